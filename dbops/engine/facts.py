@@ -1,0 +1,240 @@
+"""What was read from an instance and its host, as frozen values, and their way to JSON and back.
+
+Everything that is unknown is ``None``: a missing number is never a zero.
+"""
+
+import dataclasses
+import types
+import typing
+from dataclasses import dataclass, field
+from datetime import datetime
+from typing import Any, TypeVar
+
+T = TypeVar("T")
+
+
+@dataclass(frozen=True, slots=True)
+class Problem:
+    """Why something could not be read. ``code`` is an entry of ``docs/errors.md``."""
+
+    code: str
+    text: str
+
+
+@dataclass(frozen=True, slots=True)
+class Tool:
+    """A program on a host: its path and the version that it prints (``10.11.19``), if it prints one."""
+
+    path: str
+    version: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class HostFacts:
+    """The machine, read over SSH.
+
+    ``local_address`` is the host's own end of the SSH connection: an address that it surely owns.
+    ``open_files_limit`` is the hard limit of the SSH session (``ulimit -Hn``).
+    """
+
+    hostname: str
+    machine_id: str
+    local_address: str
+    cpu_count: int
+    memory_available_bytes: int
+    has_aes: bool
+    ssh_ciphers: tuple[str, ...]
+    open_files_limit: int
+    clock_offset_seconds: float
+    tools: dict[str, Tool] = field(default_factory=dict)
+    has_systemd: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class DatadirFacts:
+    """The data directory as the file system shows it.
+
+    ``identity`` is ``device:inode`` of the directory, ``""`` where it is missing; ``server_pids`` are the processes
+    whose working directory it is (a server changes into its data directory); ``data_bytes`` counts what a backup
+    would send (table spaces, undo, Aria and MyISAM files), not redo, binary or relay logs; ``total_bytes`` counts all.
+    """
+
+    path: str
+    exists: bool
+    is_empty: bool
+    is_mount_point: bool
+    identity: str
+    owner: str
+    filesystem: str
+    free_bytes: int
+    data_bytes: int | None
+    total_bytes: int | None
+    server_pids: tuple[int, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class ConfigFacts:
+    """What the server's option files say (``my_print_defaults``), read also while the server is down."""
+
+    server_id: int | None
+    port: int | None
+    socket: str | None
+    datadir: str | None
+    read_only: bool
+    skip_replica_start: bool
+    options: dict[str, str] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True)
+class ReplicationFacts:
+    """One replication connection of this instance, in the words of the newest servers."""
+
+    channel: str
+    source_host: str
+    source_port: int
+    io_running: str
+    sql_running: str
+    lag_seconds: float | None
+    uses_gtid: bool
+    gtid_position: str
+    relay_source_log_file: str
+    exec_source_log_pos: int
+    last_io_error: str = ""
+    last_sql_error: str = ""
+    open_temp_tables: int = 0
+
+    @property
+    def is_running(self) -> bool:
+        return self.io_running == "Yes" and self.sql_running == "Yes"
+
+
+@dataclass(frozen=True, slots=True)
+class Attached:
+    """A replica that reads binary logs from this instance now."""
+
+    server_id: int
+    host: str
+    port: int | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Client:
+    """A connection that is neither ours, nor a replica's, nor the server's own."""
+
+    user: str
+    host: str
+    database: str
+    command: str
+
+
+@dataclass(frozen=True, slots=True)
+class ServerFacts:
+    """The server process, read over SQL.
+
+    ``flavor`` is ``mariadb`` or ``mysql``; ``version`` three numbers; ``server_uuid`` is ``""`` on MariaDB.
+    ``gtid_executed`` is MySQL's set, or MariaDB's ``gtid_current_pos``; ``gtid_binlog`` MariaDB's ``gtid_binlog_pos``.
+    ``binlog_expire_seconds`` 0 means kept for ever. ``redo_lsn`` is the current log sequence number, from which
+    two probes give ``redo_bytes_per_second``. ``external_paths`` are directories or files outside the data directory.
+    """
+
+    flavor: str
+    version: str
+    version_comment: str
+    server_id: int
+    server_uuid: str
+    hostname: str
+    port: int
+    socket: str
+    datadir: str
+    read_only: bool
+    log_bin: bool
+    log_replica_updates: bool
+    gtid_enabled: bool
+    gtid_executed: str
+    gtid_binlog: str
+    binlog_format: str
+    binlog_expire_seconds: int
+    page_size: int
+    lower_case_table_names: int
+    redo_capacity_bytes: int
+    redo_lsn: int
+    uptime_seconds: int
+    parallel_workers: int
+    innodb_bytes: int | None = None
+    redo_bytes_per_second: float | None = None
+    external_paths: tuple[str, ...] = ()
+    foreign_engines: dict[str, int] = field(default_factory=dict)
+    replication: tuple[ReplicationFacts, ...] = ()
+    replicas: tuple[Attached, ...] = ()
+    clients: tuple[Client, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class StatementCheck:
+    """A statement that the backup account will need at the end, tried at the beginning."""
+
+    statement: str
+    error: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class InstanceFacts:
+    """All that one probe found. A part that could not be read is ``None`` and its problem says why."""
+
+    observed_at: datetime
+    host: HostFacts | None = None
+    datadir: DatadirFacts | None = None
+    config: ConfigFacts | None = None
+    server: ServerFacts | None = None
+    backup_account: tuple[StatementCheck, ...] = ()
+    host_problem: Problem | None = None
+    server_problem: Problem | None = None
+
+    @property
+    def is_reachable(self) -> bool:
+        return self.host is not None and self.server is not None
+
+
+def to_record(value: Any) -> Any:
+    """Return dataclasses as plain JSON-ready data; times as ISO 8601 text."""
+    if dataclasses.is_dataclass(value) and not isinstance(value, type):
+        return {item.name: to_record(getattr(value, item.name)) for item in dataclasses.fields(value)}
+    if isinstance(value, datetime):
+        return value.isoformat()
+    if isinstance(value, tuple | list):
+        return [to_record(item) for item in value]
+    if isinstance(value, dict):
+        return {str(key): to_record(item) for key, item in value.items()}
+    return value
+
+
+def from_record(kind: type[T], record: Any) -> T:
+    """Build a dataclass from what ``to_record`` made of it.
+
+    Unknown keys are passed over and missing ones take their defaults, so rows written by an older version still read.
+
+    Raises:
+        TypeError: a field without a default is missing.
+    """
+    return typing.cast(T, _revive(kind, record))
+
+
+def _revive(kind: Any, record: Any) -> Any:
+    origin, arguments = typing.get_origin(kind), typing.get_args(kind)
+    if record is None:
+        return None
+    if origin in (types.UnionType, typing.Union):
+        return _revive(next(item for item in arguments if item is not type(None)), record)
+    if origin is tuple:
+        return tuple(_revive(arguments[0], item) for item in record)
+    if origin is list:
+        return [_revive(arguments[0], item) for item in record]
+    if origin is dict:
+        return {key: _revive(arguments[1], item) for key, item in record.items()}
+    if kind is datetime:
+        return datetime.fromisoformat(record)
+    if dataclasses.is_dataclass(kind):
+        hints = typing.get_type_hints(kind)
+        names = {item.name for item in dataclasses.fields(kind)}
+        return kind(**{name: _revive(hints[name], record[name]) for name in names if name in record})
+    return record
