@@ -1,0 +1,45 @@
+"""The two secrets that the dashboard itself needs: from the environment, or from a 0600 file made on first start."""
+
+import os
+import secrets
+from collections.abc import Callable
+from pathlib import Path
+
+from cryptography.fernet import Fernet
+
+
+def make_signing_key() -> str:
+    """Return a new key for sessions and forms: 64 URL-safe characters."""
+    return secrets.token_urlsafe(48)
+
+
+def make_encryption_key() -> str:
+    """Return a new Fernet key for the credentials at rest."""
+    return Fernet.generate_key().decode()
+
+
+def read_or_make(*, variable: str, file: Path, make: Callable[[], str]) -> str:
+    """Return the secret in environment variable ``variable``, else in ``file``, which is made (0600) where it is missing.
+
+    Two processes that start at once agree: the file is linked into place whole, and the loser reads the winner's.
+
+    Raises:
+        PermissionError: other users may read the file.
+    """
+    if value := os.environ.get(variable):
+        return value
+    if not file.exists():
+        file.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
+        draft = file.with_name(f".{file.name}.{os.getpid()}")
+        descriptor = os.open(draft, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
+        with os.fdopen(descriptor, "w") as handle:
+            handle.write(make() + "\n")
+        try:
+            os.link(draft, file)
+        except FileExistsError:
+            pass
+        finally:
+            draft.unlink()
+    if file.stat().st_mode & 0o077:
+        raise PermissionError(f"{file} can be read by other users. Run: chmod 600 {file}")
+    return file.read_text().strip()

@@ -1,0 +1,137 @@
+"""The inventory: clusters, hosts and instances, and the latest facts of each instance."""
+
+import shlex
+from datetime import datetime
+from typing import ClassVar
+
+from django.core.exceptions import ValidationError
+from django.core.validators import RegexValidator
+from django.db import models
+from django.db.models import Case, F, Value, When
+
+from dbops.engine import facts
+from dbops.engine.states import Role
+
+from .secret import SecretTextField
+
+name_validator = RegexValidator(
+    r"\A[A-Za-z0-9][A-Za-z0-9._-]{0,62}\Z",
+    "Use letters, digits, dot, dash and underscore, at most 63, and begin with a letter or digit.",
+)
+address_validator = RegexValidator(r"\A[A-Za-z0-9:.\[\]_-]{1,253}\Z", "This is no host name or IP address.")
+path_validator = RegexValidator(r"\A/[^\0\n\r]*\Z", "Give an absolute path, without line breaks.")
+account_validator = RegexValidator(r"\A[^\0\n\r]*\Z", "Line breaks are not allowed.")
+
+
+def validate_command(value: str) -> None:
+    """Accept what ``shlex`` can split into words that begin with an absolute path."""
+    try:
+        words = shlex.split(value)
+    except ValueError as error:
+        raise ValidationError(f"The command cannot be read: {error}.") from error
+    if value and (not words or not words[0].startswith("/") or "\0" in value or "\n" in value):
+        raise ValidationError("Give a command that begins with an absolute path, on one line.")
+
+
+class Cluster(models.Model):
+    """One primary and everything that replicates from it, with the accounts that all of its instances share."""
+
+    name = models.CharField(max_length=63, unique=True, validators=[name_validator])
+    write_addresses = models.JSONField(default=list, blank=True)
+    admin_user = models.CharField(max_length=80, blank=True, validators=[account_validator])
+    admin_password = SecretTextField(blank=True, default="")
+    replication_user = models.CharField(max_length=80, blank=True, validators=[account_validator])
+    replication_password = SecretTextField(blank=True, default="")
+    backup_user = models.CharField(max_length=80, blank=True, validators=[account_validator])
+    backup_password = SecretTextField(blank=True, default="")
+
+    class Meta:
+        ordering: ClassVar = ["name"]
+
+    def __str__(self) -> str:
+        return self.name
+
+
+class Host(models.Model):
+    """A machine reached by SSH. ``host_key`` is the pinned public key; empty until a person accepts one."""
+
+    name = models.CharField(max_length=63, unique=True, validators=[name_validator])
+    ssh_address = models.CharField(max_length=253, validators=[address_validator])
+    ssh_port = models.PositiveIntegerField(default=22)
+    ssh_user = models.CharField(max_length=64, default="root", validators=[account_validator])
+    ssh_private_key = SecretTextField(blank=True, default="")
+    ssh_key_file = models.CharField(max_length=500, blank=True)
+    host_key = models.TextField(blank=True)
+    host_key_accepted_by = models.CharField(max_length=150, blank=True)
+    host_key_accepted_at = models.DateTimeField(null=True, blank=True)
+    sudo = models.BooleanField(default=False)
+    work_dir = models.CharField(max_length=500, default="/var/lib/dbops", validators=[path_validator])
+    authorized_keys_file = models.CharField(max_length=500, blank=True, validators=[path_validator])
+    stream_address = models.CharField(max_length=253, blank=True, validators=[address_validator])
+
+    class Meta:
+        ordering: ClassVar = ["name"]
+
+    def __str__(self) -> str:
+        return self.name
+
+
+class Instance(models.Model):
+    """One server process: where it is, what it is for, how it is started and stopped."""
+
+    class Roles(models.TextChoices):
+        PRIMARY = Role.PRIMARY.value, "primary"
+        REPLICA = Role.REPLICA.value, "replica"
+        BACKUP = Role.BACKUP.value, "backup"
+
+    name = models.CharField(max_length=63, unique=True, validators=[name_validator])
+    cluster = models.ForeignKey(Cluster, on_delete=models.PROTECT, related_name="instances")
+    host = models.ForeignKey(Host, on_delete=models.PROTECT, related_name="instances")
+    role = models.CharField(max_length=10, choices=Roles.choices)
+    address = models.CharField(max_length=253, validators=[address_validator])
+    port = models.PositiveIntegerField(default=3306)
+    datadir = models.CharField(max_length=500, default="/var/lib/mysql", validators=[path_validator])
+    defaults_file = models.CharField(max_length=500, default="/etc/mysql/my.cnf", validators=[path_validator])
+    os_user = models.CharField(max_length=32, default="mysql", validators=[account_validator])
+    systemd_unit = models.CharField(max_length=200, blank=True, validators=[account_validator])
+    start_command = models.CharField(max_length=500, blank=True, validators=[validate_command])
+    stop_command = models.CharField(max_length=500, blank=True, validators=[validate_command])
+
+    # One primary a cluster, held by the database on SQLite, PostgreSQL and MariaDB alike: MariaDB has no conditional
+    # unique constraint, but a unique column may hold many NULLs.
+    primary_slot = models.GeneratedField(
+        expression=Case(When(role=Value(Role.PRIMARY.value), then=F("cluster_id")), default=Value(None)),
+        output_field=models.BigIntegerField(null=True),
+        db_persist=True,
+        unique=True,
+    )
+
+    class Meta:
+        ordering: ClassVar = ["cluster__name", "name"]
+        constraints: ClassVar = [
+            models.UniqueConstraint(fields=["host", "datadir"], name="one_instance_for_each_data_directory"),
+            models.UniqueConstraint(fields=["address", "port"], name="one_instance_for_each_address"),
+        ]
+
+    def __str__(self) -> str:
+        return self.name
+
+    def clean(self) -> None:
+        if bool(self.systemd_unit) == bool(self.start_command and self.stop_command):
+            raise ValidationError("Give either a systemd unit, or both a start and a stop command.")
+
+
+class InstanceState(models.Model):
+    """The latest facts of one instance, and when the next probe is due. Written by the prober alone."""
+
+    instance = models.OneToOneField(Instance, on_delete=models.CASCADE, related_name="state", primary_key=True)
+    observed_at = models.DateTimeField(null=True)
+    record = models.JSONField(default=dict)
+    probe_due_at = models.DateTimeField(db_index=True)
+
+    def facts(self) -> facts.InstanceFacts | None:
+        """Return what the last probe found, ``None`` before the first."""
+        return facts.from_record(facts.InstanceFacts, self.record) if self.record else None
+
+    def age_seconds(self, now: datetime) -> float | None:
+        return (now - self.observed_at).total_seconds() if self.observed_at else None

@@ -1,0 +1,127 @@
+"""A rebuild and what belongs to it: steps, events, commands, holds. Written by ``dbops.lifecycle`` alone."""
+
+from typing import ClassVar
+
+from django.conf import settings
+from django.db import models
+
+from dbops.engine.states import FINAL, Level, Status, StepState
+
+from .fleet import Instance
+
+
+class Rebuild(models.Model):
+    """The job. The row is the truth: a queue message carries its id alone.
+
+    ``target_slot`` is the target while the rebuild is not final, else NULL: unique, so the database allows one rebuild for
+    each target. ``fence`` grows with each lease: the hosts refuse a smaller one.
+    """
+
+    uid = models.CharField(max_length=32, unique=True)
+    request_key = models.CharField(max_length=64, unique=True)
+    target = models.ForeignKey(Instance, on_delete=models.PROTECT, related_name="rebuilds")
+    source = models.ForeignKey(Instance, on_delete=models.PROTECT, related_name="rebuilds_read")
+    target_slot = models.OneToOneField(Instance, on_delete=models.PROTECT, null=True, related_name="active_rebuild")
+    method = models.CharField(max_length=16)
+    status = models.CharField(max_length=10, choices=[(item.value, item.value) for item in Status], db_index=True)
+    priority = models.IntegerField(default=0)
+    reason = models.TextField()
+    requested_by = models.ForeignKey(settings.AUTH_USER_MODEL, on_delete=models.PROTECT, related_name="rebuilds")
+    requested_at = models.DateTimeField()
+    started_at = models.DateTimeField(null=True)
+    finished_at = models.DateTimeField(null=True)
+    expires_at = models.DateTimeField(null=True)
+    plan = models.JSONField()
+    plan_fingerprint = models.CharField(max_length=64)
+    memory = models.JSONField(default=dict)
+    waiting_for = models.CharField(max_length=500, blank=True)
+
+    run_token = models.CharField(max_length=32, blank=True)
+    lease_owner = models.CharField(max_length=64, blank=True)
+    lease_until = models.DateTimeField(null=True)
+    fence = models.BigIntegerField(default=0)
+    heartbeat_at = models.DateTimeField(null=True)
+    next_tick_at = models.DateTimeField(null=True, db_index=True)
+    unreachable_since = models.DateTimeField(null=True)
+
+    cancel_requested_at = models.DateTimeField(null=True)
+    cancel_requested_by = models.CharField(max_length=150, blank=True)
+
+    error = models.JSONField(default=dict)
+    outcome = models.TextField(blank=True)
+    revision = models.BigIntegerField(default=0)
+
+    class Meta:
+        ordering: ClassVar = ["-requested_at", "-pk"]
+
+    def __str__(self) -> str:
+        return f"rebuild {self.pk}"
+
+    @property
+    def is_final(self) -> bool:
+        return self.status in FINAL
+
+    @property
+    def host_token(self) -> int:
+        """The fencing token shown to hosts: it grows with each lease, and from rebuild to rebuild."""
+        return self.pk * 1_000_000 + self.fence
+
+
+class Hold(models.Model):
+    """The exclusive claim of one rebuild on one instance. Inserting the row is taking the lock."""
+
+    instance = models.OneToOneField(Instance, on_delete=models.PROTECT, related_name="hold")
+    rebuild = models.ForeignKey(Rebuild, on_delete=models.CASCADE, related_name="holds")
+    purpose = models.CharField(max_length=10, choices=[("source", "source"), ("target", "target")])
+    taken_at = models.DateTimeField()
+
+
+class Step(models.Model):
+    """One unit of work of a rebuild."""
+
+    rebuild = models.ForeignKey(Rebuild, on_delete=models.CASCADE, related_name="steps")
+    position = models.PositiveSmallIntegerField()
+    name = models.CharField(max_length=40)
+    title = models.CharField(max_length=200)
+    state = models.CharField(max_length=10, choices=[(item.value, item.value) for item in StepState])
+    predicted_seconds = models.FloatField(null=True)
+    started_at = models.DateTimeField(null=True)
+    finished_at = models.DateTimeField(null=True)
+    progress = models.JSONField(default=dict)
+    result = models.JSONField(default=dict)
+
+    class Meta:
+        ordering: ClassVar = ["rebuild_id", "position"]
+        constraints: ClassVar = [
+            models.UniqueConstraint(fields=["rebuild", "name"], name="one_step_of_each_name_in_a_rebuild")
+        ]
+
+
+class Event(models.Model):
+    """One line of a rebuild's history. Append only."""
+
+    rebuild = models.ForeignKey(Rebuild, on_delete=models.CASCADE, related_name="events")
+    at = models.DateTimeField()
+    step = models.CharField(max_length=40, blank=True)
+    host = models.CharField(max_length=63, blank=True)
+    level = models.CharField(max_length=10, choices=[(item.value, item.value) for item in Level])
+    text = models.TextField()
+
+    class Meta:
+        ordering: ClassVar = ["pk"]
+
+
+class Command(models.Model):
+    """One command on a host or statement on a server: a row before it runs, completed after."""
+
+    rebuild = models.ForeignKey(Rebuild, on_delete=models.CASCADE, related_name="commands")
+    step = models.CharField(max_length=40, blank=True)
+    place = models.CharField(max_length=80)
+    text = models.TextField()
+    started_at = models.DateTimeField()
+    finished_at = models.DateTimeField(null=True)
+    exit_status = models.IntegerField(null=True)
+    output = models.TextField(blank=True)
+
+    class Meta:
+        ordering: ClassVar = ["pk"]
