@@ -1,0 +1,123 @@
+"""What a rebuild will do, frozen: shown to a person, confirmed, and then run exactly as it stands."""
+
+import hashlib
+import json
+from dataclasses import dataclass, field
+from datetime import datetime
+
+from dbops.engine.facts import to_record
+from dbops.engine.states import Severity
+
+
+@dataclass(frozen=True, slots=True)
+class Finding:
+    """One result of a pre-flight check. ``code`` is an entry of ``docs/checks.md``."""
+
+    code: str
+    severity: Severity
+    title: str
+    seen: str
+    advice: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class PlannedCommand:
+    """One command or statement, as it will run, with secrets masked. ``place`` is an instance's name."""
+
+    place: str
+    text: str
+
+
+@dataclass(frozen=True, slots=True)
+class PlannedStep:
+    """One step of the plan. ``predicted_seconds`` is ``None`` where nothing is known."""
+
+    name: str
+    title: str
+    commands: tuple[PlannedCommand, ...] = ()
+    predicted_seconds: float | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Party:
+    """One instance of a plan as its last probe saw it: what the live check compares just before anything is stopped.
+
+    ``server_id``, ``server_uuid`` and ``version`` are empty where the server did not answer.
+    """
+
+    name: str
+    role: str
+    host: str
+    host_key_fingerprint: str
+    ssh_address: str
+    ssh_port: int
+    ssh_user: str
+    address: str
+    port: int
+    datadir: str
+    datadir_identity: str
+    defaults_file: str
+    os_user: str
+    configured_server_id: int | None
+    is_answering: bool
+    server_id: int | None = None
+    server_uuid: str = ""
+    version: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Plan:
+    """Everything that will be done. ``fingerprint`` leaves out what changes by itself (free space, lag, predictions).
+
+    ``old_data`` is ``aside`` (moved to ``aside_path`` and removed after verification, or kept where ``keep_old_data``)
+    or ``removed_first`` (there is no room for both). ``pause_source`` tells whether the source's replication is stopped
+    during the copy, and ``pause_reason`` why or why not.
+    """
+
+    method: str
+    target: Party
+    source: Party
+    primary: Party
+    flavor: str
+    findings: tuple[Finding, ...]
+    steps: tuple[PlannedStep, ...]
+    destroys: tuple[str, ...]
+    old_data: str
+    aside_path: str
+    keep_old_data: bool
+    pause_source: bool
+    pause_reason: str
+    cipher: str
+    parallel: int
+    prepare_memory_bytes: int
+    bytes_to_copy: int | None
+    predicted_seconds: float | None
+    uses_gtid: bool
+    facts_observed_at: dict[str, datetime] = field(default_factory=dict)
+    settings: dict[str, float] = field(default_factory=dict)
+
+    @property
+    def refusals(self) -> tuple[Finding, ...]:
+        return tuple(finding for finding in self.findings if finding.severity is Severity.REFUSAL)
+
+    @property
+    def warnings(self) -> tuple[Finding, ...]:
+        return tuple(finding for finding in self.findings if finding.severity is Severity.WARNING)
+
+    @property
+    def is_possible(self) -> bool:
+        return not self.refusals
+
+    @property
+    def fingerprint(self) -> str:
+        """Return 64 hex digits over what was shown and may not change between the page and the click."""
+        frozen = {
+            "method": self.method,
+            "parties": [to_record(party) for party in (self.target, self.source, self.primary)],
+            "steps": [(step.name, to_record(step.commands)) for step in self.steps],
+            "destroys": self.destroys,
+            "old_data": [self.old_data, self.aside_path, self.keep_old_data],
+            "pause": self.pause_source,
+            "warnings": sorted(finding.code for finding in self.findings if finding.severity is not Severity.OK),
+        }
+        return hashlib.sha256(json.dumps(frozen, sort_keys=True).encode()).hexdigest()
