@@ -1,0 +1,65 @@
+"""Host keys and private keys as text, and SSH host key fingerprints."""
+
+import base64
+import binascii
+import hashlib
+from dataclasses import dataclass
+
+from dbops.engine.errors import Refused
+
+#: host key types that are negotiated, best first, with the signature algorithms that each may use
+HOST_KEY_ALGORITHMS: dict[str, tuple[str, ...]] = {
+    "ssh-ed25519": ("ssh-ed25519",),
+    "ecdsa-sha2-nistp256": ("ecdsa-sha2-nistp256",),
+    "ecdsa-sha2-nistp384": ("ecdsa-sha2-nistp384",),
+    "ecdsa-sha2-nistp521": ("ecdsa-sha2-nistp521",),
+    "ssh-rsa": ("rsa-sha2-512", "rsa-sha2-256"),
+}
+
+
+@dataclass(frozen=True, slots=True)
+class HostKey:
+    """A host's public key. ``base64`` is what stands in ``known_hosts`` after the type."""
+
+    type: str
+    base64: str
+    fingerprint: str
+
+    @property
+    def line(self) -> str:
+        """The form in which a key is pinned: ``ssh-ed25519 AAAA...``."""
+        return f"{self.type} {self.base64}"
+
+
+def fingerprint_of_blob(blob: bytes) -> str:
+    """Return the fingerprint as ``ssh-keygen -l`` prints it: ``SHA256:`` and unpadded base64."""
+    return "SHA256:" + base64.b64encode(hashlib.sha256(blob).digest()).decode("ascii").rstrip("=")
+
+
+def parse_host_key(line: str) -> HostKey:
+    """Read ``type base64 [comment]``.
+
+    Raises:
+        Refused: it is not a public key of a type that is supported (``ssh.bad_host_key``).
+    """
+    words = line.split()
+    try:
+        if len(words) < 2 or words[0] not in HOST_KEY_ALGORITHMS:
+            raise ValueError("expected one of: " + ", ".join(HOST_KEY_ALGORITHMS))
+        blob = base64.b64decode(words[1], validate=True)
+        length = int.from_bytes(blob[:4], "big")
+        if blob[4 : 4 + length].decode("ascii") != words[0]:
+            raise ValueError("the key is of another type than its line says")
+    except (ValueError, binascii.Error) as error:
+        raise Refused(
+            "ssh.bad_host_key",
+            "Reading a pinned host key",
+            found=str(error),
+            next_step="Read the key from the host again and accept it",
+        ) from None
+    return HostKey(words[0], words[1], fingerprint_of_blob(blob))
+
+
+def fingerprint_of(host_key_line: str) -> str:
+    """Return the fingerprint of ``type base64``. Raises ``Refused`` (``ssh.bad_host_key``)."""
+    return parse_host_key(host_key_line).fingerprint

@@ -1,0 +1,359 @@
+"""SSH to one host: the only module that imports paramiko.
+
+Measured traps that shape it: keepalive alone never notices a dead peer (hence TCP_USER_TIMEOUT, and a watchdog for a
+peer that answers TCP but not SSH); ``exec_command`` and ``recv_exit_status`` wait without end; reading one output before the
+other hangs past the window; a status of -1 says nothing.
+"""
+
+import io
+import logging
+import socket
+import struct
+import threading
+import time
+from collections.abc import Callable
+from dataclasses import dataclass, field
+
+import paramiko
+from paramiko.pkey import UnknownKeyType
+from paramiko.ssh_exception import IncompatiblePeer
+
+from dbops.drivers.hostkeys import HOST_KEY_ALGORITHMS, HostKey, fingerprint_of_blob, parse_host_key
+from dbops.drivers.quoting import quote
+from dbops.engine.errors import Bug, Refused, RemoteFailure, Unreachable
+from dbops.engine.ports import CommandResult, Shell
+
+# paramiko logs tracebacks of its own thread; what matters reaches the caller as an exception
+logging.getLogger("paramiko").setLevel(logging.CRITICAL)
+
+OUTPUT_LIMIT_BYTES = 4 * 1024 * 1024
+#: Linux takes at most 128 KiB in one argument, and sshd hands the whole command to the login shell as one
+COMMAND_LIMIT_BYTES = 120 * 1024
+WEAK_MACS = ["hmac-md5", "hmac-md5-96", "hmac-sha1", "hmac-sha1-96"]
+KEY_ERRORS = (paramiko.SSHException, UnknownKeyType, ValueError, IndexError, TypeError, struct.error)
+KEY_CLASSES: tuple[type[paramiko.PKey], ...] = (paramiko.Ed25519Key, paramiko.ECDSAKey, paramiko.RSAKey)
+
+
+@dataclass(frozen=True, slots=True)
+class SshAddress:
+    """Where and how to log in. ``host_key`` is the pinned ``type base64``, ``""`` where none was accepted yet."""
+
+    address: str
+    port: int
+    user: str
+    private_key: str = field(repr=False)
+    host_key: str = ""
+    sudo: bool = False
+
+    @property
+    def place(self) -> str:
+        return f"{self.user}@{self.address}:{self.port}"
+
+
+class SshShell(Shell):
+    """``Shell`` over one SSH connection, opened when first needed and kept. For one user at a time: ``run`` calls queue up.
+
+    Args:
+        address: where to log in.
+        connect_timeout_seconds: for TCP, for the banner and key exchange, and for the login, each.
+        keepalive_seconds: between keepalive messages on an idle connection.
+        dead_after_seconds: how long sent data may stay unacknowledged before the kernel gives the connection up.
+    """
+
+    def __init__(
+        self,
+        address: SshAddress,
+        *,
+        connect_timeout_seconds: float = 5.0,
+        keepalive_seconds: int = 5,
+        dead_after_seconds: float = 10.0,
+    ) -> None:
+        self.address = address
+        self._connect_timeout = connect_timeout_seconds
+        self._keepalive = keepalive_seconds
+        self._dead_after = dead_after_seconds
+        self._transport: paramiko.Transport | None = None
+        self._lock = threading.Lock()
+
+    def run(self, script: str, *arguments: str, stdin: bytes = b"", timeout_seconds: float = 10.0) -> CommandResult:
+        command = quote(["sh", "-c", script, "dbops", *arguments])
+        if self.address.sudo:
+            command = f"sudo -n -- {command}"
+        if len(command.encode()) > COMMAND_LIMIT_BYTES:
+            raise Bug("ssh.command_too_long", "Building a command for a host", found=f"{len(command)} characters")
+        with self._lock:
+            exchange = _Exchange(self, command, stdin, timeout_seconds)
+            result = exchange.run()
+        self._check_sudo(result)
+        return result
+
+    def close(self) -> None:
+        """End the connection; the next ``run`` opens a new one. What runs detached on the host goes on."""
+        transport, self._transport = self._transport, None
+        if transport is not None:
+            _close(transport)
+
+    def open_channel(self) -> paramiko.Channel:
+        """Return a new channel, reconnecting once where the kept connection turns out to be dead: nothing ran on it yet."""
+        transport = self._transport
+        if transport is not None and transport.is_active():
+            try:
+                return transport.open_session(timeout=self._connect_timeout)
+            except (paramiko.SSHException, EOFError, OSError):
+                self.close()
+        self._transport = transport = self._connect()
+        try:
+            return transport.open_session(timeout=self._connect_timeout)
+        except (paramiko.SSHException, EOFError, OSError) as error:
+            self.close()
+            raise _unreachable(self.address.address, self.address.port, error) from None
+
+    def _connect(self) -> paramiko.Transport:
+        key = load_private_key(self.address.private_key)
+        transport, found = _negotiate(
+            self.address.address,
+            self.address.port,
+            self._connect_timeout,
+            self._dead_after,
+            pinned=parse_host_key(self.address.host_key) if self.address.host_key else None,
+        )
+        try:
+            self._check_host_key(found)
+            transport.auth_publickey(self.address.user, key)
+            transport.set_keepalive(self._keepalive)
+        except paramiko.AuthenticationException as error:
+            _close(transport)
+            raise RemoteFailure(
+                "ssh.auth_failed",
+                f"Logging in as {self.address.place}",
+                found=str(error),
+                left="Nothing was run",
+                next_step="Put the dashboard's public key into this user's authorized_keys, or correct the user",
+            ) from None
+        except (paramiko.SSHException, EOFError, OSError) as error:
+            _close(transport)
+            raise _unreachable(self.address.address, self.address.port, error) from None
+        except BaseException:
+            _close(transport)
+            raise
+        return transport
+
+    def _check_host_key(self, found: HostKey) -> None:
+        doing = f"Checking the host key of {self.address.address}:{self.address.port}"
+        if not self.address.host_key:
+            raise Refused(
+                "ssh.host_key_unknown",
+                doing,
+                found=f"{found.type} {found.fingerprint}",
+                left="Nothing was sent",
+                next_step="Compare the fingerprint on the host's console, then accept it",
+            )
+        pinned = parse_host_key(self.address.host_key)
+        if (pinned.type, pinned.base64) != (found.type, found.base64):
+            raise Refused(
+                "ssh.host_key_changed",
+                doing,
+                found=f"{found.type} {found.fingerprint} where {pinned.type} {pinned.fingerprint} was accepted",
+                left="Nothing was sent",
+                next_step="Find out why it changed (a new machine, or somebody in between) before accepting it",
+            )
+
+    def _check_sudo(self, result: CommandResult) -> None:
+        if self.address.sudo and result.exit_status == 1 and result.stderr.startswith("sudo: "):
+            raise RemoteFailure(
+                "ssh.sudo_refused",
+                f"Becoming root as {self.address.place}",
+                found=result.stderr.splitlines()[0][:200],
+                left="Nothing was run",
+                next_step="Allow this user sudo without a password, or log in as root",
+            )
+
+
+class _Exchange:
+    """One command on one channel. A watchdog closes the connection at the deadline, which wakes whatever waits on it."""
+
+    def __init__(self, shell: SshShell, command: str, stdin: bytes, timeout_seconds: float) -> None:
+        self.shell = shell
+        self.command = command
+        self.stdin = stdin
+        self.timeout_seconds = timeout_seconds
+        self.timed_out = threading.Event()
+
+    def run(self) -> CommandResult:
+        channel = self.shell.open_channel()
+        watchdog = threading.Timer(self.timeout_seconds, self._give_up)
+        watchdog.daemon = True
+        watchdog.start()
+        try:
+            result = self._talk(channel)
+        except (paramiko.SSHException, EOFError, OSError) as error:
+            self.shell.close()
+            if not self.timed_out.is_set():
+                raise _unreachable(self.shell.address.address, self.shell.address.port, error) from None
+            result = None
+        finally:
+            watchdog.cancel()
+        if self.timed_out.is_set() or result is None:
+            self.shell.close()
+            raise Unreachable(
+                "ssh.timeout",
+                f"Waiting for a command on {self.shell.address.place}",
+                found=f"no answer in {self.timeout_seconds:g} s",
+                left="The command may still be running there",
+                next_step="It is asked again by itself; look at the host's load and network if it stays",
+            )
+        if result.exit_status is None and (self.shell._transport is None or not self.shell._transport.is_active()):
+            self.shell.close()
+        return result
+
+    def _give_up(self) -> None:
+        self.timed_out.set()
+        self.shell.close()
+
+    def _talk(self, channel: paramiko.Channel) -> CommandResult:
+        channel.exec_command(self.command)
+        stderr = _Drain()
+        helpers = [
+            threading.Thread(target=stderr.read, args=(channel.recv_stderr,), daemon=True),
+            threading.Thread(target=self._write, args=(channel,), daemon=True),
+        ]
+        for helper in helpers:
+            helper.start()
+        stdout = _Drain()
+        stdout.read(channel.recv)
+        helpers[0].join()
+        channel.status_event.wait()
+        status = channel.exit_status
+        channel.close()
+        helpers[1].join()
+        return CommandResult(None if status == -1 else status, stdout.text(), stderr.text())
+
+    def _write(self, channel: paramiko.Channel) -> None:
+        try:
+            if self.stdin:
+                channel.sendall(self.stdin)
+            channel.shutdown_write()
+        except (paramiko.SSHException, EOFError, OSError):
+            pass  # the command ended without reading it all; its status and output say what happened
+
+
+class _Drain:
+    """Reads one output to its end and keeps its beginning, so that a flood neither blocks the host nor fills our memory."""
+
+    def __init__(self) -> None:
+        self._parts: list[bytes] = []
+        self._kept = 0
+        self._seen = 0
+
+    def read(self, receive: Callable[[int], bytes]) -> None:
+        while True:
+            try:
+                part = receive(65536)
+            except (OSError, EOFError):
+                return
+            if not part:
+                return
+            self._seen += len(part)
+            room = OUTPUT_LIMIT_BYTES - self._kept
+            if room > 0:
+                self._parts.append(part[:room])
+                self._kept += len(part[:room])
+
+    def text(self) -> str:
+        text = b"".join(self._parts).decode("utf-8", "replace")
+        if self._seen > self._kept:
+            text += f"\n[cut: {self._kept} of {self._seen} bytes kept]"
+        return text
+
+
+def load_private_key(text: str) -> paramiko.PKey:
+    """Return the key. Raises ``Refused`` (``ssh.bad_key``)."""
+    found = "it is none of Ed25519, ECDSA and RSA"
+    for kind in KEY_CLASSES:
+        try:
+            return kind.from_private_key(io.StringIO(text.strip() + "\n"))
+        except paramiko.PasswordRequiredException:
+            found = "it has a passphrase"
+            break
+        except KEY_ERRORS:
+            pass  # a key of another type, or garbage
+    raise Refused(
+        "ssh.bad_key",
+        "Reading the private key",
+        found=found,
+        next_step="Paste an OpenSSH private key without a passphrase",
+    )
+
+
+def check_private_key(text: str) -> str:
+    """Return the fingerprint of a private key's public half. Raises ``Refused`` (``ssh.bad_key``)."""
+    return fingerprint_of_blob(load_private_key(text).asbytes())
+
+
+def public_key_of(text: str) -> str:
+    """Return ``type base64`` of a private key's public half, for ``authorized_keys``. Raises ``Refused`` (``ssh.bad_key``)."""
+    key = load_private_key(text)
+    return f"{key.get_name()} {key.get_base64()}"
+
+
+def fetch_host_key(address: str, port: int, timeout_seconds: float = 5.0) -> HostKey:
+    """Return the key that a host shows, without logging in. Raises ``Unreachable`` (``ssh.unreachable``)."""
+    transport, found = _negotiate(address, port, timeout_seconds, timeout_seconds, pinned=None)
+    _close(transport)
+    return found
+
+
+def _negotiate(
+    address: str, port: int, timeout_seconds: float, dead_after_seconds: float, *, pinned: HostKey | None
+) -> tuple[paramiko.Transport, HostKey]:
+    """Connect and exchange keys. Only the pinned key's type is offered, so that a host with several keys shows that one."""
+    transport = _transport(address, port, timeout_seconds, dead_after_seconds)
+    if pinned is not None:
+        transport.get_security_options().key_types = HOST_KEY_ALGORITHMS[pinned.type]
+    deadline = time.monotonic() + timeout_seconds
+    try:
+        transport.start_client(timeout=timeout_seconds)
+        if time.monotonic() >= deadline and not transport.initial_kex_done:  # start_client returns in silence when late
+            raise TimeoutError("no SSH key exchange in time")
+        key = transport.get_remote_server_key()
+    except IncompatiblePeer as error:
+        _close(transport)
+        if pinned is None:
+            raise _unreachable(address, port, error) from None
+        return _negotiate(address, port, timeout_seconds, dead_after_seconds, pinned=None)  # it has no such key any more
+    except (paramiko.SSHException, EOFError, OSError) as error:
+        _close(transport)
+        raise _unreachable(address, port, error) from None
+    return transport, HostKey(key.get_name(), key.get_base64(), fingerprint_of_blob(key.asbytes()))
+
+
+def _transport(address: str, port: int, timeout_seconds: float, dead_after_seconds: float) -> paramiko.Transport:
+    try:
+        connection = socket.create_connection((address, port), timeout=timeout_seconds)
+        connection.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+        connection.setsockopt(socket.IPPROTO_TCP, socket.TCP_USER_TIMEOUT, int(dead_after_seconds * 1000))
+        transport = paramiko.Transport(connection, disabled_algorithms={"macs": WEAK_MACS})
+    except (OSError, UnicodeError, paramiko.SSHException) as error:
+        raise _unreachable(address, port, error) from None
+    transport.banner_timeout = timeout_seconds
+    transport.handshake_timeout = timeout_seconds
+    transport.auth_timeout = timeout_seconds
+    transport.daemon = True
+    return transport
+
+
+def _close(transport: paramiko.Transport) -> None:
+    try:
+        transport.close()
+    except (paramiko.SSHException, EOFError, OSError):
+        pass  # it was gone already
+
+
+def _unreachable(address: str, port: int, error: BaseException) -> Unreachable:
+    return Unreachable(
+        "ssh.unreachable",
+        f"Connecting to {address}:{port} by SSH",
+        found=str(error) or type(error).__name__,
+        left="Nothing is known of the host; what was running there goes on",
+        next_step="It is tried again by itself; check that the host is up and its SSH port is open from here",
+    )
