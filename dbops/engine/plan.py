@@ -59,7 +59,11 @@ class Party:
     defaults_file: str
     os_user: str
     configured_server_id: int | None
+    start_command: str
+    stop_command: str
     is_answering: bool
+    socket: str = ""
+    local_address: str = ""
     server_id: int | None = None
     server_uuid: str = ""
     version: str = ""
@@ -70,7 +74,8 @@ class Plan:
     """Everything that will be done. ``fingerprint`` leaves out what changes by itself (free space, lag, predictions).
 
     ``old_data`` is ``aside`` (moved to ``aside_path`` and removed after verification, or kept where ``keep_old_data``)
-    or ``removed_first`` (there is no room for both). ``pause_source`` tells whether the source's replication is stopped
+    or ``removed_first`` (there is no room for both). ``programs`` are paths: ``source.backup``, ``source.client``,
+    ``target.backup``, ``target.unpack``, ``target.client``. ``pause_source`` tells whether the source's replication is stopped
     during the copy, and ``pause_reason`` why or why not.
     """
 
@@ -93,8 +98,8 @@ class Plan:
     bytes_to_copy: int | None
     predicted_seconds: float | None
     uses_gtid: bool
+    programs: dict[str, str] = field(default_factory=dict)
     facts_observed_at: dict[str, datetime] = field(default_factory=dict)
-    settings: dict[str, float] = field(default_factory=dict)
 
     @property
     def refusals(self) -> tuple[Finding, ...]:

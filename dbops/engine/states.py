@@ -62,3 +62,11 @@ class Severity(StrEnum):
     OK = "ok"
     WARNING = "warning"
     REFUSAL = "refusal"
+
+
+class Level(StrEnum):
+    """How an event in a rebuild's history is to be read."""
+
+    INFO = "info"
+    WARNING = "warning"
+    ERROR = "error"

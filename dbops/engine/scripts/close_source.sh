@@ -1,0 +1,14 @@
+#!/bin/bash
+# Give the source back now, and tell the guard that its watch is over. Standard input: option file of the admin account.
+# $1 run id  $2 authorized_keys file or empty  $3 SSH user  $4 client program  $5 socket  $6 statement that resumes
+set -u
+umask 077
+status=0
+trap 'rm -f close.cnf' EXIT
+cat >close.cnf
+end_backup
+resume_replication "$4" "$PWD/close.cnf" "$5" "$6" || status=1
+revoke_key "$(keys_file "$2" "$3")" "$1" || status=1
+rm -rf backup.cnf backup.argv serve target lsn
+[ "$status" != 0 ] || touch release
+exit "$status"

@@ -1,0 +1,13 @@
+#!/bin/bash
+# Stop the source's applier; the mark is written first, so that the guard resumes even what was stopped a moment ago.
+# Standard input: option file of the admin account. $1 client program  $2 socket  $3 statement
+set -eu
+umask 077
+if ! kill -0 "$(cat guard.pid)"; then
+    echo "The guard does not run: nothing is paused."
+    exit 65
+fi
+trap 'rm -f pause.cnf' EXIT
+cat >pause.cnf
+touch heartbeat paused
+"$1" --defaults-file=pause.cnf --socket="$2" -e "$3"

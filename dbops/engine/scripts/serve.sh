@@ -1,0 +1,24 @@
+#!/bin/bash
+# The forced command of the run's key: "check" answers, "backup" sends one backup of this run. Nothing else is done.
+set -u
+umask 077
+cd "$(dirname "$(readlink -f "$0")")" || exit 70
+case ${1-} in
+    check) echo dbops-ready && exit 0 ;;
+    backup) ;;
+    *) echo "dbops: only check and backup are allowed" >&2 && exit 64 ;;
+esac
+exec 9>serve.lock
+flock -n 9 || { echo "dbops: a backup of this run is being sent already" >&2 && exit 75; }
+[ ! -e backup.pid ] || { echo "dbops: this run has sent its backup already" >&2 && exit 75; }
+mkdir -p target lsn
+mapfile -d '' -t command <backup.argv
+(
+    exec 9>&-
+    echo "$BASHPID $(cut -d' ' -f22 "/proc/$BASHPID/stat")" >backup.pid
+    cd / && exec "${command[@]}" 2>"$OLDPWD/backup.log"
+)
+status=$?
+echo "$status" >backup.status.tmp && mv backup.status.tmp backup.status
+tail -n 3 backup.log >&2
+exit "$status"

@@ -1,0 +1,8 @@
+#!/bin/bash
+# Start the server on the new data. $1 data directory  $2 its device:inode  then the start command
+set -u
+datadir=$1 identity=$2
+shift 2
+[ "$(identity_of "$datadir")" = "$identity" ] || refuse "$datadir is not the directory that was made for this run."
+[ -z "$(servers_in "$datadir")" ] || { echo "The server runs already." && exit 0; }
+"$@" </dev/null || fail "The start command ended with status $?."
