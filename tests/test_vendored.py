@@ -2,7 +2,7 @@
 
 import hashlib
 import json
-import xml.etree.ElementTree as ElementTree
+from xml.etree import ElementTree
 from pathlib import Path
 
 import pytest
