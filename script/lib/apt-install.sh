@@ -1,0 +1,33 @@
+#!/bin/bash
+# Run as root: installs the Debian packages given as arguments and keeps their services from being started, now and at the
+# next boot, as dbops starts its own.
+set -eu
+
+policy=/usr/sbin/policy-rc.d
+units="ssh redis-server mariadb"
+
+if [ ! -e "$policy" ]; then
+    trap 'rm -f "$policy"' EXIT
+    trap 'exit 1' HUP INT TERM
+    printf '#!/bin/sh\nexit 101\n' >"$policy"
+    chmod 755 "$policy"
+fi
+
+present=""
+if command -v systemctl >/dev/null; then
+    for unit in $units; do
+        ! systemctl cat "$unit.service" >/dev/null 2>&1 || present="$present $unit "
+    done
+fi
+
+export DEBIAN_FRONTEND=noninteractive
+apt-get install -y -qq --no-install-recommends --no-remove -o Dpkg::Use-Pty=0 "$@" </dev/null
+
+if command -v systemctl >/dev/null; then
+    for unit in $units; do
+        case $present in
+            *" $unit "*) ;; # it was here before: its owner decides
+            *) systemctl disable --quiet "$unit.service" >/dev/null 2>&1 || true ;;
+        esac
+    done
+fi

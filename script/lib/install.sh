@@ -1,0 +1,191 @@
+# shellcheck shell=bash
+# What script/demo, script/test and script/lint share: getting what they need, on a machine that may have nothing but git
+# and Python. To be sourced; $root is the checkout.
+#
+#   need demo | test | lint     Debian packages, the servers' user and the virtual environment of that purpose
+#
+# It says what it installs before it does, installs only what is missing, removes no package and starts no service.
+
+# program, the Debian package that has it
+PROGRAMS_DEMO="
+mariadbd mariadb-server-core
+mariadb-install-db mariadb-server-core
+mariadb mariadb-client
+mariadb-dump mariadb-client
+mariadb-backup mariadb-backup
+mbstream mariadb-backup
+redis-server redis-server
+sshd openssh-server
+ssh openssh-client
+ssh-keygen openssh-client
+sysbench sysbench
+ps procps
+ss iproute2
+"
+PROGRAMS_LINT="
+shellcheck shellcheck
+"
+PROGRAMS_TEST="$PROGRAMS_DEMO $PROGRAMS_LINT
+chromium chromium
+"
+# packages without a program of their own
+FILES_TEST="
+/usr/share/fonts/truetype/dejavu/DejaVuSans.ttf fonts-dejavu-core
+"
+
+root=${root:?the checkout}
+export PATH="$PATH:/usr/local/sbin:/usr/sbin:/sbin"
+
+say() { printf '%s\n' "$*" >&2; }
+
+die() {
+    say "$@"
+    exit 1
+}
+
+need() {
+    local purpose=$1
+    mkdir -p "$root/var"
+    # two of the scripts may start at once: one installs, the other waits
+    exec 9>"$root/var/install.lock"
+    if ! flock -n 9; then
+        say "Another script is installing; waiting for it."
+        flock 9
+    fi
+    need_packages "$purpose"
+    [ "$purpose" = lint ] || need_server_user
+    need_venv "$purpose"
+    exec 9>&-
+}
+
+# ---- Debian packages -------------------------------------------------------------------------------------------------
+
+missing_packages() {
+    local programs=$1 files=$2 name package
+    {
+        while read -r name package; do
+            [ -z "$name" ] || command -v "$name" >/dev/null || echo "$package"
+        done <<<"$programs"
+        while read -r name package; do
+            [ -z "$name" ] || [ -e "$name" ] || echo "$package"
+        done <<<"$files"
+    } | sort -u | tr '\n' ' '
+}
+
+need_packages() {
+    local programs files="" missing
+    case $1 in
+        demo) programs=$PROGRAMS_DEMO ;;
+        test) programs=$PROGRAMS_TEST files=$FILES_TEST ;;
+        lint) programs=$PROGRAMS_LINT ;;
+        *) die "need: unknown purpose $1" ;;
+    esac
+    missing=$(missing_packages "$programs" "$files")
+    find_python || missing="$missing python3"
+    has_venv || missing="$missing python3-venv"
+    missing=${missing# }
+    [ -n "${missing// /}" ] || return 0
+    install_packages "$missing"
+    find_python || die "No Python 3.11 or newer was found. dbops needs one; on Debian 12: apt-get install python3 python3-venv"
+    missing=$(missing_packages "$programs" "$files")
+    [ -z "${missing// /}" ] || die "Still missing after the installation: $missing"
+}
+
+install_packages() {
+    local packages=$1 as_root simulation upgrades
+    is_debian || die "$(other_distribution "$packages")"
+    as_root=$(root_command) || die "Not root, and sudo is not to be had. As root, run:" "
+    apt-get update && apt-get install --no-install-recommends $packages"
+    say "Installing Debian packages: $packages"
+    say "  (without what they only recommend; no service is started or enabled, no package is removed)"
+    if ! simulation=$(simulate "$packages"); then
+        say "Reading the lists of packages first (apt-get update)."
+        $as_root apt-get -qq update >&2 || die "apt-get update failed: is this machine's network or its sources.list in order?"
+        simulation=$(simulate "$packages") || die "apt-get cannot install them without removing others; see: apt-get install -s $packages"
+    fi
+    upgrades=$(sed -n 's/^Inst \([^ ]*\) \[.*/\1/p' <<<"$simulation" | tr '\n' ' ')
+    [ -z "$upgrades" ] || say "  This also upgrades, as the new ones depend on it: $upgrades"
+    # shellcheck disable=SC2086 # the packages are words
+    $as_root bash "$root/script/lib/apt-install.sh" $packages >&2 || die "The installation failed; nothing was started."
+}
+
+simulate() {
+    # shellcheck disable=SC2086
+    apt-get install -s -qq --no-install-recommends --no-remove $1 2>/dev/null
+}
+
+is_debian() {
+    [ -r /etc/os-release ] && command -v apt-get >/dev/null && [ "$(os_release ID)" = debian ]
+}
+
+os_release() {
+    # shellcheck disable=SC1091
+    (. /etc/os-release && eval "printf '%s' \"\${$1:-}\"")
+}
+
+other_distribution() {
+    cat <<END
+This is $(os_release PRETTY_NAME), and only Debian's packages are installed by this script. Please install what these
+Debian packages contain, so that their programs are found on PATH, and start again:
+
+    $1
+END
+}
+
+# Prints what to put before a command that root must run: nothing, or sudo.
+root_command() {
+    if [ "$(id -u)" = 0 ]; then
+        echo "env"
+    elif command -v sudo >/dev/null && { sudo -n true 2>/dev/null || { [ -t 0 ] && sudo -v; }; }; then
+        echo "sudo"
+    else
+        return 1
+    fi
+}
+
+# Servers that root starts run as mysql, as on a real host. mariadb-server-core does not make that user.
+need_server_user() {
+    [ "$(id -u)" = 0 ] || return 0
+    ! id mysql >/dev/null 2>&1 || return 0
+    say "Making the system user mysql: useradd --system --no-create-home --shell /usr/sbin/nologin mysql"
+    useradd --system --no-create-home --shell /usr/sbin/nologin mysql
+}
+
+# ---- Python ----------------------------------------------------------------------------------------------------------
+
+# Sets $python to one that is new enough.
+find_python() {
+    local candidate
+    for candidate in python3 python3.11 python3.12 python3.13 python3.14 /usr/bin/python3; do
+        if "$candidate" -c 'import sys; sys.exit(sys.version_info < (3, 11))' 2>/dev/null; then
+            python=$(command -v "$candidate")
+            return 0
+        fi
+    done
+    return 1
+}
+
+# On Debian `import venv` works without the package python3-venv, and making an environment does not.
+has_venv() {
+    [ -x "$root/.venv/bin/pip" ] || { [ -n "${python:-}" ] && "$python" -c 'import venv, ensurepip' 2>/dev/null; }
+}
+
+need_venv() {
+    local venv=$root/.venv lists stamp sums
+    lists="$root/requirements.txt"
+    [ "$1" = demo ] || lists="$lists $root/requirements-dev.txt"
+    stamp=$venv/installed-$([ "$1" = demo ] && echo run || echo dev)
+    # shellcheck disable=SC2086
+    sums=$(cat $lists | sha256sum)
+    if [ "$(cat "$stamp" 2>/dev/null)" = "$sums" ] && "$venv/bin/python" -c '' 2>/dev/null; then
+        return 0
+    fi
+    if ! "$venv/bin/python" -c 'import pip, sys; sys.exit(sys.version_info < (3, 11))' 2>/dev/null; then
+        say "Making a virtual environment in .venv with $("$python" --version)"
+        "$python" -m venv --clear "$venv" || die "$python -m venv failed; on Debian: apt-get install python3-venv"
+    fi
+    say "Installing the Python packages of $(basename "${lists##* }") into .venv"
+    "$venv/bin/python" -m pip install --quiet --disable-pip-version-check --no-input -r "${lists##* }" >&2 ||
+        die "pip could not install them; is the package index reachable?"
+    printf '%s\n' "$sums" >"$stamp"
+}
