@@ -14,7 +14,8 @@ class Rebuild(models.Model):
     """The job. The row is the truth: a queue message carries its id alone.
 
     ``target_slot`` is the target while the rebuild is not final, else NULL: unique, so the database allows one rebuild for
-    each target. ``fence`` grows with each lease: the hosts refuse a smaller one.
+    each target. ``fence`` grows with each lease: the hosts refuse a smaller one. ``ending`` is the status that the clean-up
+    will give, once a step has failed or a person has cancelled.
     """
 
     uid = models.CharField(max_length=32, unique=True)
@@ -47,6 +48,7 @@ class Rebuild(models.Model):
     cancel_requested_at = models.DateTimeField(null=True)
     cancel_requested_by = models.CharField(max_length=150, blank=True)
 
+    ending = models.CharField(max_length=10, blank=True, choices=[(item.value, item.value) for item in Status])
     error = models.JSONField(default=dict)
     outcome = models.TextField(blank=True)
     revision = models.BigIntegerField(default=0)
@@ -115,6 +117,7 @@ class Command(models.Model):
     """One command on a host or statement on a server: a row before it runs, completed after."""
 
     rebuild = models.ForeignKey(Rebuild, on_delete=models.CASCADE, related_name="commands")
+    key = models.CharField(max_length=80)
     step = models.CharField(max_length=40, blank=True)
     place = models.CharField(max_length=80)
     text = models.TextField()
@@ -125,3 +128,6 @@ class Command(models.Model):
 
     class Meta:
         ordering: ClassVar = ["pk"]
+        constraints: ClassVar = [
+            models.UniqueConstraint(fields=["rebuild", "key"], name="one_row_for_each_command_of_a_rebuild")
+        ]

@@ -9,6 +9,6 @@ cat >close.cnf
 end_backup
 resume_replication "$4" "$PWD/close.cnf" "$5" "$6" || status=1
 revoke_key "$(keys_file "$2" "$3")" "$1" || status=1
-rm -rf backup.cnf backup.argv serve target lsn
+rm -rf backup.cnf backup.argv backup.pid serve target lsn
 [ "$status" != 0 ] || touch release
 exit "$status"

@@ -1,0 +1,86 @@
+"""From rows of the inventory to drivers: the one place where stored credentials become connections."""
+
+from pathlib import Path
+
+from dbops.drivers.mysql import MysqlAddress, MysqlDatabase
+from dbops.drivers.ssh import SshAddress, SshShell, fingerprint_of
+from dbops.engine.errors import Refused
+from dbops.engine.situation import Member
+from dbops.models import Host, Instance
+
+SYSTEMCTL = "/usr/bin/systemctl"
+
+
+def open_shell(host: Host) -> SshShell:
+    """Return a shell on a host; it connects with its first command.
+
+    Raises:
+        Refused: the key file of the inventory cannot be read (``ssh.key_file``).
+    """
+    return SshShell(
+        SshAddress(
+            address=host.ssh_address,
+            port=host.ssh_port,
+            user=host.ssh_user,
+            private_key=private_key_of(host),
+            host_key=host.host_key,
+            sudo=host.sudo,
+        )
+    )
+
+
+def private_key_of(host: Host) -> str:
+    """Return the text of the host's private key, from the row or from its file."""
+    if host.ssh_private_key:
+        return host.ssh_private_key
+    try:
+        return Path(host.ssh_key_file).read_text()
+    except OSError as error:
+        raise Refused(
+            "ssh.key_file",
+            f"Reading the SSH key for {host.name}",
+            found=f"{host.ssh_key_file or '(no file given)'}: {error.strerror}",
+            left="Nothing was changed.",
+            next_step="Correct the key in the inventory.",
+        ) from error
+
+
+def open_database(instance: Instance, *, read_timeout_seconds: float = 10.0) -> MysqlDatabase:
+    """Return a connection of the dashboard's account to an instance; it connects with its first statement."""
+    cluster = instance.cluster
+    return MysqlDatabase(
+        MysqlAddress(host=instance.address, port=instance.port, user=cluster.admin_user, password=cluster.admin_password),
+        read_timeout_seconds=read_timeout_seconds,
+    )
+
+
+def service_commands(instance: Instance) -> tuple[str, str]:
+    """Return the start and the stop command."""
+    if instance.systemd_unit:
+        return f"{SYSTEMCTL} start {instance.systemd_unit}", f"{SYSTEMCTL} stop {instance.systemd_unit}"
+    return instance.start_command, instance.stop_command
+
+
+def member_of(instance: Instance) -> Member:
+    """Return an instance as the engine sees it. Its ``state``, ``host`` and ``cluster`` are read from the row."""
+    start, stop = service_commands(instance)
+    state = getattr(instance, "state", None)
+    host = instance.host
+    return Member(
+        name=instance.name,
+        cluster=instance.cluster.name,
+        role=instance.role,
+        host=host.name,
+        host_key_fingerprint=fingerprint_of(host.host_key) if host.host_key else "",
+        ssh_address=host.ssh_address,
+        ssh_port=host.ssh_port,
+        ssh_user=host.ssh_user,
+        address=instance.address,
+        port=instance.port,
+        datadir=instance.datadir,
+        defaults_file=instance.defaults_file,
+        os_user=instance.os_user,
+        start_command=start,
+        stop_command=stop,
+        facts=state.facts() if state else None,
+    )

@@ -1,0 +1,114 @@
+"""Whether a streamed copy is whole. Exit statuses lie, so all of the evidence must agree.
+
+Both unpackers return 0 on an empty stream and on one that is cut at a chunk boundary, and mbstream also on a file that it could not
+create (measured with 10.11 and 11.8).
+"""
+
+import base64
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+
+from dbops.engine.errors import RemoteFailure
+from dbops.engine.flavors import Flavor
+from dbops.engine.flavors.base import BackupInfo, Checkpoints
+from dbops.engine.flavors.failures import known_failure
+
+DOING = "Copying the data from the source"
+
+
+@dataclass(frozen=True, slots=True)
+class CopyEvidence:
+    """What both ends left behind. Files are text by name; ``None`` statuses were never written."""
+
+    source_status: int | None
+    transport_status: int | None
+    unpack_status: int | None
+    source_log: str
+    transport_log: str
+    unpack_log: str
+    source_files: Mapping[str, str] = field(default_factory=dict)
+    target_files: Mapping[str, str] = field(default_factory=dict)
+
+
+def decode_files(output: str) -> dict[str, str]:
+    """Return the files that ``read_files.sh`` printed."""
+    lines = (line.partition(" ") for line in output.splitlines() if line.strip())
+    return {name: base64.b64decode(content).decode("utf-8", "replace") for name, _, content in lines}
+
+
+def first_of(flavor: Flavor, kind: str, files: Mapping[str, str]) -> str | None:
+    """Return the content of a metadata file under whichever of its names is there."""
+    return next((files[name] for name in flavor.metadata_files[kind] if name in files), None)
+
+
+def judge_copy(flavor: Flavor, evidence: CopyEvidence) -> tuple[BackupInfo, Checkpoints]:
+    """Return what the copy says of itself when it is whole.
+
+    Raises:
+        RemoteFailure: with the first real cause: a failure known from either log, else the piece of evidence that is missing.
+    """
+    problem = _first_cause(evidence) or _missing(flavor, evidence)
+    if problem:
+        code, found, advice = problem
+        raise RemoteFailure(
+            code,
+            DOING,
+            found=found,
+            left="The new data directory is incomplete and is not used. The old data is where the plan says.",
+            next_step=advice,
+        )
+    info = flavor.parse_info(first_of(flavor, "info", evidence.target_files) or "")
+    return info, flavor.parse_checkpoints(first_of(flavor, "checkpoints", evidence.target_files) or "")
+
+
+def _statuses(evidence: CopyEvidence) -> str:
+    return (
+        f"source backup {evidence.source_status}, transport {evidence.transport_status}, unpack {evidence.unpack_status}"
+    )
+
+
+def _first_cause(evidence: CopyEvidence) -> tuple[str, str, str] | None:
+    """The source's log is asked first only when the receiver is well: a full disk there breaks the pipe for the source."""
+    failed = (evidence.source_status, evidence.transport_status, evidence.unpack_status) != (0, 0, 0)
+    if not failed:
+        return None
+    broken_pipe = None
+    for log in (evidence.unpack_log, evidence.source_log, evidence.transport_log):
+        known = known_failure(log.splitlines())
+        if known is None:
+            continue
+        if known.code == "stream.broken_pipe":
+            broken_pipe = broken_pipe or known
+            continue
+        return known.code, f"{known.sentence} ({_statuses(evidence)})", known.next_step
+    if broken_pipe:
+        return broken_pipe.code, f"{broken_pipe.sentence} ({_statuses(evidence)})", broken_pipe.next_step
+    tail = "\n".join((evidence.source_log or evidence.transport_log or evidence.unpack_log).splitlines()[-3:])
+    return "stream.failed", f"{_statuses(evidence)}. Last lines: {tail}", "Read both logs, mend the cause, and rebuild again."
+
+
+def _missing(flavor: Flavor, evidence: CopyEvidence) -> tuple[str, str, str] | None:
+    """All statuses are 0: ask for everything else that a whole copy has."""
+    again = "Rebuild again. If it comes back, look at the network and at both hosts' system logs."
+    lines = [line for line in evidence.source_log.splitlines() if line.strip()]
+    if not lines or not lines[-1].rstrip().endswith("completed OK!"):
+        return "stream.not_completed", f"the backup tool's last line is not 'completed OK!' but: {lines[-1] if lines else '(nothing)'}", again
+    if evidence.unpack_log.strip():
+        return "stream.unpack_complained", f"the unpacking tool wrote: {evidence.unpack_log.strip()[-500:]}", again
+    for kind in ("last", "info", "checkpoints", "binlog"):
+        if not first_of(flavor, kind, evidence.target_files):
+            names = " or ".join(flavor.metadata_files[kind])
+            return "stream.truncated", f"{names} did not arrive: the stream ended early", again
+    for kind in ("info", "checkpoints"):
+        sent, arrived = first_of(flavor, kind, evidence.source_files), first_of(flavor, kind, evidence.target_files)
+        if sent is None:
+            return "stream.unproven", f"the source kept no {flavor.metadata_files[kind][0]} to compare with", again
+        if not _agree(flavor, kind, sent, arrived or ""):
+            return "stream.other_run", f"{flavor.metadata_files[kind][0]} differs between source and target", again
+    return None
+
+
+def _agree(flavor: Flavor, kind: str, sent: str, arrived: str) -> bool:
+    if kind == "info":
+        return flavor.parse_info(sent).uuid == flavor.parse_info(arrived).uuid != ""
+    return flavor.parse_checkpoints(sent) == flavor.parse_checkpoints(arrived)

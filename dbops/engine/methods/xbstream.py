@@ -1,0 +1,27 @@
+"""Stream a physical backup from a running source straight into the target's data directory."""
+
+from dbops.engine.methods.base import Method
+from dbops.engine.steps.clean_up import CleanUp
+from dbops.engine.steps.copy import Own, Prepare, Start, Stream, TakeOver
+from dbops.engine.steps.prelude import Fingerprint, OpenSource
+from dbops.engine.steps.replicate import CatchUp, Repoint, Verify
+from dbops.engine.steps.source import Release
+
+METHOD = Method(
+    name="xbstream",
+    summary="Stream a physical backup from the source straight into the data directory.",
+    steps=(
+        Fingerprint(),
+        OpenSource(),
+        TakeOver(),
+        Stream(),
+        Release(),
+        Prepare(),
+        Own(),
+        Start(),
+        CatchUp(),
+        Repoint(),
+        Verify(),
+        CleanUp(),
+    ),
+)

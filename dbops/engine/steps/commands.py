@@ -1,0 +1,61 @@
+"""The command lines of a run, from its plan: what the plan's page shows is what these give."""
+
+from dbops.engine.flavors import Flavor
+from dbops.engine.flavors.base import BackupRequest
+from dbops.engine.pipeline import ssh_command
+from dbops.engine.plan import Plan
+from dbops.engine.steps.run import Run, Side
+
+
+def backup_command(plan: Plan, flavor: Flavor, directory: str) -> list[str]:
+    """Return the backup tool's words on the source. ``directory`` is the run directory there."""
+    return flavor.backup_command(
+        plan.programs["source.backup"],
+        BackupRequest(
+            defaults_file=plan.source.defaults_file,
+            credentials_file=f"{directory}/backup.cnf",
+            socket=plan.source.socket,
+            datadir=plan.source.datadir,
+            target_dir=f"{directory}/target",
+            lsn_dir=f"{directory}/lsn",
+            parallel=plan.parallel,
+        ),
+    )
+
+
+def unpack_command(plan: Plan, flavor: Flavor) -> list[str]:
+    return flavor.unpack_command(plan.programs["target.unpack"], plan.target.datadir, parallel=plan.parallel)
+
+
+def prepare_command(plan: Plan, flavor: Flavor) -> list[str]:
+    return flavor.prepare_command(
+        plan.programs["target.backup"], plan.target.datadir, memory_bytes=plan.prepare_memory_bytes
+    )
+
+
+def transport_command(plan: Plan, *, directory: str, address: str) -> list[str]:
+    """Return ssh's words on the target, but for the word that the forced command reads."""
+    return ssh_command(
+        address=address,
+        port=plan.source.ssh_port,
+        user=plan.source.ssh_user,
+        bind_address=plan.target.local_address,
+        ciphers=plan.cipher,
+        directory=directory,
+    )
+
+
+def pull_command(run: Run) -> list[str]:
+    return transport_command(run.plan, directory=run.target.jobs.run_directory, address=run.source.stream_address)
+
+
+def known_hosts_line(side: Side) -> str:
+    """Return the pinned key of a host as a line of known_hosts for the address that the other host uses."""
+    address, port = side.stream_address, side.party.ssh_port
+    place = address if port == 22 else f"[{address}]:{port}"
+    return f"{place} {side.host_key}"
+
+
+def from_addresses(side: Side) -> str:
+    """Return the addresses from which the run's key may be used."""
+    return ",".join(dict.fromkeys(filter(None, (side.party.local_address, side.party.ssh_address))))

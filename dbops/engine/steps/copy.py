@@ -1,0 +1,339 @@
+"""From the old data to the new: stop and move aside, stream, prepare, own, start."""
+
+from dataclasses import asdict
+from typing import Any
+
+from dbops.engine.errors import RemoteFailure
+from dbops.engine.evidence import CopyEvidence, decode_files, first_of, judge_copy
+from dbops.engine.pipeline import show
+from dbops.engine.plan import Plan, PlannedCommand
+from dbops.engine.ports import JobState
+from dbops.engine.progress import add_sample, copy_progress
+from dbops.engine.scripts import load
+from dbops.engine.states import Level
+from dbops.engine.steps.base import JobStep, Step, job_must_succeed
+from dbops.engine.steps.commands import backup_command, prepare_command, pull_command, transport_command, unpack_command
+from dbops.engine.steps.run import IN_BASH, Outcome, Run, done, pairs
+from dbops.engine.words import split_command
+
+from dbops.engine.flavors import flavor_for
+
+
+def where_things_are(run: Run) -> str:
+    """Return, in a sentence, what of the target's old and new data is where."""
+    target, aside = run.plan.target, run.memory.get("aside_path", "")
+    if not run.memory.get("new_identity"):
+        return f"The data directory of {target.name} was not touched."
+    old = f"The old data of {target.name} is at {aside}." if aside else f"The old data of {target.name} was removed."
+    return f"{old} What was copied is at {target.datadir} on {target.host}; it is not usable. The server is stopped."
+
+
+class TakeOver(JobStep):
+    """Check once more on the host itself, stop the server, move its data aside: one script, nothing between check and act."""
+
+    name = "take-over"
+    title = "Stop the target and move its data aside"
+
+    def commands(self, plan: Plan) -> tuple[PlannedCommand, ...]:
+        target = plan.target
+        move = f"mv -T -n {target.datadir} {plan.aside_path}" if plan.aside_path else f"find {target.datadir} -xdev -mindepth 1 -delete"
+        return (
+            PlannedCommand(target.name, "# on the host: identity, role and replicas are checked again, or nothing is done"),
+            PlannedCommand(target.name, target.stop_command),
+            PlannedCommand(target.name, move),
+            PlannedCommand(target.name, f"install -d -o {target.os_user} {target.datadir}"),
+        )
+
+    def start(self, run: Run) -> JobState:
+        target, plan, admin = run.plan.target, run.plan, run.accounts.admin
+        run.memory["touched"] = True
+        return run.start_job(
+            run.target,
+            self.name,
+            "\n".join(command.text for command in self.commands(plan)),
+            load("common", "take_over"),
+            target.datadir,
+            target.datadir_identity,
+            "1" if target.is_answering else "0",
+            str(target.server_id or ""),
+            target.server_uuid,
+            target.socket,
+            plan.aside_path,
+            target.os_user,
+            plan.programs["target.client"],
+            *split_command(target.stop_command),
+            secrets={"admin.cnf": run.flavor.credentials_file(admin.user, admin.password)},
+        )
+
+    def finish(self, run: Run, state: JobState) -> Outcome:
+        job_must_succeed(state, f"Stopping {run.plan.target.name} and moving its data aside")
+        told = pairs(state.tails.get("out", ""))
+        run.memory["new_identity"] = told["identity"]
+        run.memory["aside_identity"] = told.get("aside_identity", "")
+        run.memory["aside_path"] = run.plan.aside_path if told.get("aside_identity") else ""
+        run.journal.say(where_things_are(run), host=run.plan.target.host)
+        return done(exit_statuses={"take over": 0})
+
+
+class Stream(JobStep):
+    """Pull the backup from the source straight into the new data directory."""
+
+    name = "stream"
+    title = "Stream the backup from the source into the data directory"
+
+    def commands(self, plan: Plan) -> tuple[PlannedCommand, ...]:
+        flavor = flavor_for(plan.source.version, plan.flavor)
+        pull = show(transport_command(plan, directory="RUN", address=plan.source.ssh_address))
+        commands = [
+            PlannedCommand(plan.source.name, show(backup_command(plan, flavor, "RUN"))),
+            PlannedCommand(plan.target.name, f"{pull} backup | {show(unpack_command(plan, flavor))}"),
+        ]
+        if plan.pause_source:
+            commands.insert(0, PlannedCommand(plan.source.name, flavor.pause_applier()))
+            commands.append(PlannedCommand(plan.source.name, flavor.resume_applier()))
+        return tuple(commands)
+
+    def start(self, run: Run) -> JobState:
+        if run.plan.pause_source:
+            self._pause(run)
+        unpack = unpack_command(run.plan, run.flavor)
+        pull = [*pull_command(run), "backup"]
+        run.memory["stream.began"] = run.clock.now()
+        run.journal.command("stream.backup", run.source.party.host, show(backup_command(run.plan, run.flavor, run.source.jobs.run_directory)))
+        return run.start_job(
+            run.target,
+            self.name,
+            f"{show(pull)} | {show(unpack)}",
+            load("common", "stream"),
+            run.plan.target.datadir,
+            run.memory["new_identity"],
+            run.plan.target.os_user,
+            str(len(unpack)),
+            *unpack,
+            *pull,
+        )
+
+    def _pause(self, run: Run) -> None:
+        admin = run.accounts.admin
+        run.act(
+            run.source,
+            "stream.pause",
+            run.flavor.pause_applier(),
+            load("pause"),
+            run.plan.programs["source.client"],
+            run.source.party.socket,
+            run.flavor.pause_applier(),
+            stdin=run.flavor.credentials_file(admin.user, admin.password).encode(),
+        )
+        run.journal.say(f"Replication on {run.source.party.name} is paused: {run.plan.pause_reason}", level=Level.WARNING)
+
+    def follow(self, run: Run, state: JobState) -> None:
+        self._watch_source(run)
+        received, now = state.counters.get("unpack.read_bytes"), run.clock.now()
+        if received is None:
+            return
+        samples = run.memory["stream.samples"] = add_sample(run.memory.get("stream.samples", []), at=now, count=received)
+        run.memory["stream.bytes"] = received
+        run.journal.progress(
+            **copy_progress(
+                samples,
+                received_bytes=received,
+                total_bytes=run.plan.bytes_to_copy,
+                elapsed_seconds=now - run.memory["stream.began"],
+            )
+        )
+
+    def _watch_source(self, run: Run) -> dict[str, str]:
+        """Beat for the guard, and bring what the backup tool has said since the last look into the history."""
+        offset = run.memory.get("stream.log_offset", 0)
+        result = run.source.jobs.act(IN_BASH, load("release", "beat_source"), str(offset))
+        head, _, log = result.stdout.partition("\nlog=\n")
+        told = pairs(head)
+        lines = log.split("\n")
+        complete, rest = lines[:-1], lines[-1]
+        run.memory["stream.log_offset"] = offset + len(log.encode()) - len(rest.encode())
+        for line in complete:
+            parsed = run.flavor.parse_backup_line(line)
+            if parsed.kind in ("milestone", "error", "completed"):
+                level = Level.ERROR if parsed.kind == "error" else Level.INFO
+                run.journal.say(line, level=level, host=run.source.party.host)
+        return told
+
+    def finish(self, run: Run, state: JobState) -> Outcome:
+        told = self._watch_source(run)
+        evidence = self._evidence(run, state, told)
+        run.journal.finished("stream.backup", evidence.source_status, evidence.source_log[-2000:])
+        statuses = {"source backup": evidence.source_status, "transport": evidence.transport_status, "unpack": evidence.unpack_status}
+        tails = {"source": evidence.source_log[-2000:], "transport": evidence.transport_log, "unpack": evidence.unpack_log}
+        run.memory["stream.result"] = {"exit_statuses": statuses, "tails": tails}
+        if state.exit_status == 65:
+            job_must_succeed(state, "Unpacking into the new data directory")
+        info, checkpoints = judge_copy(run.flavor, evidence)
+        received = state.counters.get("unpack.read_bytes", run.memory.get("stream.bytes"))
+        seconds = (state.ended_at or 0) - (state.started_at or 0)
+        run.memory["checkpoints"] = asdict(checkpoints)
+        run.memory["stream.bytes"] = received
+        self._remember_position(run, evidence)
+        run.journal.progress(bytes=received, total_bytes=received, percent=100.0, average_bytes_per_second=_rate(received, seconds))
+        run.journal.say(f"The copy is whole: backup {info.uuid}, up to LSN {checkpoints.last_lsn}.", host=run.target.party.host)
+        return done(exit_statuses=statuses, tails=tails, bytes=received, seconds=seconds)
+
+    def _evidence(self, run: Run, state: JobState, told: dict[str, str]) -> CopyEvidence:
+        names = [name for kind in ("info", "checkpoints", "binlog", "slave", "last") for name in run.flavor.metadata_files[kind]]
+        source = run.source.jobs.act("tail -c 65536 backup.log")
+        kept = run.source.jobs.act(IN_BASH, load("read_files"), "lsn", *names)
+        arrived = run.target.shell.run(IN_BASH, load("read_files"), run.plan.target.datadir, *names)
+        return CopyEvidence(
+            source_status=int(told["status"]) if told.get("status") else None,
+            transport_status=state.stages.get("transport"),
+            unpack_status=state.stages.get("unpack"),
+            source_log=source.stdout,
+            transport_log=state.tails.get("transport", ""),
+            unpack_log=state.tails.get("unpack", ""),
+            source_files=decode_files(kept.stdout),
+            target_files=decode_files(arrived.stdout),
+        )
+
+    def _remember_position(self, run: Run, evidence: CopyEvidence) -> None:
+        """The copy will replicate from the source first: so the source's own binary log position counts."""
+        start = run.flavor.parse_binlog_info(first_of(run.flavor, "binlog", evidence.target_files) or "")
+        run.memory["position"] = asdict(start)
+
+    def cancel(self, run: Run) -> None:
+        super().cancel(run)
+        run.source.jobs.act(IN_BASH, load("release") + "\nend_backup\n")
+
+
+def _rate(size: int | None, seconds: float) -> float | None:
+    return size / seconds if size and seconds > 0 else None
+
+
+class Prepare(JobStep):
+    """Apply the redo log that was copied along, so that the files are of one moment."""
+
+    name = "prepare"
+    title = "Prepare the copy (apply its redo log)"
+
+    def commands(self, plan: Plan) -> tuple[PlannedCommand, ...]:
+        return (PlannedCommand(plan.target.name, show(prepare_command(plan, flavor_for(plan.source.version, plan.flavor)))),)
+
+    def start(self, run: Run) -> JobState:
+        command = prepare_command(run.plan, run.flavor)
+        return run.start_job(
+            run.target,
+            self.name,
+            show(command),
+            load("common", "prepare"),
+            run.plan.target.datadir,
+            run.memory["new_identity"],
+            run.plan.target.os_user,
+            *command,
+        )
+
+    def follow(self, run: Run, state: JobState) -> None:
+        known: dict[str, Any] = {"note": "applying the redo log"}
+        for line in reversed(state.tails.get("prepare", "").splitlines()):
+            parsed = run.flavor.parse_prepare_line(line)
+            if parsed.kind != "recovery":
+                continue
+            if parsed.percent is not None:
+                known["percent"] = parsed.percent
+            elif parsed.done is not None and parsed.total:
+                known["percent"] = 100 * parsed.done / parsed.total
+            break
+        run.journal.progress(**known)
+
+    def finish(self, run: Run, state: JobState) -> Outcome:
+        doing, log = "Preparing the copy", state.tails.get("prepare", "")
+        job_must_succeed(state, doing, left=lambda: where_things_are(run))
+        if not log.rstrip().endswith("completed OK!"):
+            raise RemoteFailure("prepare.not_completed", doing, found=f"its last line is: {log.strip()[-300:]}", left=where_things_are(run))
+        run.journal.progress(percent=100.0)
+        return done(exit_statuses=state.stages, tails={"prepare": log[-2000:]})
+
+
+class Own(Step):
+    """Prove that the copy is prepared; give every file to the target's user; take the source's identity out."""
+
+    name = "own"
+    title = "Make the copy the target's own"
+
+    def commands(self, plan: Plan) -> tuple[PlannedCommand, ...]:
+        target = plan.target
+        return (PlannedCommand(target.name, f"chown -R {target.os_user}: {target.datadir}; rm auto.cnf and the backup tool's files"),)
+
+    def advance(self, run: Run) -> Outcome:
+        flavor, target = run.flavor, run.plan.target
+        names = sorted({name for kind in flavor.metadata_files.values() for name in kind})
+        if not run.memory.get("prepared"):
+            read = run.target.shell.run(IN_BASH, load("read_files"), target.datadir, *names)
+            text = first_of(flavor, "checkpoints", decode_files(read.stdout)) or ""
+            kind = flavor.parse_checkpoints(text).backup_type if text else "(no checkpoints file)"
+            if kind != flavor.prepared_type:
+                raise RemoteFailure(
+                    "prepare.state", "Checking the prepared copy", found=f"backup_type is {kind}, not {flavor.prepared_type}", left=where_things_are(run)
+                )
+            run.memory["prepared"] = True
+        leftovers = [*names, "backup-my.cnf", "xtrabackup_logfile", "xtrabackup_binlog_pos_innodb"]
+        run.act(
+            run.target,
+            "own",
+            self.commands(run.plan)[0].text,
+            load("common", "own"),
+            target.datadir,
+            run.memory["new_identity"],
+            target.os_user,
+            *leftovers,
+            timeout_seconds=120,
+        )
+        return done()
+
+
+class Start(JobStep):
+    """Start the target's server on the new data, and see that it is itself."""
+
+    name = "start"
+    title = "Start the target on the new data"
+
+    def commands(self, plan: Plan) -> tuple[PlannedCommand, ...]:
+        return (PlannedCommand(plan.target.name, plan.target.start_command),)
+
+    def start(self, run: Run) -> JobState:
+        target = run.plan.target
+        return run.start_job(
+            run.target,
+            self.name,
+            target.start_command,
+            load("common", "start"),
+            target.datadir,
+            run.memory["new_identity"],
+            *split_command(target.start_command),
+        )
+
+    def finish(self, run: Run, state: JobState) -> Outcome:
+        job_must_succeed(state, f"Starting {run.plan.target.name}", left=lambda: where_things_are(run))
+        self._is_itself(run)
+        return done(exit_statuses={"start": 0})
+
+    def _is_itself(self, run: Run) -> None:
+        """Its own server id, the right directory, read-only; a uuid that is not the source's."""
+        target, source = run.plan.target, run.plan.source
+        database = run.target.connect(10.0)
+        try:
+            row = database.query("SELECT @@server_id AS server_id, @@port AS port, @@datadir AS datadir, @@read_only AS read_only")[0]
+            if int(row["server_id"]) != target.configured_server_id or int(row["port"]) != target.port:
+                raise RemoteFailure(
+                    "start.identity",
+                    f"Checking the started server of {target.name}",
+                    found=f"server_id {row['server_id']}, port {row['port']}; expected {target.configured_server_id} and {target.port}",
+                    left=where_things_are(run),
+                )
+            if run.flavor.name == "mysql":
+                uuid = database.query("SELECT @@server_uuid AS uuid")[0]["uuid"]
+                if uuid == source.server_uuid:
+                    raise RemoteFailure("start.uuid", f"Checking the started server of {target.name}", found=f"it has the source's uuid {uuid}")
+            if not int(row["read_only"]):
+                run.execute(run.target, database, "start.read_only", "SET GLOBAL read_only = 1")
+            run.journal.say(f"{target.name} serves with server id {row['server_id']}.", host=target.host)
+        finally:
+            database.close()

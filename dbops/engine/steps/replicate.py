@@ -1,0 +1,211 @@
+"""From a started copy to a replica: roll forward from the source, repoint to the primary, verify."""
+
+from contextlib import closing
+from typing import Any
+
+from dbops.engine.errors import RemoteFailure
+from dbops.engine.facts import ReplicationFacts
+from dbops.engine.flavors import Flavor, flavor_for
+from dbops.engine.flavors.base import Coordinates, ReplicationSource
+from dbops.engine.plan import Party, Plan, PlannedCommand
+from dbops.engine.ports import Database
+from dbops.engine.progress import add_sample, rate_of
+from dbops.engine.steps.base import Step
+from dbops.engine.steps.run import Account, Outcome, Run, again, done
+
+MASKED = "********"
+
+
+def read_link(database: Database, flavor: Flavor) -> ReplicationFacts | None:
+    """Return the state of the one replication connection, ``None`` where there is none."""
+    rows = database.query(flavor.show_replication)
+    return flavor.parse_replication(rows[0]) if rows else None
+
+
+def read_position(database: Database, flavor: Flavor) -> tuple[str, str]:
+    """Return what the server has executed, and what its binary log holds, as GTID positions."""
+    names = ("gtid_current_pos", "gtid_binlog_pos") if flavor.name == "mariadb" else ("gtid_executed", "gtid_executed")
+    row = database.query(f"SELECT @@GLOBAL.{names[0]} AS executed, @@GLOBAL.{names[1]} AS logged")[0]
+    return str(row["executed"] or ""), str(row["logged"] or "")
+
+
+def fail_on_error(link: ReplicationFacts | None, doing: str, run: Run) -> None:
+    """Raise when a thread has stopped with an error: it will not mend itself."""
+    error = (link.last_io_error or link.last_sql_error) if link else "no replication is configured"
+    stopped = link is None or link.sql_running == "No" or link.io_running == "No"
+    if stopped and error:
+        raise RemoteFailure(
+            "replication.error",
+            doing,
+            found=error,
+            left=f"{run.plan.target.name} runs on the new data but does not replicate.",
+            next_step="Mend the cause and start replication, or rebuild again.",
+        )
+
+
+def replication_source(party: Party, account: Account, *, gtid: bool, start: Coordinates | None) -> ReplicationSource:
+    return ReplicationSource(
+        host=party.address, port=party.port, user=account.user, password=account.password, gtid=gtid, start=start
+    )
+
+
+def shown_change(flavor: Flavor, source: ReplicationSource) -> str:
+    """Return the statement as a person would type it, the password masked."""
+    sql, parameters = flavor.replicate_from(source)
+    words = [MASKED if value == source.password else value for value in parameters]
+    return sql % tuple(repr(word) if isinstance(word, str) else word for word in words)
+
+
+def replicate_from(run: Run, database: Database, key: str, party: Party, *, start: Coordinates | None) -> None:
+    """Point the target to ``party`` and start. Raises as ``Run.execute``."""
+    source = replication_source(party, run.accounts.replication, gtid=run.plan.uses_gtid, start=start)
+    sql, parameters = run.flavor.replicate_from(source)
+    run.execute(run.target, database, f"{key}.change", sql, parameters, shown=shown_change(run.flavor, source))
+    for number, statement in enumerate(run.flavor.start_replication()):
+        run.execute(run.target, database, f"{key}.start.{number}", statement)
+
+
+def is_attached_to(link: ReplicationFacts | None, party: Party) -> bool:
+    return link is not None and (link.source_host, link.source_port) == (party.address, party.port)
+
+
+class CatchUp(Step):
+    """Replicate from the backup source until the copy stands where the source stands."""
+
+    name = "catch-up"
+    title = "Roll forward from the source until caught up"
+
+    def commands(self, plan: Plan) -> tuple[PlannedCommand, ...]:
+        flavor = flavor_for(plan.source.version, plan.flavor)
+        source = replication_source(plan.source, Account("replication account", MASKED), gtid=plan.uses_gtid, start=None)
+        place = plan.target.name
+        return (
+            *(PlannedCommand(place, sql) for sql in flavor.set_position(Coordinates(gtid="POSITION OF THE COPY"), "")),
+            PlannedCommand(place, shown_change(flavor, source)),
+            *(PlannedCommand(place, sql) for sql in flavor.start_replication()),
+        )
+
+    def advance(self, run: Run) -> Outcome:
+        with closing(run.target.connect(10.0)) as database:
+            link = read_link(database, run.flavor)
+            if not is_attached_to(link, run.plan.source):
+                self._attach(run, database)
+                return again(0.2)
+            fail_on_error(link, f"Replicating from {run.plan.source.name}", run)
+            return self._progress(run, database, link)
+
+    def _attach(self, run: Run, database: Database) -> None:
+        flavor, start = run.flavor, Coordinates(**run.memory["position"])
+        for number, statement in enumerate([*flavor.stop_replication(), *flavor.forget_replication()]):
+            run.execute(run.target, database, f"catch-up.forget.{number}", statement)
+        executed, _ = read_position(database, flavor)
+        for number, statement in enumerate(flavor.set_position(start, executed)):
+            run.execute(run.target, database, f"catch-up.position.{number}", statement)
+        replicate_from(run, database, "catch-up", run.plan.source, start=None if run.plan.uses_gtid else start)
+        run.journal.say(f"{run.plan.target.name} replicates from {run.plan.source.name} from {start.gtid or start.log_file} on.")
+
+    def _progress(self, run: Run, database: Database, link: ReplicationFacts | None) -> Outcome:
+        if run.plan.uses_gtid:
+            left = self._transactions_left(run, database)
+            run.journal.progress(**_catch_up_progress(run, left))
+            caught_up = left == 0
+        else:
+            caught_up = True
+        assert link is not None
+        lag = link.lag_seconds
+        if link.is_running and caught_up and lag is not None and lag <= run.settings.catch_up_lag_seconds:
+            run.journal.say(f"{run.plan.target.name} has caught up with {run.plan.source.name}.")
+            return done()
+        return again(0.4)
+
+    def _transactions_left(self, run: Run, database: Database) -> int:
+        """How many transactions the source has logged (a moment ago) that the copy has not executed."""
+        with closing(run.source.connect(10.0)) as source:
+            executed, logged = read_position(source, run.flavor)
+        have, _ = read_position(database, run.flavor)
+        left = run.flavor.gtid_count_missing(logged or executed, have)
+        # At a steady write load the copy is always a few transactions behind what was read a moment before it.
+        reached = run.memory.setdefault("catch-up.goal", logged or executed)
+        return 0 if not run.flavor.gtid_missing(reached, have) else left
+
+
+def _catch_up_progress(run: Run, left: int) -> dict[str, Any]:
+    samples = run.memory["catch-up.samples"] = add_sample(run.memory.get("catch-up.samples", []), at=run.clock.now(), count=-left)
+    rate, known = rate_of(samples), {"note": f"{left} transactions behind the source"}
+    return {**known, "eta_seconds": left / rate} if rate and left else known
+
+
+class Repoint(Step):
+    """From the source to the primary. By GTID at once; by file and position with both standing at one point for a moment."""
+
+    name = "repoint"
+    title = "Repoint the replica to the primary"
+
+    def commands(self, plan: Plan) -> tuple[PlannedCommand, ...]:
+        flavor = flavor_for(plan.source.version, plan.flavor)
+        primary = replication_source(plan.primary, Account("replication account", MASKED), gtid=plan.uses_gtid, start=None)
+        place = plan.target.name
+        return (
+            *(PlannedCommand(place, sql) for sql in flavor.stop_replication()),
+            PlannedCommand(place, shown_change(flavor, primary)),
+            *(PlannedCommand(place, sql) for sql in flavor.start_replication()),
+        )
+
+    def advance(self, run: Run) -> Outcome:
+        with closing(run.target.connect(10.0)) as database:
+            if not is_attached_to(read_link(database, run.flavor), run.plan.primary):
+                self._nothing_errant(run, database)
+                for number, statement in enumerate(run.flavor.stop_replication()):
+                    run.execute(run.target, database, f"repoint.stop.{number}", statement)
+                replicate_from(run, database, "repoint", run.plan.primary, start=None)
+                run.journal.say(f"{run.plan.target.name} replicates from the primary {run.plan.primary.name}.")
+                return again(0.2)
+            link = read_link(database, run.flavor)
+            fail_on_error(link, f"Replicating from the primary {run.plan.primary.name}", run)
+            return done() if link and link.is_running else again(0.3)
+
+    def _nothing_errant(self, run: Run, database: Database) -> None:
+        """The copy may hold nothing that the primary does not have: it would break later, and nobody would know why.
+
+        The copy is read first: what the primary has afterwards can only be more.
+        """
+        have, _ = read_position(database, run.flavor)
+        with closing(run.primary.connect(10.0)) as primary:
+            executed, logged = read_position(primary, run.flavor)
+        errant = run.flavor.gtid_missing(have, logged or executed)
+        if errant:
+            raise RemoteFailure(
+                "repoint.errant",
+                f"Comparing {run.plan.target.name} with the primary",
+                found=f"the primary does not have {errant}",
+                left=f"{run.plan.target.name} serves and replicates from {run.plan.source.name}.",
+                next_step=f"{run.plan.source.name} holds transactions of its own: find out why before you repoint.",
+            )
+
+
+class Verify(Step):
+    """Replicating from the primary, close behind, and staying so; itself and read-only."""
+
+    name = "verify"
+    title = "Verify that the replica serves and stays caught up"
+
+    def advance(self, run: Run) -> Outcome:
+        doing, target = f"Verifying {run.plan.target.name}", run.plan.target
+        with closing(run.target.connect(10.0)) as database:
+            row = database.query("SELECT @@server_id AS server_id, @@read_only AS read_only")[0]
+            link = read_link(database, run.flavor)
+        fail_on_error(link, doing, run)
+        if int(row["server_id"]) != target.configured_server_id or not int(row["read_only"]):
+            raise RemoteFailure("verify.identity", doing, found=f"server_id {row['server_id']}, read_only {row['read_only']}")
+        now = run.clock.now()
+        close = link is not None and link.is_running and is_attached_to(link, run.plan.primary)
+        close = close and link is not None and link.lag_seconds is not None and link.lag_seconds <= run.settings.catch_up_lag_seconds
+        if not close:
+            run.memory.pop("verify.steady_since", None)
+            run.journal.progress(note=f"lag {link.lag_seconds if link and link.lag_seconds is not None else 'not known'}")
+            return again(0.4)
+        since = run.memory.setdefault("verify.steady_since", now)
+        if now - since < run.settings.verify_steady_seconds:
+            return again(0.4)
+        run.journal.say(f"{target.name} replicates from {run.plan.primary.name} and has stayed caught up.", host=target.host)
+        return done()

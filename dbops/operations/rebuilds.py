@@ -1,0 +1,125 @@
+"""Plan, request and cancel a rebuild."""
+
+import secrets
+
+from django.contrib.auth.models import User
+from django.db import transaction
+
+from dbops import lifecycle
+from dbops.access import require_operator
+from dbops.engine.errors import Refused
+from dbops.engine.plan import Plan
+from dbops.engine.planning import build_plan
+from dbops.engine.states import Role, Status
+from dbops.models import Instance, Rebuild
+from dbops.operations.audit import record
+from dbops.situations import situation_of
+from dbops.tasks import nudge
+
+REASON_MINIMUM_CHARACTERS = 3
+
+
+def candidate_sources(target: Instance) -> list[Instance]:
+    """Return the instances of the target's cluster that a rebuild may read, best first: backup instances, then replicas."""
+    others = Instance.objects.filter(cluster=target.cluster_id).exclude(pk=target.pk).exclude(role=Role.PRIMARY)
+    return sorted(others.select_related("host", "state"), key=lambda item: (item.role != Role.BACKUP, item.name))
+
+
+def plan_rebuild(*, target: Instance, source: Instance | None = None, keep_old_data: bool = False, run_id: str = "RUN") -> Plan:
+    """Return what a rebuild would do now. Writes nothing, asks no host.
+
+    Raises:
+        Refused: there is no source (``plan.no_source``), or too little is known (``plan.no_facts``).
+    """
+    chosen = source or next(iter(candidate_sources(target)), None)
+    if chosen is None:
+        raise Refused(
+            "plan.no_source",
+            f"Planning a rebuild of {target.name}",
+            found=f"the cluster {target.cluster.name} has no other instance than its primary",
+            left="Nothing was changed.",
+            next_step="Add a backup instance or another replica.",
+        )
+    return build_plan(situation_of(target, chosen, keep_old_data=keep_old_data, run_id=run_id))
+
+
+def request_rebuild(
+    *,
+    actor: User,
+    target: Instance,
+    source: Instance,
+    typed_name: str,
+    reason: str,
+    fingerprint: str,
+    request_key: str,
+    keep_old_data: bool = False,
+) -> Rebuild:
+    """Confirm a plan: plan again, compare, and write rebuild, first event and audit entry in one transaction.
+
+    Args:
+        actor: must be an operator.
+        typed_name: what the person typed; it must be the target's name.
+        reason: why, for the record.
+        fingerprint: of the plan that the person saw.
+        request_key: unique to the form: the second click of the same form returns the same rebuild.
+
+    Raises:
+        Refused: ``access.denied``, ``rebuild.name``, ``rebuild.reason``, ``plan.refused``, ``plan.stale``, ``rebuild.busy``, or as ``plan_rebuild``.
+    """
+    doing = f"Requesting a rebuild of {target.name}"
+    require_operator(actor, doing)
+    if existing := Rebuild.objects.filter(request_key=request_key).first():
+        return existing
+    if typed_name != target.name:
+        raise _refused("rebuild.name", doing, f"the name typed is {typed_name!r}, the target is {target.name!r}", "Type the target's name.")
+    if len(reason.strip()) < REASON_MINIMUM_CHARACTERS:
+        raise _refused("rebuild.reason", doing, "no reason was given", "Say why, for those who read the audit log.")
+    with transaction.atomic():
+        plan = plan_rebuild(target=target, source=source, keep_old_data=keep_old_data)
+        if plan.refusals:
+            seen = "; ".join(f"{finding.title}: {finding.seen}" for finding in plan.refusals)
+            raise _refused("plan.refused", doing, seen, "Mend what is refused, and plan again.")
+        if plan.fingerprint != fingerprint:
+            raise _refused("plan.stale", doing, "the plan has changed since it was shown", "Read the new plan, then confirm it.")
+        uid = secrets.token_hex(8)
+        frozen = plan_rebuild(target=target, source=source, keep_old_data=keep_old_data, run_id=uid)
+        rebuild = lifecycle.queue(
+            plan=frozen, uid=uid, request_key=request_key, actor=actor, reason=reason.strip(), target=target, source=source
+        )
+        record(
+            actor=actor.get_username(),
+            action="rebuild.requested",
+            subject=target.name,
+            rebuild=rebuild.pk,
+            source=source.name,
+            reason=reason.strip(),
+            fingerprint=fingerprint,
+            old_data=frozen.old_data,
+            keep_old_data=frozen.keep_old_data,
+        )
+        nudge()
+    return rebuild
+
+
+def cancel_rebuild(*, actor: User, rebuild: Rebuild) -> None:
+    """Ask for the end of a rebuild: at once while it is queued, by its driver within seconds while it runs.
+
+    Raises:
+        Refused: ``access.denied``, or it has ended (``rebuild.ended``).
+    """
+    doing = f"Cancelling rebuild {rebuild.pk}"
+    require_operator(actor, doing)
+    with transaction.atomic():
+        name = actor.get_username()
+        asked = lifecycle.end_queued(rebuild, Status.CANCELLED, f"Cancelled by {name} before it started.")
+        asked = asked or lifecycle.request_cancel(rebuild, name)
+        if asked:
+            record(actor=name, action="rebuild.cancel_requested", subject=rebuild.target.name, rebuild=rebuild.pk)
+            nudge()
+    rebuild.refresh_from_db()
+    if not asked and rebuild.is_final:
+        raise _refused("rebuild.ended", doing, f"it has ended: {rebuild.status}", "Nothing is left to cancel.")
+
+
+def _refused(code: str, doing: str, found: str, next_step: str) -> Refused:
+    return Refused(code, doing, found=found, left="Nothing was changed on any host.", next_step=next_step)

@@ -1,0 +1,111 @@
+"""Keeping facts fresh: the due instances, each in a thread of its own, so that one silent host delays nobody."""
+
+import logging
+import random
+from concurrent.futures import Future, ThreadPoolExecutor, wait
+from datetime import datetime, timedelta
+
+from django.conf import settings
+from django.utils import timezone
+
+from dbops.connections import open_database, open_shell
+from dbops.drivers.probe import ProbeTarget, probe_instance
+from dbops.engine.errors import Refused
+from dbops.engine.facts import InstanceFacts, Problem, to_record
+from dbops.engine.plan import Plan
+from dbops.engine.planning import build_plan
+from dbops.models import Instance, InstanceState
+from dbops.situations import situation_of
+
+log = logging.getLogger(__name__)
+
+#: Instances probed side by side in one task.
+THREADS = 16
+#: After this a probe that is still going on is left behind: its result is not waited for.
+PATIENCE_SECONDS = 25
+
+
+def probe_due() -> int:
+    """Probe every instance that is due and not being probed. Return how many were written."""
+    now = timezone.now()
+    claimed = [instance for instance in _due_instances(now) if _claim(instance, now)]
+    return probe_all(claimed)
+
+
+def _due_instances(now: datetime) -> list[Instance]:
+    for instance in Instance.objects.filter(state=None):
+        InstanceState.objects.get_or_create(instance=instance, defaults={"probe_due_at": now})
+    due = Instance.objects.filter(state__probe_due_at__lte=now).order_by("state__probe_due_at")
+    return list(due.select_related("host", "cluster", "state")[: 4 * THREADS])
+
+
+def _claim(instance: Instance, now: datetime) -> bool:
+    """Move the instance's next probe: whoever moves it probes. The jitter keeps a thousand of them apart."""
+    interval = settings.PROBE_INTERVAL_SECONDS * random.uniform(0.85, 1.15)  # noqa: S311 - jitter, not a secret
+    claimed = InstanceState.objects.filter(instance=instance, probe_due_at=instance.state.probe_due_at).update(
+        probe_due_at=now + timedelta(seconds=interval)
+    )
+    return bool(claimed)
+
+
+def probe_all(instances: list[Instance]) -> int:
+    """Probe instances side by side and store what was found. Threads touch no table. Return how many were stored."""
+    if not instances:
+        return 0
+    pool = ThreadPoolExecutor(max_workers=min(THREADS, len(instances)), thread_name_prefix="probe")
+    try:
+        running = {pool.submit(_probe, instance): instance for instance in instances}
+        finished, late = wait(running, timeout=PATIENCE_SECONDS)
+        for future in late:
+            log.warning("probing %s takes longer than %s s", running[future].name, PATIENCE_SECONDS)
+        return sum(_store(running[future], future) for future in finished)
+    finally:
+        pool.shutdown(wait=False, cancel_futures=True)
+
+
+def _probe(instance: Instance) -> InstanceFacts:
+    cluster, state = instance.cluster, instance.state
+    previous = state.facts()
+    try:
+        shell = open_shell(instance.host)
+    except Refused as error:
+        return InstanceFacts(observed_at=timezone.now(), host_problem=Problem(error.code, error.found))
+    try:
+        return probe_instance(
+            ProbeTarget(
+                datadir=instance.datadir,
+                defaults_file=instance.defaults_file,
+                admin_user=cluster.admin_user,
+                replication_user=cluster.replication_user,
+                backup_user=cluster.backup_user,
+                backup_password=cluster.backup_password,
+            ),
+            shell,
+            lambda: open_database(instance, read_timeout_seconds=5.0),
+            timezone.now(),
+            previous,
+        )
+    finally:
+        shell.close()
+
+
+def _store(instance: Instance, future: "Future[InstanceFacts]") -> bool:
+    if (error := future.exception()) is not None:
+        log.error("probing %s: %s", instance.name, error, exc_info=error)
+        return False
+    facts = future.result()
+    InstanceState.objects.filter(instance=instance).update(record=to_record(facts), observed_at=facts.observed_at)
+    return True
+
+
+def replan(target: Instance, source: Instance, *, keep_old_data: bool) -> Plan:
+    """Probe target, source and primary now, store what was found, and plan again from it.
+
+    Raises:
+        Refused: too little is known to plan (``plan.no_facts``).
+    """
+    cluster = target.cluster_id
+    live = Instance.objects.select_related("host", "cluster", "state").filter(cluster=cluster)
+    wanted = [item for item in live if item.pk in (target.pk, source.pk) or item.role == Instance.Roles.PRIMARY]
+    probe_all(wanted)
+    return build_plan(situation_of(target, source, keep_old_data=keep_old_data))

@@ -1,0 +1,234 @@
+"""The worker's side, and the composition root: rows become drivers, steps are advanced, what they tell becomes rows.
+
+One call of ``tick`` takes the lease of one rebuild, does what is due for a bounded time, and gives it back. Everything that
+lasts lives in the table and on the hosts, so a tick may die at any moment.
+"""
+
+import logging
+import time
+from contextlib import ExitStack
+from typing import Any
+
+from django.conf import settings
+from django.utils import timezone
+
+from dbops import lifecycle, probing
+from dbops.connections import open_database, open_shell
+from dbops.drivers.jobs import HostJobs
+from dbops.engine.errors import Bug, Cancelled, DbopsError, Unreachable
+from dbops.engine.facts import from_record
+from dbops.engine.flavors import flavor_for
+from dbops.engine.methods import METHODS
+from dbops.engine.plan import Party, Plan
+from dbops.engine.states import STEP_FINAL, Level, Status, StepState
+from dbops.engine.steps.base import Step
+from dbops.engine.steps.copy import where_things_are
+from dbops.engine.steps.run import Account, Accounts, Outcome, Run, Settings, Side
+from dbops.journal import RowJournal
+from dbops.models import Cluster, Instance, Rebuild
+
+log = logging.getLogger(__name__)
+
+#: How long the clean-up tries to reach a host before it ends without: the guard on the source acts by itself.
+CLEAN_UP_PATIENCE_SECONDS = 60
+RETRY_SECONDS = 2.0
+LOST_RETRY_SECONDS = 10.0
+
+
+class SystemClock:
+    def now(self) -> float:
+        return time.time()
+
+    def sleep(self, seconds: float) -> None:
+        time.sleep(seconds)
+
+
+def tick(rebuild_id: int) -> bool:
+    """Drive one rebuild for at most ``TICK_SECONDS``. Return whether more is due at once. Never raises for what hosts do."""
+    lease = lifecycle.take_lease(rebuild_id)
+    if lease is None:
+        return False
+    with ExitStack() as stack:
+        driver = Driver(lease, stack)
+        try:
+            wait = driver.drive(until=time.monotonic() + settings.TICK_SECONDS)
+        except lifecycle.LeaseLost:
+            log.info("rebuild %s: another driver has it, or it has ended", rebuild_id)
+            return False
+        if wait is None:
+            return False
+        lifecycle.release_lease(lease, wait)
+        return wait == 0
+
+
+class Driver:
+    """One lease at work."""
+
+    def __init__(self, lease: lifecycle.Lease, stack: ExitStack) -> None:
+        self.lease, self.rebuild = lease, lease.rebuild
+        self.plan = from_record(Plan, self.rebuild.plan)
+        self.method = METHODS[self.rebuild.method]
+        self.journal = RowJournal(lease, secrets_of(self.rebuild.target.cluster))
+        self.run = build_run(self.rebuild, self.plan, self.journal, stack)
+        self.journal.memory = self.run.memory
+
+    def drive(self, *, until: float) -> float | None:
+        """Advance steps. Return seconds until the next tick is due, or ``None`` when the rebuild has ended."""
+        if self.lease.reattached_after_seconds is not None:
+            self.journal.say(f"Re-attached after {self.lease.reattached_after_seconds:.0f} s.")
+        while time.monotonic() < until:
+            step = self._next_step()
+            if step is None:
+                self._finish()
+                return None
+            wait = self._advance(step)
+            if wait is not None:
+                return wait
+        self.journal.flush()
+        return 0.0
+
+    def _next_step(self) -> Step | None:
+        states = dict(self.rebuild.steps.values_list("name", "state"))
+        return next((step for step in self.method.steps if states[step.name] not in STEP_FINAL), None)
+
+    def _advance(self, step: Step) -> float | None:
+        """Advance one step once. Return seconds to wait before the next tick, ``None`` to go on at once."""
+        self.journal.step = step.name
+        self.journal.cancellable = not self.rebuild.ending
+        lifecycle.begin_step(self.lease, step.name)
+        try:
+            self.journal.check()
+            outcome = step.advance(self.run)
+        except Cancelled:
+            return self._cancel(step)
+        except Unreachable as error:
+            return self._unreachable(step, error)
+        except DbopsError as error:
+            return self._fail(step, error)
+        except lifecycle.LeaseLost:
+            raise
+        except Exception as error:
+            log.exception("rebuild %s, step %s", self.rebuild.pk, step.name)
+            bug = Bug("bug", f"Step {step.name}", found=f"{type(error).__name__}: {error}", next_step="Please report this.")
+            return self._fail(step, bug)
+        if self.rebuild.unreachable_since:
+            lifecycle.mark_reachable(self.lease)
+        self._record(step, outcome)
+        return None
+
+    def _record(self, step: Step, outcome: Outcome) -> None:
+        if outcome.done:
+            if step.name == "verify":
+                self.run.memory["verified"] = True
+            self.journal.end_step(StepState.DONE, outcome.result)
+        elif outcome.wait_seconds:
+            self.run.clock.sleep(outcome.wait_seconds)
+
+    def _fail(self, step: Step, error: DbopsError) -> float | None:
+        if self.rebuild.ending or step is self.method.steps[-1]:
+            return self._clean_up_failed(step, error)
+        log.warning("rebuild %s, step %s: %s", self.rebuild.pk, step.name, error)
+        self._begin_ending(step, Status.FAILED, error)
+        return None
+
+    def _begin_ending(self, step: Step, status: Status, error: DbopsError | None) -> None:
+        result = self.run.memory.get(f"{step.name}.result", {})
+        self.journal.end_badly(status, result, last_step=self.method.steps[-1].name, error=error)
+
+    def _clean_up_failed(self, step: Step, error: DbopsError) -> float | None:
+        """Try again for a while; then end all the same: the guard on the source gives it back without us."""
+        since = self.run.memory.setdefault("clean-up.since", time.time())
+        if time.time() - since < CLEAN_UP_PATIENCE_SECONDS:
+            self.journal.say(f"Clean-up: {error}", level=Level.WARNING)
+            self.journal.flush()
+            return RETRY_SECONDS
+        self.journal.say(f"Clean-up ended without success; the guard on the source goes on: {error}", level=Level.ERROR)
+        self.journal.end_step(StepState.FAILED, {"error": error.as_record()})
+        return None
+
+    def _unreachable(self, step: Step, error: Unreachable) -> float | None:
+        """Before anything is destroyed a silent host ends the rebuild; afterwards nothing is known, and we ask again."""
+        if not self.run.memory.get("touched") and not self.rebuild.ending:
+            return self._fail(step, error)
+        if self.rebuild.ending:
+            return self._clean_up_failed(step, error)
+        self.journal.flush()
+        lifecycle.mark_unreachable(self.lease, str(error))
+        self.rebuild.unreachable_since = timezone.now()
+        return LOST_RETRY_SECONDS if self.rebuild.status == Status.LOST else RETRY_SECONDS
+
+    def _cancel(self, step: Step) -> float | None:
+        self.journal.cancellable = False
+        try:
+            step.cancel(self.run)
+        except DbopsError as error:
+            self.journal.say(f"Ending step {step.name}: {error}", level=Level.WARNING)
+        self._begin_ending(step, Status.CANCELLED, None)
+        return None
+
+    def _finish(self) -> None:
+        self.journal.flush()
+        ending = Status(self.rebuild.ending) if self.rebuild.ending else Status.SUCCEEDED
+        lifecycle.finish(self.lease, ending, self._outcome(ending))
+
+    def _outcome(self, ending: Status) -> str:
+        target, aside = self.plan.target, self.run.memory.get("aside_path", "")
+        if ending is not Status.SUCCEEDED:
+            return where_things_are(self.run)
+        kept = f" The old data is kept at {aside}." if aside else ""
+        return f"{target.name} serves, replicates from {self.plan.primary.name} and has caught up.{kept}"
+
+
+def secrets_of(cluster: Cluster) -> list[str]:
+    """Return every password that must not show in what is stored."""
+    return [cluster.admin_password, cluster.replication_password, cluster.backup_password]
+
+
+def build_run(rebuild: Rebuild, plan: Plan, journal: RowJournal, stack: ExitStack) -> Run:
+    """Make the drivers of both sides; connections open when they are first used and are closed with the stack."""
+    cluster = rebuild.target.cluster
+    primary = Instance.objects.select_related("host", "cluster").get(name=plan.primary.name)
+    return Run(
+        run_id=rebuild.uid,
+        plan=plan,
+        flavor=flavor_for(plan.source.version, plan.flavor),
+        source=_side(rebuild, rebuild.source, plan.source, stack),
+        target=_side(rebuild, rebuild.target, plan.target, stack),
+        primary=_side(rebuild, primary, plan.primary, stack),
+        accounts=Accounts(
+            admin=Account(cluster.admin_user, cluster.admin_password),
+            replication=Account(cluster.replication_user, cluster.replication_password),
+            backup=Account(cluster.backup_user, cluster.backup_password),
+        ),
+        memory=dict(rebuild.memory),
+        journal=journal,
+        clock=SystemClock(),
+        replan=lambda: probing.replan(rebuild.target, rebuild.source, keep_old_data=plan.keep_old_data),
+        settings=Settings(
+            catch_up_lag_seconds=settings.CATCH_UP_LAG_SECONDS,
+            verify_steady_seconds=settings.VERIFY_STEADY_SECONDS,
+            guard_paused_seconds=settings.GUARD_HEARTBEAT_SECONDS,
+        ),
+    )
+
+
+def _side(rebuild: Rebuild, instance: Instance, party: Party, stack: ExitStack) -> Side:
+    host = instance.host
+    shell = open_shell(host)
+    stack.callback(shell.close)
+
+    def connect(read_timeout_seconds: float) -> Any:
+        return open_database(instance, read_timeout_seconds=read_timeout_seconds)
+
+    return Side(
+        party=party,
+        shell=shell,
+        jobs=HostJobs(shell, work_dir=host.work_dir, instance_key=instance.name, run_id=rebuild.uid, token=rebuild.host_token),
+        connect=connect,
+        host_key=host.host_key,
+        stream_address=host.stream_address or host.ssh_address,
+        authorized_keys_file=host.authorized_keys_file,
+        sudo=host.sudo,
+    )
+
+

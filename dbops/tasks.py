@@ -1,0 +1,50 @@
+"""Celery's tasks: thin. A message is a hint that something may be due; the table says whether it is."""
+
+import logging
+
+from django.db import transaction
+from django.utils import timezone
+from kombu.exceptions import OperationalError
+
+from dbops import lifecycle, probing, runner, scheduler
+from dbops.celery import app
+
+log = logging.getLogger(__name__)
+
+
+@app.task
+def tick(rebuild_id: int) -> None:
+    """Drive one rebuild for a while, and ask for the next tick when there is more to do."""
+    if runner.tick(rebuild_id):
+        publish_tick(rebuild_id)
+
+
+@app.task
+def reconcile() -> None:
+    """Start what can start, and publish ticks that are due and have no living owner."""
+    scheduler.start_what_can()
+    for rebuild_id in lifecycle.due(timezone.now()):
+        publish_tick(rebuild_id)
+
+
+@app.task
+def probe_due() -> None:
+    """Probe the instances that are due."""
+    probing.probe_due()
+
+
+def publish_tick(rebuild_id: int) -> None:
+    _publish(tick, rebuild_id)
+
+
+def nudge() -> None:
+    """Ask for a reconcile once the current transaction is committed: a click need not wait for beat."""
+    transaction.on_commit(lambda: _publish(reconcile))
+
+
+def _publish(task: object, *arguments: int) -> None:
+    """Send a hint. When the broker is away, beat and the reconciler make it good: nothing is lost."""
+    try:
+        task.apply_async(args=arguments, expires=30)  # type: ignore[attr-defined]
+    except (OperationalError, OSError) as error:
+        log.warning("publishing %s: %s", task, error)
