@@ -1,0 +1,144 @@
+"""What is looked at before anything starts: programs, free space, free ports, a way in for the server's user."""
+
+import os
+import pwd
+import shutil
+import socket
+import stat
+from collections.abc import Iterable
+from pathlib import Path
+
+from lab.errors import LabError
+from lab.processes import command_line
+from lab.settings import MIB, Settings
+
+#: programs of a fresh installation that a user's own PATH often lacks
+SYSTEM_PATH = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
+SERVER_USER = "mysql"
+LISTEN_STATE = "0A"
+
+
+def is_root() -> bool:
+    return os.geteuid() == 0
+
+
+def current_user() -> str:
+    return pwd.getpwuid(os.geteuid()).pw_name
+
+
+def server_user() -> str:
+    """Return the user that servers run as: ``mysql`` when started by root, so that ownership is a real step."""
+    if not is_root():
+        return current_user()
+    try:
+        pwd.getpwnam(SERVER_USER)
+    except KeyError:
+        raise LabError(
+            f"there is no user {SERVER_USER}; as root: "
+            f"useradd --system --no-create-home --shell /usr/sbin/nologin {SERVER_USER}"
+        ) from None
+    return SERVER_USER
+
+
+def search_path() -> str:
+    return os.environ.get("PATH", "") + ":" + SYSTEM_PATH
+
+
+def find_program(name: str) -> str | None:
+    return shutil.which(name, path=search_path())
+
+
+def need_programs(packages: dict[str, str]) -> dict[str, str]:
+    """Return program name to absolute path; ``LabError`` names every missing one with its Debian package."""
+    found = {name: find_program(name) for name in packages}
+    missing = [f"{name} (package {packages[name]})" for name, path in found.items() if path is None]
+    if missing:
+        raise LabError("not installed: " + ", ".join(missing))
+    return {name: path for name, path in found.items() if path}
+
+
+def bytes_needed(settings: Settings) -> int:
+    """Return what a lab takes on disk: each host's data and redo, one data directory kept aside, binary logs."""
+    hosts = 1 + settings.backups + settings.replicas
+    return hosts * (settings.size_bytes * 5 // 4 + settings.redo_bytes + 128 * MIB) + settings.size_bytes + 512 * MIB
+
+
+def check_space(folder: Path, needed_bytes: int) -> None:
+    existing = folder
+    while not existing.exists():
+        existing = existing.parent
+    free = shutil.disk_usage(existing).free
+    if free < needed_bytes:
+        raise LabError(
+            f"{existing} has {free // MIB} MiB free and the lab needs about {needed_bytes // MIB} MiB: "
+            "choose a smaller --size or another --folder"
+        )
+
+
+def check_reachable(folder: Path, user: str) -> None:
+    """Refuse a folder below a directory that the servers' user may not pass, such as ``/root``."""
+    if user == current_user():
+        return
+    for directory in folder.parents:
+        if directory.exists() and not directory.stat().st_mode & stat.S_IXOTH:
+            raise LabError(f"user {user} may not pass {directory}: choose another --folder, or chmod o+x {directory}")
+
+
+def check_ports(wanted: Iterable[tuple[str, int]]) -> None:
+    """Refuse when one of the (address, port) pairs is taken, and say by whom."""
+    taken = [(address, port) for address, port in wanted if not is_free(address, port)]
+    if taken:
+        said = "; ".join(f"{address}:{port} is taken by {who_listens(address, port)}" for address, port in taken)
+        raise LabError(f"{said}. Nothing was started. Choose another --network, or end that program")
+
+
+def is_free(address: str, port: int) -> bool:
+    with socket.socket() as probe:
+        # as the servers do: a connection of the last run that is still in TIME_WAIT is no obstacle
+        probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        try:
+            probe.bind((address, port))
+        except PermissionError:
+            raise LabError(f"port {port} may be opened by root alone") from None
+        except OSError:
+            return False
+    return True
+
+
+def who_listens(address: str, port: int) -> str:
+    """Return ``process 123 (command line)`` of the program that listens there, as far as it may be known."""
+    inodes = listening_inodes(address, port)
+    for entry in Path("/proc").iterdir():
+        if entry.name.isdigit() and inodes & open_sockets(entry):
+            return f"process {entry.name} ({command_line(int(entry.name)) or 'unknown'})"
+    return "a process of another user" if inodes else "a connection that is open or not yet forgotten"
+
+
+def listening_inodes(address: str, port: int) -> set[str]:
+    """Return the inodes of listening sockets that cover the address: its own, and those on all addresses."""
+    packed = socket.inet_aton(address)[::-1].hex().upper()
+    covering = {packed, "0" * 8, "0" * 32, "0000000000000000FFFF0000" + packed}
+    found = set()
+    for table in ("/proc/net/tcp", "/proc/net/tcp6"):
+        try:
+            lines = Path(table).read_text().splitlines()[1:]
+        except OSError:
+            continue
+        for line in lines:
+            columns = line.split()
+            local, _, hex_port = columns[1].partition(":")
+            if columns[3] == LISTEN_STATE and int(hex_port, 16) == port and local in covering:
+                found.add(columns[9])
+    return found
+
+
+def open_sockets(process: Path) -> set[str]:
+    found = set()
+    try:
+        for descriptor in (process / "fd").iterdir():
+            target = os.readlink(descriptor)
+            if target.startswith("socket:["):
+                found.add(target[8:-1])
+    except OSError:
+        pass
+    return found

@@ -1,0 +1,29 @@
+"""The lab's accounts with their random passwords, kept between runs, and small private files."""
+
+import json
+import os
+import secrets
+from pathlib import Path
+
+from lab.flavors.base import Account
+
+#: key to user name; the dashboard is told of admin, replication and backup alone
+USERS = {"owner": "lab", "admin": "dbops", "replication": "repl", "backup": "backup", "load": "load"}
+
+
+def write_private(path: Path, text: str) -> None:
+    """Write a file that its owner alone may read, and never for a moment anyone else."""
+    temporary = path.with_name(path.name + ".new")
+    temporary.unlink(missing_ok=True)
+    descriptor = os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
+    with os.fdopen(descriptor, "w") as file:
+        file.write(text)
+    temporary.replace(path)
+
+
+def read_or_make_accounts(path: Path) -> dict[str, Account]:
+    """Return the accounts of ``USERS`` with the passwords of the file, which is written when it is not there."""
+    if not path.exists():
+        write_private(path, json.dumps({key: secrets.token_urlsafe(18) for key in USERS}, indent=2) + "\n")
+    passwords = json.loads(path.read_text())
+    return {key: Account(user, passwords[key]) for key, user in USERS.items()}
