@@ -1,0 +1,129 @@
+"""MariaDB 10.6 or newer, with GTID replication."""
+
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any, ClassVar
+
+from lab.checks import current_user
+from lab.flavors.base import SCHEMA, Account, Flavor, ReplicationStatus, ServerPlan, config_text, create_accounts
+from lab.processes import run
+
+#: What the dashboard does on an instance: read everything, stop and point replication, set variables, end sessions,
+#: read and restore a dump; no GRANT OPTION.
+ADMIN_GRANT = (
+    "SELECT, INSERT, UPDATE, DELETE, CREATE, DROP, ALTER, INDEX, REFERENCES, CREATE VIEW, SHOW VIEW, CREATE ROUTINE, "
+    "ALTER ROUTINE, EXECUTE, TRIGGER, EVENT, LOCK TABLES, CREATE TEMPORARY TABLES, SHOW DATABASES, RELOAD, SHUTDOWN, "
+    "PROCESS, SUPER, BINLOG MONITOR, BINLOG ADMIN, BINLOG REPLAY, SLAVE MONITOR, REPLICATION SLAVE, "
+    "REPLICATION SLAVE ADMIN, REPLICATION MASTER ADMIN, READ_ONLY ADMIN, CONNECTION ADMIN, SET USER ON *.*"
+)
+#: The minimum of mariadb-backup with --slave-info, found by leaving out one privilege after another: without SLAVE
+#: MONITOR the backup fails only at its very end. https://mariadb.com/kb/en/mariadb-backup-overview/
+BACKUP_GRANT = "RELOAD, PROCESS, LOCK TABLES, BINLOG MONITOR, SLAVE MONITOR ON *.*"
+
+
+class MariaDB(Flavor):
+    name = "mariadb"
+    server_programs: ClassVar[dict[str, str]] = {
+        "mariadbd": "mariadb-server-core",
+        "mariadb-install-db": "mariadb-server-core",
+        "mariadb": "mariadb-client-core",
+        "mariadb-admin": "mariadb-client",
+        "mariadb-backup": "mariadb-backup",
+        "mbstream": "mariadb-backup",
+    }
+    fill_options = (
+        "--skip-log-bin",
+        "--innodb-flush-log-at-trx-commit=0",
+        "--innodb-doublewrite=0",
+        "--innodb-log-file-size=64M",
+    )
+    show_replication = "SHOW ALL SLAVES STATUS"
+    gtid_query = "SELECT @@global.gtid_current_pos"
+
+    @property
+    def server(self) -> str:
+        return self.programs["mariadbd"]
+
+    @property
+    def admin(self) -> str:
+        return self.programs["mariadb-admin"]
+
+    def config(self, plan: ServerPlan) -> str:
+        options: dict[str, str | int | Path | None] = {"user": plan.user} if plan.as_root else {}
+        options |= {
+            "server-id": plan.server_id,
+            "bind-address": plan.address,
+            "port": plan.port,
+            "socket": plan.socket,
+            "pid-file": plan.pid_file,
+            "datadir": plan.data_dir,
+            "log-error": plan.error_log,
+            "skip-name-resolve": None,
+            "performance-schema": "OFF",
+            "read-only": "OFF" if plan.role == "primary" else "ON",
+            # replication
+            "log-bin": "binlog",
+            "log-slave-updates": "ON",
+            "binlog-format": "ROW",
+            "max-binlog-size": "128M",
+            "binlog-expire-logs-seconds": 86400,
+            "gtid-domain-id": 0,
+            # a write that went to a replica by mistake stops replication at once and not weeks later
+            "gtid-strict-mode": "ON",
+            "relay-log": "relay",
+            "report-host": plan.address,
+            "report-port": plan.port,
+            "slave-net-timeout": 10,
+            "slave-parallel-threads": plan.parallel_appliers,
+            # a lab's data is worth little, the machine's disk is shared by all its hosts
+            "sync-binlog": 0,
+            "innodb-flush-log-at-trx-commit": 2,
+            "innodb-buffer-pool-size": "128M",
+            "innodb-log-file-size": plan.redo_bytes,
+        }
+        return config_text(options, plan.socket)
+
+    def initialise(self, plan: ServerPlan) -> None:
+        # without a user of its own for the socket login, the one who runs the lab is the superuser
+        owner = [f"--user={plan.user}"] if plan.as_root else [f"--auth-root-socket-user={current_user()}"]
+        run(
+            [
+                self.programs["mariadb-install-db"],
+                f"--defaults-file={plan.config_file}",
+                *owner,
+                "--auth-root-authentication-method=socket",
+                "--skip-test-db",
+                "--skip-name-resolve",
+            ]
+        )
+
+    def superuser_client(self, plan: ServerPlan) -> list[str]:
+        return [self.programs["mariadb"], "--no-defaults", f"--socket={plan.socket}", f"--user={current_user()}"]
+
+    def account_statements(self, accounts: Mapping[str, Account]) -> list[str]:
+        return create_accounts(
+            accounts,
+            {
+                "owner": ("ALL PRIVILEGES ON *.*",),
+                "admin": (ADMIN_GRANT,),
+                "replication": ("REPLICATION SLAVE ON *.*",),
+                "backup": (BACKUP_GRANT,),
+                "load": (f"ALL PRIVILEGES ON {SCHEMA}.*",),
+            },
+        )
+
+    def replicate_statements(self, address: str, port: int, account: Account) -> list[tuple[str, tuple[Any, ...]]]:
+        change = (
+            "CHANGE MASTER TO MASTER_HOST=%s, MASTER_PORT=%s, MASTER_USER=%s, MASTER_PASSWORD=%s, "
+            "MASTER_USE_GTID=slave_pos, MASTER_CONNECT_RETRY=2"
+        )
+        return [(change, (address, port, account.user, account.password)), ("START SLAVE", ())]
+
+    def parse_replication(self, row: Mapping[str, Any]) -> ReplicationStatus:
+        return ReplicationStatus(
+            source=f"{row['Master_Host']}:{row['Master_Port']}",
+            io_running=row["Slave_IO_Running"] == "Yes",
+            sql_running=row["Slave_SQL_Running"] == "Yes",
+            lag_seconds=row["Seconds_Behind_Master"],
+            error=row["Last_SQL_Error"] or row["Last_IO_Error"] or "",
+        )

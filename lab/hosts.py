@@ -1,0 +1,195 @@
+"""One host of a lab: an address, an sshd and a server, each with its files in one folder."""
+
+import os
+import shlex
+import shutil
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from lab.checks import current_user, is_root, server_user
+from lab.errors import LabError
+from lab.flavors.base import Flavor, ServerPlan
+from lab.processes import command_line, is_running, read_pid, run
+from lab.settings import Settings
+from lab.sshd import Sshd
+
+SCRIPTS = Path(__file__).with_name("scripts")
+#: the longest path of a Unix socket on Linux, without its ending zero
+SOCKET_PATH_LENGTH = 107
+START_SECONDS = 60
+STOP_SECONDS = 120
+
+
+@dataclass(frozen=True, slots=True)
+class LabHost:
+    """A host that runs one server. ``role`` is ``primary``, ``backup`` or ``replica``."""
+
+    name: str
+    role: str
+    address: str
+    folder: Path
+    settings: Settings
+
+    @property
+    def port(self) -> int:
+        return self.settings.port
+
+    @property
+    def ssh_port(self) -> int:
+        return self.settings.ssh_port
+
+    @property
+    def server_id(self) -> int:
+        """The address in digits: 127.0.1.13 is 1013, so no two labs of one machine share one."""
+        second, third, last = (int(octet) for octet in self.address.split(".")[1:])
+        return second * 1_000_000 + third * 1000 + last
+
+    @property
+    def data_dir(self) -> Path:
+        return self.folder / "data"
+
+    @property
+    def config_file(self) -> Path:
+        return self.folder / "my.cnf"
+
+    @property
+    def socket(self) -> Path:
+        return self.folder / "run" / "server.sock"
+
+    @property
+    def pid_file(self) -> Path:
+        return self.folder / "run" / "server.pid"
+
+    @property
+    def error_log(self) -> Path:
+        return self.folder / "log" / "error.log"
+
+    @property
+    def work_dir(self) -> Path:
+        return self.folder / "dbops"
+
+    @property
+    def start_script(self) -> Path:
+        return self.folder / "start"
+
+    @property
+    def stop_script(self) -> Path:
+        return self.folder / "stop"
+
+    @property
+    def sshd(self) -> Sshd:
+        return Sshd(self.folder, self.address, self.ssh_port, self.folder / "log" / "sshd.log")
+
+    def plan(self) -> ServerPlan:
+        return ServerPlan(
+            address=self.address,
+            port=self.port,
+            server_id=self.server_id,
+            role=self.role,
+            user=server_user(),
+            as_root=is_root(),
+            config_file=self.config_file,
+            data_dir=self.data_dir,
+            socket=self.socket,
+            pid_file=self.pid_file,
+            error_log=self.error_log,
+            redo_bytes=self.settings.redo_bytes,
+            parallel_appliers=self.settings.parallel_appliers,
+        )
+
+    def prepare(self, flavor: Flavor, client_key: str) -> None:
+        """Write everything but the data: folders, ``my.cnf``, ``start``, ``stop`` and sshd's files."""
+        if len(str(self.socket)) > SOCKET_PATH_LENGTH:
+            raise LabError(f"{self.socket} is too long for a socket: choose a shorter --folder")
+        plan = self.plan()
+        make_folder(self.folder)
+        for folder in (self.socket.parent, self.error_log.parent):
+            make_folder(folder, owner=plan.user)
+        self.config_file.write_text(flavor.config(plan))
+        self.error_log.touch()
+        give(self.error_log, plan.user)
+        self.sshd.prepare(client_key)
+        names: dict[str, str | Path] = {
+            "server": flavor.server,
+            "admin": flavor.admin,
+            "config": self.config_file,
+            "socket": self.socket,
+            "pid_file": self.pid_file,
+            "server_log": self.folder / "log" / "server.out",
+            "error_log": self.error_log,
+            "owner": plan.user if plan.as_root else "",
+        }
+        write_script(self.start_script, SCRIPTS / "start.sh", names)
+        write_script(self.stop_script, SCRIPTS / "stop.sh", names)
+
+    def make_data_dir(self) -> None:
+        """Make the data directory anew, empty and owned by the server's user."""
+        if self.data_dir.exists():
+            shutil.rmtree(self.data_dir)
+        make_folder(self.data_dir, owner=server_user(), mode=0o750)
+
+    def copy_data_of(self, other: "LabHost", flavor: Flavor) -> None:
+        """Take over the data directory of a host whose server does not run; shares blocks where the file system can."""
+        if other.server_pid() is not None:
+            raise LabError(f"{other.name} must be stopped before its data is copied")
+        if self.data_dir.exists():
+            shutil.rmtree(self.data_dir)
+        run(["cp", "-a", "--reflink=auto", str(other.data_dir), str(self.data_dir)], timeout_seconds=3600)
+        for path in flavor.own_files(self.data_dir):
+            path.unlink(missing_ok=True)
+
+    def server_pid(self) -> int | None:
+        """Return the server's process number, ``None`` when it does not run."""
+        pid = read_pid(self.pid_file)
+        return pid if is_running(pid, self.server_mark) else None
+
+    @property
+    def server_mark(self) -> str:
+        """What this host's server alone has in its command line."""
+        return f"--defaults-file={self.config_file}"
+
+    def start_server(self, options: Sequence[str] = ()) -> None:
+        """Start the server by the host's own ``start``; ``LabError`` with the end of its log when it does not."""
+        try:
+            run([str(self.start_script), *options], timeout_seconds=START_SECONDS + 30)
+        except LabError as error:
+            raise LabError(f"{self.name}: the server does not start. {error}") from None
+
+    def stop_server(self) -> None:
+        if self.stop_script.exists():
+            run([str(self.stop_script)], timeout_seconds=STOP_SECONDS + 30)
+
+    def server_command(self) -> str:
+        pid = self.server_pid()
+        return command_line(pid) if pid is not None else ""
+
+    def data_bytes(self) -> int:
+        """Return the disk space that the data directory takes, as ``du`` counts it; 0 where there is none."""
+        total = 0
+        for folder, _, files in os.walk(self.data_dir):
+            for name in files:
+                try:
+                    total += os.lstat(os.path.join(folder, name)).st_blocks * 512
+                except FileNotFoundError:  # a temporary file of the running server
+                    continue
+        return total
+
+
+def make_folder(path: Path, owner: str | None = None, mode: int = 0o755) -> None:
+    path.mkdir(parents=True, exist_ok=True)
+    path.chmod(mode)
+    if owner is not None:
+        give(path, owner)
+
+
+def give(path: Path, user: str) -> None:
+    if user != current_user():
+        shutil.chown(path, user, user)
+
+
+def write_script(path: Path, body: Path, names: dict[str, str | Path]) -> None:
+    """Write an executable: the names with their values, then the text of ``body``."""
+    values = "".join(f"{name}={shlex.quote(str(value))}\n" for name, value in names.items())
+    path.write_text("#!/bin/sh\n" + values + "\n" + body.read_text())
+    path.chmod(0o755)
