@@ -1,0 +1,68 @@
+"""``fleet.yaml``: the lab as a dashboard imports it. The format is described in ``docs/fleet.md``."""
+
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+import yaml
+
+from lab.checks import current_user
+from lab.flavors.base import Account
+from lab.hosts import LabHost
+from lab.secrets import write_private
+
+ACCOUNTS_IN_FILE = ("admin", "replication", "backup")
+
+
+def fleet(cluster: str, hosts: Sequence[LabHost], accounts: Mapping[str, Account], ssh_key: Path) -> dict[str, Any]:
+    """Return the fleet file's content. Each host carries one instance of the same name."""
+    return {
+        "version": 1,
+        "hosts": [host_entry(host, ssh_key) for host in hosts],
+        "clusters": [
+            {
+                "name": cluster,
+                "write_addresses": [],
+                "accounts": {
+                    key: {"user": accounts[key].user, "password": accounts[key].password} for key in ACCOUNTS_IN_FILE
+                },
+                "instances": [instance_entry(host) for host in hosts],
+            }
+        ],
+    }
+
+
+def host_entry(host: LabHost, ssh_key: Path) -> dict[str, Any]:
+    return {
+        "name": host.name,
+        "ssh": {
+            "address": host.address,
+            "port": host.ssh_port,
+            "user": current_user(),
+            "key_file": str(ssh_key),
+            "host_key": host.sshd.host_key,
+        },
+        "sudo": False,
+        "work_dir": str(host.work_dir),
+        "authorized_keys_file": str(host.sshd.authorized_keys),
+    }
+
+
+def instance_entry(host: LabHost) -> dict[str, Any]:
+    return {
+        "name": host.name,
+        "role": host.role,
+        "host": host.name,
+        "address": host.address,
+        "port": host.port,
+        "datadir": str(host.data_dir),
+        "defaults_file": str(host.config_file),
+        "os_user": host.plan().user,
+        "service": {"start": str(host.start_script), "stop": str(host.stop_script)},
+    }
+
+
+def write_fleet_file(path: Path, content: Mapping[str, Any]) -> None:
+    """Write the file for its owner alone: it holds passwords."""
+    head = "# Written by `lab up`. Format: docs/fleet.md. It holds passwords.\n"
+    write_private(path, head + yaml.safe_dump(dict(content), sort_keys=False, width=1000))
