@@ -1,10 +1,11 @@
 """SSH to one host: the only module that imports paramiko.
 
 Measured traps that shape it: keepalive alone never notices a dead peer (hence TCP_USER_TIMEOUT, and a watchdog for a
-peer that answers TCP but not SSH); ``exec_command`` and ``recv_exit_status`` wait without end; reading one output before the
-other hangs past the window; a status of -1 says nothing.
+peer that answers TCP but not SSH); ``exec_command`` and ``recv_exit_status`` wait without end; reading one output
+before the other hangs past the window; a status of -1 says nothing.
 """
 
+import contextlib
 import io
 import logging
 import socket
@@ -51,7 +52,7 @@ class SshAddress:
 
 
 class SshShell(Shell):
-    """``Shell`` over one SSH connection, opened when first needed and kept. For one user at a time: ``run`` calls queue up.
+    """``Shell`` over one SSH connection, opened when first needed and kept. For one user at a time: calls queue up.
 
     Args:
         address: where to log in.
@@ -94,7 +95,7 @@ class SshShell(Shell):
             _close(transport)
 
     def open_channel(self) -> paramiko.Channel:
-        """Return a new channel, reconnecting once where the kept connection turns out to be dead: nothing ran on it yet."""
+        """Return a new channel, reconnecting once where the kept connection is dead: nothing ran on it yet."""
         transport = self._transport
         if transport is not None and transport.is_active():
             try:
@@ -170,7 +171,7 @@ class SshShell(Shell):
 
 
 class _Exchange:
-    """One command on one channel. A watchdog closes the connection at the deadline, which wakes whatever waits on it."""
+    """One command on one channel. At the deadline a watchdog closes the connection, which wakes whatever waits on it."""
 
     def __init__(self, shell: SshShell, command: str, stdin: bytes, timeout_seconds: float) -> None:
         self.shell = shell
@@ -238,7 +239,7 @@ class _Exchange:
 
 
 class _Drain:
-    """Reads one output to its end and keeps its beginning, so that a flood neither blocks the host nor fills our memory."""
+    """Reads one output to its end and keeps its beginning: a flood neither blocks the host nor fills our memory."""
 
     def __init__(self) -> None:
         self._parts: list[bytes] = []
@@ -291,7 +292,7 @@ def check_private_key(text: str) -> str:
 
 
 def public_key_of(text: str) -> str:
-    """Return ``type base64`` of a private key's public half, for ``authorized_keys``. Raises ``Refused`` (``ssh.bad_key``)."""
+    """Return ``type base64`` of a key's public half, for ``authorized_keys``. Raises ``Refused`` (``ssh.bad_key``)."""
     key = load_private_key(text)
     return f"{key.get_name()} {key.get_base64()}"
 
@@ -306,7 +307,7 @@ def fetch_host_key(address: str, port: int, timeout_seconds: float = 5.0) -> Hos
 def _negotiate(
     address: str, port: int, timeout_seconds: float, dead_after_seconds: float, *, pinned: HostKey | None
 ) -> tuple[paramiko.Transport, HostKey]:
-    """Connect and exchange keys. Only the pinned key's type is offered, so that a host with several keys shows that one."""
+    """Connect and exchange keys. Only the pinned key's type is offered: a host with several keys then shows that one."""
     transport = _transport(address, port, timeout_seconds, dead_after_seconds)
     if pinned is not None:
         transport.get_security_options().key_types = HOST_KEY_ALGORITHMS[pinned.type]
@@ -320,7 +321,8 @@ def _negotiate(
         _close(transport)
         if pinned is None:
             raise _unreachable(address, port, error) from None
-        return _negotiate(address, port, timeout_seconds, dead_after_seconds, pinned=None)  # it has no such key any more
+        # it has no key of that type any more: see what it has, so that the refusal can name it
+        return _negotiate(address, port, timeout_seconds, dead_after_seconds, pinned=None)
     except (paramiko.SSHException, EOFError, OSError) as error:
         _close(transport)
         raise _unreachable(address, port, error) from None
@@ -343,10 +345,8 @@ def _transport(address: str, port: int, timeout_seconds: float, dead_after_secon
 
 
 def _close(transport: paramiko.Transport) -> None:
-    try:
+    with contextlib.suppress(paramiko.SSHException, EOFError, OSError):  # it may be gone already
         transport.close()
-    except (paramiko.SSHException, EOFError, OSError):
-        pass  # it was gone already
 
 
 def _unreachable(address: str, port: int, error: BaseException) -> Unreachable:

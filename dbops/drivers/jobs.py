@@ -1,0 +1,192 @@
+"""``Jobs`` over any ``Shell``: detached, journaled work on a host, one round trip a call.
+
+``remote/launcher.sh`` is the other half.
+"""
+
+import base64
+import binascii
+import re
+from collections.abc import Iterable
+from pathlib import Path
+from typing import NoReturn
+
+from dbops.engine.errors import Bug, Refused, RemoteFailure, Unreachable
+from dbops.engine.ports import CommandResult, Jobs, JobState, JobStatus, Shell
+
+REMOTE = Path(__file__).parent / "remote"
+LAUNCHER = (REMOTE / "launcher.sh").read_text(encoding="utf-8")
+WRAPPER = (REMOTE / "wrapper.sh").read_text(encoding="utf-8")
+
+MARKER = "dbops:"
+NAME = re.compile(r"[a-z0-9][a-z0-9.-]*")
+PLAIN = re.compile(r"[A-Za-z0-9_][A-Za-z0-9._-]*")
+#: names in a job's directory that belong to the journal
+RESERVED = re.compile(r"(script|wrapper|end|alive|secrets|(pid|rc|log|stage|counter)(\..*)?)")
+ANSWER_SECONDS = 25.0
+READ_LIMIT_BYTES = 1024 * 1024
+
+#: refusals of the launcher that the operator, not the host, must look at
+REFUSALS = {"host.fenced"}
+ADVICE = {
+    "host.fenced": "A newer worker has taken this work over; this one lets go of it",
+    "host.busy": "Wait for the other job on this instance to end, or stop it",
+    "host.start_failed": "Look at the host's disk space and process limits, then try again",
+    "host.tool_missing": "Install this program on the host",
+    "host.fence_damaged": "Look at this file; remove it when no rebuild of this instance is going on",
+}
+
+
+class HostJobs(Jobs):
+    """The jobs of one rebuild on the host of one instance.
+
+    Args:
+        shell: a way to that host.
+        work_dir: the product's own directory there, absolute; it is created where it is missing.
+        instance_key: names the instance on the host, the same for each rebuild: the fence and the locks belong to it.
+        run_id: names the rebuild.
+        token: fencing token of the lease under which the caller acts; it never falls.
+    """
+
+    def __init__(self, shell: Shell, *, work_dir: str, instance_key: str, run_id: str, token: int) -> None:
+        if not work_dir.startswith("/") or token < 0:
+            raise Bug(
+                "host.bad_request", "Preparing work on a host", found=f"work directory {work_dir!r}, token {token}"
+            )
+        self.run_directory = f"{work_dir}/rebuilds/{_plain(run_id)}"
+        self._shell = shell
+        self._place = (work_dir, _plain(instance_key), run_id, str(token))
+
+    def start(
+        self, name: str, script: str, *arguments: str, secrets: dict[str, str] | None = None, lock: str = "work"
+    ) -> JobState:
+        files = {"wrapper": WRAPPER, "script": script}
+        for file, content in (secrets or {}).items():
+            if RESERVED.fullmatch(_plain(file)):
+                raise Bug("host.bad_request", f"Starting {name}", found=f"{file!r} is a name of the journal")
+            files[file] = content
+        stdin = "".join(f"{file} {_base64(content)}\n" for file, content in files.items()) + "end\n"
+        return self._state(f"Starting {name}", "start", _name(name), _plain(lock), *arguments, stdin=stdin.encode())
+
+    def follow(self, name: str, wait_seconds: float = 0.0, tail_lines: int = 20) -> JobState:
+        return self._state(
+            f"Following {name}",
+            "follow",
+            _name(name),
+            *_numbers(wait_seconds * 100, tail_lines),
+            wait_seconds=wait_seconds,
+        )
+
+    def stop(self, name: str, patience_seconds: float = 2.0) -> JobState:
+        return self._state(
+            f"Stopping {name}",
+            "stop",
+            _name(name),
+            *_numbers(patience_seconds * 100, 20),
+            wait_seconds=patience_seconds,
+        )
+
+    def read(self, name: str, log: str, offset: int = 0, limit: int = 65536) -> bytes:
+        lines = self._ask(
+            f"Reading the log of {name}",
+            "read",
+            _name(name),
+            _plain(log),
+            *_numbers(offset, min(limit, READ_LIMIT_BYTES)),
+        )
+        return base64.b64decode("".join(lines[1:]))
+
+    def act(self, script: str, *arguments: str, stdin: bytes = b"", timeout_seconds: float = 20.0) -> CommandResult:
+        doing = "Running a command on the host"
+        result = self._run("act", script, *arguments, stdin=stdin, timeout_seconds=timeout_seconds)
+        before, marker, stdout = result.stdout.partition(f"{MARKER}act\n")
+        if not marker:
+            self._answer(doing, result)
+            self._unexpected(doing, result)
+        return CommandResult(result.exit_status, stdout, result.stderr)
+
+    # --- one call -------------------------------------------------------------------------------------------------
+    def _run(self, verb: str, *arguments: str, stdin: bytes, timeout_seconds: float) -> CommandResult:
+        return self._shell.run(LAUNCHER, verb, *self._place, *arguments, stdin=stdin, timeout_seconds=timeout_seconds)
+
+    def _state(self, doing: str, verb: str, *arguments: str, stdin: bytes = b"", wait_seconds: float = 0.0) -> JobState:
+        return parse_state(self._ask(doing, verb, *arguments, stdin=stdin, wait_seconds=wait_seconds))
+
+    def _ask(self, doing: str, verb: str, *arguments: str, stdin: bytes = b"", wait_seconds: float = 0.0) -> list[str]:
+        result = self._run(verb, *arguments, stdin=stdin, timeout_seconds=wait_seconds + ANSWER_SECONDS)
+        return self._answer(doing, result)
+
+    def _answer(self, doing: str, result: CommandResult) -> list[str]:
+        """Return the answer's lines from its first marker on, without the last. A login shell may have spoken before."""
+        lines = result.stdout.splitlines()
+        first = next((number for number, line in enumerate(lines) if line.startswith(MARKER)), None)
+        if first is not None and lines[first].startswith(f"{MARKER}error "):
+            _, code, text = lines[first].split(" ", 2)
+            kind = Refused if code in REFUSALS else RemoteFailure
+            raise kind(code, doing, found=text, left="Nothing was changed", next_step=ADVICE.get(code, ""))
+        if first is None or lines[-1] != f"{MARKER}end":
+            self._unexpected(doing, result)
+        return lines[first:-1]
+
+    def _unexpected(self, doing: str, result: CommandResult) -> NoReturn:
+        if result.exit_status is None:
+            raise Unreachable(
+                "ssh.lost",
+                doing,
+                found="the connection ended before the answer was complete",
+                left="What was started there goes on",
+                next_step="It is asked again by itself",
+            )
+        raise RemoteFailure(
+            "host.unexpected_answer",
+            doing,
+            found=f"exit status {result.exit_status}: {(result.stderr or result.stdout).strip()[-400:]}",
+            next_step="Look at the login shell and the file system of this host",
+        )
+
+
+def parse_state(lines: Iterable[str]) -> JobState:
+    """Build the state from the launcher's lines: ``dbops:state STATUS``, then ``started``, ``rc``, ``stage`` and so on."""
+    status, words = JobStatus.ABSENT, {}
+    stages: dict[str, int] = {}
+    counters: dict[str, int] = {}
+    tails: dict[str, str] = {}
+    for line in lines:
+        key, *rest = line.split(" ")
+        if key == f"{MARKER}state":
+            status = JobStatus(rest[0])
+        elif key in ("started", "rc", "ended"):
+            words[key] = int(rest[0])
+        elif key == "stage" and rest[1].isdigit():
+            stages[rest[0]] = int(rest[1])
+        elif key == "counter" and len(rest) == 3:
+            counters[f"{rest[0]}.read_bytes"], counters[f"{rest[0]}.write_bytes"] = int(rest[1]), int(rest[2])
+        elif key == "tail":
+            tails[rest[0]] = _text(rest[1])
+    return JobState(status, words.get("rc"), stages, counters, tails, words.get("started"), words.get("ended"))
+
+
+def _text(encoded: str) -> str:
+    try:
+        return base64.b64decode(encoded).decode("utf-8", "replace")
+    except binascii.Error:
+        return ""
+
+
+def _base64(text: str) -> str:
+    return base64.b64encode(text.encode("utf-8")).decode("ascii")
+
+
+def _numbers(*values: float) -> list[str]:
+    return [str(max(0, int(value))) for value in values]
+
+
+def _name(name: str) -> str:
+    if not NAME.fullmatch(name):
+        raise Bug("host.bad_request", "Naming a job", found=repr(name))
+    return name
+
+
+def _plain(name: str) -> str:
+    if not PLAIN.fullmatch(name):
+        raise Bug("host.bad_request", "Naming something on a host", found=repr(name))
+    return name

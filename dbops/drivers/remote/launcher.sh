@@ -1,0 +1,286 @@
+#!/bin/sh
+# Detached, journaled jobs on a host. Sent with each call as `sh -c`; one call, one answer on standard output.
+#
+#   launcher.sh VERB WORK_DIR INSTANCE RUN TOKEN [...]
+#     start  NAME LOCK ARGUMENT...        standard input: lines "FILE BASE64", then "end"
+#     follow NAME CENTISECONDS LINES      wait for the end, then tell the state
+#     stop   NAME CENTISECONDS LINES      SIGINT, after the patience SIGKILL
+#     read   NAME LOG OFFSET LIMIT
+#     act    SCRIPT ARGUMENT...           standard input goes to the script
+#
+# Descriptors: 7 the job's own life (jobs/NAME/alive), 8 the guard of one instance's fence, 9 the instance's lock.LOCK.
+# A job and its children inherit 7 and 9 and so hold them for as long as any of them lives. A program that is meant to
+# outlive its job must be started with `7>&- 9>&-`.
+set -u
+umask 077
+PATH=${PATH:-/usr/bin:/bin}:/usr/local/sbin:/usr/sbin:/sbin
+LC_ALL=C
+export PATH LC_ALL
+
+verb=$1 work=$2 instance=$2/instances/$3 run=$2/rebuilds/$4 token=$5
+shift 5
+
+say() { printf '%s\n' "$*"; }
+
+give_up() { # code, text
+    say "dbops:error $1 $2"
+    exit 0
+}
+
+now() { # sets $ticks: hundredths of a second, on a clock that nobody sets
+    read -r ticks _ </proc/uptime
+    ticks=${ticks%.*}${ticks#*.}
+}
+
+is_plain() { # names that we print unquoted
+    case $1 in '' | *[!A-Za-z0-9._-]*) return 1 ;; esac
+}
+
+enter() { # take the guard, then refuse a driver older than the newest that was here
+    mkdir -p "$instance" "$run/jobs" || give_up host.start_failed "cannot create $work"
+    exec 8>"$instance/guard"
+    flock -w 10 8 || give_up host.busy "another command of this instance is under way"
+    stored=0
+    if [ -e "$instance/fence" ]; then
+        read -r stored <"$instance/fence"
+        case $stored in '' | *[!0-9]*) give_up host.fence_damaged "$instance/fence" ;; esac
+    fi
+    # the same token again is the same driver, which may have been cut off between storing it and starting
+    [ "$token" -ge "$stored" ] || give_up host.fenced "$stored"
+    [ "$token" -eq "$stored" ] && return
+    if ! { printf '%s\n' "$token" >"$instance/fence.new" && mv -f "$instance/fence.new" "$instance/fence"; }; then
+        give_up host.start_failed "cannot write $instance/fence"
+    fi
+}
+
+read_process() { # sets $session and $start (in ticks since boot) of process $1; false when it is gone
+    line=
+    { read -r line <"/proc/$1/stat"; } 2>/dev/null || return 1
+    # shellcheck disable=SC2086  # the words after the name, which may hold spaces and brackets itself
+    set -- ${line##*) }
+    [ $# -ge 20 ] || return 1
+    [ "$1" != Z ] || return 1 # dead, and nobody has asked for its status yet
+    session=$4 start=${20}
+}
+
+load_job() { # sets what the journal says of the process that was started; false when none was
+    [ -e "$job/pid" ] || return 1
+    read -r pid pid_start pid_boot started_at <"$job/pid"
+}
+
+leader_lives() {
+    read -r boot </proc/sys/kernel/random/boot_id
+    [ "$boot" = "$pid_boot" ] && read_process "$pid" && [ "$start" = "$pid_start" ]
+}
+
+is_let_go() { # nobody of the job lives; a shared lock, so that two askers do not see each other
+    flock -s -n "$job/alive" true
+}
+
+forget_secrets() {
+    [ -e "$job/secrets" ] || return 0
+    while read -r name; do rm -f "$job/$name"; done <"$job/secrets"
+    rm -f "$job/secrets"
+}
+
+find_status() {
+    if [ -e "$job/rc" ]; then
+        status=ended
+    elif leader_lives; then
+        status=running
+    elif ! is_let_go; then
+        status=running
+    elif [ -e "$job/rc" ]; then # again: it may have been written between the first look and the lock
+        status=ended
+    else
+        status=vanished
+    fi
+}
+
+count() { # bytes of the job's processes; the last seen are kept for when they are gone
+    for file in "$job"/pid.*; do
+        counted=
+        { read -r counted <"$file"; } 2>/dev/null || continue
+        case $counted in '' | *[!0-9]*) continue ;; esac
+        read_process "$counted" || continue
+        [ "$session" = "$pid" ] || continue
+        got='' put=''
+        {
+            while read -r label value; do
+                case $label in rchar:) got=$value ;; wchar:) put=$value ;; esac
+            done <"/proc/$counted/io"
+        } 2>/dev/null
+        [ -n "$put" ] && printf '%s %s\n' "$got" "$put" >"$job/counter.${file##*/pid.}"
+    done
+}
+
+report() { # lines of each log
+    say "dbops:state $status"
+    [ "$status" = absent ] && say dbops:end && exit 0
+    say "started $started_at"
+    if [ "$status" = ended ]; then
+        read -r rc ended_at <"$job/rc"
+        say "rc $rc"
+        say "ended $ended_at"
+    elif [ "$status" = vanished ]; then
+        forget_secrets
+    fi
+    for file in "$job"/stage.* "$job"/counter.* "$job"/log.*; do
+        name=${file##*/} && kind=${name%%.*} && name=${name#*.}
+        [ -f "$file" ] || continue
+        is_plain "$name" || continue
+        if [ "$kind" = log ]; then
+            printf 'tail %s ' "$name"
+            tail -n "$1" "$file" | tail -c 16384 | base64 -w 0
+            echo
+        else
+            value=
+            read -r value <"$file"
+            [ -n "$value" ] && say "$kind $name $value"
+        fi
+    done
+    say dbops:end
+    exit 0
+}
+
+report_absent() {
+    status=absent
+    report 0
+}
+
+receive() { # files of a job; false when the request was cut short
+    while read -r name data; do
+        [ "$name" = end ] && return 0
+        case $name in script | wrapper) ;; *) printf '%s\n' "$name" >>"$job/secrets" ;; esac
+        printf '%s' "$data" | base64 -d >"$job/$name" || return 1
+    done
+    return 1
+}
+
+launch() {
+    # Job control gives the job its own process group, so that setsid forks, and leaves SIGINT alone: a plain `&` would
+    # have the whole job ignore it for good, and SIGINT is the only signal that ends mariadb-backup in an orderly way.
+    # `&` belongs to setsid alone: a list in the background is one more shell, which would keep our output and guard open.
+    # shellcheck disable=SC2016  # for the inner shell
+    bash -c 'set -m; cd "$0" || exit; setsid "$@" </dev/null >log.out 2>&1 8>&- &' "$job" \
+        env -i PATH="$PATH" HOME="${HOME:-/}" LC_ALL=C DBOPS_JOB_DIR="$job" DBOPS_RUN_DIR="$run" bash ./wrapper "$@"
+    attempts=0
+    until [ -e "$job/pid" ]; do
+        attempts=$((attempts + 1))
+        [ "$attempts" -le 500 ] || give_up host.start_failed "no sign of life of $job after 5 s"
+        sleep 0.01
+    done
+}
+
+start_job() { # name, lock, arguments
+    job=$run/jobs/$1 lock=$instance/lock.$2 lock_name=$2
+    shift 2
+    for program in flock setsid bash base64; do
+        command -v "$program" >/dev/null || give_up host.tool_missing "$program"
+    done
+    enter
+    if ! load_job; then
+        exec 9>"$lock"
+        flock -w 2 9 || load_job || give_up host.busy "the lock $lock_name is held by another job"
+    fi
+    if ! load_job; then
+        # nothing of this name was started, and what a launcher that was cut off left behind is not alive
+        [ ! -e "$job/alive" ] || flock -n "$job/alive" true || give_up host.busy "the job is just starting"
+        rm -rf "$job"
+        mkdir "$job" || give_up host.start_failed "cannot create $job"
+        exec 7>"$job/alive"
+        flock -n 7
+        if ! receive; then
+            rm -rf "$job"
+            give_up host.start_failed "the request was cut short, or the disk is full"
+        fi
+        launch "$@"
+        load_job
+    fi
+    find_status
+    count
+    report 20
+}
+
+follow_job() { # name, hundredths of a second, lines
+    job=$run/jobs/$1
+    load_job || report_absent
+    now
+    deadline=$((ticks + $2))
+    while find_status && count && [ "$status" = running ] && now && [ "$ticks" -lt "$deadline" ]; do
+        sleep 0.1
+    done
+    report "$3"
+}
+
+signal_session() { # signal, "spare" to leave out the wrapper; false when nobody was left
+    found=1
+    for file in /proc/[0-9]*/stat; do
+        one=${file#/proc/} && one=${one%/stat}
+        [ "$one" = "$pid" ] && [ "$2" = spare ] && continue
+        read_process "$one" || continue
+        [ "$session" = "$pid" ] || continue
+        [ "$start" -ge "$pid_start" ] || continue
+        kill -s "$1" "$one" 2>/dev/null && found=0
+    done
+    return "$found"
+}
+
+end_session() { # patience; only processes of the session that we started, and only while it holds its lock
+    leader_lives || { ! is_let_go && ! read_process "$pid"; } || return 0
+    signal_session INT spare
+    now
+    deadline=$((ticks + $1))
+    until is_let_go; do
+        now
+        [ "$ticks" -ge "$deadline" ] && break
+        sleep 0.05
+    done
+    # the wrapper last, so that it can still write the exit status and remove the secrets
+    passes=0
+    while ! is_let_go && [ "$passes" -lt 40 ]; do
+        signal_session KILL spare || [ "$passes" -lt 20 ] || signal_session KILL all
+        passes=$((passes + 1))
+        sleep 0.05
+    done
+}
+
+stop_job() { # name, hundredths of a second, lines
+    job=$run/jobs/$1
+    enter
+    load_job || report_absent
+    read -r boot </proc/sys/kernel/random/boot_id
+    [ "$boot" = "$pid_boot" ] && end_session "$2"
+    find_status
+    report "$3"
+}
+
+read_log() { # name, log, offset, limit
+    say dbops:bytes
+    if [ -f "$run/jobs/$1/log.$2" ]; then
+        tail -c "+$(($3 + 1))" "$run/jobs/$1/log.$2" | head -c "$4" | base64 -w 0
+        echo
+    fi
+    say dbops:end
+}
+
+act() { # script, arguments; the guard is held until it ends, so that no newer driver begins in between
+    enter
+    cd "$run" || give_up host.start_failed "cannot enter $run"
+    script=$1
+    shift
+    DBOPS_RUN_DIR=$run
+    export DBOPS_RUN_DIR
+    say dbops:act
+    sh -c "$script" dbops "$@" 8>&-
+    exit $?
+}
+
+case $verb in
+start) start_job "$@" ;;
+follow) follow_job "$@" ;;
+stop) stop_job "$@" ;;
+read) read_log "$@" ;;
+act) act "$@" ;;
+*) give_up host.start_failed "no such verb: $verb" ;;
+esac
