@@ -1,0 +1,175 @@
+"""SQL to one server: the only module that imports pymysql."""
+
+import re
+import ssl
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+import pymysql
+from pymysql.connections import Connection
+from pymysql.cursors import DictCursor
+
+from dbops.engine.errors import RemoteFailure, Unreachable
+from dbops.engine.ports import Database
+
+#: the connection could not be made or is gone: client errors 2xxx, server shutdown, killed, closed as idle
+LOST = {1053, 1080, 1152, 1159, 1160, 1161, 1184, 1927, 2002, 2003, 2005, 2006, 2013, 2014, 2055, 4031}
+#: wrong password, address not allowed, account without a usable login
+DENIED = {1045, 1129, 1130, 1698, 1862, 3118, 4151}
+
+
+@dataclass(frozen=True, slots=True)
+class MysqlAddress:
+    """Where and as whom to connect. ``tls`` encrypts; with ``tls_ca`` (a PEM file here) the server is verified too."""
+
+    host: str
+    port: int
+    user: str
+    password: str = field(repr=False)
+    tls: bool = False
+    tls_ca: str = ""
+
+    @property
+    def place(self) -> str:
+        return f"{self.user}@{self.host}:{self.port}"
+
+
+class MysqlDatabase(Database):
+    """``Database`` over one connection, opened by the first statement.
+
+    A lost connection stays lost, since what belonged to it (locks, session variables) is gone too: each call then raises
+    ``Unreachable`` until the owner calls ``close``, after which the next statement opens a new one.
+
+    Args:
+        address: where and as whom.
+        connect_timeout_seconds: for TCP and the login.
+        read_timeout_seconds: for one answer of the server; a wait inside a statement must stay below it.
+        idle_seconds: after so long without a statement the server itself closes the connection, and with it lets go of
+            whatever it holds: nothing of a worker that died stays locked.
+        write_binlog: leave this session's statements in the binary log. Off by default: on a replica they would be errant
+            transactions. Needs a privilege; where it is missing the session stays as it is.
+    """
+
+    def __init__(
+        self,
+        address: MysqlAddress,
+        *,
+        connect_timeout_seconds: float = 5.0,
+        read_timeout_seconds: float = 10.0,
+        idle_seconds: int = 15,
+        write_binlog: bool = False,
+    ) -> None:
+        self.address = address
+        self._connect_timeout = connect_timeout_seconds
+        self._read_timeout = read_timeout_seconds
+        self._idle_seconds = idle_seconds
+        self._write_binlog = write_binlog
+        self._connection: Connection[DictCursor] | None = None
+
+    def __repr__(self) -> str:
+        return f"MysqlDatabase({self.address.place})"
+
+    def query(self, sql: str, parameters: Sequence[Any] = ()) -> list[dict[str, Any]]:
+        try:
+            connection = self._connection = self._connection or self._connect()
+            with connection.cursor() as cursor:
+                # without parameters the text goes as it is, so that a % in it means itself
+                cursor.execute(sql, tuple(parameters) or None)
+                return list(cursor.fetchall())
+        except (pymysql.MySQLError, OSError, RuntimeError) as error:
+            raise self._failure(sql, parameters, error) from None
+
+    def execute(self, sql: str, parameters: Sequence[Any] = ()) -> None:
+        self.query(sql, parameters)
+
+    def close(self) -> None:
+        connection, self._connection = self._connection, None
+        if connection is not None and connection.open:
+            try:
+                connection.close()
+            except (pymysql.MySQLError, OSError):
+                pass  # it was gone already
+
+    def _connect(self) -> Connection[DictCursor]:
+        connection = pymysql.connect(
+            host=self.address.host,
+            port=self.address.port,
+            user=self.address.user,
+            password=self.address.password,
+            charset="utf8mb4",
+            autocommit=True,
+            cursorclass=DictCursor,
+            connect_timeout=max(1, round(self._connect_timeout)),
+            read_timeout=self._read_timeout,
+            write_timeout=self._read_timeout,
+            local_infile=False,
+            ssl=_tls_context(self.address),
+        )
+        with connection.cursor() as cursor:
+            cursor.execute(f"SET SESSION wait_timeout = {int(self._idle_seconds)}")
+            if not self._write_binlog:
+                try:
+                    cursor.execute("SET SESSION sql_log_bin = 0")
+                except pymysql.MySQLError as error:
+                    if _number(error) in LOST:
+                        raise
+        return connection
+
+    def _failure(self, sql: str, parameters: Sequence[Any], error: Exception) -> RemoteFailure:
+        number = _number(error)
+        place = f"{self.address.host}:{self.address.port}"
+        if number in DENIED:
+            return RemoteFailure(
+                "mysql.access_denied",
+                f"Logging in to {place} as {self.address.user}",
+                found=_clean(error, (self.address.password,)),
+                left="Nothing was changed",
+                next_step="Correct the account's password, or the host that it may come from",
+            )
+        if number in LOST or not isinstance(error, pymysql.MySQLError) or isinstance(error, pymysql.InterfaceError):
+            return Unreachable(
+                "mysql.unreachable",
+                f"Talking to the server on {place}",
+                found=_clean(error, (self.address.password, *parameters)),
+                left="Whether the statement took effect is not known",
+                next_step="Check that the server runs and that its port is open from here",
+            )
+        return RemoteFailure(
+            "mysql.error",
+            f"Running {_words(sql)} on {place}",
+            found=_clean(error, (self.address.password, *parameters)),
+            next_step="The server's words say why; correct that and try again",
+        )
+
+
+def _tls_context(address: MysqlAddress) -> ssl.SSLContext | None:
+    if not address.tls:
+        return None
+    context = ssl.create_default_context(cafile=address.tls_ca or None)
+    if not address.tls_ca:
+        context.check_hostname = False
+        context.verify_mode = ssl.CERT_NONE
+    return context
+
+
+def _number(error: Exception) -> int | None:
+    return error.args[0] if error.args and isinstance(error.args[0], int) else None
+
+
+def _words(sql: str) -> str:
+    """Return how a statement begins, enough to know it by, up to the first quote: what follows may be a secret."""
+    return " ".join(re.split(r"['\"]", sql, maxsplit=1)[0].split())[:60]
+
+
+def _clean(error: Exception, secrets: Sequence[Any]) -> str:
+    """Return the error's number and text without what may be secret: any parameter, and the piece of the statement that
+    a syntax error repeats."""
+    number = _number(error)
+    text = str(error.args[-1]) if error.args else type(error).__name__
+    if number in (1064, 1149):
+        text = text.partition(" near '")[0]
+    for secret in secrets:
+        if isinstance(secret, str) and len(secret) > 3:
+            text = text.replace(secret, "***")
+    return f"{number}: {text}" if number is not None else text
