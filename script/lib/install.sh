@@ -83,8 +83,9 @@ need_packages() {
     missing=$(missing_packages "$programs" "$files")
     find_python || missing="$missing python3"
     has_venv || missing="$missing python3-venv"
-    missing=${missing# }
-    [ -n "${missing// /}" ] || return 0
+    # shellcheck disable=SC2086,SC2116 # one blank between the words
+    missing=$(echo $missing)
+    [ -n "$missing" ] || return 0
     install_packages "$missing"
     find_python || die "No Python 3.11 or newer was found. dbops needs one; on Debian 12: apt-get install python3 python3-venv"
     missing=$(missing_packages "$programs" "$files")
@@ -92,7 +93,7 @@ need_packages() {
 }
 
 install_packages() {
-    local packages=$1 as_root simulation upgrades
+    local packages=$1 log=$root/var/install.log as_root simulation upgrades
     is_debian || die "$(other_distribution "$packages")"
     as_root=$(root_command) || die "Not root, and sudo is not to be had. As root, run:" "
     apt-get update && apt-get install --no-install-recommends $packages"
@@ -106,7 +107,12 @@ install_packages() {
     upgrades=$(sed -n 's/^Inst \([^ ]*\) \[.*/\1/p' <<<"$simulation" | tr '\n' ' ')
     [ -z "$upgrades" ] || say "  This also upgrades, as the new ones depend on it: $upgrades"
     # shellcheck disable=SC2086 # the packages are words
-    $as_root bash "$root/script/lib/apt-install.sh" $packages >&2 || die "The installation failed; nothing was started."
+    install_now() { $as_root bash "$root/script/lib/apt-install.sh" $packages >"$log" 2>&1; }
+    # lists that are some days old name versions that the mirror no longer has
+    install_now || { $as_root apt-get -qq update >&2 && install_now; } || {
+        tail -n 30 "$log" >&2
+        die "The installation failed (all of it: $log); nothing was started."
+    }
 }
 
 simulate() {

@@ -1,0 +1,181 @@
+"""What a demonstration consists of: the lab, Redis, the dashboard's processes, and the environment that they share."""
+
+import json
+import os
+import secrets
+import socket
+import sys
+import time
+import urllib.error
+import urllib.request
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+from script.lib import supervisor
+from script.lib.supervisor import Failed, Process, StopFlag
+
+ROOT = Path(__file__).resolve().parent.parent.parent
+FOLDER = ROOT / "var" / "demo"
+COMMANDS_LOG = FOLDER / "log" / "commands.log"
+PYTHON = str(ROOT / ".venv" / "bin" / "python")
+LAB_NAME = "demo"
+DEFAULT_SIZE = "256M"
+WEB_PORT, REDIS_PORT = 8000, 6390
+STOP_SECONDS = {"worker": 45.0, "web": 15.0, "beat": 15.0, "redis": 15.0}
+PEOPLE = ("operator", "viewer")
+
+
+class Stage:
+    """Starts and ends everything. What stood before it came stays as it was when it goes."""
+
+    def __init__(self, stop: StopFlag, say: Callable[[str], None], web_port: int | None) -> None:
+        self.stop, self.say = stop, say
+        self.processes: list[Process] = []
+        self.durations: list[tuple[str, float]] = []
+        self.lab_is_ours = self.load_is_ours = False
+        self.web_port = web_port or supervisor.free_port(WEB_PORT)
+        self.redis_port = supervisor.free_port(REDIS_PORT)
+        self.environment = {
+            **{key: value for key, value in os.environ.items() if not key.startswith("DBOPS_")},
+            "PYTHONPATH": str(ROOT),
+            "PYTHONUNBUFFERED": "1",
+            "DBOPS_STATE_DIR": str(FOLDER),
+            "DBOPS_WEB_PORT": str(self.web_port),
+            "DBOPS_REDIS_PORT": str(self.redis_port),
+            "DBOPS_REDIS_URL": f"redis://127.0.0.1:{self.redis_port}/0",
+            "DBOPS_ALLOWED_HOSTS": "localhost,127.0.0.1",
+            "DBOPS_PROBE_INTERVAL_SECONDS": "5",
+        }
+
+    @property
+    def address(self) -> str:
+        return f"http://127.0.0.1:{self.web_port}/"
+
+    @contextmanager
+    def step(self, title: str) -> Iterator[None]:
+        """Tell how long a part took."""
+        began = time.monotonic()
+        yield
+        seconds = time.monotonic() - began
+        self.durations.append((title, seconds))
+        self.say(f"{seconds:7.1f} s  {title}")
+
+    def command(self, *words: str, input_text: str = "", **options: Any) -> tuple[int, str]:
+        """Run one of the project's own commands; what it says on standard error is shown only when it fails."""
+        COMMANDS_LOG.parent.mkdir(parents=True, exist_ok=True)
+        with COMMANDS_LOG.open("wb") as log:
+            try:
+                return supervisor.run(words, self.environment, self.stop, input_text=input_text, log=log, **options)
+            except Failed as error:
+                raise Failed(f"{error}:\n{supervisor.tail(COMMANDS_LOG)}") from None
+
+    def manage(self, *words: str, **options: Any) -> tuple[int, str]:
+        return self.command(PYTHON, "manage.py", *words, **options)
+
+    def lab(self, verb: str, *words: str, **options: Any) -> tuple[int, str]:
+        return self.command(PYTHON, "-m", "lab", verb, "--name", LAB_NAME, *words, **options)
+
+    # ---- up ----------------------------------------------------------------------------------------------------------
+
+    def start_lab(self, size: str | None, *, fresh: bool) -> dict[str, Any]:
+        """Build the lab or start the one that is there; return what ``lab up --json`` tells."""
+        before = self.lab_status()
+        self.lab_is_ours = not any(host["sshd_pid"] or host["server_pid"] for host in before.get("hosts", []))
+        if fresh and before:
+            if not self.lab_is_ours:
+                raise Failed("The lab runs already, started by someone else: script/lab destroy, or leave --fresh out.")
+            self.lab("destroy")
+            before = {}
+        wanted = size or (None if before else DEFAULT_SIZE)
+        try:
+            _, output = self.lab("up", "--json", *(["--size", wanted] if wanted else []))
+        except Failed as error:
+            if "was built with" in str(error):
+                raise Failed(
+                    f"{error}\nWith --fresh, script/demo removes that lab and builds the one asked for."
+                ) from None
+            raise
+        up: dict[str, Any] = json.loads(output)
+        return up
+
+    def lab_status(self) -> dict[str, Any]:
+        """Return the lab as it is, ``{}`` where none was built."""
+        status, output = self.lab("status", "--json", allowed=(0, 1))
+        known: dict[str, Any] = json.loads(output) if status == 0 else {}
+        return known
+
+    def start_load(self) -> None:
+        if self.lab_status().get("load_pid") is None:
+            self.lab("load", "start")
+            self.load_is_ours = True
+
+    def start_processes(self, *names: str) -> None:
+        for name in names:
+            process = Process(name, [str(ROOT / "script" / "run"), name], self.environment, FOLDER)
+            self.processes.append(process)
+            process.start()
+
+    def wait_for_redis(self) -> None:
+        supervisor.wait_until(self._redis_answers, "Redis", 20, self.processes, self.stop)
+
+    def wait_for_web(self) -> None:
+        supervisor.wait_until(self._web_answers, "the web process's first answer", 60, self.processes, self.stop)
+
+    def _redis_answers(self) -> bool:
+        try:
+            with socket.create_connection(("127.0.0.1", self.redis_port), timeout=1) as connection:
+                connection.sendall(b"PING\r\n")
+                return connection.recv(16).startswith(b"+PONG")
+        except OSError:
+            return False
+
+    def _web_answers(self) -> bool:
+        try:
+            with urllib.request.urlopen(self.address + "healthz/", timeout=2) as answer:
+                return bool(answer.status == 200)
+        except (OSError, urllib.error.HTTPError):
+            return False
+
+    def prepare_database(self, fleet_file: str) -> None:
+        self.command(str(ROOT / "script" / "run"), "migrate")
+        self.manage("fleet", "import", fleet_file)
+
+    def make_people(self) -> dict[str, str]:
+        """Make the two accounts, with passwords that stay the same from start to start; return them."""
+        file = FOLDER / "login.txt"
+        if not file.exists():
+            draft = os.open(file, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
+            with os.fdopen(draft, "w") as handle:
+                handle.writelines(f"{name} {secrets.token_urlsafe(12)}\n" for name in PEOPLE)
+        people = dict(line.split() for line in file.read_text().splitlines())
+        for name, password in people.items():
+            self.manage("account", "create", name, "--group", name, "--password-stdin", input_text=password + "\n")
+        return people
+
+    def check(self) -> None:
+        """Raise ``Failed`` when a process ended by itself, ``Stopped`` when the user wants to end."""
+        self.stop.check()
+        for process in self.processes:
+            process.check()
+
+    # ---- down --------------------------------------------------------------------------------------------------------
+
+    def end(self, *, keep_lab: bool = False) -> None:
+        """End what was started, last first. Goes on past errors: each is told."""
+        self.stop.begin_ending()
+        for process in reversed(self.processes):
+            self._attempt(process.name, partial(process.stop, STOP_SECONDS.get(process.name, 15.0)))
+        self.processes.clear()
+        if self.lab_is_ours and not keep_lab:
+            self._attempt("the lab", lambda: self.lab("down"))
+        elif self.load_is_ours and not keep_lab:
+            self._attempt("the write load", lambda: self.lab("load", "stop"))
+
+    def _attempt(self, what: str, action: Callable[[], object]) -> None:
+        try:
+            action()
+        except (Failed, OSError) as error:
+            print(f"Ending {what}: {error}", file=sys.stderr)
