@@ -91,7 +91,7 @@ class MysqlDatabase(Database):
             except (pymysql.MySQLError, OSError):
                 pass  # it was gone already
 
-    def _connect(self) -> Connection[DictCursor]:
+    def _connect(self) -> "Connection[DictCursor]":  # generic in its stubs alone
         connection = pymysql.connect(
             host=self.address.host,
             port=self.address.port,
@@ -167,6 +167,8 @@ def _clean(error: Exception, secrets: Sequence[Any]) -> str:
     a syntax error repeats."""
     number = _number(error)
     text = str(error.args[-1]) if error.args else type(error).__name__
+    if isinstance(error, pymysql.InterfaceError) and not text:
+        return "the connection was lost before"
     if number in (1064, 1149):
         text = text.partition(" near '")[0]
     for secret in secrets:
