@@ -1,0 +1,29 @@
+# One image for every process: docker-compose.yml says which. Neither a database server nor an SSH client is in it, as dbops
+# speaks both protocols itself and the backup streams from host to host.
+FROM python:3.11-slim-bookworm
+
+RUN apt-get update \
+    && apt-get install -y --no-install-recommends redis-server \
+    && rm -rf /var/lib/apt/lists/* \
+    && useradd --system --user-group --uid 10001 --home-dir /var/lib/dbops --shell /usr/sbin/nologin dbops \
+    && install -d -o dbops -g dbops -m 0700 /var/lib/dbops /var/lib/dbops-redis
+
+WORKDIR /srv/dbops
+COPY requirements.txt .
+RUN pip install --no-cache-dir --no-compile -r requirements.txt
+
+COPY LICENSE manage.py ./
+COPY script/run script/run
+COPY static static
+COPY templates templates
+COPY dbops dbops
+
+ENV DBOPS_STATE_DIR=/var/lib/dbops \
+    DBOPS_REDIS_DIR=/var/lib/dbops-redis \
+    PYTHONDONTWRITEBYTECODE=1 \
+    PYTHONUNBUFFERED=1
+
+USER dbops
+VOLUME ["/var/lib/dbops", "/var/lib/dbops-redis"]
+EXPOSE 8000
+CMD ["script/run", "web"]
