@@ -1,0 +1,101 @@
+"""What import-linter cannot say: sizes, and that the engine needs Python alone. The limits are in `docs/architecture.md`."""
+
+import ast
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).resolve().parent.parent
+FILE_LINES, FUNCTION_LINES = 400, 60
+SOURCES = sorted(
+    path
+    for folder in ("dbops", "lab", "script/lib", "tests")
+    for path in (ROOT / folder).rglob("*.py")
+    if "migrations" not in path.parts
+)
+PRODUCT = [path for path in SOURCES if path.is_relative_to(ROOT / "dbops")]
+ENGINE = [path for path in PRODUCT if path.is_relative_to(ROOT / "dbops" / "engine")]
+DRIVERS = [path for path in PRODUCT if path.is_relative_to(ROOT / "dbops" / "drivers")]
+
+
+def name(path: Path) -> str:
+    return str(path.relative_to(ROOT))
+
+
+def functions(tree: ast.AST) -> Iterator[ast.FunctionDef | ast.AsyncFunctionDef]:
+    return (node for node in ast.walk(tree) if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef))
+
+
+def imported(path: Path) -> set[str]:
+    """Dotted names of the modules that a file imports."""
+    found = set()
+    package = path.relative_to(ROOT).parent.parts
+    for node in ast.walk(ast.parse(path.read_text())):
+        if isinstance(node, ast.Import):
+            found |= {alias.name for alias in node.names}
+        elif isinstance(node, ast.ImportFrom) and node.level:
+            base = package[: len(package) - node.level + 1]
+            found.add(".".join([*base, *([node.module] if node.module else [])]))
+        elif isinstance(node, ast.ImportFrom) and node.module == "dbops":
+            found |= {f"dbops.{alias.name}" for alias in node.names}
+        elif isinstance(node, ast.ImportFrom) and node.module:
+            found.add(node.module)
+    return found
+
+
+def strangers(path: Path, *allowed: str) -> set[str]:
+    """What a file imports beyond the standard library and the packages that it may know."""
+    return {
+        module
+        for module in imported(path)
+        if module.partition(".")[0] not in sys.stdlib_module_names
+        and not any(module == package or module.startswith(package + ".") for package in allowed)
+    }
+
+
+@pytest.mark.parametrize("path", SOURCES, ids=name)
+def test_sizes(path):
+    text = path.read_text()
+    assert text.count("\n") <= FILE_LINES, f"{name(path)} has {text.count(chr(10))} lines: it is two ideas"
+    for function in functions(ast.parse(text)):
+        lines = (function.end_lineno or function.lineno) - function.lineno + 1
+        assert lines <= FUNCTION_LINES, f"{name(path)}: {function.name} has {lines} lines"
+
+
+@pytest.mark.parametrize("path", PRODUCT, ids=name)
+def test_nothing_is_imported_inside_a_function(path):
+    for function in functions(ast.parse(path.read_text())):
+        inside = [node.lineno for node in ast.walk(function) if isinstance(node, ast.Import | ast.ImportFrom)]
+        assert inside == [], f"{name(path)}: {function.name} hides an import, and with it a cycle"
+
+
+@pytest.mark.parametrize("path", ENGINE, ids=name)
+def test_the_engine_needs_python_alone(path):
+    assert strangers(path, "dbops.engine") == set()
+
+
+@pytest.mark.parametrize("path", ENGINE, ids=name)
+def test_the_engine_has_no_clock_and_no_network(path):
+    """What it needs of the world comes through ``dbops.engine.ports``."""
+    assert imported(path) & {"asyncio", "http", "os", "socket", "subprocess", "threading", "time", "urllib"} == set()
+
+
+@pytest.mark.parametrize("path", DRIVERS, ids=name)
+def test_drivers_know_the_engine_and_their_library(path):
+    assert strangers(path, "dbops.engine", "dbops.drivers", "paramiko", "pymysql") == set()
+
+
+def test_the_check_sees_what_it_must_see(tmp_path, monkeypatch):
+    """A test of these tests: each kind of import is found."""
+    package = tmp_path / "dbops" / "engine"
+    package.mkdir(parents=True)
+    file = package / "sample.py"
+    file.write_text(
+        "import time\nimport celery.app\nfrom dbops import models\nfrom ..drivers import ssh\nfrom . import facts\n"
+        "def f():\n    from dbops.web import views\n"
+    )
+    monkeypatch.setattr(sys.modules[__name__], "ROOT", tmp_path)
+    assert imported(file) == {"time", "celery.app", "dbops.models", "dbops.drivers", "dbops.engine", "dbops.web"}
+    assert strangers(file, "dbops.engine") == {"celery.app", "dbops.models", "dbops.drivers", "dbops.web"}
