@@ -1,0 +1,193 @@
+"""The host's side of a probe: ``remote/probe.sh`` in one round trip, and its records as facts."""
+
+import re
+import time
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+
+from dbops.engine.errors import RemoteFailure, Unreachable
+from dbops.engine.facts import ConfigFacts, DatadirFacts, HostFacts, StatementCheck, Tool
+from dbops.engine.ports import Shell
+
+SCRIPT = (Path(__file__).parent / "remote" / "probe.sh").read_text(encoding="utf-8")
+TIMEOUT_SECONDS = 20.0
+UNLIMITED = 2**31 - 1
+#: ``mysql  Ver 15.1 Distrib 10.11.19-MariaDB``: the client's own number comes first; xtrabackup's has a fourth part
+VERSIONS = (
+    re.compile(r"OpenSSH_([^\s,]+)"),
+    re.compile(r"Distrib (\d+\.\d+\.\d+)"),
+    re.compile(r"xtrabackup version (\d+\.\d+\.\d+(?:-\d+)?)"),
+    re.compile(r"(\d+\.\d+\.\d+(?:-\d+(?= for))?)"),
+)
+SECRET_OPTION = re.compile(r"password|passwd|secret|_auth$|_key$")
+
+
+@dataclass(frozen=True, slots=True)
+class HostReading:
+    """What one round trip brought."""
+
+    host: HostFacts
+    datadir: DatadirFacts
+    config: ConfigFacts | None
+    statements: tuple[StatementCheck, ...]
+
+
+def read_host(
+    shell: Shell,
+    *,
+    datadir: str,
+    defaults_file: str,
+    measure: bool,
+    socket: str,
+    credentials: str,
+    statements: list[str],
+) -> HostReading:
+    """Ask the host.
+
+    Args:
+        measure: also read the sizes, which walks the whole directory tree.
+        socket: of the server, ``""`` to take it from the option files.
+        credentials: an option file for the account that tries ``statements``.
+
+    Raises:
+        Unreachable, Refused: as ``Shell.run``.
+        RemoteFailure: the script did not come to its end (``host.probe_failed``).
+    """
+    before = time.time()
+    result = shell.run(
+        SCRIPT,
+        datadir,
+        defaults_file,
+        "1" if measure else "0",
+        socket,
+        *statements,
+        stdin=credentials.encode(),
+        timeout_seconds=TIMEOUT_SECONDS,
+    )
+    after = time.time()
+    records = parse_records(result.stdout)
+    if "time.last" not in records:
+        if result.exit_status is None:
+            raise Unreachable(
+                "ssh.lost", "Reading the host's facts", found="the connection ended before the answer did"
+            )
+        raise RemoteFailure(
+            "host.probe_failed",
+            "Reading the host's facts",
+            found=f"exit status {result.exit_status}: {result.stderr.strip()[-300:]}",
+            next_step="Run a POSIX shell as this user on the host, and see what it says",
+        )
+    return HostReading(
+        host=_host(records, before, after),
+        datadir=_datadir(records),
+        config=parse_config(records["config"]) if "config" in records else None,
+        statements=tuple(
+            StatementCheck(statement, _last_line(records.get(f"statement.{number}", "not tried")))
+            for number, statement in enumerate(statements)
+        ),
+    )
+
+
+def parse_records(output: str) -> dict[str, str]:
+    """Return ``KEY<TAB>VALUE<NUL>`` records; a login shell's greeting before the first one is passed over."""
+    records: dict[str, str] = {}
+    for record in output.split("\0")[:-1]:
+        key, separator, value = record.partition("\t")
+        if separator:
+            records[key.rpartition("\n")[2]] = value
+    return records
+
+
+def parse_config(printed: str) -> ConfigFacts:
+    """Read what ``my_print_defaults`` prints: the last of equal options counts, ``-`` and ``_`` are the same."""
+    options: dict[str, str] = {}
+    for line in printed.splitlines():
+        name, separator, value = line.removeprefix("--").partition("=")
+        name = name.replace("-", "_").lower().removeprefix("loose_")
+        options[name] = "***" if SECRET_OPTION.search(name) else value if separator else "1"
+    return ConfigFacts(
+        server_id=_number(options.get("server_id")),
+        port=_number(options.get("port")),
+        socket=options.get("socket"),
+        datadir=options.get("datadir"),
+        read_only=_is_on(options, "read_only"),
+        skip_replica_start=_is_on(options, "skip_replica_start") or _is_on(options, "skip_slave_start"),
+        options=options,
+    )
+
+
+def parse_version(said: str) -> str | None:
+    """Return the version in what a program printed on ``--version``."""
+    for pattern in VERSIONS:
+        if found := pattern.search(said):
+            return found[1]
+    return None
+
+
+def _host(records: Mapping[str, str], before: float, after: float) -> HostFacts:
+    tools = {}
+    for key, value in records.items():
+        if key.startswith("tool."):
+            path, _, said = value.partition("\n")
+            tools[key.removeprefix("tool.")] = Tool(path, parse_version(said))
+    connection = records["ssh_connection"].split()
+    limit = records["open_files_limit"]
+    return HostFacts(
+        hostname=records["hostname"],
+        machine_id=records["machine_id"],
+        local_address=connection[2] if len(connection) == 4 else "",
+        cpu_count=int(records["cpu_count"] or 1),
+        memory_available_bytes=int(records["memory_available_kib"] or 0) * 1024,
+        has_aes=records["has_aes"] == "1",
+        ssh_ciphers=tuple(records["ssh_ciphers"].split()),
+        open_files_limit=int(limit) if limit.isdigit() else UNLIMITED,
+        clock_offset_seconds=clock_offset(records["time.first"], records["time.last"], before, after),
+        tools=tools,
+        has_systemd=records["has_systemd"] == "1",
+    )
+
+
+def clock_offset(first: str, last: str, before: float, after: float) -> float:
+    """Return by how many seconds the host's clock is ahead of ours, as far as that is certain.
+
+    The host looked at its clock first and last between our ``before`` and ``after``: an offset within these bounds is
+    not distinguishable from the way there and back, and counts as none.
+    """
+    most, least = _seconds(first) - before, _seconds(last) - after
+    return round(least if least > 0 else most if most < 0 else 0.0, 3)
+
+
+def _datadir(records: Mapping[str, str]) -> DatadirFacts:
+    identity = records.get("datadir.identity", "")
+    data, _, total = records.get("datadir.sizes", "").partition(" ")
+    return DatadirFacts(
+        path=records["datadir.path"],
+        exists=bool(identity),
+        is_empty=records.get("datadir.is_empty") == "1",
+        is_mount_point=records.get("datadir.is_mount_point") == "1",
+        identity=identity,
+        owner=records.get("datadir.owner", ""),
+        filesystem=records["datadir.filesystem"],
+        free_bytes=int(records["datadir.free_bytes"] or 0),
+        data_bytes=_number(data),
+        total_bytes=_number(total),
+        server_pids=tuple(int(pid) for pid in records.get("datadir.server_pids", "").split()),
+    )
+
+
+def _last_line(text: str) -> str:
+    """The client program repeats the statement before the error."""
+    return next((line for line in reversed(text.splitlines()) if line.strip()), "")
+
+
+def _seconds(text: str) -> float:
+    return float(re.sub(r"[^0-9.]", "", text).rstrip("."))  # a date without %N prints it as it stands
+
+
+def _number(text: str | None) -> int | None:
+    return int(text) if text and text.isdigit() else None
+
+
+def _is_on(options: Mapping[str, str], name: str) -> bool:
+    return options.get(name, "0").lower() not in ("0", "off", "false", "no")
