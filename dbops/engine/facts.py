@@ -56,7 +56,8 @@ class DatadirFacts:
 
     ``identity`` is ``device:inode`` of the directory, ``""`` where it is missing; ``server_pids`` are the processes
     whose working directory it is (a server changes into its data directory); ``data_bytes`` counts what a backup
-    would send (table spaces, undo, Aria and MyISAM files), not redo, binary or relay logs; ``total_bytes`` counts all.
+    would send (table spaces, undo, Aria and MyISAM files), not redo, binary or relay logs; ``total_bytes`` counts all. Both walk the whole tree and so are read more
+    seldom than the rest, at ``measured_at``.
     """
 
     path: str
@@ -70,6 +71,7 @@ class DatadirFacts:
     data_bytes: int | None
     total_bytes: int | None
     server_pids: tuple[int, ...] = ()
+    measured_at: datetime | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -233,7 +235,7 @@ def _revive(kind: Any, record: Any) -> Any:
         return {key: _revive(arguments[1], item) for key, item in record.items()}
     if kind is datetime:
         return datetime.fromisoformat(record)
-    if dataclasses.is_dataclass(kind):
+    if isinstance(kind, type) and dataclasses.is_dataclass(kind):
         hints = typing.get_type_hints(kind)
         names = {item.name for item in dataclasses.fields(kind)}
         return kind(**{name: _revive(hints[name], record[name]) for name in names if name in record})
