@@ -56,8 +56,8 @@ class DatadirFacts:
 
     ``identity`` is ``device:inode`` of the directory, ``""`` where it is missing; ``server_pids`` are the processes
     whose working directory it is (a server changes into its data directory); ``data_bytes`` counts what a backup
-    would send (table spaces, undo, Aria and MyISAM files), not redo, binary or relay logs; ``total_bytes`` counts all. Both walk the whole tree and so are read more
-    seldom than the rest, at ``measured_at``.
+    would send (table spaces, undo, Aria and MyISAM files), not redo, binary or relay logs; ``total_bytes`` counts all.
+    Both mean a walk through the whole tree, and so are read more seldom than the rest, at ``measured_at``.
     """
 
     path: str
