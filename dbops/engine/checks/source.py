@@ -72,7 +72,14 @@ def positions_are_known(situation: Situation) -> Iterator[Finding]:
     source, primary = situation.source.server, situation.primary.server if situation.primary else None
     if source is None or primary is None:
         return
-    if source.gtid_enabled:
+    if not source.gtid_enabled and source.flavor == "mysql" and source.parallel_workers:
+        yield refusal(
+            code,
+            title,
+            f"No GTID, and {source.parallel_workers} parallel appliers: the source has no single position.",
+            "Set replica_parallel_workers = 0 on the source for the time of the rebuild, or use GTID.",
+        )
+    elif source.gtid_enabled:
         yield ok(code, title, "The copy is repointed to the primary without coordinates.")
     else:
         yield warning(

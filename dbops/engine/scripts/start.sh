@@ -5,4 +5,5 @@ datadir=$1 identity=$2
 shift 2
 [ "$(identity_of "$datadir")" = "$identity" ] || refuse "$datadir is not the directory that was made for this run."
 [ -z "$(servers_in "$datadir")" ] || { echo "The server runs already." && exit 0; }
-"$@" </dev/null || fail "The start command ended with status $?."
+# A server must not inherit the lock of this job.
+"$@" </dev/null 3>&- 4>&- 5>&- 6>&- 7>&- 8>&- 9>&- || fail "The start command ended with status $?."

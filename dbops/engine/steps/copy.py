@@ -14,6 +14,7 @@ from dbops.engine.states import Level
 from dbops.engine.steps.base import JobStep, Step, job_must_succeed
 from dbops.engine.steps.commands import backup_command, prepare_command, pull_command, transport_command, unpack_command
 from dbops.engine.steps.run import IN_BASH, Outcome, Run, done, pairs
+from dbops.engine.steps.source import pause_source
 from dbops.engine.words import split_command
 
 from dbops.engine.flavors import flavor_for
@@ -95,7 +96,8 @@ class Stream(JobStep):
 
     def start(self, run: Run) -> JobState:
         if run.plan.pause_source:
-            self._pause(run)
+            pause_source(run, "stream.pause")
+            run.journal.say(f"Replication on {run.source.party.name} is paused: {run.plan.pause_reason}", level=Level.WARNING)
         unpack = unpack_command(run.plan, run.flavor)
         pull = [*pull_command(run), "backup"]
         run.memory["stream.began"] = run.clock.now()
@@ -112,20 +114,6 @@ class Stream(JobStep):
             *unpack,
             *pull,
         )
-
-    def _pause(self, run: Run) -> None:
-        admin = run.accounts.admin
-        run.act(
-            run.source,
-            "stream.pause",
-            run.flavor.pause_applier(),
-            load("pause"),
-            run.plan.programs["source.client"],
-            run.source.party.socket,
-            run.flavor.pause_applier(),
-            stdin=run.flavor.credentials_file(admin.user, admin.password).encode(),
-        )
-        run.journal.say(f"Replication on {run.source.party.name} is paused: {run.plan.pause_reason}", level=Level.WARNING)
 
     def follow(self, run: Run, state: JobState) -> None:
         self._watch_source(run)

@@ -8,6 +8,7 @@ from dbops.engine.scripts import load
 from dbops.engine.steps.base import Step
 from dbops.engine.steps.commands import backup_command, from_addresses, known_hosts_line, pull_command
 from dbops.engine.steps.run import Outcome, Run, done
+from dbops.engine.steps.source import start_guard
 
 
 def differences(before: Plan, now: Plan) -> list[str]:
@@ -65,7 +66,7 @@ class OpenSource(Step):
 
     def advance(self, run: Run) -> Outcome:
         public_key = self._make_key(run)
-        self._start_guard(run)
+        start_guard(run, "guard")
         self._let_in(run, public_key)
         self._try_the_way(run)
         return done()
@@ -80,27 +81,6 @@ class OpenSource(Step):
             known_hosts_line(run.source),
         )
         return result.stdout.strip()
-
-    def _start_guard(self, run: Run) -> None:
-        source, flavor = run.source.party, run.flavor
-        run.memory["source_opened"] = True
-        run.act(run.source, "open.heartbeat", "touch heartbeat", "touch heartbeat")
-        run.start_job(
-            run.source,
-            "guard",
-            "guard: ends the backup, resumes replication and takes the key away when the run is over or silent",
-            load("release", "guard"),
-            run.run_id,
-            run.source.authorized_keys_file,
-            source.ssh_user,
-            run.plan.programs["source.client"],
-            source.socket,
-            flavor.resume_applier(),
-            str(run.settings.guard_paused_seconds),
-            str(run.settings.guard_idle_seconds),
-            secrets={"admin.cnf": flavor.credentials_file(run.accounts.admin.user, run.accounts.admin.password)},
-            lock="guard",
-        )
 
     def _let_in(self, run: Run, public_key: str) -> None:
         source, account = run.source.party, run.accounts.backup

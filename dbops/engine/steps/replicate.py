@@ -12,6 +12,7 @@ from dbops.engine.ports import Database
 from dbops.engine.progress import add_sample, rate_of
 from dbops.engine.steps.base import Step
 from dbops.engine.steps.run import Account, Outcome, Run, again, done
+from dbops.engine.steps.source import close_source, pause_source, start_guard
 
 MASKED = "********"
 
@@ -135,6 +136,44 @@ def _catch_up_progress(run: Run, left: int) -> dict[str, Any]:
     return {**known, "eta_seconds": left / rate} if rate and left else known
 
 
+def point_to_primary(run: Run, database: Database, *, start: Coordinates | None) -> None:
+    """Stop, change and start replication on the target."""
+    for number, statement in enumerate(run.flavor.stop_replication()):
+        run.execute(run.target, database, f"repoint.stop.{number}", statement)
+    replicate_from(run, database, "repoint", run.plan.primary, start=start)
+    run.journal.say(f"{run.plan.target.name} replicates from the primary {run.plan.primary.name}.")
+
+
+def repoint_by_position(run: Run, database: Database) -> Outcome:
+    """Without GTID: the source's applier stops for a moment, so that one point is known in both coordinate systems.
+
+    Read on the source while it stands: where it is in the primary's logs, and where that is in its own. When the target
+    stands at the latter exactly, the former is where it goes on from the primary. The guard on the source resumes it if
+    we die in between.
+    """
+    if "repoint.point" not in run.memory:
+        start_guard(run, "guard-repoint")
+        pause_source(run, "repoint.pause")
+        with closing(run.source.connect(10.0)) as source:
+            link = read_link(source, run.flavor)
+            own = source.query(run.flavor.show_binlog_position)[0]
+        assert link is not None
+        run.memory["repoint.point"] = {
+            "own": [own["File"], int(own["Position"])],
+            "primary": [link.relay_source_log_file, link.exec_source_log_pos],
+        }
+    run.act(run.source, "repoint.heartbeat", "touch heartbeat", "touch heartbeat")
+    here = read_link(database, run.flavor)
+    point = run.memory["repoint.point"]
+    if here is None or [here.relay_source_log_file, here.exec_source_log_pos] != point["own"]:
+        fail_on_error(here, f"Waiting for {run.plan.target.name} to stand where {run.plan.source.name} stands", run)
+        return again(0.2)
+    log_file, log_pos = point["primary"]
+    point_to_primary(run, database, start=Coordinates(log_file=log_file, log_pos=log_pos))
+    close_source(run)
+    return again(0.2)
+
+
 class Repoint(Step):
     """From the source to the primary. By GTID at once; by file and position with both standing at one point for a moment."""
 
@@ -154,12 +193,13 @@ class Repoint(Step):
     def advance(self, run: Run) -> Outcome:
         with closing(run.target.connect(10.0)) as database:
             if not is_attached_to(read_link(database, run.flavor), run.plan.primary):
+                if not run.plan.uses_gtid:
+                    return repoint_by_position(run, database)
                 self._nothing_errant(run, database)
-                for number, statement in enumerate(run.flavor.stop_replication()):
-                    run.execute(run.target, database, f"repoint.stop.{number}", statement)
-                replicate_from(run, database, "repoint", run.plan.primary, start=None)
-                run.journal.say(f"{run.plan.target.name} replicates from the primary {run.plan.primary.name}.")
+                point_to_primary(run, database, start=None)
                 return again(0.2)
+            if not run.plan.uses_gtid:
+                close_source(run)
             link = read_link(database, run.flavor)
             fail_on_error(link, f"Replicating from the primary {run.plan.primary.name}", run)
             return done() if link and link.is_running else again(0.3)

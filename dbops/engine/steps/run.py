@@ -47,6 +47,8 @@ IN_BASH = 'script=$1; shift; exec bash -c "$script" dbops "$@"'
 class Journal(Protocol):
     """How a step tells what it does. Writes are gathered and go out at most once a second, with the heartbeat."""
 
+    step: str
+
     def say(self, text: str, *, level: Level = Level.INFO, host: str = "") -> None:
         """Add one line to the rebuild's history."""
         ...

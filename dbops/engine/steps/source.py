@@ -6,6 +6,44 @@ from dbops.engine.steps.base import Step
 from dbops.engine.steps.run import Outcome, Run, done
 
 
+def start_guard(run: Run, name: str) -> None:
+    """Arm the dead-man switch on the source, before anything there is changed. Raises as ``Run.start_job``."""
+    source, flavor, admin = run.source.party, run.flavor, run.accounts.admin
+    run.memory["source_opened"], run.memory["source_closed"] = True, False
+    run.act(run.source, f"{name}.heartbeat", "touch heartbeat", "touch heartbeat; rm -f release")
+    run.start_job(
+        run.source,
+        name,
+        "guard: ends the backup, resumes replication and takes the key away when the run is over or silent",
+        load("release", "guard"),
+        run.run_id,
+        run.source.authorized_keys_file,
+        source.ssh_user,
+        run.plan.programs["source.client"],
+        source.socket,
+        flavor.resume_applier(),
+        str(run.settings.guard_paused_seconds),
+        str(run.settings.guard_idle_seconds),
+        secrets={"admin.cnf": flavor.credentials_file(admin.user, admin.password)},
+        lock="guard",
+    )
+
+
+def pause_source(run: Run, key: str) -> None:
+    """Stop the source's applier, under the guard. Raises as ``Run.act``: without a living guard nothing is paused."""
+    admin, statement = run.accounts.admin, run.flavor.pause_applier()
+    run.act(
+        run.source,
+        key,
+        statement,
+        load("pause"),
+        run.plan.programs["source.client"],
+        run.source.party.socket,
+        statement,
+        stdin=run.flavor.credentials_file(admin.user, admin.password).encode(),
+    )
+
+
 def close_source(run: Run) -> None:
     """End what is left of the backup, resume replication if we paused it, take key and credentials away, dismiss the guard.
 
@@ -18,7 +56,7 @@ def close_source(run: Run) -> None:
     source, admin = run.source.party, run.accounts.admin
     run.act(
         run.source,
-        "source.close",
+        f"{run.journal.step}.close-source",
         "end the backup if it runs, resume replication if it was paused, remove the run's key and credentials",
         load("release", "close_source"),
         run.run_id,

@@ -1,0 +1,13 @@
+"""One stack for the tests of this folder."""
+
+from collections.abc import Iterator
+
+import pytest
+
+from tests.stack import Stack, running_stack
+
+
+@pytest.fixture(scope="session")
+def stack() -> Iterator[Stack]:
+    with running_stack("127.0.41") as running:
+        yield running

@@ -1,0 +1,92 @@
+"""A real replica, broken for real and rebuilt for real."""
+
+import json
+
+import pytest
+
+from tests.stack import Stack, wait_for
+
+pytestmark = pytest.mark.services
+
+TABLES = "SELECT TABLE_NAME FROM information_schema.TABLES WHERE TABLE_SCHEMA = 'sbtest' ORDER BY 1"
+
+
+def checksums(stack: Stack, name: str) -> dict[str, tuple[int, int]]:
+    """Row count and checksum of every table of the load."""
+    connection = stack.lab.connect(name)
+    try:
+        with connection.cursor() as cursor:
+            cursor.execute(TABLES)
+            tables = [row["TABLE_NAME"] for row in cursor.fetchall()]
+            found = {}
+            for table in tables:
+                cursor.execute(f"SELECT COUNT(*) AS n FROM sbtest.{table}")
+                count = cursor.fetchone()["n"]
+                cursor.execute(f"CHECKSUM TABLE sbtest.{table}")
+                found[table] = (count, cursor.fetchone()["Checksum"])
+            return found
+    finally:
+        connection.close()
+
+
+def one(stack: Stack, name: str, sql: str) -> dict:
+    connection = stack.lab.connect(name)
+    try:
+        with connection.cursor() as cursor:
+            cursor.execute(sql)
+            return cursor.fetchone() or {}
+    finally:
+        connection.close()
+
+
+def same_data_at_one_gtid(stack: Stack, replica: str) -> None:
+    """Stop the load, let the replica reach the primary's last GTID, and compare every table."""
+    stack.lab.load_stop()
+    goal = one(stack, "primary-1", "SELECT @@gtid_binlog_pos AS gtid")["gtid"]
+    reached = one(stack, replica, f"SELECT MASTER_GTID_WAIT('{goal}', 30) AS reached")["reached"]
+    assert reached == 0
+    assert one(stack, replica, "SELECT @@gtid_slave_pos AS gtid")["gtid"] == goal
+    expected = checksums(stack, "primary-1")
+    assert expected
+    assert checksums(stack, replica) == expected
+
+
+def test_a_wiped_replica_is_rebuilt_under_load_and_holds_the_same_data(stack: Stack) -> None:
+    stack.lab.load_start(tps=100)
+    stack.lab.break_host("replica-1", "wipe")
+    stack.wait_for_facts("replica-1", answering=False)
+    _, lines = stack.rebuild("replica-1")
+
+    result = lines[-1]
+    assert result["status"] == "succeeded"
+    assert [step["state"] for step in result["steps"]] == ["done"] * len(result["steps"])
+    link = one(stack, "replica-1", "SHOW SLAVE STATUS")
+    assert (link["Master_Host"], link["Slave_IO_Running"], link["Slave_SQL_Running"]) == (stack.lab.host("primary-1").address, "Yes", "Yes")
+    assert one(stack, "replica-1", "SELECT @@read_only AS r")["r"] == 1
+    same_data_at_one_gtid(stack, "replica-1")
+
+
+def test_nothing_of_the_run_is_left_on_the_source(stack: Stack) -> None:
+    rebuild = stack.rows("SELECT * FROM dbops_rebuild ORDER BY id DESC LIMIT 1")[0]
+    source = stack.lab.host("backup-1")
+    assert "dbops-" not in (source.folder / "authorized_keys").read_text()
+    run = source.folder / "dbops" / "rebuilds" / rebuild["uid"]
+    assert not (run / "backup.cnf").exists()
+    wait_for("the guard to end", lambda: (run / "jobs" / "guard" / "rc").exists(), 5)
+    link = one(stack, "backup-1", "SHOW SLAVE STATUS")
+    assert (link["Slave_IO_Running"], link["Slave_SQL_Running"]) == ("Yes", "Yes")
+    assert stack.rows("SELECT * FROM dbops_hold") == []
+
+
+def test_no_secret_is_stored_in_the_open(stack: Stack) -> None:
+    secrets = json.loads((stack.lab.folder / "secrets.json").read_text())
+    dump = (stack.folder / "dbops.sqlite3").read_bytes()
+    for log in stack.folder.glob("*.log"):
+        dump += log.read_bytes()
+    leaked = [name for name, value in secrets.items() if isinstance(value, str) and value.encode() in dump]
+    assert leaked == []
+
+
+def test_the_audit_log_says_who_asked_and_how_it_ended(stack: Stack) -> None:
+    actions = [row["action"] for row in stack.rows("SELECT action FROM dbops_auditentry WHERE subject = 'replica-1' ORDER BY id")]
+    assert actions[:2] == ["rebuild.requested", "rebuild.succeeded"]

@@ -1,0 +1,33 @@
+"""Every status against every other."""
+
+import itertools
+
+import pytest
+
+from dbops.engine.states import ACTIVE, FINAL, TRANSITIONS, Status, may_move
+
+ALLOWED = {
+    ("queued", "running"),
+    ("queued", "cancelled"),
+    ("queued", "expired"),
+    ("running", "succeeded"),
+    ("running", "failed"),
+    ("running", "cancelled"),
+    ("running", "lost"),
+    ("lost", "running"),
+    ("lost", "failed"),
+}
+
+
+@pytest.mark.parametrize(("before", "after"), list(itertools.product(Status, Status)))
+def test_only_the_moves_of_the_design_are_allowed(before: Status, after: Status) -> None:
+    assert may_move(before, after) is ((before.value, after.value) in ALLOWED)
+
+
+def test_every_status_has_its_moves_written_down() -> None:
+    assert set(TRANSITIONS) == set(Status)
+
+
+def test_what_is_final_never_moves_and_the_rest_is_active() -> None:
+    assert FINAL == {Status.SUCCEEDED, Status.FAILED, Status.CANCELLED, Status.EXPIRED}
+    assert ACTIVE == {Status.QUEUED, Status.RUNNING, Status.LOST}
