@@ -20,12 +20,18 @@ from script.lib.supervisor import Failed, Process, StopFlag
 ROOT = Path(__file__).resolve().parent.parent.parent
 FOLDER = ROOT / "var" / "demo"
 COMMANDS_LOG = FOLDER / "log" / "commands.log"
+LAB_MARK = FOLDER / "lab-started-by-demo"
 PYTHON = str(ROOT / ".venv" / "bin" / "python")
 LAB_NAME = "demo"
 DEFAULT_SIZE = "256M"
 WEB_PORT, REDIS_PORT = 8000, 6390
 STOP_SECONDS = {"worker": 45.0, "web": 15.0, "beat": 15.0, "redis": 15.0}
 PEOPLE = ("operator", "viewer")
+
+
+def is_marked(mark: Path) -> bool:
+    """Say whether a demonstration since this machine's boot started the lab and could not end it."""
+    return mark.exists() and mark.read_text() == supervisor.boot_id()
 
 
 class Stage:
@@ -83,13 +89,16 @@ class Stage:
     def start_lab(self, size: str | None, *, fresh: bool) -> dict[str, Any]:
         """Build the lab or start the one that is there; return what ``lab up --json`` tells."""
         before = self.lab_status()
-        self.lab_is_ours = not any(host["sshd_pid"] or host["server_pid"] for host in before.get("hosts", []))
+        runs = any(host["sshd_pid"] or host["server_pid"] for host in before.get("hosts", []))
+        self.lab_is_ours = not runs or is_marked(LAB_MARK)
         if fresh and before:
             if not self.lab_is_ours:
                 raise Failed("The lab runs already, started by someone else: script/lab destroy, or leave --fresh out.")
             self.lab("destroy")
             before = {}
         wanted = size or (None if before else DEFAULT_SIZE)
+        if self.lab_is_ours:
+            LAB_MARK.write_text(supervisor.boot_id())
         try:
             _, output = self.lab("up", "--json", *(["--size", wanted] if wanted else []))
         except Failed as error:
@@ -171,6 +180,7 @@ class Stage:
         self.processes.clear()
         if self.lab_is_ours and not keep_lab:
             self._attempt("the lab", lambda: self.lab("down"))
+            LAB_MARK.unlink(missing_ok=True)
         elif self.load_is_ours and not keep_lab:
             self._attempt("the write load", lambda: self.lab("load", "stop"))
 

@@ -247,7 +247,7 @@ def free_port(first: int) -> int:
 
 def lock(path: Path) -> IO[str] | None:
     """Take the lock file, or return ``None`` when another demonstration holds it. It lasts as long as the file is open."""
-    path.parent.mkdir(parents=True, exist_ok=True)
+    path.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
     handle = path.open("a+")
     try:
         fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
