@@ -1,3 +1,27 @@
 """Every URL of the product."""
 
-urlpatterns: list = []
+from django.contrib.auth.decorators import login_not_required
+from django.contrib.auth.views import LogoutView
+from django.urls import path
+
+from dbops.web.live import events
+from dbops.web.views import audit, fleet, health, plan, rebuilds
+from dbops.web.views.accounts import LoginView
+
+urlpatterns = [
+    path("", fleet.fleet, name="fleet"),
+    path("clusters/<str:name>/", fleet.cluster, name="cluster"),
+    path("instances/<str:name>/rebuild/", plan.plan, name="plan"),
+    path("rebuilds/", rebuilds.rebuilds, name="rebuilds"),
+    path("rebuilds/<int:rebuild_id>/", rebuilds.rebuild, name="rebuild"),
+    path("rebuilds/<int:rebuild_id>/events/", events, name="rebuild-events"),
+    path("rebuilds/<int:rebuild_id>/poll/", rebuilds.poll, name="rebuild-poll"),
+    path("rebuilds/<int:rebuild_id>/actions/", rebuilds.actions, name="rebuild-actions"),
+    path("rebuilds/<int:rebuild_id>/cancel/", rebuilds.cancel, name="rebuild-cancel"),
+    path("rebuilds/<int:rebuild_id>/commands/", rebuilds.commands, name="rebuild-commands"),
+    path("rebuilds/<int:rebuild_id>/log/", rebuilds.log, name="rebuild-log"),
+    path("audit/", audit.audit, name="audit"),
+    path("login/", LoginView.as_view(), name="login"),
+    path("logout/", login_not_required(LogoutView.as_view()), name="logout"),
+    path("healthz/", health.healthz, name="healthz"),
+]

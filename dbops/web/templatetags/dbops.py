@@ -1,5 +1,247 @@
-"""Filters and tags of every template."""
+"""Filters and tags of every template (a builtin: no ``{% load %}``)."""
+
+import re
+from collections.abc import Callable
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from typing import Any
 
 from django import template
+from django.templatetags.static import static
+from django.utils import timezone
+from django.utils.html import format_html
+from django.utils.safestring import SafeString
+
+from dbops.cleaner import CONTROL, ESCAPES
+from dbops.engine.plan import Party, Plan
 
 register = template.Library()
+
+SPRITE = "vendor/tabler-icons-3.51.0.svg"
+UNKNOWN = "not known yet"
+UNITS = ("B", "KiB", "MiB", "GiB", "TiB", "PiB")
+# What turns the direction of text around can make a command look like another one.
+DIRECTION = re.compile("[\u200e\u200f\u202a-\u202e\u2066-\u2069]")
+
+# Every state has an icon and a word: colour (``state-<word>`` in app.css) is never the only sign.
+ICONS = {
+    "queued": "hourglass",
+    "running": "player-play",
+    "succeeded": "circle-check",
+    "failed": "circle-x",
+    "cancelled": "ban",
+    "expired": "clock",
+    "lost": "plug-x",
+    "pending": "clock",
+    "done": "circle-check",
+    "skipped": "chevron-right",
+    "healthy": "circle-check",
+    "lagging": "hourglass",
+    "stopped": "player-stop",
+    "unreachable": "plug-x",
+    "unknown": "info-circle",
+    "rebuilding": "refresh",
+    "ok": "circle-check",
+    "warning": "alert-triangle",
+    "refusal": "ban",
+    "info": "info-circle",
+    "error": "circle-x",
+    "primary": "edit",
+    "replica": "copy",
+    "backup": "database-export",
+    "yes": "circle-check",
+    "no": "ban",
+}
+
+
+@register.simple_tag
+def icon(name: str) -> SafeString:
+    """Return one icon of the sprite. It is decoration: a word always stands next to it."""
+    return format_html(
+        '<svg class="icon" aria-hidden="true" focusable="false"><use href="{}#{}"></use></svg>', static(SPRITE), name
+    )
+
+
+@register.simple_tag
+def state(word: str, text: str = "") -> SafeString:
+    """Return the mark of a state: colour, icon and word. ``text`` replaces the word."""
+    word = str(word)
+    return format_html(
+        '<span class="state state-{}">{}<span>{}</span></span>',
+        word,
+        icon(ICONS.get(word, "info-circle")),
+        text or word,
+    )
+
+
+@register.filter
+def state_icon(word: str) -> str:
+    """Return the name of a state's icon."""
+    return ICONS.get(str(word), "info-circle")
+
+
+@register.simple_tag
+def role(word: str) -> SafeString:
+    """Return the mark of a role: icon and word."""
+    return format_html('<span class="role">{}<span>{}</span></span>', icon(ICONS.get(str(word), "server")), word)
+
+
+@register.filter(name="bytes")
+def bytes_text(value: float | None) -> str:
+    """Return ``1.46 TiB``; an unknown number is said to be unknown."""
+    if value is None or value == "":
+        return UNKNOWN
+    size, unit = float(value), 0
+    while abs(size) >= 1024 and unit < len(UNITS) - 1:
+        size, unit = size / 1024, unit + 1
+    digits = 0 if unit == 0 or size >= 100 else 1 if size >= 10 else 2
+    return f"{size:.{digits}f} {UNITS[unit]}"
+
+
+@register.filter
+def rate(value: float | None) -> str:
+    """Return bytes a second as ``312 MB/s`` (decimal, as network and disk vendors count)."""
+    if value is None or value == "":
+        return UNKNOWN
+    megabytes = float(value) / 1_000_000
+    return f"{megabytes:.0f} MB/s" if megabytes >= 10 else f"{megabytes:.1f} MB/s"
+
+
+@register.filter
+def duration(value: float | None) -> str:
+    """Return seconds as ``42 s``, ``3 min 05 s``, ``1 h 02 min``, ``2 d 3 h``; ``—`` where unknown."""
+    if value is None or value == "":
+        return "—"
+    seconds = max(0, round(float(value)))
+    if seconds < 60:
+        return f"{seconds} s"
+    if seconds < 3600:
+        return f"{seconds // 60} min {seconds % 60:02d} s"
+    if seconds < 86400:
+        return f"{seconds // 3600} h {seconds % 3600 // 60:02d} min"
+    return f"{seconds // 86400} d {seconds % 86400 // 3600} h"
+
+
+@register.filter
+def age(value: datetime | None) -> str:
+    """Return how long ago a time was: ``12 s ago``; ``never`` for none."""
+    if value is None:
+        return "never"
+    return f"{duration((timezone.now() - value).total_seconds())} ago"
+
+
+@register.simple_tag
+def ago(value: datetime | None) -> SafeString | str:
+    """Return ``12 s ago`` as an element that app.js keeps counting, with the exact time in its title."""
+    if value is None:
+        return "never"
+    seconds = max(0, round((timezone.now() - value).total_seconds()))
+    return format_html(
+        '<time datetime="{}" title="{}" data-ago="{}">{} ago</time>',
+        value.isoformat(),
+        exact(value),
+        seconds,
+        duration(seconds),
+    )
+
+
+@register.simple_tag
+def elapsed(start: datetime | None, end: datetime | None = None) -> SafeString | str:
+    """Return the time from start to end; app.js keeps counting while there is no end."""
+    if start is None:
+        return "—"
+    seconds = max(0, round(((end or timezone.now()) - start).total_seconds()))
+    if end:
+        return duration(seconds)
+    return format_html('<span data-elapsed="{}">{}</span>', seconds, duration(seconds))
+
+
+@register.simple_tag
+def when(value: datetime | None, style: str = "full") -> SafeString | str:
+    """Return a time in the dashboard's time zone, with UTC in its title. ``style`` is ``full`` or ``clock``."""
+    if value is None:
+        return "—"
+    pattern = "%H:%M:%S" if style == "clock" else "%Y-%m-%d %H:%M:%S"
+    local = timezone.localtime(value)
+    return format_html(
+        '<time datetime="{}" title="{}">{}</time>', value.isoformat(), exact(value), local.strftime(pattern)
+    )
+
+
+def exact(value: datetime) -> str:
+    """Return a time in UTC, to the second."""
+    return value.astimezone(UTC).strftime("%Y-%m-%d %H:%M:%S UTC")
+
+
+@register.simple_tag
+def time_zone() -> str:
+    """Return the name of the time zone in which pages show times."""
+    return timezone.get_current_timezone_name()
+
+
+@register.filter
+def gtid(value: str | None) -> str:
+    """Return a GTID set short enough for a table; the page puts the whole one in a title."""
+    text = (value or "").replace("\n", "")
+    if not text:
+        return "none"
+    parts = [re.sub(r"([0-9a-f]{8})-[0-9a-f-]{27}", r"\1…", part.strip()) for part in text.split(",")]
+    shown = ", ".join(parts[:2])
+    return shown if len(parts) <= 2 else f"{shown}, +{len(parts) - 2}"
+
+
+@register.filter
+def clean(value: Any) -> str:
+    """Return text without escape sequences and control characters; what remains is still escaped by the template."""
+    text = ESCAPES.sub("", str(value if value is not None else "")).replace("\r\n", "\n").replace("\r", "\n")
+    return DIRECTION.sub("\N{REPLACEMENT CHARACTER}", CONTROL.sub("\N{REPLACEMENT CHARACTER}", text))
+
+
+@register.filter
+def words(value: str) -> str:
+    """Return ``server_id`` as ``server id``."""
+    return str(value).replace("_", " ")
+
+
+@register.filter
+def only(findings: list[Any], severity: str) -> list[Any]:
+    """Return the findings of one severity."""
+    return [finding for finding in findings if finding.severity == severity]
+
+
+@dataclass(frozen=True, slots=True)
+class PartyLine:
+    """One line of the table that holds target and source against each other."""
+
+    label: str
+    target: str
+    source: str
+    differs_must: bool = False
+
+
+@register.filter
+def party_lines(plan: Plan) -> list[PartyLine]:
+    """Return what names the two machines beyond doubt. What is equal but must differ is marked by the page."""
+    target, source = plan.target, plan.source
+
+    def both(label: str, tell: Callable[[Party], object], differs_must: bool = False) -> PartyLine:
+        return PartyLine(label, str(tell(target) or "not known"), str(tell(source) or "not known"), differs_must)
+
+    return [
+        both("Role", lambda party: party.role),
+        both("Host", lambda party: party.host),
+        both("Database address", lambda party: f"{party.address}:{party.port}", True),
+        both("SSH", lambda party: f"{party.ssh_user}@{party.ssh_address}:{party.ssh_port}"),
+        both("Host key", lambda party: party.host_key_fingerprint),
+        both("Data directory", lambda party: party.datadir),
+        both("Its device and inode", lambda party: party.datadir_identity),
+        both("Server", lambda party: f"answers, version {party.version}" if party.is_answering else "does not answer"),
+        both("Server id", lambda party: party.server_id or party.configured_server_id, True),
+        both("Server uuid", lambda party: party.server_uuid or ("none" if party.is_answering else "")),
+        both("Read", lambda party: _read_at(plan, party.name)),
+    ]
+
+
+def _read_at(plan: Plan, name: str) -> str:
+    moment = plan.facts_observed_at.get(name)
+    return f"{timezone.localtime(moment):%Y-%m-%d %H:%M:%S}" if moment else ""

@@ -1,0 +1,1 @@
+"""The pages' reads: each page is one function with a fixed number of queries."""

@@ -1,0 +1,320 @@
+"""What the fleet page and a cluster's page show: from the tables alone, never from a host."""
+
+from collections import defaultdict
+from dataclasses import dataclass, field, replace
+from datetime import datetime
+
+from django.conf import settings
+from django.db.models import QuerySet
+from django.utils import timezone
+
+from dbops.engine.facts import InstanceFacts, ReplicationFacts, ServerFacts
+from dbops.engine.states import ACTIVE, Role, Status, StepState
+from dbops.models import Cluster, Hold, Instance, Rebuild, Step
+
+LAG_IS_HIGH_SECONDS = 300
+RECENT_REBUILDS = 8
+
+# The order in which a cluster's instances are listed.
+ROLE_ORDER = {Role.PRIMARY: 0, Role.BACKUP: 1, Role.REPLICA: 2}
+
+
+@dataclass(frozen=True, slots=True)
+class Running:
+    """A rebuild that has not ended, as other pages mention it."""
+
+    pk: int
+    status: str
+    target: str
+    source: str
+    step_title: str
+    percent: float | None
+    eta_seconds: float | None
+
+
+@dataclass(frozen=True, slots=True)
+class InstanceRow:
+    """One instance as a page shows it. ``None`` means unknown. ``refusals`` say why no rebuild of it can be asked for."""
+
+    instance: Instance
+    facts: InstanceFacts | None
+    state: str
+    state_text: str
+    is_fresh: bool
+    age_seconds: float | None
+    held_as: str
+    held_by: int | None
+    rebuild: Running | None
+    refusals: tuple[str, ...] = ()
+
+    @property
+    def server(self) -> ServerFacts | None:
+        return self.facts.server if self.facts else None
+
+    @property
+    def channels(self) -> tuple[ReplicationFacts, ...]:
+        return self.server.replication if self.server else ()
+
+    @property
+    def lag_seconds(self) -> float | None:
+        """Return the greatest lag of all channels, ``None`` where any of them is unknown."""
+        lags = [channel.lag_seconds for channel in self.channels]
+        known = [lag for lag in lags if lag is not None]
+        return max(known) if known and len(known) == len(lags) else None
+
+    @property
+    def is_rebuildable(self) -> bool:
+        return self.instance.role != Role.PRIMARY
+
+
+@dataclass(frozen=True, slots=True)
+class Node:
+    """An instance in the topology, with those that replicate from it. ``channel`` is its connection upwards."""
+
+    row: InstanceRow
+    channel: ReplicationFacts | None
+    children: tuple["Node", ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class ClusterRow:
+    """One cluster on the fleet page."""
+
+    name: str
+    rows: tuple[InstanceRow, ...]
+    running: tuple[Running, ...]
+    blockers: tuple[str, ...]
+
+    @property
+    def replicas(self) -> list[InstanceRow]:
+        return [row for row in self.rows if row.instance.role != Role.PRIMARY]
+
+    @property
+    def healthy_replicas(self) -> list[InstanceRow]:
+        return [row for row in self.replicas if row.state == "healthy"]
+
+    @property
+    def can_rebuild(self) -> bool:
+        return not self.blockers
+
+    @property
+    def worst_lag_seconds(self) -> float | None:
+        return max((row.lag_seconds for row in self.replicas if row.lag_seconds is not None), default=None)
+
+    @property
+    def trouble(self) -> int:
+        """Return how early this cluster must be looked at: greater is earlier."""
+        primary_ill = any(row.instance.role == Role.PRIMARY and row.state != "healthy" for row in self.rows)
+        no_primary = not any(row.instance.role == Role.PRIMARY for row in self.rows)
+        ill = len(self.replicas) - len(self.healthy_replicas)
+        lost = any(running.status == Status.LOST for running in self.running)
+        return 100 * (primary_ill or no_primary) + 50 * lost + 10 * min(ill, 4) + 5 * (not self.can_rebuild)
+
+
+@dataclass(frozen=True, slots=True)
+class ClusterPage:
+    """Everything on a cluster's page."""
+
+    cluster: Cluster
+    row: ClusterRow
+    roots: tuple[Node, ...]
+    recent: tuple[Rebuild, ...] = ()
+
+
+@dataclass(slots=True)
+class _Claims:
+    """Rebuilds that have not ended and holds, by instance."""
+
+    by_target: dict[int, Running] = field(default_factory=dict)
+    by_source: dict[int, list[Running]] = field(default_factory=lambda: defaultdict(list))
+    holds: dict[int, Hold] = field(default_factory=dict)
+
+
+def fleet() -> list[ClusterRow]:
+    """Return every cluster, those in trouble first. Five queries."""
+    now, claims = timezone.now(), _claims()
+    members: dict[int, list[Instance]] = defaultdict(list)
+    for instance in _instances():
+        members[instance.cluster_id].append(instance)
+    rows = [_cluster_row(cluster, members[cluster.pk], claims, now) for cluster in Cluster.objects.all()]
+    return sorted(rows, key=lambda row: (-row.trouble, row.name))
+
+
+def cluster_page(cluster: Cluster) -> ClusterPage:
+    """Return one cluster with its topology and latest rebuilds. Five queries."""
+    row = _cluster_row(cluster, list(_instances().filter(cluster=cluster)), _claims(), timezone.now())
+    recent = (
+        Rebuild.objects.filter(target__cluster=cluster)
+        .select_related("target", "source", "requested_by")
+        .defer("plan", "memory")[:RECENT_REBUILDS]
+    )
+    return ClusterPage(cluster=cluster, row=row, roots=topology(row.rows), recent=tuple(recent))
+
+
+def instance_row(instance: Instance) -> InstanceRow:
+    """Return one instance, judged with its whole cluster in view."""
+    members = list(_instances().filter(cluster=instance.cluster_id))
+    row = _cluster_row(instance.cluster, members, _claims(), timezone.now())
+    return next(item for item in row.rows if item.instance.pk == instance.pk)
+
+
+def _instances() -> QuerySet[Instance]:
+    return Instance.objects.select_related("host", "cluster", "state").order_by("name")
+
+
+def _claims() -> _Claims:
+    claims = _Claims()
+    active = Rebuild.objects.filter(status__in=ACTIVE).select_related("target", "source").defer("plan", "memory")
+    steps = {
+        step.rebuild_id: step
+        for step in Step.objects.filter(rebuild__status__in=ACTIVE, state=StepState.RUNNING).order_by("position")
+    }
+    for rebuild in active:
+        step = steps.get(rebuild.pk)
+        progress = step.progress if step else {}
+        running = Running(
+            pk=rebuild.pk,
+            status=rebuild.status,
+            target=rebuild.target.name,
+            source=rebuild.source.name,
+            step_title=step.title if step else rebuild.waiting_for,
+            percent=progress.get("percent"),
+            eta_seconds=progress.get("eta_seconds"),
+        )
+        claims.by_target[rebuild.target_id] = running
+        claims.by_source[rebuild.source_id].append(running)
+    claims.holds = {hold.instance_id: hold for hold in Hold.objects.all()}
+    return claims
+
+
+def _cluster_row(cluster: Cluster, members: list[Instance], claims: _Claims, now: datetime) -> ClusterRow:
+    rows = [_row(instance, claims, now) for instance in members]
+    rows = [_with_refusals(row, rows) for row in rows]
+    rows.sort(key=lambda row: (ROLE_ORDER[Role(row.instance.role)], row.instance.name))
+    running = tuple(row.rebuild for row in rows if row.rebuild)
+    return ClusterRow(name=cluster.name, rows=tuple(rows), running=running, blockers=_blockers(rows))
+
+
+def _row(instance: Instance, claims: _Claims, now: datetime) -> InstanceRow:
+    state = getattr(instance, "state", None)
+    facts = state.facts() if state else None
+    age = state.age_seconds(now) if state else None
+    is_fresh = age is not None and age <= settings.FACTS_FRESH_SECONDS
+    running, hold = claims.by_target.get(instance.pk), claims.holds.get(instance.pk)
+    word, text = _judge(instance, facts, is_fresh)
+    if running and running.status != Status.QUEUED:
+        word, text = "rebuilding", f"rebuild {running.pk} is {running.status}"
+    return InstanceRow(
+        instance=instance,
+        facts=facts,
+        state=word,
+        state_text=text,
+        is_fresh=is_fresh,
+        age_seconds=age,
+        held_as=hold.purpose if hold else "",
+        held_by=hold.rebuild_id if hold else None,
+        rebuild=running,
+    )
+
+
+def _judge(instance: Instance, facts: InstanceFacts | None, is_fresh: bool) -> tuple[str, str]:
+    """Return the state's word and what it rests on."""
+    if facts is None:
+        return "unknown", "no probe has finished yet"
+    if not is_fresh:
+        return "unknown", "the last probe is too old to trust"
+    if facts.server is None:
+        return "unreachable", facts.server_problem.text if facts.server_problem else "the server does not answer"
+    if facts.host is None:
+        return "unreachable", facts.host_problem.text if facts.host_problem else "the host does not answer over SSH"
+    if instance.role == Role.PRIMARY:
+        return ("warning", "the primary is read only") if facts.server.read_only else ("healthy", "takes writes")
+    return _judge_replica(facts.server)
+
+
+def _judge_replica(server: ServerFacts) -> tuple[str, str]:
+    if not server.replication:
+        return "stopped", "replicates from nothing"
+    for channel in server.replication:
+        if not channel.is_running:
+            error = channel.last_io_error or channel.last_sql_error
+            return "stopped", error or f"IO thread {channel.io_running}, SQL thread {channel.sql_running}"
+        if channel.lag_seconds is None:
+            return "warning", "replicates, but its lag is not known"
+        if channel.lag_seconds > LAG_IS_HIGH_SECONDS:
+            return "lagging", f"lags by {channel.lag_seconds:.0f} s"
+    if not server.read_only:
+        return "warning", "replicates, but takes writes: read_only is off"
+    return "healthy", "replicates"
+
+
+def _with_refusals(row: InstanceRow, rows: list[InstanceRow]) -> InstanceRow:
+    refusals: list[str] = []
+    if not row.is_rebuildable:
+        refusals.append("It is the primary: a rebuild would wipe the data that all others copy.")
+    if row.rebuild:
+        refusals.append(f"Rebuild {row.rebuild.pk} of it is {row.rebuild.status}.")
+    elif row.held_by:
+        refusals.append(f"Rebuild {row.held_by} holds it as its {row.held_as}.")
+    sources = [other for other in rows if _may_be_source(other) and other.instance.pk != row.instance.pk]
+    if not sources:
+        refusals.append("The cluster has no backup or replica instance to read from.")
+    elif not any(_can_be_read(other) for other in sources):
+        refusals.append("No possible source answers: " + "; ".join(_why_not_read(other) for other in sources) + ".")
+    return replace(row, refusals=tuple(refusals))
+
+
+def _may_be_source(row: InstanceRow) -> bool:
+    return row.instance.role != Role.PRIMARY
+
+
+def _can_be_read(row: InstanceRow) -> bool:
+    return row.facts is not None and row.facts.is_reachable and row.state != "rebuilding"
+
+
+def _why_not_read(row: InstanceRow) -> str:
+    return f"{row.instance.name} is {row.state} ({row.state_text})"
+
+
+def _blockers(rows: list[InstanceRow]) -> tuple[str, ...]:
+    """Why no rebuild in this cluster could start now; empty when one could."""
+    if not any(row.is_rebuildable for row in rows):
+        return ("There is no replica to rebuild.",)
+    sources = [row for row in rows if _may_be_source(row)]
+    backups = [row for row in sources if row.instance.role == Role.BACKUP] or sources
+    free = [row for row in backups if _can_be_read(row) and not row.held_by]
+    if free:
+        return ()
+    blockers = []
+    for row in backups:
+        if row.held_by:
+            blockers.append(f"{row.instance.name} is held by rebuild {row.held_by} as its {row.held_as}")
+        elif not _can_be_read(row):
+            blockers.append(f"{_why_not_read(row)}")
+    return tuple(blockers)
+
+
+def topology(rows: tuple[InstanceRow, ...]) -> tuple[Node, ...]:
+    """Return who replicates from whom: the roots first those that replicate from nobody here; no instance twice."""
+    by_address = {(row.instance.address, row.instance.port): row for row in rows}
+    by_address |= {(row.instance.host.name, row.instance.port): row for row in rows}
+    children: dict[int, list[tuple[InstanceRow, ReplicationFacts]]] = defaultdict(list)
+    placed_below: set[int] = set()
+    for row in rows:
+        for channel in row.channels[:1]:
+            parent = by_address.get((channel.source_host, channel.source_port))
+            if parent and parent is not row:
+                children[parent.instance.pk].append((row, channel))
+                placed_below.add(row.instance.pk)
+    seen: set[int] = set()
+
+    def grow(row: InstanceRow, channel: ReplicationFacts | None) -> Node:
+        seen.add(row.instance.pk)
+        below = [grow(child, link) for child, link in children[row.instance.pk] if child.instance.pk not in seen]
+        return Node(row=row, channel=channel, children=tuple(below))
+
+    tops = [row for row in rows if row.instance.role == Role.PRIMARY or row.instance.pk not in placed_below]
+    roots = [grow(row, None) for row in tops if row.instance.pk not in seen]
+    # What is left replicates in a ring without the primary: show it all the same.
+    roots += [grow(row, None) for row in rows if row.instance.pk not in seen]
+    return tuple(roots)

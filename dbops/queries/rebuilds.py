@@ -1,0 +1,154 @@
+"""What the pages about rebuilds show."""
+
+from dataclasses import dataclass
+from typing import Any
+
+from django.core.paginator import Page, Paginator
+
+from dbops.engine.facts import from_record
+from dbops.engine.plan import Plan
+from dbops.engine.states import Status, StepState
+from dbops.models import Command, Event, Hold, Rebuild, Step
+
+REBUILDS_ON_A_PAGE = 30
+LOG_LINES_SHOWN = 500
+COMMANDS_SHOWN = 100
+
+
+@dataclass(frozen=True, slots=True)
+class StepRow:
+    """One step with what is known of its progress. Unknown numbers are ``None``."""
+
+    step: Step
+    bytes: int | None
+    total_bytes: int | None
+    rate: float | None
+    average: float | None
+    percent: float | None
+    eta_seconds: float | None
+    note: str
+    exit_statuses: dict[str, int]
+    tails: dict[str, str]
+
+    @property
+    def is_running(self) -> bool:
+        return self.step.state == StepState.RUNNING
+
+    @property
+    def percent_text(self) -> str:
+        return "" if self.percent is None else f"{self.percent:.1f} %"
+
+
+@dataclass(frozen=True, slots=True)
+class RebuildPage:
+    """Everything on a rebuild's page but its log. ``revision`` and ``last_event`` say which moment this is."""
+
+    rebuild: Rebuild
+    revision: int
+    last_event: int
+    plan: Plan | None
+    steps: tuple[StepRow, ...]
+    holds: tuple[Hold, ...]
+
+    @property
+    def current(self) -> StepRow | None:
+        return next((row for row in self.steps if row.is_running), None)
+
+    @property
+    def done_count(self) -> int:
+        return sum(1 for row in self.steps if row.step.state in (StepState.DONE, StepState.SKIPPED))
+
+    @property
+    def title(self) -> str:
+        """Return the document's title: percent or result first, as it must be read in a narrow tab."""
+        rebuild = self.rebuild
+        if rebuild.status == Status.RUNNING:
+            current = self.current
+            sign = f"{current.percent:.0f} %" if current and current.percent is not None else "running"
+        else:
+            sign = rebuild.status
+        return f"{sign} – {rebuild.target.name} – rebuild {rebuild.pk}"
+
+
+@dataclass(frozen=True, slots=True)
+class Log:
+    """The end of a rebuild's log. ``is_cut`` says that older lines exist."""
+
+    events: tuple[Event, ...]
+    is_cut: bool
+
+    @property
+    def last_event(self) -> int:
+        return self.events[-1].pk if self.events else 0
+
+
+def find(rebuild_id: int) -> Rebuild | None:
+    """Return one rebuild with its people and machines, ``None`` where there is none. One query."""
+    return (
+        Rebuild.objects.select_related("target__cluster", "target__host", "source__host", "requested_by")
+        .filter(pk=rebuild_id)
+        .first()
+    )
+
+
+def revision(rebuild_id: int) -> int | None:
+    """Return the revision alone: what a waiting page asks for again and again. One query."""
+    return Rebuild.objects.filter(pk=rebuild_id).values_list("revision", flat=True).first()
+
+
+def page(rebuild: Rebuild) -> RebuildPage:
+    """Return the state of a rebuild that was just read with ``find``. Two queries."""
+    return RebuildPage(
+        rebuild=rebuild,
+        revision=rebuild.revision,
+        last_event=0,
+        plan=from_record(Plan, rebuild.plan) if rebuild.plan else None,
+        steps=tuple(_step_row(step) for step in rebuild.steps.all()),
+        holds=tuple(rebuild.holds.select_related("instance")),
+    )
+
+
+def _step_row(step: Step) -> StepRow:
+    known: dict[str, Any] = step.progress or {}
+    result: dict[str, Any] = step.result or {}
+    return StepRow(
+        step=step,
+        bytes=known.get("bytes"),
+        total_bytes=known.get("total_bytes"),
+        rate=known.get("rate_bytes_per_second"),
+        average=known.get("average_bytes_per_second"),
+        percent=known.get("percent"),
+        eta_seconds=known.get("eta_seconds"),
+        note=known.get("note") or "",
+        exit_statuses=result.get("exit_statuses") or {},
+        tails={name: text for name, text in (result.get("tails") or {}).items() if text},
+    )
+
+
+def log_end(rebuild_id: int, shown: int = LOG_LINES_SHOWN) -> Log:
+    """Return the newest lines, oldest first. One query."""
+    newest = list(Event.objects.filter(rebuild=rebuild_id).order_by("-pk")[: shown + 1])
+    return Log(events=tuple(reversed(newest[:shown])), is_cut=len(newest) > shown)
+
+
+def log_after(rebuild_id: int, event_id: int) -> list[Event]:
+    """Return the lines after one event, oldest first. One query.
+
+    A rebuild's events are written while its row is locked, so their keys grow in the order in which they become visible.
+    """
+    return list(Event.objects.filter(rebuild=rebuild_id, pk__gt=event_id).order_by("pk"))
+
+
+def commands(rebuild_id: int, shown: int | None = COMMANDS_SHOWN) -> tuple[list[Command], int]:
+    """Return the newest commands, newest last (all where ``shown`` is ``None``), and how many there are. Two queries."""
+    rows = Command.objects.filter(rebuild=rebuild_id)
+    newest = rows.order_by("-pk") if shown is None else rows.order_by("-pk")[:shown]
+    return list(reversed(newest)), rows.count()
+
+
+def listed(*, status: str, number: str | int) -> Page[Rebuild]:
+    """Return one page of the list, newest first. Two queries."""
+    rows = Rebuild.objects.select_related("target__cluster", "source", "requested_by").defer("plan", "memory")
+    if status:
+        rows = rows.filter(status=status)
+    return Paginator(rows, REBUILDS_ON_A_PAGE).get_page(number)

@@ -1,0 +1,39 @@
+"""Who may open a page: decorators for views. Being logged in is asked for by ``LoginRequiredMiddleware`` already."""
+
+from collections.abc import Callable
+from functools import wraps
+from typing import Concatenate, ParamSpec
+
+from django.core.exceptions import PermissionDenied
+from django.http import HttpRequest, HttpResponseBase
+
+from dbops.access import may_operate, may_view
+
+P = ParamSpec("P")
+View = Callable[Concatenate[HttpRequest, P], HttpResponseBase]
+
+
+def viewer_page(view: View[P]) -> View[P]:
+    """Let viewers and operators in, others get 403. Sets ``request.may_operate`` for the template."""
+
+    @wraps(view)
+    def inner(request: HttpRequest, *args: P.args, **kwargs: P.kwargs) -> HttpResponseBase:
+        request.may_operate = may_operate(request.user)  # type: ignore[attr-defined]
+        if not (request.may_operate or may_view(request.user)):  # type: ignore[attr-defined]
+            raise PermissionDenied("Your account is in neither of the groups 'viewer' and 'operator'.")
+        return view(request, *args, **kwargs)
+
+    return inner
+
+
+def operator_page(view: View[P]) -> View[P]:
+    """Let operators in, others get 403. Sets ``request.may_operate`` for the template."""
+
+    @wraps(view)
+    def inner(request: HttpRequest, *args: P.args, **kwargs: P.kwargs) -> HttpResponseBase:
+        if not may_operate(request.user):
+            raise PermissionDenied("Only operators may do this. Ask an administrator for the group 'operator'.")
+        request.may_operate = True  # type: ignore[attr-defined]
+        return view(request, *args, **kwargs)
+
+    return inner

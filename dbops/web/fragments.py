@@ -1,0 +1,73 @@
+"""The parts of a rebuild's page that change while it runs. They hold nothing about the person who looks."""
+
+from dataclasses import dataclass, replace
+from typing import Any
+
+from django.template.loader import render_to_string
+
+from dbops.models import Event, Rebuild
+from dbops.queries import rebuilds as queries
+from dbops.web.templatetags.dbops import clean
+
+__all__ = ["Line", "Snapshot", "clean", "context", "first_lines", "snapshot"]
+
+
+@dataclass(frozen=True, slots=True)
+class Line:
+    """One rendered line of the log."""
+
+    event: int
+    html: str
+
+
+@dataclass(frozen=True, slots=True)
+class Snapshot:
+    """One rendered moment of a rebuild: the same for everybody who looks at it."""
+
+    revision: int
+    status: str
+    is_final: bool
+    parts: dict[str, str]
+
+
+def context(rebuild: Rebuild) -> dict[str, Any]:
+    """Return what the page's templates need. ``rebuild`` was just read with ``queries.find``."""
+    log = queries.log_end(rebuild.pk)
+    rows, count = queries.commands(rebuild.pk)
+    page = replace(queries.page(rebuild), last_event=log.last_event)
+    return {"page": page, "rebuild": rebuild, "log": log, "commands": rows, "command_count": count}
+
+
+def snapshot(rebuild_id: int) -> Snapshot | None:
+    """Read a rebuild and render its parts; ``None`` where there is none."""
+    rebuild = queries.find(rebuild_id)
+    if rebuild is None:
+        return None
+    page = queries.page(rebuild)
+    rows, count = queries.commands(rebuild_id)
+    shared = {"page": page, "rebuild": rebuild, "commands": rows, "command_count": count}
+    return Snapshot(
+        revision=rebuild.revision,
+        # A cancel that is asked for changes what a person may do, as a status does.
+        status=f"{rebuild.status}{' cancelling' if rebuild.cancel_requested_at else ''}",
+        is_final=rebuild.is_final,
+        parts={
+            "live": render_to_string("rebuilds/_live.html", shared),
+            "commands": render_to_string("rebuilds/_commands.html", shared),
+        },
+    )
+
+
+def first_lines(rebuild_id: int) -> tuple[list[Line], bool]:
+    """Return the end of the log, rendered, and whether older lines were left out."""
+    log = queries.log_end(rebuild_id)
+    return [render_line(event) for event in log.events], log.is_cut
+
+
+def lines_after(rebuild_id: int, event_id: int) -> list[Line]:
+    """Return the lines after one event, rendered."""
+    return [render_line(event) for event in queries.log_after(rebuild_id, event_id)]
+
+
+def render_line(event: Event) -> Line:
+    return Line(event.pk, render_to_string("rebuilds/_log_line.html", {"event": event}).strip())

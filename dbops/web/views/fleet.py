@@ -1,0 +1,26 @@
+"""The fleet and one cluster."""
+
+from django.http import HttpRequest, HttpResponse
+from django.shortcuts import get_object_or_404, render
+from django.views.decorators.http import require_GET
+
+from dbops.models import Cluster
+from dbops.queries import fleet as queries
+from dbops.web.access import viewer_page
+
+
+@require_GET
+@viewer_page
+def fleet(request: HttpRequest) -> HttpResponse:
+    """Show one row for each cluster, those in trouble first; a poll gets the table alone."""
+    template = "fleet/_clusters.html" if request.headers.get("HX-Request") else "fleet/list.html"
+    return render(request, template, {"clusters": queries.fleet()})
+
+
+@require_GET
+@viewer_page
+def cluster(request: HttpRequest, name: str) -> HttpResponse:
+    """Show a cluster's topology, instances and rebuilds; a poll gets them without the frame."""
+    page = queries.cluster_page(get_object_or_404(Cluster, name=name))
+    template = "fleet/_instances.html" if request.headers.get("HX-Request") else "fleet/cluster.html"
+    return render(request, template, {"page": page, "cluster": page.cluster})

@@ -1,0 +1,116 @@
+"""The list of rebuilds and one rebuild: its page, its fragments, its log and its end by a person."""
+
+from collections.abc import Iterator
+
+from django.contrib import messages
+from django.contrib.auth.models import User
+from django.http import Http404, HttpRequest, HttpResponse, HttpResponseBase, StreamingHttpResponse
+from django.shortcuts import redirect, render
+from django.utils import timezone
+from django.views.decorators.cache import never_cache
+from django.views.decorators.http import require_GET, require_http_methods
+
+from dbops.engine.errors import Refused
+from dbops.engine.states import Status
+from dbops.models import Event, Rebuild
+from dbops.operations.rebuilds import cancel_rebuild
+from dbops.queries import rebuilds as queries
+from dbops.web import fragments
+from dbops.web.access import operator_page, viewer_page
+
+
+@require_GET
+@viewer_page
+def rebuilds(request: HttpRequest) -> HttpResponse:
+    """Show the list, newest first, of one status where the address says so."""
+    asked = request.GET.get("status", "")
+    status = asked if asked in set(Status) else ""
+    page = queries.listed(status=status, number=request.GET.get("page", 1))
+    return render(request, "rebuilds/list.html", {"page": page, "status": status, "statuses": list(Status)})
+
+
+@require_GET
+@never_cache
+@viewer_page
+def rebuild(request: HttpRequest, rebuild_id: int) -> HttpResponse:
+    """Show one rebuild, whole: what follows on the stream only replaces parts of it."""
+    context = fragments.context(_find(rebuild_id))
+    return render(request, "rebuilds/detail.html", context)
+
+
+@require_GET
+@never_cache
+@viewer_page
+def poll(request: HttpRequest, rebuild_id: int) -> HttpResponse:
+    """Answer 204 while the page shows the newest revision already; else every fragment.
+
+    The revision is sent in a header as well: the page throws an answer away that the stream has overtaken.
+    """
+    newest = queries.revision(rebuild_id)
+    if newest is None:
+        raise Http404
+    if request.GET.get("revision") == str(newest):
+        return HttpResponse(status=204)
+    context = fragments.context(_find(rebuild_id))
+    answer = render(request, "rebuilds/_poll.html", context)
+    answer["X-Revision"] = str(context["page"].revision)
+    return answer
+
+
+@require_GET
+@never_cache
+@viewer_page
+def actions(request: HttpRequest, rebuild_id: int) -> HttpResponse:
+    """Return what this user may do about the rebuild. It is asked for anew whenever the status changes."""
+    return render(request, "rebuilds/_actions.html", {"rebuild": _find(rebuild_id)})
+
+
+@require_http_methods(["GET", "POST"])
+@operator_page
+def cancel(request: HttpRequest, rebuild_id: int) -> HttpResponse:
+    """Ask once more, then ask the runner to stop."""
+    found = _find(rebuild_id)
+    refused, status = None, 200
+    if request.method == "POST":
+        try:
+            assert isinstance(request.user, User)  # noqa: S101 - operator_page saw to it
+            cancel_rebuild(actor=request.user, rebuild=found)
+        except Refused as error:
+            refused, status, found = error, 409, _find(rebuild_id)
+        else:
+            messages.success(request, f"Rebuild {rebuild_id} is asked to stop. Its clean-up is shown below.")
+            return redirect("rebuild", rebuild_id=rebuild_id)
+    context = {"page": queries.page(found), "rebuild": found, "refused": refused}
+    return render(request, "rebuilds/cancel.html", context, status=status)
+
+
+@require_GET
+@viewer_page
+def commands(request: HttpRequest, rebuild_id: int) -> HttpResponse:
+    """Show every command that was run, with the end of its output."""
+    found = _find(rebuild_id)
+    rows, count = queries.commands(rebuild_id, shown=None)
+    return render(request, "rebuilds/commands.html", {"rebuild": found, "commands": rows, "command_count": count})
+
+
+@require_GET
+@viewer_page
+def log(request: HttpRequest, rebuild_id: int) -> HttpResponseBase:
+    """Return the whole log as plain text, times in UTC."""
+    found = _find(rebuild_id)
+    answer = StreamingHttpResponse(_log_lines(found), content_type="text/plain; charset=utf-8")
+    answer["Content-Disposition"] = f'inline; filename="rebuild-{found.pk}.log"'
+    return answer
+
+
+def _log_lines(found: Rebuild) -> Iterator[str]:
+    for event in Event.objects.filter(rebuild=found).order_by("pk").iterator(1000):
+        moment = event.at.astimezone(timezone.get_fixed_timezone(0)).strftime("%Y-%m-%dT%H:%M:%SZ")
+        yield f"{moment} {event.level:7} {event.host or '-'} {event.step or '-'} {fragments.clean(event.text)}\n"
+
+
+def _find(rebuild_id: int) -> Rebuild:
+    found = queries.find(rebuild_id)
+    if found is None:
+        raise Http404(f"There is no rebuild {rebuild_id}.")
+    return found

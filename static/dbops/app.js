@@ -1,0 +1,177 @@
+// Comfort on top of pages that work without it: theme, copying, counting seconds, and the live rebuild page.
+(function () {
+  "use strict";
+  const LINES_SHOWN = 1000;
+  const loaded = performance.now();
+
+  // --- light and dark ---------------------------------------------------------------------------------------------
+  document.querySelectorAll("[data-theme-toggle]").forEach((button) => {
+    button.hidden = false;
+    button.addEventListener("click", () => {
+      const root = document.documentElement;
+      const theme = root.getAttribute("data-bs-theme") === "dark" ? "light" : "dark";
+      root.setAttribute("data-bs-theme", theme);
+      try {
+        window.localStorage.setItem("dbops-theme", theme);
+      } catch {
+        // Kept for this page alone.
+      }
+    });
+  });
+
+  // --- copying, and forms that are sent once ----------------------------------------------------------------------
+  if (navigator.clipboard) {
+    document.querySelectorAll("[data-copy]").forEach((button) => {
+      button.hidden = false;
+    });
+  }
+  document.addEventListener("click", async (event) => {
+    const button = event.target.closest("[data-copy]");
+    if (!button) return;
+    const label = button.querySelector("span");
+    try {
+      await navigator.clipboard.writeText(button.closest(".command-box").querySelector("pre").textContent);
+      label.textContent = "Copied";
+    } catch {
+      label.textContent = "Not allowed";
+    }
+    setTimeout(() => (label.textContent = "Copy"), 2000);
+  });
+  document.addEventListener("submit", (event) => {
+    const button = event.target.querySelector("[data-once]");
+    // The request key makes a second click harmless; this only spares the reader the doubt.
+    if (button) setTimeout(() => (button.disabled = true), 0);
+  });
+  window.addEventListener("pageshow", () => {
+    document.querySelectorAll("form [data-once]").forEach((button) => (button.disabled = false));
+  });
+
+  // --- seconds that go on counting --------------------------------------------------------------------------------
+  function duration(seconds) {
+    const pad = (number) => String(number).padStart(2, "0");
+    if (seconds < 60) return `${seconds} s`;
+    if (seconds < 3600) return `${Math.floor(seconds / 60)} min ${pad(seconds % 60)} s`;
+    if (seconds < 86400) return `${Math.floor(seconds / 3600)} h ${pad(Math.floor((seconds % 3600) / 60))} min`;
+    return `${Math.floor(seconds / 86400)} d ${Math.floor((seconds % 86400) / 3600)} h`;
+  }
+  const shownAt = new WeakMap();
+  function count() {
+    document.querySelectorAll("[data-elapsed], [data-ago]").forEach((element) => {
+      if (!shownAt.has(element)) shownAt.set(element, performance.now());
+      const passed = Math.round((performance.now() - shownAt.get(element)) / 1000);
+      const ago = element.dataset.ago !== undefined;
+      const text = duration(Number(ago ? element.dataset.ago : element.dataset.elapsed) + passed) + (ago ? " ago" : "");
+      if (element.textContent !== text) element.textContent = text;
+    });
+  }
+  document.querySelectorAll("[data-elapsed], [data-ago]").forEach((element) => shownAt.set(element, loaded));
+  setInterval(count, 1000);
+
+  // --- what the reader opened stays open when a fragment is replaced ------------------------------------------------
+  const opened = new Map();
+  function remember(target) {
+    target.querySelectorAll?.("details[id]").forEach((details) => opened.set(details.id, details.open));
+  }
+  function reopen(target) {
+    target.querySelectorAll?.("details[id]").forEach((details) => {
+      if (opened.has(details.id)) details.open = opened.get(details.id);
+    });
+  }
+  document.addEventListener("htmx:beforeSwap", (event) => remember(event.target));
+  document.addEventListener("htmx:oobBeforeSwap", (event) => remember(event.detail.target));
+  document.addEventListener("htmx:oobAfterSwap", (event) => reopen(event.detail.target));
+  document.addEventListener("htmx:afterSwap", (event) => reopen(event.target));
+
+  // --- a page that cannot be brought up to date says so ----------------------------------------------------------------
+  const stale = document.getElementById("stale");
+  const current = new Date();
+  function isStale(yes) {
+    if (yes && stale.hidden) stale.querySelector("[data-since]").textContent = current.toLocaleTimeString();
+    stale.hidden = !yes;
+  }
+  for (const name of ["htmx:sendError", "htmx:responseError", "htmx:timeout"]) {
+    document.addEventListener(name, () => isStale(true));
+  }
+  document.addEventListener("htmx:afterRequest", (event) => {
+    if (!event.detail.successful) return;
+    current.setTime(Date.now());
+    isStale(false);
+  });
+
+  // --- the live rebuild page ----------------------------------------------------------------------------------------
+  const stream = document.getElementById("stream");
+  const lines = document.getElementById("log-lines");
+  if (!stream || !lines) return;
+  const badge = document.getElementById("live-state");
+  const announcement = document.getElementById("announcement");
+  let connected = false;
+  let follows = true;
+  let said = "";
+
+  function live(state, text) {
+    if (!badge) return;
+    badge.hidden = false;
+    badge.dataset.live = state;
+    if (badge.textContent !== text) badge.textContent = text;
+  }
+  const shown = () => stream.querySelector("[data-live-root]");
+  const toEnd = () => (lines.scrollTop = lines.scrollHeight);
+  lines.addEventListener("scroll", () => {
+    follows = lines.scrollHeight - lines.scrollTop - lines.clientHeight < 40;
+  });
+
+  function tidyLog() {
+    // A poll may have brought lines that the stream brings once more.
+    const seen = new Set();
+    lines.querySelectorAll(":scope > li").forEach((line) => {
+      if (seen.has(line.id)) line.remove();
+      seen.add(line.id);
+    });
+    while (lines.children.length > LINES_SHOWN) lines.firstElementChild.remove();
+    if (follows) toEnd();
+  }
+  function tell() {
+    const root = shown();
+    if (!root) return;
+    document.title = root.dataset.title;
+    // A rebuild that has ended has nothing to ask for any more.
+    if (badge && !root.querySelector("[hx-get]")) badge.hidden = true;
+    if (said && said !== root.dataset.say) announcement.textContent = root.dataset.say;
+    said = root.dataset.say;
+  }
+
+  document.addEventListener("htmx:sseBeforeMessage", (event) => remember(event.target));
+  document.addEventListener("htmx:sseMessage", (event) => {
+    reopen(event.target);
+    tidyLog();
+    tell();
+  });
+  document.addEventListener("htmx:sseOpen", () => {
+    connected = true;
+    current.setTime(Date.now());
+    isStale(false);
+    live("live", "Live");
+  });
+  document.addEventListener("htmx:sseError", () => {
+    connected = false;
+    live("polling", "Live connection lost: asking every 5 s");
+  });
+  document.addEventListener("htmx:sseClose", () => {
+    connected = false;
+    if (badge) badge.hidden = true;
+  });
+  document.addEventListener("htmx:beforeSwap", (event) => {
+    // A poll's answer that the stream has overtaken meanwhile must not turn the page back.
+    const revision = event.detail.xhr?.getResponseHeader("X-Revision");
+    if (revision && shown() && Number(revision) < Number(shown().dataset.revision)) event.detail.shouldSwap = false;
+  });
+  document.addEventListener("htmx:afterSettle", () => {
+    tidyLog();
+    tell();
+  });
+  document.addEventListener("htmx:afterRequest", (event) => {
+    if (event.detail.successful && !connected) live("polling", "No live connection: asking every 5 s");
+  });
+  toEnd();
+  tell();
+})();
