@@ -1,0 +1,75 @@
+"""Writes a checked fleet file into the inventory."""
+
+from typing import Any
+
+from django.core.exceptions import ValidationError
+from django.db.models import F, Value
+from django.db.models.functions import Concat
+
+from dbops.engine.states import Role
+from dbops.fleetfile.document import Errors
+from dbops.fleetfile.read import Entry, FleetFile, InstanceEntry
+from dbops.fleetfile.store import Item, Report, Row, store
+from dbops.fleetfile.stored import Stored, differences
+from dbops.models import Cluster, Host, Instance
+
+UNIQUE = frozenset({"host", "datadir", "address", "port", "role", "cluster"})
+FREED = ("role", "address", "datadir")
+
+
+def apply(fleet: FleetFile, stored: Stored, errors: Errors, *, actor: str) -> Report:
+    """Create or update every object of a file in which ``check`` found nothing. Call it in a transaction.
+
+    What the models still refuse goes into ``errors``; the caller rolls back then.
+    """
+    items: list[Item] = []
+    hosts: dict[str, Host] = dict(stored.hosts)
+    clusters: dict[str, Cluster] = dict(stored.clusters)
+
+    def write(entry: Entry, row: Row | None, model: type[Row], values: dict[str, Any]) -> Row | None:
+        try:
+            written, item = store(row, model, values, actor=actor, rewrite=FREED if model is Instance else ())
+        except ValidationError as error:
+            for name, messages in error.message_dict.items():
+                errors.add(entry.at(name), " ".join(messages))
+            return None
+        items.append(item)
+        return written
+
+    for entry in fleet.hosts:
+        if written := write(entry, stored.hosts.get(entry.name), Host, _with_one_key(entry.values)):
+            hosts[entry.name] = written
+    for group in fleet.clusters:
+        if cluster := write(group, stored.clusters.get(group.name), Cluster, group.values):
+            clusters[group.name] = cluster
+    if errors:
+        return Report(tuple(items))
+    todo = [(entry, _instance_values(entry, hosts, clusters)) for entry in fleet.instances]
+    _make_room([(stored.instances.get(entry.name), values) for entry, values in todo])
+    for instance, values in todo:
+        write(instance, stored.instances.get(instance.name), Instance, values)
+    return Report(tuple(items))
+
+
+def _with_one_key(values: dict[str, Any]) -> dict[str, Any]:
+    """Take a stored key away when its file is given instead, and the other way round."""
+    if "ssh_private_key" in values:
+        return {**values, "ssh_key_file": ""}
+    if "ssh_key_file" in values:
+        return {**values, "ssh_private_key": ""}
+    return values
+
+
+def _instance_values(entry: InstanceEntry, hosts: dict[str, Host], clusters: dict[str, Cluster]) -> dict[str, Any]:
+    return {**entry.values, "host": hosts[entry.host], "cluster": clusters[entry.cluster]}
+
+
+def _make_room(todo: list[tuple[Instance | None, dict[str, Any]]]) -> None:
+    """Let two instances change places, addresses or roles in one file: unique columns are freed before they are filled.
+
+    Only this transaction sees the values in between.
+    """
+    moving = [row.pk for row, values in todo if row and UNIQUE.intersection(differences(row, Instance, values))]
+    Instance.objects.filter(pk__in=moving).update(
+        role=Role.REPLICA, address=Concat(Value("moving-"), F("pk")), datadir=Concat(Value("/moving/"), F("pk"))
+    )

@@ -1,0 +1,125 @@
+"""A fleet file against itself and against what is stored: the errors that no single value shows."""
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from dbops.fleetfile import sshkeys
+from dbops.fleetfile.conflicts import (
+    Conflict,
+    Placed,
+    PlacedHost,
+    PlacedInstance,
+    host_conflicts,
+    instance_conflicts,
+    name_conflicts,
+)
+from dbops.fleetfile.document import Errors
+from dbops.fleetfile.read import ClusterEntry, Entry, FleetFile, HostEntry, InstanceEntry
+from dbops.fleetfile.rules import ACCOUNTS
+from dbops.fleetfile.stored import Stored, differences
+from dbops.models import Cluster, Host, Instance
+
+
+def check(fleet: FleetFile, stored: Stored, errors: Errors, *, replace_host_keys: bool) -> None:
+    """Add every error to ``errors``. Gives instances without an address that of their host."""
+    hosts, clusters = _by_name(fleet.hosts), _by_name(fleet.clusters)
+    for host in fleet.hosts:
+        _check_host(host, stored, errors, replace_host_keys)
+    for cluster in fleet.clusters:
+        _check_accounts(cluster, stored.clusters.get(cluster.name), errors)
+    for instance in fleet.instances:
+        _link(instance, hosts, stored, errors)
+        _check_frozen(instance, stored, errors)
+    _check_conflicts(fleet, stored, errors, clusters)
+
+
+def _by_name(entries: Sequence[Any]) -> dict[str, Any]:
+    return {entry.name: entry for entry in entries if entry.name}
+
+
+def _check_host(entry: HostEntry, stored: Stored, errors: Errors, replace_host_keys: bool) -> None:
+    row = stored.hosts.get(entry.name)
+    keys = {"ssh_private_key", "ssh_key_file"}
+    has_key = bool(row and (row.ssh_private_key or row.ssh_key_file))
+    if entry.name and not has_key and not keys & (entry.values.keys() | entry.broken):
+        errors.add(entry.at("ssh_key_file"), "a new host needs the key to log in with: give key_file or key")
+    given = entry.values.get("host_key", "")
+    if row and row.host_key and given and given != row.host_key and not replace_host_keys:
+        errors.add(
+            entry.at("host_key"),
+            f"another key is pinned for {entry.name!r}: {sshkeys.fingerprint_or_empty(row.host_key)}, this one is "
+            f"{sshkeys.fingerprint_or_empty(given)}. Find out why it changed; then accept it in the browser "
+            "or import with --replace-host-keys",
+        )
+    changed = differences(row, Host, entry.values) if row else {}
+    if reason := stored.why_frozen(row, changed):
+        errors.add(_first_spot(entry, changed), reason)
+
+
+def _check_accounts(entry: ClusterEntry, row: Cluster | None, errors: Errors) -> None:
+    for account in ACCOUNTS:
+        user = entry.values.get(f"{account}_user")
+        secret = f"{account}_password"
+        if not user or secret in entry.values or secret in entry.broken:
+            continue
+        if row is None or getattr(row, f"{account}_user") != user:
+            errors.add(entry.at(secret), f"the account {user!r} is new here: give its password")
+
+
+def _link(entry: InstanceEntry, hosts: Mapping[str, HostEntry], stored: Stored, errors: Errors) -> None:
+    """Find the host, in the file or else stored, and fall back to its address."""
+    if not entry.host:
+        return
+    in_file, row = hosts.get(entry.host), stored.hosts.get(entry.host)
+    if in_file is None and row is None:
+        errors.add(entry.at("host"), f"there is no host {entry.host!r}, neither in this file nor in the inventory")
+    elif "address" not in entry.values and "address" not in entry.broken:
+        address = in_file.values.get("ssh_address") if in_file else row.ssh_address if row else None
+        if address:
+            entry.values["address"] = address
+
+
+def _check_frozen(entry: InstanceEntry, stored: Stored, errors: Errors) -> None:
+    row = stored.instances.get(entry.name)
+    if row is None:
+        return
+    changed = list(differences(row, Instance, entry.values))
+    changed += ["host"] if entry.host and entry.host != row.host.name else []
+    changed += ["cluster"] if entry.cluster and entry.cluster != row.cluster.name else []
+    if reason := stored.why_frozen(row, changed):
+        errors.add(_first_spot(entry, changed), reason)
+
+
+def _first_spot(entry: Entry, names: Any) -> Any:
+    return min((entry.at(name) for name in names), key=lambda spot: spot.line, default=entry.spot)
+
+
+def _check_conflicts(fleet: FleetFile, stored: Stored, errors: Errors, clusters: Mapping[str, ClusterEntry]) -> None:
+    hosts = stored.placed_hosts(without=[entry.name for entry in fleet.hosts])
+    hosts += [_placed_host(entry) for entry in fleet.hosts]
+    instances = stored.placed_instances(without=[entry.name for entry in fleet.instances])
+    instances += [_placed_instance(entry) for entry in fleet.instances]
+    groups = [Placed(name) for name in stored.clusters if name not in clusters]
+    groups += [Placed(entry.name, entry.spot.line, entry) for entry in fleet.clusters]
+    found: list[Conflict] = [
+        *name_conflicts(hosts, "host"),
+        *name_conflicts(groups, "cluster"),
+        *name_conflicts(instances, "instance"),
+        *host_conflicts(hosts),
+        *instance_conflicts(instances, {host.name: host for host in hosts}),
+    ]
+    for conflict in found:
+        if isinstance(entry := conflict.subject.origin, Entry):
+            errors.add(entry.at(conflict.field), conflict.text)
+
+
+def _placed_host(entry: HostEntry) -> PlacedHost:
+    names = ("ssh_address", "ssh_port", "work_dir")
+    values = {name: entry.values[name] for name in names if name in entry.values}
+    return PlacedHost(entry.name, entry.spot.line, entry, **values)
+
+
+def _placed_instance(entry: InstanceEntry) -> PlacedInstance:
+    names = ("role", "address", "port", "datadir")
+    values = {name: entry.values[name] for name in names if name in entry.values}
+    return PlacedInstance(entry.name, entry.spot.line, entry, host=entry.host, cluster=entry.cluster, **values)

@@ -1,0 +1,110 @@
+"""What no two objects of the fleet may share. Looks at the fleet as it would be afterwards; file and browser use the same."""
+
+from collections.abc import Hashable, Iterable, Iterator
+from dataclasses import dataclass
+from typing import Any, TypeVar
+
+from dbops.engine.states import Role
+from dbops.fleetfile.rules import nested
+
+
+@dataclass(frozen=True, slots=True)
+class Placed:
+    """An object as it would be.
+
+    ``line`` is where it stands in the file; ``origin`` what is being written, ``None`` for what only stays as it is.
+    """
+
+    name: str
+    line: int | None = None
+    origin: Any = None
+
+    @property
+    def known_as(self) -> str:
+        return f"{self.name!r} (line {self.line})" if self.line else f"{self.name!r}"
+
+
+@dataclass(frozen=True, slots=True)
+class PlacedHost(Placed):
+    ssh_address: str = ""
+    ssh_port: int = 0
+    work_dir: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class PlacedInstance(Placed):
+    host: str = ""
+    cluster: str = ""
+    role: str = ""
+    address: str = ""
+    port: int = 0
+    datadir: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Conflict:
+    """``subject`` may not be written as it is, because of its ``field``."""
+
+    subject: Placed
+    field: str
+    text: str
+
+
+One = TypeVar("One", bound=Placed)
+
+
+def name_conflicts(ones: Iterable[One], kind: str) -> Iterator[Conflict]:
+    """Find names that stand twice. Case does not tell names apart: some databases ignore it, and so do tired people."""
+    for one, other in _repeated((item.name.casefold(), item) for item in ones if item.name):
+        yield Conflict(one, "name", f"the name is taken by {kind} {other.known_as}")
+
+
+def host_conflicts(hosts: Iterable[PlacedHost]) -> Iterator[Conflict]:
+    """Find one machine described as two hosts."""
+    keyed = (((item.ssh_address.casefold(), item.ssh_port), item) for item in hosts if item.ssh_address)
+    for one, other in _repeated(keyed):
+        yield Conflict(one, "ssh_address", f"this SSH address and port are those of host {other.known_as}")
+
+
+def instance_conflicts(instances: list[PlacedInstance], hosts: dict[str, PlacedHost]) -> Iterator[Conflict]:
+    """Find two servers in one place, two primaries in a cluster, and directories that lie in each other."""
+    addressed = (((item.address.casefold(), item.port), item) for item in instances if item.address and item.port)
+    for one, other in _repeated(addressed):
+        yield Conflict(one, "address", f"this address and port are those of instance {other.known_as}")
+    primaries = ((item.cluster, item) for item in instances if item.role == Role.PRIMARY and item.cluster)
+    for one, other in _repeated(primaries):
+        yield Conflict(one, "role", f"the cluster {one.cluster!r} has a primary already: {other.known_as}")
+    yield from _directory_conflicts(instances)
+    for item in instances:
+        host = hosts.get(item.host)
+        if not (host and host.work_dir and item.datadir):
+            continue
+        if item.datadir == host.work_dir or nested(item.datadir, host.work_dir):
+            text = f"the data directory {item.datadir} and the work directory {host.work_dir} of host {host.name!r} overlap"
+            yield Conflict(item, "datadir", text) if item.origin is not None else Conflict(host, "work_dir", text)
+
+
+def _directory_conflicts(instances: list[PlacedInstance]) -> Iterator[Conflict]:
+    on_hosts: dict[str, list[PlacedInstance]] = {}
+    for item in instances:
+        if not (item.host and item.datadir):
+            continue
+        for other in on_hosts.setdefault(item.host, []):
+            if other.datadir == item.datadir:
+                yield Conflict(
+                    item, "datadir", f"this data directory on {item.host!r} is that of instance {other.known_as}"
+                )
+            elif nested(other.datadir, item.datadir):
+                text = f"this data directory and that of instance {other.known_as}, {other.datadir}, lie in each other"
+                yield Conflict(item, "datadir", text)
+        on_hosts[item.host].append(item)
+
+
+def _repeated(keyed: Iterable[tuple[Hashable, One]]) -> Iterator[tuple[One, One]]:
+    """Yield each later one with the first of the same key."""
+    first: dict[Hashable, One] = {}
+    for key, item in keyed:
+        if key in first:
+            yield item, first[key]
+        else:
+            first[key] = item

@@ -1,0 +1,203 @@
+"""YAML with the line of each key, and every error collected instead of the first one raised."""
+
+import difflib
+import re
+from collections.abc import Collection, Iterator
+from dataclasses import dataclass
+from typing import Any, TypeVar
+
+import yaml
+
+Plain = TypeVar("Plain", str, int, bool)
+
+MAXIMUM_CHARACTERS = 2_000_000
+MAXIMUM_DEPTH = 12
+KINDS = {str: "text", int: "a whole number", bool: "true or false"}
+TAGS = {
+    "tag:yaml.org,2002:str": "text",
+    "tag:yaml.org,2002:int": "a number",
+    "tag:yaml.org,2002:float": "a number",
+    "tag:yaml.org,2002:bool": "true or false",
+    "tag:yaml.org,2002:null": "nothing",
+    "tag:yaml.org,2002:timestamp": "a date",
+    "tag:yaml.org,2002:map": "a mapping",
+    "tag:yaml.org,2002:seq": "a list",
+}
+BOOLEANS: dict[str, Any] = yaml.constructor.SafeConstructor.bool_values
+DECIMAL = re.compile(r"-?(0|[1-9][0-9]{0,17})")
+
+
+@dataclass(frozen=True, slots=True, order=True)
+class FileError:
+    """What is wrong, and where. ``line`` counts from 1; ``path`` is for example ``clusters[0].instances[2].role``."""
+
+    line: int
+    path: str
+    text: str
+
+    def __str__(self) -> str:
+        return f"{self.line}: {self.path}: {self.text}" if self.path else f"{self.line}: {self.text}"
+
+
+@dataclass(frozen=True, slots=True)
+class Spot:
+    """A place in the file."""
+
+    line: int
+    path: str
+
+
+class Errors:
+    """Collects errors, each once."""
+
+    def __init__(self) -> None:
+        self._found: dict[FileError, None] = {}
+
+    def add(self, spot: Spot, text: str) -> None:
+        self._found[FileError(spot.line, spot.path, text)] = None
+
+    def __len__(self) -> int:
+        return len(self._found)
+
+    def sorted(self) -> list[FileError]:
+        return sorted(self._found)
+
+
+class Section:
+    """A mapping of the file. Unknown and repeated keys are errors as soon as it is made."""
+
+    def __init__(self, node: yaml.MappingNode, spot: Spot, known: Collection[str], errors: Errors) -> None:
+        self.spot = spot
+        self.errors = errors
+        self._nodes: dict[str, yaml.Node] = {}
+        self._lines: dict[str, int] = {}
+        for key_node, value_node in node.value:
+            self._add(key_node, value_node, known)
+
+    def _add(self, key_node: yaml.Node, value_node: yaml.Node, known: Collection[str]) -> None:
+        line = key_node.start_mark.line + 1
+        key = key_node.value if isinstance(key_node, yaml.ScalarNode) else "?"
+        spot = Spot(line, self.spot.path)
+        if key in self._nodes:
+            self.errors.add(spot, f"the key {key!r} stands here twice, first on line {self._lines[key]}")
+        elif key == "<<":
+            self.errors.add(spot, "merge keys (<<) are not supported: write the keys out")
+        elif key not in known:
+            near = difflib.get_close_matches(key, known, n=1)
+            hint = f"did you mean {near[0]!r}?" if near else "known here: " + ", ".join(sorted(known))
+            self.errors.add(spot, f"unknown key {key!r}; {hint}")
+        else:
+            self._nodes[key], self._lines[key] = value_node, line
+
+    def __contains__(self, key: str) -> bool:
+        return key in self._nodes
+
+    def at(self, key: str) -> Spot:
+        """Return the place of a key; of the section, where the key is not there."""
+        path = f"{self.spot.path}.{key}" if self.spot.path else key
+        return Spot(self._lines.get(key, self.spot.line), path)
+
+    def value(self, key: str, kind: type[Plain]) -> Plain | None:
+        """Return a plain value, ``None`` where the key is missing or its value is of another kind (which is an error)."""
+        node = self._nodes.get(key)
+        if node is None:
+            return None
+        if isinstance(node, yaml.ScalarNode) and node.tag == f"tag:yaml.org,2002:{kind.__name__}":
+            return self._plain(key, node.value, kind)
+        self._wrong_kind(self.at(key), node, KINDS[kind], quotable=kind is str)
+        return None
+
+    def _plain(self, key: str, value: str, kind: type[Plain]) -> Plain | None:
+        if kind is bool:
+            found: Plain = BOOLEANS[value.lower()]
+            return found
+        if kind is int and not DECIMAL.fullmatch(value):  # YAML would read 022 as 18, and 1:30 as 90
+            self.errors.add(self.at(key), "write this as a decimal number, without leading zeros")
+            return None
+        return kind(value)
+
+    def section(self, key: str, known: Collection[str]) -> "Section | None":
+        """Return a mapping below this one, ``None`` where it is missing or of another kind."""
+        node = self._nodes.get(key)
+        return None if node is None else self._section_of(node, self.at(key), known)
+
+    def sections(self, key: str, known: Collection[str]) -> "Iterator[Section]":
+        """Go through a list of mappings."""
+        for spot, node in self._items(key):
+            if section := self._section_of(node, spot, known):
+                yield section
+
+    def texts(self, key: str) -> list[tuple[Spot, str]]:
+        """Return a list of texts with their places."""
+        found = []
+        for spot, node in self._items(key):
+            if isinstance(node, yaml.ScalarNode) and node.tag == "tag:yaml.org,2002:str":
+                found.append((spot, node.value))
+            else:
+                self._wrong_kind(spot, node, "text", quotable=True)
+        return found
+
+    def _items(self, key: str) -> Iterator[tuple[Spot, yaml.Node]]:
+        node = self._nodes.get(key)
+        if isinstance(node, yaml.SequenceNode):
+            path = self.at(key).path
+            for number, item in enumerate(node.value):
+                yield Spot(item.start_mark.line + 1, f"{path}[{number}]"), item
+        elif node is not None:
+            self._wrong_kind(self.at(key), node, "a list")
+
+    def _section_of(self, node: yaml.Node, spot: Spot, known: Collection[str]) -> "Section | None":
+        if isinstance(node, yaml.MappingNode):
+            return Section(node, spot, known, self.errors)
+        self._wrong_kind(spot, node, "a mapping")
+        return None
+
+    def _wrong_kind(self, spot: Spot, node: yaml.Node, wanted: str, *, quotable: bool = False) -> None:
+        seen = TAGS.get(node.tag, f"something tagged {node.tag}")
+        plain = isinstance(node, yaml.ScalarNode)
+        if seen == "nothing":
+            advice = "; give a value or leave the key out"
+        else:
+            advice = "; put it in quotes" if quotable and plain and seen in TAGS.values() else ""
+        self.errors.add(spot, f"this must be {wanted}, not {seen}{advice}")
+
+
+def read_document(text: str, known: Collection[str], errors: Errors) -> Section | None:
+    """Return the file's top mapping; ``None`` when it is not readable as YAML at all (which is an error)."""
+    if len(text) > MAXIMUM_CHARACTERS:
+        errors.add(Spot(1, ""), f"the file has more than {MAXIMUM_CHARACTERS:,} characters")
+        return None
+    try:
+        if not _is_plain(text, errors):
+            return None
+        node = yaml.compose(text, Loader=yaml.SafeLoader)
+    except yaml.MarkedYAMLError as error:
+        mark = error.problem_mark or error.context_mark
+        errors.add(Spot(mark.line + 1 if mark else 1, ""), f"this is not YAML: {error.problem or error.context}")
+        return None
+    except yaml.reader.ReaderError as error:
+        line = text.count("\n", 0, int(error.position)) + 1
+        errors.add(Spot(line, ""), f"the character {error.character!r} is not allowed in YAML")
+        return None
+    if not isinstance(node, yaml.MappingNode):
+        errors.add(Spot(1, ""), "the file must be a mapping that begins with 'version: 1'")
+        return None
+    return Section(node, Spot(1, ""), known, errors)
+
+
+def _is_plain(text: str, errors: Errors) -> bool:
+    """Refuse aliases and deep nesting before anything is built: both can be made to grow without end."""
+    depth, plain = 0, True
+    for event in yaml.parse(text, Loader=yaml.SafeLoader):
+        line = event.start_mark.line + 1 if event.start_mark else 1
+        if isinstance(event, yaml.AliasEvent):
+            errors.add(Spot(line, ""), f"aliases (*{event.anchor}) are not supported: write the value out")
+            plain = False
+        elif isinstance(event, yaml.CollectionStartEvent):
+            depth += 1
+        elif isinstance(event, yaml.CollectionEndEvent):
+            depth -= 1
+        if depth > MAXIMUM_DEPTH:
+            errors.add(Spot(line, ""), "this is nested too deeply to be a fleet file")
+            return False
+    return plain

@@ -1,0 +1,232 @@
+"""From the text of a fleet file to entries: model fields by name, each with its place in the file. Asks no database."""
+
+import os
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from django.db.models import Model
+
+from dbops.fleetfile import rules, sshkeys
+from dbops.fleetfile.document import Errors, Section, Spot, read_document
+from dbops.fleetfile.sources import PASSWORD_KEYS, read_password
+from dbops.models import Cluster, Host, Instance
+
+VERSION = 1
+Keys = Mapping[str, tuple[str, type]]
+SSH_KEYS: Keys = {
+    "address": ("ssh_address", str),
+    "port": ("ssh_port", int),
+    "user": ("ssh_user", str),
+    "host_key": ("host_key", str),
+}
+HOST_KEYS: Keys = {
+    "name": ("name", str),
+    "sudo": ("sudo", bool),
+    "work_dir": ("work_dir", str),
+    "authorized_keys_file": ("authorized_keys_file", str),
+    "stream_address": ("stream_address", str),
+}
+INSTANCE_KEYS: Keys = {
+    "name": ("name", str),
+    "role": ("role", str),
+    "port": ("port", int),
+    "datadir": ("datadir", str),
+    "defaults_file": ("defaults_file", str),
+    "os_user": ("os_user", str),
+}
+SERVICE_KEYS: Keys = {
+    "systemd_unit": ("systemd_unit", str),
+    "start": ("start_command", str),
+    "stop": ("stop_command", str),
+}
+FILE_KEYS = ("key", "key_file")
+INSTANCE_SECTION = (*INSTANCE_KEYS, "host", "address", "service")
+# Left out of the file, these keep what is stored; everything else falls back to its default.
+KEPT = frozenset({"ssh_private_key", "ssh_key_file", "host_key"})
+
+
+@dataclass(slots=True)
+class Entry:
+    """One object of the file: its values by model field (those that could be read), and where each stands.
+
+    ``broken`` names what the file gives but could not be read: an error is there already, so nothing more is said of it.
+    """
+
+    spot: Spot
+    values: dict[str, Any] = field(default_factory=dict, repr=False)
+    spots: dict[str, Spot] = field(default_factory=dict, repr=False)
+    broken: set[str] = field(default_factory=set)
+
+    @property
+    def name(self) -> str:
+        return str(self.values.get("name", ""))
+
+    def at(self, name: str) -> Spot:
+        """Return where a field stands; the object, where the field is not in the file."""
+        return self.spots.get(name, self.spot)
+
+
+@dataclass(slots=True)
+class HostEntry(Entry):
+    pass
+
+
+@dataclass(slots=True)
+class ClusterEntry(Entry):
+    pass
+
+
+@dataclass(slots=True)
+class InstanceEntry(Entry):
+    """``values`` has no ``host`` and ``cluster``: these are names here."""
+
+    host: str = ""
+    cluster: str = ""
+
+
+@dataclass(slots=True)
+class FleetFile:
+    hosts: list[HostEntry] = field(default_factory=list)
+    clusters: list[ClusterEntry] = field(default_factory=list)
+    instances: list[InstanceEntry] = field(default_factory=list)
+
+
+def read(text: str, base_dir: Path | None, errors: Errors) -> FleetFile:
+    """Read and check the file as far as that goes without the database; add what is wrong to ``errors``.
+
+    Args:
+        base_dir: what relative paths are relative to. ``None``: the text came from a browser, and may name neither files
+            with passwords nor environment variables of the dashboard's machine.
+    """
+    fleet = FleetFile()
+    top = read_document(text, ("version", "hosts", "clusters"), errors)
+    if top is None:
+        return fleet
+    if "version" not in top:
+        errors.add(top.spot, "the file must begin with 'version: 1'")
+    elif top.value("version", int) not in (VERSION, None):
+        errors.add(top.at("version"), f"this dbops reads version {VERSION}")
+    for section in top.sections("hosts", (*HOST_KEYS, "ssh")):
+        fleet.hosts.append(_host(section, base_dir))
+    for section in top.sections("clusters", ("name", "write_addresses", "accounts", "instances")):
+        cluster = _cluster(section, base_dir)
+        fleet.clusters.append(cluster)
+        for item in section.sections("instances", INSTANCE_SECTION):
+            fleet.instances.append(_instance(item, cluster.name))
+    return fleet
+
+
+def _fill(entry: Entry, section: Section, keys: Keys, model: type[Model], required: Iterable[str] = ()) -> None:
+    """Move values from the section to the entry, checked one by one; what the file leaves out gets the model's default."""
+    for key, (name, kind) in keys.items():
+        if key in section:
+            entry.spots[name] = section.at(key)
+            value = section.value(key, kind)
+            if value is not None and _accept(section, key, name, value, model):
+                entry.values[name] = value
+            else:
+                entry.broken.add(name)
+        elif key in required:
+            section.errors.add(section.spot, f"{key!r} is missing")
+        elif name not in KEPT:
+            entry.values[name] = _default(model, name)
+
+
+def _default(model: type[Model], name: str) -> Any:
+    return model._meta.get_field(name).get_default()  # type: ignore[union-attr]
+
+
+def _accept(section: Section, key: str, name: str, value: Any, model: type[Model]) -> bool:
+    problem = rules.field_problem(model, name, value)
+    if not problem and name in KEPT and not value:
+        problem = "this is empty: leave the key out to keep what is stored"
+    if problem:
+        section.errors.add(section.at(key), problem)
+    return not problem
+
+
+def _host(section: Section, base_dir: Path | None) -> HostEntry:
+    entry = HostEntry(section.spot)
+    _fill(entry, section, HOST_KEYS, Host, required=("name",))
+    ssh = section.section("ssh", (*SSH_KEYS, *FILE_KEYS))
+    if ssh is None:
+        if "ssh" not in section:
+            section.errors.add(section.spot, "'ssh' is missing")
+        return entry
+    _fill(entry, ssh, SSH_KEYS, Host, required=("address",))
+    _read_keys(entry, ssh, base_dir)
+    if "key" in ssh and "key_file" in ssh:
+        ssh.errors.add(ssh.at("key_file"), "give either key or key_file, not both")
+    if "host_key" in entry.values:
+        entry.values["host_key"] = sshkeys.host_key_line(entry.values["host_key"])
+    return entry
+
+
+def _read_keys(entry: HostEntry, ssh: Section, base_dir: Path | None) -> None:
+    """Read the private key, or the path of its file, which may be relative to the fleet file."""
+    prepare: dict[str, tuple[str, Callable[[str], str]]] = {
+        "key": ("ssh_private_key", sshkeys.tidy_private_key),
+        "key_file": ("ssh_key_file", lambda name: os.path.normpath(base_dir / name) if base_dir and name else name),
+    }
+    for key, (name, prepared) in prepare.items():
+        text = ssh.value(key, str)
+        entry.spots[name] = ssh.at(key)
+        if text is not None and _accept(ssh, key, name, prepared(text), Host):
+            entry.values[name] = prepared(text)
+        elif key in ssh:
+            entry.broken.add(name)
+
+
+def _cluster(section: Section, base_dir: Path | None) -> ClusterEntry:
+    entry = ClusterEntry(section.spot)
+    _fill(entry, section, {"name": ("name", str)}, Cluster, required=("name",))
+    entry.spots["write_addresses"] = section.at("write_addresses")
+    addresses = section.texts("write_addresses")
+    for spot, text in addresses:
+        if problem := rules.write_address_problem(text):
+            section.errors.add(spot, problem)
+    entry.values["write_addresses"] = [text for _, text in addresses]
+    if problem := rules.repeated_address_problem(entry.values["write_addresses"]):
+        section.errors.add(section.at("write_addresses"), problem)
+    if accounts := section.section("accounts", rules.ACCOUNTS):
+        for account in rules.ACCOUNTS:
+            if one := accounts.section(account, ("user", *PASSWORD_KEYS)):
+                _account(entry, account, one, base_dir)
+    return entry
+
+
+def _account(entry: ClusterEntry, account: str, section: Section, base_dir: Path | None) -> None:
+    """Read one account. Without a password in the file, whether one is stored is checked against the database."""
+    _fill(entry, section, {"user": (f"{account}_user", str)}, Cluster, required=("user",))
+    if "user" in section and entry.values.get(f"{account}_user") == "":
+        section.errors.add(section.at("user"), "the user is empty")
+    given = [key for key in PASSWORD_KEYS if key in section]
+    entry.spots[f"{account}_password"] = section.at(given[0]) if given else section.spot
+    password = read_password(section, base_dir)
+    if password is not None:
+        entry.values[f"{account}_password"] = password
+    elif given:
+        entry.broken.add(f"{account}_password")
+
+
+def _instance(section: Section, cluster: str) -> InstanceEntry:
+    entry = InstanceEntry(section.spot, cluster=cluster)
+    _fill(entry, section, INSTANCE_KEYS, Instance, required=("name", "role", "datadir"))
+    entry.spots["host"] = section.at("host")
+    if "host" not in section:
+        section.errors.add(section.spot, "'host' is missing")
+    entry.host = section.value("host", str) or ""
+    if "address" in section:
+        _fill(entry, section, {"address": ("address", str)}, Instance)
+    service = section.section("service", SERVICE_KEYS)
+    if service is None:
+        if "service" not in section:
+            section.errors.add(section.spot, "'service' is missing")
+        return entry
+    before = len(section.errors)
+    _fill(entry, service, SERVICE_KEYS, Instance)
+    if len(section.errors) == before and (problem := rules.service_problem(entry.values)):
+        section.errors.add(service.spot, problem)
+    return entry

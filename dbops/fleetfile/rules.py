@@ -1,0 +1,193 @@
+"""What the inventory accepts beyond the models' validators; browser and file obey the same rules.
+
+These values end in shell scripts, option files and SQL on machines that hold data. All of those quote; refusing here what no
+real name needs is the second wall.
+"""
+
+import difflib
+import os
+import posixpath
+import re
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from typing import Any
+
+from django.core.exceptions import ValidationError
+from django.db.models import Model
+
+from dbops.engine.states import Role
+from dbops.fleetfile import sshkeys
+from dbops.models import Cluster, Host, Instance
+from dbops.models.fleet import address_validator
+
+SECRETS = {
+    Host: ("ssh_private_key",),
+    Cluster: ("admin_password", "replication_password", "backup_password"),
+    Instance: (),
+}
+ACCOUNTS = ("admin", "replication", "backup")
+CONTROL = re.compile(r"[\x00-\x1f\x7f-\x9f\u2028\u2029]")
+LOGIN = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_.@-]*\$?")
+ACCOUNT = re.compile(r"[^\s'\"`;\\](?:[^'\"`;\\]*[^\s'\"`;\\])?")
+UNIT = re.compile(r"[A-Za-z0-9_][A-Za-z0-9:_.@\\-]*")
+KEY_FILE_LIMIT_BYTES = 64 * 1024
+# A rebuild moves the data directory aside: these must never be one.
+SYSTEM_NAMES = (
+    "",
+    "bin",
+    "boot",
+    "dev",
+    "etc",
+    "home",
+    "lib",
+    "lib64",
+    "media",
+    "mnt",
+    "opt",
+    "proc",
+    "root",
+    "run",
+    "sbin",
+)
+SYSTEM_NAMES += ("srv", "sys", "tmp", "usr", "usr/bin", "usr/lib", "usr/local", "usr/sbin", "usr/share")
+SYSTEM_NAMES += ("var", "var/cache", "var/lib", "var/log", "var/run", "var/spool", "var/tmp")
+SYSTEM_DIRECTORIES = frozenset(f"/{name}" for name in SYSTEM_NAMES)
+KERNEL_TREES = ("/proc/", "/sys/", "/dev/", "/boot/")
+
+
+def field_problem(model: type[Model], field: str, value: Any) -> str:
+    """Return what is wrong with one value, by the model's validators and by the rules here; empty when it is accepted."""
+    try:
+        model._meta.get_field(field).clean(value, None)  # type: ignore[union-attr]
+    except ValidationError as error:
+        return own_problem(field, value) or " ".join(error.messages)
+    return own_problem(field, value)
+
+
+def own_problem(field: str, value: Any) -> str:
+    """Return what is wrong with one value by the rules here alone; empty when it is accepted."""
+    if value in ("", None):
+        return ""
+    if isinstance(value, str) and field not in ("ssh_private_key", "host_key") and (found := CONTROL.search(value)):
+        kind = "line breaks" if found[0] in "\n\r\u2028\u2029" else "control characters"
+        return f"{kind} are not allowed here"
+    rule = RULES.get(field)
+    return rule(value) if rule else ""
+
+
+def _port(value: int) -> str:
+    return "" if 1 <= value <= 65535 else "a port is a number from 1 to 65535"
+
+
+def _role(value: str) -> str:
+    roles = [role.value for role in Role]
+    if value in roles:
+        return ""
+    near = difflib.get_close_matches(value, roles, n=1)
+    return f"{value!r} is no role: " + (f"did you mean {near[0]!r}?" if near else f"give one of {', '.join(roles)}")
+
+
+def _login(value: str) -> str:
+    return "" if LOGIN.fullmatch(value) else "use letters, digits, dot, dash, underscore and @ in a login name"
+
+
+def _account(value: str) -> str:
+    return (
+        ""
+        if ACCOUNT.fullmatch(value)
+        else "quotes, semicolons, backslashes and outer spaces are not allowed in an account"
+    )
+
+
+def _unit(value: str) -> str:
+    return "" if UNIT.fullmatch(value) else "this is no systemd unit name (for example mariadb or mysql@3307.service)"
+
+
+def _path(value: str) -> str:
+    if not value.startswith("/"):
+        return "give an absolute path"
+    normal = posixpath.normpath(value).replace("//", "/", 1)
+    return "" if normal == value else f"write the path as {normal}"
+
+
+def _own_directory(value: str) -> str:
+    if value in SYSTEM_DIRECTORIES or value.startswith(KERNEL_TREES):
+        return f"{value} belongs to the system: give a directory of its own"
+    return _path(value)
+
+
+def _key_file(value: str) -> str:
+    if problem := _path(value):
+        return problem
+    path = Path(value)
+    try:
+        if not path.is_file():
+            return f"{value} is no file on the dashboard's machine"
+        if not os.access(path, os.R_OK):
+            return f"{value} cannot be read by the dashboard"
+        if path.stat().st_size > KEY_FILE_LIMIT_BYTES:
+            return f"{value} is too large to be a private key"
+        problem = sshkeys.private_key_problem(path.read_text())
+    except (OSError, UnicodeDecodeError) as error:
+        return f"{value} cannot be read: {getattr(error, 'strerror', None) or 'it is not text'}"
+    return f"{value}: {problem}" if problem else ""
+
+
+def write_address_problem(value: str) -> str:
+    """Return what is wrong with ``address`` or ``address:port``, where applications write."""
+    head, colon, port = value.rpartition(":")
+    address = head if colon and ("]" in head or ":" not in head) and not value.endswith("]") else value
+    if address != value and not (port.isascii() and port.isdigit() and 1 <= int(port) <= 65535):
+        return f"{value!r}: write address or address:port"
+    try:
+        address_validator(address)
+    except ValidationError:
+        return f"{value!r} is no address: write address or address:port"
+    return ""
+
+
+def _write_addresses(value: Any) -> str:
+    if not isinstance(value, list) or not all(isinstance(item, str) for item in value):
+        return "give a list of addresses"
+    return "; ".join(filter(None, [*map(write_address_problem, value), repeated_address_problem(value)]))
+
+
+def repeated_address_problem(values: list[str]) -> str:
+    """Return what to say of a list in which an address stands twice; empty when each stands there once."""
+    return "an address stands here twice" if len(set(values)) < len(values) else ""
+
+
+RULES: Mapping[str, Callable[[Any], str]] = {
+    "role": _role,
+    "ssh_port": _port,
+    "port": _port,
+    "ssh_user": _login,
+    "os_user": _login,
+    "admin_user": _account,
+    "replication_user": _account,
+    "backup_user": _account,
+    "systemd_unit": _unit,
+    "defaults_file": _path,
+    "authorized_keys_file": _path,
+    "datadir": _own_directory,
+    "work_dir": _own_directory,
+    "ssh_key_file": _key_file,
+    "ssh_private_key": sshkeys.private_key_problem,
+    "host_key": sshkeys.host_key_problem,
+    "write_addresses": _write_addresses,
+}
+
+
+def service_problem(values: Mapping[str, Any]) -> str:
+    """Return what is wrong with how an instance is started and stopped; empty when it is clear."""
+    unit, start, stop = (values.get(name) for name in ("systemd_unit", "start_command", "stop_command"))
+    if unit and (start or stop):
+        return "give either a systemd unit or a start and a stop command, not both"
+    if not unit and not (start and stop):
+        return "give a systemd unit, or both a start and a stop command"
+    return ""
+
+
+def nested(one: str, other: str) -> bool:
+    """Tell whether one directory lies in the other."""
+    return one.startswith(other + "/") or other.startswith(one + "/")

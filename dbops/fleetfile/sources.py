@@ -1,0 +1,67 @@
+"""Where a fleet file may take a secret from: itself, another file, the environment. No secret goes into an error."""
+
+import os
+from pathlib import Path
+
+from dbops.fleetfile.document import Section
+from dbops.fleetfile.rules import CONTROL
+
+PASSWORD_KEYS = ("password", "password_file", "password_env")
+LIMIT_BYTES = 4096
+
+
+def read_password(section: Section, base_dir: Path | None) -> str | None:
+    """Return an account's password; ``None`` where the file gives none, or none that can be used (which is an error)."""
+    given = [key for key in PASSWORD_KEYS if key in section]
+    for key in given[1:]:
+        section.errors.add(section.at(key), f"give one of {given[0]} and {key}, not both")
+    if len(given) != 1:
+        return None
+    key = given[0]
+    text = section.value(key, str)
+    if text is None:
+        return None
+    if key != "password":
+        if base_dir is None:
+            section.errors.add(
+                section.at(key),
+                "only `manage.py fleet import` reads files and variables of the dashboard's machine; "
+                "give `password`, or leave it out to keep the one that is stored",
+            )
+            return None
+        found = _from_file(section, base_dir, text) if key == "password_file" else _from_environment(section, text)
+        if found is None:
+            return None
+        text = found
+    return _checked(section, key, text)
+
+
+def _from_file(section: Section, base_dir: Path, name: str) -> str | None:
+    path = base_dir / name
+    try:
+        if not path.is_file():
+            raise FileNotFoundError(2, "there is no such file")
+        if path.stat().st_size > LIMIT_BYTES:
+            raise OSError(27, "it is too large to be a password")
+        return path.read_text().removesuffix("\n").removesuffix("\r")
+    except (OSError, ValueError) as error:
+        reason = getattr(error, "strerror", None) or "it is not text"
+        section.errors.add(section.at("password_file"), f"{str(path)!r} cannot be read: {reason}")
+        return None
+
+
+def _from_environment(section: Section, name: str) -> str | None:
+    value = os.environ.get(name)
+    if value is None:
+        section.errors.add(section.at("password_env"), f"the environment has no variable {name!r}")
+    return value
+
+
+def _checked(section: Section, key: str, text: str) -> str | None:
+    if not text:
+        section.errors.add(section.at(key), "the password is empty")
+        return None
+    if CONTROL.search(text):
+        section.errors.add(section.at(key), "the password has line breaks or control characters")
+        return None
+    return text

@@ -1,0 +1,98 @@
+"""Writes one object of the inventory: created, changed in the columns that differ, or left alone."""
+
+from collections.abc import Collection, Mapping
+from dataclasses import dataclass, field
+from typing import Any, TypeVar
+
+from django.utils import timezone
+
+from dbops.fleetfile import sshkeys
+from dbops.fleetfile.stored import IDENTITY, differences
+from dbops.models import Cluster, Host, Instance, InstanceState
+
+CREATED, CHANGED, UNCHANGED = "created", "changed", "unchanged"
+# The database fills it; one primary a cluster is checked in words before.
+NOT_CHECKED = {"primary_slot"}
+Row = TypeVar("Row", Cluster, Host, Instance)
+
+
+@dataclass(frozen=True, slots=True)
+class Item:
+    """What became of one object. ``changes`` has before and after by field; of a secret only that it was set or changed."""
+
+    kind: str
+    name: str
+    outcome: str
+    changes: Mapping[str, Any] = field(default_factory=dict)
+
+    @property
+    def fields(self) -> list[str]:
+        return sorted(self.changes)
+
+    def __str__(self) -> str:
+        what = f" ({', '.join(self.fields)})" if self.outcome == CHANGED else ""
+        return f"{self.kind} {self.name}: {self.outcome}{what}"
+
+
+@dataclass(frozen=True, slots=True)
+class Report:
+    """What an import did, object by object, in the order of the file."""
+
+    items: tuple[Item, ...]
+
+    def count(self, outcome: str) -> int:
+        return sum(item.outcome == outcome for item in self.items)
+
+    def __str__(self) -> str:
+        return ", ".join(f"{self.count(word)} {word}" for word in (CREATED, CHANGED, UNCHANGED))
+
+
+def store(
+    row: Row | None, model: type[Row], values: Mapping[str, Any], *, actor: str, rewrite: Collection[str] = ()
+) -> tuple[Row, Item]:
+    """Write ``values``, complete for a new row; call it in a transaction.
+
+    Args:
+        rewrite: columns to write with the others although they do not differ from ``row``.
+
+    Raises:
+        ValidationError: the models refuse it.
+    """
+    kind = model.__name__.lower()
+    changes = differences(row, model, values)
+    wanted = dict(values)
+    if "host_key" in changes:
+        changes["host_key"] = {
+            side: sshkeys.fingerprint_or_empty(key or "") for side, key in changes["host_key"].items()
+        }
+        wanted.update(host_key_accepted_by=actor, host_key_accepted_at=timezone.now())
+    if row is None:
+        row = model(**wanted)
+        row.full_clean(exclude=NOT_CHECKED)
+        row.save()
+        if isinstance(row, Instance):
+            InstanceState.objects.create(instance=row, probe_due_at=timezone.now())
+        return row, Item(kind, row.name, CREATED, changes)
+    if not changes:
+        return row, Item(kind, row.name, UNCHANGED)
+    names = [name for name in wanted if name in changes or name in rewrite or name not in values]
+    for name in names:
+        setattr(row, name, wanted[name])
+    row.full_clean(exclude=NOT_CHECKED)
+    row.save(update_fields=names)
+    _look_again(row, changes)
+    return row, Item(kind, row.name, CHANGED, changes)
+
+
+def _look_again(row: Row, changes: Mapping[str, Any]) -> None:
+    """Make the next probe due; forget the facts where they may be about another server."""
+    if isinstance(row, Instance):
+        states = InstanceState.objects.filter(instance=row)
+    elif isinstance(row, Host):
+        states = InstanceState.objects.filter(instance__host=row)
+    else:
+        states = InstanceState.objects.filter(instance__cluster=row)
+    if IDENTITY.get(type(row), frozenset()).intersection(changes):
+        states.update(probe_due_at=timezone.now(), observed_at=None, record={})
+    else:
+        states.update(probe_due_at=timezone.now())

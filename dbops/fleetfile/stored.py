@@ -1,0 +1,126 @@
+"""The inventory as it is stored, what differs from it, and what a rebuild keeps as it is."""
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from django.db import connection
+from django.db.models import Model, Q
+
+from dbops.engine.states import ACTIVE
+from dbops.fleetfile.conflicts import PlacedHost, PlacedInstance
+from dbops.fleetfile.rules import SECRETS
+from dbops.models import Cluster, Host, Instance, Rebuild
+
+# A running rebuild acts on exactly these values: changing them could send it to another machine or directory.
+FROZEN_INSTANCE = frozenset({"name", "cluster", "host", "role", "address", "port", "datadir", "os_user"})
+FROZEN_HOST = frozenset({"name", "ssh_address", "ssh_port", "stream_address", "work_dir"})
+# After a change of these, what the last probe found is about another server.
+IDENTITY: dict[type[Model], frozenset[str]] = {
+    Instance: frozenset({"host", "address", "port", "datadir", "defaults_file"}),
+    Host: frozenset({"ssh_address", "ssh_port"}),
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Stored:
+    """Every row, by name, and the active rebuild of each instance (by primary key) that has one."""
+
+    hosts: dict[str, Host]
+    clusters: dict[str, Cluster]
+    instances: dict[str, Instance]
+    rebuilds: dict[int, int]
+
+    def placed_hosts(self, without: Iterable[str] = ()) -> list[PlacedHost]:
+        left_out = set(without)
+        return [
+            PlacedHost(row.name, ssh_address=row.ssh_address, ssh_port=row.ssh_port, work_dir=row.work_dir)
+            for row in self.hosts.values()
+            if row.name not in left_out
+        ]
+
+    def placed_instances(self, without: Iterable[str] = ()) -> list[PlacedInstance]:
+        left_out = set(without)
+        return [
+            PlacedInstance(
+                row.name,
+                host=row.host.name,
+                cluster=row.cluster.name,
+                role=row.role,
+                address=row.address,
+                port=row.port,
+                datadir=row.datadir,
+            )
+            for row in self.instances.values()
+            if row.name not in left_out
+        ]
+
+    def why_frozen(self, row: Model | None, changed: Iterable[str]) -> str:
+        """Return why these fields of a host or instance may not change now; empty when they may."""
+        if isinstance(row, Instance):
+            frozen, concerned = FROZEN_INSTANCE, [row]
+        elif isinstance(row, Host):
+            frozen, concerned = FROZEN_HOST, [item for item in self.instances.values() if item.host_id == row.pk]
+        else:
+            return ""
+        held = frozen.intersection(changed)
+        for item in concerned:
+            if held and item.pk in self.rebuilds:
+                names = ", ".join(sorted(held))
+                return f"rebuild {self.rebuilds[item.pk]} of or from {item.name!r} is not over: {names} may not change"
+        return ""
+
+
+def load(*, lock: bool = False) -> Stored:
+    """Read the whole inventory. ``lock``: in a transaction; no rebuild can be queued on an instance until that ends.
+
+    The lock meets the one that the database takes on a parent row when a rebuild or a hold refers to it.
+    """
+    hosts, clusters = Host.objects.all(), Cluster.objects.all()
+    instances = Instance.objects.select_related("host", "cluster")
+    if lock:
+        hosts, clusters = hosts.select_for_update(), clusters.select_for_update()
+        instances = (
+            instances.select_for_update(of=("self",)) if _can_lock_one_table() else instances.select_for_update()
+        )
+    return Stored(
+        hosts={row.name: row for row in hosts},
+        clusters={row.name: row for row in clusters},
+        instances={row.name: row for row in instances},
+        rebuilds=active_rebuilds(),
+    )
+
+
+def _can_lock_one_table() -> bool:
+    return bool(connection.features.has_select_for_update_of)
+
+
+def active_rebuilds() -> dict[int, int]:
+    """Return the rebuild that is not over by primary key of each instance that it reads or replaces."""
+    active = Q(status__in=[item.value for item in ACTIVE]) | Q(target_slot__isnull=False) | Q(holds__isnull=False)
+    found: dict[int, int] = {}
+    for rebuild in (
+        Rebuild.objects.filter(active).prefetch_related("holds").distinct().only("pk", "target_id", "source_id")
+    ):
+        held = {hold.instance_id for hold in rebuild.holds.all()}
+        for pk in held | {rebuild.target_id, rebuild.source_id}:
+            found[pk] = rebuild.pk
+    return found
+
+
+def differences(row: Model | None, model: type[Model], values: Mapping[str, Any]) -> dict[str, Any]:
+    """Return before and after of each field that would change, as plain data; of a secret only that it does."""
+    found: dict[str, Any] = {}
+    for name, after in values.items():
+        before = getattr(row, name) if row is not None else None
+        if before == after or (row is None and after in ("", None, [])):
+            continue
+        if name in SECRETS.get(model, ()):
+            found[name] = "changed" if before else "set"
+        else:
+            found[name] = {"before": _plain(before), "after": _plain(after)}
+    return found
+
+
+def _plain(value: Any) -> Any:
+    return str(value) if isinstance(value, Model) else value

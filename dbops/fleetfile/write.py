@@ -1,0 +1,69 @@
+"""The inventory as a fleet file: everything but secrets, in a stable order."""
+
+from typing import Any
+
+import yaml
+
+from dbops.fleetfile.read import VERSION
+from dbops.fleetfile.rules import ACCOUNTS
+from dbops.models import Cluster, Host, Instance
+
+HEAD = """\
+# The fleet, as `manage.py fleet export` writes it. Format: docs/fleet.md
+# Passwords and private keys are not in here. Where they are stored, importing this file keeps them.
+"""
+
+
+def write() -> str:
+    """Return the text of a file that can be imported again."""
+    clusters = Cluster.objects.order_by("name").prefetch_related("instances__host")
+    content = {
+        "version": VERSION,
+        "hosts": [_host(host) for host in Host.objects.order_by("name")],
+        "clusters": [_cluster(cluster) for cluster in clusters],
+    }
+    return HEAD + yaml.safe_dump(content, sort_keys=False, allow_unicode=True, width=1000)
+
+
+def _host(host: Host) -> dict[str, Any]:
+    ssh: dict[str, Any] = {"address": host.ssh_address, "port": host.ssh_port, "user": host.ssh_user}
+    if host.ssh_key_file:
+        ssh["key_file"] = host.ssh_key_file
+    if host.host_key:
+        ssh["host_key"] = host.host_key
+    return {
+        "name": host.name,
+        "ssh": ssh,
+        "sudo": host.sudo,
+        "work_dir": host.work_dir,
+        "authorized_keys_file": host.authorized_keys_file,
+        "stream_address": host.stream_address,
+    }
+
+
+def _cluster(cluster: Cluster) -> dict[str, Any]:
+    users = {account: getattr(cluster, f"{account}_user") for account in ACCOUNTS}
+    instances = sorted(cluster.instances.all(), key=lambda item: item.name)
+    return {
+        "name": cluster.name,
+        "write_addresses": list(cluster.write_addresses),
+        "accounts": {account: {"user": user} for account, user in users.items() if user},
+        "instances": [_instance(instance) for instance in instances],
+    }
+
+
+def _instance(instance: Instance) -> dict[str, Any]:
+    service = {"systemd_unit": instance.systemd_unit}
+    if not instance.systemd_unit:
+        service = {"start": instance.start_command, "stop": instance.stop_command}
+    return {
+        "name": instance.name,
+        "role": instance.role,
+        "host": instance.host.name,
+        "address": instance.address,
+        "port": instance.port,
+        "datadir": instance.datadir,
+        "defaults_file": instance.defaults_file,
+        "os_user": instance.os_user,
+        "service": service,
+    }

@@ -1,0 +1,67 @@
+"""``manage.py fleet import FILE`` and ``manage.py fleet export [FILE]``. Exit status: 0 or 1 (nothing changed)."""
+
+import getpass
+from pathlib import Path
+from typing import Any
+
+from django.core.management.base import BaseCommand, CommandError, CommandParser
+
+from dbops.fleetfile.store import UNCHANGED
+from dbops.operations.fleet import FleetFileErrors, export_fleet, import_fleet
+
+
+class Command(BaseCommand):
+    help = "Import or export the fleet: hosts, clusters and instances. The file's format: docs/fleet.md"
+
+    def add_arguments(self, parser: CommandParser) -> None:
+        verbs = parser.add_subparsers(dest="verb", required=True)
+        reading = verbs.add_parser("import", help="check a file, then create and update what it names")
+        reading.add_argument("file", type=Path)
+        reading.add_argument("--dry-run", action="store_true", help="say what would change, and change nothing")
+        reading.add_argument(
+            "--replace-host-keys", action="store_true", help="let the file replace host keys that a person has accepted"
+        )
+        writing = verbs.add_parser("export", help="write the fleet, without secrets")
+        writing.add_argument("file", type=Path, nargs="?", help="default: standard output")
+
+    def handle(self, *args: Any, **options: Any) -> None:
+        if options["verb"] == "import":
+            self._import(options["file"], replace_host_keys=options["replace_host_keys"], dry_run=options["dry_run"])
+        else:
+            self._export(options["file"])
+
+    def _import(self, file: Path, *, replace_host_keys: bool, dry_run: bool) -> None:
+        try:
+            report = import_fleet(
+                actor=f"{getpass.getuser()} (manage.py)",
+                text=file.read_text(encoding="utf-8"),
+                base_dir=file.resolve().parent,
+                replace_host_keys=replace_host_keys,
+                dry_run=dry_run,
+            )
+        except FleetFileErrors as found:
+            for error in found.errors:
+                self.stderr.write(f"{file}:{error}", self.style.ERROR)
+            count = len(found.errors)
+            raise CommandError(f"{count} error{'s' if count != 1 else ''}; nothing was changed.") from None
+        except UnicodeDecodeError as error:
+            raise CommandError(
+                f"{file} is not UTF-8: byte {error.start} cannot be read. Nothing was changed."
+            ) from None
+        except OSError as error:
+            raise CommandError(f"{file} cannot be read: {error.strerror}. Nothing was changed.") from None
+        for item in report.items:
+            if item.outcome != UNCHANGED:
+                self.stdout.write(str(item))
+        self.stdout.write(f"{report}{' (dry run: nothing was changed)' if dry_run else ''}.")
+
+    def _export(self, file: Path | None) -> None:
+        text = export_fleet()
+        if file is None:
+            self.stdout.write(text, ending="")
+            return
+        try:
+            file.write_text(text, encoding="utf-8")
+        except OSError as error:
+            raise CommandError(f"{file} cannot be written: {error.strerror}.") from None
+        self.stdout.write(f"Wrote {file}.")

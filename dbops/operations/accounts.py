@@ -1,0 +1,107 @@
+"""People's accounts: a name, a password, one of the two groups."""
+
+from dataclasses import dataclass
+
+from django.contrib.auth.models import Group, User
+from django.contrib.auth.password_validation import validate_password
+from django.core.exceptions import ValidationError
+from django.db import transaction
+
+from dbops.access import OPERATOR, VIEWER, make_groups
+from dbops.engine.errors import Refused
+from dbops.operations.audit import record
+
+GROUPS = (VIEWER, OPERATOR)
+
+
+@dataclass(frozen=True, slots=True)
+class Account:
+    """One line of the list of accounts."""
+
+    name: str
+    groups: tuple[str, ...]
+    is_superuser: bool
+    is_active: bool
+
+
+def save_account(
+    *, actor: str, name: str, group: str, password: str, superuser: bool = False
+) -> tuple[User, list[str]]:
+    """Create an account or bring it to what is given here; a second call changes nothing.
+
+    Args:
+        actor: for the audit log; the caller has made sure that they may.
+        group: ``viewer`` or ``operator``; it leaves the other one.
+        superuser: also without any group allowed everything; ``False`` takes that away.
+
+    Returns:
+        The account, and what changed: ``created``, or names of ``password``, ``group``, ``superuser``, ``active``.
+
+    Raises:
+        Refused: the name, the group or the password is not acceptable (``account.invalid``).
+    """
+    with transaction.atomic():
+        make_groups()
+        user = User.objects.select_for_update().filter(username=name).first()
+        is_new = user is None
+        user = user or User(username=name)
+        _check(user, name, group, password)
+        changed = _changes(user, password, superuser)
+        user.is_superuser, user.is_active = superuser, True
+        if "password" in changed:
+            user.set_password(password)
+        if is_new:
+            user.save()
+        elif changed:
+            user.save(update_fields=["is_superuser", "is_active", "password"])
+        if set(user.groups.filter(name__in=GROUPS).values_list("name", flat=True)) != {group}:
+            user.groups.remove(*Group.objects.filter(name__in=GROUPS).exclude(name=group))
+            user.groups.add(Group.objects.get(name=group))
+            changed.append("group")
+        if is_new:
+            changed = ["created"]
+        if changed:
+            action = "account.created" if is_new else "account.changed"
+            record(actor=actor, action=action, subject=name, changed=changed, group=group, superuser=superuser)
+    return user, changed
+
+
+def list_accounts() -> list[Account]:
+    """Return every account, by name."""
+    return [
+        Account(
+            user.get_username(),
+            tuple(sorted(group.name for group in user.groups.all())),
+            user.is_superuser,
+            user.is_active,
+        )
+        for user in User.objects.order_by("username").prefetch_related("groups")
+    ]
+
+
+def _changes(user: User, password: str, superuser: bool) -> list[str]:
+    changed = [] if user.pk and user.check_password(password) else ["password"]
+    changed += ["superuser"] if user.is_superuser != superuser else []
+    return changed + ([] if user.is_active else ["active"])
+
+
+def _check(user: User, name: str, group: str, password: str) -> None:
+    problems = []
+    try:
+        User._meta.get_field("username").clean(name, user)
+    except ValidationError as error:
+        problems += [f"name: {message}" for message in error.messages]
+    if group not in GROUPS:
+        problems.append(f"group: {group!r} is neither {' nor '.join(GROUPS)}")
+    try:
+        validate_password(password, user)
+    except ValidationError as error:
+        problems += [f"password: {message}" for message in error.messages]
+    if problems:
+        raise Refused(
+            "account.invalid",
+            f"Saving the account {name!r}",
+            found=" ".join(problems),
+            left="Nothing was changed.",
+            next_step="Correct this and try again.",
+        )

@@ -1,0 +1,191 @@
+"""The inventory's verbs: import, export, add, edit, remove, and accept the key of a host."""
+
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+from django.contrib.auth.models import User
+from django.core.exceptions import ValidationError
+from django.db import IntegrityError, transaction
+from django.db.models import ProtectedError
+
+from dbops.access import require_operator
+from dbops.engine.errors import Refused
+from dbops.fleetfile import sshkeys, stored
+from dbops.fleetfile.apply import apply
+from dbops.fleetfile.check import check
+from dbops.fleetfile.document import Errors, FileError
+from dbops.fleetfile.read import read
+from dbops.fleetfile.store import UNCHANGED, Item, Report, Row, store
+from dbops.fleetfile.write import write
+from dbops.models import Cluster, Host, Instance
+from dbops.operations.audit import record
+
+NOTHING = "Nothing was changed."
+
+
+class FleetFileErrors(Refused):
+    """A fleet file that was not imported. ``errors`` has every error with its line, in the order of the file."""
+
+    def __init__(self, errors: list[FileError]) -> None:
+        super().__init__(
+            "fleet.file",
+            "Importing a fleet file",
+            found=f"{len(errors)} error{'s' if len(errors) != 1 else ''}, first on line {errors[0].line}",
+            left=NOTHING,
+            next_step="Correct the lines that are named and import the file again.",
+        )
+        self.errors = errors
+
+
+def import_fleet(
+    *, actor: str, text: str, base_dir: Path | None, replace_host_keys: bool = False, dry_run: bool = False
+) -> Report:
+    """Create and update what a fleet file names, or nothing at all. The caller has made sure that ``actor`` may.
+
+    Args:
+        actor: for the audit log.
+        base_dir: what relative paths in the file are relative to. ``None`` for text from a browser, which may name
+            neither password files nor environment variables of the dashboard's machine.
+        replace_host_keys: let the file replace host keys that a person has accepted.
+        dry_run: check everything, report what would happen, change nothing.
+
+    Raises:
+        FleetFileErrors: the file has errors (``fleet.file``).
+    """
+    errors = Errors()
+    fleet = read(text, base_dir, errors)
+    with transaction.atomic():
+        rows = stored.load(lock=True)
+        check(fleet, rows, errors, replace_host_keys=replace_host_keys)
+        report = Report(()) if errors else apply(fleet, rows, errors, actor=actor)
+        if errors:
+            raise FleetFileErrors(errors.sorted())
+        for item in report.items:
+            _record(actor, item, via="fleet file")
+        if dry_run:
+            transaction.set_rollback(True)
+    return report
+
+
+def export_fleet() -> str:
+    """Return the inventory as a fleet file, without secrets."""
+    return write()
+
+
+def save_host(*, actor: User, host: Host | None, values: Mapping[str, Any]) -> Host:
+    """Add a host (``None``) or change one. ``values``: model fields; a secret that is not in it stays as it is stored.
+
+    Raises:
+        Refused: ``access.denied``, ``fleet.busy`` (a rebuild needs it as it is), ``fleet.invalid``.
+    """
+    return _save(actor, host, Host, values)
+
+
+def save_cluster(*, actor: User, cluster: Cluster | None, values: Mapping[str, Any]) -> Cluster:
+    """Add or change a cluster. Arguments and errors as ``save_host``."""
+    return _save(actor, cluster, Cluster, values)
+
+
+def save_instance(*, actor: User, instance: Instance | None, values: Mapping[str, Any]) -> Instance:
+    """Add or change an instance. A new one is probed at once. Arguments and errors as ``save_host``."""
+    return _save(actor, instance, Instance, values)
+
+
+def read_host_key(host: Host) -> sshkeys.HostKey:
+    """Return the key that the host shows now. Asks the host: at an operator's click only, never for a page that is read.
+
+    Raises:
+        Unreachable: ``ssh.unreachable``.
+    """
+    return sshkeys.presented_host_key(host.ssh_address, host.ssh_port)
+
+
+def accept_host_key(*, actor: User, host: Host, host_key: str, replace: bool = False, shown: str | None = None) -> None:
+    """Pin the key that a person has compared, with who did it and when.
+
+    Args:
+        host_key: ``type base64``, as it was shown to the person.
+        replace: the person has seen that another key is pinned, and wants this one.
+        shown: the pinned key's fingerprint that the person saw (``""`` for none); another one by now refuses.
+
+    Raises:
+        Refused: ``access.denied``; the text is no host key (``ssh.bad_host_key``); another key is pinned (``fleet.host_key``).
+    """
+    doing = f"Accepting the host key of {host.name}"
+    require_operator(actor, doing)
+    line = sshkeys.host_key_line(host_key)
+    with transaction.atomic():
+        row = Host.objects.select_for_update().get(pk=host.pk)
+        pinned = sshkeys.fingerprint_or_empty(row.host_key)
+        if row.host_key and row.host_key != line and not replace:
+            found = f"another key is pinned: {pinned}, accepted by {row.host_key_accepted_by or 'nobody known'}"
+            raise Refused(
+                "fleet.host_key", doing, found=found, left=NOTHING, next_step="Find out why it changed first."
+            )
+        if shown is not None and shown != pinned:
+            found = f"the pinned key is {pinned or 'gone'} by now, not what the page showed"
+            raise Refused("fleet.host_key", doing, found=found, left=NOTHING, next_step="Read the page again.")
+        _, item = store(row, Host, {"host_key": line}, actor=actor.get_username())
+        if item.outcome != UNCHANGED:
+            keys = item.changes["host_key"]
+            record(actor=actor.get_username(), action="host.key_accepted", subject=host.name, **keys)
+    host.refresh_from_db()
+
+
+def delete(*, actor: User, row: Host | Cluster | Instance) -> None:
+    """Take an object out of the inventory. Nothing is done to any machine.
+
+    Raises:
+        Refused: ``access.denied``; something refers to it (``fleet.in_use``).
+    """
+    kind, name = type(row).__name__.lower(), row.name
+    doing = f"Removing the {kind} {name}"
+    require_operator(actor, doing)
+    try:
+        with transaction.atomic():
+            row.delete()
+            record(actor=actor.get_username(), action=f"{kind}.removed", subject=name)
+    except ProtectedError as error:
+        users = sorted(
+            {f"{type(item).__name__.lower()} {getattr(item, 'name', item.pk)}" for item in error.protected_objects}
+        )
+        raise Refused(
+            "fleet.in_use",
+            doing,
+            found="needed by " + ", ".join(users[:5]) + (f" and {len(users) - 5} more" if len(users) > 5 else ""),
+            left=NOTHING,
+            next_step="Remove those first. What has rebuilds in its history stays in the inventory.",
+        ) from error
+
+
+def _save(actor: User, row: Row | None, model: type[Row], values: Mapping[str, Any]) -> Row:
+    name = row.name if row else values.get("name", "")
+    doing = f"Saving the {model.__name__.lower()} {name}"
+    require_operator(actor, doing)
+    try:
+        with transaction.atomic():
+            rows = stored.load(lock=True)
+            current = model.objects.get(pk=row.pk) if row else None
+            if reason := rows.why_frozen(current, stored.differences(current, model, values) if current else ()):
+                raise Refused(
+                    "fleet.busy", doing, found=reason, left=NOTHING, next_step="Wait for its end, or cancel it."
+                )
+            written, item = store(current, model, values, actor=actor.get_username())
+            _record(actor.get_username(), item, via="browser")
+    except (ValidationError, IntegrityError, model.DoesNotExist) as error:
+        found = (
+            " ".join(error.messages)
+            if isinstance(error, ValidationError)
+            else "it was changed or taken by someone else"
+        )
+        raise Refused(
+            "fleet.invalid", doing, found=found, left=NOTHING, next_step="Correct it and save again."
+        ) from error
+    return written
+
+
+def _record(actor: str, item: Item, *, via: str) -> None:
+    if item.outcome != UNCHANGED:
+        changes = dict(item.changes)
+        record(actor=actor, action=f"{item.kind}.{item.outcome}", subject=item.name, via=via, changes=changes)
