@@ -1,7 +1,7 @@
-"""Stand-ins for the world: hand-written, with visible fields. The contract tests in ``tests/drivers`` hold them to the real drivers.
+"""Stand-ins for the world, hand-written, with visible fields; contract tests in ``tests/drivers`` hold them to the drivers.
 
-``FakeShell`` and ``FakeDatabase`` answer by pattern, ``FakeJobs`` plays jobs whose states a test scripts. Whatever was asked is
-recorded in the order in which it was asked.
+``FakeShell`` and ``FakeDatabase`` answer by pattern, ``FakeJobs`` plays jobs whose states a test scripts. Whatever was
+asked is recorded in the order in which it was asked.
 """
 
 import re

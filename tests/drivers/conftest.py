@@ -1,0 +1,161 @@
+"""A real sshd and a real server, each started once, on loopback addresses of their own."""
+
+import getpass
+import os
+import shutil
+import signal
+import socket
+import subprocess
+import tempfile
+import time
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+import pytest
+
+from dbops.drivers.hostkeys import HostKey, parse_host_key
+from dbops.drivers.mysql import MysqlAddress, MysqlDatabase
+from dbops.drivers.ssh import SshAddress, SshShell
+
+ADDRESS = "127.0.31.11"
+SSH_PORT = 2222
+MYSQL_PORT = 33061
+PASSWORD = "monitor's \\ password"
+BACKUP_PASSWORD = 'bk"p\\x #1'
+
+
+@dataclass(frozen=True)
+class Sshd:
+    folder: Path
+    address: SshAddress
+
+    def host_key(self, kind: str) -> HostKey:
+        return parse_host_key((self.folder / f"host_{kind}.pub").read_text())
+
+    def pinned(self, kind: str = "ed25519") -> SshAddress:
+        return replace(self.address, host_key=self.host_key(kind).line)
+
+
+@dataclass(frozen=True)
+class Server:
+    datadir: Path
+    defaults_file: Path
+    address: MysqlAddress
+    pid: int
+
+
+def keygen(path: Path, kind: str = "ed25519", *options: str) -> None:
+    subprocess.run(["ssh-keygen", "-q", "-t", kind, *options, "-N", "", "-C", "test", "-f", path], check=True)
+
+
+def wait_for_port(port: int) -> None:
+    deadline = time.monotonic() + 20
+    while time.monotonic() < deadline:
+        with socket.socket() as probe:
+            if probe.connect_ex((ADDRESS, port)) == 0:
+                return
+        time.sleep(0.05)
+    raise TimeoutError(f"nothing listens on {ADDRESS}:{port}")
+
+
+@pytest.fixture(scope="session")
+def folder() -> Iterator[Path]:
+    """Below /var/tmp: socket paths stay short, and pytest's own directories are closed to other users."""
+    path = Path(tempfile.mkdtemp(prefix="dbops-drivers-", dir="/var/tmp"))
+    yield path
+    shutil.rmtree(path, ignore_errors=True)
+
+
+@pytest.fixture(scope="session")
+def sshd(folder: Path) -> Iterator[Sshd]:
+    ssh = folder / "ssh"
+    ssh.mkdir(mode=0o700)
+    for kind in ("ed25519", "rsa", "ecdsa"):
+        keygen(ssh / f"host_{kind}", kind)
+    for name in ("user", "stranger"):
+        keygen(ssh / name)
+    # where this machine's sudo is, or is missing, does not matter: this one allows all until the file `forbid` is there
+    (ssh / "bin").mkdir()
+    (ssh / "bin" / "sudo").write_text(
+        f"#!/bin/sh\n[ ! -e {ssh}/forbid ] || {{ echo 'sudo: a password is required' >&2; exit 1; }}\n"
+        '[ "$1 $2" = "-n --" ] || exit 2\nshift 2\nexec env -i PATH="$PATH" UNDER_SUDO=1 "$@"\n'
+    )
+    (ssh / "bin" / "sudo").chmod(0o755)
+    shutil.copy(ssh / "user.pub", ssh / "authorized_keys")
+    (ssh / "sshd_config").write_text(
+        "".join(f"HostKey {ssh}/host_{kind}\n" for kind in ("ed25519", "rsa", "ecdsa"))
+        + f"ListenAddress {ADDRESS}\nPort {SSH_PORT}\nAuthorizedKeysFile {ssh}/authorized_keys\nPidFile none\n"
+        f"SetEnv PATH={ssh}/bin:/usr/local/bin:/usr/bin:/bin\n"
+        "StrictModes no\nUsePAM no\nPermitRootLogin prohibit-password\nPasswordAuthentication no\nMaxStartups 100\n"
+    )
+    if os.getuid() == 0:
+        Path("/run/sshd").mkdir(exist_ok=True)
+    program = shutil.which("sshd", path=f"{os.environ['PATH']}:/usr/sbin") or "/usr/sbin/sshd"
+    with (ssh / "log").open("w") as log:
+        process = subprocess.Popen(
+            [program, "-D", "-e", "-f", ssh / "sshd_config"], stderr=log, stdin=subprocess.DEVNULL
+        )
+    try:
+        wait_for_port(SSH_PORT)
+        yield Sshd(ssh, SshAddress(ADDRESS, SSH_PORT, getpass.getuser(), (ssh / "user").read_text()))
+    finally:
+        process.terminate()
+        process.wait(10)
+
+
+@pytest.fixture
+def shell(sshd: Sshd) -> Iterator[SshShell]:
+    shell = SshShell(sshd.pinned())
+    yield shell
+    shell.close()
+
+
+@pytest.fixture(scope="session")
+def server(folder: Path) -> Iterator[Server]:
+    datadir, config, socket_path = folder / "data", folder / "my.cnf", folder / "s.sock"
+    user = f"--user={getpass.getuser()}"
+    subprocess.run(
+        [
+            "mariadb-install-db",
+            "--no-defaults",
+            user,
+            f"--datadir={datadir}",
+            "--auth-root-authentication-method=normal",
+        ],
+        check=True,
+        capture_output=True,
+    )
+    config.write_text(
+        f"[mysqld]\ndatadir={datadir}\nsocket={socket_path}\nport={MYSQL_PORT}\nbind-address={ADDRESS}\n"
+        "server-id=31\nlog-bin=binlog\nloose-read-only=0\nskip-name-resolve\ninnodb-buffer-pool-size=32M\n"
+    )
+    init = folder / "init.sql"
+    init.write_text(
+        "DELETE FROM mysql.global_priv WHERE User = ''; FLUSH PRIVILEGES;\n"
+        f"GRANT ALL ON *.* TO monitor@'%' IDENTIFIED BY '{_sql(PASSWORD)}' WITH GRANT OPTION;\n"
+        "GRANT SELECT ON *.* TO plain@'%' IDENTIFIED BY 'plain';\n"
+        "GRANT RELOAD, PROCESS, LOCK TABLES, BINLOG MONITOR ON *.* TO"
+        f" backup@localhost IDENTIFIED BY '{_sql(BACKUP_PASSWORD)}';\n"
+    )
+    program = shutil.which("mariadbd", path=f"{os.environ['PATH']}:/usr/sbin") or "mariadbd"
+    with (folder / "server.log").open("w") as log:
+        command = [program, f"--defaults-file={config}", user, f"--init-file={init}"]
+        process = subprocess.Popen(command, stdout=log, stderr=log, stdin=subprocess.DEVNULL)
+    try:
+        wait_for_port(MYSQL_PORT)
+        yield Server(datadir, config, MysqlAddress(ADDRESS, MYSQL_PORT, "monitor", PASSWORD), process.pid)
+    finally:
+        process.send_signal(signal.SIGTERM)
+        process.wait(30)
+
+
+@pytest.fixture
+def database(server: Server) -> Iterator[MysqlDatabase]:
+    database = MysqlDatabase(server.address)
+    yield database
+    database.close()
+
+
+def _sql(text: str) -> str:
+    return text.replace("\\", "\\\\").replace("'", "''")
