@@ -32,25 +32,9 @@ ACCOUNT = re.compile(r"[^\s'\"`;\\](?:[^'\"`;\\]*[^\s'\"`;\\])?")
 UNIT = re.compile(r"[A-Za-z0-9_][A-Za-z0-9:_.@\\-]*")
 KEY_FILE_LIMIT_BYTES = 64 * 1024
 # A rebuild moves the data directory aside: these must never be one.
-SYSTEM_NAMES = (
-    "",
-    "bin",
-    "boot",
-    "dev",
-    "etc",
-    "home",
-    "lib",
-    "lib64",
-    "media",
-    "mnt",
-    "opt",
-    "proc",
-    "root",
-    "run",
-    "sbin",
-)
-SYSTEM_NAMES += ("srv", "sys", "tmp", "usr", "usr/bin", "usr/lib", "usr/local", "usr/sbin", "usr/share")
-SYSTEM_NAMES += ("var", "var/cache", "var/lib", "var/log", "var/run", "var/spool", "var/tmp")
+SYSTEM_NAMES = ["", "bin", "boot", "dev", "etc", "home", "lib", "lib64", "media", "mnt", "opt", "proc", "root", "run"]
+SYSTEM_NAMES += ["sbin", "srv", "sys", "tmp", "usr", "usr/bin", "usr/lib", "usr/local", "usr/sbin", "usr/share"]
+SYSTEM_NAMES += ["var", "var/cache", "var/lib", "var/log", "var/run", "var/spool", "var/tmp"]
 SYSTEM_DIRECTORIES = frozenset(f"/{name}" for name in SYSTEM_NAMES)
 KERNEL_TREES = ("/proc/", "/sys/", "/dev/", "/boot/")
 

@@ -40,7 +40,12 @@ def host_key_line(text: str) -> str:
 
 def fingerprint_or_empty(text: str) -> str:
     """Return the fingerprint of a pinned key; empty for none."""
-    return parse_host_key(text).fingerprint if text else ""
+    if not text:
+        return ""
+    try:
+        return parse_host_key(text).fingerprint
+    except Refused:
+        return "a key that cannot be read"
 
 
 def presented_host_key(address: str, port: int) -> HostKey:

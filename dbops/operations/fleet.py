@@ -16,7 +16,7 @@ from dbops.fleetfile.apply import apply
 from dbops.fleetfile.check import check
 from dbops.fleetfile.document import Errors, FileError
 from dbops.fleetfile.read import read
-from dbops.fleetfile.store import UNCHANGED, Item, Report, Row, store
+from dbops.fleetfile.store import CREATED, UNCHANGED, Item, Report, Row, store
 from dbops.fleetfile.write import write
 from dbops.models import Cluster, Host, Instance
 from dbops.operations.audit import record
@@ -187,5 +187,13 @@ def _save(actor: User, row: Row | None, model: type[Row], values: Mapping[str, A
 
 def _record(actor: str, item: Item, *, via: str) -> None:
     if item.outcome != UNCHANGED:
-        changes = dict(item.changes)
-        record(actor=actor, action=f"{item.kind}.{item.outcome}", subject=item.name, via=via, changes=changes)
+        told = {name: _told(change, is_new=item.outcome == CREATED) for name, change in item.changes.items()}
+        record(actor=actor, action=f"{item.kind}.{item.outcome}", subject=item.name, via=via, **told)
+
+
+def _told(change: Any, *, is_new: bool) -> str:
+    """Return one change in words, as the audit log shows it."""
+    if isinstance(change, str):
+        return change
+    before, after = (", ".join(value) if isinstance(value, list) else str(value) for value in change.values())
+    return after if is_new else f"{before or '(empty)'} → {after or '(empty)'}"

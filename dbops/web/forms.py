@@ -1,0 +1,297 @@
+"""Forms of the inventory. Secrets go in and never come out: what is left empty stays as it is stored."""
+
+import hashlib
+import json
+from collections.abc import Iterator
+from typing import Any, ClassVar
+
+from django import forms
+from django.core.exceptions import ValidationError
+
+from dbops.fleetfile import rules, sshkeys, stored
+from dbops.fleetfile.conflicts import (
+    Conflict,
+    Placed,
+    PlacedHost,
+    PlacedInstance,
+    host_conflicts,
+    instance_conflicts,
+    name_conflicts,
+)
+from dbops.models import Cluster, Host, Instance
+
+KEEP = "Stored. Leave empty to keep it."
+NOT_SET = "Not set."
+
+
+class SecretTextarea(forms.Textarea):
+    """A text area that never shows what was sent or stored."""
+
+    def format_value(self, value: Any) -> str:
+        return ""
+
+
+class AddressesField(forms.CharField):
+    """A list of addresses, one on each line."""
+
+    widget = forms.Textarea
+
+    def prepare_value(self, value: Any) -> Any:
+        return "\n".join(value) if isinstance(value, list) else value
+
+    def to_python(self, value: Any) -> Any:
+        return [line.strip() for line in str(value or "").splitlines() if line.strip()]
+
+
+def secret_field(label: str) -> forms.CharField:
+    return forms.CharField(
+        label=label,
+        required=False,
+        strip=False,
+        max_length=200,
+        widget=forms.PasswordInput(attrs={"autocomplete": "new-password"}),
+    )
+
+
+class InventoryForm(forms.ModelForm):
+    """What the three forms share: the fleet file's rules, and noticing that somebody else was faster.
+
+    ``seen`` is a digest of what the page showed; a row that has changed since then is not overwritten.
+    """
+
+    groups: ClassVar[dict[str, tuple[str, ...]]] = {}
+    secrets: ClassVar[tuple[str, ...]] = ()
+    seen = forms.CharField(required=False, widget=forms.HiddenInput)
+
+    def __init__(self, *args: Any, **kwargs: Any) -> None:
+        super().__init__(*args, **{"label_suffix": "", **kwargs})
+        self.is_new = self.instance.pk is None
+        self.before = None if self.is_new else type(self.instance).objects.get(pk=self.instance.pk)
+        self.shown = "" if self.is_new else self._digest()
+        self.initial["seen"] = self.shown
+        for name in self.secrets:
+            self.fields[name].help_text = KEEP if self.before and getattr(self.before, name) else NOT_SET
+        for field in self.fields.values():
+            field.widget.attrs.setdefault("class", _css_class(field.widget))
+            if isinstance(field.widget, forms.Textarea):
+                field.widget.attrs.update(rows=4, spellcheck="false")
+
+    def sections(self) -> Iterator[tuple[str, list[forms.BoundField]]]:
+        """Return the visible fields under their headings."""
+        for title, names in self.groups.items():
+            yield title, [self[name] for name in names]
+
+    def clean(self) -> dict[str, Any]:
+        super().clean()
+        given = self.cleaned_data
+        if given.pop("seen", "") != self.shown:
+            raise ValidationError(
+                "Somebody else has changed this since the page was opened. Open it again.", code="stale"
+            )
+        for name in [name for name in given if name in self.fields]:
+            if problem := rules.own_problem(name, given[name]):
+                self.add_error(name, _sentence(problem))
+        self.clean_together(given)
+        for conflict in self.conflicts(given):
+            if conflict.subject.origin is self:
+                self.add_error(conflict.field, _sentence(conflict.text))
+        return given
+
+    def clean_together(self, given: dict[str, Any]) -> None:
+        """Check fields against each other."""
+
+    def conflicts(self, given: dict[str, Any]) -> Iterator[Conflict]:
+        """Find what the rest of the fleet has already."""
+        raise NotImplementedError
+
+    def values(self) -> dict[str, Any]:
+        """Return the model's fields to write: of the secrets only those that were given or must go."""
+        return {
+            name: value for name, value in self.cleaned_data.items() if name not in self.secrets or value is not None
+        }
+
+    def _digest(self) -> str:
+        shown = {name: str(getattr(self.instance, name)) for name in self._meta.fields or ()}
+        return hashlib.sha256(json.dumps(shown, sort_keys=True).encode()).hexdigest()[:32]
+
+    def _others(self) -> tuple[stored.Stored, tuple[str, ...]]:
+        """Return the fleet, and the name in it of what is being edited."""
+        before: Any = self.before
+        return stored.load(), (before.name,) if before else ()
+
+
+class HostForm(InventoryForm):
+    """A machine reached by SSH. Its host key has a page of its own."""
+
+    secrets = ("ssh_private_key",)
+    groups: ClassVar = {
+        "Host": ("name", "ssh_address", "ssh_port", "ssh_user", "sudo"),
+        "Key to log in with: one of both": ("ssh_key_file", "ssh_private_key"),
+        "Paths and addresses": ("work_dir", "authorized_keys_file", "stream_address"),
+    }
+    ssh_private_key = forms.CharField(
+        label="Private key", required=False, strip=False, max_length=16384, widget=SecretTextarea
+    )
+
+    class Meta:
+        model = Host
+        fields: ClassVar = [
+            *("name", "ssh_address", "ssh_port", "ssh_user", "sudo", "ssh_key_file"),
+            *("work_dir", "authorized_keys_file", "stream_address"),
+        ]
+        labels: ClassVar = {
+            "ssh_address": "SSH address",
+            "ssh_port": "SSH port",
+            "ssh_user": "SSH user",
+            "ssh_key_file": "Key file",
+            "sudo": "Run commands through sudo -n",
+            "work_dir": "Work directory",
+            "authorized_keys_file": "File of authorized keys",
+            "stream_address": "Address for streams",
+        }
+        help_texts: ClassVar = {
+            "ssh_key_file": "A private key without passphrase on the dashboard's machine.",
+            "work_dir": "For run directories and journals.",
+            "authorized_keys_file": "Takes the temporary key of a rebuild. Empty: ~/.ssh/authorized_keys of the SSH user.",
+            "stream_address": "Under which other hosts reach its SSH. Empty: the SSH address.",
+        }
+
+    def clean_ssh_private_key(self) -> str:
+        return sshkeys.tidy_private_key(self.cleaned_data["ssh_private_key"])
+
+    def clean_together(self, given: dict[str, Any]) -> None:
+        key, key_file = given.get("ssh_private_key"), given.get("ssh_key_file")
+        if "ssh_private_key" not in given or "ssh_key_file" not in given:
+            return
+        if key and key_file:
+            self.add_error("ssh_private_key", "Give either a key file or a key: empty the other field.")
+        elif not key and not key_file:
+            if not (isinstance(self.before, Host) and self.before.ssh_private_key):
+                self.add_error("ssh_key_file", "Give a key file, or paste a private key.")
+            given["ssh_private_key"] = None
+
+    def conflicts(self, given: dict[str, Any]) -> Iterator[Conflict]:
+        fleet, own = self._others()
+        names = ("ssh_address", "ssh_port", "work_dir")
+        values = {name: given[name] for name in names if given.get(name)}
+        new_name = given.get("name", "")
+        hosts = [*fleet.placed_hosts(without=own), PlacedHost(new_name, None, self, **values)]
+        yield from name_conflicts(hosts, "host")
+        yield from host_conflicts(hosts)
+        own_instances = [item for item in fleet.placed_instances() if item.host in own]
+        yield from instance_conflicts(own_instances, dict.fromkeys(own, hosts[-1]))
+
+
+class ClusterForm(InventoryForm):
+    """A cluster and the accounts that its instances share."""
+
+    secrets = tuple(f"{account}_password" for account in rules.ACCOUNTS)
+    groups: ClassVar = {
+        "Cluster": ("name", "write_addresses"),
+        "Dashboard's account": ("admin_user", "admin_password"),
+        "Replication account": ("replication_user", "replication_password"),
+        "Backup account": ("backup_user", "backup_password"),
+    }
+    write_addresses = AddressesField(
+        required=False,
+        help_text="Where applications write besides the primary's own address: address:port, one a line.",
+    )
+    admin_password = secret_field("Password")
+    replication_password = secret_field("Password")
+    backup_password = secret_field("Password")
+
+    class Meta:
+        model = Cluster
+        fields: ClassVar = ["name", "write_addresses", "admin_user", "replication_user", "backup_user"]
+        labels: ClassVar = {"admin_user": "User", "replication_user": "User", "backup_user": "User"}
+
+    def clean_together(self, given: dict[str, Any]) -> None:
+        for account in rules.ACCOUNTS:
+            user, secret = given.get(f"{account}_user"), f"{account}_password"
+            password, old_user = given.get(secret), getattr(self.before, f"{account}_user", "")
+            if user and not password:
+                if user != old_user or not getattr(self.before, secret, ""):
+                    self.add_error(secret, "This account is new here: give its password.")
+                given[secret] = None
+            elif password and not user:
+                self.add_error(f"{account}_user", "Whose password is this?")
+
+    def conflicts(self, given: dict[str, Any]) -> Iterator[Conflict]:
+        fleet, own = self._others()
+        others = [Placed(name) for name in fleet.clusters if name not in own]
+        yield from name_conflicts([*others, Placed(given.get("name", ""), None, self)], "cluster")
+
+
+class InstanceForm(InventoryForm):
+    """One server process."""
+
+    groups: ClassVar = {
+        "Instance": ("name", "cluster", "role", "host", "address", "port"),
+        "Files": ("datadir", "defaults_file", "os_user"),
+        "Start and stop: a systemd unit, or two commands": ("systemd_unit", "start_command", "stop_command"),
+    }
+
+    class Meta:
+        model = Instance
+        fields: ClassVar = [
+            *("name", "cluster", "role", "host", "address", "port", "datadir", "defaults_file", "os_user"),
+            *("systemd_unit", "start_command", "stop_command"),
+        ]
+        labels: ClassVar = {"datadir": "Data directory", "os_user": "Owner of the data directory"}
+        help_texts: ClassVar = {
+            "address": "Of MySQL. Empty: the host's SSH address.",
+            "datadir": "A rebuild replaces what is in it.",
+            "start_command": "Begins with an absolute path.",
+        }
+
+    def __init__(self, *args: Any, **kwargs: Any) -> None:
+        super().__init__(*args, **kwargs)
+        self.fields["address"].required = False
+
+    def clean_together(self, given: dict[str, Any]) -> None:
+        host = given.get("host")
+        if host and "address" in given and not given["address"]:
+            given["address"] = host.ssh_address
+        if given.get("systemd_unit") and bool(given.get("start_command")) != bool(given.get("stop_command")):
+            self.add_error("systemd_unit", _sentence(rules.service_problem(given)))
+
+    def conflicts(self, given: dict[str, Any]) -> Iterator[Conflict]:
+        fleet, own = self._others()
+        values = {name: given[name] for name in ("role", "address", "port", "datadir") if given.get(name)}
+        values |= {name: given[name].name for name in ("host", "cluster") if given.get(name)}
+        instances = fleet.placed_instances(without=own)
+        instances.append(PlacedInstance(given.get("name", ""), None, self, **values))
+        yield from name_conflicts(instances, "instance")
+        yield from instance_conflicts(instances, {host.name: host for host in fleet.placed_hosts()})
+
+
+class ImportForm(forms.Form):
+    """The text of a fleet file, pasted or uploaded. It may hold passwords and is not shown again."""
+
+    text = forms.CharField(
+        label="Text", required=False, strip=False, max_length=2_000_000, widget=SecretTextarea(attrs={"rows": 16})
+    )
+    file = forms.FileField(label="File", required=False, max_length=255)
+
+    def clean(self) -> dict[str, Any]:
+        given = super().clean() or self.cleaned_data
+        if given.get("file"):
+            if given["file"].size > 2_000_000:
+                raise ValidationError("The file is larger than 2 MB.")
+            try:
+                given["text"] = given["file"].read().decode("utf-8")
+            except UnicodeDecodeError as error:
+                raise ValidationError(f"The file is not UTF-8: byte {error.start} cannot be read.") from error
+        if not self.errors and not given.get("text", "").strip():
+            raise ValidationError("Paste the text of a fleet file, or choose a file.")
+        return given
+
+
+def _css_class(widget: forms.Widget) -> str:
+    if isinstance(widget, forms.CheckboxInput):
+        return "form-check-input"
+    return "form-select" if isinstance(widget, forms.Select) else "form-control"
+
+
+def _sentence(text: str) -> str:
+    return text[:1].upper() + text[1:] + ("" if text.endswith((".", "?")) else ".")

@@ -1,0 +1,202 @@
+"""The inventory: what there is, adding, changing and removing it, the fleet file, and host keys."""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any, cast
+
+from django.contrib import messages
+from django.contrib.auth.models import User
+from django.http import Http404, HttpRequest, HttpResponse
+from django.shortcuts import get_object_or_404, redirect, render
+from django.views.decorators.cache import never_cache
+from django.views.decorators.debug import sensitive_post_parameters
+from django.views.decorators.http import require_GET, require_http_methods
+
+from dbops.engine.errors import DbopsError, Refused
+from dbops.fleetfile import sshkeys, stored
+from dbops.models import Cluster, Host, Instance
+from dbops.operations import fleet
+from dbops.web.access import operator_page, viewer_page
+from dbops.web.forms import ClusterForm, HostForm, ImportForm, InstanceForm, InventoryForm
+
+Row = Host | Cluster | Instance
+
+
+@dataclass(frozen=True, slots=True)
+class Kind:
+    """One of the three things in the inventory: its word in URLs and pages, its form, and the verb that saves it."""
+
+    word: str
+    model: type[Host] | type[Cluster] | type[Instance]
+    form: type[InventoryForm]
+    save: Callable[[User, Any, dict[str, Any]], Row]
+
+
+KINDS = {
+    kind.word: kind
+    for kind in (
+        Kind("host", Host, HostForm, lambda who, row, values: fleet.save_host(actor=who, host=row, values=values)),
+        Kind(
+            "cluster",
+            Cluster,
+            ClusterForm,
+            lambda who, row, values: fleet.save_cluster(actor=who, cluster=row, values=values),
+        ),
+        Kind(
+            "instance",
+            Instance,
+            InstanceForm,
+            lambda who, row, values: fleet.save_instance(actor=who, instance=row, values=values),
+        ),
+    )
+}
+
+
+@require_GET
+@never_cache
+@viewer_page
+def inventory(request: HttpRequest) -> HttpResponse:
+    """List hosts, clusters and instances."""
+    rows = stored.load()
+    context = {
+        "hosts": [(host, sshkeys.fingerprint_or_empty(host.host_key)) for host in rows.hosts.values()],
+        "clusters": list(rows.clusters.values()),
+        "instances": list(rows.instances.values()),
+    }
+    return render(request, "inventory/list.html", context)
+
+
+@sensitive_post_parameters()
+@require_http_methods(["GET", "POST"])
+@never_cache
+@operator_page
+def add(request: HttpRequest, kind: str) -> HttpResponse:
+    """Show an empty form, and add on POST."""
+    return _edit(request, _kind(kind), None)
+
+
+@sensitive_post_parameters()
+@require_http_methods(["GET", "POST"])
+@never_cache
+@operator_page
+def edit(request: HttpRequest, kind: str, name: str) -> HttpResponse:
+    """Show what is stored, secrets apart, and change it on POST."""
+    wanted = _kind(kind)
+    return _edit(request, wanted, _row(wanted, name))
+
+
+@require_http_methods(["GET", "POST"])
+@never_cache
+@operator_page
+def remove(request: HttpRequest, kind: str, name: str) -> HttpResponse:
+    """Ask, and take out of the inventory on POST."""
+    wanted = _kind(kind)
+    row = _row(wanted, name)
+    refused: Refused | None = None
+    if request.method == "POST":
+        try:
+            fleet.delete(actor=_user(request), row=row)
+        except Refused as error:
+            refused = error
+        else:
+            messages.success(request, f"The {wanted.word} {name} was removed from the inventory.")
+            return redirect("inventory")
+    context = {"kind": wanted.word, "row": row, "refused": refused}
+    return render(request, "inventory/remove.html", context, status=409 if refused else 200)
+
+
+@sensitive_post_parameters()
+@require_http_methods(["GET", "POST"])
+@never_cache
+@operator_page
+def import_file(request: HttpRequest) -> HttpResponse:
+    """Check or import a fleet file; show every error with its line, or what became of each object."""
+    if request.method != "POST":
+        return render(request, "inventory/import.html", {"form": ImportForm()})
+    form = ImportForm(request.POST, request.FILES)
+    if not form.is_valid():
+        return render(request, "inventory/import.html", {"form": form}, status=422)
+    dry_run = request.POST.get("action") != "import"
+    try:
+        report = fleet.import_fleet(
+            actor=_user(request).get_username(), text=form.cleaned_data["text"], base_dir=None, dry_run=dry_run
+        )
+    except fleet.FleetFileErrors as found:
+        context = {"form": ImportForm(), "errors": found.errors}
+        return render(request, "inventory/import.html", context, status=422)
+    return render(request, "inventory/import.html", {"form": ImportForm(), "report": report, "dry_run": dry_run})
+
+
+@require_GET
+@never_cache
+@operator_page
+def export_file(request: HttpRequest) -> HttpResponse:
+    """Send the fleet as a file, without secrets."""
+    headers = {"Content-Disposition": 'attachment; filename="fleet.yaml"', "X-Content-Type-Options": "nosniff"}
+    return HttpResponse(fleet.export_fleet(), content_type="application/yaml; charset=utf-8", headers=headers)
+
+
+@require_http_methods(["GET", "POST"])
+@never_cache
+@operator_page
+def host_key(request: HttpRequest, name: str) -> HttpResponse:
+    """Show the pinned key; on POST ask the host for the one that it shows now, or accept that one."""
+    host = get_object_or_404(Host, name=name)
+    found: sshkeys.HostKey | None = None
+    problem: DbopsError | None = None
+    action = request.POST.get("action", "")
+    try:
+        if action == "read":
+            found = fleet.read_host_key(host)
+        elif action == "accept":
+            fleet.accept_host_key(
+                actor=_user(request),
+                host=host,
+                host_key=request.POST.get("host_key", ""),
+                replace=request.POST.get("replace") == "yes",
+                shown=request.POST.get("shown", ""),
+            )
+            messages.success(request, f"The key of {host.name} is pinned.")
+            return redirect("host-key", name=host.name)
+    except DbopsError as error:
+        problem = error
+    context = {
+        "host": host,
+        "pinned": sshkeys.fingerprint_or_empty(host.host_key),
+        "found": found,
+        "is_same": found is not None and found.line == host.host_key,
+        "problem": problem,
+    }
+    return render(request, "inventory/host_key.html", context, status=409 if problem else 200)
+
+
+def _edit(request: HttpRequest, kind: Kind, row: Row | None) -> HttpResponse:
+    name = row.name if row else ""
+    form = kind.form(request.POST if request.method == "POST" else None, instance=row)
+    if request.method == "POST" and form.is_valid():
+        try:
+            saved = kind.save(_user(request), form.before, form.values())
+        except Refused as error:
+            form.add_error(None, f"{error.found[:1].upper()}{error.found[1:]}. {error.left} {error.next_step}")
+        else:
+            messages.success(request, f"The {kind.word} {saved.name} was saved.")
+            if isinstance(saved, Host) and not saved.host_key:
+                return redirect("host-key", name=saved.name)
+            return redirect("inventory")
+    context = {"form": form, "kind": kind.word, "name": name}
+    return render(request, "inventory/edit.html", context, status=422 if form.is_bound else 200)
+
+
+def _kind(word: str) -> Kind:
+    if word not in KINDS:
+        raise Http404
+    return KINDS[word]
+
+
+def _row(kind: Kind, name: str) -> Row:
+    return cast(Row, get_object_or_404(kind.model, name=name))
+
+
+def _user(request: HttpRequest) -> User:
+    assert isinstance(request.user, User)  # noqa: S101 - operator_page let nobody else in
+    return request.user
