@@ -101,7 +101,8 @@ class MysqlDatabase(Database):
             autocommit=True,
             cursorclass=DictCursor,
             connect_timeout=max(1, round(self._connect_timeout)),
-            read_timeout=self._read_timeout,
+            # for the greeting and the login, which a port that is open but silent never answers
+            read_timeout=self._connect_timeout,
             write_timeout=self._read_timeout,
             local_infile=False,
             ssl=_tls_context(self.address),
@@ -114,6 +115,7 @@ class MysqlDatabase(Database):
                 except pymysql.MySQLError as error:
                     if _number(error) in LOST:
                         raise
+        connection._read_timeout = self._read_timeout  # type: ignore[attr-defined]  # there is no public way
         return connection
 
     def _failure(self, sql: str, parameters: Sequence[Any], error: Exception) -> RemoteFailure:

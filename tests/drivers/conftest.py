@@ -130,20 +130,21 @@ def server(folder: Path) -> Iterator[Server]:
         f"[mysqld]\ndatadir={datadir}\nsocket={socket_path}\nport={MYSQL_PORT}\nbind-address={ADDRESS}\n"
         "server-id=31\nlog-bin=binlog\nloose-read-only=0\nskip-name-resolve\ninnodb-buffer-pool-size=32M\n"
     )
-    init = folder / "init.sql"
-    init.write_text(
-        "DELETE FROM mysql.global_priv WHERE User = ''; FLUSH PRIVILEGES;\n"
+    accounts = (
         f"GRANT ALL ON *.* TO monitor@'%' IDENTIFIED BY '{_sql(PASSWORD)}' WITH GRANT OPTION;\n"
         "GRANT SELECT ON *.* TO plain@'%' IDENTIFIED BY 'plain';\n"
         "GRANT RELOAD, PROCESS, LOCK TABLES, BINLOG MONITOR ON *.* TO"
         f" backup@localhost IDENTIFIED BY '{_sql(BACKUP_PASSWORD)}';\n"
+        "DELETE FROM mysql.global_priv WHERE User = ''; FLUSH PRIVILEGES;\n"
     )
     program = shutil.which("mariadbd", path=f"{os.environ['PATH']}:/usr/sbin") or "mariadbd"
     with (folder / "server.log").open("w") as log:
-        command = [program, f"--defaults-file={config}", user, f"--init-file={init}"]
+        command = [program, f"--defaults-file={config}", user]
         process = subprocess.Popen(command, stdout=log, stderr=log, stdin=subprocess.DEVNULL)
     try:
         wait_for_port(MYSQL_PORT)
+        client = ["mariadb", "--no-defaults", f"--socket={socket_path}", "--user=root"]
+        subprocess.run(client, input=accounts, text=True, check=True)
         yield Server(datadir, config, MysqlAddress(ADDRESS, MYSQL_PORT, "monitor", PASSWORD), process.pid)
     finally:
         process.send_signal(signal.SIGTERM)

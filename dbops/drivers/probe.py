@@ -1,0 +1,128 @@
+"""Reading one instance: its host over SSH, its server over SQL. Each part fails alone and says why."""
+
+import posixpath
+from collections.abc import Callable
+from dataclasses import dataclass, field, replace
+from datetime import datetime
+
+from dbops.drivers.probe_host import HostReading, read_host
+from dbops.drivers.probe_server import ServerReading, read_server
+from dbops.engine.errors import DbopsError
+from dbops.engine.facts import DatadirFacts, InstanceFacts, Problem
+from dbops.engine.ports import Database, Shell
+
+#: sizes are read again after this time
+MEASURE_SECONDS = 300.0
+
+
+@dataclass(frozen=True, slots=True)
+class ProbeTarget:
+    """What a probe must know of an instance.
+
+    The accounts are the product's own: their connections are no clients of the server. The backup account is tried with the
+    statements that its tool will need, over the local socket.
+    """
+
+    datadir: str
+    defaults_file: str = ""
+    admin_user: str = ""
+    replication_user: str = ""
+    backup_user: str = ""
+    backup_password: str = field(default="", repr=False)
+
+
+def probe_instance(
+    target: ProbeTarget,
+    shell: Shell,
+    open_database: Callable[[], Database],
+    now: datetime,
+    previous: InstanceFacts | None = None,
+) -> InstanceFacts:
+    """Return what host and server say now. Never raises for what they do or fail to do.
+
+    Args:
+        now: becomes ``observed_at``.
+        previous: the last probe's facts. What is slow to read is taken over from it for a while; rates are reckoned from it.
+    """
+    measure = is_measuring_due(now, previous)
+    server, server_problem = _server(target, open_database, measure, now, previous)
+    host, host_problem = _host(target, shell, measure, server)
+    return InstanceFacts(
+        observed_at=now,
+        host=host.host if host else None,
+        datadir=with_sizes(host.datadir, measure, now, previous) if host else None,
+        config=host.config if host else None,
+        server=server.facts if server else None,
+        backup_account=host.statements if host else (),
+        host_problem=host_problem,
+        server_problem=server_problem,
+    )
+
+
+def is_measuring_due(now: datetime, previous: InstanceFacts | None) -> bool:
+    """Tell whether the sizes are due: never read, or ``MEASURE_SECONDS`` ago."""
+    if previous is None or previous.datadir is None or previous.datadir.measured_at is None:
+        return True
+    return (now - previous.datadir.measured_at).total_seconds() >= MEASURE_SECONDS
+
+
+def with_sizes(found: DatadirFacts, measured: bool, now: datetime, previous: InstanceFacts | None) -> DatadirFacts:
+    """Return the directory's facts with the sizes of ``previous`` where none were read now, if it is still that directory."""
+    if not found.exists:
+        return found
+    known = previous.datadir if previous else None
+    same = known is not None and known.identity == found.identity
+    if measured and (found.total_bytes is not None or not same):
+        return replace(found, measured_at=now)
+    if known is None or not same:
+        return found
+    # reading them took too long: what was known stays, and the next attempt is as far away as after a success
+    measured_at = now if measured else known.measured_at
+    return replace(found, data_bytes=known.data_bytes, total_bytes=known.total_bytes, measured_at=measured_at)
+
+
+def _server(
+    target: ProbeTarget,
+    open_database: Callable[[], Database],
+    measure: bool,
+    now: datetime,
+    previous: InstanceFacts | None,
+) -> tuple[ServerReading | None, Problem | None]:
+    database = None
+    try:
+        database = open_database()
+        users = (target.admin_user, target.replication_user, target.backup_user)
+        return read_server(database, our_users=users, measure=measure, now=now, previous=previous), None
+    except DbopsError as error:
+        return None, _problem(error)
+    finally:
+        if database is not None:
+            database.close()
+
+
+def _host(
+    target: ProbeTarget, shell: Shell, measure: bool, server: ServerReading | None
+) -> tuple[HostReading | None, Problem | None]:
+    statements: list[str] = []
+    credentials = ""
+    try:
+        if server and target.backup_user:
+            statements = server.flavor.statements_of_backup(replica=bool(server.facts.replication))
+            credentials = server.flavor.credentials_file(target.backup_user, target.backup_password)
+        reading = read_host(
+            shell,
+            datadir=target.datadir,
+            defaults_file=target.defaults_file,
+            measure=measure,
+            # a socket path may be relative to the data directory
+            socket=posixpath.join(server.facts.datadir, server.facts.socket) if server else "",
+            credentials=credentials,
+            statements=statements,
+        )
+    except DbopsError as error:
+        return None, _problem(error)
+    return reading, None
+
+
+def _problem(error: DbopsError) -> Problem:
+    return Problem(error.code, f"{error.doing}: {error.found}" if error.found else error.doing)

@@ -1,0 +1,113 @@
+"""The server's side of a probe: a handful of cheap statements as facts."""
+
+import re
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from datetime import datetime
+from typing import Any
+
+from dbops.engine.facts import Attached, Client, InstanceFacts, ServerFacts
+from dbops.engine.flavors import flavor_for
+from dbops.engine.flavors.base import Flavor
+from dbops.engine.ports import Database
+
+#: two readings of the log sequence number that are closer give no rate worth the name
+RATE_SECONDS = 5.0
+SYSTEM_USERS = {"", "system user", "event_scheduler", "unauthenticated user"}
+SYSTEM_SCHEMAS = "('mysql', 'sys', 'performance_schema', 'information_schema')"
+LSN = re.compile(r"^Log sequence number:?\s+(\d+)", re.MULTILINE)
+
+
+@dataclass(frozen=True, slots=True)
+class ServerReading:
+    """The facts, and the flavor whose words were spoken."""
+
+    facts: ServerFacts
+    flavor: Flavor
+
+
+def read_server(
+    database: Database, *, our_users: Iterable[str], measure: bool, now: datetime, previous: InstanceFacts | None
+) -> ServerReading:
+    """Ask the server.
+
+    Args:
+        our_users: accounts of the product; their connections are no clients.
+        measure: also read what takes long where there are many tables; else it is taken over from ``previous``.
+
+    Raises:
+        Unreachable, RemoteFailure: as ``Database.query``. Nothing that could not be read is passed off as absent.
+    """
+    first = database.query("SELECT VERSION() AS version, @@version_comment AS comment")[0]
+    flavor = flavor_for(str(first["version"]), str(first["comment"]))
+    variables = _named(database, "VARIABLES", flavor.read_variables())
+    status = _named(database, "STATUS", flavor.read_status())
+    replication = tuple(flavor.parse_replication(row) for row in database.query(flavor.show_replication))
+    fields: dict[str, Any] = {"replication": replication, **flavor.server_facts_from(variables, status, replication)}
+    fields["redo_lsn"] = fields.get("redo_lsn") or _lsn_in_words(database)
+    fields["redo_bytes_per_second"] = redo_rate(fields["redo_lsn"], now, previous)
+    fields["replicas"] = tuple(_attached(row) for row in database.query(flavor.show_replicas))
+    fields["clients"] = tuple(clients(database.query("SHOW FULL PROCESSLIST"), our_users))
+    if measure or previous is None or previous.server is None:
+        fields["innodb_bytes"] = _innodb_bytes(database, flavor)
+        fields["foreign_engines"] = _foreign_engines(database)
+    else:
+        fields["innodb_bytes"] = previous.server.innodb_bytes
+        fields["foreign_engines"] = previous.server.foreign_engines
+    return ServerReading(ServerFacts(**fields), flavor)
+
+
+def redo_rate(lsn: int, now: datetime, previous: InstanceFacts | None) -> float | None:
+    """Return bytes of redo a second since the previous probe; ``None`` where there is none, or the number fell (another
+    data directory)."""
+    if previous is None or previous.server is None or not lsn or lsn < previous.server.redo_lsn:
+        return None
+    seconds = (now - previous.observed_at).total_seconds()
+    if seconds < RATE_SECONDS:
+        return previous.server.redo_bytes_per_second
+    return (lsn - previous.server.redo_lsn) / seconds
+
+
+def clients(rows: Iterable[Mapping[str, Any]], our_users: Iterable[str]) -> Iterable[Client]:
+    """Return the connections of ``SHOW PROCESSLIST`` that somebody would miss: not ours, no replica's, not the server's."""
+    spared = SYSTEM_USERS | set(our_users)
+    for row in rows:
+        user, command = str(row["User"] or ""), str(row["Command"] or "")
+        if user not in spared and not command.startswith(("Binlog Dump", "Daemon", "Slave", "Replica")):
+            yield Client(user, str(row["Host"] or ""), str(row["db"] or ""), command)
+
+
+def _named(database: Database, kind: str, names: tuple[str, ...]) -> dict[str, str]:
+    if not names:
+        return {}
+    places = ", ".join(["%s"] * len(names))
+    rows = database.query(f"SHOW GLOBAL {kind} WHERE Variable_name IN ({places})", names)
+    return {str(row["Variable_name"]).lower(): str(row["Value"]) for row in rows}
+
+
+def _attached(row: Mapping[str, Any]) -> Attached:
+    lower = {name.lower(): value for name, value in row.items()}
+    port = int(lower.get("port") or 0)
+    return Attached(int(lower["server_id"]), str(lower.get("host") or ""), port or None)
+
+
+def _lsn_in_words(database: Database) -> int:
+    """Before MySQL 8.0.30 no status variable has it."""
+    rows = database.query("SHOW ENGINE INNODB STATUS")
+    found = LSN.search(str(rows[0]["Status"])) if rows else None
+    return int(found[1]) if found else 0
+
+
+def _innodb_bytes(database: Database, flavor: Flavor) -> int | None:
+    new_names = flavor.name == "mysql" and flavor.version >= (8, 0, 0)
+    table = "INNODB_TABLESPACES" if new_names else "INNODB_SYS_TABLESPACES"
+    rows = database.query(f"SELECT SUM(FILE_SIZE) AS bytes FROM information_schema.{table}")  # noqa: S608 - constants
+    return int(rows[0]["bytes"]) if rows and rows[0]["bytes"] is not None else None
+
+
+def _foreign_engines(database: Database) -> dict[str, int]:
+    rows = database.query(
+        "SELECT ENGINE AS engine, COUNT(*) AS tables FROM information_schema.TABLES"  # noqa: S608 - constants
+        f" WHERE TABLE_TYPE = 'BASE TABLE' AND TABLE_SCHEMA NOT IN {SYSTEM_SCHEMAS} AND ENGINE <> 'InnoDB' GROUP BY ENGINE"
+    )
+    return {str(row["engine"]): int(row["tables"]) for row in rows}

@@ -1,0 +1,148 @@
+"""SQL against a real server; what any database must do is asked of the fake as well."""
+
+import socket
+import threading
+import time
+from collections.abc import Iterator
+from dataclasses import replace
+
+import pytest
+
+from dbops.drivers.mysql import MysqlDatabase
+from dbops.engine.errors import DbopsError, RemoteFailure, Unreachable
+from dbops.engine.ports import Database
+from tests.drivers.conftest import ADDRESS, PASSWORD, Server
+from tests.fakes import FakeDatabase, server_error
+
+HOSTILE = ["a'b", 'a"b', "a\\", "%s", "$(id)", "a\nb", "; DROP TABLE x", "ü€😀", ""]
+
+
+@pytest.fixture(params=["fake", pytest.param("real", marks=pytest.mark.services)])
+def any_database(request: pytest.FixtureRequest) -> Database:
+    if request.param == "real":
+        database: Database = request.getfixturevalue("database")
+        return database
+    fake = FakeDatabase()
+    fake.expect("^SELECT 1", [{"one": 1}])
+    fake.expect("^SELECT nonsense", server_error(1054, "Unknown column 'nonsense'"))
+    return fake
+
+
+@pytest.fixture
+def silent_port() -> Iterator[int]:
+    with socket.socket() as listener:
+        listener.bind((ADDRESS, 0))
+        listener.listen()
+        yield listener.getsockname()[1]
+
+
+def refusal(database: MysqlDatabase, sql: str = "SELECT 1") -> DbopsError:
+    with pytest.raises(DbopsError) as caught:
+        database.query(sql)
+    database.close()
+    return caught.value
+
+
+class TestEveryDatabase:
+    def test_rows_are_dictionaries(self, any_database: Database) -> None:
+        assert any_database.query("SELECT 1 AS one") == [{"one": 1}]
+
+    def test_a_statement_returns_nothing(self, any_database: Database) -> None:
+        any_database.execute("SET @x = %s", ("y",))
+
+    def test_the_servers_words_are_in_the_error(self, any_database: Database) -> None:
+        with pytest.raises(RemoteFailure) as caught:
+            any_database.query("SELECT nonsense")
+        assert not isinstance(caught.value, Unreachable)
+        assert caught.value.code == "mysql.error"
+        assert caught.value.found.startswith("1054: Unknown column 'nonsense'")
+
+    def test_a_lost_connection_stays_lost_until_it_is_closed(
+        self, any_database: Database, request: pytest.FixtureRequest
+    ) -> None:
+        any_database.query("SELECT 1 AS one")
+        if isinstance(any_database, FakeDatabase):
+            any_database.lose()
+        else:
+            kill(request.getfixturevalue("server"), any_database)
+        for _ in range(2):
+            with pytest.raises(Unreachable) as caught:
+                any_database.query("SELECT 1 AS one")
+            assert caught.value.code == "mysql.unreachable"
+        any_database.close()
+        assert any_database.query("SELECT 1 AS one") == [{"one": 1}]
+
+
+def kill(server: Server, database: Database) -> None:
+    number = database.query("SELECT CONNECTION_ID() AS number")[0]["number"]
+    other = MysqlDatabase(server.address)
+    other.execute(f"KILL {number}")
+    other.close()
+    time.sleep(0.1)
+
+
+@pytest.mark.services
+class TestServer:
+    @pytest.mark.parametrize("text", HOSTILE)
+    def test_parameters_are_data(self, database: MysqlDatabase, text: str) -> None:
+        assert database.query("SELECT %s AS x", (text,)) == [{"x": text}]
+
+    def test_without_parameters_a_percent_sign_means_itself(self, database: MysqlDatabase) -> None:
+        assert database.query("SELECT 'a%b' LIKE 'a%' AS x") == [{"x": 1}]
+
+    def test_the_session_writes_no_binary_log_and_ends_when_idle(self, database: MysqlDatabase) -> None:
+        row = database.query("SELECT @@sql_log_bin AS log, @@wait_timeout AS idle, @@autocommit AS auto")[0]
+        assert row == {"log": 0, "idle": 15, "auto": 1}
+
+    def test_an_account_that_may_not_leave_the_binary_log_still_works(self, server: Server) -> None:
+        database = MysqlDatabase(replace(server.address, user="plain", password="plain"))
+        assert database.query("SELECT @@sql_log_bin AS log") == [{"log": 1}]
+        database.close()
+
+    def test_the_server_closes_an_idle_session(self, server: Server) -> None:
+        database = MysqlDatabase(server.address, idle_seconds=1)
+        database.query("SELECT 1")
+        time.sleep(2.2)
+        assert refusal(database).code == "mysql.unreachable"
+
+    def test_a_wrong_password_is_denied_and_not_shown(self, server: Server) -> None:
+        error = refusal(MysqlDatabase(replace(server.address, password="wrong-one")))
+        assert not isinstance(error, Unreachable)
+        assert error.code == "mysql.access_denied"
+        assert "wrong-one" not in str(error)
+
+    def test_a_closed_port_is_unreachable(self, server: Server) -> None:
+        assert refusal(MysqlDatabase(replace(server.address, port=1))).code == "mysql.unreachable"
+
+    def test_a_silent_port_is_given_up_soon(self, server: Server, silent_port: int) -> None:
+        before = time.monotonic()
+        database = MysqlDatabase(replace(server.address, port=silent_port), connect_timeout_seconds=1)
+        assert refusal(database).code == "mysql.unreachable"
+        assert time.monotonic() - before < 4
+
+    def test_an_answer_that_takes_too_long_is_unreachable(self, server: Server) -> None:
+        before = time.monotonic()
+        error = refusal(MysqlDatabase(server.address, read_timeout_seconds=1), "SELECT SLEEP(5)")
+        assert error.code == "mysql.unreachable"
+        assert time.monotonic() - before < 3
+
+    def test_passwords_are_in_no_repr_and_no_error(self, server: Server, database: MysqlDatabase) -> None:
+        with pytest.raises(RemoteFailure) as caught:
+            database.execute("CHANGE MASTER TO MASTER_HOST = %s, MASTER_PASSWRD = %s", ("h", "very-secret"))
+        texts = [
+            str(caught.value),
+            repr(caught.value),
+            repr(database),
+            repr(server.address),
+            str(caught.value.as_record()),
+        ]
+        assert "1064" in caught.value.found
+        assert not any("very-secret" in text or PASSWORD in text for text in texts)
+        assert caught.value.__suppress_context__
+
+    def test_one_object_in_another_thread(self, database: MysqlDatabase) -> None:
+        rows: list[object] = []
+        thread = threading.Thread(target=lambda: rows.extend(database.query("SELECT 1 AS one")))
+        thread.start()
+        thread.join()
+        assert rows == [{"one": 1}]
