@@ -2,8 +2,9 @@
 
 from pathlib import Path
 
+from dbops.drivers.hostkeys import fingerprint_of
 from dbops.drivers.mysql import MysqlAddress, MysqlDatabase
-from dbops.drivers.ssh import SshAddress, SshShell, fingerprint_of
+from dbops.drivers.ssh import SshAddress, SshShell
 from dbops.engine.errors import Refused
 from dbops.engine.situation import Member
 from dbops.models import Host, Instance
@@ -49,7 +50,9 @@ def open_database(instance: Instance, *, read_timeout_seconds: float = 10.0) -> 
     """Return a connection of the dashboard's account to an instance; it connects with its first statement."""
     cluster = instance.cluster
     return MysqlDatabase(
-        MysqlAddress(host=instance.address, port=instance.port, user=cluster.admin_user, password=cluster.admin_password),
+        MysqlAddress(
+            host=instance.address, port=instance.port, user=cluster.admin_user, password=cluster.admin_password
+        ),
         read_timeout_seconds=read_timeout_seconds,
     )
 

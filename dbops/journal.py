@@ -82,7 +82,5 @@ class RowJournal:
         """Close the current step and begin the ending, in one transaction. Raises ``LeaseLost``."""
         news, self._news = self._news, lifecycle.News()
         self.cancellable = False
-        lifecycle.end_badly(
-            self._lease, self.step, status, result, news, self.memory, last_step=last_step, error=error
-        )
+        lifecycle.end_badly(self._lease, self.step, status, result, news, self.memory, last_step=last_step, error=error)
         self._written_at = time.monotonic()

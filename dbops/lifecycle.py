@@ -53,7 +53,9 @@ class Lease:
     reattached_after_seconds: float | None
 
 
-def queue(*, plan: Plan, uid: str, request_key: str, actor: User, reason: str, target: Instance, source: Instance) -> Rebuild:
+def queue(
+    *, plan: Plan, uid: str, request_key: str, actor: User, reason: str, target: Instance, source: Instance
+) -> Rebuild:
     """Write a rebuild with its frozen plan, steps and first event. The caller's transaction makes it one act.
 
     Raises:
@@ -130,7 +132,9 @@ def start(rebuild: Rebuild) -> str:
 
 def _wait(rebuild: Rebuild, claims: Iterable[tuple[Instance, str]]) -> str:
     held = Hold.objects.filter(instance__in=[instance for instance, _ in claims]).select_related("instance", "rebuild")
-    reason = "; ".join(f"{hold.instance.name} is held by rebuild {hold.rebuild_id} as its {hold.purpose}" for hold in held)
+    reason = "; ".join(
+        f"{hold.instance.name} is held by rebuild {hold.rebuild_id} as its {hold.purpose}" for hold in held
+    )
     reason = reason or "the holds were taken a moment ago"
     if reason != rebuild.waiting_for:
         Rebuild.objects.filter(pk=rebuild.pk, status=Status.QUEUED).update(
@@ -166,7 +170,12 @@ def request_cancel(rebuild: Rebuild, by: str) -> bool:
     with transaction.atomic():
         asked = Rebuild.objects.filter(
             pk=rebuild.pk, status__in=(Status.RUNNING, Status.LOST), cancel_requested_at=None, ending=""
-        ).update(cancel_requested_at=timezone.now(), cancel_requested_by=by, next_tick_at=timezone.now(), revision=F("revision") + 1)
+        ).update(
+            cancel_requested_at=timezone.now(),
+            cancel_requested_by=by,
+            next_tick_at=timezone.now(),
+            revision=F("revision") + 1,
+        )
         if asked:
             _tell(rebuild, f"Cancel requested by {by}.", level=Level.WARNING)
     if asked:
@@ -201,12 +210,16 @@ def take_lease(rebuild_id: int) -> Lease | None:
         return None
     abandoned = before is not None and before["lease_owner"] and before["heartbeat_at"]
     silence = (now - before["heartbeat_at"]).total_seconds() if abandoned and before else None
-    rebuild = Rebuild.objects.select_related("target__host", "target__cluster", "source__host", "requested_by").get(pk=rebuild_id)
+    rebuild = Rebuild.objects.select_related("target__host", "target__cluster", "source__host", "requested_by").get(
+        pk=rebuild_id
+    )
     return Lease(rebuild, owner, silence)
 
 
 def _mine(lease: Lease) -> Any:
-    return Rebuild.objects.filter(pk=lease.rebuild.pk, lease_owner=lease.owner, status__in=(Status.RUNNING, Status.LOST))
+    return Rebuild.objects.filter(
+        pk=lease.rebuild.pk, lease_owner=lease.owner, status__in=(Status.RUNNING, Status.LOST)
+    )
 
 
 def beat(lease: Lease, news: News, memory: dict[str, Any]) -> bool:
@@ -218,7 +231,9 @@ def beat(lease: Lease, news: News, memory: dict[str, Any]) -> bool:
     now = timezone.now()
     with transaction.atomic():
         changes: dict[str, Any] = {"memory": memory, "revision": F("revision") + 1} if news else {}
-        if not _mine(lease).update(heartbeat_at=now, lease_until=now + timedelta(seconds=settings.LEASE_SECONDS), **changes):
+        if not _mine(lease).update(
+            heartbeat_at=now, lease_until=now + timedelta(seconds=settings.LEASE_SECONDS), **changes
+        ):
             raise LeaseLost
         _write(lease.rebuild, news)
         cancel = Rebuild.objects.filter(pk=lease.rebuild.pk, cancel_requested_at__isnull=False).exists()
@@ -244,11 +259,15 @@ def begin_step(lease: Lease, name: str) -> None:
     with transaction.atomic():
         if not _mine(lease).update(revision=F("revision") + 1):
             raise LeaseLost
-        lease.rebuild.steps.filter(name=name, state=StepState.PENDING).update(state=StepState.RUNNING, started_at=timezone.now())
+        lease.rebuild.steps.filter(name=name, state=StepState.PENDING).update(
+            state=StepState.RUNNING, started_at=timezone.now()
+        )
     _announce_later(lease.rebuild.pk)
 
 
-def end_step(lease: Lease, name: str, state: StepState, result: dict[str, Any], news: News, memory: dict[str, Any]) -> None:
+def end_step(
+    lease: Lease, name: str, state: StepState, result: dict[str, Any], news: News, memory: dict[str, Any]
+) -> None:
     """Close a step with its result, together with the last news of it. Raises ``LeaseLost``."""
     with transaction.atomic():
         if not _mine(lease).update(memory=memory, revision=F("revision") + 1):
@@ -301,20 +320,28 @@ def finish(lease: Lease, status: Status, outcome: str) -> None:
     if not may_move(before, status):
         raise Bug("rebuild.transition", f"Ending rebuild {lease.rebuild.pk}", found=f"{before} may not become {status}")
     with transaction.atomic():
-        moved = _mine(lease).filter(status=before).update(
-            status=status,
-            finished_at=timezone.now(),
-            outcome=outcome,
-            target_slot=None,
-            lease_owner="",
-            lease_until=None,
-            next_tick_at=None,
-            revision=F("revision") + 1,
+        moved = (
+            _mine(lease)
+            .filter(status=before)
+            .update(
+                status=status,
+                finished_at=timezone.now(),
+                outcome=outcome,
+                target_slot=None,
+                lease_owner="",
+                lease_until=None,
+                next_tick_at=None,
+                revision=F("revision") + 1,
+            )
         )
         if not moved:
             raise LeaseLost
         Hold.objects.filter(rebuild=lease.rebuild).delete()
-        _tell(lease.rebuild, f"The rebuild has {_ended(status)}. {outcome}", level=Level.INFO if status is Status.SUCCEEDED else Level.ERROR)
+        _tell(
+            lease.rebuild,
+            f"The rebuild has {_ended(status)}. {outcome}",
+            level=Level.INFO if status is Status.SUCCEEDED else Level.ERROR,
+        )
         AuditEntry.objects.create(
             at=timezone.now(),
             actor="dbops",
@@ -364,9 +391,7 @@ def mark_reachable(lease: Lease) -> None:
 
 def release_lease(lease: Lease, wait_seconds: float) -> None:
     """Give the rebuild to whoever comes next, after ``wait_seconds``. A lease that is lost already is no error."""
-    _mine(lease).update(
-        lease_owner="", lease_until=None, next_tick_at=timezone.now() + timedelta(seconds=wait_seconds)
-    )
+    _mine(lease).update(lease_owner="", lease_until=None, next_tick_at=timezone.now() + timedelta(seconds=wait_seconds))
 
 
 def _tell(rebuild: Rebuild, text: str, *, level: Level = Level.INFO) -> None:

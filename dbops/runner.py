@@ -109,7 +109,9 @@ class Driver:
             raise
         except Exception as error:
             log.exception("rebuild %s, step %s", self.rebuild.pk, step.name)
-            bug = Bug("bug", f"Step {step.name}", found=f"{type(error).__name__}: {error}", next_step="Please report this.")
+            bug = Bug(
+                "bug", f"Step {step.name}", found=f"{type(error).__name__}: {error}", next_step="Please report this."
+            )
             return self._fail(step, bug)
         if self.rebuild.unreachable_since:
             lifecycle.mark_reachable(self.lease)
@@ -223,12 +225,12 @@ def _side(rebuild: Rebuild, instance: Instance, party: Party, stack: ExitStack) 
     return Side(
         party=party,
         shell=shell,
-        jobs=HostJobs(shell, work_dir=host.work_dir, instance_key=instance.name, run_id=rebuild.uid, token=rebuild.host_token),
+        jobs=HostJobs(
+            shell, work_dir=host.work_dir, instance_key=instance.name, run_id=rebuild.uid, token=rebuild.host_token
+        ),
         connect=connect,
         host_key=host.host_key,
         stream_address=host.stream_address or host.ssh_address,
         authorized_keys_file=host.authorized_keys_file,
         sudo=host.sudo,
     )
-
-

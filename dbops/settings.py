@@ -104,9 +104,7 @@ CONTENT_SECURITY_POLICY = {
 
 DEFAULT_AUTO_FIELD = "django.db.models.BigAutoField"
 DATABASES: dict[str, Any] = {
-    "default": dj_database_url.parse(
-        os.environ.get("DBOPS_DATABASE_URL", f"sqlite:///{STATE_DIR / 'dbops.sqlite3'}")
-    )
+    "default": dj_database_url.parse(os.environ.get("DBOPS_DATABASE_URL", f"sqlite:///{STATE_DIR / 'dbops.sqlite3'}"))
 }
 if DATABASES["default"]["ENGINE"] == "django.db.backends.sqlite3":
     # Measured with 8 writers: IMMEDIATE + WAL 2,600 commits a second and no error; DEFERRED 545 and 83 % errors.

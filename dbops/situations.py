@@ -20,7 +20,9 @@ def situation_of(target: Instance, source: Instance, *, keep_old_data: bool = Fa
     """Return what a plan is made from. Reads tables only."""
     instances = list(Instance.objects.select_related("host", "cluster", "state"))
     members = {instance.pk: member_of(instance) for instance in instances}
-    primary = next((item for item in instances if item.cluster_id == target.cluster_id and item.role == Role.PRIMARY), None)
+    primary = next(
+        (item for item in instances if item.cluster_id == target.cluster_id and item.role == Role.PRIMARY), None
+    )
     addresses = [address for cluster in Cluster.objects.all() for address in cluster.write_addresses]
     return Situation(
         target=members[target.pk],

@@ -2,7 +2,7 @@
 
 from django.contrib.auth.decorators import login_not_required
 from django.contrib.auth.views import LogoutView
-from django.urls import path
+from django.urls import include, path
 
 from dbops.web.live import events
 from dbops.web.views import audit, fleet, health, plan, rebuilds
@@ -21,6 +21,7 @@ urlpatterns = [
     path("rebuilds/<int:rebuild_id>/commands/", rebuilds.commands, name="rebuild-commands"),
     path("rebuilds/<int:rebuild_id>/log/", rebuilds.log, name="rebuild-log"),
     path("audit/", audit.audit, name="audit"),
+    path("inventory/", include("dbops.web.inventory_urls")),
     path("login/", LoginView.as_view(), name="login"),
     path("logout/", login_not_required(LogoutView.as_view()), name="logout"),
     path("healthz/", health.healthz, name="healthz"),

@@ -62,9 +62,7 @@ def judge_copy(flavor: Flavor, evidence: CopyEvidence) -> tuple[BackupInfo, Chec
 
 
 def _statuses(evidence: CopyEvidence) -> str:
-    return (
-        f"source backup {evidence.source_status}, transport {evidence.transport_status}, unpack {evidence.unpack_status}"
-    )
+    return f"source backup {evidence.source_status}, transport {evidence.transport_status}, unpack {evidence.unpack_status}"
 
 
 def _first_cause(evidence: CopyEvidence) -> tuple[str, str, str] | None:
@@ -84,7 +82,11 @@ def _first_cause(evidence: CopyEvidence) -> tuple[str, str, str] | None:
     if broken_pipe:
         return broken_pipe.code, f"{broken_pipe.sentence} ({_statuses(evidence)})", broken_pipe.next_step
     tail = "\n".join((evidence.source_log or evidence.transport_log or evidence.unpack_log).splitlines()[-3:])
-    return "stream.failed", f"{_statuses(evidence)}. Last lines: {tail}", "Read both logs, mend the cause, and rebuild again."
+    return (
+        "stream.failed",
+        f"{_statuses(evidence)}. Last lines: {tail}",
+        "Read both logs, mend the cause, and rebuild again.",
+    )
 
 
 def _missing(flavor: Flavor, evidence: CopyEvidence) -> tuple[str, str, str] | None:
@@ -92,7 +94,11 @@ def _missing(flavor: Flavor, evidence: CopyEvidence) -> tuple[str, str, str] | N
     again = "Rebuild again. If it comes back, look at the network and at both hosts' system logs."
     lines = [line for line in evidence.source_log.splitlines() if line.strip()]
     if not lines or not lines[-1].rstrip().endswith("completed OK!"):
-        return "stream.not_completed", f"the backup tool's last line is not 'completed OK!' but: {lines[-1] if lines else '(nothing)'}", again
+        return (
+            "stream.not_completed",
+            f"the backup tool's last line is not 'completed OK!' but: {lines[-1] if lines else '(nothing)'}",
+            again,
+        )
     if evidence.unpack_log.strip():
         return "stream.unpack_complained", f"the unpacking tool wrote: {evidence.unpack_log.strip()[-500:]}", again
     for kind in ("last", "info", "checkpoints", "binlog"):
@@ -110,5 +116,5 @@ def _missing(flavor: Flavor, evidence: CopyEvidence) -> tuple[str, str, str] | N
 
 def _agree(flavor: Flavor, kind: str, sent: str, arrived: str) -> bool:
     if kind == "info":
-        return flavor.parse_info(sent).uuid == flavor.parse_info(arrived).uuid != ""
+        return flavor.same_run(flavor.parse_info(sent), flavor.parse_info(arrived))
     return flavor.parse_checkpoints(sent) == flavor.parse_checkpoints(arrived)

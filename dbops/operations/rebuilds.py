@@ -25,7 +25,9 @@ def candidate_sources(target: Instance) -> list[Instance]:
     return sorted(others.select_related("host", "state"), key=lambda item: (item.role != Role.BACKUP, item.name))
 
 
-def plan_rebuild(*, target: Instance, source: Instance | None = None, keep_old_data: bool = False, run_id: str = "RUN") -> Plan:
+def plan_rebuild(
+    *, target: Instance, source: Instance | None = None, keep_old_data: bool = False, run_id: str = "RUN"
+) -> Plan:
     """Return what a rebuild would do now. Writes nothing, asks no host.
 
     Raises:
@@ -64,14 +66,20 @@ def request_rebuild(
         request_key: unique to the form: the second click of the same form returns the same rebuild.
 
     Raises:
-        Refused: ``access.denied``, ``rebuild.name``, ``rebuild.reason``, ``plan.refused``, ``plan.stale``, ``rebuild.busy``, or as ``plan_rebuild``.
+        Refused: ``access.denied``, ``rebuild.name``, ``rebuild.reason``, ``plan.refused``, ``plan.stale``, ``rebuild.busy``,
+            or as ``plan_rebuild``.
     """
     doing = f"Requesting a rebuild of {target.name}"
     require_operator(actor, doing)
     if existing := Rebuild.objects.filter(request_key=request_key).first():
         return existing
     if typed_name != target.name:
-        raise _refused("rebuild.name", doing, f"the name typed is {typed_name!r}, the target is {target.name!r}", "Type the target's name.")
+        raise _refused(
+            "rebuild.name",
+            doing,
+            f"the name typed is {typed_name!r}, the target is {target.name!r}",
+            "Type the target's name.",
+        )
     if len(reason.strip()) < REASON_MINIMUM_CHARACTERS:
         raise _refused("rebuild.reason", doing, "no reason was given", "Say why, for those who read the audit log.")
     with transaction.atomic():
@@ -80,11 +88,19 @@ def request_rebuild(
             seen = "; ".join(f"{finding.title}: {finding.seen}" for finding in plan.refusals)
             raise _refused("plan.refused", doing, seen, "Mend what is refused, and plan again.")
         if plan.fingerprint != fingerprint:
-            raise _refused("plan.stale", doing, "the plan has changed since it was shown", "Read the new plan, then confirm it.")
+            raise _refused(
+                "plan.stale", doing, "the plan has changed since it was shown", "Read the new plan, then confirm it."
+            )
         uid = secrets.token_hex(8)
         frozen = plan_rebuild(target=target, source=source, keep_old_data=keep_old_data, run_id=uid)
         rebuild = lifecycle.queue(
-            plan=frozen, uid=uid, request_key=request_key, actor=actor, reason=reason.strip(), target=target, source=source
+            plan=frozen,
+            uid=uid,
+            request_key=request_key,
+            actor=actor,
+            reason=reason.strip(),
+            target=target,
+            source=source,
         )
         record(
             actor=actor.get_username(),

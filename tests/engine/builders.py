@@ -110,7 +110,12 @@ def facts(number: int, **changes: Any) -> InstanceFacts:
         "host": host(number),
         "datadir": datadir(number),
         "config": ConfigFacts(
-            server_id=number, port=3306, socket="/run/mysqld/mysqld.sock", datadir="/var/lib/mysql", read_only=True, skip_replica_start=False
+            server_id=number,
+            port=3306,
+            socket="/run/mysqld/mysqld.sock",
+            datadir="/var/lib/mysql",
+            read_only=True,
+            skip_replica_start=False,
         ),
         "server": server(number),
         "backup_account": (StatementCheck("SHOW MASTER STATUS"),),

@@ -43,7 +43,9 @@ def test_every_check_says_something_of_a_healthy_fleet_or_has_nothing_to_say_of_
 
 
 def test_findings_that_are_not_ok_say_what_to_do() -> None:
-    broken = situation(target=target_with(read_only=False), source=source_with(replication=()), write_addresses=("10.0.0.13:3306",))
+    broken = situation(
+        target=target_with(read_only=False), source=source_with(replication=()), write_addresses=("10.0.0.13:3306",)
+    )
     assert all(finding.advice and finding.seen for finding in run_checks(broken) if finding.severity is not OK)
 
 
@@ -63,7 +65,14 @@ CASES = [
     (
         "target.host",
         REFUSAL,
-        lambda: situation(target=member("replica-1", "replica", 13, facts=facts(13, host=None, host_problem=Problem("ssh.unreachable", "timed out")))),
+        lambda: situation(
+            target=member(
+                "replica-1",
+                "replica",
+                13,
+                facts=facts(13, host=None, host_problem=Problem("ssh.unreachable", "timed out")),
+            )
+        ),
     ),
     ("target.role", REFUSAL, lambda: situation(target=member("replica-1", "primary", 13))),
     ("target.read_only", REFUSAL, lambda: situation(target=target_with(read_only=False))),
@@ -72,14 +81,42 @@ CASES = [
     ("target.replicas", REFUSAL, lambda: situation(source=source_with(replication=(link("10.0.0.13"),)))),
     ("target.write_address", REFUSAL, lambda: situation(write_addresses=("10.0.0.13:3306",))),
     ("target.write_address", REFUSAL, lambda: situation(write_addresses=("10.0.0.13",))),
-    ("target.write_address", REFUSAL, lambda: situation(target=member("replica-1", "replica", 13, address="10.0.0.11"))),
-    ("target.clients", WARNING, lambda: situation(target=target_with(clients=(Client("app", "10.0.0.50", "shop", "Query"),)))),
+    (
+        "target.write_address",
+        REFUSAL,
+        lambda: situation(target=member("replica-1", "replica", 13, address="10.0.0.11")),
+    ),
+    (
+        "target.clients",
+        WARNING,
+        lambda: situation(target=target_with(clients=(Client("app", "10.0.0.50", "shop", "Query"),))),
+    ),
     ("target.errant", WARNING, lambda: situation(target=target_with(gtid_binlog="0-11-100,5-13-7"))),
     ("target.errant", WARNING, lambda: situation(target=member("replica-1", "replica", 13, facts=down(13)))),
-    ("target.service", REFUSAL, lambda: situation(target=member("replica-1", "replica", 13, start_command="", stop_command=""))),
-    ("target.server_id", REFUSAL, lambda: situation(target=member("replica-1", "replica", 13, facts=facts(13, config=config(13, server_id=None))))),
-    ("target.server_id", REFUSAL, lambda: situation(target=member("replica-1", "replica", 13, facts=facts(13, config=config(13, server_id=12))))),
-    ("target.read_only_config", WARNING, lambda: situation(target=member("replica-1", "replica", 13, facts=facts(13, config=config(13, read_only=False))))),
+    (
+        "target.service",
+        REFUSAL,
+        lambda: situation(target=member("replica-1", "replica", 13, start_command="", stop_command="")),
+    ),
+    (
+        "target.server_id",
+        REFUSAL,
+        lambda: situation(
+            target=member("replica-1", "replica", 13, facts=facts(13, config=config(13, server_id=None)))
+        ),
+    ),
+    (
+        "target.server_id",
+        REFUSAL,
+        lambda: situation(target=member("replica-1", "replica", 13, facts=facts(13, config=config(13, server_id=12)))),
+    ),
+    (
+        "target.read_only_config",
+        WARNING,
+        lambda: situation(
+            target=member("replica-1", "replica", 13, facts=facts(13, config=config(13, read_only=False)))
+        ),
+    ),
     ("pair.differ", REFUSAL, lambda: situation(source=member("replica-1", "backup", 13))),
     ("pair.differ", REFUSAL, lambda: situation(source=member("backup-1", "backup", 12, address="10.0.0.13"))),
     ("pair.cluster", REFUSAL, lambda: situation(source=member("backup-1", "backup", 12, cluster="other"))),
@@ -88,12 +125,30 @@ CASES = [
     ("pair.version", REFUSAL, lambda: situation(target=target_with(flavor="mysql", version="8.0.36"))),
     ("pair.version", REFUSAL, lambda: situation(target=target_with(version="10.6.1"))),
     ("pair.version", REFUSAL, lambda: situation(target=target_with(version="10.11.2"))),
-    ("tools.source", REFUSAL, lambda: situation(source=member("backup-1", "backup", 12, facts=facts(12, host=host(12, tools={}))))),
-    ("tools.target", REFUSAL, lambda: situation(target=member("replica-1", "replica", 13, facts=facts(13, host=host(13, tools={}))))),
-    ("programs.target", REFUSAL, lambda: situation(target=member("replica-1", "replica", 13, facts=facts(13, host=host(13, tools={}))))),
+    (
+        "tools.source",
+        REFUSAL,
+        lambda: situation(source=member("backup-1", "backup", 12, facts=facts(12, host=host(12, tools={})))),
+    ),
+    (
+        "tools.target",
+        REFUSAL,
+        lambda: situation(target=member("replica-1", "replica", 13, facts=facts(13, host=host(13, tools={})))),
+    ),
+    (
+        "programs.target",
+        REFUSAL,
+        lambda: situation(target=member("replica-1", "replica", 13, facts=facts(13, host=host(13, tools={})))),
+    ),
     ("pair.page_size", REFUSAL, lambda: situation(target=target_with(page_size=4096))),
     ("pair.lower_case_table_names", REFUSAL, lambda: situation(target=target_with(lower_case_table_names=1))),
-    ("pair.clock", WARNING, lambda: situation(source=member("backup-1", "backup", 12, facts=facts(12, host=host(12, clock_offset_seconds=-900.0))))),
+    (
+        "pair.clock",
+        WARNING,
+        lambda: situation(
+            source=member("backup-1", "backup", 12, facts=facts(12, host=host(12, clock_offset_seconds=-900.0)))
+        ),
+    ),
     ("source.answers", REFUSAL, lambda: situation(source=member("backup-1", "backup", 12, facts=down(12)))),
     ("source.role", REFUSAL, lambda: situation(source=member("backup-1", "primary", 12))),
     ("source.role", WARNING, lambda: situation(source=member("backup-1", "replica", 12))),
@@ -101,35 +156,81 @@ CASES = [
     ("source.replication", REFUSAL, lambda: situation(source=source_with(replication=(link(sql_running="No"),)))),
     ("source.replication", REFUSAL, lambda: situation(source=source_with(replication=(link(lag_seconds=900.0),)))),
     ("source.replication", REFUSAL, lambda: situation(source=source_with(replication=(link(lag_seconds=None),)))),
-    ("source.replication", REFUSAL, lambda: situation(source=source_with(replication=(link(channel="a"), link(channel="b"))))),
+    (
+        "source.replication",
+        REFUSAL,
+        lambda: situation(source=source_with(replication=(link(channel="a"), link(channel="b")))),
+    ),
     ("source.binlog", REFUSAL, lambda: situation(source=source_with(log_bin=False))),
     ("source.binlog", REFUSAL, lambda: situation(source=source_with(log_replica_updates=False))),
     ("source.gtid", WARNING, lambda: situation(source=source_with(gtid_enabled=False))),
     ("source.retention", REFUSAL, lambda: situation(source=source_with(binlog_expire_seconds=60))),
-    ("primary.retention", REFUSAL, lambda: situation(primary=member("primary-1", "primary", 11, facts=facts(11, server=primary_server(binlog_expire_seconds=60))))),
-    ("source.account", REFUSAL, lambda: situation(source=member("backup-1", "backup", 12, facts=facts(12, backup_account=())))),
+    (
+        "primary.retention",
+        REFUSAL,
+        lambda: situation(
+            primary=member("primary-1", "primary", 11, facts=facts(11, server=primary_server(binlog_expire_seconds=60)))
+        ),
+    ),
     (
         "source.account",
         REFUSAL,
-        lambda: situation(source=member("backup-1", "backup", 12, facts=facts(12, backup_account=(StatementCheck("SHOW MASTER STATUS", "1227 Access denied"),)))),
+        lambda: situation(source=member("backup-1", "backup", 12, facts=facts(12, backup_account=()))),
+    ),
+    (
+        "source.account",
+        REFUSAL,
+        lambda: situation(
+            source=member(
+                "backup-1",
+                "backup",
+                12,
+                facts=facts(12, backup_account=(StatementCheck("SHOW MASTER STATUS", "1227 Access denied"),)),
+            )
+        ),
     ),
     ("source.engines", WARNING, lambda: situation(source=source_with(foreign_engines={"MyISAM": 3}))),
     ("source.external_paths", REFUSAL, lambda: situation(source=source_with(external_paths=("/srv/undo",)))),
-    ("target.space", REFUSAL, lambda: situation(target=member("replica-1", "replica", 13, facts=facts(13, datadir=datadir(13, free_bytes=GIB, total_bytes=GIB))))),
-    ("target.space", WARNING, lambda: situation(target=member("replica-1", "replica", 13, facts=facts(13, datadir=datadir(13, free_bytes=5 * GIB))))),
     (
         "target.space",
         REFUSAL,
-        lambda: situation(keep_old_data=True, target=member("replica-1", "replica", 13, facts=facts(13, datadir=datadir(13, free_bytes=5 * GIB)))),
+        lambda: situation(
+            target=member(
+                "replica-1", "replica", 13, facts=facts(13, datadir=datadir(13, free_bytes=GIB, total_bytes=GIB))
+            )
+        ),
+    ),
+    (
+        "target.space",
+        WARNING,
+        lambda: situation(
+            target=member("replica-1", "replica", 13, facts=facts(13, datadir=datadir(13, free_bytes=5 * GIB)))
+        ),
+    ),
+    (
+        "target.space",
+        REFUSAL,
+        lambda: situation(
+            keep_old_data=True,
+            target=member("replica-1", "replica", 13, facts=facts(13, datadir=datadir(13, free_bytes=5 * GIB))),
+        ),
     ),
     ("source.redo", WARNING, lambda: situation(source=source_with(redo_bytes_per_second=None))),
     ("source.redo", WARNING, lambda: situation(source=source_with(redo_bytes_per_second=8 * 1024**2))),
     ("source.redo", REFUSAL, lambda: situation(source=source_with(redo_bytes_per_second=float(GIB)))),
-    ("source.open_files", WARNING, lambda: situation(source=member("backup-1", "backup", 12, facts=facts(12, host=host(12, open_files_limit=1024))))),
+    (
+        "source.open_files",
+        WARNING,
+        lambda: situation(
+            source=member("backup-1", "backup", 12, facts=facts(12, host=host(12, open_files_limit=1024)))
+        ),
+    ),
 ]
 
 
-@pytest.mark.parametrize(("code", "severity", "build"), CASES, ids=[f"{code}-{severity}-{n}" for n, (code, severity, _) in enumerate(CASES)])
+@pytest.mark.parametrize(
+    ("code", "severity", "build"), CASES, ids=[f"{code}-{severity}-{n}" for n, (code, severity, _) in enumerate(CASES)]
+)
 def test_what_is_wrong_is_found(code: str, severity: Severity, build: object) -> None:
     assert severity in severities(build(), code)  # type: ignore[operator]
 
@@ -154,7 +255,11 @@ def test_every_code_is_documented() -> None:
     from pathlib import Path
 
     text = (Path(__file__).parents[2] / "docs" / "checks.md").read_text()
-    codes = {code for code, _, _ in CASES} | {finding.code for finding in run_checks(situation())} | {"target.skip_replica_start"}
+    codes = (
+        {code for code, _, _ in CASES}
+        | {finding.code for finding in run_checks(situation())}
+        | {"target.skip_replica_start"}
+    )
     assert [code for code in sorted(codes) if f"`{code}`" not in text] == []
 
 

@@ -29,5 +29,5 @@ def test_every_status_has_its_moves_written_down() -> None:
 
 
 def test_what_is_final_never_moves_and_the_rest_is_active() -> None:
-    assert FINAL == {Status.SUCCEEDED, Status.FAILED, Status.CANCELLED, Status.EXPIRED}
-    assert ACTIVE == {Status.QUEUED, Status.RUNNING, Status.LOST}
+    assert {Status.SUCCEEDED, Status.FAILED, Status.CANCELLED, Status.EXPIRED} == FINAL
+    assert {Status.QUEUED, Status.RUNNING, Status.LOST} == ACTIVE

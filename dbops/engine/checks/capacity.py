@@ -61,15 +61,25 @@ def redo_is_wide_enough(situation: Situation) -> Iterator[Finding]:
     capacity, rate = server.redo_capacity_bytes, server.redo_bytes_per_second
     if rate is None:
         yield warning(
-            code, title, f"Capacity {gib(capacity)}; its rate is not known yet (needs two probes).", "Wait for the next probe and reload."
+            code,
+            title,
+            f"Capacity {gib(capacity)}; its rate is not known yet (needs two probes).",
+            "Wait for the next probe and reload.",
         )
         return
     written = rate * seconds
     seen = f"Capacity {gib(capacity)}, {gib(rate)}/s: about {gib(written)} during {duration(seconds)}."
     if rate and capacity / rate < 10:
-        yield refusal(code, title, f"{seen} It wraps around within {capacity / rate:.0f} s.", "Raise the redo log capacity.")
+        yield refusal(
+            code, title, f"{seen} It wraps around within {capacity / rate:.0f} s.", "Raise the redo log capacity."
+        )
     elif written > capacity * REDO_SHARE:
-        yield warning(code, title, seen, "The copier must keep up without a pause. Raise the redo log capacity, or copy at a calmer hour.")
+        yield warning(
+            code,
+            title,
+            seen,
+            "The copier must keep up without a pause. Raise the redo log capacity, or copy at a calmer hour.",
+        )
     else:
         yield ok(code, title, seen)
 
@@ -80,7 +90,12 @@ def sessions_may_open_files(situation: Situation) -> Iterator[Finding]:
         return
     limit = facts.host.open_files_limit
     if limit < OPEN_FILES_MINIMUM:
-        yield warning(code, title, f"ulimit -n is {limit}.", f"Raise the hard limit of the SSH session to {OPEN_FILES_MINIMUM} or more.")
+        yield warning(
+            code,
+            title,
+            f"ulimit -n is {limit}.",
+            f"Raise the hard limit of the SSH session to {OPEN_FILES_MINIMUM} or more.",
+        )
     else:
         yield ok(code, title, f"ulimit -n is {limit}.")
 

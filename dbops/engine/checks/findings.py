@@ -19,7 +19,11 @@ def refusal(code: str, title: str, seen: str, advice: str) -> Finding:
 def unknown(code: str, title: str, of: str) -> Finding:
     """A check that could not be made is a refusal: nothing is guessed."""
     return Finding(
-        code, Severity.REFUSAL, title, f"Nothing is known of {of}.", "Wait for a probe that succeeds, or mend what stops it."
+        code,
+        Severity.REFUSAL,
+        title,
+        f"Nothing is known of {of}.",
+        "Wait for a probe that succeeds, or mend what stops it.",
     )
 
 

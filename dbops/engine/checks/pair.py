@@ -51,12 +51,17 @@ def members_of_one_cluster(situation: Situation) -> Iterator[Finding]:
     code, title = "pair.cluster", "Source and target belong to one cluster"
     if situation.source.cluster != situation.target.cluster:
         yield refusal(
-            code, title, f"{situation.source.cluster} and {situation.target.cluster}.", "Choose a source of the same cluster."
+            code,
+            title,
+            f"{situation.source.cluster} and {situation.target.cluster}.",
+            "Choose a source of the same cluster.",
         )
     elif situation.primary is None:
         yield refusal(code, title, "The cluster has no primary in the inventory.", "Add the primary.")
     elif situation.primary.server is None:
-        yield refusal(code, title, f"The primary {situation.primary.name} does not answer.", "The replica must end at a primary.")
+        yield refusal(
+            code, title, f"The primary {situation.primary.name} does not answer.", "The replica must end at a primary."
+        )
     else:
         yield ok(code, title, f"{situation.target.cluster}, whose primary is {situation.primary.name}.")
 
@@ -97,7 +102,10 @@ def tools_are_there(situation: Situation) -> Iterator[Finding]:
         tool = find_tool(member, flavor.backup_programs)
         if tool is None:
             yield refusal(
-                code, title, f"None of {', '.join(flavor.backup_programs)} on {member.host}.", "Install the tool of the server's version."
+                code,
+                title,
+                f"None of {', '.join(flavor.backup_programs)} on {member.host}.",
+                "Install the tool of the server's version.",
             )
         elif problem := flavor.tool_problem(tool.version):
             yield refusal(code, title, problem, "Install the tool that fits the server.")
@@ -112,7 +120,10 @@ def tools_are_there(situation: Situation) -> Iterator[Finding]:
             missing.insert(0, " or ".join(flavor.client_programs))
         if missing:
             yield refusal(
-                f"programs.{role}", f"The {role}'s host has the programs of the stream", f"Missing: {', '.join(missing)}.", "Install them."
+                f"programs.{role}",
+                f"The {role}'s host has the programs of the stream",
+                f"Missing: {', '.join(missing)}.",
+                "Install them.",
             )
         else:
             yield ok(f"programs.{role}", f"The {role}'s host has the programs of the stream", "All are there.")
@@ -129,7 +140,13 @@ def formats_fit(situation: Situation) -> Iterator[Finding]:
     if source is None:
         return
     for code, title, option, have, want in (
-        ("pair.page_size", "Same page size", "innodb_page_size", target.page_size if target else None, source.page_size),
+        (
+            "pair.page_size",
+            "Same page size",
+            "innodb_page_size",
+            target.page_size if target else None,
+            source.page_size,
+        ),
         (
             "pair.lower_case_table_names",
             "Same lower_case_table_names",
@@ -164,7 +181,9 @@ def clocks_agree(situation: Situation) -> Iterator[Finding]:
         return
     offset = facts.host.clock_offset_seconds
     if abs(offset) > 60:
-        yield warning("pair.clock", "The source's clock is right", f"It is off by {offset:.0f} s.", "Mend its time service.")
+        yield warning(
+            "pair.clock", "The source's clock is right", f"It is off by {offset:.0f} s.", "Mend its time service."
+        )
     else:
         yield ok("pair.clock", "The source's clock is right", f"Off by {offset:.1f} s.")
 

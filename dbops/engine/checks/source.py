@@ -23,10 +23,15 @@ def source_has_a_fit_role(situation: Situation) -> Iterator[Finding]:
     code, title, source = "source.role", "The source is a backup instance", situation.source
     if source.role == Role.PRIMARY:
         yield refusal(
-            code, title, f"{source.name} is the primary.", "Its disk and network would be taken from the applications. Choose another source."
+            code,
+            title,
+            f"{source.name} is the primary.",
+            "Its disk and network would be taken from the applications. Choose another source.",
         )
     elif source.role != Role.BACKUP:
-        yield warning(code, title, f"{source.name} is a {source.role} that serves reads.", "Reads there will be slower meanwhile.")
+        yield warning(
+            code, title, f"{source.name} is a {source.role} that serves reads.", "Reads there will be slower meanwhile."
+        )
     else:
         yield ok(code, title, source.name)
 
@@ -41,7 +46,9 @@ def source_replicates(situation: Situation) -> Iterator[Finding]:
         return
     if len(server.replication) > 1:
         names = ", ".join(repr(link.channel) for link in server.replication)
-        yield refusal(code, title, f"The source has several channels: {names}.", "Multi-source replicas are not rebuilt yet.")
+        yield refusal(
+            code, title, f"The source has several channels: {names}.", "Multi-source replicas are not rebuilt yet."
+        )
         return
     link = server.replication[0]
     if not link.is_running:
@@ -50,7 +57,10 @@ def source_replicates(situation: Situation) -> Iterator[Finding]:
     elif link.lag_seconds is None or link.lag_seconds > situation.max_lag_seconds:
         seen = "unknown" if link.lag_seconds is None else f"{link.lag_seconds:.0f} s"
         yield refusal(
-            code, title, f"Lag {seen}; at most {situation.max_lag_seconds:.0f} s.", "Wait until it has caught up, or choose another source."
+            code,
+            title,
+            f"Lag {seen}; at most {situation.max_lag_seconds:.0f} s.",
+            "Wait until it has caught up, or choose another source.",
         )
     else:
         yield ok(code, title, f"From {link.source_host}:{link.source_port}, lag {link.lag_seconds:.0f} s.")
@@ -62,7 +72,9 @@ def source_can_be_replicated_from(situation: Situation) -> Iterator[Finding]:
         return
     if not server.log_bin or not server.log_replica_updates:
         off = "log_bin" if not server.log_bin else "log_slave_updates"
-        yield refusal(code, title, f"{off} is off.", f"Turn {off} on: the copy rolls forward from the source's binary logs.")
+        yield refusal(
+            code, title, f"{off} is off.", f"Turn {off} on: the copy rolls forward from the source's binary logs."
+        )
     else:
         yield ok(code, title, "log_bin and log_slave_updates are on.")
 
@@ -110,7 +122,9 @@ def binlogs_are_kept(situation: Situation) -> Iterator[Finding]:
                 "Raise binlog_expire_logs_seconds (expire_logs_days) for the time of the rebuild.",
             )
         else:
-            yield ok(code, title, f"{server.binlog_expire_seconds / 3600:.0f} h; the copy may take {seconds / 60:.0f} min.")
+            yield ok(
+                code, title, f"{server.binlog_expire_seconds / 3600:.0f} h; the copy may take {seconds / 60:.0f} min."
+            )
 
 
 def backup_account_may_finish(situation: Situation) -> Iterator[Finding]:

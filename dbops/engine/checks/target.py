@@ -33,7 +33,9 @@ def target_host_answers(situation: Situation) -> Iterator[Finding]:
     if target.facts is None:
         return
     if problem := target.facts.host_problem:
-        yield refusal("target.host", title, f"{problem.text} ({problem.code})", "Mend the SSH access to the target's host.")
+        yield refusal(
+            "target.host", title, f"{problem.text} ({problem.code})", "Mend the SSH access to the target's host."
+        )
     else:
         yield ok("target.host", title, f"{target.host} answers at {target.ssh_address}.")
 
@@ -41,7 +43,9 @@ def target_host_answers(situation: Situation) -> Iterator[Finding]:
 def target_is_no_primary_by_role(situation: Situation) -> Iterator[Finding]:
     code, title = "target.role", "The target is not the primary"
     if situation.target.role == Role.PRIMARY:
-        yield refusal(code, title, f"{situation.target.name} is the primary of its cluster.", "A primary is never rebuilt.")
+        yield refusal(
+            code, title, f"{situation.target.name} is the primary of its cluster.", "A primary is never rebuilt."
+        )
     else:
         yield ok(code, title, f"{situation.target.name} is a {situation.target.role}.")
 
@@ -76,8 +80,13 @@ def target_has_no_replicas(situation: Situation) -> Iterator[Finding]:
     """Asked of the target itself, and of every other instance: who replicates from it?"""
     code, title = "target.replicas", "Nobody replicates from the target"
     target = situation.target
-    attached = [f"{item.host or 'server id ' + str(item.server_id)}" for item in (target.server.replicas if target.server else ())]
-    attached += [member.name for member in situation.members if member.name != target.name and _reads_from(member, target)]
+    attached = [
+        f"{item.host or 'server id ' + str(item.server_id)}"
+        for item in (target.server.replicas if target.server else ())
+    ]
+    attached += [
+        member.name for member in situation.members if member.name != target.name and _reads_from(member, target)
+    ]
     if attached:
         yield refusal(code, title, f"Replicas are attached: {', '.join(sorted(set(attached)))}.", "Repoint them first.")
     else:
@@ -133,17 +142,27 @@ def target_holds_nothing_of_its_own(situation: Situation) -> Iterator[Finding]:
     code, title = "target.errant", "The target holds no transaction of its own"
     target, primary = situation.target.server, situation.primary.server if situation.primary else None
     flavor = situation.target.flavor
-    if target is None or primary is None or flavor is None:
+    if target is None or primary is None or flavor is None or target.flavor != primary.flavor:
         yield warning(
-            code, title, "Not known: target or primary does not answer.", "Anything that exists only on the target is lost."
+            code,
+            title,
+            "Not known: target or primary does not answer, or they are of two flavors.",
+            "Anything that exists only on the target is lost.",
         )
         return
     if not target.gtid_enabled:
-        yield warning(code, title, "Not known: the target does not use GTID.", "Anything that exists only there is lost.")
+        yield warning(
+            code, title, "Not known: the target does not use GTID.", "Anything that exists only there is lost."
+        )
         return
     lost = flavor.gtid_missing(target.gtid_binlog or target.gtid_executed, primary.gtid_binlog or primary.gtid_executed)
     if lost:
-        yield warning(code, title, f"The primary does not have {lost}.", "These transactions are lost. Save them first if they matter.")
+        yield warning(
+            code,
+            title,
+            f"The primary does not have {lost}.",
+            "These transactions are lost. Save them first if they matter.",
+        )
     else:
         yield ok(code, title, "The primary has all that the target has.")
 
@@ -178,7 +197,9 @@ def target_identity_is_its_own(situation: Situation) -> Iterator[Finding]:
         and member.server.server_id == config.server_id
     ]
     if same:
-        yield refusal(code, title, f"server_id {config.server_id} is also that of {', '.join(same)}.", "Change one of them.")
+        yield refusal(
+            code, title, f"server_id {config.server_id} is also that of {', '.join(same)}.", "Change one of them."
+        )
     else:
         yield ok(code, title, f"server_id {config.server_id} is used by nobody else.")
 

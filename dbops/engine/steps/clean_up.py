@@ -22,7 +22,11 @@ class CleanUp(Step):
             PlannedCommand(plan.target.name, "rm -f key key.pub known_hosts"),
         ]
         if plan.aside_path and not plan.keep_old_data:
-            commands.append(PlannedCommand(plan.target.name, f"find {plan.aside_path} -xdev -depth -delete   # only after verification"))
+            commands.append(
+                PlannedCommand(
+                    plan.target.name, f"find {plan.aside_path} -xdev -depth -delete   # only after verification"
+                )
+            )
         return tuple(commands)
 
     def advance(self, run: Run) -> Outcome:
@@ -63,5 +67,7 @@ def _remove_old_data(run: Run) -> Outcome:
         run.memory["aside_path"] = ""
         run.journal.say(f"The old data of {target.name} is removed.", host=target.host)
     except DbopsError as error:
-        run.journal.say(f"The old data of {target.name} stays at {path}: {error}", level=Level.WARNING, host=target.host)
+        run.journal.say(
+            f"The old data of {target.name} stays at {path}: {error}", level=Level.WARNING, host=target.host
+        )
     return done()

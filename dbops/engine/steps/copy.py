@@ -5,6 +5,8 @@ from typing import Any
 
 from dbops.engine.errors import RemoteFailure
 from dbops.engine.evidence import CopyEvidence, decode_files, first_of, judge_copy
+from dbops.engine.flavors import flavor_for
+from dbops.engine.flavors.base import Checkpoints
 from dbops.engine.pipeline import show
 from dbops.engine.plan import Plan, PlannedCommand
 from dbops.engine.ports import JobState
@@ -16,8 +18,6 @@ from dbops.engine.steps.commands import backup_command, prepare_command, pull_co
 from dbops.engine.steps.run import IN_BASH, Outcome, Run, done, pairs
 from dbops.engine.steps.source import pause_source
 from dbops.engine.words import split_command
-
-from dbops.engine.flavors import flavor_for
 
 
 def where_things_are(run: Run) -> str:
@@ -37,9 +37,15 @@ class TakeOver(JobStep):
 
     def commands(self, plan: Plan) -> tuple[PlannedCommand, ...]:
         target = plan.target
-        move = f"mv -T -n {target.datadir} {plan.aside_path}" if plan.aside_path else f"find {target.datadir} -xdev -mindepth 1 -delete"
+        move = (
+            f"mv -T -n {target.datadir} {plan.aside_path}"
+            if plan.aside_path
+            else f"find {target.datadir} -xdev -mindepth 1 -delete"
+        )
         return (
-            PlannedCommand(target.name, "# on the host: identity, role and replicas are checked again, or nothing is done"),
+            PlannedCommand(
+                target.name, "# on the host: identity, role and replicas are checked again, or nothing is done"
+            ),
             PlannedCommand(target.name, target.stop_command),
             PlannedCommand(target.name, move),
             PlannedCommand(target.name, f"install -d -o {target.os_user} {target.datadir}"),
@@ -97,11 +103,17 @@ class Stream(JobStep):
     def start(self, run: Run) -> JobState:
         if run.plan.pause_source:
             pause_source(run, "stream.pause")
-            run.journal.say(f"Replication on {run.source.party.name} is paused: {run.plan.pause_reason}", level=Level.WARNING)
+            run.journal.say(
+                f"Replication on {run.source.party.name} is paused: {run.plan.pause_reason}", level=Level.WARNING
+            )
         unpack = unpack_command(run.plan, run.flavor)
         pull = [*pull_command(run), "backup"]
         run.memory["stream.began"] = run.clock.now()
-        run.journal.command("stream.backup", run.source.party.host, show(backup_command(run.plan, run.flavor, run.source.jobs.run_directory)))
+        run.journal.command(
+            "stream.backup",
+            run.source.party.host,
+            show(backup_command(run.plan, run.flavor, run.source.jobs.run_directory)),
+        )
         return run.start_job(
             run.target,
             self.name,
@@ -120,7 +132,9 @@ class Stream(JobStep):
         received, now = state.counters.get("unpack.read_bytes"), run.clock.now()
         if received is None:
             return
-        samples = run.memory["stream.samples"] = add_sample(run.memory.get("stream.samples", []), at=now, count=received)
+        samples = run.memory["stream.samples"] = add_sample(
+            run.memory.get("stream.samples", []), at=now, count=received
+        )
         run.memory["stream.bytes"] = received
         run.journal.progress(
             **copy_progress(
@@ -151,8 +165,16 @@ class Stream(JobStep):
         told = self._watch_source(run)
         evidence = self._evidence(run, state, told)
         run.journal.finished("stream.backup", evidence.source_status, evidence.source_log[-2000:])
-        statuses = {"source backup": evidence.source_status, "transport": evidence.transport_status, "unpack": evidence.unpack_status}
-        tails = {"source": evidence.source_log[-2000:], "transport": evidence.transport_log, "unpack": evidence.unpack_log}
+        statuses = {
+            "source backup": evidence.source_status,
+            "transport": evidence.transport_status,
+            "unpack": evidence.unpack_status,
+        }
+        tails = {
+            "source": evidence.source_log[-2000:],
+            "transport": evidence.transport_log,
+            "unpack": evidence.unpack_log,
+        }
         run.memory["stream.result"] = {"exit_statuses": statuses, "tails": tails}
         if state.exit_status == 65:
             job_must_succeed(state, "Unpacking into the new data directory")
@@ -162,12 +184,20 @@ class Stream(JobStep):
         run.memory["checkpoints"] = asdict(checkpoints)
         run.memory["stream.bytes"] = received
         self._remember_position(run, evidence)
-        run.journal.progress(bytes=received, total_bytes=received, percent=100.0, average_bytes_per_second=_rate(received, seconds))
-        run.journal.say(f"The copy is whole: backup {info.uuid}, up to LSN {checkpoints.last_lsn}.", host=run.target.party.host)
+        run.journal.progress(
+            bytes=received, total_bytes=received, percent=100.0, average_bytes_per_second=_rate(received, seconds)
+        )
+        run.journal.say(
+            f"The copy is whole: backup {info.uuid}, up to LSN {checkpoints.last_lsn}.", host=run.target.party.host
+        )
         return done(exit_statuses=statuses, tails=tails, bytes=received, seconds=seconds)
 
     def _evidence(self, run: Run, state: JobState, told: dict[str, str]) -> CopyEvidence:
-        names = [name for kind in ("info", "checkpoints", "binlog", "slave", "last") for name in run.flavor.metadata_files[kind]]
+        names = [
+            name
+            for kind in ("info", "checkpoints", "binlog", "slave", "last")
+            for name in run.flavor.metadata_files[kind]
+        ]
         source = run.source.jobs.act("tail -c 65536 backup.log")
         kept = run.source.jobs.act(IN_BASH, load("read_files"), "lsn", *names)
         arrived = run.target.shell.run(IN_BASH, load("read_files"), run.plan.target.datadir, *names)
@@ -203,7 +233,9 @@ class Prepare(JobStep):
     title = "Prepare the copy (apply its redo log)"
 
     def commands(self, plan: Plan) -> tuple[PlannedCommand, ...]:
-        return (PlannedCommand(plan.target.name, show(prepare_command(plan, flavor_for(plan.source.version, plan.flavor)))),)
+        return (
+            PlannedCommand(plan.target.name, show(prepare_command(plan, flavor_for(plan.source.version, plan.flavor)))),
+        )
 
     def start(self, run: Run) -> JobState:
         command = prepare_command(run.plan, run.flavor)
@@ -219,23 +251,23 @@ class Prepare(JobStep):
         )
 
     def follow(self, run: Run, state: JobState) -> None:
+        lines = state.tails.get("prepare", "").splitlines()
+        percent = run.flavor.prepare_percent(lines, Checkpoints(**run.memory["checkpoints"]))
         known: dict[str, Any] = {"note": "applying the redo log"}
-        for line in reversed(state.tails.get("prepare", "").splitlines()):
-            parsed = run.flavor.parse_prepare_line(line)
-            if parsed.kind != "recovery":
-                continue
-            if parsed.percent is not None:
-                known["percent"] = parsed.percent
-            elif parsed.done is not None and parsed.total:
-                known["percent"] = 100 * parsed.done / parsed.total
-            break
+        if percent is not None:
+            known["percent"] = percent
         run.journal.progress(**known)
 
     def finish(self, run: Run, state: JobState) -> Outcome:
         doing, log = "Preparing the copy", state.tails.get("prepare", "")
         job_must_succeed(state, doing, left=lambda: where_things_are(run))
         if not log.rstrip().endswith("completed OK!"):
-            raise RemoteFailure("prepare.not_completed", doing, found=f"its last line is: {log.strip()[-300:]}", left=where_things_are(run))
+            raise RemoteFailure(
+                "prepare.not_completed",
+                doing,
+                found=f"its last line is: {log.strip()[-300:]}",
+                left=where_things_are(run),
+            )
         run.journal.progress(percent=100.0)
         return done(exit_statuses=state.stages, tails={"prepare": log[-2000:]})
 
@@ -248,7 +280,11 @@ class Own(Step):
 
     def commands(self, plan: Plan) -> tuple[PlannedCommand, ...]:
         target = plan.target
-        return (PlannedCommand(target.name, f"chown -R {target.os_user}: {target.datadir}; rm auto.cnf and the backup tool's files"),)
+        return (
+            PlannedCommand(
+                target.name, f"chown -R {target.os_user}: {target.datadir}; rm auto.cnf and the backup tool's files"
+            ),
+        )
 
     def advance(self, run: Run) -> Outcome:
         flavor, target = run.flavor, run.plan.target
@@ -259,7 +295,10 @@ class Own(Step):
             kind = flavor.parse_checkpoints(text).backup_type if text else "(no checkpoints file)"
             if kind != flavor.prepared_type:
                 raise RemoteFailure(
-                    "prepare.state", "Checking the prepared copy", found=f"backup_type is {kind}, not {flavor.prepared_type}", left=where_things_are(run)
+                    "prepare.state",
+                    "Checking the prepared copy",
+                    found=f"backup_type is {kind}, not {flavor.prepared_type}",
+                    left=where_things_are(run),
                 )
             run.memory["prepared"] = True
         leftovers = [*names, "backup-my.cnf", "xtrabackup_logfile", "xtrabackup_binlog_pos_innodb"]
@@ -308,7 +347,9 @@ class Start(JobStep):
         target, source = run.plan.target, run.plan.source
         database = run.target.connect(10.0)
         try:
-            row = database.query("SELECT @@server_id AS server_id, @@port AS port, @@datadir AS datadir, @@read_only AS read_only")[0]
+            row = database.query(
+                "SELECT @@server_id AS server_id, @@port AS port, @@datadir AS datadir, @@read_only AS read_only"
+            )[0]
             if int(row["server_id"]) != target.configured_server_id or int(row["port"]) != target.port:
                 raise RemoteFailure(
                     "start.identity",
@@ -319,7 +360,11 @@ class Start(JobStep):
             if run.flavor.name == "mysql":
                 uuid = database.query("SELECT @@server_uuid AS uuid")[0]["uuid"]
                 if uuid == source.server_uuid:
-                    raise RemoteFailure("start.uuid", f"Checking the started server of {target.name}", found=f"it has the source's uuid {uuid}")
+                    raise RemoteFailure(
+                        "start.uuid",
+                        f"Checking the started server of {target.name}",
+                        found=f"it has the source's uuid {uuid}",
+                    )
             if not int(row["read_only"]):
                 run.execute(run.target, database, "start.read_only", "SET GLOBAL read_only = 1")
             run.journal.say(f"{target.name} serves with server id {row['server_id']}.", host=target.host)

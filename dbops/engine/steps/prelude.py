@@ -41,7 +41,11 @@ class Fingerprint(Step):
                 next_step="Open the plan again and look at what is different.",
             )
         target = run.plan.target
-        seen = f"server id {target.server_id}" if target.is_answering else f"no running server, directory {target.datadir_identity}"
+        seen = (
+            f"server id {target.server_id}"
+            if target.is_answering
+            else f"no running server, directory {target.datadir_identity}"
+        )
         run.journal.say(f"{target.name} is what the plan saw: {seen}.", host=target.host)
         return done()
 
@@ -120,6 +124,3 @@ class OpenSource(Step):
         run.journal.say(
             f"{run.target.party.host} reaches {run.source.party.host} over SSH.", host=run.target.party.host
         )
-
-
-

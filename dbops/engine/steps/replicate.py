@@ -78,7 +78,9 @@ class CatchUp(Step):
 
     def commands(self, plan: Plan) -> tuple[PlannedCommand, ...]:
         flavor = flavor_for(plan.source.version, plan.flavor)
-        source = replication_source(plan.source, Account("replication account", MASKED), gtid=plan.uses_gtid, start=None)
+        source = replication_source(
+            plan.source, Account("replication account", MASKED), gtid=plan.uses_gtid, start=None
+        )
         place = plan.target.name
         return (
             *(PlannedCommand(place, sql) for sql in flavor.set_position(Coordinates(gtid="POSITION OF THE COPY"), "")),
@@ -103,7 +105,9 @@ class CatchUp(Step):
         for number, statement in enumerate(flavor.set_position(start, executed)):
             run.execute(run.target, database, f"catch-up.position.{number}", statement)
         replicate_from(run, database, "catch-up", run.plan.source, start=None if run.plan.uses_gtid else start)
-        run.journal.say(f"{run.plan.target.name} replicates from {run.plan.source.name} from {start.gtid or start.log_file} on.")
+        run.journal.say(
+            f"{run.plan.target.name} replicates from {run.plan.source.name} from {start.gtid or start.log_file} on."
+        )
 
     def _progress(self, run: Run, database: Database, link: ReplicationFacts | None) -> Outcome:
         if run.plan.uses_gtid:
@@ -112,9 +116,8 @@ class CatchUp(Step):
             caught_up = left == 0
         else:
             caught_up = True
-        assert link is not None
-        lag = link.lag_seconds
-        if link.is_running and caught_up and lag is not None and lag <= run.settings.catch_up_lag_seconds:
+        lag = link.lag_seconds if link and link.is_running else None
+        if caught_up and lag is not None and lag <= run.settings.catch_up_lag_seconds:
             run.journal.say(f"{run.plan.target.name} has caught up with {run.plan.source.name}.")
             return done()
         return again(0.4)
@@ -131,7 +134,9 @@ class CatchUp(Step):
 
 
 def _catch_up_progress(run: Run, left: int) -> dict[str, Any]:
-    samples = run.memory["catch-up.samples"] = add_sample(run.memory.get("catch-up.samples", []), at=run.clock.now(), count=-left)
+    samples = run.memory["catch-up.samples"] = add_sample(
+        run.memory.get("catch-up.samples", []), at=run.clock.now(), count=-left
+    )
     rate, known = rate_of(samples), {"note": f"{left} transactions behind the source"}
     return {**known, "eta_seconds": left / rate} if rate and left else known
 
@@ -157,7 +162,12 @@ def repoint_by_position(run: Run, database: Database) -> Outcome:
         with closing(run.source.connect(10.0)) as source:
             link = read_link(source, run.flavor)
             own = source.query(run.flavor.show_binlog_position)[0]
-        assert link is not None
+        if link is None:
+            raise RemoteFailure(
+                "replication.error",
+                f"Reading where {run.plan.source.name} stands",
+                found="it does not replicate any more",
+            )
         run.memory["repoint.point"] = {
             "own": [own["File"], int(own["Position"])],
             "primary": [link.relay_source_log_file, link.exec_source_log_pos],
@@ -182,7 +192,9 @@ class Repoint(Step):
 
     def commands(self, plan: Plan) -> tuple[PlannedCommand, ...]:
         flavor = flavor_for(plan.source.version, plan.flavor)
-        primary = replication_source(plan.primary, Account("replication account", MASKED), gtid=plan.uses_gtid, start=None)
+        primary = replication_source(
+            plan.primary, Account("replication account", MASKED), gtid=plan.uses_gtid, start=None
+        )
         place = plan.target.name
         return (
             *(PlannedCommand(place, sql) for sql in flavor.stop_replication()),
@@ -236,16 +248,27 @@ class Verify(Step):
             link = read_link(database, run.flavor)
         fail_on_error(link, doing, run)
         if int(row["server_id"]) != target.configured_server_id or not int(row["read_only"]):
-            raise RemoteFailure("verify.identity", doing, found=f"server_id {row['server_id']}, read_only {row['read_only']}")
+            raise RemoteFailure(
+                "verify.identity", doing, found=f"server_id {row['server_id']}, read_only {row['read_only']}"
+            )
         now = run.clock.now()
         close = link is not None and link.is_running and is_attached_to(link, run.plan.primary)
-        close = close and link is not None and link.lag_seconds is not None and link.lag_seconds <= run.settings.catch_up_lag_seconds
+        close = (
+            close
+            and link is not None
+            and link.lag_seconds is not None
+            and link.lag_seconds <= run.settings.catch_up_lag_seconds
+        )
         if not close:
             run.memory.pop("verify.steady_since", None)
-            run.journal.progress(note=f"lag {link.lag_seconds if link and link.lag_seconds is not None else 'not known'}")
+            run.journal.progress(
+                note=f"lag {link.lag_seconds if link and link.lag_seconds is not None else 'not known'}"
+            )
             return again(0.4)
         since = run.memory.setdefault("verify.steady_since", now)
         if now - since < run.settings.verify_steady_seconds:
             return again(0.4)
-        run.journal.say(f"{target.name} replicates from {run.plan.primary.name} and has stayed caught up.", host=target.host)
+        run.journal.say(
+            f"{target.name} replicates from {run.plan.primary.name} and has stayed caught up.", host=target.host
+        )
         return done()

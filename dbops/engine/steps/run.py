@@ -112,7 +112,14 @@ class Run:
         return result
 
     def start_job(
-        self, side: Side, name: str, text: str, script: str, *arguments: str, secrets: dict[str, str] | None = None, lock: str = "work"
+        self,
+        side: Side,
+        name: str,
+        text: str,
+        script: str,
+        *arguments: str,
+        secrets: dict[str, str] | None = None,
+        lock: str = "work",
     ) -> JobState:
         """Start detached work, or find it started; written down as a command under the job's name."""
         self.journal.check()
