@@ -2,17 +2,18 @@
 
 import re
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import datetime
 from typing import Any
 
-from dbops.engine.facts import Attached, Client, InstanceFacts, ServerFacts
+from dbops.engine.facts import Attached, Client, InstanceFacts, ReplicationFacts, ServerFacts
 from dbops.engine.flavors import flavor_for
 from dbops.engine.flavors.base import Flavor
 from dbops.engine.ports import Database
 
 #: two readings of the log sequence number that are closer give no rate worth the name
 RATE_SECONDS = 5.0
+TEMP_TABLES = ("Replica_open_temp_tables", "Slave_open_temp_tables")
 SYSTEM_USERS = {"", "system user", "event_scheduler", "unauthenticated user"}
 SYSTEM_SCHEMAS = "('mysql', 'sys', 'performance_schema', 'information_schema')"
 LSN = re.compile(r"^Log sequence number:?\s+(\d+)", re.MULTILINE)
@@ -42,7 +43,7 @@ def read_server(
     flavor = flavor_for(str(first["version"]), str(first["comment"]))
     variables = _named(database, "VARIABLES", flavor.read_variables())
     status = _named(database, "STATUS", flavor.read_status())
-    replication = tuple(flavor.parse_replication(row) for row in database.query(flavor.show_replication))
+    replication = _replication(database, flavor, status)
     fields: dict[str, Any] = {"replication": replication, **flavor.server_facts_from(variables, status, replication)}
     fields["redo_lsn"] = fields.get("redo_lsn") or _lsn_in_words(database)
     fields["redo_bytes_per_second"] = redo_rate(fields["redo_lsn"], now, previous)
@@ -82,7 +83,15 @@ def _named(database: Database, kind: str, names: tuple[str, ...]) -> dict[str, s
         return {}
     places = ", ".join(["%s"] * len(names))
     rows = database.query(f"SHOW GLOBAL {kind} WHERE Variable_name IN ({places})", names)
-    return {str(row["Variable_name"]).lower(): str(row["Value"]) for row in rows}
+    asked = {name.lower(): name for name in names}  # servers differ in capitals
+    return {asked[str(row["Variable_name"]).lower()]: str(row["Value"]) for row in rows}
+
+
+def _replication(database: Database, flavor: Flavor, status: Mapping[str, str]) -> tuple[ReplicationFacts, ...]:
+    """The server counts the appliers' temporary tables over all connections; they are told with the first one."""
+    found = [flavor.parse_replication(row) for row in database.query(flavor.show_replication)]
+    tables = next((status[name] for name in TEMP_TABLES if status.get(name)), "0")
+    return (replace(found[0], open_temp_tables=int(tables)), *found[1:]) if found else ()
 
 
 def _attached(row: Mapping[str, Any]) -> Attached:

@@ -79,7 +79,7 @@ def sshd(folder: Path) -> Iterator[Sshd]:
     (ssh / "bin").mkdir()
     (ssh / "bin" / "sudo").write_text(
         f"#!/bin/sh\n[ ! -e {ssh}/forbid ] || {{ echo 'sudo: a password is required' >&2; exit 1; }}\n"
-        '[ "$1 $2" = "-n --" ] || exit 2\nshift 2\nexec env -i PATH="$PATH" UNDER_SUDO=1 "$@"\n'
+        '[ "$1 $2" = "-n --" ] || exit 2\nshift 2\nenv -i PATH="$PATH" UNDER_SUDO=1 "$@"\nexit $?\n'
     )
     (ssh / "bin" / "sudo").chmod(0o755)
     shutil.copy(ssh / "user.pub", ssh / "authorized_keys")

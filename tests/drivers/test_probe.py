@@ -1,0 +1,314 @@
+"""The probe against a real host and a real server, and its parts alone."""
+
+import dataclasses
+import os
+from collections.abc import Callable
+from dataclasses import replace
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from dbops.drivers.mysql import MysqlDatabase
+from dbops.drivers.probe import MEASURE_SECONDS, ProbeTarget, probe_instance, with_sizes
+from dbops.drivers.probe_host import HostReading, clock_offset, parse_config, parse_records, parse_version, read_host
+from dbops.drivers.probe_server import clients, redo_rate
+from dbops.drivers.ssh import SshShell
+from dbops.engine.errors import RemoteFailure
+from dbops.engine.facts import InstanceFacts, from_record, to_record
+from dbops.engine.ports import Database, Shell
+from tests.drivers.conftest import ADDRESS, BACKUP_PASSWORD, MYSQL_PORT, Server, Sshd
+from tests.fakes import FakeShell
+
+NOW = datetime(2026, 11, 20, 12, tzinfo=UTC)
+
+
+def ask(shell: Shell, datadir: Path | str, **options: Any) -> HostReading:
+    settings: dict[str, Any] = {
+        "defaults_file": "",
+        "measure": False,
+        "socket": "",
+        "credentials": "",
+        "statements": [],
+    }
+    return read_host(shell, datadir=str(datadir), **{**settings, **options})
+
+
+@pytest.fixture(params=["here", pytest.param("ssh", marks=pytest.mark.services)])
+def any_shell(request: pytest.FixtureRequest) -> Shell:
+    shell: Shell = FakeShell(runs_here=True) if request.param == "here" else request.getfixturevalue("shell")
+    return shell
+
+
+@pytest.fixture
+def target(server: Server) -> ProbeTarget:
+    return ProbeTarget(str(server.datadir), str(server.defaults_file), "monitor", "repl", "backup", BACKUP_PASSWORD)
+
+
+@pytest.fixture
+def opened(server: Server) -> Callable[[], Database]:
+    return lambda: MysqlDatabase(server.address)
+
+
+class TestHost:
+    def test_the_machine(self, any_shell: Shell, tmp_path: Path) -> None:
+        host = ask(any_shell, tmp_path).host
+        assert host.hostname
+        assert host.cpu_count == len(os.sched_getaffinity(0))
+        assert host.memory_available_bytes > 1_000_000
+        assert "aes128-gcm@openssh.com" in host.ssh_ciphers
+        assert host.open_files_limit > 255
+        assert host.clock_offset_seconds == 0.0
+        assert host.tools["bash"].path.endswith("/bash")
+        assert host.tools["ssh"].version
+        assert "xtrabackup" not in host.tools or host.tools["xtrabackup"].version
+
+    def test_a_directory_that_is_missing(self, any_shell: Shell, tmp_path: Path) -> None:
+        found = ask(any_shell, tmp_path / "no 'such" / "data", measure=True).datadir
+        assert (found.exists, found.identity, found.is_empty) == (False, "", False)
+        assert found.free_bytes > 0
+        assert found.filesystem
+        assert found.total_bytes is None
+
+    def test_a_directory_that_is_empty(self, any_shell: Shell, tmp_path: Path) -> None:
+        found = ask(any_shell, tmp_path, measure=True).datadir
+        assert (found.exists, found.is_empty, found.is_mount_point) == (True, True, False)
+        assert (found.data_bytes, found.total_bytes) == (0, 0)
+        assert found.identity == f"{tmp_path.stat().st_dev}:{tmp_path.stat().st_ino}"
+
+    @pytest.mark.parametrize("name", ["a'b", "$(id)", "a\nb", "a\tb", "-n", 'a"b;id', "ü"])
+    def test_names_are_data(self, any_shell: Shell, tmp_path: Path, name: str) -> None:
+        (tmp_path / name).mkdir()
+        (tmp_path / name / "x").touch()
+        found = ask(any_shell, tmp_path / name).datadir
+        assert (found.path, found.exists, found.is_empty) == (str(tmp_path / name), True, False)
+
+    def test_a_link_is_followed(self, any_shell: Shell, tmp_path: Path) -> None:
+        (tmp_path / "real").mkdir()
+        (tmp_path / "link").symlink_to(tmp_path / "real")
+        assert ask(any_shell, tmp_path / "link").datadir.path == str(tmp_path / "real")
+
+    def test_a_mount_point(self, any_shell: Shell) -> None:
+        assert ask(any_shell, "/proc").datadir.is_mount_point
+
+    def test_what_a_backup_sends_is_less_than_everything(self, any_shell: Shell, tmp_path: Path) -> None:
+        (tmp_path / "shop").mkdir()
+        for name, size in {
+            "ibdata1": 10,
+            "shop/a b.ibd": 5,
+            "shop/m.MYD": 3,
+            "binlog.000001": 100,
+            "ib_logfile0": 1000,
+        }.items():
+            (tmp_path / name).write_bytes(b"x" * size)
+        found = ask(any_shell, tmp_path, measure=True).datadir
+        assert (found.data_bytes, found.total_bytes) == (18, 1118)
+        assert ask(any_shell, tmp_path).datadir.total_bytes is None
+
+    def test_option_files_are_read(self, any_shell: Shell, tmp_path: Path) -> None:
+        file = tmp_path / "my.cnf"
+        file.write_text(
+            "[mysqld]\nserver-id = 5\nport=3307\nskip_slave_start\nloose-read-only=ON\nwsrep_sst_auth=a:b\n[client]\nport=1\n"
+        )
+        config = ask(any_shell, tmp_path, defaults_file=str(file)).config
+        assert config is not None
+        assert (config.server_id, config.port, config.read_only, config.skip_replica_start) == (5, 3307, True, True)
+        assert config.options["wsrep_sst_auth"] == "***"
+        assert ask(any_shell, tmp_path, defaults_file=str(tmp_path / "none")).config is None
+
+    def test_a_host_without_the_tools_to_answer_is_a_failure_in_words(self, tmp_path: Path) -> None:
+        shell = FakeShell()
+        shell.expect("", "this account is currently not available\n")
+        with pytest.raises(RemoteFailure) as caught:
+            ask(shell, tmp_path)
+        assert caught.value.code == "host.probe_failed"
+
+
+@pytest.mark.services
+class TestHostOverSsh:
+    def test_the_hosts_own_address(self, shell: SshShell, tmp_path: Path) -> None:
+        assert ask(shell, tmp_path).host.local_address == ADDRESS
+
+    def test_the_hosts_own_address_under_sudo(self, sshd: Sshd, tmp_path: Path) -> None:
+        shell = SshShell(replace(sshd.pinned(), sudo=True))
+        assert ask(shell, tmp_path).host.local_address == ADDRESS
+        shell.close()
+
+    def test_the_server_is_found_by_its_directory(self, shell: SshShell, server: Server, tmp_path: Path) -> None:
+        assert ask(shell, server.datadir).datadir.server_pids == (server.pid,)
+        assert ask(shell, tmp_path).datadir.server_pids == ()
+
+    def test_credentials_leave_no_trace(self, shell: SshShell, server: Server, tmp_path: Path) -> None:
+        def secrets() -> set[str]:
+            return {str(path) for path in Path("/tmp").glob("tmp.*/client.cnf")}
+
+        before = secrets()
+        reading = ask(
+            shell,
+            server.datadir,
+            defaults_file=str(server.defaults_file),
+            credentials='[client]\nuser=backup\npassword="wrong"\n',
+            statements=["SELECT 1"],
+        )
+        assert "Access denied" in reading.statements[0].error
+        assert "wrong" not in reading.statements[0].error
+        assert secrets() == before
+
+
+@pytest.mark.services
+class TestInstance:
+    def test_all_parts(
+        self, target: ProbeTarget, shell: SshShell, opened: Callable[[], Database], server: Server
+    ) -> None:
+        facts = probe_instance(target, shell, opened, NOW)
+        assert (facts.host_problem, facts.server_problem) == (None, None)
+        assert facts.is_reachable
+        assert facts.server is not None
+        assert (facts.server.flavor, facts.server.server_id, facts.server.port) == ("mariadb", 31, MYSQL_PORT)
+        assert facts.server.log_bin
+        assert facts.server.redo_lsn > 0
+        assert facts.server.innodb_bytes
+        assert facts.server.replication == ()
+        assert facts.datadir is not None
+        assert facts.datadir.data_bytes
+        assert facts.datadir.measured_at == NOW
+        assert facts.config is not None
+        assert facts.config.server_id == 31
+        assert facts.backup_account
+        assert [check for check in facts.backup_account if check.error] == []
+        assert from_record(InstanceFacts, to_record(facts)) == facts
+
+    def test_a_backup_account_that_may_too_little(
+        self, target: ProbeTarget, shell: SshShell, opened: Callable[[], Database], database: MysqlDatabase
+    ) -> None:
+        database.execute("CREATE USER poor@localhost IDENTIFIED BY 'poor'")
+        poor = replace(target, backup_user="poor", backup_password="poor")
+        facts = probe_instance(poor, shell, opened, NOW)
+        assert any("Access denied" in check.error for check in facts.backup_account)
+        assert all("\n" not in check.error for check in facts.backup_account)
+
+    def test_without_ssh_the_server_is_still_known(
+        self, target: ProbeTarget, sshd: Sshd, opened: Callable[[], Database]
+    ) -> None:
+        facts = probe_instance(target, SshShell(replace(sshd.pinned(), port=1)), opened, NOW)
+        assert facts.server is not None
+        assert facts.host is None
+        assert facts.host_problem is not None
+        assert facts.host_problem.code == "ssh.unreachable"
+
+    def test_without_a_server_the_host_is_still_known(
+        self, target: ProbeTarget, shell: SshShell, server: Server
+    ) -> None:
+        facts = probe_instance(target, shell, lambda: MysqlDatabase(replace(server.address, port=1)), NOW)
+        assert facts.server is None
+        assert facts.server_problem is not None
+        assert facts.server_problem.code == "mysql.unreachable"
+        assert facts.host is not None
+        assert facts.config is not None
+        assert facts.backup_account == ()
+
+    def test_clients_engines_and_rates(
+        self,
+        target: ProbeTarget,
+        shell: SshShell,
+        opened: Callable[[], Database],
+        server: Server,
+        database: MysqlDatabase,
+    ) -> None:
+        database.execute("CREATE DATABASE shop")
+        database.execute("CREATE TABLE shop.m (a INT) ENGINE=MyISAM")
+        client = MysqlDatabase(replace(server.address, user="plain", password="plain"))
+        client.query("SELECT 1")
+        first = probe_instance(target, shell, opened, NOW)
+        assert first.server is not None
+        assert [item.user for item in first.server.clients] == ["plain"]
+        assert first.server.foreign_engines == {"MyISAM": 1}
+        assert first.server.redo_bytes_per_second is None
+        client.close()
+        database.execute("CREATE TABLE shop.n (a TEXT)")
+        database.execute("INSERT INTO shop.n SELECT REPEAT('x', 10000) FROM shop.seq_1_to_100")
+        database.execute("DROP TABLE shop.m")
+        second = probe_instance(target, shell, opened, NOW + timedelta(seconds=10), first)
+        assert second.server is not None
+        assert second.server.clients == ()
+        assert (second.server.redo_bytes_per_second or 0) > 100_000
+        assert second.server.foreign_engines == {"MyISAM": 1}
+        assert second.datadir is not None
+        assert first.datadir is not None
+        assert (second.datadir.total_bytes, second.datadir.measured_at) == (first.datadir.total_bytes, NOW)
+        third = probe_instance(target, shell, opened, NOW + timedelta(seconds=MEASURE_SECONDS), second)
+        assert third.server is not None
+        assert third.server.foreign_engines == {}
+        database.execute("DROP DATABASE shop")
+
+
+class TestParts:
+    def test_records_take_anything_but_nul(self) -> None:
+        assert parse_records("Welcome\na\t1\0b\tx\ty\nz\0c\t\0cut\tof") == {"a": "1", "b": "x\ty\nz", "c": ""}
+
+    def test_the_last_of_equal_options_counts(self) -> None:
+        config = parse_config("--server-id=1\n--server_id=2\n--read_only\n--socket=/s\n--master-password=x\n")
+        assert (config.server_id, config.read_only, config.socket) == (2, True, "/s")
+        assert config.options["master_password"] == "***"
+
+    @pytest.mark.parametrize(
+        ("said", "version"),
+        [
+            ("mariadb-backup based on MariaDB server 10.11.19-MariaDB debian-linux-gnu (x86_64)", "10.11.19"),
+            (
+                "xtrabackup version 8.0.35-30 based on MySQL server 8.0.35 Linux (x86_64) (revision id: 6beb4b49)",
+                "8.0.35-30",
+            ),
+            ("xtrabackup version 2.4.9 based on MySQL server 5.7.13 Linux (x86_64)", "2.4.9"),
+            ("xbstream  Ver 8.0.35-30 for Linux (x86_64) (revision id: 6beb4b49)", "8.0.35-30"),
+            ("/usr/sbin/mysqld  Ver 8.0.46-0ubuntu0.24.04.5 for Linux on x86_64 ((Ubuntu))", "8.0.46"),
+            ("mariadbd  Ver 10.11.19-MariaDB-0+deb12u1 for debian-linux-gnu on x86_64 (Debian 12)", "10.11.19"),
+            ("mysql  Ver 15.1 Distrib 10.11.19-MariaDB, for debian-linux-gnu (x86_64)", "10.11.19"),
+            ("mariadb from 11.4.2-MariaDB, client 15.2 for Linux (x86_64)", "11.4.2"),
+            ("OpenSSH_9.2p1 Debian-2+deb12u3, OpenSSL 3.0.14 4 Jun 2024", "9.2p1"),
+            ("", None),
+        ],
+    )
+    def test_versions(self, said: str, version: str | None) -> None:
+        assert parse_version(said) == version
+
+    @pytest.mark.parametrize(
+        ("first", "last", "offset"),
+        [
+            ("100.2", "100.8", 0.0),
+            ("99.9", "100.9", -0.1),
+            ("101.5", "102", 1.0),
+            ("40", "41", -60.0),
+            ("100.%N", "101", 0.0),
+        ],
+    )
+    def test_the_clock_differs_by_what_is_certain(self, first: str, last: str, offset: float) -> None:
+        assert clock_offset(first, last, 100.0, 101.0) == offset
+
+    def test_clients_are_those_that_somebody_would_miss(self) -> None:
+        rows = [
+            {"User": user, "Host": "h:1", "db": None, "Command": command}
+            for user, command in [
+                ("app", "Sleep"), ("monitor", "Query"), ("system user", "Slave_IO"), ("event_scheduler", "Daemon"),
+                ("other", "Binlog Dump"), ("other", "Binlog Dump GTID"), ("unauthenticated user", "Connect"),
+            ]
+        ]  # fmt: skip
+        assert [client.user for client in clients(rows, ["monitor", ""])] == ["app"]
+
+    def test_no_rate_without_two_readings_of_one_directory(self) -> None:
+        assert redo_rate(5, NOW, None) is None
+        assert redo_rate(5, NOW, InstanceFacts(NOW)) is None
+
+    def test_sizes_are_not_taken_over_from_another_directory(self, tmp_path: Path) -> None:
+        shell = FakeShell(runs_here=True)
+        (tmp_path / "a").mkdir()
+        (tmp_path / "b").mkdir()
+        old = replace(ask(shell, tmp_path / "a", measure=True).datadir, measured_at=NOW)
+        new = ask(shell, tmp_path / "b").datadir
+        previous = InstanceFacts(NOW, datadir=old)
+        assert with_sizes(new, False, NOW, previous) == new
+        again = with_sizes(
+            dataclasses.replace(old, total_bytes=None, data_bytes=None), True, NOW + timedelta(1), previous
+        )
+        assert (again.total_bytes, again.measured_at) == (0, NOW + timedelta(1))
