@@ -25,6 +25,7 @@ REPLICA = "replica-1"
 PROBE_SECONDS = 120.0
 MARK_SECONDS = 60.0
 LAG_SECONDS = 1
+REFUSED_SECONDS = 20.0  # a plan may be refused for a moment, until facts are read again
 ASK_AGAIN_SECONDS = 2.0
 REFUSED = 2
 
@@ -137,7 +138,7 @@ def all_probed_since(moment: datetime, names: set[str]) -> bool:
 
 def follow_rebuild(stage: Stage) -> dict[str, Any]:
     """Run `manage.py rebuild` to its end and return its last object. A plan that changed meanwhile is asked for again."""
-    began = time.monotonic()
+    began, told = time.monotonic(), ""
     while True:
         status, output = stage.manage(
             *("rebuild", REPLICA, "--reason", "demo", "--follow", "--json"),
@@ -145,9 +146,11 @@ def follow_rebuild(stage: Stage) -> dict[str, Any]:
             allowed=(0, 1, REFUSED, 3),
         )
         result = last_object(output)
-        if status != REFUSED or time.monotonic() - began > PROBE_SECONDS:
+        if status != REFUSED or time.monotonic() - began > REFUSED_SECONDS:
             return result
-        stage.say(f"           refused for now: {why(result)}")
+        if why(result) != told:
+            told = why(result)
+            stage.say(f"           refused for now: {told}")
         pause_until = time.monotonic() + ASK_AGAIN_SECONDS
         while time.monotonic() < pause_until:
             stage.check()
@@ -175,10 +178,10 @@ def show_event(stage: Stage, line: str, began: float) -> None:
 
 
 def why(result: dict[str, Any]) -> str:
+    """Return a result's reason in words: the error's own, else the outcome."""
     error = result.get("error") or {}
-    if isinstance(error, dict):
-        error = " ".join(str(value) for value in error.values() if value)
-    return str(error or result.get("outcome") or "no reason was given")
+    told = " ".join(str(error[part]) for part in ("doing", "found", "left", "next") if error.get(part))
+    return told or str(result.get("outcome") or "no reason was given")
 
 
 def show_steps(stage: Stage, rebuild: dict[str, Any]) -> None:
