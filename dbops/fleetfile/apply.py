@@ -3,8 +3,6 @@
 from typing import Any
 
 from django.core.exceptions import ValidationError
-from django.db.models import F, Value
-from django.db.models.functions import Concat
 
 from dbops.engine.states import Role
 from dbops.fleetfile.document import Errors
@@ -69,7 +67,8 @@ def _make_room(todo: list[tuple[Instance | None, dict[str, Any]]]) -> None:
 
     Only this transaction sees the values in between.
     """
-    moving = [row.pk for row, values in todo if row and UNIQUE.intersection(differences(row, Instance, values))]
-    Instance.objects.filter(pk__in=moving).update(
-        role=Role.REPLICA, address=Concat(Value("moving-"), F("pk")), datadir=Concat(Value("/moving/"), F("pk"))
-    )
+    for row, values in todo:
+        if row and UNIQUE.intersection(differences(row, Instance, values)):
+            Instance.objects.filter(pk=row.pk).update(
+                role=Role.REPLICA, address=f"moving-{row.pk}", datadir=f"/moving/{row.pk}"
+            )
