@@ -104,6 +104,8 @@ class ClusterRow:
     @property
     def trouble(self) -> int:
         """Return how early this cluster must be looked at: greater is earlier."""
+        if not self.rows:
+            return 0
         primary_ill = any(row.instance.role == Role.PRIMARY and row.state != "healthy" for row in self.rows)
         no_primary = not any(row.instance.role == Role.PRIMARY for row in self.rows)
         ill = len(self.replicas) - len(self.healthy_replicas)

@@ -56,7 +56,7 @@ class RebuildPage:
 
     @property
     def done_count(self) -> int:
-        return sum(1 for row in self.steps if row.step.state in (StepState.DONE, StepState.SKIPPED))
+        return sum(1 for row in self.steps if row.step.state == StepState.DONE)
 
     @property
     def title(self) -> str:

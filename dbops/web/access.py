@@ -2,7 +2,7 @@
 
 from collections.abc import Callable
 from functools import wraps
-from typing import Concatenate, ParamSpec
+from typing import Concatenate, ParamSpec, TypeVar
 
 from django.core.exceptions import PermissionDenied
 from django.http import HttpRequest, HttpResponseBase
@@ -10,14 +10,14 @@ from django.http import HttpRequest, HttpResponseBase
 from dbops.access import may_operate, may_view
 
 P = ParamSpec("P")
-View = Callable[Concatenate[HttpRequest, P], HttpResponseBase]
+R = TypeVar("R", bound=HttpResponseBase)
 
 
-def viewer_page(view: View[P]) -> View[P]:
+def viewer_page(view: Callable[Concatenate[HttpRequest, P], R]) -> Callable[Concatenate[HttpRequest, P], R]:
     """Let viewers and operators in, others get 403. Sets ``request.may_operate`` for the template."""
 
     @wraps(view)
-    def inner(request: HttpRequest, *args: P.args, **kwargs: P.kwargs) -> HttpResponseBase:
+    def inner(request: HttpRequest, /, *args: P.args, **kwargs: P.kwargs) -> R:
         request.may_operate = may_operate(request.user)  # type: ignore[attr-defined]
         if not (request.may_operate or may_view(request.user)):  # type: ignore[attr-defined]
             raise PermissionDenied("Your account is in neither of the groups 'viewer' and 'operator'.")
@@ -26,11 +26,11 @@ def viewer_page(view: View[P]) -> View[P]:
     return inner
 
 
-def operator_page(view: View[P]) -> View[P]:
+def operator_page(view: Callable[Concatenate[HttpRequest, P], R]) -> Callable[Concatenate[HttpRequest, P], R]:
     """Let operators in, others get 403. Sets ``request.may_operate`` for the template."""
 
     @wraps(view)
-    def inner(request: HttpRequest, *args: P.args, **kwargs: P.kwargs) -> HttpResponseBase:
+    def inner(request: HttpRequest, /, *args: P.args, **kwargs: P.kwargs) -> R:
         if not may_operate(request.user):
             raise PermissionDenied("Only operators may do this. Ask an administrator for the group 'operator'.")
         request.may_operate = True  # type: ignore[attr-defined]

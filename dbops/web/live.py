@@ -10,7 +10,8 @@ import contextvars
 import logging
 import time
 from collections import deque
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncGenerator, AsyncIterator, Callable
+from contextlib import aclosing
 from dataclasses import dataclass, field
 from typing import Any, ParamSpec, TypeVar
 from weakref import WeakKeyDictionary
@@ -258,7 +259,7 @@ def _log_messages(watched: Watched, sent: _Sent) -> list[str]:
     return [message("log-snapshot" if begins else "log", "\n".join(line.html for line in new))]
 
 
-async def stream(rebuild_id: int) -> AsyncIterator[str]:
+async def stream(rebuild_id: int) -> AsyncGenerator[str, None]:
     """Yield a rebuild's events until it has ended, the browser leaves, or the connection is old."""
     home = hub()
     watched, client = home.join(rebuild_id)
@@ -283,6 +284,21 @@ async def stream(rebuild_id: int) -> AsyncIterator[str]:
         home.leave(watched, client)
 
 
+class EventStream(StreamingHttpResponse):
+    """A streamed answer whose generator ends with the connection, and not when the garbage collector comes by."""
+
+    def __init__(self, parts: AsyncGenerator[str, None]) -> None:
+        super().__init__(parts, content_type="text/event-stream")
+        self._parts = parts
+        self["Cache-Control"] = "no-cache, no-store"
+        self["X-Accel-Buffering"] = "no"
+
+    async def __aiter__(self) -> AsyncIterator[bytes]:
+        async with aclosing(self._parts) as parts:
+            async for part in parts:
+                yield self.make_bytes(part)
+
+
 @require_GET
 async def events(request: HttpRequest, rebuild_id: int) -> HttpResponseBase:
     """Stream a rebuild to one browser. Asks for rights once; the connection's age bounds how long they are trusted."""
@@ -291,7 +307,4 @@ async def events(request: HttpRequest, rebuild_id: int) -> HttpResponseBase:
         return HttpResponse("You may not look at rebuilds.", status=403, content_type="text/plain")
     if await sync_to_async(queries.revision)(rebuild_id) is None:
         return HttpResponse("There is no such rebuild.", status=404, content_type="text/plain")
-    answer = StreamingHttpResponse(stream(rebuild_id), content_type="text/event-stream")
-    answer["Cache-Control"] = "no-cache, no-store"
-    answer["X-Accel-Buffering"] = "no"
-    return answer
+    return EventStream(stream(rebuild_id))

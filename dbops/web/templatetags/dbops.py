@@ -87,7 +87,7 @@ def role(word: str) -> SafeString:
 
 
 @register.filter(name="bytes")
-def bytes_text(value: float | None) -> str:
+def bytes_text(value: float | str | None) -> str:
     """Return ``1.46 TiB``; an unknown number is said to be unknown."""
     if value is None or value == "":
         return UNKNOWN
@@ -99,7 +99,7 @@ def bytes_text(value: float | None) -> str:
 
 
 @register.filter
-def rate(value: float | None) -> str:
+def rate(value: float | str | None) -> str:
     """Return bytes a second as ``312 MB/s`` (decimal, as network and disk vendors count)."""
     if value is None or value == "":
         return UNKNOWN
@@ -108,7 +108,7 @@ def rate(value: float | None) -> str:
 
 
 @register.filter
-def duration(value: float | None) -> str:
+def duration(value: float | str | None) -> str:
     """Return seconds as ``42 s``, ``3 min 05 s``, ``1 h 02 min``, ``2 d 3 h``; ``—`` where unknown."""
     if value is None or value == "":
         return "—"
@@ -201,6 +201,18 @@ def clean(value: Any) -> str:
 def words(value: str) -> str:
     """Return ``server_id`` as ``server id``."""
     return str(value).replace("_", " ")
+
+
+@register.filter
+def plainly(value: Any) -> str:
+    """Return a value of a JSON record in words: yes and no, lists with commas."""
+    if isinstance(value, bool):
+        return "yes" if value else "no"
+    if isinstance(value, list):
+        return ", ".join(plainly(item) for item in value)
+    if isinstance(value, dict):
+        return "; ".join(f"{words(name)}: {plainly(item)}" for name, item in value.items() if item not in ("", None))
+    return str(value)
 
 
 @register.filter

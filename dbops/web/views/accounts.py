@@ -1,7 +1,7 @@
 """Logging in."""
 
 from django.contrib.auth.views import LoginView as DjangoLoginView
-from django.http import HttpRequest, HttpResponse, HttpResponseBase
+from django.http import HttpRequest, HttpResponse
 
 
 class LoginView(DjangoLoginView):
@@ -10,7 +10,7 @@ class LoginView(DjangoLoginView):
     template_name = "registration/login.html"
     redirect_authenticated_user = True
 
-    def get(self, request: HttpRequest, *args: object, **kwargs: object) -> HttpResponseBase:
+    def get(self, request: HttpRequest, *args: object, **kwargs: object) -> HttpResponse:
         if request.headers.get("HX-Request"):
             # Without this, a page left open over the end of its session would show the login form in its middle.
             return HttpResponse(status=204, headers={"HX-Refresh": "true"})

@@ -2,7 +2,9 @@
 
 from django.http import HttpRequest, HttpResponse
 from django.shortcuts import get_object_or_404, render
+from django.views.decorators.cache import never_cache
 from django.views.decorators.http import require_GET
+from django.views.decorators.vary import vary_on_headers
 
 from dbops.models import Cluster
 from dbops.queries import fleet as queries
@@ -10,6 +12,8 @@ from dbops.web.access import viewer_page
 
 
 @require_GET
+@never_cache
+@vary_on_headers("HX-Request")
 @viewer_page
 def fleet(request: HttpRequest) -> HttpResponse:
     """Show one row for each cluster, those in trouble first; a poll gets the table alone."""
@@ -18,6 +22,8 @@ def fleet(request: HttpRequest) -> HttpResponse:
 
 
 @require_GET
+@never_cache
+@vary_on_headers("HX-Request")
 @viewer_page
 def cluster(request: HttpRequest, name: str) -> HttpResponse:
     """Show a cluster's topology, instances and rebuilds; a poll gets them without the frame."""

@@ -1,0 +1,114 @@
+"""Who may open what."""
+
+import pytest
+from django.test import Client
+
+from dbops.engine.states import Status
+from dbops.models import Rebuild
+from tests.app.factories import make_rebuild, make_trio
+
+PAGES = [
+    "/",
+    "/clusters/shop/",
+    "/instances/replica-1/rebuild/",
+    "/rebuilds/",
+    "/rebuilds/{rebuild}/",
+    "/rebuilds/{rebuild}/poll/",
+    "/rebuilds/{rebuild}/actions/",
+    "/rebuilds/{rebuild}/commands/",
+    "/rebuilds/{rebuild}/log/",
+    "/rebuilds/{rebuild}/events/",
+    "/audit/",
+]
+
+
+@pytest.fixture
+def rebuild(db: None) -> Rebuild:
+    _, backup, replica = make_trio()
+    return make_rebuild(target=replica, source=backup, status=Status.FAILED)
+
+
+@pytest.mark.parametrize("page", PAGES)
+def test_a_page_asks_who_is_there(client: Client, rebuild: Rebuild, page: str) -> None:
+    address = page.format(rebuild=rebuild.pk)
+    answer = client.get(address)
+    assert answer.status_code == 302
+    assert answer["Location"] == f"/login/?next={address}"
+
+
+@pytest.mark.parametrize("page", PAGES)
+def test_a_stranger_is_kept_out(stranger: Client, rebuild: Rebuild, page: str) -> None:
+    assert stranger.get(page.format(rebuild=rebuild.pk)).status_code == 403
+
+
+@pytest.mark.parametrize("page", [page for page in PAGES if "events" not in page])
+def test_a_viewer_may_look(viewer: Client, rebuild: Rebuild, page: str) -> None:
+    assert viewer.get(page.format(rebuild=rebuild.pk)).status_code == 200
+
+
+@pytest.mark.parametrize("page", [page for page in PAGES if "log" not in page and "events" not in page])
+def test_nothing_but_get_is_accepted_where_nothing_is_changed(operator: Client, rebuild: Rebuild, page: str) -> None:
+    if page.endswith("/rebuild/"):
+        pytest.skip("the plan is confirmed by POST")
+    assert operator.post(page.format(rebuild=rebuild.pk)).status_code == 405
+
+
+def test_every_page_forbids_inline_script_and_style(operator: Client, rebuild: Rebuild) -> None:
+    for page in PAGES:
+        if "events" in page:
+            continue
+        answer = operator.get(page.format(rebuild=rebuild.pk))
+        policy = answer["Content-Security-Policy"]
+        assert "default-src 'none'" in policy
+        assert "script-src 'self'" in policy
+        assert "unsafe" not in policy
+        if "/log/" not in page:
+            text = answer.content.decode()
+            assert " style=" not in text
+            assert "<style" not in text
+            assert "hx-on" not in text
+            assert "<script>" not in text
+
+
+def test_a_fragment_asked_for_after_the_session_ended_loads_the_whole_page(client: Client, db: None) -> None:
+    answer = client.get("/", headers={"HX-Request": "true"}, follow=True)
+    assert answer["HX-Refresh"] == "true"
+    assert answer.content == b""
+
+
+def test_logging_in_and_out(client: Client, rebuild: Rebuild) -> None:
+    wrong = client.post("/login/", {"username": "olga", "password": "wrong"})
+    assert "do not match an active account" in wrong.content.decode()
+    right = client.post(
+        "/login/?next=/audit/", {"username": "olga", "password": "correct horse battery", "next": "/audit/"}
+    )
+    assert right["Location"] == "/audit/"
+    assert client.get("/logout/").status_code == 405
+    assert client.post("/logout/")["Location"] == "/login/"
+
+
+def test_after_logging_in_nobody_is_sent_to_another_site(client: Client, rebuild: Rebuild) -> None:
+    answer = client.post(
+        "/login/", {"username": "olga", "password": "correct horse battery", "next": "https://evil.example/"}
+    )
+    assert answer["Location"] == "/"
+
+
+def test_the_health_check_needs_no_login(client: Client, db: None) -> None:
+    answer = client.get("/healthz/")
+    assert answer.status_code == 200
+    assert answer.content == b"ok\n"
+    assert "no-cache" in answer["Cache-Control"]
+
+
+def test_an_unknown_address_says_so(operator: Client) -> None:
+    for address in (
+        "/rebuilds/999/",
+        "/rebuilds/999/poll/",
+        "/clusters/none/",
+        "/instances/none/rebuild/",
+        "/nothing/",
+    ):
+        answer = operator.get(address)
+        assert answer.status_code == 404, address
+        assert "There is nothing at this address" in answer.content.decode()

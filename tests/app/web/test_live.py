@@ -1,0 +1,260 @@
+"""The live stream: it begins with the whole state, loses no line and repeats none."""
+
+import asyncio
+from collections.abc import AsyncIterator, Callable, Coroutine
+from typing import Any
+
+import pytest
+from asgiref.sync import async_to_sync, sync_to_async
+from django.db.models import F
+from django.test import AsyncClient
+
+from dbops.engine.states import Status
+from dbops.models import Event, Rebuild
+from dbops.web import live
+from dbops.web.fragments import Line, Snapshot
+from tests.app.factories import make_event, make_operator, make_rebuild, make_trio
+
+NOWHERE = "redis://127.0.0.1:1/0"
+
+
+@pytest.fixture(autouse=True)
+def _no_redis_and_no_patience(settings: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Without Redis the table is asked again and again: here so often that tests are quick."""
+    settings.REDIS_URL = NOWHERE
+    monkeypatch.setattr(live, "RECHECK_SECONDS", 0.05)
+    monkeypatch.setattr(live, "RENDER_GAP_SECONDS", 0.01)
+    monkeypatch.setattr(live, "KEEPALIVE_SECONDS", 0.5)
+
+
+@pytest.fixture
+def rebuild(transactional_db: None) -> Rebuild:
+    make_operator()
+    _, backup, replica = make_trio()
+    found = make_rebuild(target=replica, source=backup)
+    for number in range(3):
+        make_event(found, f"line {number} <script>")
+    return found
+
+
+@sync_to_async
+def write(rebuild: Rebuild, *texts: str, **changes: Any) -> None:
+    for text in texts:
+        make_event(rebuild, text)
+    Rebuild.objects.filter(pk=rebuild.pk).update(revision=F("revision") + 1, **changes)
+
+
+def run(test: Callable[[], Coroutine[Any, Any, None]]) -> None:
+    async def bounded() -> None:
+        await asyncio.wait_for(test(), 20)
+
+    async_to_sync(bounded)()
+
+
+async def connect(rebuild: Rebuild) -> tuple[Any, AsyncIterator[bytes]]:
+    client = AsyncClient()
+    await client.alogin(username="olga", password="correct horse battery")
+    answer = await client.get(f"/rebuilds/{rebuild.pk}/events/")
+    return answer, answer.__aiter__()
+
+
+async def read(stream: AsyncIterator[bytes]) -> tuple[str, str]:
+    """Return the name and the data of the next event; comments and ``retry`` are passed over."""
+    async for chunk in stream:
+        text = chunk.decode()
+        if text.startswith("event: "):
+            name, *lines = text.rstrip("\n").split("\n")
+            assert all(line.startswith("data: ") for line in lines)
+            return name.removeprefix("event: "), "\n".join(line.removeprefix("data: ") for line in lines)
+    raise AssertionError("the stream ended")
+
+
+async def read_until(stream: AsyncIterator[bytes], wanted: str) -> str:
+    while True:
+        name, data = await read(stream)
+        if name == wanted:
+            return data
+
+
+def test_a_connection_begins_with_the_whole_state(rebuild: Rebuild) -> None:
+    async def check() -> None:
+        answer, stream = await connect(rebuild)
+        assert answer["Content-Type"] == "text/event-stream"
+        assert answer["X-Accel-Buffering"] == "no"
+        assert "no-cache" in answer["Cache-Control"]
+        name, log = await read(stream)
+        assert name == "log-snapshot"
+        assert log.count("<li") == 3
+        assert "<script>" not in log
+        name, page = await read(stream)
+        assert name == "live"
+        assert 'data-revision="1"' in page
+        assert "olga" not in page
+        assert [(await read(stream))[0], (await read(stream))] == ["commands", ("status", "running")]
+        await stream.aclose()  # type: ignore[attr-defined]
+
+    run(check)
+
+
+def test_news_bring_only_the_new_lines(rebuild: Rebuild) -> None:
+    async def check() -> None:
+        _, stream = await connect(rebuild)
+        await read_until(stream, "status")
+        await write(rebuild, "fresh 1", "fresh 2")
+        name, data = await read(stream)
+        assert name == "log"
+        assert data.count("<li") == 2
+        assert "line 2" not in data
+        assert 'data-revision="2"' in await read_until(stream, "live")
+        await stream.aclose()  # type: ignore[attr-defined]
+
+    run(check)
+
+
+def test_no_line_is_lost_or_repeated_whoever_joins_when(rebuild: Rebuild) -> None:
+    async def collect(stream: AsyncIterator[bytes]) -> list[int]:
+        seen: list[int] = []
+        while True:
+            name, data = await read(stream)
+            if name == "log-snapshot":
+                seen = []
+            if name in ("log", "log-snapshot"):
+                seen += [int(part.split('"')[0]) for part in data.split('id="event-')[1:]]
+            if name == "end":
+                return seen
+
+    async def check() -> None:
+        readers = []
+        for number in range(30):
+            if number % 10 == 0:
+                _, stream = await connect(rebuild)
+                readers.append(asyncio.create_task(collect(stream)))
+            await write(rebuild, f"a {number}", f"b {number}")
+            await asyncio.sleep(0.01)
+        await write(rebuild, "the last", status=Status.FAILED)
+        everything = await sync_to_async(lambda: list(Event.objects.order_by("pk").values_list("pk", flat=True)))()
+        for reader in readers:
+            assert await reader == everything
+
+    run(check)
+
+
+def test_an_ended_rebuild_sends_its_state_and_closes(rebuild: Rebuild) -> None:
+    async def check() -> None:
+        await write(rebuild, status=Status.SUCCEEDED, target_slot=None)
+        _, stream = await connect(rebuild)
+        names = []
+        async for chunk in stream:
+            if chunk.startswith(b"event: "):
+                names.append(chunk.split(b"\n")[0].decode().removeprefix("event: "))
+        assert names == ["log-snapshot", "live", "commands", "status", "end"]
+
+    run(check)
+
+
+def test_a_silent_connection_is_kept_alive_without_events(rebuild: Rebuild) -> None:
+    async def check() -> None:
+        _, stream = await connect(rebuild)
+        await read_until(stream, "status")
+        async for chunk in stream:
+            assert chunk == b": still here\n\n"
+            break
+        await stream.aclose()  # type: ignore[attr-defined]
+
+    run(check)
+
+
+def test_viewers_share_one_rendering(rebuild: Rebuild, monkeypatch: pytest.MonkeyPatch) -> None:
+    rendered: list[int] = []
+    real = live.fragments.snapshot
+
+    def counting(rebuild_id: int) -> Snapshot | None:
+        rendered.append(rebuild_id)
+        return real(rebuild_id)
+
+    monkeypatch.setattr(live.fragments, "snapshot", counting)
+
+    async def check() -> None:
+        streams = [(await connect(rebuild))[1] for _ in range(4)]
+        for stream in streams:
+            await read_until(stream, "status")
+        assert len(rendered) == 1
+        await write(rebuild, "news")
+        for stream in streams:
+            assert "news" in await read_until(stream, "log")
+        assert len(rendered) == 2
+        for stream in streams:
+            await stream.aclose()  # type: ignore[attr-defined]
+
+    run(check)
+
+
+def test_when_the_last_one_leaves_nothing_runs_any_more(rebuild: Rebuild) -> None:
+    async def check() -> None:
+        _, stream = await connect(rebuild)
+        await read_until(stream, "status")
+        home = live.hub()
+        task, reader = home.watched[rebuild.pk].task, home.reader
+        await stream.aclose()  # type: ignore[attr-defined]
+        await asyncio.sleep(0.2)
+        assert home.watched == {}
+        assert task
+        assert task.done()
+        assert reader
+        assert reader.done()
+
+    run(check)
+
+
+def test_an_old_connection_ends_so_that_rights_are_asked_for_anew(
+    rebuild: Rebuild, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(live, "CONNECTION_SECONDS", 0.2)
+
+    async def check() -> None:
+        _, stream = await connect(rebuild)
+        async for chunk in stream:
+            assert not chunk.startswith(b"event: end")
+
+    run(check)
+
+
+def snapshot(revision: int = 1) -> Snapshot:
+    return Snapshot(revision=revision, status="running", is_final=False, parts={"live": f"<p>{revision}</p>"})
+
+
+def test_a_connection_that_fell_behind_gets_the_end_of_the_log_anew() -> None:
+    async def check() -> None:
+        watched = live.Watched(1, snapshot=snapshot())
+        watched.lines.extend(Line(number, f"<li>{number}</li>") for number in range(1, 4))
+        sent = live._Sent()
+        assert live._messages(watched, sent)[0].startswith("event: log-snapshot")
+        watched.lines.extend(Line(number, f"<li>{number}</li>") for number in range(4, live.LINES_KEPT + 50))
+        watched.is_cut = True
+        assert live._messages(watched, sent)[0].startswith("event: log-snapshot")
+        assert live._messages(watched, sent) == []
+
+    run(check)
+
+
+def test_text_cannot_end_an_event() -> None:
+    assert live.message("log", "a\n\nevent: end\r\ndata: x\r") == (
+        "event: log\ndata: a\ndata: \ndata: event: end\ndata: data: x\ndata: \n\n"
+    )
+
+
+@pytest.mark.parametrize(
+    "answer",
+    [
+        [["s", [("1-0", {"rebuild": "1"}), ("2-0", {"rebuild": "2"})]]],
+        {"s": [[("1-0", {"rebuild": "1"}), ("2-0", {"rebuild": "2"})]]},
+        {"s": [("1-0", {"rebuild": "1"}), ("2-0", {"rebuild": "2"})]},
+    ],
+)
+def test_both_shapes_of_a_redis_answer_are_read(answer: Any) -> None:
+    assert live._entries(answer) == [("1-0", {"rebuild": "1"}), ("2-0", {"rebuild": "2"})]
+
+
+def test_no_news_in_redis_are_no_entries() -> None:
+    assert live._entries([]) == []
+    assert live._entries(None) == []

@@ -1,0 +1,220 @@
+"""The list of rebuilds and one rebuild."""
+
+from typing import Any
+
+import pytest
+from django.test import Client
+from django.utils import timezone
+from pytest_django import DjangoAssertNumQueries
+
+from dbops.engine.errors import Refused
+from dbops.engine.states import Status, StepState
+from dbops.models import Command, Hold, Instance, Rebuild, Step
+from dbops.queries import rebuilds as queries
+from dbops.web.views import rebuilds as view
+from tests.app.factories import make_event, make_rebuild, make_trio
+
+pytestmark = pytest.mark.django_db
+
+
+@pytest.fixture
+def trio() -> tuple[Instance, Instance, Instance]:
+    return make_trio()
+
+
+@pytest.fixture
+def running(trio: tuple[Instance, Instance, Instance]) -> Rebuild:
+    return make_rebuild(target=trio[2], source=trio[1], reason="<script>alert(1)</script>", revision=7)
+
+
+def set_step(rebuild: Rebuild, name: str, **values: Any) -> None:
+    Step.objects.filter(rebuild=rebuild, name=name).update(**values)
+
+
+def test_the_list_is_filtered_by_status_and_paged(viewer: Client, trio: tuple[Instance, Instance, Instance]) -> None:
+    _, backup, replica = trio
+    failed = make_rebuild(target=replica, source=backup, status=Status.FAILED)
+    for _ in range(queries.REBUILDS_ON_A_PAGE):
+        make_rebuild(target=replica, source=backup, status=Status.SUCCEEDED)
+    text = viewer.get("/rebuilds/").content.decode()
+    assert "Page 1 of 2" in text
+    assert f'href="/rebuilds/{failed.pk}/"' in viewer.get("/rebuilds/?status=failed").content.decode()
+    assert "No rebuild is lost" in viewer.get("/rebuilds/?status=lost").content.decode()
+    assert viewer.get("/rebuilds/?status=nonsense&page=99").status_code == 200
+
+
+def test_the_page_shows_progress(viewer: Client, running: Rebuild) -> None:
+    known = {
+        "bytes": 600 * 1024**3,
+        "total_bytes": 1480 * 1024**3,
+        "rate_bytes_per_second": 412e6,
+        "average_bytes_per_second": 398e6,
+        "percent": 40.5,
+        "eta_seconds": 2280,
+        "note": "copying ./shop/orders.ibd",
+    }
+    set_step(
+        running, "stream", state=StepState.RUNNING, started_at=timezone.now(), progress=known, predicted_seconds=3900
+    )
+    text = viewer.get(f"/rebuilds/{running.pk}/").content.decode()
+    for shown in (
+        "600 GiB",
+        "of 1.45 TiB",
+        "412 MB/s",
+        "398 MB/s",
+        "40.5 %",
+        "38 min 00 s",
+        "copying ./shop/orders.ibd",
+    ):
+        assert shown in text
+    assert "expected 1 h 05 min" in text
+    assert 'data-title="40 % – replica-1' in text
+
+
+def test_unknown_progress_is_said_to_be_unknown(viewer: Client, running: Rebuild) -> None:
+    set_step(running, "stream", state=StepState.RUNNING, started_at=timezone.now(), progress={"bytes": 5})
+    text = viewer.get(f"/rebuilds/{running.pk}/").content.decode()
+    assert text.count("not known yet") >= 3
+    assert "0 MB/s" not in text
+    assert "None" not in text
+
+
+def test_a_failed_rebuild_says_who_must_act_and_what_is_left(viewer: Client, trio: Any) -> None:
+    error = Refused(
+        "stream.truncated", "Streaming", found="Broken pipe", left="All as it was.", next_step="Try."
+    ).as_record()
+    rebuild = make_rebuild(
+        target=trio[2],
+        source=trio[1],
+        status=Status.FAILED,
+        error=error | {"who": "host"},
+        outcome="replica-1 is stopped.",
+    )
+    result = {"exit_statuses": {"source backup": 1, "unpack": 0}, "tails": {"backup.log": "<b>last line</b>"}}
+    set_step(rebuild, "stream", state=StepState.FAILED, result=result)
+    text = viewer.get(f"/rebuilds/{rebuild.pk}/").content.decode()
+    for shown in (
+        "A host or server did not do what was asked",
+        "stream.truncated",
+        "Broken pipe",
+        "All as it was.",
+        "replica-1 is stopped.",
+        "source backup",
+        "&lt;b&gt;last line&lt;/b&gt;",
+    ):
+        assert shown in text
+    assert "sse-connect" not in text
+    assert "every 5s" not in text
+
+
+def test_what_people_and_hosts_wrote_is_harmless(viewer: Client, running: Rebuild) -> None:
+    make_event(running, "\x1b[31mred\x1b[0m <script>alert(2)</script>\x07\u202e", host="<i>")
+    now = timezone.now()
+    Command.objects.create(
+        rebuild=running, key="a", place="h", text="echo '<script>'", started_at=now, output="\x1b]0;x\x07<b>"
+    )
+    for address in (f"/rebuilds/{running.pk}/", f"/rebuilds/{running.pk}/commands/", "/rebuilds/", "/clusters/shop/"):
+        text = viewer.get(address).content.decode()
+        assert "<script>alert" not in text
+        assert "<script>'" not in text
+        assert "\x1b" not in text
+        assert "\x07" not in text
+        assert "\u202e" not in text
+    log = b"".join(viewer.get(f"/rebuilds/{running.pk}/log/"))  # type: ignore[call-overload]
+    assert b"\x1b" not in log
+    assert b"red <script>" in log
+    assert viewer.get(f"/rebuilds/{running.pk}/log/")["Content-Type"] == "text/plain; charset=utf-8"
+
+
+def test_the_page_names_what_is_held_and_what_it_waits_for(viewer: Client, trio: Any) -> None:
+    rebuild = make_rebuild(
+        target=trio[2], source=trio[1], status=Status.QUEUED, waiting_for="backup-1 is held by rebuild 1"
+    )
+    Hold.objects.create(instance=trio[1], rebuild=rebuild, purpose="source", taken_at=timezone.now())
+    text = viewer.get(f"/rebuilds/{rebuild.pk}/").content.decode()
+    assert "Waiting: backup-1 is held by rebuild 1." in text
+    assert "backup-1 as source" in text
+    assert "not started yet" in text
+
+
+def test_a_poll_costs_nothing_while_nothing_has_changed(viewer: Client, running: Rebuild) -> None:
+    same = viewer.get(f"/rebuilds/{running.pk}/poll/?revision=7")
+    assert same.status_code == 204
+    newer = viewer.get(f"/rebuilds/{running.pk}/poll/?revision=6")
+    assert newer.status_code == 200
+    assert newer["X-Revision"] == "7"
+    text = newer.content.decode()
+    assert 'id="log-lines" hx-swap-oob="innerHTML"' in text
+    assert f'hx-get="/rebuilds/{running.pk}/poll/?revision=7"' in text
+    assert "<html" not in text
+
+
+def test_only_operators_are_offered_the_cancel(operator: Client, viewer: Client, running: Rebuild) -> None:
+    address = f"/rebuilds/{running.pk}/actions/"
+    assert f"/rebuilds/{running.pk}/cancel/" in operator.get(address).content.decode()
+    assert "Only operators may cancel it." in viewer.get(address).content.decode()
+    assert viewer.get(f"/rebuilds/{running.pk}/cancel/").status_code == 403
+    assert viewer.post(f"/rebuilds/{running.pk}/cancel/").status_code == 403
+
+
+def test_asking_to_cancel_writes_nothing(operator: Client, running: Rebuild) -> None:
+    text = operator.get(f"/rebuilds/{running.pk}/cancel/").content.decode()
+    assert "Cancel the rebuild of replica-1?" in text
+    running.refresh_from_db()
+    assert running.cancel_requested_at is None
+
+
+def test_confirming_the_cancel_calls_the_verb(
+    operator: Client, running: Rebuild, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    asked: list[str] = []
+    monkeypatch.setattr(view, "cancel_rebuild", lambda *, actor, rebuild: asked.append(f"{actor} {rebuild.pk}"))
+    answer = operator.post(f"/rebuilds/{running.pk}/cancel/", follow=True)
+    assert asked == [f"olga {running.pk}"]
+    assert "is asked to stop" in answer.content.decode()
+
+
+def test_a_cancel_that_is_refused_says_why(operator: Client, running: Rebuild, monkeypatch: pytest.MonkeyPatch) -> None:
+    def refuse(**_: Any) -> None:
+        raise Refused("rebuild.ended", "Cancelling", found="it has ended")
+
+    monkeypatch.setattr(view, "cancel_rebuild", refuse)
+    answer = operator.post(f"/rebuilds/{running.pk}/cancel/")
+    assert answer.status_code == 409
+    assert "rebuild.ended" in answer.content.decode()
+
+
+def test_many_commands_are_cut_on_the_page_and_whole_on_their_own(viewer: Client, running: Rebuild) -> None:
+    now = timezone.now()
+    Command.objects.bulk_create(
+        Command(rebuild=running, key=f"k{number}", place="h", text=f"command-{number}.", started_at=now)
+        for number in range(queries.COMMANDS_SHOWN + 5)
+    )
+    page = viewer.get(f"/rebuilds/{running.pk}/").content.decode()
+    assert "command-2." not in page
+    assert f"The newest {queries.COMMANDS_SHOWN} of {queries.COMMANDS_SHOWN + 5}." in page
+    assert "command-2." in viewer.get(f"/rebuilds/{running.pk}/commands/").content.decode()
+
+
+def test_a_long_log_is_cut_at_its_beginning(running: Rebuild) -> None:
+    for number in range(12):
+        make_event(running, f"line {number}")
+    log = queries.log_end(running.pk, shown=10)
+    assert [event.text for event in log.events] == [f"line {number}" for number in range(2, 12)]
+    assert log.is_cut
+
+
+def test_pages_cost_a_fixed_number_of_queries(
+    running: Rebuild, trio: Any, django_assert_num_queries: DjangoAssertNumQueries
+) -> None:
+    for _ in range(5):
+        make_rebuild(target=trio[2], source=trio[1], status=Status.FAILED)
+        make_event(running, "line")
+    with django_assert_num_queries(1):
+        rebuild = queries.find(running.pk)
+    assert rebuild
+    with django_assert_num_queries(2):
+        assert queries.page(rebuild).title
+    with django_assert_num_queries(2):
+        page = queries.listed(status="", number=1)
+        assert [(item.target.cluster.name, item.source.name, item.requested_by.username) for item in page]

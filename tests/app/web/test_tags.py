@@ -1,0 +1,84 @@
+"""Filters and tags."""
+
+from datetime import UTC, datetime
+from zoneinfo import ZoneInfo
+
+import pytest
+from django.utils import timezone
+
+from dbops.web.templatetags import dbops as tags
+
+
+@pytest.mark.parametrize(
+    ("value", "text"),
+    [
+        (None, "not known yet"),
+        (0, "0 B"),
+        (1023, "1023 B"),
+        (1536, "1.50 KiB"),
+        (15 * 1024**3, "15.0 GiB"),
+        (1480 * 1024**3, "1.45 TiB"),
+    ],
+)
+def test_bytes(value: int | None, text: str) -> None:
+    assert tags.bytes_text(value) == text
+
+
+@pytest.mark.parametrize(
+    ("value", "text"), [(None, "not known yet"), (0, "0.0 MB/s"), (1.5e6, "1.5 MB/s"), (312e6, "312 MB/s")]
+)
+def test_rate(value: float | None, text: str) -> None:
+    assert tags.rate(value) == text
+
+
+@pytest.mark.parametrize(
+    ("value", "text"),
+    [(None, "—"), (0, "0 s"), (59.6, "1 min 00 s"), (3725, "1 h 02 min"), (2 * 86400 + 3 * 3600, "2 d 3 h")],
+)
+def test_duration(value: float | None, text: str) -> None:
+    assert tags.duration(value) == text
+
+
+def test_a_time_is_local_with_utc_in_its_title() -> None:
+    with timezone.override(ZoneInfo("Europe/Berlin")):
+        text = tags.when(datetime(2026, 1, 2, 3, 4, 5, tzinfo=UTC))
+    assert 'datetime="2026-01-02T03:04:05+00:00"' in text
+    assert 'title="2026-01-02 03:04:05 UTC"' in text
+    assert ">2026-01-02 04:04:05<" in text
+
+
+@pytest.mark.parametrize(
+    ("value", "text"),
+    [
+        ("", "none"),
+        ("0-1-1000", "0-1-1000"),
+        (
+            "3e11fa47-71ca-11e1-9e33-c80aa9429562:1-5,\n4e11fa47-71ca-11e1-9e33-c80aa9429562:1-6,5e11fa47-71ca-11e1-9e33-c80aa9429562:1",
+            "3e11fa47…:1-5, 4e11fa47…:1-6, +1",
+        ),
+    ],
+)
+def test_gtid(value: str, text: str) -> None:
+    assert tags.gtid(value) == text
+
+
+@pytest.mark.parametrize(
+    ("value", "text"),
+    [
+        ("\x1b[1;31mred\x1b[0m", "red"),
+        ("50 %\r100 %\r\nnext", "50 %\n100 %\nnext"),
+        ("bell\x07", "bell\ufffd"),
+        ("a\u202eb", "a\ufffdb"),
+        ("tab\tstays", "tab\tstays"),
+        (None, ""),
+    ],
+)
+def test_clean(value: str | None, text: str) -> None:
+    assert tags.clean(value) == text
+
+
+def test_a_state_has_an_icon_and_a_word_and_is_escaped() -> None:
+    text = tags.state("<b>")
+    assert "<svg" in text
+    assert "&lt;b&gt;" in text
+    assert "<b>" not in text
