@@ -34,6 +34,7 @@ def situation_of(target: Instance, source: Instance, *, keep_old_data: bool = Fa
         fresh_seconds=settings.FACTS_FRESH_SECONDS,
         keep_old_data=keep_old_data,
         run_id=run_id,
+        replication_user=target.cluster.replication_user,
         history=history_of(target.cluster_id),
     )
 

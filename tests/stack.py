@@ -64,15 +64,15 @@ class Stack:
 
     def start(self, *names: str) -> None:
         for name in names:
-            log = (self.folder / f"{name}.log").open("ab")
-            self.processes[name] = subprocess.Popen(
-                [ROOT / "script" / "run", name],
-                env=self.environment,
-                stdin=subprocess.DEVNULL,
-                stdout=log,
-                stderr=log,
-                start_new_session=True,
-            )
+            with (self.folder / f"{name}.log").open("ab") as log:
+                self.processes[name] = subprocess.Popen(
+                    [ROOT / "script" / "run", name],
+                    env=self.environment,
+                    stdin=subprocess.DEVNULL,
+                    stdout=log,
+                    stderr=log,
+                    start_new_session=True,
+                )
 
     def stop(self, name: str, number: int = signal.SIGTERM) -> None:
         process = self.processes.pop(name)
@@ -92,7 +92,9 @@ class Stack:
         for name in reversed(list(self.processes)):
             self.stop(name)
 
-    def manage(self, *words: str, stdin: str = "", check: bool = True, timeout: float = 300) -> subprocess.CompletedProcess[str]:
+    def manage(
+        self, *words: str, stdin: str = "", check: bool = True, timeout: float = 300
+    ) -> subprocess.CompletedProcess[str]:
         done = subprocess.run(
             [ROOT / ".venv" / "bin" / "python", ROOT / "manage.py", *words],
             env=self.environment,
@@ -117,7 +119,8 @@ class Stack:
 
     def facts(self, name: str) -> dict[str, Any]:
         rows = self.rows(
-            "SELECT record FROM dbops_instancestate s JOIN dbops_instance i ON i.id = s.instance_id WHERE i.name = ?", name
+            "SELECT record FROM dbops_instancestate s JOIN dbops_instance i ON i.id = s.instance_id WHERE i.name = ?",
+            name,
         )
         return json.loads(rows[0]["record"]) if rows else {}
 
@@ -158,13 +161,23 @@ def running_stack(network: str, *, size: str = "64M", web: bool = True, **lab_op
             try:
                 stack.manage("migrate", "--no-input")
                 stack.manage("fleet", "import", str(lab.fleet_yaml))
-                stack.manage("account", "create", OPERATOR, "--group", "operator", "--password-stdin", stdin=OPERATOR_PASSWORD)
-                stack.manage("account", "create", VIEWER, "--group", "viewer", "--password-stdin", stdin=VIEWER_PASSWORD)
+                stack.manage(
+                    "account", "create", OPERATOR, "--group", "operator", "--password-stdin", stdin=OPERATOR_PASSWORD
+                )
+                stack.manage(
+                    "account", "create", VIEWER, "--group", "viewer", "--password-stdin", stdin=VIEWER_PASSWORD
+                )
                 stack.start("redis", "worker", "beat", *(["web"] if web else []))
                 if web:
                     wait_for("the web process", lambda: _answers(f"{stack.url}/healthz/"))
-                for name in lab.hosts:
-                    wait_for(f"facts of {name}", lambda name=name: (stack.facts(name).get("server") or {}).get("redo_bytes_per_second") is not None, 40)
+                for name in [host.name for host in lab.hosts]:
+                    wait_for(
+                        f"facts of {name}",
+                        lambda name=name: (
+                            (stack.facts(name).get("server") or {}).get("redo_bytes_per_second") is not None
+                        ),
+                        40,
+                    )
                 yield stack
             finally:
                 stack.stop_all()

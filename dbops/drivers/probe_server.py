@@ -12,7 +12,7 @@ from dbops.engine.flavors.base import Flavor
 from dbops.engine.ports import Database
 
 #: two readings of the log sequence number that are closer give no rate worth the name
-RATE_SECONDS = 5.0
+RATE_SECONDS = 1.0
 TEMP_TABLES = ("Replica_open_temp_tables", "Slave_open_temp_tables")
 SYSTEM_USERS = {"", "system user", "event_scheduler", "unauthenticated user"}
 SYSTEM_SCHEMAS = "('mysql', 'sys', 'performance_schema', 'information_schema')"

@@ -8,6 +8,7 @@ import types
 import typing
 from dataclasses import dataclass, field
 from datetime import datetime
+from enum import Enum
 from typing import Any, TypeVar
 
 T = TypeVar("T")
@@ -235,6 +236,8 @@ def _revive(kind: Any, record: Any) -> Any:
         return {key: _revive(arguments[1], item) for key, item in record.items()}
     if kind is datetime:
         return datetime.fromisoformat(record)
+    if isinstance(kind, type) and issubclass(kind, Enum):
+        return kind(record)
     if isinstance(kind, type) and dataclasses.is_dataclass(kind):
         hints = typing.get_type_hints(kind)
         names = {item.name for item in dataclasses.fields(kind)}

@@ -98,6 +98,7 @@ class Plan:
     bytes_to_copy: int | None
     predicted_seconds: float | None
     uses_gtid: bool
+    replication_user: str = ""
     programs: dict[str, str] = field(default_factory=dict)
     facts_observed_at: dict[str, datetime] = field(default_factory=dict)
 

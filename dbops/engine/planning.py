@@ -53,11 +53,15 @@ def build_plan(situation: Situation, method: str = "xbstream") -> Plan:
         bytes_to_copy=situation.bytes_to_copy,
         predicted_seconds=None,
         uses_gtid=source.server.gtid_enabled,
+        replication_user=situation.replication_user,
         programs=_programs(situation, flavor),
-        facts_observed_at={member.name: member.facts.observed_at for member in (target, source, primary) if member.facts},
+        facts_observed_at={
+            member.name: member.facts.observed_at for member in (target, source, primary) if member.facts
+        },
     )
     steps = tuple(
-        PlannedStep(step.name, step.title, step.commands(draft), situation.predict(step.name)) for step in METHODS[method].steps
+        PlannedStep(step.name, step.title, step.commands(draft), situation.predict(step.name))
+        for step in METHODS[method].steps
     )
     known = [step.predicted_seconds for step in steps if step.predicted_seconds is not None]
     return replace(draft, steps=steps, predicted_seconds=sum(known) if len(known) == len(steps) else None)

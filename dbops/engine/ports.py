@@ -22,9 +22,7 @@ class CommandResult:
 class Shell(Protocol):
     """Short commands on one host, over one pinned connection."""
 
-    def run(
-        self, script: str, *arguments: str, stdin: bytes = b"", timeout_seconds: float = 10.0
-    ) -> CommandResult:
+    def run(self, script: str, *arguments: str, stdin: bytes = b"", timeout_seconds: float = 10.0) -> CommandResult:
         """Run a POSIX shell script with positional arguments (as root through sudo where the host says so).
 
         Args:

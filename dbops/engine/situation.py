@@ -61,7 +61,9 @@ class Member:
             start_command=self.start_command,
             stop_command=self.stop_command,
             is_answering=server is not None,
-            socket=(server.socket if server else None) or (facts.config.socket if facts and facts.config else None) or "",
+            socket=(server.socket if server else None)
+            or (facts.config.socket if facts and facts.config else None)
+            or "",
             local_address=facts.host.local_address if facts and facts.host else "",
             server_id=server.server_id if server else None,
             server_uuid=server.server_uuid if server else "",
@@ -91,6 +93,7 @@ class Situation:
     max_lag_seconds: float = 60.0
     keep_old_data: bool = False
     run_id: str = "RUN"
+    replication_user: str = ""
     history: History = field(default_factory=History)
 
     @property

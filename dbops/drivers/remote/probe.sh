@@ -42,12 +42,12 @@ host_facts() {
 
 tool_facts() {
     for name in mariadb-backup mariabackup xtrabackup xbstream mbstream mariadbd mysqld mariadb mysql \
-        ssh flock setsid bash systemctl; do
+        ssh ssh-keygen flock setsid setpriv bash systemctl; do
         path=$(command -v "$name") || continue
         case $name in
         xbstream) said=$(timeout 5 "$path" --version 2>&1) ;;
         ssh) said=$(ssh -V 2>&1) ;;
-        mbstream | flock | setsid | bash | systemctl) said='' ;;
+        mbstream | ssh-keygen | flock | setsid | setpriv | bash | systemctl) said='' ;;
         *) said=$(timeout 5 "$path" --no-defaults --version 2>&1) ;;
         esac
         put "tool.$name" "$path

@@ -1,0 +1,54 @@
+"""What differs between the families of servers. ``flavor_for`` is the way in."""
+
+from dbops.engine.errors import Refused
+from dbops.engine.flavors.base import Flavor, Version
+from dbops.engine.flavors.mariadb import MariaDB
+from dbops.engine.flavors.mysql import MySQL
+from dbops.engine.flavors.versions import parse_version
+
+__all__ = ["Flavor", "MariaDB", "MySQL", "Version", "flavor_for", "parse_version"]
+
+OLDEST: dict[type[Flavor], Version] = {MariaDB: (10, 3, 0), MySQL: (5, 7, 0)}
+
+
+def flavor_for(version: str, version_comment: str = "") -> Flavor:
+    """Return the flavor of a server.
+
+    Args:
+        version: ``@@version`` as it is (``10.11.19-MariaDB-0+deb12u1``, ``8.0.46-0ubuntu0.24.04.5``), or its numbers
+        alone. version_comment: ``@@version_comment``, or ``mariadb`` or ``mysql`` where the flavor is known.
+
+    MariaDB names itself in one of the two (unless its ``version`` is set by hand); distributions' builds of MySQL do
+    not (``(Ubuntu)``). Numbers decide nothing but this: 10 to 25 were never MySQL, which goes from 9 to 26.
+
+    Raises:
+        Refused: ``flavor.unknown`` for what cannot be read or told, ``flavor.unsupported`` for versions before 10.3
+        and 5.7.
+    """
+    numbers = parse_version(version)
+    words = f"{version} {version_comment}".lower()
+    is_mariadb = "mariadb" in words
+    if not is_mariadb and 10 <= numbers[0] < 26:
+        raise _refused(
+            "flavor.unknown",
+            version,
+            f"the comment {version_comment!r} does not say MariaDB, and no MySQL has this number",
+        )
+    kind: type[MariaDB] | type[MySQL] = MariaDB if is_mariadb else MySQL
+    if numbers < OLDEST[kind]:
+        raise _refused(
+            "flavor.unsupported",
+            version,
+            f"older than {'.'.join(map(str, OLDEST[kind][:2]))}, the oldest that is supported",
+        )
+    return kind(numbers)
+
+
+def _refused(code: str, version: str, found: str) -> Refused:
+    return Refused(
+        code,
+        f"Finding out what kind of server {version!r} is",
+        found=found,
+        left="Nothing was changed.",
+        next_step="Rebuild this server by hand, or correct the version that it announces.",
+    )

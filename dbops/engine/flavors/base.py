@@ -4,18 +4,25 @@ A flavor is pure: words, names and parsers. Where a rule comes from is said at e
 """
 
 from abc import ABC, abstractmethod
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
 from dbops.engine.facts import ReplicationFacts
+from dbops.engine.flavors.optionfile import credentials_text
+from dbops.engine.flavors.replication import replication_from
 
 Version = tuple[int, int, int]
 
 
 @dataclass(frozen=True, slots=True)
 class BackupRequest:
-    """All that a backup command line depends on. Paths are on the source."""
+    """All that a backup command line depends on. Paths are on the source.
+
+    ``credentials_file`` is what ``Flavor.credentials_file`` renders; it includes ``defaults_file``. ``datadir``
+    overrides what the option file says: mariadb-backup only warns when it is another server's, and then copies that
+    one (measured with 10.11.19).
+    """
 
     defaults_file: str
     credentials_file: str
@@ -61,16 +68,21 @@ class Checkpoints:
 
 @dataclass(frozen=True, slots=True)
 class BackupInfo:
-    """``*_info``: the fields that prove which run this is and who made it."""
+    """``*_info``: the fields that prove which run this is and who made it. See ``Flavor.same_run``."""
 
     uuid: str
     tool_version: str
     server_version: str
+    tool_command: str = ""
+    start_time: str = ""
+    binlog_pos: str = ""
+    to_lsn: str = ""
 
 
 @dataclass(frozen=True, slots=True)
 class LogLine:
-    """What one line of a tool's log means.
+    """What one line of a tool's log means. ``text`` is the line without thread and time, and without statements of
+    users.
 
     ``kind`` is one of ``milestone``, ``file`` (``path`` begins to be copied), ``redo`` (``lsn`` reached), ``recovery``
     (prepare: ``done`` of ``total`` by LSN, or ``percent``), ``error``, ``completed``, ``other``.
@@ -97,6 +109,9 @@ class Flavor(ABC):
     unpack_programs: tuple[str, ...]
     client_programs: tuple[str, ...]
 
+    #: groups of an option file that the backup tool and the client read, in which credentials stand
+    credential_groups: tuple[str, ...]
+
     def __init__(self, version: Version) -> None:
         self.version = version
 
@@ -110,17 +125,41 @@ class Flavor(ABC):
         """Return why a backup tool of this version must not be used with this server, ``""`` if it may."""
 
     @abstractmethod
+    def tool_warning(self, tool_version: str | None) -> str:
+        """Return the known bugs of a backup tool of this version that a rebuild may meet, ``""`` if there are none."""
+
+    @abstractmethod
     def clone_problem(self, target_version: Version) -> str:
         """Return why data of this server must not be started by a server of ``target_version``, ``""`` if it may."""
 
-    @abstractmethod
-    def backup_command(self, program: str, request: BackupRequest) -> list[str]: ...
+    def credentials_file(self, user: str, password: str, *, socket: str = "", include: str = "") -> str:
+        """Return the text of an option file for ``--defaults-file`` of the backup tool and the client.
+
+        ``--defaults-file`` reads that file alone, so for a backup the server's own option file comes in by
+        ``include``. Measured with 10.11.19: the password is then in neither argv, environment, log nor
+        ``xtrabackup_info``. Write it with mode 0600.
+
+        Raises:
+            Refused: ``credentials.unwritable``, see ``optionfile.quoted``.
+        """
+        return credentials_text(self.credential_groups, user, password, socket=socket, include=include)
 
     @abstractmethod
-    def unpack_command(self, program: str, directory: str, *, parallel: int) -> list[str]: ...
+    def backup_command(self, program: str, request: BackupRequest) -> list[str]:
+        """Return the words of a backup that streams to standard output and logs to standard error."""
 
     @abstractmethod
-    def prepare_command(self, program: str, directory: str, *, memory_bytes: int) -> list[str]: ...
+    def unpack_command(self, program: str, directory: str, *, parallel: int) -> list[str]:
+        """Return the words that unpack standard input into ``directory``, which must be empty."""
+
+    def prepare_command(self, program: str, directory: str, *, memory_bytes: int) -> list[str]:
+        """Return the words that apply the redo log in ``directory``.
+
+        No option file: with ``--prepare`` both tools read ``backup-my.cnf`` in the directory and no other (measured
+        with 10.11.19 and an unknown option in ``~/.my.cnf``; for XtraBackup its manual, xtrabackup-files).
+        ``--no-defaults`` would skip that one too.
+        """
+        return [program, "--prepare", f"--target-dir={directory}", f"--use-memory={memory_bytes}"]
 
     @abstractmethod
     def statements_of_backup(self, *, replica: bool) -> list[str]:
@@ -130,7 +169,9 @@ class Flavor(ABC):
     @property
     @abstractmethod
     def metadata_files(self) -> Mapping[str, tuple[str, ...]]:
-        """Keys ``info``, ``binlog``, ``slave``, ``checkpoints``, ``last`` (the last file of a stream) to possible names, best first."""
+        """Keys ``info``, ``binlog``, ``slave``, ``checkpoints``, ``last`` (the last file of a stream) to possible
+        names, best first.
+        """
 
     @property
     @abstractmethod
@@ -150,12 +191,39 @@ class Flavor(ABC):
     def parse_slave_info(self, text: str) -> Coordinates: ...
 
     def parse_checkpoints(self, text: str) -> Checkpoints:
+        """Raises KeyError or ValueError where the text is not a whole checkpoints file."""
         pairs = parse_pairs(text)
         return Checkpoints(pairs["backup_type"], int(pairs["to_lsn"]), int(pairs["last_lsn"]))
 
     def parse_info(self, text: str) -> BackupInfo:
         pairs = parse_pairs(text)
-        return BackupInfo(pairs.get("uuid", ""), pairs.get("tool_version", ""), pairs.get("server_version", ""))
+        names = ("uuid", "tool_version", "server_version", "tool_command", "start_time", "binlog_pos", "innodb_to_lsn")
+        return BackupInfo(*(pairs.get(name, "") for name in names))
+
+    @abstractmethod
+    def same_run(self, sent: BackupInfo, arrived: BackupInfo) -> bool:
+        """Tell whether the ``*_info`` that the source kept and the one that arrived are of one run."""
+
+    def prepare_percent(self, lines: Iterable[str], checkpoints: Checkpoints | None = None) -> float | None:
+        """Return how far the redo log is applied, 0 to 100, from the log so far; ``None`` where it does not say.
+
+        The numbers in the lines are absolute, so the LSN where recovery began is needed. mariadb-backup prints it,
+        and it may lie far before ``to_lsn`` (measured with 10.11.19: to_lsn is the checkpoint at the end of the
+        backup); XtraBackup begins at ``to_lsn``.
+        """
+        begin, percent = None, None
+        for line in map(self.parse_prepare_line, lines):
+            if line.kind == "milestone" and line.lsn is not None:
+                begin = line.lsn
+            if line.kind != "recovery":
+                continue
+            total = line.total or (checkpoints.last_lsn if checkpoints else None)
+            start = begin if begin is not None else checkpoints.to_lsn if checkpoints else None
+            if line.percent is not None:
+                percent = line.percent
+            elif line.done is not None and total and start is not None and total > start:
+                percent = max(0.0, min(100.0, 100.0 * (line.done - start) / (total - start)))
+        return percent
 
     # --- SQL ------------------------------------------------------------------------------------------------------
     @property
@@ -163,8 +231,11 @@ class Flavor(ABC):
     def show_replication(self) -> str:
         """The statement whose rows ``parse_replication`` reads (all channels)."""
 
-    @abstractmethod
-    def parse_replication(self, row: Mapping[str, Any]) -> ReplicationFacts: ...
+    def parse_replication(self, row: Mapping[str, Any]) -> ReplicationFacts:
+        """Return one row of ``show_replication``; ``open_temp_tables`` comes from ``server_facts_from``'s status
+        instead.
+        """
+        return replication_from(row)
 
     @property
     @abstractmethod
@@ -193,22 +264,54 @@ class Flavor(ABC):
 
     @abstractmethod
     def set_position(self, start: Coordinates, executed: str) -> list[str]:
-        """Statements that make a fresh copy know what it holds; empty where ``executed`` (the server's own) already says so."""
+        """Statements that make a fresh copy know what it holds; empty where ``executed`` (the server's own) already
+        says so.
+        """
 
     @abstractmethod
     def replicate_from(self, source: ReplicationSource) -> tuple[str, Sequence[Any]]:
-        """Return a statement with ``%s`` placeholders and its parameters (the password is one)."""
+        """Return a statement with ``%s`` placeholders and its parameters (the password is one).
+
+        Without GTID and without ``start`` the statement names a log file that does not exist: without any file the
+        replica would read the source's logs from the first one on, over data that has them already.
+        """
 
     @abstractmethod
     def read_variables(self) -> tuple[str, ...]:
-        """Names of the global variables that a probe reads."""
+        """Names of the global variables that a probe reads (``SHOW GLOBAL VARIABLES WHERE Variable_name IN (...)``);
+        not all exist.
+        """
+
+    @abstractmethod
+    def read_status(self) -> tuple[str, ...]:
+        """Names of the global status variables that a probe reads; not all exist."""
+
+    @abstractmethod
+    def server_facts_from(
+        self, variables: Mapping[str, str], status: Mapping[str, str], replication: Sequence[ReplicationFacts] = ()
+    ) -> dict[str, Any]:
+        """Return the scalar fields of ``ServerFacts``, and ``external_paths``, by name; missing variables read as
+        empty, off or 0.
+        """
 
     # --- GTID -----------------------------------------------------------------------------------------------------
     @abstractmethod
     def gtid_missing(self, wanted: str, present: str) -> str:
         """Return what ``wanted`` holds that ``present`` does not; ``""`` when all is there. Errant transactions of a
         replica are ``gtid_missing(replica, primary)``; a replica has caught up with a point when
-        ``gtid_missing(point, replica)`` is empty."""
+        ``gtid_missing(point, replica)`` is empty.
+
+        Raises:
+            RemoteFailure: ``gtid.unreadable``.
+        """
+
+    @abstractmethod
+    def gtid_count_missing(self, wanted: str, present: str) -> int:
+        """Return how many transactions ``gtid_missing`` stands for (MariaDB: sequence numbers). Raises as it does."""
+
+
+#: Where nobody knows where to begin: no server has a log of this name, so replication stops with error 1236 and harms nothing.
+NOWHERE = Coordinates(log_file="position-unknown", log_pos=4)
 
 
 def parse_pairs(text: str) -> dict[str, str]:

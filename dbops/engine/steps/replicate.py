@@ -79,7 +79,7 @@ class CatchUp(Step):
     def commands(self, plan: Plan) -> tuple[PlannedCommand, ...]:
         flavor = flavor_for(plan.source.version, plan.flavor)
         source = replication_source(
-            plan.source, Account("replication account", MASKED), gtid=plan.uses_gtid, start=None
+            plan.source, Account(plan.replication_user, MASKED), gtid=plan.uses_gtid, start=None
         )
         place = plan.target.name
         return (
@@ -193,7 +193,7 @@ class Repoint(Step):
     def commands(self, plan: Plan) -> tuple[PlannedCommand, ...]:
         flavor = flavor_for(plan.source.version, plan.flavor)
         primary = replication_source(
-            plan.primary, Account("replication account", MASKED), gtid=plan.uses_gtid, start=None
+            plan.primary, Account(plan.replication_user, MASKED), gtid=plan.uses_gtid, start=None
         )
         place = plan.target.name
         return (

@@ -30,7 +30,9 @@ class Command(BaseCommand):
         parser.add_argument("target", help="name of the instance to rebuild")
         parser.add_argument("--reason", default="", help="why; written into the audit log")
         parser.add_argument("--source", help="name of the instance to read (default: the best backup source)")
-        parser.add_argument("--keep-old-data", action="store_true", help="keep the old data directory after verification")
+        parser.add_argument(
+            "--keep-old-data", action="store_true", help="keep the old data directory after verification"
+        )
         parser.add_argument("--plan", action="store_true", help="show the plan and change nothing")
         parser.add_argument("--follow", action="store_true", help="wait for the end and print what happens")
         parser.add_argument("--json", action="store_true", help="one JSON object a line; the last one is the result")
@@ -97,7 +99,9 @@ class Command(BaseCommand):
             record = {**to_record(plan), "fingerprint": plan.fingerprint, "is_possible": plan.is_possible}
             self.stdout.write(json.dumps(record))
             return
-        self.stdout.write(f"Rebuild {plan.target.name} from {plan.source.name}, then replicate from {plan.primary.name}.")
+        self.stdout.write(
+            f"Rebuild {plan.target.name} from {plan.source.name}, then replicate from {plan.primary.name}."
+        )
         for line in plan.destroys:
             self.stdout.write(f"  destroys: {line}")
         for finding in plan.findings:
@@ -116,7 +120,13 @@ class Command(BaseCommand):
             for event in rebuild.events.filter(pk__gt=seen):
                 seen = event.pk
                 self._tell(
-                    {"at": event.at.isoformat(), "step": event.step, "host": event.host, "level": event.level, "text": event.text},
+                    {
+                        "at": event.at.isoformat(),
+                        "step": event.step,
+                        "host": event.host,
+                        "level": event.level,
+                        "text": event.text,
+                    },
                     f"{event.at:%H:%M:%S} {event.step:12} {event.text}",
                 )
             if final:
@@ -131,7 +141,9 @@ class Command(BaseCommand):
                 "name": step.name,
                 "title": step.title,
                 "state": step.state,
-                "seconds": (step.finished_at - step.started_at).total_seconds() if step.started_at and step.finished_at else None,
+                "seconds": (step.finished_at - step.started_at).total_seconds()
+                if step.started_at and step.finished_at
+                else None,
                 "bytes": step.progress.get("bytes"),
             }
             for step in rebuild.steps.all()
