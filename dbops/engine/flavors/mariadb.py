@@ -1,0 +1,344 @@
+"""MariaDB 10.3 and newer with mariadb-backup. What was measured was measured with 10.11.19, and where it says so with
+11.8.6.
+"""
+
+import re
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from dbops.engine.errors import RemoteFailure
+from dbops.engine.facts import ReplicationFacts
+from dbops.engine.flavors import gtid, logs
+from dbops.engine.flavors.base import (
+    NOWHERE,
+    BackupInfo,
+    BackupRequest,
+    Coordinates,
+    Flavor,
+    LogLine,
+    ReplicationSource,
+    Version,
+)
+from dbops.engine.flavors.positions import parse_binlog_info, sql_text
+from dbops.engine.flavors.variables import binlog_expire_seconds, external_paths, number_of, text_of, truth_of
+from dbops.engine.flavors.versions import dotted, parse_version, series
+
+_GTID_POSITION = re.compile(r"gtid_slave_pos\s*=\s*'([^']*)'", re.IGNORECASE)
+_LOG_FILE = re.compile(r"MASTER_LOG_FILE\s*=\s*'([^']*)'", re.IGNORECASE)
+_LOG_POS = re.compile(r"MASTER_LOG_POS\s*=\s*(\d+)", re.IGNORECASE)
+_TOOL = re.compile(r"(?:mariadb-backup|mariabackup) based on MariaDB server (\d+\.\d+\.\d+)")
+
+#: First release of each series with the fix, from the release notes; MDEV-36159 came with 10.11.10.
+_COPIER_GIVES_UP = {(10, 11): (10, 11, 19), (11, 4): (11, 4, 13), (11, 8): (11, 8, 9), (12, 3): (12, 3, 3)}
+_PATHS_UNCHECKED = {(10, 6): (10, 6, 26), (10, 11): (10, 11, 17), (11, 4): (11, 4, 11), (11, 8): (11, 8, 7)}
+
+_VARIABLES = (
+    "version",
+    "version_comment",
+    "server_id",
+    "hostname",
+    "port",
+    "socket",
+    "datadir",
+    "read_only",
+    "log_bin",
+    "log_slave_updates",
+    "gtid_current_pos",
+    "gtid_binlog_pos",
+    "gtid_slave_pos",
+    "binlog_format",
+    "expire_logs_days",
+    "binlog_expire_logs_seconds",
+    "innodb_page_size",
+    "lower_case_table_names",
+    "innodb_log_file_size",
+    "innodb_log_files_in_group",
+    "slave_parallel_threads",
+    "innodb_data_home_dir",
+    "innodb_undo_directory",
+    "innodb_log_group_home_dir",
+    "innodb_data_file_path",
+    "aria_log_dir_path",
+)
+
+
+class MariaDB(Flavor):
+    """MariaDB. GTIDs are always written; whether replication uses them is said by each connection (``Using_Gtid``)."""
+
+    name = "mariadb"
+    server_programs = ("mariadbd", "mysqld")
+    backup_programs = ("mariadb-backup", "mariabackup")
+    unpack_programs = ("mbstream",)
+    client_programs = ("mariadb", "mysql")
+    # mariadb-backup also reads the older group names: ours must come last in each, or a server's own option file wins
+    credential_groups = ("client", "xtrabackup", "mariabackup", "mariadb-backup")
+
+    # --- programs -------------------------------------------------------------------------------------------------
+    def parse_tool_version(self, output: str) -> str | None:
+        """``mariadb-backup based on MariaDB server 10.11.19-MariaDB debian-linux-gnu (x86_64)``, on standard error."""
+        found = _TOOL.search(output)
+        return found[1] if found else None
+
+    def tool_problem(self, tool_version: str | None) -> str:
+        """The same series, and not older than the server. The tool itself checks nothing: 10.11 backs up 11.8 with
+        "completed OK!".
+        """
+        if not tool_version:
+            return "The version of mariadb-backup could not be read."
+        tool = parse_version(tool_version)
+        if series(tool) != series(self.version):
+            return f"mariadb-backup {tool_version} is of another series than the server {dotted(self.version)}."
+        if tool < self.version:
+            return f"mariadb-backup {tool_version} is older than the server {dotted(self.version)}."
+        return ""
+
+    def tool_warning(self, tool_version: str | None) -> str:
+        """MDEV-36159, MDEV-37453, MDEV-39468 and MDEV-39408, with the releases that MariaDB's release notes name for
+        their fixes.
+        """
+        if not tool_version:
+            return ""
+        tool = parse_version(tool_version)
+        notes = []
+        if (10, 11, 10) <= tool < (10, 11, 15):
+            notes.append(
+                "The reader of the redo log may stall, and parallel copying may crash (MDEV-36159, "
+                "MDEV-37453; fixed in 10.11.15)."
+            )
+        if fixed := _fixed_later(tool, _COPIER_GIVES_UP):
+            notes.append(
+                f'A backup may fail falsely with "Was only able to copy log" (MDEV-39468; fixed in {dotted(fixed)}).'
+            )
+        if fixed := _fixed_later(tool, _PATHS_UNCHECKED):
+            notes.append(
+                f"mbstream does not check paths well: use trusted sources alone (MDEV-39408; fixed in {dotted(fixed)})."
+            )
+        return " ".join(notes)
+
+    def clone_problem(self, target_version: Version) -> str:
+        """The same series, and not older: a newer series upgrades the data for good, an older server refuses or
+        damages it.
+        """
+        if series(target_version) != series(self.version):
+            return f"MariaDB {dotted(target_version)} is of another series than the source, {dotted(self.version)}."
+        if target_version < self.version:
+            return f"MariaDB {dotted(target_version)} is older than the source, {dotted(self.version)}."
+        return ""
+
+    def backup_command(self, program: str, request: BackupRequest) -> list[str]:
+        """Return the command line; unknown options end the tool since 10.4.14, so there are few.
+
+        ``--verbose`` gives the redo position, about two lines a second at most and at the end one for each checkpoint
+        in the log. No ``--ftwrl-wait-timeout`` from 10.5 on: the tool then first waits, polling once a second, for a
+        moment in which no statement at all runs ("longer than 0 seconds"), and gives up at the timeout. With 6
+        clients writing it always did (measured with 10.11.19), and without the option BACKUP STAGE START is taken at
+        once.
+        """
+        command = [
+            program,
+            f"--defaults-file={request.credentials_file}",
+            "--backup",
+            "--stream=xbstream",
+            *([f"--socket={request.socket}"] if request.socket else []),
+            f"--datadir={request.datadir}",
+            f"--target-dir={request.target_dir}",
+            f"--extra-lsndir={request.lsn_dir}",
+            f"--parallel={request.parallel}",
+            "--verbose",
+        ]
+        if self.version < (10, 5, 0):
+            command.append("--ftwrl-wait-timeout=600")
+        if request.slave_info:
+            command.append("--slave-info")
+        if request.open_files_limit:
+            command.append(f"--open-files-limit={request.open_files_limit}")
+        return command
+
+    def unpack_command(self, program: str, directory: str, *, parallel: int) -> list[str]:
+        return [program, "-x", "-C", directory, "-p", str(parallel)]
+
+    def statements_of_backup(self, *, replica: bool) -> list[str]:
+        """In this order: RELOAD (to unlock nothing is enough), PROCESS, BINLOG MONITOR, SLAVE MONITOR (measured with
+        10.11.19).
+
+        The tool itself checks the first two when it starts, the others only at its end, after hours. Before 10.5 the
+        last two are REPLICATION CLIENT. BACKUP UNLOCK came with 10.4.2; before, what the tool runs itself.
+        """
+        reload = "BACKUP UNLOCK" if self.version >= (10, 5, 0) else "FLUSH NO_WRITE_TO_BINLOG ENGINE LOGS"
+        statements = [reload, "SHOW ENGINE INNODB STATUS", "SHOW MASTER STATUS"]
+        return [*statements, "SHOW ALL SLAVES STATUS"] if replica else statements
+
+    # --- files and logs -------------------------------------------------------------------------------------------
+    @property
+    def metadata_files(self) -> Mapping[str, tuple[str, ...]]:
+        """The files are called ``mariadb_backup_*`` from 11.1 on (MDEV-18931), ``xtrabackup_*`` before; both are
+        always looked for.
+        """
+        prefixes = ("xtrabackup_", "mariadb_backup_")
+        if self.version >= (11, 1, 0):
+            prefixes = ("mariadb_backup_", "xtrabackup_")
+        ends = {
+            "info": "info",
+            "binlog": "binlog_info",
+            "slave": "slave_info",
+            "checkpoints": "checkpoints",
+            "last": "info",
+        }
+        return {kind: tuple(prefix + end for prefix in prefixes) for kind, end in ends.items()}
+
+    @property
+    def prepared_type(self) -> str:
+        return "log-applied"
+
+    def same_run(self, sent: BackupInfo, arrived: BackupInfo) -> bool:
+        """The uuid is made anew for each of the two files, so it always differs, and so do lock_time and maybe
+        end_time (measured with 10.11.19). The command line (it names the run's directory), the start and both
+        positions are equal in one run alone.
+        """
+
+        def identity(info: BackupInfo) -> tuple[str, ...]:
+            return (
+                info.tool_command,
+                info.start_time,
+                info.tool_version,
+                info.server_version,
+                info.binlog_pos,
+                info.to_lsn,
+            )
+
+        return bool(sent.tool_command and sent.start_time) and identity(sent) == identity(arrived)
+
+    def parse_backup_line(self, line: str) -> LogLine:
+        return logs.backup_line(line)
+
+    def parse_prepare_line(self, line: str) -> LogLine:
+        return logs.prepare_line(line)
+
+    def parse_binlog_info(self, text: str) -> Coordinates:
+        return parse_binlog_info(text)
+
+    def parse_slave_info(self, text: str) -> Coordinates:
+        """Return the upstream's position: a GTID position, or file and offset where the connection does not use GTID."""
+        position, log_file, log_pos = _GTID_POSITION.search(text), _LOG_FILE.search(text), _LOG_POS.search(text)
+        return Coordinates(
+            log_file=log_file[1] if log_file else "",
+            log_pos=int(log_pos[1]) if log_pos else None,
+            gtid=gtid.without_space(position[1]) if position else "",
+        )
+
+    # --- SQL ------------------------------------------------------------------------------------------------------
+    show_replication = "SHOW ALL SLAVES STATUS"
+    show_replicas = "SHOW SLAVE HOSTS"
+    show_binlog_position = "SHOW MASTER STATUS"
+
+    def stop_replication(self) -> list[str]:
+        return ["STOP ALL SLAVES"]
+
+    def start_replication(self) -> list[str]:
+        return ["START ALL SLAVES"]
+
+    def pause_applier(self) -> str:
+        return "STOP ALL SLAVES SQL_THREAD"
+
+    def resume_applier(self) -> str:
+        return "START ALL SLAVES SQL_THREAD"
+
+    def forget_replication(self) -> list[str]:
+        """Nothing comes with the data (``master.info`` is a file that is not copied); this also clears what an
+        earlier try left. ``gtid_slave_pos`` stays as it is (measured with 10.11.19).
+        """
+        return ["RESET SLAVE ALL"]
+
+    def set_position(self, start: Coordinates, executed: str) -> list[str]:
+        """Return ``SET GLOBAL gtid_slave_pos`` where the copy does not know the backup's position already.
+
+        ``executed`` is the copy's own ``gtid_current_pos``: right for the copy of a replica (``mysql.gtid_slave_pos``
+        is copied), empty or old for that of a primary. Domains that the binary log's position does not name are kept:
+        their logs may be purged on the source. So are domains in which the copy is further: it has been attached
+        before, and going back would apply transactions twice.
+        """
+        if not start.gtid:
+            return []
+        try:
+            own, wanted = gtid.parse_position(executed), gtid.parse_position(start.gtid)
+        except RemoteFailure:
+            return [f"SET GLOBAL gtid_slave_pos = {sql_text(start.gtid)}"]
+        merged = gtid.furthest(own, wanted)
+        return [] if merged == own else [f"SET GLOBAL gtid_slave_pos = '{gtid.format_position(merged)}'"]
+
+    def replicate_from(self, source: ReplicationSource) -> tuple[str, Sequence[Any]]:
+        head = "CHANGE MASTER TO"
+        parameters: list[Any] = []
+        if source.channel:
+            head, parameters = "CHANGE MASTER %s TO", [source.channel]
+        words = f"{head} MASTER_HOST = %s, MASTER_PORT = %s, MASTER_USER = %s, MASTER_PASSWORD = %s"
+        parameters += [source.host, source.port, source.user, source.password]
+        if source.gtid:
+            return f"{words}, MASTER_USE_GTID = slave_pos", parameters
+        start = source.start if source.start and source.start.log_file else NOWHERE
+        return f"{words}, MASTER_USE_GTID = no, MASTER_LOG_FILE = %s, MASTER_LOG_POS = %s", [
+            *parameters,
+            start.log_file,
+            start.log_pos,
+        ]
+
+    # --- facts ----------------------------------------------------------------------------------------------------
+    def read_variables(self) -> tuple[str, ...]:
+        return _VARIABLES
+
+    def read_status(self) -> tuple[str, ...]:
+        return ("Uptime", "Innodb_lsn_current", "Innodb_os_log_written", "Slave_open_temp_tables")
+
+    def server_facts_from(
+        self, variables: Mapping[str, str], status: Mapping[str, str], replication: Sequence[ReplicationFacts] = ()
+    ) -> dict[str, Any]:
+        """``gtid_enabled``: the server has a GTID position, and each of its connections uses GTID.
+
+        ``redo_lsn`` is ``Innodb_lsn_current``, before 10.5 the bytes written to the log, whose difference says the
+        same.
+        """
+        current, binlog = text_of(variables, "gtid_current_pos"), text_of(variables, "gtid_binlog_pos")
+        log_files = number_of(variables, "innodb_log_files_in_group") or 1
+        return {
+            "flavor": self.name,
+            "version": dotted(self.version),
+            "version_comment": text_of(variables, "version_comment"),
+            "server_id": number_of(variables, "server_id"),
+            "server_uuid": "",
+            "hostname": text_of(variables, "hostname"),
+            "port": number_of(variables, "port"),
+            "socket": text_of(variables, "socket"),
+            "datadir": text_of(variables, "datadir"),
+            "read_only": text_of(variables, "read_only").upper() not in ("", "OFF", "0"),
+            "log_bin": truth_of(variables, "log_bin"),
+            "log_replica_updates": truth_of(variables, "log_slave_updates"),
+            "gtid_enabled": bool(current or binlog) and all(link.uses_gtid for link in replication),
+            "gtid_executed": gtid.without_space(current),
+            "gtid_binlog": gtid.without_space(binlog),
+            "binlog_format": text_of(variables, "binlog_format"),
+            "binlog_expire_seconds": binlog_expire_seconds(variables),
+            "page_size": number_of(variables, "innodb_page_size"),
+            "lower_case_table_names": number_of(variables, "lower_case_table_names"),
+            "redo_capacity_bytes": number_of(variables, "innodb_log_file_size") * log_files,
+            "redo_lsn": number_of(status, "Innodb_lsn_current", "Innodb_os_log_written"),
+            "uptime_seconds": number_of(status, "Uptime"),
+            "parallel_workers": number_of(variables, "slave_parallel_threads"),
+            "external_paths": external_paths(
+                variables,
+                ("innodb_data_home_dir", "innodb_undo_directory", "innodb_log_group_home_dir", "aria_log_dir_path"),
+            ),
+        }
+
+    # --- GTID -----------------------------------------------------------------------------------------------------
+    def gtid_missing(self, wanted: str, present: str) -> str:
+        return gtid.format_position(
+            gtid.missing_from_position(gtid.parse_position(wanted), gtid.parse_position(present))
+        )
+
+    def gtid_count_missing(self, wanted: str, present: str) -> int:
+        return gtid.count_missing_from_position(gtid.parse_position(wanted), gtid.parse_position(present))
+
+
+def _fixed_later(tool: Version, fixes: Mapping[tuple[int, int], Version]) -> Version | None:
+    fixed = fixes.get(series(tool))
+    return fixed if fixed and tool < fixed else None

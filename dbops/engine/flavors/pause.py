@@ -1,0 +1,51 @@
+"""Whether replication on the source must stand still while it is copied."""
+
+from dbops.engine.facts import ServerFacts
+from dbops.engine.flavors.versions import parse_version
+
+
+def needs_pause(server: ServerFacts) -> tuple[bool, str]:
+    """Return whether the source's applier must be paused during the copy, and the sentence why, or why not.
+
+    Consistency itself never needs it: redo and a short lock at the end give that. It is needed where the copy cannot
+    hold what the applier keeps: temporary tables of statement-based replication live in no file that is copied
+    (XtraBackup's option reference, --safe-slave-backup), and with parallel appliers without GTID MySQL's executed
+    position is only a low-water mark, so that XtraBackup refuses --slave-info. MariaDB commits in order without GTID,
+    and from 10.5 on takes its position under BACKUP STAGE BLOCK_COMMIT. Pausing alone does not close temporary
+    tables: wait until none is open.
+    """
+    if not server.replication:
+        return False, "The source replicates from nobody, so there is nothing to pause."
+    temporary = sum(link.open_temp_tables for link in server.replication)
+    if temporary:
+        return (
+            True,
+            f"The applier holds {temporary} temporary tables open; no copy contains them, and later statements need them.",
+        )
+    if server.binlog_format.upper() == "STATEMENT":
+        return (
+            True,
+            "Replication is statement-based: temporary tables that the applier holds open would be missing in the copy.",
+        )
+    if server.parallel_workers and not server.gtid_enabled and not _commits_in_order(server):
+        return (
+            True,
+            f"{server.parallel_workers} parallel appliers without GTID: while they run, the source has no single position.",
+        )
+    if server.flavor == "mariadb":
+        return False, "The backup takes its position in a short lock at its end (BACKUP STAGE); replication goes on."
+    if not server.gtid_enabled:
+        return (
+            False,
+            "One applier, and no temporary tables: a short lock at the end gives the position; replication goes on.",
+        )
+    if sum(server.foreign_engines.values()):
+        return (
+            False,
+            "Positions are kept by GTID; tables that are not InnoDB hold the applier up for a short lock at the end.",
+        )
+    return False, "Positions are kept by GTID and the tables are InnoDB; replication goes on."
+
+
+def _commits_in_order(server: ServerFacts) -> bool:
+    return server.flavor == "mariadb" and parse_version(server.version) >= (10, 5, 0)

@@ -1,0 +1,21 @@
+"""Positions in the backup tools' metadata files, and in SQL."""
+
+from dbops.engine.flavors.base import Coordinates
+from dbops.engine.flavors.gtid import without_space
+
+
+def parse_binlog_info(text: str) -> Coordinates:
+    """Return ``file TAB position [TAB gtid]``, empty where the text is not that.
+
+    The GTID part may hold real newlines (XtraBackup 2.4.9 with several uuids): reading the first line alone loses
+    transactions.
+    """
+    parts = text.strip().split("\t", 2)
+    if len(parts) < 2 or not parts[1].strip().isdigit():
+        return Coordinates()
+    return Coordinates(parts[0].strip(), int(parts[1]), without_space(parts[2]) if len(parts) > 2 else "")
+
+
+def sql_text(value: str) -> str:
+    """Return ``value`` as an SQL string: for positions, which are read from files of another machine."""
+    return "'" + value.replace("\\", "\\\\").replace("'", "''") + "'"

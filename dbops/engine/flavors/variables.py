@@ -1,0 +1,57 @@
+"""From the text of ``SHOW GLOBAL VARIABLES`` and ``SHOW GLOBAL STATUS`` to the numbers and truths of ``ServerFacts``."""
+
+from collections.abc import Iterable, Mapping
+from posixpath import isabs, join, normpath
+
+Variables = Mapping[str, str]
+
+
+def text_of(variables: Variables, *names: str) -> str:
+    """Return the first of ``names`` that is there and not empty, else ``""``."""
+    return next((str(variables[name]) for name in names if variables.get(name) not in (None, "")), "")
+
+
+def number_of(variables: Variables, *names: str) -> int:
+    """Return the first of ``names`` that is a number, else 0. ``expire_logs_days`` has decimals on MariaDB."""
+    for name in names:
+        try:
+            return int(float(variables[name]))
+        except (KeyError, TypeError, ValueError):
+            continue
+    return 0
+
+
+def truth_of(variables: Variables, *names: str) -> bool:
+    return text_of(variables, *names).upper() in ("ON", "1", "YES", "TRUE")
+
+
+def binlog_expire_seconds(variables: Variables) -> int:
+    """Return after how long binary logs are purged, 0 for never. Where both variables stand, the one in seconds rules
+    when set.
+    """
+    seconds = number_of(variables, "binlog_expire_logs_seconds")
+    if seconds:
+        return seconds
+    try:
+        return round(float(variables.get("expire_logs_days") or 0) * 86400)
+    except ValueError:
+        return 0
+
+
+def external_paths(variables: Variables, names: Iterable[str]) -> tuple[str, ...]:
+    """Return what lies outside the data directory: a stream flattens it into the target, where the server looks
+    elsewhere for it.
+
+    ``names`` are variables that hold a directory; ``innodb_data_file_path`` is read besides (its entries may be
+    absolute).
+    """
+    datadir = normpath(text_of(variables, "datadir") or "/")
+    paths = [text_of(variables, name) for name in names]
+    for entry in text_of(variables, "innodb_data_file_path").split(";"):
+        paths.append(entry.split(":")[0])
+    outside = []
+    for path in filter(None, paths):
+        place = normpath(path if isabs(path) else join(datadir, path))
+        if place != datadir and not place.startswith(datadir.rstrip("/") + "/"):
+            outside.append(place)
+    return tuple(dict.fromkeys(outside))

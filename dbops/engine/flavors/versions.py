@@ -1,0 +1,40 @@
+"""Version numbers of servers and tools."""
+
+import re
+
+from dbops.engine.errors import Refused
+from dbops.engine.flavors.base import Version
+
+_NUMBERS = re.compile(r"(?<![\d.])(\d+)\.(\d+)(?:\.(\d+))?")
+
+
+def parse_version(text: str) -> Version:
+    """Return the three numbers of a version as a server or a tool prints it.
+
+    Takes ``10.11.19-MariaDB-0+deb12u1``, ``8.0.46-0ubuntu0.24.04.5``, ``mysqld  Ver 9.7.4 for Linux``. The prefix
+    ``5.5.5-`` that MariaDB sends in its handshake (so that old replicas accept versions from 10 on) is passed over. A
+    missing third number is 0.
+
+    Raises:
+        Refused: ``flavor.unknown``, there is no version in the text.
+    """
+    found = _NUMBERS.search(text.replace("5.5.5-", "", 1))
+    if found is None:
+        raise Refused(
+            "flavor.unknown",
+            "Reading a version",
+            found=f"{text!r} holds no version number",
+            left="Nothing was changed.",
+            next_step="Look at what the program prints for its version on that host.",
+        )
+    major, minor, patch = found.groups()
+    return int(major), int(minor), int(patch or 0)
+
+
+def series(version: Version) -> tuple[int, int]:
+    """Return what must be equal between a server, its backup tool and its clone."""
+    return version[:2]
+
+
+def dotted(version: tuple[int, ...]) -> str:
+    return ".".join(str(number) for number in version)
