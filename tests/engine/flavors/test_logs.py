@@ -117,6 +117,12 @@ def test_a_doomed_redo_copy_is_seen_before_the_tool_says_so() -> None:
     assert stuck_redo(log[:6]) is None
 
 
+def test_retries_that_move_on_are_not_a_standstill() -> None:
+    moving = [f"[00] 2026-11-20 22:30:43 Retrying read of log at LSN={206962472 + number}" for number in range(30)]
+    assert stuck_redo(moving) is None
+    assert stuck_redo([*moving, *[moving[-1]] * 9]) == 206962501
+
+
 @pytest.mark.parametrize(
     ("name", "code"),
     [
