@@ -116,6 +116,13 @@ def test_what_is_no_mapping_is_refused(folder, text):
         folder.load(text)
 
 
+def test_deep_nesting_is_refused_before_it_is_built(folder):
+    depth = 5000
+    with pytest.raises(FleetFileErrors) as caught:
+        folder.load("version: 1\nhosts: " + "[" * depth + "]" * depth)
+    assert [str(error) for error in caught.value.errors] == ["2: this is nested too deeply to be a fleet file"]
+
+
 def test_a_text_of_any_size_is_refused_quickly(folder):
     with pytest.raises(FleetFileErrors, match="first on line 1"):
         folder.load("#" * 2_000_001)
