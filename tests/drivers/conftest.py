@@ -1,4 +1,4 @@
-"""A real sshd and a real server, each started once, on loopback addresses of their own."""
+"""A real sshd and a real server, each started once, on loopback addresses of their own; and where the tests of jobs take place."""
 
 import getpass
 import os
@@ -17,6 +17,9 @@ import pytest
 from dbops.drivers.hostkeys import HostKey, parse_host_key
 from dbops.drivers.mysql import MysqlAddress, MysqlDatabase
 from dbops.drivers.ssh import SshAddress, SshShell
+from dbops.engine.ports import Shell
+from tests.drivers.worlds import Maker, end_sessions, make_real
+from tests.fakes import FakeHost, FakeJobs, FakeShell, ended, running
 
 ADDRESS = "127.0.31.11"
 SSH_PORT = 2222
@@ -156,6 +159,36 @@ def database(server: Server) -> Iterator[MysqlDatabase]:
     database = MysqlDatabase(server.address)
     yield database
     database.close()
+
+
+@pytest.fixture(params=["here", pytest.param("ssh", marks=pytest.mark.services)])
+def shell_of_host(request: pytest.FixtureRequest) -> Shell:
+    shell: Shell = FakeShell(runs_here=True) if request.param == "here" else request.getfixturevalue("shell")
+    return shell
+
+
+@pytest.fixture
+def make(shell_of_host: Shell, tmp_path: Path) -> Iterator[Maker]:
+    yield make_real(shell_of_host, tmp_path)
+    end_sessions(tmp_path)
+
+
+@pytest.fixture(params=["fake", "here", pytest.param("ssh", marks=pytest.mark.services)])
+def make_any(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Maker]:
+    if request.param == "fake":
+        host = FakeHost()
+
+        def make(token: int = 1, run_id: str = "run-1") -> FakeJobs:
+            jobs = FakeJobs(host, token=token, run_id=run_id)
+            jobs.play("long.*", running())
+            jobs.play("fails", running(), ended(3))
+            return jobs
+
+        yield make
+    else:
+        shell = FakeShell(runs_here=True) if request.param == "here" else request.getfixturevalue("shell")
+        yield make_real(shell, tmp_path)
+        end_sessions(tmp_path)
 
 
 def _sql(text: str) -> str:

@@ -1,94 +1,20 @@
 """Detached jobs: what each ``Jobs`` must do, asked of the fake, of this machine's shell, and of a host behind sshd."""
 
 import os
-import shutil
 import threading
 import time
-from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from dbops.drivers.jobs import HostJobs, parse_state
+from dbops.drivers.jobs import parse_state
 from dbops.drivers.ssh import SshShell
-from dbops.engine.errors import Bug, Refused, RemoteFailure, Unreachable
-from dbops.engine.ports import Jobs, JobState, JobStatus, Shell
+from dbops.engine.errors import Bug, Refused, RemoteFailure
+from dbops.engine.ports import JobState, Shell
 from tests.drivers.conftest import Sshd
-from tests.fakes import FakeHost, FakeJobs, FakeShell, ended, running
-
-ABSENT, RUNNING, ENDED, VANISHED = JobStatus.ABSENT, JobStatus.RUNNING, JobStatus.ENDED, JobStatus.VANISHED
-HOSTILE = ["a'b", 'a"b', "a;id", "a\nb", "$(id)", "`id`", "${HOME}", "*", "", " ", "-n", "\\"]
-
-Maker = Callable[..., Any]
-
-
-def make_real(shell: Shell, folder: Path) -> Maker:
-    def make(token: int = 1, run_id: str = "run-1", over: Shell | None = None, key: str = "db1") -> HostJobs:
-        return HostJobs(over or shell, work_dir=f"{folder}/work 'dir'", instance_key=key, run_id=run_id, token=token)
-
-    return make
-
-
-@pytest.fixture(params=["here", pytest.param("ssh", marks=pytest.mark.services)])
-def shell_of_host(request: pytest.FixtureRequest) -> Shell:
-    shell: Shell = FakeShell(runs_here=True) if request.param == "here" else request.getfixturevalue("ssh_shell")
-    return shell
-
-
-@pytest.fixture
-def ssh_shell(sshd: Sshd) -> Iterator[SshShell]:
-    shell = SshShell(sshd.pinned())
-    yield shell
-    shell.close()
-
-
-@pytest.fixture
-def make(shell_of_host: Shell, tmp_path: Path) -> Iterator[Maker]:
-    yield make_real(shell_of_host, tmp_path)
-    end_sessions(tmp_path)
-
-
-@pytest.fixture(params=["fake", "here", pytest.param("ssh", marks=pytest.mark.services)])
-def make_any(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Maker]:
-    if request.param == "fake":
-        host = FakeHost()
-
-        def make(token: int = 1, run_id: str = "run-1") -> FakeJobs:
-            jobs = FakeJobs(host, token=token, run_id=run_id)
-            jobs.play("long.*", running())
-            jobs.play("fails", running(), ended(3))
-            return jobs
-
-        yield make
-    else:
-        shell = FakeShell(runs_here=True) if request.param == "here" else request.getfixturevalue("ssh_shell")
-        yield make_real(shell, tmp_path)
-        end_sessions(tmp_path)
-
-
-def end_sessions(folder: Path) -> None:
-    """End what a failed test may have left: only the sessions that are written in this test's own journals."""
-    for file in folder.glob("work*/rebuilds/*/jobs/*/pid"):
-        session = int(file.read_text().split()[0])
-        for stat in Path("/proc").glob("[0-9]*/stat"):
-            try:
-                fields = stat.read_text().rpartition(") ")[2].split()
-                if int(fields[3]) == session:
-                    os.kill(int(stat.parent.name), 9)
-            except (OSError, IndexError):
-                continue
-
-
-def wait_until(condition: Callable[[], Any], seconds: float = 5.0) -> None:
-    deadline = time.monotonic() + seconds
-    while not condition():
-        assert time.monotonic() < deadline, "it did not come to pass"
-        time.sleep(0.02)
-
-
-def job_dir(jobs: Jobs, name: str) -> Path:
-    return Path(jobs.run_directory) / "jobs" / name
+from tests.drivers.worlds import ABSENT, ENDED, HOSTILE, RUNNING, Maker, job_dir, wait_until
+from tests.fakes import FakeShell
 
 
 class TestAllJobs:
@@ -312,126 +238,6 @@ class TestFollowing:
         assert parse_state(
             ["dbops:state ended", "started 5", "rc 0", "ended 6", "stage x 1", "tail out aGk=", "new thing"]
         ) == (JobState(ENDED, 0, {"x": 1}, {}, {"out": "hi"}, 5, 6))
-
-
-@pytest.mark.services
-class TestDying:
-    def test_it_survives_the_end_of_the_ssh_session(self, make: Maker, sshd: Sshd) -> None:
-        shell = SshShell(sshd.pinned())
-        make(over=shell).start("a", "sleep 1.5; echo done; exit 7")
-        assert shell.run('kill -9 "$PPID"; sleep 5').exit_status is None
-        shell.close()
-        state = make().follow("a", 10)
-        assert (state.status, state.exit_status, state.tails["out"]) == (ENDED, 7, "done\n")
-
-    def test_a_follower_that_is_cut_off_knows_nothing(self, make: Maker, sshd: Sshd) -> None:
-        shell, killer = SshShell(sshd.pinned()), SshShell(sshd.pinned())
-        make().start("a", "sleep 60")
-        session = shell.run("echo $PPID").stdout.strip()
-        timer = threading.Timer(0.5, lambda: killer.run('kill -9 "$1"', session))
-        timer.start()
-        with pytest.raises(Unreachable) as caught:
-            make(over=shell).follow("a", 10)
-        timer.join()
-        assert caught.value.code == "ssh.lost"
-        assert make(over=shell).follow("a").status is RUNNING
-        shell.close()
-        killer.close()
-
-    def test_killed_with_all_its_children_it_has_vanished_and_its_secrets_too(self, make: Maker) -> None:
-        jobs = make()
-        jobs.start("a", "sleep 60 | sleep 60", secrets={"key": "secret"})
-        end_sessions(job_dir(jobs, "a").parents[4])
-        wait_until(lambda: jobs.follow("a").status is VANISHED)
-        assert not (job_dir(jobs, "a") / "key").exists()
-        assert jobs.start("a", "true").status is VANISHED
-        assert jobs.start("b", "true").status in (RUNNING, ENDED)
-
-    def test_while_a_child_lives_it_runs_and_holds_its_lock(self, make: Maker) -> None:
-        jobs = make()
-        jobs.start("a", "sleep 61 | sleep 60", secrets={"key": "secret"})
-        wait_until(lambda: (job_dir(jobs, "a") / "log.out").exists())
-        os.kill(int((job_dir(jobs, "a") / "pid").read_text().split()[0]), 9)
-        assert jobs.follow("a", 0.5).status is RUNNING
-        with pytest.raises(RemoteFailure) as caught:
-            jobs.start("b", "true")
-        assert caught.value.code == "host.busy"
-        assert jobs.stop("a").status is VANISHED
-        assert not (job_dir(jobs, "a") / "key").exists()
-        jobs.start("b", "true")
-
-    def test_no_end_is_taken_for_a_disappearance(self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-        """The regression of a probe that read the status, then found the lock free: the status had come in between."""
-        jobs = make_real(FakeShell(runs_here=True), tmp_path)()
-        jobs.start("a", "exit 3")
-        jobs.follow("a", 5)
-        status = job_dir(jobs, "a") / "rc"
-        wait_until(lambda: not Path(f"/proc/{(status.parent / 'pid').read_text().split()[0]}").exists())
-        status.rename(tmp_path / "rc")
-        (tmp_path / "bin").mkdir()
-        flock = tmp_path / "bin" / "flock"
-        flock.write_text(f'#!/bin/sh\nmv \'{tmp_path}/rc\' "{status}"\nexec {shutil.which("flock")} "$@"\n')
-        flock.chmod(0o755)
-        monkeypatch.setenv("PATH", f"{flock.parent}:{os.environ['PATH']}")
-        assert jobs.follow("a").exit_status == 3
-
-    def test_many_short_jobs_all_end(self, make: Maker) -> None:
-        jobs = make()
-        for number in range(10):
-            jobs.start(f"a.{number}", "exit 0")
-            while (state := jobs.follow(f"a.{number}")).status is RUNNING:
-                pass
-            assert state.status is ENDED
-
-    def test_stop_asks_first_and_then_kills(self, make: Maker) -> None:
-        jobs = make()
-        jobs.start("asked", "trap 'echo asked; exit 4' INT; while :; do sleep 0.1; done")
-        wait_until(lambda: jobs.follow("asked", 0.3).status is RUNNING)
-        state = jobs.stop("asked", 5)
-        assert (state.exit_status, state.tails["out"]) == (4, "asked\n")
-        jobs.start("deaf", "trap '' INT TERM HUP; (sleep 62 & sleep 62) | sleep 62; sleep 62", secrets={"key": "x"})
-        before = time.monotonic()
-        state = jobs.stop("deaf", 0.5)
-        assert (state.status, state.exit_status) == (ENDED, 137)
-        assert time.monotonic() - before < 4
-        assert not (job_dir(jobs, "deaf") / "key").exists()
-        jobs.start("next", "true")
-
-    def test_stop_touches_no_process_of_another_session(self, make: Maker) -> None:
-        jobs = make()
-        jobs.start("mine", "sleep 60")
-        jobs.start("other", "sleep 60", lock="other")
-        jobs.stop("mine")
-        assert jobs.follow("other").status is RUNNING
-
-    def test_stop_does_not_touch_a_process_that_took_over_the_number(self, make: Maker) -> None:
-        jobs = make()
-        jobs.start("other", "sleep 60", lock="other")
-        jobs.start("mine", "sleep 60")
-        jobs.stop("mine")
-        (job_dir(jobs, "mine") / "rc").unlink()
-        pid, start, *rest = (job_dir(jobs, "other") / "pid").read_text().split()
-        (job_dir(jobs, "mine") / "pid").write_text(" ".join([pid, str(int(start) - 1), *rest]) + "\n")
-        assert jobs.stop("mine").status is VANISHED
-        assert jobs.follow("other").status is RUNNING
-
-    def test_after_a_reboot_a_process_of_the_same_number_is_another_one(self, make: Maker) -> None:
-        jobs = make()
-        jobs.start("other", "sleep 60", lock="other")
-        jobs.start("a", "sleep 60")
-        jobs.stop("a")
-        (job_dir(jobs, "a") / "rc").unlink()
-        pid, start, _, at = (job_dir(jobs, "other") / "pid").read_text().split()
-        (job_dir(jobs, "a") / "pid").write_text(f"{pid} {start} another-boot {at}\n")
-        assert jobs.follow("a").status is VANISHED
-        assert jobs.stop("a").status is VANISHED
-        assert jobs.follow("other").status is RUNNING
-
-    def test_a_server_that_closes_the_descriptors_does_not_hold_the_lock(self, make: Maker) -> None:
-        jobs = make()
-        jobs.start("a", "setsid sleep 3 </dev/null >/dev/null 2>&1 7>&- 9>&- & sleep 0.2")
-        assert jobs.follow("a", 5).status is ENDED
-        assert jobs.start("b", "true").status in (RUNNING, ENDED)
 
 
 class TestActing:

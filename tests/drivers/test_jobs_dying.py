@@ -1,0 +1,135 @@
+"""How detached jobs end: sessions that drop, processes that are killed, stops, reboots."""
+
+import os
+import shutil
+import threading
+import time
+from pathlib import Path
+
+import pytest
+
+from dbops.drivers.ssh import SshShell
+from dbops.engine.errors import RemoteFailure, Unreachable
+from tests.drivers.conftest import Sshd
+from tests.drivers.worlds import ENDED, RUNNING, VANISHED, Maker, end_sessions, job_dir, make_real, wait_until
+from tests.fakes import FakeShell
+
+
+@pytest.mark.services
+class TestDying:
+    def test_it_survives_the_end_of_the_ssh_session(self, make: Maker, sshd: Sshd) -> None:
+        shell = SshShell(sshd.pinned())
+        make(over=shell).start("a", "sleep 1.5; echo done; exit 7")
+        assert shell.run('kill -9 "$PPID"; sleep 5').exit_status is None
+        shell.close()
+        state = make().follow("a", 10)
+        assert (state.status, state.exit_status, state.tails["out"]) == (ENDED, 7, "done\n")
+
+    def test_a_follower_that_is_cut_off_knows_nothing(self, make: Maker, sshd: Sshd) -> None:
+        shell, killer = SshShell(sshd.pinned()), SshShell(sshd.pinned())
+        make().start("a", "sleep 60")
+        session = shell.run("echo $PPID").stdout.strip()
+        timer = threading.Timer(0.5, lambda: killer.run('kill -9 "$1"', session))
+        timer.start()
+        with pytest.raises(Unreachable) as caught:
+            make(over=shell).follow("a", 10)
+        timer.join()
+        assert caught.value.code == "ssh.lost"
+        assert make(over=shell).follow("a").status is RUNNING
+        shell.close()
+        killer.close()
+
+    def test_killed_with_all_its_children_it_has_vanished_and_its_secrets_too(self, make: Maker) -> None:
+        jobs = make()
+        jobs.start("a", "sleep 60 | sleep 60", secrets={"key": "secret"})
+        end_sessions(job_dir(jobs, "a").parents[4])
+        wait_until(lambda: jobs.follow("a").status is VANISHED)
+        assert not (job_dir(jobs, "a") / "key").exists()
+        assert jobs.start("a", "true").status is VANISHED
+        assert jobs.start("b", "true").status in (RUNNING, ENDED)
+
+    def test_while_a_child_lives_it_runs_and_holds_its_lock(self, make: Maker) -> None:
+        jobs = make()
+        jobs.start("a", "sleep 61 | sleep 60", secrets={"key": "secret"})
+        wait_until(lambda: (job_dir(jobs, "a") / "log.out").exists())
+        os.kill(int((job_dir(jobs, "a") / "pid").read_text().split()[0]), 9)
+        assert jobs.follow("a", 0.5).status is RUNNING
+        with pytest.raises(RemoteFailure) as caught:
+            jobs.start("b", "true")
+        assert caught.value.code == "host.busy"
+        assert jobs.stop("a").status is VANISHED
+        assert not (job_dir(jobs, "a") / "key").exists()
+        jobs.start("b", "true")
+
+    def test_no_end_is_taken_for_a_disappearance(self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+        """The regression of a probe that read the status, then found the lock free: the status had come in between."""
+        jobs = make_real(FakeShell(runs_here=True), tmp_path)()
+        jobs.start("a", "exit 3")
+        jobs.follow("a", 5)
+        status = job_dir(jobs, "a") / "rc"
+        wait_until(lambda: not Path(f"/proc/{(status.parent / 'pid').read_text().split()[0]}").exists())
+        status.rename(tmp_path / "rc")
+        (tmp_path / "bin").mkdir()
+        flock = tmp_path / "bin" / "flock"
+        flock.write_text(f'#!/bin/sh\nmv \'{tmp_path}/rc\' "{status}"\nexec {shutil.which("flock")} "$@"\n')
+        flock.chmod(0o755)
+        monkeypatch.setenv("PATH", f"{flock.parent}:{os.environ['PATH']}")
+        assert jobs.follow("a").exit_status == 3
+
+    def test_many_short_jobs_all_end(self, make: Maker) -> None:
+        jobs = make()
+        for number in range(10):
+            jobs.start(f"a.{number}", "exit 0")
+            while (state := jobs.follow(f"a.{number}")).status is RUNNING:
+                pass
+            assert state.status is ENDED
+
+    def test_stop_asks_first_and_then_kills(self, make: Maker) -> None:
+        jobs = make()
+        jobs.start("asked", "trap 'echo asked; exit 4' INT; while :; do sleep 0.1; done")
+        wait_until(lambda: jobs.follow("asked", 0.3).status is RUNNING)
+        state = jobs.stop("asked", 5)
+        assert (state.exit_status, state.tails["out"]) == (4, "asked\n")
+        jobs.start("deaf", "trap '' INT TERM HUP; (sleep 62 & sleep 62) | sleep 62; sleep 62", secrets={"key": "x"})
+        before = time.monotonic()
+        state = jobs.stop("deaf", 0.5)
+        assert (state.status, state.exit_status) == (ENDED, 137)
+        assert time.monotonic() - before < 4
+        assert not (job_dir(jobs, "deaf") / "key").exists()
+        jobs.start("next", "true")
+
+    def test_stop_touches_no_process_of_another_session(self, make: Maker) -> None:
+        jobs = make()
+        jobs.start("mine", "sleep 60")
+        jobs.start("other", "sleep 60", lock="other")
+        jobs.stop("mine")
+        assert jobs.follow("other").status is RUNNING
+
+    def test_stop_does_not_touch_a_process_that_took_over_the_number(self, make: Maker) -> None:
+        jobs = make()
+        jobs.start("other", "sleep 60", lock="other")
+        jobs.start("mine", "sleep 60")
+        jobs.stop("mine")
+        (job_dir(jobs, "mine") / "rc").unlink()
+        pid, start, *rest = (job_dir(jobs, "other") / "pid").read_text().split()
+        (job_dir(jobs, "mine") / "pid").write_text(" ".join([pid, str(int(start) - 1), *rest]) + "\n")
+        assert jobs.stop("mine").status is VANISHED
+        assert jobs.follow("other").status is RUNNING
+
+    def test_after_a_reboot_a_process_of_the_same_number_is_another_one(self, make: Maker) -> None:
+        jobs = make()
+        jobs.start("other", "sleep 60", lock="other")
+        jobs.start("a", "sleep 60")
+        jobs.stop("a")
+        (job_dir(jobs, "a") / "rc").unlink()
+        pid, start, _, at = (job_dir(jobs, "other") / "pid").read_text().split()
+        (job_dir(jobs, "a") / "pid").write_text(f"{pid} {start} another-boot {at}\n")
+        assert jobs.follow("a").status is VANISHED
+        assert jobs.stop("a").status is VANISHED
+        assert jobs.follow("other").status is RUNNING
+
+    def test_a_server_that_closes_the_descriptors_does_not_hold_the_lock(self, make: Maker) -> None:
+        jobs = make()
+        jobs.start("a", "setsid sleep 3 </dev/null >/dev/null 2>&1 7>&- 9>&- & sleep 0.2")
+        assert jobs.follow("a", 5).status is ENDED
+        assert jobs.start("b", "true").status in (RUNNING, ENDED)
