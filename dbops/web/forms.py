@@ -269,9 +269,15 @@ class ImportForm(forms.Form):
     """The text of a fleet file, pasted or uploaded. It may hold passwords and is not shown again."""
 
     text = forms.CharField(
-        label="Text", required=False, strip=False, max_length=2_000_000, widget=SecretTextarea(attrs={"rows": 16})
+        label="Text",
+        required=False,
+        strip=False,
+        max_length=2_000_000,
+        widget=SecretTextarea(attrs={"rows": 16, "class": "form-control", "spellcheck": "false"}),
     )
-    file = forms.FileField(label="File", required=False, max_length=255)
+    file = forms.FileField(
+        label="File", required=False, max_length=255, widget=forms.FileInput(attrs={"class": "form-control"})
+    )
 
     def clean(self) -> dict[str, Any]:
         given = super().clean() or self.cleaned_data
