@@ -86,7 +86,7 @@
   const stale = document.getElementById("stale");
   const current = new Date();
   function isStale(yes) {
-    if (yes && stale.hidden) stale.querySelector("[data-since]").textContent = current.toLocaleTimeString();
+    if (yes && stale.hidden) stale.querySelector("[data-since]").textContent = current.toLocaleTimeString([], { hour12: false }) + " (this computer's clock)";
     stale.hidden = !yes;
   }
   for (const name of ["htmx:sendError", "htmx:responseError", "htmx:timeout"]) {

@@ -18,6 +18,7 @@ from dbops.engine.facts import (
     Problem,
     ReplicationFacts,
     ServerFacts,
+    StatementCheck,
     Tool,
     to_record,
 )
@@ -26,6 +27,7 @@ from dbops.engine.states import FINAL, Severity, Status, StepState
 from dbops.models import Cluster, Event, Host, Instance, InstanceState, Rebuild, Step
 
 GIB = 1024**3
+HOST_KEY = "ssh-ed25519 AAAAC3NzaC1lZDI1NTE5AAAAIKyvBwdLEBYzocN6JYomZUYfs2Btec82Z1MVuIfQKnsV"
 STEPS = (
     ("fingerprint", "Check both machines once more"),
     ("open_source", "Open the source and arm the guard"),
@@ -64,7 +66,7 @@ def make_cluster(name: str = "shop", **values: Any) -> Cluster:
 
 
 def make_host(name: str = "db-1", **values: Any) -> Host:
-    given: dict[str, Any] = {"ssh_address": f"{name}.example", "host_key": "ssh-ed25519 AAAATEST"} | values
+    given: dict[str, Any] = {"ssh_address": f"{name}.example", "host_key": HOST_KEY} | values
     return Host.objects.create(name=name, **given)
 
 
@@ -139,6 +141,11 @@ def make_host_facts(**values: Any) -> HostFacts:
         "tools": {
             "mariadb-backup": Tool("/usr/bin/mariadb-backup", "10.11.19"),
             "mbstream": Tool("/usr/bin/mbstream", "10.11.19"),
+            "mariadb": Tool("/usr/bin/mariadb", "10.11.19"),
+        }
+        | {
+            name: Tool(f"/usr/bin/{name}")
+            for name in ("bash", "flock", "setsid", "setpriv", "ssh", "ssh-keygen", "sshd")
         },
         "has_systemd": True,
     }
@@ -214,6 +221,7 @@ def make_facts(
             skip_replica_start=False,
         ),
         server=server or make_server_facts(**server_values),
+        backup_account=(StatementCheck("BACKUP STAGE START"),),
     )
 
 

@@ -115,7 +115,8 @@ def _show(
     except Refused as error:
         no_plan = error
     row = instance_row(target)
-    chosen = found.source.name if found else source.name if source else ""
+    wanted = source or next(iter(sources), None)
+    chosen = found.source.name if found else wanted.name if wanted else ""
     context = {
         "target": target,
         "row": row,
@@ -142,7 +143,7 @@ def stops(request: HttpRequest, found: Plan | None, row: InstanceRow) -> list[st
     if row.rebuild:
         reasons.append(f"Rebuild {row.rebuild.pk} of {row.instance.name} is {row.rebuild.status}.")
     if found and found.refusals:
-        reasons += [f"{finding.title}: {finding.seen}" for finding in found.refusals]
+        reasons += [f"“{finding.title}” does not hold: {finding.seen}" for finding in found.refusals]
     return reasons
 
 

@@ -46,10 +46,8 @@ def test_a_viewer_may_look(viewer: Client, rebuild: Rebuild, page: str) -> None:
     assert viewer.get(page.format(rebuild=rebuild.pk)).status_code == 200
 
 
-@pytest.mark.parametrize("page", [page for page in PAGES if "log" not in page and "events" not in page])
+@pytest.mark.parametrize("page", [page for page in PAGES if page != "/instances/replica-1/rebuild/"])
 def test_nothing_but_get_is_accepted_where_nothing_is_changed(operator: Client, rebuild: Rebuild, page: str) -> None:
-    if page.endswith("/rebuild/"):
-        pytest.skip("the plan is confirmed by POST")
     assert operator.post(page.format(rebuild=rebuild.pk)).status_code == 405
 
 

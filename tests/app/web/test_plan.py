@@ -1,5 +1,6 @@
 """The plan's page and its confirmation."""
 
+import re
 import uuid
 from collections.abc import Callable
 from typing import Any
@@ -86,7 +87,7 @@ def test_refusals_disable_the_form_and_say_why(operator: Client, planned: Callab
     planned(findings=(make_finding(Severity.REFUSAL, title="Not enough room", seen="310 GiB free"),))
     text = operator.get(ADDRESS).content.decode()
     assert "<fieldset disabled>" in text
-    assert "Not enough room: 310 GiB free" in text
+    assert "“Not enough room” does not hold: 310 GiB free" in text
 
 
 def test_a_viewer_sees_the_plan_with_a_disabled_form(viewer: Client, planned: Callable[..., Plan]) -> None:
@@ -197,3 +198,29 @@ def test_a_post_without_the_csrf_token_is_refused(olga: Any, planned: Callable[.
     client = Client(enforce_csrf_checks=True)
     client.force_login(olga)
     assert client.post(ADDRESS, form(planned())).status_code == 403
+
+
+def test_from_the_page_to_a_queued_rebuild(operator: Client, trio: tuple[Instance, Instance, Instance]) -> None:
+    page = operator.get(ADDRESS).content.decode()
+    hidden = dict(re.findall(r'<input type="hidden" name="(source|fingerprint|request_key)" value="([^"]+)"', page))
+    given = hidden | {"typed_name": "replica-1", "reason": "disk died"}
+    first = operator.post(ADDRESS, given)
+    assert first.status_code == 302, first.content.decode()
+    rebuild = Rebuild.objects.get()
+    assert rebuild.status == Status.QUEUED
+    assert rebuild.source == trio[1]
+    assert AuditEntry.objects.filter(action="rebuild.requested", actor="olga").count() == 1
+    assert operator.post(ADDRESS, given)["Location"] == first["Location"]
+    assert Rebuild.objects.count() == 1
+    shown = operator.get(first["Location"]).content.decode()
+    assert "queued" in shown
+    assert "disk died" in shown
+
+
+def test_the_wrong_name_starts_nothing(operator: Client, trio: tuple[Instance, Instance, Instance]) -> None:
+    page = operator.get(ADDRESS).content.decode()
+    hidden = dict(re.findall(r'<input type="hidden" name="(source|fingerprint|request_key)" value="([^"]+)"', page))
+    answer = operator.post(ADDRESS, hidden | {"typed_name": "replica-2", "reason": "disk died"})
+    assert answer.status_code == 409
+    assert "rebuild.name" in answer.content.decode()
+    assert not Rebuild.objects.exists()
