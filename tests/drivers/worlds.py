@@ -1,6 +1,8 @@
 """What the tests of jobs share; their fixtures are in ``conftest.py``."""
 
+import fcntl
 import os
+import signal
 import time
 from collections.abc import Callable
 from pathlib import Path
@@ -23,16 +25,30 @@ def make_real(shell: Shell, folder: Path) -> Maker:
 
 
 def end_sessions(folder: Path) -> None:
-    """End what a failed test may have left: only the sessions that are written in this test's own journals."""
+    """End what a failed test may have left: only sessions of this test's own journals that still hold their job's lock.
+
+    A number alone proves nothing: once its session has ended, it may be another process's.
+    """
     for file in folder.glob("work*/rebuilds/*/jobs/*/pid"):
         session = int(file.read_text().split()[0])
+        if is_let_go(file.parent / "alive"):
+            continue
         for stat in Path("/proc").glob("[0-9]*/stat"):
             try:
                 fields = stat.read_text().rpartition(") ")[2].split()
                 if int(fields[3]) == session:
-                    os.kill(int(stat.parent.name), 9)
+                    os.kill(int(stat.parent.name), signal.SIGKILL)
             except (OSError, IndexError):
                 continue
+
+
+def is_let_go(lock: Path) -> bool:
+    with lock.open() as file:
+        try:
+            fcntl.flock(file, fcntl.LOCK_SH | fcntl.LOCK_NB)
+        except BlockingIOError:
+            return False
+        return True
 
 
 def wait_until(condition: Callable[[], Any], seconds: float = 5.0) -> None:
