@@ -2,8 +2,8 @@
 
 import hashlib
 import json
-from xml.etree import ElementTree
 from pathlib import Path
+from xml.etree import ElementTree
 
 import pytest
 
