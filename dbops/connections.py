@@ -64,6 +64,14 @@ def service_commands(instance: Instance) -> tuple[str, str]:
     return instance.start_command, instance.stop_command
 
 
+def shown_fingerprint(host: Host) -> str:
+    """Return the fingerprint of the pinned key; one host's unreadable key must not hinder the plans of all others."""
+    try:
+        return fingerprint_of(host.host_key) if host.host_key else ""
+    except Refused:
+        return "unreadable"
+
+
 def member_of(instance: Instance) -> Member:
     """Return an instance as the engine sees it. Its ``state``, ``host`` and ``cluster`` are read from the row."""
     start, stop = service_commands(instance)
@@ -74,7 +82,7 @@ def member_of(instance: Instance) -> Member:
         cluster=instance.cluster.name,
         role=instance.role,
         host=host.name,
-        host_key_fingerprint=fingerprint_of(host.host_key) if host.host_key else "",
+        host_key_fingerprint=shown_fingerprint(host),
         ssh_address=host.ssh_address,
         ssh_port=host.ssh_port,
         ssh_user=host.ssh_user,

@@ -22,8 +22,8 @@ from dbops.engine.methods import METHODS
 from dbops.engine.plan import Party, Plan
 from dbops.engine.states import STEP_FINAL, Level, Status, StepState
 from dbops.engine.steps.base import Step
-from dbops.engine.steps.copy import where_things_are
 from dbops.engine.steps.run import Account, Accounts, Outcome, Run, Settings, Side
+from dbops.engine.steps.whereabouts import where_things_are
 from dbops.journal import RowJournal
 from dbops.models import Cluster, Instance, Rebuild
 

@@ -117,6 +117,23 @@ class Stack:
         finally:
             connection.close()
 
+    def write(self, sql: str, *parameters: Any) -> None:
+        with sqlite3.connect(self.folder / "dbops.sqlite3", timeout=20) as connection:
+            connection.execute(sql, parameters)
+        connection.close()
+
+    def wait_for_possible_plan(self, target: str) -> dict[str, Any]:
+        """Wait until probes have seen the fleet as it is now, and a rebuild is possible."""
+        self.wait_for_facts(target)
+
+        def plan() -> dict[str, Any] | None:
+            done = self.manage("rebuild", target, "--plan", "--json", check=False)
+            answer: dict[str, Any] = json.loads(done.stdout) if done.stdout else {}
+            return answer if answer.get("is_possible") else None
+
+        found: dict[str, Any] = wait_for(f"a possible plan for {target}", plan, 60)
+        return found
+
     def facts(self, name: str) -> dict[str, Any]:
         rows = self.rows(
             "SELECT record FROM dbops_instancestate s JOIN dbops_instance i ON i.id = s.instance_id WHERE i.name = ?",
@@ -138,11 +155,25 @@ class Stack:
 
     def rebuild(self, target: str, *words: str, check: bool = True) -> tuple[int, list[dict[str, Any]]]:
         """Run ``manage.py rebuild --follow --json`` to the end. Return its exit status and its lines."""
-        done = self.manage("rebuild", target, "--reason", "a test", "--follow", "--json", *words, check=False)
+        try:
+            done = self.manage(
+                "rebuild", target, "--reason", "a test", "--follow", "--json", *words, check=False, timeout=150
+            )
+        except subprocess.TimeoutExpired:
+            raise AssertionError(
+                f"the rebuild does not end:\n{self.state_of_rebuilds()}\n{self.tail('worker')}"
+            ) from None
         lines = [json.loads(line) for line in done.stdout.splitlines()]
         if check and done.returncode != 0:
             raise AssertionError(f"status {done.returncode}\n{done.stdout}\n{done.stderr}\n{self.tail('worker')}")
         return done.returncode, lines
+
+    def state_of_rebuilds(self) -> str:
+        rebuild = self.rows("SELECT * FROM dbops_rebuild ORDER BY id DESC LIMIT 1")[0]
+        del rebuild["plan"]
+        steps = self.rows("SELECT name, state, started_at FROM dbops_step WHERE rebuild_id = ?", rebuild["id"])
+        events = self.rows("SELECT at, step, text FROM dbops_event WHERE rebuild_id = ? ORDER BY id", rebuild["id"])
+        return "\n".join(str(row) for row in [rebuild, *steps, *events[-15:]])
 
     def tail(self, name: str, lines: int = 40) -> str:
         return "\n".join((self.folder / f"{name}.log").read_text(errors="replace").splitlines()[-lines:])

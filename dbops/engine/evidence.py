@@ -13,6 +13,8 @@ from dbops.engine.flavors import Flavor
 from dbops.engine.flavors.base import BackupInfo, Checkpoints
 from dbops.engine.flavors.failures import known_failure
 
+#: mariadb-backup only warns of this, and then copies the other server's files with "completed OK!" (measured with 10.11.19).
+OTHER_DATADIR = "option 'datadir' has different values"
 DOING = "Copying the data from the source"
 
 
@@ -99,6 +101,8 @@ def _missing(flavor: Flavor, evidence: CopyEvidence) -> tuple[str, str, str] | N
             f"the backup tool's last line is not 'completed OK!' but: {lines[-1] if lines else '(nothing)'}",
             again,
         )
+    if OTHER_DATADIR in evidence.source_log:
+        return "backup.other_datadir", "the backup tool read another data directory than the server's own", again
     if evidence.unpack_log.strip():
         return "stream.unpack_complained", f"the unpacking tool wrote: {evidence.unpack_log.strip()[-500:]}", again
     for kind in ("last", "info", "checkpoints", "binlog"):

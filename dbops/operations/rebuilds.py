@@ -73,24 +73,9 @@ def request_rebuild(
     require_operator(actor, doing)
     if existing := Rebuild.objects.filter(request_key=request_key).first():
         return existing
-    if typed_name != target.name:
-        raise _refused(
-            "rebuild.name",
-            doing,
-            f"the name typed is {typed_name!r}, the target is {target.name!r}",
-            "Type the target's name.",
-        )
-    if len(reason.strip()) < REASON_MINIMUM_CHARACTERS:
-        raise _refused("rebuild.reason", doing, "no reason was given", "Say why, for those who read the audit log.")
+    _check_words(doing, target, typed_name, reason)
     with transaction.atomic():
-        plan = plan_rebuild(target=target, source=source, keep_old_data=keep_old_data)
-        if plan.refusals:
-            seen = "; ".join(f"{finding.title}: {finding.seen}" for finding in plan.refusals)
-            raise _refused("plan.refused", doing, seen, "Mend what is refused, and plan again.")
-        if plan.fingerprint != fingerprint:
-            raise _refused(
-                "plan.stale", doing, "the plan has changed since it was shown", "Read the new plan, then confirm it."
-            )
+        _check_plan(doing, plan_rebuild(target=target, source=source, keep_old_data=keep_old_data), fingerprint)
         uid = secrets.token_hex(8)
         frozen = plan_rebuild(target=target, source=source, keep_old_data=keep_old_data, run_id=uid)
         rebuild = lifecycle.queue(
@@ -115,6 +100,23 @@ def request_rebuild(
         )
         nudge()
     return rebuild
+
+
+def _check_words(doing: str, target: Instance, typed_name: str, reason: str) -> None:
+    if typed_name != target.name:
+        found = f"the name typed is {typed_name!r}, the target is {target.name!r}"
+        raise _refused("rebuild.name", doing, found, "Type the target's name.")
+    if len(reason.strip()) < REASON_MINIMUM_CHARACTERS:
+        raise _refused("rebuild.reason", doing, "no reason was given", "Say why, for those who read the audit log.")
+
+
+def _check_plan(doing: str, plan: Plan, fingerprint: str) -> None:
+    if plan.refusals:
+        seen = "; ".join(f"{finding.title}: {finding.seen}" for finding in plan.refusals)
+        raise _refused("plan.refused", doing, seen, "Mend what is refused, and plan again.")
+    if plan.fingerprint != fingerprint:
+        found = "the plan has changed since it was shown"
+        raise _refused("plan.stale", doing, found, "Read the new plan, then confirm it.")
 
 
 def cancel_rebuild(*, actor: User, rebuild: Rebuild) -> None:

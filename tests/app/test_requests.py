@@ -5,10 +5,13 @@ from typing import Any
 
 import pytest
 from django.db import connection
+from django.utils import timezone
 
 from dbops import lifecycle, scheduler
 from dbops.engine.errors import Refused
-from dbops.engine.facts import to_record
+from dbops.engine.facts import from_record, to_record
+from dbops.engine.plan import Plan
+from dbops.engine.states import Status
 from dbops.models import AuditEntry, Hold, Instance, InstanceState, Rebuild
 from dbops.operations.rebuilds import cancel_rebuild, candidate_sources, plan_rebuild, request_rebuild
 
@@ -21,7 +24,7 @@ pytestmark = pytest.mark.django_db
 def _no_broker(settings: Any, monkeypatch: pytest.MonkeyPatch) -> None:
     """The hints to the broker are only hints: every test here holds without them."""
     monkeypatch.setattr("dbops.tasks._publish", lambda *_: None)
-    monkeypatch.setattr("dbops.lifecycle.announce", lambda *_: None)
+    monkeypatch.setattr("dbops.announce.announce", lambda *_: None)
 
 
 def ask(fleet: dict[str, Instance], actor: Any, **changes: Any) -> Rebuild:
@@ -46,7 +49,7 @@ def test_a_confirmed_plan_becomes_a_queued_rebuild_with_steps_event_and_audit_en
     rebuild = ask(fleet, olga)
     assert rebuild.status == "queued"
     assert rebuild.plan["aside_path"].endswith(rebuild.uid)
-    assert [step.name for step in rebuild.steps.all()][0::10] == ["fingerprint", "verify"]
+    assert [step.name for step in rebuild.steps.all()][0::12] == ["fingerprint", "clean-up"]
     assert rebuild.events.get().text == "Requested by olga: disk replaced"
     entry = AuditEntry.objects.get()
     assert (entry.actor, entry.action, entry.subject, entry.detail["reason"]) == (
@@ -120,7 +123,7 @@ def test_two_rebuilds_of_one_source_run_one_after_the_other_and_say_why() -> Non
     assert (second.status, second.waiting_for) == ("queued", f"backup-1 is held by rebuild {first.pk} as its source")
     lease = lifecycle.take_lease(first.pk)
     assert lease is not None
-    lifecycle.finish(lease, lifecycle.Status.FAILED, "for the test")
+    lifecycle.finish(lease, Status.FAILED, "for the test")
     assert scheduler.start_what_can() == [second.pk]
 
 
@@ -163,7 +166,7 @@ def test_starting_takes_both_holds_and_ending_gives_them_back() -> None:
     }
     lease = lifecycle.take_lease(rebuild.pk)
     assert lease is not None
-    lifecycle.finish(lease, lifecycle.Status.SUCCEEDED, "done")
+    lifecycle.finish(lease, Status.SUCCEEDED, "done")
     rebuild.refresh_from_db()
     assert (rebuild.status, rebuild.target_slot, Hold.objects.count()) == ("succeeded", None, 0)
 
@@ -180,9 +183,9 @@ def test_a_message_for_a_finished_rebuild_does_nothing() -> None:
     scheduler.start_what_can()
     lease = lifecycle.take_lease(rebuild.pk)
     assert lease is not None
-    lifecycle.finish(lease, lifecycle.Status.SUCCEEDED, "done")
+    lifecycle.finish(lease, Status.SUCCEEDED, "done")
     assert lifecycle.take_lease(rebuild.pk) is None
-    assert lifecycle.due(lifecycle.timezone.now()) == []
+    assert lifecycle.due(timezone.now()) == []
 
 
 def test_a_driver_whose_lease_was_taken_over_cannot_write_any_more(settings: Any) -> None:
@@ -199,7 +202,7 @@ def test_a_driver_whose_lease_was_taken_over_cannot_write_any_more(settings: Any
     for act in (
         lambda: lifecycle.beat(slow, lifecycle.News(), {}),
         lambda: lifecycle.begin_step(slow, "stream"),
-        lambda: lifecycle.finish(slow, lifecycle.Status.FAILED, "late"),
+        lambda: lifecycle.finish(slow, Status.FAILED, "late"),
         lambda: lifecycle.mark_unreachable(slow, "late"),
     ):
         with pytest.raises(lifecycle.LeaseLost):
@@ -222,10 +225,7 @@ def test_cancel_is_seen_with_the_next_heartbeat() -> None:
 def test_a_frozen_plan_reads_back_as_it_was_confirmed() -> None:
     fleet = rows.make_fleet()
     rebuild = ask(fleet, rows.operator())
-    plan = lifecycle.Plan
-    from dbops.engine.facts import from_record
-
-    assert to_record(from_record(plan, rebuild.plan)) == rebuild.plan
+    assert to_record(from_record(Plan, rebuild.plan)) == rebuild.plan
 
 
 @pytest.mark.django_db(transaction=True)

@@ -130,7 +130,9 @@ def tools_are_there(situation: Situation) -> Iterator[Finding]:
 
 
 def _programs_needed(role: str) -> tuple[str, ...]:
-    return ("bash", "flock", "setsid", "setpriv", "ssh", "ssh-keygen") if role == "target" else ("bash", "flock", "setsid")
+    return (
+        ("bash", "flock", "setsid", "setpriv", "ssh", "ssh-keygen") if role == "target" else ("bash", "flock", "setsid")
+    )
 
 
 def formats_fit(situation: Situation) -> Iterator[Finding]:

@@ -5,7 +5,7 @@ from dbops.engine.steps.clean_up import CleanUp
 from dbops.engine.steps.copy import Own, Prepare, Start, Stream, TakeOver
 from dbops.engine.steps.prelude import Fingerprint, OpenSource
 from dbops.engine.steps.replicate import CatchUp, Repoint, Verify
-from dbops.engine.steps.source import Release
+from dbops.engine.steps.source import Pause, Release
 
 METHOD = Method(
     name="xbstream",
@@ -14,6 +14,7 @@ METHOD = Method(
         Fingerprint(),
         OpenSource(),
         TakeOver(),
+        Pause(),
         Stream(),
         Release(),
         Prepare(),

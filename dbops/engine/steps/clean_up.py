@@ -8,6 +8,7 @@ from dbops.engine.states import Level
 from dbops.engine.steps.base import Step, job_must_succeed
 from dbops.engine.steps.run import Outcome, Run, again, done
 from dbops.engine.steps.source import close_source
+from dbops.engine.steps.whereabouts import look
 
 
 class CleanUp(Step):
@@ -30,15 +31,22 @@ class CleanUp(Step):
         return tuple(commands)
 
     def advance(self, run: Run) -> Outcome:
-        for part in (close_source, _forget_key):
+        errors = []
+        for part in (close_source, _forget_key, _look):
             try:
                 part(run)
             except DbopsError as error:
-                run.memory.setdefault("clean-up.errors", {})[part.__name__] = str(error)
-                raise
+                errors.append(error)
+        if errors:
+            raise errors[0]
         if run.memory.get("verified") and not run.plan.keep_old_data and run.memory.get("aside_path"):
             return _remove_old_data(run)
         return done()
+
+
+def _look(run: Run) -> None:
+    if run.memory.get("touched") and not run.memory.get("verified"):
+        look(run)
 
 
 def _forget_key(run: Run) -> None:

@@ -7,6 +7,7 @@ from dbops.engine.errors import RemoteFailure
 from dbops.engine.evidence import CopyEvidence, decode_files, first_of, judge_copy
 from dbops.engine.flavors import flavor_for
 from dbops.engine.flavors.base import Checkpoints
+from dbops.engine.flavors.logs import stuck_redo
 from dbops.engine.pipeline import show
 from dbops.engine.plan import Plan, PlannedCommand
 from dbops.engine.ports import JobState
@@ -16,17 +17,11 @@ from dbops.engine.states import Level
 from dbops.engine.steps.base import JobStep, Step, job_must_succeed
 from dbops.engine.steps.commands import backup_command, prepare_command, pull_command, transport_command, unpack_command
 from dbops.engine.steps.run import IN_BASH, Outcome, Run, done, pairs
-from dbops.engine.steps.source import pause_source
+from dbops.engine.steps.whereabouts import old_data, where_things_are
 from dbops.engine.words import split_command
 
-
-def where_things_are(run: Run) -> str:
-    """Return, in a sentence, what of the target's old and new data is where."""
-    target, aside = run.plan.target, run.memory.get("aside_path", "")
-    if not run.memory.get("new_identity"):
-        return f"The data directory of {target.name} was not touched."
-    old = f"The old data of {target.name} is at {aside}." if aside else f"The old data of {target.name} was removed."
-    return f"{old} What was copied is at {target.datadir} on {target.host}; it is not usable. The server is stopped."
+#: Lines of the source's log that are remembered to see whether its redo copier stands still; it retries once a second.
+STUCK_LINES = 120
 
 
 class TakeOver(JobStep):
@@ -78,7 +73,8 @@ class TakeOver(JobStep):
         run.memory["new_identity"] = told["identity"]
         run.memory["aside_identity"] = told.get("aside_identity", "")
         run.memory["aside_path"] = run.plan.aside_path if told.get("aside_identity") else ""
-        run.journal.say(where_things_are(run), host=run.plan.target.host)
+        target = run.plan.target
+        run.journal.say(f"{target.name} is stopped. {old_data(run)}", host=target.host)
         return done(exit_statuses={"take over": 0})
 
 
@@ -91,21 +87,12 @@ class Stream(JobStep):
     def commands(self, plan: Plan) -> tuple[PlannedCommand, ...]:
         flavor = flavor_for(plan.source.version, plan.flavor)
         pull = show(transport_command(plan, directory="RUN", address=plan.source.ssh_address))
-        commands = [
+        return (
             PlannedCommand(plan.source.name, show(backup_command(plan, flavor, "RUN"))),
             PlannedCommand(plan.target.name, f"{pull} backup | {show(unpack_command(plan, flavor))}"),
-        ]
-        if plan.pause_source:
-            commands.insert(0, PlannedCommand(plan.source.name, flavor.pause_applier()))
-            commands.append(PlannedCommand(plan.source.name, flavor.resume_applier()))
-        return tuple(commands)
+        )
 
     def start(self, run: Run) -> JobState:
-        if run.plan.pause_source:
-            pause_source(run, "stream.pause")
-            run.journal.say(
-                f"Replication on {run.source.party.name} is paused: {run.plan.pause_reason}", level=Level.WARNING
-            )
         unpack = unpack_command(run.plan, run.flavor)
         pull = [*pull_command(run), "backup"]
         run.memory["stream.began"] = run.clock.now()
@@ -154,12 +141,26 @@ class Stream(JobStep):
         lines = log.split("\n")
         complete, rest = lines[:-1], lines[-1]
         run.memory["stream.log_offset"] = offset + len(log.encode()) - len(rest.encode())
+        self._give_up_if_stuck(run, complete)
         for line in complete:
             parsed = run.flavor.parse_backup_line(line)
             if parsed.kind in ("milestone", "error", "completed"):
                 level = Level.ERROR if parsed.kind == "error" else Level.INFO
-                run.journal.say(line, level=level, host=run.source.party.host)
+                run.journal.say(parsed.text, level=level, host=run.source.party.host)
         return told
+
+    def _give_up_if_stuck(self, run: Run, lines: list[str]) -> None:
+        """MariaDB's redo copier retries at one place until the copy ends, and only then fails: hours for nothing."""
+        recent = run.memory["stream.recent"] = [*run.memory.get("stream.recent", []), *lines][-STUCK_LINES:]
+        lsn = stuck_redo(recent, times=STUCK_LINES // 2)
+        if lsn is not None:
+            raise RemoteFailure(
+                "backup.redo_stuck",
+                "Copying the source's redo log",
+                found=f"the backup tool has been at LSN {lsn} for {STUCK_LINES // 2} tries: the redo log was overwritten there",
+                left="The copy was ended; it could not have succeeded.",
+                next_step="Raise the source's redo log capacity, or rebuild at an hour with fewer writes.",
+            )
 
     def finish(self, run: Run, state: JobState) -> Outcome:
         told = self._watch_source(run)

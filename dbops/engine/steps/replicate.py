@@ -115,12 +115,25 @@ class CatchUp(Step):
             run.journal.progress(**_catch_up_progress(run, left))
             caught_up = left == 0
         else:
-            caught_up = True
+            caught_up = self._reached_by_position(run, link)
         lag = link.lag_seconds if link and link.is_running else None
         if caught_up and lag is not None and lag <= run.settings.catch_up_lag_seconds:
             run.journal.say(f"{run.plan.target.name} has caught up with {run.plan.source.name}.")
             return done()
         return again(0.4)
+
+    def _reached_by_position(self, run: Run, link: ReplicationFacts | None) -> bool:
+        """Lag alone lies just after the attach (measured: 0 while 1 GB was still to come): compare positions in the source's logs."""
+        if "catch-up.goal" not in run.memory:
+            with closing(run.source.connect(10.0)) as source:
+                row = source.query(run.flavor.show_binlog_position)[0]
+            run.memory["catch-up.goal"] = [str(row["File"]), int(row["Position"])]
+        if link is None:
+            return False
+        run.journal.progress(
+            note=f"at {link.relay_source_log_file}:{link.exec_source_log_pos} of the source's binary log"
+        )
+        return [link.relay_source_log_file, link.exec_source_log_pos] >= run.memory["catch-up.goal"]
 
     def _transactions_left(self, run: Run, database: Database) -> int:
         """How many transactions the source has logged (a moment ago) that the copy has not executed."""

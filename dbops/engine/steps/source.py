@@ -1,9 +1,17 @@
 """Giving the source back: used when the copy is done, and again by the clean-up, whatever happened in between."""
 
+from contextlib import closing
+
+from dbops.engine.errors import RemoteFailure
+from dbops.engine.flavors import flavor_for
 from dbops.engine.plan import Plan, PlannedCommand
 from dbops.engine.scripts import load
+from dbops.engine.states import Level
 from dbops.engine.steps.base import Step
-from dbops.engine.steps.run import Outcome, Run, done
+from dbops.engine.steps.run import Outcome, Run, again, done
+
+#: How often the applier is stopped and looked at, three seconds apart.
+PAUSE_ATTEMPTS = 40
 
 
 def start_guard(run: Run, name: str) -> None:
@@ -44,6 +52,29 @@ def pause_source(run: Run, key: str) -> None:
     )
 
 
+def resume_source(run: Run, key: str) -> None:
+    """Start the source's applier again, under the same guard. Raises as ``Run.act``."""
+    admin, statement = run.accounts.admin, run.flavor.resume_applier()
+    run.act(
+        run.source,
+        key,
+        statement,
+        load("release", "resume"),
+        run.plan.programs["source.client"],
+        run.source.party.socket,
+        statement,
+        stdin=run.flavor.credentials_file(admin.user, admin.password).encode(),
+    )
+
+
+def open_temporary_tables(run: Run) -> int:
+    """Return how many temporary tables the source's applier holds: no copy contains them. Raises as ``Database.query``."""
+    names = ("Slave_open_temp_tables", "Replica_open_temp_tables")
+    with closing(run.source.connect(10.0)) as database:
+        rows = database.query("SHOW GLOBAL STATUS WHERE Variable_name IN (%s, %s)", names)
+    return max((int(row["Value"]) for row in rows), default=0)
+
+
 def close_source(run: Run) -> None:
     """End what is left of the backup, resume replication if we paused it, take key and credentials away, dismiss the guard.
 
@@ -70,6 +101,43 @@ def close_source(run: Run) -> None:
     )
     run.memory["source_closed"] = True
     run.journal.say(f"{source.name} is given back: the run's key and credentials are removed.", host=source.host)
+
+
+class Pause(Step):
+    """Stop the source's applier, only where the rule asks for it, and wait until it holds no temporary table.
+
+    A table that is open when the applier stops stays open: so it runs again for a moment, as the tools themselves do.
+    """
+
+    name = "pause"
+    title = "Pause replication on the source, where that is needed"
+
+    def commands(self, plan: Plan) -> tuple[PlannedCommand, ...]:
+        flavor = flavor_for(plan.source.version, plan.flavor)
+        if not plan.pause_source:
+            return (PlannedCommand(plan.source.name, f"# not needed: {plan.pause_reason}"),)
+        return (PlannedCommand(plan.source.name, flavor.pause_applier()),)
+
+    def advance(self, run: Run) -> Outcome:
+        if not run.plan.pause_source:
+            return done()
+        attempt = run.memory["pause.attempt"] = run.memory.get("pause.attempt", 0) + 1
+        pause_source(run, f"pause.{attempt}")
+        left = open_temporary_tables(run)
+        if not left:
+            text = f"Replication on {run.source.party.name} is paused: {run.plan.pause_reason}"
+            run.journal.say(text, level=Level.WARNING, host=run.source.party.host)
+            return done()
+        resume_source(run, f"pause.{attempt}.resume")
+        if attempt >= PAUSE_ATTEMPTS:
+            raise RemoteFailure(
+                "source.temp_tables",
+                f"Pausing replication on {run.source.party.name}",
+                found=f"its applier held {left} temporary tables at each of {attempt} tries; no copy contains them",
+                left="Replication on the source runs again.",
+                next_step="Rebuild again at a calmer hour, or from another source.",
+            )
+        return again(3.0)
 
 
 class Release(Step):

@@ -16,7 +16,7 @@ from dbops.engine.facts import to_record
 from dbops.engine.plan import Plan
 from dbops.engine.states import Status
 from dbops.models import Instance, Rebuild
-from dbops.operations.rebuilds import plan_rebuild, request_rebuild
+from dbops.operations.rebuilds import cancel_rebuild, plan_rebuild, request_rebuild
 
 EXIT_STATUS = {Status.SUCCEEDED: 0, Status.FAILED: 1, Status.EXPIRED: 1, Status.LOST: 1, Status.CANCELLED: 3}
 REFUSED = 2
@@ -34,6 +34,7 @@ class Command(BaseCommand):
             "--keep-old-data", action="store_true", help="keep the old data directory after verification"
         )
         parser.add_argument("--plan", action="store_true", help="show the plan and change nothing")
+        parser.add_argument("--cancel", action="store_true", help="cancel the unfinished rebuild of this instance")
         parser.add_argument("--follow", action="store_true", help="wait for the end and print what happens")
         parser.add_argument("--json", action="store_true", help="one JSON object a line; the last one is the result")
         parser.add_argument("--as", dest="user", help="operator's name (default: cli-<login name>, made when missing)")
@@ -42,6 +43,9 @@ class Command(BaseCommand):
         self.as_json = options["json"]
         try:
             target, source = self._instance(options["target"]), self._source(options["source"])
+            if options["cancel"]:
+                self._cancel(target, options["user"])
+                return
             plan = plan_rebuild(target=target, source=source, keep_old_data=options["keep_old_data"])
             if options["plan"]:
                 self._show_plan(plan)
@@ -61,6 +65,13 @@ class Command(BaseCommand):
         if options["follow"]:
             sys.exit(self._follow(rebuild))
         self._tell({"rebuild": rebuild.pk, "status": rebuild.status}, f"Rebuild {rebuild.pk} is {rebuild.status}.")
+
+    def _cancel(self, target: Instance, user: str | None) -> None:
+        rebuild = Rebuild.objects.filter(target_slot=target).first()
+        if rebuild is None:
+            raise CommandError(f"{target.name} has no unfinished rebuild.", returncode=REFUSED)
+        cancel_rebuild(actor=self._actor(user), rebuild=rebuild)
+        self._tell({"rebuild": rebuild.pk, "status": rebuild.status}, f"Rebuild {rebuild.pk} is asked to end.")
 
     def _instance(self, name: str) -> Instance:
         try:

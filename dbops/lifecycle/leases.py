@@ -1,30 +1,19 @@
-"""The only writer of a rebuild's status, holds, run token, lease, steps and events.
+"""Driving: one driver at a time holds the lease, and every write of it proves that it still does."""
 
-Every move is a conditional update, and the caller obeys the row count: whoever comes second changes nothing.
-"""
-
-import logging
 import secrets
-from collections.abc import Iterable
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 from typing import Any
 
 from django.conf import settings
-from django.contrib.auth.models import User
-from django.db import IntegrityError, transaction
+from django.db import transaction
 from django.db.models import F, Q
 from django.utils import timezone
 
-from dbops.announce import announce
-from dbops.cleaner import clean
-from dbops.engine.errors import Bug, DbopsError, Refused
-from dbops.engine.facts import to_record
-from dbops.engine.plan import Plan
+from dbops.engine.errors import Bug, DbopsError
 from dbops.engine.states import STEP_FINAL, Level, Status, StepState, may_move
-from dbops.models import AuditEntry, Command, Event, Hold, Instance, Rebuild, Step
-
-log = logging.getLogger(__name__)
+from dbops.lifecycle.telling import announce_later, tell
+from dbops.models import AuditEntry, Command, Event, Hold, Rebuild, Step
 
 
 class LeaseLost(Exception):
@@ -53,136 +42,6 @@ class Lease:
     reattached_after_seconds: float | None
 
 
-def queue(
-    *, plan: Plan, uid: str, request_key: str, actor: User, reason: str, target: Instance, source: Instance
-) -> Rebuild:
-    """Write a rebuild with its frozen plan, steps and first event. The caller's transaction makes it one act.
-
-    Raises:
-        Refused: the target has an unfinished rebuild (``rebuild.busy``).
-    """
-    now = timezone.now()
-    try:
-        with transaction.atomic():
-            rebuild = Rebuild.objects.create(
-                uid=uid,
-                request_key=request_key,
-                target=target,
-                source=source,
-                target_slot=target,
-                method=plan.method,
-                status=Status.QUEUED,
-                reason=reason,
-                requested_by=actor,
-                requested_at=now,
-                expires_at=now + timedelta(seconds=settings.QUEUE_EXPIRES_SECONDS),
-                plan=to_record(plan),
-                plan_fingerprint=plan.fingerprint,
-            )
-    except IntegrityError as error:
-        raise Refused(
-            "rebuild.busy",
-            f"Requesting a rebuild of {target.name}",
-            found="another rebuild of this instance is queued or running",
-            left="Nothing was changed.",
-            next_step="Watch that one, or cancel it first.",
-        ) from error
-    Step.objects.bulk_create(
-        Step(
-            rebuild=rebuild,
-            position=position,
-            name=step.name,
-            title=step.title,
-            state=StepState.PENDING,
-            predicted_seconds=step.predicted_seconds,
-        )
-        for position, step in enumerate(plan.steps)
-    )
-    _tell(rebuild, f"Requested by {actor.get_username()}: {reason}")
-    return rebuild
-
-
-def start(rebuild: Rebuild) -> str:
-    """Take the holds and make a queued rebuild run. Return ``""``, or in words what it waits for."""
-    now = timezone.now()
-    claims = [(rebuild.source, "source"), (rebuild.target, "target")]
-    try:
-        with transaction.atomic():
-            Hold.objects.bulk_create(
-                Hold(instance=instance, rebuild=rebuild, purpose=purpose, taken_at=now) for instance, purpose in claims
-            )
-            moved = Rebuild.objects.filter(pk=rebuild.pk, status=Status.QUEUED, cancel_requested_at=None).update(
-                status=Status.RUNNING,
-                run_token=secrets.token_hex(16),
-                started_at=now,
-                next_tick_at=now,
-                waiting_for="",
-                revision=F("revision") + 1,
-            )
-            if not moved:
-                raise LeaseLost
-            _tell(rebuild, "Started.")
-    except IntegrityError:
-        return _wait(rebuild, claims)
-    except LeaseLost:
-        return "it is no longer queued"
-    _announce_later(rebuild.pk)
-    return ""
-
-
-def _wait(rebuild: Rebuild, claims: Iterable[tuple[Instance, str]]) -> str:
-    held = Hold.objects.filter(instance__in=[instance for instance, _ in claims]).select_related("instance", "rebuild")
-    reason = "; ".join(
-        f"{hold.instance.name} is held by rebuild {hold.rebuild_id} as its {hold.purpose}" for hold in held
-    )
-    reason = reason or "the holds were taken a moment ago"
-    if reason != rebuild.waiting_for:
-        Rebuild.objects.filter(pk=rebuild.pk, status=Status.QUEUED).update(
-            waiting_for=reason[:500], revision=F("revision") + 1
-        )
-        _tell(rebuild, f"Waiting: {reason}.")
-        _announce_later(rebuild.pk)
-    return reason
-
-
-def end_queued(rebuild: Rebuild, status: Status, text: str) -> bool:
-    """Cancel or expire a rebuild that has not started. Return whether it was still queued."""
-    now = timezone.now()
-    with transaction.atomic():
-        moved = Rebuild.objects.filter(pk=rebuild.pk, status=Status.QUEUED).update(
-            status=status,
-            finished_at=now,
-            target_slot=None,
-            waiting_for="",
-            outcome="Nothing was changed on any host.",
-            revision=F("revision") + 1,
-        )
-        if moved:
-            rebuild.steps.exclude(state__in=STEP_FINAL).update(state=StepState.SKIPPED)
-            _tell(rebuild, text)
-    if moved:
-        _announce_later(rebuild.pk)
-    return bool(moved)
-
-
-def request_cancel(rebuild: Rebuild, by: str) -> bool:
-    """Ask the driver of a running rebuild to stop. Return whether there was something to ask."""
-    with transaction.atomic():
-        asked = Rebuild.objects.filter(
-            pk=rebuild.pk, status__in=(Status.RUNNING, Status.LOST), cancel_requested_at=None, ending=""
-        ).update(
-            cancel_requested_at=timezone.now(),
-            cancel_requested_by=by,
-            next_tick_at=timezone.now(),
-            revision=F("revision") + 1,
-        )
-        if asked:
-            _tell(rebuild, f"Cancel requested by {by}.", level=Level.WARNING)
-    if asked:
-        _announce_later(rebuild.pk)
-    return bool(asked)
-
-
 def due(now: datetime) -> list[int]:
     """Return the ids of rebuilds that have work due and no living owner."""
     return list(
@@ -208,8 +67,9 @@ def take_lease(rebuild_id: int) -> Lease | None:
     )
     if not taken:
         return None
-    abandoned = before is not None and before["lease_owner"] and before["heartbeat_at"]
-    silence = (now - before["heartbeat_at"]).total_seconds() if abandoned and before else None
+    silence = None
+    if before and before["lease_owner"] and before["heartbeat_at"]:
+        silence = (now - before["heartbeat_at"]).total_seconds()
     rebuild = Rebuild.objects.select_related("target__host", "target__cluster", "source__host", "requested_by").get(
         pk=rebuild_id
     )
@@ -238,7 +98,7 @@ def beat(lease: Lease, news: News, memory: dict[str, Any]) -> bool:
         _write(lease.rebuild, news)
         cancel = Rebuild.objects.filter(pk=lease.rebuild.pk, cancel_requested_at__isnull=False).exists()
     if news:
-        _announce_later(lease.rebuild.pk)
+        announce_later(lease.rebuild.pk)
     return cancel
 
 
@@ -262,7 +122,7 @@ def begin_step(lease: Lease, name: str) -> None:
         lease.rebuild.steps.filter(name=name, state=StepState.PENDING).update(
             state=StepState.RUNNING, started_at=timezone.now()
         )
-    _announce_later(lease.rebuild.pk)
+    announce_later(lease.rebuild.pk)
 
 
 def end_step(
@@ -276,7 +136,7 @@ def end_step(
         lease.rebuild.steps.filter(name=name).exclude(state__in=STEP_FINAL).update(
             state=state, finished_at=timezone.now(), result=result
         )
-    _announce_later(lease.rebuild.pk)
+    announce_later(lease.rebuild.pk)
 
 
 def end_badly(
@@ -304,9 +164,9 @@ def end_badly(
         pending = lease.rebuild.steps.filter(state=StepState.PENDING).exclude(name=last_step)
         pending.update(state=StepState.SKIPPED)
         if error:
-            _tell(lease.rebuild, str(error), level=Level.ERROR)
+            tell(lease.rebuild, str(error), level=Level.ERROR)
     lease.rebuild.ending = status
-    _announce_later(lease.rebuild.pk)
+    announce_later(lease.rebuild.pk)
 
 
 def finish(lease: Lease, status: Status, outcome: str) -> None:
@@ -337,7 +197,7 @@ def finish(lease: Lease, status: Status, outcome: str) -> None:
         if not moved:
             raise LeaseLost
         Hold.objects.filter(rebuild=lease.rebuild).delete()
-        _tell(
+        tell(
             lease.rebuild,
             f"The rebuild has {_ended(status)}. {outcome}",
             level=Level.INFO if status is Status.SUCCEEDED else Level.ERROR,
@@ -349,7 +209,7 @@ def finish(lease: Lease, status: Status, outcome: str) -> None:
             subject=lease.rebuild.target.name,
             detail={"rebuild": lease.rebuild.pk, "outcome": outcome, "error": lease.rebuild.error},
         )
-    _announce_later(lease.rebuild.pk)
+    announce_later(lease.rebuild.pk)
 
 
 def _ended(status: Status) -> str:
@@ -366,12 +226,12 @@ def mark_unreachable(lease: Lease, text: str) -> None:
         since = row.unreachable_since or now
         changes: dict[str, Any] = {"unreachable_since": since, "revision": row.revision + 1}
         if row.unreachable_since is None:
-            _tell(lease.rebuild, f"{text} The work on the host may be going on; trying again.", level=Level.WARNING)
+            tell(lease.rebuild, f"{text} The work on the host may be going on; trying again.", level=Level.WARNING)
         if row.status == Status.RUNNING and (now - since).total_seconds() > settings.LOST_AFTER_SECONDS:
             changes["status"] = Status.LOST
-            _tell(lease.rebuild, f"Lost since {since:%H:%M:%S} UTC: {text} The holds stay.", level=Level.ERROR)
+            tell(lease.rebuild, f"Lost since {since:%H:%M:%S} UTC: {text} The holds stay.", level=Level.ERROR)
         _mine(lease).update(**changes)
-    _announce_later(lease.rebuild.pk)
+    announce_later(lease.rebuild.pk)
 
 
 def mark_reachable(lease: Lease) -> None:
@@ -384,23 +244,11 @@ def mark_reachable(lease: Lease) -> None:
             return
         seconds = (timezone.now() - row.unreachable_since).total_seconds() if row.unreachable_since else 0
         _mine(lease).update(status=Status.RUNNING, unreachable_since=None, revision=row.revision + 1)
-        _tell(lease.rebuild, f"The hosts answer again: re-attached after {seconds:.0f} s.")
+        tell(lease.rebuild, f"The hosts answer again: re-attached after {seconds:.0f} s.")
     lease.rebuild.unreachable_since = None
-    _announce_later(lease.rebuild.pk)
+    announce_later(lease.rebuild.pk)
 
 
 def release_lease(lease: Lease, wait_seconds: float) -> None:
     """Give the rebuild to whoever comes next, after ``wait_seconds``. A lease that is lost already is no error."""
     _mine(lease).update(lease_owner="", lease_until=None, next_tick_at=timezone.now() + timedelta(seconds=wait_seconds))
-
-
-def _tell(rebuild: Rebuild, text: str, *, level: Level = Level.INFO) -> None:
-    Event.objects.create(rebuild=rebuild, at=timezone.now(), level=level, text=clean(text))
-
-
-def _announce_later(rebuild_id: int) -> None:
-    def tell() -> None:
-        revision = Rebuild.objects.values_list("revision", flat=True).filter(pk=rebuild_id).first()
-        announce(rebuild_id, revision or 0)
-
-    transaction.on_commit(tell)

@@ -1,0 +1,71 @@
+"""Cancel, asked for in each step: a known state on both hosts, the source given back, and the next rebuild works."""
+
+import threading
+import time
+from datetime import UTC, datetime
+
+import pytest
+
+from dbops.engine.methods import METHODS
+from tests.stack import Stack, wait_for
+
+from .looks import is_replicating, processes_of
+
+pytestmark = pytest.mark.services
+
+STEPS = [step.name for step in METHODS["xbstream"].steps[:-1]]
+
+
+def cancel_in(stack: Stack, step: str, done: threading.Event) -> None:
+    """Write the request, as ``lifecycle.request_cancel`` does, the moment the step runs."""
+    while not done.is_set():
+        rows = stack.rows(
+            "SELECT rebuild_id FROM dbops_step s JOIN dbops_rebuild r ON r.id = s.rebuild_id"
+            " WHERE s.name = ? AND s.state = 'running' AND r.status = 'running'",
+            step,
+        )
+        if rows:
+            stack.write(
+                "UPDATE dbops_rebuild SET cancel_requested_at = ?, cancel_requested_by = 'olga' WHERE id = ?",
+                datetime.now(UTC).strftime("%Y-%m-%d %H:%M:%S.%f"),
+                rows[0]["rebuild_id"],
+            )
+            return
+        time.sleep(0.01)
+
+
+@pytest.mark.parametrize("step", STEPS)
+def test_cancel_in_a_step_leaves_a_known_state(stack: Stack, step: str) -> None:
+    done = threading.Event()
+    canceller = threading.Thread(target=cancel_in, args=(stack, step, done))
+    canceller.start()
+    try:
+        stack.wait_for_possible_plan("replica-1")
+        status, lines = stack.rebuild("replica-1", check=False)
+    finally:
+        done.set()
+        canceller.join(10)
+    rebuild = stack.rows("SELECT * FROM dbops_rebuild ORDER BY id DESC LIMIT 1")[0]
+    assert (status, lines[-1]["status"]) == (3, "cancelled"), lines[-3:]
+    assert rebuild["outcome"]
+    seconds = (
+        datetime.fromisoformat(rebuild["finished_at"]) - datetime.fromisoformat(rebuild["cancel_requested_at"])
+    ).total_seconds()
+    print(f"cancel in {step}: {seconds:.1f} s: {rebuild['outcome']}")
+    assert seconds < 30  # five on a quiet machine; this one may be busy
+
+    source, target = stack.lab.host("backup-1"), stack.lab.host("replica-1")
+    assert is_replicating(stack, "backup-1")
+    assert rebuild["uid"] not in (source.folder / "authorized_keys").read_text()
+    assert not (source.folder / "dbops" / "rebuilds" / rebuild["uid"] / "backup.cnf").exists()
+    wait_for("no process of the run", lambda: not processes_of(rebuild["uid"]), 10)
+    assert stack.rows("SELECT * FROM dbops_hold") == []
+    if "old data of replica-1 is at" in rebuild["outcome"]:
+        assert (target.data_dir.with_name(f"data.dbops-old-{rebuild['uid']}")).is_dir()
+
+
+def test_after_all_those_cancels_a_rebuild_succeeds(stack: Stack) -> None:
+    stack.wait_for_possible_plan("replica-1")
+    _, lines = stack.rebuild("replica-1")
+    assert lines[-1]["status"] == "succeeded"
+    assert is_replicating(stack, "replica-1")
