@@ -1,3 +1,4 @@
+# shellcheck shell=sh disable=SC2154
 # Starts this host's server and returns when it answers. Options for the server may follow.
 # Above this line the lab writes: server admin config socket pid_file server_log error_log owner
 

@@ -1,3 +1,4 @@
+# shellcheck shell=sh disable=SC2154
 # Ends this host's server and returns when it is gone. A server that does not run is no error.
 # Above this line the lab writes: config pid_file
 

@@ -13,7 +13,8 @@ from .looks import is_replicating, processes_of
 
 pytestmark = pytest.mark.services
 
-STEPS = [step.name for step in METHODS["xbstream"].steps[:-1]]
+#: "pause" is over at once where nothing has to be paused, as here.
+STEPS = [step.name for step in METHODS["xbstream"].steps[:-1] if step.name != "pause"]
 
 
 def cancel_in(stack: Stack, step: str, done: threading.Event) -> None:

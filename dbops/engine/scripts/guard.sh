@@ -8,6 +8,8 @@ set -u
 umask 077
 run_id=$1 keys=$(keys_file "$2" "$3") client=$4 socket=$5 resume=$6 patience_paused=$7 patience_idle=$8
 cd "$DBOPS_RUN_DIR" || exit 70
+rm -f release
+touch heartbeat
 echo "$BASHPID" >guard.pid
 
 silence() { echo $(($(date +%s) - $(stat -c %Y heartbeat))); }

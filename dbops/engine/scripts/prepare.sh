@@ -1,9 +1,10 @@
 #!/bin/bash
 # Apply the redo log that was copied, as the owner of the data.
-# $1 data directory  $2 its device:inode  $3 owner  then the prepare command
+# Prints the checkpoints file that it leaves: the proof that the copy is prepared.
+# $1 data directory  $2 its device:inode  $3 owner  $4 $5 names of the checkpoints file  then the prepare command
 set -u
-datadir=$1 identity=$2 owner=$3
-shift 3
+datadir=$1 identity=$2 owner=$3 checkpoints=("$4" "$5")
+shift 5
 [ "$(identity_of "$datadir")" = "$identity" ] || refuse "$datadir is not the directory that was made for this run."
 [ -z "$(servers_in "$datadir")" ] || refuse "A server runs on $datadir."
 as_owner=()
@@ -15,4 +16,7 @@ as_owner=()
 )
 status=$?
 echo "$status" >stage.prepare
+for name in "${checkpoints[@]}"; do
+    if [ -e "$datadir/$name" ]; then cat "$datadir/$name" && break; fi
+done
 exit "$status"

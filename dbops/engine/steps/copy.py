@@ -199,17 +199,16 @@ class Stream(JobStep):
             for kind in ("info", "checkpoints", "binlog", "slave", "last")
             for name in run.flavor.metadata_files[kind]
         ]
-        source = run.source.jobs.act("tail -c 65536 backup.log")
-        kept = run.source.jobs.act(IN_BASH, load("read_files"), "lsn", *names)
+        kept = decode_files(run.source.jobs.act(IN_BASH, load("read_source"), *names).stdout)
         arrived = run.target.shell.run(IN_BASH, load("read_files"), run.plan.target.datadir, *names)
         return CopyEvidence(
             source_status=int(told["status"]) if told.get("status") else None,
             transport_status=state.stages.get("transport"),
             unpack_status=state.stages.get("unpack"),
-            source_log=source.stdout,
+            source_log=kept.pop("backup.log", ""),
             transport_log=state.tails.get("transport", ""),
             unpack_log=state.tails.get("unpack", ""),
-            source_files=decode_files(kept.stdout),
+            source_files=kept,
             target_files=decode_files(arrived.stdout),
         )
 
@@ -240,6 +239,7 @@ class Prepare(JobStep):
 
     def start(self, run: Run) -> JobState:
         command = prepare_command(run.plan, run.flavor)
+        names = [*run.flavor.metadata_files["checkpoints"], ""]
         return run.start_job(
             run.target,
             self.name,
@@ -248,6 +248,7 @@ class Prepare(JobStep):
             run.plan.target.datadir,
             run.memory["new_identity"],
             run.plan.target.os_user,
+            *names[:2],
             *command,
         )
 
@@ -269,12 +270,26 @@ class Prepare(JobStep):
                 found=f"its last line is: {log.strip()[-300:]}",
                 left=where_things_are(run),
             )
+        self._must_be_prepared(run, state.tails.get("out", ""))
         run.journal.progress(percent=100.0)
         return done(exit_statuses=state.stages, tails={"prepare": log[-2000:]})
 
+    def _must_be_prepared(self, run: Run, checkpoints: str) -> None:
+        try:
+            kind = run.flavor.parse_checkpoints(checkpoints).backup_type
+        except (KeyError, ValueError):
+            kind = "(no checkpoints file)"
+        if kind != run.flavor.prepared_type:
+            raise RemoteFailure(
+                "prepare.state",
+                "Checking the prepared copy",
+                found=f"backup_type is {kind}, not {run.flavor.prepared_type}",
+                next_step="Rebuild again: a copy that was not prepared to its end cannot be prepared once more.",
+            )
+
 
 class Own(Step):
-    """Prove that the copy is prepared; give every file to the target's user; take the source's identity out."""
+    """Give every file to the target's user; take the source's identity out."""
 
     name = "own"
     title = "Make the copy the target's own"
@@ -290,18 +305,6 @@ class Own(Step):
     def advance(self, run: Run) -> Outcome:
         flavor, target = run.flavor, run.plan.target
         names = sorted({name for kind in flavor.metadata_files.values() for name in kind})
-        if not run.memory.get("prepared"):
-            read = run.target.shell.run(IN_BASH, load("read_files"), target.datadir, *names)
-            text = first_of(flavor, "checkpoints", decode_files(read.stdout)) or ""
-            kind = flavor.parse_checkpoints(text).backup_type if text else "(no checkpoints file)"
-            if kind != flavor.prepared_type:
-                raise RemoteFailure(
-                    "prepare.state",
-                    "Checking the prepared copy",
-                    found=f"backup_type is {kind}, not {flavor.prepared_type}",
-                    left=where_things_are(run),
-                )
-            run.memory["prepared"] = True
         leftovers = [*names, "backup-my.cnf", "xtrabackup_logfile", "xtrabackup_binlog_pos_innodb"]
         run.act(
             run.target,

@@ -133,7 +133,8 @@ class CatchUp(Step):
         run.journal.progress(
             note=f"at {link.relay_source_log_file}:{link.exec_source_log_pos} of the source's binary log"
         )
-        return [link.relay_source_log_file, link.exec_source_log_pos] >= run.memory["catch-up.goal"]
+        log_file, log_pos = run.memory["catch-up.goal"]
+        return (link.relay_source_log_file, link.exec_source_log_pos) >= (str(log_file), int(log_pos))
 
     def _transactions_left(self, run: Run, database: Database) -> int:
         """How many transactions the source has logged (a moment ago) that the copy has not executed."""

@@ -18,7 +18,6 @@ def start_guard(run: Run, name: str) -> None:
     """Arm the dead-man switch on the source, before anything there is changed. Raises as ``Run.start_job``."""
     source, flavor, admin = run.source.party, run.flavor, run.accounts.admin
     run.memory["source_opened"], run.memory["source_closed"] = True, False
-    run.act(run.source, f"{name}.heartbeat", "touch heartbeat", "touch heartbeat; rm -f release")
     run.start_job(
         run.source,
         name,
