@@ -1,0 +1,207 @@
+"""Every error code that the code can raise has an entry in ``docs/errors.md``, and every entry is raised somewhere.
+
+Codes are read from the source: the first argument of the errors' constructors, also where it is handed through a helper's
+parameter. What is put together at run time stands in ``DYNAMIC``, with the place where its codes are read from.
+"""
+
+import ast
+import re
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+import pytest
+
+from dbops.drivers.jobs import ADVICE, LAUNCHER, REFUSALS
+from dbops.engine import errors
+from dbops.engine.flavors.failures import CATALOGUE
+
+ROOT = Path(__file__).parents[1]
+WHO = {
+    name: kind.who
+    for name, kind in vars(errors).items()
+    if isinstance(kind, type) and issubclass(kind, errors.DbopsError) and kind is not errors.DbopsError
+}
+CODE = re.compile(r"[a-z]+(\.[a-z_]+)?")
+ENTRY = re.compile(r"^### `([^`]+)`\n\n\*([a-z ]+)\* (.+?)\n\n(.+?)(?=\n\n#|\n*\Z)", re.MULTILINE | re.DOTALL)
+
+Function = ast.FunctionDef | ast.AsyncFunctionDef
+Codes = set[tuple[str, str]]
+
+
+@dataclass(frozen=True)
+class Raised:
+    """A call of an error's constructor: where, whose turn it is, and its first argument."""
+
+    place: str
+    who: str
+    code: ast.expr | None
+    module: ast.Module
+    function: Function | None
+
+
+def first_argument(call: ast.Call) -> ast.expr | None:
+    return call.args[0] if call.args else next((word.value for word in call.keywords if word.arg == "code"), None)
+
+
+def own_classes(tree: ast.AST) -> dict[str, str]:
+    """Classes that a module derives from the errors: name to who must act."""
+    classes = (node for node in ast.walk(tree) if isinstance(node, ast.ClassDef))
+    bases = ((node.name, base.id) for node in classes for base in node.bases if isinstance(base, ast.Name))
+    return {name: WHO[base] for name, base in bases if base in WHO}
+
+
+def constructors(tree: ast.AST) -> dict[str, str]:
+    """The error classes and what a module makes of them: classes without a code of their own, and variables that are one
+    or the other. Name to who must act."""
+    kinds = dict(WHO)
+    own = own_classes(tree)
+    for node in ast.walk(tree):
+        if isinstance(node, ast.ClassDef) and node.name in own:
+            if not any(isinstance(part, Function) and part.name == "__init__" for part in node.body):
+                kinds[node.name] = own[node.name]
+        elif isinstance(node, ast.Assign) and isinstance(node.value, ast.IfExp | ast.Name):
+            parts = [node.value.body, node.value.orelse] if isinstance(node.value, ast.IfExp) else [node.value]
+            if all(isinstance(part, ast.Name) and part.id in WHO for part in parts):
+                kinds |= {target.id: "either" for target in node.targets if isinstance(target, ast.Name)}
+    return kinds
+
+
+def is_own_constructor(node: ast.Call) -> bool:
+    return (
+        isinstance(node.func, ast.Attribute)
+        and node.func.attr == "__init__"
+        and isinstance(node.func.value, ast.Call)
+        and isinstance(node.func.value.func, ast.Name)
+        and node.func.value.func.id == "super"
+    )
+
+
+def raised_in(path: Path) -> Iterator[Raised]:
+    tree = ast.parse(path.read_text())
+    kinds, own = constructors(tree), own_classes(tree)
+    module = path.relative_to(ROOT).as_posix()
+
+    def visit(node: ast.AST, names: tuple[str, ...], function: Function | None) -> Iterator[Raised]:
+        if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef):
+            names, function = (*names, node.name), node
+        elif isinstance(node, ast.ClassDef):
+            names = (*names, node.name)
+        elif isinstance(node, ast.Call):
+            called = node.func.id if isinstance(node.func, ast.Name) else getattr(node.func, "attr", "")
+            inside = next((own[name] for name in names if name in own), None) if is_own_constructor(node) else None
+            if who := inside or kinds.get(called):
+                yield Raised(f"{module}:{'.'.join(names)}", who, first_argument(node), tree, function)
+        for child in ast.iter_child_nodes(node):
+            yield from visit(child, names, function)
+
+    return visit(tree, (), None)
+
+
+def handed_through(raised: Raised) -> Iterator[ast.expr | None]:
+    """What callers in the same module give for the helper's parameter that becomes the code."""
+    function, name = raised.function, raised.code
+    parameters = [item.arg for item in function.args.args] if function else []
+    is_helper = isinstance(name, ast.Name) and name.id in parameters
+    if function is None or not isinstance(name, ast.Name) or not is_helper or not function.name.startswith("_"):
+        yield raised.code  # a helper that other modules may call would hide their codes
+        return
+    position = parameters.index(name.id)
+    for node in ast.walk(raised.module):
+        if isinstance(node, ast.Call) and isinstance(node.func, ast.Name) and node.func.id == function.name:
+            yield node.args[position] if len(node.args) > position else None
+
+
+def returned_first(path: str, *functions: str) -> set[str]:
+    """Text constants that stand first in the tuples that these functions return."""
+    tree = ast.parse((ROOT / path).read_text())
+    return {
+        node.value.elts[0].value
+        for function in ast.walk(tree)
+        if isinstance(function, ast.FunctionDef) and function.name in functions
+        for node in ast.walk(function)
+        if isinstance(node, ast.Return) and isinstance(node.value, ast.Tuple)
+        if isinstance(node.value.elts[0], ast.Constant)
+    }
+
+
+def catalogue() -> Codes:
+    return {(failure.code, "host") for _, failure in CATALOGUE}
+
+
+def of_evidence() -> Codes:
+    """A known failure's code, or that of the evidence that is missing."""
+    return {(code, "host") for code in returned_first("dbops/engine/evidence.py", "_first_cause", "_missing")}
+
+
+def of_launcher() -> Codes:
+    """What the script on the host answers with ``give_up CODE TEXT``."""
+    codes = re.findall(r"give_up (host\.[a-z_]+)", LAUNCHER)
+    return {(code, "operator" if code in REFUSALS else "host") for code in codes}
+
+
+#: Where the code is no constant: the place, and how its codes are read.
+DYNAMIC: dict[str, Callable[[], Codes]] = {
+    "dbops/engine/evidence.py:judge_copy": of_evidence,
+    "dbops/drivers/jobs.py:HostJobs._answer": of_launcher,
+}
+
+
+def collect() -> tuple[Codes, list[str], set[str]]:
+    """Return every code with who must act, the places whose codes cannot be read, and those of DYNAMIC that are there."""
+    codes, unread, seen = catalogue(), [], set()
+    for path in sorted((ROOT / "dbops").rglob("*.py")):
+        for raised in raised_in(path):
+            if raised.place in DYNAMIC:
+                codes |= DYNAMIC[raised.place]()
+                seen.add(raised.place)
+                continue
+            for code in handed_through(raised):
+                if isinstance(code, ast.Constant) and isinstance(code.value, str):
+                    codes.add((code.value, raised.who))
+                else:
+                    unread.append(raised.place)
+    return codes, unread, seen
+
+
+CODES, UNREAD, SEEN = collect()
+ENTRIES = {found[1]: found for found in ENTRY.finditer((ROOT / "docs" / "errors.md").read_text())}
+
+
+def test_every_place_that_raises_an_error_was_read() -> None:
+    assert UNREAD == [], "write the code as a constant, or name the place in DYNAMIC"
+    assert set(DYNAMIC) == SEEN
+
+
+def test_the_reading_finds_what_is_known_to_be_there() -> None:
+    """A constant, a helper's parameter, a class of its own, the catalogue, the evidence, and the script on the host."""
+    known = {("mysql.error", "host"), ("plan.stale", "operator"), ("fleet.file", "operator"), ("bug", "dbops")}
+    known |= {("stream.disk_full", "host"), ("stream.unproven", "host"), ("host.fenced", "operator")}
+    known |= {("flavor.unsupported", "operator"), ("rebuild.cancelled", "nobody")}
+    assert known - CODES == set()
+
+
+def test_the_launcher_has_advice_for_each_of_its_codes() -> None:
+    assert {code for code, _ in of_launcher()} == set(ADVICE)
+
+
+@pytest.mark.parametrize("code", sorted({code for code, _ in CODES}))
+def test_a_code_is_documented(code: str) -> None:
+    assert CODE.fullmatch(code)
+    assert code in ENTRIES, f"docs/errors.md has no entry for {code}"
+
+
+@pytest.mark.parametrize("code", sorted(ENTRIES))
+def test_an_entry_says_who_must_act_and_is_raised(code: str) -> None:
+    assert {who for name, who in CODES if name == code} == {ENTRIES[code][2]}
+
+
+@pytest.mark.parametrize("code", sorted(ENTRIES))
+def test_an_entry_says_what_is_left_and_what_to_do(code: str) -> None:
+    assert re.search(r"^\*\*Left:\*\* .+", ENTRIES[code][4], re.MULTILINE)
+    assert re.search(r"^\*\*Next:\*\* .+", ENTRIES[code][4], re.MULTILINE)
+
+
+def test_no_entry_stands_twice_or_is_written_in_another_way() -> None:
+    headings = re.findall(r"^### `([^`]+)`", (ROOT / "docs" / "errors.md").read_text(), re.MULTILINE)
+    assert headings == list(ENTRIES)
