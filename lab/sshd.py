@@ -68,8 +68,9 @@ class Sshd:
             "MaxStartups 200",
             "MaxSessions 200",
             "LogLevel VERBOSE",
-            # an ordinary user's session would not find servers in /usr/sbin
-            f"SetEnv PATH={search_path()}",
+            # an ordinary user's session would not find servers in /usr/sbin; with SHLVL above 1 bash passes over the start
+            # files of whoever runs the lab, which are no part of a lab host
+            f"SetEnv PATH={search_path()} SHLVL=2",
         ]
         if ssh_version() >= (9, 8):  # refuses all later connections from an address after a few failed ones
             lines.append("PerSourcePenalties no")

@@ -33,7 +33,7 @@ class CopyEvidence:
 
 
 def decode_files(output: str) -> dict[str, str]:
-    """Return the files that ``read_files.sh`` printed."""
+    """Return the files that our scripts print, one line ``NAME BASE64`` each."""
     lines = (line.partition(" ") for line in output.splitlines() if line.strip())
     return {name: base64.b64decode(content).decode("utf-8", "replace") for name, _, content in lines}
 

@@ -47,7 +47,6 @@ class Bench:
             "DBOPS_STATE_DIR": str(folder),
             "DBOPS_REDIS_PORT": str(port),
             "DBOPS_REDIS_URL": f"redis://127.0.0.1:{port}/0",
-            "DBOPS_PROBE_INTERVAL_SECONDS": "5",
         }
         self.processes: list[Process] = []
         self.bytes = 0

@@ -3,10 +3,12 @@
 
 # The server processes whose working directory is $1 (a server changes into its data directory).
 servers_in() {
-    local wanted process
+    local wanted process name
     wanted=$(readlink -f -- "$1") || return 0
     for process in /proc/[0-9]*; do
-        case $(cat "$process/comm" 2>/dev/null) in
+        name=
+        { read -r name <"$process/comm"; } 2>/dev/null # no program is started for each of the host's processes
+        case $name in
             mariadbd | mysqld) [ "$(readlink -- "$process/cwd" 2>/dev/null)" != "$wanted" ] || echo "${process#/proc/}" ;;
         esac
     done

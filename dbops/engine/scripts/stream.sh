@@ -1,10 +1,13 @@
 #!/bin/bash
 # Pull the backup from the source into the empty data directory. The data passes through nobody else's machine.
-# $1 data directory  $2 its device:inode  $3 owner  $4 words of the unpack command  then that command, then ssh's
+# Afterwards log.files holds the small files that prove what arrived: one line "NAME BASE64" each.
+# $1 data directory  $2 its device:inode  $3 owner  $4 names of those files, by blanks  $5 words of the unpack command
+# then that command, then ssh's
 set -u
 umask 077
-datadir=$1 identity=$2 owner=$3 words=$4
-shift 4
+datadir=$1 identity=$2 owner=$3 words=$5
+read -r -a names <<<"$4"
+shift 5
 unpack=("${@:1:words}")
 transport=("${@:words+1}")
 [ "$(identity_of "$datadir")" = "$identity" ] || refuse "$datadir is not the directory that was made for this run."
@@ -23,4 +26,7 @@ as_owner=()
 stages=("${PIPESTATUS[@]}")
 echo "${stages[0]}" >stage.transport
 echo "${stages[1]}" >stage.unpack
+for name in "${names[@]}"; do
+    [ ! -f "$datadir/$name" ] || printf '%s %s\n' "$name" "$(head -c 262144 -- "$datadir/$name" | base64 -w0)"
+done >log.files
 [ "${stages[*]}" = "0 0" ]

@@ -24,6 +24,10 @@ from dbops.engine.words import split_command
 STUCK_LINES = 120
 
 
+#: How often the source is looked at while it is read; every look costs its host some processes.
+WATCH_SECONDS = 3.0
+
+
 class TakeOver(JobStep):
     """Check once more on the host itself, stop the server, move its data aside: one script, nothing between check and act."""
 
@@ -109,13 +113,15 @@ class Stream(JobStep):
             run.plan.target.datadir,
             run.memory["new_identity"],
             run.plan.target.os_user,
+            " ".join(_proof_files(run)),
             str(len(unpack)),
             *unpack,
             *pull,
         )
 
     def follow(self, run: Run, state: JobState) -> None:
-        self._watch_source(run)
+        if run.clock.now() - run.memory.get("stream.watched", 0.0) >= WATCH_SECONDS:
+            self._watch_source(run)
         received, now = state.counters.get("unpack.read_bytes"), run.clock.now()
         if received is None:
             return
@@ -134,6 +140,7 @@ class Stream(JobStep):
 
     def _watch_source(self, run: Run) -> dict[str, str]:
         """Beat for the guard, and bring what the backup tool has said since the last look into the history."""
+        run.memory["stream.watched"] = run.clock.now()
         offset = run.memory.get("stream.log_offset", 0)
         result = run.source.jobs.act(IN_BASH, load("release", "beat_source"), str(offset))
         head, _, log = result.stdout.partition("\nlog=\n")
@@ -194,13 +201,8 @@ class Stream(JobStep):
         return done(exit_statuses=statuses, tails=tails, bytes=received, seconds=seconds)
 
     def _evidence(self, run: Run, state: JobState, told: dict[str, str]) -> CopyEvidence:
-        names = [
-            name
-            for kind in ("info", "checkpoints", "binlog", "slave", "last")
-            for name in run.flavor.metadata_files[kind]
-        ]
-        kept = decode_files(run.source.jobs.act(IN_BASH, load("read_source"), *names).stdout)
-        arrived = run.target.shell.run(IN_BASH, load("read_files"), run.plan.target.datadir, *names)
+        kept = decode_files(run.source.jobs.act(IN_BASH, load("read_source"), *_proof_files(run)).stdout)
+        arrived = decode_files(run.target.jobs.read(self.name, "files", limit=1024**2).decode())
         return CopyEvidence(
             source_status=int(told["status"]) if told.get("status") else None,
             transport_status=state.stages.get("transport"),
@@ -209,7 +211,7 @@ class Stream(JobStep):
             transport_log=state.tails.get("transport", ""),
             unpack_log=state.tails.get("unpack", ""),
             source_files=kept,
-            target_files=decode_files(arrived.stdout),
+            target_files=arrived,
         )
 
     def _remember_position(self, run: Run, evidence: CopyEvidence) -> None:
@@ -220,6 +222,11 @@ class Stream(JobStep):
     def cancel(self, run: Run) -> None:
         super().cancel(run)
         run.source.jobs.act(IN_BASH, load("release") + "\nend_backup\n")
+
+
+def _proof_files(run: Run) -> list[str]:
+    kinds = ("info", "checkpoints", "binlog", "slave", "last")
+    return list(dict.fromkeys(name for kind in kinds for name in run.flavor.metadata_files[kind]))
 
 
 def _rate(size: int | None, seconds: float) -> float | None:
