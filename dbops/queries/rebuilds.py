@@ -35,6 +35,11 @@ class StepRow:
         return self.step.state == StepState.RUNNING
 
     @property
+    def number(self) -> int:
+        """Return the step's place as people count."""
+        return self.step.position + 1
+
+    @property
     def percent_text(self) -> str:
         return "" if self.percent is None else f"{self.percent:.1f} %"
 
@@ -53,6 +58,10 @@ class RebuildPage:
     @property
     def current(self) -> StepRow | None:
         return next((row for row in self.steps if row.is_running), None)
+
+    @property
+    def has_predictions(self) -> bool:
+        return any(row.step.predicted_seconds is not None for row in self.steps)
 
     @property
     def done_count(self) -> int:

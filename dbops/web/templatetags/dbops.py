@@ -204,6 +204,12 @@ def words(value: str) -> str:
 
 
 @register.filter
+def commas(value: str) -> list[str]:
+    """Return the parts of a list that is written with commas."""
+    return [part.strip() for part in str(value).split(",") if part.strip()]
+
+
+@register.filter
 def plainly(value: Any) -> str:
     """Return a value of a JSON record in words: yes and no, lists with commas."""
     if isinstance(value, bool):
