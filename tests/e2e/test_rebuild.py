@@ -85,6 +85,8 @@ def test_no_secret_is_stored_in_the_open(stack: Stack) -> None:
 def test_the_audit_log_says_who_asked_and_how_it_ended(stack: Stack) -> None:
     actions = [
         row["action"]
-        for row in stack.rows("SELECT action FROM dbops_auditentry WHERE subject = 'replica-1' AND action LIKE 'rebuild.%' ORDER BY id")
+        for row in stack.rows(
+            "SELECT action FROM dbops_auditentry WHERE subject = 'replica-1' AND action LIKE 'rebuild.%' ORDER BY id"
+        )
     ]
     assert actions[:2] == ["rebuild.requested", "rebuild.succeeded"]

@@ -19,7 +19,18 @@ from dbops.engine.situation import Member, Situation
 
 NOW = datetime(2026, 1, 2, 3, 4, 5, tzinfo=UTC)
 GIB = 1024**3
-PROGRAMS = ("bash", "flock", "setsid", "setpriv", "ssh", "ssh-keygen", "mbstream", "mariadb", "mariadbd", "mariadb-backup")
+PROGRAMS = (
+    "bash",
+    "flock",
+    "setsid",
+    "setpriv",
+    "ssh",
+    "ssh-keygen",
+    "mbstream",
+    "mariadb",
+    "mariadbd",
+    "mariadb-backup",
+)
 ADDRESSES = {"primary-1": "10.0.0.11", "backup-1": "10.0.0.12", "replica-1": "10.0.0.13"}
 
 
