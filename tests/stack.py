@@ -179,15 +179,28 @@ class Stack:
         return "\n".join((self.folder / f"{name}.log").read_text(errors="replace").splitlines()[-lines:])
 
 
+def free_network() -> str:
+    """Return the first three numbers of a loopback network that nobody uses: several suites may run side by side."""
+    for number in range(os.getpid() % 100, 100):
+        network = f"127.0.{100 + number}"
+        with socket.socket() as probe:
+            try:
+                probe.bind((f"{network}.11", 2222))
+            except OSError:
+                continue
+            return network
+    return "127.0.99"
+
+
 @contextmanager
-def running_stack(network: str, *, size: str = "64M", web: bool = True, **lab_options: Any) -> Iterator[Stack]:
+def running_stack(network: str = "", *, size: str = "64M", web: bool = True, **lab_options: Any) -> Iterator[Stack]:
     """A lab with its dashboard, probed once; everything is ended and removed afterwards."""
     folder = Path(tempfile.mkdtemp(prefix="dbops-test-", dir="/var/tmp"))
     folder.chmod(0o755)
     state = folder / "state"
     state.mkdir(mode=0o700)
     try:
-        with start_lab(folder / "lab", network, size=size, **lab_options) as lab:
+        with start_lab(folder / "lab", network or free_network(), size=size, **lab_options) as lab:
             stack = Stack(state, lab)
             try:
                 stack.manage("migrate", "--no-input")

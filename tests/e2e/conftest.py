@@ -9,5 +9,5 @@ from tests.stack import Stack, running_stack
 
 @pytest.fixture(scope="session")
 def stack() -> Iterator[Stack]:
-    with running_stack("127.0.41") as running:
+    with running_stack() as running:
         yield running

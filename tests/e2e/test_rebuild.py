@@ -6,41 +6,9 @@ import pytest
 
 from tests.stack import Stack, wait_for
 
-from .looks import is_replicating, one
+from .looks import is_replicating, one, same_data_at_one_gtid
 
 pytestmark = pytest.mark.services
-
-TABLES = "SELECT TABLE_NAME FROM information_schema.TABLES WHERE TABLE_SCHEMA = 'sbtest' ORDER BY 1"
-
-
-def checksums(stack: Stack, name: str) -> dict[str, tuple[int, int]]:
-    """Row count and checksum of every table of the load."""
-    connection = stack.lab.connect(name)
-    try:
-        with connection.cursor() as cursor:
-            cursor.execute(TABLES)
-            tables = [row["TABLE_NAME"] for row in cursor.fetchall()]
-            found = {}
-            for table in tables:
-                cursor.execute(f"SELECT COUNT(*) AS n FROM sbtest.{table}")
-                count = cursor.fetchone()["n"]
-                cursor.execute(f"CHECKSUM TABLE sbtest.{table}")
-                found[table] = (count, cursor.fetchone()["Checksum"])
-            return found
-    finally:
-        connection.close()
-
-
-def same_data_at_one_gtid(stack: Stack, replica: str) -> None:
-    """Stop the load, let the replica reach the primary's last GTID, and compare every table."""
-    stack.lab.load_stop()
-    goal = one(stack, "primary-1", "SELECT @@gtid_binlog_pos AS gtid")["gtid"]
-    reached = one(stack, replica, f"SELECT MASTER_GTID_WAIT('{goal}', 30) AS reached")["reached"]
-    assert reached == 0
-    assert one(stack, replica, "SELECT @@gtid_slave_pos AS gtid")["gtid"] == goal
-    expected = checksums(stack, "primary-1")
-    assert expected
-    assert checksums(stack, replica) == expected
 
 
 def test_a_wiped_replica_is_rebuilt_under_load_and_holds_the_same_data(stack: Stack) -> None:

@@ -263,6 +263,11 @@ def test_every_code_is_documented() -> None:
     assert [code for code in sorted(codes) if f"`{code}`" not in text] == []
 
 
+def test_a_target_that_was_read_a_moment_after_the_primary_is_not_errant() -> None:
+    assert severities(situation(target=target_with(gtid_binlog="0-11-250")), "target.errant") == {OK}
+    assert severities(situation(target=target_with(gtid_binlog="0-13-250")), "target.errant") == {WARNING}
+
+
 def test_a_server_of_another_cluster_may_share_a_server_id() -> None:
     other = member("other-1", "replica", 21, cluster="other", facts=facts(21, server=server(13)))
     fleet = situation()

@@ -1,0 +1,58 @@
+"""Other sources: parallel appliers, replication that must be paused, replication by file and position."""
+
+from collections.abc import Iterator
+
+import pytest
+
+from tests.stack import Stack, running_stack
+
+from .looks import is_replicating, one, same_data_at_one_gtid
+
+pytestmark = pytest.mark.services
+
+
+@pytest.fixture(scope="module")
+def variant() -> Iterator[Stack]:
+    """A lab whose replicas apply in parallel."""
+    with running_stack(web=False, parallel_appliers=4) as running:
+        yield running
+
+
+def by_position(stack: Stack, *names: str) -> None:
+    for name in names:
+        for statement in ("STOP SLAVE", "CHANGE MASTER TO MASTER_USE_GTID = no", "START SLAVE"):
+            one(stack, name, statement)
+
+
+def events_of(stack: Stack) -> str:
+    rebuild = stack.rows("SELECT id FROM dbops_rebuild ORDER BY id DESC LIMIT 1")[0]["id"]
+    return "\n".join(row["text"] for row in stack.rows("SELECT text FROM dbops_event WHERE rebuild_id = ?", rebuild))
+
+
+def rebuild_under_load(stack: Stack) -> str:
+    stack.lab.load_start(tps=100)
+    stack.wait_for_possible_plan("replica-1")
+    stack.rebuild("replica-1")
+    assert is_replicating(stack, "backup-1")
+    same_data_at_one_gtid(stack, "replica-1")
+    return events_of(stack)
+
+
+def test_a_source_with_parallel_appliers_gives_a_true_copy_without_a_pause(variant: Stack) -> None:
+    assert "is paused" not in rebuild_under_load(variant)
+
+
+def test_statement_based_replication_is_paused_and_resumed(variant: Stack) -> None:
+    one(variant, "backup-1", "SET GLOBAL binlog_format = STATEMENT")
+    try:
+        assert "Replication on backup-1 is paused" in rebuild_under_load(variant)
+    finally:
+        one(variant, "backup-1", "SET GLOBAL binlog_format = ROW")
+
+
+def test_replication_by_file_and_position_is_rebuilt_and_repointed(variant: Stack) -> None:
+    by_position(variant, "backup-1", "replica-1")
+    events = rebuild_under_load(variant)
+    link = one(variant, "replica-1", "SHOW SLAVE STATUS")
+    assert (link["Using_Gtid"], link["Master_Host"]) == ("No", variant.lab.host("primary-1").address)
+    assert "replicates from the primary primary-1" in events
