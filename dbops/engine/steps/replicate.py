@@ -15,6 +15,8 @@ from dbops.engine.steps.run import Account, Outcome, Run, again, done
 from dbops.engine.steps.source import close_source, pause_source, start_guard
 
 MASKED = "********"
+#: How long a replica may try to connect to where it was pointed: a wrong password is tried again for ever.
+CONNECT_SECONDS = 60.0
 
 
 def read_link(database: Database, flavor: Flavor) -> ReplicationFacts | None:
@@ -31,9 +33,15 @@ def read_position(database: Database, flavor: Flavor) -> tuple[str, str]:
 
 
 def fail_on_error(link: ReplicationFacts | None, doing: str, run: Run) -> None:
-    """Raise when a thread has stopped with an error: it will not mend itself."""
+    """Raise when replication will not mend itself: a thread has stopped with an error, or cannot connect for a minute."""
     error = (link.last_io_error or link.last_sql_error) if link else "no replication is configured"
     stopped = link is None or link.sql_running == "No" or link.io_running == "No"
+    if not stopped and link and link.io_running != "Yes":
+        since = run.memory.setdefault("connecting_since", run.clock.now())
+        stopped = run.clock.now() - since > CONNECT_SECONDS
+        error = error or "it does not get a connection, and does not say why"
+    else:
+        run.memory.pop("connecting_since", None)
     if stopped and error:
         raise RemoteFailure(
             "replication.error",
