@@ -1,0 +1,60 @@
+"""One stack and one Chromium for the tests of this folder.
+
+They live as long as the folder's tests and no longer: Playwright's loop makes Django refuse its database elsewhere.
+"""
+
+from collections.abc import Callable, Iterator
+
+import pytest
+from playwright.sync_api import Browser, expect
+
+from tests.stack import OPERATOR, OPERATOR_PASSWORD, VIEWER, VIEWER_PASSWORD, Stack, running_stack
+
+from .chromium import Visitor, running_chromium, visitor
+
+NETWORK = "127.0.43"
+# Tests wait for what comes of real work on real servers; a busy machine takes its time.
+expect.set_options(timeout=30_000)
+
+Open = Callable[..., Visitor]
+
+
+@pytest.fixture(scope="package")
+def stack() -> Iterator[Stack]:
+    with running_stack(NETWORK, size="256M") as running:
+        yield running
+
+
+@pytest.fixture(scope="package")
+def browser() -> Iterator[Browser]:
+    with running_chromium() as running:
+        yield running
+
+
+@pytest.fixture
+def visit(stack: Stack, browser: Browser) -> Iterator[Open]:
+    """Give a function that opens a window for somebody who is logged in, and check at the end that nothing went wrong."""
+    opened: list[Visitor] = []
+
+    def visit(user: str = "", password: str = "", **options: object) -> Visitor:
+        found = visitor(browser, stack.url, **options)
+        opened.append(found)
+        if user:
+            found.log_in(user, password)
+        return found
+
+    yield visit
+    faults = [fault for found in opened for fault in found.faults]
+    for found in opened:
+        found.context.close()
+    assert faults == []
+
+
+@pytest.fixture
+def olga(visit: Open) -> Visitor:
+    return visit(OPERATOR, OPERATOR_PASSWORD)
+
+
+@pytest.fixture
+def victor(visit: Open) -> Visitor:
+    return visit(VIEWER, VIEWER_PASSWORD)

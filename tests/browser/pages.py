@@ -1,0 +1,63 @@
+"""The words by which tests find things on the pages."""
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+from playwright.sync_api import Locator, Page, expect
+
+from tests.stack import Stack
+
+from .brake import Brake, braked
+from .chromium import Visitor
+
+TARGET = "replica-1"
+REASON = "Disk replaced, ticket OPS-4711"
+
+
+def figure(page: Page, name: str) -> Locator:
+    """Return one number of the step that runs, at the top of a rebuild's page."""
+    return page.locator(".now-figures > div", has=page.get_by_text(name, exact=True)).locator("dd")
+
+
+def status(page: Page) -> Locator:
+    return page.locator(".status-strip .state").first
+
+
+def log_texts(page: Page) -> list[str]:
+    return page.locator("#log-lines .log-text").all_inner_texts()
+
+
+def step_states(page: Page) -> list[tuple[str, str]]:
+    return list(
+        zip(
+            page.locator(".steps-list .step-title").all_inner_texts(),
+            page.locator(".steps-list .step-head .state").all_inner_texts(),
+            strict=True,
+        )
+    )
+
+
+def open_plan(visitor: Visitor) -> Page:
+    """Go from the fleet to the plan of the broken replica by the links that stand there."""
+    page = visitor.open("/")
+    page.locator("#cluster-test").click()
+    page.locator(f"#plan-{TARGET}").click()
+    expect(page.get_by_role("heading", level=1)).to_contain_text(f"Rebuild {TARGET}")
+    return page
+
+
+def confirm(page: Page, typed: str = TARGET) -> None:
+    page.get_by_label("Type the target's name").fill(typed)
+    page.get_by_label("Why, for those who read the audit log").fill(REASON)
+    page.get_by_role("button", name=f"Wipe {TARGET}").click()
+
+
+@contextmanager
+def slow_rebuild(stack: Stack, visitor: Visitor, share: float = 0.1) -> Iterator[Brake]:
+    """Break the replica, confirm its plan in the browser, and be on the page of a rebuild whose stream is slow."""
+    stack.lab.break_host(TARGET, "wipe")
+    stack.wait_for_possible_plan(TARGET)
+    with braked(stack.lab.host(TARGET), share) as brake:
+        confirm(open_plan(visitor))
+        visitor.page.wait_for_url("**/rebuilds/*/")
+        yield brake
