@@ -23,7 +23,8 @@ def clean(text: str, secrets: Iterable[str] = ()) -> str:
         if len(secret) >= SHORTEST_SECRET:
             text = text.replace(secret, MASK)
     text = HASHES.sub(rf"\1 {MASK}", text.replace("\r\n", "\n"))
-    text = CONTROL.sub("\N{REPLACEMENT CHARACTER}", ESCAPES.sub("", text.replace("\r", "\n")))
+    text = ESCAPES.sub("", text.replace("\r", "\n")).replace("\a", "")
+    text = CONTROL.sub("\N{REPLACEMENT CHARACTER}", text)
     if len(text) > MAXIMUM_CHARACTERS:
         half = MAXIMUM_CHARACTERS // 2
         text = f"{text[:half]}\n[... {len(text) - MAXIMUM_CHARACTERS} characters left out ...]\n{text[-half:]}"

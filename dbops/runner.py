@@ -141,16 +141,25 @@ class Driver:
         """Try again for a while; then end all the same: the guard on the source gives it back without us."""
         since = self.run.memory.setdefault("clean-up.since", time.time())
         if time.time() - since < CLEAN_UP_PATIENCE_SECONDS:
-            self.journal.say(f"Clean-up: {error}", level=Level.WARNING)
+            if self.run.memory.get("clean-up.said") != str(error):
+                self.journal.say(f"Clean-up, tried again: {error}", level=Level.WARNING)
+            self.run.memory["clean-up.said"] = str(error)
             self.journal.flush()
             return RETRY_SECONDS
-        self.journal.say(f"Clean-up ended without success; the guard on the source goes on: {error}", level=Level.ERROR)
+        guard = (
+            "the guard on the source goes on"
+            if self.run.memory.get("guard_started")
+            else "no guard was started on the source"
+        )
+        self.journal.say(f"Clean-up ended without success; {guard}: {error}", level=Level.ERROR)
         self.journal.end_step(StepState.FAILED, {"error": error.as_record()})
         return None
 
     def _unreachable(self, step: Step, error: Unreachable) -> float | None:
         """Before anything is destroyed a silent host ends the rebuild; afterwards nothing is known, and we ask again."""
         if not self.run.memory.get("touched") and not self.rebuild.ending:
+            error.left = f"Nothing on {self.plan.target.name} was changed."
+            error.next_step = "Look at the host, then rebuild again."
             return self._fail(step, error)
         if self.rebuild.ending:
             return self._clean_up_failed(step, error)

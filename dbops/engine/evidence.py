@@ -15,6 +15,7 @@ from dbops.engine.flavors.failures import known_failure
 
 #: mariadb-backup only warns of this, and then copies the other server's files with "completed OK!" (measured with 10.11.19).
 OTHER_DATADIR = "option 'datadir' has different values"
+KILLED_STATUS = 128 + 9
 DOING = "Copying the data from the source"
 
 
@@ -72,6 +73,8 @@ def _first_cause(evidence: CopyEvidence) -> tuple[str, str, str] | None:
     failed = (evidence.source_status, evidence.transport_status, evidence.unpack_status) != (0, 0, 0)
     if not failed:
         return None
+    if killed := _killed(evidence):
+        return killed
     broken_pipe = None
     for log in (evidence.unpack_log, evidence.source_log, evidence.transport_log):
         known = known_failure(log.splitlines())
@@ -89,6 +92,21 @@ def _first_cause(evidence: CopyEvidence) -> tuple[str, str, str] | None:
         f"{_statuses(evidence)}. Last lines: {tail}",
         "Read both logs, mend the cause, and rebuild again.",
     )
+
+
+def _killed(evidence: CopyEvidence) -> tuple[str, str, str] | None:
+    """What ends by signal 9 says nothing itself, and the other end only sees that the pipe broke."""
+    for what, status in (
+        ("unpacking tool on the target", evidence.unpack_status),
+        ("backup tool on the source", evidence.source_status),
+    ):
+        if status == KILLED_STATUS:
+            return (
+                "stream.killed",
+                f"the {what} was killed by signal 9 ({_statuses(evidence)})",
+                "Look for the out-of-memory killer in that host's system log, then rebuild again.",
+            )
+    return None
 
 
 def _missing(flavor: Flavor, evidence: CopyEvidence) -> tuple[str, str, str] | None:

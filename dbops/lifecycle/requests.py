@@ -106,11 +106,10 @@ def _wait(rebuild: Rebuild, claims: Iterable[tuple[Instance, str]]) -> str:
     )
     reason = reason or "the holds were taken a moment ago"
     if reason != rebuild.waiting_for:
-        Rebuild.objects.filter(pk=rebuild.pk, status=Status.QUEUED).update(
-            waiting_for=reason[:500], revision=F("revision") + 1
-        )
-        tell(rebuild, f"Waiting: {reason}.")
-        announce_later(rebuild.pk)
+        queued = Rebuild.objects.filter(pk=rebuild.pk, status=Status.QUEUED)
+        if queued.update(waiting_for=reason[:500], revision=F("revision") + 1):
+            tell(rebuild, f"Waiting: {reason}.")
+            announce_later(rebuild.pk)
     return reason
 
 

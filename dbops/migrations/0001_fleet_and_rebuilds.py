@@ -9,7 +9,6 @@ from django.db import migrations, models
 
 
 class Migration(migrations.Migration):
-
     initial = True
 
     dependencies = [
@@ -18,205 +17,509 @@ class Migration(migrations.Migration):
 
     operations = [
         migrations.CreateModel(
-            name='AuditEntry',
+            name="AuditEntry",
             fields=[
-                ('id', models.BigAutoField(auto_created=True, primary_key=True, serialize=False, verbose_name='ID')),
-                ('at', models.DateTimeField(db_index=True)),
-                ('actor', models.CharField(max_length=150)),
-                ('action', models.CharField(max_length=60)),
-                ('subject', models.CharField(max_length=200)),
-                ('detail', models.JSONField(default=dict)),
+                ("id", models.BigAutoField(auto_created=True, primary_key=True, serialize=False, verbose_name="ID")),
+                ("at", models.DateTimeField(db_index=True)),
+                ("actor", models.CharField(max_length=150)),
+                ("action", models.CharField(max_length=60)),
+                ("subject", models.CharField(max_length=200)),
+                ("detail", models.JSONField(default=dict)),
             ],
             options={
-                'ordering': ['-pk'],
+                "ordering": ["-pk"],
             },
         ),
         migrations.CreateModel(
-            name='Cluster',
+            name="Cluster",
             fields=[
-                ('id', models.BigAutoField(auto_created=True, primary_key=True, serialize=False, verbose_name='ID')),
-                ('name', models.CharField(max_length=63, unique=True, validators=[django.core.validators.RegexValidator('\\A[A-Za-z0-9][A-Za-z0-9._-]{0,62}\\Z', 'Use letters, digits, dot, dash and underscore, at most 63, and begin with a letter or digit.')])),
-                ('write_addresses', models.JSONField(blank=True, default=list)),
-                ('admin_user', models.CharField(blank=True, max_length=80, validators=[django.core.validators.RegexValidator('\\A[^\\0\\n\\r]*\\Z', 'Line breaks are not allowed.')])),
-                ('admin_password', dbops.models.secret.SecretTextField(blank=True, default='')),
-                ('replication_user', models.CharField(blank=True, max_length=80, validators=[django.core.validators.RegexValidator('\\A[^\\0\\n\\r]*\\Z', 'Line breaks are not allowed.')])),
-                ('replication_password', dbops.models.secret.SecretTextField(blank=True, default='')),
-                ('backup_user', models.CharField(blank=True, max_length=80, validators=[django.core.validators.RegexValidator('\\A[^\\0\\n\\r]*\\Z', 'Line breaks are not allowed.')])),
-                ('backup_password', dbops.models.secret.SecretTextField(blank=True, default='')),
+                ("id", models.BigAutoField(auto_created=True, primary_key=True, serialize=False, verbose_name="ID")),
+                (
+                    "name",
+                    models.CharField(
+                        max_length=63,
+                        unique=True,
+                        validators=[
+                            django.core.validators.RegexValidator(
+                                "\\A[A-Za-z0-9][A-Za-z0-9._-]{0,62}\\Z",
+                                "Use letters, digits, dot, dash and underscore, at most 63, and begin with a letter or digit.",
+                            )
+                        ],
+                    ),
+                ),
+                ("write_addresses", models.JSONField(blank=True, default=list)),
+                (
+                    "admin_user",
+                    models.CharField(
+                        blank=True,
+                        max_length=80,
+                        validators=[
+                            django.core.validators.RegexValidator("\\A[^\\0\\n\\r]*\\Z", "Line breaks are not allowed.")
+                        ],
+                    ),
+                ),
+                ("admin_password", dbops.models.secret.SecretTextField(blank=True, default="")),
+                (
+                    "replication_user",
+                    models.CharField(
+                        blank=True,
+                        max_length=80,
+                        validators=[
+                            django.core.validators.RegexValidator("\\A[^\\0\\n\\r]*\\Z", "Line breaks are not allowed.")
+                        ],
+                    ),
+                ),
+                ("replication_password", dbops.models.secret.SecretTextField(blank=True, default="")),
+                (
+                    "backup_user",
+                    models.CharField(
+                        blank=True,
+                        max_length=80,
+                        validators=[
+                            django.core.validators.RegexValidator("\\A[^\\0\\n\\r]*\\Z", "Line breaks are not allowed.")
+                        ],
+                    ),
+                ),
+                ("backup_password", dbops.models.secret.SecretTextField(blank=True, default="")),
             ],
             options={
-                'ordering': ['name'],
+                "ordering": ["name"],
             },
         ),
         migrations.CreateModel(
-            name='Host',
+            name="Host",
             fields=[
-                ('id', models.BigAutoField(auto_created=True, primary_key=True, serialize=False, verbose_name='ID')),
-                ('name', models.CharField(max_length=63, unique=True, validators=[django.core.validators.RegexValidator('\\A[A-Za-z0-9][A-Za-z0-9._-]{0,62}\\Z', 'Use letters, digits, dot, dash and underscore, at most 63, and begin with a letter or digit.')])),
-                ('ssh_address', models.CharField(max_length=253, validators=[django.core.validators.RegexValidator('\\A[A-Za-z0-9:.\\[\\]_-]{1,253}\\Z', 'This is no host name or IP address.')])),
-                ('ssh_port', models.PositiveIntegerField(default=22)),
-                ('ssh_user', models.CharField(default='root', max_length=64, validators=[django.core.validators.RegexValidator('\\A[^\\0\\n\\r]*\\Z', 'Line breaks are not allowed.')])),
-                ('ssh_private_key', dbops.models.secret.SecretTextField(blank=True, default='')),
-                ('ssh_key_file', models.CharField(blank=True, max_length=500)),
-                ('host_key', models.TextField(blank=True)),
-                ('host_key_accepted_by', models.CharField(blank=True, max_length=150)),
-                ('host_key_accepted_at', models.DateTimeField(blank=True, null=True)),
-                ('sudo', models.BooleanField(default=False)),
-                ('work_dir', models.CharField(default='/var/lib/dbops', max_length=500, validators=[django.core.validators.RegexValidator('\\A/[^\\0\\n\\r]*\\Z', 'Give an absolute path, without line breaks.')])),
-                ('authorized_keys_file', models.CharField(blank=True, max_length=500, validators=[django.core.validators.RegexValidator('\\A/[^\\0\\n\\r]*\\Z', 'Give an absolute path, without line breaks.')])),
-                ('stream_address', models.CharField(blank=True, max_length=253, validators=[django.core.validators.RegexValidator('\\A[A-Za-z0-9:.\\[\\]_-]{1,253}\\Z', 'This is no host name or IP address.')])),
+                ("id", models.BigAutoField(auto_created=True, primary_key=True, serialize=False, verbose_name="ID")),
+                (
+                    "name",
+                    models.CharField(
+                        max_length=63,
+                        unique=True,
+                        validators=[
+                            django.core.validators.RegexValidator(
+                                "\\A[A-Za-z0-9][A-Za-z0-9._-]{0,62}\\Z",
+                                "Use letters, digits, dot, dash and underscore, at most 63, and begin with a letter or digit.",
+                            )
+                        ],
+                    ),
+                ),
+                (
+                    "ssh_address",
+                    models.CharField(
+                        max_length=253,
+                        validators=[
+                            django.core.validators.RegexValidator(
+                                "\\A[A-Za-z0-9:.\\[\\]_-]{1,253}\\Z", "This is no host name or IP address."
+                            )
+                        ],
+                    ),
+                ),
+                ("ssh_port", models.PositiveIntegerField(default=22)),
+                (
+                    "ssh_user",
+                    models.CharField(
+                        default="root",
+                        max_length=64,
+                        validators=[
+                            django.core.validators.RegexValidator("\\A[^\\0\\n\\r]*\\Z", "Line breaks are not allowed.")
+                        ],
+                    ),
+                ),
+                ("ssh_private_key", dbops.models.secret.SecretTextField(blank=True, default="")),
+                ("ssh_key_file", models.CharField(blank=True, max_length=500)),
+                ("host_key", models.TextField(blank=True)),
+                ("host_key_accepted_by", models.CharField(blank=True, max_length=150)),
+                ("host_key_accepted_at", models.DateTimeField(blank=True, null=True)),
+                ("sudo", models.BooleanField(default=False)),
+                (
+                    "work_dir",
+                    models.CharField(
+                        default="/var/lib/dbops",
+                        max_length=500,
+                        validators=[
+                            django.core.validators.RegexValidator(
+                                "\\A/[^\\0\\n\\r]*\\Z", "Give an absolute path, without line breaks."
+                            )
+                        ],
+                    ),
+                ),
+                (
+                    "authorized_keys_file",
+                    models.CharField(
+                        blank=True,
+                        max_length=500,
+                        validators=[
+                            django.core.validators.RegexValidator(
+                                "\\A/[^\\0\\n\\r]*\\Z", "Give an absolute path, without line breaks."
+                            )
+                        ],
+                    ),
+                ),
+                (
+                    "stream_address",
+                    models.CharField(
+                        blank=True,
+                        max_length=253,
+                        validators=[
+                            django.core.validators.RegexValidator(
+                                "\\A[A-Za-z0-9:.\\[\\]_-]{1,253}\\Z", "This is no host name or IP address."
+                            )
+                        ],
+                    ),
+                ),
             ],
             options={
-                'ordering': ['name'],
+                "ordering": ["name"],
             },
         ),
         migrations.CreateModel(
-            name='Instance',
+            name="Instance",
             fields=[
-                ('id', models.BigAutoField(auto_created=True, primary_key=True, serialize=False, verbose_name='ID')),
-                ('name', models.CharField(max_length=63, unique=True, validators=[django.core.validators.RegexValidator('\\A[A-Za-z0-9][A-Za-z0-9._-]{0,62}\\Z', 'Use letters, digits, dot, dash and underscore, at most 63, and begin with a letter or digit.')])),
-                ('role', models.CharField(choices=[('primary', 'primary'), ('replica', 'replica'), ('backup', 'backup')], max_length=10)),
-                ('address', models.CharField(max_length=253, validators=[django.core.validators.RegexValidator('\\A[A-Za-z0-9:.\\[\\]_-]{1,253}\\Z', 'This is no host name or IP address.')])),
-                ('port', models.PositiveIntegerField(default=3306)),
-                ('datadir', models.CharField(default='/var/lib/mysql', max_length=500, validators=[django.core.validators.RegexValidator('\\A/[^\\0\\n\\r]*\\Z', 'Give an absolute path, without line breaks.')])),
-                ('defaults_file', models.CharField(default='/etc/mysql/my.cnf', max_length=500, validators=[django.core.validators.RegexValidator('\\A/[^\\0\\n\\r]*\\Z', 'Give an absolute path, without line breaks.')])),
-                ('os_user', models.CharField(default='mysql', max_length=32, validators=[django.core.validators.RegexValidator('\\A[^\\0\\n\\r]*\\Z', 'Line breaks are not allowed.')])),
-                ('systemd_unit', models.CharField(blank=True, max_length=200, validators=[django.core.validators.RegexValidator('\\A[^\\0\\n\\r]*\\Z', 'Line breaks are not allowed.')])),
-                ('start_command', models.CharField(blank=True, max_length=500, validators=[dbops.models.fleet.validate_command])),
-                ('stop_command', models.CharField(blank=True, max_length=500, validators=[dbops.models.fleet.validate_command])),
-                ('primary_slot', models.GeneratedField(db_persist=True, expression=models.Case(models.When(role=models.Value('primary'), then=models.F('cluster_id')), default=models.Value(None)), output_field=models.BigIntegerField(null=True), unique=True)),
-                ('cluster', models.ForeignKey(on_delete=django.db.models.deletion.PROTECT, related_name='instances', to='dbops.cluster')),
-                ('host', models.ForeignKey(on_delete=django.db.models.deletion.PROTECT, related_name='instances', to='dbops.host')),
+                ("id", models.BigAutoField(auto_created=True, primary_key=True, serialize=False, verbose_name="ID")),
+                (
+                    "name",
+                    models.CharField(
+                        max_length=63,
+                        unique=True,
+                        validators=[
+                            django.core.validators.RegexValidator(
+                                "\\A[A-Za-z0-9][A-Za-z0-9._-]{0,62}\\Z",
+                                "Use letters, digits, dot, dash and underscore, at most 63, and begin with a letter or digit.",
+                            )
+                        ],
+                    ),
+                ),
+                (
+                    "role",
+                    models.CharField(
+                        choices=[("primary", "primary"), ("replica", "replica"), ("backup", "backup")], max_length=10
+                    ),
+                ),
+                (
+                    "address",
+                    models.CharField(
+                        max_length=253,
+                        validators=[
+                            django.core.validators.RegexValidator(
+                                "\\A[A-Za-z0-9:.\\[\\]_-]{1,253}\\Z", "This is no host name or IP address."
+                            )
+                        ],
+                    ),
+                ),
+                ("port", models.PositiveIntegerField(default=3306)),
+                (
+                    "datadir",
+                    models.CharField(
+                        default="/var/lib/mysql",
+                        max_length=500,
+                        validators=[
+                            django.core.validators.RegexValidator(
+                                "\\A/[^\\0\\n\\r]*\\Z", "Give an absolute path, without line breaks."
+                            )
+                        ],
+                    ),
+                ),
+                (
+                    "defaults_file",
+                    models.CharField(
+                        default="/etc/mysql/my.cnf",
+                        max_length=500,
+                        validators=[
+                            django.core.validators.RegexValidator(
+                                "\\A/[^\\0\\n\\r]*\\Z", "Give an absolute path, without line breaks."
+                            )
+                        ],
+                    ),
+                ),
+                (
+                    "os_user",
+                    models.CharField(
+                        default="mysql",
+                        max_length=32,
+                        validators=[
+                            django.core.validators.RegexValidator("\\A[^\\0\\n\\r]*\\Z", "Line breaks are not allowed.")
+                        ],
+                    ),
+                ),
+                (
+                    "systemd_unit",
+                    models.CharField(
+                        blank=True,
+                        max_length=200,
+                        validators=[
+                            django.core.validators.RegexValidator("\\A[^\\0\\n\\r]*\\Z", "Line breaks are not allowed.")
+                        ],
+                    ),
+                ),
+                (
+                    "start_command",
+                    models.CharField(blank=True, max_length=500, validators=[dbops.models.fleet.validate_command]),
+                ),
+                (
+                    "stop_command",
+                    models.CharField(blank=True, max_length=500, validators=[dbops.models.fleet.validate_command]),
+                ),
+                (
+                    "primary_slot",
+                    models.GeneratedField(
+                        db_persist=True,
+                        expression=models.Case(
+                            models.When(role=models.Value("primary"), then=models.F("cluster_id")),
+                            default=models.Value(None),
+                        ),
+                        output_field=models.BigIntegerField(null=True),
+                        unique=True,
+                    ),
+                ),
+                (
+                    "cluster",
+                    models.ForeignKey(
+                        on_delete=django.db.models.deletion.PROTECT, related_name="instances", to="dbops.cluster"
+                    ),
+                ),
+                (
+                    "host",
+                    models.ForeignKey(
+                        on_delete=django.db.models.deletion.PROTECT, related_name="instances", to="dbops.host"
+                    ),
+                ),
             ],
             options={
-                'ordering': ['cluster__name', 'name'],
+                "ordering": ["cluster__name", "name"],
             },
         ),
         migrations.CreateModel(
-            name='InstanceState',
+            name="InstanceState",
             fields=[
-                ('instance', models.OneToOneField(on_delete=django.db.models.deletion.CASCADE, primary_key=True, related_name='state', serialize=False, to='dbops.instance')),
-                ('observed_at', models.DateTimeField(null=True)),
-                ('record', models.JSONField(default=dict)),
-                ('probe_due_at', models.DateTimeField(db_index=True)),
+                (
+                    "instance",
+                    models.OneToOneField(
+                        on_delete=django.db.models.deletion.CASCADE,
+                        primary_key=True,
+                        related_name="state",
+                        serialize=False,
+                        to="dbops.instance",
+                    ),
+                ),
+                ("observed_at", models.DateTimeField(null=True)),
+                ("record", models.JSONField(default=dict)),
+                ("probe_due_at", models.DateTimeField(db_index=True)),
             ],
         ),
         migrations.CreateModel(
-            name='Rebuild',
+            name="Rebuild",
             fields=[
-                ('id', models.BigAutoField(auto_created=True, primary_key=True, serialize=False, verbose_name='ID')),
-                ('uid', models.CharField(max_length=32, unique=True)),
-                ('request_key', models.CharField(max_length=64, unique=True)),
-                ('method', models.CharField(max_length=16)),
-                ('status', models.CharField(choices=[('queued', 'queued'), ('running', 'running'), ('succeeded', 'succeeded'), ('failed', 'failed'), ('cancelled', 'cancelled'), ('expired', 'expired'), ('lost', 'lost')], db_index=True, max_length=10)),
-                ('priority', models.IntegerField(default=0)),
-                ('reason', models.TextField()),
-                ('requested_at', models.DateTimeField()),
-                ('started_at', models.DateTimeField(null=True)),
-                ('finished_at', models.DateTimeField(null=True)),
-                ('expires_at', models.DateTimeField(null=True)),
-                ('plan', models.JSONField()),
-                ('plan_fingerprint', models.CharField(max_length=64)),
-                ('memory', models.JSONField(default=dict)),
-                ('waiting_for', models.CharField(blank=True, max_length=500)),
-                ('run_token', models.CharField(blank=True, max_length=32)),
-                ('lease_owner', models.CharField(blank=True, max_length=64)),
-                ('lease_until', models.DateTimeField(null=True)),
-                ('fence', models.BigIntegerField(default=0)),
-                ('heartbeat_at', models.DateTimeField(null=True)),
-                ('next_tick_at', models.DateTimeField(db_index=True, null=True)),
-                ('unreachable_since', models.DateTimeField(null=True)),
-                ('cancel_requested_at', models.DateTimeField(null=True)),
-                ('cancel_requested_by', models.CharField(blank=True, max_length=150)),
-                ('ending', models.CharField(blank=True, choices=[('queued', 'queued'), ('running', 'running'), ('succeeded', 'succeeded'), ('failed', 'failed'), ('cancelled', 'cancelled'), ('expired', 'expired'), ('lost', 'lost')], max_length=10)),
-                ('error', models.JSONField(default=dict)),
-                ('outcome', models.TextField(blank=True)),
-                ('revision', models.BigIntegerField(default=0)),
-                ('requested_by', models.ForeignKey(on_delete=django.db.models.deletion.PROTECT, related_name='rebuilds', to=settings.AUTH_USER_MODEL)),
-                ('source', models.ForeignKey(on_delete=django.db.models.deletion.PROTECT, related_name='rebuilds_read', to='dbops.instance')),
-                ('target', models.ForeignKey(on_delete=django.db.models.deletion.PROTECT, related_name='rebuilds', to='dbops.instance')),
-                ('target_slot', models.OneToOneField(null=True, on_delete=django.db.models.deletion.PROTECT, related_name='active_rebuild', to='dbops.instance')),
+                ("id", models.BigAutoField(auto_created=True, primary_key=True, serialize=False, verbose_name="ID")),
+                ("uid", models.CharField(max_length=32, unique=True)),
+                ("request_key", models.CharField(max_length=64, unique=True)),
+                ("method", models.CharField(max_length=16)),
+                (
+                    "status",
+                    models.CharField(
+                        choices=[
+                            ("queued", "queued"),
+                            ("running", "running"),
+                            ("succeeded", "succeeded"),
+                            ("failed", "failed"),
+                            ("cancelled", "cancelled"),
+                            ("expired", "expired"),
+                            ("lost", "lost"),
+                        ],
+                        db_index=True,
+                        max_length=10,
+                    ),
+                ),
+                ("priority", models.IntegerField(default=0)),
+                ("reason", models.TextField()),
+                ("requested_at", models.DateTimeField()),
+                ("started_at", models.DateTimeField(null=True)),
+                ("finished_at", models.DateTimeField(null=True)),
+                ("expires_at", models.DateTimeField(null=True)),
+                ("plan", models.JSONField()),
+                ("plan_fingerprint", models.CharField(max_length=64)),
+                ("memory", models.JSONField(default=dict)),
+                ("waiting_for", models.CharField(blank=True, max_length=500)),
+                ("run_token", models.CharField(blank=True, max_length=32)),
+                ("lease_owner", models.CharField(blank=True, max_length=64)),
+                ("lease_until", models.DateTimeField(null=True)),
+                ("fence", models.BigIntegerField(default=0)),
+                ("heartbeat_at", models.DateTimeField(null=True)),
+                ("next_tick_at", models.DateTimeField(db_index=True, null=True)),
+                ("unreachable_since", models.DateTimeField(null=True)),
+                ("cancel_requested_at", models.DateTimeField(null=True)),
+                ("cancel_requested_by", models.CharField(blank=True, max_length=150)),
+                (
+                    "ending",
+                    models.CharField(
+                        blank=True,
+                        choices=[
+                            ("queued", "queued"),
+                            ("running", "running"),
+                            ("succeeded", "succeeded"),
+                            ("failed", "failed"),
+                            ("cancelled", "cancelled"),
+                            ("expired", "expired"),
+                            ("lost", "lost"),
+                        ],
+                        max_length=10,
+                    ),
+                ),
+                ("error", models.JSONField(default=dict)),
+                ("outcome", models.TextField(blank=True)),
+                ("revision", models.BigIntegerField(default=0)),
+                (
+                    "requested_by",
+                    models.ForeignKey(
+                        on_delete=django.db.models.deletion.PROTECT,
+                        related_name="rebuilds",
+                        to=settings.AUTH_USER_MODEL,
+                    ),
+                ),
+                (
+                    "source",
+                    models.ForeignKey(
+                        on_delete=django.db.models.deletion.PROTECT, related_name="rebuilds_read", to="dbops.instance"
+                    ),
+                ),
+                (
+                    "target",
+                    models.ForeignKey(
+                        on_delete=django.db.models.deletion.PROTECT, related_name="rebuilds", to="dbops.instance"
+                    ),
+                ),
+                (
+                    "target_slot",
+                    models.OneToOneField(
+                        null=True,
+                        on_delete=django.db.models.deletion.PROTECT,
+                        related_name="active_rebuild",
+                        to="dbops.instance",
+                    ),
+                ),
             ],
             options={
-                'ordering': ['-requested_at', '-pk'],
+                "ordering": ["-requested_at", "-pk"],
             },
         ),
         migrations.CreateModel(
-            name='Hold',
+            name="Hold",
             fields=[
-                ('id', models.BigAutoField(auto_created=True, primary_key=True, serialize=False, verbose_name='ID')),
-                ('purpose', models.CharField(choices=[('source', 'source'), ('target', 'target')], max_length=10)),
-                ('taken_at', models.DateTimeField()),
-                ('instance', models.OneToOneField(on_delete=django.db.models.deletion.PROTECT, related_name='hold', to='dbops.instance')),
-                ('rebuild', models.ForeignKey(on_delete=django.db.models.deletion.CASCADE, related_name='holds', to='dbops.rebuild')),
+                ("id", models.BigAutoField(auto_created=True, primary_key=True, serialize=False, verbose_name="ID")),
+                ("purpose", models.CharField(choices=[("source", "source"), ("target", "target")], max_length=10)),
+                ("taken_at", models.DateTimeField()),
+                (
+                    "instance",
+                    models.OneToOneField(
+                        on_delete=django.db.models.deletion.PROTECT, related_name="hold", to="dbops.instance"
+                    ),
+                ),
+                (
+                    "rebuild",
+                    models.ForeignKey(
+                        on_delete=django.db.models.deletion.CASCADE, related_name="holds", to="dbops.rebuild"
+                    ),
+                ),
             ],
         ),
         migrations.CreateModel(
-            name='Event',
+            name="Event",
             fields=[
-                ('id', models.BigAutoField(auto_created=True, primary_key=True, serialize=False, verbose_name='ID')),
-                ('at', models.DateTimeField()),
-                ('step', models.CharField(blank=True, max_length=40)),
-                ('host', models.CharField(blank=True, max_length=63)),
-                ('level', models.CharField(choices=[('info', 'info'), ('warning', 'warning'), ('error', 'error')], max_length=10)),
-                ('text', models.TextField()),
-                ('rebuild', models.ForeignKey(on_delete=django.db.models.deletion.CASCADE, related_name='events', to='dbops.rebuild')),
+                ("id", models.BigAutoField(auto_created=True, primary_key=True, serialize=False, verbose_name="ID")),
+                ("at", models.DateTimeField()),
+                ("step", models.CharField(blank=True, max_length=40)),
+                ("host", models.CharField(blank=True, max_length=63)),
+                (
+                    "level",
+                    models.CharField(
+                        choices=[("info", "info"), ("warning", "warning"), ("error", "error")], max_length=10
+                    ),
+                ),
+                ("text", models.TextField()),
+                (
+                    "rebuild",
+                    models.ForeignKey(
+                        on_delete=django.db.models.deletion.CASCADE, related_name="events", to="dbops.rebuild"
+                    ),
+                ),
             ],
             options={
-                'ordering': ['pk'],
+                "ordering": ["pk"],
             },
         ),
         migrations.CreateModel(
-            name='Command',
+            name="Command",
             fields=[
-                ('id', models.BigAutoField(auto_created=True, primary_key=True, serialize=False, verbose_name='ID')),
-                ('key', models.CharField(max_length=80)),
-                ('step', models.CharField(blank=True, max_length=40)),
-                ('place', models.CharField(max_length=80)),
-                ('text', models.TextField()),
-                ('started_at', models.DateTimeField()),
-                ('finished_at', models.DateTimeField(null=True)),
-                ('exit_status', models.IntegerField(null=True)),
-                ('output', models.TextField(blank=True)),
-                ('rebuild', models.ForeignKey(on_delete=django.db.models.deletion.CASCADE, related_name='commands', to='dbops.rebuild')),
+                ("id", models.BigAutoField(auto_created=True, primary_key=True, serialize=False, verbose_name="ID")),
+                ("key", models.CharField(max_length=80)),
+                ("step", models.CharField(blank=True, max_length=40)),
+                ("place", models.CharField(max_length=80)),
+                ("text", models.TextField()),
+                ("started_at", models.DateTimeField()),
+                ("finished_at", models.DateTimeField(null=True)),
+                ("exit_status", models.IntegerField(null=True)),
+                ("output", models.TextField(blank=True)),
+                (
+                    "rebuild",
+                    models.ForeignKey(
+                        on_delete=django.db.models.deletion.CASCADE, related_name="commands", to="dbops.rebuild"
+                    ),
+                ),
             ],
             options={
-                'ordering': ['pk'],
+                "ordering": ["pk"],
             },
         ),
         migrations.CreateModel(
-            name='Step',
+            name="Step",
             fields=[
-                ('id', models.BigAutoField(auto_created=True, primary_key=True, serialize=False, verbose_name='ID')),
-                ('position', models.PositiveSmallIntegerField()),
-                ('name', models.CharField(max_length=40)),
-                ('title', models.CharField(max_length=200)),
-                ('state', models.CharField(choices=[('pending', 'pending'), ('running', 'running'), ('done', 'done'), ('failed', 'failed'), ('skipped', 'skipped'), ('cancelled', 'cancelled')], max_length=10)),
-                ('predicted_seconds', models.FloatField(null=True)),
-                ('started_at', models.DateTimeField(null=True)),
-                ('finished_at', models.DateTimeField(null=True)),
-                ('progress', models.JSONField(default=dict)),
-                ('result', models.JSONField(default=dict)),
-                ('rebuild', models.ForeignKey(on_delete=django.db.models.deletion.CASCADE, related_name='steps', to='dbops.rebuild')),
+                ("id", models.BigAutoField(auto_created=True, primary_key=True, serialize=False, verbose_name="ID")),
+                ("position", models.PositiveSmallIntegerField()),
+                ("name", models.CharField(max_length=40)),
+                ("title", models.CharField(max_length=200)),
+                (
+                    "state",
+                    models.CharField(
+                        choices=[
+                            ("pending", "pending"),
+                            ("running", "running"),
+                            ("done", "done"),
+                            ("failed", "failed"),
+                            ("skipped", "skipped"),
+                            ("cancelled", "cancelled"),
+                        ],
+                        max_length=10,
+                    ),
+                ),
+                ("predicted_seconds", models.FloatField(null=True)),
+                ("started_at", models.DateTimeField(null=True)),
+                ("finished_at", models.DateTimeField(null=True)),
+                ("progress", models.JSONField(default=dict)),
+                ("result", models.JSONField(default=dict)),
+                (
+                    "rebuild",
+                    models.ForeignKey(
+                        on_delete=django.db.models.deletion.CASCADE, related_name="steps", to="dbops.rebuild"
+                    ),
+                ),
             ],
             options={
-                'ordering': ['rebuild_id', 'position'],
+                "ordering": ["rebuild_id", "position"],
             },
         ),
         migrations.AddConstraint(
-            model_name='instance',
-            constraint=models.UniqueConstraint(fields=('host', 'datadir'), name='one_instance_for_each_data_directory'),
+            model_name="instance",
+            constraint=models.UniqueConstraint(fields=("host", "datadir"), name="one_instance_for_each_data_directory"),
         ),
         migrations.AddConstraint(
-            model_name='instance',
-            constraint=models.UniqueConstraint(fields=('address', 'port'), name='one_instance_for_each_address'),
+            model_name="instance",
+            constraint=models.UniqueConstraint(fields=("address", "port"), name="one_instance_for_each_address"),
         ),
         migrations.AddConstraint(
-            model_name='command',
-            constraint=models.UniqueConstraint(fields=('rebuild', 'key'), name='one_row_for_each_command_of_a_rebuild'),
+            model_name="command",
+            constraint=models.UniqueConstraint(fields=("rebuild", "key"), name="one_row_for_each_command_of_a_rebuild"),
         ),
         migrations.AddConstraint(
-            model_name='step',
-            constraint=models.UniqueConstraint(fields=('rebuild', 'name'), name='one_step_of_each_name_in_a_rebuild'),
+            model_name="step",
+            constraint=models.UniqueConstraint(fields=("rebuild", "name"), name="one_step_of_each_name_in_a_rebuild"),
         ),
     ]

@@ -188,7 +188,7 @@ class TestFollowing:
         wait_until(lambda: len(jobs.follow("a").stages) == 2)
         state = jobs.follow("a", tail_lines=3)
         assert state.stages == {"one": 0, "two": 141}
-        assert state.tails == {"out": "", "tool": "98\n99\n100\n"}
+        assert state.tails == {"tool": "98\n99\n100\n"}
         assert state.counters["idle.write_bytes"] == 0
 
     def test_counters_outlive_their_process(self, make: Maker) -> None:

@@ -130,6 +130,7 @@ report() { # lines of each log
         [ -f "$file" ] || continue
         is_plain "$name" || continue
         if [ "$kind" = log ]; then
+            [ -s "$file" ] || continue # an empty log costs its host no process
             printf 'tail %s ' "$name"
             tail -n "$1" "$file" | tail -c 16384 | base64 -w 0
             echo

@@ -34,6 +34,7 @@ def start_guard(run: Run, name: str) -> None:
         secrets={"admin.cnf": flavor.credentials_file(admin.user, admin.password)},
         lock="guard",
     )
+    run.memory["guard_started"] = True
 
 
 def pause_source(run: Run, key: str) -> None:
