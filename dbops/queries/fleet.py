@@ -262,7 +262,9 @@ def _with_refusals(row: InstanceRow, rows: list[InstanceRow]) -> InstanceRow:
     if not sources:
         refusals.append("The cluster has no backup or replica instance to read from.")
     elif not any(_can_be_read(other) for other in sources):
-        refusals.append("No possible source answers: " + "; ".join(_why_not_read(other) for other in sources) + ".")
+        # Why each of them does not stands in its own row, at length.
+        states = ", ".join(f"{other.instance.name} is {other.state}" for other in sources)
+        refusals.append(f"No possible source answers: {states}.")
     return replace(row, refusals=tuple(refusals))
 
 
