@@ -2,6 +2,7 @@
 
 import re
 from collections.abc import Iterable
+from typing import Any
 
 MAXIMUM_CHARACTERS = 20_000
 MASK = "********"
@@ -12,12 +13,13 @@ HASHES = re.compile(r"(IDENTIFIED\s+(?:BY|VIA|WITH)\b(?:\s+PASSWORD)?)[^;\n]*", 
 SHORTEST_SECRET = 4
 
 
-def clean(text: str, secrets: Iterable[str] = ()) -> str:
+def clean(text: str, secrets: Iterable[str] = (), *, limit: int | None = MAXIMUM_CHARACTERS) -> str:
     """Return text that may be stored and shown.
 
     Args:
         text: what a host or a tool wrote.
         secrets: values that must not appear; shorter than four characters they are left alone.
+        limit: characters that are kept, half from each end; ``None`` where the text must stay whole.
     """
     for secret in secrets:
         if len(secret) >= SHORTEST_SECRET:
@@ -25,7 +27,19 @@ def clean(text: str, secrets: Iterable[str] = ()) -> str:
     text = HASHES.sub(rf"\1 {MASK}", text.replace("\r\n", "\n"))
     text = ESCAPES.sub("", text.replace("\r", "\n")).replace("\a", "")
     text = CONTROL.sub("\N{REPLACEMENT CHARACTER}", text)
-    if len(text) > MAXIMUM_CHARACTERS:
-        half = MAXIMUM_CHARACTERS // 2
-        text = f"{text[:half]}\n[... {len(text) - MAXIMUM_CHARACTERS} characters left out ...]\n{text[-half:]}"
+    if limit is not None and len(text) > limit:
+        half = limit // 2
+        text = f"{text[:half]}\n[... {len(text) - limit} characters left out ...]\n{text[-half:]}"
     return text
+
+
+def clean_record(value: Any, secrets: Iterable[str] = (), *, limit: int | None = MAXIMUM_CHARACTERS) -> Any:
+    """Return plain data with every text in it cleaned: what is kept as JSON is kept as carefully as what is kept as text."""
+    known = tuple(secrets)
+    if isinstance(value, str):
+        return clean(value, known, limit=limit)
+    if isinstance(value, dict):
+        return {key: clean_record(item, known, limit=limit) for key, item in value.items()}
+    if isinstance(value, list | tuple):
+        return [clean_record(item, known, limit=limit) for item in value]
+    return value

@@ -1,12 +1,13 @@
 """What steps tell, gathered and written at most once a second; that same write is the heartbeat and the cancel check."""
 
+import json
 import time
 from typing import Any
 
 from django.utils import timezone
 
 from dbops import lifecycle
-from dbops.cleaner import clean
+from dbops.cleaner import clean, clean_record
 from dbops.engine.errors import Cancelled, DbopsError
 from dbops.engine.states import Level, Status, StepState
 from dbops.models import Command, Event
@@ -24,6 +25,7 @@ class RowJournal:
         self._lease, self._secrets = lease, secrets
         self._news = lifecycle.News()
         self._written_at = 0.0
+        self._written_memory = ""
 
     def say(self, text: str, *, level: Level = Level.INFO, host: str = "") -> None:
         self._news.events.append(
@@ -67,20 +69,41 @@ class RowJournal:
             Cancelled: a person asked for the end.
         """
         news, self._news = self._news, lifecycle.News()
-        cancel = lifecycle.beat(self._lease, news, self.memory)
+        memory = self._changed_memory()
+        cancel = lifecycle.beat(self._lease, news, memory)
         self._written_at = time.monotonic()
         if cancel and self.cancellable:
             raise Cancelled("rebuild.cancelled", "Rebuilding", found="a person asked for the end")
 
+    def _changed_memory(self) -> dict[str, Any] | None:
+        """Return the memory when it differs from what is written: a step may remember without having news."""
+        cleaned = clean_record(self.memory, self._secrets, limit=None)
+        text = json.dumps(cleaned, sort_keys=True)
+        if text == self._written_memory:
+            return None
+        self._written_memory = text
+        return cleaned
+
     def end_step(self, state: StepState, result: dict[str, Any]) -> None:
         """Close the current step together with what is gathered. Raises ``LeaseLost``."""
         news, self._news = self._news, lifecycle.News()
-        lifecycle.end_step(self._lease, self.step, state, result, news, self.memory)
+        memory, result = clean_record(self.memory, self._secrets, limit=None), clean_record(result, self._secrets)
+        lifecycle.end_step(self._lease, self.step, state, result, news, memory)
         self._written_at = time.monotonic()
 
     def end_badly(self, status: Status, result: dict[str, Any], *, last_step: str, error: DbopsError | None) -> None:
         """Close the current step and begin the ending, in one transaction. Raises ``LeaseLost``."""
         news, self._news = self._news, lifecycle.News()
         self.cancellable = False
-        lifecycle.end_badly(self._lease, self.step, status, result, news, self.memory, last_step=last_step, error=error)
+        lifecycle.end_badly(
+            self._lease,
+            self.step,
+            status,
+            clean_record(result, self._secrets),
+            news,
+            clean_record(self.memory, self._secrets, limit=None),
+            last_step=last_step,
+            error=clean_record(error.as_record(), self._secrets) if error else {},
+            text=clean(str(error), self._secrets) if error else "",
+        )
         self._written_at = time.monotonic()

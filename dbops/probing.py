@@ -10,7 +10,7 @@ from django.utils import timezone
 
 from dbops.connections import open_database, open_shell
 from dbops.drivers.probe import ProbeTarget, probe_instance
-from dbops.engine.errors import Refused
+from dbops.engine.errors import Refused, Unreachable
 from dbops.engine.facts import InstanceFacts, Problem, to_record
 from dbops.engine.plan import Plan
 from dbops.engine.planning import build_plan
@@ -23,6 +23,8 @@ log = logging.getLogger(__name__)
 THREADS = 16
 #: After this a probe that is still going on is left behind: its result is not waited for.
 PATIENCE_SECONDS = 25
+#: The same for a rebuild that looks at its instances once more.
+LIVE_PATIENCE_SECONDS = 15
 
 
 def probe_due() -> int:
@@ -48,16 +50,16 @@ def _claim(instance: Instance, now: datetime) -> bool:
     return bool(claimed)
 
 
-def probe_all(instances: list[Instance]) -> int:
+def probe_all(instances: list[Instance], *, patience_seconds: float = PATIENCE_SECONDS) -> int:
     """Probe instances side by side and store what was found. Threads touch no table. Return how many were stored."""
     if not instances:
         return 0
     pool = ThreadPoolExecutor(max_workers=min(THREADS, len(instances)), thread_name_prefix="probe")
     try:
         running = {pool.submit(_probe, instance): instance for instance in instances}
-        finished, late = wait(running, timeout=PATIENCE_SECONDS)
+        finished, late = wait(running, timeout=patience_seconds)
         for future in late:
-            log.warning("probing %s takes longer than %s s", running[future].name, PATIENCE_SECONDS)
+            log.warning("probing %s takes longer than %s s", running[future].name, patience_seconds)
         return sum(_store(running[future], future) for future in finished)
     finally:
         pool.shutdown(wait=False, cancel_futures=True)
@@ -103,9 +105,17 @@ def replan(target: Instance, source: Instance, *, keep_old_data: bool) -> Plan:
 
     Raises:
         Refused: too little is known to plan (``plan.no_facts``).
+        Unreachable: one of them could not be read in time (``probe.incomplete``): old facts do not count here.
     """
     cluster = target.cluster_id
     live = Instance.objects.select_related("host", "cluster", "state").filter(cluster=cluster)
     wanted = [item for item in live if item.pk in (target.pk, source.pk) or item.role == Instance.Roles.PRIMARY]
-    probe_all(wanted)
+    if probe_all(wanted, patience_seconds=LIVE_PATIENCE_SECONDS) != len(wanted):
+        raise Unreachable(
+            "probe.incomplete",
+            f"Reading {', '.join(item.name for item in wanted)} now",
+            found="one of them did not answer in time",
+            left="Nothing was changed.",
+            next_step="Look at the instances' pages, and plan again.",
+        )
     return build_plan(situation_of(target, source, keep_old_data=keep_old_data))

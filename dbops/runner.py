@@ -5,11 +5,14 @@ lasts lives in the table and on the hosts, so a tick may die at any moment.
 """
 
 import logging
+import threading
 import time
 from contextlib import ExitStack
 from typing import Any
 
+from celery.exceptions import SoftTimeLimitExceeded
 from django.conf import settings
+from django.db import OperationalError, connection
 from django.utils import timezone
 
 from dbops import lifecycle, probing
@@ -32,6 +35,8 @@ log = logging.getLogger(__name__)
 #: How long the clean-up tries to reach a host before it ends without: the guard on the source acts by itself.
 CLEAN_UP_PATIENCE_SECONDS = 60
 RETRY_SECONDS = 2.0
+#: The worker's hard limit ends a tick before this.
+LONGEST_TICK_SECONDS = 90.0
 LOST_RETRY_SECONDS = 10.0
 
 
@@ -43,22 +48,57 @@ class SystemClock:
         time.sleep(seconds)
 
 
+class Renewal(threading.Thread):
+    """Keeps the lease while its driver waits for a host: a call may take longer than a lease. Ends with the driver."""
+
+    def __init__(self, lease: lifecycle.Lease) -> None:
+        super().__init__(name=f"renew-{lease.rebuild.pk}", daemon=True)
+        self.lease, self.over = lease, threading.Event()
+
+    def run(self) -> None:
+        began = time.monotonic()
+        try:
+            while not self.over.wait(settings.LEASE_SECONDS / 4) and time.monotonic() - began < LONGEST_TICK_SECONDS:
+                if not lifecycle.renew(self.lease):
+                    return
+        except OperationalError as error:
+            log.warning("rebuild %s: renewing its lease: %s", self.lease.rebuild.pk, error)
+        finally:
+            connection.close()
+
+    def __enter__(self) -> "Renewal":
+        self.start()
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.over.set()
+        self.join(5)
+
+
 def tick(rebuild_id: int) -> bool:
     """Drive one rebuild for at most ``TICK_SECONDS``. Return whether more is due at once. Never raises for what hosts do."""
     lease = lifecycle.take_lease(rebuild_id)
     if lease is None:
         return False
-    with ExitStack() as stack:
-        driver = Driver(lease, stack)
-        try:
-            wait = driver.drive(until=time.monotonic() + settings.TICK_SECONDS)
-        except lifecycle.LeaseLost:
-            log.info("rebuild %s: another driver has it, or it has ended", rebuild_id)
-            return False
-        if wait is None:
-            return False
-        lifecycle.release_lease(lease, wait)
-        return wait == 0
+    try:
+        with Renewal(lease), ExitStack() as stack:
+            wait = Driver(lease, stack).drive(until=time.monotonic() + settings.TICK_SECONDS)
+    except lifecycle.LeaseLost:
+        log.info("rebuild %s: another driver has it, or it has ended", rebuild_id)
+        return False
+    except Cancelled:
+        wait = 0.0
+    except (SoftTimeLimitExceeded, OperationalError) as error:
+        log.warning("rebuild %s: this tick ends early: %s", rebuild_id, error)
+        wait = RETRY_SECONDS
+    except Exception as error:  # nothing that is not known may end a rebuild, or keep it from being driven again
+        log.exception("rebuild %s cannot be driven", rebuild_id)
+        lifecycle.tell_trouble(lease, f"This rebuild cannot be driven, and is tried again: {error}")
+        wait = LOST_RETRY_SECONDS
+    if wait is None:
+        return False
+    lifecycle.release_lease(lease, wait)
+    return wait == 0
 
 
 class Driver:
@@ -71,6 +111,7 @@ class Driver:
         self.journal = RowJournal(lease, secrets_of(self.rebuild.target.cluster))
         self.run = build_run(self.rebuild, self.plan, self.journal, stack)
         self.journal.memory = self.run.memory
+        self.journal.cancellable = not self.rebuild.ending
 
     def drive(self, *, until: float) -> float | None:
         """Advance steps. Return seconds until the next tick is due, or ``None`` when the rebuild has ended."""
@@ -94,7 +135,7 @@ class Driver:
     def _advance(self, step: Step) -> float | None:
         """Advance one step once. Return seconds to wait before the next tick, ``None`` to go on at once."""
         self.journal.step = step.name
-        self.journal.cancellable = not self.rebuild.ending
+        self.journal.cancellable = not self.rebuild.ending and step is not self.method.steps[-1]
         lifecycle.begin_step(self.lease, step.name)
         try:
             self.journal.check()
@@ -105,7 +146,7 @@ class Driver:
             return self._unreachable(step, error)
         except DbopsError as error:
             return self._fail(step, error)
-        except lifecycle.LeaseLost:
+        except (lifecycle.LeaseLost, SoftTimeLimitExceeded, OperationalError):
             raise
         except Exception as error:
             log.exception("rebuild %s, step %s", self.rebuild.pk, step.name)
@@ -130,6 +171,7 @@ class Driver:
         if self.rebuild.ending or step is self.method.steps[-1]:
             return self._clean_up_failed(step, error)
         log.warning("rebuild %s, step %s: %s", self.rebuild.pk, step.name, error)
+        self._end_what_runs(step)
         self._begin_ending(step, Status.FAILED, error)
         return None
 
@@ -169,17 +211,24 @@ class Driver:
         return LOST_RETRY_SECONDS if self.rebuild.status == Status.LOST else RETRY_SECONDS
 
     def _cancel(self, step: Step) -> float | None:
+        self._end_what_runs(step)
+        self._begin_ending(step, Status.CANCELLED, None)
+        return None
+
+    def _end_what_runs(self, step: Step) -> None:
+        """No job of a step may go on once the rebuild ends: its holds go."""
         self.journal.cancellable = False
         try:
             step.cancel(self.run)
         except DbopsError as error:
             self.journal.say(f"Ending step {step.name}: {error}", level=Level.WARNING)
-        self._begin_ending(step, Status.CANCELLED, None)
-        return None
 
     def _finish(self) -> None:
+        self.journal.cancellable = False
         self.journal.flush()
         ending = Status(self.rebuild.ending) if self.rebuild.ending else Status.SUCCEEDED
+        if self.rebuild.status == Status.LOST and ending is Status.CANCELLED:
+            ending = Status.FAILED  # nothing is known of the hosts: that is no orderly end
         lifecycle.finish(self.lease, ending, self._outcome(ending))
 
     def _outcome(self, ending: Status) -> str:

@@ -131,7 +131,9 @@ def catalogue() -> Codes:
 
 def of_evidence() -> Codes:
     """A known failure's code, or that of the evidence that is missing."""
-    return {(code, "host") for code in returned_first("dbops/engine/evidence.py", "_first_cause", "_killed", "_missing")}
+    return {
+        (code, "host") for code in returned_first("dbops/engine/evidence.py", "_first_cause", "_killed", "_missing")
+    }
 
 
 def of_launcher() -> Codes:

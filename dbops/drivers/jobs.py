@@ -22,13 +22,16 @@ NAME = re.compile(r"[a-z0-9][a-z0-9.-]*")
 PLAIN = re.compile(r"[A-Za-z0-9_][A-Za-z0-9._-]*")
 #: names in a job's directory that belong to the journal
 RESERVED = re.compile(r"(script|wrapper|end|alive|secrets|(pid|rc|log|stage|counter)(\..*)?)")
-ANSWER_SECONDS = 25.0
+ANSWER_SECONDS = 15.0
 READ_LIMIT_BYTES = 1024 * 1024
 
 #: refusals of the launcher that the operator, not the host, must look at
 REFUSALS = {"host.fenced"}
+#: what passes by itself: a command whose connection was cut is still at work, and nothing is known until it ends
+PASSING = {"host.guarded"}
 ADVICE = {
     "host.fenced": "A newer worker has taken this work over; this one lets go of it",
+    "host.guarded": "It is tried again",
     "host.busy": "Wait for the other job on this instance to end, or stop it",
     "host.start_failed": "Look at the host's disk space and process limits, then try again",
     "host.tool_missing": "Install this program on the host",
@@ -121,6 +124,8 @@ class HostJobs(Jobs):
         first = next((number for number, line in enumerate(lines) if line.startswith(MARKER)), None)
         if first is not None and lines[first].startswith(f"{MARKER}error "):
             _, code, text = lines[first].split(" ", 2)
+            if code in PASSING:
+                raise Unreachable(code, doing, found=text, left="Nothing was changed", next_step=ADVICE.get(code, ""))
             kind = Refused if code in REFUSALS else RemoteFailure
             raise kind(code, doing, found=text, left="Nothing was changed", next_step=ADVICE.get(code, ""))
         if first is None or lines[-1] != f"{MARKER}end":

@@ -53,7 +53,9 @@ class Member:
             ssh_user=self.ssh_user,
             address=self.address,
             port=self.port,
-            datadir=self.datadir,
+            datadir=facts.datadir.path
+            if facts and facts.datadir and facts.datadir.exists
+            else self.datadir.rstrip("/"),
             datadir_identity=facts.datadir.identity if facts and facts.datadir else "",
             defaults_file=self.defaults_file,
             os_user=self.os_user,

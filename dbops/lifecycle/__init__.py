@@ -16,7 +16,9 @@ from dbops.lifecycle.leases import (
     mark_reachable,
     mark_unreachable,
     release_lease,
+    renew,
     take_lease,
+    tell_trouble,
 )
 from dbops.lifecycle.requests import end_queued, queue, request_cancel, start
 
@@ -35,7 +37,9 @@ __all__ = [
     "mark_unreachable",
     "queue",
     "release_lease",
+    "renew",
     "request_cancel",
     "start",
     "take_lease",
+    "tell_trouble",
 ]

@@ -10,7 +10,7 @@ from django.db import transaction
 from django.db.models import F, Q
 from django.utils import timezone
 
-from dbops.engine.errors import Bug, DbopsError
+from dbops.engine.errors import Bug
 from dbops.engine.states import STEP_FINAL, Level, Status, StepState, may_move
 from dbops.lifecycle.telling import announce_later, tell
 from dbops.models import AuditEntry, Command, Event, Hold, Rebuild, Step
@@ -82,15 +82,19 @@ def _mine(lease: Lease) -> Any:
     )
 
 
-def beat(lease: Lease, news: News, memory: dict[str, Any]) -> bool:
+def beat(lease: Lease, news: News, memory: dict[str, Any] | None) -> bool:
     """Write what is new, prove the lease and move its end. Return whether a cancel is asked for.
+
+    ``memory`` is ``None`` where it has not changed.
 
     Raises:
         LeaseLost: the lease is not ours any more; nothing of ``news`` was written.
     """
     now = timezone.now()
     with transaction.atomic():
-        changes: dict[str, Any] = {"memory": memory, "revision": F("revision") + 1} if news else {}
+        changes: dict[str, Any] = {"revision": F("revision") + 1} if news else {}
+        if memory is not None:
+            changes["memory"] = memory
         if not _mine(lease).update(
             heartbeat_at=now, lease_until=now + timedelta(seconds=settings.LEASE_SECONDS), **changes
         ):
@@ -100,6 +104,19 @@ def beat(lease: Lease, news: News, memory: dict[str, Any]) -> bool:
     if news:
         announce_later(lease.rebuild.pk)
     return cancel
+
+
+def renew(lease: Lease) -> bool:
+    """Move the lease's end while its driver waits for a host. Return whether it is still ours."""
+    now = timezone.now()
+    return bool(_mine(lease).update(heartbeat_at=now, lease_until=now + timedelta(seconds=settings.LEASE_SECONDS)))
+
+
+def tell_trouble(lease: Lease, text: str) -> None:
+    """Tell what keeps a driver from driving, once for each text."""
+    if lease.rebuild.events.order_by("-pk").values_list("text", flat=True).first() != text:
+        tell(lease.rebuild, text, level=Level.ERROR)
+        announce_later(lease.rebuild.pk)
 
 
 def _write(rebuild: Rebuild, news: News) -> None:
@@ -148,7 +165,8 @@ def end_badly(
     memory: dict[str, Any],
     *,
     last_step: str,
-    error: DbopsError | None,
+    error: dict[str, str],
+    text: str,
 ) -> None:
     """A step failed or a person cancelled: close it, and skip what is left but for the clean-up, in one transaction.
 
@@ -158,14 +176,14 @@ def end_badly(
     state = StepState.CANCELLED if status is Status.CANCELLED else StepState.FAILED
     with transaction.atomic():
         end_step(lease, name, state, result, news, memory)
-        changes = {"ending": status, "error": error.as_record() if error else {}}
+        changes = {"ending": status, "error": error}
         if not _mine(lease).filter(ending="").update(revision=F("revision") + 1, **changes):
             raise LeaseLost
         pending = lease.rebuild.steps.filter(state=StepState.PENDING).exclude(name=last_step)
         pending.update(state=StepState.SKIPPED)
-        if error:
-            tell(lease.rebuild, str(error), level=Level.ERROR)
-    lease.rebuild.ending = status
+        if text:
+            tell(lease.rebuild, text, level=Level.ERROR)
+    lease.rebuild.ending, lease.rebuild.error = status, error
     announce_later(lease.rebuild.pk)
 
 

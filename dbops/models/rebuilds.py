@@ -65,8 +65,9 @@ class Rebuild(models.Model):
 
     @property
     def host_token(self) -> int:
-        """The fencing token shown to hosts: it grows with each lease, and from rebuild to rebuild."""
-        return self.pk * 1_000_000 + self.fence
+        """The fencing token shown to hosts: it grows with each lease, and from one start of a rebuild to the next."""
+        started = int(self.started_at.timestamp()) if self.started_at else 0
+        return started * 1_000_000 + self.fence
 
 
 class Hold(models.Model):

@@ -110,6 +110,24 @@ CASES = [
         REFUSAL,
         lambda: situation(target=member("replica-1", "replica", 13, facts=facts(13, config=config(13, server_id=12)))),
     ),
+    ("target.datadir", REFUSAL, lambda: situation(target=target_with(datadir="/data/mysql/"))),
+    (
+        "target.datadir",
+        REFUSAL,
+        lambda: situation(
+            target=member("replica-1", "replica", 13, facts=facts(13, server=None, config=config(13, datadir="/data")))
+        ),
+    ),
+    (
+        "target.external_paths",
+        REFUSAL,
+        lambda: situation(
+            target=member(
+                "replica-1", "replica", 13, facts=facts(13, config=config(13, options={"log_bin": "/logs/bin"}))
+            )
+        ),
+    ),
+    ("source.errant", REFUSAL, lambda: situation(source=source_with(gtid_binlog="0-11-100,7-12-3"))),
     (
         "target.read_only_config",
         WARNING,

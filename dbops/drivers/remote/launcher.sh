@@ -39,7 +39,7 @@ is_plain() { # names that we print unquoted
 enter() { # take the guard, then refuse a driver older than the newest that was here
     mkdir -p "$instance" "$run/jobs" || give_up host.start_failed "cannot create $work"
     exec 8>"$instance/guard"
-    flock -w 10 8 || give_up host.busy "another command of this instance is under way"
+    flock -w 10 8 || give_up host.guarded "another command of this instance is under way"
     stored=0
     if [ -e "$instance/fence" ]; then
         read -r stored <"$instance/fence"

@@ -3,6 +3,7 @@
 from collections.abc import Iterator
 
 from dbops.engine.checks.findings import ok, refusal, unknown, warning
+from dbops.engine.checks.target import not_written_by
 from dbops.engine.plan import Finding
 from dbops.engine.situation import Situation
 from dbops.engine.states import Role
@@ -102,6 +103,24 @@ def positions_are_known(situation: Situation) -> Iterator[Finding]:
         )
 
 
+def source_holds_nothing_of_its_own(situation: Situation) -> Iterator[Finding]:
+    """What exists on the source alone comes along with the copy, and stops the repointing after all the work."""
+    code, title = "source.errant", "The source holds no transaction of its own"
+    source, primary = situation.source.server, situation.primary.server if situation.primary else None
+    flavor = situation.source.flavor
+    if not (source and primary and flavor and source.gtid_enabled) or source.flavor != primary.flavor:
+        return
+    missing = flavor.gtid_missing(
+        source.gtid_binlog or source.gtid_executed, primary.gtid_binlog or primary.gtid_executed
+    )
+    if errant := not_written_by(primary, missing):
+        yield refusal(
+            code, title, f"The primary does not have {errant}.", "Find out why, and make source and primary agree."
+        )
+    else:
+        yield ok(code, title, "The primary has all that the source has.")
+
+
 def binlogs_are_kept(situation: Situation) -> Iterator[Finding]:
     """Error 1236 at the end of a long copy is the most repeated failure of the field: logs purged before the attach."""
     for code, member in (("source.retention", situation.source), ("primary.retention", situation.primary)):
@@ -174,6 +193,7 @@ CHECKS = (
     source_replicates,
     source_can_be_replicated_from,
     positions_are_known,
+    source_holds_nothing_of_its_own,
     binlogs_are_kept,
     backup_account_may_finish,
     engines_are_copied_online,

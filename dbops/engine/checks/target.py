@@ -8,6 +8,16 @@ from dbops.engine.plan import Finding
 from dbops.engine.situation import Member, Situation
 from dbops.engine.states import Role
 
+#: Options that put files elsewhere than into the data directory.
+OUTSIDE_OPTIONS = {
+    "aria_log_dir_path",
+    "innodb_data_home_dir",
+    "innodb_log_group_home_dir",
+    "innodb_undo_directory",
+    "log_bin",
+    "relay_log",
+}
+
 
 def facts_are_fresh(situation: Situation) -> Iterator[Finding]:
     """Facts older than ``fresh_seconds`` say nothing about now."""
@@ -159,7 +169,7 @@ def target_holds_nothing_of_its_own(situation: Situation) -> Iterator[Finding]:
     missing = flavor.gtid_missing(
         target.gtid_binlog or target.gtid_executed, primary.gtid_binlog or primary.gtid_executed
     )
-    lost = _not_written_by(primary, missing)
+    lost = not_written_by(primary, missing)
     if lost:
         yield warning(
             code,
@@ -171,7 +181,7 @@ def target_holds_nothing_of_its_own(situation: Situation) -> Iterator[Finding]:
         yield ok(code, title, "The primary has all that the target has.")
 
 
-def _not_written_by(primary: ServerFacts, gtids: str) -> str:
+def not_written_by(primary: ServerFacts, gtids: str) -> str:
     """Leave out what the primary itself wrote: under load it is read a moment before the target, and the target is ahead of that."""
     origins = {str(primary.server_id), primary.server_uuid.lower()} - {""}
 
@@ -218,6 +228,40 @@ def target_identity_is_its_own(situation: Situation) -> Iterator[Finding]:
         yield ok(code, title, f"server_id {config.server_id} is used by nobody else.")
 
 
+def target_data_lies_where_the_inventory_says(situation: Situation) -> Iterator[Finding]:
+    """A server that comes up on another directory than the one that was filled would be "verified" on its old data."""
+    code, title = "target.datadir", "The target's option file and the inventory name one data directory"
+    facts = situation.target.facts
+    if facts is None or facts.datadir is None:
+        return
+    said = facts.server.datadir if facts.server else (facts.config.datadir if facts.config else None)
+    if said and said.rstrip("/") not in (facts.datadir.path.rstrip("/"), situation.target.datadir.rstrip("/")):
+        yield refusal(
+            code, title, f"{said} and {situation.target.datadir}.", "Correct the inventory or the option file."
+        )
+    else:
+        yield ok(code, title, facts.datadir.path)
+
+
+def target_keeps_nothing_outside(situation: Situation) -> Iterator[Finding]:
+    """Redo, undo or system files elsewhere would meet the new data; old binary logs would tell of positions that are gone."""
+    code, title = "target.external_paths", "The target keeps nothing outside its data directory"
+    facts = situation.target.facts
+    if facts is None or facts.config is None or facts.datadir is None:
+        return
+    inside = facts.datadir.path.rstrip("/") + "/"
+    outside = [
+        f"{name} = {value}"
+        for name, value in sorted(facts.config.options.items())
+        if name in OUTSIDE_OPTIONS and value.startswith("/") and not f"{value}/".startswith(inside)
+    ]
+    if outside:
+        advice = "Instances with separate data, undo, redo or binary log directories are not rebuilt yet."
+        yield refusal(code, title, f"{'; '.join(outside)}.", advice)
+    else:
+        yield ok(code, title, inside)
+
+
 def target_stays_quiet_after_start(situation: Situation) -> Iterator[Finding]:
     """MySQL copies replication settings with the data and would start by itself; MariaDB keeps them in a file."""
     target, flavor = situation.target, situation.source.flavor
@@ -251,5 +295,7 @@ CHECKS = (
     target_holds_nothing_of_its_own,
     target_can_be_started_and_stopped,
     target_identity_is_its_own,
+    target_data_lies_where_the_inventory_says,
+    target_keeps_nothing_outside,
     target_stays_quiet_after_start,
 )

@@ -3,20 +3,25 @@
 
 # The server processes whose working directory is $1 (a server changes into its data directory).
 servers_in() {
-    local wanted process name
-    wanted=$(readlink -f -- "$1") || return 0
+    local wanted process name where
+    wanted=$(identity_of "$1")
+    [ -n "$wanted" ] || return 0
     for process in /proc/[0-9]*; do
         name=
         { read -r name <"$process/comm"; } 2>/dev/null # no program is started for each of the host's processes
         case $name in
-            mariadbd | mysqld) [ "$(readlink -- "$process/cwd" 2>/dev/null)" != "$wanted" ] || echo "${process#/proc/}" ;;
+            mariadbd | mysqld)
+                # by device and inode, so that a container's server is seen too; what may not be looked at counts as here
+                where=$(stat -L -c %d:%i -- "$process/cwd" 2>/dev/null) || where=$wanted
+                if [ "$where" = "$wanted" ] && [ -d "$process" ]; then echo "${process#/proc/}"; fi
+                ;;
         esac
     done
 }
 
 # Device and inode of a directory, nothing where it is missing.
 identity_of() {
-    stat -c %d:%i -- "$1" 2>/dev/null || true
+    stat -L -c %d:%i -- "$1" 2>/dev/null || true
 }
 
 refuse() {

@@ -30,7 +30,7 @@ while [ ! -e release ]; do
     sleep 0.5
 done
 end_backup
-until resume_replication "$client" "$DBOPS_JOB_DIR/admin.cnf" "$socket" "$resume"; do sleep 1; done
 revoke_key "$keys" "$run_id"
+until resume_replication "$client" "$DBOPS_JOB_DIR/admin.cnf" "$socket" "$resume"; do sleep 1; done
 rm -f backup.cnf
 echo "The source is given back."

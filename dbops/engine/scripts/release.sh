@@ -40,5 +40,7 @@ end_backup() {
 # Start the applier again if we stopped it ($1 client program, $2 option file, $3 socket, $4 statement).
 resume_replication() {
     [ -e paused ] || return 0
-    "$1" --defaults-file="$2" --socket="$3" -e "$4" && mv -f paused resumed
+    "$1" --defaults-file="$2" --socket="$3" -e "$4" || return 1
+    # the guard and the clean-up may do this at the same moment
+    mv -f paused resumed 2>/dev/null || [ ! -e paused ]
 }

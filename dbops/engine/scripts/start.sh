@@ -5,5 +5,11 @@ datadir=$1 identity=$2
 shift 2
 [ "$(identity_of "$datadir")" = "$identity" ] || refuse "$datadir is not the directory that was made for this run."
 [ -z "$(servers_in "$datadir")" ] || { echo "The server runs already." && exit 0; }
+# It must come up on the new data, wherever its option file points.
 # A server must not inherit the lock of this job.
 "$@" </dev/null 3>&- 4>&- 5>&- 6>&- 7>&- 8>&- 9>&- || fail "The start command ended with status $?."
+for _ in $(seq 100); do
+    [ -z "$(servers_in "$datadir")" ] || exit 0
+    sleep 0.1
+done
+fail "No server runs on $datadir after the start command: it ended, or it uses another directory."

@@ -47,6 +47,7 @@ done
 
 group=$(id -gn -- "$owner") || fail "The user $owner does not exist."
 mode=0750
+: >"$DBOPS_RUN_DIR/moved" || fail "$DBOPS_RUN_DIR cannot be written."
 if [ -d "$datadir" ]; then
     mode=$(stat -c %a -- "$datadir")
     if [ -z "$aside" ]; then

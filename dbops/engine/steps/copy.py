@@ -1,12 +1,10 @@
-"""From the old data to the new: stop and move aside, stream, prepare, own, start."""
+"""From the old data to the new: stop the target and move its data aside, then stream."""
 
 from dataclasses import asdict
-from typing import Any
 
 from dbops.engine.errors import RemoteFailure
 from dbops.engine.evidence import CopyEvidence, decode_files, first_of, judge_copy
 from dbops.engine.flavors import flavor_for
-from dbops.engine.flavors.base import Checkpoints
 from dbops.engine.flavors.logs import stuck_redo
 from dbops.engine.pipeline import show
 from dbops.engine.plan import Plan, PlannedCommand
@@ -14,10 +12,10 @@ from dbops.engine.ports import JobState
 from dbops.engine.progress import add_sample, copy_progress
 from dbops.engine.scripts import load
 from dbops.engine.states import Level
-from dbops.engine.steps.base import JobStep, Step, job_must_succeed
-from dbops.engine.steps.commands import backup_command, prepare_command, pull_command, transport_command, unpack_command
+from dbops.engine.steps.base import JobStep, job_must_succeed
+from dbops.engine.steps.commands import backup_command, pull_command, transport_command, unpack_command
 from dbops.engine.steps.run import IN_BASH, Outcome, Run, done, pairs
-from dbops.engine.steps.whereabouts import old_data, where_things_are
+from dbops.engine.steps.whereabouts import old_data
 from dbops.engine.words import split_command
 
 #: Lines of the source's log that are remembered to see whether its redo copier stands still; it retries once a second.
@@ -26,6 +24,8 @@ STUCK_LINES = 120
 
 #: How often the source is looked at while it is read; every look costs its host some processes.
 WATCH_SECONDS = 3.0
+#: How often the guard on the source hears of us while the source has nothing to do.
+BEAT_SECONDS = 10.0
 
 
 class TakeOver(JobStep):
@@ -70,6 +70,14 @@ class TakeOver(JobStep):
             *split_command(target.stop_command),
             secrets={"admin.cnf": run.flavor.credentials_file(admin.user, admin.password)},
         )
+
+    def follow(self, run: Run, state: JobState) -> None:
+        """A large server takes long to stop; meanwhile the guard on the source must not take us for dead."""
+        now = run.clock.now()
+        if now - run.memory.get("take-over.beat", 0.0) >= BEAT_SECONDS:
+            run.memory["take-over.beat"] = now
+            run.source.jobs.act("touch heartbeat")
+        run.journal.progress(note="stopping the server, moving its data")
 
     def finish(self, run: Run, state: JobState) -> Outcome:
         job_must_succeed(state, f"Stopping {run.plan.target.name} and moving its data aside")
@@ -231,153 +239,3 @@ def _proof_files(run: Run) -> list[str]:
 
 def _rate(size: int | None, seconds: float) -> float | None:
     return size / seconds if size and seconds > 0 else None
-
-
-class Prepare(JobStep):
-    """Apply the redo log that was copied along, so that the files are of one moment."""
-
-    name = "prepare"
-    title = "Prepare the copy (apply its redo log)"
-
-    def commands(self, plan: Plan) -> tuple[PlannedCommand, ...]:
-        return (
-            PlannedCommand(plan.target.name, show(prepare_command(plan, flavor_for(plan.source.version, plan.flavor)))),
-        )
-
-    def start(self, run: Run) -> JobState:
-        command = prepare_command(run.plan, run.flavor)
-        names = [*run.flavor.metadata_files["checkpoints"], ""]
-        return run.start_job(
-            run.target,
-            self.name,
-            show(command),
-            load("common", "prepare"),
-            run.plan.target.datadir,
-            run.memory["new_identity"],
-            run.plan.target.os_user,
-            *names[:2],
-            *command,
-        )
-
-    def follow(self, run: Run, state: JobState) -> None:
-        lines = state.tails.get("prepare", "").splitlines()
-        percent = run.flavor.prepare_percent(lines, Checkpoints(**run.memory["checkpoints"]))
-        known: dict[str, Any] = {"note": "applying the redo log"}
-        if percent is not None:
-            known["percent"] = percent
-        run.journal.progress(**known)
-
-    def finish(self, run: Run, state: JobState) -> Outcome:
-        doing, log = "Preparing the copy", state.tails.get("prepare", "")
-        job_must_succeed(state, doing, left=lambda: where_things_are(run))
-        if not log.rstrip().endswith("completed OK!"):
-            raise RemoteFailure(
-                "prepare.not_completed",
-                doing,
-                found=f"its last line is: {log.strip()[-300:]}",
-                left=where_things_are(run),
-            )
-        self._must_be_prepared(run, state.tails.get("out", ""))
-        run.journal.progress(percent=100.0)
-        return done(exit_statuses=state.stages, tails={"prepare": log[-2000:]})
-
-    def _must_be_prepared(self, run: Run, checkpoints: str) -> None:
-        try:
-            kind = run.flavor.parse_checkpoints(checkpoints).backup_type
-        except (KeyError, ValueError):
-            kind = "(no checkpoints file)"
-        if kind != run.flavor.prepared_type:
-            raise RemoteFailure(
-                "prepare.state",
-                "Checking the prepared copy",
-                found=f"backup_type is {kind}, not {run.flavor.prepared_type}",
-                next_step="Rebuild again: a copy that was not prepared to its end cannot be prepared once more.",
-            )
-
-
-class Own(Step):
-    """Give every file to the target's user; take the source's identity out."""
-
-    name = "own"
-    title = "Make the copy the target's own"
-
-    def commands(self, plan: Plan) -> tuple[PlannedCommand, ...]:
-        target = plan.target
-        return (
-            PlannedCommand(
-                target.name, f"chown -R {target.os_user}: {target.datadir}; rm auto.cnf and the backup tool's files"
-            ),
-        )
-
-    def advance(self, run: Run) -> Outcome:
-        flavor, target = run.flavor, run.plan.target
-        names = sorted({name for kind in flavor.metadata_files.values() for name in kind})
-        leftovers = [*names, "backup-my.cnf", "xtrabackup_logfile", "xtrabackup_binlog_pos_innodb"]
-        run.act(
-            run.target,
-            "own",
-            self.commands(run.plan)[0].text,
-            load("common", "own"),
-            target.datadir,
-            run.memory["new_identity"],
-            target.os_user,
-            *leftovers,
-            timeout_seconds=120,
-        )
-        return done()
-
-
-class Start(JobStep):
-    """Start the target's server on the new data, and see that it is itself."""
-
-    name = "start"
-    title = "Start the target on the new data"
-
-    def commands(self, plan: Plan) -> tuple[PlannedCommand, ...]:
-        return (PlannedCommand(plan.target.name, plan.target.start_command),)
-
-    def start(self, run: Run) -> JobState:
-        target = run.plan.target
-        return run.start_job(
-            run.target,
-            self.name,
-            target.start_command,
-            load("common", "start"),
-            target.datadir,
-            run.memory["new_identity"],
-            *split_command(target.start_command),
-        )
-
-    def finish(self, run: Run, state: JobState) -> Outcome:
-        job_must_succeed(state, f"Starting {run.plan.target.name}", left=lambda: where_things_are(run))
-        self._is_itself(run)
-        return done(exit_statuses={"start": 0})
-
-    def _is_itself(self, run: Run) -> None:
-        """Its own server id, the right directory, read-only; a uuid that is not the source's."""
-        target, source = run.plan.target, run.plan.source
-        database = run.target.connect(10.0)
-        try:
-            row = database.query(
-                "SELECT @@server_id AS server_id, @@port AS port, @@datadir AS datadir, @@read_only AS read_only"
-            )[0]
-            if int(row["server_id"]) != target.configured_server_id or int(row["port"]) != target.port:
-                raise RemoteFailure(
-                    "start.identity",
-                    f"Checking the started server of {target.name}",
-                    found=f"server_id {row['server_id']}, port {row['port']}; expected {target.configured_server_id} and {target.port}",
-                    left=where_things_are(run),
-                )
-            if run.flavor.name == "mysql":
-                uuid = database.query("SELECT @@server_uuid AS uuid")[0]["uuid"]
-                if uuid == source.server_uuid:
-                    raise RemoteFailure(
-                        "start.uuid",
-                        f"Checking the started server of {target.name}",
-                        found=f"it has the source's uuid {uuid}",
-                    )
-            if not int(row["read_only"]):
-                run.execute(run.target, database, "start.read_only", "SET GLOBAL read_only = 1")
-            run.journal.say(f"{target.name} serves with server id {row['server_id']}.", host=target.host)
-        finally:
-            database.close()

@@ -17,6 +17,11 @@ def differences(before: Plan, now: Plan) -> list[str]:
     for role in ("target", "source", "primary"):
         old, new = to_record(getattr(before, role)), to_record(getattr(now, role))
         changes += [f"{role} {key}: {old[key]!r} -> {new[key]!r}" for key in old if old[key] != new[key]]
+    changes += [
+        f"{what}: {getattr(before, field)!r} -> {getattr(now, field)!r}"
+        for what, field in (("pausing the source", "pause_source"), ("old data", "old_data"), ("GTID", "uses_gtid"))
+        if getattr(before, field) != getattr(now, field)
+    ]
     known = {finding.code for finding in before.warnings}
     changes += [f"{finding.title}: {finding.seen}" for finding in now.refusals]
     changes += [f"{finding.title}: {finding.seen}" for finding in now.warnings if finding.code not in known]
@@ -69,6 +74,7 @@ class OpenSource(Step):
         )
 
     def advance(self, run: Run) -> Outcome:
+        self._try_the_account(run)
         public_key = self._make_key(run)
         start_guard(run, "guard")
         self._let_in(run, public_key)
@@ -106,6 +112,21 @@ class OpenSource(Step):
             stdin=f"{credentials.rstrip()}\n----\n{load('serve')}".encode(),
         )
         run.journal.say(f"The run's key is let in; it {result.stdout.strip().replace('=', ' ')}.", host=source.host)
+
+    def _try_the_account(self, run: Run) -> None:
+        """Pausing, resuming and the last check all log in over the local socket: find out now whether that works."""
+        account = run.accounts.admin
+        for side, program in ((run.source, "source.client"), (run.target, "target.client")):
+            if side.party.is_answering:
+                run.act(
+                    side,
+                    f"open.account.{side.party.name}",
+                    f"log in to {side.party.name} over its local socket",
+                    load("log_in"),
+                    run.plan.programs[program],
+                    side.party.socket,
+                    stdin=run.flavor.credentials_file(account.user, account.password).encode(),
+                )
 
     def _try_the_way(self, run: Run) -> None:
         command = [*pull_command(run), "check"]

@@ -17,6 +17,8 @@ from dbops.engine.steps.source import close_source, pause_source, start_guard
 MASKED = "********"
 #: How long a replica may try to connect to where it was pointed: a wrong password is tried again for ever.
 CONNECT_SECONDS = 60.0
+#: How long a replica may take to be close behind the primary for the first time and to stay there.
+VERIFY_SECONDS = 1800.0
 
 
 def read_link(database: Database, flavor: Flavor) -> ReplicationFacts | None:
@@ -74,6 +76,15 @@ def replicate_from(run: Run, database: Database, key: str, party: Party, *, star
         run.execute(run.target, database, f"{key}.start.{number}", statement)
 
 
+def start_if_stopped(run: Run, database: Database, link: ReplicationFacts | None, key: str) -> bool:
+    """Start what was pointed but not started: its driver died in between. Both threads stand, and no error says why."""
+    if link is None or (link.io_running, link.sql_running) != ("No", "No"):
+        return False
+    for number, statement in enumerate(run.flavor.start_replication()):
+        run.execute(run.target, database, f"{key}.start-again.{number}", statement)
+    return True
+
+
 def is_attached_to(link: ReplicationFacts | None, party: Party) -> bool:
     return link is not None and (link.source_host, link.source_port) == (party.address, party.port)
 
@@ -103,6 +114,8 @@ class CatchUp(Step):
                 self._attach(run, database)
                 return again(0.2)
             fail_on_error(link, f"Replicating from {run.plan.source.name}", run)
+            if start_if_stopped(run, database, link, "catch-up"):
+                return again(0.2)
             return self._progress(run, database, link)
 
     def _attach(self, run: Run, database: Database) -> None:
@@ -124,8 +137,7 @@ class CatchUp(Step):
             caught_up = left == 0
         else:
             caught_up = self._reached_by_position(run, link)
-        lag = link.lag_seconds if link and link.is_running else None
-        if caught_up and lag is not None and lag <= run.settings.catch_up_lag_seconds:
+        if caught_up and link is not None and link.is_running:
             run.journal.say(f"{run.plan.target.name} has caught up with {run.plan.source.name}.")
             return done()
         return again(0.4)
@@ -236,6 +248,8 @@ class Repoint(Step):
                 close_source(run)
             link = read_link(database, run.flavor)
             fail_on_error(link, f"Replicating from the primary {run.plan.primary.name}", run)
+            if start_if_stopped(run, database, link, "repoint"):
+                return again(0.2)
             return done() if link and link.is_running else again(0.3)
 
     def _nothing_errant(self, run: Run, database: Database) -> None:
@@ -281,8 +295,17 @@ class Verify(Step):
             and link.lag_seconds is not None
             and link.lag_seconds <= run.settings.catch_up_lag_seconds
         )
+        began = run.memory.setdefault("verify.began", now)
         if not close:
             run.memory.pop("verify.steady_since", None)
+            if now - began > VERIFY_SECONDS:
+                raise RemoteFailure(
+                    "verify.lag",
+                    doing,
+                    found=f"it does not stay within {run.settings.catch_up_lag_seconds:.0f} s of the primary",
+                    left=f"{target.name} serves and replicates from {run.plan.primary.name}; its old data is kept.",
+                    next_step="Find out why it falls behind. The copy itself is whole.",
+                )
             run.journal.progress(
                 note=f"lag {link.lag_seconds if link and link.lag_seconds is not None else 'not known'}"
             )

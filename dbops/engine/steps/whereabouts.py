@@ -5,9 +5,9 @@ from dbops.engine.steps.run import IN_BASH, Run, pairs
 
 
 def look(run: Run) -> None:
-    """Ask the target's host what is there now, and remember it. Raises ``Unreachable``."""
+    """Ask the target's host what is there now, and remember it. Raises as ``Jobs.act``."""
     target, aside = run.plan.target, run.plan.aside_path
-    result = run.target.shell.run(IN_BASH, load("common", "look_target"), target.datadir, aside)
+    result = run.target.jobs.act(IN_BASH, load("common", "look_target"), target.datadir, aside)
     run.memory["found"] = pairs(result.stdout)
 
 
@@ -25,7 +25,7 @@ def where_things_are(run: Run) -> str:
     if found is None:
         return f"{target.name} could not be looked at again. {old_data(run)}"
     runs = found.get("pids", "").strip()
-    if found.get("datadir") == target.datadir_identity and target.datadir_identity:
+    if not found.get("moved"):
         state = "the server runs" if runs else f"the server is stopped: start it with {target.start_command}"
         return f"The old data of {target.name} is in place at {target.datadir}; {state}."
     parts = []
