@@ -18,6 +18,7 @@ from typing import Any
 
 from lab.lab import Lab
 from lab.pytest_plugin import start_lab
+from tests.networks import free_network
 
 ROOT = Path(__file__).parents[1]
 OPERATOR, OPERATOR_PASSWORD = "olga", "correct horse battery staple"
@@ -177,19 +178,6 @@ class Stack:
 
     def tail(self, name: str, lines: int = 40) -> str:
         return "\n".join((self.folder / f"{name}.log").read_text(errors="replace").splitlines()[-lines:])
-
-
-def free_network() -> str:
-    """Return the first three numbers of a loopback network that nobody uses: several suites may run side by side."""
-    for number in range(os.getpid() % 100, 100):
-        network = f"127.0.{100 + number}"
-        with socket.socket() as probe:
-            try:
-                probe.bind((f"{network}.11", 2222))
-            except OSError:
-                continue
-            return network
-    return "127.0.99"
 
 
 @contextmanager

@@ -8,11 +8,12 @@ from collections.abc import Callable, Iterator
 import pytest
 from playwright.sync_api import Browser, expect
 
+from tests.networks import free_network
 from tests.stack import OPERATOR, OPERATOR_PASSWORD, VIEWER, VIEWER_PASSWORD, Stack, running_stack
 
 from .chromium import Visitor, running_chromium, visitor
 
-NETWORK = "127.0.43"
+NETWORK = free_network(1)
 # Tests wait for what comes of real work on real servers; a busy machine takes its time.
 expect.set_options(timeout=30_000)
 

@@ -5,9 +5,9 @@ from contextlib import contextmanager
 
 from playwright.sync_api import Locator, Page, expect
 
+from tests.brake import Brake, braked
 from tests.stack import Stack
 
-from .brake import Brake, braked
 from .chromium import Visitor
 
 TARGET = "replica-1"

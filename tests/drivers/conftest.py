@@ -20,8 +20,9 @@ from dbops.drivers.ssh import SshAddress, SshShell
 from dbops.engine.ports import Shell
 from tests.drivers.worlds import Maker, end_sessions, make_real
 from tests.fakes import FakeHost, FakeJobs, FakeShell, ended, running
+from tests.networks import free_network
 
-ADDRESS = "127.0.31.11"
+ADDRESS = f"{free_network(4)}.11"
 SSH_PORT = 2222
 MYSQL_PORT = 33061
 PASSWORD = "monitor's \\ password"

@@ -14,6 +14,7 @@ from typing import Any
 import pytest
 import yaml
 
+from tests.brake import braked
 from tests.stack import Stack, wait_for
 
 from .looks import (
@@ -339,7 +340,8 @@ def kill_backup(stack: Stack) -> bool:
 def test_a_backup_that_is_killed_while_it_streams(stack: Stack) -> None:
     host = stack.lab.host(TARGET)
     stack.wait_for_possible_plan(TARGET)
-    status, rebuild = rebuild_and(stack, TARGET, "stream", lambda: kill_backup(stack))
+    with braked(host, share=0.1):  # or a small copy is over before it can be killed
+        status, rebuild = rebuild_and(stack, TARGET, "stream", lambda: kill_backup(stack))
     error, aside = json.loads(rebuild["error"]), host.data_dir.with_name(f"data.dbops-old-{rebuild['uid']}")
     assert (status, rebuild["status"]) == (1, "failed")
     assert error["code"].startswith("stream."), error

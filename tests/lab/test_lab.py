@@ -20,10 +20,11 @@ from lab.hosts import LabHost
 from lab.processes import command_line
 from lab.pytest_plugin import start_lab
 from lab.status import HostStatus
+from tests.networks import free_network
 
 pytestmark = pytest.mark.services
-NETWORK = "127.0.21"
-SECOND_NETWORK = "127.0.22"
+NETWORK = free_network(2)
+SECOND_NETWORK = free_network(3)
 
 
 @pytest.fixture(scope="module")
@@ -106,7 +107,8 @@ def test_a_write_reaches_every_replica(lab: Lab) -> None:
 
 def test_every_host_has_a_server_of_its_own(lab: Lab) -> None:
     ids = {count(lab, host.name, "SELECT @@server_id") for host in lab.hosts}
-    assert ids == {21011, 21012, 21013, 21014}
+    assert ids == {host.server_id for host in lab.hosts}
+    assert len(ids) == len(lab.hosts)
     assert {count(lab, host.name, "SELECT @@innodb_log_file_size") for host in lab.hosts} == {lab.settings.redo_bytes}
     for host in lab.hosts:
         pid = host.server_pid()
