@@ -11,9 +11,10 @@ servers_in() {
         { read -r name <"$process/comm"; } 2>/dev/null # no program is started for each of the host's processes
         case $name in
             mariadbd | mysqld)
-                # by device and inode, so that a container's server is seen too; what may not be looked at counts as here
-                where=$(stat -L -c %d:%i -- "$process/cwd" 2>/dev/null) || where=$wanted
-                if [ "$where" = "$wanted" ] && [ -d "$process" ]; then echo "${process#/proc/}"; fi
+                # by device and inode, so that a container's server is seen too; what may not be looked at counts as here,
+                # but a process that is just ending has no directory any more
+                where=$(LC_ALL=C stat -L -c %d:%i -- "$process/cwd" 2>&1)
+                case $where in "$wanted" | *'Permission denied'*) echo "${process#/proc/}" ;; esac
                 ;;
         esac
     done
