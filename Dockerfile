@@ -9,7 +9,7 @@ RUN apt-get update \
     && install -d -o dbops -g dbops -m 0700 /var/lib/dbops /var/lib/dbops-redis
 
 WORKDIR /srv/dbops
-COPY requirements.txt .
+COPY requirements.txt constraints.txt ./
 RUN pip install --no-cache-dir --no-compile -r requirements.txt
 
 COPY LICENSE manage.py ./

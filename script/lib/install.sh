@@ -182,7 +182,7 @@ need_venv() {
     [ "$1" = demo ] || lists="$lists $root/requirements-dev.txt"
     stamp=$venv/installed-$([ "$1" = demo ] && echo run || echo dev)
     # shellcheck disable=SC2086
-    sums=$(cat $lists | sha256sum)
+    sums=$(cat $lists "$root/constraints.txt" | sha256sum)
     if [ "$(cat "$stamp" 2>/dev/null)" = "$sums" ] && "$venv/bin/python" -c '' 2>/dev/null; then
         return 0
     fi
