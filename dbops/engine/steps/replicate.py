@@ -8,7 +8,7 @@ from dbops.engine.facts import ReplicationFacts
 from dbops.engine.flavors import Flavor, flavor_for
 from dbops.engine.flavors.base import Coordinates, ReplicationSource
 from dbops.engine.plan import Party, Plan, PlannedCommand
-from dbops.engine.ports import Database
+from dbops.engine.ports import Database, JobStatus
 from dbops.engine.progress import add_sample, rate_of
 from dbops.engine.steps.base import Step
 from dbops.engine.steps.run import Account, Outcome, Run, again, done
@@ -190,9 +190,11 @@ def repoint_by_position(run: Run, database: Database) -> Outcome:
     stands at the latter exactly, the former is where it goes on from the primary. The guard on the source resumes it if
     we die in between.
     """
+    attempt = run.memory.setdefault("repoint.attempt", 1)
     if "repoint.point" not in run.memory:
-        start_guard(run, "guard-repoint")
-        pause_source(run, "repoint.pause")
+        if start_guard(run, f"guard-repoint-{attempt}").status is not JobStatus.RUNNING:
+            return _another_attempt(run)
+        pause_source(run, f"repoint.pause.{attempt}")
         with closing(run.source.connect(10.0)) as source:
             link = read_link(source, run.flavor)
             own = source.query(run.flavor.show_binlog_position)[0]
@@ -206,7 +208,11 @@ def repoint_by_position(run: Run, database: Database) -> Outcome:
             "own": [own["File"], int(own["Position"])],
             "primary": [link.relay_source_log_file, link.exec_source_log_pos],
         }
-    run.act(run.source, "repoint.heartbeat", "touch heartbeat", "touch heartbeat")
+    told = run.act(
+        run.source, "repoint.heartbeat", "touch heartbeat", "touch heartbeat; [ ! -e paused ] || echo paused"
+    )
+    if "paused" not in told.stdout:  # we were away for too long, and the guard gave the source back
+        return _another_attempt(run)
     here = read_link(database, run.flavor)
     point = run.memory["repoint.point"]
     if here is None or [here.relay_source_log_file, here.exec_source_log_pos] != point["own"]:
@@ -215,6 +221,13 @@ def repoint_by_position(run: Run, database: Database) -> Outcome:
     log_file, log_pos = point["primary"]
     point_to_primary(run, database, start=Coordinates(log_file=log_file, log_pos=log_pos))
     close_source(run)
+    return again(0.2)
+
+
+def _another_attempt(run: Run) -> Outcome:
+    """The point is known no more: arm a new guard and stop the source's applier once more."""
+    run.memory.pop("repoint.point", None)
+    run.memory["repoint.attempt"] += 1
     return again(0.2)
 
 

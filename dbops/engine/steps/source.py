@@ -5,6 +5,7 @@ from contextlib import closing
 from dbops.engine.errors import RemoteFailure
 from dbops.engine.flavors import flavor_for
 from dbops.engine.plan import Plan, PlannedCommand
+from dbops.engine.ports import JobState
 from dbops.engine.scripts import load
 from dbops.engine.states import Level
 from dbops.engine.steps.base import Step
@@ -14,11 +15,14 @@ from dbops.engine.steps.run import Outcome, Run, again, done
 PAUSE_ATTEMPTS = 40
 
 
-def start_guard(run: Run, name: str) -> None:
-    """Arm the dead-man switch on the source, before anything there is changed. Raises as ``Run.start_job``."""
+def start_guard(run: Run, name: str) -> JobState:
+    """Arm the dead-man switch on the source, before anything there is changed. Raises as ``Run.start_job``.
+
+    Return its state: one of that name that has ended already does not guard any more.
+    """
     source, flavor, admin = run.source.party, run.flavor, run.accounts.admin
     run.memory["source_opened"], run.memory["source_closed"] = True, False
-    run.start_job(
+    state = run.start_job(
         run.source,
         name,
         "guard: ends the backup, resumes replication and takes the key away when the run is over or silent",
@@ -35,6 +39,7 @@ def start_guard(run: Run, name: str) -> None:
         lock="guard",
     )
     run.memory["guard_started"] = True
+    return state
 
 
 def pause_source(run: Run, key: str) -> None:
