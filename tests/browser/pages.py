@@ -23,6 +23,14 @@ def status(page: Page) -> Locator:
     return page.locator(".status-strip .state").first
 
 
+def wait_for_stream(page: Page) -> None:
+    """Wait until the copy runs; a rebuild that ends instead is told with what it says of itself."""
+    title, outcome = page.locator(".now-title", has_text="Stream the backup"), page.locator(".outcome")
+    expect(title.or_(outcome)).to_be_visible(timeout=60_000)
+    if outcome.count():
+        raise AssertionError(f"it ended before the stream:\n{page.locator('#stream').inner_text()}")
+
+
 def log_texts(page: Page) -> list[str]:
     return page.locator("#log-lines .log-text").all_inner_texts()
 

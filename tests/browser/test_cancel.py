@@ -7,7 +7,7 @@ from tests.stack import OPERATOR, OPERATOR_PASSWORD, VIEWER, VIEWER_PASSWORD, St
 
 from .chromium import Visitor
 from .conftest import Open
-from .pages import TARGET, figure, slow_rebuild, status
+from .pages import TARGET, figure, slow_rebuild, status, wait_for_stream
 
 pytestmark = [pytest.mark.services, pytest.mark.browser]
 
@@ -15,7 +15,8 @@ pytestmark = [pytest.mark.services, pytest.mark.browser]
 def test_cancel_during_the_stream_and_a_page_that_says_what_is_left(stack: Stack, olga: Visitor, visit: Open) -> None:
     page = olga.page
     with slow_rebuild(stack, olga):
-        expect(figure(page, "Copied")).to_be_visible(timeout=60_000)
+        wait_for_stream(page)
+        expect(figure(page, "Copied")).to_be_visible()
         address = page.url.removeprefix(stack.url)
 
         victor = visit(VIEWER, VIEWER_PASSWORD)
