@@ -15,6 +15,9 @@ from dbops.engine.states import STEP_FINAL, Level, Status, StepState, may_move
 from dbops.lifecycle.telling import announce_later, tell
 from dbops.models import AuditEntry, Command, Event, Hold, Rebuild, Step
 
+#: How the last line of a rebuild's history reads.
+LEVELS = {Status.SUCCEEDED: Level.INFO, Status.CANCELLED: Level.WARNING}
+
 
 class LeaseLost(Exception):
     """Another driver owns the rebuild now, or it has ended: this one must not act any more."""
@@ -218,7 +221,7 @@ def finish(lease: Lease, status: Status, outcome: str) -> None:
         tell(
             lease.rebuild,
             f"The rebuild has {_ended(status)}. {outcome}",
-            level=Level.INFO if status is Status.SUCCEEDED else Level.ERROR,
+            level=LEVELS.get(status, Level.ERROR),
         )
         AuditEntry.objects.create(
             at=timezone.now(),
