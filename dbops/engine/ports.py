@@ -53,7 +53,7 @@ class JobState:
 
     ``stages`` are the exit statuses that the job's script wrote for each of its pipe's stages; ``counters`` are bytes of
     the running processes (``<process>.read_bytes``, ``<process>.write_bytes``, from ``/proc/<pid>/io`` rchar and wchar);
-    ``tails`` the last lines of the job's logs by name; times are seconds since 1970 on the host's clock.
+    ``tails`` the last lines of those of the job's logs that hold any, by name; times are seconds since 1970 on the host's clock.
     """
 
     status: JobStatus
