@@ -2,16 +2,18 @@
 
 import os
 import signal
+import time
 from collections.abc import Callable
 from pathlib import Path
 
 from lab.errors import LabError
 from lab.hosts import LabHost
-from lab.processes import end, run
+from lab.processes import children, end, run, send, working_for
 
 PAGE_BYTES = 16 * 1024
 #: pages that are overwritten at the start of a file: the header, the maps of space and inodes, the first of data
 CORRUPT_PAGES = 8
+POWER_OFF_SECONDS = 20.0
 
 
 def wipe(host: LabHost) -> str:
@@ -27,6 +29,42 @@ def kill(host: LabHost) -> str:
     if not end(host.server_pid(), host.server_mark, what=f"the server of {host.name}", first=signal.SIGKILL):
         return f"{host.name}: its server did not run"
     return f"{host.name}: server killed"
+
+
+def power_off(host: LabHost) -> str:
+    """End every process of the host with SIGKILL, as a power cut does: its server, its sshd and all that runs for sessions.
+
+    The machine itself runs on, so boot id and uptime stay: what looks at those sees processes that died, and no restart.
+    """
+    ended: set[int] = set()
+    deadline = time.monotonic() + POWER_OFF_SECONDS
+    while found := _processes(host):
+        if time.monotonic() > deadline:
+            raise LabError(f"{host.name}: processes {sorted(found)} are still there after SIGKILL")
+        for number in (signal.SIGSTOP, signal.SIGKILL):  # first stopped: none may live to see how another one ended
+            for pid in found:
+                send(pid, number)
+        ended |= found
+        time.sleep(0.05)
+    return f"{host.name}: power off, {len(ended)} processes killed"
+
+
+def _processes(host: LabHost) -> set[int]:
+    """The listener and its descendants first: a session that has just begun shows nothing of its host yet."""
+    listener = host.sshd.pid()
+    found: set[int] = set()
+    rest = [listener] if listener is not None else []
+    while rest:
+        found.add(pid := rest.pop())
+        rest += children(pid)
+    return found | set(working_for(host.folder))
+
+
+def power_on(host: LabHost) -> str:
+    """Start the host's sshd and its server, as a boot does; nothing else that ran there comes back."""
+    host.sshd.start()
+    host.start_server()
+    return f"{host.name}: power on"
 
 
 def corrupt(host: LabHost) -> str:

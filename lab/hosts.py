@@ -50,6 +50,10 @@ class LabHost:
         return self.folder / "data"
 
     @property
+    def tmp_dir(self) -> Path:
+        return self.folder / "tmp"
+
+    @property
     def config_file(self) -> Path:
         return self.folder / "my.cnf"
 
@@ -91,6 +95,7 @@ class LabHost:
             as_root=is_root(),
             config_file=self.config_file,
             data_dir=self.data_dir,
+            tmp_dir=self.tmp_dir,
             socket=self.socket,
             pid_file=self.pid_file,
             error_log=self.error_log,
@@ -104,7 +109,7 @@ class LabHost:
             raise LabError(f"{self.socket} is too long for a socket: choose a shorter --folder")
         plan = self.plan()
         make_folder(self.folder)
-        for folder in (self.socket.parent, self.error_log.parent):
+        for folder in (self.tmp_dir, self.socket.parent, self.error_log.parent):
             make_folder(folder, owner=plan.user)
         self.config_file.write_text(flavor.config(plan))
         self.error_log.touch()

@@ -79,6 +79,26 @@ def children(pid: int) -> list[int]:
     return found
 
 
+def working_for(folder: Path) -> list[int]:
+    """Return the processes that stand in a folder, or were given something of it as an argument or in the environment."""
+    mark = f"{folder}/".encode()
+    return [pid for pid in _all_pids() if pid != os.getpid() and mark in _traces(pid)]
+
+
+def _all_pids() -> list[int]:
+    return [int(entry.name) for entry in Path("/proc").iterdir() if entry.name.isdigit()]
+
+
+def _traces(pid: int) -> bytes:
+    """What a process shows of itself, ``b""`` for one that is gone, is a zombie, or belongs to somebody else."""
+    try:
+        place = os.fsencode(os.readlink(f"/proc/{pid}/cwd")) + b"/"
+        words = Path(f"/proc/{pid}/cmdline").read_bytes()
+        return b"\0".join([place, words, Path(f"/proc/{pid}/environ").read_bytes()])
+    except OSError:
+        return b""
+
+
 def end(pid: int | None, mark: str, *, what: str, timeout_seconds: float = 30, first: int = signal.SIGTERM) -> bool:
     """End the process and wait for it; ``False`` when it was not running. ``LabError`` when it stays."""
     if pid is None or not is_running(pid, mark):

@@ -39,6 +39,11 @@ class Sshd:
         return self.folder / "sshd.pid"
 
     @property
+    def programs(self) -> Path:
+        """Programs that are put here are found by the host's sessions before the machine's own of the same name."""
+        return self.folder / "bin"
+
+    @property
     def host_key(self) -> str:
         """The public host key without its comment, as ``known_hosts`` holds it."""
         return public_key(self.host_key_file)
@@ -70,7 +75,7 @@ class Sshd:
             "LogLevel VERBOSE",
             # an ordinary user's session would not find servers in /usr/sbin; with SHLVL above 1 bash passes over the start
             # files of whoever runs the lab, which are no part of a lab host
-            f"SetEnv PATH={search_path()} SHLVL=2",
+            f"SetEnv PATH={self.programs}:{search_path()} SHLVL=2",
         ]
         if ssh_version() >= (9, 8):  # refuses all later connections from an address after a few failed ones
             lines.append("PerSourcePenalties no")

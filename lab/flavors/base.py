@@ -39,6 +39,7 @@ class ServerPlan:
     as_root: bool
     config_file: Path
     data_dir: Path
+    tmp_dir: Path
     socket: Path
     pid_file: Path
     error_log: Path

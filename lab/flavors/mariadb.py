@@ -57,6 +57,8 @@ class MariaDB(Flavor):
             "socket": plan.socket,
             "pid-file": plan.pid_file,
             "datadir": plan.data_dir,
+            # a starting server removes every temporary table it finds there, a neighbour's too
+            "tmpdir": plan.tmp_dir,
             "log-error": plan.error_log,
             "skip-name-resolve": None,
             "performance-schema": "OFF",

@@ -70,6 +70,7 @@ class MySQL(Flavor):
             "socket": plan.socket,
             "pid-file": plan.pid_file,
             "datadir": plan.data_dir,
+            "tmpdir": plan.tmp_dir,
             "log-error": plan.error_log,
             "secure-file-priv": "",
             "skip-name-resolve": "ON",

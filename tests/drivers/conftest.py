@@ -118,20 +118,22 @@ def shell(sshd: Sshd) -> Iterator[SshShell]:
 @pytest.fixture(scope="session")
 def server(folder: Path) -> Iterator[Server]:
     datadir, config, socket_path = folder / "data", folder / "my.cnf", folder / "s.sock"
-    user = f"--user={getpass.getuser()}"
+    user, tmpdir = f"--user={getpass.getuser()}", folder / "tmp"
+    tmpdir.mkdir()
     subprocess.run(
         [
             "mariadb-install-db",
             "--no-defaults",
             user,
             f"--datadir={datadir}",
+            f"--tmpdir={tmpdir}",
             "--auth-root-authentication-method=normal",
         ],
         check=True,
         capture_output=True,
     )
     config.write_text(
-        f"[mysqld]\ndatadir={datadir}\nsocket={socket_path}\nport={MYSQL_PORT}\nbind-address={ADDRESS}\n"
+        f"[mysqld]\ndatadir={datadir}\ntmpdir={tmpdir}\nsocket={socket_path}\nport={MYSQL_PORT}\nbind-address={ADDRESS}\n"
         "server-id=31\nlog-bin=binlog\nloose-read-only=0\nskip-name-resolve\ninnodb-buffer-pool-size=32M\n"
     )
     accounts = (

@@ -3,6 +3,7 @@
 import json
 import os
 import shutil
+import signal
 import subprocess
 import tempfile
 import time
@@ -14,10 +15,11 @@ import pytest
 import yaml
 
 from lab import Lab, LabError
+from lab.breaking import power_off, power_on
 from lab.checks import server_user
 from lab.cli import main
 from lab.hosts import LabHost
-from lab.processes import command_line
+from lab.processes import command_line, working_for
 from lab.pytest_plugin import start_lab
 from lab.status import HostStatus
 from tests.networks import free_network
@@ -215,6 +217,35 @@ def test_break_stop_kills_the_server_and_up_starts_it_again(lab: Lab) -> None:
     assert row.data_bytes > lab.settings.size_bytes // 2
     lab.up()
     assert eventually(lambda: replicates(lab, "replica-2"))
+
+
+def test_power_off_ends_what_runs_on_a_host_and_nothing_else(lab: Lab) -> None:
+    host, other = lab.host("replica-1"), lab.host("replica-2")
+    detached = "setsid sleep 1000 </dev/null >/dev/null 2>&1 & echo $!"
+    on_host, elsewhere = int(ssh(lab, host, detached)), int(ssh(lab, other, detached))
+    try:
+        assert "power off" in power_off(host)
+        assert [pid for pid in (on_host, elsewhere) if command_line(pid)] == [elsewhere]
+        assert (host.server_pid(), host.sshd.pid(), working_for(host.folder)) == (None, None, [])
+        assert other.server_pid() is not None
+        power_on(host)
+        assert eventually(lambda: replicates(lab, "replica-1"))
+        assert ssh(lab, host, "echo up") == "up\n"
+    finally:
+        os.kill(elsewhere, signal.SIGKILL)
+
+
+def test_a_program_in_a_hosts_own_folder_stands_before_the_machines(lab: Lab) -> None:
+    host = lab.host("replica-1")
+    program = host.sshd.programs / "hostname"
+    program.parent.mkdir()
+    program.write_text("#!/bin/sh\necho another\n")
+    program.chmod(0o755)
+    try:
+        assert ssh(lab, host, "hostname") == "another\n"
+        assert ssh(lab, lab.host("replica-2"), "hostname") != "another\n"
+    finally:
+        shutil.rmtree(program.parent)
 
 
 def test_down_ends_everything_and_up_resumes(lab: Lab, capsys: pytest.CaptureFixture[str]) -> None:
