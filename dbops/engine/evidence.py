@@ -11,11 +11,13 @@ from dataclasses import dataclass, field
 from dbops.engine.errors import RemoteFailure
 from dbops.engine.flavors import Flavor
 from dbops.engine.flavors.base import BackupInfo, Checkpoints
-from dbops.engine.flavors.failures import known_failure
+from dbops.engine.flavors.failures import CONSEQUENCES, known_failure
 
 #: mariadb-backup only warns of this, and then copies the other server's files with "completed OK!" (measured with 10.11.19).
 OTHER_DATADIR = "option 'datadir' has different values"
-KILLED_STATUS = 128 + 9
+KILLED_STATUSES = {128 + number: number for number in (2, 9, 15)}
+#: of ssh: it failed itself, whatever became of the command at the other end
+SSH_FAILED_STATUS = 255
 DOING = "Copying the data from the source"
 
 
@@ -73,24 +75,59 @@ def _first_cause(evidence: CopyEvidence) -> tuple[str, str, str] | None:
     failed = (evidence.source_status, evidence.transport_status, evidence.unpack_status) != (0, 0, 0)
     if not failed:
         return None
-    if killed := _killed(evidence):
-        return killed
-    broken_pipe = None
+    if known_cause := _killed(evidence) or _lost_status(evidence):
+        return known_cause
+    consequence = None
     for log in (evidence.unpack_log, evidence.source_log, evidence.transport_log):
         known = known_failure(log.splitlines())
         if known is None:
             continue
-        if known.code == "stream.broken_pipe":
-            broken_pipe = broken_pipe or known
+        if known.code in CONSEQUENCES:
+            consequence = consequence or known
             continue
         return known.code, f"{known.sentence} ({_statuses(evidence)})", known.next_step
-    if broken_pipe:
-        return broken_pipe.code, f"{broken_pipe.sentence} ({_statuses(evidence)})", broken_pipe.next_step
+    if lost := _lost_link(evidence):
+        return lost
+    if consequence:
+        return consequence.code, f"{consequence.sentence} ({_statuses(evidence)})", consequence.next_step
     tail = "\n".join((evidence.source_log or evidence.transport_log or evidence.unpack_log).splitlines()[-3:])
     return (
         "stream.failed",
         f"{_statuses(evidence)}. Last lines: {tail}",
         "Read both logs, mend the cause, and rebuild again.",
+    )
+
+
+def _lost_status(evidence: CopyEvidence) -> tuple[str, str, str] | None:
+    """The tool has said that it completed, all was unpacked, and nobody wrote down how the tool ended.
+
+    Whoever waited for it was killed: ssh then ends like a lost link, and the link is not to blame.
+    """
+    if evidence.source_status is not None or evidence.unpack_status != 0 or not _says_completed(evidence):
+        return None
+    return (
+        "stream.unproven",
+        f"the backup tool on the source said that it completed, but its exit status is lost ({_statuses(evidence)})",
+        "Look for who ends processes on the source (out-of-memory killer, login limits), then rebuild again.",
+    )
+
+
+def _says_completed(evidence: CopyEvidence) -> bool:
+    lines = [line for line in evidence.source_log.splitlines() if line.strip()]
+    return bool(lines) and lines[-1].rstrip().endswith("completed OK!")
+
+
+def _lost_link(evidence: CopyEvidence) -> tuple[str, str, str] | None:
+    """A connection that is reset or damaged ends ssh, often without a word that is known; the unpacking tool saw its input end."""
+    unpack = known_failure(evidence.unpack_log.splitlines())
+    input_ended = evidence.unpack_status == 0 or (unpack is not None and unpack.code == "stream.truncated")
+    if evidence.transport_status != SSH_FAILED_STATUS or not input_ended:
+        return None
+    said = evidence.transport_log.strip().splitlines()
+    return (
+        "transport.lost",
+        f"SSH between target and source broke off, saying: {said[-1] if said else '(nothing)'} ({_statuses(evidence)})",
+        "Look at the network and at the source's sshd, then rebuild again.",
     )
 
 
@@ -100,11 +137,11 @@ def _killed(evidence: CopyEvidence) -> tuple[str, str, str] | None:
         ("unpacking tool on the target", evidence.unpack_status),
         ("backup tool on the source", evidence.source_status),
     ):
-        if status == KILLED_STATUS:
+        if status in KILLED_STATUSES:
             return (
                 "stream.killed",
-                f"the {what} was killed by signal 9 ({_statuses(evidence)})",
-                "Look for the out-of-memory killer in that host's system log, then rebuild again.",
+                f"the {what} was ended by signal {KILLED_STATUSES[status]} ({_statuses(evidence)})",
+                "Look for the out-of-memory killer and for who else ends processes on that host, then rebuild again.",
             )
     return None
 
@@ -112,8 +149,8 @@ def _killed(evidence: CopyEvidence) -> tuple[str, str, str] | None:
 def _missing(flavor: Flavor, evidence: CopyEvidence) -> tuple[str, str, str] | None:
     """All statuses are 0: ask for everything else that a whole copy has."""
     again = "Rebuild again. If it comes back, look at the network and at both hosts' system logs."
-    lines = [line for line in evidence.source_log.splitlines() if line.strip()]
-    if not lines or not lines[-1].rstrip().endswith("completed OK!"):
+    if not _says_completed(evidence):
+        lines = evidence.source_log.rstrip().splitlines()
         return (
             "stream.not_completed",
             f"the backup tool's last line is not 'completed OK!' but: {lines[-1] if lines else '(nothing)'}",

@@ -8,6 +8,9 @@ from datetime import datetime
 from dbops.engine.facts import to_record
 from dbops.engine.states import Severity
 
+#: Findings of which each word counts. What the others say (connections, lag) changes by itself.
+EXACT_CODES = frozenset({"target.errant"})
+
 
 @dataclass(frozen=True, slots=True)
 class Finding:
@@ -18,6 +21,11 @@ class Finding:
     title: str
     seen: str
     advice: str = ""
+
+    @property
+    def accepted_as(self) -> str:
+        """What a person accepts with this finding: its code, or every word where it says what is lost for good."""
+        return f"{self.code}: {self.seen}" if self.code in EXACT_CODES else self.code
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,7 +50,8 @@ class PlannedStep:
 class Party:
     """One instance of a plan as its last probe saw it: what the live check compares just before anything is stopped.
 
-    ``server_id``, ``server_uuid`` and ``version`` are empty where the server did not answer.
+    ``server_id``, ``server_uuid`` and ``version`` are empty where the server did not answer. ``machine`` is what the host
+    says of itself (name and machine id): address, host key and inodes of a cloned machine are those of its original.
     """
 
     name: str
@@ -64,6 +73,7 @@ class Party:
     is_answering: bool
     socket: str = ""
     local_address: str = ""
+    machine: str = ""
     server_id: int | None = None
     server_uuid: str = ""
     version: str = ""
@@ -124,6 +134,6 @@ class Plan:
             "destroys": self.destroys,
             "old_data": [self.old_data, self.aside_path, self.keep_old_data],
             "pause": self.pause_source,
-            "warnings": sorted(finding.code for finding in self.findings if finding.severity is not Severity.OK),
+            "warnings": sorted(finding.accepted_as for finding in self.findings if finding.severity is not Severity.OK),
         }
         return hashlib.sha256(json.dumps(frozen, sort_keys=True).encode()).hexdigest()

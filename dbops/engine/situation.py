@@ -67,6 +67,7 @@ class Member:
             or (facts.config.socket if facts and facts.config else None)
             or "",
             local_address=facts.host.local_address if facts and facts.host else "",
+            machine=f"{facts.host.hostname} {facts.host.machine_id}".strip() if facts and facts.host else "",
             server_id=server.server_id if server else None,
             server_uuid=server.server_uuid if server else "",
             version=server.version if server else "",

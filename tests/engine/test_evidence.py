@@ -105,6 +105,50 @@ def test_a_full_disk_on_the_target_is_named_before_the_broken_pipe_that_it_cause
     assert "source backup 1, transport 1, unpack 1" in raised.value.found
 
 
+def test_a_link_that_broke_is_named_before_the_short_stream_that_it_causes() -> None:
+    evidence = replace(
+        WHOLE,
+        source_status=1,
+        transport_status=255,
+        unpack_status=1,
+        unpack_log="xb_stream_read_chunk(): my_read() failed.\n",
+        source_log="mariadb-backup: Error writing file 'UNKNOWN' (errno: 32 \"Broken pipe\")\n",
+        transport_log="Timeout, server 10.0.0.2 not responding.\n",
+    )
+    with pytest.raises(RemoteFailure) as raised:
+        judge_copy(FLAVOR, evidence)
+    assert raised.value.code == "transport.lost"
+    with pytest.raises(RemoteFailure) as raised:
+        judge_copy(FLAVOR, replace(evidence, transport_log="", transport_status=1))
+    assert raised.value.code == "stream.truncated"
+
+
+@pytest.mark.parametrize(("unpack_status", "unpack_log"), [(0, ""), (1, "xb_stream_read_chunk(): my_read() failed.\n")])
+def test_a_link_that_broke_without_a_known_word_is_named_by_the_status_of_ssh(
+    unpack_status: int, unpack_log: str
+) -> None:
+    evidence = replace(
+        WHOLE,
+        source_status=1,
+        transport_status=255,
+        unpack_status=unpack_status,
+        unpack_log=unpack_log,
+        source_log="mariadb-backup: Error writing file 'UNKNOWN' (errno: 32 \"Broken pipe\")\n",
+        transport_log="Corrupted MAC on input.\n",
+    )
+    with pytest.raises(RemoteFailure) as raised:
+        judge_copy(FLAVOR, evidence)
+    assert raised.value.code == "transport.lost"
+    assert "Corrupted MAC on input" in raised.value.found
+
+
+def test_ssh_that_fails_because_the_target_stopped_reading_is_no_lost_link() -> None:
+    evidence = replace(WHOLE, source_status=1, transport_status=255, unpack_status=1, unpack_log="something new\n")
+    with pytest.raises(RemoteFailure) as raised:
+        judge_copy(FLAVOR, evidence)
+    assert raised.value.code == "stream.failed"
+
+
 def test_an_unknown_failure_is_shown_raw_with_both_ends_statuses() -> None:
     evidence = replace(WHOLE, source_status=1, transport_status=1, source_log="something nobody has seen before\n")
     with pytest.raises(RemoteFailure) as raised:
@@ -113,9 +157,21 @@ def test_an_unknown_failure_is_shown_raw_with_both_ends_statuses() -> None:
     assert "something nobody has seen before" in raised.value.found
 
 
-def test_a_lost_exit_status_is_no_success() -> None:
-    with pytest.raises(RemoteFailure):
-        judge_copy(FLAVOR, replace(WHOLE, source_status=None))
+@pytest.mark.parametrize("transport_status", [0, 255])
+def test_a_lost_exit_status_is_no_success_and_no_lost_link(transport_status: int) -> None:
+    """Whoever waits for the tool ends ssh with 255 when it is killed, as a broken link does."""
+    evidence = replace(WHOLE, source_status=None, transport_status=transport_status)
+    with pytest.raises(RemoteFailure) as raised:
+        judge_copy(FLAVOR, evidence)
+    assert raised.value.code == "stream.unproven"
+    assert "exit status is lost" in raised.value.found
+
+
+def test_a_full_disk_is_named_before_a_lost_exit_status() -> None:
+    evidence = replace(WHOLE, source_status=None, unpack_status=1, unpack_log="Error writing: No space left on device\n")
+    with pytest.raises(RemoteFailure) as raised:
+        judge_copy(FLAVOR, evidence)
+    assert raised.value.code != "stream.unproven"
 
 
 def test_files_come_back_as_they_were_sent() -> None:

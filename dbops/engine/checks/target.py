@@ -201,7 +201,10 @@ def target_can_be_started_and_stopped(situation: Situation) -> Iterator[Finding]
 
 
 def target_identity_is_its_own(situation: Situation) -> Iterator[Finding]:
-    """A copy brings the source's identity along: the target's own must come from its option file, and be unique."""
+    """A copy brings the source's identity along: the target's own must come from its option file, and be unique.
+
+    The file is read over SSH, the server over SQL: where they differ, the two addresses may be those of two machines.
+    """
     code, title = "target.server_id", "The target's server id is its own"
     config = situation.target.facts.config if situation.target.facts else None
     if config is None or config.server_id is None:
@@ -210,6 +213,16 @@ def target_identity_is_its_own(situation: Situation) -> Iterator[Finding]:
             title,
             f"No server_id in {situation.target.defaults_file}.",
             "Set server_id in the target's option file, different from every other of the cluster.",
+        )
+        return
+    server = situation.target.server
+    if server and server.server_id != config.server_id:
+        yield refusal(
+            code,
+            title,
+            f"{situation.target.defaults_file} on {situation.target.host} says {config.server_id}; the server that answers at "
+            f"{situation.target.address}:{situation.target.port} has {server.server_id}.",
+            "Correct the address if that is another server; else write its server_id into the option file.",
         )
         return
     same = [

@@ -116,6 +116,13 @@ CATALOGUE: tuple[tuple[re.Pattern[str], KnownFailure], ...] = (
         "Free space in the file system that the log names, then rebuild again.",
     ),
     _known(
+        r"Can't connect to (?:local |MySQL |local MySQL )?server|Failed to connect to M"
+        r"|Lost connection to (?:MySQL |MariaDB )?server|[Ss]erver has gone away",
+        "backup.connect",
+        "The backup tool could not connect to the source's server, or lost it.",
+        "Check that the source runs, and that its socket is the one that the plan shows.",
+    ),
+    _known(
         r"Broken pipe|Errcode: 32\b|errno: 32\b",
         "stream.broken_pipe",
         "The other end of the stream was gone.",
@@ -152,12 +159,6 @@ CATALOGUE: tuple[tuple[re.Pattern[str], KnownFailure], ...] = (
         "Run as root or as the server's user (sudo in the inventory), and check the path that the log names.",
     ),
     _known(
-        r"Can't connect to (?:local |MySQL |local MySQL )?server|Failed to connect to M",
-        "backup.connect",
-        "The backup tool could not connect to the source's server.",
-        "Check that the source runs, and that its socket is the one that the plan shows.",
-    ),
-    _known(
         r"Host key verification failed|REMOTE HOST IDENTIFICATION HAS CHANGED",
         "transport.host_key",
         "The source's SSH host key is not the pinned one.",
@@ -185,7 +186,7 @@ CATALOGUE: tuple[tuple[re.Pattern[str], KnownFailure], ...] = (
 
 _HARMLESS = re.compile(r"replication_group_members|setrlimit failed|cannot open \./mariadb_backup_checkpoints")
 #: Consequences of something else: another entry anywhere in the log tells more.
-_CONSEQUENCES = frozenset({"stream.broken_pipe", "stream.truncated"})
+CONSEQUENCES = frozenset({"stream.broken_pipe", "stream.truncated"})
 
 
 def known_failure(lines: Iterable[str]) -> KnownFailure | None:
@@ -201,7 +202,7 @@ def known_failure(lines: Iterable[str]) -> KnownFailure | None:
         found = next((failure for pattern, failure in CATALOGUE if pattern.search(line)), None)
         if found is None:
             continue
-        if found.code not in _CONSEQUENCES:
+        if found.code not in CONSEQUENCES:
             return found
         consequence = consequence or found
     return consequence

@@ -1,6 +1,14 @@
 """The ways to rebuild, one file each. A method is a list of steps; everything else they share."""
 
-from dbops.engine.methods import xbstream
+from dbops.engine.methods import put_back, retry, xbstream
 from dbops.engine.methods.base import Method
 
+#: What a person may choose.
 METHODS: dict[str, Method] = {"xbstream": xbstream.METHOD}
+#: What may follow a rebuild that did not succeed.
+FOLLOW_UPS: dict[str, Method] = {"retry": retry.METHOD, "put-back": put_back.METHOD}
+
+
+def method_named(name: str) -> Method:
+    """Return a method or a follow-up. Raises ``KeyError``."""
+    return METHODS.get(name) or FOLLOW_UPS[name]

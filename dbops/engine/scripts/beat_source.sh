@@ -2,10 +2,9 @@
 # One look at the source: the heartbeat for the guard, the backup's state, and what its log has to say.
 # $1 bytes of the log already read
 set -u
-touch heartbeat
+beat
 echo "status=$(cat backup.status 2>/dev/null)"
 echo "alive=$(backup_pid || true)"
-echo "paused=$([ ! -e paused ] || echo 1)"
 echo "size=$(stat -c %s backup.log 2>/dev/null || echo 0)"
 echo "log="
 tail -c "+$(($1 + 1))" backup.log 2>/dev/null | head -c 65536

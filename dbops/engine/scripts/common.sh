@@ -25,6 +25,37 @@ identity_of() {
     stat -L -c %d:%i -- "$1" 2>/dev/null || true
 }
 
+# The mark that a rebuild leaves in the directory that it made: an inode alone proves nothing where the directory is a mount
+# point, or where its number was given out again. $1 data directory  $2 run id
+mark_of() { echo "$1/.dbops-$2"; }
+
+# Where the stream has ended the mark holds the inode of the system tablespace: other data, put into the same directory by
+# somebody else, is not this rebuild's, whatever mark was left lying there. $1 data directory  $2 its mark
+is_of_mark() {
+    [ -f "$2" ] || return 1
+    [ ! -s "$2" ] || [ "$(cat -- "$2")" = "$(stat -c %i -- "$1/ibdata1" 2>/dev/null)" ]
+}
+
+# Refuse unless $1 is the directory ($2 device:inode) that the rebuild $3 made for its copy.
+must_be_new_copy() {
+    [ "$(identity_of "$1")" = "$2" ] || refuse "$1 is not the directory that was made for this rebuild."
+    is_of_mark "$1" "$(mark_of "$1" "$3")" || refuse "$1 does not hold the mark of the rebuild that made it."
+}
+
+# Refuse on another machine than the plan's: one that was cloned has the same host key, directories and inodes.
+# $1 name and machine id, empty where they were not known
+must_be_machine() {
+    local here
+    here="$(hostname 2>/dev/null || cat /proc/sys/kernel/hostname) $(cat /etc/machine-id 2>/dev/null)"
+    [ -z "$1" ] || [ "${here% }" = "$1" ] || refuse "This machine is $here, the plan saw $1."
+}
+
+no_server_on() {
+    local pids
+    pids=$(servers_in "$1")
+    [ -z "$pids" ] || refuse "A server runs on $1 (process $(echo "$pids" | tr '\n' ' '))."
+}
+
 refuse() {
     echo "REFUSED: $*"
     exit 65

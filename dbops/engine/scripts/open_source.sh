@@ -20,11 +20,13 @@ touch heartbeat
 keys=$(keys_file "$keys" "$user")
 [ -d "$(dirname "$keys")" ] || install -d -m 0700 -o "$user" "$(dirname "$keys")"
 [ -e "$keys" ] || install -m 0600 -o "$user" /dev/null "$keys"
-run=$(printf '%q' "$PWD/serve")
+# in single quotes, which every login shell reads: printf %q writes $'...' for what is not ASCII
+run="'$(printf '%s' "$PWD/serve" | sed "s/'/'\\\\''/g")'"
 command="$run \"\$SSH_ORIGINAL_COMMAND\""
 [ "$through_sudo" != 1 ] || command="sudo -n -- $command"
 expiry=$(date -d "+$lifetime seconds" +%Y%m%d%H%M%S)
-line="restrict,command=\"$(printf '%s' "$command" | sed 's/["\\]/\\&/g')\",from=\"$from\",expiry-time=\"$expiry\" $public_key"
+# sshd takes the backslash before a quote away, and no other one
+line="restrict,command=\"$(printf '%s' "$command" | sed 's/"/\\"/g')\",from=\"$from\",expiry-time=\"$expiry\" $public_key"
 revoke_key "$keys" "$run_id"
 (
     flock -w 10 8

@@ -1,14 +1,17 @@
 #!/bin/bash
 # Apply the redo log that was copied, as the owner of the data.
 # Prints the checkpoints file that it leaves: the proof that the copy is prepared.
-# $1 data directory  $2 its device:inode  $3 owner  $4 $5 names of the checkpoints file  then the prepare command
+# $1 data directory  $2 its device:inode  $3 run id of its mark  $4 owner  $5 $6 names of the checkpoints file  then the prepare command
 set -u
-datadir=$1 identity=$2 owner=$3 checkpoints=("$4" "$5")
-shift 5
-[ "$(identity_of "$datadir")" = "$identity" ] || refuse "$datadir is not the directory that was made for this run."
-[ -z "$(servers_in "$datadir")" ] || refuse "A server runs on $datadir."
+datadir=$1 identity=$2 mark=$3 owner=$4 checkpoints=("$5" "$6")
+shift 6
+must_be_new_copy "$datadir" "$identity" "$mark"
+no_server_on "$datadir"
+begun=$(mark_of "$datadir" "$mark").preparing
+[ ! -e "$begun" ] || refuse "A preparation of this copy was begun and not completed: it cannot be done again."
 as_owner=()
 [ "$(id -un)" = "$owner" ] || as_owner=(setpriv "--reuid=$owner" "--regid=$(id -gn -- "$owner")" --init-groups)
+: >"$begun" || fail "$datadir cannot be written."
 (
     echo "$BASHPID" >pid.prepare
     exec 2>log.prepare >&2
@@ -19,4 +22,5 @@ echo "$status" >stage.prepare
 for name in "${checkpoints[@]}"; do
     if [ -e "$datadir/$name" ]; then cat "$datadir/$name" && break; fi
 done
+[ "$status" != 0 ] || rm -f -- "$begun"
 exit "$status"

@@ -7,34 +7,60 @@ keys_file() {
     if [ -n "$1" ]; then echo "$1"; else echo "$(getent passwd "$2" | cut -d: -f6)/.ssh/authorized_keys"; fi
 }
 
-# Take every line of this run out of the file ($1 file, $2 run id), keeping owner and mode.
+# Take every line of this run out of the file ($1 file, $2 run id), keeping owner and mode. The others' keys are in it too:
+# it is replaced only when all of the rest was written (grep: 1 when nothing is left, 2 when the disk is full).
 revoke_key() {
     [ -e "$1" ] || return 0
     (
         flock -w 10 8 || exit 1
-        grep -q -F -- "dbops-$2" "$1" || exit 0
-        cp -p -- "$1" "$1.dbops-$2" && { grep -v -F -- "dbops-$2" "$1" >"$1.dbops-$2" || true; } && mv -f -- "$1.dbops-$2" "$1"
+        grep -a -q -F -- "dbops-$2" "$1" || exit 0
+        cp -p -- "$1" "$1.dbops-$2" || exit 1
+        grep -a -v -F -- "dbops-$2" "$1" >"$1.dbops-$2" || [ $? = 1 ] || exit 1
+        mv -f -- "$1.dbops-$2" "$1"
     ) 8>>"$(dirname "$1")/.dbops-keys.lock"
 }
 
-# Print the pid of the backup process while it lives; a reused pid has another start time.
-backup_pid() {
+# Write pid $1 into the file $2 with its start time. (Inside of $(...), $BASHPID would be another process.)
+write_pid() { echo "$1 $(cut -d' ' -f22 "/proc/$1/stat")" >"$2"; }
+
+# Print the pid that a file holds while its process lives; a reused pid has another start time.
+living_pid() {
+    local pid started
+    read -r pid started 2>/dev/null <"$1" || return 1
+    [ "$(cut -d' ' -f22 "/proc/$pid/stat" 2>/dev/null)" = "$started" ] || return 1
+    echo "$pid"
+}
+
+backup_pid() { living_pid backup.pid; }
+
+# The heartbeat for the guard; prints how the guard is, why it gave the source back if it did, and whether we hold a pause.
+beat() {
+    touch heartbeat
+    echo "guard=$(living_pid guard.pid || true)"
+    echo "given_back=$(cat given_back 2>/dev/null)"
+    echo "paused=$([ ! -e paused ] || echo 1)"
+}
+
+# Print the process group of the backup while anything of it lives: where the tool is a script, what that started may outlive it.
+backup_group() {
     local pid started
     read -r pid started 2>/dev/null <backup.pid || return 1
-    [ "$(cut -d' ' -f22 "/proc/$pid/stat" 2>/dev/null)" = "$started" ] || return 1
+    # a number is given out again only when nobody of its group is left
+    [ ! -e "/proc/$pid" ] || backup_pid >/dev/null || return 1
+    kill -0 -- "-$pid" 2>/dev/null || return 1
     echo "$pid"
 }
 
 # mariadb-backup ignores SIGTERM and SIGHUP: SIGINT, then SIGKILL.
 end_backup() {
-    local pid
-    pid=$(backup_pid) || return 0
-    kill -INT "$pid" 2>/dev/null
+    local group
+    group=$(backup_group) || return 0
+    kill -INT -- "-$group" 2>/dev/null
     for _ in $(seq 20); do
-        backup_pid >/dev/null || return 0
+        backup_group >/dev/null || return 0
         sleep 0.1
     done
-    kill -KILL "$pid" 2>/dev/null
+    kill -KILL -- "-$group" 2>/dev/null
 }
 
 # Start the applier again if we stopped it ($1 client program, $2 option file, $3 socket, $4 statement).

@@ -13,11 +13,10 @@ flock -n 9 || { echo "dbops: a backup of this run is being sent already" >&2 && 
 [ ! -e backup.pid ] || { echo "dbops: this run has sent its backup already" >&2 && exit 75; }
 mkdir -p target lsn
 mapfile -d '' -t command <backup.argv
-(
-    exec 9>&-
-    echo "$BASHPID $(cut -d' ' -f22 "/proc/$BASHPID/stat")" >backup.pid
-    cd / && exec "${command[@]}" 2>"$OLDPWD/backup.log"
-)
+# in a group of its own: the tool may be a script, and what it started is ended with it
+# shellcheck disable=SC2016  # for the inner shell
+setsid -- bash -c 'echo "$$ $(cut -d" " -f22 "/proc/$$/stat")" >backup.pid && cd / && exec "$@" 2>"$OLDPWD/backup.log"' \
+    dbops "${command[@]}" 9>&-
 status=$?
 echo "$status" >backup.status.tmp && mv backup.status.tmp backup.status
 tail -n 3 backup.log >&2

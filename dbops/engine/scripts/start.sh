@@ -1,9 +1,11 @@
 #!/bin/bash
-# Start the server on the new data. $1 data directory  $2 its device:inode  then the start command
+# Start the server on a data directory. $1 data directory  $2 its device:inode
+# $3 run id of its mark, empty for old data  then the start command
 set -u
-datadir=$1 identity=$2
-shift 2
-[ "$(identity_of "$datadir")" = "$identity" ] || refuse "$datadir is not the directory that was made for this run."
+datadir=$1 identity=$2 mark=$3
+shift 3
+[ "$(identity_of "$datadir")" = "$identity" ] || refuse "$datadir is not the directory that is to be started."
+[ -z "$mark" ] || must_be_new_copy "$datadir" "$identity" "$mark"
 [ -z "$(servers_in "$datadir")" ] || { echo "The server runs already." && exit 0; }
 # It must come up on the new data, wherever its option file points.
 # A server must not inherit the lock of this job.

@@ -1,18 +1,18 @@
 #!/bin/bash
 # Pull the backup from the source into the empty data directory. The data passes through nobody else's machine.
 # Afterwards log.files holds the small files that prove what arrived: one line "NAME BASE64" each.
-# $1 data directory  $2 its device:inode  $3 owner  $4 names of those files, by blanks  $5 words of the unpack command
-# then that command, then ssh's
+# $1 data directory  $2 its device:inode  $3 run id of its mark  $4 owner  $5 names of those files, by blanks
+# $6 words of the unpack command  then that command, then ssh's
 set -u
 umask 077
-datadir=$1 identity=$2 owner=$3 words=$5
-read -r -a names <<<"$4"
-shift 5
+datadir=$1 identity=$2 mark=$3 owner=$4 words=$6
+read -r -a names <<<"$5"
+shift 6
 unpack=("${@:1:words}")
 transport=("${@:words+1}")
-[ "$(identity_of "$datadir")" = "$identity" ] || refuse "$datadir is not the directory that was made for this run."
-[ -z "$(find "$datadir" -mindepth 1 -maxdepth 1 ! -name lost+found ! -name '.dbops-old-*' -print -quit)" ] || refuse "$datadir is not empty."
-[ -z "$(servers_in "$datadir")" ] || refuse "A server runs on $datadir."
+must_be_new_copy "$datadir" "$identity" "$mark"
+[ -z "$(find "$datadir" -mindepth 1 -maxdepth 1 ! -name lost+found ! -name '.dbops-*' -print -quit)" ] || refuse "$datadir is not empty."
+no_server_on "$datadir"
 as_owner=()
 [ "$(id -un)" = "$owner" ] || as_owner=(setpriv "--reuid=$owner" "--regid=$(id -gn -- "$owner")" --init-groups)
 (
@@ -24,6 +24,12 @@ as_owner=()
     cd / && exec "${as_owner[@]}" "${unpack[@]}"
 )
 stages=("${PIPESTATUS[@]}")
+stat -c %i -- "$datadir/ibdata1" 2>/dev/null >"$(mark_of "$datadir" "$mark")" # whose data this is, from here on
+# What is counted in /proc was last looked at when somebody asked: after a silence that is long ago.
+size=$(du -sb --exclude='.dbops-*' -- "$datadir" | cut -f1)
+seen=0
+[ ! -e counter.unpack ] || read -r seen _ <counter.unpack
+[ "${seen:-0}" -ge "${size:-0}" ] || echo "$size $size" >counter.unpack
 echo "${stages[0]}" >stage.transport
 echo "${stages[1]}" >stage.unpack
 for name in "${names[@]}"; do

@@ -4,9 +4,11 @@ from abc import ABC, abstractmethod
 from collections.abc import Callable
 from typing import ClassVar
 
+from dbops.engine import watchdog
 from dbops.engine.errors import Refused, RemoteFailure
 from dbops.engine.plan import Plan, PlannedCommand
 from dbops.engine.ports import JobState, JobStatus
+from dbops.engine.states import Level
 from dbops.engine.steps.run import Outcome, Run, Side, again
 
 #: Exit status with which our scripts refuse: what they found is not what the plan saw.
@@ -24,6 +26,8 @@ class Step(ABC):
     title: ClassVar[str]
     #: whether something on the target is destroyed or changed from this step on
     is_destructive: ClassVar[bool] = True
+    #: whether a person may end it in the middle; what takes a second and may not be left half done says no
+    is_cancellable: ClassVar[bool] = True
 
     def commands(self, plan: Plan) -> tuple[PlannedCommand, ...]:
         """Return what this step will run, for the plan's page."""
@@ -48,6 +52,13 @@ class JobStep(Step):
     def follow(self, run: Run, state: JobState) -> None:
         """Tell the progress of the running job."""
 
+    def stall_seconds(self, run: Run) -> float:
+        """Return how long the job may show no sign of life in the phase that it is in, 0 for ever."""
+        return 0.0
+
+    def signs(self, run: Run, state: JobState) -> str:
+        return watchdog.signs_of(state.counters, state.tails)
+
     def side(self, run: Run) -> Side:
         return run.target
 
@@ -59,16 +70,42 @@ class JobStep(Step):
         state = self.side(run).jobs.follow(self.name, wait_seconds=0.8, tail_lines=40)
         if state.status is JobStatus.RUNNING:
             self.follow(run, state)
+            self._watch(run, state)
             return again()
         if state.status is JobStatus.ABSENT:
             run.memory.pop(f"{self.name}.started")
             return again()
         run.journal.finished(self.name, state.exit_status, _tails(state))
+        self.stopped(run, state)
         return self.finish(run, state)
 
+    def _watch(self, run: Run, state: JobState) -> None:
+        """Tell of silence, and end what has stalled."""
+        key = f"{self.name}.watch"
+        patience = watchdog.Patience(run.settings.stall_notice_seconds, self.stall_seconds(run))
+        verdict = watchdog.look(run.memory.get(key), self.signs(run, state), run.clock.now(), patience)
+        run.memory[key] = verdict.memory
+        if verdict.is_to_be_told:
+            limit = f"; after {patience.limit_seconds:.0f} s it counts as stalled" if patience.limit_seconds else ""
+            text = f"Nothing has moved for {verdict.silent_seconds:.0f} s: no byte, no line of a log{limit}."
+            run.journal.say(text, level=Level.WARNING, host=self.side(run).party.host)
+        if verdict.is_stalled:
+            raise RemoteFailure(
+                "host.stalled",
+                self.title,
+                found=f"no byte and no line of a log for {verdict.silent_seconds:.0f} s",
+                left="The work was ended.",
+                next_step="Look for a frozen disk, process or network on both hosts. DBOPS_STALL_... set how long is borne.",
+            )
+
     def cancel(self, run: Run) -> None:
-        if run.memory.get(f"{self.name}.started"):
-            self.side(run).jobs.stop(self.name)
+        """End the job. Asked for even where we do not remember a start: the driver may have died just after it."""
+        self.stopped(run, self.side(run).jobs.stop(self.name))
+
+    def stopped(self, run: Run, state: JobState) -> None:
+        """Keep what an ended job can tell: ``memory["<step>.result"]`` becomes the result of a step that ends badly."""
+        if state.stages or any(state.tails.values()):
+            run.memory.setdefault(f"{self.name}.result", {"exit_statuses": state.stages, "tails": state.tails})
 
 
 def _tails(state: JobState) -> str:

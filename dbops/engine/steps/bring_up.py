@@ -9,7 +9,7 @@ from dbops.engine.pipeline import show
 from dbops.engine.plan import Plan, PlannedCommand
 from dbops.engine.ports import JobState
 from dbops.engine.scripts import load
-from dbops.engine.steps.base import JobStep, job_must_succeed
+from dbops.engine.steps.base import REFUSED_STATUS, JobStep, job_must_succeed
 from dbops.engine.steps.commands import prepare_command
 from dbops.engine.steps.run import Outcome, Run, done
 from dbops.engine.steps.whereabouts import where_things_are
@@ -30,17 +30,23 @@ class Prepare(JobStep):
     def start(self, run: Run) -> JobState:
         command = prepare_command(run.plan, run.flavor)
         names = [*run.flavor.metadata_files["checkpoints"], ""]
-        return run.start_job(
+        state = run.start_job(
             run.target,
             self.name,
             show(command),
             load("common", "prepare"),
             run.plan.target.datadir,
             run.memory["new_identity"],
+            run.copy_run,
             run.plan.target.os_user,
             *names[:2],
             *command,
         )
+        run.memory["prepare.begun"] = True
+        return state
+
+    def stall_seconds(self, run: Run) -> float:
+        return run.settings.stall_prepare_seconds
 
     def follow(self, run: Run, state: JobState) -> None:
         lines = state.tails.get("prepare", "").splitlines()
@@ -52,6 +58,7 @@ class Prepare(JobStep):
 
     def finish(self, run: Run, state: JobState) -> Outcome:
         doing, log = "Preparing the copy", state.tails.get("prepare", "")
+        run.memory["prepare.begun"] = state.exit_status != REFUSED_STATUS
         job_must_succeed(state, doing, left=lambda: where_things_are(run))
         if not log.rstrip().endswith("completed OK!"):
             raise RemoteFailure(
@@ -103,6 +110,7 @@ class Own(JobStep):
             load("common", "own"),
             target.datadir,
             run.memory["new_identity"],
+            run.copy_run,
             target.os_user,
             *leftovers,
         )
@@ -121,6 +129,10 @@ class Start(JobStep):
     def commands(self, plan: Plan) -> tuple[PlannedCommand, ...]:
         return (PlannedCommand(plan.target.name, plan.target.start_command),)
 
+    def data(self, run: Run) -> tuple[str, str]:
+        """Return identity of the data directory to start on, and the run whose mark it must hold."""
+        return run.memory["new_identity"], run.copy_run
+
     def start(self, run: Run) -> JobState:
         target = run.plan.target
         run.memory["start.began"] = run.clock.now()
@@ -130,7 +142,7 @@ class Start(JobStep):
             target.start_command,
             load("common", "start"),
             target.datadir,
-            run.memory["new_identity"],
+            *self.data(run),
             *split_command(target.start_command),
         )
 

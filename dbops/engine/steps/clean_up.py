@@ -5,6 +5,7 @@ from dbops.engine.plan import Plan, PlannedCommand
 from dbops.engine.ports import JobStatus
 from dbops.engine.scripts import load
 from dbops.engine.states import Level
+from dbops.engine.steps.as_found import compare_replication
 from dbops.engine.steps.base import Step, job_must_succeed
 from dbops.engine.steps.run import Outcome, Run, again, done
 from dbops.engine.steps.source import close_source
@@ -32,50 +33,70 @@ class CleanUp(Step):
 
     def advance(self, run: Run) -> Outcome:
         errors = []
-        for part in (close_source, _forget_key, _look):
+        settled = True
+        for part in (close_source, forget_key, look_unless_verified, _remove_mark, compare_replication):
             try:
-                part(run)
+                settled = part(run) is not False and settled
             except DbopsError as error:
                 errors.append(error)
         if errors:
             raise errors[0]
+        if not settled:
+            return again(1.0)
         if run.memory.get("verified") and not run.plan.keep_old_data and run.memory.get("aside_path"):
             return _remove_old_data(run)
         return done()
 
 
-def _look(run: Run) -> None:
+def look_unless_verified(run: Run) -> None:
+    """Look what is where on the target, for how the rebuild's end is told. Raises as ``look``."""
     if run.memory.get("touched") and not run.memory.get("verified"):
         look(run)
+        run.memory["looked_at_end"] = True
 
 
-def _forget_key(run: Run) -> None:
-    if run.memory.get("source_opened"):
+def forget_key(run: Run) -> None:
+    """Remove the run's key from the target. Raises as ``Run.act``."""
+    if run.memory.get("source_opened") and not run.memory.get("key_forgotten"):
         run.act(run.target, "clean-up.key", "rm -f key key.pub known_hosts", "rm -f key key.pub known_hosts")
+        run.memory["key_forgotten"] = True
+
+
+def _remove_mark(run: Run) -> None:
+    """A verified copy is an ordinary data directory: from here on nobody puts the old data back."""
+    if run.memory.get("verified") and not run.memory.get("mark_removed"):
+        mark = f"{run.plan.target.datadir}/.dbops-{run.copy_run}"
+        run.act(run.target, "clean-up.mark", f"rm -f {mark}", 'rm -f -- "$1"', mark)
+        run.memory["mark_removed"] = True
 
 
 def _remove_old_data(run: Run) -> Outcome:
-    path, target = run.memory["aside_path"], run.plan.target
-    run.start_job(
-        run.target,
-        "remove-old",
-        f"find {path} -xdev -depth -delete",
-        load("common", "remove_old"),
-        path,
-        run.memory["aside_identity"],
-        lock="remove",
-    )
-    state = run.target.jobs.follow("remove-old", wait_seconds=0.8)
-    if state.status is JobStatus.RUNNING:
-        run.journal.progress(note="removing the old data")
-        return again()
-    run.journal.finished("remove-old", state.exit_status, state.tails.get("out", ""))
-    try:
-        job_must_succeed(state, "Removing the old data")
+    outcome = remove_moved(run, "remove-old", run.memory["aside_path"], run.memory["aside_identity"], "old data")
+    if outcome.result.get("removed"):
         run.memory["aside_path"] = ""
-        run.journal.say(f"The old data of {target.name} is removed.", host=target.host)
+    return outcome
+
+
+def remove_moved(run: Run, job: str, path: str, identity: str, what: str) -> Outcome:
+    """Remove a directory that a run moved out of the way. What cannot be removed stays, and that is told: no failure.
+
+    Args:
+        job: name of the job.
+        path: of the directory on the target.
+        identity: its ``device:inode``; another directory of that name is left alone.
+        what: how the history calls it.
+    """
+    target, text = run.plan.target, f"find {path} -xdev -depth -delete"
+    run.start_job(run.target, job, text, load("common", "remove_old"), path, identity, lock="remove")
+    state = run.target.jobs.follow(job, wait_seconds=0.8)
+    if state.status is JobStatus.RUNNING:
+        run.journal.progress(note=f"removing the {what}")
+        return again()
+    run.journal.finished(job, state.exit_status, state.tails.get("out", ""))
+    try:
+        job_must_succeed(state, f"Removing the {what}")
     except DbopsError as error:
-        run.journal.say(
-            f"The old data of {target.name} stays at {path}: {error}", level=Level.WARNING, host=target.host
-        )
-    return done()
+        run.journal.say(f"The {what} of {target.name} stays at {path}: {error}", level=Level.WARNING, host=target.host)
+        return done()
+    run.journal.say(f"The {what} of {target.name} is removed.", host=target.host)
+    return done(removed=True)

@@ -2,7 +2,7 @@
 
 from dbops.engine.flavors import Flavor
 from dbops.engine.flavors.base import BackupRequest
-from dbops.engine.pipeline import ssh_command
+from dbops.engine.pipeline import DEAD_AFTER_SECONDS, PAUSED_DEAD_AFTER_SECONDS, ssh_command
 from dbops.engine.plan import Plan
 from dbops.engine.steps.run import Run, Side
 
@@ -33,7 +33,11 @@ def prepare_command(plan: Plan, flavor: Flavor) -> list[str]:
     )
 
 
-def transport_command(plan: Plan, *, directory: str, address: str) -> list[str]:
+#: For the stream the target's data is moved aside already: a link that is away for some seconds must not cost that.
+STREAM_ATTEMPTS = 5
+
+
+def transport_command(plan: Plan, *, directory: str, address: str, attempts: int = STREAM_ATTEMPTS) -> list[str]:
     """Return ssh's words on the target, but for the word that the forced command reads."""
     return ssh_command(
         address=address,
@@ -42,11 +46,16 @@ def transport_command(plan: Plan, *, directory: str, address: str) -> list[str]:
         bind_address=plan.target.local_address,
         ciphers=plan.cipher,
         directory=directory,
+        attempts=attempts,
+        dead_after_seconds=PAUSED_DEAD_AFTER_SECONDS if plan.pause_source else DEAD_AFTER_SECONDS,
     )
 
 
-def pull_command(run: Run) -> list[str]:
-    return transport_command(run.plan, directory=run.target.jobs.run_directory, address=run.source.stream_address)
+def pull_command(run: Run, *, attempts: int = STREAM_ATTEMPTS) -> list[str]:
+    """Return ssh's words on the target of this run, but for the word that the forced command reads."""
+    return transport_command(
+        run.plan, directory=run.target.jobs.run_directory, address=run.source.stream_address, attempts=attempts
+    )
 
 
 def known_hosts_line(side: Side) -> str:

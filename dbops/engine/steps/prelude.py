@@ -5,9 +5,11 @@ from dbops.engine.facts import to_record
 from dbops.engine.pipeline import show
 from dbops.engine.plan import Plan, PlannedCommand
 from dbops.engine.scripts import load
+from dbops.engine.steps.as_found import remember_replication
 from dbops.engine.steps.base import Step
-from dbops.engine.steps.commands import backup_command, from_addresses, known_hosts_line, pull_command
-from dbops.engine.steps.run import Outcome, Run, done
+from dbops.engine.steps.commands import pull_command
+from dbops.engine.steps.opening import let_in, make_key
+from dbops.engine.steps.run import Outcome, Run, again, done
 from dbops.engine.steps.source import start_guard
 
 
@@ -22,9 +24,9 @@ def differences(before: Plan, now: Plan) -> list[str]:
         for what, field in (("pausing the source", "pause_source"), ("old data", "old_data"), ("GTID", "uses_gtid"))
         if getattr(before, field) != getattr(now, field)
     ]
-    known = {finding.code for finding in before.warnings}
+    known = {finding.accepted_as for finding in before.warnings}
     changes += [f"{finding.title}: {finding.seen}" for finding in now.refusals]
-    changes += [f"{finding.title}: {finding.seen}" for finding in now.warnings if finding.code not in known]
+    changes += [f"{finding.title}: {finding.seen}" for finding in now.warnings if finding.accepted_as not in known]
     return changes
 
 
@@ -75,43 +77,31 @@ class OpenSource(Step):
 
     def advance(self, run: Run) -> Outcome:
         self._try_the_account(run)
-        public_key = self._make_key(run)
-        start_guard(run, "guard")
-        self._let_in(run, public_key)
+        remember_replication(run)
+        public_key = make_key(run)
+        if not self._guard_is_armed(run):
+            return again(5.0)
+        let_in(run, public_key, "open.source")
         self._try_the_way(run)
         return done()
 
-    def _make_key(self, run: Run) -> str:
-        result = run.act(
-            run.target,
-            "open.key",
-            "ssh-keygen -q -t ed25519 -f key",
-            load("make_key"),
-            run.run_id,
-            known_hosts_line(run.source),
-        )
-        return result.stdout.strip()
-
-    def _let_in(self, run: Run, public_key: str) -> None:
-        source, account = run.source.party, run.accounts.backup
-        command = backup_command(run.plan, run.flavor, run.source.jobs.run_directory)
-        credentials = run.flavor.credentials_file(account.user, account.password, include=source.defaults_file)
-        result = run.act(
-            run.source,
-            "open.source",
-            "write the forced command and its credentials (0600), and let the run's key in",
-            load("release", "open_source"),
-            run.run_id,
-            public_key,
-            from_addresses(run.target),
-            str(run.settings.key_lifetime_seconds),
-            run.source.authorized_keys_file,
-            source.ssh_user,
-            "1" if run.source.sudo else "0",
-            *command,
-            stdin=f"{credentials.rstrip()}\n----\n{load('serve')}".encode(),
-        )
-        run.journal.say(f"The run's key is let in; it {result.stdout.strip().replace('=', ' ')}.", host=source.host)
+    def _guard_is_armed(self, run: Run) -> bool:
+        """Start the guard; that of an earlier rebuild, whose end the source did not hear of, first gives the source back."""
+        try:
+            start_guard(run, "guard")
+        except RemoteFailure as error:
+            since = run.memory.setdefault("open.waits_since", run.clock.now())
+            if error.code != "host.busy" or run.clock.now() - since > run.settings.guard_idle_seconds + 60:
+                raise
+            if "open.waits_told" not in run.memory:
+                run.memory["open.waits_told"] = True
+                run.journal.say(
+                    "The guard of an earlier rebuild is still at the source: it gives the source back within "
+                    f"{run.settings.guard_idle_seconds} s.",
+                    host=run.source.party.host,
+                )
+            return False
+        return True
 
     def _try_the_account(self, run: Run) -> None:
         """Pausing, resuming and the last check all log in over the local socket: find out now whether that works."""
@@ -129,7 +119,7 @@ class OpenSource(Step):
                 )
 
     def _try_the_way(self, run: Run) -> None:
-        command = [*pull_command(run), "check"]
+        command = [*pull_command(run, attempts=1), "check"]
         run.journal.check()
         run.journal.command("open.check", run.target.party.host, show(command))
         result = run.target.jobs.act('"$@" 2>&1 </dev/null', *command, timeout_seconds=30)

@@ -40,6 +40,14 @@ class Side:
     sudo: bool = False
 
 
+@dataclass(frozen=True, slots=True)
+class Server:
+    """A server that is only asked: the primary. No step has a way to its host."""
+
+    party: Party
+    connect: Callable[[float], Database]
+
+
 #: Our scripts are bash; what a shell runs is POSIX sh.
 IN_BASH = 'script=$1; shift; exec bash -c "$script" dbops "$@"'
 
@@ -79,13 +87,18 @@ class Run:
     flavor: Flavor
     source: Side
     target: Side
-    primary: Side
+    primary: Server
     accounts: Accounts
     memory: dict[str, Any]
     journal: Journal
     clock: Clock
     replan: Callable[[], Plan]
     settings: "Settings"
+
+    @property
+    def copy_run(self) -> str:
+        """The run that made the new data directory: this one, or the one that it continues. Its mark lies in there."""
+        return str(self.memory.get("copy_run", self.run_id))
 
     def act(
         self,
@@ -145,6 +158,13 @@ class Settings:
     guard_paused_seconds: int = 45
     guard_idle_seconds: int = 900
     start_timeout_seconds: float = 300.0
+    #: without any sign of life: told after the first, and ended after that of the phase (0: never)
+    stall_notice_seconds: float = 60.0
+    stall_stop_seconds: float = 1800.0
+    stall_stream_seconds: float = 300.0
+    stall_unpack_seconds: float = 1800.0
+    stall_prepare_seconds: float = 3600.0
+    stall_catch_up_seconds: float = 300.0
     key_lifetime_seconds: int = 48 * 3600
 
 

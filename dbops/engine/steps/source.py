@@ -2,23 +2,16 @@
 
 from contextlib import closing
 
-from dbops.engine.errors import RemoteFailure
-from dbops.engine.flavors import flavor_for
-from dbops.engine.plan import Plan, PlannedCommand
 from dbops.engine.ports import JobState
 from dbops.engine.scripts import load
-from dbops.engine.states import Level
-from dbops.engine.steps.base import Step
-from dbops.engine.steps.run import Outcome, Run, again, done
-
-#: How often the applier is stopped and looked at, three seconds apart.
-PAUSE_ATTEMPTS = 40
+from dbops.engine.steps.run import Run
 
 
 def start_guard(run: Run, name: str) -> JobState:
     """Arm the dead-man switch on the source, before anything there is changed. Raises as ``Run.start_job``.
 
-    Return its state: one of that name that has ended already does not guard any more.
+    Return its state: one of that name that has ended already does not guard any more. A guard gives the source back as
+    soon as nothing has been heard of us for a while; so a second one needs a name of its own.
     """
     source, flavor, admin = run.source.party, run.flavor, run.accounts.admin
     run.memory["source_opened"], run.memory["source_closed"] = True, False
@@ -50,7 +43,7 @@ def pause_source(run: Run, key: str) -> None:
         run.source,
         key,
         statement,
-        load("pause"),
+        load("release", "pause"),
         run.plan.programs["source.client"],
         run.source.party.socket,
         statement,
@@ -107,54 +100,3 @@ def close_source(run: Run) -> None:
     )
     run.memory["source_closed"] = True
     run.journal.say(f"{source.name} is given back: the run's key and credentials are removed.", host=source.host)
-
-
-class Pause(Step):
-    """Stop the source's applier, only where the rule asks for it, and wait until it holds no temporary table.
-
-    A table that is open when the applier stops stays open: so it runs again for a moment, as the tools themselves do.
-    """
-
-    name = "pause"
-    title = "Pause replication on the source, where that is needed"
-
-    def commands(self, plan: Plan) -> tuple[PlannedCommand, ...]:
-        flavor = flavor_for(plan.source.version, plan.flavor)
-        if not plan.pause_source:
-            return (PlannedCommand(plan.source.name, f"# not needed: {plan.pause_reason}"),)
-        return (PlannedCommand(plan.source.name, flavor.pause_applier()),)
-
-    def advance(self, run: Run) -> Outcome:
-        if not run.plan.pause_source:
-            return done()
-        attempt = run.memory["pause.attempt"] = run.memory.get("pause.attempt", 0) + 1
-        pause_source(run, f"pause.{attempt}")
-        left = open_temporary_tables(run)
-        if not left:
-            text = f"Replication on {run.source.party.name} is paused: {run.plan.pause_reason}"
-            run.journal.say(text, level=Level.WARNING, host=run.source.party.host)
-            return done()
-        resume_source(run, f"pause.{attempt}.resume")
-        if attempt >= PAUSE_ATTEMPTS:
-            raise RemoteFailure(
-                "source.temp_tables",
-                f"Pausing replication on {run.source.party.name}",
-                found=f"its applier held {left} temporary tables at each of {attempt} tries; no copy contains them",
-                left="Replication on the source runs again.",
-                next_step="Rebuild again at a calmer hour, or from another source.",
-            )
-        return again(3.0)
-
-
-class Release(Step):
-    """The copy is whole: the source has done its part, and nothing of ours stays on it."""
-
-    name = "release"
-    title = "Give the source back"
-
-    def commands(self, plan: Plan) -> tuple[PlannedCommand, ...]:
-        return (PlannedCommand(plan.source.name, "# the key, the credentials and the guard of this run are removed"),)
-
-    def advance(self, run: Run) -> Outcome:
-        close_source(run)
-        return done()

@@ -170,6 +170,12 @@ def test_whole_logs_of_mariadb_give_their_cause_and_good_ones_none(name: str, co
         ("mbstream: Error writing file './lab/t1.ibd' (Errcode: 28 \"No space left on device\")", "stream.disk_full"),
         ("[00] 2026-11-20 22:29:17 xb_stream_read_chunk(): my_read() failed.", "stream.truncated"),
         ("xtrabackup: Error writing file 'UNOPENED' (Errcode: 32 - Broken pipe)", "stream.broken_pipe"),
+        (
+            "Failed to connect to MariaDB server: Lost connection to server at 'sending authentication information', "
+            'system error: 32 "Broken pipe".',
+            "backup.connect",
+        ),
+        ("Error: failed to execute query BACKUP STAGE FLUSH: Server has gone away", "backup.connect"),
         ("expected log block no. 337435, but got no. 1320355 from the log file.", "backup.redo_overrun"),
         ("could not find redo log file with LSN 154435584", "backup.redo_overrun"),
         ("Cannot open redo log file. Please consider increasing innodb_redo_log_capacity", "backup.redo_overrun"),

@@ -1,8 +1,10 @@
-"""From the old data to the new: stop the target and move its data aside, then stream."""
+"""The copy itself: the backup streams from the source straight into the new data directory."""
 
+from contextlib import suppress
 from dataclasses import asdict
 
-from dbops.engine.errors import RemoteFailure
+from dbops.engine import watchdog
+from dbops.engine.errors import RemoteFailure, Unreachable
 from dbops.engine.evidence import CopyEvidence, decode_files, first_of, judge_copy
 from dbops.engine.flavors import flavor_for
 from dbops.engine.flavors.logs import stuck_redo
@@ -12,11 +14,11 @@ from dbops.engine.ports import JobState
 from dbops.engine.progress import add_sample, copy_progress
 from dbops.engine.scripts import load
 from dbops.engine.states import Level
-from dbops.engine.steps.base import JobStep, job_must_succeed
+from dbops.engine.steps.base import REFUSED_STATUS, JobStep, job_must_succeed
 from dbops.engine.steps.commands import backup_command, pull_command, transport_command, unpack_command
+from dbops.engine.steps.opening import BEAT_SECONDS, SILENT_SECONDS, keep_open, rearm
 from dbops.engine.steps.run import IN_BASH, Outcome, Run, done, pairs
-from dbops.engine.steps.whereabouts import old_data
-from dbops.engine.words import split_command
+from dbops.engine.steps.whereabouts import where_things_are
 
 #: Lines of the source's log that are remembered to see whether its redo copier stands still; it retries once a second.
 STUCK_LINES = 120
@@ -24,70 +26,6 @@ STUCK_LINES = 120
 
 #: How often the source is looked at while it is read; every look costs its host some processes.
 WATCH_SECONDS = 3.0
-#: How often the guard on the source hears of us while the source has nothing to do.
-BEAT_SECONDS = 10.0
-
-
-class TakeOver(JobStep):
-    """Check once more on the host itself, stop the server, move its data aside: one script, nothing between check and act."""
-
-    name = "take-over"
-    title = "Stop the target and move its data aside"
-
-    def commands(self, plan: Plan) -> tuple[PlannedCommand, ...]:
-        target = plan.target
-        move = (
-            f"mv -T -n {target.datadir} {plan.aside_path}"
-            if plan.aside_path
-            else f"find {target.datadir} -xdev -mindepth 1 -delete"
-        )
-        return (
-            PlannedCommand(
-                target.name, "# on the host: identity, role and replicas are checked again, or nothing is done"
-            ),
-            PlannedCommand(target.name, target.stop_command),
-            PlannedCommand(target.name, move),
-            PlannedCommand(target.name, f"install -d -o {target.os_user} {target.datadir}"),
-        )
-
-    def start(self, run: Run) -> JobState:
-        target, plan, admin = run.plan.target, run.plan, run.accounts.admin
-        run.memory["touched"] = True
-        return run.start_job(
-            run.target,
-            self.name,
-            "\n".join(command.text for command in self.commands(plan)),
-            load("common", "take_over"),
-            target.datadir,
-            target.datadir_identity,
-            "1" if target.is_answering else "0",
-            str(target.server_id or ""),
-            target.server_uuid,
-            target.socket,
-            plan.aside_path,
-            target.os_user,
-            plan.programs["target.client"],
-            *split_command(target.stop_command),
-            secrets={"admin.cnf": run.flavor.credentials_file(admin.user, admin.password)},
-        )
-
-    def follow(self, run: Run, state: JobState) -> None:
-        """A large server takes long to stop; meanwhile the guard on the source must not take us for dead."""
-        now = run.clock.now()
-        if now - run.memory.get("take-over.beat", 0.0) >= BEAT_SECONDS:
-            run.memory["take-over.beat"] = now
-            run.source.jobs.act("touch heartbeat")
-        run.journal.progress(note="stopping the server, moving its data")
-
-    def finish(self, run: Run, state: JobState) -> Outcome:
-        job_must_succeed(state, f"Stopping {run.plan.target.name} and moving its data aside")
-        told = pairs(state.tails.get("out", ""))
-        run.memory["new_identity"] = told["identity"]
-        run.memory["aside_identity"] = told.get("aside_identity", "")
-        run.memory["aside_path"] = run.plan.aside_path if told.get("aside_identity") else ""
-        target = run.plan.target
-        run.journal.say(f"{target.name} is stopped. {old_data(run)}", host=target.host)
-        return done(exit_statuses={"take over": 0})
 
 
 class Stream(JobStep):
@@ -105,6 +43,7 @@ class Stream(JobStep):
         )
 
     def start(self, run: Run) -> JobState:
+        keep_open(run, at_once=True)
         unpack = unpack_command(run.plan, run.flavor)
         pull = [*pull_command(run), "backup"]
         run.memory["stream.began"] = run.clock.now()
@@ -120,6 +59,7 @@ class Stream(JobStep):
             load("common", "stream"),
             run.plan.target.datadir,
             run.memory["new_identity"],
+            run.copy_run,
             run.plan.target.os_user,
             " ".join(_proof_files(run)),
             str(len(unpack)),
@@ -127,9 +67,18 @@ class Stream(JobStep):
             *pull,
         )
 
+    def stall_seconds(self, run: Run) -> float:
+        """When the source has sent everything the unpacking tool may still be busy with what it received, in silence."""
+        settings = run.settings
+        return settings.stall_unpack_seconds if run.memory.get("stream.sent") else settings.stall_stream_seconds
+
+    def signs(self, run: Run, state: JobState) -> str:
+        # not of ssh: its keepalives pass for as long as the source's sshd lives, while no byte of the backup does
+        counters = {name: count for name, count in state.counters.items() if name.startswith("unpack.")}
+        return watchdog.signs_of(counters, state.tails, run.memory.get("stream.log_offset"))
+
     def follow(self, run: Run, state: JobState) -> None:
-        if run.clock.now() - run.memory.get("stream.watched", 0.0) >= WATCH_SECONDS:
-            self._watch_source(run)
+        self._watch_source_if_due(run)
         received, now = state.counters.get("unpack.read_bytes"), run.clock.now()
         if received is None:
             return
@@ -146,13 +95,32 @@ class Stream(JobStep):
             )
         )
 
+    def _watch_source_if_due(self, run: Run) -> None:
+        """A source that is silent to us may go on sending: only the end of the copy cannot be judged without it."""
+        if run.clock.now() < run.memory.get("stream.watch_at", 0.0):
+            return
+        try:
+            self._watch_source(run)
+        except Unreachable as error:
+            run.memory["stream.watch_at"] = run.clock.now() + SILENT_SECONDS
+            if not run.memory.get("stream.source_silent"):
+                text = f"The source does not answer the dashboard; the copy goes on without being watched there: {error.found}"
+                run.journal.say(text, level=Level.WARNING, host=run.source.party.host)
+            run.memory["stream.source_silent"] = True
+
     def _watch_source(self, run: Run) -> dict[str, str]:
         """Beat for the guard, and bring what the backup tool has said since the last look into the history."""
-        run.memory["stream.watched"] = run.clock.now()
         offset = run.memory.get("stream.log_offset", 0)
         result = run.source.jobs.act(IN_BASH, load("release", "beat_source"), str(offset))
         head, _, log = result.stdout.partition("\nlog=\n")
         told = pairs(head)
+        run.memory["stream.watch_at"] = run.clock.now() + WATCH_SECONDS
+        run.memory["stream.sent"] = bool(told.get("status"))
+        if run.memory.pop("stream.source_silent", False):
+            run.journal.say("The source answers the dashboard again.", host=run.source.party.host)
+        run.memory["source.beat_at"] = run.clock.now() + BEAT_SECONDS
+        if not told.get("guard") and not told.get("given_back"):
+            rearm(run, "")
         lines = log.split("\n")
         complete, rest = lines[:-1], lines[-1]
         run.memory["stream.log_offset"] = offset + len(log.encode()) - len(rest.encode())
@@ -192,8 +160,9 @@ class Stream(JobStep):
             "unpack": evidence.unpack_log,
         }
         run.memory["stream.result"] = {"exit_statuses": statuses, "tails": tails}
-        if state.exit_status == 65:
-            job_must_succeed(state, "Unpacking into the new data directory")
+        if state.exit_status != 0 and (state.exit_status == REFUSED_STATUS or not state.stages):
+            job_must_succeed(state, "Unpacking into the new data directory", left=lambda: where_things_are(run))
+        self._source_was_ours(run, told)
         info, checkpoints = judge_copy(run.flavor, evidence)
         received = state.counters.get("unpack.read_bytes", run.memory.get("stream.bytes"))
         seconds = (state.ended_at or 0) - (state.started_at or 0)
@@ -207,6 +176,17 @@ class Stream(JobStep):
             f"The copy is whole: backup {info.uuid}, up to LSN {checkpoints.last_lsn}.", host=run.target.party.host
         )
         return done(exit_statuses=statuses, tails=tails, bytes=received, seconds=seconds)
+
+    def _source_was_ours(self, run: Run, told: dict[str, str]) -> None:
+        """When nobody was heard of for too long the guard has ended the backup: that is the first cause, not the broken pipe."""
+        if told.get("given_back") and told.get("status") != "0":
+            raise RemoteFailure(
+                "source.given_back",
+                f"Copying from {run.source.party.name}",
+                found=f"its guard ended the backup: {told['given_back']}",
+                left="Replication on the source runs as before. " + where_things_are(run),
+                next_step="Find out why the dashboard did not reach the source for so long, then rebuild again.",
+            )
 
     def _evidence(self, run: Run, state: JobState, told: dict[str, str]) -> CopyEvidence:
         kept = decode_files(run.source.jobs.act(IN_BASH, load("read_source"), *_proof_files(run)).stdout)
@@ -228,8 +208,13 @@ class Stream(JobStep):
         run.memory["position"] = asdict(start)
 
     def cancel(self, run: Run) -> None:
+        """End the unpacking, which must be seen to end; the backup on a silent source is ended by its guard."""
         super().cancel(run)
-        run.source.jobs.act(IN_BASH, load("release") + "\nend_backup\n")
+        with suppress(Unreachable):
+            run.source.jobs.act(IN_BASH, load("release") + "\nend_backup\n")
+            kept = decode_files(run.source.jobs.act(IN_BASH, load("read_source")).stdout)
+            result = run.memory.setdefault("stream.result", {"exit_statuses": {}, "tails": {}})
+            result["tails"].setdefault("source", kept.get("backup.log", "")[-2000:])
 
 
 def _proof_files(run: Run) -> list[str]:

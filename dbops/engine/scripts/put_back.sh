@@ -1,0 +1,80 @@
+#!/bin/bash
+# Put the old data back where it was: stop what runs on the new copy, move the copy out of the way, move the old data back.
+# Nothing is removed. The check and the act are one script on the target's own host.
+#
+# $1 data directory   $2 run id of the mark in the new copy   $3 where the old data is   $4 its device:inode
+# $5 where the new copy goes   $6 server id   $7 socket   $8 client program   $9 name and machine id of the host
+# then the stop command
+set -u
+umask 077
+datadir=$1 mark=$2 aside=$3 aside_identity=$4 failed=$5 server_id=$6 socket=$7 client=$8 machine=$9
+shift 9
+
+ask() {
+    "$client" --defaults-file="$DBOPS_JOB_DIR/admin.cnf" --socket="$socket" --batch --skip-column-names -e "$1" 2>&1
+}
+
+mark_file=$(mark_of "$datadir" "$mark")
+leaving=$mark_file.leaving
+
+has_mark() { is_of_mark "$datadir" "$mark_file" || [ -f "$leaving" ]; }
+
+is_empty() { [ -z "$(find "$1" -mindepth 1 -maxdepth 1 ! -name lost+found ! -path "$aside" ! -path "$failed" -print -quit)" ]; }
+
+must_be_machine "$machine"
+case $aside in *dbops-old-*) ;; *) refuse "$aside is not a directory that dbops moved aside." ;; esac
+case $aside in "$datadir"/*) inside=1 ;; *) inside= ;; esac
+if [ -z "$inside" ] && [ ! -e "$aside" ] && [ "$(identity_of "$datadir")" = "$aside_identity" ]; then
+    echo "identity=$aside_identity" && exit 0 # it was put back already
+fi
+[ "$(identity_of "$aside")" = "$aside_identity" ] || refuse "$aside is not the old data that was moved aside."
+[ ! -e "$(mark_of "$aside" "$mark")" ] || refuse "$aside holds the mark of a new copy: it is not the old data."
+no_server_on "$aside"
+if [ -d "$datadir" ] && ! has_mark && ! is_empty "$datadir" && [ -z "$inside" ]; then
+    refuse "$datadir is neither empty nor the copy of this rebuild: somebody else has put data there."
+fi
+
+pids=$(servers_in "$datadir")
+if [ -n "$pids" ]; then
+    has_mark || refuse "The server on $datadir does not run on the copy of this rebuild."
+    [ "$(echo "$pids" | wc -w)" = 1 ] || refuse "More than one server runs on $datadir: $pids"
+    answer=$(ask 'SELECT @@server_id, @@read_only') || refuse "A server runs on $datadir and does not answer: $answer"
+    read -r live_id live_read_only <<<"$answer"
+    [ "$live_id" = "$server_id" ] || refuse "The server on $socket has server_id $live_id, the plan saw $server_id."
+    [ "$live_read_only" = 1 ] || refuse "The server takes writes now (read_only = $live_read_only): it may have become a primary."
+    replicas=$(ask "SELECT COUNT(*) FROM information_schema.PROCESSLIST WHERE COMMAND LIKE 'Binlog Dump%'") ||
+        refuse "The server does not answer any more: $replicas"
+    [ "$replicas" = 0 ] || refuse "$replicas replicas are attached to this server now."
+    "$@" </dev/null || fail "The stop command ended with status $?."
+    for _ in $(seq 6000); do
+        pids=$(servers_in "$datadir")
+        [ -n "$pids" ] || break
+        sleep 0.1
+    done
+    [ -z "$pids" ] || fail "Process $pids still runs on $datadir 10 minutes after the stop command."
+fi
+
+if [ -n "$inside" ]; then
+    if has_mark; then
+        # We may die between two files. So the copy stops being one to go on with before the first is moved, and the mark
+        # leaves as the last: until then what lies there is not taken for old data.
+        [ ! -f "$mark_file" ] || mv -f -- "$mark_file" "$leaving" || fail "$mark_file could not be renamed."
+        mkdir -p -- "$failed" || fail "$failed could not be made."
+        # what another rebuild moved aside stays: what is moved to $failed is removed later
+        find "$datadir" -mindepth 1 -maxdepth 1 \
+            ! -name '.dbops-old-*' ! -name '.dbops-failed-*' ! -path "$leaving" ! -name lost+found \
+            -exec mv -t "$failed" -- {} + || fail "The new copy could not be moved out of the way."
+        mv -t "$failed" -- "$leaving" || fail "The new copy could not be moved out of the way."
+    fi
+    # without the mark the old data had only begun to move: what lies in the directory is old as well
+    find "$aside" -mindepth 1 -maxdepth 1 -exec mv -n -t "$datadir" -- {} + || fail "The old data could not be moved back."
+    rmdir -- "$aside" || fail "Something in $aside has a name that $datadir has as well; both were left."
+else
+    if [ -d "$datadir" ]; then
+        [ ! -e "$failed" ] || fail "$failed exists already."
+        mv -T -n -- "$datadir" "$failed" || fail "The new copy could not be moved out of the way."
+    fi
+    mv -T -n -- "$aside" "$datadir" || fail "The old data could not be moved back."
+fi
+echo "identity=$(identity_of "$datadir")"
+[ ! -e "$failed" ] || echo "failed_identity=$(identity_of "$failed")"

@@ -1,0 +1,52 @@
+"""A run over fakes, for steps that are looked at alone."""
+
+from dataclasses import dataclass, field
+from typing import Any
+
+from dbops.engine.flavors import flavor_for
+from dbops.engine.plan import Plan
+from dbops.engine.ports import Clock, Database, Jobs
+from dbops.engine.states import Level
+from dbops.engine.steps.run import Account, Accounts, Run, Server, Settings, Side
+from tests.fakes import FakeDatabase, FakeShell
+
+
+@dataclass
+class Told:
+    """A journal that keeps the keys of commands."""
+
+    step: str = "step"
+    commands: list[str] = field(default_factory=list)
+
+    def say(self, text: str, *, level: Level = Level.INFO, host: str = "") -> None: ...
+    def progress(self, **known: Any) -> None: ...
+    def command(self, key: str, place: str, text: str) -> None:
+        self.commands.append(key)
+
+    def finished(self, key: str, exit_status: int | None, output: str = "") -> None: ...
+    def check(self) -> None: ...
+
+
+def make_run(
+    plan: Plan, jobs: Jobs, *, source: Database, target: Database, journal: Told, clock: Clock, **memory: Any
+) -> Run:
+    """Return a run whose two hosts share their jobs. ``memory`` is what it remembers."""
+
+    def side(party: Any, database: Database) -> Side:
+        return Side(party, FakeShell(), jobs, lambda _: database, host_key="ssh-ed25519 AAAA")
+
+    account = Account("user", "password")
+    return Run(
+        run_id="0123456789abcdef",
+        plan=plan,
+        flavor=flavor_for(plan.source.version, plan.flavor),
+        source=side(plan.source, source),
+        target=side(plan.target, target),
+        primary=Server(plan.primary, lambda _: FakeDatabase()),
+        accounts=Accounts(account, account, account),
+        memory=dict(memory),
+        journal=journal,
+        clock=clock,
+        replan=lambda: plan,
+        settings=Settings(),
+    )
