@@ -1,9 +1,15 @@
-"""The app's name."""
+"""The app's name, and the checks that it adds to Django's."""
 
 from django.apps import AppConfig
+from django.core.checks import Tags, register
+
+from dbops.checks import check_collation
 
 
 class DbopsConfig(AppConfig):
     name = "dbops"
     label = "dbops"
     verbose_name = "dbops"
+
+    def ready(self) -> None:
+        register(check_collation, Tags.database)

@@ -43,3 +43,14 @@ def clean_record(value: Any, secrets: Iterable[str] = (), *, limit: int | None =
     if isinstance(value, list | tuple):
         return [clean_record(item, known, limit=limit) for item in value]
     return value
+
+
+def without_nul(value: Any) -> Any:
+    """Return plain data that PostgreSQL can store, and else as it is: facts are compared, so they are not made pretty."""
+    if isinstance(value, str):
+        return value.replace("\0", "\N{REPLACEMENT CHARACTER}")
+    if isinstance(value, dict):
+        return {without_nul(key): without_nul(item) for key, item in value.items()}
+    if isinstance(value, list):
+        return [without_nul(item) for item in value]
+    return value

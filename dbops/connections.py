@@ -7,7 +7,7 @@ from dbops.drivers.mysql import MysqlAddress, MysqlDatabase
 from dbops.drivers.ssh import SshAddress, SshShell
 from dbops.engine.errors import Refused
 from dbops.engine.situation import Member
-from dbops.models import Host, Instance
+from dbops.models import Cluster, Host, Instance
 
 SYSTEMCTL = "/usr/bin/systemctl"
 
@@ -48,11 +48,13 @@ def private_key_of(host: Host) -> str:
 
 def open_database(instance: Instance, *, read_timeout_seconds: float = 10.0) -> MysqlDatabase:
     """Return a connection of the dashboard's account to an instance; it connects with its first statement."""
-    cluster = instance.cluster
+    return connect_to(instance.address, instance.port, instance.cluster, read_timeout_seconds=read_timeout_seconds)
+
+
+def connect_to(address: str, port: int, cluster: Cluster, *, read_timeout_seconds: float) -> MysqlDatabase:
+    """Return a connection of the cluster's dashboard account to an address; it connects with its first statement."""
     return MysqlDatabase(
-        MysqlAddress(
-            host=instance.address, port=instance.port, user=cluster.admin_user, password=cluster.admin_password
-        ),
+        MysqlAddress(host=address, port=port, user=cluster.admin_user, password=cluster.admin_password),
         read_timeout_seconds=read_timeout_seconds,
     )
 

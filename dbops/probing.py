@@ -8,6 +8,7 @@ from datetime import datetime, timedelta
 from django.conf import settings
 from django.utils import timezone
 
+from dbops.cleaner import without_nul
 from dbops.connections import open_database, open_shell
 from dbops.drivers.probe import ProbeTarget, probe_instance
 from dbops.engine.errors import Refused, Unreachable
@@ -96,7 +97,8 @@ def _store(instance: Instance, future: "Future[InstanceFacts]") -> bool:
         log.error("probing %s: %s", instance.name, error, exc_info=error)
         return False
     facts = future.result()
-    InstanceState.objects.filter(instance=instance).update(record=to_record(facts), observed_at=facts.observed_at)
+    record = without_nul(to_record(facts))
+    InstanceState.objects.filter(instance=instance).update(record=record, observed_at=facts.observed_at)
     return True
 
 

@@ -8,27 +8,25 @@ import logging
 import threading
 import time
 from contextlib import ExitStack
-from typing import Any
 
 from celery.exceptions import SoftTimeLimitExceeded
 from django.conf import settings
-from django.db import OperationalError, connection
+from django.db import connection
 from django.utils import timezone
 
-from dbops import lifecycle, probing
-from dbops.connections import open_database, open_shell
-from dbops.drivers.jobs import HostJobs
+from dbops import lifecycle
+from dbops.composition import build_run, secrets_of
 from dbops.engine.errors import Bug, Cancelled, DbopsError, Unreachable
 from dbops.engine.facts import from_record
-from dbops.engine.flavors import flavor_for
-from dbops.engine.methods import METHODS
-from dbops.engine.plan import Party, Plan
+from dbops.engine.methods import method_named
+from dbops.engine.plan import Plan
 from dbops.engine.states import STEP_FINAL, Level, Status, StepState
 from dbops.engine.steps.base import Step
-from dbops.engine.steps.run import Account, Accounts, Outcome, Run, Settings, Side
+from dbops.engine.steps.opening import keep_open
+from dbops.engine.steps.run import Outcome
+from dbops.engine.steps.sweep import needs_sweep
 from dbops.engine.steps.whereabouts import where_things_are
 from dbops.journal import RowJournal
-from dbops.models import Cluster, Instance, Rebuild
 
 log = logging.getLogger(__name__)
 
@@ -38,14 +36,6 @@ RETRY_SECONDS = 2.0
 #: The worker's hard limit ends a tick before this.
 LONGEST_TICK_SECONDS = 90.0
 LOST_RETRY_SECONDS = 10.0
-
-
-class SystemClock:
-    def now(self) -> float:
-        return time.time()
-
-    def sleep(self, seconds: float) -> None:
-        time.sleep(seconds)
 
 
 class Renewal(threading.Thread):
@@ -59,12 +49,18 @@ class Renewal(threading.Thread):
         began = time.monotonic()
         try:
             while not self.over.wait(settings.LEASE_SECONDS / 4) and time.monotonic() - began < LONGEST_TICK_SECONDS:
-                if not lifecycle.renew(self.lease):
+                if not self._renew():
                     return
-        except OperationalError as error:
-            log.warning("rebuild %s: renewing its lease: %s", self.lease.rebuild.pk, error)
         finally:
             connection.close()
+
+    def _renew(self) -> bool:
+        try:
+            return lifecycle.renew(self.lease)
+        except lifecycle.AWAY as error:
+            log.warning("rebuild %s: renewing its lease: %s", self.lease.rebuild.pk, error)
+            connection.close()  # what was broken stays broken: the next attempt needs a connection of its own
+            return True
 
     def __enter__(self) -> "Renewal":
         self.start()
@@ -88,8 +84,9 @@ def tick(rebuild_id: int) -> bool:
         return False
     except Cancelled:
         wait = 0.0
-    except (SoftTimeLimitExceeded, OperationalError) as error:
+    except (SoftTimeLimitExceeded, *lifecycle.AWAY) as error:
         log.warning("rebuild %s: this tick ends early: %s", rebuild_id, error)
+        lifecycle.mend_connection()
         wait = RETRY_SECONDS
     except Exception as error:  # nothing that is not known may end a rebuild, or keep it from being driven again
         log.exception("rebuild %s cannot be driven", rebuild_id)
@@ -107,7 +104,7 @@ class Driver:
     def __init__(self, lease: lifecycle.Lease, stack: ExitStack) -> None:
         self.lease, self.rebuild = lease, lease.rebuild
         self.plan = from_record(Plan, self.rebuild.plan)
-        self.method = METHODS[self.rebuild.method]
+        self.method = method_named(self.rebuild.method)
         self.journal = RowJournal(lease, secrets_of(self.rebuild.target.cluster))
         self.run = build_run(self.rebuild, self.plan, self.journal, stack)
         self.journal.memory = self.run.memory
@@ -117,6 +114,7 @@ class Driver:
         """Advance steps. Return seconds until the next tick is due, or ``None`` when the rebuild has ended."""
         if self.lease.reattached_after_seconds is not None:
             self.journal.say(f"Re-attached after {self.lease.reattached_after_seconds:.0f} s.")
+            self._shut_out_the_last_driver()
         while time.monotonic() < until:
             step = self._next_step()
             if step is None:
@@ -128,6 +126,16 @@ class Driver:
         self.journal.flush()
         return 0.0
 
+    def _shut_out_the_last_driver(self) -> None:
+        """It may only have been slow: from now on both hosts refuse its token, also where we would but look at first."""
+        if not self.run.memory.get("source_opened"):
+            return
+        for side in (self.run.target, self.run.source):
+            try:
+                side.jobs.act("true")
+            except DbopsError as error:  # a silent host is met again by the step
+                log.warning("rebuild %s: raising the fence on %s: %s", self.rebuild.pk, side.party.host, error)
+
     def _next_step(self) -> Step | None:
         states = dict(self.rebuild.steps.values_list("name", "state"))
         return next((step for step in self.method.steps if states[step.name] not in STEP_FINAL), None)
@@ -135,10 +143,12 @@ class Driver:
     def _advance(self, step: Step) -> float | None:
         """Advance one step once. Return seconds to wait before the next tick, ``None`` to go on at once."""
         self.journal.step = step.name
-        self.journal.cancellable = not self.rebuild.ending and step is not self.method.steps[-1]
+        self.journal.cancellable = step.is_cancellable and not self.rebuild.ending and step is not self.method.steps[-1]
         lifecycle.begin_step(self.lease, step.name)
         try:
             self.journal.check()
+            if not self.rebuild.ending:
+                keep_open(self.run)
             outcome = step.advance(self.run)
         except Cancelled:
             return self._cancel(step)
@@ -146,7 +156,7 @@ class Driver:
             return self._unreachable(step, error)
         except DbopsError as error:
             return self._fail(step, error)
-        except (lifecycle.LeaseLost, SoftTimeLimitExceeded, OperationalError):
+        except (lifecycle.LeaseLost, SoftTimeLimitExceeded, *lifecycle.AWAY):
             raise
         except Exception as error:
             log.exception("rebuild %s, step %s", self.rebuild.pk, step.name)
@@ -161,8 +171,6 @@ class Driver:
 
     def _record(self, step: Step, outcome: Outcome) -> None:
         if outcome.done:
-            if step.name == "verify":
-                self.run.memory["verified"] = True
             self.journal.end_step(StepState.DONE, outcome.result)
         elif outcome.wait_seconds:
             self.run.clock.sleep(outcome.wait_seconds)
@@ -171,8 +179,26 @@ class Driver:
         if self.rebuild.ending or step is self.method.steps[-1]:
             return self._clean_up_failed(step, error)
         log.warning("rebuild %s, step %s: %s", self.rebuild.pk, step.name, error)
-        self._end_what_runs(step)
-        self._begin_ending(step, Status.FAILED, error)
+        return self._end(step, Status.FAILED, error)
+
+    def _end(self, step: Step, status: Status, error: DbopsError | None) -> float | None:
+        """End what the step has running on the hosts, and only then begin the ending: its holds must not go before.
+
+        A driver that was stopped beyond its lease meets errors that come of its successor: it may end nothing for them.
+        """
+        self.journal.cancellable = False
+        if not lifecycle.renew(self.lease):
+            raise lifecycle.LeaseLost
+        try:
+            step.cancel(self.run)
+        except Unreachable as silence:
+            if self.run.memory.get("touched"):
+                return self._ask_again(f"The rebuild ends as soon as its work there is known to have ended: {silence}")
+        except DbopsError as trouble:
+            self.journal.say(f"Ending step {step.name}: {trouble}", level=Level.WARNING)
+        if self.rebuild.unreachable_since:
+            lifecycle.mark_reachable(self.lease)
+        self._begin_ending(step, status, error)
         return None
 
     def _begin_ending(self, step: Step, status: Status, error: DbopsError | None) -> None:
@@ -198,30 +224,27 @@ class Driver:
         return None
 
     def _unreachable(self, step: Step, error: Unreachable) -> float | None:
-        """Before anything is destroyed a silent host ends the rebuild; afterwards nothing is known, and we ask again."""
-        if not self.run.memory.get("touched") and not self.rebuild.ending:
+        """Before anything is destroyed a host that stays silent ends the rebuild; afterwards nothing is known, and we ask again."""
+        if self.rebuild.ending:
+            return self._clean_up_failed(step, error)
+        if not self.run.memory.get("touched") and self._silent_seconds() > settings.UNREACHABLE_PATIENCE_SECONDS:
             error.left = f"Nothing on {self.plan.target.name} was changed."
             error.next_step = "Look at the host, then rebuild again."
             return self._fail(step, error)
-        if self.rebuild.ending:
-            return self._clean_up_failed(step, error)
+        return self._ask_again(f"{error} The work on the host may be going on; trying again.")
+
+    def _silent_seconds(self) -> float:
+        since = self.rebuild.unreachable_since
+        return (timezone.now() - since).total_seconds() if since else 0.0
+
+    def _ask_again(self, text: str) -> float:
+        self.journal.cancellable = False  # this write is no question whether to go on
         self.journal.flush()
-        lifecycle.mark_unreachable(self.lease, str(error))
-        self.rebuild.unreachable_since = timezone.now()
+        self.rebuild.unreachable_since = lifecycle.mark_unreachable(self.lease, text)
         return LOST_RETRY_SECONDS if self.rebuild.status == Status.LOST else RETRY_SECONDS
 
     def _cancel(self, step: Step) -> float | None:
-        self._end_what_runs(step)
-        self._begin_ending(step, Status.CANCELLED, None)
-        return None
-
-    def _end_what_runs(self, step: Step) -> None:
-        """No job of a step may go on once the rebuild ends: its holds go."""
-        self.journal.cancellable = False
-        try:
-            step.cancel(self.run)
-        except DbopsError as error:
-            self.journal.say(f"Ending step {step.name}: {error}", level=Level.WARNING)
+        return self._end(step, Status.CANCELLED, None)
 
     def _finish(self) -> None:
         self.journal.cancellable = False
@@ -229,66 +252,9 @@ class Driver:
         ending = Status(self.rebuild.ending) if self.rebuild.ending else Status.SUCCEEDED
         if self.rebuild.status == Status.LOST and ending is Status.CANCELLED:
             ending = Status.FAILED  # nothing is known of the hosts: that is no orderly end
-        lifecycle.finish(self.lease, ending, self._outcome(ending))
+        lifecycle.finish(self.lease, ending, self._outcome(ending), needs_sweep=needs_sweep(self.run))
 
     def _outcome(self, ending: Status) -> str:
-        target, aside = self.plan.target, self.run.memory.get("aside_path", "")
-        if ending is not Status.SUCCEEDED:
-            return where_things_are(self.run)
-        kept = f" The old data is kept at {aside}." if aside else ""
-        return f"{target.name} serves, replicates from {self.plan.primary.name} and has caught up.{kept}"
-
-
-def secrets_of(cluster: Cluster) -> list[str]:
-    """Return every password that must not show in what is stored."""
-    return [cluster.admin_password, cluster.replication_password, cluster.backup_password]
-
-
-def build_run(rebuild: Rebuild, plan: Plan, journal: RowJournal, stack: ExitStack) -> Run:
-    """Make the drivers of both sides; connections open when they are first used and are closed with the stack."""
-    cluster = rebuild.target.cluster
-    primary = Instance.objects.select_related("host", "cluster").get(name=plan.primary.name)
-    return Run(
-        run_id=rebuild.uid,
-        plan=plan,
-        flavor=flavor_for(plan.source.version, plan.flavor),
-        source=_side(rebuild, rebuild.source, plan.source, stack),
-        target=_side(rebuild, rebuild.target, plan.target, stack),
-        primary=_side(rebuild, primary, plan.primary, stack),
-        accounts=Accounts(
-            admin=Account(cluster.admin_user, cluster.admin_password),
-            replication=Account(cluster.replication_user, cluster.replication_password),
-            backup=Account(cluster.backup_user, cluster.backup_password),
-        ),
-        memory=dict(rebuild.memory),
-        journal=journal,
-        clock=SystemClock(),
-        replan=lambda: probing.replan(rebuild.target, rebuild.source, keep_old_data=plan.keep_old_data),
-        settings=Settings(
-            catch_up_lag_seconds=settings.CATCH_UP_LAG_SECONDS,
-            verify_steady_seconds=settings.VERIFY_STEADY_SECONDS,
-            guard_paused_seconds=settings.GUARD_HEARTBEAT_SECONDS,
-        ),
-    )
-
-
-def _side(rebuild: Rebuild, instance: Instance, party: Party, stack: ExitStack) -> Side:
-    host = instance.host
-    shell = open_shell(host)
-    stack.callback(shell.close)
-
-    def connect(read_timeout_seconds: float) -> Any:
-        return open_database(instance, read_timeout_seconds=read_timeout_seconds)
-
-    return Side(
-        party=party,
-        shell=shell,
-        jobs=HostJobs(
-            shell, work_dir=host.work_dir, instance_key=instance.name, run_id=rebuild.uid, token=rebuild.host_token
-        ),
-        connect=connect,
-        host_key=host.host_key,
-        stream_address=host.stream_address or host.ssh_address,
-        authorized_keys_file=host.authorized_keys_file,
-        sudo=host.sudo,
-    )
+        differs = self.run.memory.get("source_differs", "")
+        how = self.method.outcome(self.run) if ending is Status.SUCCEEDED else where_things_are(self.run)
+        return f"{how} {differs}".strip()

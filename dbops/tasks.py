@@ -6,7 +6,7 @@ from django.db import transaction
 from django.utils import timezone
 from kombu.exceptions import OperationalError
 
-from dbops import lifecycle, probing, runner, scheduler
+from dbops import lifecycle, probing, runner, scheduler, sweeping
 from dbops.celery import app
 
 log = logging.getLogger(__name__)
@@ -25,6 +25,14 @@ def reconcile() -> None:
     scheduler.start_what_can()
     for rebuild_id in lifecycle.due(timezone.now()):
         publish_tick(rebuild_id)
+    for rebuild_id in lifecycle.sweeps_due(timezone.now()):
+        _publish(sweep, rebuild_id)
+
+
+@app.task
+def sweep(rebuild_id: int) -> None:
+    """Clean up after a rebuild that ended while a host was silent."""
+    sweeping.sweep_one(rebuild_id)
 
 
 @app.task

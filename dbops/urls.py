@@ -2,11 +2,13 @@
 
 from django.contrib.auth.decorators import login_not_required
 from django.contrib.auth.views import LogoutView
-from django.urls import include, path
+from django.urls import include, path, register_converter
 
 from dbops.web.live import events
-from dbops.web.views import audit, fleet, health, plan, rebuilds
+from dbops.web.views import audit, fleet, follow_ups, health, plan, rebuilds
 from dbops.web.views.accounts import LoginView
+
+register_converter(follow_ups.MethodConverter, "method")
 
 urlpatterns = [
     path("", fleet.fleet, name="fleet"),
@@ -18,6 +20,8 @@ urlpatterns = [
     path("rebuilds/<int:rebuild_id>/poll/", rebuilds.poll, name="rebuild-poll"),
     path("rebuilds/<int:rebuild_id>/actions/", rebuilds.actions, name="rebuild-actions"),
     path("rebuilds/<int:rebuild_id>/cancel/", rebuilds.cancel, name="rebuild-cancel"),
+    path("rebuilds/<int:rebuild_id>/end/", rebuilds.give_up, name="rebuild-give-up"),
+    path("rebuilds/<int:rebuild_id>/<method:method>/", follow_ups.follow_up, name="follow-up"),
     path("rebuilds/<int:rebuild_id>/commands/", rebuilds.commands, name="rebuild-commands"),
     path("rebuilds/<int:rebuild_id>/log/", rebuilds.log, name="rebuild-log"),
     path("audit/", audit.audit, name="audit"),

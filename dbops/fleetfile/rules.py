@@ -63,6 +63,11 @@ def _port(value: int) -> str:
     return "" if 1 <= value <= 65535 else "a port is a number from 1 to 65535"
 
 
+def _address(value: str) -> str:
+    """Every character of an address is harmless, but a program takes what begins with a dash for an option."""
+    return "an address does not begin with a dash" if value.startswith("-") else ""
+
+
 def _role(value: str) -> str:
     roles = [role.value for role in Role]
     if value in roles:
@@ -143,6 +148,9 @@ def repeated_address_problem(values: list[str]) -> str:
 
 RULES: Mapping[str, Callable[[Any], str]] = {
     "role": _role,
+    "ssh_address": _address,
+    "stream_address": _address,
+    "address": _address,
     "ssh_port": _port,
     "port": _port,
     "ssh_user": _login,

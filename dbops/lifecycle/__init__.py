@@ -3,6 +3,7 @@
 Every move is a conditional update, and the caller obeys the row count: whoever comes second changes nothing.
 """
 
+from dbops.lifecycle.database import AWAY, lost_a_race, mend_connection
 from dbops.lifecycle.leases import (
     Lease,
     LeaseLost,
@@ -20,26 +21,38 @@ from dbops.lifecycle.leases import (
     take_lease,
     tell_trouble,
 )
-from dbops.lifecycle.requests import end_queued, queue, request_cancel, start
+from dbops.lifecycle.requests import claims_of, end_queued, held, queue, request_cancel, start, wait
+from dbops.lifecycle.sweeps import claim_sweep, end_sweep, give_up, sweeps_due, write_sweep
 
 __all__ = [
+    "AWAY",
     "Lease",
     "LeaseLost",
     "News",
     "beat",
     "begin_step",
+    "claim_sweep",
+    "claims_of",
     "due",
     "end_badly",
     "end_queued",
+    "end_sweep",
     "end_step",
     "finish",
+    "give_up",
+    "held",
+    "lost_a_race",
     "mark_reachable",
     "mark_unreachable",
+    "mend_connection",
     "queue",
     "release_lease",
     "renew",
     "request_cancel",
     "start",
+    "sweeps_due",
     "take_lease",
     "tell_trouble",
+    "write_sweep",
+    "wait",
 ]

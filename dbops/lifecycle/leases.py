@@ -102,7 +102,7 @@ def beat(lease: Lease, news: News, memory: dict[str, Any] | None) -> bool:
             heartbeat_at=now, lease_until=now + timedelta(seconds=settings.LEASE_SECONDS), **changes
         ):
             raise LeaseLost
-        _write(lease.rebuild, news)
+        write_news(lease.rebuild, news)
         cancel = Rebuild.objects.filter(pk=lease.rebuild.pk, cancel_requested_at__isnull=False).exists()
     if news:
         announce_later(lease.rebuild.pk)
@@ -122,7 +122,8 @@ def tell_trouble(lease: Lease, text: str) -> None:
         announce_later(lease.rebuild.pk)
 
 
-def _write(rebuild: Rebuild, news: News) -> None:
+def write_news(rebuild: Rebuild, news: News) -> None:
+    """Write events, commands and progress, within the caller's transaction."""
     Event.objects.bulk_create(news.events)
     Command.objects.bulk_create(news.started_commands.values(), ignore_conflicts=True)
     for key, (exit_status, output, at) in news.finished_commands.items():
@@ -152,7 +153,7 @@ def end_step(
     with transaction.atomic():
         if not _mine(lease).update(memory=memory, revision=F("revision") + 1):
             raise LeaseLost
-        _write(lease.rebuild, news)
+        write_news(lease.rebuild, news)
         lease.rebuild.steps.filter(name=name).exclude(state__in=STEP_FINAL).update(
             state=state, finished_at=timezone.now(), result=result
         )
@@ -190,14 +191,19 @@ def end_badly(
     announce_later(lease.rebuild.pk)
 
 
-def finish(lease: Lease, status: Status, outcome: str) -> None:
+def finish(lease: Lease, status: Status, outcome: str, *, needs_sweep: bool = False) -> None:
     """Give the rebuild its last status, free its holds and its target, and write it into the audit log.
+
+    ``needs_sweep``: something is left on a host that did not answer.
 
     Raises:
         LeaseLost: another driver did it, or owns it.
         Bug: the move is not allowed.
     """
-    before = Status(Rebuild.objects.values_list("status", flat=True).get(pk=lease.rebuild.pk))
+    found = _mine(lease).values_list("status", flat=True).first()
+    if found is None:
+        raise LeaseLost
+    before = Status(found)
     if not may_move(before, status):
         raise Bug("rebuild.transition", f"Ending rebuild {lease.rebuild.pk}", found=f"{before} may not become {status}")
     with transaction.atomic():
@@ -212,6 +218,7 @@ def finish(lease: Lease, status: Status, outcome: str) -> None:
                 lease_owner="",
                 lease_until=None,
                 next_tick_at=None,
+                sweep_due_at=timezone.now() if needs_sweep else None,
                 revision=F("revision") + 1,
             )
         )
@@ -237,8 +244,11 @@ def _ended(status: Status) -> str:
     return {Status.SUCCEEDED: "succeeded", Status.CANCELLED: "been cancelled"}.get(status, "failed")
 
 
-def mark_unreachable(lease: Lease, text: str) -> None:
-    """Note that a host does not answer; after a while nothing is known any more and the rebuild is ``lost``. Raises ``LeaseLost``."""
+def mark_unreachable(lease: Lease, text: str) -> datetime:
+    """Note that a host does not answer; after a while nothing is known any more and the rebuild is ``lost``.
+
+    Return since when it has been silent. Raises ``LeaseLost``.
+    """
     now = timezone.now()
     with transaction.atomic():
         row = _mine(lease).select_for_update().first()
@@ -247,12 +257,14 @@ def mark_unreachable(lease: Lease, text: str) -> None:
         since = row.unreachable_since or now
         changes: dict[str, Any] = {"unreachable_since": since, "revision": row.revision + 1}
         if row.unreachable_since is None:
-            tell(lease.rebuild, f"{text} The work on the host may be going on; trying again.", level=Level.WARNING)
+            tell(lease.rebuild, text, level=Level.WARNING)
         if row.status == Status.RUNNING and (now - since).total_seconds() > settings.LOST_AFTER_SECONDS:
             changes["status"] = Status.LOST
             tell(lease.rebuild, f"Lost since {since:%H:%M:%S} UTC: {text} The holds stay.", level=Level.ERROR)
         _mine(lease).update(**changes)
+    lease.rebuild.status = changes.get("status", row.status)
     announce_later(lease.rebuild.pk)
+    return since
 
 
 def mark_reachable(lease: Lease) -> None:

@@ -1,21 +1,26 @@
 """From a confirmed plan to a running rebuild: the queue, the holds, and a person's wish to end it."""
 
 import secrets
-from collections.abc import Iterable
+from collections.abc import Collection
 from datetime import timedelta
+from typing import Any
 
 from django.conf import settings
 from django.contrib.auth.models import User
-from django.db import IntegrityError, transaction
+from django.db import IntegrityError, OperationalError, transaction
 from django.db.models import F
 from django.utils import timezone
 
 from dbops.engine.errors import Refused
 from dbops.engine.facts import to_record
+from dbops.engine.methods import method_named
 from dbops.engine.plan import Plan
 from dbops.engine.states import STEP_FINAL, Level, Status, StepState
+from dbops.lifecycle.database import lost_a_race
 from dbops.lifecycle.telling import announce_later, tell
 from dbops.models import Hold, Instance, Rebuild, Step
+
+REASON_CHARACTERS = Rebuild._meta.get_field("waiting_for").max_length
 
 
 class NotQueued(Exception):
@@ -23,9 +28,24 @@ class NotQueued(Exception):
 
 
 def queue(
-    *, plan: Plan, uid: str, request_key: str, actor: User, reason: str, target: Instance, source: Instance
+    *,
+    plan: Plan,
+    uid: str,
+    request_key: str,
+    actor: User,
+    reason: str,
+    target: Instance,
+    source: Instance,
+    follows: Rebuild | None = None,
+    memory: dict[str, Any] | None = None,
+    skips: Collection[str] = (),
 ) -> Rebuild:
     """Write a rebuild with its frozen plan, steps and first event. The caller's transaction makes it one act.
+
+    Args:
+        follows: the rebuild that this one goes on with or goes back from.
+        memory: what it knows from there.
+        skips: names of the steps that are done already.
 
     Raises:
         Refused: the target has an unfinished rebuild (``rebuild.busy``).
@@ -47,6 +67,8 @@ def queue(
                 expires_at=now + timedelta(seconds=settings.QUEUE_EXPIRES_SECONDS),
                 plan=to_record(plan),
                 plan_fingerprint=plan.fingerprint,
+                follows=follows,
+                memory=memory or {},
             )
     except IntegrityError as error:
         raise Refused(
@@ -56,30 +78,51 @@ def queue(
             left="Nothing was changed.",
             next_step="Watch that one, or cancel it first.",
         ) from error
+    _write_steps(rebuild, plan, skips)
+    tell(rebuild, f"Requested by {actor.get_username()}: {reason}")
+    return rebuild
+
+
+def _write_steps(rebuild: Rebuild, plan: Plan, skips: Collection[str]) -> None:
     Step.objects.bulk_create(
         Step(
             rebuild=rebuild,
             position=position,
             name=step.name,
             title=step.title,
-            state=StepState.PENDING,
+            state=StepState.SKIPPED if step.name in skips else StepState.PENDING,
             predicted_seconds=step.predicted_seconds,
         )
         for position, step in enumerate(plan.steps)
     )
-    tell(rebuild, f"Requested by {actor.get_username()}: {reason}")
-    return rebuild
+
+
+def held() -> dict[int, str]:
+    """Return in words who holds an instance, by the instance's primary key."""
+    holds = Hold.objects.select_related("instance").order_by("pk")
+    return {hold.instance_id: _claim_in_words(hold.instance, hold.rebuild_id, hold.purpose) for hold in holds}
+
+
+def _claim_in_words(instance: Instance, rebuild_id: int, purpose: str) -> str:
+    return f"{instance.name} is held by rebuild {rebuild_id} as its {purpose}"
+
+
+def claims_of(rebuild: Rebuild) -> list[tuple[Instance, str]]:
+    """Return the instances that a rebuild holds while it runs, each with its purpose."""
+    claims = [(rebuild.source, "source")] if method_named(rebuild.method).reads_source else []
+    return [*claims, (rebuild.target, "target")]
 
 
 def start(rebuild: Rebuild) -> str:
-    """Take the holds and make a queued rebuild run. Return ``""``, or in words what it waits for."""
+    """Take the holds and make a queued rebuild run. Return ``""``, or in words what it waits for.
+
+    The rebuild's row comes first, so that of two that start one rebuild the second waits for the first; then the holds,
+    always in the same order, so that two rebuilds that want the same two instances do not wait for each other.
+    """
     now = timezone.now()
-    claims = [(rebuild.source, "source"), (rebuild.target, "target")]
+    claims = sorted(claims_of(rebuild), key=lambda claim: claim[0].pk)
     try:
         with transaction.atomic():
-            Hold.objects.bulk_create(
-                Hold(instance=instance, rebuild=rebuild, purpose=purpose, taken_at=now) for instance, purpose in claims
-            )
             moved = Rebuild.objects.filter(pk=rebuild.pk, status=Status.QUEUED, cancel_requested_at=None).update(
                 status=Status.RUNNING,
                 run_token=secrets.token_hex(16),
@@ -90,24 +133,39 @@ def start(rebuild: Rebuild) -> str:
             )
             if not moved:
                 raise NotQueued
+            Hold.objects.bulk_create(
+                Hold(instance=instance, rebuild=rebuild, purpose=purpose, taken_at=now) for instance, purpose in claims
+            )
             tell(rebuild, "Started.")
     except IntegrityError:
-        return _wait(rebuild, claims)
+        return _wait_for_holds(rebuild)
+    except OperationalError as error:
+        if not lost_a_race(error):
+            raise
+        return _wait_for_holds(rebuild)
     except NotQueued:
         return "it is no longer queued"
     announce_later(rebuild.pk)
     return ""
 
 
-def _wait(rebuild: Rebuild, claims: Iterable[tuple[Instance, str]]) -> str:
-    held = Hold.objects.filter(instance__in=[instance for instance, _ in claims]).select_related("instance", "rebuild")
-    reason = "; ".join(
-        f"{hold.instance.name} is held by rebuild {hold.rebuild_id} as its {hold.purpose}" for hold in held
-    )
-    reason = reason or "the holds were taken a moment ago"
-    if reason != rebuild.waiting_for:
-        queued = Rebuild.objects.filter(pk=rebuild.pk, status=Status.QUEUED)
-        if queued.update(waiting_for=reason[:500], revision=F("revision") + 1):
+def _wait_for_holds(rebuild: Rebuild) -> str:
+    holds = held()
+    reasons = [holds[instance.pk] for instance, _ in claims_of(rebuild) if instance.pk in holds]
+    return wait(rebuild, "; ".join(reasons) or "the holds were taken a moment ago")
+
+
+def wait(rebuild: Rebuild, reason: str) -> str:
+    """Note what a queued rebuild waits for, and tell it once for each reason. Return the reason.
+
+    It replaces only the reason that was read with the row: of several who look at once, an older view changes nothing.
+    """
+    reason = reason[:REASON_CHARACTERS]
+    if reason == rebuild.waiting_for:
+        return reason
+    with transaction.atomic():
+        queued = Rebuild.objects.filter(pk=rebuild.pk, status=Status.QUEUED, waiting_for=rebuild.waiting_for)
+        if queued.update(waiting_for=reason, revision=F("revision") + 1):
             tell(rebuild, f"Waiting: {reason}.")
             announce_later(rebuild.pk)
     return reason

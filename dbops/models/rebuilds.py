@@ -15,7 +15,8 @@ class Rebuild(models.Model):
 
     ``target_slot`` is the target while the rebuild is not final, else NULL: unique, so the database allows one rebuild for
     each target. ``fence`` grows with each lease: the hosts refuse a smaller one. ``ending`` is the status that the clean-up
-    will give, once a step has failed or a person has cancelled.
+    will give, once a step has failed or a person has cancelled. ``follows`` is the rebuild whose copy a retry goes on with,
+    or whose old data is put back.
     """
 
     uid = models.CharField(max_length=32, unique=True)
@@ -23,6 +24,7 @@ class Rebuild(models.Model):
     target = models.ForeignKey(Instance, on_delete=models.PROTECT, related_name="rebuilds")
     source = models.ForeignKey(Instance, on_delete=models.PROTECT, related_name="rebuilds_read")
     target_slot = models.OneToOneField(Instance, on_delete=models.PROTECT, null=True, related_name="active_rebuild")
+    follows = models.ForeignKey("self", on_delete=models.PROTECT, null=True, related_name="followed_by")
     method = models.CharField(max_length=16)
     status = models.CharField(max_length=10, choices=[(item.value, item.value) for item in Status], db_index=True)
     priority = models.IntegerField(default=0)
@@ -44,6 +46,7 @@ class Rebuild(models.Model):
     heartbeat_at = models.DateTimeField(null=True)
     next_tick_at = models.DateTimeField(null=True, db_index=True)
     unreachable_since = models.DateTimeField(null=True)
+    sweep_due_at = models.DateTimeField(null=True, db_index=True)
 
     cancel_requested_at = models.DateTimeField(null=True)
     cancel_requested_by = models.CharField(max_length=150, blank=True)

@@ -1,9 +1,10 @@
 """Plan, request and cancel a rebuild."""
 
 import secrets
+from collections.abc import Callable
 
 from django.contrib.auth.models import User
-from django.db import transaction
+from django.db import OperationalError, transaction
 
 from dbops import lifecycle
 from dbops.access import require_operator
@@ -17,6 +18,8 @@ from dbops.situations import situation_of
 from dbops.tasks import nudge
 
 REASON_MINIMUM_CHARACTERS = 3
+#: How often a request is written when the database prefers another transaction to it (a deadlock).
+CHANCES = 3
 
 
 def candidate_sources(target: Instance) -> list[Instance]:
@@ -73,7 +76,39 @@ def request_rebuild(
     require_operator(actor, doing)
     if existing := Rebuild.objects.filter(request_key=request_key).first():
         return existing
-    _check_words(doing, target, typed_name, reason)
+    check_words(doing, target, typed_name, reason)
+    return write_once(
+        request_key,
+        lambda: _write(actor, target, source, reason.strip(), fingerprint, request_key, keep_old_data),
+    )
+
+
+def write_once(request_key: str, write: Callable[[], Rebuild]) -> Rebuild:
+    """Write a rebuild, or return what the other of two clicks of one form has written. Raises as ``write``."""
+    for chances in reversed(range(CHANCES)):
+        try:
+            return write()
+        except Refused:
+            # Two clicks at once: the other one may have written it since we looked.
+            if existing := Rebuild.objects.filter(request_key=request_key).first():
+                return existing
+            raise
+        except OperationalError as error:
+            if not (chances and lifecycle.lost_a_race(error)):
+                raise
+    raise AssertionError("the last chance returns or raises")
+
+
+def _write(
+    actor: User,
+    target: Instance,
+    source: Instance,
+    reason: str,
+    fingerprint: str,
+    request_key: str,
+    keep_old_data: bool,
+) -> Rebuild:
+    doing = f"Requesting a rebuild of {target.name}"
     with transaction.atomic():
         _check_plan(doing, plan_rebuild(target=target, source=source, keep_old_data=keep_old_data), fingerprint)
         uid = secrets.token_hex(8)
@@ -83,7 +118,7 @@ def request_rebuild(
             uid=uid,
             request_key=request_key,
             actor=actor,
-            reason=reason.strip(),
+            reason=reason,
             target=target,
             source=source,
         )
@@ -93,7 +128,7 @@ def request_rebuild(
             subject=target.name,
             rebuild=rebuild.pk,
             source=source.name,
-            reason=reason.strip(),
+            reason=reason,
             fingerprint=fingerprint,
             old_data=frozen.old_data,
             keep_old_data=frozen.keep_old_data,
@@ -102,7 +137,8 @@ def request_rebuild(
     return rebuild
 
 
-def _check_words(doing: str, target: Instance, typed_name: str, reason: str) -> None:
+def check_words(doing: str, target: Instance, typed_name: str, reason: str) -> None:
+    """Refuse unless the person typed the target's name and said why (``rebuild.name``, ``rebuild.reason``)."""
     if typed_name != target.name:
         found = f"the name typed is {typed_name!r}, the target is {target.name!r}"
         raise _refused("rebuild.name", doing, found, "Type the target's name.")
@@ -137,6 +173,33 @@ def cancel_rebuild(*, actor: User, rebuild: Rebuild) -> None:
     rebuild.refresh_from_db()
     if not asked and rebuild.is_final:
         raise _refused("rebuild.ended", doing, f"it has ended: {rebuild.status}", "Nothing is left to cancel.")
+
+
+def give_up_rebuild(*, actor: User, rebuild: Rebuild, reason: str) -> None:
+    """End a lost rebuild without its hosts. What runs there is ended when they answer.
+
+    Raises:
+        Refused: ``access.denied``, no reason (``rebuild.reason``), or it is not lost (``rebuild.not_lost``).
+    """
+    doing = f"Ending rebuild {rebuild.pk} without its hosts"
+    require_operator(actor, doing)
+    if len(reason.strip()) < REASON_MINIMUM_CHARACTERS:
+        raise _refused("rebuild.reason", doing, "no reason was given", "Say why, for those who read the audit log.")
+    name = actor.get_username()
+    with transaction.atomic():
+        ended = lifecycle.give_up(rebuild, name)
+        if ended:
+            record(
+                actor=name,
+                action="rebuild.given_up",
+                subject=rebuild.target.name,
+                rebuild=rebuild.pk,
+                reason=reason.strip(),
+            )
+    if not ended:
+        rebuild.refresh_from_db()
+        found = f"it is {rebuild.status}: its hosts are known, or it has ended"
+        raise _refused("rebuild.not_lost", doing, found, "Cancel it instead, if it still runs.")
 
 
 def _refused(code: str, doing: str, found: str, next_step: str) -> Refused:

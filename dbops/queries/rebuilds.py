@@ -9,6 +9,7 @@ from dbops.engine.facts import from_record
 from dbops.engine.plan import Plan
 from dbops.engine.states import Status, StepState
 from dbops.models import Command, Event, Hold, Rebuild, Step
+from dbops.queries.ends import End, ends_of
 
 REBUILDS_ON_A_PAGE = 30
 LOG_LINES_SHOWN = 500
@@ -46,7 +47,10 @@ class StepRow:
 
 @dataclass(frozen=True, slots=True)
 class RebuildPage:
-    """Everything on a rebuild's page but its log. ``revision`` and ``last_event`` say which moment this is."""
+    """Everything on a rebuild's page but its log. ``revision`` and ``last_event`` say which moment this is.
+
+    ``ends`` are the two sides of a stream that failed; ``followers`` went on with its copy or went back from it.
+    """
 
     rebuild: Rebuild
     revision: int
@@ -54,6 +58,8 @@ class RebuildPage:
     plan: Plan | None
     steps: tuple[StepRow, ...]
     holds: tuple[Hold, ...]
+    ends: tuple[End, ...] = ()
+    followers: tuple[Rebuild, ...] = ()
 
     @property
     def current(self) -> StepRow | None:
@@ -106,14 +112,19 @@ def revision(rebuild_id: int) -> int | None:
 
 
 def page(rebuild: Rebuild) -> RebuildPage:
-    """Return the state of a rebuild that was just read with ``find``. Two queries."""
+    """Return the state of a rebuild that was just read with ``find``. Two queries; at most two more once it has ended badly."""
+    plan = from_record(Plan, rebuild.plan) if rebuild.plan else None
+    steps = tuple(rebuild.steps.all())
+    ended_badly = rebuild.status in (Status.FAILED, Status.CANCELLED)
     return RebuildPage(
         rebuild=rebuild,
         revision=rebuild.revision,
         last_event=0,
-        plan=from_record(Plan, rebuild.plan) if rebuild.plan else None,
-        steps=tuple(_step_row(step) for step in rebuild.steps.all()),
+        plan=plan,
+        steps=tuple(_step_row(step) for step in steps),
         holds=tuple(rebuild.holds.select_related("instance")),
+        ends=ends_of(plan, steps),
+        followers=tuple(rebuild.followed_by.only("method", "status").order_by("pk")) if ended_badly else (),
     )
 
 

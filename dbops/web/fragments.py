@@ -5,11 +5,14 @@ from typing import Any
 
 from django.template.loader import render_to_string
 
+from dbops.engine.following import Offer
+from dbops.engine.states import Status
 from dbops.models import Event, Rebuild
+from dbops.operations.follow_ups import offers
 from dbops.queries import rebuilds as queries
 from dbops.web.templatetags.dbops import clean
 
-__all__ = ["Line", "Snapshot", "clean", "context", "first_lines", "snapshot"]
+__all__ = ["Line", "Snapshot", "clean", "context", "first_lines", "offered", "snapshot"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,7 +38,21 @@ def context(rebuild: Rebuild) -> dict[str, Any]:
     log = queries.log_end(rebuild.pk)
     rows, count = queries.commands(rebuild.pk)
     page = replace(queries.page(rebuild), last_event=log.last_event)
-    return {"page": page, "rebuild": rebuild, "log": log, "commands": rows, "command_count": count}
+    return {
+        "page": page,
+        "rebuild": rebuild,
+        "log": log,
+        "commands": rows,
+        "command_count": count,
+        "offers": offered(rebuild),
+    }
+
+
+def offered(rebuild: Rebuild) -> dict[str, Offer]:
+    """Return what may follow a rebuild that did not succeed, by names that templates can say."""
+    if rebuild.status not in (Status.FAILED, Status.CANCELLED):
+        return {}
+    return {name.replace("-", "_"): offer for name, offer in offers(rebuild).items()}
 
 
 def snapshot(rebuild_id: int) -> Snapshot | None:
@@ -45,7 +62,13 @@ def snapshot(rebuild_id: int) -> Snapshot | None:
         return None
     page = queries.page(rebuild)
     rows, count = queries.commands(rebuild_id)
-    shared = {"page": page, "rebuild": rebuild, "commands": rows, "command_count": count}
+    shared = {
+        "page": page,
+        "rebuild": rebuild,
+        "commands": rows,
+        "command_count": count,
+        "offers": offered(rebuild),
+    }
     return Snapshot(
         revision=rebuild.revision,
         # A cancel that is asked for changes what a person may do, as a status does.

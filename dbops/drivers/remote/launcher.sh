@@ -229,10 +229,11 @@ signal_session() { # signal, "spare" to leave out the wrapper; false when nobody
 
 end_session() { # patience; only processes of the session that we started, and only while it holds its lock
     leader_lives || { ! is_let_go && ! read_process "$pid"; } || return 0
-    signal_session INT spare
+    asked=no # a job that was started a moment ago may not have forked yet
     now
     deadline=$((ticks + $1))
     until is_let_go; do
+        [ "$asked" = yes ] || ! signal_session INT spare || asked=yes
         now
         [ "$ticks" -ge "$deadline" ] && break
         sleep 0.05

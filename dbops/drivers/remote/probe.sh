@@ -70,7 +70,9 @@ config_facts() {
 
 sizes() { # what a backup sends, and everything; nothing is said when it takes too long
     {
-        timeout 10 find "$real" -type f -printf 'all %s\n' \( -name '*.ibd' -o -name 'ibdata*' -o -name 'undo*' \
+        # what was moved aside on a mount point is neither sent nor removed
+        timeout 10 find "$real" \( -name '.dbops-old-*' -o -name '.dbops-failed-*' \) -prune -o \
+            -type f -printf 'all %s\n' \( -name '*.ibd' -o -name 'ibdata*' -o -name 'undo*' \
             -o -name '*.ibu' -o -name '*.MYD' -o -name '*.MYI' -o -name '*.MAD' -o -name '*.MAI' -o -name 'aria_log*' \
             -o -name '*.CSV' -o -name '*.CSM' -o -name '*.ARZ' -o -name '*.ARM' -o -name '*.frm' -o -name '*.sdi' \
             -o -name '*.par' -o -name '*.opt' -o -name '*.TRG' -o -name '*.TRN' -o -name '*.isl' -o -name '*.MRG' \) \

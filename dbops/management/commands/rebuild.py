@@ -14,9 +14,10 @@ from dbops.access import OPERATOR, make_groups
 from dbops.engine.errors import Refused
 from dbops.engine.facts import to_record
 from dbops.engine.plan import Plan
-from dbops.engine.states import Status
-from dbops.models import Instance, Rebuild
-from dbops.operations.rebuilds import cancel_rebuild, plan_rebuild, request_rebuild
+from dbops.engine.states import Status, StepState
+from dbops.models import Instance, Rebuild, Step
+from dbops.operations.follow_ups import has_worked, request_follow_up
+from dbops.operations.rebuilds import cancel_rebuild, give_up_rebuild, plan_rebuild, request_rebuild
 
 EXIT_STATUS = {Status.SUCCEEDED: 0, Status.FAILED: 1, Status.EXPIRED: 1, Status.LOST: 1, Status.CANCELLED: 3}
 REFUSED = 2
@@ -35,6 +36,13 @@ class Command(BaseCommand):
         )
         parser.add_argument("--plan", action="store_true", help="show the plan and change nothing")
         parser.add_argument("--cancel", action="store_true", help="cancel the unfinished rebuild of this instance")
+        parser.add_argument(
+            "--put-back", action="store_true", help="put the old data of the last, failed rebuild back and start it"
+        )
+        parser.add_argument(
+            "--retry", action="store_true", help="go on with the copy of the last, failed rebuild where that is safe"
+        )
+        parser.add_argument("--give-up", action="store_true", help="end a lost rebuild without its hosts")
         parser.add_argument("--follow", action="store_true", help="wait for the end and print what happens")
         parser.add_argument("--json", action="store_true", help="one JSON object a line; the last one is the result")
         parser.add_argument("--as", dest="user", help="operator's name (default: cli-<login name>, made when missing)")
@@ -45,6 +53,14 @@ class Command(BaseCommand):
             target, source = self._instance(options["target"]), self._source(options["source"])
             if options["cancel"]:
                 self._cancel(target, options["user"])
+                return
+            if options["give_up"]:
+                self._give_up(target, options["user"], options["reason"])
+                return
+            if options["put_back"] or options["retry"]:
+                self._end_with(
+                    self._follow_up(target, "put-back" if options["put_back"] else "retry", options), options
+                )
                 return
             plan = plan_rebuild(target=target, source=source, keep_old_data=options["keep_old_data"])
             if options["plan"]:
@@ -62,9 +78,34 @@ class Command(BaseCommand):
             )
         except Refused as error:
             self._refuse(error)
+        self._end_with(rebuild, options)
+
+    def _end_with(self, rebuild: Rebuild, options: dict[str, Any]) -> None:
         if options["follow"]:
             sys.exit(self._follow(rebuild))
         self._tell({"rebuild": rebuild.pk, "status": rebuild.status}, f"Rebuild {rebuild.pk} is {rebuild.status}.")
+
+    def _follow_up(self, target: Instance, method: str, options: dict[str, Any]) -> Rebuild:
+        """Ask for it on the last rebuild that worked on the target: only that one's data lies there."""
+        rebuilds = Rebuild.objects.filter(target=target).order_by("-pk")
+        last = next((item for item in rebuilds if has_worked(item) or not item.is_final), None)
+        if last is None:
+            raise CommandError(f"No rebuild has worked on {target.name}.", returncode=REFUSED)
+        return request_follow_up(
+            actor=self._actor(options["user"]),
+            rebuild=last,
+            method=method,
+            typed_name=target.name,
+            reason=options["reason"],
+            request_key=secrets.token_hex(16),
+        )
+
+    def _give_up(self, target: Instance, user: str | None, reason: str) -> None:
+        rebuild = Rebuild.objects.filter(target_slot=target).first()
+        if rebuild is None:
+            raise CommandError(f"{target.name} has no unfinished rebuild.", returncode=REFUSED)
+        give_up_rebuild(actor=self._actor(user), rebuild=rebuild, reason=reason)
+        self._tell({"rebuild": rebuild.pk, "status": "failed"}, f"Rebuild {rebuild.pk} is ended without its hosts.")
 
     def _cancel(self, target: Instance, user: str | None) -> None:
         rebuild = Rebuild.objects.filter(target_slot=target).first()
@@ -156,6 +197,7 @@ class Command(BaseCommand):
                 if step.started_at and step.finished_at
                 else None,
                 "bytes": step.progress.get("bytes"),
+                **_end_of(step),
             }
             for step in rebuild.steps.all()
         ]
@@ -167,3 +209,10 @@ class Command(BaseCommand):
             "seconds": (rebuild.finished_at - rebuild.requested_at).total_seconds() if rebuild.finished_at else None,
             "steps": steps,
         }
+
+
+def _end_of(step: Step) -> dict[str, Any]:
+    """Return how the programs of a step that failed ended and what they said last, by name; nothing of other steps."""
+    if step.state != StepState.FAILED:
+        return {}
+    return {name: step.result.get(name, {}) for name in ("exit_statuses", "tails")}

@@ -1,9 +1,10 @@
 """Filters and tags of every template (a builtin: no ``{% load %}``)."""
 
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from datetime import UTC, datetime
+from signal import Signals
 from typing import Any
 
 from django import template
@@ -13,12 +14,13 @@ from django.utils.html import format_html
 from django.utils.safestring import SafeString
 
 from dbops.cleaner import CONTROL, ESCAPES
-from dbops.engine.plan import Party, Plan
+from dbops.engine.plan import Party, Plan, PlannedCommand
 
 register = template.Library()
 
 SPRITE = "vendor/tabler-icons-3.51.0.svg"
 UNKNOWN = "not known yet"
+SIGNALLED, SSH_FAILED = 128, 255
 UNITS = ("B", "KiB", "MiB", "GiB", "TiB", "PiB")
 # What turns the direction of text around can make a command look like another one.
 DIRECTION = re.compile("[\u200e\u200f\u202a-\u202e\u2066-\u2069]")
@@ -180,6 +182,26 @@ def time_zone() -> str:
 
 
 @register.filter
+def ended(status: int | None) -> str:
+    """Return a program's exit status in words; shells tell of signal 9 as status 137."""
+    if status is None:
+        return "not known"
+    if status == 0:
+        return "0: ended without an error"
+    if status > SIGNALLED and status - SIGNALLED in set(Signals):
+        return f"{status}: killed by signal {status - SIGNALLED} ({Signals(status - SIGNALLED).name})"
+    return f"{status}: ended with an error"
+
+
+@register.filter
+def ssh_ended(status: int | None) -> str:
+    """Return the exit status of ``ssh`` in words: 255 is its own, any other one comes from the command that it ran."""
+    if status == SSH_FAILED:
+        return f"{status}: SSH itself failed, or the connection was lost"
+    return f"{status}: passed on from the source" if status else ended(status)
+
+
+@register.filter
 def gtid(value: str | None) -> str:
     """Return a GTID set short enough for a table; the page puts the whole one in a title."""
     text = (value or "").replace("\n", "")
@@ -195,6 +217,12 @@ def clean(value: Any) -> str:
     """Return text without escape sequences and control characters; what remains is still escaped by the template."""
     text = ESCAPES.sub("", str(value if value is not None else "")).replace("\r\n", "\n").replace("\r", "\n")
     return DIRECTION.sub("\N{REPLACEMENT CHARACTER}", CONTROL.sub("\N{REPLACEMENT CHARACTER}", text))
+
+
+@register.filter
+def command_lines(commands: Iterable[PlannedCommand]) -> str:
+    """Return planned commands one a line, each with the place where it runs; without control characters."""
+    return "\n".join(f"[{command.place}] {clean(command.text)}" for command in commands)
 
 
 @register.filter

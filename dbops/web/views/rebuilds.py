@@ -13,7 +13,7 @@ from django.views.decorators.http import require_GET, require_http_methods
 from dbops.engine.errors import Refused
 from dbops.engine.states import Status
 from dbops.models import Event, Rebuild
-from dbops.operations.rebuilds import cancel_rebuild
+from dbops.operations.rebuilds import cancel_rebuild, give_up_rebuild
 from dbops.queries import rebuilds as queries
 from dbops.web import fragments
 from dbops.web.access import operator_page, viewer_page
@@ -62,7 +62,8 @@ def poll(request: HttpRequest, rebuild_id: int) -> HttpResponse:
 @viewer_page
 def actions(request: HttpRequest, rebuild_id: int) -> HttpResponse:
     """Return what this user may do about the rebuild. It is asked for anew whenever the status changes."""
-    return render(request, "rebuilds/_actions.html", {"rebuild": _find(rebuild_id)})
+    found = _find(rebuild_id)
+    return render(request, "rebuilds/_actions.html", {"rebuild": found, "offers": fragments.offered(found)})
 
 
 @require_http_methods(["GET", "POST"])
@@ -82,6 +83,28 @@ def cancel(request: HttpRequest, rebuild_id: int) -> HttpResponse:
             return redirect("rebuild", rebuild_id=rebuild_id)
     context = {"page": queries.page(found), "rebuild": found, "refused": refused}
     return render(request, "rebuilds/cancel.html", context, status=status)
+
+
+@require_http_methods(["GET", "POST"])
+@never_cache
+@operator_page
+def give_up(request: HttpRequest, rebuild_id: int) -> HttpResponse:
+    """Say what is not known, ask for a reason, then end a lost rebuild without its hosts."""
+    found = _find(rebuild_id)
+    refused, status = None, 200
+    if request.method == "POST":
+        try:
+            assert isinstance(request.user, User)  # noqa: S101 - operator_page saw to it
+            give_up_rebuild(actor=request.user, rebuild=found, reason=request.POST.get("reason", ""))
+        except Refused as error:
+            refused, status, found = error, 409, _find(rebuild_id)
+        else:
+            messages.success(
+                request, f"Rebuild {rebuild_id} is ended. Its hosts are cleaned up as soon as they answer."
+            )
+            return redirect("rebuild", rebuild_id=rebuild_id)
+    context = {"rebuild": found, "refused": refused, "reason": request.POST.get("reason", "")}
+    return render(request, "rebuilds/give_up.html", context, status=status)
 
 
 @require_GET

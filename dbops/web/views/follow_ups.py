@@ -1,0 +1,76 @@
+"""After a rebuild that did not succeed: what a retry or a going back would do, and its confirmation."""
+
+import uuid
+
+from django.contrib.auth.models import User
+from django.http import Http404, HttpRequest, HttpResponse
+from django.shortcuts import redirect, render
+from django.views.decorators.cache import never_cache
+from django.views.decorators.http import require_http_methods
+
+from dbops.engine.errors import Refused
+from dbops.operations.follow_ups import OFFERS, follow_up_plan, offers, request_follow_up
+from dbops.queries import rebuilds as queries
+from dbops.web.access import operator_page
+
+
+class MethodConverter:
+    """The two names of a follow-up in an address."""
+
+    regex = "|".join(OFFERS)
+
+    def to_python(self, value: str) -> str:
+        return value
+
+    def to_url(self, value: str) -> str:
+        return value
+
+
+@require_http_methods(["GET", "POST"])
+@never_cache
+@operator_page
+def follow_up(request: HttpRequest, rebuild_id: int, method: str) -> HttpResponse:
+    """Show what would be done, ask for the target's name and a reason, then queue it."""
+    found = queries.find(rebuild_id)
+    if found is None:
+        raise Http404(f"There is no rebuild {rebuild_id}.")
+    refused, status = None, 200
+    if request.method == "POST":
+        try:
+            assert isinstance(request.user, User)  # noqa: S101 - operator_page saw to it
+            following = request_follow_up(
+                actor=request.user,
+                rebuild=found,
+                method=method,
+                typed_name=request.POST.get("typed_name", ""),
+                reason=request.POST.get("reason", ""),
+                request_key=_request_key(request),
+            )
+        except Refused as error:
+            refused, status = error, 409
+        else:
+            return redirect("rebuild", rebuild_id=following.pk)
+    offer = offers(found)[method]
+    context = {
+        "rebuild": found,
+        "method": method,
+        "offer": offer,
+        "plan": follow_up_plan(found, offer),
+        "refused": refused,
+        "reason": request.POST.get("reason", ""),
+        "request_key": uuid.uuid4(),
+    }
+    return render(request, "rebuilds/follow_up.html", context, status=status)
+
+
+def _request_key(request: HttpRequest) -> str:
+    try:
+        return str(uuid.UUID(request.POST.get("request_key", "")))
+    except ValueError:
+        raise Refused(
+            "plan.incomplete",
+            "Confirming what follows a rebuild",
+            found="the form came without its request key",
+            left="Nothing was changed.",
+            next_step="Read the page again and confirm it anew.",
+        ) from None
