@@ -1,4 +1,4 @@
-"""A slower machine: the program that unpacks is stopped and let go by turns, so that a small copy can be watched.
+"""A slower machine: the program of one job is stopped and let go by turns, so that a small copy can be watched.
 
 What the page shows stays true: it is the kernel's count of the bytes that this very process has read, and when.
 """
@@ -15,24 +15,25 @@ from lab.hosts import LabHost
 PERIOD_SECONDS = 0.2
 
 
-def unpacker(target: LabHost) -> int | None:
-    """Return the process that unpacks a backup on this host, ``None`` while there is none."""
-    for file in (target.folder / "dbops" / "rebuilds").glob("*/jobs/stream/pid.unpack"):
+def worker_of(target: LabHost, stage: str) -> int | None:
+    """Return the process that works on this host's data in a stage (``stream/unpack``), ``None`` while there is none."""
+    job, _, name = stage.partition("/")
+    for file in (target.folder / "dbops" / "rebuilds").glob(f"*/jobs/{job}/pid.{name}"):
         try:
             pid = int(file.read_text())
             words = Path(f"/proc/{pid}/cmdline").read_bytes().split(b"\0")
         except (OSError, ValueError):
             continue
-        if str(target.data_dir).encode() in words:
+        if any(word.endswith(str(target.data_dir).encode()) for word in words):
             return pid
     return None
 
 
 class Brake:
-    """``share`` is how much of the time the unpacking may run: 0 holds it, 1 lets it go."""
+    """``share`` is how much of the time the process may run: 0 holds it, 1 lets it go."""
 
-    def __init__(self, target: LabHost, share: float) -> None:
-        self.target, self.share = target, share
+    def __init__(self, target: LabHost, share: float, stage: str) -> None:
+        self.target, self.share, self.stage = target, share, stage
         self._ends = threading.Event()
 
     def release(self) -> None:
@@ -40,9 +41,9 @@ class Brake:
 
     def work(self) -> None:
         while not self._ends.is_set():
-            pid = unpacker(self.target)
+            pid = worker_of(self.target, self.stage)
             if pid is None:
-                self._ends.wait(0.02)
+                self._ends.wait(0.005)
                 continue
             try:
                 self._brake(pid)
@@ -61,9 +62,9 @@ class Brake:
 
 
 @contextmanager
-def braked(target: LabHost, share: float = 0.1) -> Iterator[Brake]:
-    """Slow every stream into this host down until the block ends or the brake is released."""
-    brake = Brake(target, share)
+def braked(target: LabHost, share: float = 0.1, stage: str = "stream/unpack") -> Iterator[Brake]:
+    """Slow every stream into this host (or another stage of its rebuilds) down until the block ends or the brake is released."""
+    brake = Brake(target, share, stage)
     thread = threading.Thread(target=brake.work, daemon=True)
     thread.start()
     try:

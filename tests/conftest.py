@@ -2,11 +2,33 @@
 
 import pytest
 from django.conf import settings
+from hypothesis import HealthCheck
+from hypothesis import settings as properties
+
+from dbops.databases import MARIADB, SQLITE
+
+# The same examples on every machine and in every run, and no clock that judges them: a shared machine is slow at times.
+# `--hypothesis-profile=long` looks for new ones: after a change of what they are about, and in a quiet hour.
+COMMON = {
+    "deadline": None,
+    "database": None,
+    "suppress_health_check": [HealthCheck.too_slow, HealthCheck.data_too_large],
+}
+properties.register_profile("short", derandomize=True, max_examples=100, **COMMON)
+properties.register_profile("long", max_examples=2000, print_blob=True, **COMMON)
+properties.load_profile("short")
 
 
 @pytest.fixture(scope="session")
 def django_db_modify_db_settings(tmp_path_factory: pytest.TempPathFactory) -> None:
-    """SQLite in a file, as in production: threads that share one in-memory database lock each other's tables."""
+    """The tests' database is as in production.
+
+    SQLite in a file: threads that share one in-memory database lock each other's tables. MariaDB with the collation that
+    tells upper from lower case, which dbops asks for.
+    """
     database = settings.DATABASES["default"]
-    if database["ENGINE"] == "django.db.backends.sqlite3":
-        database.setdefault("TEST", {})["NAME"] = str(tmp_path_factory.mktemp("database") / "test.sqlite3")
+    for_tests = database.setdefault("TEST", {})
+    if database["ENGINE"] == SQLITE:
+        for_tests["NAME"] = str(tmp_path_factory.mktemp("database") / "test.sqlite3")
+    elif database["ENGINE"] == MARIADB:
+        for_tests["CHARSET"], for_tests["COLLATION"] = "utf8mb4", "utf8mb4_bin"

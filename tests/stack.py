@@ -5,7 +5,6 @@ import os
 import shutil
 import signal
 import socket
-import sqlite3
 import subprocess
 import tempfile
 import time
@@ -18,6 +17,7 @@ from typing import Any
 
 from lab.lab import Lab
 from lab.pytest_plugin import start_lab
+from tests import tables
 from tests.networks import free_network
 
 ROOT = Path(__file__).parents[1]
@@ -44,14 +44,15 @@ def wait_for(what: str, probe: Callable[[], Any], seconds: float = 30.0) -> Any:
 class Stack:
     """Processes of one dashboard over one lab."""
 
-    def __init__(self, folder: Path, lab: Lab) -> None:
+    def __init__(self, folder: Path, lab: Lab, database_url: str = "") -> None:
         self.folder, self.lab = folder, lab
+        self.database_url = database_url or f"sqlite:///{folder / 'dbops.sqlite3'}"
         self.processes: dict[str, subprocess.Popen[bytes]] = {}
         self.web_port, self.redis_port = free_port(), free_port()
         self.environment = {
             **os.environ,
             "DBOPS_STATE_DIR": str(folder),
-            "DBOPS_DATABASE_URL": f"sqlite:///{folder / 'dbops.sqlite3'}",
+            "DBOPS_DATABASE_URL": self.database_url,
             "DBOPS_REDIS_URL": f"redis://127.0.0.1:{self.redis_port}/0",
             "DBOPS_REDIS_PORT": str(self.redis_port),
             "DBOPS_WEB_PORT": str(self.web_port),
@@ -64,10 +65,11 @@ class Stack:
         return f"http://127.0.0.1:{self.web_port}"
 
     def start(self, *names: str) -> None:
+        """Start processes by name; ``worker-2`` is one more ``worker``."""
         for name in names:
             with (self.folder / f"{name}.log").open("ab") as log:
                 self.processes[name] = subprocess.Popen(
-                    [ROOT / "script" / "run", name],
+                    [ROOT / "script" / "run", name.partition("-")[0]],
                     env=self.environment,
                     stdin=subprocess.DEVNULL,
                     stdout=log,
@@ -110,18 +112,11 @@ class Stack:
         return done
 
     def rows(self, sql: str, *parameters: Any) -> list[dict[str, Any]]:
-        """Read the dashboard's own tables."""
-        connection = sqlite3.connect(self.folder / "dbops.sqlite3", timeout=20)
-        try:
-            connection.row_factory = sqlite3.Row
-            return [dict(row) for row in connection.execute(sql, parameters)]
-        finally:
-            connection.close()
+        """Read the dashboard's own tables. JSON is text."""
+        return tables.rows(self.database_url, sql, *parameters)
 
     def write(self, sql: str, *parameters: Any) -> None:
-        with sqlite3.connect(self.folder / "dbops.sqlite3", timeout=20) as connection:
-            connection.execute(sql, parameters)
-        connection.close()
+        tables.write(self.database_url, sql, *parameters)
 
     def wait_for_possible_plan(self, target: str) -> dict[str, Any]:
         """Wait until probes have seen the fleet as it is now, and a rebuild is possible."""
@@ -181,15 +176,20 @@ class Stack:
 
 
 @contextmanager
-def running_stack(network: str = "", *, size: str = "64M", web: bool = True, **lab_options: Any) -> Iterator[Stack]:
-    """A lab with its dashboard, probed once; everything is ended and removed afterwards."""
+def running_stack(
+    network: str = "", *, size: str = "64M", web: bool = True, database_url: str = "", **lab_options: Any
+) -> Iterator[Stack]:
+    """A lab with its dashboard, probed once; everything is ended and removed afterwards.
+
+    ``database_url`` is of an empty database; without one it is a SQLite file of its own.
+    """
     folder = Path(tempfile.mkdtemp(prefix="dbops-test-", dir="/var/tmp"))
     folder.chmod(0o755)
     state = folder / "state"
     state.mkdir(mode=0o700)
     try:
         with start_lab(folder / "lab", network or free_network(), size=size, **lab_options) as lab:
-            stack = Stack(state, lab)
+            stack = Stack(state, lab, database_url)
             try:
                 stack.manage("migrate", "--no-input")
                 stack.manage("fleet", "import", str(lab.fleet_yaml))
@@ -201,7 +201,7 @@ def running_stack(network: str = "", *, size: str = "64M", web: bool = True, **l
                 )
                 stack.start("redis", "worker", "beat", *(["web"] if web else []))
                 if web:
-                    wait_for("the web process", lambda: _answers(f"{stack.url}/healthz/"))
+                    wait_for("the web process", lambda: answers(f"{stack.url}/healthz/"))
                 for name in [host.name for host in lab.hosts]:
                     wait_for(
                         f"facts of {name}",
@@ -217,7 +217,7 @@ def running_stack(network: str = "", *, size: str = "64M", web: bool = True, **l
         shutil.rmtree(folder, ignore_errors=True)
 
 
-def _answers(url: str) -> bool:
+def answers(url: str) -> bool:
     try:
         with urllib.request.urlopen(url, timeout=2) as answer:
             return answer.status == 200

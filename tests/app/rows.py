@@ -6,9 +6,11 @@ from datetime import datetime, timedelta
 from django.contrib.auth.models import Group, User
 from django.utils import timezone
 
+from dbops import scheduler
 from dbops.access import OPERATOR, VIEWER, make_groups
 from dbops.engine.facts import InstanceFacts, to_record
-from dbops.models import Cluster, Host, Instance, InstanceState
+from dbops.models import Cluster, Host, Instance, InstanceState, Rebuild
+from dbops.operations.rebuilds import plan_rebuild, request_rebuild
 from tests.engine import builders
 
 NUMBERS = {"primary-1": 11, "backup-1": 12, "replica-1": 13, "replica-2": 14}
@@ -68,3 +70,20 @@ def make_instance(cluster: Cluster, name: str) -> Instance:
         instance=instance, observed_at=now, probe_due_at=now, record=to_record(facts_of(name, now))
     )
     return instance
+
+
+def started_rebuild() -> Rebuild:
+    """Return a rebuild of replica-1 from backup-1 in a small fleet, requested by an operator and just started."""
+    fleet = make_fleet()
+    target, source = fleet["replica-1"], fleet["backup-1"]
+    rebuild = request_rebuild(
+        actor=operator(),
+        target=target,
+        source=source,
+        typed_name=target.name,
+        reason="for a test",
+        fingerprint=plan_rebuild(target=target, source=source).fingerprint,
+        request_key="one",
+    )
+    assert scheduler.start_what_can() == [rebuild.pk]
+    return rebuild

@@ -4,8 +4,9 @@ from collections.abc import Callable
 from typing import Any
 
 import pytest
+from django.db import InterfaceError, InternalError, OperationalError
 
-from dbops import runner, scheduler
+from dbops import runner
 from dbops.engine.errors import RemoteFailure, Unreachable
 from dbops.engine.methods import METHODS
 from dbops.engine.methods.base import Method
@@ -13,7 +14,7 @@ from dbops.engine.states import Status
 from dbops.engine.steps.base import Step
 from dbops.engine.steps.run import Outcome, Run, again, done
 from dbops.models import AuditEntry, Hold, Rebuild
-from dbops.operations.rebuilds import cancel_rebuild, plan_rebuild, request_rebuild
+from dbops.operations.rebuilds import cancel_rebuild
 
 from . import rows
 
@@ -30,6 +31,7 @@ class Scripted(Step):
     def __init__(self, name: str, *answers: Answer) -> None:
         self.name = name  # type: ignore[misc]
         self.answers, self.calls, self.cancelled = list(answers) or [done()], 0, 0
+        self.silent_cancels = 0
 
     def advance(self, run: Run) -> Outcome:
         self.calls += 1
@@ -40,6 +42,8 @@ class Scripted(Step):
 
     def cancel(self, run: Run) -> None:
         self.cancelled += 1
+        if self.cancelled <= self.silent_cancels:
+            raise silent()
 
 
 def touch(run: Run) -> Outcome:
@@ -56,19 +60,7 @@ def start(monkeypatch: pytest.MonkeyPatch) -> Callable[..., Rebuild]:
 
     def start_with(*steps: Step) -> Rebuild:
         monkeypatch.setitem(METHODS, "xbstream", Method("xbstream", "scripted", steps))
-        fleet = rows.make_fleet()
-        target, source = fleet["replica-1"], fleet["backup-1"]
-        rebuild = request_rebuild(
-            actor=rows.operator(),
-            target=target,
-            source=source,
-            typed_name=target.name,
-            reason="for a test",
-            fingerprint=plan_rebuild(target=target, source=source).fingerprint,
-            request_key="one",
-        )
-        assert scheduler.start_what_can() == [rebuild.pk]
-        return rebuild
+        return rows.started_rebuild()
 
     return start_with
 
@@ -113,8 +105,21 @@ def test_an_error_that_nobody_foresaw_is_ours_and_ends_in_the_same_way(start: An
     assert (rebuild.status, rebuild.error["code"], rebuild.error["who"]) == ("failed", "bug", "dbops")
 
 
-def test_a_silent_host_ends_a_rebuild_that_has_destroyed_nothing(start: Any) -> None:
+@pytest.mark.parametrize("away", [OperationalError, InterfaceError, InternalError])
+def test_a_database_that_goes_away_ends_the_tick_and_never_the_rebuild(start: Any, away: type[Exception]) -> None:
+    """PostgreSQL tells by ``InternalError`` that it has ended a transaction in which nothing happened."""
+    step = Scripted("one", away("terminating connection"), done())
+    rebuild = drive(start(step, Scripted("clean-up")))
+    assert (rebuild.status, rebuild.lease_owner, rebuild.error) == ("running", "", {})
+    assert drive(rebuild).status == "succeeded"
+    assert step.cancelled == 0
+
+
+def test_a_host_that_stays_silent_ends_a_rebuild_that_has_destroyed_nothing(start: Any, settings: Any) -> None:
     rebuild = drive(start(Scripted("one", silent()), Scripted("clean-up")))
+    assert (rebuild.status, states(rebuild)) == ("running", ["running", "pending"])
+    settings.UNREACHABLE_PATIENCE_SECONDS = -1
+    drive(rebuild)
     assert (rebuild.status, rebuild.error["code"]) == ("failed", "ssh.unreachable")
     assert rebuild.outcome == "Nothing on replica-1 was changed."
 
@@ -135,6 +140,30 @@ def test_a_host_that_stays_silent_makes_it_lost_with_its_holds_and_its_answer_br
     assert drive(rebuild).status == "lost"
     assert Hold.objects.count() == 2
     assert drive(rebuild, 2).status == "succeeded"
+
+
+def test_a_silence_of_some_seconds_ends_nothing(start: Any) -> None:
+    rebuild = drive(start(Scripted("one", silent(), done()), Scripted("clean-up")), 2)
+    assert rebuild.status == "succeeded"
+
+
+def test_a_cancel_waits_until_the_work_on_a_silent_host_is_known_to_have_ended(start: Any) -> None:
+    """Its holds must not go while the host may still be at work."""
+    asked: list[Rebuild] = []
+
+    def ask(run: Run) -> Outcome:
+        cancel_rebuild(actor=asked[0].requested_by, rebuild=asked[0])
+        run.journal.command("a command", "a host", "flushes the journal")
+        return done()
+
+    step = Scripted("two", ask)
+    step.silent_cancels = 2
+    rebuild = start(Scripted("one", touch), step, Scripted("clean-up"))
+    asked.append(rebuild)
+    assert drive(rebuild, 2).status == "running"
+    assert Hold.objects.count() == 2
+    assert drive(rebuild).status == "cancelled"
+    assert rebuild.events.filter(text__contains="known to have ended").count() == 1
 
 
 def test_a_person_ends_a_lost_rebuild_and_it_counts_as_failed(
@@ -205,3 +234,16 @@ def test_what_keeps_a_driver_from_driving_is_told_and_tried_again(start: Any) ->
     assert drive(rebuild, 2).status == "running"
     assert rebuild.lease_owner == ""
     assert rebuild.events.filter(text__contains="/nowhere/key").count() == 1
+
+
+def test_a_driver_that_has_lost_its_lease_ends_no_job_for_an_error_that_it_meets(start: Any) -> None:
+    """It was stopped, another took over, and the hosts refuse it: what runs there is the other's."""
+
+    def taken_over(run: Run) -> Outcome:
+        Rebuild.objects.update(lease_owner="another")
+        raise broken()
+
+    step = Scripted("one", taken_over)
+    rebuild = drive(start(step, Scripted("clean-up")))
+    assert (step.calls, step.cancelled) == (1, 0)
+    assert (rebuild.status, rebuild.ending, rebuild.lease_owner) == ("running", "", "another")

@@ -26,6 +26,6 @@ def test_a_rebuild_without_javascript(stack: Stack, visit: Open) -> None:
         return status(page).inner_text() not in ("queued", "running")
 
     wait_for("the end of the rebuild", ended, 90)
-    assert status(page).inner_text() == "succeeded"
+    assert status(page).inner_text() == "succeeded", stack.state_of_rebuilds()
     assert {state for _, state in step_states(page)} == {"done"}
     assert any(REASON in text for text in log_texts(page))

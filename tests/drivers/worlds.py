@@ -51,7 +51,7 @@ def is_let_go(lock: Path) -> bool:
         return True
 
 
-def wait_until(condition: Callable[[], Any], seconds: float = 5.0) -> None:
+def wait_until(condition: Callable[[], Any], seconds: float = 20.0) -> None:
     deadline = time.monotonic() + seconds
     while not condition():
         assert time.monotonic() < deadline, "it did not come to pass"

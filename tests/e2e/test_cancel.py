@@ -1,14 +1,13 @@
 """Cancel, asked for in each step: a known state on both hosts, the source given back, and the next rebuild works."""
 
-import threading
-import time
-from datetime import UTC, datetime
+from datetime import datetime
 
 import pytest
 
 from dbops.engine.methods import METHODS
 from tests.stack import Stack, wait_for
 
+from .cancelling import cancelled_in
 from .looks import is_replicating, processes_of
 
 pytestmark = pytest.mark.services
@@ -17,35 +16,11 @@ pytestmark = pytest.mark.services
 STEPS = [step.name for step in METHODS["xbstream"].steps[:-1] if step.name != "pause"]
 
 
-def cancel_in(stack: Stack, step: str, done: threading.Event) -> None:
-    """Write the request, as ``lifecycle.request_cancel`` does, the moment the step runs."""
-    while not done.is_set():
-        rows = stack.rows(
-            "SELECT rebuild_id FROM dbops_step s JOIN dbops_rebuild r ON r.id = s.rebuild_id"
-            " WHERE s.name = ? AND s.state = 'running' AND r.status = 'running'",
-            step,
-        )
-        if rows:
-            stack.write(
-                "UPDATE dbops_rebuild SET cancel_requested_at = ?, cancel_requested_by = 'olga' WHERE id = ?",
-                datetime.now(UTC).strftime("%Y-%m-%d %H:%M:%S.%f"),
-                rows[0]["rebuild_id"],
-            )
-            return
-        time.sleep(0.01)
-
-
 @pytest.mark.parametrize("step", STEPS)
 def test_cancel_in_a_step_leaves_a_known_state(stack: Stack, step: str) -> None:
-    done = threading.Event()
-    canceller = threading.Thread(target=cancel_in, args=(stack, step, done))
-    canceller.start()
-    try:
+    with cancelled_in(stack, step):
         stack.wait_for_possible_plan("replica-1")
         status, lines = stack.rebuild("replica-1", check=False)
-    finally:
-        done.set()
-        canceller.join(10)
     rebuild = stack.rows("SELECT * FROM dbops_rebuild ORDER BY id DESC LIMIT 1")[0]
     assert (status, lines[-1]["status"]) == (3, "cancelled"), lines[-3:]
     assert rebuild["outcome"]

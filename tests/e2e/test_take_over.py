@@ -44,13 +44,20 @@ def take_over(stack: Stack, job_dir: Path, name: str, **changes: str) -> subproc
         "aside": str(host.data_dir.with_name("data.dbops-old-test")),
         "owner": "mysql",
         "client": "mariadb",
+        "run_id": "test",
+        "machine": "",
         "stop": "/usr/bin/touch",
         "mark": str(job_dir / "stopped"),
     }
     assert set(changes) <= set(arguments)
     return subprocess.run(
         ["bash", "-c", SCRIPT, "take-over", *{**arguments, **changes}.values()],
-        env={"DBOPS_JOB_DIR": str(job_dir), "PATH": "/usr/bin:/bin:/usr/sbin:/sbin", "LC_ALL": "C"},
+        env={
+            "DBOPS_JOB_DIR": str(job_dir),
+            "DBOPS_RUN_DIR": str(job_dir),
+            "PATH": "/usr/bin:/bin:/usr/sbin:/sbin",
+            "LC_ALL": "C",
+        },
         capture_output=True,
         text=True,
         check=False,
@@ -71,6 +78,11 @@ CASES = {
         "replica-1",
         {"identity": "1:1"},
         "is not the directory that the plan saw",
+    ),
+    "another machine with the same directories": (
+        "replica-1",
+        {"machine": "elsewhere 0123456789abcdef"},
+        "the plan saw elsewhere",
     ),
     "another server id": ("replica-1", {"server_id": "4711"}, "server_id"),
     "a server that the plan saw dead": ("replica-1", {"running": "0"}, "The plan saw no running server"),

@@ -90,7 +90,7 @@ def test_a_failed_rebuild_says_who_must_act_and_what_is_left(viewer: Client, tri
         error=error | {"who": "host"},
         outcome="replica-1 is stopped.",
     )
-    result = {"exit_statuses": {"source backup": 1, "unpack": 0}, "tails": {"backup.log": "<b>last line</b>"}}
+    result = {"exit_statuses": {"source backup": 1, "unpack": 0}, "tails": {"source": "<b>last line</b>"}}
     set_step(rebuild, "stream", state=StepState.FAILED, result=result)
     text = viewer.get(f"/rebuilds/{rebuild.pk}/").content.decode()
     for shown in (

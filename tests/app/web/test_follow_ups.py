@@ -1,0 +1,345 @@
+"""After a rebuild that did not succeed: the pages that go on with its copy, put the old data back, or end a lost one."""
+
+import re
+import uuid
+from typing import Any
+
+import pytest
+from django.test import Client
+from pytest_django import DjangoAssertNumQueries
+
+from dbops.engine.methods import FOLLOW_UPS, METHODS
+from dbops.engine.plan import Plan, PlannedStep
+from dbops.engine.states import Role, Status, StepState
+from dbops.models import AuditEntry, Hold, Instance, Rebuild, Step
+from dbops.operations.follow_ups import OFFERS
+from dbops.queries import rebuilds as queries
+from dbops.web import fragments
+from tests.app.factories import make_plan, make_rebuild, make_trio
+
+pytestmark = pytest.mark.django_db
+
+MEMORY = {
+    "touched": True,
+    "new_identity": "1:2",
+    "aside_path": "/var/lib/mysql.dbops-old-RUN",
+    "aside_identity": "1:1",
+    "checkpoints": {"backup_type": "full-backuped"},
+    "position": {},
+}
+PROGRAMS = {"target.backup": "/usr/bin/mariadb-backup", "target.client": "/usr/bin/mariadb"}
+METHOD = ["put-back", "retry"]
+PAGES = [*METHOD, "end"]
+REASON = "the <copy> is no good"
+
+
+def plan_of(target: Instance, source: Instance) -> Plan:
+    steps = tuple(PlannedStep(step.name, step.title) for step in METHODS["xbstream"].steps)
+    return make_plan(target=target, source=source, steps=steps, aside_path=MEMORY["aside_path"], programs=PROGRAMS)
+
+
+def failed_in(step: str, trio: Any, *, memory: dict[str, Any] | None = None, **values: Any) -> Rebuild:
+    """Return a rebuild whose copy failed in this step; what came before is done."""
+    given = {"status": Status.FAILED, "plan": plan_of(trio[2], trio[1])} | values
+    rebuild = make_rebuild(target=trio[2], source=trio[1], memory=MEMORY if memory is None else memory, **given)
+    names = list(rebuild.steps.values_list("name", flat=True))
+    at = names.index(step)
+    Step.objects.filter(rebuild=rebuild, position__lt=at).update(state=StepState.DONE)
+    Step.objects.filter(rebuild=rebuild, position=at).update(state=StepState.FAILED)
+    Step.objects.filter(rebuild=rebuild, position__gt=at).update(state=StepState.SKIPPED)
+    return rebuild
+
+
+@pytest.fixture
+def trio() -> tuple[Instance, Instance, Instance]:
+    return make_trio()
+
+
+@pytest.fixture
+def failed(trio: Any) -> Rebuild:
+    return failed_in("own", trio)
+
+
+@pytest.fixture
+def lost(trio: Any) -> Rebuild:
+    rebuild = make_rebuild(target=trio[2], source=trio[1], status=Status.LOST)
+    for instance, purpose in ((trio[1], "source"), (trio[2], "target")):
+        Hold.objects.create(instance=instance, rebuild=rebuild, purpose=purpose, taken_at=rebuild.requested_at)
+    return rebuild
+
+
+def typed(**changes: str) -> dict[str, str]:
+    return {"typed_name": "replica-1", "reason": REASON, "request_key": str(uuid.uuid4())} | changes
+
+
+def text_of(answer: Any) -> str:
+    return str(answer.content.decode())
+
+
+@pytest.mark.parametrize("page", PAGES)
+def test_only_operators_come_in(client: Client, stranger: Client, viewer: Client, failed: Rebuild, page: str) -> None:
+    address = f"/rebuilds/{failed.pk}/{page}/"
+    for send in (client.get, client.post):
+        assert send(address)["Location"] == f"/login/?next={address}"
+    for person in (stranger, viewer):
+        assert person.get(address).status_code == 403
+        assert person.post(address, typed()).status_code == 403
+    assert Rebuild.objects.count() == 1
+    assert not AuditEntry.objects.exists()
+
+
+@pytest.mark.parametrize("page", PAGES)
+def test_unknown_rebuilds_and_verbs_are_not_found(operator: Client, failed: Rebuild, page: str) -> None:
+    assert operator.get(f"/rebuilds/999/{page}/").status_code == 404
+    assert operator.get(f"/rebuilds/{failed.pk}/{page}s/").status_code == 404
+    assert operator.put(f"/rebuilds/{failed.pk}/{page}/").status_code == 405
+
+
+@pytest.mark.parametrize("method", METHOD)
+def test_looking_shows_every_step_and_writes_nothing(operator: Client, failed: Rebuild, method: str) -> None:
+    before = Rebuild.objects.values().get()
+    answer = operator.get(f"/rebuilds/{failed.pk}/{method}/")
+    text = text_of(answer)
+    assert answer.status_code == 200
+    assert "no-store" in answer["Cache-Control"]
+    for step in FOLLOW_UPS[method].steps:
+        assert step.title in text.replace("&#x27;", "'")
+    assert "/var/lib/mysql.dbops-old-RUN" in text
+    assert "unsafe" not in answer["Content-Security-Policy"]
+    assert " style=" not in text
+    assert Rebuild.objects.values().get() == before
+    assert not AuditEntry.objects.exists()
+
+
+def test_what_each_of_the_two_removes(operator: Client, failed: Rebuild) -> None:
+    back, on = (text_of(operator.get(f"/rebuilds/{failed.pk}/{method}/")) for method in METHOD)
+    assert "The copy at /var/lib/mysql, which was not verified, once the old data is in place." in back
+    assert "Old data at /var/lib/mysql.dbops-old-RUN, where there is any, once the copy is verified." in on
+    assert "is moved aside" not in on
+
+
+def test_a_retry_names_the_steps_that_are_done(operator: Client, failed: Rebuild) -> None:
+    text = text_of(operator.get(f"/rebuilds/{failed.pk}/retry/"))
+    assert "it goes on with “Make the copy the target&#x27;s own”" in text
+    assert re.findall(r"<li>\s*([^<]+?)\s*<span[^>]*>– done already, skipped", text) == [
+        "Prepare the copy (apply its redo log)"
+    ]
+
+
+@pytest.mark.parametrize("method", METHOD)
+def test_confirming_queues_it_and_links_both_ways(
+    operator: Client, viewer: Client, failed: Rebuild, method: str
+) -> None:
+    answer = operator.post(f"/rebuilds/{failed.pk}/{method}/", typed())
+    following = Rebuild.objects.get(follows=failed)
+    assert answer["Location"] == f"/rebuilds/{following.pk}/"
+    assert (following.method, following.status, following.reason) == (method, Status.QUEUED, REASON)
+    newer, older = (text_of(viewer.get(f"/rebuilds/{item.pk}/")) for item in (following, failed))
+    assert f'It follows <a href="/rebuilds/{failed.pk}/">' in newer
+    assert f'Followed by <a href="/rebuilds/{following.pk}/">' in older
+    assert "is wiped" in older
+    assert "is wiped" not in newer
+
+
+@pytest.mark.parametrize("method", METHOD)
+def test_the_second_click_gives_the_same_rebuild(operator: Client, failed: Rebuild, method: str) -> None:
+    form = typed()
+    first, second = (operator.post(f"/rebuilds/{failed.pk}/{method}/", form) for _ in range(2))
+    assert first["Location"] == second["Location"]
+    assert Rebuild.objects.filter(follows=failed).count() == 1
+    assert AuditEntry.objects.filter(action__endswith="_requested").count() == 1
+
+
+@pytest.mark.parametrize("method", METHOD)
+@pytest.mark.parametrize(
+    ("changes", "code"),
+    [
+        ({"typed_name": "backup-1"}, "rebuild.name"),
+        ({"typed_name": "REPLICA-1"}, "rebuild.name"),
+        ({"typed_name": ""}, "rebuild.name"),
+        ({"request_key": ""}, "plan.incomplete"),
+        ({"request_key": "1' OR 1=1"}, "plan.incomplete"),
+    ],
+)
+def test_a_refusal_names_its_code_and_keeps_the_reason(
+    operator: Client, failed: Rebuild, method: str, changes: dict[str, str], code: str
+) -> None:
+    answer = operator.post(f"/rebuilds/{failed.pk}/{method}/", typed(**changes))
+    text = text_of(answer)
+    assert answer.status_code == 409
+    assert f"<code>{code}</code>" in text
+    assert 'value="the &lt;copy&gt; is no good"' in text
+    assert Rebuild.objects.count() == 1
+    # what is sent after the refusal is a new request
+    key = re.search(r'name="request_key" value="([^"]+)"', text)
+    assert key
+    assert key[1] != changes.get("request_key")
+    assert operator.post(f"/rebuilds/{failed.pk}/{method}/", typed(request_key=key[1])).status_code == 302
+
+
+@pytest.mark.parametrize("reason", ["", "  ", "ab"])
+@pytest.mark.parametrize("method", METHOD)
+def test_without_a_reason_it_is_refused(operator: Client, failed: Rebuild, method: str, reason: str) -> None:
+    answer = operator.post(f"/rebuilds/{failed.pk}/{method}/", typed(reason=reason))
+    assert (answer.status_code, "rebuild.reason" in text_of(answer)) == (409, True)
+    assert Rebuild.objects.count() == 1
+
+
+@pytest.mark.parametrize("method", METHOD)
+def test_a_browser_without_a_token_of_the_form_is_refused(olga: Any, failed: Rebuild, method: str) -> None:
+    strict = Client(enforce_csrf_checks=True)
+    strict.force_login(olga)
+    assert strict.post(f"/rebuilds/{failed.pk}/{method}/", typed()).status_code == 403
+    assert Rebuild.objects.count() == 1
+
+
+def test_what_is_not_possible_has_no_form_and_is_refused(operator: Client, trio: Any) -> None:
+    rebuild = failed_in("stream", trio, memory={key: MEMORY[key] for key in MEMORY if key != "checkpoints"})
+    text = text_of(operator.get(f"/rebuilds/{rebuild.pk}/retry/"))
+    assert "This is not possible." in text
+    assert "half a copy cannot be continued" in text
+    assert "typed_name" not in text
+    answer = operator.post(f"/rebuilds/{rebuild.pk}/retry/", typed())
+    assert (answer.status_code, "rebuild.no_follow_up" in text_of(answer)) == (409, True)
+    assert Rebuild.objects.count() == 1
+
+
+@pytest.mark.parametrize("status", [Status.FAILED, Status.CANCELLED])
+def test_the_page_offers_what_is_possible_to_operators_alone(
+    operator: Client, viewer: Client, trio: Any, status: Status
+) -> None:
+    rebuild = failed_in("own", trio, status=status)
+    seen, looked = (text_of(person.get(f"/rebuilds/{rebuild.pk}/")) for person in (operator, viewer))
+    for method in METHOD:
+        assert f'href="/rebuilds/{rebuild.pk}/{method}/"' in seen
+        assert f'href="/rebuilds/{rebuild.pk}/{method}/"' not in looked
+    assert "is not possible" not in seen
+
+
+def test_the_page_says_why_something_is_not_offered(viewer: Client, operator: Client, trio: Any) -> None:
+    memory = {**MEMORY, "aside_path": "", "aside_identity": "", "prepare.begun": True}
+    rebuild = failed_in("prepare", trio, memory=memory)
+    text = text_of(viewer.get(f"/rebuilds/{rebuild.pk}/"))
+    assert re.search(r"Putting the old data back is not possible:\s+No old data was moved aside", text)
+    assert re.search(r"Going on with the copy is not possible:\s+Preparing the copy was begun", text)
+    actions = text_of(operator.get(f"/rebuilds/{rebuild.pk}/actions/"))
+    assert "put-back" not in actions
+    assert "retry" not in actions
+
+
+def test_where_nothing_was_changed_one_sentence_says_so(viewer: Client, trio: Any) -> None:
+    rebuild = failed_in("fingerprint", trio, memory={})
+    text = text_of(viewer.get(f"/rebuilds/{rebuild.pk}/"))
+    assert text.count("Nothing was changed on the target.") == 1
+
+
+@pytest.mark.parametrize("status", [Status.SUCCEEDED, Status.EXPIRED, Status.RUNNING, Status.LOST, Status.QUEUED])
+def test_nothing_is_offered_after_other_ends(operator: Client, trio: Any, status: Status) -> None:
+    rebuild = make_rebuild(target=trio[2], source=trio[1], status=status, memory=MEMORY)
+    text = text_of(operator.get(f"/rebuilds/{rebuild.pk}/"))
+    assert "put-back" not in text
+    assert "is not possible" not in text
+
+
+@pytest.mark.parametrize(
+    ("newer", "why"),
+    [
+        ({"status": Status.SUCCEEDED, "memory": {"touched": True}}, "has worked on this instance since"),
+        ({"status": Status.FAILED, "memory": {"touched": True}}, "has worked on this instance since"),
+        ({"status": Status.QUEUED}, "of this instance is queued"),
+        ({"status": Status.LOST}, "of this instance is lost"),
+    ],
+)
+def test_what_another_rebuild_has_overtaken_offers_nothing(
+    operator: Client, trio: Any, newer: dict[str, Any], why: str
+) -> None:
+    rebuild = failed_in("own", trio)
+    other = make_rebuild(target=trio[2], source=trio[1], **newer)
+    text = text_of(operator.get(f"/rebuilds/{rebuild.pk}/"))
+    assert f"Rebuild {other.pk} {why}" in text
+    for method in METHOD:
+        assert f"/{method}/" not in text
+        assert operator.post(f"/rebuilds/{rebuild.pk}/{method}/", typed()).status_code == 409
+    assert Rebuild.objects.count() == 2
+
+
+def test_a_newer_rebuild_that_changed_nothing_overtakes_nothing(operator: Client, trio: Any) -> None:
+    rebuild = failed_in("own", trio)
+    make_rebuild(target=trio[2], source=trio[1], status=Status.FAILED, memory={})
+    assert "/put-back/" in text_of(operator.get(f"/rebuilds/{rebuild.pk}/"))
+
+
+def test_an_instance_that_became_the_primary_is_left_alone(operator: Client, failed: Rebuild) -> None:
+    Instance.objects.filter(role=Role.PRIMARY).update(role=Role.REPLICA)
+    Instance.objects.filter(pk=failed.target_id).update(role=Role.PRIMARY)
+    assert "is a primary now" in text_of(operator.get(f"/rebuilds/{failed.pk}/"))
+    for method in METHOD:
+        assert operator.post(f"/rebuilds/{failed.pk}/{method}/", typed()).status_code == 409
+
+
+def test_only_a_lost_rebuild_is_ended_without_its_hosts(operator: Client, viewer: Client, lost: Rebuild) -> None:
+    address = f"/rebuilds/{lost.pk}/end/"
+    assert address in text_of(operator.get(f"/rebuilds/{lost.pk}/actions/"))
+    assert address not in text_of(viewer.get(f"/rebuilds/{lost.pk}/actions/"))
+    asked = operator.get(address)
+    assert "backup-1 and replica-1 are no longer held" in text_of(asked)
+    assert "no-store" in asked["Cache-Control"]
+    assert (Rebuild.objects.get().status, Hold.objects.count()) == (Status.LOST, 2)
+
+    without = operator.post(address, {"reason": " "})
+    assert (without.status_code, "rebuild.reason" in text_of(without)) == (409, True)
+    assert Rebuild.objects.get().status == Status.LOST
+
+    answer = operator.post(address, {"reason": "the host burned down"}, follow=True)
+    assert "is ended. Its hosts are cleaned up as soon as they answer." in text_of(answer)
+    assert (Rebuild.objects.get().status, Hold.objects.count()) == (Status.FAILED, 0)
+
+    again = operator.post(address, {"reason": "once <more>"})
+    assert (again.status_code, "rebuild.not_lost" in text_of(again)) == (409, True)
+    assert AuditEntry.objects.filter(action="rebuild.given_up").count() == 1
+
+
+@pytest.mark.parametrize("status", [Status.RUNNING, Status.QUEUED, Status.SUCCEEDED, Status.CANCELLED])
+def test_what_is_not_lost_is_not_given_up(operator: Client, trio: Any, status: Status) -> None:
+    rebuild = make_rebuild(target=trio[2], source=trio[1], status=status)
+    assert "/end/" not in text_of(operator.get(f"/rebuilds/{rebuild.pk}/actions/"))
+    assert f"It is {status}, not lost." in text_of(operator.get(f"/rebuilds/{rebuild.pk}/end/"))
+    answer = operator.post(f"/rebuilds/{rebuild.pk}/end/", {"reason": "impatience"})
+    assert (answer.status_code, "rebuild.not_lost" in text_of(answer)) == (409, True)
+    assert Rebuild.objects.get().status == status
+
+
+def test_numbers_of_a_silent_host_are_told_as_old(viewer: Client, lost: Rebuild) -> None:
+    known = {"bytes": 5, "total_bytes": 50, "rate_bytes_per_second": 412e6, "percent": 10.0, "eta_seconds": 125}
+    Step.objects.filter(rebuild=lost, name="stream").update(
+        state=StepState.RUNNING, started_at=lost.started_at, progress=known
+    )
+    address = f"/rebuilds/{lost.pk}/"
+    assert "412 MB/s" in text_of(viewer.get(address))
+    Rebuild.objects.update(unreachable_since=lost.requested_at)
+    text = text_of(viewer.get(address))
+    assert "as last seen" in text
+    assert "Host silent for" in text
+    assert "412 MB/s" not in text
+    assert "2 min 05 s" not in text
+
+
+def test_offers_cost_few_queries_and_none_while_it_runs(
+    trio: Any, operator: Client, django_assert_max_num_queries: DjangoAssertNumQueries
+) -> None:
+    rebuild = failed_in("own", trio)
+    for _ in range(20):
+        make_rebuild(target=trio[2], source=trio[1], status=Status.FAILED)
+    found = queries.find(rebuild.pk)
+    assert found
+    with django_assert_max_num_queries(2):
+        assert fragments.offered(found)["retry"].is_possible
+    running = make_rebuild(target=trio[2], source=trio[1])
+    with django_assert_max_num_queries(0):
+        assert fragments.offered(running) == {}
+    with django_assert_max_num_queries(8):
+        assert fragments.snapshot(rebuild.pk)
+
+
+def test_every_verb_of_the_engine_has_its_page() -> None:
+    assert set(OFFERS) == set(FOLLOW_UPS) == set(METHOD)

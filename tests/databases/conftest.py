@@ -1,0 +1,67 @@
+"""Each test of this folder runs on every database: a server for the session, a database for each module."""
+
+import os
+import subprocess
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack
+from pathlib import Path
+
+import pytest
+
+from tests.databases.racers import ROOT, Racer
+from tests.servers import Server, running_server, wanted_kinds
+
+RACERS = 8
+
+
+@pytest.fixture(scope="session")
+def servers() -> Iterator[Callable[[str], Server]]:
+    """Give the server of a kind, started when it is first asked for."""
+    running: dict[str, Server] = {}
+    with ExitStack() as stack:
+
+        def get(kind: str) -> Server:
+            if kind not in running:
+                running[kind] = stack.enter_context(running_server(kind))
+            return running[kind]
+
+        yield get
+
+
+@pytest.fixture(scope="session", params=wanted_kinds())
+def server(request: pytest.FixtureRequest, servers: Callable[[str], Server]) -> Server:
+    return servers(request.param)
+
+
+def manage(url: str, folder: Path, *words: str) -> subprocess.CompletedProcess[str]:
+    return subprocess.run(
+        [ROOT / ".venv" / "bin" / "python", "-W", "error", ROOT / "manage.py", *words],
+        env={**os.environ, "DBOPS_DATABASE_URL": url, "DBOPS_STATE_DIR": str(folder)},
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+
+
+@pytest.fixture(scope="session")
+def url(server: Server) -> str:
+    """Return the address of a database with every table."""
+    found = server.create("dbops_races")
+    done = manage(found, server.folder, "migrate", "--no-input")
+    assert done.returncode == 0, done.stderr
+    return found
+
+
+@pytest.fixture(scope="session")
+def state_folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return tmp_path_factory.mktemp("racers")
+
+
+@pytest.fixture(scope="session")
+def racers(url: str, state_folder: Path) -> Iterator[list[Racer]]:
+    found = [Racer(url, state_folder) for _ in range(RACERS)]
+    try:
+        yield found
+    finally:
+        for racer in found:
+            racer.close()

@@ -1,0 +1,262 @@
+"""What a process of the races can be told to do. Plain data in, plain data out: the test that asks knows no Django."""
+
+import os
+import signal
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+from django.contrib.auth.models import User
+from django.db import connection, transaction
+from django.db.models import PROTECT, ForeignKey, Q
+from django.utils import timezone
+
+from dbops import lifecycle, runner, scheduler
+from dbops.engine.errors import Refused
+from dbops.engine.methods import METHODS
+from dbops.engine.methods.base import Method
+from dbops.engine.states import FINAL, Status
+from dbops.engine.steps.base import Step
+from dbops.engine.steps.run import Outcome, Run, again, done
+from dbops.lifecycle import leases, requests
+from dbops.models import AuditEntry, Cluster, Event, Hold, Host, Instance, InstanceState, Rebuild
+from dbops.operations.rebuilds import plan_rebuild, request_rebuild
+from tests.app import factories, rows
+
+leases_kept: dict[int, lifecycle.Lease] = {}
+
+
+def empty() -> None:
+    """Begin anew."""
+    leases_kept.clear()
+    for model in (Hold, Rebuild, InstanceState, Instance, Host, Cluster, AuditEntry):
+        model.objects.all().delete()
+    User.objects.all().delete()
+
+
+def instances(names: list[str]) -> None:
+    """Make instances that nobody probes, and olga."""
+    empty()
+    cluster = factories.make_cluster()
+    for name in names:
+        factories.make_instance(name, cluster=cluster)
+    factories.make_operator()
+
+
+def queue(pairs: list[tuple[str, str, int]]) -> list[int]:
+    """Queue rebuilds of (source, target, priority), oldest first. Return their ids."""
+    found = {item.name: item for item in Instance.objects.select_related("host")}
+    user = User.objects.get(username="olga")
+    made = []
+    for source, target, priority in pairs:
+        made.append(
+            factories.make_rebuild(
+                target=found[target],
+                source=found[source],
+                status=Status.QUEUED,
+                requested_by=user,
+                priority=priority,
+                requested_at=timezone.now(),
+            ).pk
+        )
+    return made
+
+
+def start_what_can() -> list[int]:
+    return scheduler.start_what_can()
+
+
+def start(rebuild_id: int) -> str:
+    """As the scheduler, but without looking first: every process runs into the database's own lock."""
+    return lifecycle.start(Rebuild.objects.select_related("source", "target").get(pk=rebuild_id))
+
+
+def end(rebuild_ids: list[int]) -> None:
+    for pk in rebuild_ids:
+        lease = lifecycle.take_lease(pk)
+        assert lease is not None
+        lifecycle.finish(lease, Status.SUCCEEDED, "for the test")
+
+
+def end_queued() -> None:
+    for rebuild in Rebuild.objects.filter(status=Status.QUEUED):
+        assert lifecycle.end_queued(rebuild, Status.CANCELLED, "for the test")
+
+
+def make_holds_not_unique() -> None:
+    """Take away what enforces one holder."""
+    before, after = Hold._meta.get_field("instance"), ForeignKey(Instance, on_delete=PROTECT, related_name="+")
+    after.set_attributes_from_name("instance")
+    after.model = Hold
+    with connection.schema_editor() as editor:
+        editor.alter_field(Hold, before, after)
+
+
+def take_lease(rebuild_id: int) -> int | None:
+    """Return the fence, or ``None`` for who comes too late. The lease is kept by this process."""
+    lease = lifecycle.take_lease(rebuild_id)
+    if lease is None:
+        return None
+    leases_kept[rebuild_id] = lease
+    return lease.rebuild.fence
+
+
+def lend_lease(rebuild_id: int, owner: str) -> None:
+    """Act under a lease that another process took: how two drivers would look that both believe in theirs."""
+    leases_kept[rebuild_id] = lifecycle.Lease(Rebuild.objects.get(pk=rebuild_id), owner, None)
+
+
+def finish(rebuild_id: int) -> str:
+    try:
+        lifecycle.finish(leases_kept[rebuild_id], Status.SUCCEEDED, "for the test")
+    except lifecycle.LeaseLost:
+        return "lost"
+    return "finished"
+
+
+def fleet() -> str:
+    """Make a fleet whose replica may be rebuilt, and olga. Return the fingerprint of the plan."""
+    empty()
+    made = rows.make_fleet()
+    rows.operator()
+    return plan_rebuild(target=made["replica-1"], source=made["backup-1"]).fingerprint
+
+
+def request(request_key: str, fingerprint: str) -> list[Any]:
+    """Return ["queued", id] or ["refused", code]."""
+    found = {item.name: item for item in Instance.objects.select_related("host", "cluster", "state")}
+    try:
+        rebuild = request_rebuild(
+            actor=User.objects.get(username="olga"),
+            target=found["replica-1"],
+            source=found["backup-1"],
+            typed_name="replica-1",
+            reason="for a race",
+            fingerprint=fingerprint,
+            request_key=request_key,
+        )
+    except Refused as error:
+        return ["refused", error.code]
+    return ["queued", rebuild.pk]
+
+
+def look() -> dict[str, Any]:
+    """Return what is in the tables."""
+    return {
+        "status": {item.pk: item.status for item in Rebuild.objects.all()},
+        "waiting": {item.pk: item.waiting_for for item in Rebuild.objects.filter(status=Status.QUEUED)},
+        "holds": [[item.instance.name, item.rebuild_id] for item in Hold.objects.select_related("instance")],
+        "steps": {item.name: item.state for item in rows_of_last("steps")},
+        "events": [[item.rebuild_id, item.text] for item in Event.objects.order_by("pk")],
+        "audit": list(AuditEntry.objects.order_by("pk").values_list("action", flat=True)),
+        "with slot": Rebuild.objects.filter(Q(target_slot__isnull=False)).count(),
+        "owners": {item.pk: item.lease_owner for item in Rebuild.objects.all()},
+    }
+
+
+def rows_of_last(what: str) -> Any:
+    last = Rebuild.objects.order_by("-pk").first()
+    return getattr(last, what).all() if last else []
+
+
+def lock(seconds: float, about: str) -> None:
+    """Hold what a writer holds: of SQLite the whole file, of the others the rows of every rebuild."""
+    with transaction.atomic():
+        Rebuild.objects.update(reason="locked")
+        Path(about).touch()
+        time.sleep(seconds)
+
+
+def start_while_a_hold_goes(running: int, first: int) -> list[int]:
+    """Let the hold of one rebuild go at the moment at which the first of the queue has been looked at."""
+    tell_wait = lifecycle.wait
+
+    def wait(rebuild: Rebuild, reason: str) -> str:
+        answer = tell_wait(rebuild, reason)
+        if rebuild.pk == first:
+            end([running])
+        return answer
+
+    lifecycle.wait = wait
+    try:
+        return scheduler.start_what_can()
+    finally:
+        lifecycle.wait = tell_wait
+
+
+def forget_leases() -> None:
+    """Let every lease run out now."""
+    Rebuild.objects.update(lease_until=None)
+
+
+def look_again() -> dict[str, Any]:
+    """Look with a new connection: the server may have been restarted."""
+    connection.close()
+    return look()
+
+
+def hang_in(deed: str, arguments: list[Any], about: str) -> None:
+    """Do something and stand still where it tells of it: every row is written and the transaction is open."""
+
+    def stand_still(*_: Any, **__: Any) -> None:
+        Path(about).touch()
+        os.kill(os.getpid(), signal.SIGSTOP)
+
+    requests.tell = leases.tell = stand_still  # type: ignore[assignment]
+    DEEDS[deed](*arguments)
+
+
+class Counting(Step):
+    """A step that takes five looks of a fifth of a second, tells of each, and remembers how far it is."""
+
+    title = "a step of the test"
+
+    def __init__(self, name: str) -> None:
+        self.name = name  # type: ignore[misc]
+
+    def advance(self, run: Run) -> Outcome:
+        count = run.memory.get(self.name, 0) + 1
+        run.memory[self.name] = count
+        run.journal.say(f"{self.name} {count}")
+        run.journal.check()
+        return done() if count >= 5 else again(0.2)
+
+
+COUNTING = tuple(Counting(name) for name in ("one", "two", "three", "four", "five", "six"))
+
+
+def queue_counting() -> int:
+    """Queue a rebuild of the fleet whose steps only count."""
+    METHODS["xbstream"] = Method("xbstream", "counting", COUNTING)
+    return int(request("counting", fleet())[1])
+
+
+def work(seconds: float) -> list[str]:
+    """Be beat and worker until every rebuild is over. Return what went wrong: each is one task that failed."""
+    METHODS["xbstream"] = Method("xbstream", "counting", COUNTING)
+    failures, deadline = [], time.monotonic() + seconds
+    while time.monotonic() < deadline:
+        try:
+            scheduler.start_what_can()
+            for pk in lifecycle.due(timezone.now()):
+                while runner.tick(pk):
+                    pass
+            if not Rebuild.objects.exclude(status__in=FINAL).exists():
+                break
+        except lifecycle.AWAY as error:
+            failures.append(f"{type(error).__name__}: {error}")
+        finally:
+            connection.close()  # as Celery does after each task
+        time.sleep(0.2)
+    return failures
+
+
+DEEDS: dict[str, Callable[..., Any]] = {
+    deed.__name__: deed
+    for deed in (
+        *(empty, instances, queue, start_what_can, start, end, take_lease, lend_lease, finish, fleet, request, look),
+        *(lock, hang_in, queue_counting, work, end_queued, make_holds_not_unique, start_while_a_hold_goes),
+        *(forget_leases, look_again),
+    )
+}

@@ -1,0 +1,84 @@
+"""Who starts next: highest priority, then oldest, when the hold goes; and what a waiting rebuild says."""
+
+import pytest
+
+from tests.databases.racers import Racer
+
+pytestmark = pytest.mark.services
+
+
+def test_priority_then_age_when_the_hold_goes(racers: list[Racer]) -> None:
+    hand = racers[0]
+    targets = [f"replica-{number}" for number in range(5)]
+    hand.do("instances", ["backup", *targets])
+    priorities = [0, 0, 7, 0, 7]
+    ids = hand.do("queue", [("backup", target, priority) for target, priority in zip(targets, priorities, strict=True)])
+    order = []
+    for _ in ids:
+        started = hand.do("start_what_can")
+        order += started
+        hand.do("end", started)
+    assert order == [ids[2], ids[4], ids[0], ids[1], ids[3]]
+    assert hand.do("start_what_can") == []
+
+
+def test_who_waits_for_a_held_source_keeps_nobody_from_a_free_one(racers: list[Racer]) -> None:
+    hand = racers[0]
+    hand.do("instances", ["backup-a", "backup-b", *(f"replica-{number}" for number in range(5))])
+    (running,) = hand.do("queue", [("backup-a", "replica-0", 0)])
+    assert hand.do("start_what_can") == [running]
+    first, urgent, free, later = hand.do(
+        "queue",
+        [
+            ("backup-a", "replica-1", 0),
+            ("backup-a", "replica-2", 9),
+            ("backup-b", "replica-3", -1),
+            ("backup-b", "replica-4", -1),
+        ],
+    )
+    assert hand.do("start_what_can") == [free]
+    assert hand.do("look")["waiting"] == {
+        str(first): f"backup-a is held by rebuild {running} as its source",
+        str(urgent): f"backup-a is held by rebuild {running} as its source",
+        str(later): f"backup-b is held by rebuild {free} as its source",
+    }
+
+
+def test_the_reason_changes_with_the_hold_and_each_is_told_once(racers: list[Racer]) -> None:
+    hand = racers[0]
+    hand.do("instances", ["backup", *(f"replica-{number}" for number in range(3))])
+    ids = hand.do("queue", [("backup", f"replica-{number}", 0) for number in range(3)])
+    reasons = []
+    for pk in ids:
+        assert hand.do("start_what_can") == [pk]
+        assert hand.do("start_what_can") == []
+        reasons.append(hand.do("look")["waiting"].get(str(ids[2]), ""))
+        hand.do("end", [pk])
+    assert reasons == [f"backup is held by rebuild {pk} as its source" for pk in ids[:2]] + [""]
+    told = [text for pk, text in hand.do("look")["events"] if pk == ids[2] and text.startswith("Waiting")]
+    assert told == [f"Waiting: {reason}." for reason in reasons[:2]]
+
+
+def test_who_needs_two_instances_that_are_free_by_turns_comes_to_them(racers: list[Racer]) -> None:
+    """What comes later may not take the free one of the two again and again."""
+    hand = racers[0]
+    hand.do("instances", ["backup", "other", "replica-0", "replica-1", "replica-2"])
+    (running,) = hand.do("queue", [("backup", "replica-0", 0)])
+    assert hand.do("start_what_can") == [running]
+    patient, late = hand.do("queue", [("backup", "replica-1", 0), ("replica-1", "replica-2", 0)])
+    assert hand.do("start_what_can") == []
+    waiting = hand.do("look")["waiting"]
+    assert waiting[str(late)] == f"replica-1 is wanted first by rebuild {patient} as its target"
+    hand.do("end", [running])
+    assert hand.do("start_what_can") == [patient]
+
+
+def test_a_hold_that_goes_while_the_queue_is_read_lets_nobody_pass(racers: list[Racer]) -> None:
+    hand = racers[0]
+    hand.do("instances", ["backup", "replica-0", "replica-1", "replica-2"])
+    (running,) = hand.do("queue", [("backup", "replica-0", 0)])
+    hand.do("start_what_can")
+    first, second = hand.do("queue", [("backup", "replica-1", 0), ("backup", "replica-2", 0)])
+    assert hand.do("start_while_a_hold_goes", running, first) == []
+    assert hand.do("start_what_can") == [first]
+    assert hand.do("look")["waiting"] == {str(second): f"backup is held by rebuild {first} as its source"}

@@ -1,0 +1,134 @@
+"""After a rebuild that did not succeed: the old data goes back and serves, or what is left is done with the copy."""
+
+from typing import Any
+
+import pytest
+
+from tests.brake import Brake, braked, worker_of
+from tests.stack import Stack, wait_for
+
+from .cancelling import at_step, cancelled_in
+from .looks import is_replicating, one, same_data_at_one_gtid
+
+pytestmark = pytest.mark.services
+
+
+def cancelled_rebuild(stack: Stack, step: str) -> dict[str, Any]:
+    with cancelled_in(stack, step):
+        stack.wait_for_possible_plan("replica-1")
+        status, lines = stack.rebuild("replica-1", check=False)
+    assert (status, lines[-1]["status"]) == (3, "cancelled"), lines[-3:]
+    return last_rebuild(stack)
+
+
+def last_rebuild(stack: Stack) -> dict[str, Any]:
+    return stack.rows("SELECT * FROM dbops_rebuild ORDER BY id DESC LIMIT 1")[0]
+
+
+def beside_data(stack: Stack) -> list[str]:
+    """The target's directory and what other rebuilds have moved aside."""
+    return sorted(path.name for path in stack.lab.host("replica-1").folder.glob("data*"))
+
+
+def cancel_at_work(stack: Stack, brake: Brake) -> None:
+    wait_for("the program of the step", lambda: worker_of(brake.target, brake.stage))
+    stack.manage("rebuild", brake.target.name, "--cancel")
+
+
+def commands_of(stack: Stack, rebuild: dict[str, Any]) -> list[str]:
+    return [row["key"] for row in stack.rows("SELECT key FROM dbops_command WHERE rebuild_id = ?", rebuild["id"])]
+
+
+@pytest.mark.parametrize("step", ["stream", "prepare", "catch-up"])
+def test_the_old_data_is_put_back_and_serves(stack: Stack, step: str) -> None:
+    one(stack, "primary-1", "CREATE TABLE IF NOT EXISTS sbtest.marked (step VARCHAR(20) PRIMARY KEY)")
+    one(stack, "primary-1", f"REPLACE INTO sbtest.marked VALUES ('{step}')")
+    target = stack.lab.host("replica-1")
+    before, beside = target.data_dir.stat().st_ino, beside_data(stack)
+    failed = cancelled_rebuild(stack, step)
+    assert target.data_dir.stat().st_ino != before
+
+    status, lines = stack.rebuild("replica-1", "--put-back")
+    assert (status, lines[-1]["status"]) == (0, "succeeded")
+    assert "It serves and replicates from" in lines[-1]["outcome"]
+    assert target.data_dir.stat().st_ino == before
+    assert beside_data(stack) == beside
+    wait_for("replication", lambda: is_replicating(stack, "replica-1"), 20)
+    same_data_at_one_gtid(stack, "replica-1")
+    assert last_rebuild(stack)["follows_id"] == failed["id"]
+    assert stack.rows("SELECT * FROM dbops_hold") == []
+
+    # and once more is refused: there is nothing to put back
+    assert stack.rebuild("replica-1", "--put-back", check=False)[0] == 2
+
+
+@pytest.mark.parametrize("step", ["own", "start", "catch-up", "repoint", "verify"])
+def test_a_retry_goes_on_with_the_copy(stack: Stack, step: str) -> None:
+    beside = beside_data(stack)
+    failed = cancelled_rebuild(stack, step)
+    status, lines = stack.rebuild("replica-1", "--retry")
+    assert (status, lines[-1]["status"]) == (0, "succeeded")
+    retried = last_rebuild(stack)
+    assert retried["follows_id"] == failed["id"]
+    assert "stream" not in commands_of(stack, retried), "no byte is sent again"
+    wait_for("replication", lambda: is_replicating(stack, "replica-1"), 20)
+    same_data_at_one_gtid(stack, "replica-1")
+    assert beside_data(stack) == beside
+
+
+@pytest.mark.parametrize(("step", "stage"), [("stream", "stream/unpack"), ("prepare", "prepare/prepare")])
+def test_a_retry_is_refused_where_it_is_not_safe(stack: Stack, step: str, stage: str) -> None:
+    """Half a copy; and a preparation that was begun and held in the middle, until the cancel ended it."""
+    stack.wait_for_possible_plan("replica-1")
+    target = stack.lab.host("replica-1")
+    with braked(target, share=0, stage=stage) as brake, at_step(stack, step, lambda: cancel_at_work(stack, brake)):
+        assert stack.rebuild("replica-1", check=False)[0] == 3
+    status, lines = stack.rebuild("replica-1", "--retry", check=False)
+    assert (status, lines[-1]["error"]["code"]) == (2, "rebuild.no_follow_up")
+    assert stack.rebuild("replica-1", "--put-back")[0] == 0
+
+
+def test_data_that_is_not_the_old_data_is_not_put_back(stack: Stack) -> None:
+    failed = cancelled_rebuild(stack, "prepare")
+    target = stack.lab.host("replica-1")
+    aside = target.data_dir.with_name(f"data.dbops-old-{failed['uid']}")
+    hidden = aside.with_name("hidden")
+    aside.rename(hidden)
+    aside.mkdir()
+    status, lines = stack.rebuild("replica-1", "--put-back", check=False)
+    assert (status, lines[-1]["error"]["code"]) == (1, "old.not_found")
+    aside.rmdir()
+    hidden.rename(aside)
+    assert stack.rebuild("replica-1", "--put-back")[0] == 0
+    wait_for("replication", lambda: is_replicating(stack, "replica-1"), 20)
+
+
+def test_a_copy_that_takes_writes_is_not_replaced(stack: Stack) -> None:
+    """Somebody has made the half-finished replica a primary: neither going back nor going on may touch it."""
+    cancelled_rebuild(stack, "repoint")
+    one(stack, "replica-1", "SET GLOBAL read_only = 0")
+    pid = stack.lab.host("replica-1").server_pid()
+    status, lines = stack.rebuild("replica-1", "--put-back", check=False)
+    assert (status, lines[-1]["error"]["code"]) == (1, "host.refused")
+    assert "takes writes" in lines[-1]["error"]["found"]
+    status, lines = stack.rebuild("replica-1", "--retry", check=False)
+    assert (status, lines[-1]["status"]) == (1, "failed")
+    assert "takes writes" in lines[-1]["error"]["found"]
+    assert stack.lab.host("replica-1").server_pid() == pid
+    one(stack, "replica-1", "SET GLOBAL read_only = 1")
+    assert stack.rebuild("replica-1", "--put-back")[0] == 0
+
+
+def test_a_failover_in_the_middle_hangs_nothing_below_the_old_primary(stack: Stack) -> None:
+    """The old primary is read-only by the time the copy would be pointed to it; when the roles are right again, it goes on."""
+    stack.wait_for_possible_plan("replica-1")
+    with at_step(stack, "stream", lambda: one(stack, "primary-1", "SET GLOBAL read_only = 1")):
+        status, lines = stack.rebuild("replica-1", check=False)
+    assert (status, lines[-1]["error"]["code"]) == (1, "repoint.not_primary")
+    link = one(stack, "replica-1", "SHOW SLAVE STATUS")
+    assert link["Master_Host"] == stack.lab.host("backup-1").address
+    one(stack, "primary-1", "SET GLOBAL read_only = 0")
+    stack.wait_for_facts("primary-1")
+    status, lines = stack.rebuild("replica-1", "--retry")
+    assert "stream" not in commands_of(stack, last_rebuild(stack))
+    assert one(stack, "replica-1", "SHOW SLAVE STATUS")["Master_Host"] == stack.lab.host("primary-1").address

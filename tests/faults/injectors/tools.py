@@ -1,0 +1,66 @@
+"""A backup tool that lies: a script of its name that a host's sessions find before the real one.
+
+Without an order it is the real tool. An order is bash that has ``$real``, ``$python`` and ``$here`` (this folder), and the
+tool's words in ``$@``; only backups are disturbed.
+"""
+
+import sys
+from pathlib import Path
+
+from lab.checks import find_program
+from lab.hosts import LabHost
+
+NAME = "mariadb-backup"
+HERE = Path(__file__).parent
+
+SCRIPT = """#!/bin/bash
+real={real}
+python={python}
+here={here}
+order=$(cat "$0.order" 2>/dev/null)
+case " $* " in
+*" --backup "*) ;;
+*) order= ;;
+esac
+if [ -n "$order" ]; then
+    eval "$order"
+else
+    exec "$real" "$@"
+fi
+"""
+
+#: what a backup may do instead of a backup
+ORDERS = {
+    # more than the system table space, less than the tables
+    "cut at a chunk's end": 'exec "$real" "$@" > >("$python" "$here/chunks.py" 20000000)',
+    "nothing at all": 'exec "$real" "$@" >/dev/null',
+    "not even a log": "exit 0",
+    "an error page": 'echo "<html><head><title>502 Bad Gateway</title></head></html>"; exit 0',
+    "a banner first": 'echo "Welcome to db7. Authorised use only."; exec "$real" "$@"',
+    "never says completed": 'set -o pipefail; { "$real" "$@" 2>&1 >&3 3>&- | grep -v --line-buffered "completed OK!" >&2; } 3>&1',
+    "its status is lost": 'parent=$PPID; "$real" "$@"; kill -KILL "$parent"',
+    # root would raise the limit again
+    "few open files": """exec setpriv --bounding-set=-sys_resource bash -c 'ulimit -n 16; exec "$0" "$@"' "$real" "$@" """,
+    # in the host's own folder
+    "a full temporary directory": 'exec "$real" "$@" "--tmpdir=$(dirname "$(dirname "$0")")/tmp"',
+    "hears no signal": 'exec "$python" "$here/deaf.py"',
+    "runs below a script": '"$real" "$@"; exit $?',
+}
+
+
+def install(host: LabHost) -> Path:
+    """Put the script before the real tool. The next probe of the host finds it."""
+    program = host.sshd.programs / NAME
+    program.parent.mkdir(exist_ok=True)
+    program.write_text(SCRIPT.format(real=find_program(NAME), python=sys.executable, here=HERE))
+    program.chmod(0o755)
+    return program
+
+
+def order(host: LabHost, name: str) -> None:
+    """Let the host's backups do that from now on; ``""`` is a backup like any other."""
+    file = host.sshd.programs / f"{NAME}.order"
+    if name:
+        file.write_text(ORDERS[name])
+    else:
+        file.unlink(missing_ok=True)

@@ -1,0 +1,43 @@
+"""The moment at which a step of a rebuild runs: the dashboard's own table is asked, many times a second."""
+
+import sqlite3
+import time
+from contextlib import closing
+
+from lab.hosts import LabHost
+from tests.brake import worker_of
+from tests.stack import Stack, wait_for
+
+POLL_SECONDS = 0.003
+FINAL = ("succeeded", "failed", "cancelled", "expired")
+STATE = (
+    "SELECT r.status, s.state FROM dbops_step s JOIN dbops_rebuild r ON r.id = s.rebuild_id"
+    " WHERE s.rebuild_id = ? AND s.name = ?"
+)
+
+
+class Missed(AssertionError):
+    """The step began and ended between two looks, or was never reached: nothing was injected, so nothing is shown."""
+
+
+def wait_until_running(stack: Stack, rebuild_id: int, step: str, seconds: float = 180.0) -> None:
+    """Return the moment the step is in state ``running``.
+
+    Raises:
+        Missed: it was not seen running.
+    """
+    deadline = time.monotonic() + seconds
+    with closing(sqlite3.connect(stack.folder / "dbops.sqlite3", timeout=20)) as connection:
+        while time.monotonic() < deadline:
+            status, state = connection.execute(STATE, (rebuild_id, step)).fetchone()
+            if state == "running":
+                return
+            if status in FINAL or state != "pending":
+                break
+            time.sleep(POLL_SECONDS)
+    raise Missed(f"step {step} was not seen running; it is {state}, the rebuild is {status}")
+
+
+def wait_until_flowing(target: LabHost) -> None:
+    """Return when the stream's unpacking program is there: the step begins some calls earlier."""
+    wait_for("the unpacking program", lambda: worker_of(target, "stream/unpack"), 30)
