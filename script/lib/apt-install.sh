@@ -4,7 +4,7 @@
 set -eu
 
 policy=/usr/sbin/policy-rc.d
-units="ssh redis-server mariadb"
+units="ssh redis-server mariadb postgresql"
 
 if [ ! -e "$policy" ]; then
     trap 'rm -f "$policy"' EXIT

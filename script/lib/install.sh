@@ -22,15 +22,23 @@ sysbench sysbench
 ps procps
 ss iproute2
 "
-PROGRAMS_LINT="
+# what mysqlclient is compiled with: pip has no ready-made one
+PROGRAMS_DRIVERS="
+cc gcc
+pkg-config pkg-config
+mariadb_config libmariadb-dev
+"
+PROGRAMS_LINT="$PROGRAMS_DRIVERS
 shellcheck shellcheck
 "
 PROGRAMS_TEST="$PROGRAMS_DEMO $PROGRAMS_LINT
 chromium chromium
+iptables iptables
 "
-# packages without a program of their own
+# packages without a program of their own, or without one on PATH
 FILES_TEST="
 /usr/share/fonts/truetype/dejavu/DejaVuSans.ttf fonts-dejavu-core
+/usr/lib/postgresql/*/bin/postgres postgresql
 "
 
 root=${root:?the checkout}
@@ -67,7 +75,7 @@ missing_packages() {
             [ -z "$name" ] || command -v "$name" >/dev/null || echo "$package"
         done <<<"$programs"
         while read -r name package; do
-            [ -z "$name" ] || [ -e "$name" ] || echo "$package"
+            [ -z "$name" ] || compgen -G "$name" >/dev/null || echo "$package"
         done <<<"$files"
     } | sort -u | tr '\n' ' '
 }
@@ -83,6 +91,7 @@ need_packages() {
     missing=$(missing_packages "$programs" "$files")
     find_python || missing="$missing python3"
     has_venv || missing="$missing python3-venv"
+    [ "$1" = demo ] || has_headers || missing="$missing python3-dev"
     # shellcheck disable=SC2086,SC2116 # one blank between the words
     missing=$(echo $missing)
     [ -n "$missing" ] || return 0
@@ -176,10 +185,16 @@ has_venv() {
     [ -x "$root/.venv/bin/pip" ] || { [ -n "${python:-}" ] && "$python" -c 'import venv, ensurepip' 2>/dev/null; }
 }
 
+# What mysqlclient is compiled against.
+has_headers() {
+    local command='import pathlib, sysconfig; print(pathlib.Path(sysconfig.get_path("include"), "Python.h"))'
+    [ -n "${python:-}" ] && [ -e "$("$python" -c "$command")" ]
+}
+
 need_venv() {
     local venv=$root/.venv lists stamp sums
     lists="$root/requirements.txt"
-    [ "$1" = demo ] || lists="$lists $root/requirements-dev.txt"
+    [ "$1" = demo ] || lists="$lists $root/requirements-postgresql.txt $root/requirements-mariadb.txt $root/requirements-dev.txt"
     stamp=$venv/installed-$([ "$1" = demo ] && echo run || echo dev)
     # shellcheck disable=SC2086
     sums=$(cat $lists "$root/constraints.txt" | sha256sum)
