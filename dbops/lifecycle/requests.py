@@ -100,11 +100,13 @@ def _write_steps(rebuild: Rebuild, plan: Plan, skips: Collection[str]) -> None:
 def held() -> dict[int, str]:
     """Return in words who holds an instance, by the instance's primary key."""
     holds = Hold.objects.select_related("instance").order_by("pk")
-    return {hold.instance_id: _claim_in_words(hold.instance, hold.rebuild_id, hold.purpose) for hold in holds}
+    return {hold.instance_id: _in_words(hold) for hold in holds}
 
 
-def _claim_in_words(instance: Instance, rebuild_id: int, purpose: str) -> str:
-    return f"{instance.name} is held by rebuild {rebuild_id} as its {purpose}"
+def _in_words(hold: Hold) -> str:
+    if hold.backup_run_id:
+        return f"{hold.instance.name} is read by backup run {hold.backup_run_id}"
+    return f"{hold.instance.name} is held by rebuild {hold.rebuild_id} as its {hold.purpose}"
 
 
 def claims_of(rebuild: Rebuild) -> list[tuple[Instance, str]]:

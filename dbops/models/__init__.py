@@ -1,11 +1,16 @@
 """The tables, a file for each aggregate."""
 
 from .audit import AuditEntry
+from .backups import AccessToken, BackupEvent, BackupRun, BackupSchedule, Maintenance
 from .fleet import Cluster, Host, Instance, InstanceState
 from .rebuilds import Command, Event, Hold, Rebuild, Step
 
 __all__ = [
+    "AccessToken",
     "AuditEntry",
+    "BackupEvent",
+    "BackupRun",
+    "BackupSchedule",
     "Cluster",
     "Command",
     "Event",
@@ -13,6 +18,7 @@ __all__ = [
     "Host",
     "Instance",
     "InstanceState",
+    "Maintenance",
     "Rebuild",
     "Step",
 ]

@@ -7,14 +7,18 @@ from django.db import models
 
 from dbops.engine.states import FINAL, Level, Status, StepState
 
+from .backups import BackupRun, BackupSchedule
 from .fleet import Instance
+from .leased import Leased
 
 
-class Rebuild(models.Model):
+class Rebuild(Leased):
     """The job. The row is the truth: a queue message carries its id alone.
 
     ``target_slot`` is the target while the rebuild is not final, else NULL: unique, so the database allows one rebuild for
-    each target. ``fence`` grows with each lease: the hosts refuse a smaller one. ``ending`` is the status that the clean-up
+    each target. ``not_before`` and ``after_run`` are when a person wants it to start: not before a moment, or when that
+    backup run has ended. ``runs_again`` is the schedule whose backup was stopped for it: it is run again at the end.
+    ``ending`` is the status that the clean-up
     will give, once a step has failed or a person has cancelled. ``follows`` is the rebuild whose copy a retry goes on with,
     or whose old data is put back.
     """
@@ -38,14 +42,10 @@ class Rebuild(models.Model):
     plan_fingerprint = models.CharField(max_length=64)
     memory = models.JSONField(default=dict)
     waiting_for = models.CharField(max_length=500, blank=True)
+    not_before = models.DateTimeField(null=True)
+    after_run = models.ForeignKey(BackupRun, on_delete=models.SET_NULL, null=True, related_name="awaited_by")
+    runs_again = models.ForeignKey(BackupSchedule, on_delete=models.SET_NULL, null=True, related_name="+")
 
-    run_token = models.CharField(max_length=32, blank=True)
-    lease_owner = models.CharField(max_length=64, blank=True)
-    lease_until = models.DateTimeField(null=True)
-    fence = models.BigIntegerField(default=0)
-    heartbeat_at = models.DateTimeField(null=True)
-    next_tick_at = models.DateTimeField(null=True, db_index=True)
-    unreachable_since = models.DateTimeField(null=True)
     sweep_due_at = models.DateTimeField(null=True, db_index=True)
 
     cancel_requested_at = models.DateTimeField(null=True)
@@ -74,12 +74,24 @@ class Rebuild(models.Model):
 
 
 class Hold(models.Model):
-    """The exclusive claim of one rebuild on one instance. Inserting the row is taking the lock."""
+    """The exclusive claim of one rebuild or one backup run on one instance. Inserting the row is taking the lock."""
 
     instance = models.OneToOneField(Instance, on_delete=models.PROTECT, related_name="hold")
-    rebuild = models.ForeignKey(Rebuild, on_delete=models.CASCADE, related_name="holds")
-    purpose = models.CharField(max_length=10, choices=[("source", "source"), ("target", "target")])
+    rebuild = models.ForeignKey(Rebuild, on_delete=models.CASCADE, null=True, related_name="holds")
+    backup_run = models.ForeignKey(BackupRun, on_delete=models.CASCADE, null=True, related_name="holds")
+    purpose = models.CharField(
+        max_length=10, choices=[("source", "source"), ("target", "target"), ("backup", "backup")]
+    )
     taken_at = models.DateTimeField()
+
+    class Meta:
+        constraints: ClassVar = [
+            models.CheckConstraint(
+                condition=models.Q(rebuild=None, backup_run__isnull=False)
+                | models.Q(rebuild__isnull=False, backup_run=None),
+                name="a_hold_belongs_to_a_rebuild_or_a_backup_run",
+            )
+        ]
 
 
 class Step(models.Model):

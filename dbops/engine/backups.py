@@ -1,0 +1,55 @@
+"""The words of regular backups: methods, who runs them, where a run was seen, and how it stands."""
+
+from enum import StrEnum
+
+
+class BackupMethod(StrEnum):
+    """How a backup is made: statements written out by ``mysqldump``/``mariadb-dump``, or the files of a running server."""
+
+    DUMP = "dump"
+    PHYSICAL = "physical"
+
+
+class RunBy(StrEnum):
+    """Who starts the runs of a schedule: this product, or somebody else's cron."""
+
+    DBOPS = "dbops"
+    EXTERNAL = "external"
+
+
+class Origin(StrEnum):
+    """Who says that a run exists. What is said later in this order is known better: see ``knows_better``."""
+
+    OBSERVED = "observed"
+    REPORTED = "reported"
+    MANAGED = "managed"
+
+
+class RunStatus(StrEnum):
+    """Where a backup run is in its life.
+
+    ``ended``: it was observed and is gone, and nobody said how it ended. ``missed``: it was due and nobody saw it.
+    ``lost``: its host is silent, so nothing is known.
+    """
+
+    QUEUED = "queued"
+    RUNNING = "running"
+    LOST = "lost"
+    SUCCEEDED = "succeeded"
+    FAILED = "failed"
+    CANCELLED = "cancelled"
+    ENDED = "ended"
+    MISSED = "missed"
+
+
+RUN_ACTIVE = frozenset({RunStatus.QUEUED, RunStatus.RUNNING, RunStatus.LOST})
+RUN_FINAL = frozenset(RunStatus) - RUN_ACTIVE
+#: A process reads (or may be reading) the instance.
+RUN_AT_WORK = frozenset({RunStatus.RUNNING, RunStatus.LOST})
+
+_BY_KNOWLEDGE = tuple(Origin)
+
+
+def knows_better(one: Origin, other: Origin) -> bool:
+    """Tell whether ``one`` knows more of a run than ``other``: who started it more than who was told, who was told more than who saw it."""
+    return _BY_KNOWLEDGE.index(one) > _BY_KNOWLEDGE.index(other)
