@@ -168,7 +168,9 @@ def test_a_lost_exit_status_is_no_success_and_no_lost_link(transport_status: int
 
 
 def test_a_full_disk_is_named_before_a_lost_exit_status() -> None:
-    evidence = replace(WHOLE, source_status=None, unpack_status=1, unpack_log="Error writing: No space left on device\n")
+    evidence = replace(
+        WHOLE, source_status=None, unpack_status=1, unpack_log="Error writing: No space left on device\n"
+    )
     with pytest.raises(RemoteFailure) as raised:
         judge_copy(FLAVOR, evidence)
     assert raised.value.code != "stream.unproven"

@@ -1,0 +1,35 @@
+"""When a schedule is due: cron expressions in a time zone, as Debian's cron reads them."""
+
+from collections.abc import Iterator
+from datetime import UTC, datetime
+from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
+
+from cronsim import CronSim, CronSimError
+
+
+class BadSchedule(ValueError):
+    """The expression or the time zone cannot be read; the text says which and why."""
+
+
+def due_times(expression: str, time_zone: str, after: datetime) -> Iterator[datetime]:
+    """Yield the due times later than ``after``, in UTC, without end unless the expression is never due again.
+
+    A fixed time in the hour that is skipped in spring is due when that hour would have begun; one in the hour that comes
+    twice in autumn is due once. Intervals (``*`` in the minute or hour) follow the clock on the wall (cron(8) of Debian).
+
+    Raises:
+        BadSchedule: the expression or the time zone cannot be read.
+    """
+    try:
+        zone = ZoneInfo(time_zone)
+        simulator = CronSim(expression, after.astimezone(zone))
+    except (ZoneInfoNotFoundError, ValueError, OSError) as error:
+        raise BadSchedule(f"{time_zone!r} is no time zone that is known here") from error
+    except CronSimError as error:
+        raise BadSchedule(f"{expression!r} is no cron expression: {error}") from error
+    return (moment.astimezone(UTC) for moment in simulator)
+
+
+def next_due(expression: str, time_zone: str, after: datetime) -> datetime | None:
+    """Return the first due time later than ``after``, ``None`` when there is none. Raises ``BadSchedule``."""
+    return next(due_times(expression, time_zone, after), None)
