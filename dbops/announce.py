@@ -1,6 +1,7 @@
 """Tells the web processes that a rebuild has news. A hint: the table has the news, and the page polls without it."""
 
 import logging
+from collections.abc import Iterable
 
 import redis
 from django.conf import settings
@@ -13,10 +14,21 @@ _client: redis.Redis | None = None
 
 def announce(rebuild_id: int, revision: int) -> None:
     """Add ``rebuild`` and ``revision`` to the stream that each web process reads. Never raises for a missing Redis."""
+    announce_many([(rebuild_id, revision)])
+
+
+def announce_many(revisions: Iterable[tuple[int, int]]) -> None:
+    """Announce the newest of many, (rebuild, revision) each, in one round trip: the stream keeps no more than that."""
     global _client
     if _client is None:
         _client = redis.Redis.from_url(settings.REDIS_URL, socket_timeout=1, socket_connect_timeout=1)
+    last = list(revisions)[-KEPT_ENTRIES:]
     try:
-        _client.xadd(STREAM, {"rebuild": rebuild_id, "revision": revision}, maxlen=KEPT_ENTRIES, approximate=True)
+        with _client.pipeline(transaction=False) as pipeline:
+            for rebuild_id, revision in last:
+                pipeline.xadd(
+                    STREAM, {"rebuild": rebuild_id, "revision": revision}, maxlen=KEPT_ENTRIES, approximate=True
+                )
+            pipeline.execute()
     except redis.RedisError as error:
-        log.warning("announcing rebuild %s: %s", rebuild_id, error)
+        log.warning("announcing %s rebuilds: %s", len(last), error)

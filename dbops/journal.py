@@ -18,7 +18,7 @@ WRITE_INTERVAL_SECONDS = 1.0
 class RowJournal:
     """The engine's ``Journal`` over rows."""
 
-    def __init__(self, lease: lifecycle.Lease, secrets: list[str]) -> None:
+    def __init__(self, lease: lifecycle.RebuildLease, secrets: list[str]) -> None:
         self.step = ""
         self.cancellable = True
         self.memory: dict[str, Any] = {}

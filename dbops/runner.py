@@ -5,13 +5,11 @@ lasts lives in the table and on the hosts, so a tick may die at any moment.
 """
 
 import logging
-import threading
 import time
 from contextlib import ExitStack
 
 from celery.exceptions import SoftTimeLimitExceeded
 from django.conf import settings
-from django.db import connection
 from django.utils import timezone
 
 from dbops import lifecycle
@@ -27,81 +25,32 @@ from dbops.engine.steps.run import Outcome
 from dbops.engine.steps.sweep import needs_sweep
 from dbops.engine.steps.whereabouts import where_things_are
 from dbops.journal import RowJournal
+from dbops.ticking import LOST_RETRY_SECONDS, RETRY_SECONDS, Renewal, drive_once
+
+__all__ = ["Renewal", "tick"]
 
 log = logging.getLogger(__name__)
 
 #: How long the clean-up tries to reach a host before it ends without: the guard on the source acts by itself.
 CLEAN_UP_PATIENCE_SECONDS = 60
-RETRY_SECONDS = 2.0
-#: The worker's hard limit ends a tick before this.
-LONGEST_TICK_SECONDS = 90.0
-LOST_RETRY_SECONDS = 10.0
-
-
-class Renewal(threading.Thread):
-    """Keeps the lease while its driver waits for a host: a call may take longer than a lease. Ends with the driver."""
-
-    def __init__(self, lease: lifecycle.Lease) -> None:
-        super().__init__(name=f"renew-{lease.rebuild.pk}", daemon=True)
-        self.lease, self.over = lease, threading.Event()
-
-    def run(self) -> None:
-        began = time.monotonic()
-        try:
-            while not self.over.wait(settings.LEASE_SECONDS / 4) and time.monotonic() - began < LONGEST_TICK_SECONDS:
-                if not self._renew():
-                    return
-        finally:
-            connection.close()
-
-    def _renew(self) -> bool:
-        try:
-            return lifecycle.renew(self.lease)
-        except lifecycle.AWAY as error:
-            log.warning("rebuild %s: renewing its lease: %s", self.lease.rebuild.pk, error)
-            connection.close()  # what was broken stays broken: the next attempt needs a connection of its own
-            return True
-
-    def __enter__(self) -> "Renewal":
-        self.start()
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        self.over.set()
-        self.join(5)
 
 
 def tick(rebuild_id: int) -> bool:
     """Drive one rebuild for at most ``TICK_SECONDS``. Return whether more is due at once. Never raises for what hosts do."""
     lease = lifecycle.take_lease(rebuild_id)
-    if lease is None:
-        return False
-    try:
-        with Renewal(lease), ExitStack() as stack:
-            wait = Driver(lease, stack).drive(until=time.monotonic() + settings.TICK_SECONDS)
-    except lifecycle.LeaseLost:
-        log.info("rebuild %s: another driver has it, or it has ended", rebuild_id)
-        return False
-    except Cancelled:
-        wait = 0.0
-    except (SoftTimeLimitExceeded, *lifecycle.AWAY) as error:
-        log.warning("rebuild %s: this tick ends early: %s", rebuild_id, error)
-        lifecycle.mend_connection()
-        wait = RETRY_SECONDS
-    except Exception as error:  # nothing that is not known may end a rebuild, or keep it from being driven again
-        log.exception("rebuild %s cannot be driven", rebuild_id)
-        lifecycle.tell_trouble(lease, f"This rebuild cannot be driven, and is tried again: {error}")
-        wait = LOST_RETRY_SECONDS
-    if wait is None:
-        return False
-    lifecycle.release_lease(lease, wait)
-    return wait == 0
+
+    def drive(until: float) -> float | None:
+        assert lease is not None  # noqa: S101 - it is not driven without
+        with ExitStack() as stack:
+            return Driver(lease, stack).drive(until=until)
+
+    return drive_once(lease, drive)
 
 
 class Driver:
     """One lease at work."""
 
-    def __init__(self, lease: lifecycle.Lease, stack: ExitStack) -> None:
+    def __init__(self, lease: lifecycle.RebuildLease, stack: ExitStack) -> None:
         self.lease, self.rebuild = lease, lease.rebuild
         self.plan = from_record(Plan, self.rebuild.plan)
         self.method = method_named(self.rebuild.method)

@@ -5,20 +5,23 @@ Every move is a conditional update, and the caller obeys the row count: whoever 
 
 from dbops.lifecycle.database import AWAY, lost_a_race, mend_connection
 from dbops.lifecycle.leases import (
-    Lease,
-    LeaseLost,
     News,
+    RebuildLease,
     beat,
     begin_step,
     due,
     end_badly,
     end_step,
     finish,
+    take_lease,
+)
+from dbops.lifecycle.leasing import (
+    Lease,
+    LeaseLost,
     mark_reachable,
     mark_unreachable,
     release_lease,
     renew,
-    take_lease,
     tell_trouble,
 )
 from dbops.lifecycle.requests import claims_of, end_queued, held, queue, request_cancel, start, wait
@@ -29,6 +32,7 @@ __all__ = [
     "Lease",
     "LeaseLost",
     "News",
+    "RebuildLease",
     "beat",
     "begin_step",
     "claim_sweep",

@@ -1,4 +1,6 @@
-"""One line of a rebuild's history, and the hint that there is news."""
+"""One line of the history of a rebuild or a backup run, and the hint that there is news."""
+
+from collections.abc import Iterable
 
 from django.db import transaction
 from django.utils import timezone
@@ -6,11 +8,25 @@ from django.utils import timezone
 from dbops import announce
 from dbops.cleaner import clean
 from dbops.engine.states import Level
-from dbops.models import Event, Rebuild
+from dbops.models import BackupEvent, BackupRun, Event, Rebuild
 
 
-def tell(rebuild: Rebuild, text: str, *, level: Level = Level.INFO) -> None:
-    Event.objects.create(rebuild=rebuild, at=timezone.now(), level=level, text=clean(text))
+def tell(row: Rebuild | BackupRun, text: str, *, level: Level = Level.INFO) -> None:
+    now, text = timezone.now(), clean(text)
+    if isinstance(row, Rebuild):
+        Event.objects.create(rebuild=row, at=now, level=level, text=text)
+    else:
+        BackupEvent.objects.create(run=row, at=now, level=level, text=text)
+
+
+def last_line(row: Rebuild | BackupRun) -> str | None:
+    return row.events.order_by("-pk").values_list("text", flat=True).first()
+
+
+def news_of(row: Rebuild | BackupRun) -> None:
+    """Hint at news. The page of a backup run polls: it needs no hint."""
+    if isinstance(row, Rebuild):
+        announce_later(row.pk)
 
 
 def announce_later(rebuild_id: int) -> None:
@@ -19,3 +35,9 @@ def announce_later(rebuild_id: int) -> None:
         announce.announce(rebuild_id, revision or 0)
 
     transaction.on_commit(publish)
+
+
+def announce_many_later(revisions: Iterable[tuple[int, int]]) -> None:
+    """Hint at news of many rebuilds, given as (id, revision)."""
+    known = list(revisions)
+    transaction.on_commit(lambda: announce.announce_many(known))

@@ -1,0 +1,139 @@
+"""Leases of whatever has them, rebuilds and backup runs: one driver at a time, and every write of it proves that it still is."""
+
+import secrets
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+from typing import Any, Generic, TypeVar
+
+from django.conf import settings
+from django.db import transaction
+from django.db.models import F, Q, QuerySet
+from django.utils import timezone
+
+from dbops.engine.states import Level
+from dbops.lifecycle.telling import last_line, news_of, tell
+from dbops.models import BackupRun, Rebuild
+
+Row = TypeVar("Row", Rebuild, BackupRun)
+
+#: Status and RunStatus use the same words for these: somebody drives the row, or will again.
+RUNNING, LOST = "running", "lost"
+DRIVEN = (RUNNING, LOST)
+
+
+class LeaseLost(Exception):
+    """Another driver owns the row now, or it has ended: this one must not act any more."""
+
+
+@dataclass(frozen=True, slots=True)
+class Lease(Generic[Row]):
+    """The right of one driver to act on one rebuild or backup run until a time that each heartbeat moves."""
+
+    row: Row
+    owner: str
+    reattached_after_seconds: float | None
+
+    @property
+    def rebuild(self: "Lease[Rebuild]") -> Rebuild:
+        return self.row
+
+    @property
+    def run(self: "Lease[BackupRun]") -> BackupRun:
+        return self.row
+
+
+def due_of(model: type[Row], now: datetime) -> list[int]:
+    """Return the ids of rows that have work due and no living owner."""
+    rows: QuerySet[Any] = model._default_manager.filter(status__in=DRIVEN, next_tick_at__lte=now)
+    return list(rows.filter(Q(lease_until=None) | Q(lease_until__lt=now)).values_list("pk", flat=True))
+
+
+def take_lease_of(model: type[Row], pk: int, *related: str) -> Lease[Row] | None:
+    """Become the driver of a row, or ``None`` when it has a living one or nothing to do: a second delivery is no act."""
+    now, owner = timezone.now(), secrets.token_hex(8)
+    rows: QuerySet[Any] = model._default_manager.filter(pk=pk)
+    before = rows.values("lease_owner", "heartbeat_at").first()
+    taken = (
+        rows.filter(status__in=DRIVEN)
+        .filter(Q(lease_until=None) | Q(lease_until__lt=now))
+        .update(lease_owner=owner, lease_until=_end(now), heartbeat_at=now, fence=F("fence") + 1)
+    )
+    if not taken:
+        return None
+    silence = None
+    if before and before["lease_owner"] and before["heartbeat_at"]:
+        silence = (now - before["heartbeat_at"]).total_seconds()
+    return Lease(rows.select_related(*related).get(), owner, silence)
+
+
+def mine(lease: Lease[Row]) -> QuerySet[Any]:
+    """Return the row while the lease is ours and it has not ended, else nothing."""
+    rows: QuerySet[Any] = type(lease.row)._default_manager.filter(
+        pk=lease.row.pk, lease_owner=lease.owner, status__in=DRIVEN
+    )
+    return rows
+
+
+def heartbeat(lease: Lease[Row], **changes: Any) -> bool:
+    """Prove the lease, move its end, and write changes with it. Return whether it was still ours."""
+    now = timezone.now()
+    return bool(mine(lease).update(heartbeat_at=now, lease_until=_end(now), **changes))
+
+
+def _end(now: datetime) -> datetime:
+    return now + timedelta(seconds=settings.LEASE_SECONDS)
+
+
+def renew(lease: Lease[Row]) -> bool:
+    """Move the lease's end while its driver waits for a host. Return whether it is still ours."""
+    return heartbeat(lease)
+
+
+def release_lease(lease: Lease[Row], wait_seconds: float) -> None:
+    """Give the row to whoever comes next, after ``wait_seconds``. A lease that is lost already is no error."""
+    mine(lease).update(lease_owner="", lease_until=None, next_tick_at=timezone.now() + timedelta(seconds=wait_seconds))
+
+
+def tell_trouble(lease: Lease[Row], text: str) -> None:
+    """Tell what keeps a driver from driving, once for each text."""
+    if last_line(lease.row) != text:
+        tell(lease.row, text, level=Level.ERROR)
+        news_of(lease.row)
+
+
+def mark_unreachable(lease: Lease[Row], text: str) -> datetime:
+    """Note that a host does not answer; after a while nothing is known any more and the row is ``lost``.
+
+    Return since when it has been silent. Raises ``LeaseLost``.
+    """
+    now = timezone.now()
+    with transaction.atomic():
+        row = mine(lease).select_for_update().first()
+        if row is None:
+            raise LeaseLost
+        since: datetime = row.unreachable_since or now
+        changes: dict[str, Any] = {"unreachable_since": since, "revision": row.revision + 1}
+        if row.unreachable_since is None:
+            tell(lease.row, text, level=Level.WARNING)
+        if row.status == RUNNING and (now - since).total_seconds() > settings.LOST_AFTER_SECONDS:
+            changes["status"] = LOST
+            tell(lease.row, f"Lost since {since:%H:%M:%S} UTC: {text} The holds stay.", level=Level.ERROR)
+        mine(lease).update(**changes)
+    lease.row.status = changes.get("status", row.status)
+    news_of(lease.row)
+    return since
+
+
+def mark_reachable(lease: Lease[Row]) -> None:
+    """The hosts answer again. Raises ``LeaseLost``."""
+    with transaction.atomic():
+        row = mine(lease).select_for_update().first()
+        if row is None:
+            raise LeaseLost
+        if row.unreachable_since is None and row.status == RUNNING:
+            return
+        seconds = (timezone.now() - row.unreachable_since).total_seconds() if row.unreachable_since else 0
+        mine(lease).update(status=RUNNING, unreachable_since=None, revision=row.revision + 1)
+        tell(lease.row, f"The hosts answer again: re-attached after {seconds:.0f} s.")
+    lease.row.unreachable_since = None
+    news_of(lease.row)
