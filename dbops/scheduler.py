@@ -1,48 +1,120 @@
-"""Who starts next, and why not."""
+"""Who starts next, and why not: rows become jobs, the engine decides, and what it decides is tried and written."""
 
 import logging
+from collections.abc import Iterable, Mapping
+from datetime import datetime
 
+from django.db.models import CharField
+from django.db.models.functions import Cast, Coalesce
 from django.utils import timezone
 
 from dbops import lifecycle
+from dbops.engine.backups import RUN_ACTIVE, Origin, RunStatus
+from dbops.engine.methods import METHODS
+from dbops.engine.scheduling import Claim, Job, Key, Kind, decide
 from dbops.engine.states import Status
-from dbops.models import Rebuild
+from dbops.models import BackupRun, Instance, Rebuild
 
 log = logging.getLogger(__name__)
 
+#: Methods that do not read their source take no place in its line.
+_ONLY_TARGET = frozenset(name for name, method in METHODS.items() if not method.reads_source)
+_LINE_TIME = Cast(Coalesce("not_before", "requested_at"), CharField())
+
 
 def start_what_can() -> list[int]:
-    """Start every queued rebuild whose source and target can be held, highest priority first, then oldest. Return their ids.
+    """Start every queued rebuild and backup run whose instances can be held. Return the ids of the rebuilds that started.
 
-    Each instance has its own line: a rebuild starts when it is the first in the lines of both of its instances. So nobody is
-    passed while a hold goes in the middle of this, nobody waits for ever for two instances that are free by turns, and who
-    waits for a busy source keeps nobody from a free one.
+    The order of a line is the engine's (``engine.scheduling``). Inserting the holds decides: what the engine saw may be a
+    moment old. Reading and deciding takes a constant number of queries; writing reasons takes some for hundreds of rows, where
+    they changed, and each start a handful.
     """
-    started = []
     now = timezone.now()
-    queued = _queued()
+    _expire(now)
+    jobs = queued_jobs(now)
+    lifecycle.flag_late(now)
     taken = lifecycle.held()  # read after the rows: no reason is replaced by an older one
-    for rebuild in queued:
-        if rebuild.expires_at and rebuild.expires_at <= now:
-            lifecycle.end_queued(rebuild, Status.EXPIRED, "Expired: it could not start in time.")
-            continue
-        reasons = [taken[instance.pk] for instance, _ in lifecycle.claims_of(rebuild) if instance.pk in taken]
-        if reasons:
-            lifecycle.wait(rebuild, "; ".join(reasons))
-        elif not (reason := lifecycle.start(rebuild)):
-            started.append(rebuild.pk)
-        else:
-            log.debug("rebuild %s waits: %s", rebuild.pk, reason)
-        _claim(taken, rebuild, "is held by" if rebuild.pk in started else "is wanted first by")
-    return started
+    names = Names()
+    decision = decide(jobs, taken, names)
+    failed = [job.key for job in decision.starts if not _start(job)]
+    if failed:
+        decision = decide(jobs, taken, names, failed=failed)
+    _write_waits(jobs, decision.changed)
+    return [job.pk for job in decision.starts if job.kind is Kind.REBUILD and job.key not in failed]
 
 
-def _queued() -> list[Rebuild]:
-    rows = Rebuild.objects.filter(status=Status.QUEUED).select_related("source", "target").defer("plan", "memory")
-    return list(rows.order_by("-priority", "requested_at", "pk"))
+class Names:
+    """Names of instances, all read in one query when the first is asked for."""
+
+    def __init__(self) -> None:
+        self._known: dict[int, str] = {}
+
+    def __call__(self, instance: int) -> str:
+        if not self._known:
+            self._known = dict(Instance.objects.order_by().values_list("pk", "name"))
+        return self._known.get(instance, f"instance {instance}")
 
 
-def _claim(taken: dict[int, str], rebuild: Rebuild, how: str) -> None:
-    """Note that those who come later must wait for this rebuild's instances."""
-    for instance, purpose in lifecycle.claims_of(rebuild):
-        taken.setdefault(instance.pk, f"{instance.name} {how} rebuild {rebuild.pk} as its {purpose}")
+def queued_jobs(now: datetime) -> list[Job]:
+    """Return everything queued. Four queries, whatever is queued."""
+    gates = _gates(now)
+    return [*_rebuild_jobs(gates), *_backup_jobs()]
+
+
+def _rebuild_jobs(gates: Mapping[int, str]) -> Iterable[Job]:
+    """Times are compared as the text that the database keeps: to make ten thousand of them into values costs more than all else."""
+    rows = Rebuild.objects.filter(status=Status.QUEUED, cancel_requested_at=None).order_by()
+    wanted = rows.values_list("pk", "source_id", "target_id", "method", "priority", "waiting_for", _LINE_TIME)
+    kind = Kind.REBUILD
+    for pk, source, target, method, priority, told, since in wanted:
+        claims: tuple[Claim, ...] = ((source, "source"), (target, "target"))
+        if method in _ONLY_TARGET:
+            claims = claims[1:]
+        yield Job(kind, pk, (-priority, since, kind, pk), claims, gates.get(pk, ""), told)
+
+
+def _backup_jobs() -> Iterable[Job]:
+    rows = BackupRun.objects.filter(status=RunStatus.QUEUED, origin=Origin.MANAGED, cancel_requested_at=None).order_by()
+    kind = Kind.BACKUP
+    for pk, instance, told, since in rows.values_list(
+        "pk", "instance_id", "waiting_for", Cast("queued_at", CharField())
+    ):
+        yield Job(kind, pk, (0, since, kind, pk), ((instance, "backup"),), "", told)
+
+
+def _gates(now: datetime) -> dict[int, str]:
+    """Return what queued rebuilds wait for by a person's wish. Two queries."""
+    rows = Rebuild.objects.filter(status=Status.QUEUED).order_by()
+    after = rows.filter(after_run__status__in=RUN_ACTIVE).values_list("pk", "after_run_id")
+    gates = {pk: f"it is to start when backup run {run} has ended" for pk, run in after}
+    for pk, moment in rows.filter(not_before__gt=now).values_list("pk", "not_before"):
+        told = f"it is to start not before {moment:%Y-%m-%d %H:%M} UTC"
+        gates[pk] = f"{told}, and {gates[pk]}" if pk in gates else told
+    return gates
+
+
+def _expire(now: datetime) -> None:
+    for rebuild in Rebuild.objects.filter(status=Status.QUEUED, expires_at__lte=now).defer("plan", "memory"):
+        lifecycle.end_queued(rebuild, Status.EXPIRED, "Expired: it could not start in time.")
+
+
+def _start(job: Job) -> bool:
+    row: Rebuild | BackupRun | None
+    if job.kind is Kind.REBUILD:
+        rebuilds = Rebuild.objects.select_related("source", "target", "after_run").defer("plan", "memory")
+        row = rebuilds.filter(pk=job.pk).first()
+    else:
+        row = BackupRun.objects.select_related("instance", "schedule").filter(pk=job.pk).first()
+    reason = lifecycle.start(row) if row else "it is gone"
+    if reason:
+        log.debug("%s %s waits: %s", job.kind, job.pk, reason)
+    return not reason
+
+
+def _write_waits(jobs: Iterable[Job], changed: Mapping[Key, str]) -> None:
+    told = {job.key: job.told for job in jobs if job.key in changed} if changed else {}
+    models: dict[Kind, type[Rebuild] | type[BackupRun]] = {Kind.REBUILD: Rebuild, Kind.BACKUP: BackupRun}
+    for kind, model in models.items():
+        changes = {key[1]: (told[key], reason) for key, reason in changed.items() if key[0] is kind}
+        if changes:
+            lifecycle.write_waits(model, changes)

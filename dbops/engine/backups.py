@@ -47,9 +47,25 @@ RUN_FINAL = frozenset(RunStatus) - RUN_ACTIVE
 #: A process reads (or may be reading) the instance.
 RUN_AT_WORK = frozenset({RunStatus.RUNNING, RunStatus.LOST})
 
+#: The flag of a run that started, or still waits, later after its due time than its schedule bears.
+LATE = "late"
+
 _BY_KNOWLEDGE = tuple(Origin)
 
 
 def knows_better(one: Origin, other: Origin) -> bool:
     """Tell whether ``one`` knows more of a run than ``other``: who started it more than who was told, who was told more than who saw it."""
     return _BY_KNOWLEDGE.index(one) > _BY_KNOWLEDGE.index(other)
+
+
+#: The moves of a run that dbops makes. Runs that others make are only told of, in whatever order.
+MANAGED_TRANSITIONS: dict[RunStatus, frozenset[RunStatus]] = {
+    RunStatus.QUEUED: frozenset({RunStatus.RUNNING, RunStatus.CANCELLED, RunStatus.MISSED}),
+    RunStatus.RUNNING: frozenset({RunStatus.SUCCEEDED, RunStatus.FAILED, RunStatus.CANCELLED, RunStatus.LOST}),
+    RunStatus.LOST: frozenset({RunStatus.RUNNING, RunStatus.FAILED}),
+}
+
+
+def may_end(before: RunStatus, after: RunStatus) -> bool:
+    """Tell whether a run that dbops makes may become ``after``."""
+    return after in MANAGED_TRANSITIONS.get(before, frozenset())

@@ -1,4 +1,4 @@
-"""The only writer of a rebuild's status, holds, run token, lease, steps and events.
+"""The only writer of a status, holds, run token, lease, steps and events of rebuilds and backup runs.
 
 Every move is a conditional update, and the caller obeys the row count: whoever comes second changes nothing.
 """
@@ -24,7 +24,27 @@ from dbops.lifecycle.leasing import (
     renew,
     tell_trouble,
 )
-from dbops.lifecycle.requests import claims_of, end_queued, held, queue, request_cancel, start, wait
+from dbops.lifecycle.managed_runs import (
+    RunLease,
+    RunNews,
+    active_runs,
+    beat_run,
+    due_runs,
+    end_queued_run,
+    finish_run,
+    flag_late,
+    give_up_run,
+    kept_runs,
+    leftovers,
+    lock_schedule,
+    mark_removed,
+    move_next_due,
+    queue_run,
+    request_cancel_run,
+    take_run_lease,
+    write_missed,
+)
+from dbops.lifecycle.requests import claims_of, end_queued, held, queue, request_cancel, start, wait, write_waits
 from dbops.lifecycle.sweeps import claim_sweep, end_sweep, give_up, sweeps_due, write_sweep
 
 __all__ = [
@@ -33,30 +53,49 @@ __all__ = [
     "LeaseLost",
     "News",
     "RebuildLease",
+    "RunLease",
+    "RunNews",
+    "active_runs",
     "beat",
+    "beat_run",
     "begin_step",
     "claim_sweep",
     "claims_of",
     "due",
+    "due_runs",
     "end_badly",
     "end_queued",
-    "end_sweep",
+    "end_queued_run",
     "end_step",
+    "end_sweep",
     "finish",
+    "finish_run",
+    "flag_late",
     "give_up",
+    "give_up_run",
     "held",
+    "kept_runs",
+    "leftovers",
+    "lock_schedule",
     "lost_a_race",
     "mark_reachable",
+    "mark_removed",
     "mark_unreachable",
     "mend_connection",
+    "move_next_due",
     "queue",
+    "queue_run",
     "release_lease",
     "renew",
     "request_cancel",
+    "request_cancel_run",
     "start",
     "sweeps_due",
     "take_lease",
+    "take_run_lease",
     "tell_trouble",
-    "write_sweep",
     "wait",
+    "write_missed",
+    "write_sweep",
+    "write_waits",
 ]

@@ -11,6 +11,7 @@ from django.utils import timezone
 from dbops.engine.errors import Bug
 from dbops.engine.states import STEP_FINAL, Level, Status, StepState, may_move
 from dbops.lifecycle.leasing import Lease, LeaseLost, due_of, heartbeat, mine, take_lease_of
+from dbops.lifecycle.managed_runs import run_again
 from dbops.lifecycle.telling import announce_later, tell
 from dbops.models import AuditEntry, Command, Event, Hold, Rebuild, Step
 
@@ -179,6 +180,7 @@ def finish(lease: RebuildLease, status: Status, outcome: str, *, needs_sweep: bo
             subject=lease.rebuild.target.name,
             detail={"rebuild": lease.rebuild.pk, "outcome": outcome, "error": lease.rebuild.error},
         )
+        run_again(lease.rebuild)
     announce_later(lease.rebuild.pk)
 
 

@@ -1,26 +1,31 @@
 """From a confirmed plan to a running rebuild: the queue, the holds, and a person's wish to end it."""
 
 import secrets
-from collections.abc import Collection
-from datetime import timedelta
+from collections.abc import Collection, Mapping
+from datetime import datetime, timedelta
 from typing import Any
 
 from django.conf import settings
 from django.contrib.auth.models import User
 from django.db import IntegrityError, OperationalError, transaction
-from django.db.models import F
+from django.db.models import Case, F, QuerySet, Value, When
 from django.utils import timezone
 
+from dbops.engine.backups import LATE
 from dbops.engine.errors import Refused
 from dbops.engine.facts import to_record
 from dbops.engine.methods import method_named
 from dbops.engine.plan import Plan
+from dbops.engine.scheduling import Kind, held_in_words
 from dbops.engine.states import STEP_FINAL, Level, Status, StepState
 from dbops.lifecycle.database import lost_a_race
-from dbops.lifecycle.telling import announce_later, tell
-from dbops.models import Hold, Instance, Rebuild, Step
+from dbops.lifecycle.managed_runs import run_again
+from dbops.lifecycle.telling import announce_later, announce_many_later, news_of, tell, tell_many
+from dbops.models import BackupRun, Hold, Instance, Rebuild, Step
 
-REASON_CHARACTERS = Rebuild._meta.get_field("waiting_for").max_length
+REASON_CHARACTERS: int = Rebuild._meta.get_field("waiting_for").max_length or 0
+#: Rows of one statement: databases limit its length.
+BATCH_ROWS = 400
 
 
 class NotQueued(Exception):
@@ -98,79 +103,126 @@ def _write_steps(rebuild: Rebuild, plan: Plan, skips: Collection[str]) -> None:
 
 
 def held() -> dict[int, str]:
-    """Return in words who holds an instance, by the instance's primary key."""
-    holds = Hold.objects.select_related("instance").order_by("pk")
-    return {hold.instance_id: _in_words(hold) for hold in holds}
+    """Return in words who holds an instance, by the instance's primary key. One query."""
+    rows = Hold.objects.values_list("instance_id", "instance__name", "purpose", "rebuild_id", "backup_run_id")
+    return {
+        instance: held_in_words(name, Kind.BACKUP if run else Kind.REBUILD, run or rebuild or 0, purpose)
+        for instance, name, purpose, rebuild, run in rows.order_by()
+    }
 
 
-def _in_words(hold: Hold) -> str:
-    if hold.backup_run_id:
-        return f"{hold.instance.name} is read by backup run {hold.backup_run_id}"
-    return f"{hold.instance.name} is held by rebuild {hold.rebuild_id} as its {hold.purpose}"
+def claims_of(row: Rebuild | BackupRun) -> list[tuple[Instance, str]]:
+    """Return the instances that a rebuild or a managed backup run holds while it runs, each with its purpose."""
+    if isinstance(row, BackupRun):
+        return [(row.instance, "backup")]
+    claims = [(row.source, "source")] if method_named(row.method).reads_source else []
+    return [*claims, (row.target, "target")]
 
 
-def claims_of(rebuild: Rebuild) -> list[tuple[Instance, str]]:
-    """Return the instances that a rebuild holds while it runs, each with its purpose."""
-    claims = [(rebuild.source, "source")] if method_named(rebuild.method).reads_source else []
-    return [*claims, (rebuild.target, "target")]
+def start(row: Rebuild | BackupRun) -> str:
+    """Take the holds and make a queued rebuild or backup run run. Return ``""``, or in words what it waits for.
 
-
-def start(rebuild: Rebuild) -> str:
-    """Take the holds and make a queued rebuild run. Return ``""``, or in words what it waits for.
-
-    The rebuild's row comes first, so that of two that start one rebuild the second waits for the first; then the holds,
-    always in the same order, so that two rebuilds that want the same two instances do not wait for each other.
+    The row comes first, so that of two that start it the second waits for the first; then the holds, always in the same
+    order, so that two that want the same two instances do not wait for each other.
     """
     now = timezone.now()
-    claims = sorted(claims_of(rebuild), key=lambda claim: claim[0].pk)
+    claims = sorted(claims_of(row), key=lambda claim: claim[0].pk)
+    owner = {"rebuild": row} if isinstance(row, Rebuild) else {"backup_run": row}
     try:
         with transaction.atomic():
-            moved = Rebuild.objects.filter(pk=rebuild.pk, status=Status.QUEUED, cancel_requested_at=None).update(
+            queued = type(row)._default_manager.filter(pk=row.pk, status=Status.QUEUED, cancel_requested_at=None)
+            moved = queued.update(
                 status=Status.RUNNING,
                 run_token=secrets.token_hex(16),
                 started_at=now,
                 next_tick_at=now,
                 waiting_for="",
                 revision=F("revision") + 1,
+                **_known_at_start(row, now),
             )
             if not moved:
                 raise NotQueued
             Hold.objects.bulk_create(
-                Hold(instance=instance, rebuild=rebuild, purpose=purpose, taken_at=now) for instance, purpose in claims
+                Hold(instance=instance, purpose=purpose, taken_at=now, **owner) for instance, purpose in claims
             )
-            tell(rebuild, "Started.")
+            tell(row, _started(row, now))
     except IntegrityError:
-        return _wait_for_holds(rebuild)
+        return _wait_for_holds(row)
     except OperationalError as error:
         if not lost_a_race(error):
             raise
-        return _wait_for_holds(rebuild)
+        return _wait_for_holds(row)
     except NotQueued:
         return "it is no longer queued"
-    announce_later(rebuild.pk)
+    news_of(row)
     return ""
 
 
-def _wait_for_holds(rebuild: Rebuild) -> str:
+def _started(row: Rebuild | BackupRun, now: datetime) -> str:
+    if isinstance(row, BackupRun):
+        late = (now - row.due_at).total_seconds() if is_late(row, now) and row.due_at else 0
+        return f"Started, {late:.0f} s after it was due." if late else "Started."
+    after = row.after_run
+    return f"Started, as backup run {after.pk} has ended: {after.status}." if after else "Started."
+
+
+def _known_at_start(row: Rebuild | BackupRun, now: datetime) -> dict[str, Any]:
+    if isinstance(row, BackupRun) and is_late(row, now):
+        return {"flags": sorted({*row.flags, LATE})}
+    return {}
+
+
+def is_late(run: BackupRun, now: datetime) -> bool:
+    """Tell whether a run that starts now starts later after its due time than its schedule bears."""
+    if run.due_at is None or run.schedule is None:
+        return False
+    return (now - run.due_at).total_seconds() > run.schedule.late_after_seconds
+
+
+def _wait_for_holds(row: Rebuild | BackupRun) -> str:
     holds = held()
-    reasons = [holds[instance.pk] for instance, _ in claims_of(rebuild) if instance.pk in holds]
-    return wait(rebuild, "; ".join(reasons) or "the holds were taken a moment ago")
+    reasons = [holds[instance.pk] for instance, _ in claims_of(row) if instance.pk in holds]
+    return wait(row, "; ".join(reasons) or "the holds were taken a moment ago")
 
 
-def wait(rebuild: Rebuild, reason: str) -> str:
-    """Note what a queued rebuild waits for, and tell it once for each reason. Return the reason.
-
-    It replaces only the reason that was read with the row: of several who look at once, an older view changes nothing.
-    """
+def wait(row: Rebuild | BackupRun, reason: str) -> str:
+    """Note what something queued waits for, and tell it once for each reason. Return the reason."""
     reason = reason[:REASON_CHARACTERS]
-    if reason == rebuild.waiting_for:
-        return reason
-    with transaction.atomic():
-        queued = Rebuild.objects.filter(pk=rebuild.pk, status=Status.QUEUED, waiting_for=rebuild.waiting_for)
-        if queued.update(waiting_for=reason, revision=F("revision") + 1):
-            tell(rebuild, f"Waiting: {reason}.")
-            announce_later(rebuild.pk)
+    if reason != row.waiting_for:
+        write_waits(type(row), {row.pk: (row.waiting_for, reason)})
     return reason
+
+
+def write_waits(model: type[Rebuild] | type[BackupRun], changes: Mapping[int, tuple[str, str]]) -> None:
+    """Note what many wait for, and tell each reason once: some statements for hundreds of rows.
+
+    Args:
+        model: whose rows.
+        changes: primary key to the reason that was read with the row, and the new one. It replaces only that: of several who
+            look at once, an older view changes nothing.
+    """
+    keys = sorted(changes)
+    for first in range(0, len(keys), BATCH_ROWS):
+        batch = {key: changes[key] for key in keys[first : first + BATCH_ROWS]}
+        with transaction.atomic():
+            queued: QuerySet[Any] = model._default_manager.filter(pk__in=batch, status=Status.QUEUED)
+            found = queued.order_by("pk").select_for_update().values_list("pk", "waiting_for", "revision")
+            news = {pk: revision + 1 for pk, told, revision in found if told == batch[pk][0]}
+            _write_batch(model, {pk: batch[pk][1] for pk in news})
+            if model is Rebuild:
+                announce_many_later(news.items())
+
+
+def _write_batch(model: type[Rebuild] | type[BackupRun], reasons: Mapping[int, str]) -> None:
+    if not reasons:
+        return
+    by_reason: dict[str, list[int]] = {}
+    for pk, reason in reasons.items():
+        by_reason.setdefault(reason, []).append(pk)
+    new = Case(*(When(pk__in=keys, then=Value(reason)) for reason, keys in by_reason.items()))
+    rows: QuerySet[Any] = model._default_manager.filter(pk__in=reasons)
+    rows.update(waiting_for=new, revision=F("revision") + 1)
+    tell_many(model, {pk: f"Waiting: {reason}." for pk, reason in reasons.items()})
 
 
 def end_queued(rebuild: Rebuild, status: Status, text: str) -> bool:
@@ -188,6 +240,7 @@ def end_queued(rebuild: Rebuild, status: Status, text: str) -> bool:
         if moved:
             rebuild.steps.exclude(state__in=STEP_FINAL).update(state=StepState.SKIPPED)
             tell(rebuild, text)
+            run_again(rebuild)
     if moved:
         announce_later(rebuild.pk)
     return bool(moved)

@@ -9,6 +9,7 @@ from django.utils import timezone
 
 from dbops.engine.states import FINAL, Level, Status, StepState
 from dbops.lifecycle.leases import News, write_news
+from dbops.lifecycle.managed_runs import run_again
 from dbops.lifecycle.telling import announce_later, tell
 from dbops.models import AuditEntry, Hold, Rebuild
 
@@ -48,6 +49,7 @@ def give_up(rebuild: Rebuild, by: str) -> bool:
             AuditEntry.objects.create(
                 at=now, actor="dbops", action="rebuild.failed", subject=rebuild.target.name, detail=detail
             )
+            run_again(rebuild)
     if moved:
         announce_later(rebuild.pk)
     return bool(moved)

@@ -1,6 +1,6 @@
 """One line of the history of a rebuild or a backup run, and the hint that there is news."""
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 
 from django.db import transaction
 from django.utils import timezone
@@ -17,6 +17,19 @@ def tell(row: Rebuild | BackupRun, text: str, *, level: Level = Level.INFO) -> N
         Event.objects.create(rebuild=row, at=now, level=level, text=text)
     else:
         BackupEvent.objects.create(run=row, at=now, level=level, text=text)
+
+
+def tell_many(model: type[Rebuild] | type[BackupRun], lines: Mapping[int, str]) -> None:
+    """Add one line to the history of each of many rows, given by primary key."""
+    now = timezone.now()
+    if model is Rebuild:
+        Event.objects.bulk_create(
+            Event(rebuild_id=pk, at=now, level=Level.INFO, text=clean(text)) for pk, text in lines.items()
+        )
+    else:
+        BackupEvent.objects.bulk_create(
+            BackupEvent(run_id=pk, at=now, level=Level.INFO, text=clean(text)) for pk, text in lines.items()
+        )
 
 
 def last_line(row: Rebuild | BackupRun) -> str | None:

@@ -168,21 +168,20 @@ def lock(seconds: float, about: str) -> None:
         time.sleep(seconds)
 
 
-def start_while_a_hold_goes(running: int, first: int) -> list[int]:
-    """Let the hold of one rebuild go at the moment at which the first of the queue has been looked at."""
-    tell_wait = lifecycle.wait
+def start_while_a_hold_goes(running: int) -> list[int]:
+    """Let the hold of one rebuild go at the moment at which the holds have been looked at."""
+    look_at_holds = lifecycle.held
 
-    def wait(rebuild: Rebuild, reason: str) -> str:
-        answer = tell_wait(rebuild, reason)
-        if rebuild.pk == first:
-            end([running])
+    def held() -> dict[int, str]:
+        answer = look_at_holds()
+        end([running])
         return answer
 
-    lifecycle.wait = wait
+    lifecycle.held = held
     try:
         return scheduler.start_what_can()
     finally:
-        lifecycle.wait = tell_wait
+        lifecycle.held = look_at_holds
 
 
 def forget_leases() -> None:

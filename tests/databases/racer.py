@@ -21,6 +21,7 @@ def main() -> None:
     # The hints to the broker and to the pages are only hints: there is neither here.
     tasks._publish = lambda *_: None  # type: ignore[assignment]
     announce.announce = lambda *_: None  # type: ignore[assignment]
+    announce.announce_many = lambda *_: None  # type: ignore[assignment]
     answers = os.fdopen(os.dup(1), "w")
     os.dup2(2, 1)
     for line in sys.stdin:

@@ -79,6 +79,6 @@ def test_a_hold_that_goes_while_the_queue_is_read_lets_nobody_pass(racers: list[
     (running,) = hand.do("queue", [("backup", "replica-0", 0)])
     hand.do("start_what_can")
     first, second = hand.do("queue", [("backup", "replica-1", 0), ("backup", "replica-2", 0)])
-    assert hand.do("start_while_a_hold_goes", running, first) == []
+    assert hand.do("start_while_a_hold_goes", running) == []
     assert hand.do("start_what_can") == [first]
     assert hand.do("look")["waiting"] == {str(second): f"backup is held by rebuild {first} as its source"}

@@ -1,0 +1,224 @@
+"""Who starts next, who waits for what, and when it is expected to start: from lines and holds, without a look at a clock or a table.
+
+Each instance has a line. A job starts when it is the first in the lines of all instances that it claims: so nobody is passed,
+nobody waits for ever for two instances that are free by turns, and who waits for a busy source keeps nobody from a free one.
+A line is ordered by priority, then by the moment since which its jobs want to start. Backup runs have priority 0: a rebuild of
+higher priority passes a backup that waits; nothing that runs is ended for it. Who waits for a moment or for the end of a backup
+run that a person named (its gate) stands in no line until then, so that tonight's rebuild keeps nobody from working now.
+"""
+
+from collections.abc import Callable, Collection, Iterable, Mapping
+from dataclasses import dataclass
+from enum import StrEnum
+from typing import Any, NamedTuple
+
+
+class Kind(StrEnum):
+    REBUILD = "rebuild"
+    BACKUP = "backup run"
+
+
+#: What a job is known by: its kind and its primary key.
+Key = tuple[Kind, int]
+#: An instance that a job holds while it runs, and as what: ``source``, ``target`` or ``backup``.
+Claim = tuple[int, str]
+
+
+class Job(NamedTuple):
+    """Something queued. Ten thousand of them are made for each decision, so there is little in them.
+
+    ``order`` sorts a line: smaller comes first. ``gate`` says in words what it waits for by a person's wish, empty when it may
+    start as soon as it is its turn. ``told`` is what its history says already that it waits for.
+    """
+
+    kind: Kind
+    pk: int
+    order: tuple[Any, ...]
+    claims: tuple[Claim, ...]
+    gate: str = ""
+    told: str = ""
+
+    @property
+    def key(self) -> Key:
+        return (self.kind, self.pk)
+
+
+@dataclass(frozen=True, slots=True)
+class Decision:
+    """``starts`` in their order; ``waits`` holds a reason for each job that waits, ``changed`` those not told yet."""
+
+    starts: tuple[Job, ...]
+    waits: Mapping[Key, str]
+    changed: Mapping[Key, str]
+
+
+def decide(
+    jobs: Iterable[Job],
+    held: Mapping[int, str],
+    name_of: Callable[[int], str],
+    *,
+    failed: Collection[Key] = (),
+    limit: int = 500,
+) -> Decision:
+    """Return who starts now, and what everybody else waits for.
+
+    Args:
+        jobs: everything queued, in any order.
+        held: instance to the words of who holds it.
+        name_of: the name of an instance; asked for only where a reason needs it.
+        failed: jobs that could not be started a moment ago though it was their turn: who stands behind them waits for them.
+        limit: characters of a reason.
+    """
+    taken: dict[int, str | tuple[Job, Claim]] = dict(held)
+    starts: list[Job] = []
+    waits: dict[Key, str] = {}
+    changed: dict[Key, str] = {}
+    begun: set[Key] = set()
+
+    def words(instance: int) -> str:
+        """Say once for each instance who is before all others there."""
+        item = taken[instance]
+        if not isinstance(item, str):
+            job, claim = item
+            is_begun = (job.kind, job.pk) in begun
+            say = held_in_words if is_begun else wanted_in_words
+            taken[instance] = item = say(name_of(instance), job.kind, job.pk, claim[1])
+        return item
+
+    for job in sorted(jobs, key=_order):
+        reason = job.gate
+        if not reason:
+            blocking = [claim[0] for claim in job.claims if claim[0] in taken]
+            begins = not blocking and not (failed and job.key in failed)
+            for claim in job.claims:
+                if claim[0] not in taken:
+                    taken[claim[0]] = (job, claim)
+            if begins:
+                starts.append(job)
+                begun.add(job.key)
+                continue
+            if not blocking:  # whoever tried to start it has written why not
+                continue
+            reason = "; ".join([words(instance) for instance in blocking])[:limit]
+        waits[job.kind, job.pk] = reason
+        if reason != job.told:
+            changed[job.kind, job.pk] = reason
+    return Decision(tuple(starts), waits, changed)
+
+
+def _order(job: Job) -> tuple[Any, ...]:
+    return job.order
+
+
+def held_in_words(name: str, kind: Kind, pk: int, purpose: str) -> str:
+    """Return who holds an instance, as every page and every history says it."""
+    if kind is Kind.BACKUP:
+        return f"{name} is read by backup run {pk}"
+    return f"{name} is held by rebuild {pk} as its {purpose}"
+
+
+def wanted_in_words(name: str, kind: Kind, pk: int, purpose: str) -> str:
+    """Return who stands before all others in the line of an instance that nobody holds."""
+    who = f"backup run {pk}" if kind is Kind.BACKUP else f"rebuild {pk} as its {purpose}"
+    return f"{name} is wanted first by {who}"
+
+
+# ---- when they are expected to start ---------------------------------------------------------------------------------
+
+
+class Certainty(StrEnum):
+    """How well a time is known, best first. The chain that leads to a start is as certain as its weakest part."""
+
+    FIXED = "fixed"  # a person or a cron expression has set it
+    PREDICTED = "predicted"  # from this fleet's own history, or from what runs now
+    ASSUMED = "assumed"  # somebody said how long it takes; nothing was measured yet
+    UNKNOWN = "unknown"
+
+
+_WEAKER = {certainty: rank for rank, certainty in enumerate(Certainty)}
+
+
+@dataclass(frozen=True, slots=True)
+class Moment:
+    """Seconds since 1970 with a certainty. ``at`` is ``None`` where nothing is known; ``earliest`` is a bound that holds all the same."""
+
+    at: float | None
+    certainty: Certainty
+    earliest: float
+
+
+@dataclass(frozen=True, slots=True)
+class Length:
+    """How long a job is expected to take, in seconds; ``None`` where nothing is known."""
+
+    seconds: float | None
+    certainty: Certainty = Certainty.PREDICTED
+
+
+@dataclass(frozen=True, slots=True)
+class Queued:
+    """A job that waits, with all that its start depends on.
+
+    ``not_before`` is in seconds since 1970; ``after`` is the backup run that a person wants it to follow.
+    """
+
+    job: Job
+    length: Length
+    not_before: float | None = None
+    after: Key | None = None
+
+
+def expect_starts(
+    queued: Iterable[Queued], holds: Mapping[int, Moment], ends: Mapping[Key, Moment], now: float
+) -> dict[Key, Moment]:
+    """Return when each waiting job is expected to start.
+
+    Args:
+        queued: everything queued.
+        holds: instance to the expected end of whoever holds it.
+        ends: backup runs that run, and when they are expected to end; what is neither here nor queued has ended.
+        now: seconds since 1970.
+
+    Lines are followed in their order. Who waits at a gate comes after those who stand in line now: who of them is faster when the
+    gate opens depends on priorities then, and is not foreseen here.
+    """
+    waiting = list(queued)
+    free = dict(holds)
+    done = dict(ends)
+    starts: dict[Key, Moment] = {}
+    gated = [item for item in waiting if (item.not_before or 0.0) > now or item.after is not None]
+    in_line = [item for item in waiting if not ((item.not_before or 0.0) > now or item.after is not None)]
+    for group in (sorted(in_line, key=lambda item: item.job.order), sorted(gated, key=_opens)):
+        for item in group:
+            moments = [free[claim[0]] for claim in item.job.claims if claim[0] in free]
+            if item.not_before is not None and item.not_before > now:
+                moments.append(Moment(item.not_before, Certainty.FIXED, item.not_before))
+            if item.after is not None and item.after in done:
+                moments.append(done[item.after])
+            start = _latest(moments, now)
+            starts[item.job.key] = start
+            end = _after(start, item.length)
+            done[item.job.key] = end
+            free.update((claim[0], end) for claim in item.job.claims)
+    return starts
+
+
+def _opens(item: Queued) -> tuple[float, tuple[Any, ...]]:
+    return (item.not_before or 0.0, item.job.order)
+
+
+def _latest(moments: list[Moment], now: float) -> Moment:
+    """All of them must have come. What is overdue may come at any moment: it is not known any more when."""
+    earliest = max([now, *(moment.earliest for moment in moments)])
+    known = [moment for moment in moments if moment.at is not None and moment.at >= now]
+    if len(known) < len(moments):
+        return Moment(None, Certainty.UNKNOWN, max([earliest, *(moment.at or now for moment in known)]))
+    certainty = max((moment.certainty for moment in moments), key=_WEAKER.__getitem__, default=Certainty.FIXED)
+    return Moment(max([now, *(moment.at for moment in known if moment.at is not None)]), certainty, earliest)
+
+
+def _after(start: Moment, length: Length) -> Moment:
+    if start.at is None or length.seconds is None:
+        return Moment(None, Certainty.UNKNOWN, start.earliest)
+    certainty = max(start.certainty, length.certainty, key=_WEAKER.__getitem__)
+    return Moment(start.at + length.seconds, certainty, start.earliest)
