@@ -9,10 +9,13 @@ from django.conf import settings
 from dbops import probing
 from dbops.connections import connect_to, open_database, open_shell
 from dbops.drivers.jobs import HostJobs
+from dbops.engine.backing_up.plan import BackupPlan
+from dbops.engine.backing_up.work import Patience, RunJournal, Site
+from dbops.engine.backups import BackupMethod
 from dbops.engine.flavors import flavor_for
 from dbops.engine.plan import Party, Plan
 from dbops.engine.steps.run import Account, Accounts, Journal, Run, Server, Settings, Side
-from dbops.models import Cluster, Instance, Rebuild
+from dbops.models import BackupRun, Cluster, Instance, Rebuild
 
 
 class SystemClock:
@@ -71,6 +74,35 @@ def build_run(rebuild: Rebuild, plan: Plan, journal: Journal, stack: ExitStack, 
             stall_catch_up_seconds=settings.STALL_CATCH_UP_SECONDS,
         ),
     )
+
+
+def build_site(run: BackupRun, plan: BackupPlan, memory: dict[str, Any], journal: RunJournal, stack: ExitStack) -> Site:
+    """Make the way to the host of a backup run."""
+    instance, cluster = run.instance, run.instance.cluster
+    flavor = flavor_for(plan.version, plan.flavor)
+    if plan.method is BackupMethod.DUMP:
+        credentials = flavor.credentials_file(cluster.admin_user, cluster.admin_password, socket=plan.socket)
+    else:
+        credentials = flavor.credentials_file(
+            cluster.backup_user, cluster.backup_password, include=instance.defaults_file
+        )
+    return Site(
+        plan=plan,
+        jobs=jobs_of(run, run.uid, stack),
+        clock=SystemClock(),
+        credentials=credentials,
+        memory=memory,
+        journal=journal,
+        patience=Patience(settings.STALL_NOTICE_SECONDS, settings.STALL_STOP_SECONDS),
+    )
+
+
+def jobs_of(run: BackupRun, uid: str, stack: ExitStack) -> HostJobs:
+    """Return the jobs of the run ``uid`` on the host of this run's instance, under this run's token."""
+    host = run.instance.host
+    shell = open_shell(host)
+    stack.callback(shell.close)
+    return HostJobs(shell, work_dir=host.work_dir, instance_key=run.instance.name, run_id=uid, token=run.host_token)
 
 
 def _side(run_id: str, token: int, instance: Instance, party: Party, stack: ExitStack) -> Side:

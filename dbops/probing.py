@@ -102,6 +102,23 @@ def _store(instance: Instance, future: "Future[InstanceFacts]") -> bool:
     return True
 
 
+def look_now(instance: Instance) -> InstanceFacts:
+    """Probe one instance now, store what was found and return it. Raises ``Unreachable`` where its host does not answer."""
+    live = Instance.objects.select_related("host", "cluster", "state").get(pk=instance.pk)
+    stored = probe_all([live], patience_seconds=LIVE_PATIENCE_SECONDS)
+    facts = InstanceState.objects.get(instance=instance).facts()
+    if stored and facts is not None and facts.host is not None:
+        return facts
+    problem = facts.host_problem if stored and facts else None
+    raise Unreachable(
+        "probe.incomplete",
+        f"Reading {instance.name} now",
+        found=problem.text if problem else "it did not answer in time",
+        left="Nothing was changed.",
+        next_step="Look at the instance's page.",
+    )
+
+
 def replan(target: Instance, source: Instance, *, keep_old_data: bool) -> Plan:
     """Probe target, source and primary now, store what was found, and plan again from it.
 

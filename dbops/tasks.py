@@ -6,7 +6,7 @@ from django.db import transaction
 from django.utils import timezone
 from kombu.exceptions import OperationalError
 
-from dbops import lifecycle, probing, runner, scheduler, sweeping
+from dbops import backing_up, due_backups, lifecycle, probing, runner, scheduler, sweeping
 from dbops.celery import app
 
 log = logging.getLogger(__name__)
@@ -20,11 +20,21 @@ def tick(rebuild_id: int) -> None:
 
 
 @app.task
+def back_up(run_id: int) -> None:
+    """Drive one backup run for a while, and ask for the next tick when there is more to do."""
+    if backing_up.tick(run_id):
+        _publish(back_up, run_id)
+
+
+@app.task
 def reconcile() -> None:
-    """Start what can start, and publish ticks that are due and have no living owner."""
+    """Queue the backups that are due, start what can start, and publish ticks that are due and have no living owner."""
+    due_backups.queue_due(timezone.now())
     scheduler.start_what_can()
     for rebuild_id in lifecycle.due(timezone.now()):
         publish_tick(rebuild_id)
+    for run_id in lifecycle.due_runs(timezone.now()):
+        _publish(back_up, run_id)
     for rebuild_id in lifecycle.sweeps_due(timezone.now()):
         _publish(sweep, rebuild_id)
 

@@ -1,0 +1,225 @@
+"""The work of one backup run: a job that is started once and found again, then judged, published, and older files removed.
+
+Nothing here touches replication: no step stops or starts it, and no option of the tools that does is used.
+"""
+
+import json
+from dataclasses import asdict, dataclass
+from datetime import UTC, datetime
+from typing import Any, Protocol
+
+from dbops.engine import watchdog
+from dbops.engine.backing_up.evidence import Whole, judge_backup
+from dbops.engine.backing_up.plan import CREDENTIALS, JOB, BackupPlan, proof_files, record_of
+from dbops.engine.backups import BackupMethod
+from dbops.engine.errors import RemoteFailure, Unreachable
+from dbops.engine.ports import Clock, Jobs, JobState, JobStatus
+from dbops.engine.progress import add_sample, copy_progress
+from dbops.engine.scripts import load
+from dbops.engine.states import Level
+from dbops.engine.steps.run import IN_BASH
+
+
+class RunJournal(Protocol):
+    """How the work tells what it does; gathered, and written with the heartbeat."""
+
+    def say(self, text: str, *, level: Level = Level.INFO) -> None: ...
+
+    def progress(self, **known: Any) -> None: ...
+
+    def flush(self) -> None:
+        """Write what is gathered, now. Raises ``Cancelled``, or the driver's own error when it owns the run no more."""
+        ...
+
+    def check(self) -> None:
+        """As ``flush``, at most once a second."""
+        ...
+
+
+@dataclass(frozen=True, slots=True)
+class Patience:
+    """Seconds without a byte or a line after which it is told, and after which the job is ended."""
+
+    notice_seconds: float = 60.0
+    limit_seconds: float = 1800.0
+
+
+@dataclass(slots=True)
+class Site:
+    """One run at work. ``credentials`` is an option file's text; ``memory`` is plain data that survives the driver."""
+
+    plan: BackupPlan
+    jobs: Jobs
+    clock: Clock
+    credentials: str
+    memory: dict[str, Any]
+    journal: RunJournal
+    patience: Patience = Patience()
+
+
+@dataclass(frozen=True, slots=True)
+class Published:
+    """A backup under its final name. ``record`` is what stands beside it."""
+
+    path: str
+    bytes: int
+    record: dict[str, Any]
+
+
+def advance(site: Site) -> Published | None:
+    """Do or follow what is due for about a second. Return the published backup once it is, ``None`` to be asked again.
+
+    Raises:
+        Unreachable: nothing is known of the host; before the job was asked for (``memory["asked"]``) nothing runs there either.
+        Refused, RemoteFailure: the run has failed; ``clean_up`` ends it.
+        Cancelled: by the journal.
+    """
+    if not site.memory.get("asked"):
+        site.jobs.follow(JOB)  # a silent host is met here, before anything can have been started
+        site.memory["asked"] = True
+        site.journal.say(f"Runs on {site.plan.instance}'s host: {site.plan.command}")
+        site.journal.flush()
+    state = site.jobs.follow(JOB, wait_seconds=0.8, tail_lines=40)
+    if state.status is JobStatus.ABSENT:
+        _start(site)
+        return None
+    if state.status is JobStatus.RUNNING:
+        _follow(site, state)
+        site.journal.check()
+        return None
+    whole = judge_backup(site.plan, state, _files(site, state))
+    return _publish(site, state, whole)
+
+
+def clean_up(site: Site) -> None:
+    """End the job if it runs and remove the partial file. Any number of times. Raises as ``Jobs``."""
+    if not site.memory.get("asked"):
+        return
+    site.jobs.stop(JOB)
+    paths = [site.plan.partial_path, *([site.plan.path] if site.memory.get("publishing") else [])]
+    kept = set(paths) - remove(site, paths)
+    if kept:
+        raise RemoteFailure(
+            "backup.not_removed",
+            "Removing what the failed backup wrote",
+            found=", ".join(sorted(kept)),
+            left="It is hidden and carries no final name; the next run tries again.",
+            next_step="Look at the directory's owner and mode on the host.",
+        )
+
+
+def remove(site: Site, paths: list[str]) -> set[str]:
+    """Remove files with their records. Return those that are gone. Raises as ``Jobs``."""
+    result = site.jobs.act(IN_BASH, load("common", "remove_backups"), *paths)
+    gone = {line.removeprefix("removed ") for line in result.stdout.splitlines() if line.startswith("removed ")}
+    return gone & set(paths)
+
+
+def _start(site: Site) -> None:
+    plan = site.plan
+    site.memory.setdefault("began", site.clock.now())
+    site.jobs.start(
+        JOB,
+        load("common", "back_up"),
+        plan.machine,
+        plan.datadir,
+        plan.datadir_identity,
+        str(plan.server_id),
+        plan.socket,
+        plan.directory,
+        plan.partial,
+        str(plan.needed_bytes),
+        plan.method.value,
+        " ".join(plan.clients),
+        " ".join(plan.tools),
+        " ".join(proof_files(plan) if plan.method is BackupMethod.PHYSICAL else ()),
+        str(len(plan.options)),
+        *plan.options,
+        *plan.compressor,
+        secrets={CREDENTIALS: site.credentials},
+    )
+
+
+def _follow(site: Site, state: JobState) -> None:
+    """Bytes of the file are those that the compressor has written; how far it is follows the last run, else what was read."""
+    now = site.clock.now()
+    written, read = state.counters.get("compress.write_bytes"), state.counters.get("compress.read_bytes")
+    if written is not None and read is not None:
+        by_size = site.plan.expected_bytes is not None or site.plan.method is BackupMethod.DUMP
+        done, total = (written, site.plan.expected_bytes) if by_size else (read, site.plan.data_bytes)
+        samples = site.memory["samples"] = add_sample(site.memory.get("samples", []), at=now, count=done)
+        known = copy_progress(
+            samples, received_bytes=done, total_bytes=total, elapsed_seconds=now - site.memory.get("began", now)
+        )
+        site.journal.progress(**{**known, "bytes": written, "read_bytes": read})
+    verdict = watchdog.look(
+        site.memory.get("watch"),
+        watchdog.signs_of(state.counters, state.tails),
+        now,
+        watchdog.Patience(site.patience.notice_seconds, site.patience.limit_seconds),
+    )
+    site.memory["watch"] = verdict.memory
+    if verdict.is_to_be_told:
+        text = f"Nothing has moved for {verdict.silent_seconds:.0f} s: no byte, no line of a log."
+        site.journal.say(text, level=Level.WARNING)
+    if verdict.is_stalled:
+        raise RemoteFailure(
+            "backup.stalled",
+            "Making the backup",
+            found=f"no byte and no line of a log for {verdict.silent_seconds:.0f} s",
+            left="The job is ended and its file removed.",
+            next_step="Look for a lock that the tool waits for, or a frozen disk. DBOPS_STALL_STOP_SECONDS sets how long is borne.",
+        )
+
+
+def _files(site: Site, state: JobState) -> str:
+    if state.status is JobStatus.VANISHED or not state.stages:
+        return ""
+    return site.jobs.read(JOB, "files", limit=1024**2).decode("utf-8", "replace")
+
+
+def _publish(site: Site, state: JobState, whole: Whole) -> Published:
+    plan = site.plan
+    record = {
+        **record_of(plan),
+        "bytes": whole.bytes,
+        "sha256": whole.sha256,
+        "position": asdict(whole.position),
+        "tool": whole.tool,
+        "exit_statuses": dict(whole.exit_statuses),
+        "command": plan.command,
+        "started_at": _iso(state.started_at),
+        "ended_at": _iso(state.ended_at),
+    }
+    site.memory["publishing"] = True
+    text = json.dumps(record, indent=2, sort_keys=True) + "\n"
+    result = site.jobs.act(
+        IN_BASH,
+        load("common", "publish_backup"),
+        plan.directory,
+        plan.partial,
+        plan.file,
+        whole.identity,
+        str(whole.bytes),
+        stdin=text.encode(),
+    )
+    if result.exit_status is None:
+        raise Unreachable(
+            "ssh.lost", "Giving the backup its final name", found="the connection ended before the answer"
+        )
+    if result.exit_status != 0:
+        said = f"{result.stdout}{result.stderr}".strip()[-400:]
+        raise RemoteFailure(
+            "backup.unpublished",
+            "Giving the backup its final name",
+            found=said or f"status {result.exit_status}",
+            left="The file is whole but is not published, and is removed.",
+            next_step="Look at the directory on the host, and run the backup again.",
+        )
+    for line in whole.warnings:
+        site.journal.say(f"The dump program wrote: {line[:300]}", level=Level.WARNING)
+    return Published(plan.path, whole.bytes, record)
+
+
+def _iso(seconds: float | None) -> str | None:
+    return datetime.fromtimestamp(seconds, UTC).isoformat() if seconds else None

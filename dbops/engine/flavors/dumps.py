@@ -1,0 +1,55 @@
+"""What differs between mysqldump and mariadb-dump: names, options, and the lines of a dump that say its position.
+
+``--dump-slave`` and ``--dump-replica`` are not used on replicas: both stop the replica's applier while they dump, and one that is
+killed leaves it stopped; MySQL's also makes an errant transaction (measured). A replica that writes its own binary log has a
+position of its own, which holds every transaction that it has applied; with GTID that is all that a restored copy needs.
+"""
+
+import re
+
+from dbops.engine.facts import ServerFacts
+from dbops.engine.flavors import Flavor
+from dbops.engine.flavors.base import Coordinates
+from dbops.engine.flavors.gtid import without_space
+
+_MARIADB_GTID = re.compile(r"SET GLOBAL gtid_slave_pos\s*=\s*'([^']*)'", re.IGNORECASE)
+_MYSQL_GTID = re.compile(r"GTID_PURGED\s*=\s*(?:/\*!\d+\s*'\+'\*/\s*)?'([^']*)'", re.IGNORECASE)
+_LOG_FILE = re.compile(r"(?:MASTER|SOURCE)_LOG_FILE\s*=\s*'([^']*)'", re.IGNORECASE)
+_LOG_POS = re.compile(r"(?:MASTER|SOURCE)_LOG_POS\s*=\s*(\d+)", re.IGNORECASE)
+
+
+def dump_programs(flavor: Flavor) -> tuple[str, ...]:
+    """Return names of the program, best first. MariaDB's ``mysqldump`` is ``mariadb-dump`` by its older name."""
+    return ("mariadb-dump", "mysqldump") if flavor.name == "mariadb" else ("mysqldump",)
+
+
+def dump_options(flavor: Flavor, server: ServerFacts, *, credentials_file: str) -> list[str]:
+    """Return the options of a dump of everything in one snapshot; InnoDB goes on being written meanwhile.
+
+    The position is asked for where the server writes a binary log: without one the program refuses. On MySQL that takes a
+    global read lock for a moment, on MariaDB none (its snapshot knows its position).
+    """
+    options = [
+        f"--defaults-file={credentials_file}",
+        f"--socket={server.socket}",
+        *("--single-transaction", "--quick", "--routines", "--triggers", "--events", "--hex-blob", "--all-databases"),
+    ]
+    if flavor.name == "mariadb":
+        return [*options, *(["--master-data=2", "--gtid"] if server.log_bin else [])]
+    position = "--source-data=2" if flavor.version >= (8, 0, 26) else "--master-data=2"
+    return [
+        *options,
+        f"--set-gtid-purged={'ON' if server.gtid_enabled else 'OFF'}",
+        *([position] if server.log_bin else []),
+    ]
+
+
+def dump_position(text: str) -> Coordinates:
+    """Return the position that a dump names in the statements at its head, empty where there is none."""
+    gtid = _MARIADB_GTID.search(text) or _MYSQL_GTID.search(text)
+    log_file, log_pos = _LOG_FILE.search(text), _LOG_POS.search(text)
+    return Coordinates(
+        log_file=log_file[1] if log_file else "",
+        log_pos=int(log_pos[1]) if log_pos else None,
+        gtid=without_space(gtid[1]) if gtid else "",
+    )

@@ -1,0 +1,106 @@
+#!/bin/bash
+# One backup of the server on this machine into a partial file: everything is looked at before anything is written, and what
+# proves that the file is whole is left in log.files, one line "NAME BASE64" each. Its publication is another script.
+# $1 name and machine id  $2 data directory  $3 its device:inode  $4 server id  $5 socket  $6 directory  $7 partial file's name
+# $8 bytes that must be free  $9 method  then by blanks: $10 clients  $11 tools  $12 files of proof
+# $13 number of the tool's options  then these, then the compressor's words
+set -u
+umask 077
+machine=$1 datadir=$2 identity=$3 server_id=$4 socket=$5 directory=$6 partial=$7 needed=$8 method=$9
+shift 9
+read -r -a clients <<<"$1"
+read -r -a tools <<<"$2"
+read -r -a proofs <<<"$3"
+words=$4
+shift 4
+options=("${@:1:words}")
+compress=("${@:words+1}")
+file=$directory/$partial
+
+first_program() {
+    local name
+    for name; do
+        command -v -- "$name" && return
+    done
+    return 1
+}
+
+must_be_machine "$machine"
+[ "$(identity_of "$datadir")" = "$identity" ] || refuse "$datadir is not the directory that was probed a moment ago."
+[ -n "$(servers_in "$datadir")" ] || refuse "No server runs on $datadir."
+tool=$(first_program "${tools[@]}") ||
+    refuse "${tools[0]} is not installed on this host. Install it: it comes with the server's client or backup packages."
+command -v -- "${compress[0]}" >/dev/null ||
+    refuse "${compress[0]} is not installed on this host, and the backup is compressed with it. Install the package ${compress[0]}."
+if client=$(first_program "${clients[@]}"); then
+    answer=$("$client" --defaults-file="$DBOPS_JOB_DIR/backup.cnf" --socket="$socket" --batch --skip-column-names \
+        -e 'SELECT @@server_id, @@datadir' 2>&1) || fail "The account cannot ask the server at $socket: $answer"
+    read -r id where <<<"$answer"
+    { [ "$id" = "$server_id" ] && [ "$(identity_of "$where")" = "$identity" ]; } ||
+        refuse "The server at $socket has server id $id and data directory $where: it is not the one that was probed."
+fi
+mkdir -p -- "$directory" 2>/dev/null || refuse "The directory $directory cannot be made."
+case "$(readlink -f -- "$directory")/" in
+    "$(readlink -f -- "$datadir")"/*) refuse "$directory lies in the data directory: give the schedule another one." ;;
+esac
+free=$(df -B1 --output=avail -- "$directory" | tail -n 1)
+[ "${free:-0}" -ge "$needed" ] ||
+    refuse "$((free / 1048576)) MiB are free for $directory, and $((needed / 1048576)) MiB are needed."
+rm -f -- "$file"
+: >"$file" || refuse "No file can be written in $directory."
+
+# the server's own work comes first
+renice -n 10 -p $$ >/dev/null 2>&1
+! command -v ionice >/dev/null || ionice -c 2 -n 7 -p $$ 2>/dev/null
+
+stage() { # name, command: one stage of the pipe, counted and logged under its name
+    echo "$BASHPID" >"pid.$1"
+    exec 2>"log.$1"
+    shift
+    cd / && exec "$@"
+}
+
+run_tool() { stage tool "$tool" "${options[@]}" </dev/null; }
+# a full disk ends the whole pipe at once, not after the last byte was thrown away
+write() { stage write tee --output-error=exit -- "$file"; }
+add_up() {
+    echo "$BASHPID" >pid.sum
+    exec sha256sum 2>log.sum >sum
+}
+
+mkdir -p target lsn
+if [ "$method" = dump ]; then
+    # The dump's head and last line are seen as they pass: to unpack them from the file would read it all again.
+    # The pipe is held open from here, so that neither side can wait for the other for ever.
+    mkfifo seen
+    exec 5<>seen
+    { head -c 65536 >first.part && tail -n 1 | tail -c 400 >last.part; } <seen 5>&- &
+    run_tool 5>&- | stage see tee --output-error=exit -- "$PWD/seen" 5>&- | stage compress "${compress[@]}" 5>&- | write 5>&- | add_up 5>&-
+    stages=("${PIPESTATUS[@]}")
+    names=(tool see compress write sum)
+    exec 5>&-
+    wait
+    [ -s last.part ] || tail -n 1 first.part | tail -c 400 >last.part # a dump that is shorter than its head
+else
+    run_tool | stage compress "${compress[@]}" | write | add_up
+    stages=("${PIPESTATUS[@]}")
+    names=(tool compress write sum)
+fi
+sync -- "$file" || fail "$file could not be brought to the disk."
+for number in "${!names[@]}"; do
+    echo "${stages[$number]}" >"stage.${names[$number]}"
+done
+{
+    printf 'facts %s\n' "$(printf 'bytes=%s\nidentity=%s\nsha256=%s\ntool=%s\nprogram=%s\n' "$(stat -c %s -- "$file")" \
+        "$(stat -c %d:%i -- "$file")" "$(cut -d' ' -f1 sum)" "$("$tool" --no-defaults --version 2>&1 | tail -n 1)" "$tool" | base64 -w0)"
+    [ ! -f last.part ] || printf 'end %s\n' "$(base64 -w0 <last.part)"
+    [ ! -f first.part ] || printf 'position %s\n' "$(sed -n -e '/GTID_PURGED\|gtid_slave_pos *=\|^\(-- \)\?CHANGE /,/;/p' first.part | head -c 8192 | base64 -w0)"
+    printf 'log %s\n' "$(tail -c 65536 log.tool | base64 -w0)"
+    for name in "${proofs[@]}"; do
+        [ ! -f "lsn/$name" ] || printf '%s %s\n' "$name" "$(head -c 262144 -- "lsn/$name" | base64 -w0)"
+    done
+} >log.files
+rm -f first.part last.part seen
+for status in "${stages[@]}"; do
+    [ "$status" = 0 ] || exit 1
+done

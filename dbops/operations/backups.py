@@ -1,0 +1,117 @@
+"""Run a backup now, stop one, and give up one whose host is silent."""
+
+from django.contrib.auth.models import User
+from django.db import transaction
+
+from dbops import lifecycle
+from dbops.access import require_operator
+from dbops.engine.backups import RUN_FINAL, Origin, RunBy, RunStatus
+from dbops.engine.errors import Refused
+from dbops.models import BackupRun, BackupSchedule
+from dbops.operations.audit import record
+from dbops.tasks import nudge
+
+REASON_MINIMUM_CHARACTERS = 3
+
+
+def run_now(schedule: BackupSchedule, actor: User, reason: str = "") -> BackupRun:
+    """Queue a run of a schedule that dbops runs; it starts as soon as its instance is free.
+
+    Raises:
+        Refused: ``access.denied``, the schedule is run by somebody else (``backup.external``), or a run of it waits or runs
+            already (``backup.active``).
+    """
+    doing = f"Running the backup {schedule.name}"
+    require_operator(actor, doing)
+    if schedule.run_by != RunBy.DBOPS:
+        found = "its runs are started by somebody else's cron"
+        raise _refused("backup.external", doing, found, "Run it where it is run, or let dbops run the schedule.")
+    name = actor.get_username()
+    with transaction.atomic():
+        locked = lifecycle.lock_schedule(schedule.pk)
+        active = lifecycle.active_runs(schedule)
+        if locked is None or active:
+            found = f"backup run {active[0].pk} of it is {active[0].status}" if active else "it is gone"
+            raise _refused("backup.active", doing, found, "Watch that one, or stop it first.")
+        run = lifecycle.queue_run(locked, f"Asked for by {name}{f': {reason}' if reason else '.'}", actor=actor)
+        assert run is not None  # noqa: S101 - only a due time can be there twice
+        record(
+            actor=name,
+            action="backup.requested",
+            subject=schedule.instance.name,
+            backup_run=run.pk,
+            schedule=schedule.name,
+            reason=reason,
+        )
+        nudge()
+    return run
+
+
+def stop_run(run: BackupRun, actor: User, reason: str) -> None:
+    """Stop a run that dbops makes: at once while it is queued, by its driver within seconds while it runs. Its file is removed.
+
+    Raises:
+        Refused: ``access.denied``, no reason (``backup.reason``), the run is not ours to stop (``backup.not_ours``), or it has
+            ended (``backup.ended``).
+    """
+    doing = f"Stopping backup run {run.pk}"
+    require_operator(actor, doing)
+    _must_be_ours(run, doing)
+    _must_have_reason(reason, doing)
+    name = actor.get_username()
+    with transaction.atomic():
+        text = f"Cancelled by {name} before it started: {reason.strip()}"
+        asked = lifecycle.end_queued_run(run, RunStatus.CANCELLED, text) or lifecycle.request_cancel_run(run, name)
+        if asked:
+            record(
+                actor=name,
+                action="backup.stop_requested",
+                subject=run.instance.name,
+                backup_run=run.pk,
+                reason=reason.strip(),
+            )
+            nudge()
+    run.refresh_from_db()
+    if not asked and run.status in RUN_FINAL:
+        raise _refused("backup.ended", doing, f"it has ended: {run.status}", "Nothing is left to stop.")
+
+
+def give_up_run(run: BackupRun, actor: User, reason: str) -> None:
+    """End a lost run without its host. The next run of the instance ends what still runs there, and removes its file.
+
+    Raises:
+        Refused: ``access.denied``, no reason (``backup.reason``), or it is not lost (``backup.not_lost``).
+    """
+    doing = f"Ending backup run {run.pk} without its host"
+    require_operator(actor, doing)
+    _must_have_reason(reason, doing)
+    name = actor.get_username()
+    with transaction.atomic():
+        ended = lifecycle.give_up_run(run, name)
+        if ended:
+            record(
+                actor=name,
+                action="backup.given_up",
+                subject=run.instance.name,
+                backup_run=run.pk,
+                reason=reason.strip(),
+            )
+    if not ended:
+        run.refresh_from_db()
+        found = f"it is {run.status}: its host is known, or it has ended"
+        raise _refused("backup.not_lost", doing, found, "Stop it instead, if it still runs.")
+
+
+def _must_be_ours(run: BackupRun, doing: str) -> None:
+    if run.origin != Origin.MANAGED:
+        found = "dbops did not start it, and has only heard of it"
+        raise _refused("backup.not_ours", doing, found, "Stop it on its host.")
+
+
+def _must_have_reason(reason: str, doing: str) -> None:
+    if len(reason.strip()) < REASON_MINIMUM_CHARACTERS:
+        raise _refused("backup.reason", doing, "no reason was given", "Say why, for those who read the audit log.")
+
+
+def _refused(code: str, doing: str, found: str, next_step: str) -> Refused:
+    return Refused(code, doing, found=found, left="Nothing was changed.", next_step=next_step)
