@@ -21,6 +21,7 @@ ssh-keygen openssh-client
 sysbench sysbench
 ps procps
 ss iproute2
+zstd zstd
 "
 # what mysqlclient is compiled with: pip has no ready-made one
 PROGRAMS_DRIVERS="

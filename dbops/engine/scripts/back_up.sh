@@ -60,6 +60,12 @@ stage() { # name, command: one stage of the pipe, counted and logged under its n
     cd / && exec "$@"
 }
 
+# The statements of a dump that say its position; rows of tables never begin a line with these words.
+positions() {
+    sed -n -e '/^\(-- \)\?CHANGE \(MASTER\|REPLICATION SOURCE\) TO /p' -e '/^\(-- \)\?SET GLOBAL gtid_slave_pos *=/p' \
+        -e '/^\(-- \)\?SET @@GLOBAL.GTID_PURGED=/,/;/p'
+}
+
 run_tool() { stage tool "$tool" "${options[@]}" </dev/null; }
 # a full disk ends the whole pipe at once, not after the last byte was thrown away
 write() { stage write tee --output-error=exit -- "$file"; }
@@ -70,17 +76,18 @@ add_up() {
 
 mkdir -p target lsn
 if [ "$method" = dump ]; then
-    # The dump's head and last line are seen as they pass: to unpack them from the file would read it all again.
+    # The dump's two ends are seen as they pass, for they say its position (MariaDB's GTID stands at the end) and that it is
+    # complete: to unpack them from the file would read it all again.
     # The pipe is held open from here, so that neither side can wait for the other for ever.
     mkfifo seen
     exec 5<>seen
-    { head -c 65536 >first.part && tail -n 1 | tail -c 400 >last.part; } <seen 5>&- &
+    { head -c 65536 >first.part && tail -c 65536 >last.part; } <seen 5>&- &
     run_tool 5>&- | stage see tee --output-error=exit -- "$PWD/seen" 5>&- | stage compress "${compress[@]}" 5>&- | write 5>&- | add_up 5>&-
     stages=("${PIPESTATUS[@]}")
     names=(tool see compress write sum)
     exec 5>&-
     wait
-    [ -s last.part ] || tail -n 1 first.part | tail -c 400 >last.part # a dump that is shorter than its head
+    [ -s last.part ] || tail -c 400 first.part >last.part # a dump that is shorter than its head
 else
     run_tool | stage compress "${compress[@]}" | write | add_up
     stages=("${PIPESTATUS[@]}")
@@ -93,8 +100,8 @@ done
 {
     printf 'facts %s\n' "$(printf 'bytes=%s\nidentity=%s\nsha256=%s\ntool=%s\nprogram=%s\n' "$(stat -c %s -- "$file")" \
         "$(stat -c %d:%i -- "$file")" "$(cut -d' ' -f1 sum)" "$("$tool" --no-defaults --version 2>&1 | tail -n 1)" "$tool" | base64 -w0)"
-    [ ! -f last.part ] || printf 'end %s\n' "$(base64 -w0 <last.part)"
-    [ ! -f first.part ] || printf 'position %s\n' "$(sed -n -e '/GTID_PURGED\|gtid_slave_pos *=\|^\(-- \)\?CHANGE /,/;/p' first.part | head -c 8192 | base64 -w0)"
+    [ ! -f last.part ] || printf 'end %s\n' "$(tail -n 1 last.part | tail -c 400 | base64 -w0)"
+    [ ! -f first.part ] || printf 'position %s\n' "$(cat first.part last.part | positions | head -c 8192 | base64 -w0)"
     printf 'log %s\n' "$(tail -c 65536 log.tool | base64 -w0)"
     for name in "${proofs[@]}"; do
         [ ! -f "lsn/$name" ] || printf '%s %s\n' "$name" "$(head -c 262144 -- "lsn/$name" | base64 -w0)"

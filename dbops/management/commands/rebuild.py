@@ -1,20 +1,18 @@
 """``manage.py rebuild``: the same verbs as a click. Exit status: 0 succeeded, 1 failed, 2 refused, 3 cancelled."""
 
-import getpass
 import json
 import secrets
 import sys
 import time
 from typing import Any
 
-from django.contrib.auth.models import Group, User
 from django.core.management.base import BaseCommand, CommandError, CommandParser
 
-from dbops.access import OPERATOR, make_groups
 from dbops.engine.errors import Refused
 from dbops.engine.facts import to_record
 from dbops.engine.plan import Plan
 from dbops.engine.states import Status, StepState
+from dbops.management.people import actor_named
 from dbops.models import Instance, Rebuild, Step
 from dbops.operations.follow_ups import has_worked, request_follow_up
 from dbops.operations.rebuilds import cancel_rebuild, give_up_rebuild, plan_rebuild, request_rebuild
@@ -67,7 +65,7 @@ class Command(BaseCommand):
                 self._show_plan(plan)
                 sys.exit(0 if plan.is_possible else REFUSED)
             rebuild = request_rebuild(
-                actor=self._actor(options["user"]),
+                actor=actor_named(options["user"]),
                 target=target,
                 source=self._instance(plan.source.name),
                 typed_name=target.name,
@@ -92,7 +90,7 @@ class Command(BaseCommand):
         if last is None:
             raise CommandError(f"No rebuild has worked on {target.name}.", returncode=REFUSED)
         return request_follow_up(
-            actor=self._actor(options["user"]),
+            actor=actor_named(options["user"]),
             rebuild=last,
             method=method,
             typed_name=target.name,
@@ -104,14 +102,14 @@ class Command(BaseCommand):
         rebuild = Rebuild.objects.filter(target_slot=target).first()
         if rebuild is None:
             raise CommandError(f"{target.name} has no unfinished rebuild.", returncode=REFUSED)
-        give_up_rebuild(actor=self._actor(user), rebuild=rebuild, reason=reason)
+        give_up_rebuild(actor=actor_named(user), rebuild=rebuild, reason=reason)
         self._tell({"rebuild": rebuild.pk, "status": "failed"}, f"Rebuild {rebuild.pk} is ended without its hosts.")
 
     def _cancel(self, target: Instance, user: str | None) -> None:
         rebuild = Rebuild.objects.filter(target_slot=target).first()
         if rebuild is None:
             raise CommandError(f"{target.name} has no unfinished rebuild.", returncode=REFUSED)
-        cancel_rebuild(actor=self._actor(user), rebuild=rebuild)
+        cancel_rebuild(actor=actor_named(user), rebuild=rebuild)
         self._tell({"rebuild": rebuild.pk, "status": rebuild.status}, f"Rebuild {rebuild.pk} is asked to end.")
 
     def _instance(self, name: str) -> Instance:
@@ -122,21 +120,6 @@ class Command(BaseCommand):
 
     def _source(self, name: str | None) -> Instance | None:
         return self._instance(name) if name else None
-
-    def _actor(self, name: str | None) -> User:
-        """Whoever may run this command has the dashboard's keys already; the record still wants a name."""
-        if name:
-            try:
-                return User.objects.get(username=name)
-            except User.DoesNotExist:
-                raise CommandError(f"There is no user named {name!r}.", returncode=REFUSED) from None
-        make_groups()
-        user, made = User.objects.get_or_create(username=f"cli-{getpass.getuser()}")
-        if made:
-            user.set_unusable_password()
-            user.save(update_fields=["password"])
-            user.groups.add(Group.objects.get(name=OPERATOR))
-        return user
 
     def _refuse(self, error: Refused) -> None:
         self._tell({"status": "refused", "error": error.as_record()}, f"Refused: {error}")

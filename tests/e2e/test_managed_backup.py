@@ -1,0 +1,227 @@
+"""Backups that dbops makes, for real: published, restored and compared; and never beside a rebuild of the same source."""
+
+import hashlib
+import json
+import os
+import shutil
+import signal
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.stack import Stack, running_stack, wait_for
+
+from .looks import checksums, is_replicating, processes_of
+from .restoring import Restored, from_dump, from_physical, restored_server
+
+pytestmark = pytest.mark.services
+
+SOURCE = "backup-1"
+
+
+@pytest.fixture(scope="module")
+def stack() -> Iterator[Stack]:
+    """A lab of its own, with two replicas; leases are short, so that a dead worker is soon known to be dead."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("DBOPS_LEASE_SECONDS", "8")
+        patch.setenv("DBOPS_PROBE_INTERVAL_SECONDS", "3")
+        with running_stack(replicas=2, web=False) as running:
+            for name, method in (("files", "physical"), ("statements", "dump")):
+                make_schedule(running, name, method)
+            yield running
+
+
+def backups_of(stack: Stack) -> Path:
+    return stack.lab.host(SOURCE).folder / "backups"
+
+
+def make_schedule(stack: Stack, name: str, method: str) -> None:
+    stack.write(
+        "INSERT INTO dbops_backupschedule (name, instance_id, method, run_by, cron, time_zone, directory, keep_count,"
+        " late_after_seconds, is_enabled) SELECT ?, id, ?, 'dbops', '0 3 * * *', 'UTC', ?, 2, 900, 1"
+        " FROM dbops_instance WHERE name = ?",
+        name,
+        method,
+        str(backups_of(stack)),
+        SOURCE,
+    )
+
+
+def back_up(stack: Stack, schedule: str, *words: str) -> tuple[int, dict[str, Any]]:
+    """Run ``manage.py backup --watch`` to the end. Return its exit status and result."""
+    done = stack.manage("backup", schedule, "--watch", "--json", *words, check=False, timeout=90)
+    assert done.stdout, f"{done.stderr}{stack.tail('worker')}"
+    return done.returncode, json.loads(done.stdout.splitlines()[-1])
+
+
+def begin(stack: Stack, schedule: str = "files") -> int:
+    """Ask for a backup and wait until its job is on the host."""
+    pk = int(json.loads(stack.manage("backup", schedule, "--json").stdout.splitlines()[-1])["backup_run"])
+    wait_for("the backup tool", lambda: tool_of(stack, run_of(stack, pk)["uid"]), 20)
+    return pk
+
+
+def run_of(stack: Stack, pk: int) -> dict[str, Any]:
+    return stack.rows("SELECT * FROM dbops_backuprun WHERE id = ?", pk)[0]
+
+
+def wait_for_end(stack: Stack, pk: int, seconds: float = 60) -> dict[str, Any]:
+    final = ("succeeded", "failed", "cancelled")
+    wait_for(f"the end of backup run {pk}", lambda: run_of(stack, pk)["status"] in final, seconds)
+    return run_of(stack, pk)
+
+
+def job_of(stack: Stack, uid: str) -> Path:
+    return stack.lab.host(SOURCE).work_dir / "rebuilds" / uid / "jobs" / "backup"
+
+
+def tool_of(stack: Stack, uid: str) -> int | None:
+    """Return the process of the backup tool while it lives."""
+    try:
+        pid = int((job_of(stack, uid) / "pid.tool").read_text())
+        return pid if b"--backup" in Path(f"/proc/{pid}/cmdline").read_bytes() else None
+    except (OSError, ValueError):
+        return None
+
+
+@contextmanager
+def gate(stack: Stack) -> Iterator[Path]:
+    """Let no byte through ``zstd`` until the file is made: a backup that lasts as long as a test wants."""
+    programs = stack.lab.host(SOURCE).sshd.programs
+    programs.mkdir(exist_ok=True)
+    go, shim = programs / "go", programs / "zstd"
+    shim.write_text(f'#!/bin/bash\nuntil [ -e {go} ]; do sleep 0.1; done\nexec {shutil.which("zstd")} "$@"\n')
+    shim.chmod(0o755)
+    try:
+        yield go
+    finally:
+        go.touch()
+        shim.unlink()
+        time.sleep(0.3)
+        go.unlink()
+
+
+def assert_restores(stack: Stack, tmp: Path, result: dict[str, Any], restore: Any) -> None:
+    file = Path(result["path"])
+    record = json.loads(file.with_name(file.name + ".json").read_text())
+    assert (record["bytes"], result["bytes"]) == (file.stat().st_size, file.stat().st_size)
+    assert record["sha256"] == hashlib.sha256(file.read_bytes()).hexdigest()
+    assert record["position"]["gtid"], record
+    assert file.stat().st_mode & 0o077 == 0
+    with restored_server(tmp, stack.lab.accounts["owner"]) as server:
+        assert isinstance(server, Restored)
+        restore(server, str(file))
+        stack.lab.load_stop()
+        server.follow_primary(stack, record["position"]["gtid"])
+        expected = checksums(stack, "primary-1")
+        assert expected
+        assert server.checksums() == expected
+
+
+@pytest.mark.parametrize(("schedule", "restore"), [("files", from_physical), ("statements", from_dump)])
+def test_a_backup_under_load_is_published_and_restores_to_the_same_data(
+    stack: Stack, tmp_path_factory: pytest.TempPathFactory, schedule: str, restore: Any
+) -> None:
+    stack.lab.load_start(tps=50)
+    status, result = back_up(stack, schedule)
+    assert (status, result["status"]) == (0, "succeeded"), result
+    assert not list(backups_of(stack).glob(".*"))
+    assert is_replicating(stack, SOURCE)
+    folder = stack.folder.parent / f"restored-{schedule}"
+    assert_restores(stack, folder, result, restore)
+    assert stack.rows("SELECT * FROM dbops_hold") == []
+
+
+def test_two_rebuilds_and_a_backup_of_one_source_never_overlap(stack: Stack) -> None:
+    for replica in ("replica-1", "replica-2"):
+        stack.wait_for_possible_plan(replica)
+    with gate(stack) as go:
+        pk = begin(stack)
+        for replica in ("replica-1", "replica-2"):
+            stack.manage("rebuild", replica, "--reason", "a test")
+        wait_for(
+            "both rebuilds to say why they wait",
+            lambda: (
+                [row["waiting_for"] for row in stack.rows("SELECT waiting_for FROM dbops_rebuild ORDER BY id")]
+                == [f"{SOURCE} is read by backup run {pk}"] * 2
+            ),
+            15,
+        )
+        go.touch()
+        assert wait_for_end(stack, pk)["status"] == "succeeded"
+    wait_for(
+        "both rebuilds",
+        lambda: not stack.rows("SELECT 1 FROM dbops_rebuild WHERE status IN ('queued', 'running')"),
+        90,
+    )
+    rebuilds = stack.rows("SELECT uid, status FROM dbops_rebuild ORDER BY id")
+    assert [row["status"] for row in rebuilds] == ["succeeded"] * 2, stack.state_of_rebuilds()
+    times = [times_of(job_of(stack, run_of(stack, pk)["uid"]), "pid", "rc")]
+    times += [
+        times_of(stack.lab.host(SOURCE).work_dir / "rebuilds" / row["uid"], "backup.pid", "backup.status")
+        for row in rebuilds
+    ]
+    assert all(begun < ended for begun, ended in times)
+    assert all(before[1] < after[0] for before, after in zip(sorted(times), sorted(times)[1:], strict=False)), times
+
+
+def times_of(folder: Path, begun: str, ended: str) -> tuple[float, float]:
+    """When the host itself wrote down that a process had begun and how it had ended."""
+    return (folder / begun).stat().st_mtime, (folder / ended).stat().st_mtime
+
+
+def test_a_worker_that_is_killed_in_the_middle_costs_nothing(stack: Stack) -> None:
+    with gate(stack) as go:
+        pk = begin(stack)
+        uid = run_of(stack, pk)["uid"]
+        tool = tool_of(stack, uid)
+        stack.stop("worker", signal.SIGKILL)
+        go.touch()
+        stack.start("worker")
+        row = wait_for_end(stack, pk)
+    assert row["status"] == "succeeded", row
+    told = [event["text"] for event in stack.rows("SELECT text FROM dbops_backupevent WHERE run_id = ?", pk)]
+    assert any(text.startswith("Re-attached after") for text in told), told
+    assert sum(text.startswith("Runs on") for text in told) == 1
+    assert int((job_of(stack, uid) / "pid.tool").read_text()) == tool  # the same job: no second one was started
+    assert [path.name for path in backups_of(stack).glob(f"*{uid}*")] != []
+
+
+def test_a_stopped_backup_leaves_nothing_and_the_next_one_runs(stack: Stack) -> None:
+    with gate(stack):
+        pk = begin(stack)
+        uid = run_of(stack, pk)["uid"]
+        status, result = back_up(stack, "files", "--stop", "--reason", "a test")
+    assert (status, result["status"]) == (3, "cancelled"), result
+    assert list(backups_of(stack).glob(f"*{uid}*")) == []
+    assert list(backups_of(stack).glob(f".*{uid}*")) == []
+    wait_for("no process of the run", lambda: not processes_of(uid), 10)
+    assert is_replicating(stack, SOURCE)
+    assert stack.rows("SELECT * FROM dbops_hold") == []
+
+
+def test_a_killed_tool_is_a_failed_backup_and_retention_keeps_what_succeeded(stack: Stack) -> None:
+    with gate(stack) as go:
+        pk = begin(stack)
+        tool = tool_of(stack, run_of(stack, pk)["uid"])
+        assert tool is not None
+        os.kill(tool, signal.SIGKILL)
+        go.touch()
+        row = wait_for_end(stack, pk)
+    assert (row["status"], json.loads(row["error"])["code"]) == ("failed", "backup.killed")
+    assert list(backups_of(stack).glob(f".*{row['uid']}*")) == []
+
+    assert back_up(stack, "files")[0] == 0
+    rows = stack.rows(
+        "SELECT r.path, r.removed_at FROM dbops_backuprun r JOIN dbops_backupschedule s ON s.id = r.schedule_id"
+        " WHERE s.name = 'files' AND r.status = 'succeeded' ORDER BY r.id"
+    )
+    assert len(rows) > 2
+    assert [bool(row["removed_at"]) for row in rows] == [True] * (len(rows) - 2) + [False] * 2
+    assert [Path(row["path"]).exists() for row in rows] == [False] * (len(rows) - 2) + [True] * 2
+    dumps = list(backups_of(stack).glob("*dump*.gz"))
+    assert len(dumps) == 1  # another schedule's files are no concern of this one
