@@ -11,7 +11,7 @@ from django.utils import timezone
 from dbops import lifecycle
 from dbops.engine.backups import RUN_ACTIVE, Origin, RunStatus
 from dbops.engine.methods import METHODS
-from dbops.engine.scheduling import Claim, Job, Key, Kind, decide
+from dbops.engine.scheduling import Job, Key, Kind, decide
 from dbops.engine.states import Status
 from dbops.models import BackupRun, Instance, Rebuild
 
@@ -39,7 +39,7 @@ def start_what_can() -> list[int]:
     failed = [job.key for job in decision.starts if not _start(job)]
     if failed:
         decision = decide(jobs, taken, names, failed=failed)
-    _write_waits(jobs, decision.changed)
+    _write_waits(jobs, decision.reasons)
     return [job.pk for job in decision.starts if job.kind is Kind.REBUILD and job.key not in failed]
 
 
@@ -62,24 +62,25 @@ def queued_jobs(now: datetime) -> list[Job]:
 
 
 def _rebuild_jobs(gates: Mapping[int, str]) -> Iterable[Job]:
-    """Times are compared as the text that the database keeps: to make ten thousand of them into values costs more than all else."""
-    rows = Rebuild.objects.filter(status=Status.QUEUED, cancel_requested_at=None).order_by()
+    """Times are compared as the text that the database keeps: to make ten thousand of them into values costs more than all else.
+
+    Whatever is read here stands in the index ``what_the_scheduler_reads``.
+    """
+    rows = Rebuild.objects.filter(status=Status.QUEUED).order_by()
     wanted = rows.values_list("pk", "source_id", "target_id", "method", "priority", "waiting_for", _LINE_TIME)
     kind = Kind.REBUILD
     for pk, source, target, method, priority, told, since in wanted:
-        claims: tuple[Claim, ...] = ((source, "source"), (target, "target"))
-        if method in _ONLY_TARGET:
-            claims = claims[1:]
-        yield Job(kind, pk, (-priority, since, kind, pk), claims, gates.get(pk, ""), told)
+        claims = (target,) if method in _ONLY_TARGET else (source, target)
+        yield Job(kind, pk, (-priority, since, pk), claims, gates.get(pk, ""), told)
 
 
 def _backup_jobs() -> Iterable[Job]:
-    rows = BackupRun.objects.filter(status=RunStatus.QUEUED, origin=Origin.MANAGED, cancel_requested_at=None).order_by()
+    rows = BackupRun.objects.filter(status=RunStatus.QUEUED, origin=Origin.MANAGED).order_by()
     kind = Kind.BACKUP
     for pk, instance, told, since in rows.values_list(
         "pk", "instance_id", "waiting_for", Cast("queued_at", CharField())
     ):
-        yield Job(kind, pk, (0, since, kind, pk), ((instance, "backup"),), "", told)
+        yield Job(kind, pk, (0, since, pk), (instance,), "", told)
 
 
 def _gates(now: datetime) -> dict[int, str]:
@@ -111,10 +112,10 @@ def _start(job: Job) -> bool:
     return not reason
 
 
-def _write_waits(jobs: Iterable[Job], changed: Mapping[Key, str]) -> None:
-    told = {job.key: job.told for job in jobs if job.key in changed} if changed else {}
+def _write_waits(jobs: Iterable[Job], reasons: Mapping[Key, str]) -> None:
+    told = {job.key: job.told for job in jobs if job.key in reasons} if reasons else {}
     models: dict[Kind, type[Rebuild] | type[BackupRun]] = {Kind.REBUILD: Rebuild, Kind.BACKUP: BackupRun}
     for kind, model in models.items():
-        changes = {key[1]: (told[key], reason) for key, reason in changed.items() if key[0] is kind}
+        changes = {key[1]: (told[key], reason) for key, reason in reasons.items() if key[0] is kind}
         if changes:
             lifecycle.write_waits(model, changes)

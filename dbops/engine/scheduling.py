@@ -10,6 +10,7 @@ run that a person named (its gate) stands in no line until then, so that tonight
 from collections.abc import Callable, Collection, Iterable, Mapping
 from dataclasses import dataclass
 from enum import StrEnum
+from operator import attrgetter
 from typing import Any, NamedTuple
 
 
@@ -20,21 +21,20 @@ class Kind(StrEnum):
 
 #: What a job is known by: its kind and its primary key.
 Key = tuple[Kind, int]
-#: An instance that a job holds while it runs, and as what: ``source``, ``target`` or ``backup``.
-Claim = tuple[int, str]
 
 
 class Job(NamedTuple):
     """Something queued. Ten thousand of them are made for each decision, so there is little in them.
 
-    ``order`` sorts a line: smaller comes first. ``gate`` says in words what it waits for by a person's wish, empty when it may
-    start as soon as it is its turn. ``told`` is what its history says already that it waits for.
+    ``order`` sorts a line: smaller comes first. ``claims`` are the instances that it holds while it runs: a rebuild's source, if
+    it reads one, and last its target. ``gate`` says in words what it waits for by a person's wish, empty when it may start as
+    soon as it is its turn. ``told`` is what its history says already that it waits for.
     """
 
     kind: Kind
     pk: int
     order: tuple[Any, ...]
-    claims: tuple[Claim, ...]
+    claims: tuple[int, ...]
     gate: str = ""
     told: str = ""
 
@@ -42,14 +42,19 @@ class Job(NamedTuple):
     def key(self) -> Key:
         return (self.kind, self.pk)
 
+    def purpose(self, instance: int) -> str:
+        """Return as what it holds one of its instances."""
+        if self.kind is Kind.BACKUP:
+            return "backup"
+        return "target" if instance == self.claims[-1] else "source"
+
 
 @dataclass(frozen=True, slots=True)
 class Decision:
-    """``starts`` in their order; ``waits`` holds a reason for each job that waits, ``changed`` those not told yet."""
+    """``starts`` in their order, and ``reasons`` for those who wait, where their history does not say so already."""
 
     starts: tuple[Job, ...]
-    waits: Mapping[Key, str]
-    changed: Mapping[Key, str]
+    reasons: Mapping[Key, str]
 
 
 def decide(
@@ -69,45 +74,37 @@ def decide(
         failed: jobs that could not be started a moment ago though it was their turn: who stands behind them waits for them.
         limit: characters of a reason.
     """
-    taken: dict[int, str | tuple[Job, Claim]] = dict(held)
+    taken: dict[int, str | Job] = dict(held)
     starts: list[Job] = []
-    waits: dict[Key, str] = {}
-    changed: dict[Key, str] = {}
+    reasons: dict[Key, str] = {}
     begun: set[Key] = set()
 
     def words(instance: int) -> str:
         """Say once for each instance who is before all others there."""
         item = taken[instance]
         if not isinstance(item, str):
-            job, claim = item
-            is_begun = (job.kind, job.pk) in begun
-            say = held_in_words if is_begun else wanted_in_words
-            taken[instance] = item = say(name_of(instance), job.kind, job.pk, claim[1])
+            say = held_in_words if item.key in begun else wanted_in_words
+            taken[instance] = item = say(name_of(instance), item.kind, item.pk, item.purpose(instance))
         return item
 
-    for job in sorted(jobs, key=_order):
-        reason = job.gate
+    for job in sorted(jobs, key=attrgetter("order")):
+        _, _, _, claims, reason, told = job
         if not reason:
-            blocking = [claim[0] for claim in job.claims if claim[0] in taken]
-            begins = not blocking and not (failed and job.key in failed)
-            for claim in job.claims:
-                if claim[0] not in taken:
-                    taken[claim[0]] = (job, claim)
-            if begins:
-                starts.append(job)
-                begun.add(job.key)
-                continue
-            if not blocking:  # whoever tried to start it has written why not
-                continue
-            reason = "; ".join([words(instance) for instance in blocking])[:limit]
-        waits[job.kind, job.pk] = reason
-        if reason != job.told:
-            changed[job.kind, job.pk] = reason
-    return Decision(tuple(starts), waits, changed)
-
-
-def _order(job: Job) -> tuple[Any, ...]:
-    return job.order
+            blocking = [instance for instance in claims if instance in taken]
+            for instance in claims:
+                if instance not in taken:
+                    taken[instance] = job
+            if not blocking:
+                if not failed or job.key not in failed:
+                    starts.append(job)
+                    begun.add(job.key)
+                continue  # whoever tried in vain to start it has written why not
+            reason = words(blocking[0]) if len(blocking) == 1 else "; ".join(map(words, blocking))
+            if len(reason) > limit:
+                reason = reason[:limit]
+        if reason != told:
+            reasons[job.key] = reason
+    return Decision(tuple(starts), reasons)
 
 
 def held_in_words(name: str, kind: Kind, pk: int, purpose: str) -> str:
@@ -190,7 +187,7 @@ def expect_starts(
     in_line = [item for item in waiting if not ((item.not_before or 0.0) > now or item.after is not None)]
     for group in (sorted(in_line, key=lambda item: item.job.order), sorted(gated, key=_opens)):
         for item in group:
-            moments = [free[claim[0]] for claim in item.job.claims if claim[0] in free]
+            moments = [free[instance] for instance in item.job.claims if instance in free]
             if item.not_before is not None and item.not_before > now:
                 moments.append(Moment(item.not_before, Certainty.FIXED, item.not_before))
             if item.after is not None and item.after in done:
@@ -199,7 +196,7 @@ def expect_starts(
             starts[item.job.key] = start
             end = _after(start, item.length)
             done[item.job.key] = end
-            free.update((claim[0], end) for claim in item.job.claims)
+            free.update((instance, end) for instance in item.job.claims)
     return starts
 
 

@@ -58,6 +58,17 @@ class Rebuild(Leased):
 
     class Meta:
         ordering: ClassVar = ["-requested_at", "-pk"]
+        indexes: ClassVar = [
+            # All that the scheduler reads of ten thousand queued rows, every two seconds: without it SQLite and the others walk
+            # through each row's plan, which is large (measured on SQLite: 45 ms, with the index 15).
+            models.Index(
+                fields=(
+                    *("status", "expires_at", "source", "target", "method", "priority", "requested_at", "not_before"),
+                    "waiting_for",
+                ),
+                name="what_the_scheduler_reads",
+            )
+        ]
 
     def __str__(self) -> str:
         return f"rebuild {self.pk}"

@@ -7,7 +7,6 @@ import shutil
 import signal
 import threading
 import time
-import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -115,7 +114,7 @@ def assert_restores(stack: Stack, tmp: Path, result: dict[str, Any], restore: An
     assert record["position"]["gtid"], record
     assert file.stat().st_mode & 0o077 == 0
     with restored_server(tmp, stack.lab.accounts["owner"]) as server:
-            restore(server, str(file))
+        restore(server, str(file))
         stack.lab.load_stop()
         server.follow_primary(stack, record["position"]["gtid"])
         expected = checksums(stack, "primary-1")

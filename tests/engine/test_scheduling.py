@@ -17,11 +17,11 @@ def name_of(instance: int) -> str:
 
 
 def rebuild(pk: int, source: int, target: int, priority: int = 0, **more: Any) -> Job:
-    return Job(R, pk, (-priority, f"{pk:05}", R, pk), ((source, "source"), (target, "target")), **more)
+    return Job(R, pk, (-priority, f"{pk:05}", pk), (source, target), **more)
 
 
 def backup(pk: int, instance: int, since: int | None = None, **more: Any) -> Job:
-    return Job(B, pk, (0, f"{since if since is not None else pk:05}", B, pk), ((instance, "backup"),), **more)
+    return Job(B, pk, (0, f"{since if since is not None else pk:05}", pk), (instance,), **more)
 
 
 def started(*jobs: Job, held: dict[int, str] | None = None) -> list[Key]:
@@ -31,7 +31,7 @@ def started(*jobs: Job, held: dict[int, str] | None = None) -> list[Key]:
 def test_the_first_of_a_line_starts_and_the_others_say_for_whom_they_wait() -> None:
     decision = decide([rebuild(2, 1, 12), rebuild(1, 1, 11), rebuild(3, 2, 13)], {}, name_of)
     assert [job.pk for job in decision.starts] == [1, 3]
-    assert decision.waits == {(R, 2): "i1 is held by rebuild 1 as its source"}
+    assert decision.reasons == {(R, 2): "i1 is held by rebuild 1 as its source"}
 
 
 def test_priority_passes_and_age_decides_among_equals() -> None:
@@ -41,7 +41,7 @@ def test_priority_passes_and_age_decides_among_equals() -> None:
 def test_a_backup_stands_in_the_line_of_its_source_by_age() -> None:
     older = decide([backup(7, 1, since=0), rebuild(1, 1, 11)], {}, name_of)
     assert [job.key for job in older.starts] == [(B, 7)]
-    assert older.waits == {(R, 1): "i1 is read by backup run 7"}
+    assert older.reasons == {(R, 1): "i1 is read by backup run 7"}
     assert started(backup(7, 1, since=9), rebuild(1, 1, 11)) == [(R, 1)]
 
 
@@ -53,33 +53,33 @@ def test_an_urgent_rebuild_passes_a_backup_that_waits() -> None:
 def test_what_runs_is_never_ended_for_anybody() -> None:
     held = {1: "i1 is read by backup run 3"}
     decision = decide([rebuild(1, 1, 11, priority=99)], held, name_of)
-    assert (decision.starts, decision.waits) == ((), {(R, 1): "i1 is read by backup run 3"})
+    assert (decision.starts, decision.reasons) == ((), {(R, 1): "i1 is read by backup run 3"})
 
 
 def test_who_waits_at_a_gate_stands_in_no_line() -> None:
     waits = rebuild(1, 1, 11, priority=9, gate="it is to start not before 22:00 UTC")
     decision = decide([waits, rebuild(2, 1, 12)], {}, name_of)
     assert [job.pk for job in decision.starts] == [2]
-    assert decision.waits == {(R, 1): "it is to start not before 22:00 UTC"}
+    assert decision.reasons == {(R, 1): "it is to start not before 22:00 UTC"}
 
 
 def test_who_waits_for_one_of_two_keeps_the_other_for_itself() -> None:
     decision = decide([rebuild(1, 1, 2), rebuild(2, 2, 3)], {1: "i1 is busy"}, name_of)
     assert decision.starts == ()
-    assert decision.waits[R, 2] == "i2 is wanted first by rebuild 1 as its target"
+    assert decision.reasons[R, 2] == "i2 is wanted first by rebuild 1 as its target"
 
 
 def test_who_could_not_start_a_moment_ago_is_passed_by_nobody() -> None:
     jobs = [backup(7, 1, since=0), rebuild(1, 1, 11)]
     decision = decide(jobs, {}, name_of, failed=[(B, 7)])
     assert decision.starts == ()
-    assert decision.waits == {(R, 1): "i1 is wanted first by backup run 7"}
+    assert decision.reasons == {(R, 1): "i1 is wanted first by backup run 7"}
 
 
 def test_only_what_is_new_is_to_be_told() -> None:
     held = {1: "i1 is busy"}
     told = rebuild(1, 1, 11, told="i1 is busy")
-    assert decide([told, rebuild(2, 1, 12)], held, name_of).changed == {(R, 2): "i1 is busy"}
+    assert decide([told, rebuild(2, 1, 12)], held, name_of).reasons == {(R, 2): "i1 is busy"}
 
 
 def test_a_name_is_asked_for_only_where_a_reason_needs_it() -> None:
@@ -101,18 +101,18 @@ def test_nobody_starts_on_what_is_held_and_everybody_starts_or_waits(queue: list
         for pk, (is_backup, source, target, priority, gated) in enumerate(queue)
     ]
     decision = decide(jobs, dict.fromkeys(held, "somebody"), name_of)
-    claimed = [claim[0] for job in decision.starts for claim in job.claims]
+    claimed = [instance for job in decision.starts for instance in job.claims]
     assert len(claimed) == len(set(claimed))
     assert not held & set(claimed)
-    assert {job.key for job in decision.starts} | set(decision.waits) == {job.key for job in jobs}
-    assert all(decision.waits.values())
-    free = [job for job in jobs if not job.gate and not held & {claim[0] for claim in job.claims}]
+    assert {job.key for job in decision.starts} | set(decision.reasons) == {job.key for job in jobs}
+    assert all(decision.reasons.values())
+    free = [job for job in jobs if not job.gate and not held & set(job.claims)]
     assert bool(decision.starts) == any(_is_first(job, jobs) for job in free)
 
 
 def _is_first(job: Job, jobs: list[Job]) -> bool:
-    mine = {claim[0] for claim in job.claims}
-    rivals = [other for other in jobs if not other.gate and mine & {claim[0] for claim in other.claims}]
+    mine = set(job.claims)
+    rivals = [other for other in jobs if not other.gate and mine & set(other.claims)]
     return min(rivals, key=lambda other: other.order) is job
 
 
@@ -173,7 +173,7 @@ def test_two_on_one_instance_are_never_expected_at_once(queue: list[Any], held: 
     for item in items:
         moment = found[item.job.key]
         assert moment.at is not None
-        for instance, _ in item.job.claims:
+        for instance in item.job.claims:
             assert moment.at >= NOW + held.get(instance, 0)
             spans.setdefault(instance, []).append((moment.at, moment.at + length * 3600))
     for times in spans.values():
