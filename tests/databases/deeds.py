@@ -20,7 +20,18 @@ from dbops.engine.states import FINAL, Status
 from dbops.engine.steps.base import Step
 from dbops.engine.steps.run import Outcome, Run, again, done
 from dbops.lifecycle import leases, requests
-from dbops.models import AuditEntry, Cluster, Event, Hold, Host, Instance, InstanceState, Rebuild
+from dbops.models import (
+    AuditEntry,
+    BackupRun,
+    BackupSchedule,
+    Cluster,
+    Event,
+    Hold,
+    Host,
+    Instance,
+    InstanceState,
+    Rebuild,
+)
 from dbops.operations.rebuilds import plan_rebuild, request_rebuild
 from tests.app import factories, rows
 
@@ -30,7 +41,7 @@ leases_kept: dict[int, lifecycle.Lease] = {}
 def empty() -> None:
     """Begin anew."""
     leases_kept.clear()
-    for model in (Hold, Rebuild, InstanceState, Instance, Host, Cluster, AuditEntry):
+    for model in (Hold, Rebuild, BackupRun, BackupSchedule, InstanceState, Instance, Host, Cluster, AuditEntry):
         model.objects.all().delete()
     User.objects.all().delete()
 
