@@ -145,6 +145,7 @@ def of_launcher() -> Codes:
 #: Where the code is no constant: the place, and how its codes are read.
 DYNAMIC: dict[str, Callable[[], Codes]] = {
     "dbops/engine/evidence.py:judge_copy": of_evidence,
+    "dbops/engine/backing_up/evidence.py:_known_cause": catalogue,
     "dbops/drivers/jobs.py:HostJobs._answer": of_launcher,
 }
 

@@ -95,6 +95,11 @@ def _failure(code: str, found: str, next_step: str = AGAIN) -> RemoteFailure:
     return RemoteFailure(code, "Making the backup", found=found, left=NOTHING_KEPT, next_step=next_step)
 
 
+def _known_cause(known: KnownFailure, said: str) -> RemoteFailure:
+    found = f"{known.sentence} ({said})"
+    return RemoteFailure(known.code, "Making the backup", found=found, left=NOTHING_KEPT, next_step=known.next_step)
+
+
 def _must_have_worked(plan: BackupPlan, state: JobState) -> None:
     """What ended before the pipe did."""
     output = state.tails.get("out", "").strip()
@@ -112,10 +117,10 @@ def _must_have_worked(plan: BackupPlan, state: JobState) -> None:
         )
     if state.exit_status != 0 and (last.startswith("FAILED: ") or not state.stages):
         killed = KILLED_STATUSES.get(state.exit_status or 0)
-        found = last.removeprefix("FAILED: ") or (
-            f"the job was ended by signal {killed}" if killed else f"exit status {state.exit_status}, without a word"
-        )
-        raise _failure("backup.killed" if killed else "backup.failed", found)
+        if killed and not last.startswith("FAILED: "):
+            raise _failure("backup.killed", f"the job was ended by signal {killed}")
+        said = f"exit status {state.exit_status}, without a word"
+        raise _failure("backup.failed", last.removeprefix("FAILED: ") or said)
 
 
 def _stages_must_have_worked(plan: BackupPlan, state: JobState, log: str) -> None:
@@ -130,9 +135,8 @@ def _stages_must_have_worked(plan: BackupPlan, state: JobState, log: str) -> Non
                 f"the program of stage '{name}' was ended by signal {signal} ({said})",
                 "Look for the out-of-memory killer and for who else ends processes on that host, then run the backup again.",
             )
-    known = _known(state, log)
-    if known:
-        raise _failure(known.code, f"{known.sentence} ({said})", known.next_step)
+    if known := _known(state, log):
+        raise _known_cause(known, said)
     words = next((tail for name in ("write", "compress", "tool") if (tail := state.tails.get(name, "").strip())), "")
     raise _failure("backup.failed", f"exit statuses: {said}. Last words: {words[-500:] or '(none)'}")
 
