@@ -33,6 +33,8 @@ ICONS = {
     "failed": "circle-x",
     "cancelled": "ban",
     "expired": "clock",
+    "missed": "clock",
+    "ended": "circle-check",
     "lost": "plug-x",
     "pending": "clock",
     "done": "circle-check",

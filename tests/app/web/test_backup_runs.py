@@ -1,0 +1,135 @@
+"""The page of a backup run: complete without JavaScript, polled by revision, and its end by a person."""
+
+from datetime import timedelta
+from typing import Any
+
+import pytest
+from django.db import connection
+from django.test import Client
+from django.test.utils import CaptureQueriesContext
+from django.utils import timezone
+
+from dbops.engine.backups import RunStatus
+from dbops.models import AuditEntry, BackupEvent, BackupRun
+from tests.app.backup_rows import make_run, make_schedule
+from tests.app.factories import make_trio
+
+pytestmark = pytest.mark.django_db
+
+
+@pytest.fixture(autouse=True)
+def _no_broker(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("dbops.tasks._publish", lambda *_: None)
+
+
+def make(status: RunStatus = RunStatus.RUNNING, **values: Any) -> BackupRun:
+    run = make_run(make_schedule(make_trio()[1]), status, **values)
+    BackupEvent.objects.create(run=run, at=timezone.now(), level="info", text="Runs on <b>backup-1</b>")
+    return run
+
+
+def url(run: BackupRun, more: str = "") -> str:
+    return f"/backups/runs/{run.pk}/{more}"
+
+
+def test_a_run_shows_what_it_does_how_far_it_is_and_its_history(viewer: Client) -> None:
+    progress = {"percent": 42.5, "rate_bytes_per_second": 12_000_000, "eta_seconds": 125}
+    run = make(progress=progress, bytes_written=3 * 1024**2, flags=["late"], path="/backups/.x.partial")
+    page = viewer.get(url(run)).content.decode()
+    for text in ("running", "late", "42.5 %", "12 MB/s", "2 min 05 s", "3.00 MiB", "/backups/.x.partial"):
+        assert text in page, text
+    assert "Runs on &lt;b&gt;backup-1" in page
+    assert "Stop this backup" not in page  # a viewer may not
+
+
+def test_how_it_ended_and_what_proves_it(viewer: Client) -> None:
+    evidence = {
+        "sha256": "ab" * 32,
+        "position": {"gtid": "0-1-99", "log_file": "b.1"},
+        "tool": "mariadb-backup 10.11.19",
+    }
+    run = make(
+        RunStatus.SUCCEEDED,
+        evidence=evidence,
+        outcome="Published as /backups/x.",
+        finished_at=timezone.now(),
+        removed_at=timezone.now() + timedelta(days=7),
+    )
+    page = viewer.get(url(run)).content.decode()
+    for text in ("ab" * 32, "0-1-99", "mariadb-backup 10.11.19", "Published as /backups/x.", "Its file was removed"):
+        assert text in page, text
+    assert "hx-get" not in page.split("<main", 1)[-1]  # an ended run is not asked about again
+
+
+def test_a_failure_says_what_to_do(viewer: Client) -> None:
+    error = {
+        "code": "backup.refused",
+        "who": "operator",
+        "doing": "Looking",
+        "found": "zstd is missing",
+        "left": "",
+        "next": "Install it.",
+    }
+    page = viewer.get(url(make(RunStatus.FAILED, error=error))).content.decode()
+    assert "backup.refused" in page
+    assert "Install it." in page
+
+
+def test_a_poll_gets_the_parts_and_nothing_while_nothing_is_new(viewer: Client) -> None:
+    run = make(revision=7)
+    same = viewer.get(url(run, "?revision=7"), headers={"HX-Request": "true"})
+    news = viewer.get(url(run, "?revision=6"), headers={"HX-Request": "true"})
+    assert (same.status_code, news.status_code) == (204, 200)
+    assert b"<html" not in news.content
+    assert b"revision=7" in news.content
+
+
+def test_a_page_takes_a_few_queries_however_long_the_history_is(viewer: Client) -> None:
+    run = make()
+    with CaptureQueriesContext(connection) as few:
+        viewer.get(url(run))
+    BackupEvent.objects.bulk_create(
+        BackupEvent(run=run, at=timezone.now(), level="info", text=f"line {number}") for number in range(400)
+    )
+    with CaptureQueriesContext(connection) as many:
+        page = viewer.get(url(run)).content.decode()
+    assert len(many) == len(few) <= 7
+    assert "line 399" in page
+    assert "line 50<" not in page
+
+
+def test_an_operator_stops_it_with_a_reason(operator: Client) -> None:
+    run = make()
+    assert "Stop this backup" in operator.get(url(run)).content.decode()
+    assert "is removed" in operator.get(url(run, "stop/")).content.decode()
+    assert operator.post(url(run, "stop/"), {"reason": ""}).status_code == 409
+    assert operator.post(url(run, "stop/"), {"reason": "a rebuild"}, follow=True).status_code == 200
+    run.refresh_from_db()
+    assert (run.cancel_requested_by, run.status) == ("olga", "running")
+    assert AuditEntry.objects.get().action == "backup.stop_requested"
+
+
+def test_a_lost_run_is_ended_without_its_host(operator: Client) -> None:
+    run = make(RunStatus.LOST, unreachable_since=timezone.now() - timedelta(minutes=5))
+    page = operator.get(url(run)).content.decode()
+    assert "has not answered since" in page
+    assert "End it without its host" in page
+    operator.post(url(run, "end/"), {"reason": "the machine burnt"})
+    run.refresh_from_db()
+    assert run.status == "failed"
+
+
+def test_who_may_not(viewer: Client, stranger: Client, client: Client) -> None:
+    run = make()
+    assert viewer.post(url(run, "stop/"), {"reason": "because"}).status_code == 403
+    assert viewer.get(url(run, "end/")).status_code == 403
+    assert stranger.get(url(run)).status_code == 403
+    assert client.get(url(run)).status_code == 302
+    assert viewer.get("/backups/runs/4711/").status_code == 404
+
+
+def test_other_pages_bear_an_instance_that_a_backup_holds(viewer: Client) -> None:
+    make()
+    assert viewer.get("/").status_code == 200
+    assert viewer.get("/clusters/shop/").status_code == 200
+    assert viewer.get("/instances/replica-1/rebuild/").status_code == 200
