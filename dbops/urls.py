@@ -5,7 +5,7 @@ from django.contrib.auth.views import LogoutView
 from django.urls import include, path, register_converter
 
 from dbops.web.live import events
-from dbops.web.views import audit, backup_runs, fleet, follow_ups, health, plan, rebuilds
+from dbops.web.views import audit, backup_run, fleet, follow_ups, health, plan, rebuilds
 from dbops.web.views.accounts import LoginView
 
 register_converter(follow_ups.MethodConverter, "method")
@@ -24,9 +24,9 @@ urlpatterns = [
     path("rebuilds/<int:rebuild_id>/<method:method>/", follow_ups.follow_up, name="follow-up"),
     path("rebuilds/<int:rebuild_id>/commands/", rebuilds.commands, name="rebuild-commands"),
     path("rebuilds/<int:rebuild_id>/log/", rebuilds.log, name="rebuild-log"),
-    path("backups/runs/<int:run_id>/", backup_runs.run, name="backup-run"),
-    path("backups/runs/<int:run_id>/stop/", backup_runs.stop, name="backup-run-stop"),
-    path("backups/runs/<int:run_id>/end/", backup_runs.give_up, name="backup-run-give-up"),
+    path("backups/runs/<int:run_id>/", backup_run.run, name="backup-run"),
+    path("backups/runs/<int:run_id>/stop/", backup_run.stop, name="backup-run-stop"),
+    path("backups/runs/<int:run_id>/end/", backup_run.give_up, name="backup-run-give-up"),
     path("audit/", audit.audit, name="audit"),
     path("inventory/", include("dbops.web.inventory_urls")),
     path("login/", LoginView.as_view(), name="login"),

@@ -13,7 +13,7 @@ from django.views.decorators.vary import vary_on_headers
 from dbops.engine.errors import Refused
 from dbops.models import BackupRun
 from dbops.operations.backups import give_up_run, stop_run
-from dbops.queries import backup_runs as queries
+from dbops.queries import backup_run as queries
 from dbops.web.access import operator_page, viewer_page
 
 
