@@ -76,7 +76,7 @@ def pictures(cluster: Cluster | None = None, *, now: datetime | None = None) -> 
     _read_rebuilds(rows, cluster, held, {key: found[""].duration for key, found in predictions.items()})
     _read_runs(rows, cluster, learned)
     _read_stops(rows, cluster, now)
-    differences = _differences()
+    different = differences()
     return {
         key: Picture(
             now=now,
@@ -85,7 +85,7 @@ def pictures(cluster: Cluster | None = None, *, now: datetime | None = None) -> 
             jobs=tuple(rows.jobs[key]),
             windows=tuple(rows.windows[key]),
             stops=tuple(rows.stops[key]),
-            difference=differences.get(key),
+            difference=different.get(key),
             prediction=predictions[key][""],
             predictions=predictions[key],
         )
@@ -93,7 +93,7 @@ def pictures(cluster: Cluster | None = None, *, now: datetime | None = None) -> 
     }
 
 
-def _differences() -> dict[int, Difference]:
+def differences() -> dict[int, Difference]:
     """Return by cluster what the servers say against the inventory. Nothing finds such differences yet."""
     return {}
 

@@ -125,6 +125,7 @@ def _in_words(choice: Choice, expires_at: datetime, *, is_chosen: bool) -> str:
         return ""
     words = {
         Way.AFTER_WINDOW: f"To start after a backup: not before {_clock(choice.not_before)}.",
+        Way.AFTER_MAINTENANCE: f"To start after the maintenance: not before {_clock(choice.not_before)}.",
         Way.BEFORE_WINDOW: f"To start in time to end before the backup of {_clock(choice.window_at)}.",
         Way.AFTER_RUN: f"To start when backup run {choice.after_run} ends.",
         Way.STOP_RUN: f"Backup run {choice.stops_run} is stopped for it, and {choice.runs_again} is run again at its end.",

@@ -197,7 +197,7 @@ def start_stops(ways: Offer, start: choices.Choice | None) -> list[str]:
     if start is None or start.is_possible:
         return []
     blocking = [item for item in ways.verdict.blockers if item.kind in (Kind.MAINTENANCE, Kind.TOPOLOGY)]
-    if blocking:
+    if blocking and not start.not_before:
         return [f"{item.text} {item.reason}" for item in blocking]
     return [f"{start.title}: {start.reason}"] if start.is_deferred and start.reason else []
 
