@@ -61,7 +61,7 @@ def test_the_end_of_a_run_that_nobody_can_say_is_waited_for_all_the_same() -> No
     found = offered(picture(jobs=(backup(duration=None),)))[Way.AFTER_RUN]
     assert found.is_possible
     assert (found.starts.p50, found.finishes.p50) == (None, None)
-    assert found.starts.words == "how long it takes is not known: no earlier run has ended"
+    assert found.starts.words == "none like it has ended yet, so nobody knows how long it takes"
 
 
 def test_before_and_after_tonights_window() -> None:

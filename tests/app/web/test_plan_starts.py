@@ -85,7 +85,7 @@ def test_a_backup_that_runs_is_named_with_its_end_and_who_can_clear_it(operator:
     text = operator.get(ADDRESS).content.decode()
     assert "Blocked" in text
     assert f"Backup run {running.pk} (nightly) dumps backup-1." in text
-    assert "from its last 3 runs" in text
+    assert "from the last 3 like it" in text
     assert "by stopping the run; else it ends by itself" in text
     assert 'name="start" value="soon"' in text
     assert "<fieldset disabled>" not in text
@@ -106,6 +106,7 @@ def test_waiting_for_the_run_is_stored_told_and_audited(operator: Client, runnin
     assert (detail["start"], detail["after_run"]) == (f"after-run:{running.pk}", running.pk)
     shown = operator.get(answer["Location"]).content.decode()
     assert f"It starts when backup run {running.pk} has ended." in shown
+    assert "It is expected to start about" in shown
 
 
 def test_the_run_that_has_ended_meanwhile_refuses_the_choice(operator: Client, running: BackupRun) -> None:
