@@ -1,7 +1,7 @@
 """From rows to the engine's pictures: of one cluster, or of all with as many queries. Reads tables only."""
 
 from collections import defaultdict
-from collections.abc import Collection, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 from functools import lru_cache
@@ -59,26 +59,23 @@ class _Rows:
 
 def picture_of(cluster: Cluster, *, now: datetime | None = None) -> Picture:
     """Return one cluster as it is now."""
-    return pictures([cluster.pk], now=now)[cluster.pk]
+    return pictures(cluster, now=now)[cluster.pk]
 
 
-def pictures(only: Collection[int] | None = None, *, now: datetime | None = None) -> dict[int, Picture]:
-    """Return the pictures of some clusters, or of all, by primary key. Nine queries, however many rows there are.
-
-    All of 1,000 clusters with 5,000 instances and 7,000 runs take most of a second: a page asks for those that it shows.
-    """
+def pictures(cluster: Cluster | None = None, *, now: datetime | None = None) -> dict[int, Picture]:
+    """Return the picture of one cluster, or of each, by primary key. Nine queries, however many rows there are."""
     now = now or timezone.now()
-    clusters = dict(_of(Cluster.objects.order_by("name"), only, "pk").values_list("pk", "name"))
+    clusters = {cluster.pk: cluster.name} if cluster else dict(Cluster.objects.values_list("pk", "name"))
     rows = _Rows()
-    held = _held(only)
-    _read_machines(rows, only, held, now)
+    held = _held(cluster)
+    _read_machines(rows, cluster, held, now)
     past = _past_rebuilds()
     predictions = {key: _predictions(key, past, rows.sizes[key]) for key in clusters}
-    learned = _learned(only, now)
-    _read_windows(rows, only, learned, now)
-    _read_rebuilds(rows, only, held, {key: found[""].duration for key, found in predictions.items()})
-    _read_runs(rows, only, learned)
-    _read_stops(rows, only, now)
+    learned = _learned(cluster, now)
+    _read_windows(rows, cluster, learned, now)
+    _read_rebuilds(rows, cluster, held, {key: found[""].duration for key, found in predictions.items()})
+    _read_runs(rows, cluster, learned)
+    _read_stops(rows, cluster, now)
     different = differences()
     return {
         key: Picture(
@@ -101,8 +98,8 @@ def differences() -> dict[int, Difference]:
     return {}
 
 
-def _of(rows: QuerySet[Any], only: Collection[int] | None, path: str) -> QuerySet[Any]:
-    return rows if only is None else rows.filter(**{f"{path}__in": only})
+def _of(rows: QuerySet[Any], cluster: Cluster | None, path: str) -> QuerySet[Any]:
+    return rows.filter(**{path: cluster.pk}) if cluster else rows
 
 
 # Instances
@@ -120,18 +117,18 @@ def _fact(path: str) -> KeyTextTransform:
 _Held = dict[int, list[tuple[str, Use]]]
 
 
-def _held(only: Collection[int] | None) -> _Held:
+def _held(cluster: Cluster | None) -> _Held:
     """Return what rebuilds hold, by rebuild."""
     held: _Held = defaultdict(list)
-    rows = _of(Hold.objects.exclude(rebuild=None), only, "instance__cluster")
+    rows = _of(Hold.objects.exclude(rebuild=None), cluster, "instance__cluster")
     for pk, name, purpose in rows.values_list("rebuild", "instance__name", "purpose"):
         held[pk].append((name, _USES[purpose]))
     return held
 
 
-def _read_machines(rows: _Rows, only: Collection[int] | None, held: _Held, now: datetime) -> None:
+def _read_machines(rows: _Rows, cluster: Cluster | None, held: _Held, now: datetime) -> None:
     replaced = {name for claims in held.values() for name, use in claims if use is Use.REPLACE}
-    found = _of(Instance.objects.order_by("name"), only, "cluster").annotate(
+    found = _of(Instance.objects.order_by("name"), cluster, "cluster").annotate(
         **{f"read_{name}": _fact(path) for name, path in _STATE.items()}
     )
     for key, name, role, observed_at, *values in found.values_list(
@@ -203,14 +200,14 @@ def _predictions(key: int, past: Mapping[int, list[Past]], sizes: Mapping[str, i
 _Learned = dict[tuple[str, int, str], list[float]]
 
 
-def _learned(only: Collection[int] | None, now: datetime) -> _Learned:
+def _learned(cluster: Cluster | None, now: datetime) -> _Learned:
     """Return the seconds of past runs, the latest first: by schedule, and by instance and method for runs without one."""
     found: _Learned = defaultdict(list)
     rows = BackupRun.objects.filter(
         status__in=ENDED, started_at__isnull=False, finished_at__gt=now - timedelta(days=LEARNED_DAYS)
     )
     for schedule, instance, method, started, finished in (
-        _of(rows, only, "instance__cluster")
+        _of(rows, cluster, "instance__cluster")
         .order_by("-finished_at")
         .values_list("schedule", "instance", "method", "started_at", "finished_at")
     ):
@@ -223,8 +220,8 @@ def _learned(only: Collection[int] | None, now: datetime) -> _Learned:
 # What is due
 
 
-def _read_windows(rows: _Rows, only: Collection[int] | None, learned: _Learned, now: datetime) -> None:
-    found = _of(BackupSchedule.objects.filter(is_enabled=True), only, "instance__cluster").order_by("pk")
+def _read_windows(rows: _Rows, cluster: Cluster | None, learned: _Learned, now: datetime) -> None:
+    found = _of(BackupSchedule.objects.filter(is_enabled=True), cluster, "instance__cluster").order_by("pk")
     for pk, key, instance, name, method, run_by, cron, zone, expected in found.values_list(
         *("pk", "instance__cluster", "instance__name", "name", "method", "run_by", "cron", "time_zone"),
         "expected_seconds",
@@ -254,8 +251,8 @@ def _dues(cron: str, zone: str, hour: datetime) -> tuple[datetime, ...]:
         return ()
 
 
-def _read_stops(rows: _Rows, only: Collection[int] | None, now: datetime) -> None:
-    found = _of(Maintenance.objects.filter(Q(ends_at=None) | Q(ends_at__gt=now)), only, "cluster").order_by("pk")
+def _read_stops(rows: _Rows, cluster: Cluster | None, now: datetime) -> None:
+    found = _of(Maintenance.objects.filter(Q(ends_at=None) | Q(ends_at__gt=now)), cluster, "cluster").order_by("pk")
     for key, starts, ends, reason, by in found.values_list("cluster", "starts_at", "ends_at", "reason", "created_by"):
         rows.stops[key].append(Stop(starts, ends, reason, by))
 
@@ -263,11 +260,9 @@ def _read_stops(rows: _Rows, only: Collection[int] | None, now: datetime) -> Non
 # What runs and what waits
 
 
-def _read_rebuilds(
-    rows: _Rows, only: Collection[int] | None, held: _Held, durations: Mapping[int, Duration | None]
-) -> None:
+def _read_rebuilds(rows: _Rows, cluster: Cluster | None, held: _Held, durations: Mapping[int, Duration | None]) -> None:
     """A rebuild that runs uses what it holds; one that is queued will use what its method claims."""
-    found = _of(Rebuild.objects.filter(status__in=ACTIVE), only, "target__cluster").order_by("pk")
+    found = _of(Rebuild.objects.filter(status__in=ACTIVE), cluster, "target__cluster").order_by("pk")
     for pk, key, status, method, target, source, priority, requested, started, not_before, after in found.values_list(
         *("pk", "target__cluster", "status", "method", "target__name", "source__name", "priority"),
         *("requested_at", "started_at", "not_before", "after_run"),
@@ -296,8 +291,8 @@ def _claims(method: str, target: str, source: str) -> Iterator[tuple[str, Use]]:
         yield source, Use.READ
 
 
-def _read_runs(rows: _Rows, only: Collection[int] | None, learned: _Learned) -> None:
-    found = _of(BackupRun.objects.filter(status__in=RUN_ACTIVE), only, "instance__cluster").order_by("pk")
+def _read_runs(rows: _Rows, cluster: Cluster | None, learned: _Learned) -> None:
+    found = _of(BackupRun.objects.filter(status__in=RUN_ACTIVE), cluster, "instance__cluster").order_by("pk")
     for row in found.values(
         *("pk", "status", "origin", "method", "queued_at", "started_at", "last_seen_at", "instance", "schedule"),
         *("instance__name", "instance__cluster", "schedule__name", "schedule__expected_seconds"),
