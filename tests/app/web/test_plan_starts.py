@@ -236,6 +236,32 @@ def test_names_and_reasons_are_escaped(operator: Client, trio: Any) -> None:
     assert "<script>alert(1)" not in operator.get(ADDRESS).content.decode()
 
 
+def test_a_time_that_a_person_names_is_in_the_dashboards_zone(operator: Client, trio: Any, settings: Any) -> None:
+    settings.TIME_ZONE = "Asia/Tokyo"
+    timezone.deactivate()
+    wanted = (timezone.now() + 5 * HOUR).replace(second=0, microsecond=0)
+    local = timezone.localtime(wanted).strftime("%Y-%m-%dT%H:%M")
+    page = operator.get(ADDRESS, {"start_at": local, "source": "backup-1"}).content.decode()
+    assert f'value="{local}"' in page
+    assert f'name="start" value="at:{wanted:%Y%m%dT%H%M%SZ}"' in page
+    assert operator.post(ADDRESS, filled(page)).status_code == 302
+    assert Rebuild.objects.get().not_before == wanted
+
+
+@pytest.mark.parametrize("given", ["", "tonight", "2026-13-01T00:00"])
+def test_a_time_that_cannot_be_read_is_told(operator: Client, trio: Any, given: str) -> None:
+    text = operator.get(ADDRESS, {"start_at": given}).content.decode()
+    assert 'id="start-at-bad"' in text
+
+
+def test_a_named_time_that_has_passed_is_refused(operator: Client, trio: Any) -> None:
+    page = operator.get(ADDRESS).content.decode()
+    past = timezone.now() - HOUR
+    answer = operator.post(ADDRESS, filled(page, start=f"at:{past:%Y%m%dT%H%M%SZ}"))
+    assert answer.status_code == 409
+    assert "plan.start_stale" in answer.content.decode()
+
+
 # The place in line
 
 
