@@ -44,7 +44,18 @@ from dbops.lifecycle.managed_runs import (
     take_run_lease,
     write_missed,
 )
-from dbops.lifecycle.requests import claims_of, end_queued, held, queue, request_cancel, start, wait, write_waits
+from dbops.lifecycle.requests import (
+    Start,
+    claims_of,
+    end_queued,
+    held,
+    queue,
+    reprioritize,
+    request_cancel,
+    start,
+    wait,
+    write_waits,
+)
 from dbops.lifecycle.sweeps import claim_sweep, end_sweep, give_up, sweeps_due, write_sweep
 
 __all__ = [
@@ -56,6 +67,7 @@ __all__ = [
     "RunLease",
     "RunNews",
     "active_runs",
+    "Start",
     "beat",
     "beat_run",
     "begin_step",
@@ -87,6 +99,7 @@ __all__ = [
     "queue_run",
     "release_lease",
     "renew",
+    "reprioritize",
     "request_cancel",
     "request_cancel_run",
     "start",
