@@ -4,6 +4,14 @@ Every move is a conditional update, and the caller obeys the row count: whoever 
 """
 
 from dbops.lifecycle.database import AWAY, lost_a_race, mend_connection
+from dbops.lifecycle.differences import (
+    accept_difference,
+    blocks_rebuilds,
+    note_differences,
+    open_differences,
+    set_identity,
+    withdraw_acceptance,
+)
 from dbops.lifecycle.leases import (
     Lease,
     LeaseLost,
@@ -29,8 +37,10 @@ __all__ = [
     "Lease",
     "LeaseLost",
     "News",
+    "accept_difference",
     "beat",
     "begin_step",
+    "blocks_rebuilds",
     "claim_sweep",
     "claims_of",
     "due",
@@ -45,14 +55,18 @@ __all__ = [
     "mark_reachable",
     "mark_unreachable",
     "mend_connection",
+    "note_differences",
+    "open_differences",
     "queue",
     "release_lease",
     "renew",
     "request_cancel",
+    "set_identity",
     "start",
     "sweeps_due",
     "take_lease",
     "tell_trouble",
     "write_sweep",
     "wait",
+    "withdraw_acceptance",
 ]
