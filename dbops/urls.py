@@ -25,6 +25,7 @@ urlpatterns = [
     path("rebuilds/<int:rebuild_id>/commands/", rebuilds.commands, name="rebuild-commands"),
     path("rebuilds/<int:rebuild_id>/log/", rebuilds.log, name="rebuild-log"),
     path("audit/", audit.audit, name="audit"),
+    path("", include("dbops.web.topology_urls")),
     path("inventory/", include("dbops.web.inventory_urls")),
     path("login/", LoginView.as_view(), name="login"),
     path("logout/", login_not_required(LogoutView.as_view()), name="logout"),

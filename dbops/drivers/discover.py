@@ -115,7 +115,11 @@ def discover(start: Address, open_database: Callable[[str, int], Database], boun
 
 
 def _read_wave(
-    walk: _Walk, wave: list[Address], pool: ThreadPoolExecutor, open_database: Callable[[str, int], Database], left: float
+    walk: _Walk,
+    wave: list[Address],
+    pool: ThreadPoolExecutor,
+    open_database: Callable[[str, int], Database],
+    left: float,
 ) -> None:
     running: dict[Address, Future[Reading]] = {
         address: pool.submit(read_node, *address, open_database) for address in wave
@@ -125,7 +129,9 @@ def _read_wave(
         if future.done():
             walk.take(address, future.result())
         else:
-            walk.take(address, _unread(address, Problem("mysql.unreachable", "it did not answer in the time that was left")))
+            walk.take(
+                address, _unread(address, Problem("mysql.unreachable", "it did not answer in the time that was left"))
+            )
 
 
 def _unread(address: Address, problem: Problem) -> Reading:
@@ -274,8 +280,12 @@ def _joined(walk: _Walk) -> Iterable[Node]:
     for node in joined:
         reading = walk.readings[node.key]
         there = found_ids.get(node.key, set())
-        lost = [Silent(place[0], place[1], number) for place, number in reading.replicas if _is_lost(walk, place, number)]
-        silent = tuple(item for item in (*reading.silent, *lost) if item.server_id is None or item.server_id not in there)
+        lost = [
+            Silent(place[0], place[1], number) for place, number in reading.replicas if _is_lost(walk, place, number)
+        ]
+        silent = tuple(
+            item for item in (*reading.silent, *lost) if item.server_id is None or item.server_id not in there
+        )
         yield replace(node, silent=_without_named(silent, len(there), node.attached or 0))
 
 

@@ -10,6 +10,7 @@ from dbops.lifecycle.differences import (
     note_differences,
     open_differences,
     set_identity,
+    stored_of,
     withdraw_acceptance,
 )
 from dbops.lifecycle.leases import (
@@ -63,6 +64,7 @@ __all__ = [
     "request_cancel",
     "set_identity",
     "start",
+    "stored_of",
     "sweeps_due",
     "take_lease",
     "tell_trouble",

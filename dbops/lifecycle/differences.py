@@ -23,7 +23,7 @@ ABOUT_CHARACTERS = TopologyDifference._meta.get_field("about").max_length
 
 
 def note_differences(cluster_ids: Collection[int]) -> None:
-    """Compare these clusters with their latest facts, and write what began, was seen again, or ended. Four queries where nothing did."""
+    """Compare these clusters with their latest facts, and write what began, was seen again, or ended. Three queries where nothing did."""
     written = set(_rows(cluster_ids).values_list("cluster_id", flat=True))
     for cluster_id, cluster in _clusters(cluster_ids).items():
         if cluster_id in written or _has_news(cluster):
@@ -104,24 +104,32 @@ def _end(row: TopologyDifference, now: datetime) -> None:
 
 def _clusters(cluster_ids: Collection[int]) -> dict[int, comparing.Cluster]:
     """Return clusters as the engine compares them. Three queries."""
-    instances = Instance.objects.filter(cluster_id__in=cluster_ids).select_related("host", "cluster", "state", "identity")
-    ours = set(Hold.objects.filter(purpose="target", instance__cluster_id__in=cluster_ids).values_list("instance_id", flat=True))
+    instances = Instance.objects.filter(cluster_id__in=cluster_ids).select_related(
+        "host", "cluster", "state", "identity"
+    )
+    ours = set(
+        Hold.objects.filter(purpose="target", instance__cluster_id__in=cluster_ids).values_list(
+            "instance_id", flat=True
+        )
+    )
     members: dict[int, list[Stored]] = defaultdict(list)
     addresses: dict[int, tuple[str, ...]] = {}
     for instance in instances.order_by("name"):
-        members[instance.cluster_id].append(_stored(instance, is_ours=instance.pk in ours))
+        known = getattr(instance, "identity", None)
+        row = stored_of(instance, known_as=known.identity if known else "", is_ours=instance.pk in ours)
+        members[instance.cluster_id].append(row)
         addresses[instance.cluster_id] = tuple(instance.cluster.write_addresses)
     since = timezone.now() - timedelta(seconds=settings.FACTS_FRESH_SECONDS)
     return {pk: comparing.Cluster(tuple(found), since, addresses[pk]) for pk, found in members.items()}
 
 
-def _stored(instance: Instance, *, is_ours: bool) -> Stored:
+def stored_of(instance: Instance, *, known_as: str = "", is_ours: bool = False) -> Stored:
+    """Return an instance as the engine compares it. Its ``state`` and ``host`` are read from the row."""
     state = getattr(instance, "state", None)
     facts = state.facts() if state else None
     names = [instance.host.name, instance.host.ssh_address, instance.host.stream_address]
     names += [facts.server.hostname] if facts and facts.server else []
     names += [facts.host.local_address, facts.host.hostname] if facts and facts.host else []
-    known = getattr(instance, "identity", None)
     return Stored(
         name=instance.name,
         role=instance.role,
@@ -129,7 +137,7 @@ def _stored(instance: Instance, *, is_ours: bool) -> Stored:
         port=instance.port,
         facts=facts,
         aliases=tuple(dict.fromkeys(name for name in names if name)),
-        known_as=known.identity if known else "",
+        known_as=known_as,
         is_ours=is_ours,
     )
 
@@ -187,4 +195,3 @@ def withdraw_acceptance(row: TopologyDifference) -> bool:
     """Open a difference again that was accepted as intended. Return whether it was. The caller writes the audit entry."""
     mine = TopologyDifference.objects.filter(pk=row.pk, gone_at=None, accepted_at__isnull=False)
     return bool(mine.update(accepted_at=None, accepted_by="", accepted_as="", reason=""))
-

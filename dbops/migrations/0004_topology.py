@@ -7,63 +7,110 @@ from django.db import migrations, models
 
 
 class Migration(migrations.Migration):
-
     dependencies = [
-        ('dbops', '0003_backups'),
+        ("dbops", "0003_backups"),
     ]
 
     operations = [
         migrations.CreateModel(
-            name='ServerIdentity',
+            name="ServerIdentity",
             fields=[
-                ('instance', models.OneToOneField(on_delete=django.db.models.deletion.CASCADE, primary_key=True, related_name='identity', serialize=False, to='dbops.instance')),
-                ('identity', models.CharField(max_length=100)),
-                ('noted_at', models.DateTimeField()),
+                (
+                    "instance",
+                    models.OneToOneField(
+                        on_delete=django.db.models.deletion.CASCADE,
+                        primary_key=True,
+                        related_name="identity",
+                        serialize=False,
+                        to="dbops.instance",
+                    ),
+                ),
+                ("identity", models.CharField(max_length=100)),
+                ("noted_at", models.DateTimeField()),
             ],
         ),
         migrations.CreateModel(
-            name='Discovery',
+            name="Discovery",
             fields=[
-                ('id', models.BigAutoField(auto_created=True, primary_key=True, serialize=False, verbose_name='ID')),
-                ('requested_by', models.CharField(max_length=150)),
-                ('requested_at', models.DateTimeField()),
-                ('address', models.CharField(max_length=253, validators=[django.core.validators.RegexValidator('\\A[A-Za-z0-9:.\\[\\]_-]{1,253}\\Z', 'This is no host name or IP address.')])),
-                ('port', models.PositiveIntegerField(default=3306)),
-                ('user', models.CharField(blank=True, max_length=80, validators=[django.core.validators.RegexValidator('\\A[^\\0\\n\\r]*\\Z', 'Line breaks are not allowed.')])),
-                ('password', dbops.models.secret.SecretTextField(blank=True, default='')),
-                ('status', models.CharField(choices=[('queued', 'queued'), ('running', 'running'), ('done', 'done'), ('failed', 'failed')], db_index=True, max_length=10)),
-                ('started_at', models.DateTimeField(null=True)),
-                ('finished_at', models.DateTimeField(null=True)),
-                ('result', models.JSONField(default=dict)),
-                ('error', models.JSONField(default=dict)),
-                ('cluster', models.ForeignKey(null=True, on_delete=django.db.models.deletion.SET_NULL, related_name='+', to='dbops.cluster')),
+                ("id", models.BigAutoField(auto_created=True, primary_key=True, serialize=False, verbose_name="ID")),
+                ("requested_by", models.CharField(max_length=150)),
+                ("requested_at", models.DateTimeField()),
+                (
+                    "address",
+                    models.CharField(
+                        max_length=253,
+                        validators=[
+                            django.core.validators.RegexValidator(
+                                "\\A[A-Za-z0-9:.\\[\\]_-]{1,253}\\Z", "This is no host name or IP address."
+                            )
+                        ],
+                    ),
+                ),
+                ("port", models.PositiveIntegerField(default=3306)),
+                (
+                    "user",
+                    models.CharField(
+                        blank=True,
+                        max_length=80,
+                        validators=[
+                            django.core.validators.RegexValidator("\\A[^\\0\\n\\r]*\\Z", "Line breaks are not allowed.")
+                        ],
+                    ),
+                ),
+                ("password", dbops.models.secret.SecretTextField(blank=True, default="")),
+                (
+                    "status",
+                    models.CharField(
+                        choices=[("queued", "queued"), ("running", "running"), ("done", "done"), ("failed", "failed")],
+                        db_index=True,
+                        max_length=10,
+                    ),
+                ),
+                ("started_at", models.DateTimeField(null=True)),
+                ("finished_at", models.DateTimeField(null=True)),
+                ("result", models.JSONField(default=dict)),
+                ("error", models.JSONField(default=dict)),
+                (
+                    "cluster",
+                    models.ForeignKey(
+                        null=True, on_delete=django.db.models.deletion.SET_NULL, related_name="+", to="dbops.cluster"
+                    ),
+                ),
             ],
             options={
-                'ordering': ['-pk'],
+                "ordering": ["-pk"],
             },
         ),
         migrations.CreateModel(
-            name='TopologyDifference',
+            name="TopologyDifference",
             fields=[
-                ('id', models.BigAutoField(auto_created=True, primary_key=True, serialize=False, verbose_name='ID')),
-                ('code', models.CharField(max_length=40)),
-                ('subject', models.CharField(max_length=63)),
-                ('about', models.CharField(blank=True, max_length=500)),
-                ('detail', models.TextField()),
-                ('matters', models.BooleanField()),
-                ('first_seen_at', models.DateTimeField()),
-                ('last_seen_at', models.DateTimeField()),
-                ('confirmed_at', models.DateTimeField(null=True)),
-                ('gone_at', models.DateTimeField(null=True)),
-                ('accepted_at', models.DateTimeField(null=True)),
-                ('accepted_by', models.CharField(blank=True, max_length=150)),
-                ('accepted_as', models.CharField(blank=True, choices=[('roles', 'roles'), ('intended', 'intended')], max_length=10)),
-                ('reason', models.TextField(blank=True)),
-                ('open_key', models.CharField(max_length=64, null=True, unique=True)),
-                ('cluster', models.ForeignKey(on_delete=django.db.models.deletion.CASCADE, related_name='differences', to='dbops.cluster')),
+                ("id", models.BigAutoField(auto_created=True, primary_key=True, serialize=False, verbose_name="ID")),
+                ("code", models.CharField(max_length=40)),
+                ("subject", models.CharField(max_length=63)),
+                ("about", models.CharField(blank=True, max_length=500)),
+                ("detail", models.TextField()),
+                ("matters", models.BooleanField()),
+                ("first_seen_at", models.DateTimeField()),
+                ("last_seen_at", models.DateTimeField()),
+                ("confirmed_at", models.DateTimeField(null=True)),
+                ("gone_at", models.DateTimeField(null=True)),
+                ("accepted_at", models.DateTimeField(null=True)),
+                ("accepted_by", models.CharField(blank=True, max_length=150)),
+                (
+                    "accepted_as",
+                    models.CharField(blank=True, choices=[("roles", "roles"), ("intended", "intended")], max_length=10),
+                ),
+                ("reason", models.TextField(blank=True)),
+                ("open_key", models.CharField(max_length=64, null=True, unique=True)),
+                (
+                    "cluster",
+                    models.ForeignKey(
+                        on_delete=django.db.models.deletion.CASCADE, related_name="differences", to="dbops.cluster"
+                    ),
+                ),
             ],
             options={
-                'ordering': ['-matters', 'first_seen_at', 'pk'],
+                "ordering": ["-matters", "first_seen_at", "pk"],
             },
         ),
     ]

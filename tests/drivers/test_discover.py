@@ -95,9 +95,13 @@ def test_it_goes_up_to_the_primary_and_down_to_every_replica() -> None:
     for flavor in ("mariadb", "mysql"):
         world = World(
             {
-                ("p", 3306): Server(1, flavor=flavor, hosts=[told(2, "b"), told(3, "r")], processes=[dump("b:1"), dump("r:1")]),
+                ("p", 3306): Server(
+                    1, flavor=flavor, hosts=[told(2, "b"), told(3, "r")], processes=[dump("b:1"), dump("r:1")]
+                ),
                 ("b", 3306): Server(2, flavor=flavor, sources=[("p", 3306)]),
-                ("r", 3306): Server(3, flavor=flavor, sources=[("p", 3306)], hosts=[told(4, "c")], processes=[dump("c:1")]),
+                ("r", 3306): Server(
+                    3, flavor=flavor, sources=[("p", 3306)], hosts=[told(4, "c")], processes=[dump("c:1")]
+                ),
                 ("c", 3306): Server(4, flavor=flavor, sources=[("r", 3306)]),
             }
         )

@@ -151,7 +151,9 @@ class Cluster:
     def source_of(self, member: Stored, link: ReplicationFacts) -> Stored | None:
         """Return the member that a connection leads to: because both of its ends say so, else by address."""
         others = [other for other in self.members if other is not member]
-        if link.io_running == "Yes" and (found := next((one for one in others if self._is_end(one, member, link)), None)):
+        if link.io_running == "Yes" and (
+            found := next((one for one in others if self._is_end(one, member, link)), None)
+        ):
             return found
         host = seen_from(member.address, link.source_host).casefold()
         for other in others:
@@ -233,7 +235,8 @@ def _followers(cluster: Cluster, leader: Stored) -> list[Stored]:
     return [
         member
         for member in cluster.members
-        if (server := cluster.server(member)) and any(cluster.source_of(member, link) is leader for link in server.replication)
+        if (server := cluster.server(member))
+        and any(cluster.source_of(member, link) is leader for link in server.replication)
     ]
 
 
@@ -320,7 +323,9 @@ def sources(cluster: Cluster) -> Iterator[Judgement]:
     """Where each member reads: from the primary, from another replica, from outside, or from nobody."""
     for member in cluster.members:
         server = cluster.server(member)
-        codes = ["outside_source"] + ([] if member.role == Role.PRIMARY else ["chain", "not_replicating", "takes_writes"])
+        codes = ["outside_source"] + (
+            [] if member.role == Role.PRIMARY else ["chain", "not_replicating", "takes_writes"]
+        )
         if server is None:
             for code in codes:
                 yield _judge(code, member, None)
@@ -331,7 +336,12 @@ def sources(cluster: Cluster) -> Iterator[Judgement]:
             is_idle = not server.replication and server.read_only
             yield _judge("not_replicating", member, is_idle, f"{member.name} replicates from nobody.")
             writes = bool(server.replication) and not server.read_only
-            yield _judge("takes_writes", member, writes, f"read_only is off on the {member.role} {member.name}, which replicates.")
+            yield _judge(
+                "takes_writes",
+                member,
+                writes,
+                f"read_only is off on the {member.role} {member.name}, which replicates.",
+            )
 
 
 def _outside(cluster: Cluster, member: Stored, server: ServerFacts) -> Judgement:
@@ -370,7 +380,9 @@ def strangers(cluster: Cluster) -> Iterator[Judgement]:
 
 
 def _stranger(attached: Attached) -> str:
-    place = f"{attached.host}:{attached.port}" if attached.host and attached.port else attached.host or "no address given"
+    place = (
+        f"{attached.host}:{attached.port}" if attached.host and attached.port else attached.host or "no address given"
+    )
     return f"server id {attached.server_id} ({place})"
 
 

@@ -12,8 +12,7 @@ Key = TypeVar("Key", bound=Hashable)
 class Branch(Generic[Key]):
     """One node with those drawn below it. ``above`` is the source that it hangs from.
 
-    ``also_from`` are its other sources, drawn elsewhere; ``closes`` those of them that stand above it in this very branch: the
-    arrow closes a ring.
+    ``also_from`` are its other sources, drawn elsewhere; ``closes`` those that hang below it (or are itself): the arrow closes a ring.
     """
 
     key: Key
@@ -23,7 +22,9 @@ class Branch(Generic[Key]):
     closes: tuple[Key, ...] = ()
 
 
-def arrange(keys: Sequence[Key], sources: Mapping[Key, Iterable[Key]], tops: Iterable[Key] = ()) -> tuple[Branch[Key], ...]:
+def arrange(
+    keys: Sequence[Key], sources: Mapping[Key, Iterable[Key]], tops: Iterable[Key] = ()
+) -> tuple[Branch[Key], ...]:
     """Return trees in which each key appears exactly once, whatever the arrows are.
 
     Args:
@@ -53,13 +54,13 @@ def arrange(keys: Sequence[Key], sources: Mapping[Key, Iterable[Key]], tops: Ite
     made: dict[Key, Branch[Key]] = {}
     for key in reversed(order):
         others = tuple(source for source in upward[key] if source != parent[key])
-        above = _ancestors(key, parent)
+        closing = {source for source in others if key in _ancestors(source, parent)}
         made[key] = Branch(
             key=key,
             above=parent[key],
             below=tuple(made[child] for child in children[key]),
-            also_from=tuple(source for source in others if source not in above),
-            closes=tuple(source for source in others if source in above),
+            also_from=tuple(source for source in others if source not in closing),
+            closes=tuple(source for source in others if source in closing),
         )
     return tuple(made[key] for key in order if parent[key] is None)
 

@@ -97,9 +97,7 @@ class Found:
     at: datetime | None = None
 
 
-def identity(
-    *, server_uuid: str, server_id: int, hostname: str, port: int, datadir: str
-) -> str:
+def identity(*, server_uuid: str, server_id: int, hostname: str, port: int, datadir: str) -> str:
     """Return what makes a server itself, whatever address leads to it.
 
     A uuid alone is not enough: a server copied with its ``auto.cnf`` has that of its original. MariaDB has none.

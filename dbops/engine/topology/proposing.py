@@ -138,7 +138,10 @@ def _role(node: Node, replicas: Sequence[str], writers: Sequence[str]) -> tuple[
         return None, f"it could not be read: {node.problem.text}"
     if node.key in writers:
         if len(writers) > 1:
-            return Role.PRIMARY, "takes writes and has replicas, as another server here does: say which one is the primary"
+            return (
+                Role.PRIMARY,
+                "takes writes and has replicas, as another server here does: say which one is the primary",
+            )
         tops = "stands in a ring in which no other takes writes" if node.links else "replicates from nobody"
         return Role.PRIMARY, f"takes writes, has replicas, and {tops}"
     if node.links is None:

@@ -47,7 +47,9 @@ PRIMARY, REPLICA, BACKUP = Role.PRIMARY, Role.REPLICA, Role.BACKUP
             [node("p"), node("db-backup-1", "p")], {"p": PRIMARY, "db-backup-1": BACKUP}, id="a backup by its name"
         ),
         pytest.param(
-            [node("p"), node("r", "p", backups=("a dump reads tables",))], {"p": PRIMARY, "r": BACKUP}, id="a backup at work"
+            [node("p"), node("r", "p", backups=("a dump reads tables",))],
+            {"p": PRIMARY, "r": BACKUP},
+            id="a backup at work",
         ),
         pytest.param(
             [node("p"), node("backup", "p"), node("r", "backup")],
@@ -55,7 +57,9 @@ PRIMARY, REPLICA, BACKUP = Role.PRIMARY, Role.REPLICA, Role.BACKUP
             id="who has replicas is no backup",
         ),
         pytest.param(
-            [node("p"), node("backup", "p", read_only=False)], {"p": PRIMARY, "backup": REPLICA}, id="who takes writes is none"
+            [node("p"), node("backup", "p", read_only=False)],
+            {"p": PRIMARY, "backup": REPLICA},
+            id="who takes writes is none",
         ),
         pytest.param([node("p", read_only=True), node("r", "p")], {"p": None, "r": REPLICA}, id="a read-only top"),
         pytest.param([node("alone")], {"alone": None}, id="alone"),
@@ -64,8 +68,14 @@ PRIMARY, REPLICA, BACKUP = Role.PRIMARY, Role.REPLICA, Role.BACKUP
             [node("a", "b", read_only=False), node("b", "a")], {"a": PRIMARY, "b": REPLICA}, id="a ring with one writer"
         ),
         pytest.param([node("r", "elsewhere")], {"r": REPLICA}, id="a source that was not looked at"),
-        pytest.param([node("r", "p"), node("p", problem=Problem("x", "denied"), links=None)], {"r": REPLICA, "p": None}, id="no login"),
-        pytest.param([node("p"), node("r", "p", links=None)], {"p": None, "r": None}, id="an account that sees nothing"),
+        pytest.param(
+            [node("r", "p"), node("p", problem=Problem("x", "denied"), links=None)],
+            {"r": REPLICA, "p": None},
+            id="no login",
+        ),
+        pytest.param(
+            [node("p"), node("r", "p", links=None)], {"p": None, "r": None}, id="an account that sees nothing"
+        ),
     ],
 )
 def test_roles(nodes: list[Node], expected: dict[str, Role | None]) -> None:
