@@ -14,8 +14,8 @@ from django.db import transaction
 from django.db.models import QuerySet
 from django.utils import timezone
 
-from dbops.engine.topology import comparing
-from dbops.engine.topology.comparing import Judgement, Stored, compare, identity_of
+from dbops.engine.topology import members as engine
+from dbops.engine.topology.comparing import Judgement, compare
 from dbops.engine.topology.differences import OpenDifference
 from dbops.models import Cluster, Hold, Instance, Rebuild, ServerIdentity, TopologyDifference
 
@@ -31,7 +31,7 @@ def note_differences(cluster_ids: Collection[int]) -> None:
                 _note_one(cluster_id)
 
 
-def _has_news(cluster: comparing.Cluster) -> bool:
+def _has_news(cluster: engine.Cluster) -> bool:
     is_new = any(cluster.is_read(member) and not member.known_as for member in cluster.members)
     return is_new or any(item.is_there for item in compare(cluster))
 
@@ -102,7 +102,7 @@ def _end(row: TopologyDifference, now: datetime) -> None:
         mine.update(gone_at=now, open_key=None)
 
 
-def _clusters(cluster_ids: Collection[int]) -> dict[int, comparing.Cluster]:
+def _clusters(cluster_ids: Collection[int]) -> dict[int, engine.Cluster]:
     """Return clusters as the engine compares them. Three queries."""
     instances = Instance.objects.filter(cluster_id__in=cluster_ids).select_related(
         "host", "cluster", "state", "identity"
@@ -112,7 +112,7 @@ def _clusters(cluster_ids: Collection[int]) -> dict[int, comparing.Cluster]:
             "instance_id", flat=True
         )
     )
-    members: dict[int, list[Stored]] = defaultdict(list)
+    members: dict[int, list[engine.Stored]] = defaultdict(list)
     addresses: dict[int, tuple[str, ...]] = {}
     for instance in instances.order_by("name"):
         known = getattr(instance, "identity", None)
@@ -120,17 +120,17 @@ def _clusters(cluster_ids: Collection[int]) -> dict[int, comparing.Cluster]:
         members[instance.cluster_id].append(row)
         addresses[instance.cluster_id] = tuple(instance.cluster.write_addresses)
     since = timezone.now() - timedelta(seconds=settings.FACTS_FRESH_SECONDS)
-    return {pk: comparing.Cluster(tuple(found), since, addresses[pk]) for pk, found in members.items()}
+    return {pk: engine.Cluster(tuple(found), since, addresses[pk]) for pk, found in members.items()}
 
 
-def stored_of(instance: Instance, *, known_as: str = "", is_ours: bool = False) -> Stored:
+def stored_of(instance: Instance, *, known_as: str = "", is_ours: bool = False) -> engine.Stored:
     """Return an instance as the engine compares it. Its ``state`` and ``host`` are read from the row."""
     state = getattr(instance, "state", None)
     facts = state.facts() if state else None
     names = [instance.host.name, instance.host.ssh_address, instance.host.stream_address]
     names += [facts.server.hostname] if facts and facts.server else []
     names += [facts.host.local_address, facts.host.hostname] if facts and facts.host else []
-    return Stored(
+    return engine.Stored(
         name=instance.name,
         role=instance.role,
         address=instance.address,
@@ -152,7 +152,7 @@ def _learn_identities(cluster_id: int) -> None:
         facts = state.facts() if state else None
         if facts is None or facts.server is None or facts.observed_at < since:
             continue
-        now = identity_of(facts.server)
+        now = engine.identity_of(facts.server)
         if known is None or (known.identity != now and _was_rebuilt(instance, known.noted_at)):
             set_identity(instance.pk, now, facts.observed_at)
 

@@ -10,9 +10,9 @@ from django.db.models import Q
 from dbops import lifecycle
 from dbops.engine.facts import Attached, ReplicationFacts, from_record
 from dbops.engine.states import Role
-from dbops.engine.topology import comparing
-from dbops.engine.topology.comparing import CHANGES_ROLES, MEANINGS
+from dbops.engine.topology import members as engine
 from dbops.engine.topology.drawing import Branch, arrange
+from dbops.engine.topology.meanings import CHANGES_ROLES, MEANINGS
 from dbops.engine.topology.nodes import Found, Link, Node
 from dbops.engine.topology.proposing import ProposedCluster, propose
 from dbops.models import Discovery, Instance, TopologyDifference
@@ -82,7 +82,7 @@ class Differences:
 def drawing(page: ClusterPage) -> tuple[Drawn, ...]:
     """Return a cluster's instances as trees, with what is attached to them from outside. No query: all is on the page's rows."""
     rows = {row.instance.name: row for row in page.row.rows}
-    cluster = comparing.Cluster(
+    cluster = engine.Cluster(
         tuple(lifecycle.stored_of(row.instance) for row in rows.values()), EVER, tuple(page.cluster.write_addresses)
     )
     drawn: dict[str, Drawn] = {}
@@ -106,7 +106,7 @@ def drawing(page: ClusterPage) -> tuple[Drawn, ...]:
                 drawn[key] = _attached(key, member.name, attached)
                 upward[key] = [member.name]
     tops = [name for name, row in rows.items() if row.instance.role == Role.PRIMARY]
-    keys = sorted(drawn, key=lambda key: (drawn[key].kind != "outside" or bool(upward[key]), list(drawn).index(key)))
+    keys = [*rows, *(key for key in drawn if key not in rows)]
     return _trees(arrange(keys, upward, tops), drawn)
 
 

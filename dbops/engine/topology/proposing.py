@@ -171,7 +171,7 @@ def _of_member(
     if node.links and role is not Role.PRIMARY and node.read_only is False:
         yield "It replicates and takes writes: read_only is off."
     if node.links and replicas and role is Role.REPLICA:
-        yield f"Chained: {len(replicas)} server{'s' if len(replicas) != 1 else ''} replicate from it."
+        yield f"Chained: {len(replicas)} server{' replicates' if len(replicas) == 1 else 's replicate'} from it."
     if node.key in rings:
         yield "It stands in a ring: what it writes comes back to it."
     if len(node.links or ()) > 1:

@@ -1,4 +1,7 @@
-"""``manage.py discover ADDRESS[:PORT] (--cluster-accounts NAME | --user U --password-stdin)``. Exit status: 0, 1 where it failed, 2 refused."""
+"""``manage.py discover ADDRESS[:PORT] (--cluster-accounts NAME | --user U --password-stdin)``.
+
+Exit status: 0, 1 where it did not end, 2 refused.
+"""
 
 import getpass
 import sys
@@ -52,7 +55,9 @@ class Command(BaseCommand):
             if row.is_over:
                 return row
             time.sleep(0.3)
-        raise CommandError(f"Discovery {row.pk} is still {row.status}: look whether worker and Redis run.", returncode=1)
+        raise CommandError(
+            f"Discovery {row.pk} is still {row.status}: look whether worker and Redis run.", returncode=1
+        )
 
     def _show(self, row: Discovery) -> None:
         found = found_of(row)
@@ -60,13 +65,17 @@ class Command(BaseCommand):
             raise CommandError(f"It did not end: {row.error.get('found', 'not known why')}.", returncode=1)
         for proposal in proposals(found):
             cluster = proposal.cluster
-            self.stdout.write(f"{proposal.stored_in or cluster.name}{' (in the inventory)' if proposal.stored_in else ''}")
+            self.stdout.write(
+                f"{proposal.stored_in or cluster.name}{' (in the inventory)' if proposal.stored_in else ''}"
+            )
             for remark in cluster.remarks:
                 self.stdout.write(f"  ! {remark}")
             self._tree(proposal.drawn, 1)
         for place in found.left_out:
             self.stdout.write(f"not looked at: {place}")
-        self.stdout.write(f"{len(found.nodes)} servers in {found.seconds:.1f} s. Nothing was changed: discovery {row.pk}.")
+        self.stdout.write(
+            f"{len(found.nodes)} servers in {found.seconds:.1f} s. Nothing was changed: discovery {row.pk}."
+        )
 
     def _tree(self, nodes: Iterable[Drawn], depth: int) -> None:
         indent = "  " * depth

@@ -150,7 +150,9 @@ def test_old_facts_say_nothing(fleet: dict[str, Instance]) -> None:
     assert differences() == set()
 
 
-def test_a_plan_and_its_confirmation_are_refused_while_one_that_matters_is_open(fleet: dict[str, Instance], olga: User) -> None:
+def test_a_plan_and_its_confirmation_are_refused_while_one_that_matters_is_open(
+    fleet: dict[str, Instance], olga: User
+) -> None:
     target, source = fleet["backup-1"], fleet["replica-1"]
     before = plan_rebuild(target=target, source=source)
     fail_over()
@@ -200,7 +202,11 @@ def test_accepting_a_failover_changes_the_roles_and_frees_the_cluster(fleet: dic
 
 @pytest.mark.parametrize(
     ("typed", "reason", "code"),
-    [("primary-1", "it died", "topology.name"), ("", "it died", "topology.name"), ("replica-1", " ", "topology.reason")],
+    [
+        ("primary-1", "it died", "topology.name"),
+        ("", "it died", "topology.name"),
+        ("replica-1", " ", "topology.reason"),
+    ],
 )
 def test_the_new_primarys_name_and_a_reason_are_asked_for(
     fleet: dict[str, Instance], olga: User, typed: str, reason: str, code: str
@@ -224,7 +230,9 @@ def test_a_viewer_accepts_nothing(fleet: dict[str, Instance], victor: User) -> N
         assert found.value.code == "access.denied"
 
 
-def test_what_was_accepted_or_is_gone_or_rests_on_another_inventory_is_stale(fleet: dict[str, Instance], olga: User) -> None:
+def test_what_was_accepted_or_is_gone_or_rests_on_another_inventory_is_stale(
+    fleet: dict[str, Instance], olga: User
+) -> None:
     fail_over()
     row = failover()
     topology.accept_roles(actor=olga, row=row, typed_name="replica-1", reason="it died")
@@ -287,7 +295,9 @@ def test_an_acceptance_can_be_taken_back(fleet: dict[str, Instance], olga: User)
     assert found.value.code == "topology.stale"
 
 
-def test_another_server_at_an_address_is_seen_and_can_be_made_the_right_one(fleet: dict[str, Instance], olga: User) -> None:
+def test_another_server_at_an_address_is_seen_and_can_be_made_the_right_one(
+    fleet: dict[str, Instance], olga: User
+) -> None:
     compare()
     for _ in range(2):
         read("replica-1", server_id=77)

@@ -11,8 +11,10 @@ from hypothesis import strategies as st
 from dbops.engine.checks.topology import topology_is_as_stored
 from dbops.engine.facts import Attached, Problem
 from dbops.engine.states import Severity
-from dbops.engine.topology.comparing import MEANINGS, Cluster, Judgement, Stored, compare
+from dbops.engine.topology.comparing import Judgement, compare
 from dbops.engine.topology.differences import OpenDifference, in_words
+from dbops.engine.topology.meanings import MEANINGS
+from dbops.engine.topology.members import Cluster, Stored
 from tests.engine import builders
 from tests.engine.builders import NOW, link, server
 
