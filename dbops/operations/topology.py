@@ -110,15 +110,15 @@ def _change_roles(by: str, row: TopologyDifference, reason: str, doing: str) -> 
         _refuse(
             "topology.stale", doing, "the inventory was changed since the difference was seen", "Read the page again."
         )
-    for item in filter(None, (old, new)):
+    for item in [*([old] if old else []), new]:
         if why := rows.why_frozen(item, ("role",)):
             raise Refused("fleet.busy", doing, found=why, left=NOTHING, next_step="Wait for its end, or cancel it.")
     if not lifecycle.accept_difference(row, by=by, how="roles", reason=reason):
         _refuse("topology.stale", doing, "it is gone, or somebody has accepted it", "Read the page again.")
     # A cluster has one primary at every moment: the place is freed before it is filled.
-    for item, role in ((old, Role.REPLICA), (new, Role.PRIMARY)):
-        if item is not None:
-            store(item, Instance, {"role": role.value}, actor=by)
+    if old is not None:
+        store(old, Instance, {"role": Role.REPLICA.value}, actor=by)
+    store(new, Instance, {"role": Role.PRIMARY.value}, actor=by)
     record(
         actor=by,
         action="topology.roles_accepted",

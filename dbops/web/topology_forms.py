@@ -63,7 +63,7 @@ class MemberForm(forms.Form):
     host = forms.CharField(label="Host", max_length=63)
     ssh_address = forms.CharField(label="SSH address of the host", max_length=253)
 
-    def __init__(self, member: ProposedMember, *args: Any, **kwargs: Any) -> None:
+    def __init__(self, member: ProposedMember, data: QueryDict | None, prefix: str) -> None:
         self.member = member
         host, _ = member.node.addresses[0]
         initial = {
@@ -74,7 +74,7 @@ class MemberForm(forms.Form):
             "host": _host_name(member, host),
             "ssh_address": host,
         }
-        super().__init__(*args, initial=initial, label_suffix="", **kwargs)
+        super().__init__(data, prefix=prefix, initial=initial, label_suffix="")
         _styled(self)
 
     def clean(self) -> dict[str, Any]:
@@ -133,7 +133,7 @@ class ProposalForm:
         mysql = any(member.node.flavor == "mysql" for member in proposal.cluster.members)
         common |= {"systemd_unit": "mysql"} if mysql else {}
         self.cluster = ClusterProposalForm(data, initial=common)
-        self.members = [MemberForm(member, data, prefix=f"m{number}") for number, member in enumerate(proposal.new)]
+        self.members = [MemberForm(member, data, f"m{number}") for number, member in enumerate(proposal.new)]
 
     def is_valid(self) -> bool:
         return all([self.cluster.is_valid(), *(form.is_valid() for form in self.members)])
