@@ -291,7 +291,7 @@ def _draw(cluster: ProposedCluster, known: Mapping[str, Instance]) -> tuple[Draw
             state_text=member.why,
             lines=tuple(lines),
             gtid=node.gtid,
-            arrows=tuple(_arrow(link, names) for link in node.links or ()),
+            arrows=tuple(_arrow(link, names, is_read=node.is_read) for link in node.links or ()),
             notes=(*notes, *member.remarks),
         )
         for link in node.links or ():
@@ -309,7 +309,8 @@ def _draw(cluster: ProposedCluster, known: Mapping[str, Instance]) -> tuple[Draw
             )
             upward[key] = [node.key]
     tops = [member.node.key for member in cluster.members if member.role is Role.PRIMARY]
-    return _trees(arrange(list(drawn), upward, tops), drawn)
+    keys = [*names, *(key for key in drawn if key not in names)]
+    return _trees(arrange(keys, upward, tops), drawn)
 
 
 def _health(links: Sequence[Link] | None) -> str:
@@ -318,6 +319,9 @@ def _health(links: Sequence[Link] | None) -> str:
     return "healthy" if all(link.is_running for link in links) else "stopped"
 
 
-def _arrow(link: Link, names: Mapping[str, str]) -> Arrow:
-    text = "runs" if link.is_running else link.error or "does not run"
-    return Arrow(names.get(link.source, link.address), text, link.is_running, link.lag_seconds)
+def _arrow(link: Link, names: Mapping[str, str], *, is_read: bool) -> Arrow:
+    """Of a server that could not be read, its source alone says that it is attached."""
+    source = names.get(link.source, link.address)
+    if not is_read:
+        return Arrow(source, "attached, says its source", None)
+    return Arrow(source, "runs" if link.is_running else link.error or "does not run", link.is_running, link.lag_seconds)

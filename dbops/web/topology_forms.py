@@ -1,5 +1,6 @@
 """Forms of the topology: where a discovery begins, and what the fleet file needs that no discovery can know."""
 
+from collections.abc import Mapping
 from typing import Any
 
 from django import forms
@@ -57,21 +58,21 @@ class MemberForm(forms.Form):
     """One proposed server. What is not ticked is left out of the file."""
 
     include = forms.BooleanField(label="Add it to the inventory", required=False)
-    name = forms.CharField(label="Name", max_length=63)
+    name = forms.CharField(label="Name", max_length=63, required=False)
     role = forms.ChoiceField(label="Role", choices=ROLES, required=False)
-    datadir = forms.CharField(label="Data directory", max_length=500)
-    host = forms.CharField(label="Host", max_length=63)
-    ssh_address = forms.CharField(label="SSH address of the host", max_length=253)
+    datadir = forms.CharField(label="Data directory", max_length=500, required=False)
+    host = forms.CharField(label="Host", max_length=63, required=False)
+    ssh_address = forms.CharField(label="SSH address of the host", max_length=253, required=False)
 
-    def __init__(self, member: ProposedMember, data: QueryDict | None, prefix: str) -> None:
+    def __init__(self, member: ProposedMember, data: QueryDict | None, prefix: str, hosts: Mapping[str, str]) -> None:
         self.member = member
         host, _ = member.node.addresses[0]
         initial = {
             "include": member.role is not None,
             "name": member.name,
             "role": member.role.value if member.role else "",
-            "datadir": member.node.datadir.rstrip("/") or "/var/lib/mysql",
-            "host": _host_name(member, host),
+            "datadir": member.node.datadir.rstrip("/"),
+            "host": hosts.get(host, f"host-{member.name}"[:63]),
             "ssh_address": host,
         }
         super().__init__(data, prefix=prefix, initial=initial, label_suffix="")
@@ -79,15 +80,11 @@ class MemberForm(forms.Form):
 
     def clean(self) -> dict[str, Any]:
         given = super().clean() or self.cleaned_data
-        if given.get("include") and not given.get("role"):
-            self.add_error("role", "Say what it is for.")
+        if given.get("include"):
+            for name in ("name", "role", "datadir", "host", "ssh_address"):
+                if not given.get(name) and name not in self.errors:
+                    self.add_error(name, "Say what it is for." if name == "role" else "This is needed to add it.")
         return given
-
-
-def _host_name(member: ProposedMember, address: str) -> str:
-    """Return the inventory's host with this address, where there is one."""
-    row = Host.objects.filter(ssh_address=address).first()
-    return row.name if row else f"host-{member.name}"[:63]
 
 
 class ClusterProposalForm(forms.Form):
@@ -133,7 +130,8 @@ class ProposalForm:
         mysql = any(member.node.flavor == "mysql" for member in proposal.cluster.members)
         common |= {"systemd_unit": "mysql"} if mysql else {}
         self.cluster = ClusterProposalForm(data, initial=common)
-        self.members = [MemberForm(member, data, f"m{number}") for number, member in enumerate(proposal.new)]
+        hosts = dict(Host.objects.values_list("ssh_address", "name"))
+        self.members = [MemberForm(member, data, f"m{number}", hosts) for number, member in enumerate(proposal.new)]
 
     def is_valid(self) -> bool:
         return all([self.cluster.is_valid(), *(form.is_valid() for form in self.members)])

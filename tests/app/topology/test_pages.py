@@ -10,7 +10,7 @@ from pytest_django import DjangoAssertNumQueries
 
 from dbops import discovering, lifecycle
 from dbops.engine.errors import Refused
-from dbops.engine.facts import Attached, InstanceFacts, to_record
+from dbops.engine.facts import Attached, InstanceFacts, Problem, to_record
 from dbops.engine.topology.nodes import Found, Link, Node
 from dbops.models import AuditEntry, Cluster, Discovery, Host, Instance, InstanceState, TopologyDifference
 from dbops.operations.topology import request_discovery
@@ -283,3 +283,18 @@ def test_what_is_not_ticked_is_left_out(operator: Client) -> None:
     answer = operator.post(f"/discoveries/{row.pk}/add/0/", given)
     assert "Tick at least one server." in answer.content.decode()
     assert not InstanceState.objects.exists()
+
+
+def test_a_server_that_could_not_be_read_is_drawn_and_not_asked_for_unless_it_is_ticked(operator: Client) -> None:
+    unread = node("x", 3, "p", problem=Problem("mysql.access_denied", "1045: Access denied"), datadir="", hostname="")
+    row = found(node("p", 1), unread)
+    text = operator.get(f"/discoveries/{row.pk}/").content.decode()
+    assert "1045: Access denied" in text
+    assert "attached, says its source" in text
+    given = {key: value for key, value in answers(action="check").items() if not key.startswith("m1")}
+    blank = {f"m1-{name}": "" for name in ("name", "role", "datadir", "host", "ssh_address")}
+    answer = operator.post(f"/discoveries/{row.pk}/add/0/", given | blank)
+    assert "This is needed to add it." not in answer.content.decode()
+    answer = operator.post(f"/discoveries/{row.pk}/add/0/", given | blank | {"m1-include": "on"})
+    assert "This is needed to add it." in answer.content.decode()
+    assert "Say what it is for." in answer.content.decode()
