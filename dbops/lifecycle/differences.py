@@ -37,7 +37,7 @@ def _has_news(cluster: engine.Cluster) -> bool:
 
 
 def _note_one(cluster_id: int) -> None:
-    if not Cluster.objects.select_for_update().filter(pk=cluster_id).exists():
+    if not list(Cluster.objects.select_for_update().filter(pk=cluster_id).values_list("pk")):
         return
     _learn_identities(cluster_id)
     cluster = _clusters([cluster_id]).get(cluster_id)
@@ -167,18 +167,22 @@ def set_identity(instance_id: int, identity: str, at: datetime) -> None:
     ServerIdentity.objects.update_or_create(instance_id=instance_id, defaults={"identity": identity, "noted_at": at})
 
 
-def open_differences(cluster_ids: Collection[int]) -> dict[int, tuple[OpenDifference, ...]]:
-    """Return what is confirmed, not gone and not accepted, by the cluster's primary key; those that matter first. One query."""
+def open_differences(cluster_ids: Collection[int] | None = None) -> dict[int, tuple[OpenDifference, ...]]:
+    """Return what is confirmed, not gone and not accepted, by the cluster's primary key; those that matter first. One query.
+
+    Without ``cluster_ids``: of every cluster.
+    """
     found: dict[int, list[OpenDifference]] = defaultdict(list)
-    for row in _rows(cluster_ids).filter(confirmed_at__isnull=False, accepted_at=None):
+    rows = TopologyDifference.objects.filter(gone_at=None, confirmed_at__isnull=False, accepted_at=None)
+    for row in rows if cluster_ids is None else rows.filter(cluster_id__in=cluster_ids):
         found[row.cluster_id].append(OpenDifference(row.code, row.subject, row.detail, row.first_seen_at, row.matters))
     return {pk: tuple(rows) for pk, rows in found.items()}
 
 
-def blocks_rebuilds(cluster_ids: Collection[int]) -> dict[int, tuple[OpenDifference, ...]]:
+def blocks_rebuilds(cluster_ids: Collection[int] | None = None) -> dict[int, tuple[OpenDifference, ...]]:
     """Return why no rebuild of a cluster may start, by the cluster's primary key; clusters without a reason are not in it. One query.
 
-    ``engine.topology.differences.in_words`` makes one sentence of a value.
+    Without ``cluster_ids``: of every cluster. ``engine.topology.differences.in_words`` makes one sentence of a value.
     """
     found = open_differences(cluster_ids)
     mattering = {pk: tuple(item for item in rows if item.matters) for pk, rows in found.items()}

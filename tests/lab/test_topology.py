@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 from django.contrib.auth.models import User
-from django.core.management import call_command
+from django.core.management import CommandError, call_command
 from django.test import Client
 
 from dbops.engine.states import Role
@@ -191,7 +191,9 @@ def test_a_wrong_password_is_said_and_nothing_is_kept(lab: Lab, monkeypatch: pyt
     monkeypatch.setattr(sys, "stdin", io.StringIO("wrong password\n"))
     out = io.StringIO()
     address = f"{lab.primary.address}:{lab.primary.port}"
-    call_command("discover", address, "--user", lab.accounts["admin"].user, "--password-stdin", stdout=out)
+    with pytest.raises(CommandError) as error:
+        call_command("discover", address, "--user", lab.accounts["admin"].user, "--password-stdin", stdout=out)
+    assert error.value.returncode == 1
     assert "Access denied" in out.getvalue()
     assert Discovery.objects.get().password == ""
 

@@ -1,6 +1,6 @@
 """``manage.py discover ADDRESS[:PORT] (--cluster-accounts NAME | --user U --password-stdin)``.
 
-Exit status: 0, 1 where it did not end, 2 refused.
+Exit status: 0, 1 where it did not end or nobody could be read, 2 refused.
 """
 
 import getpass
@@ -73,6 +73,8 @@ class Command(BaseCommand):
             self._tree(proposal.drawn, 1)
         for place in found.left_out:
             self.stdout.write(f"not looked at: {place}")
+        if not any(node.is_read for node in found.nodes):
+            raise CommandError("No server could be read.", returncode=1)
         self.stdout.write(
             f"{len(found.nodes)} servers in {found.seconds:.1f} s. Nothing was changed: discovery {row.pk}."
         )

@@ -20,6 +20,9 @@ from dbops.queries.fleet import cluster_page
 from dbops.web.access import operator_page, viewer_page
 from dbops.web.topology_forms import DiscoveryForm, ProposalForm
 
+#: htmx takes this answer for the last one: https://htmx.org/docs/#polling
+STOP_POLLING = 286
+
 
 @require_GET
 @never_cache
@@ -104,8 +107,9 @@ def discovery(request: HttpRequest, discovery_id: int) -> HttpResponse:
     row = get_object_or_404(Discovery.objects.select_related("cluster").defer("password"), pk=discovery_id)
     found = queries.found_of(row)
     context = {"discovery": row, "found": found, "proposals": queries.proposals(found) if found else []}
-    template = "topology/_discovery.html" if request.headers.get("HX-Request") else "topology/discovery.html"
-    return render(request, template, context)
+    if request.headers.get("HX-Request"):
+        return render(request, "topology/_discovery.html", context, status=STOP_POLLING if row.is_over else 200)
+    return render(request, "topology/discovery.html", context)
 
 
 @sensitive_post_parameters()

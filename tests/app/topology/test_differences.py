@@ -351,3 +351,5 @@ def test_the_reasons_of_many_clusters_cost_one_query(
     ids = [*Cluster.objects.values_list("pk", flat=True), 4711]
     with django_assert_num_queries(1):
         assert set(lifecycle.blocks_rebuilds(ids)) == {fleet["replica-1"].cluster_id}
+    with django_assert_num_queries(2):
+        assert lifecycle.blocks_rebuilds() == lifecycle.blocks_rebuilds(ids)

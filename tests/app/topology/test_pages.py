@@ -190,6 +190,8 @@ def test_a_password_is_kept_encrypted_until_the_end_and_shown_nowhere(
     assert (row.status, row.password) == ("done", "")
     text = operator.get(f"/discoveries/{row.pk}/").content.decode()
     assert "it could not be read" in text
+    assert "hx-get" not in text
+    assert operator.get(f"/discoveries/{row.pk}/", headers={"HX-Request": "true"}).status_code == 286
     assert "open sesame" not in text
 
 
