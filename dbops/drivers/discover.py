@@ -236,10 +236,12 @@ def _replicas(
     dumps = [_client(str(row["Host"] or "")) for row in processes or () if _is_dump(row)]
     # A connection is not told from another: only where there are more of them than replicas that told, somebody is missing.
     unnamed = len(dumps) - len(told) - len(silent)
-    if unnamed > 0 or silent:
-        known = {address[0] for address, _ in told}
-        rest = [client for client in dumps if seen_from(host, client) not in known]
-        silent += [Silent(seen_from(host, client)) for client in (rest or dumps)[: max(unnamed, 0)]]
+    known = {address[0] for address, _ in told}
+    rest = [seen_from(host, client) for client in dumps if seen_from(host, client) not in known]
+    if unnamed > 0:
+        silent += [Silent(client) for client in (rest or [seen_from(host, client) for client in dumps])[:unnamed]]
+    elif len(rest) == len(silent) == 1:
+        silent = [replace(silent[0], host=rest[0])]  # one of each: it is the same one
     return tuple(told), tuple(silent)
 
 

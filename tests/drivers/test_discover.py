@@ -157,7 +157,8 @@ def test_a_replica_without_report_host_is_known_by_its_server_id_and_found_from_
     primary = Server(1, hosts=hosts, processes=[dump("r:1")])
     world = World({("p", 3306): primary, ("r", 3306): Server(2, sources=[("p", 3306)])})
     from_above = world.discover("p")
-    assert from_above.nodes[0].silent == (Silent("", 3306, 2),)
+    assert from_above.nodes[0].silent == (Silent("r", 3306, 2),)
+    assert from_above.nodes[0].silent[0].in_words == "server id 2, connected from r, which says port 3306"
     from_below = world.discover("r")
     assert len(from_below.nodes) == 2
     assert not any(node.silent for node in from_below.nodes)

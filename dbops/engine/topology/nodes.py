@@ -44,7 +44,7 @@ class Silent:
     def in_words(self) -> str:
         known = [f"server id {self.server_id}"] if self.server_id is not None else []
         known += [f"connected from {self.host}"] if self.host else []
-        known += [f"which says port {self.port}"] if self.port and not self.host else []
+        known += [f"which says port {self.port}"] if self.port else []
         return ", ".join(known) or "nothing is known of it"
 
 
