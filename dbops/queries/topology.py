@@ -121,7 +121,7 @@ def _of_row(row: InstanceRow, sources: Sequence[tuple[ReplicationFacts, str]]) -
         name=row.instance.name,
         role=role,
         state=row.state,
-        state_text=row.state_text,
+        state_text="" if row.state == "healthy" else row.state_text,
         lines=tuple(lines),
         gtid=(server.gtid_binlog or server.gtid_executed) if server else "",
         arrows=tuple(_arrow_of(link, name) for link, name in sources) or _no_arrow(row),

@@ -293,6 +293,7 @@ def test_a_server_that_could_not_be_read_is_drawn_and_not_asked_for_unless_it_is
     text = operator.get(f"/discoveries/{row.pk}/").content.decode()
     assert "1045: Access denied" in text
     assert "attached, says its source" in text
+    assert "takes writes, has replicas, and replicates from nobody" in text
     given = {key: value for key, value in answers(action="check").items() if not key.startswith("m1")}
     blank = {f"m1-{name}": "" for name in ("name", "role", "datadir", "host", "ssh_address")}
     answer = operator.post(f"/discoveries/{row.pk}/add/0/", given | blank)
