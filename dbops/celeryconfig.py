@@ -25,7 +25,7 @@ worker_send_task_events = False
 task_soft_time_limit = settings.TICK_SECONDS + 30
 task_time_limit = settings.TICK_SECONDS + 45
 task_default_queue = "ticks"
-task_routes = {"dbops.tasks.probe_due": {"queue": "probes"}}
+task_routes = {"dbops.tasks.probe_due": {"queue": "probes"}, "dbops.tasks.discover": {"queue": "probes"}}
 timezone = "UTC"
 enable_utc = True
 # An expired hint is dropped: the table, not the broker, says what is due.

@@ -59,6 +59,23 @@ def connect_to(address: str, port: int, cluster: Cluster, *, read_timeout_second
     )
 
 
+def connect_with(
+    address: str,
+    port: int,
+    user: str,
+    password: str,
+    *,
+    connect_timeout_seconds: float,
+    read_timeout_seconds: float,
+) -> MysqlDatabase:
+    """Return a connection of any account to an address; it connects with its first statement."""
+    return MysqlDatabase(
+        MysqlAddress(host=address, port=port, user=user, password=password),
+        connect_timeout_seconds=connect_timeout_seconds,
+        read_timeout_seconds=read_timeout_seconds,
+    )
+
+
 def service_commands(instance: Instance) -> tuple[str, str]:
     """Return the start and the stop command."""
     if instance.systemd_unit:

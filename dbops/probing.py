@@ -8,6 +8,7 @@ from datetime import datetime, timedelta
 from django.conf import settings
 from django.utils import timezone
 
+from dbops import lifecycle
 from dbops.cleaner import without_nul
 from dbops.connections import open_database, open_shell
 from dbops.drivers.probe import ProbeTarget, probe_instance
@@ -61,9 +62,11 @@ def probe_all(instances: list[Instance], *, patience_seconds: float = PATIENCE_S
         finished, late = wait(running, timeout=patience_seconds)
         for future in late:
             log.warning("probing %s takes longer than %s s", running[future].name, patience_seconds)
-        return sum(_store(running[future], future) for future in finished)
+        stored = [running[future] for future in finished if _store(running[future], future)]
     finally:
         pool.shutdown(wait=False, cancel_futures=True)
+    lifecycle.note_differences({instance.cluster_id for instance in stored})
+    return len(stored)
 
 
 def _probe(instance: Instance) -> InstanceFacts:

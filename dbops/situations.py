@@ -5,6 +5,7 @@ from statistics import median
 from django.conf import settings
 from django.utils import timezone
 
+from dbops import lifecycle
 from dbops.connections import member_of
 from dbops.engine.situation import History, Situation
 from dbops.engine.states import Role, StepState
@@ -36,6 +37,7 @@ def situation_of(target: Instance, source: Instance, *, keep_old_data: bool = Fa
         run_id=run_id,
         replication_user=target.cluster.replication_user,
         history=history_of(target.cluster_id),
+        differences=lifecycle.open_differences([target.cluster_id]).get(target.cluster_id, ()),
     )
 
 

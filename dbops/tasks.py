@@ -6,7 +6,7 @@ from django.db import transaction
 from django.utils import timezone
 from kombu.exceptions import OperationalError
 
-from dbops import backing_up, due_backups, lifecycle, probing, runner, scheduler, sweeping
+from dbops import backing_up, discovering, due_backups, lifecycle, probing, runner, scheduler, sweeping
 from dbops.celery import app
 
 log = logging.getLogger(__name__)
@@ -37,12 +37,20 @@ def reconcile() -> None:
         _publish(back_up, run_id)
     for rebuild_id in lifecycle.sweeps_due(timezone.now()):
         _publish(sweep, rebuild_id)
+    for discovery_id in discovering.discoveries_due():
+        _publish(discover, discovery_id)
 
 
 @app.task
 def sweep(rebuild_id: int) -> None:
     """Clean up after a rebuild that ended while a host was silent."""
     sweeping.sweep_one(rebuild_id)
+
+
+@app.task
+def discover(discovery_id: int) -> None:
+    """Follow replication from the address that a person gave."""
+    discovering.run_discovery(discovery_id)
 
 
 @app.task
@@ -58,6 +66,11 @@ def publish_tick(rebuild_id: int) -> None:
 def nudge() -> None:
     """Ask for a reconcile once the current transaction is committed: a click need not wait for beat."""
     transaction.on_commit(lambda: _publish(reconcile))
+
+
+def publish_discovery(discovery_id: int) -> None:
+    """Ask for a discovery once the current transaction is committed."""
+    transaction.on_commit(lambda: _publish(discover, discovery_id))
 
 
 def _publish(task: object, *arguments: int) -> None:

@@ -29,6 +29,7 @@ urlpatterns = [
     path("backups/runs/<int:run_id>/stop/", backup_run.stop, name="backup-run-stop"),
     path("backups/runs/<int:run_id>/end/", backup_run.give_up, name="backup-run-give-up"),
     path("audit/", audit.audit, name="audit"),
+    path("", include("dbops.web.topology_urls")),
     path("inventory/", include("dbops.web.inventory_urls")),
     path("login/", LoginView.as_view(), name="login"),
     path("logout/", login_not_required(LogoutView.as_view()), name="logout"),

@@ -90,7 +90,10 @@ class ConfigFacts:
 
 @dataclass(frozen=True, slots=True)
 class ReplicationFacts:
-    """One replication connection of this instance, in the words of the newest servers."""
+    """One replication connection of this instance, in the words of the newest servers.
+
+    ``source_server_id`` and ``source_uuid`` are what the source said of itself when the connection was made.
+    """
 
     channel: str
     source_host: str
@@ -105,6 +108,8 @@ class ReplicationFacts:
     last_io_error: str = ""
     last_sql_error: str = ""
     open_temp_tables: int = 0
+    source_server_id: int | None = None
+    source_uuid: str = ""
 
     @property
     def is_running(self) -> bool:

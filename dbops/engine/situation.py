@@ -6,6 +6,7 @@ from datetime import datetime
 from dbops.engine.facts import InstanceFacts, ServerFacts
 from dbops.engine.flavors import Flavor, flavor_for
 from dbops.engine.plan import Party
+from dbops.engine.topology.differences import OpenDifference
 
 #: Copy rate assumed where a limit must be judged and nothing was measured yet: slow on purpose.
 CAUTIOUS_BYTES_PER_SECOND = 100 * 1024**2
@@ -84,7 +85,10 @@ class History:
 
 @dataclass(frozen=True, slots=True)
 class Situation:
-    """All that ``build_plan`` looks at. ``members`` are all instances of the fleet, of every cluster."""
+    """All that ``build_plan`` looks at. ``members`` are all instances of the fleet, of every cluster.
+
+    ``differences`` are the confirmed ones of the target's cluster that nobody has accepted.
+    """
 
     target: Member
     source: Member
@@ -98,6 +102,7 @@ class Situation:
     run_id: str = "RUN"
     replication_user: str = ""
     history: History = field(default_factory=History)
+    differences: tuple[OpenDifference, ...] = ()
 
     @property
     def bytes_to_copy(self) -> int | None:

@@ -8,7 +8,7 @@ from django.utils import timezone
 
 from dbops.fleetfile import sshkeys
 from dbops.fleetfile.stored import IDENTITY, differences
-from dbops.models import Cluster, Host, Instance, InstanceState
+from dbops.models import Cluster, Host, Instance, InstanceState, ServerIdentity
 
 CREATED, CHANGED, UNCHANGED = "created", "changed", "unchanged"
 # The database fills it; one primary a cluster is checked in words before.
@@ -94,5 +94,6 @@ def _look_again(row: Row, changes: Mapping[str, Any]) -> None:
         states = InstanceState.objects.filter(instance__cluster=row)
     if IDENTITY.get(type(row), frozenset()).intersection(changes):
         states.update(probe_due_at=timezone.now(), observed_at=None, record={})
+        ServerIdentity.objects.filter(instance__state__in=states).delete()
     else:
         states.update(probe_due_at=timezone.now())

@@ -19,13 +19,14 @@ def write() -> str:
     clusters = Cluster.objects.order_by("name").prefetch_related("instances__host")
     content = {
         "version": VERSION,
-        "hosts": [_host(host) for host in Host.objects.order_by("name")],
-        "clusters": [_cluster(cluster) for cluster in clusters],
+        "hosts": [host_content(host) for host in Host.objects.order_by("name")],
+        "clusters": [cluster_content(cluster) for cluster in clusters],
     }
     return HEAD + yaml.safe_dump(content, sort_keys=False, allow_unicode=True, width=1000)
 
 
-def _host(host: Host) -> dict[str, Any]:
+def host_content(host: Host) -> dict[str, Any]:
+    """Return one host as it stands in the file."""
     ssh: dict[str, Any] = {"address": host.ssh_address, "port": host.ssh_port, "user": host.ssh_user}
     if host.ssh_key_file:
         ssh["key_file"] = host.ssh_key_file
@@ -41,7 +42,8 @@ def _host(host: Host) -> dict[str, Any]:
     }
 
 
-def _cluster(cluster: Cluster) -> dict[str, Any]:
+def cluster_content(cluster: Cluster) -> dict[str, Any]:
+    """Return one cluster with its instances as they stand in the file."""
     users = {account: getattr(cluster, f"{account}_user") for account in ACCOUNTS}
     instances = sorted(cluster.instances.all(), key=lambda item: item.name)
     return {

@@ -4,6 +4,15 @@ Every move is a conditional update, and the caller obeys the row count: whoever 
 """
 
 from dbops.lifecycle.database import AWAY, lost_a_race, mend_connection
+from dbops.lifecycle.differences import (
+    accept_difference,
+    blocks_rebuilds,
+    note_differences,
+    open_differences,
+    set_identity,
+    stored_of,
+    withdraw_acceptance,
+)
 from dbops.lifecycle.leases import (
     News,
     RebuildLease,
@@ -68,9 +77,11 @@ __all__ = [
     "RunNews",
     "active_runs",
     "Start",
+    "accept_difference",
     "beat",
     "beat_run",
     "begin_step",
+    "blocks_rebuilds",
     "claim_sweep",
     "claims_of",
     "due",
@@ -95,6 +106,8 @@ __all__ = [
     "mark_unreachable",
     "mend_connection",
     "move_next_due",
+    "note_differences",
+    "open_differences",
     "queue",
     "queue_run",
     "release_lease",
@@ -102,7 +115,9 @@ __all__ = [
     "reprioritize",
     "request_cancel",
     "request_cancel_run",
+    "set_identity",
     "start",
+    "stored_of",
     "sweeps_due",
     "take_lease",
     "take_run_lease",
@@ -111,4 +126,5 @@ __all__ = [
     "write_missed",
     "write_sweep",
     "write_waits",
+    "withdraw_acceptance",
 ]

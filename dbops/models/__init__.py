@@ -4,6 +4,7 @@ from .audit import AuditEntry
 from .backups import AccessToken, BackupEvent, BackupRun, BackupSchedule, Maintenance
 from .fleet import Cluster, Host, Instance, InstanceState
 from .rebuilds import Command, Event, Hold, Rebuild, Step
+from .topology import Discovery, ServerIdentity, TopologyDifference
 
 __all__ = [
     "AccessToken",
@@ -13,6 +14,7 @@ __all__ = [
     "BackupSchedule",
     "Cluster",
     "Command",
+    "Discovery",
     "Event",
     "Hold",
     "Host",
@@ -20,5 +22,7 @@ __all__ = [
     "InstanceState",
     "Maintenance",
     "Rebuild",
+    "ServerIdentity",
     "Step",
+    "TopologyDifference",
 ]

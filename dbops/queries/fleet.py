@@ -68,15 +68,6 @@ class InstanceRow:
 
 
 @dataclass(frozen=True, slots=True)
-class Node:
-    """An instance in the topology, with those that replicate from it. ``channel`` is its connection upwards."""
-
-    row: InstanceRow
-    channel: ReplicationFacts | None
-    children: tuple["Node", ...] = ()
-
-
-@dataclass(frozen=True, slots=True)
 class ClusterRow:
     """One cluster on the fleet page."""
 
@@ -119,7 +110,6 @@ class ClusterPage:
 
     cluster: Cluster
     row: ClusterRow
-    roots: tuple[Node, ...]
     recent: tuple[Rebuild, ...] = ()
 
 
@@ -143,14 +133,14 @@ def fleet() -> list[ClusterRow]:
 
 
 def cluster_page(cluster: Cluster) -> ClusterPage:
-    """Return one cluster with its topology and latest rebuilds. Five queries."""
+    """Return one cluster with its instances and latest rebuilds. Five queries."""
     row = _cluster_row(cluster, list(_instances().filter(cluster=cluster)), _claims(), timezone.now())
     recent = (
         Rebuild.objects.filter(target__cluster=cluster)
         .select_related("target", "source", "requested_by")
         .defer("plan", "memory")[:RECENT_REBUILDS]
     )
-    return ClusterPage(cluster=cluster, row=row, roots=topology(row.rows), recent=tuple(recent))
+    return ClusterPage(cluster=cluster, row=row, recent=tuple(recent))
 
 
 def instance_row(instance: Instance) -> InstanceRow:
@@ -296,29 +286,3 @@ def _blockers(rows: list[InstanceRow]) -> tuple[str, ...]:
         elif not _can_be_read(row):
             blockers.append(f"{_why_not_read(row)}")
     return tuple(blockers)
-
-
-def topology(rows: tuple[InstanceRow, ...]) -> tuple[Node, ...]:
-    """Return who replicates from whom: the roots first those that replicate from nobody here; no instance twice."""
-    by_address = {(row.instance.address, row.instance.port): row for row in rows}
-    by_address |= {(row.instance.host.name, row.instance.port): row for row in rows}
-    children: dict[int, list[tuple[InstanceRow, ReplicationFacts]]] = defaultdict(list)
-    placed_below: set[int] = set()
-    for row in rows:
-        for channel in row.channels[:1]:
-            parent = by_address.get((channel.source_host, channel.source_port))
-            if parent and parent is not row:
-                children[parent.instance.pk].append((row, channel))
-                placed_below.add(row.instance.pk)
-    seen: set[int] = set()
-
-    def grow(row: InstanceRow, channel: ReplicationFacts | None) -> Node:
-        seen.add(row.instance.pk)
-        below = [grow(child, link) for child, link in children[row.instance.pk] if child.instance.pk not in seen]
-        return Node(row=row, channel=channel, children=tuple(below))
-
-    tops = [row for row in rows if row.instance.role == Role.PRIMARY or row.instance.pk not in placed_below]
-    roots = [grow(row, None) for row in tops if row.instance.pk not in seen]
-    # What is left replicates in a ring without the primary: show it all the same.
-    roots += [grow(row, None) for row in rows if row.instance.pk not in seen]
-    return tuple(roots)

@@ -4,11 +4,11 @@ To add one: write a function in the module of its subject, name it in that modul
 ``docs/checks.md`` (a test holds it).
 """
 
-from dbops.engine.checks import capacity, pair, source, target
+from dbops.engine.checks import capacity, pair, source, target, topology
 from dbops.engine.plan import Finding
 from dbops.engine.situation import Situation
 
-CHECKS = (*target.CHECKS, *pair.CHECKS, *source.CHECKS, *capacity.CHECKS)
+CHECKS = (*topology.CHECKS, *target.CHECKS, *pair.CHECKS, *source.CHECKS, *capacity.CHECKS)
 
 
 def run_checks(situation: Situation) -> tuple[Finding, ...]:

@@ -37,4 +37,6 @@ def replication_from(row: Mapping[str, Any]) -> ReplicationFacts:
         exec_source_log_pos=number("Exec_Source_Log_Pos", "Exec_Master_Log_Pos"),
         last_io_error=text("Last_IO_Error"),
         last_sql_error=text("Last_SQL_Error"),
+        source_server_id=number("Source_Server_Id", "Master_Server_Id") or None,
+        source_uuid=text("Source_UUID", "Master_UUID"),
     )

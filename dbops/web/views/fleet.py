@@ -8,6 +8,7 @@ from django.views.decorators.vary import vary_on_headers
 
 from dbops.models import Cluster
 from dbops.queries import fleet as queries
+from dbops.queries import topology
 from dbops.web.access import viewer_page
 
 
@@ -29,4 +30,5 @@ def cluster(request: HttpRequest, name: str) -> HttpResponse:
     """Show a cluster's topology, instances and rebuilds; a poll gets them without the frame."""
     page = queries.cluster_page(get_object_or_404(Cluster, name=name))
     template = "fleet/_instances.html" if request.headers.get("HX-Request") else "fleet/cluster.html"
-    return render(request, template, {"page": page, "cluster": page.cluster})
+    context = {"page": page, "cluster": page.cluster, "drawing": topology.drawing(page)}
+    return render(request, template, context | {"differences": topology.differences(page.cluster.pk)})

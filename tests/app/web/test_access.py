@@ -10,6 +10,7 @@ from tests.app.factories import make_rebuild, make_trio
 PAGES = [
     "/",
     "/clusters/shop/",
+    "/clusters/shop/topology/",
     "/instances/replica-1/rebuild/",
     "/rebuilds/",
     "/rebuilds/{rebuild}/",

@@ -144,27 +144,6 @@ def test_a_poll_gets_the_fragment_alone(viewer: Client) -> None:
         assert "HX-Request" in answer["Vary"]
 
 
-def test_the_topology_hangs_replicas_below_what_they_read_from() -> None:
-    primary, backup, replica = make_trio()
-    set_facts(replica, make_facts(replication=(make_channel(source_host=backup.address),)))
-    [root] = fleet.cluster_page(primary.cluster).roots
-    assert root.row.instance == primary
-    assert root.children[0].row.instance == backup
-    assert root.children[0].children[0].row.instance == replica
-
-
-def test_a_ring_shows_each_instance_once() -> None:
-    cluster = make_cluster()
-    one = make_instance("one", cluster=cluster)
-    two = make_instance("two", cluster=cluster)
-    set_facts(one, make_facts(replication=(make_channel(source_host=two.address),)))
-    set_facts(two, make_facts(replication=(make_channel(source_host=one.address),)))
-    roots = fleet.cluster_page(cluster).roots
-    assert len(roots) == 1
-    assert [child.row.instance.name for child in roots[0].children] == ["two"]
-    assert roots[0].children[0].children == ()
-
-
 def test_names_and_errors_from_hosts_are_escaped(operator: Client) -> None:
     _, _, replica = make_trio()
     set_facts(replica, make_unreachable(text="\x1b[31m<script>alert(1)</script>"))

@@ -1,0 +1,67 @@
+"""Makes the discoveries that people asked for: one row, one walk, and no password left behind."""
+
+import logging
+from datetime import timedelta
+
+from django.db.models import Q
+from django.utils import timezone
+
+from dbops.cleaner import without_nul
+from dbops.connections import connect_with
+from dbops.drivers.discover import Bounds, discover
+from dbops.engine.facts import to_record
+from dbops.engine.ports import Database
+from dbops.models import Discovery
+
+log = logging.getLogger(__name__)
+
+BOUNDS = Bounds(servers=64, seconds=30.0)
+#: For one address: the connection, and each answer.
+CONNECT_SECONDS, ANSWER_SECONDS = 3.0, 5.0
+#: After these a discovery has no living worker any more, or never had one.
+RUNS_AT_MOST_SECONDS, WAITS_AT_MOST_SECONDS = 120, 600
+
+
+def run_discovery(discovery_id: int, bounds: Bounds = BOUNDS) -> bool:
+    """Make one discovery that is queued. Return whether it was: a second message finds it taken and does nothing."""
+    mine = Discovery.objects.filter(pk=discovery_id)
+    if not mine.filter(status=Discovery.Statuses.QUEUED).update(
+        status=Discovery.Statuses.RUNNING, started_at=timezone.now()
+    ):
+        return False
+    row = mine.select_related("cluster").get()
+    try:
+        found = discover((row.address, row.port), lambda host, port: _open(row, host, port), bounds)
+        _end(row.pk, Discovery.Statuses.DONE, result=without_nul(to_record(found)))
+    except BaseException as error:
+        _end(row.pk, Discovery.Statuses.FAILED, error=_in_words("a fault in dbops itself", type(error).__name__))
+        raise
+    return True
+
+
+def _open(row: Discovery, host: str, port: int) -> Database:
+    user, password = (row.cluster.admin_user, row.cluster.admin_password) if row.cluster else (row.user, row.password)
+    return connect_with(
+        host, port, user, password, connect_timeout_seconds=CONNECT_SECONDS, read_timeout_seconds=ANSWER_SECONDS
+    )
+
+
+def _end(pk: int, status: str, **values: object) -> bool:
+    """End it and take the password out of the row, in one write."""
+    rows = Discovery.objects.filter(pk=pk, status__in=(Discovery.Statuses.QUEUED, Discovery.Statuses.RUNNING))
+    return bool(rows.update(status=status, finished_at=timezone.now(), password="", **values))
+
+
+def _in_words(found: str, detail: str = "") -> dict[str, str]:
+    return {"found": f"{found} ({detail})" if detail else found}
+
+
+def discoveries_due() -> list[int]:
+    """End those that no worker is at any more, and return those that still wait for one."""
+    now = timezone.now()
+    lost = Q(status=Discovery.Statuses.RUNNING, started_at__lt=now - timedelta(seconds=RUNS_AT_MOST_SECONDS))
+    lost |= Q(status=Discovery.Statuses.QUEUED, requested_at__lt=now - timedelta(seconds=WAITS_AT_MOST_SECONDS))
+    for pk in Discovery.objects.filter(lost).values_list("pk", flat=True):
+        if _end(pk, Discovery.Statuses.FAILED, error=_in_words("its worker was stopped, or none took it up in time")):
+            log.warning("discovery %s was ended: no worker was at it", pk)
+    return list(Discovery.objects.filter(status=Discovery.Statuses.QUEUED).values_list("pk", flat=True))

@@ -1,0 +1,315 @@
+"""Following replication from one address up and down, with SQL alone. Nothing is changed on any server."""
+
+import time
+from collections.abc import Callable, Iterable, Mapping
+from concurrent.futures import Future, ThreadPoolExecutor, wait
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+from dbops.engine.errors import DbopsError
+from dbops.engine.facts import Problem
+from dbops.engine.flavors import flavor_for
+from dbops.engine.flavors.base import Flavor
+from dbops.engine.flavors.variables import number_of, text_of, truth_of
+from dbops.engine.ports import Database
+from dbops.engine.topology.nodes import Address, Found, Link, Node, Silent, address_key, identity, seen_from
+
+THREADS = 8
+VARIABLES = (
+    "server_id",
+    "server_uuid",
+    "hostname",
+    "port",
+    "datadir",
+    "read_only",
+    "log_bin",
+    "gtid_executed",
+    "gtid_current_pos",
+)
+#: How a dump or a physical backup shows itself in a process list.
+BACKUP_WORDS = {
+    "SELECT /*!40001 SQL_NO_CACHE */": "a dump reads tables",
+    "FLUSH TABLES WITH READ LOCK": "a backup locks tables",
+    "BACKUP STAGE": "mariadb-backup runs its stages",
+    "LOCK INSTANCE FOR BACKUP": "a backup holds the instance's backup lock",
+    "LOCK TABLES FOR BACKUP": "a backup holds the backup lock",
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Bounds:
+    """How far a discovery goes: servers and addresses looked at, and seconds for all of it. One address takes at most as long as
+    the connections of ``open_database`` allow."""
+
+    servers: int = 64
+    seconds: float = 30.0
+
+
+@dataclass(frozen=True, slots=True)
+class Reading:
+    """One server as it was read: the node without the keys of its sources, and where to go on."""
+
+    node: Node
+    sources: tuple[tuple[Address, Link], ...] = ()
+    replicas: tuple[tuple[Address, int], ...] = ()
+    silent: tuple[Silent, ...] = ()
+
+
+@dataclass(slots=True)
+class _Walk:
+    """``keys`` has the key of each address that was looked at, ``readings`` what was found, in the order of finding."""
+
+    keys: dict[Address, str] = field(default_factory=dict)
+    readings: dict[str, Reading] = field(default_factory=dict)
+    waiting: list[Address] = field(default_factory=list)
+    left_out: list[str] = field(default_factory=list)
+
+    def want(self, address: Address) -> None:
+        if address not in self.keys and address not in self.waiting:
+            self.waiting.append(address)
+
+    def take(self, address: Address, reading: Reading) -> None:
+        key = reading.node.key
+        self.keys[address] = key
+        if known := self.readings.get(key):
+            addresses = (*known.node.addresses, address)
+            self.readings[key] = replace(known, node=replace(known.node, addresses=addresses))
+            return
+        self.readings[key] = reading
+        for place in [place for place, _ in reading.sources] + [place for place, _ in reading.replicas]:
+            self.want(place)
+
+
+def discover(start: Address, open_database: Callable[[str, int], Database], bounds: Bounds | None = None) -> Found:
+    """Return every server that replication connects with the first one, as far as the bounds and the account allow.
+
+    Args:
+        start: where to begin.
+        open_database: gives a connection to an address; its timeouts bound what one silent server costs.
+
+    Never raises for what servers do: an address that cannot be read becomes a node with its problem.
+    """
+    bounds = bounds or Bounds()
+    begun = time.monotonic()
+    walk = _Walk(waiting=[start])
+    pool = ThreadPoolExecutor(THREADS, thread_name_prefix="discover")
+    try:
+        while walk.waiting:
+            left = bounds.seconds - (time.monotonic() - begun)
+            room = bounds.servers - len(walk.keys)
+            if left <= 0 or room <= 0:
+                why = f"{bounds.servers} addresses" if room <= 0 else f"{bounds.seconds:.0f} s"
+                walk.left_out = [f"{host}:{port} (the bound of {why} was reached)" for host, port in walk.waiting]
+                break
+            wave, walk.waiting = walk.waiting[:room], walk.waiting[room:]
+            _read_wave(walk, wave, pool, open_database, left)
+    finally:
+        pool.shutdown(wait=False, cancel_futures=True)
+    host, port = start
+    return Found(
+        started_from=f"{host}:{port}",
+        nodes=tuple(_joined(walk)),
+        seconds=time.monotonic() - begun,
+        left_out=tuple(walk.left_out),
+    )
+
+
+def _read_wave(
+    walk: _Walk,
+    wave: list[Address],
+    pool: ThreadPoolExecutor,
+    open_database: Callable[[str, int], Database],
+    left: float,
+) -> None:
+    running: dict[Address, Future[Reading]] = {
+        address: pool.submit(read_node, *address, open_database) for address in wave
+    }
+    wait(running.values(), timeout=left)
+    for address, future in running.items():
+        if future.done():
+            walk.take(address, future.result())
+        else:
+            walk.take(
+                address, _unread(address, Problem("mysql.unreachable", "it did not answer in the time that was left"))
+            )
+
+
+def _unread(address: Address, problem: Problem) -> Reading:
+    return Reading(Node(key=address_key(*address), addresses=(address,), problem=problem))
+
+
+def read_node(host: str, port: int, open_database: Callable[[str, int], Database]) -> Reading:
+    """Read one server. What the account may not see is said in ``unread`` and not passed off as absent."""
+    try:
+        database = open_database(host, port)
+        try:
+            return _read(host, port, database)
+        finally:
+            database.close()
+    except DbopsError as error:
+        return _unread((host, port), Problem(error.code, error.found or error.doing))
+
+
+def _read(host: str, port: int, database: Database) -> Reading:
+    first = database.query("SELECT VERSION() AS version, @@version_comment AS comment")[0]
+    flavor = flavor_for(str(first["version"]), str(first["comment"]))
+    places = ", ".join(["%s"] * len(VARIABLES))
+    rows = database.query(f"SHOW GLOBAL VARIABLES WHERE Variable_name IN ({places})", VARIABLES)
+    values = {str(row["Variable_name"]).lower(): str(row["Value"]) for row in rows}
+    unread: list[str] = []
+    status = _ask(database, flavor.show_replication, "where it replicates from", unread)
+    hosts = _ask(database, flavor.show_replicas, "which replicas are attached", unread)
+    processes = _ask(database, "SHOW FULL PROCESSLIST", "who is connected", unread)
+    sources = _sources(host, flavor, status) if status is not None else ()
+    replicas, silent = _replicas(host, hosts, processes)
+    facts: dict[str, Any] = {
+        "server_uuid": text_of(values, "server_uuid"),
+        "server_id": number_of(values, "server_id"),
+        "hostname": text_of(values, "hostname"),
+        "port": number_of(values, "port"),
+        "datadir": text_of(values, "datadir"),
+    }
+    dumps = [row for row in processes or () if _is_dump(row)]
+    node = Node(
+        key=identity(**facts),
+        addresses=((host, port),),
+        flavor=flavor.name,
+        version=".".join(map(str, flavor.version)),
+        read_only=text_of(values, "read_only").upper() not in ("", "OFF", "0"),
+        log_bin=truth_of(values, "log_bin"),
+        gtid="".join(text_of(values, "gtid_executed", "gtid_current_pos").split()),
+        links=tuple(link for _, link in sources) if status is not None else None,
+        attached=None if hosts is None and processes is None else max(len(hosts or ()), len(dumps)),
+        backups=tuple(dict.fromkeys(_backups(processes or ()))),
+        unread=tuple(unread),
+        **facts,
+    )
+    return Reading(node, sources, replicas, silent)
+
+
+def _ask(database: Database, sql: str, what: str, unread: list[str]) -> list[dict[str, Any]] | None:
+    """Return the rows, ``None`` where the server refuses. A lost connection is raised: then the server was not read."""
+    try:
+        return database.query(sql)
+    except DbopsError as error:
+        if error.code != "mysql.error":
+            raise
+        unread.append(f"The account may not see {what}: {error.found}")
+        return None
+
+
+def _sources(host: str, flavor: Flavor, rows: Iterable[Mapping[str, Any]]) -> tuple[tuple[Address, Link], ...]:
+    found = []
+    for row in rows:
+        facts = flavor.parse_replication(row)
+        place = (seen_from(host, facts.source_host), facts.source_port)
+        link = Link(
+            channel=facts.channel,
+            host=facts.source_host,
+            port=facts.source_port,
+            source="",
+            is_running=facts.is_running,
+            lag_seconds=facts.lag_seconds,
+            uses_gtid=facts.uses_gtid,
+            error=facts.last_io_error or facts.last_sql_error,
+        )
+        if facts.source_host:
+            found.append((place, link))
+    return tuple(found)
+
+
+def _replicas(
+    host: str, hosts: list[dict[str, Any]] | None, processes: list[dict[str, Any]] | None
+) -> tuple[tuple[tuple[Address, int], ...], tuple[Silent, ...]]:
+    """Return replicas that say their address, with their server ids, and those that do not: only where these are connected from is
+    known then, and no port is made up for them."""
+    told: list[tuple[Address, int]] = []
+    silent: list[Silent] = []
+    for row in hosts or ():
+        lower = {name.lower(): value for name, value in row.items()}
+        server_id, port = int(lower["server_id"]), int(lower.get("port") or 0)
+        said = str(lower.get("host") or "")
+        if said and port:
+            told.append(((seen_from(host, said), port), server_id))
+        else:
+            silent.append(Silent(said, port or None, server_id))
+    dumps = [_client(str(row["Host"] or "")) for row in processes or () if _is_dump(row)]
+    # A connection is not told from another: only where there are more of them than replicas that told, somebody is missing.
+    unnamed = len(dumps) - len(told) - len(silent)
+    known = {address[0] for address, _ in told}
+    rest = [seen_from(host, client) for client in dumps if seen_from(host, client) not in known]
+    if unnamed > 0:
+        silent += [Silent(client) for client in (rest or [seen_from(host, client) for client in dumps])[:unnamed]]
+    elif len(rest) == len(silent) == 1:
+        silent = [replace(silent[0], host=rest[0])]  # one of each: it is the same one
+    return tuple(told), tuple(silent)
+
+
+def _is_dump(row: Mapping[str, Any]) -> bool:
+    return str(row.get("Command") or "").startswith("Binlog Dump")
+
+
+def _client(place: str) -> str:
+    """Return the host of ``host:port`` as a process list writes it."""
+    host, colon, port = place.rpartition(":")
+    return host if colon and port.isdigit() else place
+
+
+def _backups(processes: Iterable[Mapping[str, Any]]) -> Iterable[str]:
+    for row in processes:
+        statement = " ".join(str(row.get("Info") or "").split()).upper()
+        for words, meaning in BACKUP_WORDS.items():
+            if statement.startswith(words):
+                yield meaning
+
+
+def _joined(walk: _Walk) -> Iterable[Node]:
+    """Give each connection the key of the node that it leads to; leave out silent replicas that were found on another way."""
+    found_ids: dict[str, set[int]] = {}
+    joined: list[Node] = []
+    told = _told_by_sources(walk)
+    for reading in walk.readings.values():
+        if not reading.node.is_read:
+            joined.append(replace(reading.node, links=told.get(reading.node.key)))
+            continue
+        links = tuple(
+            replace(link, source=walk.keys.get(place, address_key(*place))) for place, link in reading.sources
+        )
+        for link in links:
+            if reading.node.server_id is not None:
+                found_ids.setdefault(link.source, set()).add(reading.node.server_id)
+        joined.append(replace(reading.node, links=links if reading.node.links is not None else None))
+    for node in joined:
+        reading = walk.readings[node.key]
+        there = found_ids.get(node.key, set())
+        lost = [
+            Silent(place[0], place[1], number) for place, number in reading.replicas if _is_lost(walk, place, number)
+        ]
+        silent = tuple(
+            item for item in (*reading.silent, *lost) if item.server_id is None or item.server_id not in there
+        )
+        yield replace(node, silent=_without_named(silent, len(there), node.attached or 0))
+
+
+def _told_by_sources(walk: _Walk) -> dict[str, tuple[Link, ...]]:
+    """Return, for addresses that could not be read, the connections that their sources tell of: they are attached now."""
+    told: dict[str, tuple[Link, ...]] = {}
+    for reading in walk.readings.values():
+        host, port = reading.node.addresses[0]
+        for place, _ in reading.replicas:
+            if key := walk.keys.get(place):
+                told[key] = (*told.get(key, ()), Link("", host, port, reading.node.key, is_running=True))
+    return told
+
+
+def _is_lost(walk: _Walk, place: Address, server_id: int) -> bool:
+    """Tell whether the address that a replica gave leads to another server than the one with its id."""
+    reading = walk.readings.get(walk.keys.get(place, ""))
+    return reading is not None and reading.node.is_read and reading.node.server_id != server_id
+
+
+def _without_named(silent: tuple[Silent, ...], found: int, attached: int) -> tuple[Silent, ...]:
+    """Of the connections without a name, keep as many as are left once those are counted that were found."""
+    named = [item for item in silent if item.server_id is not None]
+    unnamed = [item for item in silent if item.server_id is None]
+    return (*named, *unnamed[: max(0, attached - found - len(named))])

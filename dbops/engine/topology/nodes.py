@@ -1,0 +1,115 @@
+"""Servers and their connections as they are: nothing is repaired, and what is not known is said to be unknown."""
+
+from dataclasses import dataclass
+from datetime import datetime
+
+from dbops.engine.facts import Problem
+
+Address = tuple[str, int]
+
+#: As a server says them, these mean its own machine, not ours.
+OWN_MACHINE = frozenset({"localhost", "127.0.0.1", "::1"})
+
+
+@dataclass(frozen=True, slots=True)
+class Link:
+    """One replication connection upwards. ``source`` is the key of the node that it leads to."""
+
+    channel: str
+    host: str
+    port: int
+    source: str
+    is_running: bool
+    lag_seconds: float | None = None
+    uses_gtid: bool = False
+    error: str = ""
+
+    @property
+    def address(self) -> str:
+        return f"{self.host}:{self.port}"
+
+
+@dataclass(frozen=True, slots=True)
+class Silent:
+    """A replica of which only its source knows: it gave no address, or the address does not lead to it.
+
+    ``host`` is where it is connected from, ``port`` what it says of itself; either may be unknown, and is then not guessed.
+    """
+
+    host: str = ""
+    port: int | None = None
+    server_id: int | None = None
+
+    @property
+    def in_words(self) -> str:
+        known = [f"server id {self.server_id}"] if self.server_id is not None else []
+        known += [f"connected from {self.host}"] if self.host else []
+        known += [f"which says port {self.port}"] if self.port else []
+        return ", ".join(known) or "nothing is known of it"
+
+
+@dataclass(frozen=True, slots=True)
+class Node:
+    """One server, or an address that leads to one and could not be read (``problem`` says why).
+
+    ``key`` is the same for one server under all of its addresses. ``attached`` counts the replicas that the server itself
+    tells of. ``backups`` is what was seen of a running backup. ``links`` and ``attached`` are ``None`` where the account may
+    not see them; ``unread`` says so in words.
+    """
+
+    key: str
+    addresses: tuple[Address, ...]
+    flavor: str = ""
+    version: str = ""
+    server_id: int | None = None
+    server_uuid: str = ""
+    hostname: str = ""
+    port: int | None = None
+    datadir: str = ""
+    read_only: bool | None = None
+    log_bin: bool | None = None
+    gtid: str = ""
+    links: tuple[Link, ...] | None = None
+    attached: int | None = None
+    silent: tuple[Silent, ...] = ()
+    backups: tuple[str, ...] = ()
+    unread: tuple[str, ...] = ()
+    problem: Problem | None = None
+
+    @property
+    def is_read(self) -> bool:
+        return self.problem is None
+
+    @property
+    def address(self) -> str:
+        host, port = self.addresses[0]
+        return f"{host}:{port}"
+
+
+@dataclass(frozen=True, slots=True)
+class Found:
+    """All that one discovery found. ``left_out`` says which bound ended it early, and what was not looked at."""
+
+    started_from: str
+    nodes: tuple[Node, ...]
+    seconds: float = 0.0
+    left_out: tuple[str, ...] = ()
+    at: datetime | None = None
+
+
+def identity(*, server_uuid: str, server_id: int, hostname: str, port: int, datadir: str) -> str:
+    """Return what makes a server itself, whatever address leads to it.
+
+    A uuid alone is not enough: a server copied with its ``auto.cnf`` has that of its original. MariaDB has none.
+    """
+    return "|".join((server_uuid, str(server_id), hostname, str(port), datadir.rstrip("/")))
+
+
+def address_key(host: str, port: int) -> str:
+    """Return the key of an address that nobody has answered at."""
+    return f"at|{host.casefold()}|{port}"
+
+
+def seen_from(server: str, host: str) -> str:
+    """Return the address that ``host`` means when the server at ``server`` says it."""
+    return server if host.casefold() in OWN_MACHINE else host

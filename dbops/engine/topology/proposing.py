@@ -1,0 +1,243 @@
+"""From what a discovery found to clusters, hosts and roles that a person may accept. It proposes; it decides nothing."""
+
+import re
+from collections import defaultdict
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+
+from dbops.engine.states import Role
+from dbops.engine.topology.nodes import Node
+
+#: A name with one of these words in it is that of a backup instance, for whoever gave it.
+BACKUP_NAME = re.compile(r"(?:^|[^a-z])(?:backup|backups|bkp|bak|dump)(?:[^a-z]|$)", re.IGNORECASE)
+NUMBERS = re.compile(r"[0-9.:]+")
+
+
+@dataclass(frozen=True, slots=True)
+class ProposedMember:
+    """One server. ``role`` is ``None`` where nothing is proposed; ``why`` says what the proposal rests on, in either case."""
+
+    node: Node
+    name: str
+    role: Role | None
+    why: str
+    remarks: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class ProposedCluster:
+    """Servers that replicate from each other. ``co_primaries`` are the keys of all that take writes, where that is more than one:
+    a cluster in the inventory has one primary, and a person says which."""
+
+    name: str
+    members: tuple[ProposedMember, ...]
+    co_primaries: tuple[str, ...] = ()
+    remarks: tuple[str, ...] = ()
+
+    @property
+    def primary(self) -> ProposedMember | None:
+        """Return the one that is proposed as primary; ``None`` where there is none or more than one."""
+        found = [member for member in self.members if member.role is Role.PRIMARY]
+        return found[0] if len(found) == 1 else None
+
+
+def propose(nodes: Sequence[Node]) -> tuple[ProposedCluster, ...]:
+    """Return clusters in the order in which their first server was found. Every node appears exactly once."""
+    names = _names(nodes)
+    return tuple(_cluster(group, names) for group in _groups(nodes))
+
+
+def _groups(nodes: Sequence[Node]) -> list[list[Node]]:
+    """Return the nodes that replication connects, whatever its direction."""
+    by_key = {node.key: node for node in nodes}
+    beside: dict[str, set[str]] = defaultdict(set)
+    for node in nodes:
+        for source in _sources(node, by_key):
+            beside[node.key].add(source)
+            beside[source].add(node.key)
+    groups: list[list[Node]] = []
+    seen: set[str] = set()
+    for node in nodes:
+        if node.key in seen:
+            continue
+        waiting, inside = [node.key], {node.key}
+        while waiting:
+            for other in beside[waiting.pop()] - inside:
+                inside.add(other)
+                waiting.append(other)
+        seen |= inside
+        groups.append([item for item in nodes if item.key in inside])
+    return groups
+
+
+def _sources(node: Node, by_key: Mapping[str, Node]) -> list[str]:
+    return [link.source for link in node.links or () if link.source in by_key]
+
+
+def _cluster(group: list[Node], names: Mapping[str, str]) -> ProposedCluster:
+    by_key = {node.key: node for node in group}
+    replicas: dict[str, list[str]] = defaultdict(list)
+    for node in group:
+        for source in _sources(node, by_key):
+            replicas[source].append(node.key)
+    rings = _in_rings(group, by_key)
+    writers = [node.key for node in group if _takes_writes_for_others(node, replicas[node.key], rings)]
+    members = [_member(node, names, by_key, replicas, rings, writers) for node in group]
+    remarks = list(_remarks(members, writers, rings, names))
+    head = next((names[key] for key in writers), names[group[0].key])
+    return ProposedCluster(
+        name=f"{head}-cluster"[:63],
+        members=tuple(members),
+        co_primaries=tuple(writers) if len(writers) > 1 else (),
+        remarks=tuple(remarks),
+    )
+
+
+def _in_rings(group: Iterable[Node], by_key: Mapping[str, Node]) -> set[str]:
+    """Return the keys of nodes that replicate, over others or at once, from themselves."""
+    found = set()
+    for node in group:
+        waiting, seen = _sources(node, by_key), set[str]()
+        while waiting:
+            key = waiting.pop()
+            if key not in seen:
+                seen.add(key)
+                waiting += _sources(by_key[key], by_key)
+        if node.key in seen:
+            found.add(node.key)
+    return found
+
+
+def _has_replicas(node: Node, replicas: Sequence[str]) -> bool:
+    return bool(replicas or node.attached or node.silent)
+
+
+def _takes_writes_for_others(node: Node, replicas: Sequence[str], rings: set[str]) -> bool:
+    """A primary takes writes, has replicas, and replicates from nobody, unless it stands in a ring of servers."""
+    is_top = node.links == () or node.key in rings
+    return node.is_read and node.read_only is False and is_top and _has_replicas(node, replicas)
+
+
+def _member(
+    node: Node,
+    names: Mapping[str, str],
+    by_key: Mapping[str, Node],
+    replicas: Mapping[str, Sequence[str]],
+    rings: set[str],
+    writers: Sequence[str],
+) -> ProposedMember:
+    below = replicas.get(node.key, ())
+    role, why = _role(node, below, writers)
+    return ProposedMember(
+        node=node, name=names[node.key], role=role, why=why, remarks=tuple(_of_member(node, by_key, below, rings, role))
+    )
+
+
+def _role(node: Node, replicas: Sequence[str], writers: Sequence[str]) -> tuple[Role | None, str]:
+    if node.problem:
+        return None, f"it could not be read: {node.problem.text}"
+    if node.key in writers:
+        if len(writers) > 1:
+            return (
+                Role.PRIMARY,
+                "takes writes and has replicas, as another server here does: say which one is the primary",
+            )
+        tops = "stands in a ring in which no other takes writes" if node.links else "replicates from nobody"
+        return Role.PRIMARY, f"takes writes, has replicas, and {tops}"
+    if node.links is None:
+        return None, "the account may not see whether it replicates"
+    if not node.links:
+        if not _has_replicas(node, replicas):
+            return None, "replicates from nobody, and nobody replicates from it"
+        return None, "has replicas, but does not take writes (read_only is on)"
+    if _has_replicas(node, replicas):
+        return Role.REPLICA, "replicates, and others replicate from it"
+    if node.read_only and node.backups:
+        return Role.BACKUP, f"a read-only replica without replicas, and a backup was seen: {', '.join(node.backups)}"
+    if node.read_only and (word := _backup_name(node)):
+        return Role.BACKUP, f"a read-only replica without replicas, and its name says so: {word}"
+    return Role.REPLICA, "replicates"
+
+
+def _backup_name(node: Node) -> str:
+    names = (node.hostname, *(host for host, _ in node.addresses))
+    return next((name for name in names if BACKUP_NAME.search(name)), "")
+
+
+def _of_member(
+    node: Node, by_key: Mapping[str, Node], replicas: Sequence[str], rings: set[str], role: Role | None
+) -> Iterable[str]:
+    yield from node.unread
+    if node.links and role is not Role.PRIMARY and node.read_only is False:
+        yield "It replicates and takes writes: read_only is off."
+    if node.links and replicas and role is Role.REPLICA:
+        yield f"Chained: {len(replicas)} server{' replicates' if len(replicas) == 1 else 's replicate'} from it."
+    if node.key in rings:
+        yield "It stands in a ring: what it writes comes back to it."
+    if len(node.links or ()) > 1:
+        yield f"It replicates over {len(node.links or ())} connections."
+    for link in node.links or ():
+        source = by_key.get(link.source)
+        if source is None:
+            yield f"It replicates from {link.address}, which was not looked at."
+        elif source.problem:
+            yield f"It replicates from {link.address}, of which nothing is known: {source.problem.text}"
+        if not link.is_running:
+            yield f"Replication from {link.address} does not run{': ' + link.error if link.error else ''}."
+    for silent in node.silent:
+        yield f"A replica of it could not be found: {silent.in_words}."
+
+
+def _remarks(
+    members: Sequence[ProposedMember], writers: Sequence[str], rings: set[str], names: Mapping[str, str]
+) -> Iterable[str]:
+    if len(writers) > 1:
+        yield f"Two or more servers take writes: {', '.join(names[key] for key in writers)}."
+    elif not writers:
+        yield "No primary was recognised: none that was read takes writes, has replicas and replicates from nobody."
+    if rings:
+        yield f"A ring: {', '.join(member.name for member in members if member.node.key in rings)}."
+    if len(members) > 1 and not any(member.role is Role.BACKUP for member in members):
+        yield "No backup instance was recognised: choose the one that rebuilds are to read from."
+    uuids: dict[str, list[str]] = defaultdict(list)
+    ids: dict[int, list[str]] = defaultdict(list)
+    for member in members:
+        if member.node.server_uuid:
+            uuids[member.node.server_uuid].append(member.name)
+        if member.node.server_id is not None:
+            ids[member.node.server_id].append(member.name)
+    for uuid, same in uuids.items():
+        if len(same) > 1:
+            yield f"{', '.join(same)} have one server_uuid, {uuid}: one was copied from another with its auto.cnf."
+    for number, same in ids.items():
+        if len(same) > 1:
+            yield f"{', '.join(same)} have one server id, {number}: they cannot replicate from each other."
+
+
+def _names(nodes: Sequence[Node]) -> dict[str, str]:
+    """Return a name for each node that the inventory would take, each once: by its host, with the port where hosts repeat."""
+    wanted = {node.key: _word(node) for node in nodes}
+    often = [word.casefold() for word in wanted.values()]
+    found: dict[str, str] = {}
+    taken: set[str] = set()
+    for node in nodes:
+        name = wanted[node.key]
+        if often.count(name.casefold()) > 1:
+            name = _clean(f"{node.addresses[0][0]}-{node.addresses[0][1]}")
+        base, number = name, 2
+        while name.casefold() in taken:
+            name, number = f"{base[:58]}-{number}", number + 1
+        taken.add(name.casefold())
+        found[node.key] = name
+    return found
+
+
+def _word(node: Node) -> str:
+    """Return the first label of the host's name; a number is no name and stays whole."""
+    host = node.hostname or node.addresses[0][0]
+    return _clean(host if NUMBERS.fullmatch(host) else host.split(".", 1)[0])
+
+
+def _clean(text: str) -> str:
+    kept = re.sub(r"[^A-Za-z0-9._-]+", "-", text).strip("-._")
+    return kept[:63] or "server"

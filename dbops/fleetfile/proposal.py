@@ -1,0 +1,116 @@
+"""From what a discovery proposes, and a person has filled in, to the text of a fleet file."""
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+import yaml
+
+from dbops.fleetfile.read import VERSION
+from dbops.fleetfile.write import cluster_content, host_content
+from dbops.models import Cluster, Host
+
+HIDDEN = "***"
+
+
+@dataclass(frozen=True, slots=True)
+class Account:
+    """An account's user and password. Without a user it is left out of the file; without a password what is stored stays."""
+
+    user: str
+    password: str = field(default="", repr=False)
+
+
+@dataclass(frozen=True, slots=True)
+class ProposedInstance:
+    """One server with all that the file needs. The SSH fields describe its host, where that is not in the inventory yet."""
+
+    name: str
+    role: str
+    address: str
+    port: int
+    datadir: str
+    host: str
+    ssh_address: str
+    ssh_port: int
+    ssh_user: str
+    ssh_key_file: str
+    defaults_file: str
+    systemd_unit: str = ""
+    start: str = ""
+    stop: str = ""
+
+
+def proposal_text(
+    *,
+    cluster: str,
+    write_addresses: Sequence[str],
+    accounts: Mapping[str, Account],
+    instances: Sequence[ProposedInstance],
+    show_secrets: bool,
+) -> str:
+    """Return a fleet file of these instances, their hosts and their cluster.
+
+    A cluster or host that is in the inventory stands in the file as it is stored: a file sets what it leaves out to its default.
+
+    Args:
+        accounts: by ``admin``, ``replication``, ``backup``.
+        show_secrets: else each password is replaced, for a page.
+    """
+    stored = {row.name: row for row in Host.objects.filter(name__in={item.host for item in instances})}
+    content = {
+        "version": VERSION,
+        "hosts": list(_hosts(instances, stored)),
+        "clusters": [_cluster(cluster, write_addresses, accounts, instances, show_secrets)],
+    }
+    return yaml.safe_dump(content, sort_keys=False, allow_unicode=True, width=1000)
+
+
+def _hosts(instances: Iterable[ProposedInstance], stored: Mapping[str, Host]) -> Iterable[dict[str, Any]]:
+    seen = set()
+    for item in instances:
+        if item.host in seen:
+            continue
+        seen.add(item.host)
+        if item.host in stored:
+            yield host_content(stored[item.host])
+            continue
+        ssh: dict[str, Any] = {"address": item.ssh_address, "port": item.ssh_port, "user": item.ssh_user}
+        if item.ssh_key_file:
+            ssh["key_file"] = item.ssh_key_file
+        yield {"name": item.host, "ssh": ssh}
+
+
+def _cluster(
+    name: str,
+    write_addresses: Sequence[str],
+    accounts: Mapping[str, Account],
+    instances: Iterable[ProposedInstance],
+    show_secrets: bool,
+) -> dict[str, Any]:
+    if row := Cluster.objects.filter(name=name).first():
+        return {**cluster_content(row), "instances": [_instance(item) for item in instances]}
+    written: dict[str, Any] = {}
+    for word, account in accounts.items():
+        if account.user:
+            written[word] = {"user": account.user}
+            if account.password:
+                written[word]["password"] = account.password if show_secrets else HIDDEN
+    found: dict[str, Any] = {"name": name, "write_addresses": list(write_addresses)}
+    if written:
+        found["accounts"] = written
+    return {**found, "instances": [_instance(item) for item in instances]}
+
+
+def _instance(item: ProposedInstance) -> dict[str, Any]:
+    service = {"systemd_unit": item.systemd_unit} if item.systemd_unit else {"start": item.start, "stop": item.stop}
+    return {
+        "name": item.name,
+        "role": item.role,
+        "host": item.host,
+        "address": item.address,
+        "port": item.port,
+        "datadir": item.datadir,
+        "defaults_file": item.defaults_file,
+        "service": service,
+    }

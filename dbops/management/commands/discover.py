@@ -1,0 +1,109 @@
+"""``manage.py discover ADDRESS[:PORT] (--cluster-accounts NAME | --user U --password-stdin)``.
+
+Exit status: 0, 1 where it did not end or nobody could be read, 2 refused.
+"""
+
+import getpass
+import sys
+import time
+from collections.abc import Iterable
+from typing import Any
+
+from django.core.management.base import BaseCommand, CommandError, CommandParser
+
+from dbops.engine.errors import Refused
+from dbops.models import Cluster, Discovery
+from dbops.operations.topology import request_discovery
+from dbops.queries.topology import Drawn, found_of, proposals
+
+WAIT_SECONDS = 120.0
+
+
+class Command(BaseCommand):
+    help = "Follow replication up and down from one server, and show what is there. Guide: docs/topology.md"
+
+    def add_arguments(self, parser: CommandParser) -> None:
+        parser.add_argument("address", help="ADDRESS or ADDRESS:PORT of any server; an IPv6 address in [brackets]")
+        account = parser.add_mutually_exclusive_group(required=True)
+        account.add_argument("--cluster-accounts", metavar="NAME", help="log in with this cluster's stored account")
+        account.add_argument("--user", help="log in as this user, with --password-stdin")
+        parser.add_argument("--password-stdin", action="store_true", help="read the password from standard input")
+        parser.add_argument("--wait-seconds", type=float, default=WAIT_SECONDS, help="for the worker; default 120")
+
+    def handle(self, *args: Any, **options: Any) -> None:
+        address, port = _split(options["address"])
+        if bool(options["user"]) != options["password_stdin"]:
+            raise CommandError("Give --user and --password-stdin together. Nothing was asked.", returncode=2)
+        password = sys.stdin.read().removesuffix("\n").removesuffix("\r") if options["user"] else ""
+        try:
+            row = request_discovery(
+                actor=f"{getpass.getuser()} (manage.py)",
+                address=address,
+                port=port,
+                cluster=_cluster(options["cluster_accounts"]),
+                user=options["user"] or "",
+                password=password,
+            )
+        except Refused as error:
+            raise CommandError(str(error), returncode=2) from None
+        self._show(self._wait(row, options["wait_seconds"]))
+
+    def _wait(self, row: Discovery, seconds: float) -> Discovery:
+        deadline = time.monotonic() + seconds
+        while time.monotonic() < deadline:
+            row.refresh_from_db()
+            if row.is_over:
+                return row
+            time.sleep(0.3)
+        raise CommandError(
+            f"Discovery {row.pk} is still {row.status}: look whether worker and Redis run.", returncode=1
+        )
+
+    def _show(self, row: Discovery) -> None:
+        found = found_of(row)
+        if found is None:
+            raise CommandError(f"It did not end: {row.error.get('found', 'not known why')}.", returncode=1)
+        for proposal in proposals(found):
+            cluster = proposal.cluster
+            self.stdout.write(
+                f"{proposal.stored_in or cluster.name}{' (in the inventory)' if proposal.stored_in else ''}"
+            )
+            for remark in cluster.remarks:
+                self.stdout.write(f"  ! {remark}")
+            self._tree(proposal.drawn, 1)
+        for place in found.left_out:
+            self.stdout.write(f"not looked at: {place}")
+        if not any(node.is_read for node in found.nodes):
+            raise CommandError("No server could be read.", returncode=1)
+        self.stdout.write(
+            f"{len(found.nodes)} servers in {found.seconds:.1f} s. Nothing was changed: discovery {row.pk}."
+        )
+
+    def _tree(self, nodes: Iterable[Drawn], depth: int) -> None:
+        indent = "  " * depth
+        for node in nodes:
+            role = node.role or ("outside" if node.kind == "outside" else "no role proposed")
+            self.stdout.write(f"{indent}- {node.name} [{role}] {'; '.join(node.lines)}")
+            for arrow in node.arrows:
+                self.stdout.write(f"{indent}    from {arrow.source}: {arrow.text}")
+            for text in filter(None, (node.state_text, *node.notes)):
+                self.stdout.write(f"{indent}    {text}")
+            self._tree(node.below, depth + 1)
+
+
+def _split(text: str) -> tuple[str, int]:
+    host, colon, port = text.rpartition(":")
+    if not colon or text.endswith("]") or (":" in host and not host.endswith("]")):
+        host, port = text, "3306"
+    if not port.isdigit():
+        raise CommandError(f"{port!r} is no port. Nothing was asked.", returncode=2)
+    return host.removeprefix("[").removesuffix("]"), int(port)
+
+
+def _cluster(name: str | None) -> Cluster | None:
+    if name is None:
+        return None
+    row = Cluster.objects.filter(name=name).first()
+    if row is None:
+        raise CommandError(f"There is no cluster {name!r}. Nothing was asked.", returncode=2)
+    return row

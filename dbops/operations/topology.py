@@ -1,0 +1,194 @@
+"""The topology's verbs: discover from an address, and accept what differs from the inventory."""
+
+from typing import NoReturn
+
+from django.contrib.auth.models import User
+from django.core.exceptions import ValidationError
+from django.db import transaction
+from django.utils import timezone
+
+from dbops import lifecycle
+from dbops.access import require_operator
+from dbops.engine.errors import Refused
+from dbops.engine.states import Role
+from dbops.engine.topology.meanings import CHANGES_ROLES
+from dbops.fleetfile import stored
+from dbops.fleetfile.rules import field_problem
+from dbops.fleetfile.store import store
+from dbops.models import Cluster, Discovery, Instance, TopologyDifference
+from dbops.operations.audit import record
+from dbops.tasks import nudge, publish_discovery
+
+NOTHING = "Nothing was changed."
+REASON_MINIMUM_CHARACTERS = 3
+
+
+def request_discovery(
+    *, actor: str, address: str, port: int, cluster: Cluster | None = None, user: str = "", password: str = ""
+) -> Discovery:
+    """Ask a worker to follow replication from an address. The caller has made sure that ``actor`` may.
+
+    Args:
+        cluster: whose dashboard account logs in, with the password that is stored; else ``user`` and ``password``, which is kept
+            encrypted until the discovery has ended.
+
+    Raises:
+        Refused: address, port or account cannot be used (``discovery.invalid``).
+    """
+    problem = field_problem(Instance, "address", address) or field_problem(Instance, "port", port)
+    if cluster and not cluster.admin_user:
+        problem = problem or f"the cluster {cluster.name} has no dashboard account"
+    if not cluster and not user:
+        problem = problem or "no account was given to log in with"
+    if problem:
+        raise Refused(
+            "discovery.invalid",
+            f"Discovering from {address}:{port}",
+            found=problem,
+            left="Nothing was asked.",
+            next_step="Correct it and ask again.",
+        )
+    with transaction.atomic():
+        row = Discovery.objects.create(
+            requested_by=actor,
+            requested_at=timezone.now(),
+            address=address,
+            port=port,
+            cluster=cluster,
+            user="" if cluster else user,
+            password="" if cluster else password,
+            status=Discovery.Statuses.QUEUED,
+        )
+        account = f"cluster {cluster.name}" if cluster else user
+        record(
+            actor=actor, action="discovery.requested", subject=f"{address}:{port}", discovery=row.pk, account=account
+        )
+        publish_discovery(row.pk)
+    return row
+
+
+def accept_roles(*, actor: User, row: TopologyDifference, typed_name: str, reason: str) -> None:
+    """Make the difference's subject the primary of the inventory; who was it becomes a replica. No server is touched.
+
+    Args:
+        actor: must be an operator.
+        typed_name: what the person typed; it must be the new primary's name.
+
+    Raises:
+        Refused: ``access.denied``, ``topology.name``, ``topology.reason``, ``topology.stale`` (it is gone, accepted, or the inventory
+            was changed since), ``topology.roles`` (this difference is none of roles), ``fleet.busy`` (a rebuild needs an
+            instance as it is).
+    """
+    doing = f"Accepting that {row.subject} is the primary of {row.cluster.name}"
+    _check(actor, doing, reason)
+    if row.code not in CHANGES_ROLES:
+        _refuse(
+            "topology.roles", doing, f"{row.code} is no change of the primary", "Accept it as intended, or mend it."
+        )
+    if typed_name != row.subject:
+        found = f"the name typed is {typed_name!r}, the new primary is {row.subject!r}"
+        _refuse("topology.name", doing, found, "Type the new primary's name.")
+    try:
+        with transaction.atomic():
+            _change_roles(actor.get_username(), row, reason.strip(), doing)
+    except ValidationError as error:
+        raise Refused(
+            "fleet.invalid",
+            doing,
+            found=" ".join(error.messages),
+            left=NOTHING,
+            next_step="Correct the instances first.",
+        ) from error
+
+
+def _change_roles(by: str, row: TopologyDifference, reason: str, doing: str) -> None:
+    rows = stored.load(lock=True)
+    members = [item for item in rows.instances.values() if item.cluster_id == row.cluster_id]
+    old = next((item for item in members if item.role == Role.PRIMARY), None)
+    new = rows.instances.get(row.subject)
+    if new is None or new.cluster_id != row.cluster_id or row.about != (old.name if old else ""):
+        _refuse(
+            "topology.stale", doing, "the inventory was changed since the difference was seen", "Read the page again."
+        )
+    for item in [*([old] if old else []), new]:
+        if why := rows.why_frozen(item, ("role",)):
+            raise Refused("fleet.busy", doing, found=why, left=NOTHING, next_step="Wait for its end, or cancel it.")
+    if not lifecycle.accept_difference(row, by=by, how="roles", reason=reason):
+        _refuse("topology.stale", doing, "it is gone, or somebody has accepted it", "Read the page again.")
+    # A cluster has one primary at every moment: the place is freed before it is filled.
+    if old is not None:
+        store(old, Instance, {"role": Role.REPLICA.value}, actor=by)
+    store(new, Instance, {"role": Role.PRIMARY.value}, actor=by)
+    record(
+        actor=by,
+        action="topology.roles_accepted",
+        subject=row.cluster.name,
+        difference=row.code,
+        primary=new.name,
+        was=old.name if old else "",
+        seen=row.detail,
+        reason=reason,
+    )
+    lifecycle.note_differences([row.cluster_id])
+    nudge()
+
+
+def accept_as_intended(*, actor: User, row: TopologyDifference, reason: str) -> None:
+    """Note that a difference is meant so: it stays on the page and stops nothing any more.
+
+    Of a server that is another one than before it says that this one is right.
+
+    Raises:
+        Refused: ``access.denied``, ``topology.reason``, ``topology.stale`` (it is gone, or accepted).
+    """
+    doing = f"Accepting a difference of {row.cluster.name} as intended"
+    _check(actor, doing, reason)
+    by = actor.get_username()
+    with transaction.atomic():
+        if not lifecycle.accept_difference(row, by=by, how="intended", reason=reason.strip()):
+            _refuse("topology.stale", doing, "it is gone, or somebody has accepted it", "Read the page again.")
+        if row.code == "identity" and (
+            instance := Instance.objects.filter(name=row.subject, cluster=row.cluster).first()
+        ):
+            lifecycle.set_identity(instance.pk, row.about, timezone.now())
+        record(
+            actor=by,
+            action="topology.difference_accepted",
+            subject=row.cluster.name,
+            difference=row.code,
+            instance=row.subject,
+            seen=row.detail,
+            reason=reason.strip(),
+        )
+        nudge()
+
+
+def withdraw(*, actor: User, row: TopologyDifference) -> None:
+    """Take an acceptance back: the difference is open again.
+
+    Raises:
+        Refused: ``access.denied``, ``topology.stale`` (it is gone, or not accepted).
+    """
+    doing = f"Opening a difference of {row.cluster.name} again"
+    require_operator(actor, doing)
+    with transaction.atomic():
+        if not lifecycle.withdraw_acceptance(row):
+            _refuse("topology.stale", doing, "it is gone, or not accepted", "Read the page again.")
+        record(
+            actor=actor.get_username(),
+            action="topology.acceptance_withdrawn",
+            subject=row.cluster.name,
+            difference=row.code,
+            instance=row.subject,
+            seen=row.detail,
+        )
+
+
+def _check(actor: User, doing: str, reason: str) -> None:
+    require_operator(actor, doing)
+    if len(reason.strip()) < REASON_MINIMUM_CHARACTERS:
+        _refuse("topology.reason", doing, "no reason was given", "Say why, for those who read the audit log.")
+
+
+def _refuse(code: str, doing: str, found: str, next_step: str) -> NoReturn:
+    raise Refused(code, doing, found=found, left=NOTHING, next_step=next_step)

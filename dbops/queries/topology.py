@@ -1,0 +1,327 @@
+"""What the topology's pages show: the tables as a tree, differences in words, discoveries with what they propose."""
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from datetime import UTC, datetime
+from typing import Any
+
+from django.db.models import Q
+
+from dbops import lifecycle
+from dbops.engine.facts import Attached, ReplicationFacts, from_record
+from dbops.engine.states import Role
+from dbops.engine.topology import members as engine
+from dbops.engine.topology.drawing import Branch, arrange
+from dbops.engine.topology.meanings import CHANGES_ROLES, MEANINGS
+from dbops.engine.topology.nodes import Found, Link, Node
+from dbops.engine.topology.proposing import ProposedCluster, propose
+from dbops.models import Discovery, Instance, TopologyDifference
+from dbops.queries.fleet import ClusterPage, InstanceRow, Running
+
+#: Below this depth a chain is drawn side by side: each server says whom it replicates from anyway.
+DEEPEST = 12
+GONE_SHOWN = 10
+EVER = datetime.min.replace(tzinfo=UTC)
+
+
+@dataclass(frozen=True, slots=True)
+class Arrow:
+    """One replication connection upwards. ``runs`` is ``None`` where it is not known."""
+
+    source: str
+    text: str
+    runs: bool | None
+    lag_seconds: float | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Drawn:
+    """One server of a drawing. ``kind`` is ``server`` or ``outside`` (an address, or a replica, that is no instance)."""
+
+    key: str
+    name: str
+    kind: str = "server"
+    role: str = ""
+    state: str = "unknown"
+    state_text: str = ""
+    lines: tuple[str, ...] = ()
+    gtid: str = ""
+    arrows: tuple[Arrow, ...] = ()
+    notes: tuple[str, ...] = ()
+    running: Running | None = None
+    held: str = ""
+    held_by: int | None = None
+    below: "tuple[Drawn, ...]" = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Difference:
+    """One row of the table of differences, in words."""
+
+    row: TopologyDifference
+    title: str
+    why: str
+    changes_roles: bool
+
+
+@dataclass(frozen=True, slots=True)
+class Differences:
+    """What differs now, what was accepted and still differs, what is gone lately. ``waiting`` were seen once and are not confirmed."""
+
+    open: tuple[Difference, ...]
+    accepted: tuple[Difference, ...]
+    waiting: tuple[Difference, ...]
+    gone: tuple[Difference, ...] = ()
+
+    @property
+    def stopping(self) -> tuple[Difference, ...]:
+        return tuple(item for item in self.open if item.row.matters)
+
+
+# --- one cluster ------------------------------------------------------------------------------------------------------
+def drawing(page: ClusterPage) -> tuple[Drawn, ...]:
+    """Return a cluster's instances as trees, with what is attached to them from outside. No query: all is on the page's rows."""
+    rows = {row.instance.name: row for row in page.row.rows}
+    cluster = engine.Cluster(
+        tuple(lifecycle.stored_of(row.instance) for row in rows.values()), EVER, tuple(page.cluster.write_addresses)
+    )
+    drawn: dict[str, Drawn] = {}
+    upward: dict[str, list[str]] = {}
+    for member in cluster.members:
+        row = rows[member.name]
+        sources = [(link, cluster.source_of(member, link)) for link in row.channels]
+        drawn[member.name] = _of_row(row, [(link, source.name if source else "") for link, source in sources])
+        upward[member.name] = []
+        for link, source in sources:
+            key = source.name if source else f"outside {link.source_host}:{link.source_port}"
+            upward[member.name].append(key)
+            if source is None:
+                drawn.setdefault(
+                    key, _outside(key, f"{link.source_host}:{link.source_port}", "no instance of this cluster")
+                )
+                upward.setdefault(key, [])
+        for attached in row.server.replicas if row.server else ():
+            if cluster.owner_of(attached) is None:
+                key = f"attached {member.name} {attached.server_id} {attached.host}"
+                drawn[key] = _attached(key, member.name, attached)
+                upward[key] = [member.name]
+    tops = [name for name, row in rows.items() if row.instance.role == Role.PRIMARY]
+    keys = [*rows, *(key for key in drawn if key not in rows)]
+    return _trees(arrange(keys, upward, tops), drawn)
+
+
+def _of_row(row: InstanceRow, sources: Sequence[tuple[ReplicationFacts, str]]) -> Drawn:
+    server, role = row.server, row.instance.role
+    lines = [f"{row.instance.address}:{row.instance.port}"]
+    if server:
+        writes = "read only" if server.read_only else "takes writes"
+        lines += [f"{server.flavor} {server.version}", writes]
+    return Drawn(
+        key=row.instance.name,
+        name=row.instance.name,
+        role=role,
+        state=row.state,
+        state_text="" if row.state == "healthy" else row.state_text,
+        lines=tuple(lines),
+        gtid=(server.gtid_binlog or server.gtid_executed) if server else "",
+        arrows=tuple(_arrow_of(link, name) for link, name in sources) or _no_arrow(row),
+        running=row.rebuild,
+        held=row.held_as,
+        held_by=row.held_by,
+    )
+
+
+def _no_arrow(row: InstanceRow) -> tuple[Arrow, ...]:
+    if row.instance.role == Role.PRIMARY:
+        return ()
+    if row.server is None:
+        return (Arrow("", "from whom it replicates is not known", None),)
+    return (Arrow("", "replicates from nobody", False),)
+
+
+def _arrow_of(link: ReplicationFacts, name: str) -> Arrow:
+    place = f"{link.source_host}:{link.source_port}"
+    text = "runs" if link.is_running else f"IO {link.io_running}, SQL {link.sql_running}"
+    if not link.uses_gtid:
+        text += f", by position {link.relay_source_log_file}:{link.exec_source_log_pos}"
+    if link.channel:
+        text += f", connection {link.channel}"
+    return Arrow(name or place, text, link.is_running, link.lag_seconds)
+
+
+def _outside(key: str, name: str, why: str) -> Drawn:
+    return Drawn(key=key, name=name, kind="outside", state_text=why)
+
+
+def _attached(key: str, source: str, attached: Attached) -> Drawn:
+    place = f"{attached.host}:{attached.port}" if attached.host and attached.port else attached.host
+    found = _outside(key, place or f"server id {attached.server_id}", "attached, and no instance of this cluster")
+    lines = (f"server id {attached.server_id}", *(() if place else ("gives no address (report_host)",)))
+    return replace(found, lines=lines, arrows=(Arrow(source, "attached", None),))
+
+
+def _trees(branches: Iterable[Branch[str]], drawn: Mapping[str, Drawn], depth: int = 0) -> tuple[Drawn, ...]:
+    found: list[Drawn] = []
+    for branch in branches:
+        item = drawn[branch.key]
+        notes = [*item.notes, *(f"A ring: {drawn[key].name} is drawn below." for key in branch.closes)]
+        notes += [f"{drawn[key].name} is drawn elsewhere." for key in branch.also_from]
+        if depth < DEEPEST:
+            found.append(replace(item, notes=tuple(notes), below=_trees(branch.below, drawn, depth + 1)))
+            continue
+        found.append(replace(item, notes=tuple(notes)))
+        waiting = list(branch.below)
+        while waiting:
+            below = waiting.pop(0)
+            found.append(drawn[below.key])
+            waiting = [*below.below, *waiting]
+    return tuple(found)
+
+
+# --- differences ------------------------------------------------------------------------------------------------------
+def differences(cluster_id: int) -> Differences:
+    """Return a cluster's differences. One query, and one more for those that are gone."""
+    rows = [_difference(row) for row in TopologyDifference.objects.filter(cluster=cluster_id, gone_at=None)]
+    gone = TopologyDifference.objects.filter(cluster=cluster_id, gone_at__isnull=False).order_by("-gone_at")[
+        :GONE_SHOWN
+    ]
+    return Differences(
+        open=tuple(item for item in rows if item.row.is_open),
+        accepted=tuple(item for item in rows if item.row.accepted_at),
+        waiting=tuple(item for item in rows if item.row.confirmed_at is None and not item.row.accepted_at),
+        gone=tuple(_difference(row) for row in gone),
+    )
+
+
+def difference(cluster_name: str, pk: int) -> Difference | None:
+    row = TopologyDifference.objects.select_related("cluster").filter(cluster__name=cluster_name, pk=pk).first()
+    return _difference(row) if row else None
+
+
+def _difference(row: TopologyDifference) -> Difference:
+    meaning = MEANINGS.get(row.code)
+    title, why = (meaning.title, meaning.why) if meaning else (row.code, "")
+    return Difference(row, title, why, row.code in CHANGES_ROLES)
+
+
+# --- discoveries ------------------------------------------------------------------------------------------------------
+@dataclass(frozen=True, slots=True)
+class Proposal:
+    """One cluster that a discovery proposes. ``known`` are the instances of the inventory among its servers, by the node's key."""
+
+    number: int
+    cluster: ProposedCluster
+    known: Mapping[str, Instance]
+    drawn: tuple[Drawn, ...]
+
+    @property
+    def stored_in(self) -> str:
+        """Return the name of the cluster that the known servers are in; ``""`` where there is none, or more than one."""
+        names = {instance.cluster.name for instance in self.known.values()}
+        return names.pop() if len(names) == 1 else ""
+
+    @property
+    def new(self) -> list[Any]:
+        return [member for member in self.cluster.members if member.node.key not in self.known]
+
+
+def discoveries() -> list[Discovery]:
+    return list(Discovery.objects.select_related("cluster").defer("result", "password")[:50])
+
+
+def found_of(row: Discovery) -> Found | None:
+    return from_record(Found, row.result) if row.result else None
+
+
+def proposals(found: Found) -> list[Proposal]:
+    """Return what a discovery proposes, and which of it the inventory knows. One query."""
+    known = known_instances(found.nodes)
+    clusters = propose(found.nodes)
+    return [
+        Proposal(number, cluster, _inside(cluster, known), _draw(cluster, known))
+        for number, cluster in enumerate(clusters)
+    ]
+
+
+def _inside(cluster: ProposedCluster, known: Mapping[str, Instance]) -> dict[str, Instance]:
+    return {member.node.key: known[member.node.key] for member in cluster.members if member.node.key in known}
+
+
+def known_instances(nodes: Iterable[Node]) -> dict[str, Instance]:
+    """Return which nodes are instances of the inventory, by an address that leads to both, or by their uuid."""
+    places: dict[tuple[str, int], str] = {}
+    uuids: dict[str, list[str]] = {}
+    for node in nodes:
+        places |= {(host.casefold(), port): node.key for host, port in node.addresses}
+        if node.server_uuid:
+            uuids.setdefault(node.server_uuid, []).append(node.key)
+    wanted = Q(port__in={port for _, port in places})
+    wanted |= Q(identity__identity__in=list(uuids))
+    found: dict[str, Instance] = {}
+    for instance in Instance.objects.filter(wanted).select_related("cluster", "host", "identity"):
+        identity = getattr(instance, "identity", None)
+        keys = uuids.get(identity.identity, []) if identity else []
+        at = places.get((instance.address.casefold(), instance.port)) or places.get(
+            (instance.host.ssh_address.casefold(), instance.port)
+        )
+        key = at or (keys[0] if len(keys) == 1 else None)
+        if key:
+            found.setdefault(key, instance)
+    return found
+
+
+def _draw(cluster: ProposedCluster, known: Mapping[str, Instance]) -> tuple[Drawn, ...]:
+    names = {member.node.key: member.name for member in cluster.members}
+    drawn: dict[str, Drawn] = {}
+    upward: dict[str, list[str]] = {}
+    for member in cluster.members:
+        node = member.node
+        upward[node.key] = [link.source for link in node.links or ()]
+        instance = known.get(node.key)
+        lines = [", ".join(f"{host}:{port}" for host, port in node.addresses)]
+        if node.is_read:
+            writes = "read only" if node.read_only else "takes writes"
+            lines += [f"{node.flavor} {node.version}", writes, f"server id {node.server_id}"]
+        notes = [f"In the inventory: {instance.name}, {instance.role} of {instance.cluster.name}."] if instance else []
+        drawn[node.key] = Drawn(
+            key=node.key,
+            name=member.name,
+            role=member.role.value if member.role else "",
+            state="unreachable" if node.problem else _health(node.links),
+            state_text=member.why,
+            lines=tuple(lines),
+            gtid=node.gtid,
+            arrows=tuple(_arrow(link, names, is_read=node.is_read) for link in node.links or ()),
+            notes=(*notes, *member.remarks),
+        )
+        for link in node.links or ():
+            if link.source not in names:
+                drawn.setdefault(link.source, _outside(link.source, link.address, "it was not looked at"))
+                upward.setdefault(link.source, [])
+        for number, silent in enumerate(node.silent):
+            key = f"silent {node.key} {number}"
+            drawn[key] = replace(
+                _outside(
+                    key, silent.host or f"server id {silent.server_id}", "a replica that does not say where it is"
+                ),
+                lines=(silent.in_words,),
+                arrows=(Arrow(member.name, "attached", None),),
+            )
+            upward[key] = [node.key]
+    tops = [member.node.key for member in cluster.members if member.role is Role.PRIMARY]
+    keys = [*names, *(key for key in drawn if key not in names)]
+    return _trees(arrange(keys, upward, tops), drawn)
+
+
+def _health(links: Sequence[Link] | None) -> str:
+    if links is None:
+        return "unknown"
+    return "healthy" if all(link.is_running for link in links) else "stopped"
+
+
+def _arrow(link: Link, names: Mapping[str, str], *, is_read: bool) -> Arrow:
+    """Of a server that could not be read, its source alone says that it is attached."""
+    source = names.get(link.source, link.address)
+    if not is_read:
+        return Arrow(source, "attached, says its source", None)
+    return Arrow(source, "runs" if link.is_running else link.error or "does not run", link.is_running, link.lag_seconds)

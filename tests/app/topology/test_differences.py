@@ -1,0 +1,355 @@
+"""Differences as rows: confirmed by a second probe, gone with the reason, accepted by a person, and what they stop."""
+
+from dataclasses import replace
+from datetime import datetime, timedelta
+from typing import Any
+
+import pytest
+from django.contrib.auth.models import User
+from django.utils import timezone
+from pytest_django import DjangoAssertNumQueries
+
+from dbops import lifecycle
+from dbops.engine.errors import Refused
+from dbops.engine.facts import Problem, to_record
+from dbops.engine.states import Role, Status
+from dbops.engine.topology.differences import in_words
+from dbops.models import AuditEntry, Cluster, Hold, Instance, InstanceState, ServerIdentity, TopologyDifference
+from dbops.operations import topology
+from dbops.operations.fleet import save_instance
+from dbops.operations.rebuilds import plan_rebuild, request_rebuild
+from tests.app import rows
+from tests.engine import builders
+
+pytestmark = pytest.mark.django_db
+FROM_REPLICA = (builders.link("10.0.0.13"),)
+
+
+@pytest.fixture(autouse=True)
+def _no_broker(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("dbops.tasks._publish", lambda *_: None)
+    monkeypatch.setattr("dbops.announce.announce", lambda *_: None)
+
+
+@pytest.fixture
+def fleet() -> dict[str, Instance]:
+    return rows.make_fleet()
+
+
+def read(name: str, *, seconds_ago: float = 0, **changes: Any) -> datetime:
+    """Store facts as a probe would; ``server=None`` for a server that does not answer."""
+    at = timezone.now() - timedelta(seconds=seconds_ago)
+    facts = replace(rows.facts_of(name, at), observed_at=at)
+    if "server" in changes:
+        facts = replace(facts, server=None, server_problem=Problem("mysql.unreachable", "Connection refused"))
+    else:
+        assert facts.server is not None
+        facts = replace(facts, server=replace(facts.server, **changes))
+    InstanceState.objects.filter(instance__name=name).update(record=to_record(facts), observed_at=at)
+    return at
+
+
+def compare() -> None:
+    lifecycle.note_differences(list(Cluster.objects.values_list("pk", flat=True)))
+
+
+def fail_over(times: int = 2, **old: Any) -> None:
+    """replica-1 was promoted by hand, backup-1 follows it; every probe after that sees it."""
+    for _ in range(times):
+        read("primary-1", **(old or {"read_only": True}))
+        read("backup-1", replication=FROM_REPLICA)
+        read("replica-1", read_only=False, replication=())
+        compare()
+
+
+def differences(**wanted: Any) -> set[tuple[str, str]]:
+    return set(TopologyDifference.objects.filter(gone_at=None, **wanted).values_list("code", "subject"))
+
+
+def failover() -> TopologyDifference:
+    return TopologyDifference.objects.get(code="failover", gone_at=None)
+
+
+def blocked(fleet: dict[str, Instance]) -> str:
+    cluster = fleet["replica-1"].cluster_id
+    return in_words(lifecycle.blocks_rebuilds([cluster]).get(cluster, ()))
+
+
+def test_a_cluster_in_health_writes_nothing_and_costs_three_queries(
+    fleet: dict[str, Instance], django_assert_num_queries: DjangoAssertNumQueries
+) -> None:
+    compare()  # learns who answers
+    assert ServerIdentity.objects.count() == 3
+    clusters = list(Cluster.objects.values_list("pk", flat=True))
+    with django_assert_num_queries(3):
+        lifecycle.note_differences(clusters)
+    assert not TopologyDifference.objects.exists()
+
+
+def test_one_look_does_not_count_and_the_next_one_does(fleet: dict[str, Instance]) -> None:
+    fail_over(times=1)
+    assert ("failover", "replica-1") in differences(confirmed_at=None)
+    assert blocked(fleet) == ""
+    compare()  # the same facts once more are no second look
+    assert differences(confirmed_at__isnull=False) == set()
+    fail_over(times=1)
+    assert ("failover", "replica-1") in differences(confirmed_at__isnull=False)
+    assert "replica-1 takes writes and backup-1 replicates from it" in blocked(fleet)
+
+
+def test_every_server_that_it_rests_on_must_be_read_again(fleet: dict[str, Instance]) -> None:
+    fail_over(times=1)
+    read("replica-1", read_only=False, replication=())
+    read("backup-1", replication=FROM_REPLICA)
+    compare()
+    assert failover().confirmed_at is None
+    read("primary-1", read_only=True)
+    compare()
+    assert failover().confirmed_at is not None
+
+
+def test_a_moment_between_two_states_leaves_no_row(fleet: dict[str, Instance]) -> None:
+    read("replica-1", read_only=False, replication=())
+    compare()
+    assert differences() == {("writes_alone", "replica-1")}
+    read("replica-1")
+    compare()
+    assert not TopologyDifference.objects.exists()
+
+
+def test_a_probe_that_fails_neither_makes_nor_ends_a_difference(fleet: dict[str, Instance]) -> None:
+    for name in fleet:
+        read(name, server=None)
+        compare()
+        read(name)
+    assert not TopologyDifference.objects.exists()
+    fail_over()
+    read("replica-1", server=None)
+    compare()
+    assert failover().gone_at is None
+    assert blocked(fleet)
+
+
+def test_a_difference_that_is_gone_stops_nothing_and_stays_in_the_history(fleet: dict[str, Instance]) -> None:
+    fail_over()
+    for name in fleet:
+        read(name)
+    compare()
+    assert blocked(fleet) == ""
+    row = TopologyDifference.objects.get(code="failover")
+    assert row.gone_at is not None
+    assert row.open_key is None
+    fail_over()
+    assert TopologyDifference.objects.filter(code="failover").count() == 2
+
+
+def test_old_facts_say_nothing(fleet: dict[str, Instance]) -> None:
+    for _ in range(2):
+        read("replica-1", seconds_ago=3600, read_only=False, replication=())
+        compare()
+    assert differences() == set()
+
+
+def test_a_plan_and_its_confirmation_are_refused_while_one_that_matters_is_open(
+    fleet: dict[str, Instance], olga: User
+) -> None:
+    target, source = fleet["backup-1"], fleet["replica-1"]
+    before = plan_rebuild(target=target, source=source)
+    fail_over()
+    plan = plan_rebuild(target=target, source=source)
+    assert "topology.differs" in {finding.code for finding in plan.refusals}
+    with pytest.raises(Refused) as found:
+        request_rebuild(
+            actor=olga,
+            target=target,
+            source=source,
+            typed_name=target.name,
+            reason="for a test",
+            fingerprint=before.fingerprint,
+            request_key="one",
+        )
+    assert found.value.code == "plan.refused"
+    assert "The topology is the one of the inventory" in found.value.found
+
+
+def test_one_that_does_not_matter_stops_nothing(fleet: dict[str, Instance]) -> None:
+    for _ in range(2):
+        read("backup-1")
+        read("replica-1", replication=(builders.link("10.0.0.12"),))
+        compare()
+    assert ("chain", "replica-1") in differences(confirmed_at__isnull=False)
+    assert blocked(fleet) == ""
+    plan = plan_rebuild(target=fleet["replica-1"], source=fleet["backup-1"])
+    assert "topology.differs" not in {finding.code for finding in plan.refusals}
+
+
+def test_accepting_a_failover_changes_the_roles_and_frees_the_cluster(fleet: dict[str, Instance], olga: User) -> None:
+    fail_over()
+    topology.accept_roles(actor=olga, row=failover(), typed_name="replica-1", reason="the disk of primary-1 died")
+    assert dict(Instance.objects.values_list("name", "role")) == {
+        "primary-1": Role.REPLICA,
+        "replica-1": Role.PRIMARY,
+        "backup-1": Role.BACKUP,
+    }
+    row = TopologyDifference.objects.get(code="failover")
+    assert (row.accepted_by, row.accepted_as, row.reason) == ("olga", "roles", "the disk of primary-1 died")
+    assert row.gone_at is not None
+    assert blocked(fleet) == ""
+    assert differences(confirmed_at__isnull=False) == set()
+    entries = dict(AuditEntry.objects.values_list("action", "detail"))
+    assert entries["topology.roles_accepted"]["was"] == "primary-1"
+
+
+@pytest.mark.parametrize(
+    ("typed", "reason", "code"),
+    [
+        ("primary-1", "it died", "topology.name"),
+        ("", "it died", "topology.name"),
+        ("replica-1", " ", "topology.reason"),
+    ],
+)
+def test_the_new_primarys_name_and_a_reason_are_asked_for(
+    fleet: dict[str, Instance], olga: User, typed: str, reason: str, code: str
+) -> None:
+    fail_over()
+    with pytest.raises(Refused) as found:
+        topology.accept_roles(actor=olga, row=failover(), typed_name=typed, reason=reason)
+    assert found.value.code == code
+    assert Instance.objects.get(role=Role.PRIMARY).name == "primary-1"
+
+
+def test_a_viewer_accepts_nothing(fleet: dict[str, Instance], victor: User) -> None:
+    fail_over()
+    for accept in (
+        lambda row: topology.accept_roles(actor=victor, row=row, typed_name="replica-1", reason="it died"),
+        lambda row: topology.accept_as_intended(actor=victor, row=row, reason="it died"),
+        lambda row: topology.withdraw(actor=victor, row=row),
+    ):
+        with pytest.raises(Refused) as found:
+            accept(failover())
+        assert found.value.code == "access.denied"
+
+
+def test_what_was_accepted_or_is_gone_or_rests_on_another_inventory_is_stale(
+    fleet: dict[str, Instance], olga: User
+) -> None:
+    fail_over()
+    row = failover()
+    topology.accept_roles(actor=olga, row=row, typed_name="replica-1", reason="it died")
+    with pytest.raises(Refused) as found:
+        topology.accept_roles(actor=olga, row=row, typed_name="replica-1", reason="it died")
+    assert found.value.code == "topology.stale"
+    with pytest.raises(Refused) as found:
+        topology.accept_as_intended(actor=olga, row=row, reason="it died")
+    assert found.value.code == "topology.stale"
+
+
+def test_a_difference_that_is_none_of_roles_changes_none(fleet: dict[str, Instance], olga: User) -> None:
+    fail_over()
+    row = TopologyDifference.objects.get(code="primary_read_only")
+    with pytest.raises(Refused) as found:
+        topology.accept_roles(actor=olga, row=row, typed_name="primary-1", reason="it died")
+    assert found.value.code == "topology.roles"
+
+
+def test_roles_of_an_instance_that_a_rebuild_needs_do_not_change(fleet: dict[str, Instance], olga: User) -> None:
+    target, source = fleet["backup-1"], fleet["replica-1"]
+    request_rebuild(
+        actor=olga,
+        target=target,
+        source=source,
+        typed_name=target.name,
+        reason="for a test",
+        fingerprint=plan_rebuild(target=target, source=source).fingerprint,
+        request_key="one",
+    )
+    fail_over()
+    with pytest.raises(Refused) as found:
+        topology.accept_roles(actor=olga, row=failover(), typed_name="replica-1", reason="it died")
+    assert found.value.code == "fleet.busy"
+    assert failover().accepted_at is None
+
+
+def test_as_intended_it_stops_nothing_until_it_is_another_one(fleet: dict[str, Instance], olga: User) -> None:
+    for _ in range(2):
+        read("replica-1", replication=(builders.link("172.16.0.1"),))
+        compare()
+    assert "172.16.0.1" in blocked(fleet)
+    row = TopologyDifference.objects.get(code="outside_source")
+    topology.accept_as_intended(actor=olga, row=row, reason="a migration from the old data centre")
+    assert blocked(fleet) == ""
+    for _ in range(2):
+        read("replica-1", replication=(builders.link("172.16.0.2"),))
+        compare()
+    assert "172.16.0.2" in blocked(fleet)
+
+
+def test_an_acceptance_can_be_taken_back(fleet: dict[str, Instance], olga: User) -> None:
+    fail_over()
+    topology.accept_as_intended(actor=olga, row=failover(), reason="a test of the failover")
+    assert "replica-1 takes writes and" not in blocked(fleet)
+    topology.withdraw(actor=olga, row=failover())
+    assert "replica-1 takes writes and" in blocked(fleet)
+    with pytest.raises(Refused) as found:
+        topology.withdraw(actor=olga, row=failover())
+    assert found.value.code == "topology.stale"
+
+
+def test_another_server_at_an_address_is_seen_and_can_be_made_the_right_one(
+    fleet: dict[str, Instance], olga: User
+) -> None:
+    compare()
+    for _ in range(2):
+        read("replica-1", server_id=77)
+        compare()
+    assert "was server id 13, now server id 77 answers" in blocked(fleet)
+    row = TopologyDifference.objects.get(code="identity")
+    topology.accept_as_intended(actor=olga, row=row, reason="made anew by hand")
+    read("replica-1", server_id=77)
+    compare()
+    assert differences() == set()
+    assert ServerIdentity.objects.get(instance__name="replica-1").identity == "server id 77"
+
+
+def test_a_rebuild_of_ours_makes_a_server_anew_without_a_word(fleet: dict[str, Instance], olga: User) -> None:
+    compare()
+    ServerIdentity.objects.update(noted_at=timezone.now() - timedelta(hours=1))
+    target, source = fleet["replica-1"], fleet["backup-1"]
+    rebuild = request_rebuild(
+        actor=olga,
+        target=target,
+        source=source,
+        typed_name=target.name,
+        reason="for a test",
+        fingerprint=plan_rebuild(target=target, source=source).fingerprint,
+        request_key="one",
+    )
+    assert lifecycle.start(rebuild) == ""
+    read("replica-1", server_id=77, replication=(builders.link("10.0.0.12"),))
+    compare()
+    assert differences() == set()  # it is in our hands
+    Hold.objects.all().delete()
+    now = timezone.now()
+    type(rebuild).objects.update(status=Status.SUCCEEDED, finished_at=now, memory={"touched": True}, target_slot=None)
+    for _ in range(2):
+        read("replica-1", server_id=77)
+        compare()
+    assert differences() == set()
+    assert ServerIdentity.objects.get(instance=target).identity == "server id 77"
+
+
+def test_an_instance_that_is_moved_in_the_inventory_is_learnt_anew(fleet: dict[str, Instance], olga: User) -> None:
+    compare()
+    save_instance(actor=olga, instance=fleet["replica-1"], values={"address": "10.0.0.99"})
+    assert not ServerIdentity.objects.filter(instance__name="replica-1").exists()
+
+
+def test_the_reasons_of_many_clusters_cost_one_query(
+    fleet: dict[str, Instance], django_assert_num_queries: DjangoAssertNumQueries
+) -> None:
+    fail_over()
+    ids = [*Cluster.objects.values_list("pk", flat=True), 4711]
+    with django_assert_num_queries(1):
+        assert set(lifecycle.blocks_rebuilds(ids)) == {fleet["replica-1"].cluster_id}
+    with django_assert_num_queries(2):
+        assert lifecycle.blocks_rebuilds() == lifecycle.blocks_rebuilds(ids)

@@ -1,0 +1,303 @@
+"""The topology's pages, and discoveries from the click to the end."""
+
+from datetime import timedelta
+from typing import Any
+
+import pytest
+from django.test import Client
+from django.utils import timezone
+from pytest_django import DjangoAssertNumQueries
+
+from dbops import discovering, lifecycle
+from dbops.engine.errors import Refused
+from dbops.engine.facts import Attached, InstanceFacts, Problem, to_record
+from dbops.engine.topology.nodes import Found, Link, Node
+from dbops.models import AuditEntry, Cluster, Discovery, Host, Instance, InstanceState, TopologyDifference
+from dbops.operations.topology import request_discovery
+from dbops.queries import topology as queries
+from dbops.queries.fleet import cluster_page
+from tests.app.factories import make_channel, make_cluster, make_facts, make_instance, make_trio, set_facts
+
+pytestmark = pytest.mark.django_db
+
+
+@pytest.fixture(autouse=True)
+def sent(monkeypatch: pytest.MonkeyPatch) -> list[tuple[Any, ...]]:
+    found: list[tuple[Any, ...]] = []
+    monkeypatch.setattr("dbops.tasks._publish", lambda task, *ids: found.append((task.__name__, *ids)))
+    return found
+
+
+def tree(nodes: tuple[queries.Drawn, ...]) -> dict[str, Any]:
+    return {node.name: tree(node.below) for node in nodes}
+
+
+def drawn(cluster: Cluster) -> dict[str, Any]:
+    return tree(queries.drawing(cluster_page(cluster)))
+
+
+def replicating(source: str, **values: Any) -> InstanceFacts:
+    return make_facts(replication=(make_channel(source_host=source),), **values)
+
+
+def test_replicas_hang_below_what_they_read_from() -> None:
+    primary, backup, replica = make_trio()
+    set_facts(replica, replicating(backup.address))
+    assert drawn(primary.cluster) == {"primary-1": {"backup-1": {"replica-1": {}}}}
+
+
+def test_a_ring_shows_each_instance_once_and_says_so() -> None:
+    cluster = make_cluster()
+    one, two = (make_instance(name, cluster=cluster) for name in ("one", "two"))
+    set_facts(one, replicating(two.address, server_id=1))
+    set_facts(two, replicating(one.address, server_id=2))
+    (root,) = queries.drawing(cluster_page(cluster))
+    assert tree((root,)) == {"one": {"two": {}}}
+    assert root.notes == ("A ring: two is drawn below.",)
+
+
+def test_an_unknown_source_and_an_unknown_replica_are_drawn_as_such() -> None:
+    primary, _, replica = make_trio()
+    set_facts(replica, replicating("10.9.9.9", server_id=3))
+    set_facts(primary, make_facts(read_only=False, server_id=1, replicas=(Attached(77, "", 3306),)))
+    assert drawn(primary.cluster) == {
+        "primary-1": {"backup-1": {}, "server id 77": {}},
+        "10.9.9.9:3306": {"replica-1": {}},
+    }
+
+
+def test_a_chain_that_is_deeper_than_a_page_shows_everybody() -> None:
+    cluster = make_cluster()
+    names = [f"n-{number:02}" for number in range(25)]
+    make_instance(names[0], cluster=cluster, role="primary", facts=make_facts(server_id=1, read_only=False))
+    for number, name in enumerate(names[1:], 1):
+        facts = replicating(f"{names[number - 1]}.example", server_id=number + 1)
+        make_instance(name, cluster=cluster, facts=facts)
+
+    def count(nodes: tuple[queries.Drawn, ...]) -> list[str]:
+        return [name for node in nodes for name in (node.name, *count(node.below))]
+
+    assert sorted(count(queries.drawing(cluster_page(cluster)))) == names
+
+
+def test_the_page_costs_the_same_with_thirty_replicas(
+    viewer: Client, django_assert_num_queries: DjangoAssertNumQueries
+) -> None:
+    primary, _, _ = make_trio()
+    with django_assert_num_queries(7):
+        page = cluster_page(primary.cluster)
+        assert queries.drawing(page)
+        queries.differences(primary.cluster_id)
+    for number in range(30):
+        facts = replicating(primary.address, server_id=number + 10)
+        make_instance(f"more-{number}", cluster=primary.cluster, facts=facts)
+    with django_assert_num_queries(7):
+        page = cluster_page(primary.cluster)
+        assert queries.drawing(page)
+        queries.differences(primary.cluster_id)
+
+
+def test_a_poll_gets_the_drawing_without_the_frame(viewer: Client) -> None:
+    make_trio()
+    answer = viewer.get("/clusters/shop/topology/", headers={"HX-Request": "true"})
+    assert "<html" not in answer.content.decode()
+    assert "from <strong>primary-1</strong>" in answer.content.decode()
+
+
+def fail_over() -> TopologyDifference:
+    primary, backup, replica = make_trio()
+    for _ in range(2):
+        set_facts(primary, make_facts(read_only=True, server_id=1))
+        set_facts(backup, replicating(replica.address, server_id=2))
+        set_facts(replica, make_facts(read_only=False, server_id=3))
+        lifecycle.note_differences([primary.cluster_id])
+    return TopologyDifference.objects.get(code="failover")
+
+
+def test_cluster_page_and_topology_page_tell_of_an_open_difference(viewer: Client) -> None:
+    row = fail_over()
+    assert "Rebuilds are stopped" in viewer.get("/clusters/shop/").content.decode()
+    text = viewer.get("/clusters/shop/topology/").content.decode()
+    assert "The primary is another one" in text
+    assert "no; an operator can" in text
+    assert viewer.get(f"/clusters/shop/topology/{row.pk}/").status_code == 403
+
+
+def test_an_operator_accepts_it_and_takes_that_back(operator: Client) -> None:
+    row = fail_over()
+    address = f"/clusters/shop/topology/{row.pk}/"
+    assert "replica-1 is the primary" in operator.get(address).content.decode()
+    assert operator.get(f"/clusters/other/topology/{row.pk}/").status_code == 404
+    answer = operator.post(address, {"action": "intended", "reason": ""})
+    assert answer.status_code == 409
+    assert "topology.reason" in answer.content.decode()
+    assert operator.post(address, {"action": "intended", "reason": "a test"}).status_code == 302
+    assert "Open it again" in operator.get(address).content.decode()
+    assert operator.post(address, {"action": "withdraw"}).status_code == 302
+    answer = operator.post(address, {"action": "roles", "typed_name": "replica-1", "reason": "it died"}, follow=True)
+    assert "replica-1 is the primary of shop now." in answer.content.decode()
+    assert Instance.objects.get(name="replica-1").role == "primary"
+
+
+# --- discoveries ------------------------------------------------------------------------------------------------------
+def node(key: str, number: int, *sources: str, **values: Any) -> Node:
+    links = tuple(Link("", f"{source}.example", 3306, source, is_running=True) for source in sources)
+    given: dict[str, Any] = {
+        "addresses": ((f"{key}.example", 3306),),
+        "flavor": "mariadb",
+        "version": "10.11.19",
+        "server_id": number,
+        "hostname": key,
+        "port": 3306,
+        "datadir": "/var/lib/mysql/",
+        "read_only": bool(sources),
+        "links": links,
+        "attached": 0,
+    }
+    return Node(key=key, **(given | values))
+
+
+def found(*nodes: Node) -> Discovery:
+    now = timezone.now()
+    record = to_record(Found("p.example:3306", nodes, 0.5))
+    return Discovery.objects.create(
+        requested_by="olga", requested_at=now, address="p.example", user="dbops", status="done", result=record
+    )
+
+
+def test_only_operators_discover(viewer: Client, operator: Client) -> None:
+    row = found(node("p", 1))
+    for page in ("/discoveries/", f"/discoveries/{row.pk}/", f"/discoveries/{row.pk}/add/0/"):
+        assert viewer.get(page).status_code == 403
+        assert operator.get(page).status_code == 200
+
+
+def test_a_password_is_kept_encrypted_until_the_end_and_shown_nowhere(
+    operator: Client, django_capture_on_commit_callbacks: Any, sent: list[tuple[Any, ...]]
+) -> None:
+    given = {"address": "127.0.0.1", "port": "1", "user": "dbops", "password": "open sesame"}
+    with django_capture_on_commit_callbacks(execute=True):
+        answer = operator.post("/discoveries/", given)
+    row = Discovery.objects.get()
+    assert answer["Location"] == f"/discoveries/{row.pk}/"
+    assert [ids for _, *ids in sent] == [[row.pk]]
+    assert row.password == "open sesame"
+    assert "open sesame" not in str(AuditEntry.objects.values_list("detail", flat=True))
+    assert "hx-get" in operator.get(f"/discoveries/{row.pk}/").content.decode()
+    assert discovering.run_discovery(row.pk) is True
+    assert discovering.run_discovery(row.pk) is False
+    row.refresh_from_db()
+    assert (row.status, row.password) == ("done", "")
+    text = operator.get(f"/discoveries/{row.pk}/").content.decode()
+    assert "it could not be read" in text
+    assert "hx-get" not in text
+    assert operator.get(f"/discoveries/{row.pk}/", headers={"HX-Request": "true"}).status_code == 286
+    assert "open sesame" not in text
+
+
+def test_one_whose_worker_died_is_ended_and_its_password_removed() -> None:
+    old = timezone.now() - timedelta(seconds=discovering.RUNS_AT_MOST_SECONDS + 5)
+    values = {"requested_by": "olga", "address": "x", "user": "dbops", "password": "open sesame"}
+    dead = Discovery.objects.create(**values, requested_at=old, started_at=old, status="running")
+    waiting = Discovery.objects.create(**values, requested_at=timezone.now(), status="queued")
+    assert discovering.discoveries_due() == [waiting.pk]
+    dead.refresh_from_db()
+    assert (dead.status, dead.password) == ("failed", "")
+
+
+@pytest.mark.parametrize(
+    "values",
+    [{"address": "-oops"}, {"address": "a b"}, {"port": 0}, {"user": ""}, {"cluster": "an empty one"}],
+)
+def test_what_cannot_be_asked_is_refused(db: None, values: dict[str, Any]) -> None:
+    given: dict[str, Any] = {"address": "db.example", "port": 3306, "user": "dbops", "password": "x"} | values
+    if "cluster" in given:
+        given["cluster"] = make_cluster()
+    with pytest.raises(Refused) as error:
+        request_discovery(actor="olga", **given)
+    assert error.value.code == "discovery.invalid"
+    assert not Discovery.objects.exists()
+
+
+def answers(**values: str) -> dict[str, str]:
+    given = {
+        "cluster": "found",
+        "ssh_user": "root",
+        "ssh_port": "22",
+        "ssh_key_file": "",
+        "defaults_file": "/etc/mysql/my.cnf",
+        "systemd_unit": "mariadb",
+        "action": "import",
+    }
+    for number, (name, role) in enumerate((("p", "primary"), ("r", "replica"))):
+        given |= {
+            f"m{number}-include": "on",
+            f"m{number}-name": name,
+            f"m{number}-role": role,
+            f"m{number}-datadir": "/var/lib/mysql",
+            f"m{number}-host": f"host-{name}",
+            f"m{number}-ssh_address": f"{name}.example",
+        }
+    return given | values
+
+
+def test_the_import_says_what_is_missing_and_changes_nothing(operator: Client) -> None:
+    row = found(node("p", 1), node("r", 2, "p"))
+    answer = operator.post(f"/discoveries/{row.pk}/add/0/", answers(admin_user="dbops"))
+    text = answer.content.decode()
+    assert answer.status_code == 422
+    assert "a new host needs the key to log in with" in text
+    assert "give its password" in text
+    assert not Host.objects.exists()
+
+
+def test_two_primaries_are_refused_by_the_import(operator: Client) -> None:
+    row = found(node("p", 1, "r", read_only=False), node("r", 2, "p", read_only=False))
+    assert "Two or more servers take writes" in operator.get(f"/discoveries/{row.pk}/").content.decode()
+    answer = operator.post(f"/discoveries/{row.pk}/add/0/", answers(**{"m1-role": "primary"}))
+    assert "has a primary already" in answer.content.decode()
+    assert not Instance.objects.exists()
+
+
+def test_a_replica_that_is_new_joins_its_cluster_and_nothing_else_changes(operator: Client) -> None:
+    primary, _, _ = make_trio()
+    Cluster.objects.update(write_addresses=["shop-db:3306"], admin_user="dbops", admin_password="secret")
+    Host.objects.update(ssh_private_key="stored")
+    known = node("primary-1", 1)
+    row = found(known, node("new", 9, "primary-1"))
+    page = operator.get(f"/discoveries/{row.pk}/").content.decode()
+    assert "Cluster shop, in the inventory" in page
+    given = answers(cluster="shop", action="import")
+    given = {key: value for key, value in given.items() if not key.startswith("m1")}
+    given |= {"m0-name": "new", "m0-role": "replica", "m0-host": primary.host.name, "m0-ssh_address": "new.example"}
+    # The same directory on a host that has an instance already: the import's own checks hold here too.
+    clash = operator.post(f"/discoveries/{row.pk}/add/0/", given)
+    assert "this data directory on" in clash.content.decode()
+    done = operator.post(f"/discoveries/{row.pk}/add/0/", given | {"m0-datadir": "/data/new"})
+    assert done.status_code == 302
+    assert Instance.objects.get(name="new").cluster.write_addresses == ["shop-db:3306"]
+    assert Instance.objects.filter(cluster__name="shop").count() == 4
+
+
+def test_what_is_not_ticked_is_left_out(operator: Client) -> None:
+    row = found(node("p", 1), node("r", 2, "p"))
+    given = {key: value for key, value in answers().items() if not key.endswith("include")}
+    answer = operator.post(f"/discoveries/{row.pk}/add/0/", given)
+    assert "Tick at least one server." in answer.content.decode()
+    assert not InstanceState.objects.exists()
+
+
+def test_a_server_that_could_not_be_read_is_drawn_and_not_asked_for_unless_it_is_ticked(operator: Client) -> None:
+    unread = node("x", 3, "p", problem=Problem("mysql.access_denied", "1045: Access denied"), datadir="", hostname="")
+    row = found(node("p", 1), unread)
+    text = operator.get(f"/discoveries/{row.pk}/").content.decode()
+    assert "1045: Access denied" in text
+    assert "attached, says its source" in text
+    assert "takes writes, has replicas, and replicates from nobody" in text
+    given = {key: value for key, value in answers(action="check").items() if not key.startswith("m1")}
+    blank = {f"m1-{name}": "" for name in ("name", "role", "datadir", "host", "ssh_address")}
+    answer = operator.post(f"/discoveries/{row.pk}/add/0/", given | blank)
+    assert "This is needed to add it." not in answer.content.decode()
+    answer = operator.post(f"/discoveries/{row.pk}/add/0/", given | blank | {"m1-include": "on"})
+    assert "This is needed to add it." in answer.content.decode()
+    assert "Say what it is for." in answer.content.decode()

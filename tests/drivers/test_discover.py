@@ -1,0 +1,216 @@
+"""Following replication over servers that answer as real ones do."""
+
+from typing import Any
+
+from dbops.drivers.discover import Bounds, discover
+from dbops.engine.errors import RemoteFailure, Unreachable
+from dbops.engine.ports import Database
+from dbops.engine.topology.nodes import Found, Node, Silent
+
+
+class Server(Database):
+    """A server of a small world: ``sources`` and ``hosts`` are what it says, ``processes`` who is connected."""
+
+    def __init__(self, number: int, **values: Any) -> None:
+        self.number = number
+        self.flavor: str = values.pop("flavor", "mariadb")
+        self.sources: list[tuple[str, int]] = values.pop("sources", [])
+        self.hosts: list[dict[str, Any]] = values.pop("hosts", [])
+        self.processes: list[dict[str, Any]] = values.pop("processes", [])
+        self.error: Exception | None = values.pop("error", None)
+        self.forbidden: str = values.pop("forbidden", "")
+        self.values = {
+            "server_id": str(number),
+            "hostname": f"db-{number}",
+            "port": "3306",
+            "datadir": "/var/lib/mysql/",
+            "read_only": "ON" if self.sources else "OFF",
+            "log_bin": "ON",
+            **({"server_uuid": f"uuid-{number}"} if self.flavor == "mysql" else {}),
+            **values,
+        }
+        self.asked = 0
+
+    def query(self, sql: str, parameters: Any = ()) -> list[dict[str, Any]]:
+        self.asked += 1
+        if self.error:
+            raise self.error
+        if self.forbidden and self.forbidden in sql:
+            raise RemoteFailure("mysql.error", "Running", found="1227: Access denied; you need SUPER")
+        if "VERSION()" in sql:
+            mysql = self.flavor == "mysql"
+            return [{"version": "8.4.3" if mysql else "10.11.19-MariaDB", "comment": "MySQL" if mysql else "MariaDB"}]
+        if "VARIABLES" in sql:
+            return [{"Variable_name": name, "Value": value} for name, value in self.values.items()]
+        if sql in ("SHOW ALL SLAVES STATUS", "SHOW REPLICA STATUS"):
+            new = sql == "SHOW REPLICA STATUS"
+            source, replica = ("Source", "Replica") if new else ("Master", "Slave")
+            return [
+                {
+                    f"{source}_Host": host,
+                    f"{source}_Port": port,
+                    f"{replica}_IO_Running": "Yes",
+                    f"{replica}_SQL_Running": "Yes",
+                }
+                for host, port in self.sources
+            ]
+        if sql in ("SHOW SLAVE HOSTS", "SHOW REPLICAS"):
+            return self.hosts
+        if sql == "SHOW FULL PROCESSLIST":
+            return self.processes
+        raise AssertionError(sql)
+
+    def execute(self, sql: str, parameters: Any = ()) -> None:
+        raise AssertionError("a discovery changes nothing")
+
+    def close(self) -> None:
+        pass
+
+
+class World:
+    def __init__(self, servers: dict[tuple[str, int], Server]) -> None:
+        self.servers = servers
+
+    def open(self, host: str, port: int) -> Database:
+        nobody = Server(0, error=Unreachable("mysql.unreachable", f"Talking to {host}", found="2003: refused"))
+        return self.servers.get((host, port), nobody)
+
+    def discover(self, host: str, port: int = 3306, **bounds: Any) -> Found:
+        return discover((host, port), self.open, Bounds(**bounds))
+
+
+def told(number: int, host: str, port: int = 3306) -> dict[str, Any]:
+    return {"Server_id": number, "Host": host, "Port": port}
+
+
+def dump(host: str) -> dict[str, Any]:
+    return {"Host": host, "Command": "Binlog Dump GTID", "Info": None, "User": "repl"}
+
+
+def by_address(found: Found) -> dict[str, Node]:
+    return {f"{host}:{port}": node for node in found.nodes for host, port in node.addresses}
+
+
+def test_it_goes_up_to_the_primary_and_down_to_every_replica() -> None:
+    for flavor in ("mariadb", "mysql"):
+        world = World(
+            {
+                ("p", 3306): Server(
+                    1, flavor=flavor, hosts=[told(2, "b"), told(3, "r")], processes=[dump("b:1"), dump("r:1")]
+                ),
+                ("b", 3306): Server(2, flavor=flavor, sources=[("p", 3306)]),
+                ("r", 3306): Server(
+                    3, flavor=flavor, sources=[("p", 3306)], hosts=[told(4, "c")], processes=[dump("c:1")]
+                ),
+                ("c", 3306): Server(4, flavor=flavor, sources=[("r", 3306)]),
+            }
+        )
+        found = world.discover("c")
+        nodes = by_address(found)
+        assert set(nodes) == {"p:3306", "b:3306", "r:3306", "c:3306"}
+        assert nodes["c:3306"].links is not None
+        assert nodes["c:3306"].links[0].source == nodes["r:3306"].key
+        assert not any(node.silent for node in found.nodes)
+        assert found.left_out == ()
+
+
+def test_a_server_that_two_addresses_lead_to_is_one() -> None:
+    primary = Server(1, hosts=[told(2, "r")], processes=[dump("r:1")])
+    world = World({("p", 3306): primary, ("vip", 3306): primary, ("r", 3306): Server(2, sources=[("vip", 3306)])})
+    found = world.discover("p")
+    assert [node.addresses for node in found.nodes] == [(("p", 3306), ("vip", 3306)), (("r", 3306),)]
+    links = found.nodes[1].links
+    assert links is not None
+    assert links[0].source == found.nodes[0].key
+
+
+def test_two_servers_with_one_uuid_stay_two() -> None:
+    world = World(
+        {
+            ("p", 3306): Server(1, flavor="mysql", server_uuid="same", hosts=[told(2, "r")]),
+            ("r", 3306): Server(2, flavor="mysql", server_uuid="same", sources=[("p", 3306)]),
+        }
+    )
+    assert len(world.discover("p").nodes) == 2
+
+
+def test_localhost_in_a_servers_mouth_is_that_servers_machine() -> None:
+    world = World(
+        {
+            ("box", 3307): Server(2, port="3307", sources=[("127.0.0.1", 3306)]),
+            ("box", 3306): Server(1, hosts=[told(2, "localhost", 3307)], processes=[dump("localhost:41")]),
+        }
+    )
+    found = world.discover("box", 3307)
+    assert set(by_address(found)) == {"box:3306", "box:3307"}
+
+
+def test_a_replica_that_reports_nothing_is_told_of_without_a_port() -> None:
+    world = World({("p", 3306): Server(1, processes=[dump("10.0.0.9:5123"), dump("10.0.0.8:5124")])})
+    node = world.discover("p").nodes[0]
+    assert node.silent == (Silent("10.0.0.9"), Silent("10.0.0.8"))
+    assert node.attached == 2
+
+
+def test_a_replica_without_report_host_is_known_by_its_server_id_and_found_from_below() -> None:
+    hosts = [{"Server_id": 2, "Host": "", "Port": 3306}]
+    primary = Server(1, hosts=hosts, processes=[dump("r:1")])
+    world = World({("p", 3306): primary, ("r", 3306): Server(2, sources=[("p", 3306)])})
+    from_above = world.discover("p")
+    assert from_above.nodes[0].silent == (Silent("r", 3306, 2),)
+    assert from_above.nodes[0].silent[0].in_words == "server id 2, connected from r, which says port 3306"
+    from_below = world.discover("r")
+    assert len(from_below.nodes) == 2
+    assert not any(node.silent for node in from_below.nodes)
+
+
+def test_what_cannot_be_logged_into_hangs_below_the_source_that_tells_of_it() -> None:
+    denied = RemoteFailure("mysql.access_denied", "Logging in", found="1045: Access denied")
+    world = World({("p", 3306): Server(1, hosts=[told(2, "r")]), ("r", 3306): Server(2, error=denied)})
+    found = world.discover("p")
+    replica = by_address(found)["r:3306"]
+    assert replica.problem is not None
+    assert replica.problem.code == "mysql.access_denied"
+    assert replica.links is not None
+    assert replica.links[0].source == found.nodes[0].key
+
+
+def test_a_ring_ends() -> None:
+    world = World(
+        {
+            ("a", 3306): Server(1, sources=[("b", 3306)], hosts=[told(2, "b")]),
+            ("b", 3306): Server(2, sources=[("a", 3306)], hosts=[told(1, "a")]),
+        }
+    )
+    assert len(world.discover("a").nodes) == 2
+
+
+def test_a_statement_that_is_refused_is_said_and_the_rest_is_read() -> None:
+    world = World({("r", 3306): Server(2, sources=[("p", 3306)], forbidden="SLAVES STATUS")})
+    node = world.discover("r").nodes[0]
+    assert node.links is None
+    assert "may not see where it replicates from" in node.unread[0]
+    assert node.server_id == 2
+
+
+def test_the_bounds_hold_and_say_what_was_left_out() -> None:
+    hosts = [told(number, f"r{number}") for number in range(2, 30)]
+    servers = {("p", 3306): Server(1, hosts=hosts)}
+    servers |= {(f"r{number}", 3306): Server(number, sources=[("p", 3306)]) for number in range(2, 30)}
+    found = World(servers).discover("p", servers=5)
+    assert len(found.nodes) == 5
+    assert len(found.left_out) == 24
+    assert "5 addresses" in found.left_out[0]
+
+
+def test_an_address_where_nobody_answers_is_one_node_that_says_so() -> None:
+    found = World({}).discover("nowhere")
+    assert len(found.nodes) == 1
+    assert found.nodes[0].problem is not None
+    assert found.nodes[0].problem.code == "mysql.unreachable"
+
+
+def test_a_dump_in_the_process_list_is_seen() -> None:
+    row = {"Host": "x", "Command": "Query", "Info": "SELECT /*!40001 SQL_NO_CACHE */ * FROM `t`", "User": "backup"}
+    world = World({("b", 3306): Server(2, sources=[("p", 3306)], processes=[row])})
+    assert world.discover("b").nodes[0].backups == ("a dump reads tables",)

@@ -1,0 +1,54 @@
+"""Any graph becomes trees in which each node stands once."""
+
+from collections.abc import Iterable
+
+from hypothesis import given
+from hypothesis import strategies as st
+
+from dbops.engine.topology.drawing import Branch, arrange
+
+KEYS = st.integers(0, 11)
+GRAPHS = st.dictionaries(KEYS, st.lists(KEYS, max_size=4), max_size=12)
+
+
+def walk(branches: Iterable[Branch[int]]) -> list[Branch[int]]:
+    found = []
+    for branch in branches:
+        found += [branch, *walk(branch.below)]
+    return found
+
+
+@given(sources=GRAPHS, tops=st.lists(KEYS, max_size=2))
+def test_every_node_stands_exactly_once_and_every_arrow_is_told(sources: dict[int, list[int]], tops: list[int]) -> None:
+    keys = sorted(sources)
+    found = walk(arrange(keys, sources, tops))
+    assert sorted(branch.key for branch in found) == keys
+    for branch in found:
+        told = {branch.above, *branch.also_from, *branch.closes} - {None}
+        assert told == set(sources[branch.key]) & set(keys)
+
+
+@given(sources=GRAPHS)
+def test_who_replicates_from_nobody_here_stands_at_the_top(sources: dict[int, list[int]]) -> None:
+    roots = {branch.key for branch in arrange(sorted(sources), sources)}
+    assert {key for key, above in sources.items() if not set(above) & set(sources)} <= roots
+
+
+def test_a_ring_begins_with_the_primary_and_says_where_it_closes() -> None:
+    (root,) = arrange(["b", "a", "c"], {"a": ["c"], "b": ["a"], "c": ["b"]}, tops=["a"])
+    assert (root.key, root.closes, root.also_from) == ("a", ("c",), ())
+    assert root.below[0].key == "b"
+    assert root.below[0].below[0].key == "c"
+
+
+def test_a_long_chain_needs_no_recursion_to_be_arranged() -> None:
+    keys = list(range(5000))
+    (root,) = arrange(keys, {key: [key - 1] for key in keys if key})
+    assert root.key == 0
+
+
+def test_a_second_source_is_told_and_not_drawn_twice() -> None:
+    first, second = arrange(["a", "b", "c"], {"c": ["a", "b"]})
+    assert [branch.key for branch in first.below] == ["c"]
+    assert second.below == ()
+    assert first.below[0].also_from == ("b",)
