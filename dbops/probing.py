@@ -78,6 +78,9 @@ def _probe(instance: Instance) -> InstanceFacts:
             ProbeTarget(
                 datadir=instance.datadir,
                 defaults_file=instance.defaults_file,
+                address=instance.address,
+                port=instance.port,
+                work_dir=instance.host.work_dir,
                 admin_user=cluster.admin_user,
                 replication_user=cluster.replication_user,
                 backup_user=cluster.backup_user,
