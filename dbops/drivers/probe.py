@@ -27,13 +27,13 @@ class ProbeTarget:
 
     datadir: str
     defaults_file: str = ""
-    address: str = ""
-    port: int = DEFAULT_PORT
-    work_dir: str = ""
     admin_user: str = ""
     replication_user: str = ""
     backup_user: str = ""
     backup_password: str = field(default="", repr=False)
+    address: str = ""
+    port: int = DEFAULT_PORT
+    work_dir: str = ""
 
 
 def probe_instance(
