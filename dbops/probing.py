@@ -8,6 +8,7 @@ from datetime import datetime, timedelta
 from django.conf import settings
 from django.utils import timezone
 
+from dbops import lifecycle
 from dbops.cleaner import without_nul
 from dbops.connections import open_database, open_shell
 from dbops.drivers.probe import ProbeTarget, probe_instance
@@ -101,8 +102,23 @@ def _store(instance: Instance, future: "Future[InstanceFacts]") -> bool:
         return False
     facts = future.result()
     record = without_nul(to_record(facts))
-    InstanceState.objects.filter(instance=instance).update(record=record, observed_at=facts.observed_at)
+    InstanceState.objects.filter(instance=instance).update(
+        record=record, observed_at=facts.observed_at, **_reading(instance.state, facts)
+    )
+    lifecycle.observe(instance, facts)
     return True
+
+
+def _reading(before: InstanceState, facts: InstanceFacts) -> dict[str, datetime | None]:
+    """Return since when the host is read without a gap; a gap is what three probes would have filled."""
+    if facts.host is None:
+        return {}
+    gap = timedelta(seconds=max(60, 3 * settings.PROBE_INTERVAL_SECONDS))
+    goes_on = before.host_read_at is not None and facts.observed_at - before.host_read_at <= gap
+    return {
+        "host_read_at": facts.observed_at,
+        "host_read_since": before.host_read_since if goes_on else facts.observed_at,
+    }
 
 
 def replan(target: Instance, source: Instance, *, keep_old_data: bool) -> Plan:

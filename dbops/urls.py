@@ -5,7 +5,7 @@ from django.contrib.auth.views import LogoutView
 from django.urls import include, path, register_converter
 
 from dbops.web.live import events
-from dbops.web.views import audit, fleet, follow_ups, health, plan, rebuilds
+from dbops.web.views import audit, backup_reports, backup_runs, fleet, follow_ups, health, plan, rebuilds
 from dbops.web.views.accounts import LoginView
 
 register_converter(follow_ups.MethodConverter, "method")
@@ -24,6 +24,12 @@ urlpatterns = [
     path("rebuilds/<int:rebuild_id>/<method:method>/", follow_ups.follow_up, name="follow-up"),
     path("rebuilds/<int:rebuild_id>/commands/", rebuilds.commands, name="rebuild-commands"),
     path("rebuilds/<int:rebuild_id>/log/", rebuilds.log, name="rebuild-log"),
+    path("backups/", backup_runs.backup_runs, name="backup-runs"),
+    path("api/v1/backup-runs/may-start", backup_reports.may_start, name="api-may-start"),
+    *(
+        path(f"api/v1/backup-runs/<str:key>/{kind}", backup_reports.report, {"kind": kind}, name=f"api-backup-{kind}")
+        for kind in ("start", "heartbeat", "end")
+    ),
     path("audit/", audit.audit, name="audit"),
     path("inventory/", include("dbops.web.inventory_urls")),
     path("login/", LoginView.as_view(), name="login"),

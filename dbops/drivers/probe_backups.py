@@ -19,7 +19,9 @@ from dbops.engine.backup_tools import (
 )
 
 #: Parents that start many things: two processes of theirs have nothing to do with each other.
-DAEMONS = frozenset({"systemd", "init", "cron", "crond", "CRON", "anacron", "atd", "sshd", "sshd-session", "tini", "dumb-init"})
+DAEMONS = frozenset(
+    {"systemd", "init", "cron", "crond", "CRON", "anacron", "atd", "sshd", "sshd-session", "tini", "dumb-init"}
+)
 CRON_LINE = re.compile(r"^(@\w+|\S+\s+\S+\s+\S+\s+\S+\s+\S+)\s+(.*)$")
 PATH_IN_WORD = re.compile(r"(?:^|=)(/.*)")
 
@@ -41,9 +43,7 @@ def backup_processes(
     return tuple(sorted(outer, key=lambda process: process.key))
 
 
-def _processes(
-    records: Mapping[str, str], place: Place, work_dir: str, read_at: float
-) -> Iterator[BackupProcess]:
+def _processes(records: Mapping[str, str], place: Place, work_dir: str, read_at: float) -> Iterator[BackupProcess]:
     for record, text in records.items():
         kind, _, number = record.partition(".")
         if kind != "process" or not number.isdigit():

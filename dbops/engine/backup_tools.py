@@ -17,7 +17,9 @@ NO_BACKUP = {
 DEFAULT_PORT = 3306
 LOCAL_NAMES = frozenset({"localhost", "127.0.0.1", "::1"})
 MASK = "********"
-SECRET_OPTION = re.compile(r"^(--?[\w-]*(?:password|passwd|secret|encrypt-key|transition-key)[\w-]*)(=.*)?$", re.IGNORECASE)
+SECRET_OPTION = re.compile(
+    r"^(--?[\w-]*(?:password|passwd|secret|encrypt-key|transition-key)[\w-]*)(=.*)?$", re.IGNORECASE
+)
 SECRET_IN_ADDRESS = re.compile(r"(\w+://[^/\s:@]*:)[^/\s@]+@")
 COMMAND_CHARACTERS = 1000
 
@@ -25,7 +27,12 @@ COMMAND_CHARACTERS = 1000
 #: What dump tools send to read a table, MySQL's, MariaDB's and mydumper's (``db``.``table``) and MySQL Shell's.
 _DUMPS = (
     ("mysqlsh", re.compile(r"/\*\s*mysqlsh dump", re.IGNORECASE)),
-    ("mydumper", re.compile(r"^\s*SELECT\s+/\*!40001 SQL_NO_CACHE \*/\s.*?\sFROM\s+`(?:[^`]|``)+`\.`", re.IGNORECASE | re.DOTALL)),
+    (
+        "mydumper",
+        re.compile(
+            r"^\s*SELECT\s+/\*!40001 SQL_NO_CACHE \*/\s.*?\sFROM\s+`(?:[^`]|``)+`\.`", re.IGNORECASE | re.DOTALL
+        ),
+    ),
     ("mysqldump", re.compile(r"^\s*SELECT\s+/\*!40001 SQL_NO_CACHE \*/\s", re.IGNORECASE)),
 )
 _PHYSICAL = re.compile(r"^\s*(?:BACKUP STAGE|LOCK (?:INSTANCE|TABLES|BINLOG) FOR BACKUP)\b", re.IGNORECASE)

@@ -4,6 +4,7 @@ Every move is a conditional update, and the caller obeys the row count: whoever 
 """
 
 from dbops.lifecycle.database import AWAY, lost_a_race, mend_connection
+from dbops.lifecycle.flagging import flag, flag_running
 from dbops.lifecycle.leases import (
     Lease,
     LeaseLost,
@@ -21,7 +22,10 @@ from dbops.lifecycle.leases import (
     take_lease,
     tell_trouble,
 )
+from dbops.lifecycle.reports import Told, end_silent_reports, report_run
 from dbops.lifecycle.requests import claims_of, end_queued, held, queue, request_cancel, start, wait
+from dbops.lifecycle.schedules_of_runs import watch_schedules
+from dbops.lifecycle.seen_runs import observe
 from dbops.lifecycle.sweeps import claim_sweep, end_sweep, give_up, sweeps_due, write_sweep
 
 __all__ = [
@@ -29,6 +33,7 @@ __all__ = [
     "Lease",
     "LeaseLost",
     "News",
+    "Told",
     "beat",
     "begin_step",
     "claim_sweep",
@@ -36,23 +41,29 @@ __all__ = [
     "due",
     "end_badly",
     "end_queued",
+    "end_silent_reports",
     "end_sweep",
     "end_step",
     "finish",
+    "flag",
+    "flag_running",
     "give_up",
     "held",
     "lost_a_race",
     "mark_reachable",
     "mark_unreachable",
     "mend_connection",
+    "observe",
     "queue",
     "release_lease",
     "renew",
+    "report_run",
     "request_cancel",
     "start",
     "sweeps_due",
     "take_lease",
     "tell_trouble",
-    "write_sweep",
     "wait",
+    "watch_schedules",
+    "write_sweep",
 ]
