@@ -34,6 +34,8 @@ ICONS = {
     "cancelled": "ban",
     "expired": "clock",
     "lost": "plug-x",
+    "ended": "player-stop",
+    "missed": "alert-triangle",
     "pending": "clock",
     "done": "circle-check",
     "skipped": "chevron-right",
