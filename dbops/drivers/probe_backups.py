@@ -107,7 +107,7 @@ def found_schedules(records: Mapping[str, str]) -> tuple[FoundSchedule, ...]:
 
 def _crontab(source: str, text: str, zone: str) -> Iterator[FoundSchedule]:
     """A system crontab's line has the user as its sixth word, a user's own has none; ``CRON_TZ`` holds for what follows."""
-    has_user = source == "/etc/crontab" or source.startswith("/etc/cron.d/")
+    has_user = source.endswith("/etc/crontab") or "/etc/cron.d/" in source
     for item in text.split("\n"):
         tool, _, line = item.partition("\t")
         if not tool:
@@ -115,7 +115,7 @@ def _crontab(source: str, text: str, zone: str) -> Iterator[FoundSchedule]:
             continue
         if not (parts := CRON_LINE.match(line.strip())):
             continue
-        user, _, command = parts[2].partition(" ") if has_user else (posixpath.basename(source), "", parts[2])
+        user, command = [*parts[2].split(maxsplit=1), ""][:2] if has_user else (posixpath.basename(source), parts[2])
         yield _schedule(source, "cron", " ".join(parts[1].split()), zone, user, tool, command)
 
 
