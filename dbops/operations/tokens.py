@@ -106,7 +106,7 @@ def digest_of(secret: str) -> str:
 def _check(token: AccessToken) -> None:
     problems = []
     try:
-        token.clean_fields(exclude=["created_by"])
+        token.clean_fields(exclude=["created_by", "last_used_at", "revoked_at"])
     except ValidationError as error:
         problems = [f"{field}: {' '.join(messages)}" for field, messages in error.message_dict.items()]
     if token.purpose == REPORT and token.cluster is None:
