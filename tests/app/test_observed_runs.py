@@ -98,7 +98,9 @@ class TestObserving:
         assert BackupRun.objects.count() == 3
 
     def test_what_is_ours_or_not_certain_is_no_run(self, backup: Instance) -> None:
-        lifecycle.observe(backup, facts(1, dump(is_ours=True), dump(8, reads=Reads.UNCLEAR), dump(9, reads=Reads.OTHER)))
+        lifecycle.observe(
+            backup, facts(1, dump(is_ours=True), dump(8, reads=Reads.UNCLEAR), dump(9, reads=Reads.OTHER))
+        )
         assert not BackupRun.objects.exists()
 
     def test_a_dump_from_elsewhere_ends_when_its_connection_does(self, backup: Instance) -> None:
@@ -113,7 +115,9 @@ class TestObserving:
     def test_the_stream_of_a_rebuild_is_no_foreign_backup(self, db: None) -> None:
         source = started_rebuild().source
         assert Hold.objects.filter(instance=source).exists()
-        ours = BackupConnection(9, "backup", "localhost", True, "xtrabackup", BackupMethod.PHYSICAL, "BACKUP STAGE", at(0))
+        ours = BackupConnection(
+            9, "backup", "localhost", True, "xtrabackup", BackupMethod.PHYSICAL, "BACKUP STAGE", at(0)
+        )
         server = builders.server(12, backup_connections=(ours,))
         lifecycle.observe(source, facts(1, server=server, backup_processes=None))
         assert not BackupRun.objects.exists()

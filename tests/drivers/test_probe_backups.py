@@ -119,7 +119,9 @@ class TestSchedules:
             f"@daily backup {script} --quiet\n5 * * * * root run-parts /etc/cron.hourly\n"
         )
         (host / "var/spool/cron/crontabs/dba").write_text("CRON_TZ=UTC\n30 3 * * 1-5 mydumper -o /b\n")
-        (host / "etc/systemd/system/full.service").write_text("[Service]\nUser=mysql\nExecStart=/usr/bin/xtrabackup --backup\n")
+        (host / "etc/systemd/system/full.service").write_text(
+            "[Service]\nUser=mysql\nExecStart=/usr/bin/xtrabackup --backup\n"
+        )
         (host / "etc/systemd/system/full.timer").write_text("[Timer]\nOnCalendar=*-*-* 04:00:00\n")
         (host / "etc/systemd/system/other.service").write_text("[Service]\nExecStart=/bin/true\n")
         (host / "etc/systemd/system/other.timer").write_text("[Timer]\nOnCalendar=hourly\n")

@@ -24,7 +24,9 @@ PLACE = Place(
     port=3306,
     defaults_file="/etc/mysql/my.cnf",
 )
-ALONE = Place(**{name: getattr(PLACE, name) for name in PLACE.__slots__ if name != "is_only_server"}, is_only_server=True)
+ALONE = Place(
+    **{name: getattr(PLACE, name) for name in PLACE.__slots__ if name != "is_only_server"}, is_only_server=True
+)
 THIS, OTHER, UNCLEAR = Reads.THIS, Reads.OTHER, Reads.UNCLEAR
 CASES = [
     ("mysqldump --all-databases", [], UNCLEAR),

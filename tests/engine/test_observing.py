@@ -175,7 +175,9 @@ def test_rows_never_hold_two_runs_and_a_word_said_twice_is_said_once(words: list
     assert len(processes) == len(set(processes))
 
 
-def process(reads: Reads = Reads.THIS, *, pid: int = 7, is_ours: bool = False, method: BackupMethod = DUMP) -> BackupProcess:
+def process(
+    reads: Reads = Reads.THIS, *, pid: int = 7, is_ours: bool = False, method: BackupMethod = DUMP
+) -> BackupProcess:
     key = f"boot:{pid}:{pid}00"
     return BackupProcess(key, pid, "mysqldump", method, at(0), "root", "mysqldump", reads, "so", is_ours)
 
@@ -197,7 +199,9 @@ class TestSightings:
 
     @pytest.mark.parametrize("is_ours", [True, False])
     def test_a_local_connection_is_that_of_the_process(self, is_ours: bool) -> None:
-        found = sightings_of(facts((process(is_ours=is_ours),), (connection("localhost", is_local=True),)), is_held=False)
+        found = sightings_of(
+            facts((process(is_ours=is_ours),), (connection("localhost", is_local=True),)), is_held=False
+        )
         assert [item.connection for item in found if item.connection] == []
 
     def test_a_local_connection_without_a_process_counts_unless_we_hold_the_instance(self) -> None:

@@ -159,7 +159,9 @@ class TestMayStart:
 class TestTokens:
     @pytest.mark.parametrize("header", ["", "Bearer", "Bearer x", "Basic x", "Bearer " + "y" * 5000])
     def test_without_a_token_nothing_is_taken(self, backup: Instance, header: str) -> None:
-        answer = Client().post(f"/api/v1/backup-runs/{KEY}/start", "{}", "application/json", headers={"Authorization": header})
+        answer = Client().post(
+            f"/api/v1/backup-runs/{KEY}/start", "{}", "application/json", headers={"Authorization": header}
+        )
         refused(answer, 401, "token.unknown")
         assert answer["WWW-Authenticate"].startswith("Bearer")
 
@@ -211,6 +213,11 @@ class TestTokens:
         assert secret not in listed
         run("revoke", "host-1")
         assert "revoked" in run("list")
-        for words in (["make", "host-1", "--cluster", "shop"], ["make", "x"], ["make", "x", "--cluster", "no"], ["revoke", "no"]):
+        for words in (
+            ["make", "host-1", "--cluster", "shop"],
+            ["make", "x"],
+            ["make", "x", "--cluster", "no"],
+            ["revoke", "no"],
+        ):
             with pytest.raises(CommandError):
                 run(*words)

@@ -36,7 +36,9 @@ def names(**wanted: str) -> list[str]:
 def test_a_run_is_shown_with_all_that_is_known(viewer: Client) -> None:
     _, backup, _ = make_trio()
     make_run(backup, flags=["late", "too_long"], evidence={"command": "<script>", "tool": "mysqldump"}, outcome="Done.")
-    make_run(backup, 1, status="running", origin="observed", finished_at=None, bytes_written=None, progress={"bytes": 1024})
+    make_run(
+        backup, 1, status="running", origin="observed", finished_at=None, bytes_written=None, progress={"bytes": 1024}
+    )
     text = viewer.get("/backups/").content.decode()
     for word in ("too long", "5.00 MiB", "&lt;script&gt;", "mysqldump", "Done.", "last seen", "observed", "reported"):
         assert word in text
@@ -67,7 +69,9 @@ def test_filters() -> None:
 
 def test_pages_and_numbers_of_queries(viewer: Client, django_assert_num_queries: DjangoAssertNumQueries) -> None:
     _, backup, _ = make_trio()
-    schedule = BackupSchedule.objects.create(name="n", instance=backup, method="dump", run_by="external", cron="0 2 * * *")
+    schedule = BackupSchedule.objects.create(
+        name="n", instance=backup, method="dump", run_by="external", cron="0 2 * * *"
+    )
     for number in range(queries.RUNS_ON_A_PAGE + 1):
         make_run(backup, number, schedule=schedule)
     with django_assert_num_queries(2):
@@ -83,8 +87,12 @@ def test_what_is_not_certain_and_what_was_found_is_shown_for_a_person(viewer: Cl
         other.host = backup.host
         other.datadir = f"/srv/{other.name}"
         other.save()
-    process = BackupProcess("b:7:1", 7, "mysqldump", BackupMethod.DUMP, NOW, "root", "mysqldump -A", Reads.UNCLEAR, "no name")
-    line = FoundSchedule("/etc/crontab", "cron", "0 2 * * *", "UTC", "root", "mysqldump", BackupMethod.DUMP, "mysqldump -A")
+    process = BackupProcess(
+        "b:7:1", 7, "mysqldump", BackupMethod.DUMP, NOW, "root", "mysqldump -A", Reads.UNCLEAR, "no name"
+    )
+    line = FoundSchedule(
+        "/etc/crontab", "cron", "0 2 * * *", "UTC", "root", "mysqldump", BackupMethod.DUMP, "mysqldump -A"
+    )
     for instance in (backup, replica):
         set_facts(instance, replace(make_facts(), backup_processes=(process,), found_schedules=(line,)))
     notes = queries.notes()
