@@ -90,13 +90,8 @@ def read_host(
         )
     host, directory = _host(records, before, after), _datadir(records)
     config = parse_config(records["config"]) if "config" in records else None
-    place = Place(
-        datadir=directory.path,
-        sockets=frozenset(filter(None, (socket, config.socket if config else ""))),
-        addresses=LOCAL_NAMES | set(filter(None, (address, host.local_address, host.hostname))),
-        port=port,
-        defaults_file=defaults_file,
-        is_only_server=records["server_count"] == "1" and bool(directory.server_pids),
+    place = _place(
+        records, host, directory, config, socket=socket, address=address, port=port, defaults_file=defaults_file
     )
     return HostReading(
         host=host,
@@ -108,6 +103,28 @@ def read_host(
             StatementCheck(statement, _last_line(records.get(f"statement.{number}", "not tried")))
             for number, statement in enumerate(statements)
         ),
+    )
+
+
+def _place(
+    records: Mapping[str, str],
+    host: HostFacts,
+    directory: DatadirFacts,
+    config: ConfigFacts | None,
+    *,
+    socket: str,
+    address: str,
+    port: int,
+    defaults_file: str,
+) -> Place:
+    """Return by what a process on the host may name the instance."""
+    return Place(
+        datadir=directory.path,
+        sockets=frozenset(filter(None, (socket, config.socket if config else ""))),
+        addresses=LOCAL_NAMES | set(filter(None, (address, host.local_address, host.hostname))),
+        port=port,
+        defaults_file=defaults_file,
+        is_only_server=records["server_count"] == "1" and bool(directory.server_pids),
     )
 
 
