@@ -11,7 +11,7 @@ from dbops.engine.backup_facts import BackupProcess, FoundSchedule
 from dbops.engine.backup_tools import DEFAULT_PORT, LOCAL_NAMES, Place
 from dbops.engine.errors import RemoteFailure, Unreachable
 from dbops.engine.facts import ConfigFacts, DatadirFacts, HostFacts, StatementCheck, Tool
-from dbops.engine.ports import Shell
+from dbops.engine.ports import CommandResult, Shell
 
 SCRIPT = (Path(__file__).parent / "remote" / "probe.sh").read_text(encoding="utf-8")
 TIMEOUT_SECONDS = 20.0
@@ -77,17 +77,7 @@ def read_host(
     )
     after = time.time()
     records = parse_records(result.stdout)
-    if "time.last" not in records:
-        if result.exit_status is None:
-            raise Unreachable(
-                "ssh.lost", "Reading the host's facts", found="the connection ended before the answer did"
-            )
-        raise RemoteFailure(
-            "host.probe_failed",
-            "Reading the host's facts",
-            found=f"exit status {result.exit_status}: {result.stderr.strip()[-300:]}",
-            next_step="Run a POSIX shell as this user on the host, and see what it says",
-        )
+    _refuse_half(result, records)
     host, directory = _host(records, before, after), _datadir(records)
     config = parse_config(records["config"]) if "config" in records else None
     place = _place(
@@ -104,6 +94,21 @@ def read_host(
             for number, statement in enumerate(statements)
         ),
     )
+
+
+def _refuse_half(result: CommandResult, records: Mapping[str, str]) -> None:
+    """Raise unless the script came to its end."""
+    if "time.last" not in records:
+        if result.exit_status is None:
+            raise Unreachable(
+                "ssh.lost", "Reading the host's facts", found="the connection ended before the answer did"
+            )
+        raise RemoteFailure(
+            "host.probe_failed",
+            "Reading the host's facts",
+            found=f"exit status {result.exit_status}: {result.stderr.strip()[-300:]}",
+            next_step="Run a POSIX shell as this user on the host, and see what it says",
+        )
 
 
 def _place(

@@ -88,6 +88,11 @@ def words_for(shell: list[str], url: str, token_file: Path, *words: str) -> list
     return [*shell, str(CLIENT), *options, *words]
 
 
+def as_in_a_terminal() -> None:
+    """Whoever runs these tests in the background has had SIGINT ignored in them, and so in what they start."""
+    signal.signal(signal.SIGINT, signal.SIG_DFL)
+
+
 def run(*arguments: Any, stdin: bytes = b"", **options: Any) -> subprocess.CompletedProcess[bytes]:
     return subprocess.run(words_for(*arguments), input=stdin, capture_output=True, timeout=60, check=False, **options)
 
@@ -132,7 +137,9 @@ def test_signals_reach_the_command(
 ) -> None:
     script = "trap 'echo got; exit 9' TERM INT HUP; echo ready; while :; do sleep 0.05; done"
     words = words_for(shell, dashboard.url, token_file, "--", "sh", "-c", script)
-    with subprocess.Popen(words, stdout=subprocess.PIPE, stdin=subprocess.DEVNULL) as process:
+    with subprocess.Popen(
+        words, stdout=subprocess.PIPE, stdin=subprocess.DEVNULL, preexec_fn=as_in_a_terminal
+    ) as process:
         assert process.stdout
         assert process.stdout.readline() == b"ready\n"
         process.send_signal(number)
@@ -145,7 +152,7 @@ def test_a_command_without_a_trap_is_ended_and_so_do_we(
     shell: list[str], dashboard: Dashboard, token_file: Path, number: signal.Signals
 ) -> None:
     words = words_for(shell, dashboard.url, token_file, "--", "sleep", "600")
-    with subprocess.Popen(words, stdin=subprocess.DEVNULL) as process:
+    with subprocess.Popen(words, stdin=subprocess.DEVNULL, preexec_fn=as_in_a_terminal) as process:
         deadline = time.monotonic() + 20
         while "start" not in dashboard.kinds():
             assert time.monotonic() < deadline
