@@ -25,11 +25,12 @@ worker_send_task_events = False
 task_soft_time_limit = settings.TICK_SECONDS + 30
 task_time_limit = settings.TICK_SECONDS + 45
 task_default_queue = "ticks"
-task_routes = {"dbops.tasks.probe_due": {"queue": "probes"}, "dbops.tasks.discover": {"queue": "probes"}}
+task_routes = {f"dbops.tasks.{name}": {"queue": "probes"} for name in ("probe_due", "watch_backups", "discover")}
 timezone = "UTC"
 enable_utc = True
 # An expired hint is dropped: the table, not the broker, says what is due.
 beat_schedule = {
     "reconcile": {"task": "dbops.tasks.reconcile", "schedule": 2.0, "options": {"expires": 5}},
+    "backups": {"task": "dbops.tasks.watch_backups", "schedule": 30.0, "options": {"expires": 25}},
     "probe": {"task": "dbops.tasks.probe_due", "schedule": 2.0, "options": {"expires": 5}},
 }

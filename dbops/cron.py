@@ -1,7 +1,7 @@
 """When a schedule is due: cron expressions in a time zone, as Debian's cron reads them."""
 
 from collections.abc import Iterator
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
 from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
 
 from cronsim import CronSim, CronSimError
@@ -33,3 +33,20 @@ def due_times(expression: str, time_zone: str, after: datetime) -> Iterator[date
 def next_due(expression: str, time_zone: str, after: datetime) -> datetime | None:
     """Return the first due time later than ``after``, ``None`` when there is none. Raises ``BadSchedule``."""
     return next(due_times(expression, time_zone, after), None)
+
+
+#: How far back a last due time is looked for, step by step: a schedule of every minute must not cost a year of minutes.
+LOOK_BACK = tuple(timedelta(hours=hours) for hours in (1, 8, 26, 8 * 24, 32 * 24, 367 * 24))
+
+
+def last_due(expression: str, time_zone: str, until: datetime) -> datetime | None:
+    """Return the last due time that is not later than ``until``, ``None`` when there is none in a year. Raises ``BadSchedule``."""
+    for step in LOOK_BACK:
+        found = None
+        for due in due_times(expression, time_zone, until - step):
+            if due > until:
+                break
+            found = due
+        if found:
+            return found
+    return None

@@ -6,6 +6,7 @@ from concurrent.futures import Future, ThreadPoolExecutor, wait
 from datetime import datetime, timedelta
 
 from django.conf import settings
+from django.db import DatabaseError
 from django.utils import timezone
 
 from dbops import lifecycle
@@ -81,6 +82,9 @@ def _probe(instance: Instance) -> InstanceFacts:
             ProbeTarget(
                 datadir=instance.datadir,
                 defaults_file=instance.defaults_file,
+                address=instance.address,
+                port=instance.port,
+                work_dir=instance.host.work_dir,
                 admin_user=cluster.admin_user,
                 replication_user=cluster.replication_user,
                 backup_user=cluster.backup_user,
@@ -101,7 +105,13 @@ def _store(instance: Instance, future: "Future[InstanceFacts]") -> bool:
         return False
     facts = future.result()
     record = without_nul(to_record(facts))
-    InstanceState.objects.filter(instance=instance).update(record=record, observed_at=facts.observed_at)
+    InstanceState.objects.filter(instance=instance).update(
+        record=record, observed_at=facts.observed_at, **_reading(instance.state, facts)
+    )
+    try:
+        lifecycle.observe(instance, facts)
+    except DatabaseError:  # the next probe sees the same; the other instances of this round are stored all the same
+        log.exception("backups seen on %s", instance.name)
     return True
 
 
@@ -120,6 +130,18 @@ def look_now(instance: Instance) -> InstanceFacts:
         left="Nothing was changed.",
         next_step="Look at the instance's page.",
     )
+
+
+def _reading(before: InstanceState, facts: InstanceFacts) -> dict[str, datetime | None]:
+    """Return since when the host is read without a gap; a gap is what three probes would have filled."""
+    if facts.host is None:
+        return {}
+    gap = timedelta(seconds=max(60, 3 * settings.PROBE_INTERVAL_SECONDS))
+    goes_on = before.host_read_at is not None and facts.observed_at - before.host_read_at <= gap
+    return {
+        "host_read_at": facts.observed_at,
+        "host_read_since": before.host_read_since if goes_on else facts.observed_at,
+    }
 
 
 def replan(target: Instance, source: Instance, *, keep_old_data: bool) -> Plan:

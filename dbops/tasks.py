@@ -59,6 +59,15 @@ def probe_due() -> None:
     probing.probe_due()
 
 
+@app.task
+def watch_backups() -> None:
+    """Look at due times that nobody met, at reporters that fell silent, and at what takes too long."""
+    now = timezone.now()
+    lifecycle.watch_schedules(now)
+    lifecycle.end_silent_reports(now)
+    lifecycle.flag_running(now)
+
+
 def publish_tick(rebuild_id: int) -> None:
     _publish(tick, rebuild_id)
 

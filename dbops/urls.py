@@ -5,7 +5,7 @@ from django.contrib.auth.views import LogoutView
 from django.urls import include, path, register_converter
 
 from dbops.web.live import events
-from dbops.web.views import audit, backup_run, fleet, follow_ups, health, plan, rebuilds
+from dbops.web.views import audit, backup_reports, backup_run, backup_runs, fleet, follow_ups, health, plan, rebuilds
 from dbops.web.views.accounts import LoginView
 
 register_converter(follow_ups.MethodConverter, "method")
@@ -28,6 +28,12 @@ urlpatterns = [
     path("backups/runs/<int:run_id>/", backup_run.run, name="backup-run"),
     path("backups/runs/<int:run_id>/stop/", backup_run.stop, name="backup-run-stop"),
     path("backups/runs/<int:run_id>/end/", backup_run.give_up, name="backup-run-give-up"),
+    path("backups/", backup_runs.backup_runs, name="backup-runs"),
+    path("api/v1/backup-runs/may-start", backup_reports.may_start, name="api-may-start"),
+    *(
+        path(f"api/v1/backup-runs/<str:key>/{kind}", backup_reports.report, {"kind": kind}, name=f"api-backup-{kind}")
+        for kind in ("start", "heartbeat", "end")
+    ),
     path("audit/", audit.audit, name="audit"),
     path("", include("dbops.web.topology_urls")),
     path("inventory/", include("dbops.web.inventory_urls")),

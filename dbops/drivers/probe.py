@@ -7,6 +7,8 @@ from datetime import datetime
 
 from dbops.drivers.probe_host import HostReading, read_host
 from dbops.drivers.probe_server import ServerReading, read_server
+from dbops.engine.backup_facts import FoundSchedule
+from dbops.engine.backup_tools import DEFAULT_PORT
 from dbops.engine.errors import DbopsError
 from dbops.engine.facts import DatadirFacts, InstanceFacts, Problem
 from dbops.engine.ports import Database, Shell
@@ -17,7 +19,7 @@ MEASURE_SECONDS = 300.0
 
 @dataclass(frozen=True, slots=True)
 class ProbeTarget:
-    """What a probe must know of an instance.
+    """What a probe must know of an instance. ``work_dir`` is this product's directory on the host.
 
     The accounts are the product's own: their connections are no clients of the server. The backup account is tried with the
     statements that its tool will need, over the local socket.
@@ -29,6 +31,9 @@ class ProbeTarget:
     replication_user: str = ""
     backup_user: str = ""
     backup_password: str = field(default="", repr=False)
+    address: str = ""
+    port: int = DEFAULT_PORT
+    work_dir: str = ""
 
 
 def probe_instance(
@@ -54,6 +59,8 @@ def probe_instance(
         config=host.config if host else None,
         server=server.facts if server else None,
         backup_account=host.statements if host else (),
+        backup_processes=host.backups if host else None,
+        found_schedules=_schedules(host, previous),
         host_problem=host_problem,
         server_problem=server_problem,
     )
@@ -81,6 +88,13 @@ def with_sizes(found: DatadirFacts, measured: bool, now: datetime, previous: Ins
     return replace(found, data_bytes=known.data_bytes, total_bytes=known.total_bytes, measured_at=measured_at)
 
 
+def _schedules(host: HostReading | None, previous: InstanceFacts | None) -> tuple[FoundSchedule, ...] | None:
+    """They change seldom: between two readings, and while the host is silent, what was read last stays."""
+    if host and host.schedules is not None:
+        return host.schedules
+    return previous.found_schedules if previous else None
+
+
 def _server(
     target: ProbeTarget,
     open_database: Callable[[], Database],
@@ -92,7 +106,10 @@ def _server(
     try:
         database = open_database()
         users = (target.admin_user, target.replication_user, target.backup_user)
-        return read_server(database, our_users=users, measure=measure, now=now, previous=previous), None
+        reading = read_server(
+            database, our_users=users, measure=measure, now=now, previous=previous, addresses=(target.address,)
+        )
+        return reading, None
     except DbopsError as error:
         return None, _problem(error)
     finally:
@@ -118,6 +135,9 @@ def _host(
             socket=posixpath.join(server.facts.datadir, server.facts.socket) if server else "",
             credentials=credentials,
             statements=statements,
+            address=target.address,
+            port=target.port,
+            work_dir=target.work_dir,
         )
     except DbopsError as error:
         return None, _problem(error)

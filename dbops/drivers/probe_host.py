@@ -6,9 +6,12 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
+from dbops.drivers.probe_backups import backup_processes, found_schedules
+from dbops.engine.backup_facts import BackupProcess, FoundSchedule
+from dbops.engine.backup_tools import DEFAULT_PORT, LOCAL_NAMES, Place
 from dbops.engine.errors import RemoteFailure, Unreachable
 from dbops.engine.facts import ConfigFacts, DatadirFacts, HostFacts, StatementCheck, Tool
-from dbops.engine.ports import Shell
+from dbops.engine.ports import CommandResult, Shell
 
 SCRIPT = (Path(__file__).parent / "remote" / "probe.sh").read_text(encoding="utf-8")
 TIMEOUT_SECONDS = 20.0
@@ -25,12 +28,14 @@ SECRET_OPTION = re.compile(r"password|passwd|secret|_auth$|_key$")
 
 @dataclass(frozen=True, slots=True)
 class HostReading:
-    """What one round trip brought."""
+    """What one round trip brought. ``schedules`` is ``None`` where they were not asked for."""
 
     host: HostFacts
     datadir: DatadirFacts
     config: ConfigFacts | None
     statements: tuple[StatementCheck, ...]
+    backups: tuple[BackupProcess, ...]
+    schedules: tuple[FoundSchedule, ...] | None
 
 
 def read_host(
@@ -42,13 +47,18 @@ def read_host(
     socket: str,
     credentials: str,
     statements: list[str],
+    address: str = "",
+    port: int = DEFAULT_PORT,
+    work_dir: str = "",
 ) -> HostReading:
     """Ask the host.
 
     Args:
-        measure: also read the sizes, which walks the whole directory tree.
+        measure: also read the sizes, which walks the whole directory tree, and the crontabs.
         socket: of the server, ``""`` to take it from the option files.
         credentials: an option file for the account that tries ``statements``.
+        address, port: of the server, by which a backup may name it.
+        work_dir: this product's directory on the host, by which its own jobs are known.
 
     Raises:
         Unreachable, Refused: as ``Shell.run``.
@@ -67,6 +77,27 @@ def read_host(
     )
     after = time.time()
     records = parse_records(result.stdout)
+    _refuse_half(result, records)
+    host, directory = _host(records, before, after), _datadir(records)
+    config = parse_config(records["config"]) if "config" in records else None
+    place = _place(
+        records, host, directory, config, socket=socket, address=address, port=port, defaults_file=defaults_file
+    )
+    return HostReading(
+        host=host,
+        datadir=directory,
+        config=config,
+        backups=backup_processes(records, place=place, work_dir=work_dir, read_at=after),
+        schedules=found_schedules(records) if measure else None,
+        statements=tuple(
+            StatementCheck(statement, _last_line(records.get(f"statement.{number}", "not tried")))
+            for number, statement in enumerate(statements)
+        ),
+    )
+
+
+def _refuse_half(result: CommandResult, records: Mapping[str, str]) -> None:
+    """Raise unless the script came to its end."""
     if "time.last" not in records:
         if result.exit_status is None:
             raise Unreachable(
@@ -78,14 +109,27 @@ def read_host(
             found=f"exit status {result.exit_status}: {result.stderr.strip()[-300:]}",
             next_step="Run a POSIX shell as this user on the host, and see what it says",
         )
-    return HostReading(
-        host=_host(records, before, after),
-        datadir=_datadir(records),
-        config=parse_config(records["config"]) if "config" in records else None,
-        statements=tuple(
-            StatementCheck(statement, _last_line(records.get(f"statement.{number}", "not tried")))
-            for number, statement in enumerate(statements)
-        ),
+
+
+def _place(
+    records: Mapping[str, str],
+    host: HostFacts,
+    directory: DatadirFacts,
+    config: ConfigFacts | None,
+    *,
+    socket: str,
+    address: str,
+    port: int,
+    defaults_file: str,
+) -> Place:
+    """Return by what a process on the host may name the instance."""
+    return Place(
+        datadir=directory.path,
+        sockets=frozenset(filter(None, (socket, config.socket if config else ""))),
+        addresses=LOCAL_NAMES | set(filter(None, (address, host.local_address, host.hostname))),
+        port=port,
+        defaults_file=defaults_file,
+        is_only_server=records["server_count"] == "1" and bool(directory.server_pids),
     )
 
 

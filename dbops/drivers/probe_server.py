@@ -3,9 +3,11 @@
 import re
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
-from datetime import datetime
+from datetime import datetime, timedelta
 from typing import Any
 
+from dbops.engine.backup_facts import BackupConnection
+from dbops.engine.backup_tools import LOCAL_NAMES, tool_of_statement
 from dbops.engine.facts import Attached, Client, InstanceFacts, ReplicationFacts, ServerFacts
 from dbops.engine.flavors import flavor_for
 from dbops.engine.flavors.base import Flavor
@@ -16,6 +18,7 @@ RATE_SECONDS = 1.0
 TEMP_TABLES = ("Replica_open_temp_tables", "Slave_open_temp_tables")
 SYSTEM_USERS = {"", "system user", "event_scheduler", "unauthenticated user"}
 SYSTEM_SCHEMAS = "('mysql', 'sys', 'performance_schema', 'information_schema')"
+STATEMENT_CHARACTERS = 200
 LSN = re.compile(r"^Log sequence number:?\s+(\d+)", re.MULTILINE)
 
 
@@ -28,11 +31,18 @@ class ServerReading:
 
 
 def read_server(
-    database: Database, *, our_users: Iterable[str], measure: bool, now: datetime, previous: InstanceFacts | None
+    database: Database,
+    *,
+    our_users: Iterable[str],
+    measure: bool,
+    now: datetime,
+    previous: InstanceFacts | None,
+    addresses: Iterable[str] = (),
 ) -> ServerReading:
     """Ask the server.
 
     Args:
+        addresses: of the server's own host; it knows others by itself.
         our_users: accounts of the product; their connections are no clients.
         measure: also read what takes long where there are many tables; else it is taken over from ``previous``.
 
@@ -48,7 +58,10 @@ def read_server(
     fields["redo_lsn"] = fields.get("redo_lsn") or _lsn_in_words(database)
     fields["redo_bytes_per_second"] = redo_rate(fields["redo_lsn"], now, previous)
     fields["replicas"] = tuple(_attached(row) for row in database.query(flavor.show_replicas))
-    fields["clients"] = tuple(clients(database.query("SHOW FULL PROCESSLIST"), our_users))
+    processes = database.query("SHOW FULL PROCESSLIST")
+    fields["clients"] = tuple(clients(processes, our_users))
+    known = previous.server.backup_connections if previous and previous.server else None
+    fields["backup_connections"] = backup_connections(processes, addresses, now, known or ())
     if measure or previous is None or previous.server is None:
         fields["innodb_bytes"] = _innodb_bytes(database, flavor)
         fields["foreign_engines"] = _foreign_engines(database)
@@ -76,6 +89,47 @@ def clients(rows: Iterable[Mapping[str, Any]], our_users: Iterable[str]) -> Iter
         user, command = str(row["User"] or ""), str(row["Command"] or "")
         if user not in spared and not command.startswith(("Binlog Dump", "Daemon", "Slave", "Replica")):
             yield Client(user, str(row["Host"] or ""), str(row["db"] or ""), command)
+
+
+def backup_connections(
+    rows: Iterable[Mapping[str, Any]], addresses: Iterable[str], now: datetime, known: Iterable[BackupConnection]
+) -> tuple[BackupConnection, ...]:
+    """Return the connections of ``SHOW PROCESSLIST`` that a backup tool works over.
+
+    Between two of its tell-tale statements such a connection says other things, or sleeps: one of ``known`` (the previous
+    probe's) that is still there is still the backup's.
+    """
+    before = {(item.number, item.user, item.client): item for item in known}
+    local = LOCAL_NAMES | set(addresses)
+    found = []
+    for row in rows:
+        number, user, client = int(row["Id"]), str(row["User"] or ""), str(row["Host"] or "")
+        statement = str(row.get("Info") or "")
+        if told := tool_of_statement(statement):
+            since = now - timedelta(seconds=max(0, int(row.get("Time") or 0)))
+            earlier = before.get((number, user, client))
+            tool, method = told
+            found.append(
+                BackupConnection(
+                    number=number,
+                    user=user,
+                    client=client,
+                    is_local=client_host(client) in local,
+                    tool=tool,
+                    method=method,
+                    statement=" ".join(statement.split())[:STATEMENT_CHARACTERS],
+                    since=min(since, earlier.since) if earlier else since,
+                )
+            )
+        elif earlier := before.get((number, user, client)):
+            found.append(earlier)
+    return tuple(found)
+
+
+def client_host(client: str) -> str:
+    """Return the host in ``host:port``; an IPv6 address has colons of its own."""
+    host, _, port = client.rpartition(":")
+    return host if host and port.isdigit() else client
 
 
 def _named(database: Database, kind: str, names: tuple[str, ...]) -> dict[str, str]:

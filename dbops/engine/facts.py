@@ -11,6 +11,8 @@ from datetime import datetime
 from enum import Enum
 from typing import Any, TypeVar
 
+from dbops.engine.backup_facts import BackupConnection, BackupProcess, FoundSchedule
+
 T = TypeVar("T")
 
 
@@ -143,6 +145,7 @@ class ServerFacts:
     ``gtid_executed`` is MySQL's set, or MariaDB's ``gtid_current_pos``; ``gtid_binlog`` MariaDB's ``gtid_binlog_pos``.
     ``binlog_expire_seconds`` 0 means kept for ever. ``redo_lsn`` is the current log sequence number, from which
     two probes give ``redo_bytes_per_second``. ``external_paths`` are directories or files outside the data directory.
+    ``backup_connections`` are those whose statements a backup tool sends; ``None``: not looked for (an older record).
     """
 
     flavor: str
@@ -175,6 +178,7 @@ class ServerFacts:
     replication: tuple[ReplicationFacts, ...] = ()
     replicas: tuple[Attached, ...] = ()
     clients: tuple[Client, ...] = ()
+    backup_connections: tuple[BackupConnection, ...] | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -187,7 +191,10 @@ class StatementCheck:
 
 @dataclass(frozen=True, slots=True)
 class InstanceFacts:
-    """All that one probe found. A part that could not be read is ``None`` and its problem says why."""
+    """All that one probe found. A part that could not be read is ``None`` and its problem says why.
+
+    ``backup_processes`` are the backup tools that run on the host now, whichever instance they read.
+    """
 
     observed_at: datetime
     host: HostFacts | None = None
@@ -195,6 +202,8 @@ class InstanceFacts:
     config: ConfigFacts | None = None
     server: ServerFacts | None = None
     backup_account: tuple[StatementCheck, ...] = ()
+    backup_processes: tuple[BackupProcess, ...] | None = None
+    found_schedules: tuple[FoundSchedule, ...] | None = None
     host_problem: Problem | None = None
     server_problem: Problem | None = None
 

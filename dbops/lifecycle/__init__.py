@@ -13,6 +13,7 @@ from dbops.lifecycle.differences import (
     stored_of,
     withdraw_acceptance,
 )
+from dbops.lifecycle.flagging import flag, flag_running
 from dbops.lifecycle.leases import (
     News,
     RebuildLease,
@@ -53,6 +54,7 @@ from dbops.lifecycle.managed_runs import (
     take_run_lease,
     write_missed,
 )
+from dbops.lifecycle.reports import Told, end_silent_reports, report_run
 from dbops.lifecycle.requests import (
     Start,
     claims_of,
@@ -65,6 +67,8 @@ from dbops.lifecycle.requests import (
     wait,
     write_waits,
 )
+from dbops.lifecycle.schedules_of_runs import watch_schedules
+from dbops.lifecycle.seen_runs import observe
 from dbops.lifecycle.sweeps import claim_sweep, end_sweep, give_up, sweeps_due, write_sweep
 
 __all__ = [
@@ -78,6 +82,7 @@ __all__ = [
     "active_runs",
     "Start",
     "accept_difference",
+    "Told",
     "beat",
     "beat_run",
     "begin_step",
@@ -89,11 +94,15 @@ __all__ = [
     "end_badly",
     "end_queued",
     "end_queued_run",
+    "end_silent_reports",
+    "end_sweep",
     "end_step",
     "end_sweep",
     "finish",
     "finish_run",
     "flag_late",
+    "flag",
+    "flag_running",
     "give_up",
     "give_up_run",
     "held",
@@ -108,11 +117,13 @@ __all__ = [
     "move_next_due",
     "note_differences",
     "open_differences",
+    "observe",
     "queue",
     "queue_run",
     "release_lease",
     "renew",
     "reprioritize",
+    "report_run",
     "request_cancel",
     "request_cancel_run",
     "set_identity",
@@ -127,4 +138,5 @@ __all__ = [
     "write_sweep",
     "write_waits",
     "withdraw_acceptance",
+    "watch_schedules",
 ]

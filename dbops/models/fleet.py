@@ -122,12 +122,17 @@ class Instance(models.Model):
 
 
 class InstanceState(models.Model):
-    """The latest facts of one instance, and when the next probe is due. Written by the prober alone."""
+    """The latest facts of one instance, and when the next probe is due. Written by the prober alone.
+
+    ``host_read_since`` is since when its host has been read without a gap: before that, what nobody saw may have been.
+    """
 
     instance = models.OneToOneField(Instance, on_delete=models.CASCADE, related_name="state", primary_key=True)
     observed_at = models.DateTimeField(null=True)
     record = models.JSONField(default=dict)
     probe_due_at = models.DateTimeField(db_index=True)
+    host_read_since = models.DateTimeField(null=True)
+    host_read_at = models.DateTimeField(null=True)
 
     def facts(self) -> facts.InstanceFacts | None:
         """Return what the last probe found, ``None`` before the first."""

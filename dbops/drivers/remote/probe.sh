@@ -3,7 +3,7 @@
 #
 #   probe.sh DATADIR DEFAULTS_FILE MEASURE SOCKET [STATEMENT...]
 #
-# MEASURE 1 adds sizes, which read the whole directory tree. Standard input: an option file for the backup account, which
+# MEASURE 1 adds sizes, which read the whole directory tree, and the lines of crontabs and timers that run a backup. Standard input: an option file for the backup account, which
 # then runs each STATEMENT over the local socket, to see whether it may.
 set -u
 umask 077
@@ -131,9 +131,121 @@ account_facts() { # statements
     done
 }
 
+identify() { # sets state, parent and ticks (of its start, since boot) of process $1; false when it is gone
+    line=
+    { read -r line <"/proc/$1/stat"; } 2>/dev/null || return 1
+    # shellcheck disable=SC2086  # the words after the name, which may hold spaces and brackets itself
+    set -- ${line##*) }
+    [ $# -ge 20 ] || return 1
+    state=$1 parent=$2 ticks=${20}
+}
+
+ancestors() { # of process $1
+    one=$1
+    while [ "$one" -gt 1 ] && identify "$one"; do
+        name=
+        { read -r name <"/proc/$one/comm"; } 2>/dev/null
+        printf 'parent %s %s %s\n' "$one" "$ticks" "$name"
+        one=$parent
+    done
+}
+
+endpoints() { # of the sockets whose numbers are given
+    cat "$process/net/tcp" "$process/net/tcp6" 2>/dev/null |
+        awk -v mine=" $1 " 'index(mine, " " $10 " ") && $3 !~ /:0000$/ { print "tcp " $3 }'
+    # the file is the server's end: the line that names it names our number as its peer
+    ss -xnH 2>/dev/null | awk -v mine=" $1 " 'substr($5, 1, 1) == "/" && index(mine, " " $8 " ") { print "unix " $5 }'
+}
+
+backup_process() { # of one that may run a backup: where it comes from and what it has open
+    pid=${process#/proc/}
+    tool=$name
+    identify "$pid" || return 0
+    [ "$state" != Z ] || return 0
+    read -r uptime _ </proc/uptime
+    put "process.$pid" "tool $tool
+start $boot $ticks $uptime $hertz
+user $(stat -c %U "$process" 2>/dev/null)
+$(ancestors "$parent")
+cwd $(readlink "$process/cwd" 2>/dev/null)
+$(find "$process/fd" -type l -printf 'fd %f %l\n' 2>/dev/null)
+$(stat -L -c 'output %s %F' "$process/fd/1" 2>/dev/null)
+$(endpoints "$(find "$process/fd" -lname 'socket:*' -printf '%l ' 2>/dev/null | tr -dc '0-9 ')")"
+    put "process.$pid.argv" "$(tr '\0' '\n' 2>/dev/null <"$process/cmdline" | head -c 8192)"
+}
+
+backup_facts() {
+    read -r boot </proc/sys/kernel/random/boot_id
+    hertz=$(getconf CLK_TCK 2>/dev/null || echo 100)
+    servers=0
+    for process in /proc/[0-9]*; do
+        name=
+        { read -r name <"$process/comm"; } 2>/dev/null
+        case $name in
+        mariadbd | mysqld) servers=$((servers + 1)) ;;
+        mysqldump | mariadb-dump | mysqlpump | mydumper | xtrabackup* | mariadb-backup | mariabackup | innobackupex) backup_process ;;
+        esac
+    done
+    put server_count "$servers"
+}
+
+backup_tools='mysqldump|mariadb-dump|mysqlpump|mydumper|xtrabackup|mariadb-backup|mariabackup|innobackupex'
+
+named_tool() { # the first backup tool in the text on standard input
+    grep -v '^[[:space:]]*#' | grep -owE "$backup_tools" | head -n 1
+}
+
+crontab_lines() { # those that run a backup tool, or a script that names one: "TOOL<TAB>LINE"; and what sets the time zone
+    set -f
+    while read -r line || [ -n "$line" ]; do
+        case $line in
+        '' | '#'*) continue ;;
+        CRON_TZ*=*) printf '\t%s\n' "$line" && continue ;;
+        esac
+        tool=$(printf '%s\n' "$line" | named_tool)
+        if [ -z "$tool" ]; then
+            # shellcheck disable=SC2086  # into words, as cron's shell would; set -f leaves patterns alone
+            for word in $line; do
+                case $word in /*/dbops-backup-report) continue ;; /*) ;; *) continue ;; esac
+                [ -f "$word" ] || continue
+                tool=$(head -c 65536 "$word" 2>/dev/null | named_tool)
+                [ -z "$tool" ] || break
+            done
+        fi
+        [ -z "$tool" ] || printf '%s\t%s\n' "$tool" "$line"
+    done | head -n 50
+    set +f
+}
+
+schedule_facts() {
+    put schedules.zone "$(cat /etc/timezone 2>/dev/null || readlink /etc/localtime | sed 's|.*/zoneinfo/||')"
+    for file in /etc/crontab /etc/cron.d/* /var/spool/cron/crontabs/* /var/spool/cron/*; do
+        [ -f "$file" ] || continue
+        [ -r "$file" ] || continue
+        found=$(crontab_lines <"$file")
+        [ -z "$found" ] || put "crontab.$file" "$found"
+    done
+    if [ ! -r /var/spool/cron/crontabs ] && [ ! -r /var/spool/cron ]; then
+        found=$(crontab -l 2>/dev/null | crontab_lines)
+        [ -z "$found" ] || put "crontab.own" "$found"
+    fi
+    for timer in /etc/systemd/system/*.timer /usr/lib/systemd/system/*.timer; do
+        service=${timer%.timer}.service
+        [ -r "$timer" ] || continue
+        [ -r "$service" ] || continue
+        command=$(sed -n 's/^ExecStart=[-@:+!]*//p' "$service" | head -n 1)
+        found=$(printf '%s\n' "$command" | crontab_lines)
+        [ -z "$found" ] || put "timer.$timer" "$(sed -n 's/^User=//p' "$service" | head -n 1)
+$(sed -n 's/^OnCalendar=//p' "$timer" | head -n 1)
+$found"
+    done
+}
+
 host_facts
 tool_facts
 config_facts
 datadir_facts
+backup_facts
+[ "$measure" != 1 ] || schedule_facts
 account_facts "$@"
 put time.last "$(date +%s.%N)"

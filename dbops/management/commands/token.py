@@ -1,0 +1,54 @@
+"""``manage.py token make NAME --cluster CLUSTER``, ``manage.py token list`` and ``manage.py token revoke NAME``."""
+
+import getpass
+from typing import Any
+
+from django.core.management.base import BaseCommand, CommandError, CommandParser
+
+from dbops.engine.errors import Refused
+from dbops.models import Cluster
+from dbops.operations.tokens import CALENDAR, REPORT, make_token, revoke_token
+from dbops.queries.tokens import tokens
+
+
+class Command(BaseCommand):
+    help = "Make, list and revoke the tokens by which machines report backups or read the calendar."
+
+    def add_arguments(self, parser: CommandParser) -> None:
+        verbs = parser.add_subparsers(dest="verb", required=True)
+        make = verbs.add_parser("make", help="make a token and print it: this once, and never again")
+        make.add_argument("name", help="for people: the host or calendar that will have it")
+        make.add_argument(
+            "--cluster", default="", help="the cluster whose instances it may speak of (needed for report)"
+        )
+        make.add_argument("--purpose", choices=(REPORT, CALENDAR), default=REPORT)
+        revoke = verbs.add_parser("revoke", help="end a token for good")
+        revoke.add_argument("name")
+        verbs.add_parser("list", help="list the tokens, without their secrets")
+
+    def handle(self, *args: Any, **options: Any) -> None:
+        actor = f"{getpass.getuser()} (manage.py)"
+        try:
+            if options["verb"] == "make":
+                self._make(actor, options["name"], options["purpose"], options["cluster"])
+            elif options["verb"] == "revoke":
+                revoke_token(actor=actor, name=options["name"])
+                self.stdout.write(f"{options['name']}: revoked")
+            else:
+                self._list()
+        except Refused as error:
+            raise CommandError(f"{error.doing}: {error.found} {error.left}") from None
+
+    def _make(self, actor: str, name: str, purpose: str, cluster_name: str) -> None:
+        cluster = Cluster.objects.filter(name=cluster_name).first() if cluster_name else None
+        if cluster_name and cluster is None:
+            raise CommandError(f"There is no cluster {cluster_name!r}. Nothing was changed.")
+        _, secret = make_token(actor=actor, name=name, purpose=purpose, cluster=cluster)
+        self.stdout.write(secret)
+
+    def _list(self) -> None:
+        for token in tokens():
+            used = f"last used {token.last_used_at:%Y-%m-%d %H:%M} UTC" if token.last_used_at else "never used"
+            state = "revoked" if token.revoked_at else used
+            cluster = token.cluster.name if token.cluster else "every cluster"
+            self.stdout.write(f"{token.name}\t{token.purpose}\t{cluster}\t{token.prefix}...\t{state}")

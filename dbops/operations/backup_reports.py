@@ -1,0 +1,175 @@
+"""What a host may say and ask about its backups. A token speaks of the instances of its own cluster alone."""
+
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+from typing import Any
+
+from django.utils import timezone
+
+from dbops import lifecycle
+from dbops.engine.backups import BackupMethod
+from dbops.engine.errors import Refused
+from dbops.engine.observing import Where
+from dbops.lifecycle.reports import ReportKind, Told
+from dbops.models import AccessToken, BackupRun, BackupSchedule, Hold, Instance, Rebuild
+
+KEY = re.compile(r"[A-Za-z0-9._-]{8,64}")
+#: Longest time that a report may speak of, in seconds: a month.
+LONGEST_SECONDS = 31 * 86400
+MOST_BYTES = 2**62
+TEXT_CHARACTERS = 1000
+
+
+@dataclass(frozen=True, slots=True)
+class Leave:
+    """Whether a backup may start now. ``until`` is when what is in the way is expected to end; ``None`` where nobody knows."""
+
+    instance: str
+    may_start: bool
+    because: str = ""
+    since: datetime | None = None
+    until: datetime | None = None
+
+
+def take_report(*, token: AccessToken, key: str, kind: str, said: Mapping[str, Any]) -> BackupRun:
+    """Write one report. Sent twice it changes nothing.
+
+    Args:
+        key: the reporter's own name of the run, new for each.
+        kind: a ``ReportKind``.
+        said: ``instance`` or ``schedule``; ``method``; ``started_seconds_ago``, ``ended_seconds_ago`` (counted back from
+            now, so that a host's clock does not matter); ``bytes``, ``path``, ``exit_status``, ``pid``, ``host``, ``command``.
+
+    Raises:
+        Refused: something of it cannot be read (``report.invalid``), the instance is not of the token's cluster
+            (``report.unknown_instance``), or the key is another run's (``report.key_taken``).
+    """
+    now = timezone.now()
+    if not KEY.fullmatch(key):
+        raise _invalid("the key must be 8 to 64 letters, digits, dots, dashes or underscores")
+    instance, schedule = _subject(token, _text(said, "instance"), _text(said, "schedule"))
+    method = _method(_text(said, "method"), schedule)
+    started, ended = (_number(said, f"{name}_seconds_ago", LONGEST_SECONDS) for name in ("started", "ended"))
+    status = _number(said, "exit_status", 255)
+    if kind == ReportKind.END and status is None:
+        raise _invalid("the report of an end needs exit_status")
+    host = _text(said, "host")
+    told = Told(
+        key=key,
+        kind=ReportKind(kind),
+        method=method,
+        started_at=now - timedelta(seconds=started) if started is not None else None,
+        ended_at=now - timedelta(seconds=ended) if ended is not None else None,
+        where=_where(instance, host),
+        pid=_number(said, "pid", 2**31),
+        host=host,
+        command=_text(said, "command"),
+        path=_text(said, "path"),
+        bytes=_number(said, "bytes", MOST_BYTES),
+        exit_status=status,
+        schedule_id=schedule.pk if schedule else None,
+    )
+    return lifecycle.report_run(instance, told, now)
+
+
+def may_start(*, token: AccessToken, instance: str, schedule: str = "") -> Leave:
+    """Tell whether an instance is free for a backup: no rebuild and no backup of ours holds it.
+
+    Raises:
+        Refused: as ``take_report``.
+    """
+    found, _ = _subject(token, instance, schedule)
+    hold = Hold.objects.filter(instance=found).select_related("rebuild", "backup_run").first()
+    if hold is None:
+        return Leave(found.name, True)
+    if hold.rebuild is None:
+        return Leave(found.name, False, f"backup run {hold.backup_run_id} reads {found.name}", hold.taken_at)
+    because = f"rebuild {hold.rebuild_id} holds {found.name} as its {hold.purpose}"
+    return Leave(found.name, False, because, hold.taken_at, _expected_end(hold.rebuild))
+
+
+def _expected_end(rebuild: Rebuild) -> datetime | None:
+    """Return when a rebuild's steps, as predicted, are over; ``None`` where one has no prediction, or all have been overrun."""
+    seconds = list(rebuild.steps.values_list("predicted_seconds", flat=True))
+    known = [item for item in seconds if item is not None]
+    if not known or rebuild.started_at is None:
+        return None
+    end = rebuild.started_at + timedelta(seconds=sum(known))
+    return end if end > timezone.now() else None
+
+
+def _subject(token: AccessToken, instance: str, schedule: str) -> tuple[Instance, BackupSchedule | None]:
+    """Return what a report is about. Whether another cluster has one of this name is not told."""
+    found = None
+    if schedule:
+        rows = BackupSchedule.objects.select_related("instance__state", "instance__cluster")
+        found = rows.filter(name=schedule, instance__cluster=token.cluster_id).first()
+        if found and instance in ("", found.instance.name):
+            return found.instance, found
+    elif instance:
+        one = (
+            Instance.objects.select_related("state", "cluster").filter(name=instance, cluster=token.cluster_id).first()
+        )
+        if one:
+            return one, None
+    else:
+        raise _invalid("it names neither an instance nor a schedule")
+    what = (
+        f"schedule {schedule!r}" + (f" of instance {instance!r}" if instance else "")
+        if schedule
+        else f"instance {instance!r}"
+    )
+    raise Refused(
+        "report.unknown_instance",
+        "Taking a report",
+        found=f"the cluster {token.cluster} of this token has no {what}",
+        left="Nothing was written.",
+        next_step="Give the name as the dashboard shows it, or use a token of that instance's cluster.",
+    )
+
+
+def _method(asked: str, schedule: BackupSchedule | None) -> BackupMethod:
+    word = asked or (schedule.method if schedule else BackupMethod.DUMP)
+    if word not in set(BackupMethod):
+        raise _invalid(f"method must be one of {', '.join(BackupMethod)}")
+    return BackupMethod(word)
+
+
+def _where(instance: Instance, host: str) -> Where:
+    """Tell whether the reporter runs on the instance's host: both give their first name, with or without a domain."""
+    state = getattr(instance, "state", None)
+    facts = state.facts() if state else None
+    if not host or facts is None or facts.host is None:
+        return Where.UNKNOWN
+    is_here = host.partition(".")[0].lower() == facts.host.hostname.partition(".")[0].lower()
+    return Where.HERE if is_here else Where.ELSEWHERE
+
+
+def _text(said: Mapping[str, Any], name: str) -> str:
+    value = said.get(name)
+    if value is None:
+        return ""
+    if not isinstance(value, str) or "\0" in value:
+        raise _invalid(f"{name} must be a text")
+    return value[:TEXT_CHARACTERS]
+
+
+def _number(said: Mapping[str, Any], name: str, most: int) -> int | None:
+    value = said.get(name)
+    if value is None:
+        return None
+    if isinstance(value, bool) or not isinstance(value, int) or not 0 <= value <= most:
+        raise _invalid(f"{name} must be a whole number from 0 to {most}")
+    return value
+
+
+def _invalid(found: str) -> Refused:
+    return Refused(
+        "report.invalid",
+        "Reading a report",
+        found=found,
+        left="Nothing was written.",
+        next_step="Correct it; docs/backup-reports.md describes each field.",
+    )

@@ -1,0 +1,125 @@
+"""Access tokens of machines: made, shown once, revoked; and whose a presented one is."""
+
+import hashlib
+import hmac
+import secrets
+from datetime import timedelta
+
+from django.core.exceptions import ValidationError
+from django.db import IntegrityError, transaction
+from django.db.models import Q
+from django.utils import timezone
+
+from dbops.engine.errors import Refused
+from dbops.models import AccessToken, Cluster
+from dbops.operations.audit import record
+
+REPORT, CALENDAR = "report", "calendar"
+PREFIX_CHARACTERS = 8
+#: A token that is used all the time is not written all the time.
+USE_NOTED_EVERY = timedelta(minutes=1)
+
+
+def make_token(*, actor: str, name: str, purpose: str, cluster: Cluster | None) -> tuple[AccessToken, str]:
+    """Make a token and return it with its secret, which is nowhere kept and cannot be shown again.
+
+    Args:
+        actor: for the audit log; the caller has made sure that they may.
+        cluster: the one whose instances it may speak of. A token that reports must have one.
+
+    Raises:
+        Refused: the name or the purpose is not acceptable, or the name is taken (``token.invalid``).
+    """
+    secret = secrets.token_urlsafe(32)
+    token = AccessToken(
+        name=name,
+        purpose=purpose,
+        prefix=secret[:PREFIX_CHARACTERS],
+        digest=digest_of(secret),
+        cluster=cluster,
+        created_by=actor,
+        created_at=timezone.now(),
+    )
+    _check(token)
+    try:
+        with transaction.atomic():
+            token.save(force_insert=True)
+            where = cluster.name if cluster else ""
+            record(actor=actor, action="token.made", subject=name, purpose=purpose, cluster=where)
+    except IntegrityError as error:
+        raise _invalid(name, "a token of this name exists; a revoked one keeps its name") from error
+    return token, secret
+
+
+def revoke_token(*, actor: str, name: str) -> AccessToken:
+    """End a token for good. A second call changes nothing.
+
+    Raises:
+        Refused: there is none of this name (``token.not_found``).
+    """
+    with transaction.atomic():
+        revoked = AccessToken.objects.filter(name=name, revoked_at=None).update(revoked_at=timezone.now())
+        token = AccessToken.objects.filter(name=name).first()
+        if token is None:
+            raise Refused(
+                "token.not_found",
+                f"Revoking the token {name!r}",
+                found="there is no token of this name",
+                left="Nothing was changed.",
+                next_step="manage.py token list shows them all.",
+            )
+        if revoked:
+            record(actor=actor, action="token.revoked", subject=name, purpose=token.purpose)
+    return token
+
+
+def token_of(secret: str, purpose: str) -> AccessToken:
+    """Return the valid token whose secret this is.
+
+    Raises:
+        Refused: there is none, it is revoked, or it is for another purpose (``token.unknown``): which one is not told.
+    """
+    digest, found = digest_of(secret), None
+    for token in AccessToken.objects.select_related("cluster").filter(prefix=secret[:PREFIX_CHARACTERS]):
+        if hmac.compare_digest(token.digest, digest):
+            found = token
+    if found is None or found.revoked_at is not None or found.purpose != purpose:
+        raise Refused(
+            "token.unknown",
+            "Checking the access token",
+            found="no valid token for this purpose was sent",
+            left="Nothing was written.",
+            next_step="Send the header 'Authorization: Bearer TOKEN'; manage.py token make makes a token.",
+        )
+    now = timezone.now()
+    stale = Q(last_used_at=None) | Q(last_used_at__lt=now - USE_NOTED_EVERY)
+    if found.last_used_at is None or found.last_used_at < now - USE_NOTED_EVERY:
+        AccessToken.objects.filter(stale, pk=found.pk).update(last_used_at=now)
+    return found
+
+
+def digest_of(secret: str) -> str:
+    """Return what is kept of a secret. It has 256 bits of chance in it: a slow hash would add nothing."""
+    return hashlib.sha256(secret.encode()).hexdigest()
+
+
+def _check(token: AccessToken) -> None:
+    problems = []
+    try:
+        token.clean_fields(exclude=["created_by", "last_used_at", "revoked_at"])
+    except ValidationError as error:
+        problems = [f"{field}: {' '.join(messages)}" for field, messages in error.message_dict.items()]
+    if token.purpose == REPORT and token.cluster is None:
+        problems.append("cluster: a token that reports belongs to one cluster")
+    if problems:
+        raise _invalid(token.name, " ".join(problems))
+
+
+def _invalid(name: str, found: str) -> Refused:
+    return Refused(
+        "token.invalid",
+        f"Making the token {name!r}",
+        found=found,
+        left="Nothing was changed.",
+        next_step="Correct this and try again.",
+    )

@@ -1,0 +1,147 @@
+"""The HTTP API by which hosts report their backups: JSON in, JSON out, a token in the header, no cookies."""
+
+import hashlib
+import json
+from collections.abc import Callable
+from functools import wraps
+from typing import Any
+
+from django.contrib.auth.decorators import login_not_required
+from django.core.cache import cache
+from django.http import HttpRequest, HttpResponse, JsonResponse
+from django.views.decorators.cache import never_cache
+from django.views.decorators.csrf import csrf_exempt
+
+from dbops.engine.errors import Refused
+from dbops.models import AccessToken
+from dbops.operations import backup_reports
+from dbops.operations.tokens import REPORT, token_of
+
+BODY_BYTES = 16 * 1024
+#: For each token and web process. A host with fifty backups at once, each with its heartbeat, is far below.
+REQUESTS_A_MINUTE = 300
+STATUS = {
+    "token.unknown": 401,
+    "report.unknown_instance": 404,
+    "report.key_taken": 409,
+    "report.too_large": 413,
+    "report.too_many": 429,
+    "report.wrong_method": 405,
+}
+
+View = Callable[..., HttpResponse]
+
+
+def api(method: str) -> Callable[[View], View]:
+    """Let in who has a token that reports; every refusal is JSON with its code and what to do next."""
+
+    def decorate(view: View) -> View:
+        @login_not_required
+        @csrf_exempt
+        @never_cache
+        @wraps(view)
+        def inner(request: HttpRequest, **words: Any) -> HttpResponse:
+            try:
+                if request.method != method:
+                    raise _wrong_method(method)
+                return view(request, _token(request), **words)
+            except Refused as error:
+                return _refusal(error, method)
+
+        return inner
+
+    return decorate
+
+
+@api("POST")
+def report(request: HttpRequest, token: AccessToken, *, key: str, kind: str) -> HttpResponse:
+    """Take the report of a start, a sign of life or an end."""
+    run = backup_reports.take_report(token=token, key=key, kind=kind, said=_body(request))
+    return JsonResponse({"run": run.pk, "status": run.status, "origin": run.origin, "flags": run.flags})
+
+
+@api("GET")
+def may_start(request: HttpRequest, token: AccessToken) -> HttpResponse:
+    """Tell whether the instance is free for a backup, and if not, until when."""
+    asked = request.GET
+    leave = backup_reports.may_start(
+        token=token, instance=asked.get("instance", ""), schedule=asked.get("schedule", "")
+    )
+    return JsonResponse(
+        {
+            "instance": leave.instance,
+            "may_start": leave.may_start,
+            "because": leave.because,
+            "since": leave.since.isoformat() if leave.since else None,
+            "until": leave.until.isoformat() if leave.until else None,
+        }
+    )
+
+
+def _token(request: HttpRequest) -> AccessToken:
+    scheme, _, secret = request.headers.get("Authorization", "").partition(" ")
+    secret = secret.strip() if scheme.lower() == "bearer" else ""
+    # counted by what was presented, known or not: guessing one secret again and again does not reach the database
+    counter = f"report-{hashlib.sha256(secret.encode()).hexdigest()}"
+    cache.add(counter, 0, timeout=60)
+    try:
+        count = cache.incr(counter)
+    except ValueError:  # it expired a moment ago
+        count = 1
+    if count > REQUESTS_A_MINUTE:
+        raise Refused(
+            "report.too_many",
+            "Taking a report",
+            found=f"more than {REQUESTS_A_MINUTE} requests a minute with this token",
+            left="Nothing was written.",
+            next_step="Wait a minute; one heartbeat a minute for each backup is enough.",
+        )
+    return token_of(secret, REPORT)
+
+
+def _body(request: HttpRequest) -> dict[str, Any]:
+    raw = request.read(BODY_BYTES + 1)
+    if len(raw) > BODY_BYTES:
+        raise Refused(
+            "report.too_large",
+            "Reading a report",
+            found=f"the body has more than {BODY_BYTES} bytes",
+            left="Nothing was written.",
+            next_step="Send the fields that docs/backup-reports.md names, and nothing else.",
+        )
+    try:
+        said = json.loads(raw or b"{}")
+    except (ValueError, RecursionError):
+        said = None
+    if not isinstance(said, dict):
+        raise Refused(
+            "report.invalid",
+            "Reading a report",
+            found="the body is no JSON object",
+            left="Nothing was written.",
+            next_step='Send for example {"instance": "backup-1", "method": "dump"}.',
+        )
+    return said
+
+
+def _wrong_method(method: str) -> Refused:
+    return Refused(
+        "report.wrong_method",
+        "Reading a report",
+        found=f"this address takes {method} alone",
+        left="Nothing was written.",
+        next_step="docs/backup-reports.md describes each address.",
+    )
+
+
+def _refusal(error: Refused, method: str) -> HttpResponse:
+    record = error.as_record()
+    record["next_step"] = record.pop("next")
+    answer = JsonResponse({"error": record}, status=STATUS.get(error.code, 400))
+    if answer.status_code == 401:
+        answer["WWW-Authenticate"] = 'Bearer realm="dbops"'
+    elif answer.status_code == 429:
+        answer["Retry-After"] = "60"
+    elif answer.status_code == 405:
+        answer["Allow"] = method
+    return answer
