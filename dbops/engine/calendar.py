@@ -172,3 +172,32 @@ def lanes(items: Iterable[tuple[Interval, T]]) -> list[Laned[T]]:
             ends[lane] = interval.end
         placed.append(Laned(item, lane))
     return placed
+
+
+@dataclass(frozen=True, slots=True)
+class ClockChange:
+    """The moment at which a zone's clock is set, and by how many seconds: forward is positive."""
+
+    at: datetime
+    seconds: float
+
+
+def next_clock_change(zone: tzinfo, after: datetime, days_ahead: int) -> ClockChange | None:
+    """Return the first change of the zone's clock later than ``after``, ``None`` when there is none in so many days."""
+    low = after.astimezone(UTC)
+    for number in range(1, days_ahead + 1):
+        high = after.astimezone(UTC) + timedelta(days=number)
+        if (shift := _offset(zone, high) - _offset(zone, low)) != 0:
+            while high - low > timedelta(seconds=1):
+                middle = low + (high - low) / 2
+                low, high = (middle, high) if _offset(zone, middle) == _offset(zone, low) else (low, middle)
+            # Clocks are set on full minutes.
+            at = (high + timedelta(seconds=29)).replace(second=0, microsecond=0)
+            return ClockChange(at, shift)
+        low = high
+    return None
+
+
+def _offset(zone: tzinfo, moment: datetime) -> float:
+    offset = moment.astimezone(zone).utcoffset()
+    return offset.total_seconds() if offset is not None else 0.0

@@ -10,9 +10,9 @@ from django.utils import timezone
 
 from dbops.engine.facts import InstanceFacts, ReplicationFacts, ServerFacts
 from dbops.engine.states import ACTIVE, Role, Status, StepState
+from dbops.engine.summary import judge, summarize
 from dbops.models import Cluster, Hold, Instance, Rebuild, Step
 
-LAG_IS_HIGH_SECONDS = 300
 RECENT_REBUILDS = 8
 
 # The order in which a cluster's instances are listed.
@@ -203,7 +203,8 @@ def _row(instance: Instance, claims: _Claims, now: datetime) -> InstanceRow:
     age = state.age_seconds(now) if state else None
     is_fresh = age is not None and age <= settings.FACTS_FRESH_SECONDS
     running, hold = claims.by_target.get(instance.pk), claims.holds.get(instance.pk)
-    word, text = _judge(instance, facts, is_fresh)
+    summary = summarize(facts) if facts else None
+    word, text = judge(summary, Role(instance.role), is_fresh=is_fresh)
     if running and running.status != Status.QUEUED:
         word, text = "rebuilding", f"rebuild {running.pk} is {running.status}"
     return InstanceRow(
@@ -217,37 +218,6 @@ def _row(instance: Instance, claims: _Claims, now: datetime) -> InstanceRow:
         held_by=hold.rebuild_id if hold else None,
         rebuild=running,
     )
-
-
-def _judge(instance: Instance, facts: InstanceFacts | None, is_fresh: bool) -> tuple[str, str]:
-    """Return the state's word and what it rests on."""
-    if facts is None:
-        return "unknown", "no probe has finished yet"
-    if not is_fresh:
-        return "unknown", "the last probe is too old to trust"
-    if facts.server is None:
-        return "unreachable", facts.server_problem.text if facts.server_problem else "the server does not answer"
-    if facts.host is None:
-        return "unreachable", facts.host_problem.text if facts.host_problem else "the host does not answer over SSH"
-    if instance.role == Role.PRIMARY:
-        return ("warning", "the primary is read only") if facts.server.read_only else ("healthy", "takes writes")
-    return _judge_replica(facts.server)
-
-
-def _judge_replica(server: ServerFacts) -> tuple[str, str]:
-    if not server.replication:
-        return "stopped", "replicates from nothing"
-    for channel in server.replication:
-        if not channel.is_running:
-            error = channel.last_io_error or channel.last_sql_error
-            return "stopped", error or f"IO thread {channel.io_running}, SQL thread {channel.sql_running}"
-        if channel.lag_seconds is None:
-            return "warning", "replicates, but its lag is not known"
-        if channel.lag_seconds > LAG_IS_HIGH_SECONDS:
-            return "lagging", f"lags by {channel.lag_seconds:.0f} s"
-    if not server.read_only:
-        return "warning", "replicates, but takes writes: read_only is off"
-    return "healthy", "replicates"
 
 
 def _with_refusals(row: InstanceRow, rows: list[InstanceRow]) -> InstanceRow:

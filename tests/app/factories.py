@@ -86,7 +86,7 @@ def set_facts(instance: Instance, facts: InstanceFacts) -> InstanceState:
     """Leave facts as the prober would."""
     state, _ = InstanceState.objects.update_or_create(
         instance=instance,
-        defaults={"observed_at": facts.observed_at, "record": to_record(facts), "probe_due_at": timezone.now()},
+        defaults={**InstanceState.columns(facts), "probe_due_at": timezone.now()},
     )
     return state
 

@@ -7,7 +7,21 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from dbops.engine.calendar import Interval, clip, common, day, days, free, lanes, merge, place, position, ticks
+from dbops.engine.calendar import (
+    ClockChange,
+    Interval,
+    clip,
+    common,
+    day,
+    days,
+    free,
+    lanes,
+    merge,
+    next_clock_change,
+    place,
+    position,
+    ticks,
+)
 
 BERLIN = ZoneInfo("Europe/Berlin")
 ZONES = [ZoneInfo(name) for name in ("UTC", "Europe/Berlin", "America/New_York", "Asia/Kathmandu", "Africa/Cairo")]
@@ -134,3 +148,11 @@ def test_nothing_overlaps_in_a_lane_and_there_are_no_more_lanes_than_needed(foun
         assert not any(other.item.meets(one.item) for other in same)
     worst = max((sum(item.holds(one.start) for item in found) for one in found), default=0)
     assert len({one.lane for one in placed}) == worst
+
+
+def test_the_next_change_of_the_clock_is_found_to_the_minute() -> None:
+    winter, summer = datetime(2026, 3, 1, tzinfo=UTC), datetime(2026, 10, 1, 7, 31, 12, tzinfo=UTC)
+    assert next_clock_change(BERLIN, winter, 45) == ClockChange(datetime(2026, 3, 29, 1, tzinfo=UTC), 3600)
+    assert next_clock_change(BERLIN, summer, 45) == ClockChange(datetime(2026, 10, 25, 1, tzinfo=UTC), -3600)
+    assert next_clock_change(BERLIN, winter, 20) is None
+    assert next_clock_change(ZoneInfo("UTC"), winter, 366) is None

@@ -21,6 +21,13 @@ register = template.Library()
 SPRITE = "vendor/tabler-icons-3.51.0.svg"
 UNKNOWN = "not known yet"
 SIGNALLED, SSH_FAILED = 128, 255
+TIME_STYLES = {
+    "full": "%Y-%m-%d %H:%M:%S",
+    "clock": "%H:%M:%S",
+    "minute": "%Y-%m-%d %H:%M",
+    "weekday": "%a %d %b %H:%M",
+    "hour": "%H:%M",
+}
 UNITS = ("B", "KiB", "MiB", "GiB", "TiB", "PiB")
 # What turns the direction of text around can make a command look like another one.
 DIRECTION = re.compile("[\u200e\u200f\u202a-\u202e\u2066-\u2069]")
@@ -160,10 +167,10 @@ def elapsed(start: datetime | None, end: datetime | None = None) -> SafeString |
 
 @register.simple_tag
 def when(value: datetime | None, style: str = "full") -> SafeString | str:
-    """Return a time in the dashboard's time zone, with UTC in its title. ``style`` is ``full`` or ``clock``."""
+    """Return a time in the dashboard's time zone, with UTC in its title. ``style`` is one of ``TIME_STYLES``."""
     if value is None:
         return "—"
-    pattern = "%H:%M:%S" if style == "clock" else "%Y-%m-%d %H:%M:%S"
+    pattern = TIME_STYLES[style]
     local = timezone.localtime(value)
     return format_html(
         '<time datetime="{}" title="{}">{}</time>', value.isoformat(), exact(value), local.strftime(pattern)
