@@ -26,6 +26,7 @@ urlpatterns = [
     path("rebuilds/<int:rebuild_id>/log/", rebuilds.log, name="rebuild-log"),
     path("audit/", audit.audit, name="audit"),
     path("inventory/", include("dbops.web.inventory_urls")),
+    path("", include("dbops.web.backup_urls")),
     path("login/", LoginView.as_view(), name="login"),
     path("logout/", login_not_required(LogoutView.as_view()), name="logout"),
     path("healthz/", health.healthz, name="healthz"),

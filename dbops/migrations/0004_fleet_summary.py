@@ -4,30 +4,29 @@ from django.db import migrations, models
 
 
 class Migration(migrations.Migration):
-
     dependencies = [
-        ('dbops', '0003_backups'),
+        ("dbops", "0003_backups"),
     ]
 
     operations = [
         migrations.AddField(
-            model_name='instancestate',
-            name='is_read_only',
+            model_name="instancestate",
+            name="is_read_only",
             field=models.BooleanField(default=False),
         ),
         migrations.AddField(
-            model_name='instancestate',
-            name='lag_seconds',
+            model_name="instancestate",
+            name="lag_seconds",
             field=models.FloatField(null=True),
         ),
         migrations.AddField(
-            model_name='instancestate',
-            name='problem',
-            field=models.CharField(blank=True, default='', max_length=300),
+            model_name="instancestate",
+            name="problem",
+            field=models.CharField(blank=True, default="", max_length=300),
         ),
         migrations.AddField(
-            model_name='instancestate',
-            name='stopped',
-            field=models.CharField(blank=True, default='', max_length=300),
+            model_name="instancestate",
+            name="stopped",
+            field=models.CharField(blank=True, default="", max_length=300),
         ),
     ]

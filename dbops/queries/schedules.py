@@ -67,7 +67,8 @@ def learned(schedules: Collection[BackupSchedule]) -> dict[int, Duration | None]
         .values_list("schedule_id", "started_at", "finished_at")
     )
     for schedule, start, end in latest:
-        seconds[schedule].append((end - start).total_seconds())
+        if start and end:
+            seconds[schedule or 0].append((end - start).total_seconds())
     return {item.pk: learn(seconds[item.pk], item.expected_seconds) for item in schedules}
 
 

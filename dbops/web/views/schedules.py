@@ -85,7 +85,9 @@ def remove(request: HttpRequest, name: str) -> HttpResponse:
 
 
 def _edit(request: HttpRequest, row: BackupSchedule | None) -> HttpResponse:
-    form = ScheduleForm(request.POST if request.method == "POST" else None, instance=row, initial=_initial(request, row))
+    form = ScheduleForm(
+        request.POST if request.method == "POST" else None, instance=row, initial=_initial(request, row)
+    )
     # Without JavaScript the same form shows when it would be due, and saves nothing.
     only_show = request.POST.get("action") == "show"
     if request.method == "POST" and form.is_valid() and not only_show:
