@@ -1,0 +1,204 @@
+"""What a rebuild may run beside: a cell for each method and each thing that may stand in its way, with the reason. Pure.
+
+``docs/blockers.md`` shows this table; a test holds both equal.
+"""
+
+from dataclasses import dataclass
+from enum import StrEnum
+
+
+class Effect(StrEnum):
+    """What something means for a rebuild that is asked for.
+
+    ``blocks``: it must not start while this lasts, and asking for it now is refused. ``waits``: it may be asked for, is
+    queued, and starts by itself when this has ended. ``beside``: it may start, with a warning.
+    """
+
+    BLOCKS = "blocks"
+    WAITS = "waits"
+    BESIDE = "beside"
+
+
+class Work(StrEnum):
+    """What runs, is due, or is amiss."""
+
+    SOURCE_DUMP_MANAGED = "managed dump of the source"
+    SOURCE_DUMP_EXTERNAL = "external dump of the source"
+    SOURCE_PHYSICAL_MANAGED = "managed physical backup of the source"
+    SOURCE_PHYSICAL_EXTERNAL = "external physical backup of the source"
+    SOURCE_READ = "another rebuild reads the source"
+    SOURCE_REPLACED = "another rebuild replaces the source"
+    TARGET_BACKUP = "backup of the target"
+    TARGET_READ = "another rebuild reads the target"
+    TARGET_REPLACED = "another rebuild replaces the target"
+    AHEAD_MANAGED = "managed backup of the source is due before the end"
+    AHEAD_EXTERNAL = "external backup of the source is due before the end"
+    AHEAD_TARGET = "backup of the target is due before the end"
+    SOURCE_DOWN = "source is down"
+    SOURCE_LAGGING = "source does not replicate, or lags"
+    NO_COPY = "no complete dump or archive"
+    NO_SOURCE = "no source at all"
+    MAINTENANCE = "maintenance"
+    MAINTENANCE_AHEAD = "maintenance begins before the end"
+    TOPOLOGY = "topology differs from the inventory"
+
+
+METHODS = ("xbstream", "clone", "archive", "dump")
+
+
+@dataclass(frozen=True, slots=True)
+class Cell:
+    """What one thing means for one method, and why."""
+
+    effect: Effect
+    reason: str
+
+
+def _cells(**given: tuple[Effect, str]) -> dict[str, Cell]:
+    """Return cells by method; a name like ``xbstream_clone`` stands for several."""
+    return {method: Cell(*cell) for names, cell in given.items() for method in names.split("_")}
+
+
+def _all(effect: Effect, reason: str) -> dict[str, Cell]:
+    return {method: Cell(effect, reason) for method in METHODS}
+
+
+BLOCKS, WAITS, BESIDE = Effect.BLOCKS, Effect.WAITS, Effect.BESIDE
+_NOT_THE_SERVER = "It reads a finished backup, not the server: they share at most the disk on which it lies."
+
+TABLE: dict[Work, dict[str, Cell]] = {
+    Work.SOURCE_DUMP_MANAGED: _cells(
+        xbstream=(
+            WAITS,
+            "Both read every page of the source: each slows the other, and a slower stream is overtaken by the redo log. "
+            "Both hold the instance.",
+        ),
+        clone=(
+            WAITS,
+            "Both read every page of the source, the clone without a limit, while the dump's long transaction "
+            "keeps every old row version. Both hold the instance.",
+        ),
+        archive=(BESIDE, _NOT_THE_SERVER),
+        dump=(
+            BESIDE,
+            "A managed dump gets its final name when it is complete: the one before it is read meanwhile, from the same disk.",
+        ),
+    ),
+    Work.SOURCE_DUMP_EXTERNAL: _cells(
+        xbstream=(
+            WAITS,
+            "Both read every page of the source: each slows the other, and a slower stream is overtaken by the redo log. "
+            "Where the copy ends with FLUSH TABLES WITH READ LOCK, that waits for the dump's running SELECT and holds up "
+            "replication; a dump with --dump-slave starts the source's replication again while we have it paused.",
+        ),
+        clone=(
+            WAITS,
+            "Both read every page of the source, the clone without a limit, while the dump's long transaction "
+            "keeps every old row version.",
+        ),
+        archive=(BESIDE, _NOT_THE_SERVER),
+        dump=(
+            WAITS,
+            "What is being written is not complete, and a dump of somebody else may overwrite the last complete one as it "
+            "goes: only after its end is there a complete dump.",
+        ),
+    ),
+    Work.SOURCE_PHYSICAL_MANAGED: _cells(
+        xbstream=(
+            WAITS,
+            "One server makes one physical backup at a time: MariaDB lets one session into BACKUP STAGE and the second "
+            "one waits or fails; with xtrabackup both read every page and follow the redo log twice.",
+        ),
+        clone=(WAITS, "Both read every page of the source, the clone without a limit. Both hold the instance."),
+        archive_dump=(BESIDE, _NOT_THE_SERVER),
+    ),
+    Work.SOURCE_PHYSICAL_EXTERNAL: _cells(
+        xbstream=(
+            WAITS,
+            "One server makes one physical backup at a time: MariaDB lets one session into BACKUP STAGE and the second "
+            "one waits or fails, which may be the backup of tonight; with xtrabackup both follow the redo log, and "
+            "--safe-slave-backup starts the source's replication again while we have it paused.",
+        ),
+        clone=(
+            WAITS,
+            "Both read every page of the source, the clone without a limit, and tonight's backup comes late.",
+        ),
+        archive_dump=(BESIDE, _NOT_THE_SERVER),
+    ),
+    Work.SOURCE_READ: _cells(
+        xbstream=(
+            WAITS,
+            "One job at a time on each source: it is read at full speed, and its replication may be paused for the other one.",
+        ),
+        clone=(WAITS, "One job at a time on each source, and a donor serves one clone at a time."),
+        archive_dump=(BESIDE, _NOT_THE_SERVER),
+    ),
+    Work.SOURCE_REPLACED: _cells(
+        xbstream_clone=(WAITS, "There is no server to read until its own rebuild has ended."),
+        archive_dump=(BESIDE, "It reads a finished backup: the server that is being replaced is not asked."),
+    ),
+    Work.TARGET_BACKUP: _all(
+        WAITS,
+        "A rebuild stops the target's server, and with it the backup that reads it; nothing of that backup is of use.",
+    ),
+    Work.TARGET_READ: _all(WAITS, "Another rebuild copies from this instance, and would lose its source."),
+    Work.TARGET_REPLACED: _all(
+        BLOCKS, "An instance has one unfinished rebuild at a time: asking for a second one is refused."
+    ),
+    Work.AHEAD_MANAGED: _cells(
+        xbstream_clone=(BESIDE, "The backup waits for the rebuild and runs after it: late, and not lost."),
+        archive_dump=(BESIDE, _NOT_THE_SERVER),
+    ),
+    Work.AHEAD_EXTERNAL: _cells(
+        xbstream_clone=(
+            BESIDE,
+            "Nobody holds a cron job of somebody else: it starts in the middle of the copy. Both get slower, of two "
+            "physical backups one may fail, and a dump with --dump-slave stops the source's replication.",
+        ),
+        archive_dump=(BESIDE, _NOT_THE_SERVER),
+    ),
+    Work.AHEAD_TARGET: _all(
+        BESIDE,
+        "The target has no server, or one that catches up, when its backup is due: a managed one waits, another fails.",
+    ),
+    Work.SOURCE_DOWN: _cells(
+        xbstream_clone=(BLOCKS, "The running server is what is copied."),
+        archive_dump=(BESIDE, "It reads a finished backup; the copy replicates from the primary afterwards."),
+    ),
+    Work.SOURCE_LAGGING: _cells(
+        xbstream_clone=(
+            BLOCKS,
+            "The copy is as old as the source, and must catch up from binary logs that are being removed meanwhile; "
+            "the checks of the plan refuse it.",
+        ),
+        archive_dump=(BESIDE, "It reads a finished backup, whatever the source has reached since."),
+    ),
+    Work.NO_COPY: _cells(
+        archive=(BLOCKS, "There is no complete physical backup to read."),
+        dump=(BLOCKS, "There is no complete dump to read."),
+    ),
+    Work.NO_SOURCE: _all(
+        BLOCKS, "A rebuild reads another instance of the cluster than its primary, and there is none."
+    ),
+    Work.MAINTENANCE: _all(BLOCKS, "A person said that no rebuild of this cluster may start meanwhile."),
+    Work.MAINTENANCE_AHEAD: _all(
+        BESIDE, "Only the start is forbidden: a rebuild that runs goes on into the maintenance."
+    ),
+    Work.TOPOLOGY: _all(
+        BLOCKS,
+        "The servers do not replicate as the inventory says: what would be read or wiped may not be what its name says.",
+    ),
+}
+
+
+def cell(method: str, work: Work) -> Cell | None:
+    """Return what ``work`` means for ``method``, ``None`` where it means nothing. An unknown method is judged as ``xbstream``."""
+    row = TABLE[work]
+    return row.get(method if method in METHODS else "xbstream")
+
+
+def of_backup(*, is_dump: bool, is_managed: bool) -> Work:
+    """Return which row speaks of a backup that reads the source."""
+    if is_dump:
+        return Work.SOURCE_DUMP_MANAGED if is_managed else Work.SOURCE_DUMP_EXTERNAL
+    return Work.SOURCE_PHYSICAL_MANAGED if is_managed else Work.SOURCE_PHYSICAL_EXTERNAL
