@@ -1,4 +1,4 @@
-"""What the fleet page and a cluster's page show: from the tables alone, never from a host."""
+"""What a cluster's page shows: from the tables alone, never from a host."""
 
 from collections import defaultdict
 from dataclasses import dataclass, field, replace
@@ -78,39 +78,11 @@ class Node:
 
 @dataclass(frozen=True, slots=True)
 class ClusterRow:
-    """One cluster on the fleet page."""
+    """One cluster with its instances."""
 
     name: str
     rows: tuple[InstanceRow, ...]
     running: tuple[Running, ...]
-    blockers: tuple[str, ...]
-
-    @property
-    def replicas(self) -> list[InstanceRow]:
-        return [row for row in self.rows if row.instance.role != Role.PRIMARY]
-
-    @property
-    def healthy_replicas(self) -> list[InstanceRow]:
-        return [row for row in self.replicas if row.state == "healthy"]
-
-    @property
-    def can_rebuild(self) -> bool:
-        return not self.blockers
-
-    @property
-    def worst_lag_seconds(self) -> float | None:
-        return max((row.lag_seconds for row in self.replicas if row.lag_seconds is not None), default=None)
-
-    @property
-    def trouble(self) -> int:
-        """Return how early this cluster must be looked at: greater is earlier."""
-        if not self.rows:
-            return 0
-        primary_ill = any(row.instance.role == Role.PRIMARY and row.state != "healthy" for row in self.rows)
-        no_primary = not any(row.instance.role == Role.PRIMARY for row in self.rows)
-        ill = len(self.replicas) - len(self.healthy_replicas)
-        lost = any(running.status == Status.LOST for running in self.running)
-        return 100 * (primary_ill or no_primary) + 50 * lost + 10 * min(ill, 4) + 5 * (not self.can_rebuild)
 
 
 @dataclass(frozen=True, slots=True)
@@ -130,16 +102,6 @@ class _Claims:
     by_target: dict[int, Running] = field(default_factory=dict)
     by_source: dict[int, list[Running]] = field(default_factory=lambda: defaultdict(list))
     holds: dict[int, Hold] = field(default_factory=dict)
-
-
-def fleet() -> list[ClusterRow]:
-    """Return every cluster, those in trouble first. Five queries."""
-    now, claims = timezone.now(), _claims()
-    members: dict[int, list[Instance]] = defaultdict(list)
-    for instance in _instances():
-        members[instance.cluster_id].append(instance)
-    rows = [_cluster_row(cluster, members[cluster.pk], claims, now) for cluster in Cluster.objects.all()]
-    return sorted(rows, key=lambda row: (-row.trouble, row.name))
 
 
 def cluster_page(cluster: Cluster) -> ClusterPage:
@@ -194,7 +156,7 @@ def _cluster_row(cluster: Cluster, members: list[Instance], claims: _Claims, now
     rows = [_with_refusals(row, rows) for row in rows]
     rows.sort(key=lambda row: (ROLE_ORDER[Role(row.instance.role)], row.instance.name))
     running = tuple(row.rebuild for row in rows if row.rebuild)
-    return ClusterRow(name=cluster.name, rows=tuple(rows), running=running, blockers=_blockers(rows))
+    return ClusterRow(name=cluster.name, rows=tuple(rows), running=running)
 
 
 def _row(instance: Instance, claims: _Claims, now: datetime) -> InstanceRow:
@@ -244,28 +206,6 @@ def _may_be_source(row: InstanceRow) -> bool:
 
 def _can_be_read(row: InstanceRow) -> bool:
     return row.facts is not None and row.facts.is_reachable and row.state != "rebuilding"
-
-
-def _why_not_read(row: InstanceRow) -> str:
-    return f"{row.instance.name} is {row.state} ({row.state_text})"
-
-
-def _blockers(rows: list[InstanceRow]) -> tuple[str, ...]:
-    """Why no rebuild in this cluster could start now; empty when one could."""
-    if not any(row.is_rebuildable for row in rows):
-        return ("There is no replica to rebuild.",)
-    sources = [row for row in rows if _may_be_source(row)]
-    backups = [row for row in sources if row.instance.role == Role.BACKUP] or sources
-    free = [row for row in backups if _can_be_read(row) and not row.held_by]
-    if free:
-        return ()
-    blockers = []
-    for row in backups:
-        if row.held_by:
-            blockers.append(f"{row.instance.name} is held by rebuild {row.held_by} as its {row.held_as}")
-        elif not _can_be_read(row):
-            blockers.append(f"{_why_not_read(row)}")
-    return tuple(blockers)
 
 
 def topology(rows: tuple[InstanceRow, ...]) -> tuple[Node, ...]:

@@ -2,7 +2,7 @@
 
 from django.urls import path
 
-from dbops.web.views import schedules, tokens
+from dbops.web.views import calendars, schedules, tokens
 
 urlpatterns = [
     path("schedules/", schedules.schedules, name="schedules"),
@@ -11,6 +11,12 @@ urlpatterns = [
     path("schedules/edit/<str:name>/", schedules.edit, name="schedule-edit"),
     path("schedules/switch/<str:name>/", schedules.switch, name="schedule-switch"),
     path("schedules/remove/<str:name>/", schedules.remove, name="schedule-remove"),
+    path("clusters/<str:name>/calendar/", calendars.calendar, name="cluster-calendar"),
+    path("clusters/<str:name>/maintenance/", calendars.begin_maintenance, name="maintenance-begin"),
+    path(
+        "clusters/<str:name>/maintenance/<int:maintenance_id>/end/", calendars.end_maintenance, name="maintenance-end"
+    ),
+    path("queue/", calendars.queue, name="queue"),
     path("tokens/", tokens.tokens, name="tokens"),
     path("tokens/<int:token_id>/revoke/", tokens.revoke, name="token-revoke"),
     path("calendar/windows.ics", tokens.calendar_feed, name="calendar-feed"),

@@ -14,7 +14,10 @@ from django.utils.html import format_html
 from django.utils.safestring import SafeString
 
 from dbops.cleaner import CONTROL, ESCAPES
+from dbops.engine.calendar import Interval
 from dbops.engine.plan import Party, Plan, PlannedCommand
+from dbops.engine.timeline import Timeline
+from dbops.web import drawing
 
 register = template.Library()
 
@@ -27,6 +30,7 @@ TIME_STYLES = {
     "minute": "%Y-%m-%d %H:%M",
     "weekday": "%a %d %b %H:%M",
     "hour": "%H:%M",
+    "short": "%a %H:%M",
 }
 UNITS = ("B", "KiB", "MiB", "GiB", "TiB", "PiB")
 # What turns the direction of text around can make a command look like another one.
@@ -60,6 +64,9 @@ ICONS = {
     "backup": "database-export",
     "yes": "circle-check",
     "no": "ban",
+    "missed": "alert-triangle",
+    "ended": "circle-check",
+    "maintenance": "lock",
 }
 
 
@@ -170,8 +177,10 @@ def when(value: datetime | None, style: str = "full") -> SafeString | str:
     """Return a time in the dashboard's time zone, with UTC in its title. ``style`` is one of ``TIME_STYLES``."""
     if value is None:
         return "—"
-    pattern = TIME_STYLES[style]
     local = timezone.localtime(value)
+    # "short" is for a time near now: today's has no day.
+    is_today = style == "short" and local.date() == timezone.localtime().date()
+    pattern = TIME_STYLES["hour" if is_today else style]
     return format_html(
         '<time datetime="{}" title="{}">{}</time>', value.isoformat(), exact(value), local.strftime(pattern)
     )
@@ -236,6 +245,18 @@ def command_lines(commands: Iterable[PlannedCommand]) -> str:
 def words(value: str) -> str:
     """Return ``server_id`` as ``server id``."""
     return str(value).replace("_", " ")
+
+
+@register.simple_tag
+def strip(line: Timeline) -> drawing.Drawing:
+    """Return the drawing of a cluster's day on one line."""
+    return drawing.strip(line)
+
+
+@register.filter
+def slot(interval: Interval) -> str:
+    """Return a stretch of time near now: ``06:10-23:00``, with the day where it is not today."""
+    return drawing.spoken(interval)
 
 
 @register.filter
