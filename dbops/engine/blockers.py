@@ -323,7 +323,7 @@ def _of_windows(
 
 def _lasts(window: Window, at: datetime, *, late: bool) -> bool:
     ends = window.ends_p90 if late else window.ends_p50
-    return at < ends if ends else at < window.starts_at + timedelta(hours=BLIND_HOURS)
+    return ends is None or at < ends
 
 
 def _until(window: Window) -> End:
