@@ -6,15 +6,14 @@ What lies behind is what rows tell: a source was busy while a backup or a rebuil
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
-from datetime import datetime, timedelta
+from datetime import datetime
 from enum import StrEnum
 
-from dbops.engine.blockers import BLIND_HOURS, Blocker, look
+from dbops.engine.blockers import Blocker, look
 from dbops.engine.calendar import Interval, clip, common, free, merge
 from dbops.engine.occupation import Stay, stays
 from dbops.engine.picture import Picture
 from dbops.engine.verdicts import sources_of
-from dbops.engine.windows import Window
 
 
 class BarKind(StrEnum):
@@ -192,8 +191,7 @@ def _changes(picture: Picture, used: tuple[Stay, ...]) -> Iterable[datetime]:
     for stay in used:
         yield from (moment for moment in (stay.begins, stay.end.p50, stay.end.p90) if moment)
     for window in picture.windows:
-        yield window.starts_at
-        yield from (window.ends_p50 or _blind(window), window.ends_p90 or _blind(window))
+        yield from (moment for moment in (window.starts_at, window.ends_p50, window.ends_p90) if moment)
     for stop in picture.stops:
         yield from (moment for moment in (stop.starts_at, stop.ends_at) if moment)
 
@@ -226,7 +224,7 @@ def _windows(picture: Picture, within: Interval) -> Iterable[Bar]:
         if window.starts_at <= picture.now:
             continue  # what is due by now is a run, or late: rows tell of it
         likely, late = window.ends_p50, window.ends_p90
-        interval = Interval(window.starts_at, likely or _blind(window))
+        interval = Interval(window.starts_at, likely or max(window.starts_at, within.end))
         bar = Bar(
             kind=BarKind.WINDOW,
             instance=window.instance,
@@ -238,8 +236,3 @@ def _windows(picture: Picture, within: Interval) -> Iterable[Bar]:
         )
         if bar.whole.meets(within):
             yield bar
-
-
-def _blind(window: Window) -> datetime:
-    """Return until when a window counts whose end nobody knows."""
-    return window.starts_at + timedelta(hours=BLIND_HOURS)

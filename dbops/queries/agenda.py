@@ -2,25 +2,20 @@
 
 from collections import defaultdict
 from collections.abc import Collection, Iterable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from datetime import datetime, timedelta
 
-from django.db.models import F, Q
-from django.db.models import Window as Over
-from django.db.models.functions import RowNumber
+from django.db.models import Q
 
 from dbops.engine.backups import RUN_FINAL, RunStatus
 from dbops.engine.calendar import Interval
 from dbops.engine.picture import Picture
-from dbops.engine.prediction import Past, Prediction, predict
-from dbops.engine.states import FINAL, Status
+from dbops.engine.states import FINAL
 from dbops.engine.timeline import Bar, BarKind, Timeline, timeline
 from dbops.engine.verdicts import Verdict, verdict
-from dbops.engine.windows import LEARNED_RUNS, Duration, Window
-from dbops.models import BackupRun, BackupSchedule, Maintenance, Rebuild
+from dbops.models import BackupRun, Maintenance, Rebuild
+from dbops.pictures import pictures
 from dbops.queries.clusters import ClusterNow
-from dbops.queries.planned import planned
-from dbops.queries.schedules import learned
 
 #: A window that begins later than the drawing ends may still be in the way of what starts within it.
 LOOK_AHEAD = timedelta(hours=24)
@@ -37,53 +32,17 @@ class Agenda:
 
 
 def agendas(clusters: Sequence[ClusterNow], within: Interval, now: datetime) -> list[Agenda]:
-    """Return the agenda of each cluster. Six queries, however many clusters there are."""
-    keys = [cluster.pk for cluster in clusters]
-    windows, durations = _windows(keys, Interval(now, max(now, within.end) + LOOK_AHEAD))
-    predictions = _predictions(keys)
+    """Return the agenda of each cluster. Thirteen queries, however many clusters there are."""
+    ahead = max(now, within.end) + LOOK_AHEAD - now
+    # Full hours, so that what is due is remembered from one page to the next.
+    horizon = timedelta(hours=1 + ahead // timedelta(hours=1))
+    made = pictures(only=[cluster.pk for cluster in clusters], now=now, horizon=horizon)
     history = _history(clusters, within)
     found = []
     for cluster in clusters:
-        picture = replace(
-            cluster.picture,
-            windows=tuple(windows[cluster.pk]),
-            prediction=predictions[cluster.pk],
-            jobs=tuple(
-                replace(job, duration=predictions[cluster.pk].duration if job.rebuild else durations.get(job.schedule))
-                for job in cluster.picture.jobs
-            ),
-        )
+        picture = made[cluster.pk]
         found.append(Agenda(cluster, picture, verdict(picture), timeline(picture, history[cluster.pk], within)))
     return found
-
-
-def _windows(
-    keys: Collection[int], within: Interval
-) -> tuple[Mapping[int, list[Window]], Mapping[str, Duration | None]]:
-    """Return the windows by cluster, and how long runs take by schedule."""
-    schedules = list(BackupSchedule.objects.filter(instance__cluster__in=keys).select_related("instance"))
-    places = {item.name: item.instance.cluster_id for item in schedules}
-    found: dict[int, list[Window]] = defaultdict(list)
-    durations = learned(schedules)
-    for window in planned(schedules, durations, within):
-        found[places[window.schedule]].append(window)
-    return found, {item.name: durations[item.pk] for item in schedules}
-
-
-def _predictions(keys: Collection[int]) -> Mapping[int, Prediction]:
-    """How long a rebuild of each cluster takes, from its own last ones."""
-    rows = (
-        Rebuild.objects.filter(status=Status.SUCCEEDED, target__cluster__in=keys, started_at__isnull=False)
-        .annotate(place=Over(RowNumber(), partition_by=F("target__cluster_id"), order_by=F("started_at").desc()))
-        .filter(place__lte=LEARNED_RUNS)
-        .order_by("-started_at")
-        .values_list("target__cluster_id", "started_at", "finished_at")
-    )
-    past: dict[int, list[Past]] = defaultdict(list)
-    for cluster, start, end in rows:
-        if start and end:
-            past[cluster].append(Past((end - start).total_seconds()))
-    return {key: predict(past[key]) for key in keys}
 
 
 def _history(clusters: Sequence[ClusterNow], within: Interval) -> Mapping[int, list[Bar]]:

@@ -5,49 +5,33 @@ the clusters that are shown.
 """
 
 from collections import defaultdict
-from collections.abc import Collection, Iterable
-from dataclasses import dataclass, field
+from collections.abc import Collection, Iterable, Mapping
+from dataclasses import dataclass
 from datetime import datetime, timedelta
-from typing import Any
+from typing import Any, NamedTuple
 
 from django.conf import settings
-from django.db.models import Case, CharField, Q, Value, When
+from django.db.models import Case, CharField, Value, When
 
-from dbops.engine.backups import RUN_ACTIVE, BackupMethod, Origin, RunStatus
-from dbops.engine.picture import Job, Machine, Picture, Stop, Use
+from dbops.engine.picture import Machine, Picture
 from dbops.engine.states import ACTIVE, Role, Status, StepState
 from dbops.engine.summary import Summary, judge
-from dbops.models import BackupRun, Cluster, Hold, Instance, Maintenance, Rebuild, Step
+from dbops.models import Cluster, Instance, Rebuild, Step
+from dbops.pictures import differences, going_on, machine
 
 ROLE_ORDER = {Role.PRIMARY: 0, Role.BACKUP: 1, Role.REPLICA: 2}
-PURPOSES = {"source": Use.READ, "target": Use.REPLACE}
-USES = {BackupMethod.DUMP: Use.DUMP, BackupMethod.PHYSICAL: Use.PHYSICAL}
 STATE_COLUMNS = ("state__problem", "state__stopped", "state__lag_seconds", "read_only", "freshness")
 INSTANCE_COLUMNS = ("pk", "name", "role", "cluster_id", *STATE_COLUMNS)
 # Words, as Django takes each number of an expression through Python once more.
 NEVER, OLD, FRESH, YES = "", "old", "fresh", "yes"
-RUN_COLUMNS = ("pk", "instance_id", "origin", "method", "status", "started_at", "queued_at", "schedule__name")
-REBUILD_COLUMNS = (
-    "pk",
-    "status",
-    "priority",
-    "requested_at",
-    "started_at",
-    "not_before",
-    "waiting_for",
-    "target_id",
-    "source_id",
-)
 
 
-@dataclass(frozen=True, slots=True)
-class Member:
-    """One instance in short: ``state`` and ``state_text`` as the cluster's page has them."""
+class Member(NamedTuple):
+    """One instance in short: ``state`` and ``state_text`` as the cluster's page has them. A tuple: thousands are made for a page."""
 
     pk: int
     name: str
     role: Role
-    cluster: int
     state: str
     state_text: str
     summary: Summary | None
@@ -90,37 +74,32 @@ class ClusterNow:
         return max((lag for lag in lags if lag is not None), default=None)
 
 
-@dataclass(slots=True)
-class _Work:
-    """What goes on, by cluster."""
-
-    jobs: dict[int, list[Job]] = field(default_factory=lambda: defaultdict(list))
-    running: dict[int, list[RunningRebuild]] = field(default_factory=lambda: defaultdict(list))
-    targets: dict[int, RunningRebuild] = field(default_factory=dict)
-    stops: dict[int, list[Stop]] = field(default_factory=lambda: defaultdict(list))
-
-
 def clusters_now(now: datetime, only: Collection[int] | None = None) -> list[ClusterNow]:
-    """Return clusters by name: all of them, or those with these primary keys. Seven queries."""
+    """Return clusters by name: all of them, or those with these primary keys. Eight queries."""
     clusters, instances = Cluster.objects.all(), Instance.objects.all()
     if only is not None:
         clusters, instances = clusters.filter(pk__in=only), instances.filter(cluster__in=only)
     read_only = Case(When(state__is_read_only=True, then=Value(YES)), default=Value(""), output_field=CharField())
     marks = {"freshness": _freshness(now), "read_only": read_only}
     rows = list(instances.annotate(**marks).order_by().values_list(*INSTANCE_COLUMNS))
-    places = {row[0]: (row[1], row[3]) for row in rows}
-    work = _Work()
-    _add_rebuilds(work, places)
-    _add_runs(work, places)
-    _add_stops(work, now, only)
-    members = _members(rows, work)
+    rebuilds = _rebuilds({row[0]: (row[1], row[3]) for row in rows})
+    members = _members(rows, rebuilds)
+    jobs, stops = going_on(only, now=now)
+    unlike = differences()
     return [
         ClusterNow(
             pk=pk,
             name=name,
             members=tuple(members[pk]),
-            picture=_picture(name, members[pk], work.jobs[pk], work.stops[pk], now),
-            running=tuple(work.running[pk]),
+            picture=Picture(
+                now=now,
+                cluster=name,
+                machines=tuple(map(_machine, members[pk])),
+                jobs=tuple(jobs[pk]),
+                stops=tuple(stops[pk]),
+                difference=unlike.get(pk),
+            ),
+            running=tuple(rebuilds[member.pk] for member in members[pk] if member.pk in rebuilds),
         )
         for pk, name in clusters.order_by("name").values_list("pk", "name")
     ]
@@ -137,39 +116,47 @@ def _freshness(now: datetime) -> Case:
     )
 
 
-def _members(rows: Iterable[tuple[Any, ...]], work: _Work) -> dict[int, list[Member]]:
+def _members(rows: Iterable[tuple[Any, ...]], rebuilds: Mapping[int, RunningRebuild]) -> dict[int, list[Member]]:
     roles = {item.value: item for item in Role}
+    # Most instances are alike: each kind is judged once.
+    judged: dict[tuple[Any, ...], tuple[str, str, Summary | None]] = {}
     found: dict[int, list[Member]] = defaultdict(list)
-    for pk, name, word, cluster, problem, stopped, lag, read_only, freshness in rows:
-        role = roles[word]
-        summary = Summary(problem, stopped, lag, bool(read_only)) if freshness else None
-        state, text = judge(summary, role, is_fresh=freshness == FRESH)
-        rebuild = work.targets.get(pk)
+    for pk, name, word, cluster, *read in rows:
+        kind = (word, *read)
+        if (known := judged.get(kind)) is None:
+            known = judged[kind] = _judged(roles[word], *read)
+        state, text, summary = known
+        rebuild = rebuilds.get(pk)
         if rebuild and rebuild.status != Status.QUEUED:
             state, text = "rebuilding", f"rebuild {rebuild.pk} is {rebuild.status}"
-        found[cluster].append(Member(pk, name, role, cluster, state, text, summary))
+        found[cluster].append(Member(pk, name, roles[word], state, text, summary))
     for members in found.values():
         members.sort(key=lambda member: (ROLE_ORDER[member.role], member.name))
     return found
 
 
-def _picture(name: str, members: list[Member], jobs: list[Job], stops: list[Stop], now: datetime) -> Picture:
-    return Picture(now=now, cluster=name, machines=tuple(map(_machine, members)), jobs=tuple(jobs), stops=tuple(stops))
+def _judged(
+    role: Role, problem: str, stopped: str, lag_seconds: float | None, read_only: str, freshness: str
+) -> tuple[str, str, Summary | None]:
+    summary = Summary(problem, stopped, lag_seconds, bool(read_only)) if freshness != NEVER else None
+    return (*judge(summary, role, is_fresh=freshness == FRESH), summary)
 
 
 def _machine(member: Member) -> Machine:
     summary = member.summary
-    cannot = member.state in ("unknown", "unreachable")
-    return Machine(
-        name=member.name,
-        role=member.role,
-        problem=member.state_text if cannot else "",
-        stopped=summary.stopped if summary and member.role is not Role.PRIMARY else "",
+    if member.state == "rebuilding":
+        return Machine(member.name, member.role)  # what was read of it says nothing: its rebuild does
+    return machine(
+        member.name,
+        member.role,
+        problem=member.state_text if member.state in ("unknown", "unreachable") else "",
+        stopped=summary.stopped if summary else "",
         lag_seconds=summary.lag_seconds if summary else None,
     )
 
 
-def _add_rebuilds(work: _Work, places: dict[int, tuple[str, int]]) -> None:
+def _rebuilds(places: Mapping[int, tuple[str, int]]) -> dict[int, RunningRebuild]:
+    """Return the rebuilds that have not ended, by primary key of the target."""
     active = Rebuild.objects.filter(status__in=ACTIVE)
     steps = {
         rebuild: (title, progress)
@@ -177,68 +164,20 @@ def _add_rebuilds(work: _Work, places: dict[int, tuple[str, int]]) -> None:
         .order_by("position")
         .values_list("rebuild_id", "title", "progress")
     }
-    holds: dict[int, list[tuple[int, str]]] = defaultdict(list)
-    for rebuild, instance, purpose in Hold.objects.exclude(rebuild=None).values_list(
-        "rebuild_id", "instance_id", "purpose"
+    found = {}
+    for pk, status, target, source, waiting_for in active.order_by("pk").values_list(
+        "pk", "status", "target_id", "source__name", "waiting_for"
     ):
-        holds[rebuild].append((instance, purpose))
-    for row in active.order_by("pk").values(*REBUILD_COLUMNS):
-        if row["target_id"] not in places:
+        if target not in places:
             continue
-        target, cluster = places[row["target_id"]]
-        title, progress = steps.get(row["pk"], (row["waiting_for"], {}))
-        running = RunningRebuild(
-            pk=row["pk"],
-            status=row["status"],
-            target=target,
-            source=places.get(row["source_id"], ("?", 0))[0],
+        title, progress = steps.get(pk, (waiting_for, {}))
+        found[target] = RunningRebuild(
+            pk=pk,
+            status=status,
+            target=places[target][0],
+            source=source,
             step_title=title,
             percent=progress.get("percent"),
             eta_seconds=progress.get("eta_seconds"),
         )
-        work.running[cluster].append(running)
-        work.targets[row["target_id"]] = running
-        claims = holds[row["pk"]] or [(row["source_id"], "source"), (row["target_id"], "target")]
-        work.jobs[cluster].append(
-            Job(
-                name=f"rebuild {row['pk']}",
-                claims=tuple((places[pk][0], PURPOSES[purpose]) for pk, purpose in claims if pk in places),
-                started_at=None if row["status"] == Status.QUEUED else row["started_at"],
-                queued_at=row["requested_at"],
-                not_before=row["not_before"],
-                priority=row["priority"],
-                is_lost=row["status"] == Status.LOST,
-                can_be_stopped=True,
-                rebuild=row["pk"],
-            )
-        )
-
-
-def _add_runs(work: _Work, places: dict[int, tuple[str, int]]) -> None:
-    rows = BackupRun.objects.filter(status__in=RUN_ACTIVE).order_by("pk").values_list(*RUN_COLUMNS)
-    for pk, instance, origin, method, status, started_at, queued_at, schedule in rows:
-        if instance not in places:
-            continue
-        name, cluster = places[instance]
-        is_managed = origin == Origin.MANAGED
-        work.jobs[cluster].append(
-            Job(
-                name=f"backup run {pk}" + (f" ({schedule})" if schedule else ""),
-                claims=((name, USES[BackupMethod(method)]),),
-                started_at=started_at,
-                queued_at=queued_at,
-                is_managed=is_managed,
-                is_lost=status == RunStatus.LOST,
-                can_be_stopped=is_managed,
-                schedule=schedule or "",
-                run=pk,
-            )
-        )
-
-
-def _add_stops(work: _Work, now: datetime, only: Collection[int] | None) -> None:
-    stops = Maintenance.objects.filter(Q(ends_at=None) | Q(ends_at__gt=now))
-    if only is not None:
-        stops = stops.filter(cluster__in=only)
-    for stop in stops:
-        work.stops[stop.cluster_id].append(Stop(stop.starts_at, stop.ends_at, stop.reason, stop.created_by))
+    return found

@@ -42,7 +42,7 @@ def due_times_of(cron: str, zone: str, now: datetime) -> DueTimes:
     return DueTimes(
         zone=zone,
         times=times,
-        in_zone=tuple(f"{moment.astimezone(known):%a %Y-%m-%d %H:%M %Z}" for moment in times),
+        in_zone=tuple(f"{moment.astimezone(known):%a %d %b %H:%M %Z}" for moment in times),
         clock_change=_told(change, cron, known) if change else "",
     )
 

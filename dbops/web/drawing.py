@@ -80,7 +80,7 @@ def strip(line: Timeline, *, height: int = 26, name: str = "") -> Drawing:
     shapes = [*_bands(line, height)]
     for item in placed:
         shapes += _bar(item.item, line, y=4 + 7 * min(item.lane, 2), height=5, named=False)
-    return _drawing(line, shapes, name=name, height=height, every_hours=6, labels=False)
+    return _drawing(line, shapes, name=name, height=height, every_hours=6, labels=True)
 
 
 def day_row(line: Timeline, *, name: str) -> Drawing:
@@ -115,7 +115,7 @@ def _cluster_row(line: Timeline) -> Drawing:
     for bar in line.bars:
         if bar.kind is BarKind.MAINTENANCE:
             shapes += _bar(bar, line, y=5, height=14, named=True)
-    return _drawing(line, shapes, name="Rebuild", height=24, every_hours=3, labels=True)
+    return _drawing(line, shapes, name="A rebuild", height=24, every_hours=3, labels=True)
 
 
 def _drawing(

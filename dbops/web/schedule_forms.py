@@ -14,6 +14,7 @@ from dbops.fleetfile.schedules import schedule_problems
 from dbops.models import AccessToken, BackupSchedule, Cluster, Instance
 from dbops.web.forms import InventoryForm, sentence
 
+INSTANCES_IN_A_LIST = 200
 METHODS = [
     ("physical", "physical: xtrabackup or mariadb-backup, with zstd"),
     ("dump", "dump: mysqldump or mariadb-dump, with gzip"),
@@ -42,6 +43,7 @@ class ScheduleForm(InventoryForm):
     }
     method = forms.ChoiceField(choices=METHODS)
     run_by = forms.ChoiceField(choices=RUN_BY, label="Run by")
+    instance = forms.ModelChoiceField(Instance.objects.order_by("name"), to_field_name="name")
     expected_seconds = MinutesField(
         label="Expected duration (minutes)",
         required=False,
@@ -79,7 +81,12 @@ class ScheduleForm(InventoryForm):
     def __init__(self, *args: Any, **kwargs: Any) -> None:
         super().__init__(*args, **kwargs)
         self.fields["time_zone"].widget.attrs["list"] = "time-zones"
+        self.fields["time_zone"].widget.attrs["autocomplete"] = "off"
+        if Instance.objects.count() > INSTANCES_IN_A_LIST:
+            # Thousands of choices are no choice, and make the page heavy: its name is typed.
+            self.fields["instance"].widget = forms.TextInput(attrs={"class": "form-control"})
         if not self.is_new:
+            self.initial["instance"] = self.instance.instance.name
             # Its runs and their reports go by these two.
             self.fields["name"].disabled = self.fields["instance"].disabled = True
 

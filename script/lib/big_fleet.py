@@ -74,10 +74,12 @@ def _instances(clusters: list[Cluster], replicas: int) -> list[Instance]:
 def _states(instances: list[Instance], record: dict[str, Any], now: datetime, dice: random.Random) -> None:
     """Nine in ten are well; some lag, have stopped, do not answer, or were not read for an hour."""
     healthy = InstanceState.columns(from_record(InstanceFacts, record))
+    primaries = {item.cluster_id: item for item in instances if item.role == "primary"}
     states = []
     for instance in instances:
         luck = dice.random()
         columns = {**healthy, "observed_at": now - timedelta(seconds=dice.uniform(0, 20))}
+        columns["record"] = _record_of(record, instance, primaries[instance.cluster_id])
         columns["is_read_only"] = instance.role != "primary"
         columns["lag_seconds"] = dice.choice((0.0, 0.0, 0.0, 1.0, 4.0))
         if instance.role != "primary" and luck < 0.02:
@@ -88,6 +90,14 @@ def _states(instances: list[Instance], record: dict[str, Any], now: datetime, di
             columns["problem"] = "Connection refused"
         states.append(InstanceState(instance=instance, probe_due_at=now + timedelta(seconds=15), **columns))
     InstanceState.objects.bulk_create(states, BATCH)
+
+
+def _record_of(record: dict[str, Any], instance: Instance, primary: Instance) -> dict[str, Any]:
+    """Return the facts of one instance: a primary takes writes, all others replicate from it."""
+    server = {**record["server"], "read_only": instance is not primary, "replication": []}
+    if instance is not primary:
+        server["replication"] = [{**record["server"]["replication"][0], "source_host": primary.address}]
+    return {**record, "server": server}
 
 
 def _schedules(backups: list[Instance], now: datetime, dice: random.Random) -> list[BackupSchedule]:

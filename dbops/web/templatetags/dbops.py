@@ -260,6 +260,13 @@ def slot(interval: Interval) -> str:
 
 
 @register.filter
+def without(name: str, cluster: str) -> str:
+    """Return an instance's name without its cluster's in front, which stands beside it already."""
+    short = name.removeprefix(cluster).lstrip("-_.") if name.startswith(cluster) else name
+    return short or name
+
+
+@register.filter
 def commas(value: str) -> list[str]:
     """Return the parts of a list that is written with commas."""
     return [part.strip() for part in str(value).split(",") if part.strip()]

@@ -113,4 +113,4 @@ def _initial(request: HttpRequest, row: BackupSchedule | None) -> dict[str, obje
         return {}
     instance = Instance.objects.filter(name=request.GET.get("instance", "")).first()
     zone = timezone.get_current_timezone_name()
-    return {"time_zone": zone} | ({"instance": instance.pk, "name": f"{instance.name}-nightly"} if instance else {})
+    return {"time_zone": zone} | ({"instance": instance.name, "name": f"{instance.name}-nightly"} if instance else {})
