@@ -30,7 +30,7 @@ WEEK = timedelta(days=7)
 def make_big_fleet(
     record: dict[str, Any], *, clusters: int, replicas: int = 3, now: datetime, user: User, seed: int = 7
 ) -> None:
-    """Write a fleet: each cluster has a primary, a backup instance and replicas, a nightly schedule and its last week.
+    """Add to the fleet: each cluster has a primary, a backup instance and replicas, a nightly schedule and its last week.
 
     Args:
         record: the facts of one healthy replica, as the prober writes them; each instance gets a copy.
@@ -38,7 +38,9 @@ def make_big_fleet(
     """
     dice = random.Random(seed)  # noqa: S311 - the same fleet each time
     with transaction.atomic():
-        rows = [Cluster(name=f"{WORDS[number % len(WORDS)]}-{number:04d}") for number in range(clusters)]
+        first = Cluster.objects.count()
+        numbers = range(first, first + clusters)
+        rows = [Cluster(name=f"{WORDS[number % len(WORDS)]}-{number:04d}") for number in numbers]
         Cluster.objects.bulk_create(rows, BATCH)
         instances = _instances(rows, replicas)
         _states(instances, record, now, dice)
@@ -53,7 +55,7 @@ def _instances(clusters: list[Cluster], replicas: int) -> list[Instance]:
     wanted = [(cluster, name) for cluster in clusters for name in names]
     hosts = [
         Host(name=f"db-{cluster.name}-{name}", ssh_address=f"10.{number >> 16}.{number >> 8 & 255}.{number & 255}")
-        for number, (cluster, name) in enumerate(wanted)
+        for number, (cluster, name) in enumerate(wanted, Host.objects.count())
     ]
     Host.objects.bulk_create(hosts, BATCH)
     instances = [
