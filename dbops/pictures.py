@@ -51,26 +51,47 @@ class _Rows:
 
 def picture_of(cluster: Cluster, *, now: datetime | None = None) -> Picture:
     """Return one cluster as it is now."""
-    return pictures(cluster, now=now)[cluster.pk]
+    return pictures([cluster.pk], now=now)[cluster.pk]
 
 
 def pictures(
-    cluster: Cluster | None = None,
-    *,
-    only: Collection[int] | None = None,
-    now: datetime | None = None,
-    horizon: timedelta = HORIZON,
+    only: Collection[int] | None = None, *, now: datetime | None = None, horizon: timedelta = HORIZON
 ) -> dict[int, Picture]:
-    """Return the picture of one cluster, or of each, by primary key. Ten queries, however many rows there are.
+    """Return the pictures of some clusters, or of all, by primary key. Ten queries, however many rows there are.
+
+    All of 1,000 clusters with 5,000 instances and 7,000 runs take most of a second: a page asks for those that it shows.
 
     Args:
         only: the primary keys of the clusters that are wanted.
         horizon: how far ahead windows are drawn.
     """
     now = now or timezone.now()
-    if cluster is not None:
-        return _pictures({cluster.pk: cluster.name}, [cluster.pk], now, horizon)
-    return _pictures(dict(_of(Cluster.objects.all(), only, "pk").values_list("pk", "name")), only, now, horizon)
+    clusters = dict(_of(Cluster.objects.order_by("name"), only, "pk").values_list("pk", "name"))
+    rows = _Rows()
+    held = _held(only)
+    _read_machines(rows, only, held, now)
+    past, fleet = _past_rebuilds(only), [one for _, one in _pasts(_succeeded(), LEARNED_RUNS)]
+    predictions = {key: _predictions(past[key], fleet, rows.sizes[key]) for key in clusters}
+    learned = _learned(only, now)
+    _read_windows(rows, only, learned, now, horizon)
+    _read_rebuilds(rows, only, held, {key: found[""].duration for key, found in predictions.items()})
+    _read_runs(rows, only, learned)
+    _read_stops(rows, only, now)
+    different = differences()
+    return {
+        key: Picture(
+            now=now,
+            cluster=name,
+            machines=tuple(rows.machines[key]),
+            jobs=tuple(rows.jobs[key]),
+            windows=tuple(rows.windows[key]),
+            stops=tuple(rows.stops[key]),
+            difference=different.get(key),
+            prediction=predictions[key][""],
+            predictions=predictions[key],
+        )
+        for key, name in clusters.items()
+    }
 
 
 def going_on(
@@ -87,43 +108,13 @@ def going_on(
     return rows.jobs, rows.stops
 
 
-def _pictures(
-    clusters: Mapping[int, str], cluster: Collection[int] | None, now: datetime, horizon: timedelta
-) -> dict[int, Picture]:
-    rows = _Rows()
-    held = _held(cluster)
-    _read_machines(rows, cluster, held, now)
-    past, fleet = _past_rebuilds(cluster), [one for _, one in _pasts(_succeeded(), LEARNED_RUNS)]
-    predictions = {key: _predictions(past[key], fleet, rows.sizes[key]) for key in clusters}
-    learned = _learned(cluster, now)
-    _read_windows(rows, cluster, learned, now, horizon)
-    _read_rebuilds(rows, cluster, held, {key: found[""].duration for key, found in predictions.items()})
-    _read_runs(rows, cluster, learned)
-    _read_stops(rows, cluster, now)
-    found = differences()
-    return {
-        key: Picture(
-            now=now,
-            cluster=name,
-            machines=tuple(rows.machines[key]),
-            jobs=tuple(rows.jobs[key]),
-            windows=tuple(rows.windows[key]),
-            stops=tuple(rows.stops[key]),
-            difference=found.get(key),
-            prediction=predictions[key][""],
-            predictions=predictions[key],
-        )
-        for key, name in clusters.items()
-    }
-
-
 def differences() -> dict[int, Difference]:
     """Return by cluster what the servers say against the inventory. Nothing finds such differences yet."""
     return {}
 
 
-def _of(rows: QuerySet[Any], cluster: Collection[int] | None, path: str) -> QuerySet[Any]:
-    return rows if cluster is None else rows.filter(**{f"{path}__in": cluster})
+def _of(rows: QuerySet[Any], only: Collection[int] | None, path: str) -> QuerySet[Any]:
+    return rows if only is None else rows.filter(**{f"{path}__in": only})
 
 
 # Instances
@@ -132,18 +123,18 @@ def _of(rows: QuerySet[Any], cluster: Collection[int] | None, path: str) -> Quer
 _Held = dict[int, list[tuple[str, Use]]]
 
 
-def _held(cluster: Collection[int] | None) -> _Held:
+def _held(only: Collection[int] | None) -> _Held:
     """Return what rebuilds hold, by rebuild."""
     held: _Held = defaultdict(list)
-    rows = _of(Hold.objects.exclude(rebuild=None), cluster, "instance__cluster")
+    rows = _of(Hold.objects.exclude(rebuild=None), only, "instance__cluster")
     for pk, name, purpose in rows.values_list("rebuild", "instance__name", "purpose"):
         held[pk].append((name, _USES[purpose]))
     return held
 
 
-def _read_machines(rows: _Rows, cluster: Collection[int] | None, held: _Held, now: datetime) -> None:
+def _read_machines(rows: _Rows, only: Collection[int] | None, held: _Held, now: datetime) -> None:
     replaced = {name for claims in held.values() for name, use in claims if use is Use.REPLACE}
-    found = _of(Instance.objects.order_by("name"), cluster, "cluster").annotate(
+    found = _of(Instance.objects.order_by("name"), only, "cluster").annotate(
         data_bytes=KeyTextTransform("data_bytes", KeyTransform("datadir", "state__record"))
     )
     for key, name, role, observed_at, problem, stopped, lag, data_bytes in found.values_list(
@@ -176,10 +167,10 @@ def _why_unknown(observed_at: datetime | None, now: datetime) -> str:
 # How long things take
 
 
-def _past_rebuilds(cluster: Collection[int] | None) -> dict[int, list[Past]]:
+def _past_rebuilds(only: Collection[int] | None) -> dict[int, list[Past]]:
     """Return the latest rebuilds that succeeded, by cluster, the latest first."""
     past: dict[int, list[Past]] = defaultdict(list)
-    for key, one in _pasts(_of(_succeeded(), cluster, "target__cluster"), FLEET_REBUILDS):
+    for key, one in _pasts(_of(_succeeded(), only, "target__cluster"), FLEET_REBUILDS):
         past[key].append(one)
     return past
 
@@ -211,14 +202,14 @@ def _predictions(own: Sequence[Past], fleet: Sequence[Past], sizes: Mapping[str,
 _Learned = dict[tuple[str, int, str], list[float]]
 
 
-def _learned(cluster: Collection[int] | None, now: datetime) -> _Learned:
+def _learned(only: Collection[int] | None, now: datetime) -> _Learned:
     """Return the seconds of past runs, the latest first: by schedule, and by instance and method for runs without one."""
     found: _Learned = defaultdict(list)
     rows = BackupRun.objects.filter(
         status__in=ENDED, started_at__isnull=False, finished_at__gt=now - timedelta(days=LEARNED_DAYS)
     )
     for schedule, instance, method, started, finished in (
-        _of(rows, cluster, "instance__cluster")
+        _of(rows, only, "instance__cluster")
         .order_by("-finished_at")
         .values_list("schedule", "instance", "method", "started_at", "finished_at")
     ):
@@ -232,9 +223,9 @@ def _learned(cluster: Collection[int] | None, now: datetime) -> _Learned:
 
 
 def _read_windows(
-    rows: _Rows, cluster: Collection[int] | None, learned: _Learned, now: datetime, horizon: timedelta
+    rows: _Rows, only: Collection[int] | None, learned: _Learned, now: datetime, horizon: timedelta
 ) -> None:
-    found = _of(BackupSchedule.objects.filter(is_enabled=True), cluster, "instance__cluster").order_by("pk")
+    found = _of(BackupSchedule.objects.filter(is_enabled=True), only, "instance__cluster").order_by("pk")
     for pk, key, instance, name, method, run_by, cron, zone, expected in found.values_list(
         *("pk", "instance__cluster", "instance__name", "name", "method", "run_by", "cron", "time_zone"),
         "expected_seconds",
@@ -264,8 +255,8 @@ def _dues(cron: str, zone: str, hour: datetime, horizon: timedelta) -> tuple[dat
         return ()
 
 
-def _read_stops(rows: _Rows, cluster: Collection[int] | None, now: datetime) -> None:
-    found = _of(Maintenance.objects.filter(Q(ends_at=None) | Q(ends_at__gt=now)), cluster, "cluster").order_by("pk")
+def _read_stops(rows: _Rows, only: Collection[int] | None, now: datetime) -> None:
+    found = _of(Maintenance.objects.filter(Q(ends_at=None) | Q(ends_at__gt=now)), only, "cluster").order_by("pk")
     for key, starts, ends, reason, by in found.values_list("cluster", "starts_at", "ends_at", "reason", "created_by"):
         rows.stops[key].append(Stop(starts, ends, reason, by))
 
@@ -274,10 +265,10 @@ def _read_stops(rows: _Rows, cluster: Collection[int] | None, now: datetime) -> 
 
 
 def _read_rebuilds(
-    rows: _Rows, cluster: Collection[int] | None, held: _Held, durations: Mapping[int, Duration | None]
+    rows: _Rows, only: Collection[int] | None, held: _Held, durations: Mapping[int, Duration | None]
 ) -> None:
     """A rebuild that runs uses what it holds; one that is queued will use what its method claims."""
-    found = _of(Rebuild.objects.filter(status__in=ACTIVE), cluster, "target__cluster").order_by("pk")
+    found = _of(Rebuild.objects.filter(status__in=ACTIVE), only, "target__cluster").order_by("pk")
     for pk, key, status, method, target, source, priority, requested, started, not_before in found.values_list(
         *("pk", "target__cluster", "status", "method", "target__name", "source__name", "priority"),
         *("requested_at", "started_at", "not_before"),
@@ -305,8 +296,8 @@ def _claims(method: str, target: str, source: str) -> Iterator[tuple[str, Use]]:
         yield source, Use.READ
 
 
-def _read_runs(rows: _Rows, cluster: Collection[int] | None, learned: _Learned) -> None:
-    found = _of(BackupRun.objects.filter(status__in=RUN_ACTIVE), cluster, "instance__cluster").order_by("pk")
+def _read_runs(rows: _Rows, only: Collection[int] | None, learned: _Learned) -> None:
+    found = _of(BackupRun.objects.filter(status__in=RUN_ACTIVE), only, "instance__cluster").order_by("pk")
     for row in found.values(
         *("pk", "status", "origin", "method", "queued_at", "started_at", "last_seen_at", "instance", "schedule"),
         *("instance__name", "instance__cluster", "schedule__name", "schedule__expected_seconds"),

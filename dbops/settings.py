@@ -84,7 +84,7 @@ TEMPLATES = [
                 "django.contrib.auth.context_processors.auth",
                 "django.contrib.messages.context_processors.messages",
             ],
-            "builtins": ["dbops.web.templatetags.dbops"],
+            "builtins": ["dbops.web.templatetags.dbops", "dbops.web.templatetags.moments"],
         },
     }
 ]

@@ -20,6 +20,7 @@ urlpatterns = [
     path("rebuilds/<int:rebuild_id>/poll/", rebuilds.poll, name="rebuild-poll"),
     path("rebuilds/<int:rebuild_id>/actions/", rebuilds.actions, name="rebuild-actions"),
     path("rebuilds/<int:rebuild_id>/cancel/", rebuilds.cancel, name="rebuild-cancel"),
+    path("rebuilds/<int:rebuild_id>/place/", rebuilds.place, name="rebuild-place"),
     path("rebuilds/<int:rebuild_id>/end/", rebuilds.give_up, name="rebuild-give-up"),
     path("rebuilds/<int:rebuild_id>/<method:method>/", follow_ups.follow_up, name="follow-up"),
     path("rebuilds/<int:rebuild_id>/commands/", rebuilds.commands, name="rebuild-commands"),

@@ -185,7 +185,7 @@ def _of_cluster(picture: Picture, source: str | None, method: str, at: datetime)
             Kind.MAINTENANCE,
             Work.MAINTENANCE_AHEAD if is_ahead else Work.MAINTENANCE,
             method,
-            text=f"Maintenance of {picture.cluster}: {stop.reason}",
+            text=f"Maintenance of {picture.cluster}: {stop.reason.rstrip('.')}.",
             since=stop.starts_at,
             until=End(stop.ends_at, stop.ends_at, "as it was announced" if stop.ends_at else "no end was announced"),
             certainty=Certainty.KNOWN if stop.ends_at else Certainty.UNKNOWN,

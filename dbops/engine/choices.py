@@ -26,6 +26,7 @@ class Way(StrEnum):
     AFTER_RUN = "after-run"
     BEFORE_WINDOW = "before-window"
     AFTER_WINDOW = "after-window"
+    AFTER_MAINTENANCE = "after-maintenance"
     STOP_RUN = "stop-run"
 
 
@@ -81,6 +82,7 @@ def choices(
         _now(asked),
         *_elsewhere(asked),
         *(_after_run(asked, job) for job in _runs(asked)),
+        *_after_maintenance(asked),
         *_around_windows(asked),
         *(_stop_run(asked, job) for job in _runs(asked) if job.run in stoppable),
     )
@@ -145,9 +147,9 @@ class _Asked:
         found = self.found(moment, source=source) if moment else ()
         return tuple(blocker for blocker in found if not blocker.stops)
 
-    def forbidden(self) -> str:
-        """Say what refuses every request now, whatever start is chosen."""
-        blocking = [item for item in self.found() if item.effect is Effect.BLOCKS]
+    def forbidden(self, moment: datetime | None = None) -> str:
+        """Say what refuses a rebuild that starts at that moment: it is not waited for, whatever start is chosen."""
+        blocking = [item for item in self.found(moment) if item.effect is Effect.BLOCKS]
         return " ".join(f"{item.text} {item.reason}" for item in blocking)
 
 
@@ -231,6 +233,29 @@ def _after_run(asked: _Asked, job: Job) -> Choice:
     )
 
 
+def _after_maintenance(asked: _Asked) -> Iterator[Choice]:
+    """When the maintenance of now is over, as it was announced."""
+    now = asked.picture.now
+    ends = [stop.ends_at for stop in asked.picture.stops if stop.starts_at <= now]
+    announced = [end for end in ends if end is not None and end > now]
+    if not announced or None in ends:
+        return
+    last = max(announced)
+    starts, problem = asked.free(last), asked.forbidden(last)
+    yield Choice(
+        key=f"{Way.AFTER_MAINTENANCE}:{last:%Y%m%dT%H%M%SZ}",
+        way=Way.AFTER_MAINTENANCE,
+        title="After the maintenance",
+        source=asked.source,
+        is_possible=not problem,
+        reason=problem or "It is queued until the maintenance ends as it was announced.",
+        starts=starts,
+        finishes=asked.finish(starts),
+        warnings=asked.warnings(starts.p50),
+        not_before=last,
+    )
+
+
 def _around_windows(asked: _Asked) -> Iterator[Choice]:
     """Before and after the next window of each schedule on source or target."""
     limit = asked.picture.now + timedelta(hours=SOON_HOURS)
@@ -277,7 +302,7 @@ def _before(asked: _Asked, window: Window) -> Choice:
 
 def _after(asked: _Asked, window: Window) -> Choice:
     """When the window has likely passed; where the backup takes longer, it is waited for."""
-    problem = asked.forbidden()
+    problem = asked.forbidden(window.ends_p50)
     starts = asked.free(window.ends_p50) if window.ends_p50 else End(None, None, "the end of the window is not known")
     if window.ends_p50 is None:
         problem = problem or (

@@ -32,6 +32,7 @@ class Verdict:
         free: when a rebuild could start; unknown where any of its blockers has no known end.
         blockers: what is in the way now, the worst first.
         warnings: what it may run beside.
+        later: what is expected to be in the way when those of now have ended, in that order.
     """
 
     answer: Answer
@@ -42,12 +43,14 @@ class Verdict:
     free: End
     blockers: tuple[Blocker, ...]
     warnings: tuple[Blocker, ...]
+    later: tuple[Blocker, ...] = ()
 
     @property
     def by(self) -> Blocker | None:
         """The blocker that the answer names: the one that ends last, an unknown end being the last of all."""
-        unknown = [blocker for blocker in self.blockers if blocker.until.p50 is None]
-        known = sorted(self.blockers, key=lambda blocker: blocker.until.p50.timestamp() if blocker.until.p50 else 0.0)
+        found = (*self.blockers, *self.later)
+        unknown = [blocker for blocker in found if blocker.until.p50 is None]
+        known = sorted(found, key=lambda blocker: blocker.until.p50.timestamp() if blocker.until.p50 else 0.0)
         return unknown[0] if unknown else known[-1] if known else None
 
 
@@ -95,7 +98,7 @@ def _of_source(
 ) -> Verdict:
     found = look(picture, used, target=target, source=source, method=method)
     stopping = tuple(blocker for blocker in found if blocker.stops)
-    free = free_from(picture, used, target=target, source=source, method=method)
+    free, passed = _way_to_free(picture, used, target, source, method, picture.now)
     if source is None:
         answer = Answer.NO_SOURCE
     elif not stopping:
@@ -111,6 +114,7 @@ def _of_source(
         free=free,
         blockers=stopping,
         warnings=tuple(blocker for blocker in found if not blocker.stops),
+        later=tuple(blocker for blocker in passed if blocker not in stopping) if stopping else (),
     )
 
 
@@ -124,13 +128,26 @@ def free_from(
     moment: datetime | None = None,
 ) -> End:
     """Return the first time from ``moment`` on at which nothing stops the rebuild from starting: likely, and late."""
-    known: list[datetime] = []
-    for late in (False, True):
-        found = _first_free(picture, used, target, source, method, moment or picture.now, late=late)
-        if isinstance(found, Blocker):
-            return End(None, None, found.until.words)
-        known.append(found)
-    return End(known[0], max(known), "when nothing of what is known stands in the way any more")
+    return _way_to_free(picture, used, target, source, method, moment or picture.now)[0]
+
+
+def _way_to_free(
+    picture: Picture,
+    used: tuple[Stay, ...],
+    target: str | None,
+    source: str | None,
+    method: str,
+    moment: datetime,
+) -> tuple[End, tuple[Blocker, ...]]:
+    """Return the first free time, and what likely stops the rebuild until then, in that order."""
+    likely, passed = _first_free(picture, used, target, source, method, moment, late=False)
+    late, passed_late = _first_free(picture, used, target, source, method, moment, late=True)
+    if likely is None or late is None:
+        met = (*passed, *passed_late)
+        unknown = next((blocker for blocker in met if blocker.until.p50 is None), met[-1])
+        return End(None, None, unknown.until.words), passed
+    words = "when nothing of what is known stands in the way any more"
+    return End(likely, max(likely, late), words), passed
 
 
 def _first_free(
@@ -142,18 +159,18 @@ def _first_free(
     moment: datetime,
     *,
     late: bool,
-) -> datetime | Blocker:
-    """Return the first free time, or the blocker whose end is not known."""
-    at, last = max(moment, picture.now), None
+) -> tuple[datetime | None, tuple[Blocker, ...]]:
+    """Return the first free time, ``None`` where the end of something is not known, and all that was in the way until then."""
+    at, passed = max(moment, picture.now), list[Blocker]()
     for _ in range(FOLLOWED):
         found = look(picture, used, target=target, source=source, method=method, moment=at, late=late)
         stopping = [blocker for blocker in found if blocker.stops]
         if not stopping:
-            return at
+            return at, tuple(passed)
+        passed += [blocker for blocker in stopping if blocker not in passed]
         for blocker in stopping:
             ends = blocker.until.p90 if late else blocker.until.p50
             if ends is None:
-                return blocker
-            at, last = max(at, ends), blocker
-    assert last is not None  # noqa: S101 - the loop went round
-    return last
+                return None, tuple(passed)
+            at = max(at, ends)
+    return None, tuple(passed)

@@ -21,7 +21,17 @@ from dbops.lifecycle.leases import (
     take_lease,
     tell_trouble,
 )
-from dbops.lifecycle.requests import claims_of, end_queued, held, queue, request_cancel, start, wait
+from dbops.lifecycle.requests import (
+    Start,
+    claims_of,
+    end_queued,
+    held,
+    queue,
+    reprioritize,
+    request_cancel,
+    start,
+    wait,
+)
 from dbops.lifecycle.sweeps import claim_sweep, end_sweep, give_up, sweeps_due, write_sweep
 
 __all__ = [
@@ -29,6 +39,7 @@ __all__ = [
     "Lease",
     "LeaseLost",
     "News",
+    "Start",
     "beat",
     "begin_step",
     "claim_sweep",
@@ -48,6 +59,7 @@ __all__ = [
     "queue",
     "release_lease",
     "renew",
+    "reprioritize",
     "request_cancel",
     "start",
     "sweeps_due",

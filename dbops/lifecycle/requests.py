@@ -2,7 +2,8 @@
 
 import secrets
 from collections.abc import Collection
-from datetime import timedelta
+from dataclasses import dataclass
+from datetime import datetime, timedelta
 from typing import Any
 
 from django.conf import settings
@@ -18,13 +19,31 @@ from dbops.engine.plan import Plan
 from dbops.engine.states import STEP_FINAL, Level, Status, StepState
 from dbops.lifecycle.database import lost_a_race
 from dbops.lifecycle.telling import announce_later, tell
-from dbops.models import Hold, Instance, Rebuild, Step
+from dbops.models import BackupRun, BackupSchedule, Hold, Instance, Rebuild, Step
 
 REASON_CHARACTERS = Rebuild._meta.get_field("waiting_for").max_length
 
 
 class NotQueued(Exception):
     """Somebody else started or ended it meanwhile."""
+
+
+@dataclass(frozen=True, slots=True)
+class Start:
+    """When a person wants a rebuild to start: not before a moment, or when a backup run has ended.
+
+    ``runs_again`` is the schedule whose run was stopped for it. ``expires_at`` is the settings' where it is ``None``;
+    ``words`` stand in its first event.
+    """
+
+    not_before: datetime | None = None
+    after_run: BackupRun | None = None
+    runs_again: BackupSchedule | None = None
+    expires_at: datetime | None = None
+    words: str = ""
+
+
+AT_ONCE = Start()
 
 
 def queue(
@@ -39,6 +58,7 @@ def queue(
     follows: Rebuild | None = None,
     memory: dict[str, Any] | None = None,
     skips: Collection[str] = (),
+    begin: Start = AT_ONCE,
 ) -> Rebuild:
     """Write a rebuild with its frozen plan, steps and first event. The caller's transaction makes it one act.
 
@@ -46,6 +66,7 @@ def queue(
         follows: the rebuild that this one goes on with or goes back from.
         memory: what it knows from there.
         skips: names of the steps that are done already.
+        begin: when a person wants it to start.
 
     Raises:
         Refused: the target has an unfinished rebuild (``rebuild.busy``).
@@ -64,7 +85,10 @@ def queue(
                 reason=reason,
                 requested_by=actor,
                 requested_at=now,
-                expires_at=now + timedelta(seconds=settings.QUEUE_EXPIRES_SECONDS),
+                expires_at=begin.expires_at or now + timedelta(seconds=settings.QUEUE_EXPIRES_SECONDS),
+                not_before=begin.not_before,
+                after_run=begin.after_run,
+                runs_again=begin.runs_again,
                 plan=to_record(plan),
                 plan_fingerprint=plan.fingerprint,
                 follows=follows,
@@ -79,7 +103,7 @@ def queue(
             next_step="Watch that one, or cancel it first.",
         ) from error
     _write_steps(rebuild, plan, skips)
-    tell(rebuild, f"Requested by {actor.get_username()}: {reason}")
+    tell(rebuild, f"Requested by {actor.get_username()}: {reason}{f' ({begin.words})' if begin.words else ''}")
     return rebuild
 
 
@@ -171,6 +195,19 @@ def wait(rebuild: Rebuild, reason: str) -> str:
             tell(rebuild, f"Waiting: {reason}.")
             announce_later(rebuild.pk)
     return reason
+
+
+def reprioritize(rebuild: Rebuild, priority: int, text: str) -> bool:
+    """Give a queued rebuild another priority. Return whether it was still queued."""
+    with transaction.atomic():
+        moved = Rebuild.objects.filter(pk=rebuild.pk, status=Status.QUEUED).update(
+            priority=priority, revision=F("revision") + 1
+        )
+        if moved:
+            tell(rebuild, text)
+    if moved:
+        announce_later(rebuild.pk)
+    return bool(moved)
 
 
 def end_queued(rebuild: Rebuild, status: Status, text: str) -> bool:

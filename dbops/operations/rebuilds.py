@@ -5,19 +5,25 @@ from collections.abc import Callable
 
 from django.contrib.auth.models import User
 from django.db import OperationalError, transaction
+from django.db.models import Max, Q
 
 from dbops import lifecycle
 from dbops.access import require_operator
+from dbops.engine.backups import RunStatus
+from dbops.engine.choices import Way
 from dbops.engine.errors import Refused
 from dbops.engine.plan import Plan
 from dbops.engine.planning import build_plan
 from dbops.engine.states import Role, Status
-from dbops.models import Instance, Rebuild
+from dbops.models import BackupRun, Instance, Rebuild
 from dbops.operations.audit import record
+from dbops.operations.starts import audited, choose
 from dbops.situations import situation_of
 from dbops.tasks import nudge
 
 REASON_MINIMUM_CHARACTERS = 3
+#: What a person may choose. Moving to the front goes above, where others stand there already.
+PRIORITIES = range(-9, 10)
 #: How often a request is written when the database prefers another transaction to it (a deadlock).
 CHANCES = 3
 
@@ -58,6 +64,8 @@ def request_rebuild(
     fingerprint: str,
     request_key: str,
     keep_old_data: bool = False,
+    start: str = Way.SOON,
+    expires_hours: int | None = None,
 ) -> Rebuild:
     """Confirm a plan: plan again, compare, and write rebuild, first event and audit entry in one transaction.
 
@@ -67,10 +75,12 @@ def request_rebuild(
         reason: why, for the record.
         fingerprint: of the plan that the person saw.
         request_key: unique to the form: the second click of the same form returns the same rebuild.
+        start: the key of the way to start that the person saw (``engine.choices``).
+        expires_hours: after how many hours it expires when it could not start; the settings' where it is ``None``.
 
     Raises:
         Refused: ``access.denied``, ``rebuild.name``, ``rebuild.reason``, ``plan.refused``, ``plan.stale``, ``rebuild.busy``,
-            or as ``plan_rebuild``.
+            or as ``plan_rebuild`` and ``starts.choose``.
     """
     doing = f"Requesting a rebuild of {target.name}"
     require_operator(actor, doing)
@@ -79,7 +89,9 @@ def request_rebuild(
     check_words(doing, target, typed_name, reason)
     return write_once(
         request_key,
-        lambda: _write(actor, target, source, reason.strip(), fingerprint, request_key, keep_old_data),
+        lambda: _write(
+            actor, target, source, reason.strip(), fingerprint, request_key, keep_old_data, start, expires_hours
+        ),
     )
 
 
@@ -107,10 +119,13 @@ def _write(
     fingerprint: str,
     request_key: str,
     keep_old_data: bool,
+    start: str,
+    expires_hours: int | None,
 ) -> Rebuild:
     doing = f"Requesting a rebuild of {target.name}"
     with transaction.atomic():
         _check_plan(doing, plan_rebuild(target=target, source=source, keep_old_data=keep_old_data), fingerprint)
+        choice, begin = choose(target=target, source=source, key=start, expires_hours=expires_hours)
         uid = secrets.token_hex(8)
         frozen = plan_rebuild(target=target, source=source, keep_old_data=keep_old_data, run_id=uid)
         rebuild = lifecycle.queue(
@@ -121,6 +136,7 @@ def _write(
             reason=reason,
             target=target,
             source=source,
+            begin=begin,
         )
         record(
             actor=actor.get_username(),
@@ -132,6 +148,7 @@ def _write(
             fingerprint=fingerprint,
             old_data=frozen.old_data,
             keep_old_data=frozen.keep_old_data,
+            **audited(choice, begin),
         )
         nudge()
     return rebuild
@@ -173,6 +190,60 @@ def cancel_rebuild(*, actor: User, rebuild: Rebuild) -> None:
     rebuild.refresh_from_db()
     if not asked and rebuild.is_final:
         raise _refused("rebuild.ended", doing, f"it has ended: {rebuild.status}", "Nothing is left to cancel.")
+
+
+def set_priority(*, actor: User, rebuild: Rebuild, priority: int) -> None:
+    """Change the place of a queued rebuild in the lines of its instances: a higher priority goes first, then age.
+
+    Raises:
+        Refused: ``access.denied``, the number is out of bounds (``rebuild.priority``), or it is not queued
+            (``rebuild.not_queued``).
+    """
+    doing = f"Changing the priority of rebuild {rebuild.pk}"
+    require_operator(actor, doing)
+    if priority not in PRIORITIES:
+        found = f"{priority} was given"
+        raise _refused("rebuild.priority", doing, found, f"Give {PRIORITIES[0]} to {PRIORITIES[-1]}.")
+    _move(actor, rebuild, priority, doing, "Priority {0} instead of {1}, by {2}.")
+
+
+def move_first(*, actor: User, rebuild: Rebuild) -> None:
+    """Put a queued rebuild before all others that wait for its source or its target.
+
+    Raises:
+        Refused: ``access.denied``, or it is not queued (``rebuild.not_queued``).
+    """
+    doing = f"Moving rebuild {rebuild.pk} to the front of the line"
+    require_operator(actor, doing)
+    with transaction.atomic():
+        instances = (rebuild.source_id, rebuild.target_id)
+        others = Rebuild.objects.filter(status=Status.QUEUED).exclude(pk=rebuild.pk)
+        in_line = others.filter(Q(source__in=instances) | Q(target__in=instances))
+        before = [in_line.aggregate(highest=Max("priority"))["highest"]]
+        if BackupRun.objects.filter(status=RunStatus.QUEUED, instance__in=instances).exists():
+            before.append(0)  # that of every backup run
+        priority = max([rebuild.priority, *(found + 1 for found in before if found is not None)])
+        _move(actor, rebuild, priority, doing, "Moved to the front of the line by {2} (priority {0}, was {1}).")
+
+
+def _move(actor: User, rebuild: Rebuild, priority: int, doing: str, text: str) -> None:
+    name, before = actor.get_username(), rebuild.priority
+    with transaction.atomic():
+        moved = lifecycle.reprioritize(rebuild, priority, text.format(priority, before, name))
+        if moved:
+            record(
+                actor=name,
+                action="rebuild.priority_changed",
+                subject=rebuild.target.name,
+                rebuild=rebuild.pk,
+                priority=priority,
+                before=before,
+            )
+            nudge()
+    rebuild.refresh_from_db()
+    if not moved:
+        found = f"it is {rebuild.status}"
+        raise _refused("rebuild.not_queued", doing, found, "Only what waits has a place in a line.")
 
 
 def give_up_rebuild(*, actor: User, rebuild: Rebuild, reason: str) -> None:

@@ -4,6 +4,8 @@ from dataclasses import dataclass
 from typing import Any
 
 from django.core.paginator import Page, Paginator
+from django.db.models import Q
+from django.db.models.functions import Coalesce
 
 from dbops.engine.facts import from_record
 from dbops.engine.plan import Plan
@@ -164,6 +166,14 @@ def commands(rebuild_id: int, shown: int | None = COMMANDS_SHOWN) -> tuple[list[
     rows = Command.objects.filter(rebuild=rebuild_id)
     newest = rows.order_by("-pk") if shown is None else rows.order_by("-pk")[:shown]
     return list(reversed(newest)), rows.count()
+
+
+def line_of(rebuild: Rebuild) -> list[Rebuild]:
+    """Return what waits for the same source or target, in the order in which it starts. One query."""
+    instances = (rebuild.source_id, rebuild.target_id)
+    rows = Rebuild.objects.filter(status=Status.QUEUED).filter(Q(source__in=instances) | Q(target__in=instances))
+    in_order = rows.order_by("-priority", Coalesce("not_before", "requested_at"), "pk")
+    return list(in_order.select_related("target", "source").defer("plan", "memory"))
 
 
 def listed(*, status: str, number: str | int) -> Page[Rebuild]:

@@ -43,7 +43,6 @@ class ScheduleForm(InventoryForm):
     }
     method = forms.ChoiceField(choices=METHODS)
     run_by = forms.ChoiceField(choices=RUN_BY, label="Run by")
-    instance = forms.ModelChoiceField(Instance.objects.order_by("name"), to_field_name="name")
     expected_seconds = MinutesField(
         label="Expected duration (minutes)",
         required=False,
@@ -82,9 +81,12 @@ class ScheduleForm(InventoryForm):
         super().__init__(*args, **kwargs)
         self.fields["time_zone"].widget.attrs["list"] = "time-zones"
         self.fields["time_zone"].widget.attrs["autocomplete"] = "off"
+        chosen = self.fields["instance"]
+        assert isinstance(chosen, forms.ModelChoiceField)  # noqa: S101 - it is a foreign key
+        chosen.to_field_name = "name"
         if Instance.objects.count() > INSTANCES_IN_A_LIST:
             # Thousands of choices are no choice, and make the page heavy: its name is typed.
-            self.fields["instance"].widget = forms.TextInput(attrs={"class": "form-control"})
+            chosen.widget = forms.TextInput(attrs={"class": "form-control"})
         if not self.is_new:
             self.initial["instance"] = self.instance.instance.name
             # Its runs and their reports go by these two.

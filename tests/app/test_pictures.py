@@ -237,7 +237,7 @@ def test_all_clusters_take_as_many_queries_as_one_and_say_the_same(django_assert
     with django_assert_num_queries(10):
         every = pictures(now=now)
     for primary, _, _ in trios:
-        with django_assert_num_queries(9):  # its name is known
+        with django_assert_num_queries(10):
             alone = picture_of(primary.cluster, now=now)
         assert every[primary.cluster_id] == alone
     assert [verdict(every[trio[0].cluster_id]).answer for trio in trios] == [Answer.NOW, Answer.UNKNOWN, Answer.UNKNOWN]

@@ -211,7 +211,7 @@ def test_one_thing_in_the_way(case: Any) -> None:
     assert (found.kind, found.effect, found.certainty) == (kind, effect, certainty)
     assert found.until.p50 == (None if likely is None else hours(likely))
     assert found.until.p90 == (None if late is None else hours(late))
-    assert found.text.endswith(".") or kind is Kind.MAINTENANCE
+    assert found.text.endswith(".")
     assert found.clears
     assert found.reason == TABLE[found.work]["xbstream"].reason
 
@@ -330,6 +330,8 @@ def test_priority_goes_before_age_in_the_line() -> None:
 def test_a_window_that_begins_before_it_is_free_counts_as_well() -> None:
     answer = verdict(picture(jobs=(rebuild(),), windows=(window(1.2, run_by=RunBy.EXTERNAL),)), target="replica-1")
     assert answer.free.p50 == hours(3.2)
+    assert [item.text for item in answer.later] == ["The backup nightly of backup-1 is expected to run then."]
+    assert answer.by == answer.later[0]
 
 
 def test_the_earliest_of_two_backup_instances_is_taken() -> None:

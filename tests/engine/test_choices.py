@@ -132,8 +132,20 @@ def test_what_blocks_refuses_every_way_but_another_source() -> None:
     assert "The running server is what is copied." in found[Way.SOON].reason
 
 
-def test_maintenance_refuses_all() -> None:
-    found = offered(picture(stops=(Stop(hours(-1), hours(1), "new disks"),), windows=(window(5),)))
+def test_maintenance_refuses_what_would_start_within_it() -> None:
+    seen = picture(
+        stops=(Stop(hours(-1), hours(1), "new disks"), Stop(hours(-2), hours(0.5), "cables")), windows=(window(5),)
+    )
+    found = offered(seen)
+    assert {way for way, choice in found.items() if choice.is_possible} == {Way.AFTER_MAINTENANCE, Way.AFTER_WINDOW}
+    after = found[Way.AFTER_MAINTENANCE]
+    assert (after.not_before, after.key) == (hours(1), "after-maintenance:20260302T020000Z")
+    assert times(after) == (hours(1), hours(1), hours(3.5), hours(4))
+
+
+def test_maintenance_without_an_end_refuses_all() -> None:
+    found = offered(picture(stops=(Stop(hours(-1), None, "new disks"),), windows=(window(5),)))
+    assert Way.AFTER_MAINTENANCE not in found
     assert not any(choice.is_possible for choice in found.values())
 
 

@@ -5,19 +5,32 @@ import json
 import secrets
 import sys
 import time
+from collections.abc import Iterator
+from datetime import UTC
 from typing import Any
 
 from django.contrib.auth.models import Group, User
 from django.core.management.base import BaseCommand, CommandError, CommandParser
 
 from dbops.access import OPERATOR, make_groups
+from dbops.engine.choices import Way
 from dbops.engine.errors import Refused
 from dbops.engine.facts import to_record
 from dbops.engine.plan import Plan
 from dbops.engine.states import Status, StepState
+from dbops.engine.verdicts import Answer
+from dbops.engine.windows import End
 from dbops.models import Instance, Rebuild, Step
 from dbops.operations.follow_ups import has_worked, request_follow_up
-from dbops.operations.rebuilds import cancel_rebuild, give_up_rebuild, plan_rebuild, request_rebuild
+from dbops.operations.rebuilds import (
+    cancel_rebuild,
+    give_up_rebuild,
+    move_first,
+    plan_rebuild,
+    request_rebuild,
+    set_priority,
+)
+from dbops.operations.starts import Offer, offer
 
 EXIT_STATUS = {Status.SUCCEEDED: 0, Status.FAILED: 1, Status.EXPIRED: 1, Status.LOST: 1, Status.CANCELLED: 3}
 REFUSED = 2
@@ -35,6 +48,16 @@ class Command(BaseCommand):
             "--keep-old-data", action="store_true", help="keep the old data directory after verification"
         )
         parser.add_argument("--plan", action="store_true", help="show the plan and change nothing")
+        parser.add_argument(
+            "--start",
+            default=Way.SOON.value,
+            help="the key of a way to start that --plan shows (default: as soon as it can)",
+        )
+        parser.add_argument(
+            "--expires-hours", type=int, help="expire when it could not start within so many hours (1 to 168)"
+        )
+        parser.add_argument("--priority", type=int, help="give the queued rebuild of this instance another priority")
+        parser.add_argument("--first", action="store_true", help="move the queued rebuild to the front of its line")
         parser.add_argument("--cancel", action="store_true", help="cancel the unfinished rebuild of this instance")
         parser.add_argument(
             "--put-back", action="store_true", help="put the old data of the last, failed rebuild back and start it"
@@ -54,6 +77,9 @@ class Command(BaseCommand):
             if options["cancel"]:
                 self._cancel(target, options["user"])
                 return
+            if options["first"] or options["priority"] is not None:
+                self._move(target, options["user"], options["priority"])
+                return
             if options["give_up"]:
                 self._give_up(target, options["user"], options["reason"])
                 return
@@ -64,7 +90,7 @@ class Command(BaseCommand):
                 return
             plan = plan_rebuild(target=target, source=source, keep_old_data=options["keep_old_data"])
             if options["plan"]:
-                self._show_plan(plan)
+                self._show_plan(plan, offer(target, self._instance(plan.source.name)))
                 sys.exit(0 if plan.is_possible else REFUSED)
             rebuild = request_rebuild(
                 actor=self._actor(options["user"]),
@@ -75,6 +101,8 @@ class Command(BaseCommand):
                 fingerprint=plan.fingerprint,
                 request_key=secrets.token_hex(16),
                 keep_old_data=options["keep_old_data"],
+                start=options["start"],
+                expires_hours=options["expires_hours"],
             )
         except Refused as error:
             self._refuse(error)
@@ -114,6 +142,19 @@ class Command(BaseCommand):
         cancel_rebuild(actor=self._actor(user), rebuild=rebuild)
         self._tell({"rebuild": rebuild.pk, "status": rebuild.status}, f"Rebuild {rebuild.pk} is asked to end.")
 
+    def _move(self, target: Instance, user: str | None, priority: int | None) -> None:
+        rebuild = Rebuild.objects.filter(target_slot=target).first()
+        if rebuild is None:
+            raise CommandError(f"{target.name} has no unfinished rebuild.", returncode=REFUSED)
+        if priority is None:
+            move_first(actor=self._actor(user), rebuild=rebuild)
+        else:
+            set_priority(actor=self._actor(user), rebuild=rebuild, priority=priority)
+        self._tell(
+            {"rebuild": rebuild.pk, "priority": rebuild.priority},
+            f"Rebuild {rebuild.pk} has priority {rebuild.priority} now.",
+        )
+
     def _instance(self, name: str) -> Instance:
         try:
             return Instance.objects.select_related("cluster", "host").get(name=name)
@@ -146,9 +187,10 @@ class Command(BaseCommand):
         self.stdout.write(json.dumps(record) if self.as_json else text)
         self.stdout.flush()
 
-    def _show_plan(self, plan: Plan) -> None:
+    def _show_plan(self, plan: Plan, ways: Offer) -> None:
         if self.as_json:
             record = {**to_record(plan), "fingerprint": plan.fingerprint, "is_possible": plan.is_possible}
+            record |= {"verdict": to_record(ways.verdict), "starts": to_record(ways.choices)}
             self.stdout.write(json.dumps(record))
             return
         self.stdout.write(
@@ -163,6 +205,8 @@ class Command(BaseCommand):
             self.stdout.write(f"  {step.title} ({predicted})")
             for command in step.commands:
                 self.stdout.write(f"      [{command.place}] {command.text}")
+        for line in start_lines(ways):
+            self.stdout.write(line)
 
     def _follow(self, rebuild: Rebuild) -> int:
         seen = 0
@@ -209,6 +253,30 @@ class Command(BaseCommand):
             "seconds": (rebuild.finished_at - rebuild.requested_at).total_seconds() if rebuild.finished_at else None,
             "steps": steps,
         }
+
+
+def start_lines(ways: Offer) -> Iterator[str]:
+    """Yield the one answer, what stands in the way, and every way to start; times in UTC."""
+    answer = ways.verdict
+    until = f" {_clock(answer.free)}" if answer.answer == Answer.UNTIL else ""
+    yield f"Can it be rebuilt: {answer.answer}{until}"
+    for blocker in (*answer.blockers, *answer.warnings):
+        yield f"  {blocker.effect:8} {blocker.text} Until: {_clock(blocker.until)}. Can be cleared by {blocker.clears}."
+    yield "Ways to start (--start KEY; another source: --source NAME):"
+    for choice in ways.choices:
+        times = f"starts {_clock(choice.starts)}, finished {_clock(choice.finishes)}"
+        yield (
+            f"  {choice.key:28} {choice.title}: {times}"
+            if choice.is_possible
+            else (f"  {'not possible':28} {choice.title}: {choice.reason}")
+        )
+
+
+def _clock(end: End) -> str:
+    if end.p50 is None or end.p90 is None:
+        return f"not known ({end.words})"
+    likely, late = (f"{moment.astimezone(UTC):%Y-%m-%d %H:%M} UTC" for moment in (end.p50, end.p90))
+    return likely if likely == late else f"{likely} (9 of 10: {late})"
 
 
 def _end_of(step: Step) -> dict[str, Any]:

@@ -30,7 +30,6 @@ TIME_STYLES = {
     "minute": "%Y-%m-%d %H:%M",
     "weekday": "%a %d %b %H:%M",
     "hour": "%H:%M",
-    "short": "%a %H:%M",
 }
 UNITS = ("B", "KiB", "MiB", "GiB", "TiB", "PiB")
 # What turns the direction of text around can make a command look like another one.
@@ -178,9 +177,7 @@ def when(value: datetime | None, style: str = "full") -> SafeString | str:
     if value is None:
         return "—"
     local = timezone.localtime(value)
-    # "short" is for a time near now: today's has no day.
-    is_today = style == "short" and local.date() == timezone.localtime().date()
-    pattern = TIME_STYLES["hour" if is_today else style]
+    pattern = TIME_STYLES[style]
     return format_html(
         '<time datetime="{}" title="{}">{}</time>', value.isoformat(), exact(value), local.strftime(pattern)
     )

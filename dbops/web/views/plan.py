@@ -1,6 +1,7 @@
 """The plan of a rebuild: looking at it writes nothing, confirming it asks for exactly what was shown."""
 
 import uuid
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 from urllib.parse import urlencode
@@ -14,11 +15,14 @@ from django.views.decorators.cache import never_cache
 from django.views.decorators.http import require_http_methods
 
 from dbops.access import require_operator
+from dbops.engine import choices
+from dbops.engine.blockers import Kind
 from dbops.engine.errors import Refused
 from dbops.engine.plan import Plan
 from dbops.engine.states import Role
 from dbops.models import Instance, Rebuild
 from dbops.operations.rebuilds import candidate_sources, plan_rebuild, request_rebuild
+from dbops.operations.starts import EXPIRES_HOURS, Offer, default_expires_hours, offer
 from dbops.queries.fleet import InstanceRow, instance_row
 from dbops.web.access import viewer_page
 
@@ -32,6 +36,8 @@ class ConfirmForm(forms.Form):
     fingerprint = forms.CharField(max_length=64)
     request_key = forms.UUIDField()
     keep_old_data = forms.BooleanField(required=False)
+    start = forms.CharField(max_length=120, required=False, empty_value=choices.Way.SOON.value)
+    expires_hours = forms.IntegerField(min_value=EXPIRES_HOURS[0], max_value=EXPIRES_HOURS[-1], required=False)
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,6 +50,26 @@ class Choice:
     is_chosen: bool
 
 
+@dataclass(frozen=True, slots=True)
+class StartChoice:
+    """One way to start, with the address of the page that plans it."""
+
+    choice: choices.Choice
+    url: str
+    is_chosen: bool
+
+
+@dataclass(frozen=True, slots=True)
+class Asked:
+    """What the address or the form says: the page shows it, and a confirmation asks for it."""
+
+    source: Instance | None
+    keep: bool
+    start: str
+    expires_hours: int | None = None
+    reason: str = ""
+
+
 @require_http_methods(["GET", "POST"])
 @never_cache
 @viewer_page
@@ -52,30 +78,47 @@ def plan(request: HttpRequest, name: str) -> HttpResponse:
     target = get_object_or_404(Instance.objects.select_related("cluster", "host"), name=name)
     if request.method == "POST":
         return _confirm(request, target)
-    source = _source(target, request.GET.get("source", ""))
-    keep = request.GET.get("keep_old_data") == "1"
-    return _show(request, target, source=source, keep=keep)
+    asked = Asked(
+        source=_source(target, request.GET.get("source", "")),
+        keep=request.GET.get("keep_old_data") == "1",
+        start=request.GET.get("start", ""),
+    )
+    return _show(request, target, asked)
 
 
 def _confirm(request: HttpRequest, target: Instance) -> HttpResponse:
     form = ConfirmForm(request.POST)
     form.is_valid()
     given = form.cleaned_data
-    source = _source(target, given.get("source", ""))
-    keep = given.get("keep_old_data", False)
+    asked = Asked(
+        source=_source(target, given.get("source", "")),
+        keep=given.get("keep_old_data", False),
+        start=given.get("start", ""),
+        expires_hours=given.get("expires_hours"),
+        reason=given.get("reason", ""),
+    )
     try:
-        rebuild = _request(request, target, source, given)
+        rebuild = _request(request, target, asked, given, has_bad_hours="expires_hours" in form.errors)
     except Refused as error:
-        reason = given.get("reason", "")
-        return _show(request, target, source=source, keep=keep, refused=error, reason=reason, status=409)
+        return _show(request, target, asked, refused=error)
     return redirect("rebuild", rebuild_id=rebuild.pk)
 
 
-def _request(request: HttpRequest, target: Instance, source: Instance | None, given: dict[str, Any]) -> Rebuild:
+def _request(
+    request: HttpRequest, target: Instance, asked: Asked, given: dict[str, Any], *, has_bad_hours: bool
+) -> Rebuild:
     doing = f"Requesting a rebuild of {target.name}"
     require_operator(request.user, doing)
     assert isinstance(request.user, User)  # noqa: S101 - only a user is an operator
-    if source is None or "request_key" not in given or "fingerprint" not in given:
+    if has_bad_hours:
+        raise Refused(
+            "plan.expiry",
+            doing,
+            found="the hours after which it expires are no number within the bounds",
+            left="Nothing was changed.",
+            next_step=f"Give {EXPIRES_HOURS[0]} to {EXPIRES_HOURS[-1]} hours.",
+        )
+    if asked.source is None or "request_key" not in given or "fingerprint" not in given:
         raise Refused(
             "plan.incomplete",
             doing,
@@ -86,53 +129,77 @@ def _request(request: HttpRequest, target: Instance, source: Instance | None, gi
     return request_rebuild(
         actor=request.user,
         target=target,
-        source=source,
+        source=asked.source,
         typed_name=given.get("typed_name", ""),
-        reason=given.get("reason", ""),
+        reason=asked.reason,
         fingerprint=given["fingerprint"],
         request_key=str(given["request_key"]),
-        keep_old_data=given.get("keep_old_data", False),
+        keep_old_data=asked.keep,
+        start=asked.start,
+        expires_hours=asked.expires_hours,
     )
 
 
-def _show(
-    request: HttpRequest,
-    target: Instance,
-    *,
-    source: Instance | None,
-    keep: bool,
-    refused: Refused | None = None,
-    reason: str = "",
-    status: int = 200,
-) -> HttpResponse:
+def _show(request: HttpRequest, target: Instance, asked: Asked, *, refused: Refused | None = None) -> HttpResponse:
     found: Plan | None = None
     no_plan: Refused | None = None
     sources: list[Instance] = []
     if target.role != Role.PRIMARY:
         sources = candidate_sources(target)
     try:
-        found = plan_rebuild(target=target, source=source, keep_old_data=keep)
+        found = plan_rebuild(target=target, source=asked.source, keep_old_data=asked.keep)
     except Refused as error:
         no_plan = error
     row = instance_row(target)
-    wanted = source or next(iter(sources), None)
+    wanted = asked.source or next(iter(sources), None)
     chosen = found.source.name if found else wanted.name if wanted else ""
+    ways = offer(target, wanted)
+    start = ways.chosen(asked.start)
+
+    def url(**changes: Any) -> str:
+        return _url(target, **{"source": chosen, "keep": asked.keep, "start": asked.start, **changes})
+
     context = {
         "target": target,
         "row": row,
         "plan": found,
         "no_plan": no_plan,
         "refused": refused,
-        "reason": reason,
+        "reason": asked.reason,
         "findings": found.findings if found else (),
-        "choices": [_choice(target, item, chosen=chosen, keep=keep) for item in sources],
-        "keep": keep,
-        "keep_url": _url(target, source=chosen, keep=True),
-        "aside_url": _url(target, source=chosen, keep=False),
-        "stops": stops(request, found, row),
+        "choices": [
+            Choice(item.name, item.role, url(source=item.name, start=""), item.name == chosen) for item in sources
+        ],
+        "keep": asked.keep,
+        "keep_url": url(keep=True),
+        "aside_url": url(keep=False),
+        "verdict": ways.verdict,
+        "starts": [_start_choice(item, url, start) for item in ways.choices],
+        "start": start,
+        "is_start_gone": bool(asked.start and start and start.key != asked.start),
+        "expires_hours": asked.expires_hours or default_expires_hours(),
+        "expires_bounds": EXPIRES_HOURS,
+        "stops": stops(request, found, row) + start_stops(ways, start),
         "request_key": uuid.uuid4(),
     }
-    return render(request, "rebuilds/plan.html", context, status=status)
+    return render(request, "rebuilds/plan.html", context, status=409 if refused else 200)
+
+
+def _start_choice(choice: choices.Choice, url: Callable[..., str], start: choices.Choice | None) -> StartChoice:
+    """Another source is another plan: its page begins anew with its own ways to start."""
+    is_elsewhere = choice.way is choices.Way.ELSEWHERE
+    address = url(source=choice.source, start="") if is_elsewhere else url(start=choice.key)
+    return StartChoice(choice, address, start is choice)
+
+
+def start_stops(ways: Offer, start: choices.Choice | None) -> list[str]:
+    """Return why the chosen way to start cannot be asked for now, but for what the plan's own checks say already."""
+    if start is None or start.is_possible:
+        return []
+    blocking = [item for item in ways.verdict.blockers if item.kind in (Kind.MAINTENANCE, Kind.TOPOLOGY)]
+    if blocking and not start.not_before:
+        return [f"{item.text} {item.reason}" for item in blocking]
+    return [f"{start.title}: {start.reason}"] if start.is_deferred and start.reason else []
 
 
 def stops(request: HttpRequest, found: Plan | None, row: InstanceRow) -> list[str]:
@@ -152,11 +219,7 @@ def _source(target: Instance, name: str) -> Instance | None:
     return Instance.objects.filter(cluster=target.cluster_id, name=name).exclude(pk=target.pk).first() if name else None
 
 
-def _choice(target: Instance, source: Instance, *, chosen: str, keep: bool) -> Choice:
-    url = _url(target, source=source.name, keep=keep)
-    return Choice(name=source.name, role=source.role, url=url, is_chosen=source.name == chosen)
-
-
-def _url(target: Instance, *, source: str, keep: bool) -> str:
-    asked = ({"source": source} if source else {}) | ({"keep_old_data": "1"} if keep else {})
-    return reverse("plan", args=[target.name]) + (f"?{urlencode(asked)}" if asked else "")
+def _url(target: Instance, *, source: str, keep: bool, start: str) -> str:
+    asked = {"source": source, "keep_old_data": "1" if keep else "", "start": start}
+    given = {name: value for name, value in asked.items() if value}
+    return reverse("plan", args=[target.name]) + (f"?{urlencode(given)}" if given else "")

@@ -13,7 +13,7 @@ from django.views.decorators.http import require_GET, require_http_methods
 from dbops.engine.errors import Refused
 from dbops.engine.states import Status
 from dbops.models import Event, Rebuild
-from dbops.operations.rebuilds import cancel_rebuild, give_up_rebuild
+from dbops.operations.rebuilds import PRIORITIES, cancel_rebuild, give_up_rebuild, move_first, set_priority
 from dbops.queries import rebuilds as queries
 from dbops.web import fragments
 from dbops.web.access import operator_page, viewer_page
@@ -105,6 +105,36 @@ def give_up(request: HttpRequest, rebuild_id: int) -> HttpResponse:
             return redirect("rebuild", rebuild_id=rebuild_id)
     context = {"rebuild": found, "refused": refused, "reason": request.POST.get("reason", "")}
     return render(request, "rebuilds/give_up.html", context, status=status)
+
+
+@require_http_methods(["GET", "POST"])
+@never_cache
+@operator_page
+def place(request: HttpRequest, rebuild_id: int) -> HttpResponse:
+    """Show the place of a queued rebuild in its lines, and change it: to the front, or by a priority."""
+    found = _find(rebuild_id)
+    refused, status = None, 200
+    if request.method == "POST":
+        try:
+            assert isinstance(request.user, User)  # noqa: S101 - operator_page saw to it
+            if "first" in request.POST:
+                move_first(actor=request.user, rebuild=found)
+            else:
+                set_priority(actor=request.user, rebuild=found, priority=_priority(request))
+        except Refused as error:
+            refused, status, found = error, 409, _find(rebuild_id)
+        else:
+            messages.success(request, f"Rebuild {rebuild_id} has priority {found.priority} now.")
+            return redirect("rebuild", rebuild_id=rebuild_id)
+    context = {"rebuild": found, "refused": refused, "line": queries.line_of(found), "priorities": PRIORITIES}
+    return render(request, "rebuilds/place.html", context, status=status)
+
+
+def _priority(request: HttpRequest) -> int:
+    try:
+        return int(request.POST.get("priority", ""))
+    except ValueError:
+        return PRIORITIES.stop  # no number at all: out of bounds, and refused as such
 
 
 @require_GET

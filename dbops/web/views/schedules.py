@@ -108,7 +108,7 @@ def _edit(request: HttpRequest, row: BackupSchedule | None) -> HttpResponse:
     return render(request, "schedules/edit.html", context, status=422 if form.errors and not only_show else 200)
 
 
-def _initial(request: HttpRequest, row: BackupSchedule | None) -> dict[str, object]:
+def _initial(request: HttpRequest, row: BackupSchedule | None) -> dict[str, str]:
     if row is not None:
         return {}
     instance = Instance.objects.filter(name=request.GET.get("instance", "")).first()

@@ -159,6 +159,8 @@ def test_confirming_asks_for_what_was_shown(
         "fingerprint": shown.fingerprint,
         "request_key": given["request_key"],
         "keep_old_data": True,
+        "start": "soon",
+        "expires_hours": None,
     }
 
 

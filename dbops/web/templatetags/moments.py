@@ -1,0 +1,30 @@
+"""Times that lie ahead, as people say them. A builtin as well."""
+
+from datetime import datetime
+
+from django import template
+from django.utils import timezone
+from django.utils.html import format_html
+from django.utils.safestring import SafeString
+
+from dbops.web.templatetags.dbops import exact
+
+register = template.Library()
+
+
+@register.simple_tag
+def moment(value: datetime | None, unknown: str = "not known") -> SafeString | str:
+    """Return ``03:10``, ``tomorrow 03:10``, ``yesterday 03:10`` or ``Tue 24 Nov 03:10`` in the dashboard's zone, UTC in its title."""
+    if value is None:
+        return unknown
+    local, today = timezone.localtime(value), timezone.localtime().date()
+    days = (local.date() - today).days
+    day = {0: "", 1: "tomorrow ", -1: "yesterday "}.get(days, f"{local:%a} {local.day} {local:%b} ")
+    text = f"{day}{local:%H:%M}"
+    return format_html('<time datetime="{}" title="{}">{}</time>', value.isoformat(), exact(value), text)
+
+
+@register.filter
+def lowerfirst(value: str) -> str:
+    """Return a title so that it can stand within a sentence."""
+    return value[:1].lower() + value[1:]
