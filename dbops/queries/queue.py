@@ -1,9 +1,11 @@
 """The line of each source: what uses it now, what waits in which order, why, and when it is expected to start."""
 
 from collections import defaultdict
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
 from datetime import datetime
+
+from django.core.paginator import Page, Paginator
 
 from dbops.engine.occupation import stays
 from dbops.engine.picture import Job, Picture, Use
@@ -11,11 +13,12 @@ from dbops.engine.verdicts import free_from, verdict
 from dbops.engine.windows import End
 from dbops.models import Rebuild
 from dbops.queries.agenda import Agenda, agendas
-from dbops.queries.clusters import clusters_now
+from dbops.queries.clusters import ClusterNow, clusters_now
 from dbops.queries.overview import strip_of
 
 #: So many of those that wait are asked when they start; of the rest only their place is told.
 ASKED = 20
+CLUSTERS_ON_A_PAGE = 25
 DOES = {
     Use.DUMP: "dumps it",
     Use.PHYSICAL: "backs it up",
@@ -45,15 +48,31 @@ class Line:
     instance: str
     jobs: tuple[InLine, ...]
 
-    @property
-    def waiting(self) -> int:
-        return sum(item.place > 0 for item in self.jobs)
+
+@dataclass(frozen=True, slots=True)
+class QueuePage:
+    """The lines of one page of clusters."""
+
+    page: Page[ClusterNow]
+    lines: tuple[Line, ...]
+
+
+def queue(now: datetime, number: str | int = 1) -> QueuePage:
+    """Return one page of the fleet's lines, the longest first. Twenty-two queries at most, however much waits."""
+    busy = [cluster for cluster in clusters_now(now) if cluster.picture.jobs]
+    busy.sort(key=lambda cluster: (-sum(job.started_at is None for job in cluster.picture.jobs), cluster.name))
+    page = Paginator(busy, CLUSTERS_ON_A_PAGE).get_page(number)
+    found = agendas(list(page.object_list), strip_of(now), now)
+    rebuilds = _rebuilds(job for agenda in found for job in agenda.picture.jobs)
+    return QueuePage(page, tuple(line for agenda in found for line in _lines(agenda.picture, rebuilds)))
 
 
 def lines_of(agenda: Agenda) -> list[Line]:
     """Return the lines of a cluster's instances that are used or waited for. One query where there are rebuilds, else none."""
-    picture = agenda.picture
-    rebuilds = _rebuilds(picture.jobs)
+    return _lines(agenda.picture, _rebuilds(agenda.picture.jobs))
+
+
+def _lines(picture: Picture, rebuilds: Mapping[int, Rebuild]) -> list[Line]:
     found: dict[str, list[InLine]] = defaultdict(list)
     used = stays(picture)
     for stay in used:
@@ -72,13 +91,6 @@ def lines_of(agenda: Agenda) -> list[Line]:
             InLine(job, DOES[stay.use], place, starts=starts, why=why, rebuild=rebuilds.get(job.rebuild or 0))
         )
     return [Line(picture.cluster, name, tuple(found[name])) for name in sorted(found)]
-
-
-def queue(now: datetime) -> list[Line]:
-    """Return every line of the fleet in which something is. Fifteen queries, and one for each cluster of them with rebuilds."""
-    busy = [cluster for cluster in clusters_now(now) if cluster.picture.jobs]
-    found = [line for agenda in agendas(busy, strip_of(now), now) for line in lines_of(agenda)]
-    return sorted(found, key=lambda line: (-line.waiting, line.cluster, line.instance))
 
 
 def _rebuilds(jobs: Iterable[Job]) -> dict[int, Rebuild]:

@@ -2,6 +2,7 @@
 
 import random
 import uuid
+from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
@@ -9,7 +10,16 @@ from django.contrib.auth.models import User
 from django.db import transaction
 
 from dbops.cron import due_times, next_due
-from dbops.engine.facts import InstanceFacts, from_record
+from dbops.engine.facts import (
+    Client,
+    ConfigFacts,
+    DatadirFacts,
+    HostFacts,
+    InstanceFacts,
+    ReplicationFacts,
+    ServerFacts,
+    Tool,
+)
 from dbops.models import (
     BackupRun,
     BackupSchedule,
@@ -24,16 +34,14 @@ from dbops.models import (
 ZONES = ("Europe/Berlin", "UTC", "America/New_York", "Asia/Kolkata")
 WORDS = ("shop", "billing", "search", "mail", "stock", "audit", "users", "chat", "ads", "geo")
 BATCH = 500
+GIB = 1024**3
 WEEK = timedelta(days=7)
 
 
-def make_big_fleet(
-    record: dict[str, Any], *, clusters: int, replicas: int = 3, now: datetime, user: User, seed: int = 7
-) -> None:
+def make_big_fleet(*, clusters: int, replicas: int = 3, now: datetime, user: User, seed: int = 7) -> None:
     """Add to the fleet: each cluster has a primary, a backup instance and replicas, a nightly schedule and its last week.
 
     Args:
-        record: the facts of one healthy replica, as the prober writes them; each instance gets a copy.
         user: who asked for the rebuilds.
     """
     dice = random.Random(seed)  # noqa: S311 - the same fleet each time
@@ -43,7 +51,7 @@ def make_big_fleet(
         rows = [Cluster(name=f"{WORDS[number % len(WORDS)]}-{number:04d}") for number in numbers]
         Cluster.objects.bulk_create(rows, BATCH)
         instances = _instances(rows, replicas)
-        _states(instances, record, now, dice)
+        _states(instances, now, dice)
         backups = [item for item in instances if item.role == "backup"]
         schedules = _schedules(backups, now, dice)
         _runs(schedules, now, dice)
@@ -73,9 +81,10 @@ def _instances(clusters: list[Cluster], replicas: int) -> list[Instance]:
     return instances
 
 
-def _states(instances: list[Instance], record: dict[str, Any], now: datetime, dice: random.Random) -> None:
-    """Nine in ten are well; some lag, have stopped, do not answer, or were not read for an hour."""
-    healthy = InstanceState.columns(from_record(InstanceFacts, record))
+def _states(instances: list[Instance], now: datetime, dice: random.Random) -> None:
+    """Nine in ten are well; some lag, have stopped or do not answer."""
+    healthy = InstanceState.columns(_facts(now))
+    record = healthy["record"]
     primaries = {item.cluster_id: item for item in instances if item.role == "primary"}
     states = []
     for instance in instances:
@@ -92,6 +101,53 @@ def _states(instances: list[Instance], record: dict[str, Any], now: datetime, di
             columns["problem"] = "Connection refused"
         states.append(InstanceState(instance=instance, probe_due_at=now + timedelta(seconds=15), **columns))
     InstanceState.objects.bulk_create(states, BATCH)
+
+
+def _facts(now: datetime) -> InstanceFacts:
+    """Return what a probe reads of a replica in health: as much text as a real one."""
+    channel = ReplicationFacts("", "primary", 3306, "Yes", "Yes", 0.0, True, "0-1-4711000", "bin.000712", 90210)
+    tools = ("mariadb-backup", "mbstream", "mariadb", "bash", "flock", "setsid", "setpriv", "ssh", "ssh-keygen", "sshd")
+    server = ServerFacts(
+        flavor="mariadb",
+        version="10.11.19",
+        version_comment="MariaDB Server",
+        server_id=3,
+        server_uuid="",
+        hostname="db",
+        port=3306,
+        socket="/run/mysqld/mysqld.sock",
+        datadir="/var/lib/mysql/",
+        read_only=True,
+        log_bin=True,
+        log_replica_updates=True,
+        gtid_enabled=True,
+        gtid_executed="0-1-4711000",
+        gtid_binlog="0-1-4711000",
+        binlog_format="ROW",
+        binlog_expire_seconds=7 * 86400,
+        page_size=16384,
+        lower_case_table_names=0,
+        redo_capacity_bytes=4 * GIB,
+        redo_lsn=123456789,
+        uptime_seconds=86400 * 31,
+        parallel_workers=4,
+        innodb_bytes=1470 * GIB,
+        replication=(channel,),
+        clients=tuple(Client("shop", f"10.9.1.{number}", "shop", "Sleep") for number in range(40)),
+    )
+    host = HostFacts(
+        "db", uuid.UUID(int=7).hex, "10.0.0.1", 16, 48 * GIB, True, ("aes128-gcm@openssh.com",), 65536, 0.0
+    )
+    return InstanceFacts(
+        observed_at=now,
+        host=replace(host, tools={name: Tool(f"/usr/bin/{name}", "10.11.19") for name in tools}, has_systemd=True),
+        datadir=DatadirFacts(
+            *("/var/lib/mysql", True, False, True, "64769:1835010", "mysql", "xfs"),
+            *(2400 * GIB, 1480 * GIB, 1530 * GIB),
+        ),
+        config=ConfigFacts(3, 3306, "/run/mysqld/mysqld.sock", "/var/lib/mysql", True, False),
+        server=server,
+    )
 
 
 def _record_of(record: dict[str, Any], instance: Instance, primary: Instance) -> dict[str, Any]:
@@ -151,7 +207,7 @@ def _runs(schedules: list[BackupSchedule], now: datetime, dice: random.Random) -
     BackupRun.objects.bulk_create(runs, BATCH)
     going = [run for run in runs if run.status == "running" and run.origin == "managed"]
     Hold.objects.bulk_create(
-        [Hold(instance=run.instance, backup_run=run, purpose="backup", taken_at=run.started_at) for run in going], BATCH
+        [Hold(instance=run.instance, backup_run=run, purpose="backup", taken_at=now) for run in going], BATCH
     )
 
 

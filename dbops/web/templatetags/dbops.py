@@ -250,6 +250,12 @@ def strip(line: Timeline) -> drawing.Drawing:
     return drawing.strip(line)
 
 
+@register.simple_tag
+def svg(shown: drawing.Drawing) -> SafeString:
+    """Return a drawing. Words that say the same stand beside or below it."""
+    return drawing.svg(shown)
+
+
 @register.filter
 def slot(interval: Interval) -> str:
     """Return a stretch of time near now: ``06:10-23:00``, with the day where it is not today."""

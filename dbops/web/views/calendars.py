@@ -3,7 +3,6 @@
 from datetime import date, timedelta
 
 from django.contrib import messages
-from django.core.paginator import Paginator
 from django.http import HttpRequest, HttpResponse
 from django.shortcuts import get_object_or_404, redirect, render
 from django.utils import timezone
@@ -19,8 +18,6 @@ from dbops.queries.queue import queue as read_queue
 from dbops.web.access import operator_page, user_of, viewer_page
 from dbops.web.drawing import day_row
 from dbops.web.schedule_forms import MaintenanceForm
-
-LINES_ON_A_PAGE = 50
 
 
 @require_GET
@@ -42,9 +39,9 @@ def calendar(request: HttpRequest, name: str) -> HttpResponse:
 @viewer_page
 def queue(request: HttpRequest) -> HttpResponse:
     """Show what uses each instance of the fleet, and what waits for it."""
-    page = Paginator(read_queue(timezone.now()), LINES_ON_A_PAGE).get_page(request.GET.get("page", "1"))
+    found = read_queue(timezone.now(), request.GET.get("page", "1"))
     template = "calendar/_lines.html" if request.headers.get("HX-Request") else "calendar/queue.html"
-    return render(request, template, {"page": page, "lines": page.object_list, "whole_fleet": True})
+    return render(request, template, {"page": found.page, "lines": found.lines, "whole_fleet": True})
 
 
 @require_POST

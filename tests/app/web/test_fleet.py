@@ -11,7 +11,6 @@ from django.test.utils import CaptureQueriesContext
 from django.utils import timezone
 from django.utils.html import strip_tags
 
-from dbops.engine.facts import to_record
 from dbops.engine.states import Status
 from dbops.models import Hold, Maintenance
 from dbops.queries import fleet, overview
@@ -258,9 +257,8 @@ def test_the_cluster_page_takes_as_many_queries_however_large_the_fleet_is(opera
 def test_the_fleet_page_takes_as_many_queries_at_any_size(operator: Client, olga: User) -> None:
     """Pinned at two sizes, with a week of runs: what it shows is a page, what it judges is all of them."""
     counts = []
-    record = to_record(make_facts(replication=(make_channel(),)))
     for clusters in (8, 60):
-        make_big_fleet(record, clusters=clusters, now=timezone.now(), user=olga, seed=clusters)
+        make_big_fleet(clusters=clusters, now=timezone.now(), user=olga, seed=clusters)
         with CaptureQueriesContext(connection) as captured:
             text = operator.get("/").content.decode()
         assert 'class="line"' in text
