@@ -269,9 +269,9 @@ def _read_rebuilds(
 ) -> None:
     """A rebuild that runs uses what it holds; one that is queued will use what its method claims."""
     found = _of(Rebuild.objects.filter(status__in=ACTIVE), only, "target__cluster").order_by("pk")
-    for pk, key, status, method, target, source, priority, requested, started, not_before in found.values_list(
+    for pk, key, status, method, target, source, priority, requested, started, not_before, after in found.values_list(
         *("pk", "target__cluster", "status", "method", "target__name", "source__name", "priority"),
-        *("requested_at", "started_at", "not_before"),
+        *("requested_at", "started_at", "not_before", "after_run"),
     ):
         is_queued = status == Status.QUEUED
         rows.jobs[key].append(
@@ -281,6 +281,7 @@ def _read_rebuilds(
                 started_at=None if is_queued else started,
                 queued_at=requested,
                 not_before=not_before,
+                after_run=after,
                 priority=priority,
                 # What follows a rebuild does other things, and nothing was measured of it.
                 duration=durations.get(key) if method in METHODS else None,

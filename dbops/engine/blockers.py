@@ -12,7 +12,7 @@ from dbops.engine.backups import BackupMethod
 from dbops.engine.effects import Effect, Work, cell, of_backup
 from dbops.engine.occupation import Stay, stays
 from dbops.engine.picture import Machine, Picture, Use
-from dbops.engine.windows import End, Window, spell
+from dbops.engine.windows import NONE_HAS_ENDED, End, Window, spell
 
 #: How far ahead a window is looked at where it is not known how long the rebuild takes.
 BLIND_HOURS = 24
@@ -327,7 +327,7 @@ def _lasts(window: Window, at: datetime, *, late: bool) -> bool:
 
 
 def _until(window: Window) -> End:
-    words = "as its earlier runs took" if window.ends_p50 else "how long it takes is not known: no run of it has ended"
+    words = "as its earlier runs took" if window.ends_p50 else NONE_HAS_ENDED
     return End(window.ends_p50, window.ends_p90, words)
 
 

@@ -2,7 +2,7 @@
 
 from collections.abc import Collection, Iterator
 from dataclasses import dataclass
-from datetime import datetime, timedelta
+from datetime import UTC, datetime, timedelta
 from enum import StrEnum
 
 from dbops.engine.blockers import Blocker, look
@@ -15,6 +15,9 @@ from dbops.engine.windows import End, Window, spell
 
 #: Only windows that begin within this time are offered to be gone round.
 SOON_HOURS = 26
+#: A person may name a moment so far ahead. Later, the windows that it might run into are not known yet.
+MOMENT_HOURS = 30
+_STAMP = "%Y%m%dT%H%M%SZ"
 
 
 class Way(StrEnum):
@@ -27,6 +30,7 @@ class Way(StrEnum):
     BEFORE_WINDOW = "before-window"
     AFTER_WINDOW = "after-window"
     AFTER_MAINTENANCE = "after-maintenance"
+    AT = "at"
     STOP_RUN = "stop-run"
 
 
@@ -70,10 +74,12 @@ def choices(
     source: str,
     method: str = "xbstream",
     stoppable: Collection[int] = (),
+    moment: datetime | None = None,
 ) -> tuple[Choice, ...]:
     """Return every way to start a rebuild of ``target`` from ``source``, and from the others.
 
     Args:
+        moment: one that a person has named.
         stoppable: backup runs that the caller can end and start again, by number: those that dbops manages, and those whose
             process was found on the host.
     """
@@ -84,6 +90,7 @@ def choices(
         *(_after_run(asked, job) for job in _runs(asked)),
         *_after_maintenance(asked),
         *_around_windows(asked),
+        *([_at_moment(asked, moment)] if moment and moment > picture.now else []),
         *(_stop_run(asked, job) for job in _runs(asked) if job.run in stoppable),
     )
 
@@ -243,7 +250,7 @@ def _after_maintenance(asked: _Asked) -> Iterator[Choice]:
     last = max(announced)
     starts, problem = asked.free(last), asked.forbidden(last)
     yield Choice(
-        key=f"{Way.AFTER_MAINTENANCE}:{last:%Y%m%dT%H%M%SZ}",
+        key=f"{Way.AFTER_MAINTENANCE}:{last:{_STAMP}}",
         way=Way.AFTER_MAINTENANCE,
         title="After the maintenance",
         source=asked.source,
@@ -269,6 +276,47 @@ def _around_windows(asked: _Asked) -> Iterator[Choice]:
         yield _after(asked, window)
 
 
+def _at_moment(asked: _Asked, moment: datetime) -> Choice:
+    """At a time that a person has named, or as soon after it as it can."""
+    starts, problem = asked.free(moment), asked.forbidden(moment)
+    if moment > asked.picture.now + timedelta(hours=MOMENT_HOURS):
+        problem = (
+            f"That is more than {MOMENT_HOURS} hours ahead: the backups that it might run into are not looked at yet."
+        )
+    stopping = [item.text for item in asked.found(moment) if item.stops]
+    reason = "It is queued until then."
+    if stopping:
+        reason = "It is queued until then, and starts when nothing stands in the way: " + " ".join(stopping)
+    return Choice(
+        key=moment_key(moment),
+        way=Way.AT,
+        title="At the time named",
+        source=asked.source,
+        is_possible=not problem,
+        reason=problem or reason,
+        starts=starts,
+        finishes=asked.finish(starts),
+        warnings=asked.warnings(starts.p50),
+        not_before=moment,
+    )
+
+
+def moment_key(moment: datetime) -> str:
+    """Return the key of a start at a moment that a person has named."""
+    return f"{Way.AT}:{moment.astimezone(UTC):{_STAMP}}"
+
+
+def moment_of(key: str) -> datetime | None:
+    """Return the moment that a key names, ``None`` where it names none."""
+    way, _, stamp = key.partition(":")
+    if way != Way.AT:
+        return None
+    try:
+        return datetime.strptime(stamp, _STAMP).replace(tzinfo=UTC)
+    except ValueError:
+        return None
+
+
 def _before(asked: _Asked, window: Window) -> Choice:
     """As soon as it can, if it can in time: else it expires instead of running into the backup."""
     starts, duration, start_by = asked.free(), asked.prediction.duration, None
@@ -285,7 +333,7 @@ def _before(asked: _Asked, window: Window) -> Choice:
         elif starts.p50 > start_by:
             problem = problem or "It would start too late to end before the backup in 9 of 10 cases."
     return Choice(
-        key=f"{Way.BEFORE_WINDOW}:{window.schedule}@{window.starts_at:%Y%m%dT%H%M%SZ}",
+        key=f"{Way.BEFORE_WINDOW}:{window.schedule}@{window.starts_at:{_STAMP}}",
         way=Way.BEFORE_WINDOW,
         title=f"Before the backup {window.schedule}",
         source=asked.source,
@@ -311,7 +359,7 @@ def _after(asked: _Asked, window: Window) -> Choice:
     if starts.p90 and window.ends_p90:
         starts = End(starts.p50, max(starts.p90, window.ends_p90), starts.words)
     return Choice(
-        key=f"{Way.AFTER_WINDOW}:{window.schedule}@{window.starts_at:%Y%m%dT%H%M%SZ}",
+        key=f"{Way.AFTER_WINDOW}:{window.schedule}@{window.starts_at:{_STAMP}}",
         way=Way.AFTER_WINDOW,
         title=f"After the backup {window.schedule}",
         source=asked.source,

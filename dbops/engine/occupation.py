@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from datetime import datetime, timedelta
 
 from dbops.engine.picture import Job, Picture, Use
-from dbops.engine.windows import End, expected_end
+from dbops.engine.windows import NONE_HAS_ENDED, End, expected_end
 
 
 @dataclass(frozen=True, slots=True)
@@ -31,7 +31,7 @@ def stays(picture: Picture) -> tuple[Stay, ...]:
     for stay in running:
         free[stay.instance] = _later(free.get(stay.instance), stay.end)
     waiting = []
-    for job in sorted((job for job in picture.jobs if not job.started_at), key=_place):
+    for job in sorted((job for job in picture.jobs if not job.started_at), key=place):
         for stay in _queued(job, picture.now, free):
             waiting.append(stay)
             free[stay.instance] = _later(free.get(stay.instance), stay.end)
@@ -47,7 +47,8 @@ def _running(job: Job, now: datetime) -> Iterator[Stay]:
         yield Stay(job, instance, use, min(job.started_at, now), end)
 
 
-def _place(job: Job) -> tuple[int, float, str]:
+def place(job: Job) -> tuple[int, float, str]:
+    """Return what orders a line: by priority, then by age."""
     return (-job.priority, job.queued_at.timestamp() if job.queued_at else 0.0, job.name)
 
 
@@ -65,7 +66,7 @@ def _after(before: End, job: Job) -> End:
     if before.p50 is None or before.p90 is None:
         return End(None, None, "it waits for something whose end is not known")
     if job.duration is None:
-        return End(None, None, "how long it takes is not known: no earlier one has ended")
+        return End(None, None, NONE_HAS_ENDED)
     likely, late = job.duration.p50_seconds, job.duration.p90_seconds
     return End(before.p50 + timedelta(seconds=likely), before.p90 + timedelta(seconds=late), job.duration.words)
 

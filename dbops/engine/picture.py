@@ -46,6 +46,7 @@ class Job:
         claims: instance and use. A running rebuild's are its holds.
         started_at: ``None`` while it is queued.
         queued_at: its place in the line, after ``priority``.
+        not_before, after_run: when a person wants it to start: not before a moment, or when that backup run has ended.
         duration: of the whole job, ``None`` where nothing is known.
         is_managed: dbops started it and it holds its instances.
         is_lost: its host is silent, so nothing is known.
@@ -57,6 +58,7 @@ class Job:
     started_at: datetime | None
     queued_at: datetime | None = None
     not_before: datetime | None = None
+    after_run: int | None = None
     priority: int = 0
     duration: Duration | None = None
     is_managed: bool = True

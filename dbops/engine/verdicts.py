@@ -1,11 +1,11 @@
 """Can it be rebuilt now? One answer, computed here and shown everywhere the same. Pure."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import datetime
 from enum import StrEnum
 
 from dbops.engine.blockers import Blocker, look
-from dbops.engine.occupation import Stay, stays
+from dbops.engine.occupation import Stay, place, stays
 from dbops.engine.picture import Machine, Picture
 from dbops.engine.states import Role
 from dbops.engine.windows import End
@@ -116,6 +116,33 @@ def _of_source(
         warnings=tuple(blocker for blocker in found if not blocker.stops),
         later=tuple(blocker for blocker in passed if blocker not in stopping) if stopping else (),
     )
+
+
+def expected_start(picture: Picture, rebuild: int, *, target: str, source: str, method: str) -> End | None:
+    """Return when a queued rebuild is expected to start, ``None`` where it is not queued in this picture.
+
+    Before it are all that run, and all that stand before it in the lines.
+    """
+    own = next((job for job in picture.jobs if job.rebuild == rebuild and job.started_at is None), None)
+    if own is None:
+        return None
+    ahead = tuple(job for job in picture.jobs if job.started_at or place(job) < place(own))
+    used = stays(replace(picture, jobs=ahead))
+    moment = max(own.not_before or picture.now, picture.now)
+    awaited = next((stay.end for stay in used if own.after_run is not None and stay.job.run == own.after_run), None)
+    if awaited and (awaited.p50 is None or awaited.p90 is None):
+        return awaited
+    starts = free_from(
+        picture,
+        used,
+        target=target,
+        source=source,
+        method=method,
+        moment=max(moment, awaited.p50) if awaited and awaited.p50 else moment,
+    )
+    if awaited and awaited.p90 and starts.p90:
+        return replace(starts, p90=max(starts.p90, awaited.p90))
+    return starts
 
 
 def free_from(

@@ -13,6 +13,7 @@ from dbops.engine.backups import BackupMethod, RunBy
 
 #: How many of the last runs of a schedule speak for the next one.
 LEARNED_RUNS = 20
+NONE_HAS_ENDED = "none like it has ended yet, so nobody knows how long it takes"
 
 
 @dataclass(frozen=True, slots=True)
@@ -30,8 +31,8 @@ class Duration:
     def words(self) -> str:
         """What the numbers rest on."""
         if self.runs == 0:
-            return "as a person expects; none of its runs has ended yet"
-        return "as its last run took" if self.runs == 1 else f"from its last {self.runs} runs"
+            return "as a person expects; none like it has ended yet"
+        return "as the last one like it took" if self.runs == 1 else f"from the last {self.runs} like it"
 
 
 @dataclass(frozen=True, slots=True)
@@ -108,7 +109,7 @@ def expected_end(started_at: datetime, duration: Duration | None, now: datetime)
     earlier runs did does not tell when this one ends.
     """
     if duration is None:
-        return End(None, None, "how long it takes is not known: no earlier run has ended")
+        return End(None, None, NONE_HAS_ENDED)
     taken = max(0.0, (now - started_at).total_seconds())
     if taken >= duration.p90_seconds:
         usual = spell(duration.p90_seconds)

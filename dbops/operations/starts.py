@@ -7,7 +7,7 @@ from typing import Any
 from django.conf import settings
 from django.utils import timezone
 
-from dbops.engine.choices import Choice, Way, choices, chosen
+from dbops.engine.choices import Choice, Way, choices, chosen, moment_of
 from dbops.engine.effects import Effect, Work
 from dbops.engine.errors import Refused
 from dbops.engine.picture import Picture
@@ -33,13 +33,23 @@ class Offer:
         return named or chosen(self.choices, key) or next(iter(self.choices), None)
 
 
-def offer(target: Instance, source: Instance | None, *, method: str = "xbstream") -> Offer:
-    """Return the one answer for a target and every way to start its rebuild from a source. Reads tables only."""
+def offer(target: Instance, source: Instance | None, *, method: str = "xbstream", key: str = "") -> Offer:
+    """Return the one answer for a target and every way to start its rebuild from a source. Reads tables only.
+
+    ``key`` is what a person has chosen; it adds the moment that they named, if they did.
+    """
     picture = picture_of(target.cluster)
     name = source.name if source else None
     return Offer(
         verdict=verdict(picture, target=target.name, source=name, method=method),
-        choices=choices(picture, target=target.name, source=name, method=method, stoppable=stoppable(picture))
+        choices=choices(
+            picture,
+            target=target.name,
+            source=name,
+            method=method,
+            stoppable=stoppable(picture),
+            moment=moment_of(key),
+        )
         if name
         else (),
     )
@@ -70,7 +80,7 @@ def choose(*, target: Instance, source: Instance, key: str, expires_hours: int |
     if expires_hours is not None and expires_hours not in EXPIRES_HOURS:
         found = f"{expires_hours} hours were given"
         raise _refused("plan.expiry", doing, found, f"Give {EXPIRES_HOURS[0]} to {EXPIRES_HOURS[-1]} hours.")
-    offered = offer(target, source)
+    offered = offer(target, source, key=key)
     choice = chosen(offered.choices, key)
     if choice is None or choice.way is Way.ELSEWHERE:
         raise _why_not(doing, offered, key)
@@ -125,6 +135,7 @@ def _in_words(choice: Choice, expires_at: datetime, *, is_chosen: bool) -> str:
         return ""
     words = {
         Way.AFTER_WINDOW: f"To start after a backup: not before {_clock(choice.not_before)}.",
+        Way.AT: f"To start at a time that was named: not before {_clock(choice.not_before)}.",
         Way.AFTER_MAINTENANCE: f"To start after the maintenance: not before {_clock(choice.not_before)}.",
         Way.BEFORE_WINDOW: f"To start in time to end before the backup of {_clock(choice.window_at)}.",
         Way.AFTER_RUN: f"To start when backup run {choice.after_run} ends.",

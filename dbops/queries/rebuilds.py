@@ -7,10 +7,14 @@ from django.core.paginator import Page, Paginator
 from django.db.models import Q
 from django.db.models.functions import Coalesce
 
+from dbops.engine import windows
 from dbops.engine.facts import from_record
+from dbops.engine.methods import METHODS
 from dbops.engine.plan import Plan
 from dbops.engine.states import Status, StepState
+from dbops.engine.verdicts import expected_start
 from dbops.models import Command, Event, Hold, Rebuild, Step
+from dbops.pictures import picture_of
 from dbops.queries.ends import End, ends_of
 
 REBUILDS_ON_A_PAGE = 30
@@ -52,6 +56,7 @@ class RebuildPage:
     """Everything on a rebuild's page but its log. ``revision`` and ``last_event`` say which moment this is.
 
     ``ends`` are the two sides of a stream that failed; ``followers`` went on with its copy or went back from it.
+    ``expected_start`` is for what is queued.
     """
 
     rebuild: Rebuild
@@ -62,6 +67,7 @@ class RebuildPage:
     holds: tuple[Hold, ...]
     ends: tuple[End, ...] = ()
     followers: tuple[Rebuild, ...] = ()
+    expected_start: windows.End | None = None
 
     @property
     def current(self) -> StepRow | None:
@@ -114,7 +120,10 @@ def revision(rebuild_id: int) -> int | None:
 
 
 def page(rebuild: Rebuild) -> RebuildPage:
-    """Return the state of a rebuild that was just read with ``find``. Two queries; at most two more once it has ended badly."""
+    """Return the state of a rebuild that was just read with ``find``.
+
+    Two queries; at most two more once it has ended badly, and those of a picture while it is queued.
+    """
     plan = from_record(Plan, rebuild.plan) if rebuild.plan else None
     steps = tuple(rebuild.steps.all())
     ended_badly = rebuild.status in (Status.FAILED, Status.CANCELLED)
@@ -126,7 +135,20 @@ def page(rebuild: Rebuild) -> RebuildPage:
         steps=tuple(_step_row(step) for step in steps),
         holds=tuple(rebuild.holds.select_related("instance")),
         ends=ends_of(plan, steps),
+        expected_start=_expected_start(rebuild),
         followers=tuple(rebuild.followed_by.only("method", "status").order_by("pk")) if ended_badly else (),
+    )
+
+
+def _expected_start(rebuild: Rebuild) -> windows.End | None:
+    if rebuild.status != Status.QUEUED or rebuild.method not in METHODS:
+        return None
+    return expected_start(
+        picture_of(rebuild.target.cluster),
+        rebuild.pk,
+        target=rebuild.target.name,
+        source=rebuild.source.name,
+        method=rebuild.method,
     )
 
 

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 from django.core.paginator import Page, Paginator
 from django.db.models import F, Q, Window
-from django.db.models.functions import Lower, RowNumber
+from django.db.models.functions import Coalesce, Lower, RowNumber
 from django.db.models.lookups import Contains
 
 from dbops.engine.backups import RUN_FINAL, RunStatus
@@ -77,7 +77,13 @@ def _rows(found: list[BackupSchedule]) -> list[ScheduleRow]:
     last = {
         run.schedule_id: run
         for run in BackupRun.objects.filter(schedule__in=[item.pk for item in found], status__in=RUN_FINAL)
-        .annotate(place=Window(RowNumber(), partition_by=F("schedule_id"), order_by=F("pk").desc()))
+        .annotate(
+            place=Window(
+                RowNumber(),
+                partition_by=F("schedule_id"),
+                order_by=Coalesce("started_at", "due_at", "queued_at").desc(),
+            )
+        )
         .filter(place=1)
         .defer("evidence", "progress", "memory")
     }

@@ -9,10 +9,10 @@ import pytest
 from dbops.engine.backups import BackupMethod, RunBy
 from dbops.engine.blockers import Blocker, Certainty, Kind, blockers
 from dbops.engine.effects import METHODS, TABLE, Effect, Work
-from dbops.engine.picture import Difference, Picture, Stop, Use
+from dbops.engine.picture import Difference, Job, Picture, Stop, Use
 from dbops.engine.prediction import Prediction
 from dbops.engine.states import Role
-from dbops.engine.verdicts import Answer, verdict
+from dbops.engine.verdicts import Answer, expected_start, verdict
 from dbops.engine.windows import Duration
 from tests.engine.pictures import HOUR, MACHINES, NOW, backup, hours, machines, picture, queued, rebuild, window
 
@@ -301,7 +301,7 @@ def test_until_by() -> None:
 def test_cannot_say() -> None:
     answer = verdict(picture(jobs=(backup(duration=None),)))
     assert (answer.answer, answer.free.p50) == (Answer.UNKNOWN, None)
-    assert answer.free.words == "how long it takes is not known: no earlier run has ended"
+    assert answer.free.words == "none like it has ended yet, so nobody knows how long it takes"
 
 
 @pytest.mark.parametrize("names", [(), ("primary-1",), ("primary-1", "replica-1")])
@@ -351,6 +351,37 @@ def test_the_answer_names_what_ends_last() -> None:
     assert answer.by is not None
     assert answer.by.run == 8
     assert answer.free.p50 == hours(5)
+
+
+# A queued rebuild's own start
+
+
+def expected(*jobs: Job, **there: Any) -> Any:
+    end = expected_start(picture(jobs=jobs, **there), 9, target="replica-1", source="backup-1", method="xbstream")
+    return (end.p50, end.p90) if end else None
+
+
+def own(**changes: Any) -> Job:
+    return queued(**{"target": "replica-1", "name": "rebuild 9", "rebuild": 9, "queued_at": NOW, **changes})
+
+
+def test_a_queued_rebuild_starts_after_all_that_stand_before_it() -> None:
+    behind = queued(name="rebuild 10", rebuild=10, queued_at=hours(1))
+    assert expected(own()) == (NOW, NOW)
+    assert expected(own(), rebuild(), behind) == (hours(1.5), hours(2))
+    assert expected(own(), rebuild(), queued(name="rebuild 5", rebuild=5)) == (hours(4), hours(5))
+    assert expected(own(priority=1), rebuild(), queued(name="rebuild 5", rebuild=5)) == (hours(1.5), hours(2))
+
+
+def test_it_starts_when_a_person_wants_it_to() -> None:
+    assert expected(own(not_before=hours(6)), rebuild()) == (hours(6), hours(6))
+    assert expected(own(after_run=7), backup("replica-2")) == (hours(1), hours(3))
+    assert expected(own(after_run=7), backup("replica-2", duration=None)) == (None, None)
+    assert expected(own(after_run=8), backup("replica-2")) == (NOW, NOW)
+
+
+def test_what_runs_already_is_not_expected_to_start() -> None:
+    assert expected(own(started_at=NOW)) is None
 
 
 # The table

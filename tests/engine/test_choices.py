@@ -6,7 +6,7 @@ import pytest
 
 from dbops.engine.backups import RunBy
 from dbops.engine.blockers import Kind
-from dbops.engine.choices import Choice, Way, choices, chosen
+from dbops.engine.choices import Choice, Way, choices, chosen, moment_key, moment_of
 from dbops.engine.picture import Picture, Stop
 from dbops.engine.prediction import Prediction
 from dbops.engine.windows import Duration
@@ -61,7 +61,7 @@ def test_the_end_of_a_run_that_nobody_can_say_is_waited_for_all_the_same() -> No
     found = offered(picture(jobs=(backup(duration=None),)))[Way.AFTER_RUN]
     assert found.is_possible
     assert (found.starts.p50, found.finishes.p50) == (None, None)
-    assert found.starts.words == "how long it takes is not known: no earlier run has ended"
+    assert found.starts.words == "none like it has ended yet, so nobody knows how long it takes"
 
 
 def test_before_and_after_tonights_window() -> None:
@@ -175,3 +175,31 @@ def test_what_is_not_possible_cannot_be_chosen() -> None:
     found = choices(picture(windows=(window(2),)), target="replica-1", source="backup-1")
     key = next(choice.key for choice in found if choice.way is Way.BEFORE_WINDOW)
     assert chosen(found, key) is None
+
+
+def test_at_a_time_that_a_person_names() -> None:
+    key = moment_key(hours(6))
+    assert (key, moment_of(key)) == ("at:20260302T070000Z", hours(6))
+    found = offered(picture(), moment=moment_of(key))[Way.AT]
+    assert (found.key, found.is_possible, found.not_before) == (key, True, hours(6))
+    assert times(found) == (hours(6), hours(6), hours(8.5), hours(9))
+
+
+def test_a_named_time_within_a_backup_is_told_of_and_waits_for_its_end() -> None:
+    found = offered(picture(windows=(window(5),)), moment=hours(6))[Way.AT]
+    assert "The backup nightly of backup-1 is expected to run then." in found.reason
+    assert times(found)[:2] == (hours(7), hours(9))
+
+
+@pytest.mark.parametrize(
+    ("number", "is_offered", "is_possible"), [(-1, False, False), (0, False, False), (31, True, False)]
+)
+def test_a_named_time_lies_ahead_and_not_too_far(number: float, is_offered: bool, is_possible: bool) -> None:
+    found = offered(picture(), moment=hours(number)).get(Way.AT)
+    assert (found is not None) == is_offered
+    assert bool(found and found.is_possible) == is_possible
+
+
+@pytest.mark.parametrize("key", ["", "now", "at:", "at:tomorrow", "at:20269901T000000Z", "after-run:7"])
+def test_a_key_that_names_no_moment(key: str) -> None:
+    assert moment_of(key) is None

@@ -43,7 +43,7 @@ def test_what_is_learned_lies_within_what_was_seen(past: list[float]) -> None:
 def test_the_end_of_a_run_is_its_start_and_its_median() -> None:
     end = expected_end(hours(-1), Duration(2 * HOUR, 4 * HOUR, 20), NOW)
     assert (end.p50, end.p90) == (hours(1), hours(3))
-    assert end.words == "from its last 20 runs"
+    assert end.words == "from the last 20 like it"
 
 
 def test_past_its_median_the_end_lies_between_now_and_the_late_one() -> None:
@@ -58,7 +58,7 @@ def test_past_its_late_end_nothing_is_known_and_it_says_so() -> None:
 
 
 def test_without_any_run_and_any_expectation_nothing_is_known() -> None:
-    assert expected_end(hours(-1), None, NOW).words == "how long it takes is not known: no earlier run has ended"
+    assert expected_end(hours(-1), None, NOW).words == "none like it has ended yet, so nobody knows how long it takes"
     assert window(duration=None).ends_p50 is None
 
 

@@ -51,7 +51,7 @@ class Command(BaseCommand):
         parser.add_argument(
             "--start",
             default=Way.SOON.value,
-            help="the key of a way to start that --plan shows (default: as soon as it can)",
+            help="the key of a way to start that --plan shows, or at:20261231T220000Z (default: as soon as it can)",
         )
         parser.add_argument(
             "--expires-hours", type=int, help="expire when it could not start within so many hours (1 to 168)"
@@ -90,7 +90,7 @@ class Command(BaseCommand):
                 return
             plan = plan_rebuild(target=target, source=source, keep_old_data=options["keep_old_data"])
             if options["plan"]:
-                self._show_plan(plan, offer(target, self._instance(plan.source.name)))
+                self._show_plan(plan, offer(target, self._instance(plan.source.name), key=options["start"]))
                 sys.exit(0 if plan.is_possible else REFUSED)
             rebuild = request_rebuild(
                 actor=self._actor(options["user"]),

@@ -2,7 +2,7 @@
 
 import uuid
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 from urllib.parse import urlencode
 
@@ -38,6 +38,12 @@ class ConfirmForm(forms.Form):
     keep_old_data = forms.BooleanField(required=False)
     start = forms.CharField(max_length=120, required=False, empty_value=choices.Way.SOON.value)
     expires_hours = forms.IntegerField(min_value=EXPIRES_HOURS[0], max_value=EXPIRES_HOURS[-1], required=False)
+
+
+class MomentForm(forms.Form):
+    """A moment that a person names, in the dashboard's time zone."""
+
+    start_at = forms.DateTimeField()
 
 
 @dataclass(frozen=True, slots=True)
@@ -83,7 +89,12 @@ def plan(request: HttpRequest, name: str) -> HttpResponse:
         keep=request.GET.get("keep_old_data") == "1",
         start=request.GET.get("start", ""),
     )
-    return _show(request, target, asked)
+    if "start_at" not in request.GET:
+        return _show(request, target, asked)
+    named = MomentForm(request.GET)
+    if named.is_valid():
+        return _show(request, target, replace(asked, start=choices.moment_key(named.cleaned_data["start_at"])))
+    return _show(request, target, asked, bad_moment=" ".join(str(item) for item in named.errors["start_at"]))
 
 
 def _confirm(request: HttpRequest, target: Instance) -> HttpResponse:
@@ -140,7 +151,9 @@ def _request(
     )
 
 
-def _show(request: HttpRequest, target: Instance, asked: Asked, *, refused: Refused | None = None) -> HttpResponse:
+def _show(
+    request: HttpRequest, target: Instance, asked: Asked, *, refused: Refused | None = None, bad_moment: str = ""
+) -> HttpResponse:
     found: Plan | None = None
     no_plan: Refused | None = None
     sources: list[Instance] = []
@@ -153,7 +166,7 @@ def _show(request: HttpRequest, target: Instance, asked: Asked, *, refused: Refu
     row = instance_row(target)
     wanted = asked.source or next(iter(sources), None)
     chosen = found.source.name if found else wanted.name if wanted else ""
-    ways = offer(target, wanted)
+    ways = offer(target, wanted, key=asked.start)
     start = ways.chosen(asked.start)
 
     def url(**changes: Any) -> str:
@@ -177,6 +190,8 @@ def _show(request: HttpRequest, target: Instance, asked: Asked, *, refused: Refu
         "starts": [_start_choice(item, url, start) for item in ways.choices],
         "start": start,
         "is_start_gone": bool(asked.start and start and start.key != asked.start),
+        "named_moment": choices.moment_of(asked.start),
+        "bad_moment": bad_moment,
         "expires_hours": asked.expires_hours or default_expires_hours(),
         "expires_bounds": EXPIRES_HOURS,
         "stops": stops(request, found, row) + start_stops(ways, start),

@@ -85,7 +85,7 @@ def test_a_backup_that_runs_is_named_with_its_end_and_who_can_clear_it(operator:
     text = operator.get(ADDRESS).content.decode()
     assert "Blocked" in text
     assert f"Backup run {running.pk} (nightly) dumps backup-1." in text
-    assert "from its last 3 runs" in text
+    assert "from the last 3 like it" in text
     assert "by stopping the run; else it ends by itself" in text
     assert 'name="start" value="soon"' in text
     assert "<fieldset disabled>" not in text
@@ -106,6 +106,7 @@ def test_waiting_for_the_run_is_stored_told_and_audited(operator: Client, runnin
     assert (detail["start"], detail["after_run"]) == (f"after-run:{running.pk}", running.pk)
     shown = operator.get(answer["Location"]).content.decode()
     assert f"It starts when backup run {running.pk} has ended." in shown
+    assert "It is expected to start about" in shown
 
 
 def test_the_run_that_has_ended_meanwhile_refuses_the_choice(operator: Client, running: BackupRun) -> None:
@@ -233,6 +234,32 @@ def test_names_and_reasons_are_escaped(operator: Client, trio: Any) -> None:
         cluster=trio[0].cluster, starts_at=now, reason="<script>alert(1)</script>", created_by="x"
     )
     assert "<script>alert(1)" not in operator.get(ADDRESS).content.decode()
+
+
+def test_a_time_that_a_person_names_is_in_the_dashboards_zone(operator: Client, trio: Any, settings: Any) -> None:
+    settings.TIME_ZONE = "Asia/Tokyo"
+    timezone.deactivate()
+    wanted = (timezone.now() + 5 * HOUR).replace(second=0, microsecond=0)
+    local = timezone.localtime(wanted).strftime("%Y-%m-%dT%H:%M")
+    page = operator.get(ADDRESS, {"start_at": local, "source": "backup-1"}).content.decode()
+    assert f'value="{local}"' in page
+    assert f'name="start" value="at:{wanted:%Y%m%dT%H%M%SZ}"' in page
+    assert operator.post(ADDRESS, filled(page)).status_code == 302
+    assert Rebuild.objects.get().not_before == wanted
+
+
+@pytest.mark.parametrize("given", ["", "tonight", "2026-13-01T00:00"])
+def test_a_time_that_cannot_be_read_is_told(operator: Client, trio: Any, given: str) -> None:
+    text = operator.get(ADDRESS, {"start_at": given}).content.decode()
+    assert 'id="start-at-bad"' in text
+
+
+def test_a_named_time_that_has_passed_is_refused(operator: Client, trio: Any) -> None:
+    page = operator.get(ADDRESS).content.decode()
+    past = timezone.now() - HOUR
+    answer = operator.post(ADDRESS, filled(page, start=f"at:{past:%Y%m%dT%H%M%SZ}"))
+    assert answer.status_code == 409
+    assert "plan.start_stale" in answer.content.decode()
 
 
 # The place in line
