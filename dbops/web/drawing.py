@@ -170,12 +170,15 @@ def _drawing(
 
 def words(line: Timeline) -> str:
     """Say when it is free, for those who do not see the drawing."""
-    slots = line.free
+    slots, is_over = line.free, line.within.end <= line.now
+    if is_over and not line.bars:
+        return "nothing is known to have run"
+    free = "was free" if is_over else "free"
     if not slots:
-        return "never free"
+        return "was never free" if is_over else "never free"
     if [(item.start, item.end) for item in slots] == [(line.within.start, line.within.end)]:
-        return "free all the time"
-    return "free " + ", ".join(f"{clock(item.start)} to {clock(item.end, line.within)}" for item in slots)
+        return f"{free} all the time"
+    return f"{free} " + ", ".join(f"{clock(item.start)} to {clock(item.end, line.within)}" for item in slots)
 
 
 def _bands(line: Timeline, height: int) -> Iterable[Shape]:
