@@ -14,6 +14,8 @@ from dbops.queries.planned import planned
 from dbops.queries.schedules import learned
 
 PAST, AHEAD = timedelta(days=2), timedelta(days=14)
+#: More than this would keep the web process busy for seconds, and calendars as well.
+ENTRIES_AT_MOST = 3000
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,7 +57,18 @@ def feed(cluster: Cluster | None, now: datetime) -> list[Entry]:
         if entry.key not in taken:
             entries.append(entry)
     entries += _of_maintenance(stops.select_related("cluster"))
-    return sorted(entries, key=lambda entry: (entry.starts_at, entry.key))
+    return _cut(sorted(entries, key=lambda entry: (entry.starts_at, entry.key)))
+
+
+def _cut(entries: list[Entry]) -> list[Entry]:
+    """Return the earliest entries, and where some are left out one more that says so."""
+    if len(entries) <= ENTRIES_AT_MOST:
+        return entries
+    last = entries[ENTRIES_AT_MOST]
+    left_out = len(entries) - ENTRIES_AT_MOST
+    text = f"{left_out} later entries are left out: subscribe to the clusters that you look after, one by one."
+    note = Entry("cut", last.starts_at, None, "This calendar ends here", text, "dbops")
+    return [*entries[:ENTRIES_AT_MOST], note]
 
 
 def _key(schedule: int, due_at: datetime) -> str:

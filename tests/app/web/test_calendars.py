@@ -16,6 +16,7 @@ from dbops.engine.states import Status
 from dbops.models import AccessToken, Hold, Maintenance
 from dbops.operations.tokens import make_token, revoke_token
 from dbops.queries import calendar as queries
+from dbops.queries import feed as feeds
 from dbops.queries.queue import lines_of
 from tests.app.factories import make_rebuild, make_run, make_schedule, make_trio
 
@@ -229,3 +230,14 @@ def test_a_backup_that_waits_is_in_line_too() -> None:
         (rebuild.pk, None, 0),
         (None, run.pk, 1),
     ]
+
+
+def test_a_calendar_that_would_be_too_long_says_where_it_ends(
+    operator: Client, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(feeds, "ENTRIES_AT_MOST", 5)
+    _, backup, _ = make_trio()
+    make_schedule(backup)
+    events = read(Client(), feed_address(operator)).walk("VEVENT")
+    assert len(events) == 6
+    assert "9 later entries are left out" in str(events[-1]["description"])
