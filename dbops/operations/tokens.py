@@ -1,82 +1,126 @@
-"""Access tokens for machines: made once, shown once, kept as a digest, revoked by a person."""
+"""Access tokens of machines: made, shown once, revoked; and whose a presented one is."""
 
 import hashlib
+import hmac
 import secrets
 from datetime import timedelta
 
-from django.contrib.auth.models import User
 from django.core.exceptions import ValidationError
 from django.db import IntegrityError, transaction
+from django.db.models import Q
 from django.utils import timezone
 
-from dbops.access import require_operator
 from dbops.engine.errors import Refused
 from dbops.models import AccessToken, Cluster
 from dbops.operations.audit import record
 
-SECRET_BYTES = 32
-PREFIX_CHARACTERS = 6
-#: The time of the last use is written at most once in this time: a calendar asks all day long.
-USED_EVERY = timedelta(hours=1)
+REPORT, CALENDAR = "report", "calendar"
+PREFIX_CHARACTERS = 8
+#: A token that is used all the time is not written all the time.
+USE_NOTED_EVERY = {REPORT: timedelta(minutes=1), CALENDAR: timedelta(hours=1)}
 
 
-def make_token(*, actor: User, name: str, purpose: str, cluster: Cluster | None = None) -> tuple[AccessToken, str]:
-    """Make a token for one purpose, of one cluster or (``None``) of all.
+def make_token(*, actor: str, name: str, purpose: str, cluster: Cluster | None) -> tuple[AccessToken, str]:
+    """Make a token and return it with its secret, which is nowhere kept and cannot be shown again.
 
-    Returns:
-        The row, and the secret: it is nowhere else, and cannot be shown again.
+    Args:
+        actor: for the audit log; the caller has made sure that they may.
+        cluster: the one whose instances it may speak of. A token that reports must have one.
 
     Raises:
-        Refused: ``access.denied``, ``token.invalid``.
+        Refused: the name or the purpose is not acceptable, or the name is taken (``token.invalid``).
     """
-    doing = f"Making the token {name}"
-    require_operator(actor, doing)
-    secret = secrets.token_urlsafe(SECRET_BYTES)
-    row = AccessToken(
+    secret = secrets.token_urlsafe(32)
+    token = AccessToken(
         name=name,
         purpose=purpose,
         prefix=secret[:PREFIX_CHARACTERS],
-        digest=digest(secret),
+        digest=digest_of(secret),
         cluster=cluster,
-        created_by=actor.get_username(),
+        created_by=actor,
         created_at=timezone.now(),
     )
+    _check(token)
     try:
         with transaction.atomic():
-            row.full_clean(exclude={"last_used_at", "revoked_at"})
-            row.save()
-            told = {"purpose": purpose, "cluster": cluster.name if cluster else "all", "begins_with": row.prefix}
-            record(actor=actor.get_username(), action="token.made", subject=name, **told)
-    except (ValidationError, IntegrityError) as error:
-        found = " ".join(error.messages) if isinstance(error, ValidationError) else "somebody else has taken the name"
-        raise Refused(
-            "token.invalid", doing, found=found, left="No token was made.", next_step="Correct it and send it again."
-        ) from error
-    return row, secret
+            token.save(force_insert=True)
+            where = cluster.name if cluster else ""
+            record(actor=actor, action="token.made", subject=name, purpose=purpose, cluster=where)
+    except IntegrityError as error:
+        raise _invalid(name, "a token of this name exists; a revoked one keeps its name") from error
+    return token, secret
 
 
-def revoke_token(*, actor: User, token: AccessToken) -> None:
-    """Make a token useless, at once and for ever. A second time changes nothing.
+def revoke_token(*, actor: str, name: str) -> AccessToken:
+    """End a token for good. A second call changes nothing.
 
     Raises:
-        Refused: ``access.denied``.
+        Refused: there is none of this name (``token.not_found``).
     """
-    require_operator(actor, f"Revoking the token {token.name}")
     with transaction.atomic():
-        if AccessToken.objects.filter(pk=token.pk, revoked_at=None).update(revoked_at=timezone.now()):
-            record(actor=actor.get_username(), action="token.revoked", subject=token.name, purpose=token.purpose)
+        revoked = AccessToken.objects.filter(name=name, revoked_at=None).update(revoked_at=timezone.now())
+        token = AccessToken.objects.filter(name=name).first()
+        if token is None:
+            raise Refused(
+                "token.not_found",
+                f"Revoking the token {name!r}",
+                found="there is no token of this name",
+                left="Nothing was changed.",
+                next_step="manage.py token list shows them all.",
+            )
+        if revoked:
+            record(actor=actor, action="token.revoked", subject=name, purpose=token.purpose)
+    return token
 
 
-def token_of(secret: str, *, purpose: str) -> AccessToken | None:
-    """Return the token that a machine has shown, ``None`` for one that is not known, revoked, or for something else."""
+def token_of(secret: str, purpose: str) -> AccessToken:
+    """Return the valid token whose secret this is.
+
+    Raises:
+        Refused: there is none, it is revoked, or it is for another purpose (``token.unknown``): which one is not told.
+    """
+    digest, found = digest_of(secret), None
+    for token in AccessToken.objects.select_related("cluster").filter(prefix=secret[:PREFIX_CHARACTERS]):
+        if hmac.compare_digest(token.digest, digest):
+            found = token
+    if found is None or found.revoked_at is not None or found.purpose != purpose:
+        raise Refused(
+            "token.unknown",
+            "Checking the access token",
+            found="no valid token for this purpose was sent",
+            left="Nothing was written.",
+            next_step="Send the header 'Authorization: Bearer TOKEN'; manage.py token make makes a token.",
+        )
     now = timezone.now()
-    # The digest is looked up as a whole: how long that takes tells nothing of the secret.
-    row = AccessToken.objects.filter(digest=digest(secret), purpose=purpose, revoked_at=None).first()
-    if row is not None and (row.last_used_at is None or row.last_used_at < now - USED_EVERY):
-        AccessToken.objects.filter(pk=row.pk).update(last_used_at=now)
-    return row
+    oldest = now - USE_NOTED_EVERY[purpose]
+    stale = Q(last_used_at=None) | Q(last_used_at__lt=oldest)
+    if found.last_used_at is None or found.last_used_at < oldest:
+        AccessToken.objects.filter(stale, pk=found.pk).update(last_used_at=now)
+    return found
 
 
-def digest(secret: str) -> str:
-    """Return what is kept of a secret: it has 256 random bits, so a plain SHA-256 is enough."""
+def digest_of(secret: str) -> str:
+    """Return what is kept of a secret. It has 256 bits of chance in it: a slow hash would add nothing."""
     return hashlib.sha256(secret.encode()).hexdigest()
+
+
+def _check(token: AccessToken) -> None:
+    problems = []
+    try:
+        token.clean_fields(exclude=["created_by", "last_used_at", "revoked_at"])
+    except ValidationError as error:
+        problems = [f"{field}: {' '.join(messages)}" for field, messages in error.message_dict.items()]
+    if token.purpose == REPORT and token.cluster is None:
+        problems.append("cluster: a token that reports belongs to one cluster")
+    if problems:
+        raise _invalid(token.name, " ".join(problems))
+
+
+def _invalid(name: str, found: str) -> Refused:
+    return Refused(
+        "token.invalid",
+        f"Making the token {name!r}",
+        found=found,
+        left="Nothing was changed.",
+        next_step="Correct this and try again.",
+    )

@@ -12,7 +12,7 @@ from dbops.engine.states import Status
 from dbops.models import AccessToken, AuditEntry, BackupSchedule, Instance, Maintenance
 from dbops.operations.maintenance import begin_maintenance, end_maintenance
 from dbops.operations.schedules import remove_schedule, save_schedule, set_enabled
-from dbops.operations.tokens import digest, make_token, revoke_token, token_of
+from dbops.operations.tokens import digest_of, make_token, revoke_token, token_of
 from tests.app.factories import make_rebuild, make_run, make_schedule, make_trio
 
 pytestmark = pytest.mark.django_db
@@ -133,7 +133,6 @@ def test_viewers_change_nothing(victor: User, olga: User, backup: Instance) -> N
         (set_enabled, {"schedule": row, "is_enabled": False}),
         (remove_schedule, {"schedule": row}),
         (begin_maintenance, {"cluster": backup.cluster, "starts_at": now, "ends_at": None, "reason": "disks"}),
-        (make_token, {"name": "cal", "purpose": "calendar"}),
     ]
     assert {code_of(call, actor=victor, **arguments) for call, arguments in calls} == {"access.denied"}
 
@@ -173,33 +172,35 @@ def test_maintenance_that_makes_no_sense_is_refused(
     assert code == "maintenance.invalid"
 
 
-def test_of_a_token_only_the_digest_is_kept(olga: User) -> None:
-    row, secret = make_token(actor=olga, name="office-calendar", purpose="calendar")
+def test_of_a_token_only_the_digest_is_kept() -> None:
+    row, secret = make_token(actor="olga", name="office-calendar", purpose="calendar", cluster=None)
     stored = AccessToken.objects.values().get()
     assert secret not in str(stored)
-    assert stored["digest"] == digest(secret)
+    assert stored["digest"] == digest_of(secret)
     assert secret not in str(list(AuditEntry.objects.values_list("detail", flat=True)))
-    assert token_of(secret, purpose="calendar") == row
-    assert token_of(secret, purpose="report") is None
-    assert token_of(secret + "x", purpose="calendar") is None
+    assert token_of(secret, "calendar") == row
+    assert code_of(token_of, secret=secret, purpose="report") == "token.unknown"
+    assert code_of(token_of, secret=secret + "x", purpose="calendar") == "token.unknown"
 
 
-def test_a_revoked_token_is_useless(olga: User) -> None:
-    row, secret = make_token(actor=olga, name="office-calendar", purpose="calendar")
-    revoke_token(actor=olga, token=row)
-    revoke_token(actor=olga, token=row)
-    assert token_of(secret, purpose="calendar") is None
+def test_a_revoked_token_is_useless_and_keeps_its_name() -> None:
+    _, secret = make_token(actor="olga", name="office-calendar", purpose="calendar", cluster=None)
+    revoke_token(actor="olga", name="office-calendar")
+    revoke_token(actor="olga", name="office-calendar")
+    assert code_of(token_of, secret=secret, purpose="calendar") == "token.unknown"
     assert AuditEntry.objects.filter(action="token.revoked").count() == 1
-    assert code_of(make_token, actor=olga, name="office-calendar", purpose="calendar") == "token.invalid"
+    again = {"actor": "olga", "name": "office-calendar", "purpose": "calendar", "cluster": None}
+    assert code_of(make_token, **again) == "token.invalid"
+    assert code_of(revoke_token, actor="olga", name="nobody") == "token.not_found"
 
 
-def test_the_last_use_is_written_once_an_hour(olga: User) -> None:
-    row, secret = make_token(actor=olga, name="office-calendar", purpose="calendar")
-    token_of(secret, purpose="calendar")
+def test_the_last_use_by_a_calendar_is_written_once_an_hour() -> None:
+    _, secret = make_token(actor="olga", name="office-calendar", purpose="calendar", cluster=None)
+    token_of(secret, "calendar")
     first = AccessToken.objects.get().last_used_at
     assert first is not None
-    token_of(secret, purpose="calendar")
+    token_of(secret, "calendar")
     assert AccessToken.objects.get().last_used_at == first
     AccessToken.objects.update(last_used_at=first - timedelta(minutes=61))
-    token_of(secret, purpose="calendar")
+    token_of(secret, "calendar")
     assert AccessToken.objects.get().last_used_at >= first

@@ -32,7 +32,10 @@ def tokens(request: HttpRequest) -> HttpResponse:
         values = form.cleaned_data
         try:
             made, secret = verbs.make_token(
-                actor=user_of(request), name=values["name"], purpose="calendar", cluster=values["cluster"]
+                actor=user_of(request).get_username(),
+                name=values["name"],
+                purpose=verbs.CALENDAR,
+                cluster=values["cluster"],
             )
         except Refused as error:
             form.add_error(None, f"{error.found} {error.next_step}")
@@ -53,7 +56,7 @@ def tokens(request: HttpRequest) -> HttpResponse:
 def revoke(request: HttpRequest, token_id: int) -> HttpResponse:
     """Make a token useless."""
     token = get_object_or_404(AccessToken, pk=token_id)
-    verbs.revoke_token(actor=user_of(request), token=token)
+    verbs.revoke_token(actor=user_of(request).get_username(), name=token.name)
     messages.success(request, f"The token {token.name} is revoked.")
     return redirect("tokens")
 
@@ -63,8 +66,9 @@ def revoke(request: HttpRequest, token_id: int) -> HttpResponse:
 @never_cache
 def calendar_feed(request: HttpRequest) -> HttpResponse:
     """Send the windows as iCalendar to whoever shows a token for that. Reads alone."""
-    token = verbs.token_of(request.GET.get("token", ""), purpose="calendar")
-    if token is None:
+    try:
+        token = verbs.token_of(request.GET.get("token", ""), verbs.CALENDAR)
+    except Refused:
         text = "This address is not valid, or not any more: ask an operator for a new one.\n"
         return HttpResponse(text, status=403, content_type="text/plain; charset=utf-8")
     now = timezone.now()
