@@ -2,8 +2,7 @@
 
 from collections.abc import Collection, Iterator
 from dataclasses import dataclass
-from datetime import UTC, datetime, timedelta
-from enum import StrEnum
+from datetime import datetime, timedelta
 
 from dbops.engine.blockers import Blocker, look
 from dbops.engine.effects import Effect
@@ -11,60 +10,13 @@ from dbops.engine.occupation import Stay, stays
 from dbops.engine.picture import Job, Picture
 from dbops.engine.prediction import Prediction
 from dbops.engine.verdicts import all_sources_of, free_from
+from dbops.engine.ways import STAMP, Choice, Way, moment_key
 from dbops.engine.windows import End, Window, spell
 
 #: Only windows that begin within this time are offered to be gone round.
 SOON_HOURS = 26
 #: A person may name a moment so far ahead. Later, the windows that it might run into are not known yet.
 MOMENT_HOURS = 30
-_STAMP = "%Y%m%dT%H%M%SZ"
-
-
-class Way(StrEnum):
-    """How a rebuild may start."""
-
-    NOW = "now"
-    SOON = "soon"
-    ELSEWHERE = "elsewhere"
-    AFTER_RUN = "after-run"
-    BEFORE_WINDOW = "before-window"
-    AFTER_WINDOW = "after-window"
-    AFTER_MAINTENANCE = "after-maintenance"
-    AT = "at"
-    STOP_RUN = "stop-run"
-
-
-@dataclass(frozen=True, slots=True)
-class Choice:
-    """One way to start. Text holds no clock times: pages show ``starts``, ``finishes`` and ``window_at`` in their time zone.
-
-    Args:
-        key: names the choice in a form; the same key means the same thing later, or is not offered any more.
-        reason: what it means; where it is not possible, why not.
-        warnings: what it would run beside.
-        not_before, start_by, after_run, stops_run, runs_again: what is stored with the rebuild; ``start_by`` is the latest
-            start at which it would still end before the window in 9 of 10 cases.
-    """
-
-    key: str
-    way: Way
-    title: str
-    source: str
-    is_possible: bool
-    reason: str
-    starts: End
-    finishes: End
-    warnings: tuple[Blocker, ...] = ()
-    not_before: datetime | None = None
-    start_by: datetime | None = None
-    after_run: int | None = None
-    stops_run: int | None = None
-    runs_again: str = ""
-    window_at: datetime | None = None
-
-    @property
-    def is_deferred(self) -> bool:
-        return self.way not in (Way.NOW, Way.SOON, Way.ELSEWHERE)
 
 
 def choices(
@@ -250,7 +202,7 @@ def _after_maintenance(asked: _Asked) -> Iterator[Choice]:
     last = max(announced)
     starts, problem = asked.free(last), asked.forbidden(last)
     yield Choice(
-        key=f"{Way.AFTER_MAINTENANCE}:{last:{_STAMP}}",
+        key=f"{Way.AFTER_MAINTENANCE}:{last:{STAMP}}",
         way=Way.AFTER_MAINTENANCE,
         title="After the maintenance",
         source=asked.source,
@@ -301,22 +253,6 @@ def _at_moment(asked: _Asked, moment: datetime) -> Choice:
     )
 
 
-def moment_key(moment: datetime) -> str:
-    """Return the key of a start at a moment that a person has named."""
-    return f"{Way.AT}:{moment.astimezone(UTC):{_STAMP}}"
-
-
-def moment_of(key: str) -> datetime | None:
-    """Return the moment that a key names, ``None`` where it names none."""
-    way, _, stamp = key.partition(":")
-    if way != Way.AT:
-        return None
-    try:
-        return datetime.strptime(stamp, _STAMP).replace(tzinfo=UTC)
-    except ValueError:
-        return None
-
-
 def _before(asked: _Asked, window: Window) -> Choice:
     """As soon as it can, if it can in time: else it expires instead of running into the backup."""
     starts, duration, start_by = asked.free(), asked.prediction.duration, None
@@ -333,7 +269,7 @@ def _before(asked: _Asked, window: Window) -> Choice:
         elif starts.p50 > start_by:
             problem = problem or "It would start too late to end before the backup in 9 of 10 cases."
     return Choice(
-        key=f"{Way.BEFORE_WINDOW}:{window.schedule}@{window.starts_at:{_STAMP}}",
+        key=f"{Way.BEFORE_WINDOW}:{window.schedule}@{window.starts_at:{STAMP}}",
         way=Way.BEFORE_WINDOW,
         title=f"Before the backup {window.schedule}",
         source=asked.source,
@@ -359,7 +295,7 @@ def _after(asked: _Asked, window: Window) -> Choice:
     if starts.p90 and window.ends_p90:
         starts = End(starts.p50, max(starts.p90, window.ends_p90), starts.words)
     return Choice(
-        key=f"{Way.AFTER_WINDOW}:{window.schedule}@{window.starts_at:{_STAMP}}",
+        key=f"{Way.AFTER_WINDOW}:{window.schedule}@{window.starts_at:{STAMP}}",
         way=Way.AFTER_WINDOW,
         title=f"After the backup {window.schedule}",
         source=asked.source,

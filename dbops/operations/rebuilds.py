@@ -10,11 +10,11 @@ from django.db.models import Max, Q
 from dbops import lifecycle
 from dbops.access import require_operator
 from dbops.engine.backups import RunStatus
-from dbops.engine.choices import Way
 from dbops.engine.errors import Refused
 from dbops.engine.plan import Plan
 from dbops.engine.planning import build_plan
 from dbops.engine.states import Role, Status
+from dbops.engine.ways import Way
 from dbops.models import BackupRun, Instance, Rebuild
 from dbops.operations.audit import record
 from dbops.operations.starts import audited, choose

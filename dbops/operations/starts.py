@@ -7,11 +7,12 @@ from typing import Any
 from django.conf import settings
 from django.utils import timezone
 
-from dbops.engine.choices import Choice, Way, choices, chosen, moment_of
+from dbops.engine.choices import choices, chosen
 from dbops.engine.effects import Effect, Work
 from dbops.engine.errors import Refused
 from dbops.engine.picture import Picture
 from dbops.engine.verdicts import Verdict, verdict
+from dbops.engine.ways import Choice, Way, moment_of
 from dbops.lifecycle import Start
 from dbops.models import BackupRun, BackupSchedule, Instance
 from dbops.pictures import picture_of

@@ -6,9 +6,10 @@ import pytest
 
 from dbops.engine.backups import RunBy
 from dbops.engine.blockers import Kind
-from dbops.engine.choices import Choice, Way, choices, chosen, moment_key, moment_of
+from dbops.engine.choices import choices, chosen
 from dbops.engine.picture import Picture, Stop
 from dbops.engine.prediction import Prediction
+from dbops.engine.ways import Choice, Way, moment_key, moment_of
 from dbops.engine.windows import Duration
 from tests.engine.pictures import HOUR, backup, hours, machines, picture, queued, rebuild, window
 

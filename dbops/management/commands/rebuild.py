@@ -13,12 +13,12 @@ from django.contrib.auth.models import Group, User
 from django.core.management.base import BaseCommand, CommandError, CommandParser
 
 from dbops.access import OPERATOR, make_groups
-from dbops.engine.choices import Way
 from dbops.engine.errors import Refused
 from dbops.engine.facts import to_record
 from dbops.engine.plan import Plan
 from dbops.engine.states import Status, StepState
 from dbops.engine.verdicts import Answer
+from dbops.engine.ways import Way
 from dbops.engine.windows import End
 from dbops.models import Instance, Rebuild, Step
 from dbops.operations.follow_ups import has_worked, request_follow_up

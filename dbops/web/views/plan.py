@@ -15,7 +15,7 @@ from django.views.decorators.cache import never_cache
 from django.views.decorators.http import require_http_methods
 
 from dbops.access import require_operator
-from dbops.engine import choices
+from dbops.engine import ways as start_ways
 from dbops.engine.blockers import Kind
 from dbops.engine.errors import Refused
 from dbops.engine.plan import Plan
@@ -36,7 +36,7 @@ class ConfirmForm(forms.Form):
     fingerprint = forms.CharField(max_length=64)
     request_key = forms.UUIDField()
     keep_old_data = forms.BooleanField(required=False)
-    start = forms.CharField(max_length=120, required=False, empty_value=choices.Way.SOON.value)
+    start = forms.CharField(max_length=120, required=False, empty_value=start_ways.Way.SOON.value)
     expires_hours = forms.IntegerField(min_value=EXPIRES_HOURS[0], max_value=EXPIRES_HOURS[-1], required=False)
 
 
@@ -60,7 +60,7 @@ class Choice:
 class StartChoice:
     """One way to start, with the address of the page that plans it."""
 
-    choice: choices.Choice
+    choice: start_ways.Choice
     url: str
     is_chosen: bool
 
@@ -93,7 +93,7 @@ def plan(request: HttpRequest, name: str) -> HttpResponse:
         return _show(request, target, asked)
     named = MomentForm(request.GET)
     if named.is_valid():
-        return _show(request, target, replace(asked, start=choices.moment_key(named.cleaned_data["start_at"])))
+        return _show(request, target, replace(asked, start=start_ways.moment_key(named.cleaned_data["start_at"])))
     return _show(request, target, asked, bad_moment=" ".join(str(item) for item in named.errors["start_at"]))
 
 
@@ -190,7 +190,7 @@ def _show(
         "starts": [_start_choice(item, url, start) for item in ways.choices],
         "start": start,
         "is_start_gone": bool(asked.start and start and start.key != asked.start),
-        "named_moment": choices.moment_of(asked.start),
+        "named_moment": start_ways.moment_of(asked.start),
         "bad_moment": bad_moment,
         "expires_hours": asked.expires_hours or default_expires_hours(),
         "expires_bounds": EXPIRES_HOURS,
@@ -200,14 +200,14 @@ def _show(
     return render(request, "rebuilds/plan.html", context, status=409 if refused else 200)
 
 
-def _start_choice(choice: choices.Choice, url: Callable[..., str], start: choices.Choice | None) -> StartChoice:
+def _start_choice(choice: start_ways.Choice, url: Callable[..., str], start: start_ways.Choice | None) -> StartChoice:
     """Another source is another plan: its page begins anew with its own ways to start."""
-    is_elsewhere = choice.way is choices.Way.ELSEWHERE
+    is_elsewhere = choice.way is start_ways.Way.ELSEWHERE
     address = url(source=choice.source, start="") if is_elsewhere else url(start=choice.key)
     return StartChoice(choice, address, start is choice)
 
 
-def start_stops(ways: Offer, start: choices.Choice | None) -> list[str]:
+def start_stops(ways: Offer, start: start_ways.Choice | None) -> list[str]:
     """Return why the chosen way to start cannot be asked for now, but for what the plan's own checks say already."""
     if start is None or start.is_possible:
         return []
