@@ -1,5 +1,6 @@
 """The one place through which output of hosts goes before it is kept: no secrets, no control characters, no flood."""
 
+import logging
 import re
 from collections.abc import Iterable
 from typing import Any
@@ -54,3 +55,15 @@ def without_nul(value: Any) -> Any:
     if isinstance(value, list):
         return [without_nul(item) for item in value]
     return value
+
+
+TOKEN = re.compile(r"(?<=[?&]token=)[^&\s\"]+")
+
+
+class WithoutTokens(logging.Filter):
+    """Takes access tokens out of the addresses that the web server writes into its log."""
+
+    def filter(self, record: logging.LogRecord) -> bool:
+        if isinstance(record.args, tuple):
+            record.args = tuple(TOKEN.sub("...", item) if isinstance(item, str) else item for item in record.args)
+        return True

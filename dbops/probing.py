@@ -14,7 +14,7 @@ from dbops.cleaner import without_nul
 from dbops.connections import open_database, open_shell
 from dbops.drivers.probe import ProbeTarget, probe_instance
 from dbops.engine.errors import Refused, Unreachable
-from dbops.engine.facts import InstanceFacts, Problem, to_record
+from dbops.engine.facts import InstanceFacts, Problem
 from dbops.engine.plan import Plan
 from dbops.engine.planning import build_plan
 from dbops.models import Instance, InstanceState
@@ -104,9 +104,8 @@ def _store(instance: Instance, future: "Future[InstanceFacts]") -> bool:
         log.error("probing %s: %s", instance.name, error, exc_info=error)
         return False
     facts = future.result()
-    record = without_nul(to_record(facts))
     InstanceState.objects.filter(instance=instance).update(
-        record=record, observed_at=facts.observed_at, **_reading(instance.state, facts)
+        **without_nul(InstanceState.columns(facts)), **_reading(instance.state, facts)
     )
     try:
         lifecycle.observe(instance, facts)

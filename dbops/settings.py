@@ -155,7 +155,12 @@ LOGGING = {
     "version": 1,
     "disable_existing_loggers": False,
     "formatters": {"plain": {"format": "%(asctime)s %(levelname)s %(name)s %(message)s"}},
+    # A calendar's token stands in its address, and the web server writes addresses.
+    "filters": {"without_tokens": {"()": "dbops.cleaner.WithoutTokens"}},
     "handlers": {"console": {"class": "logging.StreamHandler", "formatter": "plain"}},
     "root": {"handlers": ["console"], "level": "INFO"},
-    "loggers": {"paramiko": {"level": "WARNING"}},
+    "loggers": {
+        "paramiko": {"level": "WARNING"},
+        "uvicorn.access": {"filters": ["without_tokens"], "propagate": True},
+    },
 }

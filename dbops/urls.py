@@ -37,6 +37,7 @@ urlpatterns = [
     path("audit/", audit.audit, name="audit"),
     path("", include("dbops.web.topology_urls")),
     path("inventory/", include("dbops.web.inventory_urls")),
+    path("", include("dbops.web.backup_urls")),
     path("login/", LoginView.as_view(), name="login"),
     path("logout/", login_not_required(LogoutView.as_view()), name="logout"),
     path("healthz/", health.healthz, name="healthz"),

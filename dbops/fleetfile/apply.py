@@ -9,7 +9,7 @@ from dbops.fleetfile.document import Errors
 from dbops.fleetfile.read import Entry, FleetFile, InstanceEntry
 from dbops.fleetfile.store import Item, Report, Row, store
 from dbops.fleetfile.stored import Stored, differences
-from dbops.models import Cluster, Host, Instance
+from dbops.models import BackupSchedule, Cluster, Host, Instance
 
 UNIQUE = frozenset({"host", "datadir", "address", "port", "role", "cluster"})
 FREED = ("role", "address", "datadir")
@@ -44,8 +44,15 @@ def apply(fleet: FleetFile, stored: Stored, errors: Errors, *, actor: str) -> Re
         return Report(tuple(items))
     todo = [(entry, _instance_values(entry, hosts, clusters)) for entry in fleet.instances]
     _make_room([(stored.instances.get(entry.name), values) for entry, values in todo])
+    instances: dict[str, Instance] = dict(stored.instances)
     for instance, values in todo:
-        write(instance, stored.instances.get(instance.name), Instance, values)
+        if placed := write(instance, stored.instances.get(instance.name), Instance, values):
+            instances[instance.name] = placed
+    if errors:
+        return Report(tuple(items))
+    for schedule in fleet.schedules:
+        values = {**schedule.values, "instance": instances[schedule.instance]}
+        write(schedule, stored.schedules.get(schedule.name), BackupSchedule, values)
     return Report(tuple(items))
 
 

@@ -14,8 +14,9 @@ from dbops.fleetfile.conflicts import (
     name_conflicts,
 )
 from dbops.fleetfile.document import Errors
-from dbops.fleetfile.read import ClusterEntry, Entry, FleetFile, HostEntry, InstanceEntry
+from dbops.fleetfile.read import ClusterEntry, Entry, FleetFile, HostEntry, InstanceEntry, ScheduleEntry
 from dbops.fleetfile.rules import ACCOUNTS
+from dbops.fleetfile.schedules import schedule_problems
 from dbops.fleetfile.stored import Stored, differences
 from dbops.models import Cluster, Host, Instance
 
@@ -30,6 +31,8 @@ def check(fleet: FleetFile, stored: Stored, errors: Errors, *, replace_host_keys
     for instance in fleet.instances:
         _link(instance, hosts, stored, errors)
         _check_frozen(instance, stored, errors)
+    for schedule in fleet.schedules:
+        _check_schedule(schedule, fleet, stored, errors)
     _check_conflicts(fleet, stored, errors, clusters)
 
 
@@ -90,6 +93,25 @@ def _check_frozen(entry: InstanceEntry, stored: Stored, errors: Errors) -> None:
         errors.add(_first_spot(entry, changed), reason)
 
 
+def _check_schedule(entry: ScheduleEntry, fleet: FleetFile, stored: Stored, errors: Errors) -> None:
+    row = stored.schedules.get(entry.name)
+    if row and entry.instance and row.instance.name != entry.instance:
+        errors.add(
+            entry.at("name"), f"this schedule is one of {row.instance.name!r}: its runs belong there; give another name"
+        )
+    of = next((item for item in fleet.instances if item.name == entry.instance), None)
+    host = of.host if of else ""
+    in_file = {item.name: item for item in fleet.instances}
+    datadirs = {
+        name: item.datadir for name, item in stored.instances.items() if item.host.name == host and name not in in_file
+    }
+    datadirs |= {
+        name: item.values["datadir"] for name, item in in_file.items() if item.host == host and "datadir" in item.values
+    }
+    for field, text in schedule_problems(entry.values, datadirs):
+        errors.add(entry.at(field), text)
+
+
 def _first_spot(entry: Entry, names: Any) -> Any:
     return min((entry.at(name) for name in names), key=lambda spot: spot.line, default=entry.spot)
 
@@ -101,7 +123,11 @@ def _check_conflicts(fleet: FleetFile, stored: Stored, errors: Errors, clusters:
     instances += [_placed_instance(entry) for entry in fleet.instances]
     groups = [Placed(name) for name in stored.clusters if name not in clusters]
     groups += [Placed(entry.name, entry.spot.line, entry) for entry in fleet.clusters]
+    in_file = {entry.name for entry in fleet.schedules}
+    schedules = [Placed(name) for name in stored.schedules if name not in in_file]
+    schedules += [Placed(entry.name, entry.spot.line, entry) for entry in fleet.schedules]
     found: list[Conflict] = [
+        *name_conflicts(schedules, "schedule"),
         *name_conflicts(hosts, "host"),
         *name_conflicts(groups, "cluster"),
         *name_conflicts(instances, "instance"),

@@ -11,7 +11,7 @@ from django.db.models import Model
 from dbops.fleetfile import rules, sshkeys
 from dbops.fleetfile.document import Errors, Section, Spot, read_document
 from dbops.fleetfile.sources import PASSWORD_KEYS, read_password
-from dbops.models import Cluster, Host, Instance
+from dbops.models import BackupSchedule, Cluster, Host, Instance
 
 VERSION = 1
 Keys = Mapping[str, tuple[str, type]]
@@ -41,8 +41,21 @@ SERVICE_KEYS: Keys = {
     "start": ("start_command", str),
     "stop": ("stop_command", str),
 }
+SCHEDULE_KEYS: Keys = {
+    "name": ("name", str),
+    "method": ("method", str),
+    "run_by": ("run_by", str),
+    "cron": ("cron", str),
+    "time_zone": ("time_zone", str),
+    "directory": ("directory", str),
+    "keep_count": ("keep_count", int),
+    "keep_days": ("keep_days", int),
+    "expected_seconds": ("expected_seconds", int),
+    "late_after_seconds": ("late_after_seconds", int),
+    "enabled": ("is_enabled", bool),
+}
 FILE_KEYS = ("key", "key_file")
-INSTANCE_SECTION = (*INSTANCE_KEYS, "host", "address", "service")
+INSTANCE_SECTION = (*INSTANCE_KEYS, "host", "address", "service", "backups")
 # Left out of the file, these keep what is stored; everything else falls back to its default.
 KEPT = frozenset({"ssh_private_key", "ssh_key_file", "host_key"})
 
@@ -87,10 +100,18 @@ class InstanceEntry(Entry):
 
 
 @dataclass(slots=True)
+class ScheduleEntry(Entry):
+    """``values`` has no ``instance``: it is a name here."""
+
+    instance: str = ""
+
+
+@dataclass(slots=True)
 class FleetFile:
     hosts: list[HostEntry] = field(default_factory=list)
     clusters: list[ClusterEntry] = field(default_factory=list)
     instances: list[InstanceEntry] = field(default_factory=list)
+    schedules: list[ScheduleEntry] = field(default_factory=list)
 
 
 def read(text: str, base_dir: Path | None, errors: Errors) -> FleetFile:
@@ -114,7 +135,12 @@ def read(text: str, base_dir: Path | None, errors: Errors) -> FleetFile:
         cluster = _cluster(section, base_dir)
         fleet.clusters.append(cluster)
         for item in section.sections("instances", INSTANCE_SECTION):
-            fleet.instances.append(_instance(item, cluster.name))
+            instance = _instance(item, cluster.name)
+            fleet.instances.append(instance)
+            for backup in item.sections("backups", SCHEDULE_KEYS):
+                schedule = ScheduleEntry(backup.spot, instance=instance.name)
+                _fill(schedule, backup, SCHEDULE_KEYS, BackupSchedule, required=("name", "method", "run_by", "cron"))
+                fleet.schedules.append(schedule)
     return fleet
 
 

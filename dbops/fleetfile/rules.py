@@ -8,13 +8,16 @@ import difflib
 import os
 import posixpath
 import re
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
 from django.core.exceptions import ValidationError
 from django.db.models import Model
 
+from dbops.cron import BadSchedule, next_due
+from dbops.engine.backups import BackupMethod, RunBy
 from dbops.engine.states import Role
 from dbops.fleetfile import sshkeys
 from dbops.models import Cluster, Host, Instance
@@ -68,12 +71,37 @@ def _address(value: str) -> str:
     return "an address does not begin with a dash" if value.startswith("-") else ""
 
 
-def _role(value: str) -> str:
-    roles = [role.value for role in Role]
-    if value in roles:
-        return ""
-    near = difflib.get_close_matches(value, roles, n=1)
-    return f"{value!r} is no role: " + (f"did you mean {near[0]!r}?" if near else f"give one of {', '.join(roles)}")
+def _one_of(what: str, known: Iterable[str]) -> Callable[[str], str]:
+    """Return a rule that accepts these words alone."""
+    words = [str(item) for item in known]
+
+    def rule(value: str) -> str:
+        if value in words:
+            return ""
+        near = difflib.get_close_matches(value, words, n=1)
+        return f"{value!r} is {what}: " + (f"did you mean {near[0]!r}?" if near else f"give one of {', '.join(words)}")
+
+    return rule
+
+
+def _between(least: int, most: int, unit: str) -> Callable[[int], str]:
+    return lambda value: "" if least <= value <= most else f"give a number from {least} to {most} ({unit})"
+
+
+def _cron(value: str) -> str:
+    return _schedule_problem(value, "UTC")
+
+
+def _time_zone(value: str) -> str:
+    return _schedule_problem("0 0 * * *", value)
+
+
+def _schedule_problem(cron: str, time_zone: str) -> str:
+    try:
+        next_due(cron, time_zone, datetime(2026, 1, 1, tzinfo=UTC))
+    except BadSchedule as error:
+        return str(error)
+    return ""
 
 
 def _login(value: str) -> str:
@@ -147,7 +175,16 @@ def repeated_address_problem(values: list[str]) -> str:
 
 
 RULES: Mapping[str, Callable[[Any], str]] = {
-    "role": _role,
+    "role": _one_of("no role", Role),
+    "method": _one_of("no backup method", BackupMethod),
+    "run_by": _one_of("nobody who runs backups", RunBy),
+    "cron": _cron,
+    "time_zone": _time_zone,
+    "directory": _own_directory,
+    "keep_count": _between(1, 10_000, "backups"),
+    "keep_days": _between(1, 3650, "days"),
+    "expected_seconds": _between(60, 7 * 86400, "seconds"),
+    "late_after_seconds": _between(60, 86400, "seconds"),
     "ssh_address": _address,
     "stream_address": _address,
     "address": _address,

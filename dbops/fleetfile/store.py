@@ -7,13 +7,15 @@ from typing import Any, TypeVar
 from django.utils import timezone
 
 from dbops.fleetfile import sshkeys
+from dbops.fleetfile.schedules import due_column
 from dbops.fleetfile.stored import IDENTITY, differences
-from dbops.models import Cluster, Host, Instance, InstanceState, ServerIdentity
+from dbops.models import BackupSchedule, Cluster, Host, Instance, InstanceState, ServerIdentity
 
 CREATED, CHANGED, UNCHANGED = "created", "changed", "unchanged"
-# The database fills it; one primary a cluster is checked in words before.
-NOT_CHECKED = {"primary_slot"}
-Row = TypeVar("Row", Cluster, Host, Instance)
+# The database fills the one (one primary a cluster is checked in words before), and the other is empty while it is off.
+NOT_CHECKED = {"primary_slot", "next_due_at"}
+Row = TypeVar("Row", Cluster, Host, Instance, BackupSchedule)
+KINDS = {Cluster: "cluster", Host: "host", Instance: "instance", BackupSchedule: "schedule"}
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,7 +60,7 @@ def store(
     Raises:
         ValidationError: the models refuse it.
     """
-    kind = model.__name__.lower()
+    kind = KINDS[model]
     changes = differences(row, model, values)
     wanted = dict(values)
     if "host_key" in changes:
@@ -68,6 +70,7 @@ def store(
         wanted.update(host_key_accepted_by=actor, host_key_accepted_at=timezone.now())
     if row is None:
         row = model(**wanted)
+        _set_due(row, changes)
         row.full_clean(exclude=NOT_CHECKED)
         row.save()
         if isinstance(row, Instance):
@@ -78,14 +81,27 @@ def store(
     names = [name for name in wanted if name in changes or name in rewrite or name not in values]
     for name in names:
         setattr(row, name, wanted[name])
+    names += _set_due(row, changes)
     row.full_clean(exclude=NOT_CHECKED)
     row.save(update_fields=names)
     _look_again(row, changes)
     return row, Item(kind, row.name, CHANGED, changes)
 
 
+def _set_due(row: Row, changes: Mapping[str, Any]) -> list[str]:
+    """Bring a schedule's next due time up to date. Return the columns that were set."""
+    if not isinstance(row, BackupSchedule):
+        return []
+    columns = due_column(row, changes, timezone.now())
+    for name, value in columns.items():
+        setattr(row, name, value)
+    return list(columns)
+
+
 def _look_again(row: Row, changes: Mapping[str, Any]) -> None:
-    """Make the next probe due; forget the facts where they may be about another server."""
+    """Make the next probe due, where something was changed that probes read; forget the facts where they may be about another server."""
+    if isinstance(row, BackupSchedule):
+        return
     if isinstance(row, Instance):
         states = InstanceState.objects.filter(instance=row)
     elif isinstance(row, Host):

@@ -1,7 +1,7 @@
 """The inventory as it is stored, what differs from it, and what a rebuild keeps as it is."""
 
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 from django.db import connection
@@ -10,7 +10,7 @@ from django.db.models import Model, Q
 from dbops.engine.states import ACTIVE
 from dbops.fleetfile.conflicts import PlacedHost, PlacedInstance
 from dbops.fleetfile.rules import SECRETS
-from dbops.models import Cluster, Host, Instance, Rebuild
+from dbops.models import BackupSchedule, Cluster, Host, Instance, Rebuild
 
 # A running rebuild acts on exactly these values: changing them could send it to another machine or directory.
 FROZEN_INSTANCE = frozenset({"name", "cluster", "host", "role", "address", "port", "datadir", "os_user"})
@@ -30,6 +30,11 @@ class Stored:
     clusters: dict[str, Cluster]
     instances: dict[str, Instance]
     rebuilds: dict[int, int]
+    schedules: dict[str, BackupSchedule] = field(default_factory=dict)
+
+    def datadirs_beside(self, instance: Instance) -> dict[str, str]:
+        """Return the data directory by name of each instance on the same host, the instance itself included."""
+        return {row.name: row.datadir for row in self.instances.values() if row.host_id == instance.host_id}
 
     def placed_hosts(self, without: Iterable[str] = ()) -> list[PlacedHost]:
         left_out = set(without)
@@ -88,6 +93,7 @@ def load(*, lock: bool = False) -> Stored:
         clusters={row.name: row for row in clusters},
         instances={row.name: row for row in instances},
         rebuilds=active_rebuilds(),
+        schedules={row.name: row for row in BackupSchedule.objects.select_related("instance")},
     )
 
 

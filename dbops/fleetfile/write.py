@@ -4,9 +4,9 @@ from typing import Any
 
 import yaml
 
-from dbops.fleetfile.read import VERSION
+from dbops.fleetfile.read import SCHEDULE_KEYS, VERSION
 from dbops.fleetfile.rules import ACCOUNTS
-from dbops.models import Cluster, Host, Instance
+from dbops.models import BackupSchedule, Cluster, Host, Instance
 
 HEAD = """\
 # The fleet, as `manage.py fleet export` writes it. Format: docs/fleet.md
@@ -16,7 +16,7 @@ HEAD = """\
 
 def write() -> str:
     """Return the text of a file that can be imported again."""
-    clusters = Cluster.objects.order_by("name").prefetch_related("instances__host")
+    clusters = Cluster.objects.order_by("name").prefetch_related("instances__host", "instances__backup_schedules")
     content = {
         "version": VERSION,
         "hosts": [host_content(host) for host in Host.objects.order_by("name")],
@@ -58,6 +58,8 @@ def _instance(instance: Instance) -> dict[str, Any]:
     service = {"systemd_unit": instance.systemd_unit}
     if not instance.systemd_unit:
         service = {"start": instance.start_command, "stop": instance.stop_command}
+    schedules = sorted(instance.backup_schedules.all(), key=lambda item: item.name)
+    backups = {"backups": [_schedule(item) for item in schedules]} if schedules else {}
     return {
         "name": instance.name,
         "role": instance.role,
@@ -68,4 +70,11 @@ def _instance(instance: Instance) -> dict[str, Any]:
         "defaults_file": instance.defaults_file,
         "os_user": instance.os_user,
         "service": service,
+        **backups,
     }
+
+
+def _schedule(schedule: BackupSchedule) -> dict[str, Any]:
+    """Return a schedule as the file has it; what is not set is left out."""
+    values = {key: getattr(schedule, name) for key, (name, _) in SCHEDULE_KEYS.items()}
+    return {key: value for key, value in values.items() if value is not None and value != ""}

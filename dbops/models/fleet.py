@@ -2,7 +2,7 @@
 
 import shlex
 from datetime import datetime
-from typing import ClassVar
+from typing import Any, ClassVar
 
 from django.core.exceptions import ValidationError
 from django.core.validators import RegexValidator
@@ -11,6 +11,7 @@ from django.db.models import Case, F, Value, When
 
 from dbops.engine import facts
 from dbops.engine.states import Role
+from dbops.engine.summary import TEXT_CHARACTERS, summarize
 
 from .secret import SecretTextField
 
@@ -125,6 +126,9 @@ class InstanceState(models.Model):
     """The latest facts of one instance, and when the next probe is due. Written by the prober alone.
 
     ``host_read_since`` is since when its host has been read without a gap: before that, what nobody saw may have been.
+
+    ``problem`` to ``is_read_only`` are the facts in short (``engine.summary``), written with the record in one update: the fleet
+    page reads thousands of rows, and reading their records would cost it seconds.
     """
 
     instance = models.OneToOneField(Instance, on_delete=models.CASCADE, related_name="state", primary_key=True)
@@ -133,6 +137,16 @@ class InstanceState(models.Model):
     probe_due_at = models.DateTimeField(db_index=True)
     host_read_since = models.DateTimeField(null=True)
     host_read_at = models.DateTimeField(null=True)
+    problem = models.CharField(max_length=TEXT_CHARACTERS, default="", blank=True)
+    stopped = models.CharField(max_length=TEXT_CHARACTERS, default="", blank=True)
+    lag_seconds = models.FloatField(null=True)
+    is_read_only = models.BooleanField(default=False)
+
+    @staticmethod
+    def columns(found: facts.InstanceFacts) -> dict[str, Any]:
+        """Return every column that one probe fills. Text is cleaned of what a database cannot hold by the caller."""
+        record = facts.to_record(found)
+        return {"record": record, "observed_at": found.observed_at, **facts.to_record(summarize(found))}
 
     def facts(self) -> facts.InstanceFacts | None:
         """Return what the last probe found, ``None`` before the first."""

@@ -16,10 +16,10 @@ from dbops.fleetfile.apply import apply
 from dbops.fleetfile.check import check
 from dbops.fleetfile.document import Errors, FileError
 from dbops.fleetfile.read import read
-from dbops.fleetfile.store import CREATED, UNCHANGED, Item, Report, Row, store
+from dbops.fleetfile.store import UNCHANGED, Report, Row, store
 from dbops.fleetfile.write import write
 from dbops.models import Cluster, Host, Instance
-from dbops.operations.audit import record
+from dbops.operations.audit import record, record_item
 
 NOTHING = "Nothing was changed."
 
@@ -62,7 +62,7 @@ def import_fleet(
         if errors:
             raise FleetFileErrors(errors.sorted())
         for item in report.items:
-            _record(actor, item, via="fleet file")
+            record_item(actor, item, via="fleet file")
         if dry_run:
             transaction.set_rollback(True)
     return report
@@ -172,7 +172,7 @@ def _save(actor: User, row: Row | None, model: type[Row], values: Mapping[str, A
                     "fleet.busy", doing, found=reason, left=NOTHING, next_step="Wait for its end, or cancel it."
                 )
             written, item = store(current, model, values, actor=actor.get_username())
-            _record(actor.get_username(), item, via="browser")
+            record_item(actor.get_username(), item, via="browser")
     except (ValidationError, IntegrityError, model.DoesNotExist) as error:
         found = (
             " ".join(error.messages)
@@ -183,17 +183,3 @@ def _save(actor: User, row: Row | None, model: type[Row], values: Mapping[str, A
             "fleet.invalid", doing, found=found, left=NOTHING, next_step="Correct it and save again."
         ) from error
     return written
-
-
-def _record(actor: str, item: Item, *, via: str) -> None:
-    if item.outcome != UNCHANGED:
-        told = {name: _told(change, is_new=item.outcome == CREATED) for name, change in item.changes.items()}
-        record(actor=actor, action=f"{item.kind}.{item.outcome}", subject=item.name, via=via, **told)
-
-
-def _told(change: Any, *, is_new: bool) -> str:
-    """Return one change in words, as the audit log shows it."""
-    if isinstance(change, str):
-        return change
-    before, after = (", ".join(value) if isinstance(value, list) else str(value) for value in change.values())
-    return after if is_new else f"{before or '(empty)'} → {after or '(empty)'}"

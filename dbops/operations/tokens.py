@@ -17,7 +17,7 @@ from dbops.operations.audit import record
 REPORT, CALENDAR = "report", "calendar"
 PREFIX_CHARACTERS = 8
 #: A token that is used all the time is not written all the time.
-USE_NOTED_EVERY = timedelta(minutes=1)
+USE_NOTED_EVERY = {REPORT: timedelta(minutes=1), CALENDAR: timedelta(hours=1)}
 
 
 def make_token(*, actor: str, name: str, purpose: str, cluster: Cluster | None) -> tuple[AccessToken, str]:
@@ -92,8 +92,9 @@ def token_of(secret: str, purpose: str) -> AccessToken:
             next_step="Send the header 'Authorization: Bearer TOKEN'; manage.py token make makes a token.",
         )
     now = timezone.now()
-    stale = Q(last_used_at=None) | Q(last_used_at__lt=now - USE_NOTED_EVERY)
-    if found.last_used_at is None or found.last_used_at < now - USE_NOTED_EVERY:
+    oldest = now - USE_NOTED_EVERY[purpose]
+    stale = Q(last_used_at=None) | Q(last_used_at__lt=oldest)
+    if found.last_used_at is None or found.last_used_at < oldest:
         AccessToken.objects.filter(stale, pk=found.pk).update(last_used_at=now)
     return found
 

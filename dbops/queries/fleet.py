@@ -1,4 +1,4 @@
-"""What the fleet page and a cluster's page show: from the tables alone, never from a host."""
+"""What a cluster's page shows: from the tables alone, never from a host."""
 
 from collections import defaultdict
 from dataclasses import dataclass, field, replace
@@ -10,9 +10,9 @@ from django.utils import timezone
 
 from dbops.engine.facts import InstanceFacts, ReplicationFacts, ServerFacts
 from dbops.engine.states import ACTIVE, Role, Status, StepState
+from dbops.engine.summary import judge, summarize
 from dbops.models import Cluster, Hold, Instance, Rebuild, Step
 
-LAG_IS_HIGH_SECONDS = 300
 RECENT_REBUILDS = 8
 
 # The order in which a cluster's instances are listed.
@@ -69,39 +69,11 @@ class InstanceRow:
 
 @dataclass(frozen=True, slots=True)
 class ClusterRow:
-    """One cluster on the fleet page."""
+    """One cluster with its instances."""
 
     name: str
     rows: tuple[InstanceRow, ...]
     running: tuple[Running, ...]
-    blockers: tuple[str, ...]
-
-    @property
-    def replicas(self) -> list[InstanceRow]:
-        return [row for row in self.rows if row.instance.role != Role.PRIMARY]
-
-    @property
-    def healthy_replicas(self) -> list[InstanceRow]:
-        return [row for row in self.replicas if row.state == "healthy"]
-
-    @property
-    def can_rebuild(self) -> bool:
-        return not self.blockers
-
-    @property
-    def worst_lag_seconds(self) -> float | None:
-        return max((row.lag_seconds for row in self.replicas if row.lag_seconds is not None), default=None)
-
-    @property
-    def trouble(self) -> int:
-        """Return how early this cluster must be looked at: greater is earlier."""
-        if not self.rows:
-            return 0
-        primary_ill = any(row.instance.role == Role.PRIMARY and row.state != "healthy" for row in self.rows)
-        no_primary = not any(row.instance.role == Role.PRIMARY for row in self.rows)
-        ill = len(self.replicas) - len(self.healthy_replicas)
-        lost = any(running.status == Status.LOST for running in self.running)
-        return 100 * (primary_ill or no_primary) + 50 * lost + 10 * min(ill, 4) + 5 * (not self.can_rebuild)
 
 
 @dataclass(frozen=True, slots=True)
@@ -120,16 +92,6 @@ class _Claims:
     by_target: dict[int, Running] = field(default_factory=dict)
     by_source: dict[int, list[Running]] = field(default_factory=lambda: defaultdict(list))
     holds: dict[int, Hold] = field(default_factory=dict)
-
-
-def fleet() -> list[ClusterRow]:
-    """Return every cluster, those in trouble first. Five queries."""
-    now, claims = timezone.now(), _claims()
-    members: dict[int, list[Instance]] = defaultdict(list)
-    for instance in _instances():
-        members[instance.cluster_id].append(instance)
-    rows = [_cluster_row(cluster, members[cluster.pk], claims, now) for cluster in Cluster.objects.all()]
-    return sorted(rows, key=lambda row: (-row.trouble, row.name))
 
 
 def cluster_page(cluster: Cluster) -> ClusterPage:
@@ -184,7 +146,7 @@ def _cluster_row(cluster: Cluster, members: list[Instance], claims: _Claims, now
     rows = [_with_refusals(row, rows) for row in rows]
     rows.sort(key=lambda row: (ROLE_ORDER[Role(row.instance.role)], row.instance.name))
     running = tuple(row.rebuild for row in rows if row.rebuild)
-    return ClusterRow(name=cluster.name, rows=tuple(rows), running=running, blockers=_blockers(rows))
+    return ClusterRow(name=cluster.name, rows=tuple(rows), running=running)
 
 
 def _row(instance: Instance, claims: _Claims, now: datetime) -> InstanceRow:
@@ -193,7 +155,8 @@ def _row(instance: Instance, claims: _Claims, now: datetime) -> InstanceRow:
     age = state.age_seconds(now) if state else None
     is_fresh = age is not None and age <= settings.FACTS_FRESH_SECONDS
     running, hold = claims.by_target.get(instance.pk), claims.holds.get(instance.pk)
-    word, text = _judge(instance, facts, is_fresh)
+    summary = summarize(facts) if facts else None
+    word, text = judge(summary, Role(instance.role), is_fresh=is_fresh)
     if running and running.status != Status.QUEUED:
         word, text = "rebuilding", f"rebuild {running.pk} is {running.status}"
     return InstanceRow(
@@ -207,37 +170,6 @@ def _row(instance: Instance, claims: _Claims, now: datetime) -> InstanceRow:
         held_by=hold.rebuild_id if hold else None,
         rebuild=running,
     )
-
-
-def _judge(instance: Instance, facts: InstanceFacts | None, is_fresh: bool) -> tuple[str, str]:
-    """Return the state's word and what it rests on."""
-    if facts is None:
-        return "unknown", "no probe has finished yet"
-    if not is_fresh:
-        return "unknown", "the last probe is too old to trust"
-    if facts.server is None:
-        return "unreachable", facts.server_problem.text if facts.server_problem else "the server does not answer"
-    if facts.host is None:
-        return "unreachable", facts.host_problem.text if facts.host_problem else "the host does not answer over SSH"
-    if instance.role == Role.PRIMARY:
-        return ("warning", "the primary is read only") if facts.server.read_only else ("healthy", "takes writes")
-    return _judge_replica(facts.server)
-
-
-def _judge_replica(server: ServerFacts) -> tuple[str, str]:
-    if not server.replication:
-        return "stopped", "replicates from nothing"
-    for channel in server.replication:
-        if not channel.is_running:
-            error = channel.last_io_error or channel.last_sql_error
-            return "stopped", error or f"IO thread {channel.io_running}, SQL thread {channel.sql_running}"
-        if channel.lag_seconds is None:
-            return "warning", "replicates, but its lag is not known"
-        if channel.lag_seconds > LAG_IS_HIGH_SECONDS:
-            return "lagging", f"lags by {channel.lag_seconds:.0f} s"
-    if not server.read_only:
-        return "warning", "replicates, but takes writes: read_only is off"
-    return "healthy", "replicates"
 
 
 def _with_refusals(row: InstanceRow, rows: list[InstanceRow]) -> InstanceRow:
@@ -264,25 +196,3 @@ def _may_be_source(row: InstanceRow) -> bool:
 
 def _can_be_read(row: InstanceRow) -> bool:
     return row.facts is not None and row.facts.is_reachable and row.state != "rebuilding"
-
-
-def _why_not_read(row: InstanceRow) -> str:
-    return f"{row.instance.name} is {row.state} ({row.state_text})"
-
-
-def _blockers(rows: list[InstanceRow]) -> tuple[str, ...]:
-    """Why no rebuild in this cluster could start now; empty when one could."""
-    if not any(row.is_rebuildable for row in rows):
-        return ("There is no replica to rebuild.",)
-    sources = [row for row in rows if _may_be_source(row)]
-    backups = [row for row in sources if row.instance.role == Role.BACKUP] or sources
-    free = [row for row in backups if _can_be_read(row) and not row.held_by]
-    if free:
-        return ()
-    blockers = []
-    for row in backups:
-        if row.held_by:
-            blockers.append(f"{row.instance.name} is held by rebuild {row.held_by} as its {row.held_as}")
-        elif not _can_be_read(row):
-            blockers.append(f"{_why_not_read(row)}")
-    return tuple(blockers)

@@ -90,11 +90,11 @@ class InventoryForm(forms.ModelForm):
             )
         for name in [name for name in given if name in self.fields]:
             if problem := rules.own_problem(name, given[name]):
-                self.add_error(name, _sentence(problem))
+                self.add_error(name, sentence(problem))
         self.clean_together(given)
         for conflict in self.conflicts(given):
             if conflict.subject.origin is self:
-                self.add_error(conflict.field, _sentence(conflict.text))
+                self.add_error(conflict.field, sentence(conflict.text))
         return given
 
     def clean_together(self, given: dict[str, Any]) -> None:
@@ -253,7 +253,7 @@ class InstanceForm(InventoryForm):
         if host and "address" in given and not given["address"]:
             given["address"] = host.ssh_address
         if given.get("systemd_unit") and bool(given.get("start_command")) != bool(given.get("stop_command")):
-            self.add_error("systemd_unit", _sentence(rules.service_problem(given)))
+            self.add_error("systemd_unit", sentence(rules.service_problem(given)))
 
     def conflicts(self, given: dict[str, Any]) -> Iterator[Conflict]:
         fleet, own = self._others()
@@ -299,5 +299,6 @@ def _css_class(widget: forms.Widget) -> str:
     return "form-select" if isinstance(widget, forms.Select) else "form-control"
 
 
-def _sentence(text: str) -> str:
+def sentence(text: str) -> str:
+    """Return a problem as a sentence of its own."""
     return text[:1].upper() + text[1:] + ("" if text.endswith((".", "?")) else ".")

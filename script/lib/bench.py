@@ -22,7 +22,7 @@ from typing import Any
 
 from lab.lab import Lab
 from lab.pytest_plugin import start_lab
-from script.lib import supervisor
+from script.lib import bench_fleet, supervisor
 from script.lib.stage import PYTHON, ROOT
 from script.lib.supervisor import Failed, Process, StopFlag
 
@@ -212,7 +212,11 @@ def ratios(samples: Samples) -> list[str]:
 
 
 def parse(arguments: list[str]) -> argparse.Namespace:
-    parser = argparse.ArgumentParser(prog="script/bench", description=__doc__)
+    parser = argparse.ArgumentParser(
+        prog="script/bench",
+        description=__doc__,
+        epilog="`script/bench fleet` measures the fleet page instead: see its --help.",
+    )
     parser.add_argument("--size", default="1G", help="data of the lab (default 1G)")
     parser.add_argument("--rounds", type=int, default=3, help="rounds of rebuild and both pipelines (default 3)")
     parser.add_argument(
@@ -243,6 +247,8 @@ def with_bench(options: argparse.Namespace, act: Callable[[Bench], None]) -> Non
 
 
 def main(arguments: list[str]) -> int:
+    if arguments[:1] == ["fleet"]:
+        return bench_fleet.main(arguments[1:])
     options = parse(arguments)
 
     def act(bench: Bench) -> None:

@@ -24,7 +24,7 @@ from dbops.engine.facts import (
 )
 from dbops.engine.plan import Finding, Party, Plan, PlannedCommand, PlannedStep
 from dbops.engine.states import FINAL, Severity, Status, StepState
-from dbops.models import Cluster, Event, Host, Instance, InstanceState, Rebuild, Step
+from dbops.models import BackupRun, BackupSchedule, Cluster, Event, Host, Instance, InstanceState, Rebuild, Step
 
 GIB = 1024**3
 HOST_KEY = "ssh-ed25519 AAAAC3NzaC1lZDI1NTE5AAAAIKyvBwdLEBYzocN6JYomZUYfs2Btec82Z1MVuIfQKnsV"
@@ -86,7 +86,7 @@ def set_facts(instance: Instance, facts: InstanceFacts) -> InstanceState:
     """Leave facts as the prober would."""
     state, _ = InstanceState.objects.update_or_create(
         instance=instance,
-        defaults={"observed_at": facts.observed_at, "record": to_record(facts), "probe_due_at": timezone.now()},
+        defaults={**InstanceState.columns(facts), "probe_due_at": timezone.now()},
     )
     return state
 
@@ -332,3 +332,22 @@ def make_rebuild(
 def make_event(rebuild: Rebuild, text: str, **values: Any) -> Event:
     given: dict[str, Any] = {"at": timezone.now(), "level": "info"} | values
     return Event.objects.create(rebuild=rebuild, text=text, **given)
+
+
+def make_schedule(instance: Instance, name: str = "", **values: Any) -> BackupSchedule:
+    """Return a nightly physical backup at 02:30 UTC that an outside cron runs; keywords change it."""
+    given: dict[str, Any] = {"method": "physical", "run_by": "external", "cron": "30 2 * * *"} | values
+    return BackupSchedule.objects.create(name=name or f"{instance.name}-nightly", instance=instance, **given)
+
+
+def make_run(instance: Instance, *, started_at: datetime, seconds: float | None = None, **values: Any) -> BackupRun:
+    """Return a backup run that was observed: over after ``seconds``, without them running still."""
+    finished = None if seconds is None else started_at + timedelta(seconds=seconds)
+    given: dict[str, Any] = {
+        "uid": uuid.uuid4().hex,
+        "origin": "observed",
+        "method": "physical",
+        "status": "running" if seconds is None else "succeeded",
+        "last_seen_at": finished or timezone.now(),
+    }
+    return BackupRun.objects.create(instance=instance, started_at=started_at, finished_at=finished, **(given | values))

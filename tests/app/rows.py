@@ -8,7 +8,7 @@ from django.utils import timezone
 
 from dbops import scheduler
 from dbops.access import OPERATOR, VIEWER, make_groups
-from dbops.engine.facts import InstanceFacts, to_record
+from dbops.engine.facts import InstanceFacts
 from dbops.models import Cluster, Host, Instance, InstanceState, Rebuild
 from dbops.operations.rebuilds import plan_rebuild, request_rebuild
 from tests.engine import builders
@@ -66,9 +66,7 @@ def make_instance(cluster: Cluster, name: str) -> Instance:
         address=f"10.0.0.{number}",
         systemd_unit="mariadb",
     )
-    InstanceState.objects.create(
-        instance=instance, observed_at=now, probe_due_at=now, record=to_record(facts_of(name, now))
-    )
+    InstanceState.objects.create(instance=instance, probe_due_at=now, **InstanceState.columns(facts_of(name, now)))
     return instance
 
 

@@ -72,15 +72,15 @@ def test_a_healthy_cluster_can_be_rebuilt_now() -> None:
 @pytest.mark.parametrize(
     ("facts", "problem", "stopped"),
     [
-        (lambda: make_unreachable(text="Connection refused"), "Connection refused", "it replicates from nobody"),
+        (lambda: make_unreachable(text="Connection refused"), "Connection refused", ""),
         (
             lambda: make_facts(observed_at=timezone.now() - HOUR),
             "its last probe is too old to trust",
-            "it replicates from nobody",
+            "",
         ),
-        (lambda: make_facts(replication=()), "", "it replicates from nobody"),
+        (lambda: make_facts(replication=()), "", "replicates from nothing"),
         (lambda: make_facts(replication=(make_channel(sql_running="No", last_sql_error="1062"),)), "", "1062"),
-        (lambda: make_facts(replication=(make_channel(sql_running="No"),)), "", "IO Yes, SQL No"),
+        (lambda: make_facts(replication=(make_channel(sql_running="No"),)), "", "IO thread Yes, SQL thread No"),
     ],
 )
 def test_what_is_wrong_with_an_instance(facts: Any, problem: str, stopped: str) -> None:
@@ -234,10 +234,10 @@ def test_all_clusters_take_as_many_queries_as_one_and_say_the_same(django_assert
     make_run(trios[1][1])
     hold(make_rebuild(target=trios[2][2], source=trios[2][1]))
     now = timezone.now()
-    with django_assert_num_queries(9):
+    with django_assert_num_queries(10):
         every = pictures(now=now)
     for primary, _, _ in trios:
-        with django_assert_num_queries(8):  # its name is known
+        with django_assert_num_queries(10):
             alone = picture_of(primary.cluster, now=now)
         assert every[primary.cluster_id] == alone
     assert [verdict(every[trio[0].cluster_id]).answer for trio in trios] == [Answer.NOW, Answer.UNKNOWN, Answer.UNKNOWN]

@@ -14,13 +14,23 @@ from django.utils.html import format_html
 from django.utils.safestring import SafeString
 
 from dbops.cleaner import CONTROL, ESCAPES
+from dbops.engine.calendar import Interval
 from dbops.engine.plan import Party, Plan, PlannedCommand
+from dbops.engine.timeline import Timeline
+from dbops.web import drawing
 
 register = template.Library()
 
 SPRITE = "vendor/tabler-icons-3.51.0.svg"
 UNKNOWN = "not known yet"
 SIGNALLED, SSH_FAILED = 128, 255
+TIME_STYLES = {
+    "full": "%Y-%m-%d %H:%M:%S",
+    "clock": "%H:%M:%S",
+    "minute": "%Y-%m-%d %H:%M",
+    "weekday": "%a %d %b %H:%M",
+    "hour": "%H:%M",
+}
 UNITS = ("B", "KiB", "MiB", "GiB", "TiB", "PiB")
 # What turns the direction of text around can make a command look like another one.
 DIRECTION = re.compile("[\u200e\u200f\u202a-\u202e\u2066-\u2069]")
@@ -55,6 +65,7 @@ ICONS = {
     "backup": "database-export",
     "yes": "circle-check",
     "no": "ban",
+    "maintenance": "lock",
 }
 
 
@@ -162,11 +173,11 @@ def elapsed(start: datetime | None, end: datetime | None = None) -> SafeString |
 
 @register.simple_tag
 def when(value: datetime | None, style: str = "full") -> SafeString | str:
-    """Return a time in the dashboard's time zone, with UTC in its title. ``style`` is ``full`` or ``clock``."""
+    """Return a time in the dashboard's time zone, with UTC in its title. ``style`` is one of ``TIME_STYLES``."""
     if value is None:
         return "—"
-    pattern = "%H:%M:%S" if style == "clock" else "%Y-%m-%d %H:%M:%S"
     local = timezone.localtime(value)
+    pattern = TIME_STYLES[style]
     return format_html(
         '<time datetime="{}" title="{}">{}</time>', value.isoformat(), exact(value), local.strftime(pattern)
     )
@@ -231,6 +242,31 @@ def command_lines(commands: Iterable[PlannedCommand]) -> str:
 def words(value: str) -> str:
     """Return ``server_id`` as ``server id``."""
     return str(value).replace("_", " ")
+
+
+@register.simple_tag
+def strip(line: Timeline) -> drawing.Drawing:
+    """Return the drawing of a cluster's day on one line."""
+    return drawing.strip(line)
+
+
+@register.simple_tag
+def svg(shown: drawing.Drawing) -> SafeString:
+    """Return a drawing. Words that say the same stand beside or below it."""
+    return drawing.svg(shown)
+
+
+@register.filter
+def slot(interval: Interval) -> str:
+    """Return a stretch of time near now: ``06:10-23:00``, with the day where it is not today."""
+    return drawing.spoken(interval)
+
+
+@register.filter
+def without(name: str, cluster: str) -> str:
+    """Return an instance's name without its cluster's in front, which stands beside it already."""
+    short = name.removeprefix(cluster).lstrip("-_.") if name.startswith(cluster) else name
+    return short or name
 
 
 @register.filter

@@ -4,25 +4,43 @@ from dataclasses import replace
 from datetime import timedelta
 
 import pytest
+from django.contrib.auth.models import User
+from django.db import connection
 from django.test import Client
+from django.test.utils import CaptureQueriesContext
 from django.utils import timezone
-from pytest_django import DjangoAssertNumQueries
+from django.utils.html import strip_tags
 
 from dbops.engine.states import Status
-from dbops.models import Hold
-from dbops.queries import fleet
+from dbops.models import Hold, Maintenance
+from dbops.queries import fleet, overview
+from script.lib.big_fleet import make_big_fleet
 from tests.app.factories import (
     make_channel,
     make_cluster,
     make_facts,
     make_instance,
     make_rebuild,
+    make_run,
+    make_schedule,
     make_trio,
     make_unreachable,
     set_facts,
 )
 
 pytestmark = pytest.mark.django_db
+#: Two of them are the session's and the user's.
+FLEET_PAGE_QUERIES = 24
+
+
+def names(**wanted: object) -> list[str]:
+    return [row.cluster.name for row in overview.fleet(timezone.now(), **wanted).rows]
+
+
+def answer(client: Client) -> str:
+    """What the fleet page says of its one cluster, without tags."""
+    cell = client.get("/").content.decode().partition('data-label="Can a rebuild start?"')[2].partition("</td>")[0]
+    return " ".join(strip_tags(cell).replace(">", " ", 1).split())
 
 
 def test_an_empty_fleet_leads_an_operator_to_the_import(operator: Client, viewer: Client) -> None:
@@ -34,9 +52,7 @@ def test_a_cluster_in_health_can_be_rebuilt_now(operator: Client) -> None:
     make_trio()
     text = operator.get("/").content.decode()
     assert "2 of 2" in text
-    [row] = fleet.fleet()
-    assert row.can_rebuild
-    assert row.trouble == 0
+    assert "can be rebuilt now" in text
 
 
 def test_clusters_in_trouble_come_first() -> None:
@@ -46,28 +62,7 @@ def test_clusters_in_trouble_come_first() -> None:
     primary, _, _ = make_trio("gamma")
     set_facts(primary, make_unreachable())
     make_cluster("empty")
-    assert [row.name for row in fleet.fleet()] == ["gamma", "beta", "alpha", "empty"]
-
-
-def test_a_held_source_blocks_and_is_named() -> None:
-    _, backup, replica = make_trio()
-    rebuild = make_rebuild(target=replica, source=backup)
-    Hold.objects.create(instance=backup, rebuild=rebuild, purpose="source", taken_at=timezone.now())
-    [row] = fleet.fleet()
-    assert row.blockers == (f"backup-1 is held by rebuild {rebuild.pk} as its source",)
-
-
-def test_an_unreachable_source_blocks_with_its_reason() -> None:
-    _, backup, _ = make_trio()
-    set_facts(backup, make_unreachable(text="Connection refused"))
-    [row] = fleet.fleet()
-    assert row.blockers == ("backup-1 is unreachable (Connection refused)",)
-
-
-def test_a_cluster_without_replicas_has_nothing_to_rebuild() -> None:
-    make_instance("lonely", cluster=make_cluster("solo"), role="primary", facts=make_facts(read_only=False))
-    [row] = fleet.fleet()
-    assert row.blockers == ("There is no replica to rebuild.",)
+    assert names() == ["gamma", "beta", "alpha", "empty"]
 
 
 @pytest.mark.parametrize(
@@ -153,13 +148,98 @@ def test_names_and_errors_from_hosts_are_escaped(operator: Client) -> None:
     assert "\x1b" not in text
 
 
-def test_a_page_costs_the_same_however_large_the_fleet_is(django_assert_num_queries: DjangoAssertNumQueries) -> None:
+def test_a_source_that_a_rebuild_holds_blocks_and_is_named(operator: Client) -> None:
+    _, backup, replica = make_trio()
+    rebuild = make_rebuild(target=replica, source=backup)
+    Hold.objects.create(instance=backup, rebuild=rebuild, purpose="source", taken_at=timezone.now())
+    Hold.objects.create(instance=replica, rebuild=rebuild, purpose="target", taken_at=timezone.now())
+    assert answer(operator) == f"blocked, end not known Rebuild {rebuild.pk} reads backup-1."
+
+
+def test_a_backup_that_runs_blocks_until_its_usual_end(operator: Client) -> None:
+    _, backup, _ = make_trio()
+    schedule, now = make_schedule(backup), timezone.now()
+    for days in (1, 2, 3):
+        make_run(backup, schedule=schedule, started_at=now - timedelta(days=days), seconds=7200)
+    run = make_run(backup, schedule=schedule, started_at=now - timedelta(hours=1))
+    ends = timezone.localtime(now + timedelta(hours=1))
+    said = answer(operator)
+    assert said.startswith("blocked until ")
+    assert f"{ends:%H:%M}" in said
+    assert f"Backup run {run.pk} (backup-1-nightly) backs up backup-1." in said
+
+
+def test_an_unreachable_source_blocks_with_its_reason(operator: Client) -> None:
+    _, backup, _ = make_trio()
+    set_facts(backup, make_unreachable(text="Connection refused"))
+    assert answer(operator) == "blocked, end not known backup-1 cannot be read: Connection refused."
+
+
+def test_maintenance_blocks_until_its_end(operator: Client) -> None:
+    primary, _, _ = make_trio()
+    now = timezone.now()
+    Maintenance.objects.create(
+        cluster=primary.cluster, starts_at=now, ends_at=now + timedelta(hours=2), reason="new disks", created_by="olga"
+    )
+    assert "Maintenance of shop: new disks" in answer(operator)
+
+
+def test_a_cluster_without_replicas_has_no_source(operator: Client) -> None:
+    make_instance("lonely", cluster=make_cluster("solo"), role="primary", facts=make_facts(read_only=False))
+    assert answer(operator).startswith("no source")
+
+
+def test_the_fleet_is_filtered_by_name_of_cluster_or_instance_and_by_blocked(operator: Client) -> None:
+    make_trio("alpha")
+    _, backup, _ = make_trio("beta")
+    set_facts(backup, make_unreachable())
+    assert names(text="ALPHA") == ["alpha"]
+    assert names(text="beta-rep") == ["beta"]
+    assert names(only_blocked=True) == ["beta"]
+    assert names(text="alpha", only_blocked=True) == []
+    text = operator.get("/?show=blocked").content.decode()
+    assert "cluster-beta" in text
+    assert "cluster-alpha" not in text
+    assert "in 1 no rebuild can start now" in " ".join(text.split())
+    assert "No cluster matches" in operator.get("/?text=nothing").content.decode()
+
+
+def test_a_cluster_page_and_the_fleet_page_give_one_answer(operator: Client) -> None:
+    _, backup, _ = make_trio()
+    make_run(backup, started_at=timezone.now() - timedelta(hours=1))
+    said = answer(operator)
+    page = " ".join(strip_tags(operator.get("/clusters/shop/").content.decode()).split())
+    assert "Backup run" in said
+    assert said in page
+
+
+def test_an_instance_that_its_own_backup_holds_is_shown_so(operator: Client) -> None:
+    _, backup, _ = make_trio()
+    run = make_run(backup, started_at=timezone.now(), origin="managed")
+    Hold.objects.create(instance=backup, backup_run=run, purpose="backup", taken_at=timezone.now())
+    text = operator.get("/clusters/shop/").content.decode()
+    assert "Held by its own backup" in text
+
+
+def test_the_cluster_page_takes_as_many_queries_however_large_the_fleet_is(operator: Client) -> None:
+    counts = []
     for name in ("one", "two", "three"):
         _, backup, replica = make_trio(name)
         make_rebuild(target=replica, source=backup, status=Status.RUNNING)
-    with django_assert_num_queries(5):
-        rows = fleet.fleet()
-        assert all(row.rows and row.trouble >= 0 and row.running for row in rows)
-    cluster = rows[0].rows[0].instance.cluster
-    with django_assert_num_queries(5):
-        assert fleet.cluster_page(cluster).recent
+        make_run(backup, schedule=make_schedule(backup), started_at=timezone.now() - timedelta(hours=9), seconds=3600)
+        with CaptureQueriesContext(connection) as captured:
+            assert operator.get("/clusters/one/").status_code == 200
+        counts.append(len(captured))
+    assert counts[0] == counts[2], counts
+
+
+def test_the_fleet_page_takes_as_many_queries_at_any_size(operator: Client, olga: User) -> None:
+    """Pinned at two sizes, with a week of runs: what it shows is a page, what it judges is all of them."""
+    counts = []
+    for clusters in (8, 60):
+        make_big_fleet(clusters=clusters, now=timezone.now(), user=olga, seed=clusters)
+        with CaptureQueriesContext(connection) as captured:
+            text = operator.get("/").content.decode()
+        assert 'class="line"' in text
+        counts.append(len(captured))
+    assert counts[0] == counts[1] == FLEET_PAGE_QUERIES

@@ -1,0 +1,109 @@
+"""Backup schedules: add, change, switch on and off, remove."""
+
+from collections.abc import Mapping
+from typing import Any
+
+from django.contrib.auth.models import User
+from django.core.exceptions import ValidationError
+from django.db import IntegrityError, transaction
+
+from dbops.access import require_operator
+from dbops.engine.backups import RUN_ACTIVE
+from dbops.engine.errors import Refused
+from dbops.engine.states import ACTIVE
+from dbops.fleetfile import rules, stored
+from dbops.fleetfile.schedules import schedule_problems
+from dbops.fleetfile.store import store
+from dbops.models import BackupRun, BackupSchedule, Rebuild
+from dbops.operations.audit import record, record_item
+
+NOTHING = "Nothing was changed."
+
+
+def save_schedule(*, actor: User, schedule: BackupSchedule | None, values: Mapping[str, Any]) -> BackupSchedule:
+    """Add a schedule (``None``) or change one; its next due time follows.
+
+    Args:
+        values: fields of the model, all of them for a new one. The instance and the name of a schedule stay as they are.
+
+    Raises:
+        Refused: ``access.denied``, ``schedule.invalid``, or it has been removed meanwhile (``schedule.gone``).
+    """
+    name = schedule.name if schedule else values.get("name", "")
+    doing = f"Saving the backup schedule {name}"
+    require_operator(actor, doing)
+    try:
+        with transaction.atomic():
+            # The same lock as the inventory's verbs: an instance does not move while it gets a schedule.
+            fleet = stored.load(lock=True)
+            current = _lock(schedule, doing) if schedule else None
+            _check(doing, current, {**_fields(current), **values}, fleet)
+            written, item = store(current, BackupSchedule, values, actor=actor.get_username())
+            record_item(actor.get_username(), item, via="browser")
+    except (ValidationError, IntegrityError) as error:
+        found = " ".join(error.messages) if isinstance(error, ValidationError) else "somebody else has taken the name"
+        raise _invalid(doing, found) from error
+    return written
+
+
+def set_enabled(*, actor: User, schedule: BackupSchedule, is_enabled: bool) -> None:
+    """Switch a schedule on or off. A run that is going on stays; a second time changes nothing.
+
+    Raises:
+        Refused: ``access.denied``, ``schedule.gone``.
+    """
+    save_schedule(actor=actor, schedule=schedule, values={"is_enabled": is_enabled})
+
+
+def remove_schedule(*, actor: User, schedule: BackupSchedule) -> None:
+    """Take a schedule away. Its runs stay in the history; backups that it has written stay where they are.
+
+    Raises:
+        Refused: ``access.denied``, ``schedule.gone``; one of its runs, or a rebuild that will run it again, is not over
+            (``schedule.busy``).
+    """
+    doing = f"Removing the backup schedule {schedule.name}"
+    require_operator(actor, doing)
+    with transaction.atomic():
+        row = _lock(schedule, doing)
+        run = BackupRun.objects.filter(schedule=row, status__in=RUN_ACTIVE).first()
+        rebuild = Rebuild.objects.filter(runs_again=row, status__in=ACTIVE).only("pk").first()
+        if run or rebuild:
+            found = f"{run} of it is {run.status}" if run else f"{rebuild} will run it again at its end"
+            raise Refused(
+                "schedule.busy",
+                doing,
+                found=found,
+                left=NOTHING,
+                next_step="Switch it off, and remove it when that is over.",
+            )
+        record(actor=actor.get_username(), action="schedule.removed", subject=row.name, instance=row.instance.name)
+        row.delete()
+
+
+def _lock(schedule: BackupSchedule, doing: str) -> BackupSchedule:
+    row = BackupSchedule.objects.select_for_update().filter(pk=schedule.pk).first()
+    if row is None:
+        raise Refused(
+            "schedule.gone", doing, found="it was removed meanwhile", left=NOTHING, next_step="Load the page again."
+        )
+    return row
+
+
+def _fields(row: BackupSchedule | None) -> dict[str, Any]:
+    names = ("run_by", "directory", "cron", "time_zone", "instance")
+    return {name: getattr(row, name) for name in names} if row else {}
+
+
+def _check(doing: str, row: BackupSchedule | None, values: dict[str, Any], fleet: stored.Stored) -> None:
+    if row and (values["instance"] != row.instance or values.get("name", row.name) != row.name):
+        raise _invalid(doing, "its instance and its name cannot be changed: its runs and their reports go by them")
+    problems = [problem for name, value in values.items() if (problem := rules.own_problem(name, value))]
+    datadirs = fleet.datadirs_beside(values["instance"]) if values.get("instance") else {}
+    problems += [text for _, text in schedule_problems(values, datadirs)]
+    if problems:
+        raise _invalid(doing, "; ".join(dict.fromkeys(problems)))
+
+
+def _invalid(doing: str, found: str) -> Refused:
+    return Refused("schedule.invalid", doing, found=found, left=NOTHING, next_step="Correct it and save again.")

@@ -1,0 +1,72 @@
+"""A cluster's time on its own pages: its day, and seven days."""
+
+from dataclasses import dataclass
+from datetime import date, datetime, timedelta, tzinfo
+
+from dbops.engine.calendar import Interval, days
+from dbops.engine.timeline import Bar, Timeline
+from dbops.models import Cluster, Maintenance
+from dbops.queries.agenda import Agenda, agendas
+from dbops.queries.clusters import clusters_now
+from dbops.queries.overview import strip_of
+
+DAYS = 7
+#: The calendar begins so many days before today.
+DAYS_BACK = 2
+
+
+@dataclass(frozen=True, slots=True)
+class Day:
+    """One day of the wall clock. ``hours`` are 23 or 25 when the clock changes."""
+
+    on: date
+    timeline: Timeline
+    is_today: bool
+
+    @property
+    def hours(self) -> int:
+        return round(self.timeline.within.seconds / 3600)
+
+
+@dataclass(frozen=True, slots=True)
+class CalendarPage:
+    agenda: Agenda
+    days: tuple[Day, ...]
+    before: date
+    after: date
+    is_now: bool
+
+    @property
+    def bars(self) -> list[Bar]:
+        """Everything that is drawn, once."""
+        return list(self.agenda.timeline.bars)
+
+
+def agenda_of(cluster: Cluster, now: datetime, within: Interval | None = None) -> Agenda:
+    """Return a cluster's agenda, of the day around now where no interval is given."""
+    [found] = agendas(clusters_now(now, only=[cluster.pk]), within or strip_of(now), now)
+    return found
+
+
+def calendar(cluster: Cluster, now: datetime, zone: tzinfo, first: date | None = None) -> CalendarPage:
+    """Return seven days of a cluster, from two days ago where no first day is given."""
+    today = now.astimezone(zone).date()
+    begin = first or today - timedelta(days=DAYS_BACK)
+    week = days(begin, DAYS, zone)
+    agenda = agenda_of(cluster, now, Interval(week[0].start, week[-1].end))
+    return CalendarPage(
+        agenda=agenda,
+        days=tuple(
+            Day(begin + timedelta(days=number), agenda.timeline.part(within), begin + timedelta(days=number) == today)
+            for number, within in enumerate(week)
+        ),
+        before=begin - timedelta(days=DAYS),
+        after=begin + timedelta(days=DAYS),
+        is_now=begin <= today < begin + timedelta(days=DAYS),
+    )
+
+
+def maintenances(cluster: Cluster, now: datetime) -> list[Maintenance]:
+    """Return the maintenance that goes on or is announced, the earliest first."""
+    rows = Maintenance.objects.filter(cluster=cluster).exclude(ends_at__lte=now)
+    return list(rows.order_by("starts_at"))

@@ -1,0 +1,23 @@
+"""The pages about when backups run: schedules, maintenance, calendars, queues and tokens."""
+
+from django.urls import path
+
+from dbops.web.views import calendars, schedules, tokens
+
+urlpatterns = [
+    path("schedules/", schedules.schedules, name="schedules"),
+    path("schedules/add/", schedules.add, name="schedule-add"),
+    path("schedules/due/", schedules.due, name="schedule-due"),
+    path("schedules/edit/<str:name>/", schedules.edit, name="schedule-edit"),
+    path("schedules/switch/<str:name>/", schedules.switch, name="schedule-switch"),
+    path("schedules/remove/<str:name>/", schedules.remove, name="schedule-remove"),
+    path("clusters/<str:name>/calendar/", calendars.calendar, name="cluster-calendar"),
+    path("clusters/<str:name>/maintenance/", calendars.begin_maintenance, name="maintenance-begin"),
+    path(
+        "clusters/<str:name>/maintenance/<int:maintenance_id>/end/", calendars.end_maintenance, name="maintenance-end"
+    ),
+    path("queue/", calendars.queue, name="queue"),
+    path("tokens/", tokens.tokens, name="tokens"),
+    path("tokens/<int:token_id>/revoke/", tokens.revoke, name="token-revoke"),
+    path("calendar/windows.ics", tokens.calendar_feed, name="calendar-feed"),
+]

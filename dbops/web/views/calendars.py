@@ -1,0 +1,87 @@
+"""A cluster's seven days, the lines of all sources, and maintenance."""
+
+from datetime import date, timedelta
+
+from django.contrib import messages
+from django.http import HttpRequest, HttpResponse
+from django.shortcuts import get_object_or_404, redirect, render
+from django.utils import timezone
+from django.views.decorators.cache import never_cache
+from django.views.decorators.http import require_GET, require_POST
+from django.views.decorators.vary import vary_on_headers
+
+from dbops.engine.errors import Refused
+from dbops.models import Cluster, Maintenance
+from dbops.operations import maintenance as verbs
+from dbops.queries import calendar as queries
+from dbops.queries.queue import queue as read_queue
+from dbops.web.access import operator_page, user_of, viewer_page
+from dbops.web.drawing import day_row
+from dbops.web.schedule_forms import MaintenanceForm
+
+
+@require_GET
+@never_cache
+@viewer_page
+def calendar(request: HttpRequest, name: str) -> HttpResponse:
+    """Show seven days of a cluster: what ran, what is due, and what is free."""
+    cluster = get_object_or_404(Cluster, name=name)
+    page = queries.calendar(
+        cluster, timezone.now(), timezone.get_current_timezone(), _date(request.GET.get("from", ""))
+    )
+    drawn = [(day, day_row(day.timeline, name=f"{day.on:%A %d %B}")) for day in page.days]
+    return render(request, "calendar/week.html", {"cluster": cluster, "calendar": page, "days": drawn})
+
+
+@require_GET
+@never_cache
+@vary_on_headers("HX-Request")
+@viewer_page
+def queue(request: HttpRequest) -> HttpResponse:
+    """Show what uses each instance of the fleet, and what waits for it."""
+    found = read_queue(timezone.now(), request.GET.get("page", "1"))
+    template = "calendar/_lines.html" if request.headers.get("HX-Request") else "calendar/queue.html"
+    return render(request, template, {"page": found.page, "lines": found.lines, "whole_fleet": True})
+
+
+@require_POST
+@operator_page
+def begin_maintenance(request: HttpRequest, name: str) -> HttpResponse:
+    """Announce maintenance of a cluster."""
+    cluster = get_object_or_404(Cluster, name=name)
+    form = MaintenanceForm(request.POST)
+    if form.is_valid():
+        try:
+            verbs.begin_maintenance(actor=user_of(request), cluster=cluster, **form.cleaned_data)
+        except Refused as error:
+            messages.error(request, f"No maintenance was announced: {error.found}.")
+        else:
+            messages.success(request, f"Maintenance of {name} is announced: no rebuild of it starts meanwhile.")
+    else:
+        found = "; ".join(f"{form[field].label}: {' '.join(map(str, texts))}" for field, texts in form.errors.items())
+        messages.error(request, f"No maintenance was announced. {found}")
+    return redirect("cluster", name=name)
+
+
+@require_POST
+@operator_page
+def end_maintenance(request: HttpRequest, name: str, maintenance_id: int) -> HttpResponse:
+    """End maintenance now, or take back what has not begun."""
+    row = get_object_or_404(Maintenance.objects.select_related("cluster"), pk=maintenance_id, cluster__name=name)
+    try:
+        verbs.end_maintenance(actor=user_of(request), maintenance=row)
+    except Refused as error:
+        messages.error(request, f"{error.found[:1].upper()}{error.found[1:]}.")
+    else:
+        messages.success(request, f"The maintenance of {name} has ended.")
+    return redirect("cluster", name=name)
+
+
+def _date(text: str) -> date | None:
+    """Return the date in an address; ``None`` for what is none, or too far away to have days around it."""
+    try:
+        found = date.fromisoformat(text)
+    except ValueError:
+        return None
+    today = timezone.localdate()
+    return found if abs(found - today) < timedelta(days=3650) else None

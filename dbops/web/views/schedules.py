@@ -1,0 +1,116 @@
+"""Backup schedules: the list, adding, changing, switching on and off, removing, and when one would be due."""
+
+from django.contrib import messages
+from django.http import HttpRequest, HttpResponse
+from django.shortcuts import get_object_or_404, redirect, render
+from django.utils import timezone
+from django.views.decorators.cache import never_cache
+from django.views.decorators.http import require_GET, require_http_methods, require_POST
+
+from dbops.engine.errors import Refused
+from dbops.models import BackupSchedule, Instance
+from dbops.operations import schedules as verbs
+from dbops.queries import schedules as queries
+from dbops.queries.due import due_times_of
+from dbops.web.access import operator_page, user_of, viewer_page
+from dbops.web.schedule_forms import ScheduleForm
+
+
+@require_GET
+@never_cache
+@viewer_page
+def schedules(request: HttpRequest) -> HttpResponse:
+    """List the schedules of the fleet."""
+    text = request.GET.get("text", "").strip()
+    found = queries.schedules(text, request.GET.get("page", "1"))
+    return render(request, "schedules/list.html", {"found": found, "page": found.page, "text": text})
+
+
+@require_GET
+@never_cache
+@viewer_page
+def due(request: HttpRequest) -> HttpResponse:
+    """Show when an expression would be due: a part of the form, asked for while it is being written."""
+    times = due_times_of(request.GET.get("cron", ""), request.GET.get("time_zone", ""), timezone.now())
+    return render(request, "schedules/_due.html", {"due": times})
+
+
+@require_http_methods(["GET", "POST"])
+@never_cache
+@operator_page
+def add(request: HttpRequest) -> HttpResponse:
+    """Show an empty form, and add on POST."""
+    return _edit(request, None)
+
+
+@require_http_methods(["GET", "POST"])
+@never_cache
+@operator_page
+def edit(request: HttpRequest, name: str) -> HttpResponse:
+    """Show a schedule, and change it on POST."""
+    return _edit(request, get_object_or_404(BackupSchedule.objects.select_related("instance"), name=name))
+
+
+@require_POST
+@operator_page
+def switch(request: HttpRequest, name: str) -> HttpResponse:
+    """Switch a schedule on or off."""
+    row = get_object_or_404(BackupSchedule, name=name)
+    is_enabled = request.POST.get("to") == "on"
+    try:
+        verbs.set_enabled(actor=user_of(request), schedule=row, is_enabled=is_enabled)
+    except Refused as error:
+        messages.error(request, f"{error.found}. {error.next_step}")
+    else:
+        messages.success(request, f"The schedule {name} is switched {'on' if is_enabled else 'off'}.")
+    return redirect("schedules")
+
+
+@require_http_methods(["GET", "POST"])
+@never_cache
+@operator_page
+def remove(request: HttpRequest, name: str) -> HttpResponse:
+    """Ask, and take a schedule away on POST."""
+    row = get_object_or_404(BackupSchedule.objects.select_related("instance"), name=name)
+    refused: Refused | None = None
+    if request.method == "POST":
+        try:
+            verbs.remove_schedule(actor=user_of(request), schedule=row)
+        except Refused as error:
+            refused = error
+        else:
+            messages.success(request, f"The schedule {name} was removed. Backups that it has written stay.")
+            return redirect("schedules")
+    return render(request, "schedules/remove.html", {"row": row, "refused": refused}, status=409 if refused else 200)
+
+
+def _edit(request: HttpRequest, row: BackupSchedule | None) -> HttpResponse:
+    form = ScheduleForm(
+        request.POST if request.method == "POST" else None, instance=row, initial=_initial(request, row)
+    )
+    # Without JavaScript the same form shows when it would be due, and saves nothing.
+    only_show = request.POST.get("action") == "show"
+    if request.method == "POST" and form.is_valid() and not only_show:
+        try:
+            saved = verbs.save_schedule(actor=user_of(request), schedule=row, values=form.values())
+        except Refused as error:
+            form.add_error(None, f"{error.found[:1].upper()}{error.found[1:]}. {error.left} {error.next_step}")
+        else:
+            messages.success(request, f"The schedule {saved.name} was saved.")
+            return redirect("schedules")
+    cron, zone = str(form["cron"].value() or ""), str(form["time_zone"].value() or "")
+    context = {
+        "form": form,
+        "row": row,
+        "due": due_times_of(cron, zone, timezone.now()) if cron else None,
+        "duration": queries.learned([row])[row.pk] if row else None,
+    }
+    return render(request, "schedules/edit.html", context, status=422 if form.errors and not only_show else 200)
+
+
+def _initial(request: HttpRequest, row: BackupSchedule | None) -> dict[str, str]:
+    if row is not None:
+        return {}
+    instance = Instance.objects.filter(name=request.GET.get("instance", "")).first()
+    zone = timezone.get_current_timezone_name()
+    return {"time_zone": zone} | ({"instance": instance.name, "name": f"{instance.name}-nightly"} if instance else {})

@@ -1,0 +1,78 @@
+"""Access tokens, and the calendar that one of them opens."""
+
+from urllib.parse import urlencode
+
+from django.contrib import messages
+from django.contrib.auth.decorators import login_not_required
+from django.http import HttpRequest, HttpResponse
+from django.shortcuts import get_object_or_404, redirect, render
+from django.urls import reverse
+from django.utils import timezone
+from django.views.decorators.cache import never_cache
+from django.views.decorators.http import require_GET, require_http_methods, require_POST
+
+from dbops.engine.errors import Refused
+from dbops.models import AccessToken, Cluster
+from dbops.operations import tokens as verbs
+from dbops.queries.feed import feed
+from dbops.web import ical
+from dbops.web.access import operator_page, user_of
+from dbops.web.schedule_forms import TokenForm
+
+
+@require_http_methods(["GET", "POST"])
+@never_cache
+@operator_page
+def tokens(request: HttpRequest) -> HttpResponse:
+    """List the tokens; make one for a calendar on POST, and show its address this once."""
+    cluster = Cluster.objects.filter(name=request.GET.get("cluster", "")).first()
+    form = TokenForm(request.POST if request.method == "POST" else None, initial={"cluster": cluster})
+    address, made = "", None
+    if request.method == "POST" and form.is_valid():
+        values = form.cleaned_data
+        try:
+            made, secret = verbs.make_token(
+                actor=user_of(request).get_username(),
+                name=values["name"],
+                purpose=verbs.CALENDAR,
+                cluster=values["cluster"],
+            )
+        except Refused as error:
+            form.add_error(None, f"{error.found} {error.next_step}")
+        else:
+            address = request.build_absolute_uri(reverse("calendar-feed")) + "?" + urlencode({"token": secret})
+            form = TokenForm()
+    context = {
+        "form": form,
+        "address": address,
+        "made": made,
+        "tokens": AccessToken.objects.select_related("cluster").order_by("revoked_at", "name"),
+    }
+    return render(request, "tokens/list.html", context, status=422 if form.errors else 200)
+
+
+@require_POST
+@operator_page
+def revoke(request: HttpRequest, token_id: int) -> HttpResponse:
+    """Make a token useless."""
+    token = get_object_or_404(AccessToken, pk=token_id)
+    verbs.revoke_token(actor=user_of(request).get_username(), name=token.name)
+    messages.success(request, f"The token {token.name} is revoked.")
+    return redirect("tokens")
+
+
+@login_not_required
+@require_GET
+@never_cache
+def calendar_feed(request: HttpRequest) -> HttpResponse:
+    """Send the windows as iCalendar to whoever shows a token for that. Reads alone."""
+    try:
+        token = verbs.token_of(request.GET.get("token", ""), verbs.CALENDAR)
+    except Refused:
+        text = "This address is not valid, or not any more: ask an operator for a new one.\n"
+        return HttpResponse(text, status=403, content_type="text/plain; charset=utf-8")
+    now = timezone.now()
+    name = f"Backups of {token.cluster.name}" if token.cluster else "Backups of the fleet"
+    body = ical.render(feed(token.cluster, now), name=name, domain=request.get_host(), now=now)
+    headers = {"Content-Disposition": 'inline; filename="windows.ics"', "X-Content-Type-Options": "nosniff"}
+    return HttpResponse(body, content_type="text/calendar; charset=utf-8", headers=headers)

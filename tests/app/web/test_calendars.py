@@ -1,0 +1,242 @@
+"""A cluster's seven days, the lines of the sources, maintenance, tokens, and the calendar that one of them opens."""
+
+import logging
+from datetime import UTC, date, datetime, timedelta
+from urllib.parse import urlsplit
+from zoneinfo import ZoneInfo
+
+import pytest
+from django.test import Client
+from django.utils import timezone
+from django.utils.html import strip_tags
+from icalendar import Calendar
+
+from dbops.engine.states import Status
+from dbops.models import AccessToken, Hold, Maintenance
+from dbops.operations.tokens import make_token, revoke_token
+from dbops.queries import calendar as queries
+from dbops.queries import feed as feeds
+from dbops.queries.queue import lines_of
+from tests.app.factories import make_rebuild, make_run, make_schedule, make_trio
+
+pytestmark = pytest.mark.django_db
+BERLIN = ZoneInfo("Europe/Berlin")
+NOW = datetime(2026, 10, 24, 10, 0, tzinfo=UTC)
+
+
+def words(client: Client, address: str) -> str:
+    return " ".join(strip_tags(client.get(address).content.decode()).split())
+
+
+def test_a_week_is_drawn_with_the_free_slots_in_words(viewer: Client) -> None:
+    _, backup, _ = make_trio()
+    row = make_schedule(backup, cron="0 23 * * *")
+    today = timezone.localtime().replace(hour=0, minute=0, second=0, microsecond=0)
+    for days in (1, 2, 3):
+        make_run(backup, schedule=row, started_at=today - timedelta(days=days, hours=1), seconds=7 * 3600)
+    page = viewer.get("/clusters/shop/calendar/").content.decode()
+    assert page.count('class="line"') == 7
+    assert " style=" not in page, "the page's policy forbids inline style"
+    assert "Was free 06:00 to 23:00" in words(viewer, "/clusters/shop/calendar/")
+
+
+def test_the_days_of_a_week_follow_the_clock_on_the_wall() -> None:
+    primary, backup, _ = make_trio()
+    make_schedule(backup, cron="30 2 * * *", time_zone="Europe/Berlin", expected_seconds=3600)
+    page = queries.calendar(primary.cluster, NOW, BERLIN, date(2026, 10, 23))
+    assert [day.hours for day in page.days] == [24, 24, 25, 24, 24, 24, 24]
+    doubled = page.days[2].timeline
+    assert [bar.interval.start for bar in doubled.bars] == [datetime(2026, 10, 25, 0, 30, tzinfo=UTC)]
+    assert sum(item.seconds for item in doubled.free) == 24 * 3600
+
+
+def test_overlapping_runs_and_runs_across_midnight_are_in_both_days() -> None:
+    primary, backup, _ = make_trio()
+    start = datetime(2026, 10, 22, 20, tzinfo=UTC)
+    make_run(backup, started_at=start, seconds=8 * 3600)
+    make_run(backup, started_at=start + timedelta(hours=2), seconds=4 * 3600, method="dump")
+    days = queries.calendar(primary.cluster, NOW, ZoneInfo("UTC"), date(2026, 10, 22)).days
+    assert [len(day.timeline.bars) for day in days[:3]] == [2, 2, 0]
+    assert days[0].timeline.free[-1].end == start
+    assert days[1].timeline.free[0].start == start + timedelta(hours=8)
+
+
+def test_another_week_is_a_link_away_and_nonsense_is_this_week(viewer: Client) -> None:
+    make_trio()
+    assert "25 hours: the clock changes" not in words(viewer, "/clusters/shop/calendar/")
+    assert "Thu 1 Jan" in words(viewer, "/clusters/shop/calendar/?from=2026-01-01")
+    for text in ("x", "9999-12-31", "0001-01-01"):
+        assert "today" in words(viewer, f"/clusters/shop/calendar/?from={text}")
+
+
+def test_hostile_names_do_not_leave_the_drawing(viewer: Client) -> None:
+    primary, backup, _ = make_trio()
+    Maintenance.objects.create(
+        cluster=primary.cluster, starts_at=timezone.now(), reason="<script>alert(1)</script>", created_by="olga"
+    )
+    for address in ("/", "/clusters/shop/", "/clusters/shop/calendar/"):
+        assert "<script>alert" not in viewer.get(address).content.decode()
+
+
+def test_the_line_of_a_source_tells_who_waits_why_and_until_when(operator: Client, viewer: Client) -> None:
+    _, backup, replica = make_trio()
+    row, now = make_schedule(backup), timezone.now()
+    make_run(backup, schedule=row, started_at=now - timedelta(days=1), seconds=4 * 3600)
+    run = make_run(backup, schedule=row, started_at=now - timedelta(hours=1))
+    rebuild = make_rebuild(target=replica, source=backup, status=Status.QUEUED)
+    ends = timezone.localtime(now + timedelta(hours=3))
+    for address in ("/queue/", "/clusters/shop/"):
+        page = words(operator, address)
+        assert f"Backup run {run.pk} (backup-1-nightly) backs it up" in page
+        assert f"1 in line Rebuild {rebuild.pk} reads it" in page
+        assert f"{ends:%H:%M}" in page.partition("1 in line")[2]
+    assert f"/rebuilds/{rebuild.pk}/cancel/" in operator.get("/queue/").content.decode()
+    assert f"/rebuilds/{rebuild.pk}/cancel/" not in viewer.get("/queue/").content.decode()
+
+
+def test_a_line_follows_priority_then_age() -> None:
+    primary, backup, replica = make_trio()
+    first = make_rebuild(target=replica, source=backup, status=Status.QUEUED)
+    other = primary.cluster.instances.create(
+        name="replica-2", role="replica", host=replica.host, address="10.0.0.9", datadir="/d", systemd_unit="m"
+    )
+    urgent = make_rebuild(target=other, source=backup, status=Status.QUEUED, priority=5)
+    agenda = queries.agenda_of(primary.cluster, timezone.now())
+    [line] = [line for line in lines_of(agenda) if line.instance == "backup-1"]
+    assert [item.job.rebuild for item in line.jobs] == [urgent.pk, first.pk]
+    assert [item.place for item in line.jobs] == [1, 2]
+
+
+def test_an_empty_queue_says_so(viewer: Client) -> None:
+    make_trio()
+    assert "Nothing runs, and nothing waits." in words(viewer, "/queue/")
+
+
+def test_maintenance_is_announced_and_ended_on_the_cluster_page(operator: Client, viewer: Client) -> None:
+    make_trio()
+    assert viewer.post("/clusters/shop/maintenance/", {"reason": "disks"}).status_code == 403
+    operator.post("/clusters/shop/maintenance/", {"reason": "new disks"})
+    row = Maintenance.objects.get()
+    page = words(operator, "/clusters/shop/")
+    assert "until somebody ends it" in page
+    assert "new disks" in page
+    operator.post(f"/clusters/shop/maintenance/{row.pk}/end/")
+    assert "None is announced." in words(operator, "/clusters/shop/")
+    page = words(operator, "/clusters/shop/")
+    operator.post("/clusters/shop/maintenance/", {"reason": "x", "starts_at": "2020-01-01T10:00"})
+    assert "it would begin in the past" in words(operator, "/clusters/shop/")
+    assert Maintenance.objects.count() == 1
+
+
+def feed_address(operator: Client, **values: str) -> str:
+    page = operator.post("/tokens/", {"name": "office", "cluster": "", **values}).content.decode()
+    return page.partition('id="feed-address">')[2].partition("</pre>")[0]
+
+
+def read(client: Client, address: str) -> Calendar:
+    parts = urlsplit(address)
+    answer = client.get(f"{parts.path}?{parts.query}")
+    assert answer.status_code == 200
+    assert answer["Content-Type"] == "text/calendar; charset=utf-8"
+    assert "private" in answer["Cache-Control"]
+    assert "no-store" in answer["Cache-Control"]
+    return Calendar.from_ical(answer.content)
+
+
+def test_a_token_is_made_shown_once_and_opens_the_windows_without_a_login(operator: Client) -> None:
+    _, backup, _ = make_trio()
+    now = timezone.now()
+    row = make_schedule(backup, cron="30 2 * * *", time_zone="Europe/Berlin", expected_seconds=3600)
+    make_run(backup, schedule=row, started_at=now - timedelta(hours=30), due_at=now - timedelta(hours=30), seconds=60)
+    make_run(backup, started_at=now - timedelta(days=3), seconds=60)
+    address = feed_address(operator)
+    assert address.startswith("http://testserver/calendar/windows.ics?token=")
+    assert address.partition("token=")[2] not in operator.get("/tokens/").content.decode()
+    events = read(Client(), address).walk("VEVENT")
+    assert len(events) in (15, 16), "one run, and two weeks of nights"
+    assert len({str(event["uid"]) for event in events}) == len(events)
+    for event in events:
+        assert event["dtstamp"].dt.tzinfo is not None
+        assert event["dtend"].dt >= event["dtstart"].dt
+        assert str(event["summary"]).startswith("shop: Backup of backup-1")
+    again = read(Client(), address).walk("VEVENT")
+    assert {str(event["uid"]) for event in events} == {str(event["uid"]) for event in again}
+    assert AccessToken.objects.get().last_used_at is not None
+
+
+def test_a_run_keeps_the_uid_of_its_window(operator: Client) -> None:
+    _, backup, _ = make_trio()
+    row = make_schedule(backup, cron="* * * * *", expected_seconds=60)
+    address = feed_address(operator)
+    windows = {str(event["uid"]) for event in read(Client(), address).walk("VEVENT")}
+    due = (timezone.now() + timedelta(minutes=3)).replace(second=0, microsecond=0)
+    make_run(backup, schedule=row, started_at=due, due_at=due)
+    [ran] = [event for event in read(Client(), address).walk("VEVENT") if "running" in str(event["summary"])]
+    assert str(ran["uid"]) in windows
+
+
+def test_a_token_of_one_cluster_shows_no_other() -> None:
+    for name in ("alpha", "beta"):
+        _, backup, _ = make_trio(name)
+        make_schedule(backup)
+        Maintenance.objects.create(cluster=backup.cluster, starts_at=timezone.now(), reason="disks", created_by="olga")
+    _, secret = make_token(actor="olga", name="one", purpose="calendar", cluster=backup.cluster)
+    text = Client().get(f"/calendar/windows.ics?token={secret}").content.decode()
+    assert "beta" in text
+    assert "alpha" not in text
+
+
+def test_without_a_valid_token_nothing_is_told() -> None:
+    primary, _, _ = make_trio()
+    _, secret = make_token(actor="olga", name="one", purpose="calendar", cluster=None)
+    _, report = make_token(actor="olga", name="two", purpose="report", cluster=primary.cluster)
+    for text in ("", "x", report):
+        assert Client().get(f"/calendar/windows.ics?token={text}").status_code == 403
+    assert Client().post(f"/calendar/windows.ics?token={secret}").status_code == 405
+    assert Client().get(f"/?token={secret}").status_code == 302, "it opens nothing else"
+    revoke_token(actor="olga", name="one")
+    answer = Client().get(f"/calendar/windows.ics?token={secret}")
+    assert answer.status_code == 403
+    assert "VEVENT" not in answer.content.decode()
+
+
+def test_tokens_are_the_operators(viewer: Client, operator: Client) -> None:
+    row, _ = make_token(actor="olga", name="one", purpose="calendar", cluster=None)
+    assert viewer.get("/tokens/").status_code == 403
+    assert viewer.post(f"/tokens/{row.pk}/revoke/").status_code == 403
+    operator.post(f"/tokens/{row.pk}/revoke/")
+    assert AccessToken.objects.get().revoked_at is not None
+    assert operator.post("/tokens/", {"name": "one"}).status_code == 422
+
+
+def test_the_web_process_writes_no_token_into_its_log(caplog: pytest.LogCaptureFixture) -> None:
+    access = logging.getLogger("uvicorn.access")
+    with caplog.at_level(logging.INFO):
+        access.info('%s - "%s %s HTTP/%s" %d', "::1", "GET", "/calendar/windows.ics?token=s3cret&x=1", "1.1", 200)
+    assert "s3cret" not in caplog.text
+    assert "token=...&x=1" in caplog.text
+
+
+def test_a_backup_that_waits_is_in_line_too() -> None:
+    primary, backup, replica = make_trio()
+    rebuild = make_rebuild(target=replica, source=backup)
+    Hold.objects.create(instance=backup, rebuild=rebuild, purpose="source", taken_at=timezone.now())
+    run = make_run(backup, started_at=None, status="queued", origin="managed", queued_at=timezone.now())
+    [line] = [
+        line for line in lines_of(queries.agenda_of(primary.cluster, timezone.now())) if line.instance == "backup-1"
+    ]
+    assert [(item.job.rebuild, item.job.run, item.place) for item in line.jobs] == [
+        (rebuild.pk, None, 0),
+        (None, run.pk, 1),
+    ]
+
+
+def test_a_calendar_that_would_be_too_long_says_where_it_ends(
+    operator: Client, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(feeds, "ENTRIES_AT_MOST", 5)
+    _, backup, _ = make_trio()
+    make_schedule(backup)
+    events = read(Client(), feed_address(operator)).walk("VEVENT")
+    assert len(events) == 6
+    assert "9 later entries are left out" in str(events[-1]["description"])

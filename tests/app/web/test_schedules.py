@@ -1,0 +1,152 @@
+"""The pages about schedules: list, form, due times, switching and removing."""
+
+from datetime import timedelta
+
+import pytest
+from django.contrib.auth.models import User
+from django.test import Client
+from django.utils import timezone
+
+from dbops.models import BackupSchedule
+from dbops.queries.due import due_times_of
+from tests.app.factories import make_run, make_schedule, make_trio
+
+pytestmark = pytest.mark.django_db
+
+
+def form(**changes: str) -> dict[str, str]:
+    given = {
+        "name": "backup-1-nightly",
+        "instance": "backup-1",
+        "method": "physical",
+        "run_by": "dbops",
+        "cron": "30 2 * * *",
+        "time_zone": "Europe/Berlin",
+        "directory": "/backup/shop",
+        "expected_seconds": "180",
+        "late_after_seconds": "15",
+        "keep_count": "7",
+        "keep_days": "",
+        "is_enabled": "on",
+        "seen": "",
+    }
+    return given | changes
+
+
+def test_an_operator_adds_a_schedule(operator: Client) -> None:
+    make_trio()
+    page = operator.get("/schedules/add/?instance=backup-1").content.decode()
+    assert 'value="backup-1-nightly"' in page
+    assert operator.post("/schedules/add/", form()).status_code == 302
+    row = BackupSchedule.objects.get()
+    assert (row.instance.name, row.expected_seconds, row.late_after_seconds) == ("backup-1", 10_800, 900)
+    listed = operator.get("/schedules/").content.decode()
+    assert "30 2 * * *" in listed
+    assert "expected by a person" in listed
+
+
+def test_what_is_wrong_stands_below_its_field_and_nothing_is_saved(operator: Client) -> None:
+    make_trio()
+    for changes, told in (
+        ({"cron": "61 2 * * *"}, "is no cron expression"),
+        ({"time_zone": "Mars/Olympus"}, "is no time zone"),
+        ({"directory": ""}, "give the directory to which it writes"),
+        ({"directory": "/var/lib/mysql/x"}, "must not lie in each other"),
+        ({"instance": "nobody"}, "Select a valid choice"),
+        ({"keep_count": "0"}, "Give a number from 1"),
+    ):
+        answer = operator.post("/schedules/add/", form(**changes))
+        assert answer.status_code == 422
+        assert told.lower() in answer.content.decode().replace("&#x27;", "'").lower(), told
+    assert not BackupSchedule.objects.exists()
+
+
+def test_due_times_are_shown_before_saving_without_javascript_too(operator: Client) -> None:
+    make_trio()
+    answer = operator.post("/schedules/add/", form(action="show", name=""))
+    assert answer.status_code == 200
+    assert answer.content.decode().count("02:30 CET") + answer.content.decode().count("02:30 CEST") >= 4
+    assert not BackupSchedule.objects.exists()
+    part = operator.get("/schedules/due/", {"cron": "30 2 * * *", "time_zone": "Europe/Berlin"}).content.decode()
+    assert "<html" not in part
+    assert part.count("<tr>") == 6
+    assert "no cron expression" in operator.get("/schedules/due/?cron=x&time_zone=UTC").content.decode()
+
+
+@pytest.mark.parametrize(
+    ("day", "cron", "told"),
+    [
+        ("2026-03-20", "30 2 * * *", "forward from 02:00 to 03:00. On that day it is due at 03:00 CEST."),
+        ("2026-10-20", "30 2 * * *", "back from 03:00 to 02:00. On that day it is due at 02:30 CEST."),
+        ("2026-10-20", "0 */2 * * *", "02:00 CET"),
+        ("2026-10-20", "0 2 * * 1", "Nothing is due on that day."),
+    ],
+)
+def test_a_change_of_the_clock_that_is_near_is_told_of(day: str, cron: str, told: str) -> None:
+    now = timezone.datetime.fromisoformat(f"{day}T12:00+00:00")
+    assert told in due_times_of(cron, "Europe/Berlin", now).clock_change
+
+
+def test_no_change_of_the_clock_is_told_of_where_none_is_near() -> None:
+    summer = timezone.datetime.fromisoformat("2026-06-01T12:00+00:00")
+    assert due_times_of("0 2 * * *", "Europe/Berlin", summer).clock_change == ""
+    assert due_times_of("0 2 * * *", "UTC", summer).clock_change == ""
+
+
+def test_what_was_learned_stands_beside_what_a_person_expects(operator: Client) -> None:
+    _, backup, _ = make_trio()
+    row = make_schedule(backup, expected_seconds=60)
+    for hours in range(1, 11):
+        make_run(backup, schedule=row, started_at=timezone.now() - timedelta(days=hours), seconds=3600 * hours)
+    make_run(backup, schedule=row, started_at=timezone.now() - timedelta(days=12), seconds=5, status="failed")
+    page = operator.get(f"/schedules/edit/{row.name}/").content.decode()
+    assert "median 5 h 30 min" in page
+    assert "p90 9 h 00 min" in page
+    assert "from 10 runs" in page
+
+
+def test_a_change_is_saved_and_a_stale_page_is_refused(operator: Client) -> None:
+    _, backup, _ = make_trio()
+    make_schedule(backup, "backup-1-nightly")
+    page = operator.get("/schedules/edit/backup-1-nightly/").content.decode()
+    seen = page.partition('name="seen" value="')[2].partition('"')[0]
+    assert 'value="backup-1-nightly"' in page
+    assert operator.post("/schedules/edit/backup-1-nightly/", form(seen=seen, cron="0 4 * * *")).status_code == 302
+    assert BackupSchedule.objects.get().cron == "0 4 * * *"
+    assert operator.post("/schedules/edit/backup-1-nightly/", form(seen=seen, cron="0 5 * * *")).status_code == 422
+    assert BackupSchedule.objects.get().cron == "0 4 * * *"
+
+
+def test_switching_and_removing(operator: Client) -> None:
+    _, backup, _ = make_trio()
+    row = make_schedule(backup)
+    operator.post(f"/schedules/switch/{row.name}/", {"to": "off"})
+    assert not BackupSchedule.objects.get().is_enabled
+    assert "switched off" in operator.get("/schedules/").content.decode()
+    run = make_run(backup, schedule=row, started_at=timezone.now())
+    assert operator.post(f"/schedules/remove/{row.name}/").status_code == 409
+    run.delete()
+    assert operator.post(f"/schedules/remove/{row.name}/").status_code == 302
+    assert not BackupSchedule.objects.exists()
+
+
+def test_viewers_see_the_list_and_change_nothing(viewer: Client, victor: User) -> None:
+    _, backup, _ = make_trio()
+    row = make_schedule(backup)
+    listed = viewer.get("/schedules/").content.decode()
+    assert row.name in listed
+    assert "Switch off" not in listed
+    for address in ("/schedules/add/", f"/schedules/edit/{row.name}/", f"/schedules/remove/{row.name}/"):
+        assert viewer.get(address).status_code == 403
+    assert viewer.post(f"/schedules/switch/{row.name}/", {"to": "off"}).status_code == 403
+
+
+def test_the_list_takes_as_many_queries_however_many_there_are(
+    operator: Client, django_assert_num_queries: object
+) -> None:
+    _, backup, _ = make_trio()
+    for number in range(12):
+        row = make_schedule(backup, f"s-{number}")
+        make_run(backup, schedule=row, started_at=timezone.now() - timedelta(hours=9), seconds=60)
+    with django_assert_num_queries(7):
+        assert "s-11" in operator.get("/schedules/").content.decode()
