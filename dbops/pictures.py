@@ -13,12 +13,14 @@ from django.db.models import Q, QuerySet
 from django.db.models.fields.json import KeyTextTransform, KeyTransform
 from django.utils import timezone
 
+from dbops import lifecycle
 from dbops.cron import BadSchedule, due_times
 from dbops.engine.backups import RUN_ACTIVE, BackupMethod, Origin, RunBy, RunStatus
 from dbops.engine.methods import METHODS, method_named
 from dbops.engine.picture import Difference, Job, Machine, Picture, Stop, Use
 from dbops.engine.prediction import Past, Prediction, predict
 from dbops.engine.states import ACTIVE, Role, Status
+from dbops.engine.topology.differences import in_words
 from dbops.engine.windows import LEARNED_RUNS, Duration, Window, learn, window_at
 from dbops.models import BackupRun, BackupSchedule, Cluster, Hold, Instance, Maintenance, Rebuild
 
@@ -109,8 +111,9 @@ def going_on(
 
 
 def differences() -> dict[int, Difference]:
-    """Return by cluster what the servers say against the inventory. Nothing finds such differences yet."""
-    return {}
+    """Return by cluster what the servers say against the inventory, where that stops rebuilds. One query."""
+    found = lifecycle.blocks_rebuilds()
+    return {key: Difference(in_words(rows), rows[0].since) for key, rows in found.items()}
 
 
 def _of(rows: QuerySet[Any], only: Collection[int] | None, path: str) -> QuerySet[Any]:

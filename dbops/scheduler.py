@@ -10,15 +10,16 @@ from django.utils import timezone
 
 from dbops import lifecycle
 from dbops.engine.backups import RUN_ACTIVE, Origin, RunStatus
-from dbops.engine.methods import METHODS
+from dbops.engine.methods import FOLLOW_UPS, METHODS
 from dbops.engine.scheduling import Job, Key, Kind, decide
 from dbops.engine.states import Status
+from dbops.gates import closed_gates
 from dbops.models import BackupRun, Instance, Rebuild
 
 log = logging.getLogger(__name__)
 
 #: Methods that do not read their source take no place in its line.
-_ONLY_TARGET = frozenset(name for name, method in METHODS.items() if not method.reads_source)
+_ONLY_TARGET = frozenset(name for name, method in {**METHODS, **FOLLOW_UPS}.items() if not method.reads_source)
 _LINE_TIME = Cast(Coalesce("not_before", "requested_at"), CharField())
 
 
@@ -56,7 +57,7 @@ class Names:
 
 
 def queued_jobs(now: datetime) -> list[Job]:
-    """Return everything queued. Four queries, whatever is queued."""
+    """Return everything queued, in as many queries whatever is queued."""
     gates = _gates(now)
     return [*_rebuild_jobs(gates), *_backup_jobs()]
 
@@ -84,13 +85,15 @@ def _backup_jobs() -> Iterable[Job]:
 
 
 def _gates(now: datetime) -> dict[int, str]:
-    """Return what queued rebuilds wait for by a person's wish. Two queries."""
+    """Return what queued rebuilds wait for that is no hold: a person's wish, and what ``gates`` finds. Seven queries at most."""
     rows = Rebuild.objects.filter(status=Status.QUEUED).order_by()
     after = rows.filter(after_run__status__in=RUN_ACTIVE).values_list("pk", "after_run_id")
     gates = {pk: f"it is to start when backup run {run} has ended" for pk, run in after}
     for pk, moment in rows.filter(not_before__gt=now).values_list("pk", "not_before"):
         told = f"it is to start not before {moment:%Y-%m-%d %H:%M} UTC"
         gates[pk] = f"{told}, and {gates[pk]}" if pk in gates else told
+    for pk, told in closed_gates(now).items():
+        gates[pk] = f"{gates[pk]}; {told}" if pk in gates else told
     return gates
 
 

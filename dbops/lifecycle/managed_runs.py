@@ -16,6 +16,7 @@ from django.utils import timezone
 from dbops.engine.backups import LATE, RUN_FINAL, Origin, RunBy, RunStatus, may_end
 from dbops.engine.errors import Bug
 from dbops.engine.states import Level
+from dbops.lifecycle.flagging import flag
 from dbops.lifecycle.leasing import Lease, LeaseLost, due_of, heartbeat, mine, take_lease_of
 from dbops.lifecycle.telling import tell
 from dbops.models import AuditEntry, BackupEvent, BackupRun, BackupSchedule, Hold, Rebuild
@@ -215,6 +216,8 @@ def finish_run(lease: RunLease, status: RunStatus, outcome: str, news: RunNews) 
         BackupEvent.objects.bulk_create(news.events)
         Hold.objects.filter(backup_run=run).delete()
         tell(run, f"The backup has {_ended(status)}. {outcome}", level=LEVELS.get(status, Level.ERROR))
+        run.refresh_from_db()
+        flag(run)
         _audit(run, status, outcome=outcome, error=news.changes.get("error", {}))
 
 

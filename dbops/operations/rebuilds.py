@@ -17,6 +17,7 @@ from dbops.engine.states import Role, Status
 from dbops.engine.ways import Way
 from dbops.models import BackupRun, Instance, Rebuild
 from dbops.operations.audit import record
+from dbops.operations.backups import stop_run
 from dbops.operations.starts import audited, choose
 from dbops.situations import situation_of
 from dbops.tasks import nudge
@@ -138,6 +139,8 @@ def _write(
             source=source,
             begin=begin,
         )
+        if choice.stops_run:
+            stop_run(BackupRun.objects.get(pk=choice.stops_run), actor, f"for rebuild {rebuild.pk}: {reason}")
         record(
             actor=actor.get_username(),
             action="rebuild.requested",

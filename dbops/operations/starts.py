@@ -57,8 +57,8 @@ def offer(target: Instance, source: Instance | None, *, method: str = "xbstream"
 
 
 def stoppable(picture: Picture) -> frozenset[int]:
-    """Return the backup runs that may be stopped for a rebuild. None: no verb stops a run yet, so nothing is offered."""
-    return frozenset()
+    """Return the backup runs that may be stopped for a rebuild: those that dbops makes, where their host can be asked."""
+    return frozenset(job.run for job in picture.jobs if job.run is not None and job.can_be_stopped and not job.is_lost)
 
 
 def default_expires_hours() -> int:
