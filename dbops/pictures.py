@@ -59,7 +59,7 @@ def picture_of(cluster: Cluster, *, now: datetime | None = None) -> Picture:
 def pictures(
     only: Collection[int] | None = None, *, now: datetime | None = None, horizon: timedelta = HORIZON
 ) -> dict[int, Picture]:
-    """Return the pictures of some clusters, or of all, by primary key. Ten queries, however many rows there are.
+    """Return the pictures of some clusters, or of all, by primary key. Eleven queries, however many rows there are.
 
     All of 1,000 clusters with 5,000 instances and 7,000 runs take most of a second: a page asks for those that it shows.
 

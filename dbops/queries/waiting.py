@@ -32,7 +32,7 @@ class ExpectedStart:
 
 
 def expected_starts(now: datetime) -> dict[Key, ExpectedStart]:
-    """Return when each queued rebuild and backup run is expected to start, by kind and primary key. Eleven queries, whatever waits."""
+    """Return when each queued rebuild and backup run is expected to start, by kind and primary key. Fourteen queries, whatever waits."""
     jobs = scheduler.queued_jobs(now)
     gates = {
         pk: (not_before, after)

@@ -51,7 +51,7 @@ def test_the_plan_as_json_has_the_same(trio: tuple[Instance, ...]) -> None:
     assert record["verdict"]["answer"] == "unknown"
     assert record["verdict"]["blockers"][0]["run"] == run.pk
     keys = [way["key"] for way in record["starts"]]
-    assert keys == ["soon", f"after-run:{run.pk}"]
+    assert keys == ["soon", f"after-run:{run.pk}", f"stop-run:{run.pk}"]
 
 
 def test_a_start_is_chosen_by_its_key_and_expires(trio: tuple[Instance, ...]) -> None:

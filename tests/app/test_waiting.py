@@ -77,9 +77,9 @@ def test_wishes_a_moment_and_the_end_of_a_backup(trio: Any) -> None:
 
 
 @pytest.mark.parametrize(("count", "sources"), [(2, 1), (30, 6)])
-def test_eleven_queries_whatever_waits(db: None, count: int, sources: int) -> None:
+def test_fourteen_queries_whatever_waits(db: None, count: int, sources: int) -> None:
     fill(count, sources)
     BackupRun.objects.update(progress={"eta_seconds": 60})
     with CaptureQueriesContext(connection) as queries:
         assert len(expected_starts(timezone.now())) == count
-    assert len(queries) == 11
+    assert len(queries) == 14

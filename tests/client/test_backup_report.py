@@ -9,6 +9,7 @@ import subprocess
 import threading
 import time
 from collections.abc import Iterator
+from contextlib import contextmanager
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 from typing import Any
@@ -200,11 +201,8 @@ def test_nothing_is_left_open_once_it_has_ended(shell: list[str], token_file: Pa
         deaf.bind(("127.0.0.1", 0))
         deaf.listen()
         before = time.monotonic()
-        os.dup2(lock.fileno(), 9)
-        try:
+        with descriptor_9(lock.fileno()):
             done = run(shell, f"http://127.0.0.1:{deaf.getsockname()[1]}", token_file, "--", "true", pass_fds=[9])
-        finally:
-            os.close(9)
         assert done.returncode == 0
         assert time.monotonic() - before < 10
         assert subprocess.run(["flock", "-n", tmp_path / "lock", "true"], check=False).returncode == 0
@@ -215,6 +213,23 @@ def test_nothing_is_left_open_once_it_has_ended(shell: list[str], token_file: Pa
             check=False,
         )
         assert holders.stdout.strip() == "1", "only this test itself"
+
+
+@contextmanager
+def descriptor_9(descriptor: int) -> Iterator[None]:
+    """Make it number 9, as ``exec 9>lock`` in a cron job does. Whatever has that number here gets it back."""
+    try:
+        before = os.dup(9)
+    except OSError:
+        before = None
+    os.dup2(descriptor, 9)
+    try:
+        yield
+    finally:
+        os.close(9)
+        if before is not None:
+            os.dup2(before, 9, inheritable=False)
+            os.close(before)
 
 
 def test_waiting_for_the_source(shell: list[str], dashboard: Dashboard, token_file: Path) -> None:

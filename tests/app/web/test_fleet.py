@@ -30,7 +30,7 @@ from tests.app.factories import (
 
 pytestmark = pytest.mark.django_db
 #: Two of them are the session's and the user's.
-FLEET_PAGE_QUERIES = 24
+FLEET_PAGE_QUERIES = 26
 
 
 def names(**wanted: object) -> list[str]:
@@ -218,7 +218,7 @@ def test_an_instance_that_its_own_backup_holds_is_shown_so(operator: Client) -> 
     run = make_run(backup, started_at=timezone.now(), origin="managed")
     Hold.objects.create(instance=backup, backup_run=run, purpose="backup", taken_at=timezone.now())
     text = operator.get("/clusters/shop/").content.decode()
-    assert "Held by its own backup" in text
+    assert "Read by a backup" in text
 
 
 def test_the_cluster_page_takes_as_many_queries_however_large_the_fleet_is(operator: Client) -> None:

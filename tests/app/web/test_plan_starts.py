@@ -220,12 +220,38 @@ def test_hours_out_of_bounds_are_refused(operator: Client, trio: Any, hours: str
     assert not Rebuild.objects.exists()
 
 
-def test_stopping_a_run_is_not_offered_and_not_obeyed(operator: Client, running: BackupRun) -> None:
-    text = operator.get(ADDRESS).content.decode()
-    assert "stop-run" not in text
+def test_a_run_that_dbops_makes_is_stopped_for_the_rebuild_and_made_again_after_it(
+    operator: Client, running: BackupRun
+) -> None:
+    text = operator.get(ADDRESS, {"start": f"stop-run:{running.pk}"}).content.decode()
+    answer = operator.post(ADDRESS, filled(text, start=f"stop-run:{running.pk}"))
+    assert answer.status_code == 302, answer.content.decode()
+    rebuild = Rebuild.objects.get()
+    running.refresh_from_db()
+    assert running.cancel_requested_at is not None
+    assert (rebuild.after_run, rebuild.runs_again) == (running, running.schedule)
+    assert AuditEntry.objects.filter(action="backup.stop_requested", subject="backup-1", actor="olga").exists()
+    assert AuditEntry.objects.get(action="rebuild.requested").detail["start"] == f"stop-run:{running.pk}"
+
+
+def test_a_run_that_has_ended_meanwhile_is_not_stopped_and_nothing_is_queued(
+    operator: Client, running: BackupRun
+) -> None:
+    text = operator.get(ADDRESS, {"start": f"stop-run:{running.pk}"}).content.decode()
+    BackupRun.objects.filter(pk=running.pk).update(status=RunStatus.SUCCEEDED, finished_at=timezone.now())
     answer = operator.post(ADDRESS, filled(text, start=f"stop-run:{running.pk}"))
     assert answer.status_code == 409
     assert "plan.start_stale" in answer.content.decode()
+    assert not Rebuild.objects.exists()
+
+
+def test_a_run_of_somebody_else_cannot_be_stopped_from_here(operator: Client, running: BackupRun) -> None:
+    BackupRun.objects.filter(pk=running.pk).update(origin="observed")
+    text = operator.get(ADDRESS).content.decode()
+    assert "start=stop-run" not in text
+    answer = operator.post(ADDRESS, filled(text, start=f"stop-run:{running.pk}"))
+    assert answer.status_code == 409
+    assert not Rebuild.objects.exists()
 
 
 def test_names_and_reasons_are_escaped(operator: Client, trio: Any) -> None:
