@@ -197,6 +197,13 @@ def cell(method: str, work: Work) -> Cell | None:
     return row.get(method if method in METHODS else "xbstream")
 
 
+def meaning_beside(method: str, *, is_target: bool, is_dump: bool) -> str:
+    """Return in words what a backup that dbops did not start means for a rebuild that uses the same instance already."""
+    work = Work.TARGET_BACKUP if is_target else of_backup(is_dump=is_dump, is_managed=False)
+    judged = cell(method, work)
+    return judged.reason if judged else ""
+
+
 def of_backup(*, is_dump: bool, is_managed: bool) -> Work:
     """Return which row speaks of a backup that reads the source."""
     if is_dump:

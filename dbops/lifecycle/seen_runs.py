@@ -29,6 +29,7 @@ from dbops.engine.observing import (
     which_run,
 )
 from dbops.engine.states import Level
+from dbops.lifecycle.beside import tell_beside
 from dbops.lifecycle.flagging import flag
 from dbops.lifecycle.schedules_of_runs import assign_schedule
 from dbops.models import BackupEvent, BackupRun, Hold, Instance
@@ -173,6 +174,7 @@ def _begin(
     )
     assign_schedule(run, schedule_id=schedule_id)
     flag(run)
+    tell_beside(run)
     return run
 
 

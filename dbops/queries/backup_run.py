@@ -5,6 +5,7 @@ from typing import Any
 
 from dbops.engine.backups import RUN_FINAL, Origin, RunStatus
 from dbops.models import BackupEvent, BackupRun
+from dbops.queries.beside import Beside, rebuild_beside
 
 LINES_SHOWN = 300
 
@@ -16,6 +17,7 @@ class RunPage:
     run: BackupRun
     events: tuple[BackupEvent, ...]
     is_cut: bool
+    beside: Beside | None = None
 
     @property
     def is_final(self) -> bool:
@@ -66,6 +68,6 @@ def run_revision(run_id: int) -> int | None:
 
 
 def run_page(run: BackupRun) -> RunPage:
-    """Return the page of a run that was just read with ``find_run``. One query."""
+    """Return the page of a run that was just read with ``find_run``. One query, and one more while a backup of others goes on."""
     newest = list(run.events.order_by("-pk")[: LINES_SHOWN + 1])
-    return RunPage(run, tuple(reversed(newest[:LINES_SHOWN])), is_cut=len(newest) > LINES_SHOWN)
+    return RunPage(run, tuple(reversed(newest[:LINES_SHOWN])), len(newest) > LINES_SHOWN, rebuild_beside(run))

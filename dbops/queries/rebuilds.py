@@ -15,6 +15,7 @@ from dbops.engine.states import Status, StepState
 from dbops.engine.verdicts import expected_start
 from dbops.models import Command, Event, Hold, Rebuild, Step
 from dbops.pictures import picture_of
+from dbops.queries.beside import Beside, backups_beside
 from dbops.queries.ends import End, ends_of
 
 REBUILDS_ON_A_PAGE = 30
@@ -56,7 +57,7 @@ class RebuildPage:
     """Everything on a rebuild's page but its log. ``revision`` and ``last_event`` say which moment this is.
 
     ``ends`` are the two sides of a stream that failed; ``followers`` went on with its copy or went back from it.
-    ``expected_start`` is for what is queued.
+    ``expected_start`` is for what is queued; ``beside`` are backups of others on what it holds.
     """
 
     rebuild: Rebuild
@@ -68,6 +69,7 @@ class RebuildPage:
     ends: tuple[End, ...] = ()
     followers: tuple[Rebuild, ...] = ()
     expected_start: windows.End | None = None
+    beside: tuple[Beside, ...] = ()
 
     @property
     def current(self) -> StepRow | None:
@@ -122,10 +124,10 @@ def revision(rebuild_id: int) -> int | None:
 def page(rebuild: Rebuild) -> RebuildPage:
     """Return the state of a rebuild that was just read with ``find``.
 
-    Two queries; at most two more once it has ended badly, and those of a picture while it is queued.
+    Three queries; at most two more once it has ended badly, and those of a picture while it is queued.
     """
     plan = from_record(Plan, rebuild.plan) if rebuild.plan else None
-    steps = tuple(rebuild.steps.all())
+    steps, holds = tuple(rebuild.steps.all()), tuple(rebuild.holds.select_related("instance"))
     ended_badly = rebuild.status in (Status.FAILED, Status.CANCELLED)
     return RebuildPage(
         rebuild=rebuild,
@@ -133,7 +135,8 @@ def page(rebuild: Rebuild) -> RebuildPage:
         last_event=0,
         plan=plan,
         steps=tuple(_step_row(step) for step in steps),
-        holds=tuple(rebuild.holds.select_related("instance")),
+        holds=holds,
+        beside=backups_beside(rebuild, holds),
         ends=ends_of(plan, steps),
         expected_start=_expected_start(rebuild),
         followers=tuple(rebuild.followed_by.only("method", "status").order_by("pk")) if ended_badly else (),
