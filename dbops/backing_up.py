@@ -142,7 +142,7 @@ class Driver:
         if self.site is not None:
             return self.site
         if "plan" not in self.memory:
-            self._remove_leftovers()
+            self._remove_leftovers(is_final_kept=True)
             plan = self._plan()
             self.memory["plan"] = to_record(plan)
             self.journal.note(path=plan.partial_path)
@@ -173,8 +173,11 @@ class Driver:
             run_directory=jobs_of(run, run.uid, self.stack).run_directory,
         )
 
-    def _remove_leftovers(self) -> None:
-        """What runs that ended badly could not remove, because their host was silent."""
+    def _remove_leftovers(self, *, is_final_kept: bool) -> None:
+        """What runs that ended badly could not remove, because their host was silent.
+
+        What one of them has published may be the only backup there is: it goes only after another was made.
+        """
         for dead in lifecycle.leftovers(self.run):
             if "plan" not in dead.memory or dead.pk == self.run.pk:
                 continue
@@ -182,11 +185,14 @@ class Driver:
             site = build_site(dead, plan, dict(dead.memory), self.journal, self.stack)
             site.jobs = jobs_of(self.run, dead.uid, self.stack)
             try:
-                clean_up(site)
+                clean_up(site, is_final_kept=is_final_kept)
             except Unreachable:
                 raise
             except DbopsError as error:
                 self.journal.say(f"What backup run {dead.pk} left could not be removed: {error}", level=Level.WARNING)
+                continue
+            if is_final_kept and "final" in dead.memory:
+                self.journal.say(f"What backup run {dead.pk} may have published is kept until this one has succeeded.")
             else:
                 lifecycle.mark_removed(dead, f"What it left on the host was removed by backup run {self.run.pk}.")
                 self.journal.say(f"Removed what backup run {dead.pk} had left on the host.")
@@ -250,6 +256,7 @@ class Driver:
     def _finish(self, published: Published) -> None:
         self.journal.cancellable = False
         self._remove_older(published)
+        self._remove_leftovers(is_final_kept=False)
         self.journal.note(
             path=published.path,
             bytes_written=published.bytes,

@@ -27,6 +27,7 @@ class Played:
     def __init__(self) -> None:
         self.host = FakeHost()
         self.removed: list[str] = []
+        self.withdrawn: list[tuple[str, int]] = []
         self.probe: Exception | None = None
         self.memory_at_start: list[Any] = []
 
@@ -35,6 +36,7 @@ class Played:
         if not getattr(self, "set", False):
             jobs.expect("# Give a whole backup", "published\n")
             jobs.expect("# Remove files of backups", self.remove)
+            jobs.expect("# Remove what a run that failed", self.withdraw)
             self.set = True
         return jobs
 
@@ -42,6 +44,10 @@ class Played:
         paths = [word for word in ran.arguments if word.startswith("/")]
         self.removed += paths
         return "".join(f"removed {path}\n" for path in paths)
+
+    def withdraw(self, ran: Any) -> str:
+        self.withdrawn.append((ran.arguments[-2], BackupRun.objects.filter(status="succeeded").count()))
+        return "withdrawn\n"
 
     def look_now(self, instance: Any) -> Any:
         if self.probe:
@@ -257,6 +263,31 @@ def test_a_lost_run_is_given_up_and_the_next_one_cleans_up_after_it(
     assert run.removed_at is not None
     assert run.path in played.removed
     assert [job.state.status for job in played.host.order] == ["ended", "running"]
+
+
+def test_what_a_given_up_run_may_have_published_goes_only_after_the_next_success(
+    played: Played, schedule: BackupSchedule, settings: Any
+) -> None:
+    settings.LOST_AFTER_SECONDS = -1
+    run = begun(schedule)
+    played.play(running())
+    drive(run)
+    memory = {**run.memory, "publishing": True, "final": {"bytes": 1000, "sha256": samples.SHA}}
+    BackupRun.objects.update(memory=memory)
+    played.host.down = Unreachable("ssh.unreachable", "Asking the host")
+    drive(run)
+    give_up_run(run, operator(), "the host is gone")
+    played.host.down = None
+
+    other = begun(schedule)
+    drive(other)
+    assert played.removed == [run.path]
+    assert played.withdrawn == []
+    assert BackupRun.objects.get(pk=run.pk).removed_at is None
+    played.finish()
+    assert end(other).status == "succeeded"
+    assert [uid for uid, _ in played.withdrawn] == [run.uid]
+    assert BackupRun.objects.get(pk=run.pk).removed_at is not None
 
 
 def test_older_backups_go_by_number_after_a_success_and_never_before(played: Played, schedule: BackupSchedule) -> None:

@@ -17,6 +17,7 @@ from dbops.engine.ports import Clock, Jobs, JobState, JobStatus
 from dbops.engine.progress import add_sample, copy_progress
 from dbops.engine.scripts import load
 from dbops.engine.states import Level
+from dbops.engine.steps.base import REFUSED_STATUS
 from dbops.engine.steps.run import IN_BASH
 
 
@@ -91,13 +92,19 @@ def advance(site: Site) -> Published | None:
     return _publish(site, state, whole)
 
 
-def clean_up(site: Site) -> None:
-    """End the job if it runs and remove the partial file. Any number of times. Raises as ``Jobs``."""
+def clean_up(site: Site, *, is_final_kept: bool = False) -> None:
+    """End the job if it runs and remove its files. Any number of times. Raises as ``Jobs``.
+
+    Args:
+        site: the run that has failed, or was stopped.
+        is_final_kept: leave what stands under the final name: until there is another, it may be the only backup.
+    """
     if not site.memory.get("asked"):
         return
     site.jobs.stop(JOB)
-    paths = [site.plan.partial_path, *([site.plan.path] if site.memory.get("publishing") else [])]
-    kept = set(paths) - remove(site, paths)
+    kept = {site.plan.partial_path} - remove(site, [site.plan.partial_path])
+    if site.memory.get("final") and not is_final_kept and not _withdraw(site):
+        kept.add(site.plan.path)
     if kept:
         raise RemoteFailure(
             "backup.not_removed",
@@ -113,6 +120,25 @@ def remove(site: Site, paths: list[str]) -> set[str]:
     result = site.jobs.act(IN_BASH, load("common", "remove_backups"), *paths)
     gone = {line.removeprefix("removed ") for line in result.stdout.splitlines() if line.startswith("removed ")}
     return gone & set(paths)
+
+
+def _withdraw(site: Site) -> bool:
+    """Remove what stands under the final name where it is this run's. Return whether nothing of the run is left there."""
+    plan, final = site.plan, site.memory["final"]
+    result = site.jobs.act(
+        IN_BASH,
+        load("common", "withdraw_backup"),
+        plan.directory,
+        plan.file,
+        str(final["bytes"]),
+        plan.run_id,
+        final["sha256"],
+    )
+    if result.exit_status is None:
+        raise Unreachable("ssh.lost", "Removing a failed backup", found="the connection ended before the answer")
+    if result.stdout.strip() == "another":
+        site.journal.say(f"{plan.path} is not this run's file, and was left alone.", level=Level.WARNING)
+    return result.exit_status == 0
 
 
 def _start(site: Site) -> None:
@@ -192,6 +218,7 @@ def _publish(site: Site, state: JobState, whole: Whole) -> Published:
         "ended_at": _iso(state.ended_at),
     }
     site.memory["publishing"] = True
+    site.memory["final"] = {"bytes": whole.bytes, "sha256": whole.sha256}
     text = json.dumps(record, indent=2, sort_keys=True) + "\n"
     result = site.jobs.act(
         IN_BASH,
@@ -201,19 +228,23 @@ def _publish(site: Site, state: JobState, whole: Whole) -> Published:
         plan.file,
         whole.identity,
         str(whole.bytes),
+        plan.run_id,
+        whole.sha256,
         stdin=text.encode(),
     )
     if result.exit_status is None:
         raise Unreachable(
             "ssh.lost", "Giving the backup its final name", found="the connection ended before the answer"
         )
+    if result.exit_status == REFUSED_STATUS:
+        del site.memory["final"]  # what stands there is somebody else's: nothing of ours may be looked for under that name
     if result.exit_status != 0:
         said = f"{result.stdout}{result.stderr}".strip()[-400:]
         raise RemoteFailure(
             "backup.unpublished",
             "Giving the backup its final name",
             found=said or f"status {result.exit_status}",
-            left="The file is whole but is not published, and is removed.",
+            left="The file is whole but is not published, and is removed; another file of that name is left alone.",
             next_step="Look at the directory on the host, and run the backup again.",
         )
     for line in whole.warnings:

@@ -25,6 +25,16 @@ identity_of() {
     stat -L -c %d:%i -- "$1" 2>/dev/null || true
 }
 
+# Whether $1 is the record of a published backup of run $2 with checksum $3.
+is_record_of() {
+    grep -Eqs "^ *\"run\": \"$2\",?\$" -- "$1" && grep -Eqs "^ *\"sha256\": \"$3\",?\$" -- "$1"
+}
+
+# Whether $1 is a published backup of $2 bytes, by the record beside it of run $3 with checksum $4.
+is_backup_of() {
+    [ -f "$1" ] && [ "$(stat -c %s -- "$1")" = "$2" ] && is_record_of "$1.json" "$3" "$4"
+}
+
 # The mark that a rebuild leaves in the directory that it made: an inode alone proves nothing where the directory is a mount
 # point, or where its number was given out again. $1 data directory  $2 run id
 mark_of() { echo "$1/.dbops-$2"; }

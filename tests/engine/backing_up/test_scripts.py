@@ -1,5 +1,6 @@
 """The shell that backs up, publishes and removes, run for real in a folder with stand-ins for the database's programs."""
 
+import json
 import os
 import shutil
 import subprocess
@@ -206,12 +207,25 @@ def test_a_full_disk_ends_the_whole_pipe(place: Place) -> None:
     assert caught.value.code == "stream.disk_full"
 
 
-def published(place: Place, *, size: int | None = None) -> subprocess.CompletedProcess[str]:
+RUN, SHA = samples.plan(DUMP).run_id, samples.SHA
+
+
+def publish(place: Place, identity: str, size: int) -> subprocess.CompletedProcess[str]:
+    plan = samples.plan(DUMP)
+    record = json.dumps({"file": plan.file, "run": RUN, "sha256": SHA}, indent=2, sort_keys=True)
+    words = (str(place.backups), plan.partial, plan.file, identity, str(size), RUN, SHA)
+    return place.run("publish_backup", *words, stdin=record)
+
+
+def published(place: Place, *, size: int | None = None, device: int | None = None) -> subprocess.CompletedProcess[str]:
     plan = samples.plan(DUMP)
     found = next(path for path in (place.backups / plan.file, place.backups / plan.partial) if path.exists()).stat()
-    identity = f"{found.st_dev}:{found.st_ino}"
-    size = found.st_size if size is None else size
-    return place.run("publish_backup", str(place.backups), plan.partial, plan.file, identity, str(size))
+    identity = f"{found.st_dev if device is None else device}:{found.st_ino}"
+    return publish(place, identity, found.st_size if size is None else size)
+
+
+def withdrawn(place: Place, size: int, run: str = RUN) -> subprocess.CompletedProcess[str]:
+    return place.run("withdraw_backup", str(place.backups), samples.plan(DUMP).file, str(size), run, SHA)
 
 
 def test_a_file_is_published_once_however_often_it_is_asked_for(place: Place) -> None:
@@ -230,16 +244,41 @@ def test_another_file_of_that_name_or_size_is_not_published_or_replaced(place: P
     other = place.backups / plan.file
     other.write_text("somebody else's")
     found = (place.backups / plan.partial).stat()
-    answer = place.run(
-        "publish_backup",
-        str(place.backups),
-        plan.partial,
-        plan.file,
-        f"{found.st_dev}:{found.st_ino}",
-        str(found.st_size),
-    )
+    answer = publish(place, f"{found.st_dev}:{found.st_ino}", found.st_size)
     assert answer.returncode == 65
+    assert withdrawn(place, found.st_size).stdout == "another\n"
     assert other.read_text() == "somebody else's"
+
+
+def test_our_own_published_file_is_known_again_on_a_file_system_that_was_mounted_again(place: Place) -> None:
+    place.back_up()
+    file = place.backups / samples.plan(DUMP).file
+    assert published(place).returncode == 0
+    assert published(place, device=99999).stdout == "published\n"
+    file.with_name(f"{file.name}.json").write_text(json.dumps({"run": "another", "sha256": SHA}, indent=2))
+    assert published(place, device=99999).returncode == 65
+    assert file.exists()
+
+
+def test_only_the_runs_own_published_file_is_withdrawn(place: Place) -> None:
+    place.back_up()
+    assert published(place).returncode == 0
+    file = place.backups / samples.plan(DUMP).file
+    size = file.stat().st_size
+    assert withdrawn(place, size, run="fedcba9876543210").stdout == "another\n"
+    assert withdrawn(place, size + 1).stdout == "another\n"
+    assert file.stat().st_size == size
+    for _ in range(2):
+        assert withdrawn(place, size).stdout == "withdrawn\n"
+        assert list(place.backups.iterdir()) == []
+
+
+def test_a_publication_that_fails_leaves_no_part_of_a_record(place: Place) -> None:
+    place.back_up()
+    plan = samples.plan(DUMP)
+    (place.backups / f"{plan.file}.json").mkdir()
+    assert published(place).returncode == 70
+    assert sorted(path.name for path in place.backups.iterdir()) == [plan.partial, f"{plan.file}.json"]
 
 
 def test_only_what_is_named_is_removed(place: Place) -> None:

@@ -132,10 +132,27 @@ def test_a_publication_that_fails_is_a_failure_and_leaves_no_final_name() -> Non
     with pytest.raises(RemoteFailure) as caught:
         drive(one)
     assert caught.value.code == "backup.unpublished"
-    removes = f"removed {one.plan.partial_path}\nremoved {one.plan.path}\n"
-    jobs_of(one).expect("# Remove files of backups", removes)
+    jobs_of(one).expect("# Remove files of backups", f"removed {one.plan.partial_path}\n")
+    clean_up(one, is_final_kept=True)
+    assert "# Remove files of backups" in jobs_of(one).acts[-1].arguments[0]
     clean_up(one)
-    assert jobs_of(one).acts[-1].arguments[-2:] == (one.plan.partial_path, one.plan.path)
+    assert jobs_of(one).acts[-2].arguments[-1] == one.plan.partial_path
+    known = (one.plan.directory, one.plan.file, "1000", one.plan.run_id, samples.SHA)
+    assert jobs_of(one).acts[-1].arguments[-5:] == known
+
+
+def test_another_file_under_the_final_name_is_never_touched() -> None:
+    one = site()
+    jobs_of(one).play("backup", running(), running())
+    jobs_of(one).expect("# Give a whole backup", CommandResult(65, "REFUSED: it is another file\n", ""))
+    jobs_of(one).expect("# Remove files of backups", f"removed {one.plan.partial_path}\n")
+    drive(one, 2)
+    finished(one)
+    with pytest.raises(RemoteFailure):
+        drive(one)
+    clean_up(one)
+    assert jobs_of(one).acts[-1].arguments[-1] == one.plan.partial_path
+    assert not any("# Remove what a run that failed" in text for ran in jobs_of(one).acts for text in ran.arguments)
 
 
 def test_a_host_that_was_restarted_is_a_failure_and_its_partial_file_goes() -> None:
