@@ -290,6 +290,27 @@ def test_what_a_given_up_run_may_have_published_goes_only_after_the_next_success
     assert BackupRun.objects.get(pk=run.pk).removed_at is not None
 
 
+def test_that_it_is_published_is_written_before_it_is_done(played: Played, schedule: BackupSchedule) -> None:
+    """A driver that dies in it, and a person who then stops the run, would leave a file that no row knows."""
+    known: list[dict[str, Any]] = []
+
+    def die(ran: Any) -> str:
+        known.append(BackupRun.objects.get(status="running").memory)
+        raise lifecycle.LeaseLost
+
+    run = begun(schedule)
+    played.play(running(), running())
+    drive(run)
+    FakeJobs(played.host).expect("# Give a whole backup", die, "published\n")
+    played.finish()
+    drive(run)
+    assert known[0]["final"] == {"bytes": 1000, "sha256": samples.SHA}
+    assert known[0]["publishing"] is True
+    BackupRun.objects.update(lease_owner="a dead worker", lease_until=timezone.now() - timedelta(seconds=1))
+    stop_run(run, operator(), "for a rebuild")
+    assert end(run).status == "succeeded"
+
+
 def test_older_backups_go_by_number_after_a_success_and_never_before(played: Played, schedule: BackupSchedule) -> None:
     schedule.keep_count = 2
     schedule.save(update_fields=["keep_count"])

@@ -219,6 +219,7 @@ def _publish(site: Site, state: JobState, whole: Whole) -> Published:
     }
     site.memory["publishing"] = True
     site.memory["final"] = {"bytes": whole.bytes, "sha256": whole.sha256}
+    site.journal.flush()  # whoever comes after a driver that dies from here on must know what may stand under the final name
     text = json.dumps(record, indent=2, sort_keys=True) + "\n"
     result = site.jobs.act(
         IN_BASH,
