@@ -23,8 +23,9 @@ from dbops.engine.backing_up.work import Published, Site, advance, clean_up, rem
 from dbops.engine.backups import BackupMethod, RunStatus
 from dbops.engine.errors import Bug, Cancelled, DbopsError, Unreachable
 from dbops.engine.facts import from_record, to_record
+from dbops.engine.run_flags import RunFlag
 from dbops.engine.states import Level
-from dbops.models import BackupEvent, BackupRun
+from dbops.models import BackupEvent, BackupRun, TopologyDifference
 from dbops.ticking import LOST_RETRY_SECONDS, RETRY_SECONDS, drive_once
 
 log = logging.getLogger(__name__)
@@ -255,8 +256,6 @@ class Driver:
 
     def _finish(self, published: Published) -> None:
         self.journal.cancellable = False
-        self._remove_older(published)
-        self._remove_leftovers(is_final_kept=False)
         self.journal.note(
             path=published.path,
             bytes_written=published.bytes,
@@ -266,15 +265,48 @@ class Driver:
         )
         outcome = f"Published as {published.path}."
         lifecycle.finish_run(self.lease, RunStatus.SUCCEEDED, outcome, self.journal.take())
+        try:
+            self._tidy()
+        finally:
+            lifecycle.write_late_news(self.run, self.journal.take())
 
-    def _remove_older(self, published: Published) -> None:
-        """Retention. It never spoils the backup that was just made: what cannot be removed now is removed after the next one."""
+    def _tidy(self) -> None:
+        """Remove what this backup makes superfluous, only after it was recorded and judged: it may be one of an emptied server.
+
+        It never spoils the backup that was just made: what cannot be removed now is removed after the next one.
+        """
+        if why := self._why_all_is_kept():
+            text = f"No older backup is removed: {why}. Look at this backup; the next one that is as usual removes what is due."
+            self.journal.say(text, level=Level.WARNING)
+            return
+        try:
+            self._remove_leftovers(is_final_kept=False)
+        except Unreachable as error:
+            self.journal.say(f"What failed backups left could not be removed: {error}", level=Level.WARNING)
+        self._remove_older()
+
+    def _why_all_is_kept(self) -> str:
+        """Return why this backup may not be of the right data; empty where nothing says so."""
+        run = self.run
+        if RunFlag.SMALL in run.flags:
+            return f"this one is smaller than is usual ({run.bytes_written} bytes)"
+        changed = TopologyDifference.objects.filter(
+            cluster_id=run.instance.cluster_id,
+            subject=run.instance.name,
+            code="identity",
+            gone_at=None,
+            accepted_at=None,
+        )
+        return "another server may answer in the place of this one" if changed.exists() else ""
+
+    def _remove_older(self) -> None:
+        """Retention."""
         run, schedule, now = self.run, self.run.schedule, timezone.now()
         if schedule is None or self.site is None:
             return
-        rows = {item.pk: item for item in [run, *lifecycle.kept_runs(schedule)]}
+        rows = {item.pk: item for item in lifecycle.kept_runs(schedule)}
         kept = [
-            Kept(item.pk, item.uid, item.started_at or now, published.path if item.pk == run.pk else item.path)
+            Kept(item.pk, item.uid, item.started_at or now, item.path)
             for item in rows.values()
             if item.instance_id == run.instance_id
         ]

@@ -52,6 +52,7 @@ from dbops.lifecycle.managed_runs import (
     queue_run,
     request_cancel_run,
     take_run_lease,
+    write_late_news,
     write_missed,
 )
 from dbops.lifecycle.reports import Told, end_silent_reports, report_run
@@ -134,6 +135,7 @@ __all__ = [
     "take_run_lease",
     "tell_trouble",
     "wait",
+    "write_late_news",
     "write_missed",
     "write_sweep",
     "write_waits",

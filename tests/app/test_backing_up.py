@@ -11,7 +11,7 @@ from django.utils import timezone
 from dbops import backing_up, composition, lifecycle, scheduler, ticking
 from dbops.engine.backups import RUN_FINAL, RunStatus
 from dbops.engine.errors import Refused, Unreachable
-from dbops.models import AuditEntry, BackupRun, BackupSchedule, Hold, InstanceState
+from dbops.models import AuditEntry, BackupRun, BackupSchedule, Hold, InstanceState, TopologyDifference
 from dbops.operations.backups import give_up_run, run_now, stop_run
 from tests.app import rows
 from tests.app.backup_rows import make_run, make_schedule
@@ -19,6 +19,10 @@ from tests.engine.backing_up import samples
 from tests.fakes import FakeHost, FakeJobs, running, vanished
 
 pytestmark = pytest.mark.django_db
+
+
+#: Bytes of a backup that nobody takes for that of an empty server.
+USUAL = 1_000_000
 
 
 class Played:
@@ -57,12 +61,13 @@ class Played:
     def play(self, *states: Any) -> None:
         FakeJobs(self.host).play("backup", *states)
 
-    def finish(self) -> None:
+    def finish(self, size: int = 1000) -> None:
         """Let the job that runs end well."""
         job = self.host.order[-1]
         job.coming.clear()
         job.become(samples.state())
-        job.logs["files"] = samples.files().encode()
+        facts = f"bytes={size}\nidentity=8:77\nsha256={samples.SHA}"
+        job.logs["files"] = samples.files(facts=facts).encode()
 
 
 @pytest.fixture
@@ -284,7 +289,7 @@ def test_what_a_given_up_run_may_have_published_goes_only_after_the_next_success
     assert played.removed == [run.path]
     assert played.withdrawn == []
     assert BackupRun.objects.get(pk=run.pk).removed_at is None
-    played.finish()
+    played.finish(USUAL)
     assert end(other).status == "succeeded"
     assert [uid for uid, _ in played.withdrawn] == [run.uid]
     assert BackupRun.objects.get(pk=run.pk).removed_at is not None
@@ -329,11 +334,54 @@ def test_older_backups_go_by_number_after_a_success_and_never_before(played: Pla
     played.play(running())
     drive(run)
     assert played.removed == []
-    played.finish()
+    played.finish(USUAL)
     end(run)
     assert played.removed == ["/backups/backup-1-old3.zst", "/backups/backup-1-old2.zst"]
     assert [bool(BackupRun.objects.get(pk=item.pk).removed_at) for item in old] == [False, True, True]
     assert run.events.filter(text__contains="the newest 2 are kept").count() == 2
+
+
+@pytest.mark.parametrize(("size", "is_another"), [(1000, False), (USUAL, True)])
+def test_nothing_goes_after_a_backup_that_may_be_of_an_emptied_or_a_wrong_server(
+    played: Played, schedule: BackupSchedule, size: int, is_another: bool
+) -> None:
+    schedule.keep_count = 1
+    schedule.save(update_fields=["keep_count"])
+    started = timezone.now() - timedelta(days=1)
+    old = make_run(schedule, RunStatus.SUCCEEDED, uid="old1", path="/backups/backup-1-old1.zst", started_at=started)
+    difference = {"code": "identity", "subject": schedule.instance.name, "detail": "", "matters": True}
+    if is_another:
+        TopologyDifference.objects.create(
+            cluster=schedule.instance.cluster, first_seen_at=started, last_seen_at=started, **difference
+        )
+    run = begun(schedule)
+    played.play(running())
+    drive(run)
+    played.finish(size)
+    assert end(run).status == "succeeded"
+    assert (played.removed, BackupRun.objects.get(pk=old.pk).removed_at) == ([], None)
+    assert run.events.filter(text__startswith="No older backup is removed: ").count() == 1
+
+
+def test_older_backups_go_only_when_the_new_one_is_recorded(played: Played, schedule: BackupSchedule) -> None:
+    schedule.keep_count = 1
+    schedule.save(update_fields=["keep_count"])
+    started = timezone.now() - timedelta(days=1)
+    make_run(schedule, RunStatus.SUCCEEDED, uid="old1", path="/backups/backup-1-old1.zst", started_at=started)
+    run = begun(schedule)
+    played.play(running())
+    drive(run)
+    seen: list[str] = []
+
+    def look(ran: Any) -> str:
+        seen.append(BackupRun.objects.get(pk=run.pk).status)
+        return played.remove(ran)
+
+    FakeJobs(played.host).expect("# Remove files of backups", look)
+    played.finish(USUAL)
+    end(run)
+    assert seen == ["succeeded"]
+    assert run.events.filter(text__startswith="Removed /backups/backup-1-old1.zst").count() == 1
 
 
 def test_no_password_is_kept(played: Played, schedule: BackupSchedule) -> None:
