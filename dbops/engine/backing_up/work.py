@@ -93,7 +93,7 @@ def advance(site: Site) -> Published | None:
 
 
 def clean_up(site: Site, *, is_final_kept: bool = False) -> None:
-    """End the job if it runs and remove its files. Any number of times. Raises as ``Jobs``.
+    """End the job if it runs and remove its files. Any number of times. Raises as ``Jobs``, ``Unreachable`` too while it cannot be ended.
 
     Args:
         site: the run that has failed, or was stopped.
@@ -101,7 +101,15 @@ def clean_up(site: Site, *, is_final_kept: bool = False) -> None:
     """
     if not site.memory.get("asked"):
         return
-    site.jobs.stop(JOB)
+    if site.jobs.stop(JOB).status is JobStatus.RUNNING:
+        # it sleeps in the kernel, on a disk or a network file system that does not answer, and may yet write
+        raise Unreachable(
+            "backup.not_ended",
+            f"Ending the backup of {site.plan.instance}",
+            found="its processes were killed and are still there",
+            left="Its partial file, and the hold on the instance.",
+            next_step="Look at the host's disks and network file systems. dbops asks again until the processes are gone.",
+        )
     kept = {site.plan.partial_path} - remove(site, [site.plan.partial_path])
     if site.memory.get("final") and not is_final_kept and not _withdraw(site):
         kept.add(site.plan.path)

@@ -177,6 +177,20 @@ def test_what_cannot_be_removed_is_told() -> None:
     assert jobs_of(one).host.stopped == ["backup"]
 
 
+def test_a_job_that_cannot_be_ended_keeps_its_file_until_it_is_gone(monkeypatch: pytest.MonkeyPatch) -> None:
+    one = site()
+    jobs_of(one).play("backup", running(), running())
+    jobs_of(one).expect("# Remove files of backups", f"removed {one.plan.partial_path}\n")
+    drive(one, 2)
+    with monkeypatch.context() as patched:
+        patched.setattr(FakeJobs, "stop", lambda self, name: self.job(name).state)
+        with pytest.raises(Unreachable) as caught:
+            clean_up(one)
+    assert (caught.value.code, jobs_of(one).acts) == ("backup.not_ended", [])
+    clean_up(one)
+    assert len(jobs_of(one).acts) == 1
+
+
 def test_progress_is_what_the_compressor_has_written_of_what_the_tool_will_read() -> None:
     one = site()
     total = one.plan.data_bytes or 0
