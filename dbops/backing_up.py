@@ -109,7 +109,7 @@ class Driver:
                     self._end()
                     return None
                 published = self._advance()
-                if self.run.unreachable_since:
+                if self.run.unreachable_since and "ending" not in self.memory:  # else the host may not have been asked
                     lifecycle.mark_reachable(self.lease)
                 if published is not None:
                     self._finish(published)
@@ -228,8 +228,9 @@ class Driver:
         self.journal.cancellable = False
         ending = self.memory["ending"]
         is_clean = self._clean_up() if "plan" in self.memory else True
-        if self.run.unreachable_since and self.memory.get("asked"):
+        if self.run.unreachable_since and self.memory.get("asked"):  # the clean-up had an answer
             lifecycle.mark_reachable(self.lease)
+        self.journal.note(unreachable_since=None)
         status = RunStatus(ending["status"])
         if ending["text"]:
             self.journal.say(ending["text"], level=Level.ERROR)

@@ -62,7 +62,8 @@ def knows_better(one: Origin, other: Origin) -> bool:
 MANAGED_TRANSITIONS: dict[RunStatus, frozenset[RunStatus]] = {
     RunStatus.QUEUED: frozenset({RunStatus.RUNNING, RunStatus.CANCELLED, RunStatus.MISSED}),
     RunStatus.RUNNING: frozenset({RunStatus.SUCCEEDED, RunStatus.FAILED, RunStatus.CANCELLED, RunStatus.LOST}),
-    RunStatus.LOST: frozenset({RunStatus.RUNNING, RunStatus.FAILED}),
+    # a lost run is stopped only where nothing was asked of its host yet: else the host is asked first
+    RunStatus.LOST: frozenset({RunStatus.RUNNING, RunStatus.FAILED, RunStatus.CANCELLED}),
 }
 
 

@@ -244,6 +244,36 @@ def test_a_stop_waits_until_the_work_on_a_silent_host_is_known_to_have_ended(
     assert end(run).status == "cancelled"
 
 
+def test_a_stop_of_a_lost_run_does_not_say_that_its_host_answers(
+    played: Played, schedule: BackupSchedule, settings: Any
+) -> None:
+    settings.LOST_AFTER_SECONDS = -1
+    run = begun(schedule)
+    played.play(running())
+    drive(run)
+    played.host.down = Unreachable("ssh.unreachable", "Asking the host")
+    assert drive(run).status == "lost"
+    stop_run(run, operator(), "for a rebuild")
+    assert drive(run, 2).status == "lost"
+    assert not run.events.filter(text__startswith="The hosts answer again").exists()
+    played.host.down = None
+    assert end(run).status == "cancelled"
+    assert run.events.filter(text__startswith="The hosts answer again").count() == 1
+
+
+def test_a_lost_run_that_asked_for_nothing_is_stopped_without_its_host(
+    played: Played, schedule: BackupSchedule, settings: Any
+) -> None:
+    settings.LOST_AFTER_SECONDS = -1
+    run = begun(schedule)
+    played.probe = Unreachable("probe.incomplete", "Reading backup-1 now")
+    assert drive(run).status == "lost"
+    stop_run(run, operator(), "for a rebuild")
+    assert end(run).status == "cancelled"
+    assert not run.events.filter(text__startswith="The hosts answer again").exists()
+    assert (run.unreachable_since, Hold.objects.count()) == (None, 0)
+
+
 def test_a_lost_run_is_given_up_and_the_next_one_cleans_up_after_it(
     played: Played, schedule: BackupSchedule, settings: Any
 ) -> None:
