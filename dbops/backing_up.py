@@ -19,7 +19,7 @@ from dbops.cleaner import clean, clean_record
 from dbops.composition import build_site, jobs_of, secrets_of
 from dbops.engine.backing_up.plan import Asked, BackupPlan, plan_backup
 from dbops.engine.backing_up.retention import Kept, to_remove
-from dbops.engine.backing_up.work import Published, Site, advance, clean_up, remove
+from dbops.engine.backing_up.work import Published, Removal, Site, advance, clean_up, remove
 from dbops.engine.backups import BackupMethod, RunStatus
 from dbops.engine.errors import Bug, Cancelled, DbopsError, Unreachable
 from dbops.engine.facts import from_record, to_record
@@ -168,11 +168,18 @@ class Driver:
                 directory=schedule.directory if schedule else "",
                 defaults_file=instance.defaults_file,
                 last_bytes=last.bytes_written if last else None,
+                last_mount=self._last_mount(last),
             ),
             facts,
             started_at=run.started_at or timezone.now(),
             run_directory=jobs_of(run, run.uid, self.stack).run_directory,
         )
+
+    def _last_mount(self, last: BackupRun | None) -> str:
+        """Return where the file system of the last backup was mounted; empty where the schedule now writes to another directory."""
+        directory = self.run.schedule.directory.rstrip("/") if self.run.schedule else ""
+        is_same = last is not None and last.instance_id == self.run.instance_id and last.path.rpartition("/")[0] == directory
+        return str(last.evidence.get("mount", "")) if last and is_same else ""
 
     def _remove_leftovers(self, *, is_final_kept: bool) -> None:
         """What runs that ended badly could not remove, because their host was silent.
@@ -313,13 +320,16 @@ class Driver:
         ]
         for old, why in to_remove(kept, keep_count=schedule.keep_count, keep_days=schedule.keep_days, now=now):
             try:
-                gone = remove(self.site, [old.path])
+                end = remove(self.site, [old.path])[old.path]
             except DbopsError as error:
                 self.journal.say(f"Older backups could not be removed: {error}", level=Level.WARNING)
                 return
-            if old.path in gone:
+            if end is Removal.REMOVED:
                 text = f"Its file {old.path} was removed by backup run {run.pk}: {why}."
                 lifecycle.mark_removed(rows[old.pk], text)
                 self.journal.say(f"Removed {old.path} of backup run {old.pk}: {why}.")
+            elif end is Removal.ABSENT:
+                text = f"{old.path} of backup run {old.pk} was not there, so it is not known to be gone: {why}, and it was to go."
+                self.journal.say(text, level=Level.WARNING)
             else:
                 self.journal.say(f"{old.path} of backup run {old.pk} could not be removed.", level=Level.WARNING)

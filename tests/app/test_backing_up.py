@@ -414,6 +414,37 @@ def test_older_backups_go_only_when_the_new_one_is_recorded(played: Played, sche
     assert run.events.filter(text__startswith="Removed /backups/backup-1-old1.zst").count() == 1
 
 
+def test_what_was_not_there_is_not_taken_for_removed(played: Played, schedule: BackupSchedule) -> None:
+    """The file system may not be mounted, and the file may come back with it."""
+    schedule.keep_count = 1
+    schedule.save(update_fields=["keep_count"])
+    started = timezone.now() - timedelta(days=1)
+    old = make_run(schedule, RunStatus.SUCCEEDED, uid="old1", path="/backups/backup-1-old1.zst", started_at=started)
+    run = begun(schedule)
+    played.play(running())
+    drive(run)
+    FakeJobs(played.host).expect("# Remove files of backups", lambda ran: f"absent {ran.arguments[-1]}\n")
+    played.finish(USUAL)
+    assert end(run).status == "succeeded"
+    assert BackupRun.objects.get(pk=old.pk).removed_at is None
+    assert run.events.filter(text__startswith=f"{old.path} of backup run {old.pk} was not there").count() == 1
+
+
+@pytest.mark.parametrize(("path", "mount"), [("/backups/old1.zst", "/backups"), ("/elsewhere/old1.zst", "")])
+def test_the_file_system_of_the_last_backup_must_be_there_again(
+    played: Played, schedule: BackupSchedule, path: str, mount: str
+) -> None:
+    started = timezone.now() - timedelta(days=1)
+    evidence = {"mount": "/backups"}
+    make_run(schedule, RunStatus.SUCCEEDED, uid="old1", path=path, started_at=started, evidence=evidence)
+    run = begun(schedule)
+    played.play(running())
+    drive(run)
+    assert run.memory["plan"]["mount"] == mount
+    words = list(played.host.order[-1].arguments)
+    assert words[12] == mount
+
+
 def test_no_password_is_kept(played: Played, schedule: BackupSchedule) -> None:
     run = begun(schedule)
     played.play(running())

@@ -31,7 +31,7 @@ _HARMLESS = re.compile(r"warning|deprecated|^--\s|^\s*$", re.IGNORECASE)
 
 @dataclass(frozen=True, slots=True)
 class Whole:
-    """A file that is whole, under its partial name. ``identity`` is its device:inode."""
+    """A file that is whole, under its partial name. ``identity`` is its device:inode, ``mount`` where its file system is mounted."""
 
     bytes: int
     sha256: str
@@ -40,6 +40,7 @@ class Whole:
     position: Coordinates
     exit_statuses: Mapping[str, int]
     warnings: tuple[str, ...] = field(default=())
+    mount: str = ""
 
 
 def judge_backup(plan: BackupPlan, state: JobState, files_text: str) -> Whole:
@@ -76,6 +77,7 @@ def judge_backup(plan: BackupPlan, state: JobState, files_text: str) -> Whole:
         warnings=tuple(line for line in log.splitlines() if line.strip())[:20]
         if plan.method is BackupMethod.DUMP
         else (),
+        mount=facts.get("mount", ""),
     )
 
 

@@ -21,7 +21,10 @@ MARGIN, LEAST_BYTES = 1.2, 64 * 1024**2
 
 @dataclass(frozen=True, slots=True)
 class Asked:
-    """What the schedule and the inventory say. ``last_bytes`` is the size of the last run's file."""
+    """What the schedule and the inventory say. ``last_bytes`` is the size of the last run's file.
+
+    ``last_mount`` is the mount point of the file system that it was written to, in the same directory; empty where not known.
+    """
 
     run_id: str
     instance: str
@@ -30,6 +33,7 @@ class Asked:
     directory: str
     defaults_file: str
     last_bytes: int | None = None
+    last_mount: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,6 +41,7 @@ class BackupPlan:
     """Everything that the run will do. ``tools`` and ``clients`` are names of programs, best first: the host has one of them.
 
     ``datadir_identity`` is ``device:inode``; ``data_bytes`` what the tool will read, ``expected_bytes`` what the file will have.
+    ``mount`` is where the directory's file system must be mounted: where the last backup's was.
     """
 
     run_id: str
@@ -60,6 +65,7 @@ class BackupPlan:
     data_bytes: int | None
     expected_bytes: int | None
     gtid_enabled: bool
+    mount: str = ""
 
     @property
     def partial(self) -> str:
@@ -139,6 +145,7 @@ def plan_backup(asked: Asked, facts: InstanceFacts | None, *, started_at: dateti
         data_bytes=data,
         expected_bytes=last,
         gtid_enabled=server.gtid_enabled,
+        mount=asked.last_mount,
     )
 
 

@@ -6,6 +6,7 @@ Nothing here touches replication: no step stops or starts it, and no option of t
 import json
 from dataclasses import asdict, dataclass
 from datetime import UTC, datetime
+from enum import StrEnum
 from typing import Any, Protocol
 
 from dbops.engine import watchdog
@@ -67,6 +68,14 @@ class Published:
     record: dict[str, Any]
 
 
+class Removal(StrEnum):
+    """What became of a file that was to be removed. ``ABSENT``: it was not there, which is no proof that it is gone."""
+
+    REMOVED = "removed"
+    ABSENT = "absent"
+    KEPT = "kept"
+
+
 def advance(site: Site) -> Published | None:
     """Do or follow what is due for about a second. Return the published backup once it is, ``None`` to be asked again.
 
@@ -110,7 +119,7 @@ def clean_up(site: Site, *, is_final_kept: bool = False) -> None:
             left="Its partial file, and the hold on the instance.",
             next_step="Look at the host's disks and network file systems. dbops asks again until the processes are gone.",
         )
-    kept = {site.plan.partial_path} - remove(site, [site.plan.partial_path])
+    kept = {path for path, end in remove(site, [site.plan.partial_path]).items() if end is Removal.KEPT}
     if site.memory.get("final") and not is_final_kept and not _withdraw(site):
         kept.add(site.plan.path)
     if kept:
@@ -123,11 +132,12 @@ def clean_up(site: Site, *, is_final_kept: bool = False) -> None:
         )
 
 
-def remove(site: Site, paths: list[str]) -> set[str]:
-    """Remove files with their records. Return those that are gone. Raises as ``Jobs``."""
+def remove(site: Site, paths: list[str]) -> dict[str, Removal]:
+    """Remove files with their records. Return what became of each. Raises as ``Jobs``."""
     result = site.jobs.act(IN_BASH, load("common", "remove_backups"), *paths)
-    gone = {line.removeprefix("removed ") for line in result.stdout.splitlines() if line.startswith("removed ")}
-    return gone & set(paths)
+    said = {path: word for word, _, path in (line.partition(" ") for line in result.stdout.splitlines())}
+    words = {"removed": Removal.REMOVED, "absent": Removal.ABSENT}
+    return {path: words.get(said.get(path, ""), Removal.KEPT) for path in paths}
 
 
 def _withdraw(site: Site) -> bool:
@@ -167,6 +177,7 @@ def _start(site: Site) -> None:
         " ".join(plan.clients),
         " ".join(plan.tools),
         " ".join(proof_files(plan) if plan.method is BackupMethod.PHYSICAL else ()),
+        plan.mount,
         str(len(plan.options)),
         *plan.options,
         *plan.compressor,
@@ -220,6 +231,7 @@ def _publish(site: Site, state: JobState, whole: Whole) -> Published:
         "sha256": whole.sha256,
         "position": asdict(whole.position),
         "tool": whole.tool,
+        "mount": whole.mount,
         "exit_statuses": dict(whole.exit_statuses),
         "command": plan.command,
         "started_at": _iso(state.started_at),

@@ -3,7 +3,8 @@
 # proves that the file is whole is left in log.files, one line "NAME BASE64" each. Its publication is another script.
 # $1 name and machine id  $2 data directory  $3 its device:inode  $4 server id  $5 socket  $6 directory  $7 partial file's name
 # $8 bytes that must be free  $9 method  then by blanks: $10 clients  $11 tools  $12 files of proof
-# $13 number of the tool's options  then these, then the compressor's words
+# $13 where the file system of the last backup was mounted, empty where that is not known
+# $14 number of the tool's options  then these, then the compressor's words
 set -u
 umask 077
 machine=$1 datadir=$2 identity=$3 server_id=$4 socket=$5 directory=$6 partial=$7 needed=$8 method=$9
@@ -11,8 +12,8 @@ shift 9
 read -r -a clients <<<"$1"
 read -r -a tools <<<"$2"
 read -r -a proofs <<<"$3"
-words=$4
-shift 4
+mount=$4 words=$5
+shift 5
 options=("${@:1:words}")
 compress=("${@:words+1}")
 file=$directory/$partial
@@ -39,10 +40,15 @@ if client=$(first_program "${clients[@]}"); then
     { [ "$id" = "$server_id" ] && [ "$(identity_of "$where")" = "$identity" ]; } ||
         refuse "The server at $socket has server id $id and data directory $where: it is not the one that was probed."
 fi
-mkdir -p -- "$directory" 2>/dev/null || refuse "The directory $directory cannot be made."
-case "$(readlink -f -- "$directory")/" in
+case "$(readlink -m -- "$directory")/" in
     "$(readlink -f -- "$datadir")"/*) refuse "$directory lies in the data directory: give the schedule another one." ;;
 esac
+# by the mount point: device numbers change when a network file system is mounted again
+here=$(mount_of "$directory")
+[ -z "$mount" ] || [ "$here" = "$mount" ] ||
+    refuse "$directory lies on the file system mounted at $here, and the last backup went to the one at $mount. Mount that;" \
+        "where $here is meant, give the schedule a directory of another name."
+mkdir -p -- "$directory" 2>/dev/null || refuse "The directory $directory cannot be made."
 free=$(df -B1 --output=avail -- "$directory" | tail -n 1)
 [ "${free:-0}" -ge "$needed" ] ||
     refuse "$((free / 1048576)) MiB are free for $directory, and $((needed / 1048576)) MiB are needed."
@@ -98,8 +104,8 @@ for number in "${!names[@]}"; do
     echo "${stages[$number]}" >"stage.${names[$number]}"
 done
 {
-    printf 'facts %s\n' "$(printf 'bytes=%s\nidentity=%s\nsha256=%s\ntool=%s\nprogram=%s\n' "$(stat -c %s -- "$file")" \
-        "$(stat -c %d:%i -- "$file")" "$(cut -d' ' -f1 sum)" "$("$tool" --no-defaults --version 2>&1 | tail -n 1)" "$tool" | base64 -w0)"
+    printf 'facts %s\n' "$(printf 'bytes=%s\nidentity=%s\nsha256=%s\ntool=%s\nprogram=%s\nmount=%s\n' "$(stat -c %s -- "$file")" \
+        "$(stat -c %d:%i -- "$file")" "$(cut -d' ' -f1 sum)" "$("$tool" --no-defaults --version 2>&1 | tail -n 1)" "$tool" "$here" | base64 -w0)"
     [ ! -f last.part ] || printf 'end %s\n' "$(tail -n 1 last.part | tail -c 400 | base64 -w0)"
     [ ! -f first.part ] || printf 'position %s\n' "$(cat first.part last.part | positions | head -c 8192 | base64 -w0)"
     printf 'log %s\n' "$(tail -c 65536 log.tool | base64 -w0)"

@@ -25,6 +25,17 @@ identity_of() {
     stat -L -c %d:%i -- "$1" 2>/dev/null || true
 }
 
+# Where the file system is mounted on which $1 lies, or would be made.
+mount_of() {
+    local at
+    at=$(readlink -m -- "$1")
+    until [ -e "$at" ]; do
+        at=${at%/*}
+        at=${at:-/}
+    done
+    df --output=target -- "$at" | tail -n 1
+}
+
 # Whether $1 is the record of a published backup of run $2 with checksum $3.
 is_record_of() {
     grep -Eqs "^ *\"run\": \"$2\",?\$" -- "$1" && grep -Eqs "^ *\"sha256\": \"$3\",?\$" -- "$1"

@@ -55,7 +55,7 @@ class Place:
         self.server = subprocess.Popen([self.bin / "mariadbd", "600"], cwd=self.data)
         self.without: tuple[str, ...] = ()
         self.environment: dict[str, str] = {}
-        self.directory, self.needed = self.backups, 1
+        self.directory, self.needed, self.mount = self.backups, 1, ""
 
     def put(self, name: str, text: str) -> None:
         (self.bin / name).write_text(text)
@@ -80,7 +80,7 @@ class Place:
         words = [
             *("", str(self.data), f"{status.st_dev}:{status.st_ino}", "12", "/s", str(self.directory), plan.partial),
             *(str(self.needed), method.value, "mariadb", " ".join(plan.tools)),
-            *("xtrabackup_info xtrabackup_checkpoints", str(len(options)), *options, *plan.compressor),
+            *("xtrabackup_info xtrabackup_checkpoints", self.mount, str(len(options)), *options, *plan.compressor),
         ]
         with (self.job / "log.out").open("w") as out:
             done = subprocess.run(
@@ -191,6 +191,20 @@ def test_too_little_room_is_refused_before_anything_is_written(place: Place) -> 
 def test_a_directory_in_the_data_directory_is_refused(place: Place) -> None:
     place.directory = place.data / "backups"
     assert "lies in the data directory" in refusal(place)
+    assert not place.directory.exists()
+
+
+def test_a_directory_whose_file_system_is_not_mounted_is_refused_and_not_made(place: Place) -> None:
+    place.mount = str(place.backups)
+    found = refusal(place)
+    assert f"the last backup went to the one at {place.backups}. Mount that" in found
+    assert not place.backups.exists()
+
+
+def test_the_file_system_of_the_last_backup_is_known_again(place: Place) -> None:
+    place.mount = place.judge(DUMP).mount  # type: ignore[attr-defined]
+    assert place.mount == subprocess.run(["stat", "-c", "%m", place.backups], capture_output=True, text=True).stdout.strip()
+    assert place.judge(DUMP).mount == place.mount  # type: ignore[attr-defined]
 
 
 @pytest.mark.skipif(os.geteuid() != 0, reason="a small file system is mounted by root")
@@ -286,7 +300,7 @@ def test_only_what_is_named_is_removed(place: Place) -> None:
     for name in ("a", "a.json", "b", "b.json"):
         (place.backups / name).touch()
     gone = place.run("remove_backups", str(place.backups / "a"), str(place.backups / "never"))
-    assert gone.stdout == f"removed {place.backups}/a\nremoved {place.backups}/never\n"
+    assert gone.stdout == f"removed {place.backups}/a\nabsent {place.backups}/never\n"
     assert sorted(path.name for path in place.backups.iterdir()) == ["b", "b.json"]
     assert place.run("remove_backups", f"{place.backups}/*").returncode == 65
     assert place.run("remove_backups", f"{place.backups}/").returncode == 65
