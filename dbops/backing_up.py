@@ -177,9 +177,10 @@ class Driver:
 
     def _last_mount(self, last: BackupRun | None) -> str:
         """Return where the file system of the last backup was mounted; empty where the schedule now writes to another directory."""
-        directory = self.run.schedule.directory.rstrip("/") if self.run.schedule else ""
-        is_same = last is not None and last.instance_id == self.run.instance_id and last.path.rpartition("/")[0] == directory
-        return str(last.evidence.get("mount", "")) if last and is_same else ""
+        if last is None or self.run.schedule is None or last.instance_id != self.run.instance_id:
+            return ""
+        is_same = last.path.rpartition("/")[0] == self.run.schedule.directory.rstrip("/")
+        return str(last.evidence.get("mount", "")) if is_same else ""
 
     def _remove_leftovers(self, *, is_final_kept: bool) -> None:
         """What runs that ended badly could not remove, because their host was silent.

@@ -258,7 +258,8 @@ def _publish(site: Site, state: JobState, whole: Whole) -> Published:
             "ssh.lost", "Giving the backup its final name", found="the connection ended before the answer"
         )
     if result.exit_status == REFUSED_STATUS:
-        del site.memory["final"]  # what stands there is somebody else's: nothing of ours may be looked for under that name
+        # what stands there is somebody else's: nothing of ours may be looked for under that name
+        del site.memory["final"]
     if result.exit_status != 0:
         said = f"{result.stdout}{result.stderr}".strip()[-400:]
         raise RemoteFailure(

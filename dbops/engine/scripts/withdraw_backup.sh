@@ -12,6 +12,6 @@ if [ -e "$final" ] && ! is_backup_of "$final" "$bytes" "$run" "$sha256"; then
 fi
 # the record last: without it the file would not be known again
 if is_record_of "$final.json" "$run" "$sha256"; then
-    rm -f -- "$final" && rm -f -- "$final.json" || fail "$final cannot be removed."
+    { rm -f -- "$final" && rm -f -- "$final.json"; } || fail "$final cannot be removed."
 fi
 echo withdrawn

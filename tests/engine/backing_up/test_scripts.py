@@ -203,8 +203,9 @@ def test_a_directory_whose_file_system_is_not_mounted_is_refused_and_not_made(pl
 
 def test_the_file_system_of_the_last_backup_is_known_again(place: Place) -> None:
     place.mount = place.judge(DUMP).mount  # type: ignore[attr-defined]
-    assert place.mount == subprocess.run(["stat", "-c", "%m", place.backups], capture_output=True, text=True).stdout.strip()
-    assert place.judge(DUMP).mount == place.mount  # type: ignore[attr-defined]
+    stat = subprocess.run(["stat", "-c", "%m", place.backups], capture_output=True, text=True)
+    assert place.mount == stat.stdout.strip()
+    assert place.judge(DUMP).mount == place.mount
 
 
 @pytest.mark.skipif(os.geteuid() != 0, reason="a small file system is mounted by root")
