@@ -13,7 +13,7 @@ from pytest_django import DjangoAssertNumQueries
 from dbops import lifecycle, probing
 from dbops.engine.backup_facts import BackupConnection, BackupProcess, Reads
 from dbops.engine.backups import BackupMethod, Origin, RunStatus
-from dbops.engine.facts import InstanceFacts
+from dbops.engine.facts import InstanceFacts, Problem
 from dbops.engine.observing import Where
 from dbops.lifecycle.reports import ReportKind, Told
 from dbops.models import BackupRun, BackupSchedule, Hold, Instance, InstanceState
@@ -111,6 +111,24 @@ class TestObserving:
         assert only().status == RunStatus.RUNNING
         lifecycle.observe(backup, facts(3, server=builders.server(12, backup_connections=())))
         assert only().status == RunStatus.ENDED
+
+    def test_a_dump_from_elsewhere_ends_with_its_server(self, backup: Instance) -> None:
+        there = BackupConnection(9, "root", "10.0.0.9:4", False, "mysqldump", BackupMethod.DUMP, "SELECT", at(0))
+        server = builders.server(12, backup_connections=(there,))
+        silent = {"server": None, "server_problem": Problem("mysql.unreachable", "Connection refused")}
+        lifecycle.observe(backup, facts(1, server=server))
+        refused = Problem("mysql.access_denied", "Access denied")
+        for minute in (1.1, 2.9):
+            lifecycle.observe(backup, facts(minute, server=None, server_problem=refused))
+            lifecycle.observe(backup, facts(minute + 0.05, **silent, host=None))
+        lifecycle.observe(backup, facts(3, **silent))
+        lifecycle.observe(backup, facts(3.5, **silent))
+        assert only().status == RunStatus.RUNNING
+        lifecycle.observe(backup, facts(4.5, **silent))
+        assert (only().status, only().finished_at) == (RunStatus.ENDED, at(3))
+        assert "does not answer" in only().outcome
+        lifecycle.observe(backup, facts(5, server=server))
+        assert only().status == RunStatus.RUNNING
 
     def test_the_stream_of_a_rebuild_is_no_foreign_backup(self, db: None) -> None:
         source = started_rebuild().source
