@@ -103,6 +103,15 @@ class TestObserving:
         )
         assert not BackupRun.objects.exists()
 
+    def test_a_local_connection_proves_what_a_process_of_no_certain_instance_reads(self, backup: Instance) -> None:
+        here = BackupConnection(9, "root", "localhost", True, "mysqldump", BackupMethod.DUMP, "SELECT", at(0.1))
+        server = builders.server(12, backup_connections=(here,))
+        for minute in (1, 2):
+            lifecycle.observe(backup, facts(minute, dump(reads=Reads.UNCLEAR), server=server))
+            assert (only().status, only().evidence["process"]) == (RunStatus.RUNNING, dump().key)
+        lifecycle.observe(backup, facts(3, server=builders.server(12, backup_connections=())))
+        assert only().status == RunStatus.ENDED
+
     def test_a_dump_from_elsewhere_ends_when_its_connection_does(self, backup: Instance) -> None:
         there = BackupConnection(9, "root", "10.0.0.9:4", False, "mysqldump", BackupMethod.DUMP, "SELECT", at(0))
         server = builders.server(12, backup_connections=(there,))

@@ -209,6 +209,14 @@ class TestSightings:
         assert len(sightings_of(seen_by_server, is_held=False)) == 1
         assert sightings_of(seen_by_server, is_held=True) == ()
 
+    def test_a_local_connection_counts_beside_a_process_of_no_certain_instance(self) -> None:
+        here = (connection("localhost", is_local=True),)
+        found = sightings_of(facts((process(Reads.UNCLEAR),), here), is_held=False)
+        assert [(bool(item.connection), item.may_begin) for item in found] == [(True, True), (False, False)]
+        both = (process(Reads.UNCLEAR, pid=7), process(Reads.UNCLEAR, pid=8))
+        assert [bool(item.connection) for item in sightings_of(facts(both, here), is_held=False)] == [True]
+        assert len(sightings_of(facts((process(Reads.UNCLEAR),), here), is_held=True)) == 1
+
     def test_a_dump_from_elsewhere_counts_beside_a_local_one(self) -> None:
         found = sightings_of(facts((process(),), (connection("10.0.0.9:4000"),)), is_held=True)
         assert sorted(item.where for item in found) == [ELSEWHERE, HERE]
