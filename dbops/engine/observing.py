@@ -181,6 +181,7 @@ def sightings_of(facts: InstanceFacts, *, is_held: bool) -> tuple[Sighting, ...]
 
     Args:
         is_held: a job of ours holds the instance: what works on it from its own host, without a process to be seen, is ours.
+            Where none does, a process of ours that certainly reads it was given up, and is a backup like those of others.
     """
     processes = facts.backup_processes or ()
     connections = (facts.server.backup_connections if facts.server else None) or ()
@@ -192,7 +193,8 @@ def sightings_of(facts: InstanceFacts, *, is_held: bool) -> tuple[Sighting, ...]
     seen = [
         _of_process(process, facts.observed_at)
         for process in processes
-        if not process.is_ours and not (process.reads == Reads.UNCLEAR and process.method in left_out)
+        if not (process.is_ours and (is_held or process.reads != Reads.THIS))
+        and not (process.reads == Reads.UNCLEAR and process.method in left_out)
     ]
     seen += _of_connections(open_ones, facts.observed_at)
     return tuple(sorted(seen, key=lambda item: (not item.may_begin, item.started_at, item.process, item.connection)))

@@ -32,7 +32,7 @@ from dbops.engine.states import Level
 from dbops.lifecycle.beside import tell_beside
 from dbops.lifecycle.flagging import flag
 from dbops.lifecycle.schedules_of_runs import assign_schedule
-from dbops.models import BackupEvent, BackupRun, Hold, Instance
+from dbops.models import BackupEvent, BackupRun, Hold, Instance, Rebuild
 
 #: The report of an end is on its way when a probe sees the process gone; a busy server answers the next time.
 GRACE = timedelta(seconds=60)
@@ -147,9 +147,20 @@ def say_over(run: BackupRun, by: str) -> bool:
 
 
 def _is_held(instance: Instance, facts: InstanceFacts) -> bool:
-    """Asked only where it matters: a connection of the server's own host."""
+    """Asked only where it matters: a connection of the server's own host, or a process of ours.
+
+    What ended while the probe was under way, or has a moment to end yet, counts as held.
+    """
     connections = (facts.server.backup_connections if facts.server else None) or ()
-    return any(item.is_local for item in connections) and Hold.objects.filter(instance=instance).exists()
+    ours = any(process.is_ours for process in facts.backup_processes or ())
+    if not ours and not any(item.is_local for item in connections):
+        return False
+    if Hold.objects.filter(instance=instance).exists():
+        return True
+    since = facts.observed_at - GRACE
+    runs = BackupRun.objects.filter(instance=instance, origin=Origin.MANAGED, finished_at__gte=since)
+    rebuilds = Rebuild.objects.filter(Q(source=instance) | Q(target=instance), finished_at__gte=since)
+    return ours and (runs.exists() or rebuilds.exists())
 
 
 def _observed_active(instance: Instance) -> Any:

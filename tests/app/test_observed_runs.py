@@ -17,6 +17,7 @@ from dbops.engine.facts import InstanceFacts, Problem
 from dbops.engine.observing import Where
 from dbops.lifecycle.reports import ReportKind, Told
 from dbops.models import BackupRun, BackupSchedule, Hold, Instance, InstanceState
+from tests.app.backup_rows import make_run, make_schedule
 from tests.app.rows import facts_of, make_fleet, started_rebuild
 from tests.engine import builders
 
@@ -98,10 +99,28 @@ class TestObserving:
         assert BackupRun.objects.count() == 3
 
     def test_what_is_ours_or_not_certain_is_no_run(self, backup: Instance) -> None:
+        Hold.objects.create(
+            instance=backup, backup_run=make_run(make_schedule(backup)), purpose="backup", taken_at=at(0)
+        )
         lifecycle.observe(
             backup, facts(1, dump(is_ours=True), dump(8, reads=Reads.UNCLEAR), dump(9, reads=Reads.OTHER))
         )
-        assert not BackupRun.objects.exists()
+        assert not BackupRun.objects.exclude(origin=Origin.MANAGED).exists()
+
+    def test_the_job_of_a_run_that_was_given_up_is_a_backup_like_those_of_others(self, backup: Instance) -> None:
+        run = make_run(make_schedule(backup), RunStatus.LOST)
+        lifecycle.observe(backup, facts(1, dump(is_ours=True)))
+        assert lifecycle.give_up_run(run, "olga")
+        BackupRun.objects.update(finished_at=at(2))
+        lifecycle.observe(backup, facts(1.9, dump(is_ours=True)))
+        lifecycle.observe(backup, facts(2.5, dump(is_ours=True)))  # what has just ended may be seen for a moment
+        assert BackupRun.objects.get() == run
+        lifecycle.observe(backup, facts(4, dump(is_ours=True)))
+        seen = BackupRun.objects.get(origin=Origin.OBSERVED)
+        assert seen.status == RunStatus.RUNNING
+        lifecycle.observe(backup, facts(5))
+        seen.refresh_from_db()
+        assert seen.status == RunStatus.ENDED
 
     def test_a_local_connection_proves_what_a_process_of_no_certain_instance_reads(self, backup: Instance) -> None:
         here = BackupConnection(9, "root", "localhost", True, "mysqldump", BackupMethod.DUMP, "SELECT", at(0.1))
