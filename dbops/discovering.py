@@ -9,9 +9,11 @@ from django.utils import timezone
 from dbops.cleaner import without_nul
 from dbops.connections import connect_with
 from dbops.drivers.discover import Bounds, discover
+from dbops.engine.errors import Refused
 from dbops.engine.facts import to_record
 from dbops.engine.ports import Database
-from dbops.models import Discovery
+from dbops.engine.topology.nodes import Address
+from dbops.models import Discovery, Instance
 
 log = logging.getLogger(__name__)
 
@@ -31,7 +33,8 @@ def run_discovery(discovery_id: int, bounds: Bounds = BOUNDS) -> bool:
         return False
     row = mine.select_related("cluster").get()
     try:
-        found = discover((row.address, row.port), lambda host, port: _open(row, host, port), bounds)
+        listed = _listed() if row.cluster else None
+        found = discover((row.address, row.port), lambda host, port: _open(row, listed, host, port), bounds)
         _end(row.pk, Discovery.Statuses.DONE, result=without_nul(to_record(found)))
     except BaseException as error:
         _end(row.pk, Discovery.Statuses.FAILED, error=_in_words("a fault in dbops itself", type(error).__name__))
@@ -39,7 +42,30 @@ def run_discovery(discovery_id: int, bounds: Bounds = BOUNDS) -> bool:
     return True
 
 
-def _open(row: Discovery, host: str, port: int) -> Database:
+def _listed() -> set[Address]:
+    """Return the addresses that persons wrote into the inventory as those of instances. One query."""
+    rows = Instance.objects.values_list("address", "host__ssh_address", "host__stream_address", "port")
+    return {(name.casefold(), port) for *names, port in rows for name in names if name}
+
+
+def _open(row: Discovery, listed: set[Address] | None, host: str, port: int) -> Database:
+    """Open a connection to a server that was found.
+
+    Args:
+        listed: where a stored account may log in. Replicas say of themselves where they are, and are believed by nobody else. An
+            account that a person typed for this discovery goes on to all of them: ``None``.
+
+    Raises:
+        Refused: the stored account does not go there (``discovery.not_listed``).
+    """
+    if listed is not None and (host.casefold(), port) not in listed:
+        raise Refused(
+            "discovery.not_listed",
+            f"Reading {host}:{port}",
+            found="it was found and not read: it is not in the inventory, and a stored account goes nowhere else",
+            left="Nothing was sent there.",
+            next_step="Discover with an account that you type in, if you trust this server.",
+        )
     user, password = (row.cluster.admin_user, row.cluster.admin_password) if row.cluster else (row.user, row.password)
     return connect_with(
         host, port, user, password, connect_timeout_seconds=CONNECT_SECONDS, read_timeout_seconds=ANSWER_SECONDS

@@ -7,7 +7,7 @@ they mean is read from the same table that the pages show (``engine.effects``).
 from collections import defaultdict
 from datetime import datetime
 
-from django.db.models import Q
+from django.db.models import Q, QuerySet
 
 from dbops.engine.backups import RUN_AT_WORK, BackupMethod, Origin
 from dbops.engine.effects import Effect, Work, cell, of_backup
@@ -17,22 +17,29 @@ from dbops.models import BackupRun, Maintenance, Rebuild
 from dbops.pictures import differences
 
 
-def closed_gates(now: datetime) -> dict[int, str]:
-    """Return in words what each queued rebuild waits for that is no hold, by its primary key. Four queries at most."""
+def closed_gates(now: datetime, rebuild_id: int | None = None) -> dict[int, str]:
+    """Return in words what each queued rebuild waits for that is no hold, by its primary key. Four queries at most.
+
+    Args:
+        rebuild_id: ask for this one alone, whatever its status: while it is being started it is queued no more.
+    """
+    rebuilds = (
+        Rebuild.objects.filter(status=Status.QUEUED) if rebuild_id is None else Rebuild.objects.filter(pk=rebuild_id)
+    )
     closed: dict[int, list[str]] = defaultdict(list)
-    _close_for_runs(closed)
-    _close_for_clusters(closed, now)
+    _close_for_runs(rebuilds, closed)
+    _close_for_clusters(rebuilds, closed, now)
     return {pk: "; ".join(reasons) for pk, reasons in closed.items()}
 
 
-def _close_for_runs(closed: dict[int, list[str]]) -> None:
+def _close_for_runs(rebuilds: QuerySet[Rebuild], closed: dict[int, list[str]]) -> None:
     runs: dict[int, list[tuple[str, int, str]]] = defaultdict(list)
     external = BackupRun.objects.filter(status__in=RUN_AT_WORK).exclude(origin=Origin.MANAGED).order_by("pk")
     for instance, name, pk, method in external.values_list("instance", "instance__name", "pk", "method"):
         runs[instance].append((name, pk, method))
     if not runs:
         return
-    queued = Rebuild.objects.filter(Q(source__in=runs) | Q(target__in=runs), status=Status.QUEUED).order_by("pk")
+    queued = rebuilds.filter(Q(source__in=runs) | Q(target__in=runs)).order_by("pk")
     for pk, source, target, method in queued.values_list("pk", "source", "target", "method"):
         for name, run, _ in runs.get(target, ()):
             if _stops(method, Work.TARGET_BACKUP):
@@ -42,7 +49,7 @@ def _close_for_runs(closed: dict[int, list[str]]) -> None:
                 closed[pk].append(f"{name} is read by backup run {run}, which dbops did not start")
 
 
-def _close_for_clusters(closed: dict[int, list[str]], now: datetime) -> None:
+def _close_for_clusters(rebuilds: QuerySet[Rebuild], closed: dict[int, list[str]], now: datetime) -> None:
     """What follows a rebuild that failed mends its target, and a person has asked for it: it is not kept back."""
     reasons: dict[int, list[tuple[Work, str]]] = defaultdict(list)
     current = Maintenance.objects.filter(Q(ends_at=None) | Q(ends_at__gt=now), starts_at__lte=now).order_by("pk")
@@ -52,7 +59,7 @@ def _close_for_clusters(closed: dict[int, list[str]], now: datetime) -> None:
         reasons[cluster].append((Work.TOPOLOGY, difference.text.rstrip(".")))
     if not reasons:
         return
-    queued = Rebuild.objects.filter(target__cluster__in=reasons, status=Status.QUEUED, method__in=list(METHODS))
+    queued = rebuilds.filter(target__cluster__in=reasons, method__in=list(METHODS))
     for pk, cluster, method in queued.order_by("pk").values_list("pk", "target__cluster", "method"):
         closed[pk] += [text for work, text in reasons[cluster] if _stops(method, work)]
 

@@ -4,17 +4,17 @@ from collections import defaultdict
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
-from functools import lru_cache
+from functools import lru_cache, partial
 from itertools import takewhile
 from typing import Any
 
 from django.conf import settings
-from django.db.models import Q, QuerySet
+from django.db.models import OuterRef, Q, QuerySet, Subquery
 from django.db.models.fields.json import KeyTextTransform, KeyTransform
 from django.utils import timezone
 
 from dbops import lifecycle
-from dbops.cron import BadSchedule, due_times
+from dbops.cron import BadSchedule, due_times, last_due
 from dbops.engine.backups import RUN_ACTIVE, BackupMethod, Origin, RunBy, RunStatus
 from dbops.engine.methods import METHODS, method_named
 from dbops.engine.picture import Difference, Job, Machine, Picture, Stop, Use
@@ -48,6 +48,7 @@ class _Rows:
     sizes: dict[int, dict[str, int]] = field(default_factory=lambda: defaultdict(dict))
     jobs: dict[int, list[Job]] = field(default_factory=lambda: defaultdict(list))
     windows: dict[int, list[Window]] = field(default_factory=lambda: defaultdict(list))
+    unseen: dict[int, list[Window]] = field(default_factory=lambda: defaultdict(list))
     stops: dict[int, list[Stop]] = field(default_factory=lambda: defaultdict(list))
 
 
@@ -87,6 +88,7 @@ def pictures(
             machines=tuple(rows.machines[key]),
             jobs=tuple(rows.jobs[key]),
             windows=tuple(rows.windows[key]),
+            unseen=tuple(rows.unseen[key]),
             stops=tuple(rows.stops[key]),
             difference=different.get(key),
             prediction=predictions[key][""],
@@ -229,23 +231,34 @@ def _read_windows(
     rows: _Rows, only: Collection[int] | None, learned: _Learned, now: datetime, horizon: timedelta
 ) -> None:
     found = _of(BackupSchedule.objects.filter(is_enabled=True), only, "instance__cluster").order_by("pk")
-    for pk, key, instance, name, method, run_by, cron, zone, expected in found.values_list(
+    of_it = BackupRun.objects.filter(schedule=OuterRef("pk"), due_at__lte=now).order_by("-due_at")
+    for pk, key, instance, name, method, run_by, cron, zone, expected, late, met in found.values_list(
         *("pk", "instance__cluster", "instance__name", "name", "method", "run_by", "cron", "time_zone"),
-        "expected_seconds",
+        *("expected_seconds", "late_after_seconds", Subquery(of_it.values("due_at")[:1])),
     ):
-        duration = learn(learned.get(("schedule", pk, ""), []), expected)
-        rows.windows[key] += [
-            window_at(
-                due,
-                instance=instance,
-                schedule=name,
-                method=BackupMethod(method),
-                run_by=RunBy(run_by),
-                duration=duration,
-            )
-            for due in _dues(cron, zone, now.replace(minute=0, second=0, microsecond=0), horizon)
-            if now < due <= now + horizon
-        ]
+        window = partial(
+            window_at,
+            instance=instance,
+            schedule=name,
+            method=BackupMethod(method),
+            run_by=RunBy(run_by),
+            duration=learn(learned.get(("schedule", pk, ""), []), expected),
+        )
+        hour = now.replace(minute=0, second=0, microsecond=0)
+        dues = _dues(cron, zone, hour, horizon)
+        rows.windows[key] += [window(due) for due in dues if now < due <= now + horizon]
+        if run_by == RunBy.EXTERNAL:
+            due = max((due for due in dues if due <= now), default=None) or _last_due(cron, zone, hour)
+            if due and now < due + timedelta(seconds=late) and (met is None or met < due):
+                rows.unseen[key].append(window(due))
+
+
+@lru_cache(maxsize=20_000)
+def _last_due(cron: str, zone: str, hour: datetime) -> datetime | None:
+    try:
+        return last_due(cron, zone, hour)
+    except BadSchedule:
+        return None
 
 
 @lru_cache(maxsize=20_000)

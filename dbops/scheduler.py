@@ -1,8 +1,9 @@
 """Who starts next, and why not: rows become jobs, the engine decides, and what it decides is tried and written."""
 
 import logging
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from datetime import datetime
+from functools import partial
 
 from django.db.models import CharField
 from django.db.models.functions import Cast, Coalesce
@@ -105,15 +106,22 @@ def _expire(now: datetime) -> None:
 
 def _start(job: Job) -> bool:
     row: Rebuild | BackupRun | None
+    gate: Callable[[], str] = str  # no backup waits for more than its hold
     if job.kind is Kind.REBUILD:
         rebuilds = Rebuild.objects.select_related("source", "target", "after_run").defer("plan", "memory")
         row = rebuilds.filter(pk=job.pk).first()
+        gate = partial(_gate, job.pk)
     else:
         row = BackupRun.objects.select_related("instance", "schedule").filter(pk=job.pk).first()
-    reason = lifecycle.start(row) if row else "it is gone"
+    reason = lifecycle.start(row, gate) if row else "it is gone"
     if reason:
         log.debug("%s %s waits: %s", job.kind, job.pk, reason)
     return not reason
+
+
+def _gate(rebuild_id: int) -> str:
+    """Asked while it starts: a maintenance or a backup of others may have begun since the pass began."""
+    return closed_gates(timezone.now(), rebuild_id).get(rebuild_id, "")
 
 
 def _write_waits(jobs: Iterable[Job], reasons: Mapping[Key, str]) -> None:

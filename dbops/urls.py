@@ -28,6 +28,7 @@ urlpatterns = [
     path("backups/runs/<int:run_id>/", backup_run.run, name="backup-run"),
     path("backups/runs/<int:run_id>/stop/", backup_run.stop, name="backup-run-stop"),
     path("backups/runs/<int:run_id>/end/", backup_run.give_up, name="backup-run-give-up"),
+    path("backups/runs/<int:run_id>/over/", backup_run.over, name="backup-run-over"),
     path("backups/", backup_runs.backup_runs, name="backup-runs"),
     path("api/v1/backup-runs/may-start", backup_reports.may_start, name="api-may-start"),
     *(

@@ -4,7 +4,7 @@ import re
 import ssl
 from collections.abc import Sequence
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, NoReturn
 
 import pymysql
 from pymysql.connections import Connection
@@ -17,6 +17,10 @@ from dbops.engine.ports import Database
 LOST = {1053, 1080, 1152, 1159, 1160, 1161, 1184, 1927, 2002, 2003, 2005, 2006, 2013, 2014, 2055, 4031}
 #: wrong password, address not allowed, account without a usable login
 DENIED = {1045, 1129, 1130, 1698, 1862, 3118, 4151}
+
+#: ways to log in that send the password itself
+IN_CLEAR = ("mysql_clear_password", "dialog")
+NO_PLUGIN = 2059
 
 
 @dataclass(frozen=True, slots=True)
@@ -106,6 +110,7 @@ class MysqlDatabase(Database):
             write_timeout=self._read_timeout,
             local_infile=False,
             ssl=_tls_context(self.address),
+            auth_plugin_map=dict.fromkeys(IN_CLEAR, _Refuses),
         )
         with connection.cursor() as cursor:
             cursor.execute(f"SET SESSION wait_timeout = {int(self._idle_seconds)}")
@@ -143,6 +148,16 @@ class MysqlDatabase(Database):
             found=_clean(error, (self.address.password, *parameters)),
             next_step="The server's words say why; correct that and try again",
         )
+
+
+class _Refuses:
+    """Answers a server that asks for the password itself: whoever is at an address could ask for it."""
+
+    def __init__(self, connection: Any) -> None:
+        pass
+
+    def authenticate(self, packet: Any) -> NoReturn:
+        raise pymysql.OperationalError(NO_PLUGIN, "the server asks for the password in clear, and does not get it")
 
 
 def _tls_context(address: MysqlAddress) -> ssl.SSLContext | None:

@@ -4,7 +4,7 @@ What each thing means is read from ``effects.TABLE``; when it ends, from ``windo
 """
 
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
 from enum import StrEnum
 
@@ -114,6 +114,7 @@ def look(
         *_of_cluster(picture, source, method, at),
         *_of_source(picture, source, method),
         *_of_stays(used, target, source, method, at, late=late),
+        *_of_unseen(picture, target, source, method, at, late=late),
         *_of_windows(picture, target, source, method, at, late=late),
     ]
     return tuple(sorted(found, key=lambda blocker: _ORDER[blocker.effect]))
@@ -302,6 +303,32 @@ def _who_clears(stay: Stay) -> str:
     return f"whoever started it on {stay.instance}'s host; else it ends by itself"
 
 
+def _of_unseen(
+    picture: Picture, target: str | None, source: str | None, method: str, at: datetime, *, late: bool
+) -> Iterator[Blocker]:
+    """A cron job of somebody else that is due may begin in any moment, or run already: a run is known from the next probe on."""
+    for due in picture.unseen:
+        waited = picture.now - due.starts_at
+        window = replace(
+            due,
+            starts_at=picture.now,
+            ends_p50=due.ends_p50 and due.ends_p50 + waited,
+            ends_p90=due.ends_p90 and due.ends_p90 + waited,
+        )
+        if window.instance not in (target, source) or not (at == picture.now or _lasts(window, at, late=late)):
+            continue
+        yield from _make(
+            Kind.WINDOW_AHEAD,
+            Work.AHEAD_TARGET if window.instance == target else Work.AHEAD_EXTERNAL,
+            method,
+            instance=window.instance,
+            text=f"The backup {window.schedule} of {window.instance} is due now, and was not seen yet.",
+            since=due.starts_at,
+            until=_until(window),
+            clears=f"whoever owns cron on {window.instance}",
+        )
+
+
 def _of_windows(
     picture: Picture, target: str | None, source: str | None, method: str, at: datetime, *, late: bool
 ) -> Iterator[Blocker]:
@@ -310,7 +337,7 @@ def _of_windows(
     ahead: set[str] = set()
     for window in sorted(picture.windows, key=lambda item: item.starts_at):
         if window.instance not in (target, source) or window.starts_at <= picture.now:
-            continue  # what is due by now is a run, or late: rows tell of it
+            continue  # what is due by now is a run, unseen, or late
         is_target = window.instance == target
         if window.starts_at <= at:
             if _lasts(window, at, late=late):

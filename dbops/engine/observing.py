@@ -3,6 +3,7 @@
 ``which_run`` decides, ``joined`` says what is known of the run afterwards. Both only compare what they are given.
 """
 
+from collections import Counter
 from collections.abc import Collection, Iterable, Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
@@ -173,19 +174,30 @@ def _lies_within(observed: Sighting, reported: Sighting) -> bool:
 
 
 def sightings_of(facts: InstanceFacts, *, is_held: bool) -> tuple[Sighting, ...]:
-    """Return the backups of others that a probe saw at work on its instance, oldest first.
+    """Return the backups of others that a probe saw at work on its instance, oldest first; those that may begin a run come first.
+
+    A local connection proves what it reads. Only a process that certainly reads this instance explains it; one of which that is not
+    clear may belong to the connection's run, where it is the only one.
 
     Args:
         is_held: a job of ours holds the instance: what works on it from its own host, without a process to be seen, is ours.
+            Where none does, a process of ours that certainly reads it was given up, and is a backup like those of others.
     """
-    seen = [_of_process(process, facts.observed_at) for process in facts.backup_processes or () if not process.is_ours]
+    processes = facts.backup_processes or ()
     connections = (facts.server.backup_connections if facts.server else None) or ()
-    explained = {
-        process.method for process in facts.backup_processes or () if process.reads in (Reads.THIS, Reads.UNCLEAR)
-    }
+    explained = {process.method for process in processes if process.reads == Reads.THIS}
     open_ones = [item for item in connections if not (item.is_local and (is_held or item.method in explained))]
+    local = {item.method for item in open_ones if item.is_local}
+    unclear = Counter(process.method for process in processes if process.reads == Reads.UNCLEAR)
+    left_out = {method for method in local if unclear[method] > 1}
+    seen = [
+        _of_process(process, facts.observed_at)
+        for process in processes
+        if not (process.is_ours and (is_held or process.reads != Reads.THIS))
+        and not (process.reads == Reads.UNCLEAR and process.method in left_out)
+    ]
     seen += _of_connections(open_ones, facts.observed_at)
-    return tuple(sorted(seen, key=lambda item: (item.started_at, item.process, item.connection)))
+    return tuple(sorted(seen, key=lambda item: (not item.may_begin, item.started_at, item.process, item.connection)))
 
 
 def _of_process(process: BackupProcess, now: datetime) -> Sighting:

@@ -89,13 +89,17 @@ class Difference:
 
 @dataclass(frozen=True, slots=True)
 class Picture:
-    """One cluster at one moment. ``predictions`` are by source; ``prediction`` is for the others."""
+    """One cluster at one moment. ``predictions`` are by source; ``prediction`` is for the others.
+
+    ``unseen`` are the windows of others that are due, and neither met by a run nor late yet.
+    """
 
     now: datetime
     cluster: str
     machines: tuple[Machine, ...]
     jobs: tuple[Job, ...] = ()
     windows: tuple[Window, ...] = ()
+    unseen: tuple[Window, ...] = ()
     stops: tuple[Stop, ...] = ()
     difference: Difference | None = None
     prediction: Prediction = Prediction(None, "How long it takes is not known.")

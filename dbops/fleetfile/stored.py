@@ -7,14 +7,17 @@ from typing import Any
 from django.db import connection
 from django.db.models import Model, Q
 
+from dbops.engine.backups import RUN_AT_WORK, Origin
 from dbops.engine.states import ACTIVE
 from dbops.fleetfile.conflicts import PlacedHost, PlacedInstance
 from dbops.fleetfile.rules import SECRETS
-from dbops.models import BackupSchedule, Cluster, Host, Instance, Rebuild
+from dbops.models import BackupRun, BackupSchedule, Cluster, Host, Instance, Rebuild
 
 # A running rebuild acts on exactly these values: changing them could send it to another machine or directory.
 FROZEN_INSTANCE = frozenset({"name", "cluster", "host", "role", "address", "port", "datadir", "os_user"})
 FROZEN_HOST = frozenset({"name", "ssh_address", "ssh_port", "stream_address", "work_dir"})
+# A backup that dbops runs goes on whatever the role; all else says where its job is looked for.
+FROZEN_INSTANCE_BY_BACKUP = FROZEN_INSTANCE - {"role"}
 # After a change of these, what the last probe found is about another server.
 IDENTITY: dict[type[Model], frozenset[str]] = {
     Instance: frozenset({"host", "address", "port", "datadir", "defaults_file"}),
@@ -24,13 +27,14 @@ IDENTITY: dict[type[Model], frozenset[str]] = {
 
 @dataclass(frozen=True, slots=True)
 class Stored:
-    """Every row, by name, and the active rebuild of each instance (by primary key) that has one."""
+    """Every row, by name, and the active rebuild and backup run of ours of each instance (by primary key) that has one."""
 
     hosts: dict[str, Host]
     clusters: dict[str, Cluster]
     instances: dict[str, Instance]
     rebuilds: dict[int, int]
     schedules: dict[str, BackupSchedule] = field(default_factory=dict)
+    backups: dict[int, int] = field(default_factory=dict)
 
     def datadirs_beside(self, instance: Instance) -> dict[str, str]:
         """Return the data directory by name of each instance on the same host, the instance itself included."""
@@ -63,21 +67,23 @@ class Stored:
     def why_frozen(self, row: Model | None, changed: Iterable[str]) -> str:
         """Return why these fields of a host or instance may not change now; empty when they may."""
         if isinstance(row, Instance):
-            frozen, concerned = FROZEN_INSTANCE, [row]
+            frozen, by_backup, concerned = FROZEN_INSTANCE, FROZEN_INSTANCE_BY_BACKUP, [row]
         elif isinstance(row, Host):
-            frozen, concerned = FROZEN_HOST, [item for item in self.instances.values() if item.host_id == row.pk]
+            frozen = by_backup = FROZEN_HOST
+            concerned = [item for item in self.instances.values() if item.host_id == row.pk]
         else:
             return ""
-        held = frozen.intersection(changed)
+        changed = set(changed)
         for item in concerned:
-            if held and item.pk in self.rebuilds:
-                names = ", ".join(sorted(held))
-                return f"rebuild {self.rebuilds[item.pk]} of or from {item.name!r} is not over: {names} may not change"
+            if item.pk in self.rebuilds and (held := ", ".join(sorted(frozen & changed))):
+                return f"rebuild {self.rebuilds[item.pk]} of or from {item.name!r} is not over: {held} may not change"
+            if item.pk in self.backups and (held := ", ".join(sorted(by_backup & changed))):
+                return f"backup run {self.backups[item.pk]} of {item.name!r} is not over: {held} may not change"
         return ""
 
 
 def load(*, lock: bool = False) -> Stored:
-    """Read the whole inventory. ``lock``: in a transaction; no rebuild can be queued on an instance until that ends.
+    """Read the whole inventory. ``lock``: in a transaction; no rebuild can be queued and no backup started on an instance until that ends.
 
     The lock meets the one that the database takes on a parent row when a rebuild or a hold refers to it.
     """
@@ -93,6 +99,7 @@ def load(*, lock: bool = False) -> Stored:
         clusters={row.name: row for row in clusters},
         instances={row.name: row for row in instances},
         rebuilds=active_rebuilds(),
+        backups=active_backups(),
         schedules={row.name: row for row in BackupSchedule.objects.select_related("instance")},
     )
 
@@ -112,6 +119,12 @@ def active_rebuilds() -> dict[int, int]:
         for pk in held | {rebuild.target_id, rebuild.source_id}:
             found[pk] = rebuild.pk
     return found
+
+
+def active_backups() -> dict[int, int]:
+    """Return the backup run of ours that is at work, or lost, by primary key of its instance: its job is on the host as it is stored."""
+    runs = BackupRun.objects.filter(origin=Origin.MANAGED, status__in=RUN_AT_WORK).order_by()
+    return dict(runs.values_list("instance_id", "pk"))
 
 
 def differences(row: Model | None, model: type[Model], values: Mapping[str, Any]) -> dict[str, Any]:

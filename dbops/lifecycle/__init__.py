@@ -69,7 +69,7 @@ from dbops.lifecycle.requests import (
     write_waits,
 )
 from dbops.lifecycle.schedules_of_runs import watch_schedules
-from dbops.lifecycle.seen_runs import observe
+from dbops.lifecycle.seen_runs import observe, say_over
 from dbops.lifecycle.sweeps import claim_sweep, end_sweep, give_up, sweeps_due, write_sweep
 
 __all__ = [
@@ -123,6 +123,7 @@ __all__ = [
     "queue_run",
     "release_lease",
     "renew",
+    "say_over",
     "reprioritize",
     "report_run",
     "request_cancel",

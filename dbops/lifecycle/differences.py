@@ -11,7 +11,7 @@ from datetime import datetime, timedelta
 
 from django.conf import settings
 from django.db import transaction
-from django.db.models import QuerySet
+from django.db.models import F, QuerySet
 from django.utils import timezone
 
 from dbops.engine.topology import members as engine
@@ -23,8 +23,9 @@ ABOUT_CHARACTERS = TopologyDifference._meta.get_field("about").max_length
 
 
 def note_differences(cluster_ids: Collection[int]) -> None:
-    """Compare these clusters with their latest facts, and write what began, was seen again, or ended. Three queries where nothing did."""
+    """Compare these clusters with their latest facts, and write what began, was seen again, or ended. Four queries where nothing did."""
     written = set(_rows(cluster_ids).values_list("cluster_id", flat=True))
+    written |= {cluster_id for cluster_id, _ in _rebuilt(cluster_ids)}
     for cluster_id, cluster in _clusters(cluster_ids).items():
         if cluster_id in written or _has_news(cluster):
             with transaction.atomic():
@@ -143,23 +144,33 @@ def stored_of(instance: Instance, *, known_as: str = "", is_ours: bool = False) 
 
 
 def _learn_identities(cluster_id: int) -> None:
-    """Note who answers where nobody was known, and where a rebuild of ours has made the server anew since."""
+    """Note who answers where nobody was known, and at the first look after a rebuild of ours.
+
+    The moment moves even where the same server answers: a rebuild excuses one change of server, and not another one months later.
+    """
     since = timezone.now() - timedelta(seconds=settings.FACTS_FRESH_SECONDS)
     held = Hold.objects.filter(purpose="target", instance__cluster_id=cluster_id).values_list("instance_id", flat=True)
     rows = Instance.objects.filter(cluster_id=cluster_id).exclude(pk__in=list(held)).select_related("state", "identity")
+    rebuilt = {instance_id for _, instance_id in _rebuilt([cluster_id])}
     for instance in rows:
         state, known = getattr(instance, "state", None), getattr(instance, "identity", None)
         facts = state.facts() if state else None
         if facts is None or facts.server is None or facts.observed_at < since:
             continue
-        now = engine.identity_of(facts.server)
-        if known is None or (known.identity != now and _was_rebuilt(instance, known.noted_at)):
-            set_identity(instance.pk, now, facts.observed_at)
+        if known is None or instance.pk in rebuilt:
+            set_identity(instance.pk, engine.identity_of(facts.server), facts.observed_at)
 
 
-def _was_rebuilt(instance: Instance, since: datetime) -> bool:
-    rebuilds = Rebuild.objects.filter(target=instance, started_at__isnull=False, finished_at__gte=since)
-    return any(memory.get("touched") for memory in rebuilds.values_list("memory", flat=True))
+def _rebuilt(cluster_ids: Collection[int]) -> set[tuple[int, int]]:
+    """Return the clusters and instances that were looked at after a rebuild of ours, and not noted as right since it. One query."""
+    rebuilds = Rebuild.objects.filter(
+        target__cluster_id__in=cluster_ids,
+        started_at__isnull=False,
+        finished_at__gte=F("target__identity__noted_at"),
+        target__state__observed_at__gt=F("finished_at"),
+    )
+    rows = rebuilds.order_by().values_list("target__cluster_id", "target_id", "memory__touched")
+    return {(cluster_id, instance_id) for cluster_id, instance_id, touched in rows if touched}
 
 
 def set_identity(instance_id: int, identity: str, at: datetime) -> None:

@@ -1,7 +1,7 @@
 """From a confirmed plan to a running rebuild: the queue, the holds, and a person's wish to end it."""
 
 import secrets
-from collections.abc import Collection, Mapping
+from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 from typing import Any
@@ -27,6 +27,10 @@ from dbops.models import BackupRun, BackupSchedule, Hold, Instance, Rebuild, Ste
 REASON_CHARACTERS: int = Rebuild._meta.get_field("waiting_for").max_length or 0
 #: Rows of one statement: databases limit its length.
 BATCH_ROWS = 400
+
+
+class _GateClosed(Exception):
+    """What it must wait for came up after the decision to start it."""
 
 
 class NotQueued(Exception):
@@ -143,11 +147,15 @@ def claims_of(row: Rebuild | BackupRun) -> list[tuple[Instance, str]]:
     return [*claims, (row.target, "target")]
 
 
-def start(row: Rebuild | BackupRun) -> str:
+def start(row: Rebuild | BackupRun, gate: Callable[[], str] = lambda: "") -> str:
     """Take the holds and make a queued rebuild or backup run run. Return ``""``, or in words what it waits for.
 
     The row comes first, so that of two that start it the second waits for the first; then the holds, always in the same
     order, so that two that want the same two instances do not wait for each other.
+
+    Args:
+        gate: says in words what it must wait for besides holds, ``""`` for nothing. It is asked in the transaction that starts the
+            row, after the holds are taken: what was decided upon may be some seconds old.
     """
     now = timezone.now()
     claims = sorted(claims_of(row), key=lambda claim: claim[0].pk)
@@ -169,7 +177,11 @@ def start(row: Rebuild | BackupRun) -> str:
             Hold.objects.bulk_create(
                 Hold(instance=instance, purpose=purpose, taken_at=now, **owner) for instance, purpose in claims
             )
+            if reason := gate():
+                raise _GateClosed(reason)
             tell(row, _started(row, now))
+    except _GateClosed as closed:
+        return wait(row, str(closed))
     except IntegrityError:
         return _wait_for_holds(row)
     except OperationalError as error:

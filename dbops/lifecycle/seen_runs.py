@@ -32,10 +32,11 @@ from dbops.engine.states import Level
 from dbops.lifecycle.beside import tell_beside
 from dbops.lifecycle.flagging import flag
 from dbops.lifecycle.schedules_of_runs import assign_schedule
-from dbops.models import BackupEvent, BackupRun, Hold, Instance
+from dbops.models import BackupEvent, BackupRun, Hold, Instance, Rebuild
 
-#: The report of an end is on its way when a probe sees the process gone.
-REPORT_GRACE = timedelta(seconds=60)
+#: The report of an end is on its way when a probe sees the process gone; a busy server answers the next time.
+GRACE = timedelta(seconds=60)
+SERVER_IS_SILENT = "The server that it read does not answer any more; nobody said how it ended."
 NOBODY_KNOWS = "It was seen at work and is gone; nobody said how it ended."
 
 
@@ -132,10 +133,34 @@ def end_unknown(run: BackupRun, at: datetime, text: str) -> None:
     flag(run)
 
 
+def say_over(run: BackupRun, by: str) -> bool:
+    """End a run of others because a person says that it is over. Return whether it went on. The caller writes the audit entry.
+
+    What a later probe sees, or its reporter says, begins it again.
+    """
+    with locked(run.instance):
+        run.refresh_from_db()
+        if run.origin == Origin.MANAGED or run.status not in RUN_ACTIVE:
+            return False
+        end_unknown(run, timezone.now(), f"{by} said that it is over; nobody said how it ended.")
+        return True
+
+
 def _is_held(instance: Instance, facts: InstanceFacts) -> bool:
-    """Asked only where it matters: a connection of the server's own host."""
+    """Asked only where it matters: a connection of the server's own host, or a process of ours.
+
+    What ended while the probe was under way, or has a moment to end yet, counts as held.
+    """
     connections = (facts.server.backup_connections if facts.server else None) or ()
-    return any(item.is_local for item in connections) and Hold.objects.filter(instance=instance).exists()
+    ours = any(process.is_ours for process in facts.backup_processes or ())
+    if not ours and not any(item.is_local for item in connections):
+        return False
+    if Hold.objects.filter(instance=instance).exists():
+        return True
+    since = facts.observed_at - GRACE
+    runs = BackupRun.objects.filter(instance=instance, origin=Origin.MANAGED, finished_at__gte=since)
+    rebuilds = Rebuild.objects.filter(Q(source=instance) | Q(target=instance), finished_at__gte=since)
+    return ours and (runs.exists() or rebuilds.exists())
 
 
 def _observed_active(instance: Instance) -> Any:
@@ -251,17 +276,33 @@ def _of_connection(item: BackupConnection) -> dict[str, Any]:
 
 
 def _gone(run: BackupRun, facts: InstanceFacts, alive: frozenset[str]) -> None:
-    """End a run that was seen and is not there any more, if this probe could have seen it."""
+    """End a run that was seen and is not there any more, if this probe could have seen it.
+
+    What is known by its connection alone ends with its server: one that was asked and does not answer reads nothing out.
+    """
     known = run.evidence or {}
     process, connections = known.get("process"), facts.server.backup_connections if facts.server else None
+    is_silent = not process and _server_is_silent(facts)
     could_see = facts.backup_processes is not None if process else known.get("connection") and connections is not None
+    if known.get("connection") and is_silent:
+        could_see = True
     if not could_see or process in alive or (run.last_seen_at and facts.observed_at <= run.last_seen_at):
         return
-    if run.origin == Origin.OBSERVED:
-        end_unknown(run, facts.observed_at, NOBODY_KNOWS)
+    text = SERVER_IS_SILENT if is_silent else NOBODY_KNOWS
+    if run.origin == Origin.OBSERVED and not is_silent:
+        end_unknown(run, facts.observed_at, text)
         return
     gone_at = known.get("gone_at")
     if gone_at is None:
         change(run, evidence={**known, "gone_at": facts.observed_at.isoformat()})
-    elif facts.observed_at - datetime.fromisoformat(gone_at) > REPORT_GRACE:
-        end_unknown(run, datetime.fromisoformat(gone_at), f"{NOBODY_KNOWS} Its reporter told of a start and of no end.")
+    elif facts.observed_at - datetime.fromisoformat(gone_at) > GRACE:
+        reported = "" if run.origin == Origin.OBSERVED else " Its reporter told of a start and of no end."
+        end_unknown(run, datetime.fromisoformat(gone_at), text + reported)
+
+
+def _server_is_silent(facts: InstanceFacts) -> bool:
+    """Tell whether the server did not answer though its host did. A refused login is an answer: backups may go on there."""
+    problem = facts.server_problem
+    return (
+        facts.server is None and facts.host is not None and problem is not None and problem.code == "mysql.unreachable"
+    )

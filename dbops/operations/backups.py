@@ -1,4 +1,4 @@
-"""Run a backup now, stop one, and give up one whose host is silent."""
+"""Run a backup now, stop one, give up one whose host is silent, and say that one of others is over."""
 
 from django.contrib.auth.models import User
 from django.db import transaction
@@ -100,6 +100,35 @@ def give_up_run(run: BackupRun, actor: User, reason: str) -> None:
         run.refresh_from_db()
         found = f"it is {run.status}: its host is known, or it has ended"
         raise _refused("backup.not_lost", doing, found, "Stop it instead, if it still runs.")
+
+
+def say_over(run: BackupRun, actor: User, reason: str) -> None:
+    """End a run that dbops did not start and that a person knows to be over. It goes on if it is seen or reported again.
+
+    Raises:
+        Refused: ``access.denied``, no reason (``backup.reason``), dbops runs it itself (``backup.ours``), or it has ended
+            (``backup.ended``).
+    """
+    doing = f"Ending backup run {run.pk}, which dbops did not start"
+    require_operator(actor, doing)
+    if run.origin == Origin.MANAGED:
+        found = "dbops runs it itself and knows whether it is over"
+        raise _refused("backup.ours", doing, found, "Stop it instead, or end it without its host where it is lost.")
+    _must_have_reason(reason, doing)
+    name = actor.get_username()
+    with transaction.atomic():
+        ended = lifecycle.say_over(run, name)
+        if ended:
+            record(
+                actor=name,
+                action="backup.said_over",
+                subject=run.instance.name,
+                backup_run=run.pk,
+                reason=reason.strip(),
+            )
+            nudge()
+    if not ended:
+        raise _refused("backup.ended", doing, f"it has ended: {run.status}", "Nothing is left to end.")
 
 
 def _must_be_ours(run: BackupRun, doing: str) -> None:

@@ -32,6 +32,10 @@ class RunPage:
         return self.is_managed and not self.is_final and self.run.cancel_requested_at is None
 
     @property
+    def may_say_over(self) -> bool:
+        return not self.is_managed and not self.is_final
+
+    @property
     def is_lost(self) -> bool:
         return self.run.status == RunStatus.LOST
 

@@ -1,7 +1,7 @@
 """From rows to the engine's pictures."""
 
 import uuid
-from datetime import datetime, timedelta
+from datetime import UTC, datetime, timedelta
 from typing import Any
 
 import pytest
@@ -241,3 +241,25 @@ def test_all_clusters_take_as_many_queries_as_one_and_say_the_same(django_assert
             alone = picture_of(primary.cluster, now=now)
         assert every[primary.cluster_id] == alone
     assert [verdict(every[trio[0].cluster_id]).answer for trio in trios] == [Answer.NOW, Answer.UNKNOWN, Answer.UNKNOWN]
+
+
+def test_an_external_window_stays_until_it_is_met_missed_or_late() -> None:
+    _, backup, _ = make_trio()
+    now = datetime(2026, 3, 2, 1, 10, tzinfo=UTC)
+    due = datetime(2026, 3, 2, 0, 50, tzinfo=UTC)
+    values = {"run_by": RunBy.EXTERNAL, "cron": "50 0 * * *", "late_after_seconds": 3600}
+    schedule = make_schedule(backup, **values)
+    make_schedule(backup, "ours", **values | {"run_by": RunBy.DBOPS})
+    make_schedule(backup, "bad", **values | {"cron": "whenever"})
+
+    def unseen(minutes: float = 0) -> list[tuple[str, datetime]]:
+        found = picture_of(backup.cluster, now=now + timedelta(minutes=minutes)).unseen
+        return [(window.schedule, window.starts_at) for window in found]
+
+    assert unseen(-21) == []
+    assert unseen(-20) == unseen() == unseen(39) == [("nightly", due)]
+    assert unseen(41) == []
+    run = make_run(backup, origin=Origin.OBSERVED, schedule=schedule, due_at=due - 24 * HOUR)
+    assert unseen() == [("nightly", due)]
+    BackupRun.objects.filter(pk=run.pk).update(due_at=due)
+    assert unseen() == []

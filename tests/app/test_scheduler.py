@@ -9,10 +9,11 @@ from django.test.utils import CaptureQueriesContext
 from django.utils import timezone
 
 from dbops import lifecycle, scheduler
-from dbops.engine.backups import RunStatus
+from dbops.engine.backups import Origin, RunStatus
+from dbops.engine.scheduling import decide
 from dbops.engine.states import Status
 from dbops.lifecycle.managed_runs import run_again
-from dbops.models import BackupRun, Event, Hold, Instance, Rebuild
+from dbops.models import BackupRun, Event, Hold, Instance, Maintenance, Rebuild
 from tests.app.backup_rows import make_run, make_schedule
 from tests.app.factories import make_cluster, make_instance, make_operator, make_rebuild, make_trio
 
@@ -146,6 +147,46 @@ def test_it_is_not_queued_twice_where_it_waits_already_nor_where_others_run_it(t
     other = queued(trio, runs_again=make_schedule(trio[1], "theirs", run_by="external"))
     lifecycle.end_queued(other, Status.CANCELLED, "ended")
     assert BackupRun.objects.count() == 1
+
+
+def maintain(source: Instance) -> str:
+    Maintenance.objects.create(cluster=source.cluster, starts_at=timezone.now(), reason="new disks")
+    return "maintenance of shop: new disks"
+
+
+def dump(source: Instance) -> str:
+    values = {"origin": Origin.OBSERVED, "schedule": None}
+    run = BackupRun.objects.create(
+        uid="of-others",
+        instance=source,
+        status=RunStatus.RUNNING,
+        method="physical",
+        started_at=timezone.now(),
+        **values,
+    )
+    return f"backup-1 is read by backup run {run.pk}, which dbops did not start"
+
+
+@pytest.mark.parametrize("begin", [maintain, dump])
+def test_what_begins_after_the_decision_keeps_it_from_starting(
+    trio: Any, monkeypatch: pytest.MonkeyPatch, begin: Any
+) -> None:
+    rebuild, reasons = queued(trio), []
+
+    def decides(*given: Any, **more: Any) -> Any:
+        if not reasons:
+            reasons.append(begin(trio[1]))
+        return decide(*given, **more)
+
+    monkeypatch.setattr("dbops.scheduler.decide", decides)
+    assert scheduler.start_what_can() == []
+    waits = fresh(rebuild)
+    assert (waits.status, waits.waiting_for, waits.started_at) == ("queued", reasons[0], None)
+    assert not Hold.objects.exists()
+    assert not rebuild.events.filter(text__startswith="Started").exists()
+    Maintenance.objects.all().delete()
+    BackupRun.objects.all().delete()
+    assert scheduler.start_what_can() == [rebuild.pk]
 
 
 def fill(count: int, sources: int) -> None:

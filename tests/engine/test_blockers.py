@@ -1,5 +1,6 @@
 """Blockers and the one answer, over a table of cases."""
 
+from datetime import timedelta
 from pathlib import Path
 from typing import Any
 
@@ -10,6 +11,7 @@ from dbops.engine.blockers import Blocker, Certainty, Kind, blockers
 from dbops.engine.effects import METHODS, TABLE, Effect, Work
 from dbops.engine.picture import Difference, Picture, Stop, Use
 from dbops.engine.prediction import Prediction
+from dbops.engine.windows import Duration
 from tests.engine.pictures import NOW, backup, hours, machines, picture, queued, rebuild, window
 
 DOCUMENT = Path(__file__).parents[2] / "docs" / "blockers.md"
@@ -235,6 +237,20 @@ def test_a_rebuild_of_three_hours_one_hour_before_the_nightly_backup_collides_an
     assert found.text == "The backup nightly of backup-1 is due before the rebuild is expected to end."
     assert "starts in the middle of the copy" in found.reason
     assert only(picture(windows=(window(2.8),))).text.endswith("where that takes longer than usual.")
+
+
+def test_an_external_window_that_is_due_and_was_not_seen_is_told_of_beside() -> None:
+    due = window(-0.5, run_by=RunBy.EXTERNAL)
+    found = only(picture(unseen=(due,)))
+    assert (found.work, found.effect) == (Work.AHEAD_EXTERNAL, Effect.BESIDE)
+    assert found.text == "The backup nightly of backup-1 is due now, and was not seen yet."
+    assert (found.since, found.until.p50, found.until.p90) == (hours(-0.5), hours(2), hours(4))
+    assert only(picture(unseen=(due,)), moment=hours(1.9)) is not None
+    assert blockers(picture(unseen=(due,)), target="replica-1", source="backup-1", moment=hours(2.1)) == ()
+    assert blockers(picture(unseen=(due,)), target="replica-1", source="replica-2") == ()
+    short = window(-0.5, run_by=RunBy.EXTERNAL, duration=Duration(60, 60, 3))
+    assert only(picture(unseen=(short,))).until.p50 == hours(0) + timedelta(seconds=60)
+    assert only(picture(unseen=(due,)), target="backup-1", source="replica-2").work is Work.AHEAD_TARGET
 
 
 def test_without_a_prediction_a_window_within_a_day_is_told_of() -> None:

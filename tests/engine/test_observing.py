@@ -193,9 +193,14 @@ def facts(processes: tuple[BackupProcess, ...] | None = (), connections: tuple[B
 class TestSightings:
     def test_ours_are_none_and_those_of_no_certain_instance_begin_nothing(self) -> None:
         found = sightings_of(
-            facts((process(), process(Reads.UNCLEAR, pid=8), process(pid=9, is_ours=True))), is_held=False
+            facts((process(), process(Reads.UNCLEAR, pid=8), process(pid=9, is_ours=True))), is_held=True
         )
         assert [(item.process, item.may_begin) for item in found] == [("boot:7:700", True), ("boot:8:800", False)]
+
+    def test_one_of_ours_that_nothing_holds_the_instance_for_counts(self) -> None:
+        ours = (process(is_ours=True), *(process(reads, pid=8, is_ours=True) for reads in (Reads.UNCLEAR, Reads.OTHER)))
+        assert [item.process for item in sightings_of(facts(ours), is_held=False)] == ["boot:7:700"]
+        assert sightings_of(facts(ours), is_held=True) == ()
 
     @pytest.mark.parametrize("is_ours", [True, False])
     def test_a_local_connection_is_that_of_the_process(self, is_ours: bool) -> None:
@@ -208,6 +213,14 @@ class TestSightings:
         seen_by_server = facts(None, (connection("localhost", is_local=True),))
         assert len(sightings_of(seen_by_server, is_held=False)) == 1
         assert sightings_of(seen_by_server, is_held=True) == ()
+
+    def test_a_local_connection_counts_beside_a_process_of_no_certain_instance(self) -> None:
+        here = (connection("localhost", is_local=True),)
+        found = sightings_of(facts((process(Reads.UNCLEAR),), here), is_held=False)
+        assert [(bool(item.connection), item.may_begin) for item in found] == [(True, True), (False, False)]
+        both = (process(Reads.UNCLEAR, pid=7), process(Reads.UNCLEAR, pid=8))
+        assert [bool(item.connection) for item in sightings_of(facts(both, here), is_held=False)] == [True]
+        assert len(sightings_of(facts((process(Reads.UNCLEAR),), here), is_held=True)) == 1
 
     def test_a_dump_from_elsewhere_counts_beside_a_local_one(self) -> None:
         found = sightings_of(facts((process(),), (connection("10.0.0.9:4000"),)), is_held=True)

@@ -12,7 +12,7 @@ from django.views.decorators.vary import vary_on_headers
 
 from dbops.engine.errors import Refused
 from dbops.models import BackupRun
-from dbops.operations.backups import give_up_run, stop_run
+from dbops.operations.backups import give_up_run, say_over, stop_run
 from dbops.queries import backup_run as queries
 from dbops.web.access import operator_page, viewer_page
 
@@ -45,6 +45,14 @@ def stop(request: HttpRequest, run_id: int) -> HttpResponse:
 def give_up(request: HttpRequest, run_id: int) -> HttpResponse:
     """Say what is not known, ask for a reason, then end a lost run without its host."""
     return _end(request, run_id, give_up_run, "backups/give_up.html", "is ended without its host.")
+
+
+@require_http_methods(["GET", "POST"])
+@never_cache
+@operator_page
+def over(request: HttpRequest, run_id: int) -> HttpResponse:
+    """Say what a probe or a report would do, ask for a reason, then end a run of others."""
+    return _end(request, run_id, say_over, "backups/over.html", "is noted as over.")
 
 
 def _end(

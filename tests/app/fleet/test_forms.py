@@ -3,7 +3,9 @@
 import pytest
 from django.urls import reverse
 
+from dbops.engine.backups import RunStatus
 from dbops.models import AuditEntry, Cluster, Host, Instance, InstanceState
+from tests.app.backup_rows import make_run, make_schedule
 from tests.app.factories import make_rebuild
 from tests.app.fleet.builders import SECRETS, private_key
 
@@ -219,3 +221,15 @@ def test_an_instance_in_a_rebuild_is_not_changed(fleet, operator, olga):
     assert f"Rebuild {rebuild.pk} of or from" in found
     assert "port may not change" in found
     assert operator.post(url, shown(operator, url) | {"defaults_file": "/etc/other.cnf"}).status_code == 302
+
+
+def test_the_host_of_a_backup_that_runs_is_not_changed(fleet, operator):
+    run = make_run(make_schedule(Instance.objects.get(name="shop-2")), RunStatus.RUNNING)
+    for kind, name, change in (
+        ("host", "db-2", {"work_dir": "/srv/x"}),
+        ("instance", "shop-2", {"address": "192.0.2.9"}),
+    ):
+        url = edit_url(kind, name)
+        response = operator.post(url, shown(operator, url) | change)
+        assert response.status_code == 422
+        assert f"ackup run {run.pk} of " in response.content.decode()

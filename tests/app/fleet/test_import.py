@@ -3,8 +3,10 @@
 import pytest
 from django.db import IntegrityError, connection, transaction
 
-from dbops.models import AuditEntry, Cluster, Host, Instance, InstanceState
+from dbops.engine.backups import Origin, RunStatus
+from dbops.models import AuditEntry, BackupRun, Cluster, Host, Instance, InstanceState
 from dbops.operations.fleet import FleetFileErrors, export_fleet
+from tests.app.backup_rows import make_run, make_schedule
 from tests.app.factories import make_rebuild
 from tests.app.fleet.builders import SECRETS, host_key, private_key
 
@@ -196,6 +198,26 @@ def test_an_instance_in_an_active_rebuild_stays_as_it_is(folder, olga, member):
     assert "ssh_address may not change" in found
     # What does not move the machine may be put right meanwhile.
     assert folder.load(folder.with_change("/srv/shop/start --now", "/srv/shop/start")).count("changed") == 1
+
+
+@pytest.mark.parametrize("status", [RunStatus.RUNNING, RunStatus.LOST])
+def test_where_the_job_of_a_backup_runs_stays_as_it_is(folder, status):
+    folder.load()
+    two = Instance.objects.get(name="shop-2")
+    run = make_run(make_schedule(two, is_enabled=False), status)
+    moved = folder.with_change("role: replica\n        host: db-2", "role: replica\n        host: db-1")
+    assert f"backup run {run.pk} of 'shop-2' is not over: address, host may not change" in " ".join(
+        errors_of(folder, moved)
+    )
+    for change, frozen in (
+        ("ssh: {address: 192.0.2.7, key", "ssh_address"),
+        ("work_dir: /srv/dbops\n    ssh: {address: 192.0.2.2, key", "work_dir"),
+    ):
+        [found, *_] = errors_of(folder, folder.with_change("ssh: {address: 192.0.2.2, key", change))
+        assert f"{frozen} may not change" in found
+    assert folder.load(folder.with_change("role: replica", "role: backup")).count("changed") == 1
+    BackupRun.objects.update(origin=Origin.OBSERVED)  # of others we hold nothing on the host
+    assert folder.load(folder.with_change("{address: 192.0.2.2,", "{address: 192.0.2.7,")).count("changed") >= 1
 
 
 def test_the_database_refuses_a_second_primary(folder):

@@ -75,13 +75,13 @@ def blocked(fleet: dict[str, Instance]) -> str:
     return in_words(lifecycle.blocks_rebuilds([cluster]).get(cluster, ()))
 
 
-def test_a_cluster_in_health_writes_nothing_and_costs_three_queries(
+def test_a_cluster_in_health_writes_nothing_and_costs_four_queries(
     fleet: dict[str, Instance], django_assert_num_queries: DjangoAssertNumQueries
 ) -> None:
     compare()  # learns who answers
     assert ServerIdentity.objects.count() == 3
     clusters = list(Cluster.objects.values_list("pk", flat=True))
-    with django_assert_num_queries(3):
+    with django_assert_num_queries(4):
         lifecycle.note_differences(clusters)
     assert not TopologyDifference.objects.exists()
 
@@ -336,6 +336,22 @@ def test_a_rebuild_of_ours_makes_a_server_anew_without_a_word(fleet: dict[str, I
         compare()
     assert differences() == set()
     assert ServerIdentity.objects.get(instance=target).identity == "server id 77"
+
+
+def test_a_rebuild_excuses_one_change_and_not_a_mistake_months_later(db: None) -> None:
+    rebuild = rows.started_rebuild()
+    Hold.objects.all().delete()
+    compare()
+    ServerIdentity.objects.update(noted_at=timezone.now() - timedelta(days=100))
+    ended = timezone.now() - timedelta(days=90)
+    type(rebuild).objects.update(status=Status.SUCCEEDED, finished_at=ended, memory={"touched": True}, target_slot=None)
+    name = rebuild.target.name
+    read(name)  # MariaDB keeps its server id: it is the same identity as before
+    compare()
+    for _ in range(2):
+        read(name, server_id=77)
+        compare()
+    assert ("identity", name) in differences(confirmed_at__isnull=False)
 
 
 def test_an_instance_that_is_moved_in_the_inventory_is_learnt_anew(fleet: dict[str, Instance], olga: User) -> None:

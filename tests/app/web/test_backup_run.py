@@ -9,8 +9,10 @@ from django.test import Client
 from django.test.utils import CaptureQueriesContext
 from django.utils import timezone
 
-from dbops.engine.backups import RunStatus
+from dbops import lifecycle
+from dbops.engine.backups import Origin, RunStatus
 from dbops.models import AuditEntry, BackupEvent, BackupRun
+from tests.app import test_observed_runs as observed
 from tests.app.backup_rows import make_run, make_schedule
 from tests.app.factories import make_trio
 
@@ -133,3 +135,34 @@ def test_other_pages_bear_an_instance_that_a_backup_holds(viewer: Client) -> Non
     assert viewer.get("/").status_code == 200
     assert viewer.get("/clusters/shop/").status_code == 200
     assert viewer.get("/instances/replica-1/rebuild/").status_code == 200
+
+
+def test_a_backup_of_others_is_over_when_an_operator_says_so_and_goes_on_when_it_is_seen(
+    operator: Client, viewer: Client
+) -> None:
+    instance = make_trio()[1]
+    lifecycle.observe(instance, observed.facts(1, observed.dump()))
+    run = BackupRun.objects.get()
+    assert "Say that it is over" in operator.get(url(run)).content.decode()
+    assert "Say that it is over" not in viewer.get(url(run)).content.decode()
+    assert "nothing is stopped" in operator.get(url(run, "over/")).content.decode()
+    assert viewer.post(url(run, "over/"), {"reason": "it crashed"}).status_code == 403
+    assert operator.post(url(run, "over/"), {"reason": ""}).status_code == 409
+    operator.post(url(run, "over/"), {"reason": "its machine crashed"})
+    run.refresh_from_db()
+    assert (run.status, AuditEntry.objects.get().action) == (RunStatus.ENDED, "backup.said_over")
+    assert "olga said that it is over" in run.outcome
+    again = operator.post(url(run, "over/"), {"reason": "its machine crashed"})
+    assert (again.status_code, b"backup.ended" in again.content) == (409, True)
+    lifecycle.observe(instance, observed.facts(60, observed.dump()))  # half an hour from now
+    run.refresh_from_db()
+    assert (run.status, BackupRun.objects.count()) == (RunStatus.RUNNING, 1)
+
+
+def test_a_backup_of_ours_is_not_over_by_a_word(operator: Client) -> None:
+    run = make()
+    assert run.origin == Origin.MANAGED
+    refused = operator.post(url(run, "over/"), {"reason": "its machine crashed"})
+    assert (refused.status_code, b"backup.ours" in refused.content) == (409, True)
+    run.refresh_from_db()
+    assert run.status == RunStatus.RUNNING
