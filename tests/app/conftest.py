@@ -6,7 +6,12 @@ import pytest
 from django.contrib.auth.models import User
 from django.test import Client
 
+from dbops import backing_up, composition, ticking
+from dbops.models import BackupSchedule
+from tests.app import rows
+from tests.app.backup_rows import make_schedule
 from tests.app.factories import make_operator, make_user, make_viewer
+from tests.app.played_backups import Played
 
 
 @pytest.fixture(autouse=True)
@@ -50,3 +55,24 @@ def viewer(victor: User) -> Client:
 @pytest.fixture
 def stranger(sam: User) -> Client:
     return _client_of(sam)
+
+
+@pytest.fixture
+def played(monkeypatch: pytest.MonkeyPatch, settings: Any) -> Played:
+    found = Played()
+    monkeypatch.setattr("dbops.tasks._publish", lambda *_: None)
+    monkeypatch.setattr("dbops.announce.announce", lambda *_: None)
+    monkeypatch.setattr("dbops.announce.announce_many", lambda *_: None)
+    monkeypatch.setattr(ticking.Renewal, "run", lambda self: None)
+    monkeypatch.setattr(composition, "jobs_of", found.jobs_of)
+    monkeypatch.setattr(backing_up, "jobs_of", found.jobs_of)
+    monkeypatch.setattr("dbops.probing.look_now", found.look_now)
+    settings.TICK_SECONDS = 0.3
+    return found
+
+
+@pytest.fixture
+def schedule() -> BackupSchedule:
+    fleet = rows.make_fleet()
+    rows.operator()
+    return make_schedule(fleet["backup-1"])

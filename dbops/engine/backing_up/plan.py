@@ -118,7 +118,6 @@ def plan_backup(asked: Asked, facts: InstanceFacts | None, *, started_at: dateti
         )
     server, host = facts.server, facts.host
     flavor = flavor_for(server.version, server.flavor)
-    job = f"{run_directory}/jobs/{JOB}"
     is_dump = asked.method is BackupMethod.DUMP
     threads = choose_parallel(host)
     ending = "sql.gz" if is_dump else "xbstream.zst"
@@ -138,7 +137,7 @@ def plan_backup(asked: Asked, facts: InstanceFacts | None, *, started_at: dateti
         directory=asked.directory.rstrip("/") or "/",
         file=f"{asked.instance}-{asked.method}-{started_at.astimezone(UTC):%Y%m%dT%H%M%SZ}-{asked.run_id}.{ending}",
         tools=dump_programs(flavor) if is_dump else flavor.backup_programs,
-        options=tuple(_options(asked, flavor, facts, server, job)),
+        options=tuple(_options(asked, flavor, facts, server, f"{run_directory}/jobs/{JOB}")),
         compressor=("gzip", "-c") if is_dump else ("zstd", "-q", "-c", f"-T{threads}"),
         clients=flavor.client_programs,
         needed_bytes=int((last or data or 0) * MARGIN) + LEAST_BYTES,
