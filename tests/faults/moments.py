@@ -3,12 +3,14 @@
 import sqlite3
 import time
 from contextlib import closing
+from pathlib import Path
 
 from lab.hosts import LabHost
 from tests.brake import worker_of
 from tests.stack import Stack, wait_for
 
 POLL_SECONDS = 0.003
+FLOWING_BYTES = 1024**2
 FINAL = ("succeeded", "failed", "cancelled", "expired")
 STATE = (
     "SELECT r.status, s.state FROM dbops_step s JOIN dbops_rebuild r ON r.id = s.rebuild_id"
@@ -41,3 +43,17 @@ def wait_until_running(stack: Stack, rebuild_id: int, step: str, seconds: float 
 def wait_until_flowing(target: LabHost) -> None:
     """Return when the stream's unpacking program is there: the step begins some calls earlier."""
     wait_for("the unpacking program", lambda: worker_of(target, "stream/unpack"), 30)
+
+
+def wait_until_bytes_flow(target: LabHost) -> None:
+    """Return when the unpacking program has read more than its own libraries: the stream's session is well established."""
+    wait_for("the first bytes of the stream", lambda: _read_bytes(target) > FLOWING_BYTES, 30)
+
+
+def _read_bytes(target: LabHost) -> int:
+    pid = worker_of(target, "stream/unpack")
+    try:
+        lines = Path(f"/proc/{pid}/io").read_text().splitlines()
+    except OSError:
+        return 0
+    return next(int(line.split()[1]) for line in lines if line.startswith("rchar:"))

@@ -8,7 +8,7 @@ from tests.faults.scene import Scene
 class NoFault(Fault):
     name = "none"
     title = "nothing (the control)"
-    steps = ("fingerprint",)
-    telling = "fingerprint"
+    steps = ("verify",)
+    telling = "verify"  # a step that lasts: nothing is injected, so any will do
 
     def inject(self, scene: Scene) -> None: ...

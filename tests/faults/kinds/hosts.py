@@ -11,6 +11,7 @@ from lab.errors import LabError
 from lab.hosts import LabHost
 from tests.faults.injectors import hosts
 from tests.faults.matrix import ON_TARGET, Expected, Fault, register
+from tests.faults.moments import wait_until_bytes_flow
 from tests.faults.scene import SOURCE, TARGET, Scene, set_environment
 
 #: steps that are one detached job on the target
@@ -74,6 +75,8 @@ class SourceSshdAlone(OnHost):
     status = ("succeeded",)
 
     def inject(self, scene: Scene) -> None:
+        if scene.step == "stream":
+            wait_until_bytes_flow(scene.target)  # before that it is no session yet: the listener takes it along
         hosts.restart_listener(self.host(scene), DOWN_SECONDS)
 
     def heal(self, scene: Scene) -> None:
