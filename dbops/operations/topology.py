@@ -44,7 +44,7 @@ def request_discovery(
         raise Refused(
             "discovery.invalid",
             f"Discovering from {address}:{port}",
-            found=problem,
+            found=problem.rstrip("."),
             left="Nothing was asked.",
             next_step="Correct it and ask again.",
         )
