@@ -48,9 +48,17 @@ enter() { # take the guard, then refuse a driver older than the newest that was 
     # the same token again is the same driver, which may have been cut off between storing it and starting
     [ "$token" -ge "$stored" ] || give_up host.fenced "$stored"
     [ "$token" -eq "$stored" ] && return
-    if ! { printf '%s\n' "$token" >"$instance/fence.new" && mv -f "$instance/fence.new" "$instance/fence"; }; then
-        give_up host.start_failed "cannot write $instance/fence"
-    fi
+    store_token || give_up host.start_failed "cannot write $instance/fence"
+}
+
+# Without any room on the disk nothing new can be written, and a clean-up must act all the same: the token goes over the old
+# one, in the room that it has. Tokens only grow, so nothing of the old one is left behind it; what was written is read back.
+store_token() {
+    { printf '%s\n' "$token" >"$instance/fence.new"; } 2>/dev/null && mv -f "$instance/fence.new" "$instance/fence" && return
+    rm -f "$instance/fence.new"
+    [ -s "$instance/fence" ] && printf '%s\n' "$token" 1<>"$instance/fence" || return 1
+    read -r stored <"$instance/fence"
+    [ "$stored" = "$token" ]
 }
 
 read_process() { # sets $session and $start (in ticks since boot) of process $1; false when it is gone
