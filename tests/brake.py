@@ -40,6 +40,10 @@ class Brake:
         self._ends.set()
 
     def work(self) -> None:
+        if (
+            os.geteuid() == 0
+        ):  # the smallest copy is prepared within a moment: of this thread alone, so that it is not missed
+            os.setpriority(os.PRIO_PROCESS, threading.get_native_id(), -15)
         while not self._ends.is_set():
             pid = worker_of(self.target, self.stage)
             if pid is None:

@@ -3,6 +3,7 @@
 import threading
 import time
 from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import AbstractContextManager, contextmanager
 from datetime import UTC, datetime
 
@@ -42,11 +43,12 @@ def cancelled_in(stack: Stack, step: str) -> AbstractContextManager[None]:
 
 
 def _at_step(stack: Stack, step: str, act: Callable[[int], object]) -> Iterator[None]:
+    """What ``act`` raises is raised at the end of the block; the watcher never outlives it, or it would act on the next test's rebuild."""
     done = threading.Event()
-    watcher = threading.Thread(target=_wait_for_step, args=(stack, step, done, act))
-    watcher.start()
-    try:
-        yield
-    finally:
-        done.set()
-        watcher.join(10)
+    with ThreadPoolExecutor(1) as watcher:
+        watching = watcher.submit(_wait_for_step, stack, step, done, act)
+        try:
+            yield
+        finally:
+            done.set()
+            watching.result()

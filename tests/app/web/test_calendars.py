@@ -80,7 +80,9 @@ def test_hostile_names_do_not_leave_the_drawing(viewer: Client) -> None:
 
 def test_the_line_of_a_source_tells_who_waits_why_and_until_when(operator: Client, viewer: Client) -> None:
     _, backup, replica = make_trio()
-    row, now = make_schedule(backup), timezone.now()
+    now = timezone.now()
+    # due again in half a day at the earliest: the line is not to wait for that run too
+    row = make_schedule(backup, cron=f"30 {(now - timedelta(hours=2)).hour} * * *")
     make_run(backup, schedule=row, started_at=now - timedelta(days=1), seconds=4 * 3600)
     run = make_run(backup, schedule=row, started_at=now - timedelta(hours=1))
     rebuild = make_rebuild(target=replica, source=backup, status=Status.QUEUED)

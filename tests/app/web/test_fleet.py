@@ -158,7 +158,9 @@ def test_a_source_that_a_rebuild_holds_blocks_and_is_named(operator: Client) -> 
 
 def test_a_backup_that_runs_blocks_until_its_usual_end(operator: Client) -> None:
     _, backup, _ = make_trio()
-    schedule, now = make_schedule(backup), timezone.now()
+    now = timezone.now()
+    # not due again while this run lasts: that would be another reason to wait
+    schedule = make_schedule(backup, cron=f"30 {(now - timedelta(hours=2)).hour} * * *")
     for days in (1, 2, 3):
         make_run(backup, schedule=schedule, started_at=now - timedelta(days=days), seconds=7200)
     run = make_run(backup, schedule=schedule, started_at=now - timedelta(hours=1))

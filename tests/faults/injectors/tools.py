@@ -29,6 +29,8 @@ else
 fi
 """
 
+#: the tool's own temporary directory, in the host's folder
+TEMPORARY = "tool-tmp"
 #: what a backup may do instead of a backup
 ORDERS = {
     # more than the system table space, less than the tables
@@ -41,8 +43,7 @@ ORDERS = {
     "its status is lost": 'parent=$PPID; "$real" "$@"; kill -KILL "$parent"',
     # root would raise the limit again
     "few open files": """exec setpriv --bounding-set=-sys_resource bash -c 'ulimit -n 16; exec "$0" "$@"' "$real" "$@" """,
-    # in the host's own folder
-    "a full temporary directory": 'exec "$real" "$@" "--tmpdir=$(dirname "$(dirname "$0")")/tmp"',
+    "a full temporary directory": f'exec "$real" "$@" "--tmpdir=$(dirname "$(dirname "$0")")/{TEMPORARY}"',
     "hears no signal": 'exec "$python" "$here/deaf.py"',
     "runs below a script": '"$real" "$@"; exit $?',
 }

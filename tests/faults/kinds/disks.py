@@ -112,7 +112,7 @@ class SourceTemporaryFull(Disk):
     title = "the backup tool's temporary directory on the source is full"
 
     def prepare(self, scene: Scene) -> None:
-        folder = scene.source.tmp_dir
+        folder = scene.source.folder / tools.TEMPORARY
         self.parts.enter_context(disks.small(folder, 1))
         disks.fill(folder)
         order_of_source(scene, "a full temporary directory")
@@ -123,3 +123,19 @@ class SourceTemporaryFull(Disk):
 
     def expect(self, scene: Scene) -> Expected:
         return Expected(("succeeded",))
+
+
+@register
+class SourceServerTemporaryFull(Disk):
+    """The server answers the backup tool's questions with tables on its disk: the tool ends before its first byte."""
+
+    name = "source-server-tmpdir-full"
+    title = "the temporary directory of the source's server is full"
+    codes = ("stream.disk_full",)
+
+    def prepare(self, scene: Scene) -> None:
+        self.parts.enter_context(disks.small(scene.source.tmp_dir, 1))
+        disks.fill(scene.source.tmp_dir)
+
+    def inject(self, scene: Scene) -> None:
+        """It is full from the beginning."""
