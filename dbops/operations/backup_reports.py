@@ -12,8 +12,10 @@ from dbops import lifecycle
 from dbops.engine.backups import BackupMethod
 from dbops.engine.errors import Refused
 from dbops.engine.observing import Where
+from dbops.engine.occupation import stays
 from dbops.lifecycle.reports import ReportKind, Told
-from dbops.models import AccessToken, BackupRun, BackupSchedule, Hold, Instance, Rebuild
+from dbops.models import AccessToken, BackupRun, BackupSchedule, Hold, Instance
+from dbops.pictures import picture_of
 
 KEY = re.compile(r"[A-Za-z0-9._-]{8,64}")
 #: Longest time that a report may speak of, in seconds: a month.
@@ -77,27 +79,28 @@ def take_report(*, token: AccessToken, key: str, kind: str, said: Mapping[str, A
 def may_start(*, token: AccessToken, instance: str, schedule: str = "") -> Leave:
     """Tell whether an instance is free for a backup: no rebuild and no backup of ours holds it.
 
+    A backup of others that runs there is no reason to wait: what began it answers for the two of them, and one whose end
+    nobody reported must not keep the next ones back.
+
     Raises:
         Refused: as ``take_report``.
     """
     found, _ = _subject(token, instance, schedule)
-    hold = Hold.objects.filter(instance=found).select_related("rebuild", "backup_run").first()
+    hold = Hold.objects.filter(instance=found).first()
     if hold is None:
         return Leave(found.name, True)
-    if hold.rebuild is None:
-        return Leave(found.name, False, f"backup run {hold.backup_run_id} reads {found.name}", hold.taken_at)
-    because = f"rebuild {hold.rebuild_id} holds {found.name} as its {hold.purpose}"
-    return Leave(found.name, False, because, hold.taken_at, _expected_end(hold.rebuild))
+    what = f"rebuild {hold.rebuild_id}" if hold.rebuild_id else f"backup run {hold.backup_run_id}"
+    because = f"{what} holds {found.name}" + (f" as its {hold.purpose}" if hold.rebuild_id else "")
+    return Leave(found.name, False, because, hold.taken_at, _expected_end(found, hold))
 
 
-def _expected_end(rebuild: Rebuild) -> datetime | None:
-    """Return when a rebuild's steps, as predicted, are over; ``None`` where one has no prediction, or all have been overrun."""
-    seconds = list(rebuild.steps.values_list("predicted_seconds", flat=True))
-    known = [item for item in seconds if item is not None]
-    if not known or rebuild.started_at is None:
-        return None
-    end = rebuild.started_at + timedelta(seconds=sum(known))
-    return end if end > timezone.now() else None
+def _expected_end(instance: Instance, hold: Hold) -> datetime | None:
+    """Return when what holds an instance is likely to end, as the queue's page says it; ``None`` where nobody knows."""
+    for stay in stays(picture_of(instance.cluster)):
+        is_holder = (stay.job.rebuild, stay.job.run) == (hold.rebuild_id, hold.backup_run_id)
+        if stay.instance == instance.name and is_holder:
+            return stay.end.p50
+    return None
 
 
 def _subject(token: AccessToken, instance: str, schedule: str) -> tuple[Instance, BackupSchedule | None]:

@@ -15,7 +15,7 @@ from dbops.engine.errors import Refused
 from dbops.models import AccessToken, AuditEntry, BackupRun, BackupSchedule, Hold, Instance, Rebuild
 from dbops.operations.tokens import digest_of, make_token, revoke_token, token_of
 from dbops.web.views import backup_reports
-from tests.app.factories import make_cluster, make_instance, make_rebuild, make_trio
+from tests.app.factories import make_cluster, make_instance, make_rebuild, make_run, make_trio
 
 pytestmark = pytest.mark.django_db
 KEY = "0123456789abcdef"
@@ -141,19 +141,35 @@ class TestMayStart:
         # dbops-backup-report looks for these very characters
         assert '"may_start": true' in answer.content.decode()
 
-    def test_held_by_a_rebuild_until_its_steps_are_expected_to_end(self, backup: Instance, secret: str) -> None:
-        rebuild = make_rebuild(target=Instance.objects.get(name="replica-1"), source=backup, status="running")
-        begun = timezone.now()
+    def test_held_by_a_rebuild_until_its_expected_end(self, backup: Instance, secret: str) -> None:
+        target, begun = Instance.objects.get(name="replica-1"), timezone.now()
+        rebuild = make_rebuild(target=target, source=backup, status="running")
         Rebuild.objects.filter(pk=rebuild.pk).update(started_at=begun)
-        rebuild.steps.update(predicted_seconds=60)
         Hold.objects.create(instance=backup, rebuild=rebuild, purpose="source", taken_at=begun)
         answer = ask(secret, instance="backup-1").json()
-        assert answer["may_start"] is False
-        assert str(rebuild.pk) in answer["because"]
-        assert answer["until"] == (begun + timedelta(minutes=rebuild.steps.count())).isoformat()
-        rebuild.steps.update(predicted_seconds=None)
-        assert ask(secret, instance="backup-1").json()["until"] is None
+        assert answer == {
+            "instance": "backup-1", "may_start": False, "because": f"rebuild {rebuild.pk} holds backup-1 as its source",
+            "since": begun.isoformat(), "until": None,
+        }  # fmt: skip
         assert '"may_start": false' in ask(secret, instance="backup-1").content.decode()
+        for days in (1, 2, 3):
+            past = make_rebuild(target=target, source=backup, status="succeeded")
+            took = {"started_at": begun - timedelta(days=days, hours=2), "finished_at": begun - timedelta(days=days)}
+            Rebuild.objects.filter(pk=past.pk).update(**took)
+        assert ask(secret, instance="backup-1").json()["until"] == (begun + timedelta(hours=2)).isoformat()
+
+    def test_held_by_a_backup_of_dbops(self, backup: Instance, secret: str) -> None:
+        now = timezone.now()
+        run = make_run(backup, started_at=now, origin="managed")
+        make_run(backup, started_at=now - timedelta(days=1), seconds=3600)
+        Hold.objects.create(instance=backup, backup_run=run, purpose="backup", taken_at=now)
+        answer = ask(secret, instance="backup-1").json()
+        assert (answer["may_start"], answer["because"]) == (False, f"backup run {run.pk} holds backup-1")
+        assert answer["until"] == (now + timedelta(hours=1)).isoformat()
+
+    def test_a_backup_of_others_is_no_reason_to_wait(self, backup: Instance, secret: str) -> None:
+        make_run(backup, started_at=timezone.now() - timedelta(hours=20), origin="reported")
+        assert ask(secret, instance="backup-1").json()["may_start"] is True
 
 
 class TestTokens:
