@@ -1,80 +1,20 @@
 """What keeps a rebuild from starting: which kind, since when, until when, and who can clear it. Pure.
 
 What each thing means is read from ``effects.TABLE``; when it ends, from ``windows``. ``verdicts.verdict`` makes one answer of it.
+What a blocker is stands in ``blocker``, those that are backup windows come from ``window_blockers``.
 """
 
 from collections.abc import Iterator
-from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
-from enum import StrEnum
 
-from dbops.engine.backups import BackupMethod
-from dbops.engine.effects import Effect, Work, cell, of_backup
+from dbops.engine.blocker import Blocker, Certainty, Kind, make
+from dbops.engine.effects import Effect, Work, of_backup
 from dbops.engine.occupation import Stay, stays
 from dbops.engine.picture import Machine, Picture, Use
-from dbops.engine.windows import NONE_HAS_ENDED, End, Window, spell
-
-#: How far ahead a window is looked at where it is not known how long the rebuild takes.
-BLIND_HOURS = 24
-
-
-class Kind(StrEnum):
-    """Which kind of thing stands in the way."""
-
-    BACKUP_RUNNING = "backup running"
-    WINDOW_AHEAD = "backup window"
-    HELD = "held by a rebuild"
-    TARGET_BUSY = "target busy"
-    SOURCE_DOWN = "source down"
-    SOURCE_LAGGING = "source lagging"
-    NO_COPY = "no complete backup"
-    NO_SOURCE = "no source"
-    MAINTENANCE = "maintenance"
-    TOPOLOGY = "topology differs"
-
-
-class Certainty(StrEnum):
-    """How sure the end is: a person set it, earlier runs say so, or nobody knows."""
-
-    KNOWN = "known"
-    PREDICTED = "predicted"
-    UNKNOWN = "unknown"
-
-
-@dataclass(frozen=True, slots=True)
-class Blocker:
-    """One thing in the way of a rebuild. Text holds no clock times: pages show them in their own time zone.
-
-    Args:
-        work: the row of ``effects.TABLE`` that it was judged by; ``reason`` is that cell's.
-        text: what it is, one sentence.
-        since: when it began (or begins, where it lies ahead); ``None`` where nobody noted it.
-        until: when it is expected to end. Never in the past of the moment that was asked for.
-        clears: who can end it.
-        run: the backup run, ``rebuild`` the rebuild that it is, where it is one.
-    """
-
-    kind: Kind
-    work: Work
-    instance: str
-    text: str
-    since: datetime | None
-    until: End
-    certainty: Certainty
-    effect: Effect
-    reason: str
-    clears: str
-    run: int | None = None
-    rebuild: int | None = None
-
-    @property
-    def stops(self) -> bool:
-        """Tell whether a rebuild cannot start beside it."""
-        return self.effect is not Effect.BESIDE
-
+from dbops.engine.window_blockers import of_unseen, of_windows
+from dbops.engine.windows import End, spell
 
 _ORDER = {Effect.BLOCKS: 0, Effect.WAITS: 1, Effect.BESIDE: 2}
-_NOBODY_KNOWS = End(None, None, "nobody can say when")
 
 
 def blockers(
@@ -114,51 +54,16 @@ def look(
         *_of_cluster(picture, source, method, at),
         *_of_source(picture, source, method),
         *_of_stays(used, target, source, method, at, late=late),
-        *_of_unseen(picture, target, source, method, at, late=late),
-        *_of_windows(picture, target, source, method, at, late=late),
+        *of_unseen(picture, target, source, method, at, late=late),
+        *of_windows(picture, target, source, method, at, late=late),
     ]
     return tuple(sorted(found, key=lambda blocker: _ORDER[blocker.effect]))
-
-
-def _make(
-    kind: Kind,
-    work: Work,
-    method: str,
-    *,
-    text: str,
-    clears: str,
-    instance: str = "",
-    since: datetime | None = None,
-    until: End = _NOBODY_KNOWS,
-    certainty: Certainty | None = None,
-    run: int | None = None,
-    rebuild: int | None = None,
-) -> Iterator[Blocker]:
-    """Yield the blocker, or nothing where it means nothing for the method."""
-    judged = cell(method, work)
-    if judged is None:
-        return
-    guess = Certainty.PREDICTED if until.is_known else Certainty.UNKNOWN
-    yield Blocker(
-        kind=kind,
-        work=work,
-        instance=instance,
-        text=text,
-        since=since,
-        until=until,
-        certainty=certainty or guess,
-        effect=judged.effect,
-        reason=judged.reason,
-        clears=clears,
-        run=run,
-        rebuild=rebuild,
-    )
 
 
 def _of_cluster(picture: Picture, source: str | None, method: str, at: datetime) -> Iterator[Blocker]:
     if source is None:
         text = f"{picture.cluster} has no other instance to read than its primary."
-        yield from _make(
+        yield from make(
             Kind.NO_SOURCE,
             Work.NO_SOURCE,
             method,
@@ -166,7 +71,7 @@ def _of_cluster(picture: Picture, source: str | None, method: str, at: datetime)
             clears="whoever adds a backup instance or another replica",
         )
     if picture.difference:
-        yield from _make(
+        yield from make(
             Kind.TOPOLOGY,
             Work.TOPOLOGY,
             method,
@@ -182,7 +87,7 @@ def _of_cluster(picture: Picture, source: str | None, method: str, at: datetime)
         is_ahead = stop.starts_at > at
         if is_ahead and not (done and stop.starts_at < done):
             continue
-        yield from _make(
+        yield from make(
             Kind.MAINTENANCE,
             Work.MAINTENANCE_AHEAD if is_ahead else Work.MAINTENANCE,
             method,
@@ -199,7 +104,7 @@ def _of_source(picture: Picture, source: str | None, method: str) -> Iterator[Bl
     if machine is None:
         return
     if machine.problem:
-        yield from _make(
+        yield from make(
             Kind.SOURCE_DOWN,
             Work.SOURCE_DOWN,
             method,
@@ -208,7 +113,7 @@ def _of_source(picture: Picture, source: str | None, method: str) -> Iterator[Bl
             clears=f"whoever looks after {machine.name}",
         )
     elif why := _why_lagging(machine, picture.max_lag_seconds):
-        yield from _make(
+        yield from make(
             Kind.SOURCE_LAGGING,
             Work.SOURCE_LAGGING,
             method,
@@ -221,7 +126,7 @@ def _of_source(picture: Picture, source: str | None, method: str) -> Iterator[Bl
     has_copy = {"dump": machine.has_dump, "archive": machine.has_archive}.get(method, True)
     if not has_copy:
         what = "dump" if method == "dump" else "physical backup"
-        yield from _make(
+        yield from make(
             Kind.NO_COPY,
             Work.NO_COPY,
             method,
@@ -250,7 +155,7 @@ def _of_stays(
         if stay.instance not in (target, source) or not stay.covers(at, late=late):
             continue
         is_target = stay.instance == target
-        yield from _make(
+        yield from make(
             _kind_of(stay, is_target=is_target),
             _work_of(stay, is_target=is_target),
             method,
@@ -301,96 +206,3 @@ def _who_clears(stay: Stay) -> str:
     if stay.job.can_be_stopped:
         return "an operator, by stopping the run; else it ends by itself"
     return f"whoever started it on {stay.instance}'s host; else it ends by itself"
-
-
-def _of_unseen(
-    picture: Picture, target: str | None, source: str | None, method: str, at: datetime, *, late: bool
-) -> Iterator[Blocker]:
-    """A cron job of somebody else that is due may begin in any moment, or run already: a run is known from the next probe on."""
-    for due in picture.unseen:
-        waited = picture.now - due.starts_at
-        window = replace(
-            due,
-            starts_at=picture.now,
-            ends_p50=due.ends_p50 and due.ends_p50 + waited,
-            ends_p90=due.ends_p90 and due.ends_p90 + waited,
-        )
-        if window.instance not in (target, source) or not (at == picture.now or _lasts(window, at, late=late)):
-            continue
-        yield from _make(
-            Kind.WINDOW_AHEAD,
-            Work.AHEAD_TARGET if window.instance == target else Work.AHEAD_EXTERNAL,
-            method,
-            instance=window.instance,
-            text=f"The backup {window.schedule} of {window.instance} is due now, and was not seen yet.",
-            since=due.starts_at,
-            until=_until(window),
-            clears=f"whoever owns cron on {window.instance}",
-        )
-
-
-def _of_windows(
-    picture: Picture, target: str | None, source: str | None, method: str, at: datetime, *, late: bool
-) -> Iterator[Blocker]:
-    duration = picture.predicted(source).duration
-    limit = at + (timedelta(seconds=duration.p90_seconds) if duration else timedelta(hours=BLIND_HOURS))
-    ahead: set[str] = set()
-    for window in sorted(picture.windows, key=lambda item: item.starts_at):
-        if window.instance not in (target, source) or window.starts_at <= picture.now:
-            continue  # what is due by now is a run, unseen, or late
-        is_target = window.instance == target
-        if window.starts_at <= at:
-            if _lasts(window, at, late=late):
-                yield from _running_then(window, method, is_target=is_target)
-        elif window.starts_at < limit and window.schedule not in ahead:
-            ahead.add(window.schedule)
-            likely = at + timedelta(seconds=duration.p50_seconds) if duration else None
-            yield from _ahead(window, method, is_target=is_target, likely=likely)
-
-
-def _lasts(window: Window, at: datetime, *, late: bool) -> bool:
-    ends = window.ends_p90 if late else window.ends_p50
-    return ends is None or at < ends
-
-
-def _until(window: Window) -> End:
-    words = "as its earlier runs took" if window.ends_p50 else NONE_HAS_ENDED
-    return End(window.ends_p50, window.ends_p90, words)
-
-
-def _running_then(window: Window, method: str, *, is_target: bool) -> Iterator[Blocker]:
-    is_dump = window.method is BackupMethod.DUMP
-    yield from _make(
-        Kind.TARGET_BUSY if is_target else Kind.BACKUP_RUNNING,
-        Work.TARGET_BACKUP if is_target else of_backup(is_dump=is_dump, is_managed=window.is_managed),
-        method,
-        instance=window.instance,
-        text=f"The backup {window.schedule} of {window.instance} is expected to run then.",
-        since=window.starts_at,
-        until=_until(window),
-        clears="an operator, by changing the schedule"
-        if window.is_managed
-        else f"whoever owns cron on {window.instance}",
-    )
-
-
-def _ahead(window: Window, method: str, *, is_target: bool, likely: datetime | None) -> Iterator[Blocker]:
-    work = Work.AHEAD_MANAGED if window.is_managed else Work.AHEAD_EXTERNAL
-    if likely is None:
-        how = "may become due before the rebuild ends: how long that takes is not known"
-    elif window.starts_at < likely:
-        how = "is due before the rebuild is expected to end"
-    else:
-        how = "may become due before the rebuild ends, where that takes longer than usual"
-    yield from _make(
-        Kind.WINDOW_AHEAD,
-        Work.AHEAD_TARGET if is_target else work,
-        method,
-        instance=window.instance,
-        text=f"The backup {window.schedule} of {window.instance} {how}.",
-        since=window.starts_at,
-        until=_until(window),
-        clears="an operator, by changing the schedule"
-        if window.is_managed
-        else f"whoever owns cron on {window.instance}",
-    )

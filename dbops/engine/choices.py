@@ -4,7 +4,8 @@ from collections.abc import Collection, Iterator
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 
-from dbops.engine.blockers import Blocker, look
+from dbops.engine.blocker import Blocker
+from dbops.engine.blockers import look
 from dbops.engine.effects import Effect
 from dbops.engine.occupation import Stay, stays
 from dbops.engine.picture import Job, Picture

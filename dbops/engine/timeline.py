@@ -9,7 +9,8 @@ from dataclasses import dataclass
 from datetime import datetime
 from enum import StrEnum
 
-from dbops.engine.blockers import Blocker, look
+from dbops.engine.blocker import Blocker
+from dbops.engine.blockers import look
 from dbops.engine.calendar import Interval, clip, common, free, merge
 from dbops.engine.occupation import Stay, stays
 from dbops.engine.picture import Picture

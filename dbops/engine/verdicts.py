@@ -4,7 +4,8 @@ from dataclasses import dataclass, replace
 from datetime import datetime
 from enum import StrEnum
 
-from dbops.engine.blockers import Blocker, look
+from dbops.engine.blocker import Blocker
+from dbops.engine.blockers import look
 from dbops.engine.occupation import Stay, place, stays
 from dbops.engine.picture import Machine, Picture
 from dbops.engine.states import Role

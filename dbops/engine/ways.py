@@ -4,7 +4,7 @@ from dataclasses import dataclass
 from datetime import UTC, datetime
 from enum import StrEnum
 
-from dbops.engine.blockers import Blocker
+from dbops.engine.blocker import Blocker
 from dbops.engine.windows import End
 
 #: How a key writes a moment, in UTC.

@@ -7,7 +7,8 @@ from typing import Any
 import pytest
 
 from dbops.engine.backups import BackupMethod, RunBy
-from dbops.engine.blockers import Blocker, Certainty, Kind, blockers
+from dbops.engine.blocker import Blocker, Certainty, Kind
+from dbops.engine.blockers import blockers
 from dbops.engine.effects import METHODS, TABLE, Effect, Work
 from dbops.engine.picture import Difference, Picture, Stop, Use
 from dbops.engine.prediction import Prediction

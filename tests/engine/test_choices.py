@@ -5,7 +5,7 @@ from typing import Any
 import pytest
 
 from dbops.engine.backups import RunBy
-from dbops.engine.blockers import Kind
+from dbops.engine.blocker import Kind
 from dbops.engine.choices import choices, chosen
 from dbops.engine.picture import Picture, Stop
 from dbops.engine.prediction import Prediction

@@ -6,7 +6,8 @@ from typing import Any
 import pytest
 
 from dbops.engine.backups import RunBy
-from dbops.engine.blockers import Kind, blockers
+from dbops.engine.blocker import Kind
+from dbops.engine.blockers import blockers
 from dbops.engine.picture import Job
 from dbops.engine.states import Role
 from dbops.engine.verdicts import Answer, expected_start, verdict

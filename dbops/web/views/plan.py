@@ -16,7 +16,7 @@ from django.views.decorators.http import require_http_methods
 
 from dbops.access import require_operator
 from dbops.engine import ways as start_ways
-from dbops.engine.blockers import Kind
+from dbops.engine.blocker import Kind
 from dbops.engine.errors import Refused
 from dbops.engine.plan import Plan
 from dbops.engine.states import Role
