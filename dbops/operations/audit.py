@@ -7,6 +7,13 @@ from django.utils import timezone
 from dbops.fleetfile.store import CREATED, UNCHANGED, Item
 from dbops.models import AuditEntry
 
+REASON_MINIMUM_CHARACTERS = 3
+
+
+def says_why(reason: str) -> bool:
+    """Tell whether what a person typed as a reason is one that can be read later."""
+    return len(reason.strip()) >= REASON_MINIMUM_CHARACTERS
+
 
 def record(*, actor: str, action: str, subject: str, **detail: Any) -> AuditEntry:
     """Write one entry, in the caller's transaction. ``detail`` is plain data without secrets."""

@@ -8,10 +8,8 @@ from dbops.access import require_operator
 from dbops.engine.backups import RUN_FINAL, Origin, RunBy, RunStatus
 from dbops.engine.errors import Refused
 from dbops.models import BackupRun, BackupSchedule
-from dbops.operations.audit import record
+from dbops.operations.audit import record, says_why
 from dbops.tasks import nudge
-
-REASON_MINIMUM_CHARACTERS = 3
 
 
 def run_now(schedule: BackupSchedule, actor: User, reason: str = "") -> BackupRun:
@@ -138,7 +136,7 @@ def _must_be_ours(run: BackupRun, doing: str) -> None:
 
 
 def _must_have_reason(reason: str, doing: str) -> None:
-    if len(reason.strip()) < REASON_MINIMUM_CHARACTERS:
+    if not says_why(reason):
         raise _refused("backup.reason", doing, "no reason was given", "Say why, for those who read the audit log.")
 
 

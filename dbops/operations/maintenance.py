@@ -9,9 +9,8 @@ from django.utils import timezone
 from dbops.access import require_operator
 from dbops.engine.errors import Refused
 from dbops.models import Cluster, Maintenance
-from dbops.operations.audit import record
+from dbops.operations.audit import record, says_why
 
-REASON_MINIMUM_CHARACTERS = 3
 #: A time typed as "now" has passed when it arrives here.
 PAST_SECONDS = 120
 
@@ -30,7 +29,7 @@ def begin_maintenance(
     require_operator(actor, doing)
     now = timezone.now()
     problems = []
-    if len(reason.strip()) < REASON_MINIMUM_CHARACTERS:
+    if not says_why(reason):
         problems.append("no reason was given")
     if starts_at < now - timedelta(seconds=PAST_SECONDS):
         problems.append("it would begin in the past")

@@ -16,13 +16,12 @@ from dbops.engine.planning import build_plan
 from dbops.engine.states import Role, Status
 from dbops.engine.ways import Way
 from dbops.models import BackupRun, Instance, Rebuild
-from dbops.operations.audit import record
+from dbops.operations.audit import record, says_why
 from dbops.operations.backups import stop_run
 from dbops.operations.starts import audited, choose
 from dbops.situations import situation_of
 from dbops.tasks import nudge
 
-REASON_MINIMUM_CHARACTERS = 3
 #: What a person may choose. Moving to the front goes above, where others stand there already.
 PRIORITIES = range(-9, 10)
 #: How often a request is written when the database prefers another transaction to it (a deadlock).
@@ -162,7 +161,7 @@ def check_words(doing: str, target: Instance, typed_name: str, reason: str) -> N
     if typed_name != target.name:
         found = f"the name typed is {typed_name!r}, the target is {target.name!r}"
         raise _refused("rebuild.name", doing, found, "Type the target's name.")
-    if len(reason.strip()) < REASON_MINIMUM_CHARACTERS:
+    if not says_why(reason):
         raise _refused("rebuild.reason", doing, "no reason was given", "Say why, for those who read the audit log.")
 
 
@@ -257,7 +256,7 @@ def give_up_rebuild(*, actor: User, rebuild: Rebuild, reason: str) -> None:
     """
     doing = f"Ending rebuild {rebuild.pk} without its hosts"
     require_operator(actor, doing)
-    if len(reason.strip()) < REASON_MINIMUM_CHARACTERS:
+    if not says_why(reason):
         raise _refused("rebuild.reason", doing, "no reason was given", "Say why, for those who read the audit log.")
     name = actor.get_username()
     with transaction.atomic():

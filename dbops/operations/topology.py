@@ -16,11 +16,10 @@ from dbops.fleetfile import stored
 from dbops.fleetfile.rules import field_problem
 from dbops.fleetfile.store import store
 from dbops.models import Cluster, Discovery, Instance, TopologyDifference
-from dbops.operations.audit import record
+from dbops.operations.audit import record, says_why
 from dbops.tasks import nudge, publish_discovery
 
 NOTHING = "Nothing was changed."
-REASON_MINIMUM_CHARACTERS = 3
 
 
 def request_discovery(
@@ -186,7 +185,7 @@ def withdraw(*, actor: User, row: TopologyDifference) -> None:
 
 def _check(actor: User, doing: str, reason: str) -> None:
     require_operator(actor, doing)
-    if len(reason.strip()) < REASON_MINIMUM_CHARACTERS:
+    if not says_why(reason):
         _refuse("topology.reason", doing, "no reason was given", "Say why, for those who read the audit log.")
 
 
