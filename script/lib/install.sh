@@ -35,6 +35,7 @@ shellcheck shellcheck
 PROGRAMS_TEST="$PROGRAMS_DEMO $PROGRAMS_LINT
 chromium chromium
 iptables iptables
+busybox busybox
 "
 # packages without a program of their own, or without one on PATH
 FILES_TEST="
