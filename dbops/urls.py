@@ -12,6 +12,7 @@ register_converter(follow_ups.MethodConverter, "method")
 
 urlpatterns = [
     path("", fleet.fleet, name="fleet"),
+    path("start-view/", fleet.start_view, name="start-view"),
     path("clusters/<str:name>/", fleet.cluster, name="cluster"),
     path("instances/<str:name>/rebuild/", plan.plan, name="plan"),
     path("rebuilds/", rebuilds.rebuilds, name="rebuilds"),

@@ -3,6 +3,7 @@
 from .audit import AuditEntry
 from .backups import AccessToken, BackupEvent, BackupRun, BackupSchedule, Maintenance
 from .fleet import Cluster, Host, Instance, InstanceState
+from .people import StartView
 from .rebuilds import Command, Event, Hold, Rebuild, Step
 from .topology import Discovery, ServerIdentity, TopologyDifference
 
@@ -23,6 +24,7 @@ __all__ = [
     "Maintenance",
     "Rebuild",
     "ServerIdentity",
+    "StartView",
     "Step",
     "TopologyDifference",
 ]

@@ -1,13 +1,16 @@
 """The fleet page: every cluster judged, one page of them with its day."""
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 from datetime import datetime, timedelta
+from enum import StrEnum
 
 from django.core.paginator import Page, Paginator
 
 from dbops.engine.calendar import Interval
 from dbops.engine.states import Role, Status
 from dbops.engine.timeline import can_start
+from dbops.engine.windows import Window
 from dbops.queries.agenda import Agenda, agendas
 from dbops.queries.clusters import ClusterNow, clusters_now
 
@@ -17,16 +20,40 @@ STRIP_PAST = timedelta(hours=6)
 STRIP = timedelta(hours=24)
 
 
+class Show(StrEnum):
+    """Which clusters a person wants to see."""
+
+    ALL = "all"
+    TROUBLE = "trouble"
+    BLOCKED = "blocked"
+    RUNNING = "running"
+
+
+@dataclass(frozen=True, slots=True)
+class FleetRow:
+    """One cluster as the page lists it. ``window`` is the next backup that is due, ``None`` where none is."""
+
+    agenda: Agenda
+    window: Window | None
+
+
 @dataclass(frozen=True, slots=True)
 class FleetPage:
-    """One page of clusters, those in trouble first. ``blocked`` counts those in the whole fleet that cannot start now."""
+    """One page of clusters, those in trouble first. ``counts`` are of the whole fleet, by what could be shown."""
 
     page: Page[ClusterNow]
-    rows: tuple[Agenda, ...]
-    clusters: int
-    blocked: int
+    rows: tuple[FleetRow, ...]
+    counts: Mapping[Show, int]
     text: str
-    only_blocked: bool
+    show: Show
+
+    @property
+    def clusters(self) -> int:
+        return self.counts[Show.ALL]
+
+    @property
+    def is_filtered(self) -> bool:
+        return bool(self.text) or self.show is not Show.ALL
 
 
 def strip_of(now: datetime) -> Interval:
@@ -35,36 +62,45 @@ def strip_of(now: datetime) -> Interval:
     return Interval(start, start + STRIP)
 
 
-def fleet(now: datetime, *, text: str = "", only_blocked: bool = False, number: str | int = 1) -> FleetPage:
+def fleet(now: datetime, *, text: str = "", show: Show = Show.ALL, number: str | int = 1) -> FleetPage:
     """Return one page of the fleet. Fifteen queries at most, however large it is.
 
     Args:
         text: looked for in the names of clusters and instances.
-        only_blocked: leave out the clusters in which a rebuild could start now.
+        show: leave out the clusters that this is not said of.
     """
-    everything = [(cluster, can_start(cluster.picture)) for cluster in clusters_now(now)]
-    wanted = [
-        (cluster, free)
-        for cluster, free in everything
-        if not (only_blocked and free) and _matches(cluster, text.casefold())
-    ]
-    wanted.sort(key=lambda pair: (-trouble(*pair), pair[0].name))
+    everything = [(cluster, _marks(cluster)) for cluster in clusters_now(now)]
+    wanted = [pair for pair in everything if show in pair[1] and _matches(pair[0], text.casefold())]
+    wanted.sort(key=lambda pair: (-trouble(pair[0], can_start_now=Show.BLOCKED not in pair[1]), pair[0].name))
     page = Paginator([cluster for cluster, _ in wanted], CLUSTERS_ON_A_PAGE).get_page(number)
     return FleetPage(
         page=page,
-        rows=tuple(agendas(list(page.object_list), strip_of(now), now)),
-        clusters=len(everything),
-        blocked=sum(not free for _, free in everything),
+        rows=tuple(_row(agenda) for agenda in agendas(list(page.object_list), strip_of(now), now)),
+        counts={one: sum(one in marks for _, marks in everything) for one in Show},
         text=text,
-        only_blocked=only_blocked,
+        show=show,
     )
+
+
+def _row(agenda: Agenda) -> FleetRow:
+    return FleetRow(agenda, min(agenda.picture.windows, key=lambda window: window.starts_at, default=None))
+
+
+def _marks(cluster: ClusterNow) -> set[Show]:
+    can_start_now = can_start(cluster.picture)
+    marks = {
+        Show.TROUBLE: trouble(cluster, can_start_now=True) > 0,
+        Show.BLOCKED: not can_start_now,
+        Show.RUNNING: bool(cluster.running),
+    }
+    return {Show.ALL, *(mark for mark, is_so in marks.items() if is_so)}
 
 
 def _matches(cluster: ClusterNow, text: str) -> bool:
     return not text or text in cluster.name.casefold() or any(text in item.name.casefold() for item in cluster.members)
 
 
-def trouble(cluster: ClusterNow, can_start_now: bool) -> int:
+def trouble(cluster: ClusterNow, *, can_start_now: bool) -> int:
     """Return how early this cluster must be looked at: greater is earlier."""
     if not cluster.members:
         return 0

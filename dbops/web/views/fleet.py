@@ -1,19 +1,35 @@
 """The fleet and one cluster."""
 
-from django.http import HttpRequest, HttpResponse
-from django.shortcuts import get_object_or_404, render
+from urllib.parse import urlencode
+
+from django.contrib import messages
+from django.http import HttpRequest, HttpResponse, QueryDict
+from django.shortcuts import get_object_or_404, redirect, render
+from django.urls import reverse
 from django.utils import timezone
 from django.views.decorators.cache import never_cache
-from django.views.decorators.http import require_GET
+from django.views.decorators.http import require_GET, require_POST
 from django.views.decorators.vary import vary_on_headers
 
 from dbops.models import Cluster
+from dbops.operations.start_view import keep_start_view, start_view_of
 from dbops.queries import calendar, overview, schedules, topology
 from dbops.queries import fleet as queries
+from dbops.queries.overview import Show
 from dbops.queries.queue import lines_of
-from dbops.web.access import viewer_page
+from dbops.web.access import user_of, viewer_page
 from dbops.web.drawing import instance_rows
 from dbops.web.schedule_forms import MaintenanceForm
+
+#: Of the text that is kept: room for each of them to be written as twelve.
+TEXT_CHARACTERS = 80
+#: What can be shown, and the words for it.
+SHOWS = {
+    Show.ALL: "All",
+    Show.TROUBLE: "In trouble",
+    Show.BLOCKED: "No rebuild can start",
+    Show.RUNNING: "Rebuild going on",
+}
 
 
 @require_GET
@@ -22,14 +38,38 @@ from dbops.web.schedule_forms import MaintenanceForm
 @viewer_page
 def fleet(request: HttpRequest) -> HttpResponse:
     """Show one row for each cluster, those in trouble first; a poll gets the table alone."""
-    template = "fleet/_clusters.html" if request.headers.get("HX-Request") else "fleet/list.html"
-    found = overview.fleet(
-        timezone.now(),
-        text=request.GET.get("text", "").strip(),
-        only_blocked=request.GET.get("show") == "blocked",
-        number=request.GET.get("page", "1"),
+    is_poll = bool(request.headers.get("HX-Request"))
+    kept = "" if is_poll else start_view_of(user_of(request))
+    if kept and not request.GET:
+        return redirect(f"{request.path}?{kept}")
+    text, show = _filters(request.GET)
+    found = overview.fleet(timezone.now(), text=text, show=show, number=request.GET.get("page", "1"))
+    context = {"fleet": found, "page": found.page, "shows": SHOWS, "kept": kept, "is_kept": _is_kept(kept, text, show)}
+    return render(request, "fleet/_clusters.html" if is_poll else "fleet/list.html", context)
+
+
+@require_POST
+@viewer_page
+def start_view(request: HttpRequest) -> HttpResponse:
+    """Keep the filters that were sent as what this person begins with, or forget those that were kept."""
+    text, show = _filters(request.POST)
+    chosen = {"show": show.value if show is not Show.ALL else "", "text": text[:TEXT_CHARACTERS]}
+    query = urlencode({name: value for name, value in chosen.items() if value})
+    keep_start_view(user_of(request), query)
+    messages.success(
+        request, "The fleet page begins with this view now." if query else "It begins with the whole fleet now."
     )
-    return render(request, template, {"fleet": found, "page": found.page})
+    return redirect(f"{reverse('fleet')}?{query or 'show=all'}")
+
+
+def _filters(sent: QueryDict) -> tuple[str, Show]:
+    """Return what is looked for; what nobody knows shows everything."""
+    asked = sent.get("show", "")
+    return sent.get("text", "").strip().replace("\0", ""), Show(asked) if asked in set(Show) else Show.ALL
+
+
+def _is_kept(kept: str, text: str, show: Show) -> bool:
+    return _filters(QueryDict(kept)) == (text, show)
 
 
 @require_GET

@@ -12,8 +12,9 @@ from django.utils import timezone
 from django.utils.html import strip_tags
 
 from dbops.engine.states import Status
-from dbops.models import Hold, Maintenance
+from dbops.models import Hold, Maintenance, StartView
 from dbops.queries import fleet, overview
+from dbops.queries.overview import Show
 from script.lib.big_fleet import make_big_fleet
 from tests.app.factories import (
     make_channel,
@@ -30,11 +31,16 @@ from tests.app.factories import (
 
 pytestmark = pytest.mark.django_db
 #: Two of them are the session's and the user's.
-FLEET_PAGE_QUERIES = 26
+FLEET_PAGE_QUERIES = 27
 
 
 def names(**wanted: object) -> list[str]:
-    return [row.cluster.name for row in overview.fleet(timezone.now(), **wanted).rows]
+    return [row.agenda.cluster.name for row in overview.fleet(timezone.now(), **wanted).rows]
+
+
+def words(text: str) -> str:
+    """A page without tags."""
+    return " ".join(strip_tags(text).split())
 
 
 def answer(client: Client) -> str:
@@ -197,13 +203,62 @@ def test_the_fleet_is_filtered_by_name_of_cluster_or_instance_and_by_blocked(ope
     set_facts(backup, make_unreachable())
     assert names(text="ALPHA") == ["alpha"]
     assert names(text="beta-rep") == ["beta"]
-    assert names(only_blocked=True) == ["beta"]
-    assert names(text="alpha", only_blocked=True) == []
+    assert names(show=Show.BLOCKED) == ["beta"]
+    assert names(text="alpha", show=Show.BLOCKED) == []
     text = operator.get("/?show=blocked").content.decode()
     assert "cluster-beta" in text
     assert "cluster-alpha" not in text
-    assert "in 1 no rebuild can start now" in " ".join(text.split())
+    assert "1 of 2 clusters: 1 in trouble, in 1 no rebuild can start now, in 0 a rebuild goes on" in words(text)
     assert "No cluster matches" in operator.get("/?text=nothing").content.decode()
+
+
+def test_trouble_and_what_goes_on_are_shown_alone(operator: Client) -> None:
+    _, backup, replica = make_trio("alpha")
+    make_trio("beta")
+    assert (names(show=Show.TROUBLE), names(show=Show.RUNNING)) == ([], [])
+    make_rebuild(target=replica, source=backup, status=Status.QUEUED)
+    assert (names(show=Show.TROUBLE), names(show=Show.RUNNING)) == ([], ["alpha"])
+    set_facts(replica, make_unreachable())
+    assert names(show=Show.TROUBLE) == ["alpha"]
+    assert len(names()) == 2
+    for unknown in ("/?show=nonsense", "/?show=", "/?text=%00"):
+        assert "cluster-beta" in operator.get(unknown).content.decode()
+
+
+def test_the_next_backup_stands_in_the_row(operator: Client) -> None:
+    _, backup, _ = make_trio()
+    due = (timezone.localtime() + timedelta(hours=5)).replace(minute=30, second=0, microsecond=0)
+    assert "next backup" not in words(operator.get("/").content.decode())
+    make_schedule(backup, cron=f"30 {due.hour} * * *")
+    assert f"{due:%H:%M} on backup-1" in words(operator.get("/").content.decode()).partition("next backup")[2]
+
+
+class TestStartView:
+    """Each person begins with the filters that they have kept."""
+
+    def test_it_is_kept_for_one_person_and_forgotten(self, operator: Client, viewer: Client) -> None:
+        make_trio()
+        sent = {"text": "shöp & co", "show": "trouble"}
+        kept = viewer.post("/start-view/", sent)
+        assert kept["Location"] == "/?show=trouble&text=sh%C3%B6p+%26+co"
+        assert viewer.get("/")["Location"] == kept["Location"]
+        assert "You begin with this view." in viewer.get(kept["Location"]).content.decode()
+        assert viewer.get("/?show=all").status_code == 200
+        assert operator.get("/").status_code == 200
+        # what polls is not sent elsewhere
+        assert viewer.get("/", headers={"HX-Request": "true"}).status_code == 200
+        viewer.post("/start-view/", {"text": "", "show": "all"})
+        assert viewer.get("/").status_code == 200
+        assert not StartView.objects.exists()
+
+    def test_what_is_kept_has_room_in_every_database(self, viewer: Client) -> None:
+        make_trio()
+        viewer.post("/start-view/", {"text": "\U0001f42c" * 500, "show": "running"})
+        assert len(StartView.objects.get().query) <= 1000
+        assert viewer.get("/", follow=True).status_code == 200
+
+    def test_it_takes_a_post(self, viewer: Client) -> None:
+        assert viewer.get("/start-view/").status_code == 405
 
 
 def test_a_cluster_page_and_the_fleet_page_give_one_answer(operator: Client) -> None:
