@@ -16,6 +16,8 @@ from dbops.engine.timeline import Bar, BarKind, Timeline
 NARROWEST = 0.4
 #: From this width on a bar has its name in it, in percent.
 NAMED_FROM = 9.0
+#: So many things of a kind are read out of one drawing; a schedule of every minute must not take a day to listen to.
+READ_OUT = 6
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,7 +45,7 @@ class Hour:
 
 @dataclass(frozen=True, slots=True)
 class Drawing:
-    """All that one SVG has. ``name`` stands beside it, ``words`` are read out instead of it."""
+    """All that one SVG has. ``name`` stands beside it; both and the titles of its shapes are read out instead of it."""
 
     name: str
     words: str
@@ -56,8 +58,8 @@ class Drawing:
 
 def svg(drawing: Drawing) -> SafeString:
     """Return the drawing's element. Put together here: a page has hundreds of shapes, and a template takes its time for each."""
-    words = f"{drawing.name}: {drawing.words}" if drawing.name else drawing.words
-    parts = [f'<svg class="line" width="100%" height="{drawing.height}" role="img" aria-label="{_text(words)}">']
+    words = _text(read_out(drawing))
+    parts = [f'<svg class="line" width="100%" height="{drawing.height}" role="img" aria-label="{words}">']
     parts += map(_element, drawing.shapes)
     for hour in drawing.hours:
         parts.append(f'<line class="hour-line" x1="{hour.x}" x2="{hour.x}" y1="0" y2="{drawing.baseline}"></line>')
@@ -68,6 +70,21 @@ def svg(drawing: Drawing) -> SafeString:
         line = f'x1="{drawing.now}" x2="{drawing.now}" y1="0" y2="{drawing.baseline}"'
         parts.append(f'<line class="now-line" {line}></line>')
     return mark_safe("".join([*parts, "</svg>"]))  # noqa: S308 - every text in it went through _text
+
+
+def read_out(drawing: Drawing) -> str:
+    """Say what is drawn: when it is free, then what is blocked and each bar, which nobody hears inside of an image."""
+    head = f"{drawing.name}: {drawing.words}" if drawing.name else drawing.words
+    blocked = [f"blocked {shape.title.rstrip('.')}" for shape in drawing.shapes if "band-blocked" in shape.css]
+    bars = [shape.title for shape in drawing.shapes if "bar-shape" in shape.css]
+    return "; ".join([head, *_latest(blocked), *_latest(bars)])
+
+
+def _latest(titles: Iterable[str]) -> list[str]:
+    """Return the last ones, for what lies ahead matters most, and how many stand before them."""
+    told = list(dict.fromkeys(titles))  # a bar and its tail have one title
+    earlier = [f"{len(told) - READ_OUT} earlier"] if len(told) > READ_OUT else []
+    return [*earlier, *told[-READ_OUT:]]
 
 
 def _element(shape: Shape) -> str:

@@ -67,15 +67,25 @@
   document.querySelectorAll("[data-elapsed], [data-ago]").forEach((element) => shownAt.set(element, loaded));
   setInterval(count, 1000);
 
-  // --- what the reader opened stays open when a fragment is replaced ------------------------------------------------
+  // --- what the reader opened stays open, and what has the focus keeps it, when a fragment is replaced ----------------
   const opened = new Map();
+  let focused = "";
   function remember(target) {
     target.querySelectorAll?.("details[id]").forEach((details) => opened.set(details.id, details.open));
+    const active = document.activeElement;
+    focused = target.contains?.(active) ? selector(active) : "";
+  }
+  // htmx itself brings the focus back to what has an id.
+  function selector(element) {
+    if (element.matches("details[id] > summary")) return `#${CSS.escape(element.parentElement.id)} > summary`;
+    return element.matches("a[href]") ? `a[href="${CSS.escape(element.getAttribute("href"))}"]` : "";
   }
   function reopen(target) {
     target.querySelectorAll?.("details[id]").forEach((details) => {
       if (opened.has(details.id)) details.open = opened.get(details.id);
     });
+    if (focused && document.activeElement === document.body) target.querySelector?.(focused)?.focus({ preventScroll: true });
+    focused = "";
   }
   document.addEventListener("htmx:beforeSwap", (event) => remember(event.target));
   document.addEventListener("htmx:oobBeforeSwap", (event) => remember(event.detail.target));

@@ -12,6 +12,7 @@ from tests.networks import free_network
 from tests.stack import OPERATOR, OPERATOR_PASSWORD, VIEWER, VIEWER_PASSWORD, Stack, running_stack
 
 from .chromium import Visitor, running_chromium, visitor
+from .windows import Windows, make_windows
 
 NETWORK = free_network(1)
 # Tests wait for what comes of real work on real servers; a busy machine takes its time.
@@ -30,6 +31,11 @@ def stack() -> Iterator[Stack]:
 def browser() -> Iterator[Browser]:
     with running_chromium() as running:
         yield running
+
+
+@pytest.fixture(scope="package")
+def windows(stack: Stack) -> Windows:
+    return make_windows(stack)
 
 
 @pytest.fixture

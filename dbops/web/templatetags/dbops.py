@@ -245,9 +245,9 @@ def words(value: str) -> str:
 
 
 @register.simple_tag
-def strip(line: Timeline) -> drawing.Drawing:
+def strip(line: Timeline, cluster: str) -> drawing.Drawing:
     """Return the drawing of a cluster's day on one line."""
-    return drawing.strip(line)
+    return drawing.strip(line, name=f"The day of {cluster}")
 
 
 @register.simple_tag

@@ -1,0 +1,138 @@
+"""The fleet's strips, a cluster's day and its seven days: what is drawn can be seen, heard, reached and read on any screen."""
+
+import re
+from typing import Any
+
+import pytest
+from playwright.sync_api import Locator, Page, Route, expect
+
+from tests.stack import OPERATOR, OPERATOR_PASSWORD
+
+from .chromium import Visitor
+from .conftest import Open
+from .windows import COPIES, NIGHTLY, Windows
+
+pytestmark = [pytest.mark.services, pytest.mark.browser]
+STRIPS = "/"
+DAY = "/clusters/test/"
+WEEK = "/clusters/test/calendar/"
+PLAN = "/instances/replica-1/rebuild/"
+PAGES = (STRIPS, DAY, WEEK, PLAN, "/queue/", "/schedules/", "/schedules/add/", "/schedules/edit/nightly/")
+WIDTHS = (360, 1280, 1920)
+
+
+def shapes(page: Page, css: str, title: str) -> Locator:
+    """Return what is drawn with a class and with these words at the pointer."""
+    drawn = page.locator("svg.line rect", has_text=re.compile(title)).and_(page.locator(css))
+    return drawn.or_(page.locator("svg.line > svg", has_text=re.compile(title)).locator(css))
+
+
+def heard(page: Page) -> str:
+    """What a screen reader says of the page's drawings; their shapes are no elements for it."""
+    return "\n".join(page.get_by_role("main").get_by_role("img").evaluate_all("all => all.map(one => one.ariaLabel)"))
+
+
+@pytest.mark.parametrize("address", [STRIPS, DAY, WEEK])
+def test_past_planned_and_blocked_are_drawn_and_told_without_colour(
+    victor: Visitor, windows: Windows, address: str
+) -> None:
+    page = victor.open(address)
+    ran = rf"\({COPIES}\): [^;\n]*, succeeded"
+    planned = rf"{NIGHTLY}: [^;\n]*, planned"
+    expect(shapes(page, ".bar-backup", ran).first).to_be_visible()
+    expect(shapes(page, ".bar-window", planned).first).to_be_visible()
+    blocked = shapes(page, ".band-blocked", NIGHTLY).first
+    expect(blocked).to_be_visible()
+    box = blocked.bounding_box()
+    assert box is not None
+    assert box["width"] > 10, "two hours are seen"
+    told = heard(page)
+    for words in (ran, planned, rf"blocked [^;\n]*{NIGHTLY}"):
+        assert re.search(words, told), f"{words} is not told:\n{told}"
+    # Hatched, and the pattern is there: a fill that leads nowhere draws nothing.
+    assert "#hatch" in blocked.evaluate("shape => getComputedStyle(shape).fill")
+    expect(page.locator("pattern#hatch")).to_have_count(1)
+    expect(page.get_by_role("list", name="What the drawings mean").get_by_text("blocked", exact=True)).to_be_visible()
+
+
+def test_the_drawings_links_say_where_they_lead(victor: Visitor, windows: Windows) -> None:
+    page = victor.open(STRIPS)
+    page.get_by_role("link", name=re.compile("^The day of test: ")).click()
+    expect(page.get_by_role("heading", level=1)).to_have_text("Seven days of test")
+
+
+@pytest.mark.parametrize("scheme", ["light", "dark"])
+def test_no_page_is_wider_than_its_window(visit: Open, windows: Windows, scheme: Any) -> None:
+    olga = visit(OPERATOR, OPERATOR_PASSWORD, color_scheme=scheme)
+    too_wide = []
+    for address in PAGES:
+        page = olga.open(address)
+        expect(page.locator("html")).to_have_attribute("data-bs-theme", scheme)
+        page.evaluate("document.querySelectorAll('main details').forEach(details => { details.open = true; })")
+        for width in WIDTHS:
+            page.set_viewport_size({"width": width, "height": 800})
+            needed = page.evaluate("document.documentElement.scrollWidth")
+            if needed > page.evaluate("innerWidth"):
+                too_wide.append(f"{address} needs {needed} pixels of {width}")
+    assert too_wide == []
+
+
+# What a person can do something with, in the order of the page.
+TO_REACH = """() => {
+  const wanted = "a[href], button:enabled, summary, input:enabled:not([type=hidden]), select:enabled, textarea:enabled";
+  window.toReach = [...document.querySelectorAll(wanted)].filter((one) => one.checkVisibility());
+  window.reached = new Set();
+  return window.toReach.length;
+}"""
+# Returns what is wrong with the element that has the focus now; nothing at the end of the page.
+LOOK = """() => {
+  const one = document.activeElement;
+  if (one === document.body) return null;
+  window.reached.add(one);
+  const box = one.getBoundingClientRect(), style = getComputedStyle(one);
+  const name = one.outerHTML.slice(0, 90);
+  // The button inside of a date draws its ring itself.
+  if (one.type === "datetime-local" && !one.matches(":focus-visible")) return "";
+  if (style.outlineStyle === "none" || parseFloat(style.outlineWidth) < 2) return `no ring: ${name}`;
+  if (style.outlineColor === "rgba(0, 0, 0, 0)") return `a ring of no colour: ${name}`;
+  const seen = box.bottom > 0 && box.top < innerHeight && box.right > 0 && box.left < innerWidth;
+  return seen && box.width && box.height ? "" : `out of sight: ${name}`;
+}"""
+MISSED = "() => window.toReach.filter((one) => !window.reached.has(one)).map((one) => one.outerHTML.slice(0, 90))"
+
+
+def without_news(route: Route) -> None:
+    """Answer polls that nothing is new: what is asked about is the page as it stands."""
+    if route.request.headers.get("hx-request"):
+        route.fulfill(status=204)
+    else:
+        route.continue_()
+
+
+def test_everything_is_reached_by_the_keyboard_with_a_ring_round_it(visit: Open, windows: Windows) -> None:
+    olga = visit(OPERATOR, OPERATOR_PASSWORD, reduced_motion="reduce")
+    olga.context.route("**/*", without_news)
+    wrong = []
+    for address in PAGES:
+        page = olga.open(address)
+        page.locator("main details:not([open]) > summary").evaluate_all("all => all.forEach((one) => one.click())")
+        many = page.evaluate(TO_REACH)
+        assert many > 10
+        for _ in range(many + 20):  # a date has several parts, and what scrolls is a stop too
+            page.keyboard.press("Tab")
+            problem = page.evaluate(LOOK)
+            if problem is None:
+                break
+            if problem:
+                wrong.append(f"{address}: {problem}")
+        wrong += [f"{address}: not reached: {missed}" for missed in page.evaluate(MISSED)]
+    assert wrong == []
+
+
+def test_the_focus_outlives_a_poll(olga: Visitor, windows: Windows) -> None:
+    page = olga.open(DAY)
+    for wanted in ("#in-the-way > summary", "#instances a[href$='/topology/']", "#plan-replica-1"):
+        element = page.locator(wanted).first
+        element.evaluate("element => { element.focus(); element.dataset.isOld = 1; }")
+        expect(page.locator("[data-is-old]")).to_have_count(0)
+        expect(element).to_be_focused()

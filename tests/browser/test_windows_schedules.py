@@ -1,0 +1,126 @@
+"""Schedules in the browser: made by typing, changed, switched off; and for those who may only look."""
+
+import re
+from datetime import UTC, datetime, timedelta
+
+import pytest
+from playwright.sync_api import Locator, Page, expect
+
+from tests.stack import Stack
+
+from .chromium import Visitor
+from .windows import SOURCE, Windows
+
+pytestmark = [pytest.mark.services, pytest.mark.browser]
+NAME = "typed"
+
+
+def row(page: Page, name: str) -> Locator:
+    return page.get_by_role("row").filter(has=page.get_by_role("rowheader", name=name, exact=True))
+
+
+def type_into(page: Page, label: str, text: str) -> None:
+    page.get_by_label(label, exact=True).click()
+    page.keyboard.press("Control+A")
+    page.keyboard.type(text)
+
+
+def in_some_hours(hours: int) -> datetime:
+    """A time of the day that is not reached while the test runs."""
+    return (datetime.now(UTC) + timedelta(hours=hours)).replace(second=0, microsecond=0)
+
+
+def described_by(field: Locator) -> str:
+    """What a screen reader reads after the field's name."""
+    return str(
+        field.evaluate(
+            "field => (field.getAttribute('aria-describedby') || '').split(' ')"
+            ".map(id => document.getElementById(id)?.textContent ?? '').join(' ')"
+        )
+    )
+
+
+def test_a_bad_expression_is_told_at_its_field_and_nothing_typed_is_lost(olga: Visitor, stack: Stack) -> None:
+    page = olga.open("/schedules/")
+    page.get_by_role("link", name="Add a schedule").click()
+    type_into(page, "Name", NAME)
+    page.get_by_label("Instance", exact=True).select_option(SOURCE)
+    type_into(page, "Cron expression", "61 2 * * *")
+    # While it is being typed already:
+    expect(page.locator("#due")).to_contain_text("Bad minute")
+    typed = {"Expected duration (minutes)": "90", "Directory": "/var/tmp/typed", "Keep the last": "3"}
+    for label, text in typed.items():
+        type_into(page, label, text)
+    page.get_by_role("button", name="Save").click()
+
+    expect(page.get_by_role("alert")).to_contain_text("Nothing was saved")
+    cron = page.get_by_label("Cron expression", exact=True)
+    expect(cron).to_have_attribute("aria-invalid", "true")
+    assert "'61 2 * * *' is no cron expression: Bad minute." in described_by(cron)
+    assert page.locator("[aria-invalid=true]").count() == 1, "what is right is not called wrong"
+    for label, text in {**typed, "Name": NAME, "Cron expression": "61 2 * * *", "Instance": SOURCE}.items():
+        expect(page.get_by_label(label, exact=True)).to_have_value(text)
+    assert stack.rows("SELECT 1 FROM dbops_backupschedule WHERE name = ?", NAME) == []
+    olga.forgive("422")
+
+
+def test_a_schedule_is_made_changed_and_switched_off(olga: Visitor, windows: Windows) -> None:
+    page, first, second = olga.open("/schedules/"), in_some_hours(5), in_some_hours(9)
+    page.get_by_role("link", name="Add a schedule").click()
+    type_into(page, "Name", NAME)
+    page.get_by_label("Instance", exact=True).select_option(SOURCE)
+    page.get_by_label("Run by", exact=True).select_option(label="somebody else's cron starts it; dbops only watches")
+    type_into(page, "Cron expression", f"{first.minute} {first.hour} * * *")
+    expect(page.locator("#due")).to_contain_text(f"{first:%a %d %b %H:%M} UTC")
+    type_into(page, "Expected duration (minutes)", "30")
+    page.get_by_role("button", name="Save").click()
+
+    expect(page.get_by_role("status")).to_contain_text(f"The schedule {NAME} was saved.")
+    expect(row(page, NAME)).to_contain_text(f"{first:%a %d %b %H:%M}")
+    expect(row(page, NAME)).to_contain_text("30 min")
+    assert planned_at(olga, first)
+
+    row_link = row(olga.open("/schedules/"), NAME).get_by_role("link", name=NAME)
+    row_link.click()
+    type_into(page, "Cron expression", f"{second.minute} {second.hour} * * *")
+    page.get_by_role("button", name="Save").click()
+    expect(row(page, NAME)).to_contain_text(f"{second:%a %d %b %H:%M}")
+    assert planned_at(olga, second)
+    assert not planned_at(olga, first)
+
+    row(olga.open("/schedules/"), NAME).get_by_role("button", name="Switch off").click()
+    expect(page.get_by_role("status")).to_contain_text(f"The schedule {NAME} is switched off.")
+    expect(row(page, NAME)).to_contain_text("switched off")
+    expect(row(page, NAME).get_by_role("button", name="Switch on")).to_be_visible()
+    assert not planned_at(olga, second)
+    assert planned_at(olga, windows.due, name="nightly"), "others are still planned"
+
+    row(olga.open("/schedules/"), NAME).get_by_role("link", name=NAME).click()
+    page.get_by_role("link", name="Remove").click()
+    page.get_by_role("button", name=f"Remove {NAME}").click()
+    expect(page.get_by_role("status")).to_contain_text("was removed")
+    expect(row(page, NAME)).to_have_count(0)
+
+
+def planned_at(visitor: Visitor, due: datetime, name: str = NAME) -> bool:
+    """Whether the calendar has this due time, in its drawing and in its list."""
+    page = visitor.open("/clusters/test/calendar/")
+    page.get_by_text("The same as a list").click()
+    listed = page.get_by_role("row").filter(has_text=f"{due:%a %d %b %H:%M}").filter(has_text=name)
+    drawn = page.get_by_role("img", name=re.compile(rf"\b{name}: [A-Za-z ]*{due:%H:%M}[^;]*, planned"))
+    assert (listed.count() > 0) == (drawn.count() > 0), "drawing and list say different things"
+    return listed.count() > 0
+
+
+def test_a_viewer_sees_the_schedules_and_can_change_none(victor: Visitor, windows: Windows) -> None:
+    page = victor.open("/schedules/")
+    expect(row(page, "nightly")).to_contain_text(f"{windows.due:%a %d %b %H:%M}")
+    assert page.get_by_role("main").get_by_role("button").all_inner_texts() == ["Filter"]
+    expect(page.locator("main a[href^='/schedules/'], main form[method=post]")).to_have_count(0)
+    for address in ("/schedules/add/", "/schedules/edit/nightly/", "/schedules/remove/nightly/"):
+        assert victor.page.goto(victor.url + address).status == 403
+    victor.forgive("403")
+    for address in ("/clusters/test/", "/clusters/test/calendar/", "/"):
+        page = victor.open(address)
+        expect(page.get_by_role("link", name="Add a schedule")).to_have_count(0)
+        expect(page.locator("main form[method=post]")).to_have_count(0)

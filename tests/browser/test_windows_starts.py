@@ -1,0 +1,102 @@
+"""The ways to start a rebuild while its source is being backed up, and the one that waits for the backup's end."""
+
+import re
+
+import pytest
+from playwright.sync_api import Locator, Page, expect
+
+from tests.stack import Stack, wait_for
+
+from .chromium import Visitor
+from .pages import REASON, TARGET, status
+from .windows import HELD, NIGHTLY, Windows, held_backup, run_status
+
+pytestmark = [pytest.mark.services, pytest.mark.browser]
+PLAN = f"/instances/{TARGET}/rebuild/"
+TIME = re.compile(r"\b\d\d:\d\d\b")
+
+
+@pytest.fixture(scope="module", autouse=True)
+def history(stack: Stack) -> None:
+    """One rebuild that has succeeded: without one nobody can say how long the next takes."""
+    if not stack.rows("SELECT 1 FROM dbops_rebuild WHERE status = 'succeeded'"):
+        stack.wait_for_possible_plan(TARGET)
+        stack.rebuild(TARGET)
+
+
+def way(page: Page, title: str) -> Locator:
+    return page.locator(".starts > li").filter(has=page.get_by_text(title, exact=True))
+
+
+def finish(item: Locator) -> Locator:
+    return item.locator("dl > div").filter(has=item.page.get_by_text("finished", exact=True)).locator("dd")
+
+
+def state_of_target(stack: Stack) -> dict[str, object]:
+    """What a rebuild would change, on the target's disk and in its server."""
+    host = stack.lab.host(TARGET)
+    server = stack.facts(TARGET)["server"]
+    return {
+        "directories": sorted((path.name, path.stat().st_ino) for path in host.folder.iterdir() if path.is_dir()),
+        "files": sorted(path.name for path in host.data_dir.iterdir() if path.is_dir()),
+        "server": server["server_id"],
+        "runs": sorted(path.name for path in (host.work_dir / "rebuilds").iterdir()),
+        "holds of it": stack.rows(
+            "SELECT * FROM dbops_hold h JOIN dbops_instance i ON i.id = h.instance_id WHERE i.name = ?", TARGET
+        ),
+    }
+
+
+def test_each_way_has_a_predicted_finish_and_a_free_source_is_read_now(olga: Visitor, windows: Windows) -> None:
+    page = olga.open(PLAN)
+    for title in ("Now", f"Before the backup {NIGHTLY}", f"After the backup {NIGHTLY}"):
+        expect(finish(way(page, title))).to_have_text(TIME, use_inner_text=True)
+        expect(way(page, title).get_by_role("link", name=title)).to_be_visible()
+    expect(way(page, "Now").get_by_role("link")).to_have_attribute("aria-current", "true")
+    expect(page.locator(".confirm-start")).to_contain_text("Now: it starts about")
+
+
+def test_when_the_backup_ends_waits_says_why_and_leaves_nothing_when_cancelled(
+    olga: Visitor, stack: Stack, windows: Windows
+) -> None:
+    stack.wait_for_possible_plan(TARGET)
+    before = state_of_target(stack)
+    with held_backup(stack) as (run, brake):
+        page = olga.open(PLAN)
+        expect(page.locator(".verdict")).to_contain_text("Blocked")
+        name = f"backup run {run} ({HELD})"
+        after, stopping = f"When {name} ends", f"Stop {name}, rebuild, then back up again"
+        expect(way(page, "Now")).to_have_count(0)
+        for title in ("As soon as it can", after, stopping):
+            expect(finish(way(page, title))).to_have_text(TIME, use_inner_text=True)
+        way(page, after).get_by_role("link", name=after).click()
+        expect(way(page, after).get_by_text("chosen", exact=True)).to_be_visible()
+
+        page.get_by_label("Type the target's name").fill(TARGET)
+        page.get_by_label("Why, for those who read the audit log").fill(REASON)
+        page.get_by_role("button", name=re.compile(re.escape(f", when {name} ends") + "$")).click()
+        page.wait_for_url("**/rebuilds/*/")
+        expect(status(page)).to_have_text("queued")
+        why = page.locator(".status-strip")
+        expect(why).to_contain_text(re.compile(rf"Waiting: [^.]*\bbackup run {run}\b"))
+        expect(why).to_contain_text(f"It starts when backup run {run} has ended.")
+        expect(why).to_contain_text(re.compile(r"expected to start about \d\d:\d\d"))
+        expect(page.get_by_text("not started yet")).to_be_visible()
+        olga.open("/queue/")
+        lines = page.get_by_role("row").filter(has_text=f"{TARGET} from backup-1")
+        expect(lines).to_contain_text(["in line", "in line"])  # of its source, and of its target
+        page.go_back()
+
+        page.locator("#cancel-link").click()
+        expect(page.locator(".facts")).to_contain_text("Nothing was touched yet")
+        page.get_by_role("button", name=f"Cancel the rebuild of {TARGET}").click()
+        page.wait_for_url(re.compile(r"/rebuilds/\d+/$"))
+        expect(status(page)).to_have_text("cancelled")
+        expect(page.locator(".status-strip")).to_contain_text("never started")
+        assert run_status(stack, run) == "running", "the backup is nothing of the cancelled rebuild's"
+        brake.release()
+        wait_for("the end of the backup", lambda: run_status(stack, run) == "succeeded", 60)
+    stack.wait_for_facts(TARGET, answering=True)
+    assert state_of_target(stack) == before
+    page.reload()
+    expect(status(page)).to_have_text("cancelled")
