@@ -3,6 +3,7 @@
 from .audit import AuditEntry
 from .backups import AccessToken, BackupEvent, BackupRun, BackupSchedule, Maintenance
 from .fleet import Cluster, Host, Instance, InstanceState
+from .pulses import Pulse
 from .rebuilds import Command, Event, Hold, Rebuild, Step
 from .topology import Discovery, ServerIdentity, TopologyDifference
 
@@ -21,6 +22,7 @@ __all__ = [
     "Instance",
     "InstanceState",
     "Maintenance",
+    "Pulse",
     "Rebuild",
     "ServerIdentity",
     "Step",

@@ -27,7 +27,7 @@ from redis.exceptions import RedisError
 from dbops.access import may_view
 from dbops.announce import STREAM
 from dbops.queries import rebuilds as queries
-from dbops.web import fragments
+from dbops.web import bars, fragments
 from dbops.web.fragments import Line, Snapshot
 
 P = ParamSpec("P")
@@ -75,6 +75,18 @@ class Hub:
         self.watched: dict[int, Watched] = {}
         self.reader: asyncio.Task[None] | None = None
         self.redis_answers = False
+        self.bars = ("", "")
+        self.bars_asked = asyncio.Lock()
+
+    async def current_bars(self) -> tuple[str, str]:
+        """Return the key and the text of every page's bars: made once in a while and process, not for each connection."""
+        if not bars.standing.is_fresh and not self.bars_asked.locked():
+            async with self.bars_asked:
+                try:
+                    self.bars = await _in_database(bars.rendered)
+                except Exception:
+                    log.exception("rendering the bars")  # asked again in a while; the stream goes on
+        return self.bars
 
     def join(self, rebuild_id: int) -> tuple[Watched, asyncio.Event]:
         """Begin to look at a rebuild. The table is asked again even when somebody looks already."""
@@ -223,6 +235,7 @@ class _Sent:
     parts: dict[str, str] = field(default_factory=dict)
     status: str = ""
     event: int | None = None
+    bars: str = ""
 
 
 def message(name: str, data: str) -> str:
@@ -272,8 +285,12 @@ async def stream(rebuild_id: int) -> AsyncGenerator[str, None]:
             try:
                 await asyncio.wait_for(client.wait(), KEEPALIVE_SECONDS)
             except TimeoutError:
-                yield ": still here\n\n"
-                continue
+                # A page that hears nothing for longer asks by itself.
+                yield message("alive", "")
+            key, told = await home.current_bars()
+            if key != sent.bars:
+                sent.bars = key
+                yield message("bars", told)
             client.clear()
             for text in _messages(watched, sent):
                 yield text
