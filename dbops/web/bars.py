@@ -93,7 +93,8 @@ def _beat_away() -> RemoteFailure:
 
 def _going_on() -> str:
     """What it means for rebuilds: the guard on a source gives up a driver that is silent (``GUARD_...``)."""
-    idle, paused = duration(settings.GUARD_IDLE_SECONDS), duration(settings.GUARD_HEARTBEAT_SECONDS)
+    patiences = (settings.GUARD_IDLE_SECONDS, settings.GUARD_HEARTBEAT_SECONDS)
+    idle, paused = (duration(seconds).removesuffix(" 00 s") for seconds in patiences)
     return (
         "Running rebuilds go on, on their hosts; but a copy that still reads its source is ended there after "
         f"{idle} without a worker, after {paused} where replication was paused for it."

@@ -6,6 +6,7 @@ from typing import Any
 
 import pytest
 from asgiref.sync import async_to_sync, sync_to_async
+from django.db import connection
 from django.db.models import F
 from django.test import AsyncClient
 from django.utils import timezone
@@ -95,6 +96,14 @@ def test_a_connection_begins_with_the_whole_state(rebuild: Rebuild) -> None:
         assert "olga" not in page
         assert [(await read(stream))[0], (await read(stream))] == ["commands", ("status", "running")]
         await stream.aclose()  # type: ignore[attr-defined]
+
+    run(check)
+
+
+def test_a_viewer_holds_no_connection_to_the_database(rebuild: Rebuild) -> None:
+    async def check() -> None:
+        await connect(rebuild)
+        assert await sync_to_async(lambda: connection.connection)() is None
 
     run(check)
 
