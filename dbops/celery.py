@@ -10,6 +10,6 @@ from celery import Celery
 
 os.environ.setdefault("DJANGO_SETTINGS_MODULE", "dbops.settings")
 
-app = Celery("dbops")
+app = Celery("dbops", task_cls="dbops.pulses:ReportingTask")
 app.config_from_object("dbops.celeryconfig")
 app.autodiscover_tasks(["dbops"])

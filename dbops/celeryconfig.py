@@ -28,6 +28,7 @@ task_default_queue = "ticks"
 task_routes = {f"dbops.tasks.{name}": {"queue": "probes"} for name in ("probe_due", "watch_backups", "discover")}
 timezone = "UTC"
 enable_utc = True
+beat_scheduler = "dbops.pulses:ReportingScheduler"
 # An expired hint is dropped: the table, not the broker, says what is due.
 beat_schedule = {
     "reconcile": {"task": "dbops.tasks.reconcile", "schedule": 2.0, "options": {"expires": 5}},

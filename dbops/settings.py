@@ -70,6 +70,7 @@ MIDDLEWARE = [
     "django.contrib.messages.middleware.MessageMiddleware",
     "django.middleware.clickjacking.XFrameOptionsMiddleware",
     "csp.middleware.CSPMiddleware",
+    "dbops.web.refusals.RefusedMiddleware",
 ]
 ROOT_URLCONF = "dbops.urls"
 ASGI_APPLICATION = "dbops.asgi.application"
@@ -83,6 +84,7 @@ TEMPLATES = [
                 "django.template.context_processors.request",
                 "django.contrib.auth.context_processors.auth",
                 "django.contrib.messages.context_processors.messages",
+                "dbops.web.bars.bars",
             ],
             "builtins": ["dbops.web.templatetags.dbops", "dbops.web.templatetags.moments"],
         },
@@ -110,6 +112,7 @@ DATABASES: dict[str, Any] = {
     )
 }
 
+CSRF_FAILURE_VIEW = "dbops.web.views.errors.csrf_failure"
 LOGIN_URL = "login"
 LOGIN_REDIRECT_URL = "fleet"
 LOGOUT_REDIRECT_URL = "login"

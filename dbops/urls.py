@@ -43,4 +43,8 @@ urlpatterns = [
     path("login/", LoginView.as_view(), name="login"),
     path("logout/", login_not_required(LogoutView.as_view()), name="logout"),
     path("healthz/", health.healthz, name="healthz"),
+    path("status/", health.status, name="status"),
 ]
+
+handler404 = "dbops.web.views.errors.not_found"
+handler500 = "dbops.web.views.errors.server_error"

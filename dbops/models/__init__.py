@@ -4,6 +4,7 @@ from .audit import AuditEntry
 from .backups import AccessToken, BackupEvent, BackupRun, BackupSchedule, Maintenance
 from .fleet import Cluster, Host, Instance, InstanceState
 from .people import StartView
+from .pulses import Pulse
 from .rebuilds import Command, Event, Hold, Rebuild, Step
 from .topology import Discovery, ServerIdentity, TopologyDifference
 
@@ -22,6 +23,7 @@ __all__ = [
     "Instance",
     "InstanceState",
     "Maintenance",
+    "Pulse",
     "Rebuild",
     "ServerIdentity",
     "StartView",

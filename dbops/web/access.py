@@ -15,26 +15,27 @@ R = TypeVar("R", bound=HttpResponseBase)
 
 
 def viewer_page(view: Callable[Concatenate[HttpRequest, P], R]) -> Callable[Concatenate[HttpRequest, P], R]:
-    """Let viewers and operators in, others get 403. Sets ``request.may_operate`` for the template."""
+    """Let viewers and operators in, others get 403. Sets ``request.may_operate`` and ``may_look`` for the template."""
 
     @wraps(view)
     def inner(request: HttpRequest, /, *args: P.args, **kwargs: P.kwargs) -> R:
         request.may_operate = may_operate(request.user)  # type: ignore[attr-defined]
         if not (request.may_operate or may_view(request.user)):  # type: ignore[attr-defined]
             raise PermissionDenied("Your account is in neither of the groups 'viewer' and 'operator'.")
+        request.may_look = True  # type: ignore[attr-defined]
         return view(request, *args, **kwargs)
 
     return inner
 
 
 def operator_page(view: Callable[Concatenate[HttpRequest, P], R]) -> Callable[Concatenate[HttpRequest, P], R]:
-    """Let operators in, others get 403. Sets ``request.may_operate`` for the template."""
+    """Let operators in, others get 403. Sets ``request.may_operate`` and ``may_look`` for the template."""
 
     @wraps(view)
     def inner(request: HttpRequest, /, *args: P.args, **kwargs: P.kwargs) -> R:
         if not may_operate(request.user):
             raise PermissionDenied("Only operators may do this. Ask an administrator for the group 'operator'.")
-        request.may_operate = True  # type: ignore[attr-defined]
+        request.may_operate = request.may_look = True  # type: ignore[attr-defined]
         return view(request, *args, **kwargs)
 
     return inner

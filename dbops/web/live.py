@@ -13,6 +13,7 @@ from collections import deque
 from collections.abc import AsyncGenerator, AsyncIterator, Callable
 from contextlib import aclosing
 from dataclasses import dataclass, field
+from functools import lru_cache
 from typing import Any, ParamSpec, TypeVar
 from weakref import WeakKeyDictionary
 
@@ -27,7 +28,7 @@ from redis.exceptions import RedisError
 from dbops.access import may_view
 from dbops.announce import STREAM
 from dbops.queries import rebuilds as queries
-from dbops.web import fragments
+from dbops.web import bars, fragments
 from dbops.web.fragments import Line, Snapshot
 
 P = ParamSpec("P")
@@ -75,6 +76,18 @@ class Hub:
         self.watched: dict[int, Watched] = {}
         self.reader: asyncio.Task[None] | None = None
         self.redis_answers = False
+        self.bars = ("", "")
+        self.bars_asked = asyncio.Lock()
+
+    async def current_bars(self) -> tuple[str, str]:
+        """Return the key and the text of every page's bars: made once in a while and process, not for each connection."""
+        if not bars.standing.is_fresh and not self.bars_asked.locked():
+            async with self.bars_asked:
+                try:
+                    self.bars = await _in_database(bars.rendered)
+                except Exception:
+                    log.exception("rendering the bars")  # asked again in a while; the stream goes on
+        return self.bars
 
     def join(self, rebuild_id: int) -> tuple[Watched, asyncio.Event]:
         """Begin to look at a rebuild. The table is asked again even when somebody looks already."""
@@ -223,10 +236,15 @@ class _Sent:
     parts: dict[str, str] = field(default_factory=dict)
     status: str = ""
     event: int | None = None
+    bars: str = ""
 
 
+@lru_cache(maxsize=64)
 def message(name: str, data: str) -> str:
-    """Return one Server-Sent Event. Each line of the data gets its own field, so no text can end the event."""
+    """Return one Server-Sent Event. Each line of the data gets its own field, so no text can end the event.
+
+    A thousand connections that are told the same share what is made here, and its bytes.
+    """
     lines = data.replace("\r\n", "\n").replace("\r", "\n").split("\n")
     return "".join((f"event: {name}\n", *(f"data: {line}\n" for line in lines), "\n"))
 
@@ -272,8 +290,12 @@ async def stream(rebuild_id: int) -> AsyncGenerator[str, None]:
             try:
                 await asyncio.wait_for(client.wait(), KEEPALIVE_SECONDS)
             except TimeoutError:
-                yield ": still here\n\n"
-                continue
+                # A page that hears nothing for longer asks by itself.
+                yield message("alive", "")
+            key, told = await home.current_bars()
+            if key != sent.bars:
+                sent.bars = key
+                yield message("bars", told)
             client.clear()
             for text in _messages(watched, sent):
                 yield text
@@ -282,6 +304,9 @@ async def stream(rebuild_id: int) -> AsyncGenerator[str, None]:
                 return
     finally:
         home.leave(watched, client)
+
+
+_encoded = lru_cache(maxsize=64)(str.encode)
 
 
 class EventStream(StreamingHttpResponse):
@@ -296,7 +321,7 @@ class EventStream(StreamingHttpResponse):
     async def __aiter__(self) -> AsyncIterator[bytes]:
         async with aclosing(self._parts) as parts:
             async for part in parts:
-                yield self.make_bytes(part)
+                yield _encoded(part)
 
 
 @require_GET
@@ -307,4 +332,6 @@ async def events(request: HttpRequest, rebuild_id: int) -> HttpResponseBase:
         return HttpResponse("You may not look at rebuilds.", status=403, content_type="text/plain")
     if await sync_to_async(queries.revision)(rebuild_id) is None:
         return HttpResponse("There is no such rebuild.", status=404, content_type="text/plain")
+    # Django ends the request's connection with the request, here after minutes: a thousand viewers would hold a thousand.
+    await sync_to_async(close_old_connections)()
     return EventStream(stream(rebuild_id))

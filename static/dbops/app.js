@@ -2,6 +2,8 @@
 (function () {
   "use strict";
   const LINES_SHOWN = 1000;
+  // The stream says something every 15 s; one that is silent for longer is dead, whatever the browser believes.
+  const LIVE_MILLISECONDS = 20000;
   const loaded = performance.now();
 
   // --- light and dark ---------------------------------------------------------------------------------------------
@@ -94,18 +96,44 @@
 
   // --- a page that cannot be brought up to date says so ----------------------------------------------------------------
   const stale = document.getElementById("stale");
-  const current = new Date();
-  function isStale(yes) {
-    if (yes && stale.hidden) stale.querySelector("[data-since]").textContent = current.toLocaleTimeString([], { hour12: false }) + " (this computer's clock)";
-    stale.hidden = !yes;
+  // By address: one part of a page may fail while the others are brought up to date.
+  const failing = new Map();
+  let current = Date.now();
+  let liveAt = 0;
+  function showStale() {
+    const why = failing.values().next().value;
+    if (why) {
+      stale.dataset.is = why;
+      const since = new Date(current).toLocaleTimeString([], { hour12: false }) + " (this computer's clock)";
+      if (stale.hidden) stale.querySelector("[data-since]").textContent = since;
+      stale.querySelector("[data-for]").textContent = duration(Math.max(0, Math.round((Date.now() - current) / 1000)));
+    }
+    stale.hidden = !why;
   }
-  for (const name of ["htmx:sendError", "htmx:responseError", "htmx:timeout"]) {
-    document.addEventListener(name, () => isStale(true));
+  setInterval(showStale, 1000);
+  function fail(event, why) {
+    failing.set(event.detail.pathInfo.requestPath.split("?")[0], why);
+    showStale();
   }
+  function answered(path) {
+    for (const [key, why] of failing) if (key === path || why === "silent") failing.delete(key);
+    if (!failing.size) current = Date.now();
+    showStale();
+  }
+  for (const name of ["htmx:sendError", "htmx:timeout"]) {
+    document.addEventListener(name, (event) => fail(event, "silent"));
+  }
+  document.addEventListener("htmx:responseError", (event) => {
+    const status = event.detail.xhr.status;
+    fail(event, status === 403 ? "denied" : status === 404 ? "gone" : "failed");
+  });
   document.addEventListener("htmx:afterRequest", (event) => {
-    if (!event.detail.successful) return;
-    current.setTime(Date.now());
-    isStale(false);
+    if (event.detail.successful) answered(event.detail.pathInfo.requestPath.split("?")[0]);
+  });
+  // While the live stream brings everything, its page has nothing to ask: a thousand open pages would load the database.
+  document.addEventListener("htmx:beforeRequest", (event) => {
+    const isPoll = /\/poll\/|\/status\//.test(event.detail.pathInfo.requestPath);
+    if (isPoll && Date.now() - liveAt < LIVE_MILLISECONDS && !failing.size) event.preventDefault();
   });
 
   // --- the live rebuild page ----------------------------------------------------------------------------------------
@@ -125,6 +153,11 @@
     if (badge.textContent !== text) badge.textContent = text;
   }
   const shown = () => stream.querySelector("[data-live-root]");
+  function heard() {
+    liveAt = current = Date.now();
+    failing.clear();
+    showStale();
+  }
   const toEnd = () => (lines.scrollTop = lines.scrollHeight);
   lines.addEventListener("scroll", () => {
     follows = lines.scrollHeight - lines.scrollTop - lines.clientHeight < 40;
@@ -152,22 +185,24 @@
 
   document.addEventListener("htmx:sseBeforeMessage", (event) => remember(event.target));
   document.addEventListener("htmx:sseMessage", (event) => {
+    heard();
     reopen(event.target);
     tidyLog();
     tell();
   });
   document.addEventListener("htmx:sseOpen", () => {
     connected = true;
-    current.setTime(Date.now());
-    isStale(false);
+    heard();
     live("live", "Live");
   });
   document.addEventListener("htmx:sseError", () => {
     connected = false;
+    liveAt = 0;
     live("polling", "Live connection lost: asking every 5 s");
   });
   document.addEventListener("htmx:sseClose", () => {
     connected = false;
+    liveAt = 0;
     if (badge) badge.hidden = true;
   });
   document.addEventListener("htmx:beforeSwap", (event) => {

@@ -8,6 +8,7 @@ from django.test import Client
 
 from dbops import backing_up, composition, ticking
 from dbops.models import BackupSchedule
+from dbops.web.bars import Standing
 from tests.app import rows
 from tests.app.backup_rows import make_schedule
 from tests.app.factories import make_operator, make_user, make_viewer
@@ -19,6 +20,12 @@ def _quick_and_without_collected_files(settings: Any) -> None:
     """No static files are collected for tests: look each one up. Passwords are hashed fast, as they guard nothing here."""
     settings.WHITENOISE_AUTOREFRESH = True
     settings.PASSWORD_HASHERS = ["django.contrib.auth.hashers.MD5PasswordHasher"]
+
+
+@pytest.fixture(autouse=True)
+def _all_is_well(monkeypatch: pytest.MonkeyPatch) -> None:
+    """What pages tell of workers, beat and Redis is asked for by its own tests alone."""
+    monkeypatch.setattr(Standing, "is_fresh", True)
 
 
 @pytest.fixture

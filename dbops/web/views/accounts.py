@@ -1,11 +1,15 @@
 """Logging in."""
 
+from urllib.parse import urlencode, urlsplit
+
 from django.contrib.auth.views import LoginView as DjangoLoginView
 from django.http import HttpRequest, HttpResponse
+from django.urls import reverse
+from django.utils.http import url_has_allowed_host_and_scheme
 
 
 class LoginView(DjangoLoginView):
-    """The login page. A fragment's request that was sent here asks the browser to load the whole page anew."""
+    """The login page. A fragment's request that was sent here sends the browser here, and back to the page it came from."""
 
     template_name = "registration/login.html"
     redirect_authenticated_user = True
@@ -13,5 +17,15 @@ class LoginView(DjangoLoginView):
     def get(self, request: HttpRequest, *args: object, **kwargs: object) -> HttpResponse:
         if request.headers.get("HX-Request"):
             # Without this, a page left open over the end of its session would show the login form in its middle.
-            return HttpResponse(status=204, headers={"HX-Refresh": "true"})
+            return HttpResponse(
+                status=204, headers={"HX-Redirect": f"{reverse('login')}?{urlencode({'next': _page(request)})}"}
+            )
         return super().get(request, *args, **kwargs)
+
+
+def _page(request: HttpRequest) -> str:
+    """Return the address of the page that holds the fragment, without its host: a browser is sent nowhere else."""
+    current = urlsplit(request.headers.get("HX-Current-URL", ""))
+    page = f"{current.path}?{current.query}" if current.query else current.path
+    is_ours = page.startswith("/") and url_has_allowed_host_and_scheme(page, allowed_hosts=None)
+    return page if is_ours else reverse("fleet")

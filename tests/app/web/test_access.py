@@ -69,9 +69,22 @@ def test_every_page_forbids_inline_script_and_style(operator: Client, rebuild: R
             assert "<script>" not in text
 
 
-def test_a_fragment_asked_for_after_the_session_ended_loads_the_whole_page(client: Client, db: None) -> None:
-    answer = client.get("/", headers={"HX-Request": "true"}, follow=True)
-    assert answer["HX-Refresh"] == "true"
+@pytest.mark.parametrize(
+    ("page", "following"),
+    [
+        ("http://testserver/clusters/shop/?a=1&b=2", "%2Fclusters%2Fshop%2F%3Fa%3D1%26b%3D2"),
+        ("https://evil.example//evil.example/", "%2F"),
+        ("https://evil.example", "%2F"),
+        ("javascript:alert(1)", "%2F"),
+        ("", "%2F"),
+    ],
+)
+def test_a_fragment_asked_for_after_the_session_ended_leads_to_the_login_and_back(
+    client: Client, db: None, page: str, following: str
+) -> None:
+    headers = {"HX-Request": "true", "HX-Current-URL": page}
+    answer = client.get("/clusters/x/", headers=headers, follow=True)
+    assert answer["HX-Redirect"] == f"/login/?next={following}"
     assert answer.content == b""
 
 

@@ -6,12 +6,16 @@ from typing import Any
 
 import pytest
 from asgiref.sync import async_to_sync, sync_to_async
+from django.db import connection
 from django.db.models import F
 from django.test import AsyncClient
+from django.utils import timezone
 
+from dbops.engine.errors import RemoteFailure
 from dbops.engine.states import Status
 from dbops.models import Event, Rebuild
 from dbops.web import live
+from dbops.web.bars import Bar, Standing
 from dbops.web.fragments import Line, Snapshot
 from tests.app.factories import make_event, make_operator, make_rebuild, make_trio
 
@@ -96,6 +100,14 @@ def test_a_connection_begins_with_the_whole_state(rebuild: Rebuild) -> None:
     run(check)
 
 
+def test_a_viewer_holds_no_connection_to_the_database(rebuild: Rebuild) -> None:
+    async def check() -> None:
+        await connect(rebuild)
+        assert await sync_to_async(lambda: connection.connection)() is None
+
+    run(check)
+
+
 def test_news_bring_only_the_new_lines(rebuild: Rebuild) -> None:
     async def check() -> None:
         _, stream = await connect(rebuild)
@@ -152,13 +164,49 @@ def test_an_ended_rebuild_sends_its_state_and_closes(rebuild: Rebuild) -> None:
     run(check)
 
 
-def test_a_silent_connection_is_kept_alive_without_events(rebuild: Rebuild) -> None:
+def test_a_silent_connection_is_kept_alive_without_news(rebuild: Rebuild) -> None:
     async def check() -> None:
         _, stream = await connect(rebuild)
         await read_until(stream, "status")
         async for chunk in stream:
-            assert chunk == b": still here\n\n"
+            assert chunk == b"event: alive\ndata: \n\n"
             break
+        await stream.aclose()  # type: ignore[attr-defined]
+
+    run(check)
+
+
+def test_the_bars_come_with_the_stream_when_they_change(rebuild: Rebuild, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Also while the rebuild itself has no news: with no worker there are none."""
+
+    async def check() -> None:
+        _, stream = await connect(rebuild)
+        await read_until(stream, "status")
+        told = [Bar(RemoteFailure("worker.away", "x", found="No worker has reported"), timezone.now())]
+        monkeypatch.setattr(live.bars, "rendered", lambda: (live.bars.key(told), "<p>No worker</p>"))
+        monkeypatch.setattr(Standing, "is_fresh", False)
+        assert "No worker" in await read_until(stream, "bars")
+        assert (await read(stream))[0] == "alive"
+        assert (await read(stream))[0] == "alive"
+        monkeypatch.setattr(live.bars, "rendered", lambda: ("", "<i></i>"))
+        assert await read_until(stream, "bars") == "<i></i>"
+        await stream.aclose()  # type: ignore[attr-defined]
+
+    run(check)
+
+
+def test_a_stream_goes_on_where_the_bars_cannot_be_made(rebuild: Rebuild, monkeypatch: pytest.MonkeyPatch) -> None:
+    def fails() -> tuple[str, str]:
+        raise OSError("the database is away")
+
+    monkeypatch.setattr(live.bars, "rendered", fails)
+    monkeypatch.setattr(Standing, "is_fresh", False)
+
+    async def check() -> None:
+        _, stream = await connect(rebuild)
+        await read_until(stream, "status")
+        await write(rebuild, "news")
+        assert "news" in await read_until(stream, "log")
         await stream.aclose()  # type: ignore[attr-defined]
 
     run(check)

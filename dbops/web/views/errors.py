@@ -1,0 +1,39 @@
+"""The pages that say that there is no page. None shows a traceback, a setting or a secret."""
+
+import logging
+import sys
+import uuid
+
+from django.db import InterfaceError, OperationalError
+from django.http import HttpRequest, HttpResponse
+from django.shortcuts import render
+from django.template.loader import render_to_string
+from django.views.decorators.csrf import requires_csrf_token
+
+from dbops.web.refusals import typed
+
+log = logging.getLogger(__name__)
+
+
+@requires_csrf_token
+def not_found(request: HttpRequest, exception: Exception) -> HttpResponse:
+    """Answer 404 with the reason, where a view gave one, and with what was typed for what is gone."""
+    first = exception.args[0] if exception.args else ""
+    reason = first if isinstance(first, str) else ""  # the URL resolver gives addresses, which are no reason
+    return render(request, "404.html", {"reason": reason, "typed": typed(request)}, status=404)
+
+
+@requires_csrf_token
+def csrf_failure(request: HttpRequest, reason: str = "") -> HttpResponse:
+    """Answer 403 to a form whose proof of origin is missing or old. The reason is for the log: it helps no reader."""
+    log.warning("refused a form sent to %r: %s", request.path, reason)
+    return render(request, "403_csrf.html", {"typed": typed(request)}, status=403)
+
+
+def server_error(request: HttpRequest) -> HttpResponse:
+    """Answer 500, or 503 where the dashboard's own database is away, with a number that is in the log. It asks no table."""
+    number, error = uuid.uuid4().hex[:8], sys.exc_info()[1]
+    is_database = isinstance(error, OperationalError | InterfaceError)
+    log.error("error %s: %s %r: %s", number, request.method, request.path, type(error).__name__, exc_info=error)
+    text = render_to_string("500.html", {"number": number, "is_database": is_database})
+    return HttpResponse(text, status=503 if is_database else 500)
