@@ -3,7 +3,7 @@
 from .audit import AuditEntry
 from .backups import AccessToken, BackupEvent, BackupRun, BackupSchedule, Maintenance
 from .fleet import Cluster, Host, Instance, InstanceState
-from .rebuilds import Command, Event, Hold, Rebuild, Step
+from .rebuilds import Command, Event, Hold, Rebuild, Sample, Step
 from .topology import Discovery, ServerIdentity, TopologyDifference
 
 __all__ = [
@@ -22,6 +22,7 @@ __all__ = [
     "InstanceState",
     "Maintenance",
     "Rebuild",
+    "Sample",
     "ServerIdentity",
     "Step",
     "TopologyDifference",
