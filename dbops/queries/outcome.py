@@ -57,6 +57,7 @@ def _others(rebuild: Rebuild) -> tuple[Other, ...]:
             rate=(copies.get(pk) or {}).get("average_bytes_per_second"),
         )
         for pk, target, started, finished in found
+        if started and finished
     )
 
 
@@ -69,4 +70,4 @@ def _dump_seconds(rebuild: Rebuild) -> list[float]:
         finished_at__isnull=False,
     )
     times = rows.order_by("-finished_at").values_list("started_at", "finished_at")[:DUMPS_COUNTED]
-    return [(finished - started).total_seconds() for started, finished in times]
+    return [(finished - started).total_seconds() for started, finished in times if started and finished]

@@ -40,7 +40,7 @@ CHARTS = (
     ("rate", "Copy rate", "MB/s", (("rate", "copied"),), "Nothing was measured: no copy was running."),
     (
         "lag",
-        "Replication lag of the source",
+        "Lag of the source",
         "s",
         (("lag", "lag"),),
         "Not known: it replicates from nothing, its replication stood still, or no probe was fresh.",
@@ -102,11 +102,14 @@ def _chart(
 
 
 def _words(known: Spread | None, unit: str) -> str:
-    """Say least, middle and most: ``least 12 MB/s, median 90 MB/s, most 110 MB/s``."""
+    """Say least, middle and most: ``least 12, median 90, most 110 MB/s``. A unit that all have is said once."""
     if known is None:
         return ""
     say = rate if unit == "MB/s" else duration
-    return f"least {say(known.low)}, median {say(known.middle)}, most {say(known.high)}"
+    low, middle, high = say(known.low), say(known.middle), say(known.high)
+    if unit == "MB/s":
+        low, middle = low.removesuffix(f" {unit}"), middle.removesuffix(f" {unit}")
+    return f"least {low}, median {middle}, most {high}"
 
 
 def _drawing(

@@ -42,7 +42,9 @@
     if (!known.length) return "";
     const half = known.length >> 1;
     const middle = known.length % 2 ? known[half] : (known[half - 1] + known[half]) / 2;
-    return `least ${say(known[0])}, median ${say(middle)}, most ${say(known[known.length - 1])}`;
+    // A unit that all have is said once.
+    const short = (value) => say(value).replace(" MB/s", "");
+    return `least ${short(known[0])}, median ${short(middle)}, most ${say(known[known.length - 1])}`;
   }
 
   // --- one chart ------------------------------------------------------------------------------------------------------
@@ -64,7 +66,7 @@
     };
   }
   function axisOf(chart) {
-    const written = (value) => (chart.isLag ? duration(value).replace(/ 00 (s|min)$/, "") : rate(value).replace(" MB/s", ""));
+    const written = (value) => (value === 0 ? "0" : chart.isLag ? duration(value).replace(/ 00 (s|min)$/, "") : rate(value).replace(" MB/s", ""));
     return {
       stroke: token("--off"),
       font: "11px system-ui, sans-serif",
