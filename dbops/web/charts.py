@@ -37,20 +37,20 @@ class Chart:
 
 #: key, title, unit, lines, and what an empty one says
 CHARTS = (
-    ("rate", "Copy rate", "MB/s", (("rate", "copied"),), "Nothing was measured: no copy was running."),
+    ("rate", "Copy rate", "MB/s", (("rate", "copied"),), "No figures: no copy has run."),
     (
         "lag",
         "Lag of the source",
         "s",
         (("lag", "lag"),),
-        "Not known: it replicates from nothing, its replication stood still, or no probe was fresh.",
+        "Not known: it replicates from nothing, its replication stands still, or no probe was fresh.",
     ),
     (
         "disk",
         "Disk of the target",
         "MB/s",
         (("read", "read"), ("written", "written")),
-        "Nothing was measured: neither copy nor preparation was running, or its host does not tell.",
+        "No figures: neither copy nor preparation has run, or its host does not tell.",
     ),
 )
 

@@ -110,7 +110,7 @@ def test_without_a_script_the_page_draws_them_and_says_them(viewer: Client, runn
 
 def test_what_was_not_measured_is_said(viewer: Client, running: Rebuild) -> None:
     text = viewer.get(f"/rebuilds/{running.pk}/").content.decode()
-    assert "Nothing was measured: no copy was running." in text
+    assert "No figures: no copy has run." in text
     assert [chart.empty != "" for chart in charts([])] == [True, True, True]
 
 
