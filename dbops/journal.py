@@ -9,6 +9,7 @@ from django.utils import timezone
 from dbops import lifecycle
 from dbops.cleaner import clean, clean_record
 from dbops.engine.errors import Cancelled, DbopsError
+from dbops.engine.sampling import Figures
 from dbops.engine.states import Level, Status, StepState
 from dbops.models import Command, Event
 
@@ -22,10 +23,16 @@ class RowJournal:
         self.step = ""
         self.cancellable = True
         self.memory: dict[str, Any] = {}
+        self.figures = Figures()
         self._lease, self._secrets = lease, secrets
         self._news = lifecycle.News()
         self._written_at = 0.0
         self._written_memory = ""
+
+    def begin(self, step: str) -> None:
+        """Tell of this step from now on. What was measured of another one is not its own."""
+        if step != self.step:
+            self.step, self.figures = step, Figures()
 
     def say(self, text: str, *, level: Level = Level.INFO, host: str = "") -> None:
         self._news.events.append(
@@ -41,6 +48,9 @@ class RowJournal:
 
     def progress(self, **known: Any) -> None:
         self._news.progress = (self.step, known)
+
+    def measured(self, figures: Figures) -> None:
+        self.figures = figures
 
     def command(self, key: str, place: str, text: str) -> None:
         """Written at once: a command is a row before it runs."""

@@ -25,6 +25,7 @@ from dbops.engine.steps.run import Outcome
 from dbops.engine.steps.sweep import needs_sweep
 from dbops.engine.steps.whereabouts import where_things_are
 from dbops.journal import RowJournal
+from dbops.sampling import Sampler
 from dbops.ticking import LOST_RETRY_SECONDS, RETRY_SECONDS, Renewal, drive_once
 
 __all__ = ["Renewal", "tick"]
@@ -56,6 +57,7 @@ class Driver:
         self.method = method_named(self.rebuild.method)
         self.journal = RowJournal(lease, secrets_of(self.rebuild.target.cluster))
         self.run = build_run(self.rebuild, self.plan, self.journal, stack)
+        self.sampler = Sampler(self.rebuild)
         self.journal.memory = self.run.memory
         self.journal.cancellable = not self.rebuild.ending
 
@@ -91,7 +93,7 @@ class Driver:
 
     def _advance(self, step: Step) -> float | None:
         """Advance one step once. Return seconds to wait before the next tick, ``None`` to go on at once."""
-        self.journal.step = step.name
+        self.journal.begin(step.name)
         self.journal.cancellable = step.is_cancellable and not self.rebuild.ending and step is not self.method.steps[-1]
         lifecycle.begin_step(self.lease, step.name)
         try:
@@ -99,6 +101,7 @@ class Driver:
             if not self.rebuild.ending:
                 keep_open(self.run)
             outcome = step.advance(self.run)
+            self.sampler.take(step.name, self.journal.figures)
         except Cancelled:
             return self._cancel(step)
         except Unreachable as error:

@@ -14,6 +14,7 @@ from dbops.engine.errors import DbopsError
 from dbops.engine.facts import from_record
 from dbops.engine.methods import method_named
 from dbops.engine.plan import Plan
+from dbops.engine.sampling import Figures
 from dbops.engine.states import Level
 from dbops.engine.steps.sweep import needs_sweep, sweep
 from dbops.engine.steps.whereabouts import where_things_are
@@ -43,6 +44,9 @@ class SweepJournal:
 
     def progress(self, **known: Any) -> None:
         """A sweep has no bar."""
+
+    def measured(self, figures: Figures) -> None:
+        """A sweep has no charts."""
 
     def command(self, key: str, place: str, text: str) -> None:
         command = Command(

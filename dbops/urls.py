@@ -19,6 +19,7 @@ urlpatterns = [
     path("rebuilds/<int:rebuild_id>/", rebuilds.rebuild, name="rebuild"),
     path("rebuilds/<int:rebuild_id>/events/", events, name="rebuild-events"),
     path("rebuilds/<int:rebuild_id>/poll/", rebuilds.poll, name="rebuild-poll"),
+    path("rebuilds/<int:rebuild_id>/samples/", rebuilds.rebuild_samples, name="rebuild-samples"),
     path("rebuilds/<int:rebuild_id>/actions/", rebuilds.actions, name="rebuild-actions"),
     path("rebuilds/<int:rebuild_id>/cancel/", rebuilds.cancel, name="rebuild-cancel"),
     path("rebuilds/<int:rebuild_id>/place/", rebuilds.place, name="rebuild-place"),

@@ -22,6 +22,8 @@ NAME = re.compile(r"[a-z0-9][a-z0-9.-]*")
 PLAIN = re.compile(r"[A-Za-z0-9_][A-Za-z0-9._-]*")
 #: names in a job's directory that belong to the journal
 RESERVED = re.compile(r"(script|wrapper|end|alive|secrets|(pid|rc|log|stage|counter)(\..*)?)")
+#: what a counter's line holds, in this order; those at the disk may be missing
+COUNTED = ("read_bytes", "write_bytes", "disk_read_bytes", "disk_write_bytes")
 ANSWER_SECONDS = 15.0
 READ_LIMIT_BYTES = 1024 * 1024
 
@@ -163,8 +165,8 @@ def parse_state(lines: Iterable[str]) -> JobState:
             words[key] = int(rest[0])
         elif key == "stage" and rest[1].isdigit():
             stages[rest[0]] = int(rest[1])
-        elif key == "counter" and len(rest) == 3:
-            counters[f"{rest[0]}.read_bytes"], counters[f"{rest[0]}.write_bytes"] = int(rest[1]), int(rest[2])
+        elif key == "counter":
+            counters |= {f"{rest[0]}.{kind}": int(count) for kind, count in zip(COUNTED, rest[1:], strict=False)}
         elif key == "tail":
             tails[rest[0]] = _text(rest[1])
     return JobState(status, words.get("rc"), stages, counters, tails, words.get("started"), words.get("ended"))

@@ -52,7 +52,8 @@ class JobState:
     """What a host's journal says of a job.
 
     ``stages`` are the exit statuses that the job's script wrote for each of its pipe's stages; ``counters`` are bytes of
-    the running processes (``<process>.read_bytes``, ``<process>.write_bytes``, from ``/proc/<pid>/io`` rchar and wchar);
+    the running processes (``<process>.read_bytes``, ``<process>.write_bytes``, from ``/proc/<pid>/io`` rchar and wchar, and
+    ``<process>.disk_read_bytes``, ``<process>.disk_write_bytes``, what the kernel counts for them at the disk);
     ``tails`` the last lines of those of the job's logs that hold any, by name; times are seconds since 1970 on the host's clock.
     """
 

@@ -68,6 +68,7 @@ from dbops.lifecycle.requests import (
     wait,
     write_waits,
 )
+from dbops.lifecycle.samples import write_sample
 from dbops.lifecycle.schedules_of_runs import watch_schedules
 from dbops.lifecycle.seen_runs import observe, say_over
 from dbops.lifecycle.sweeps import claim_sweep, end_sweep, give_up, sweeps_due, write_sweep
@@ -138,6 +139,7 @@ __all__ = [
     "wait",
     "write_late_news",
     "write_missed",
+    "write_sample",
     "write_sweep",
     "write_waits",
     "withdraw_acceptance",

@@ -5,7 +5,7 @@ from .backups import AccessToken, BackupEvent, BackupRun, BackupSchedule, Mainte
 from .fleet import Cluster, Host, Instance, InstanceState
 from .people import StartView
 from .pulses import Pulse
-from .rebuilds import Command, Event, Hold, Rebuild, Step
+from .rebuilds import Command, Event, Hold, Rebuild, Sample, Step
 from .topology import Discovery, ServerIdentity, TopologyDifference
 
 __all__ = [
@@ -25,6 +25,7 @@ __all__ = [
     "Maintenance",
     "Pulse",
     "Rebuild",
+    "Sample",
     "ServerIdentity",
     "StartView",
     "Step",

@@ -158,3 +158,26 @@ class Command(models.Model):
         constraints: ClassVar = [
             models.UniqueConstraint(fields=["rebuild", "key"], name="one_row_for_each_command_of_a_rebuild")
         ]
+
+
+class Sample(models.Model):
+    """What one moment of a rebuild was like, for its charts: counts since the step's work began (``engine.sampling``).
+
+    ``number`` follows from the time since the start, so two drivers at the same moment write one row. A row that is missing
+    harms nothing.
+    """
+
+    rebuild = models.ForeignKey(Rebuild, on_delete=models.CASCADE, related_name="samples")
+    number = models.PositiveIntegerField()
+    at = models.DateTimeField()
+    step = models.CharField(max_length=40)
+    bytes = models.BigIntegerField(null=True)
+    disk_read_bytes = models.BigIntegerField(null=True)
+    disk_written_bytes = models.BigIntegerField(null=True)
+    source_lag_seconds = models.FloatField(null=True)
+
+    class Meta:
+        ordering: ClassVar = ["rebuild_id", "number"]
+        constraints: ClassVar = [
+            models.UniqueConstraint(fields=["rebuild", "number"], name="one_sample_of_each_number_in_a_rebuild")
+        ]

@@ -10,6 +10,9 @@ from dbops.engine.states import Status
 from dbops.models import Event, Rebuild
 from dbops.operations.follow_ups import offers
 from dbops.queries import rebuilds as queries
+from dbops.queries import samples
+from dbops.queries.outcome import comparison
+from dbops.web import charts
 from dbops.web.templatetags.dbops import clean
 
 __all__ = ["Line", "Snapshot", "clean", "context", "first_lines", "offered", "snapshot"]
@@ -38,8 +41,12 @@ def context(rebuild: Rebuild) -> dict[str, Any]:
     log = queries.log_end(rebuild.pk)
     rows, count = queries.commands(rebuild.pk)
     page = replace(queries.page(rebuild), last_event=log.last_event)
+    points = samples.history(rebuild.pk)
     return {
         "page": page,
+        "points": charts.as_json(points[-samples.NEWEST :]),
+        "charts": charts.charts(points),
+        "summary": comparison(page),
         "rebuild": rebuild,
         "log": log,
         "commands": rows,
@@ -64,6 +71,8 @@ def snapshot(rebuild_id: int) -> Snapshot | None:
     rows, count = queries.commands(rebuild_id)
     shared = {
         "page": page,
+        "points": charts.as_json(samples.newest(rebuild_id)),
+        "summary": comparison(page),
         "rebuild": rebuild,
         "commands": rows,
         "command_count": count,
@@ -76,6 +85,7 @@ def snapshot(rebuild_id: int) -> Snapshot | None:
         is_final=rebuild.is_final,
         parts={
             "live": render_to_string("rebuilds/_live.html", shared),
+            "steps": render_to_string("rebuilds/_steps.html", shared),
             "commands": render_to_string("rebuilds/_commands.html", shared),
         },
     )

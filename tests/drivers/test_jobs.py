@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from dbops.drivers.jobs import parse_state
+from dbops.drivers.jobs import COUNTED, parse_state
 from dbops.drivers.ssh import SshShell
 from dbops.engine.errors import Bug, Refused, RemoteFailure
 from dbops.engine.ports import JobState, Shell
@@ -190,6 +190,14 @@ class TestFollowing:
         assert state.stages == {"one": 0, "two": 141}
         assert state.tails == {"tool": "98\n99\n100\n"}
         assert state.counters["idle.write_bytes"] == 0
+
+    def test_what_the_kernel_counts_at_the_disk_is_told_too(self, make: Maker) -> None:
+        jobs = make()
+        jobs.start("a", "sleep 60 & echo $! >pid.idle; wait")
+        wait_until(lambda: "idle.write_bytes" in jobs.follow("a").counters)
+        counters = jobs.follow("a").counters
+        assert set(counters) == {f"idle.{kind}" for kind in COUNTED}
+        assert counters["idle.disk_write_bytes"] == 0
 
     def test_counters_outlive_their_process(self, make: Maker) -> None:
         jobs = make()

@@ -6,6 +6,7 @@ from typing import Any
 from dbops.engine.flavors import flavor_for
 from dbops.engine.plan import Plan
 from dbops.engine.ports import Clock, Database, Jobs
+from dbops.engine.sampling import Figures
 from dbops.engine.states import Level
 from dbops.engine.steps.run import Account, Accounts, Run, Server, Settings, Side
 from tests.fakes import FakeDatabase, FakeShell
@@ -17,9 +18,13 @@ class Told:
 
     step: str = "step"
     commands: list[str] = field(default_factory=list)
+    figures: Figures = field(default_factory=Figures)
 
     def say(self, text: str, *, level: Level = Level.INFO, host: str = "") -> None: ...
     def progress(self, **known: Any) -> None: ...
+    def measured(self, figures: Figures) -> None:
+        self.figures = figures
+
     def command(self, key: str, place: str, text: str) -> None:
         self.commands.append(key)
 

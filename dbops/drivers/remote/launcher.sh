@@ -112,13 +112,17 @@ count() { # bytes of the job's processes; the last seen are kept for when they a
         case $counted in '' | *[!0-9]*) continue ;; esac
         read_process "$counted" || continue
         [ "$session" = "$pid" ] || continue
-        got='' put=''
+        got='' put='' disk=''
         {
             while read -r label value; do
-                case $label in rchar:) got=$value ;; wchar:) put=$value ;; esac
+                case $label in
+                rchar:) got=$value ;;
+                wchar:) put=$value ;;
+                read_bytes: | write_bytes:) disk="$disk $value" ;; # at the disk; the kernel tells them in this order
+                esac
             done <"/proc/$counted/io"
         } 2>/dev/null
-        [ -n "$put" ] && printf '%s %s\n' "$got" "$put" >"$job/counter.${file##*/pid.}"
+        [ -n "$put" ] && printf '%s %s%s\n' "$got" "$put" "$disk" >"$job/counter.${file##*/pid.}"
     done
 }
 

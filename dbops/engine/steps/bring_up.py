@@ -8,6 +8,7 @@ from dbops.engine.flavors.base import Checkpoints
 from dbops.engine.pipeline import show
 from dbops.engine.plan import Plan, PlannedCommand
 from dbops.engine.ports import JobState
+from dbops.engine.sampling import figures_of
 from dbops.engine.scripts import load
 from dbops.engine.steps.base import REFUSED_STATUS, JobStep, job_must_succeed
 from dbops.engine.steps.commands import prepare_command
@@ -52,6 +53,7 @@ class Prepare(JobStep):
         lines = state.tails.get("prepare", "").splitlines()
         percent = run.flavor.prepare_percent(lines, Checkpoints(**run.memory["checkpoints"]))
         known: dict[str, Any] = {"note": "applying the redo log"}
+        run.journal.measured(figures_of(state.counters, "prepare"))
         if percent is not None:
             known["percent"] = percent
         run.journal.progress(**known)

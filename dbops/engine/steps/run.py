@@ -8,6 +8,7 @@ from dbops.engine.errors import RemoteFailure
 from dbops.engine.flavors import Flavor
 from dbops.engine.plan import Party, Plan
 from dbops.engine.ports import Clock, CommandResult, Database, Jobs, JobState, Shell
+from dbops.engine.sampling import Figures
 from dbops.engine.states import Level
 
 
@@ -63,6 +64,10 @@ class Journal(Protocol):
 
     def progress(self, **known: Any) -> None:
         """Replace what is known of the step's progress: ``bytes``, ``total_bytes``, ``rate_bytes_per_second`` and so on."""
+        ...
+
+    def measured(self, figures: Figures) -> None:
+        """Tell what was counted a moment ago, for the charts. It is kept now and then, and nothing may rest on it."""
         ...
 
     def command(self, key: str, place: str, text: str) -> None:

@@ -1,7 +1,7 @@
 """The copy itself: the backup streams from the source straight into the new data directory."""
 
 from contextlib import suppress
-from dataclasses import asdict
+from dataclasses import asdict, replace
 
 from dbops.engine import watchdog
 from dbops.engine.errors import RemoteFailure, Unreachable
@@ -12,6 +12,7 @@ from dbops.engine.pipeline import show
 from dbops.engine.plan import Plan, PlannedCommand
 from dbops.engine.ports import JobState
 from dbops.engine.progress import add_sample, copy_progress
+from dbops.engine.sampling import figures_of
 from dbops.engine.scripts import load
 from dbops.engine.states import Level
 from dbops.engine.steps.base import REFUSED_STATUS, JobStep, job_must_succeed
@@ -86,6 +87,7 @@ class Stream(JobStep):
             run.memory.get("stream.samples", []), at=now, count=received
         )
         run.memory["stream.bytes"] = received
+        run.journal.measured(replace(figures_of(state.counters, "unpack"), bytes=received))
         run.journal.progress(
             **copy_progress(
                 samples,

@@ -1,5 +1,6 @@
 """The list of rebuilds and one rebuild: its page, its fragments, its log and its end by a person."""
 
+import re
 from collections.abc import Iterator
 
 from django.contrib import messages
@@ -15,8 +16,12 @@ from dbops.engine.states import Status
 from dbops.models import Event, Rebuild
 from dbops.operations.rebuilds import PRIORITIES, cancel_rebuild, give_up_rebuild, move_first, set_priority
 from dbops.queries import rebuilds as queries
-from dbops.web import fragments
+from dbops.queries import samples
+from dbops.web import charts, fragments
 from dbops.web.access import operator_page, viewer_page
+
+#: What a sample's number may look like; every database takes it.
+NUMBER = re.compile(r"[0-9]{1,9}")
 
 
 @require_GET
@@ -55,6 +60,20 @@ def poll(request: HttpRequest, rebuild_id: int) -> HttpResponse:
     answer = render(request, "rebuilds/_poll.html", context)
     answer["X-Revision"] = str(context["page"].revision)
     return answer
+
+
+@require_GET
+@never_cache
+@viewer_page
+def rebuild_samples(request: HttpRequest, rebuild_id: int) -> HttpResponse:
+    """Answer with a rebuild's points after the one that the page has, for its charts; 204 where there is none."""
+    asked = request.GET.get("after", "")
+    points = samples.after(rebuild_id, int(asked)) if NUMBER.fullmatch(asked) else samples.history(rebuild_id)
+    if points:
+        return HttpResponse(charts.as_json(points), content_type="application/json")
+    if queries.revision(rebuild_id) is None:
+        raise Http404
+    return HttpResponse(status=204)
 
 
 @require_GET

@@ -337,7 +337,7 @@ def test_offers_cost_few_queries_and_none_while_it_runs(
     running = make_rebuild(target=trio[2], source=trio[1])
     with django_assert_max_num_queries(0):
         assert fragments.offered(running) == {}
-    with django_assert_max_num_queries(8):
+    with django_assert_max_num_queries(11):  # three of them: its newest points, the last rebuilds, the dumps
         assert fragments.snapshot(rebuild.pk)
 
 

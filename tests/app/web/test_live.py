@@ -94,7 +94,8 @@ def test_a_connection_begins_with_the_whole_state(rebuild: Rebuild) -> None:
         assert name == "live"
         assert 'data-revision="1"' in page
         assert "olga" not in page
-        assert [(await read(stream))[0], (await read(stream))] == ["commands", ("status", "running")]
+        assert [(await read(stream))[0] for _ in range(2)] == ["steps", "commands"]
+        assert await read(stream) == ("status", "running")
         await stream.aclose()  # type: ignore[attr-defined]
 
     run(check)
@@ -159,7 +160,7 @@ def test_an_ended_rebuild_sends_its_state_and_closes(rebuild: Rebuild) -> None:
         async for chunk in stream:
             if chunk.startswith(b"event: "):
                 names.append(chunk.split(b"\n")[0].decode().removeprefix("event: "))
-        assert names == ["log-snapshot", "live", "commands", "status", "end"]
+        assert names == ["log-snapshot", "live", "steps", "commands", "status", "end"]
 
     run(check)
 

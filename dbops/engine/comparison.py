@@ -1,0 +1,94 @@
+"""What a rebuild that has ended is compared with: what was expected of it, the last ones, and the dumps. Measured times only. Pure."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from statistics import median
+
+from dbops.engine.states import StepState
+
+#: What each step has proven when it is done, in the words of those who will be asked for it.
+PROOFS = {
+    "fingerprint": "The live machines were those of the plan.",
+    "recheck": "The live machines and the copy were those of the rebuild that it follows.",
+    "open": "The way from the source to the target worked, and the guard on the source was armed.",
+    "take-over": "The target's directory and its server process were checked once more before its data was moved.",
+    "stream": "The copy was whole: every process ended with 0, and both ends tell of the same backup.",
+    "prepare": "The copy was prepared to its end.",
+    "start": "The server answered with its own server id.",
+    "catch-up": "It executed what the source had logged by then.",
+    "verify": "It replicated from the primary, read only, and stayed caught up.",
+    "clean-up": "Keys and guard were taken away.",
+}
+
+
+@dataclass(frozen=True, slots=True)
+class StepTime:
+    """One step: what it took against what was expected. ``None`` where it is not known."""
+
+    name: str
+    title: str
+    state: StepState
+    seconds: float | None
+    expected_seconds: float | None
+
+    @property
+    def difference_seconds(self) -> float | None:
+        """Positive: it took longer."""
+        if self.seconds is None or self.expected_seconds is None:
+            return None
+        return self.seconds - self.expected_seconds
+
+    @property
+    def proof(self) -> str:
+        return PROOFS.get(self.name, "") if self.state is StepState.DONE else ""
+
+
+@dataclass(frozen=True, slots=True)
+class Other:
+    """Another rebuild that succeeded. ``bytes`` and ``rate`` are those of its copy."""
+
+    number: int
+    target: str
+    seconds: float
+    bytes: int | None
+    rate: float | None
+
+
+@dataclass(frozen=True, slots=True)
+class Dumps:
+    """Dumps of the same cluster that succeeded: how many were measured, and the median of their times."""
+
+    count: int
+    seconds: float
+
+
+@dataclass(frozen=True, slots=True)
+class Comparison:
+    """All of it. ``expected_seconds`` is ``None`` unless every step that ran was predicted: a part of the sum would mislead."""
+
+    steps: tuple[StepTime, ...]
+    seconds: float
+    bytes: int | None
+    rate: float | None
+    others: tuple[Other, ...] = ()
+    dumps: Dumps | None = None
+
+    @property
+    def expected_seconds(self) -> float | None:
+        ran = [step for step in self.steps if step.state is not StepState.SKIPPED]
+        known = [step.expected_seconds for step in ran if step.expected_seconds is not None]
+        return sum(known) if known and len(known) == len(ran) else None
+
+    @property
+    def proofs(self) -> tuple[str, ...]:
+        return tuple(step.proof for step in self.steps if step.proof)
+
+    @property
+    def usual_seconds(self) -> float | None:
+        """The median of the others' times."""
+        return median(other.seconds for other in self.others) if self.others else None
+
+
+def dumps_of(seconds: Sequence[float]) -> Dumps | None:
+    """Return what dumps took, ``None`` where none was measured."""
+    return Dumps(len(seconds), median(seconds)) if seconds else None

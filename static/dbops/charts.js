@@ -1,0 +1,217 @@
+// The charts of a rebuild. Without this file the page shows them as they were when it was opened, drawn by the server.
+(function () {
+  "use strict";
+  const card = document.getElementById("charts");
+  if (!card || !window.uPlot) return;
+  const FETCH_GAP_MILLISECONDS = 2000;
+  // The server thins a history at 1000 points: from here on the page asks for it anew instead of growing for days.
+  const MOST_POINTS = 1500;
+  const COLUMNS = ["number", "at", "rate", "lag", "read", "written"];
+  const UNITS = { "MB/s": rate, s: duration };
+  // In seconds: a lag is read as minutes and hours.
+  const LAG_STEPS = [1, 2, 5, 10, 15, 30, 60, 120, 300, 600, 900, 1800, 3600, 7200, 14400, 43200, 86400, 172800, 604800];
+
+  const points = Object.fromEntries(COLUMNS.map((name) => [name, []]));
+  const charts = [];
+
+  // --- words, as the server has them --------------------------------------------------------------------------------
+  function rate(bytes) {
+    const megabytes = bytes / 1e6;
+    return `${megabytes.toFixed(megabytes >= 10 ? 0 : 1)} MB/s`;
+  }
+  function duration(value) {
+    const seconds = Math.max(0, Math.round(value));
+    const pad = (number) => String(number).padStart(2, "0");
+    if (seconds < 60) return `${seconds} s`;
+    if (seconds < 3600) return `${Math.floor(seconds / 60)} min ${pad(seconds % 60)} s`;
+    if (seconds < 86400) return `${Math.floor(seconds / 3600)} h ${pad(Math.floor((seconds % 3600) / 60))} min`;
+    return `${Math.floor(seconds / 86400)} d ${Math.floor((seconds % 86400) / 3600)} h`;
+  }
+  function clock(style) {
+    const wanted = { hour: "2-digit", minute: "2-digit", hourCycle: "h23", ...style };
+    try {
+      return new Intl.DateTimeFormat("en-GB", { ...wanted, timeZone: card.dataset.zone });
+    } catch {
+      return new Intl.DateTimeFormat("en-GB", { ...wanted, timeZone: "UTC" });
+    }
+  }
+  const toTheMinute = clock({});
+  const toTheSecond = clock({ second: "2-digit" });
+  function spread(values, say) {
+    const known = values.filter((value) => value !== null).sort((one, other) => one - other);
+    if (!known.length) return "";
+    const half = known.length >> 1;
+    const middle = known.length % 2 ? known[half] : (known[half - 1] + known[half]) / 2;
+    // A unit that all have is said once.
+    const short = (value) => say(value).replace(" MB/s", "");
+    return `least ${short(known[0])}, median ${short(middle)}, most ${say(known[known.length - 1])}`;
+  }
+
+  // --- one chart ------------------------------------------------------------------------------------------------------
+  const token = (name) => getComputedStyle(document.documentElement).getPropertyValue(name).trim();
+  const look = (line) => getComputedStyle(line.querySelector(".spark"));
+
+  function build(section) {
+    const lines = [...section.querySelectorAll("[data-line]")];
+    const isLag = section.dataset.chart === "lag";
+    return {
+      section,
+      lines,
+      title: section.querySelector(".chart-title").textContent.trim().replace(/\s+/g, " "),
+      say: UNITS[isLag ? "s" : "MB/s"],
+      isLag,
+      plot: section.querySelector(".chart-plot"),
+      empty: section.querySelector(".chart-empty"),
+      drawn: null,
+    };
+  }
+  function axisOf(chart) {
+    const written = (value) => (value === 0 ? "0" : chart.isLag ? duration(value).replace(/ 00 (s|min)$/, "") : rate(value).replace(" MB/s", ""));
+    return {
+      stroke: token("--off"),
+      font: "11px system-ui, sans-serif",
+      grid: { stroke: token("--line"), width: 1 },
+      ticks: { show: false },
+      space: 28,
+      size: chart.isLag ? 52 : 38,
+      gap: 4,
+      incrs: chart.isLag ? LAG_STEPS : undefined,
+      values: (_, splits) => splits.map(written),
+    };
+  }
+  function timeAxis() {
+    return {
+      stroke: token("--off"),
+      font: "11px system-ui, sans-serif",
+      grid: { show: false },
+      ticks: { stroke: token("--line"), width: 1, size: 4 },
+      space: 64,
+      size: 22,
+      gap: 2,
+      values: (_, splits) => {
+        const style = splits.length > 1 && splits[1] - splits[0] < 60 ? toTheSecond : toTheMinute;
+        return splits.map((second) => style.format(second * 1000));
+      },
+    };
+  }
+  function draw(chart) {
+    const series = chart.lines.map((line) => {
+      const dash = look(line).strokeDasharray;
+      return {
+        label: line.dataset.line,
+        stroke: look(line).stroke,
+        width: 1.5,
+        dash: dash && dash !== "none" ? dash.split(/[ ,]+/).map(parseFloat) : undefined,
+        points: { size: 4 },
+      };
+    });
+    chart.plot.replaceChildren();
+    chart.drawn = new window.uPlot(
+      {
+        width: Math.max(80, chart.plot.clientWidth),
+        height: chart.plot.clientHeight,
+        padding: [6, 8, 0, 0],
+        legend: { show: false },
+        cursor: { y: false, drag: { x: false, y: false } },
+        scales: { y: { range: (_, low, high) => [0, high > 0 ? high * 1.08 : 1] } },
+        axes: [timeAxis(), axisOf(chart)],
+        series: [{}, ...series],
+        hooks: { setCursor: [(drawn) => tell(chart, drawn.cursor.idx)] },
+      },
+      dataOf(chart),
+      chart.plot,
+    );
+  }
+  const dataOf = (chart) => [points.at, ...chart.lines.map((line) => points[line.dataset.line])];
+
+  // Under the pointer: that moment; else the spread of all of them.
+  function tell(chart, index) {
+    const isAt = index !== null && index !== undefined && index < points.at.length;
+    chart.lines.forEach((line) => {
+      const values = points[line.dataset.line];
+      const all = spread(values, chart.say);
+      line.hidden = !all;
+      const here = isAt ? `${values[index] === null ? "not known" : chart.say(values[index])} at ${toTheSecond.format(points.at[index] * 1000)}` : all;
+      const words = line.querySelector("[data-words]");
+      if (words.textContent !== here) words.textContent = here;
+    });
+  }
+  function show(chart) {
+    const said = chart.lines.map((line) => [line.querySelector("strong").textContent, spread(points[line.dataset.line], chart.say)]);
+    const known = said.filter(([, words]) => words);
+    chart.empty.hidden = known.length > 0;
+    const text = known.length ? known.map((pair) => pair.join(" ")).join("; ") : chart.empty.textContent;
+    chart.plot.setAttribute("aria-label", `${chart.title} over time: ${text}`);
+    if (!known.length) return tell(chart, null);
+    if (chart.drawn) chart.drawn.setData(dataOf(chart));
+    else draw(chart);
+    return tell(chart, chart.drawn.cursor.idx);
+  }
+  const showAll = () => charts.forEach(show);
+
+  // --- points: what came with the page's news, and what has to be asked for ---------------------------------------------
+  const last = () => (points.number.length ? points.number[points.number.length - 1] : -1);
+
+  function take(news) {
+    let added = false;
+    news.number.forEach((number, index) => {
+      if (number <= last()) return;
+      COLUMNS.forEach((name) => points[name].push(news[name][index]));
+      added = true;
+    });
+    return added;
+  }
+  let asking = false;
+  let askedAt = -Infinity;
+  let isWhole = false;
+  async function ask() {
+    const wait = askedAt + FETCH_GAP_MILLISECONDS - performance.now();
+    if (asking) return;
+    asking = true;
+    if (wait > 0) await new Promise((resolve) => setTimeout(resolve, wait));
+    askedAt = performance.now();
+    const anew = !isWhole || points.number.length > MOST_POINTS;
+    try {
+      const answer = await fetch(card.dataset.samples + (anew ? "" : `?after=${last()}`), { headers: { Accept: "application/json" } });
+      if (answer.status === 200) {
+        const news = await answer.json();
+        if (anew) COLUMNS.forEach((name) => (points[name].length = 0));
+        take(news);
+      }
+      isWhole = isWhole || answer.ok;
+    } catch {
+      // The page says by itself that it cannot be brought up to date; the next news asks again.
+    }
+    asking = false;
+    showAll();
+  }
+  function onNews() {
+    const root = document.querySelector("[data-live-root]");
+    if (!root?.dataset.points) return;
+    const news = JSON.parse(root.dataset.points);
+    const newest = news.number.length ? news.number[news.number.length - 1] : -1;
+    if (isWhole && newest <= last()) return;
+    // Where the oldest of the news is newer than what is shown, some between them were missed: asleep, or out of reach.
+    if (!isWhole || points.number.length > MOST_POINTS || news.number[0] > last() + 1) ask();
+    else if (take(news)) showAll();
+  }
+
+  card.querySelectorAll("[data-chart]").forEach((section) => charts.push(build(section)));
+  const resized = new ResizeObserver(() => {
+    charts.forEach((chart) => {
+      const width = chart.plot.clientWidth;
+      if (chart.drawn && width && width !== chart.drawn.width) chart.drawn.setSize({ width, height: chart.plot.clientHeight });
+    });
+  });
+  charts.forEach((chart) => resized.observe(chart.section));
+  new MutationObserver(() => {
+    charts.forEach((chart) => {
+      chart.drawn?.destroy();
+      chart.drawn = null;
+    });
+    showAll();
+  }).observe(document.documentElement, { attributes: true, attributeFilter: ["data-bs-theme"] });
+  document.addEventListener("htmx:sseMessage", onNews);
+  document.addEventListener("htmx:afterSettle", onNews);
+  ask();
+})();

@@ -1,0 +1,71 @@
+// What a rebuild's tab says to those who look elsewhere: percent and result in its icon, and a notification at the end.
+(function () {
+  "use strict";
+  const shown = () => document.querySelector("[data-live-root]");
+  const link = document.querySelector('link[rel="icon"]');
+  const FINAL = ["succeeded", "failed", "cancelled", "expired"];
+  if (!shown() || !link) return;
+
+  // --- the icon: a ring that fills; at the end a sign of its own form, so that colour is not the only one ---------------
+  const GREEN = "#2b8a4a", RED = "#d3293d", BLUE = "#2f7fe0", GREY = "#8a95a1", AMBER = "#d98200";
+  const stroke = (color, path) =>
+    `<path d="${path}" fill="none" stroke="${color}" stroke-width="5" stroke-linecap="round" stroke-linejoin="round"/>`;
+  const SIGNS = {
+    succeeded: stroke(GREEN, "M5 17l8 8L27 8"),
+    failed: stroke(RED, "M7 7l18 18M25 7L7 25"),
+    cancelled: stroke(GREY, "M6 16h20"),
+    expired: stroke(GREY, "M6 16h20"),
+    lost: stroke(AMBER, "M10 11a6 6 0 1 1 8 6q-2 1-2 4M16 27v.1"),
+    queued: stroke(GREY, "M16 7v9l6 4"),
+  };
+  function ring(percent) {
+    const circle = (color, more) =>
+      `<circle cx="16" cy="16" r="12" fill="none" stroke="${color}" stroke-width="6" ${more}/>`;
+    const part = percent === "" ? 15 : Math.max(2, Math.min(100, Number(percent)));
+    return circle(GREY, 'opacity=".4"') + circle(BLUE, `pathLength="100" stroke-dasharray="${part} 100" transform="rotate(-90 16 16)"`);
+  }
+  function icon(status, percent) {
+    const inside = SIGNS[status] || ring(percent);
+    return `data:image/svg+xml,${encodeURIComponent(`<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 32 32">${inside}</svg>`)}`;
+  }
+
+  // --- the notification: asked for by a click, never by itself ------------------------------------------------------------
+  const box = document.getElementById("tell-me");
+  const button = box?.querySelector("button");
+  const answer = box?.querySelector("[role=status]");
+  let isWanted = false;
+
+  function offer() {
+    if (!box || !("Notification" in window) || FINAL.includes(shown().dataset.status)) return;
+    box.hidden = Notification.permission === "denied";
+  }
+  button?.addEventListener("click", async () => {
+    isWanted = (await Notification.requestPermission()) === "granted";
+    button.hidden = true;
+    answer.textContent = isWanted ? "This browser will tell you, as long as this page is open." : "This browser does not allow it.";
+  });
+  function notify(root) {
+    isWanted = false;
+    try {
+      const told = new Notification(root.dataset.title, { body: root.dataset.say, icon: link.href, tag: location.pathname });
+      told.addEventListener("click", () => window.focus());
+    } catch {
+      // Some browsers on phones allow them to service workers alone; title and icon say it as well.
+    }
+  }
+
+  function tell() {
+    const root = shown();
+    if (!root) return;
+    const { status, percent } = root.dataset;
+    const wanted = icon(status, percent);
+    if (link.getAttribute("href") !== wanted) link.href = wanted;
+    if (!FINAL.includes(status)) return;
+    if (isWanted) notify(root);
+    if (box) box.hidden = true;
+  }
+  document.addEventListener("htmx:sseMessage", tell);
+  document.addEventListener("htmx:afterSettle", tell);
+  offer();
+  tell();
+})();
