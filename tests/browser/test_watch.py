@@ -72,8 +72,8 @@ def see_it_run(page: Page) -> None:
     expect(figure(page, "Now")).to_have_text(re.compile(r"^\d+(\.\d)? MB/s$"), use_inner_text=True)
     expect(figure(page, "Time left")).to_have_text(re.compile(r"^\d+ (s|min)"), use_inner_text=True)
     for name in ("Done", "Now", "Time left", "Copied"):
-        box = figure(page, name).bounding_box()
-        assert box is not None
+        # none while the part it stands in is being replaced
+        box = wait_for(f"{name} to be seen", figure(page, name).bounding_box)
         assert box["y"] + box["height"] < 800, f"{name} is seen only after scrolling"
     copied = figure(page, "Copied").inner_text()
     assert re.fullmatch(r"\S+ [KM]iB of \S+ MiB", copied)

@@ -131,7 +131,7 @@ def test_everything_is_reached_by_the_keyboard_with_a_ring_round_it(visit: Open,
 
 def test_the_focus_outlives_a_poll(olga: Visitor, windows: Windows) -> None:
     page = olga.open(DAY)
-    for wanted in ("#in-the-way > summary", "#instances a[href$='/topology/']", "#plan-replica-1"):
+    for wanted in ("#tools-backup-1 > summary", "#instances a[href$='/topology/']", "#plan-replica-1"):
         element = page.locator(wanted).first
         element.evaluate("element => { element.focus(); element.dataset.isOld = 1; }")
         expect(page.locator("[data-is-old]")).to_have_count(0)
