@@ -43,7 +43,7 @@ def choices(
         *(_after_run(asked, job) for job in _runs(asked)),
         *_after_maintenance(asked),
         *_around_windows(asked),
-        *([_at_moment(asked, moment)] if moment and moment > picture.now else []),
+        *([_at_moment(asked, moment)] if moment else []),
         *(_stop_run(asked, job) for job in _runs(asked) if job.run in stoppable),
     )
 
@@ -230,12 +230,15 @@ def _around_windows(asked: _Asked) -> Iterator[Choice]:
 
 
 def _at_moment(asked: _Asked, moment: datetime) -> Choice:
-    """At a time that a person has named, or as soon after it as it can."""
+    """At a time that a person has named, or as soon after it as it can. One that has passed is shown, and not possible."""
     starts, problem = asked.free(moment), asked.forbidden(moment)
     if moment > asked.picture.now + timedelta(hours=MOMENT_HOURS):
         problem = (
             f"That is more than {MOMENT_HOURS} hours ahead: the backups that it might run into are not looked at yet."
         )
+    if moment <= asked.picture.now:
+        problem = "That time has passed. Name a later one, or choose another way."
+        starts = End(None, None, "that time has passed")
     stopping = [item.text for item in asked.found(moment) if item.stops]
     reason = "It is queued until then."
     if stopping:

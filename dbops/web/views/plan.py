@@ -189,12 +189,11 @@ def _show(
         "verdict": ways.verdict,
         "starts": [_start_choice(item, url, start) for item in ways.choices],
         "start": start,
-        "is_start_gone": bool(asked.start and start and start.key != asked.start),
         "named_moment": start_ways.moment_of(asked.start),
         "bad_moment": bad_moment,
         "expires_hours": asked.expires_hours or default_expires_hours(),
         "expires_bounds": EXPIRES_HOURS,
-        "stops": stops(request, found, row) + start_stops(ways, start),
+        "stops": stops(request, found, row) + start_stops(ways, start, asked.start),
         "request_key": uuid.uuid4(),
     }
     return render(request, "rebuilds/plan.html", context, status=409 if refused else 200)
@@ -207,9 +206,16 @@ def _start_choice(choice: start_ways.Choice, url: Callable[..., str], start: sta
     return StartChoice(choice, address, start is choice)
 
 
-def start_stops(ways: Offer, start: start_ways.Choice | None) -> list[str]:
-    """Return why the chosen way to start cannot be asked for now, but for what the plan's own checks say already."""
-    if start is None or start.is_possible:
+def start_stops(ways: Offer, start: start_ways.Choice | None, asked: str) -> list[str]:
+    """Return why the chosen way to start cannot be asked for now, but for what the plan's own checks say already.
+
+    Where what was asked for is gone, a person chooses anew: nothing starts now because something else was wanted.
+    """
+    if start is None:
+        return []
+    if asked not in ("", start.key, start_ways.Way.SOON):
+        return ["The way to start that was asked for is not offered any more. Look above, and choose anew."]
+    if start.is_possible:
         return []
     blocking = [item for item in ways.verdict.blockers if item.kind in (Kind.MAINTENANCE, Kind.TOPOLOGY)]
     if blocking and not start.not_before:

@@ -288,6 +288,16 @@ def test_a_named_time_that_has_passed_is_refused(operator: Client, trio: Any) ->
     assert "plan.start_stale" in answer.content.decode()
 
 
+def test_a_named_time_that_has_passed_is_told_and_is_not_now(operator: Client, trio: Any) -> None:
+    past = timezone.localtime() - HOUR
+    text = operator.get(ADDRESS, {"start_at": f"{past:%Y-%m-%dT%H:%M}"}).content.decode()
+    assert "That time has passed." in text
+    assert "<fieldset disabled" in text
+    assert 'name="start" value="now"' not in text
+    # as does anything else that is offered no more
+    assert "<fieldset disabled" in operator.get(ADDRESS, {"start": "after-run:4711"}).content.decode()
+
+
 # The place in line
 
 
