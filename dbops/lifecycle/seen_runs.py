@@ -160,7 +160,7 @@ def _is_held(instance: Instance, facts: InstanceFacts) -> bool:
     since = facts.observed_at - GRACE
     runs = BackupRun.objects.filter(instance=instance, origin=Origin.MANAGED, finished_at__gte=since)
     rebuilds = Rebuild.objects.filter(Q(source=instance) | Q(target=instance), finished_at__gte=since)
-    return ours and (runs.exists() or rebuilds.exists())
+    return runs.exists() or rebuilds.exists()
 
 
 def _observed_active(instance: Instance) -> Any:

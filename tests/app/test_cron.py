@@ -57,3 +57,25 @@ def test_the_due_time_itself_is_not_due_again() -> None:
 def test_what_cannot_be_read_is_refused_with_its_words(expression: str, zone: str) -> None:
     with pytest.raises(BadSchedule, match=r"no (cron expression|time zone)"):
         next_due(expression, zone, datetime(2026, 1, 1, tzinfo=UTC))
+
+
+@pytest.mark.parametrize(
+    "expression", ["0 0 2 * * *", "0 2 L * *", "0 2 * * 5L", "0 2 * * MON#2", "0 2 * * 1#1", "@reboot", "@often", ""]
+)
+def test_what_debians_cron_reads_otherwise_or_not_at_all_is_refused(expression: str) -> None:
+    with pytest.raises(BadSchedule):
+        next_due(expression, "UTC", datetime(2026, 3, 1, tzinfo=UTC))
+
+
+@pytest.mark.parametrize(
+    ("expression", "due"),
+    [
+        ("@daily", datetime(2026, 3, 2, tzinfo=UTC)),
+        ("@Hourly", datetime(2026, 3, 1, 1, tzinfo=UTC)),
+        ("0 2 1 JUL *", datetime(2026, 7, 1, 2, tzinfo=UTC)),
+        ("0 2 * jul wed", datetime(2026, 7, 1, 2, tzinfo=UTC)),
+        ("0\t2 * * *", datetime(2026, 3, 1, 2, tzinfo=UTC)),
+    ],
+)
+def test_what_debians_cron_knows_is_read(expression: str, due: datetime) -> None:
+    assert next_due(expression, "UTC", datetime(2026, 3, 1, tzinfo=UTC)) == due

@@ -55,3 +55,16 @@ def test_a_dump_from_elsewhere_ends_with_its_server(backup: Instance) -> None:
     assert "does not answer" in only().outcome
     lifecycle.observe(backup, facts(5, server=server))
     assert only().status == RunStatus.RUNNING
+
+
+def test_the_last_connection_of_a_backup_of_ours_is_not_somebody_elses(backup: Instance) -> None:
+    """The probe saw it, and was stored when the run had ended and its hold was gone. Its process was not seen any more."""
+    run = make_run(make_schedule(backup), RunStatus.SUCCEEDED)
+    BackupRun.objects.update(finished_at=at(1))
+    last = BackupConnection(9, "root", "localhost", True, "mysqldump", BackupMethod.DUMP, "SELECT", at(0.1))
+    server = builders.server(12, backup_connections=(last,))
+    for minute in (0.9, 1.05):
+        lifecycle.observe(backup, facts(minute, server=server))
+        assert BackupRun.objects.get() == run
+    lifecycle.observe(backup, facts(3, server=server))  # it goes on: it is nobody's of ours
+    assert BackupRun.objects.filter(origin=Origin.OBSERVED).count() == 1
