@@ -16,6 +16,9 @@ from dbops.engine.occupation import Stay, stays
 from dbops.engine.picture import Picture
 from dbops.engine.verdicts import sources_of
 
+#: A slot that is shorter is none: its begin and its end are the same time of the day.
+SHORTEST_SECONDS = 60
+
 
 class BarKind(StrEnum):
     """What a bar stands for."""
@@ -76,9 +79,9 @@ class Timeline:
 
     @property
     def free_ahead(self) -> list[Interval]:
-        """What is free from now on."""
+        """What is free from now on, without what is too short for a clock."""
         ahead = Interval(min(max(self.now, self.within.start), self.within.end), self.within.end)
-        return clip(self.free, ahead)
+        return [slot for slot in clip(self.free, ahead) if slot.seconds >= SHORTEST_SECONDS]
 
     def part(self, within: Interval) -> "Timeline":
         """Return the part of it that lies in an interval, for example one day."""

@@ -8,7 +8,7 @@ from dbops.engine.backups import BackupMethod
 from dbops.engine.blocker import Blocker, Kind, make
 from dbops.engine.effects import Work, of_backup
 from dbops.engine.picture import Picture
-from dbops.engine.windows import NONE_HAS_ENDED, End, Window
+from dbops.engine.windows import End, Window
 
 #: How far ahead a window is looked at where it is not known how long the rebuild takes.
 BLIND_HOURS = 24
@@ -65,8 +65,7 @@ def _lasts(window: Window, at: datetime, *, late: bool) -> bool:
 
 
 def _until(window: Window) -> End:
-    words = "as its earlier runs took" if window.ends_p50 else NONE_HAS_ENDED
-    return End(window.ends_p50, window.ends_p90, words)
+    return End(window.ends_p50, window.ends_p90, window.words)
 
 
 def _running_then(window: Window, method: str, *, is_target: bool) -> Iterator[Blocker]:

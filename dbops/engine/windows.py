@@ -51,7 +51,8 @@ class End:
 
 @dataclass(frozen=True, slots=True)
 class Window:
-    """The interval that one due run of a schedule is expected to take. Ends are ``None`` where nothing is known."""
+    """The interval that one due run of a schedule is expected to take. Ends are ``None`` where nothing is known; ``words`` say
+    what they rest on."""
 
     instance: str
     schedule: str
@@ -60,6 +61,7 @@ class Window:
     starts_at: datetime
     ends_p50: datetime | None
     ends_p90: datetime | None
+    words: str = NONE_HAS_ENDED
 
     @property
     def is_managed(self) -> bool:
@@ -99,6 +101,7 @@ def window_at(
         starts_at=starts_at,
         ends_p50=starts_at + timedelta(seconds=duration.p50_seconds) if duration else None,
         ends_p90=starts_at + timedelta(seconds=duration.p90_seconds) if duration else None,
+        words=duration.words if duration else NONE_HAS_ENDED,
     )
 
 

@@ -9,8 +9,8 @@ from django.utils.html import escape
 from django.utils.safestring import SafeString, mark_safe
 
 from dbops.cleaner import CONTROL, ESCAPES
-from dbops.engine.calendar import Interval, lanes, place, position, ticks
-from dbops.engine.timeline import Bar, BarKind, Timeline
+from dbops.engine.calendar import Interval, lanes, merge, place, position, ticks
+from dbops.engine.timeline import SHORTEST_SECONDS, Bar, BarKind, Timeline
 
 #: What is narrower than this could not be seen, in percent.
 NARROWEST = 0.4
@@ -186,21 +186,32 @@ def _drawing(
 
 
 def words(line: Timeline) -> str:
-    """Say when it is free, for those who do not see the drawing."""
-    slots, is_over = line.free, line.within.end <= line.now
-    if is_over and not line.bars:
-        return "nothing is known to have run"
-    free = "was free" if is_over else "free"
+    """Say when it is free, for those who do not see the drawing; of a day that is over, when it was blocked."""
+    if line.within.end <= line.now:
+        return _past_words(line)
+    slots = line.free_ahead
     if not slots:
-        return "was never free" if is_over else "never free"
+        return "not free any more" if line.within.start < line.now else "never free"
     if [(item.start, item.end) for item in slots] == [(line.within.start, line.within.end)]:
-        return f"{free} all the time"
-    return f"{free} " + ", ".join(f"{clock(item.start)} to {clock(item.end, line.within)}" for item in slots)
+        return "free all the time"
+    return f"free {_times(slots, line)}"
+
+
+def _past_words(line: Timeline) -> str:
+    if not line.bars:
+        return "nothing is known to have run"
+    blocked = [item for item in merge([one.interval for one in line.blocked]) if item.seconds >= SHORTEST_SECONDS]
+    return f"was blocked {_times(blocked, line)}" if blocked else "was blocked for less than a minute, or not at all"
+
+
+def _times(intervals: Iterable[Interval], line: Timeline) -> str:
+    return ", ".join(f"{clock(item.start)} to {clock(item.end, line.within)}" for item in intervals)
 
 
 def _bands(line: Timeline, height: int) -> Iterable[Shape]:
+    """What lies behind is drawn where it was blocked alone: of the rest nobody knows whether a rebuild could have started."""
     for css, fill, intervals in (
-        ("band-free", "", [(item, "free: a rebuild can start") for item in line.free]),
+        ("band-free", "", [(item, "free: a rebuild can start") for item in line.free_ahead]),
         (
             "band-perhaps",
             "url(#hatch-light)",

@@ -149,3 +149,12 @@ def _stopped(found: object, moment: datetime, *, late: bool) -> bool:
         any(item.stops for item in blockers(found, source=source, moment=moment, late=late))
         for source in sources_of(found)
     )
+
+
+def test_a_slot_that_no_clock_can_tell_is_none() -> None:
+    short = Interval(hours(2), hours(2) + timedelta(seconds=20))
+    line = timeline(picture(windows=(window(1), window(3))), [], DAY)
+    shortened = Timeline(
+        line.within, line.now, line.bars, line.blocked, line.perhaps, (short, Interval(hours(9), hours(18)))
+    )
+    assert spans(shortened.free_ahead) == [(9, 18)]

@@ -37,7 +37,7 @@ def test_a_week_is_drawn_with_the_free_slots_in_words(viewer: Client) -> None:
     page = viewer.get("/clusters/shop/calendar/").content.decode()
     assert page.count('class="line"') == 7
     assert " style=" not in page, "the page's policy forbids inline style"
-    assert "Was free 06:00 to 23:00" in words(viewer, "/clusters/shop/calendar/")
+    assert "Was blocked 00:00 to 06:00, 23:00 to 24:00" in words(viewer, "/clusters/shop/calendar/")
 
 
 def test_the_days_of_a_week_follow_the_clock_on_the_wall() -> None:
