@@ -10,6 +10,7 @@ urlpatterns = [
     path("schedules/due/", schedules.due, name="schedule-due"),
     path("schedules/edit/<str:name>/", schedules.edit, name="schedule-edit"),
     path("schedules/switch/<str:name>/", schedules.switch, name="schedule-switch"),
+    path("schedules/run/<str:name>/", schedules.run, name="schedule-run"),
     path("schedules/remove/<str:name>/", schedules.remove, name="schedule-remove"),
     path("clusters/<str:name>/calendar/", calendars.calendar, name="cluster-calendar"),
     path("clusters/<str:name>/maintenance/", calendars.begin_maintenance, name="maintenance-begin"),

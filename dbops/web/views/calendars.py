@@ -18,6 +18,7 @@ from dbops.queries.queue import queue as read_queue
 from dbops.web.access import operator_page, user_of, viewer_page
 from dbops.web.drawing import day_row
 from dbops.web.schedule_forms import MaintenanceForm
+from dbops.web.views.fleet import show_cluster
 
 
 @require_GET
@@ -54,13 +55,11 @@ def begin_maintenance(request: HttpRequest, name: str) -> HttpResponse:
         try:
             verbs.begin_maintenance(actor=user_of(request), cluster=cluster, **form.cleaned_data)
         except Refused as error:
-            messages.error(request, f"No maintenance was announced: {error.found}.")
+            form.add_error(None, f"No maintenance was announced: {error.found}.")
         else:
             messages.success(request, f"Maintenance of {name} is announced: no rebuild of it starts meanwhile.")
-    else:
-        found = "; ".join(f"{form[field].label}: {' '.join(map(str, texts))}" for field, texts in form.errors.items())
-        messages.error(request, f"No maintenance was announced. {found}")
-    return redirect("cluster", name=name)
+            return redirect("cluster", name=name)
+    return show_cluster(request, cluster, maintenance_form=form, status=422)
 
 
 @require_POST

@@ -78,8 +78,15 @@ def _is_kept(kept: str, text: str, show: Show) -> bool:
 @viewer_page
 def cluster(request: HttpRequest, name: str) -> HttpResponse:
     """Show a cluster's topology, instances and rebuilds; a poll gets them without the frame."""
+    return show_cluster(request, get_object_or_404(Cluster, name=name))
+
+
+def show_cluster(
+    request: HttpRequest, found: Cluster, *, maintenance_form: MaintenanceForm | None = None, status: int = 200
+) -> HttpResponse:
+    """Return a cluster's page. ``maintenance_form`` is one that was refused, with what was typed."""
     now = timezone.now()
-    page = queries.cluster_page(get_object_or_404(Cluster, name=name))
+    page = queries.cluster_page(found)
     agenda = calendar.agenda_of(page.cluster, now)
     template = "fleet/_instances.html" if request.headers.get("HX-Request") else "fleet/cluster.html"
     context = {
@@ -92,6 +99,6 @@ def cluster(request: HttpRequest, name: str) -> HttpResponse:
         "lines": lines_of(agenda),
         "schedules": schedules.of_cluster(page.cluster.pk),
         "maintenances": calendar.maintenances(page.cluster, now),
-        "maintenance_form": MaintenanceForm(),
+        "maintenance_form": maintenance_form or MaintenanceForm(),
     }
-    return render(request, template, context)
+    return render(request, template, context, status=status)

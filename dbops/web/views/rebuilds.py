@@ -98,7 +98,9 @@ def cancel(request: HttpRequest, rebuild_id: int) -> HttpResponse:
         except Refused as error:
             refused, status, found = error, 409, _find(rebuild_id)
         else:
-            messages.success(request, f"Rebuild {rebuild_id} is asked to stop. Its clean-up is shown below.")
+            is_over = found.started_at is None and _find(rebuild_id).is_final
+            said = "was cancelled before it started" if is_over else "is asked to stop. Its clean-up is shown below"
+            messages.success(request, f"Rebuild {rebuild_id} {said}.")
             return redirect("rebuild", rebuild_id=rebuild_id)
     context = {"page": queries.page(found), "rebuild": found, "refused": refused}
     return render(request, "rebuilds/cancel.html", context, status=status)

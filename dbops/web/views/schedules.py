@@ -10,6 +10,7 @@ from django.views.decorators.http import require_GET, require_http_methods, requ
 from dbops.engine.errors import Refused
 from dbops.models import BackupSchedule, Instance
 from dbops.operations import schedules as verbs
+from dbops.operations.backups import run_now
 from dbops.queries import schedules as queries
 from dbops.queries.due import due_times_of
 from dbops.web.access import operator_page, user_of, viewer_page
@@ -64,6 +65,20 @@ def switch(request: HttpRequest, name: str) -> HttpResponse:
     else:
         messages.success(request, f"The schedule {name} is switched {'on' if is_enabled else 'off'}.")
     return redirect("schedules")
+
+
+@require_POST
+@operator_page
+def run(request: HttpRequest, name: str) -> HttpResponse:
+    """Run a backup of a schedule now. A second click finds the run of the first."""
+    row = get_object_or_404(BackupSchedule.objects.select_related("instance"), name=name)
+    try:
+        begun = run_now(row, user_of(request))
+    except Refused as error:
+        messages.error(request, f"No backup was begun: {error.found}. {error.next_step}")
+        return redirect("schedules")
+    messages.success(request, f"Backup run {begun.pk} is queued; it starts as soon as {row.instance.name} is free.")
+    return redirect("backup-run", run_id=begun.pk)
 
 
 @require_http_methods(["GET", "POST"])

@@ -166,3 +166,14 @@ def test_a_backup_of_ours_is_not_over_by_a_word(operator: Client) -> None:
     assert (refused.status_code, b"backup.ours" in refused.content) == (409, True)
     run.refresh_from_db()
     assert run.status == RunStatus.RUNNING
+
+
+def test_a_run_of_others_has_no_plan_and_its_last_sign_of_life_is_when_it_was_seen(viewer: Client) -> None:
+    run = make(origin=Origin.OBSERVED, flags=["too_long"], last_seen_at=timezone.now() - timedelta(seconds=7))
+    page = viewer.get(url(run)).content.decode()
+    assert "Planned when it starts" not in page
+    assert "none yet" not in page
+    assert "too long" in page
+    assert "too_long" not in page
+    BackupRun.objects.update(status=RunStatus.ENDED, finished_at=timezone.now())
+    assert "not known yet" not in viewer.get(url(run)).content.decode()

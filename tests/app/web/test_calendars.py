@@ -125,8 +125,13 @@ def test_maintenance_is_announced_and_ended_on_the_cluster_page(operator: Client
     operator.post(f"/clusters/shop/maintenance/{row.pk}/end/")
     assert "None is announced." in words(operator, "/clusters/shop/")
     page = words(operator, "/clusters/shop/")
-    operator.post("/clusters/shop/maintenance/", {"reason": "x", "starts_at": "2020-01-01T10:00"})
-    assert "it would begin in the past" in words(operator, "/clusters/shop/")
+    refused = operator.post("/clusters/shop/maintenance/", {"reason": "old disks", "starts_at": "2020-01-01T10:00"})
+    assert refused.status_code == 422
+    text = refused.content.decode()
+    assert "it would begin in the past" in text
+    assert 'value="old disks"' in text, "what was typed is kept"
+    assert 'id="announce" open' in " ".join(text.split())
+    assert operator.post("/clusters/shop/maintenance/", {"starts_at": "soon"}).status_code == 422
     assert Maintenance.objects.count() == 1
 
 

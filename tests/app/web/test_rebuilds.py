@@ -174,6 +174,17 @@ def test_confirming_the_cancel_calls_the_verb(
     assert "is asked to stop" in answer.content.decode()
 
 
+def test_what_never_started_is_cancelled_without_alarm(operator: Client, running: Rebuild) -> None:
+    Rebuild.objects.update(status=Status.QUEUED, started_at=None)
+    asked = " ".join(operator.get(f"/rebuilds/{running.pk}/cancel/").content.decode().split())
+    assert "Nothing was begun there yet" in asked
+    assert "The backup is ended" not in asked
+    text = operator.post(f"/rebuilds/{running.pk}/cancel/", follow=True).content.decode()
+    assert "was cancelled before it started" in text
+    assert "putting the old data back" not in text
+    assert "clean-up is shown below" not in text
+
+
 def test_a_cancel_that_is_refused_says_why(operator: Client, running: Rebuild, monkeypatch: pytest.MonkeyPatch) -> None:
     def refuse(**_: Any) -> None:
         raise Refused("rebuild.ended", "Cancelling", found="it has ended")

@@ -7,7 +7,7 @@ from django.contrib.auth.models import User
 from django.test import Client
 from django.utils import timezone
 
-from dbops.models import BackupSchedule
+from dbops.models import BackupRun, BackupSchedule
 from dbops.queries.due import due_times_of
 from tests.app.factories import make_run, make_schedule, make_trio
 
@@ -128,6 +128,24 @@ def test_switching_and_removing(operator: Client) -> None:
     run.delete()
     assert operator.post(f"/schedules/remove/{row.name}/").status_code == 302
     assert not BackupSchedule.objects.exists()
+
+
+def test_a_backup_is_begun_from_the_list_and_once(operator: Client, viewer: Client) -> None:
+    _, backup, _ = make_trio()
+    make_schedule(backup, "ours", run_by="dbops", directory="/backups")
+    make_schedule(backup, "theirs")
+    page = operator.get("/schedules/").content.decode()
+    assert "/schedules/run/ours/" in page
+    assert "/schedules/run/theirs/" not in page
+    assert viewer.post("/schedules/run/ours/").status_code == 403
+    assert "/schedules/run/" not in viewer.get("/schedules/").content.decode()
+    begun = operator.post("/schedules/run/ours/")
+    run = BackupRun.objects.get()
+    assert (begun["Location"], run.status) == (f"/backups/runs/{run.pk}/", "queued")
+    again = operator.post("/schedules/run/ours/", follow=True).content.decode()
+    assert f"backup run {run.pk} of it is queued" in again
+    assert "started by somebody else" in operator.post("/schedules/run/theirs/", follow=True).content.decode()
+    assert BackupRun.objects.count() == 1
 
 
 def test_viewers_see_the_list_and_change_nothing(viewer: Client, victor: User) -> None:
