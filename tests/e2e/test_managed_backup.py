@@ -9,6 +9,7 @@ import threading
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
 
@@ -41,12 +42,15 @@ def backups_of(stack: Stack) -> Path:
 
 
 def make_schedule(stack: Stack, name: str, method: str) -> None:
+    """It is due in half a day: what is backed up here is asked for."""
+    far = datetime.now(UTC) + timedelta(hours=12)
     stack.write(
         "INSERT INTO dbops_backupschedule (name, instance_id, method, run_by, cron, time_zone, directory, keep_count,"
-        " late_after_seconds, is_enabled) SELECT ?, id, ?, 'dbops', '0 3 * * *', 'UTC', ?, 2, 900, 1"
+        " late_after_seconds, is_enabled) SELECT ?, id, ?, 'dbops', ?, 'UTC', ?, 2, 900, 1"
         " FROM dbops_instance WHERE name = ?",
         name,
         method,
+        f"0 {far.hour} * * *",
         str(backups_of(stack)),
         SOURCE,
     )
