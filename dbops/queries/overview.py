@@ -4,6 +4,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 from enum import StrEnum
+from typing import NamedTuple
 
 from django.core.paginator import Page, Paginator
 
@@ -15,6 +16,8 @@ from dbops.queries.agenda import Agenda, agendas
 from dbops.queries.clusters import ClusterNow, clusters_now
 
 CLUSTERS_ON_A_PAGE = 25
+#: How much earlier a cluster is looked at in which no rebuild can start.
+BLOCKED_TROUBLE = 5
 #: The strip begins so much before now, at a full hour, and is a day long.
 STRIP_PAST = timedelta(hours=6)
 STRIP = timedelta(hours=24)
@@ -69,14 +72,14 @@ def fleet(now: datetime, *, text: str = "", show: Show = Show.ALL, number: str |
         text: looked for in the names of clusters and instances.
         show: leave out the clusters that this is not said of.
     """
-    everything = [(cluster, _marks(cluster)) for cluster in clusters_now(now)]
-    wanted = [pair for pair in everything if show in pair[1] and _matches(pair[0], text.casefold())]
-    wanted.sort(key=lambda pair: (-trouble(pair[0], can_start_now=Show.BLOCKED not in pair[1]), pair[0].name))
-    page = Paginator([cluster for cluster, _ in wanted], CLUSTERS_ON_A_PAGE).get_page(number)
+    everything = [_judged(cluster) for cluster in clusters_now(now)]
+    wanted = [one for one in everything if show in one.marks and _matches(one.cluster, text.casefold())]
+    wanted.sort(key=lambda one: (-one.trouble, one.cluster.name))
+    page = Paginator([one.cluster for one in wanted], CLUSTERS_ON_A_PAGE).get_page(number)
     return FleetPage(
         page=page,
         rows=tuple(_row(agenda) for agenda in agendas(list(page.object_list), strip_of(now), now)),
-        counts={one: sum(one in marks for _, marks in everything) for one in Show},
+        counts={mark: sum(mark in one.marks for one in everything) for mark in Show},
         text=text,
         show=show,
     )
@@ -86,26 +89,36 @@ def _row(agenda: Agenda) -> FleetRow:
     return FleetRow(agenda, min(agenda.picture.windows, key=lambda window: window.starts_at, default=None))
 
 
-def _marks(cluster: ClusterNow) -> set[Show]:
-    can_start_now = can_start(cluster.picture)
+class _Judged(NamedTuple):
+    """One cluster, what is said of it, and how early it must be looked at: greater is earlier."""
+
+    cluster: ClusterNow
+    marks: frozenset[Show]
+    trouble: int
+
+
+def _judged(cluster: ClusterNow) -> _Judged:
+    ill, can_start_now = trouble(cluster), can_start(cluster.picture)
     marks = {
-        Show.TROUBLE: trouble(cluster, can_start_now=True) > 0,
+        Show.ALL: True,
+        Show.TROUBLE: ill > 0,
         Show.BLOCKED: not can_start_now,
         Show.RUNNING: bool(cluster.running),
     }
-    return {Show.ALL, *(mark for mark, is_so in marks.items() if is_so)}
+    said = frozenset(mark for mark, is_so in marks.items() if is_so)
+    return _Judged(cluster, said, ill + BLOCKED_TROUBLE * (not can_start_now and bool(cluster.members)))
 
 
 def _matches(cluster: ClusterNow, text: str) -> bool:
     return not text or text in cluster.name.casefold() or any(text in item.name.casefold() for item in cluster.members)
 
 
-def trouble(cluster: ClusterNow, *, can_start_now: bool) -> int:
-    """Return how early this cluster must be looked at: greater is earlier."""
+def trouble(cluster: ClusterNow) -> int:
+    """Return how ill a cluster is; 0 is healthy."""
     if not cluster.members:
         return 0
     primaries = [member for member in cluster.members if member.role is Role.PRIMARY]
     primary_ill = not primaries or any(member.state != "healthy" for member in primaries)
     ill = len(cluster.replicas) - len(cluster.healthy_replicas)
     lost = any(running.status == Status.LOST for running in cluster.running)
-    return 100 * primary_ill + 50 * lost + 10 * min(ill, 4) + 5 * (not can_start_now)
+    return 100 * primary_ill + 50 * lost + 10 * min(ill, 4)
