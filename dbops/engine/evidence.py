@@ -52,7 +52,7 @@ def judge_copy(flavor: Flavor, evidence: CopyEvidence) -> tuple[BackupInfo, Chec
     Raises:
         RemoteFailure: with the first real cause: a failure known from either log, else the piece of evidence that is missing.
     """
-    problem = _first_cause(evidence) or _missing(flavor, evidence)
+    problem = first_cause(evidence) or _missing(flavor, evidence)
     if problem:
         code, found, advice = problem
         raise RemoteFailure(
@@ -70,7 +70,7 @@ def _statuses(evidence: CopyEvidence) -> str:
     return f"source backup {evidence.source_status}, transport {evidence.transport_status}, unpack {evidence.unpack_status}"
 
 
-def _first_cause(evidence: CopyEvidence) -> tuple[str, str, str] | None:
+def first_cause(evidence: CopyEvidence) -> tuple[str, str, str] | None:
     """The source's log is asked first only when the receiver is well: a full disk there breaks the pipe for the source."""
     failed = (evidence.source_status, evidence.transport_status, evidence.unpack_status) != (0, 0, 0)
     if not failed:

@@ -1,9 +1,11 @@
 """The one way into the audit log."""
 
+from collections.abc import Iterator
+from contextlib import contextmanager
 from typing import Any
 
-from django.utils import timezone
-
+from dbops.auditing import append
+from dbops.engine.errors import Refused
 from dbops.fleetfile.store import CREATED, UNCHANGED, Item
 from dbops.models import AuditEntry
 
@@ -15,16 +17,80 @@ def says_why(reason: str) -> bool:
     return len(reason.strip()) >= REASON_MINIMUM_CHARACTERS
 
 
-def record(*, actor: str, action: str, subject: str, **detail: Any) -> AuditEntry:
-    """Write one entry, in the caller's transaction. ``detail`` is plain data without secrets."""
-    return AuditEntry.objects.create(at=timezone.now(), actor=actor, action=action, subject=subject, detail=detail)
+def record(
+    *,
+    actor: str,
+    action: str,
+    subject: str,
+    reason: str = "",
+    outcome: str = "",
+    instance: str = "",
+    cluster: str = "",
+    **detail: Any,
+) -> AuditEntry:
+    """Write one entry, in the caller's transaction, as the last thing that it does (``auditing.append`` says why).
+
+    Args:
+        actor: a person's name, or ``auditing.SYSTEM``.
+        reason: as the person typed it.
+        outcome: read from the action where it is not given, as are instance and cluster.
+        detail: plain data without secrets.
+    """
+    return append(
+        actor=actor,
+        action=action,
+        subject=subject,
+        reason=reason,
+        outcome=outcome,
+        instance=instance,
+        cluster=cluster,
+        detail=detail,
+    )
+
+
+@contextmanager
+def refusals_recorded(
+    *, actor: str, action: str, subject: str, reason: str = "", instance: str = "", **detail: Any
+) -> Iterator[None]:
+    """Write down that what is asked for within was refused: by its code, and what else its raiser says for the record.
+
+    What was found is left out: it may repeat what a person typed, and that may be a password in the wrong field. Not within
+    a transaction, which the refusal would undo.
+
+    Args:
+        action: whose last word is ``refused``.
+    """
+    try:
+        yield
+    except Refused as error:
+        record(
+            actor=actor,
+            action=action,
+            subject=subject,
+            reason=reason,
+            instance=instance,
+            code=error.code,
+            **detail,
+            **error.told,
+        )
+        raise
+
+
+def record_export(actor: str, subject: str, **detail: Any) -> None:
+    """Write that somebody takes a copy of data: what, and with which filter."""
+    record(actor=actor, action="data.exported", subject=subject, **detail)
 
 
 def record_item(actor: str, item: Item, *, via: str) -> None:
     """Write what became of one object of the inventory, with before and after of each field; nothing where it stayed."""
     if item.outcome != UNCHANGED:
         told = {name: _told(change, is_new=item.outcome == CREATED) for name, change in item.changes.items()}
-        record(actor=actor, action=f"{item.kind}.{item.outcome}", subject=item.name, via=via, **told)
+        append(actor=actor, action=f"{item.kind}.{item.outcome}", subject=item.name, detail={"via": via, **told})
+        if item.outcome != CREATED and told.get("needs_approval", "").endswith("False"):
+            # Seen among what was decided against the rules: it takes the second person away.
+            append(
+                actor=actor, action="override.approval_switched_off", subject=item.name, cluster=item.name, detail={}
+            )
 
 
 def _told(change: Any, *, is_new: bool) -> str:

@@ -1,11 +1,24 @@
 """The audit log."""
 
-from django.http import HttpRequest, HttpResponse
-from django.shortcuts import render
-from django.views.decorators.http import require_GET
+from datetime import MAXYEAR, MINYEAR, datetime, time, timedelta
 
-from dbops.queries.audit import AuditFilter, entries
-from dbops.web.access import viewer_page
+from django.contrib import messages
+from django.http import Http404, HttpRequest, HttpResponse, HttpResponseBase, QueryDict
+from django.shortcuts import redirect, render
+from django.utils import timezone
+from django.utils.dateparse import parse_date, parse_datetime
+from django.views.decorators.http import require_GET, require_POST
+
+from dbops.engine.audit_chain import Tampering
+from dbops.engine.audit_words import VIEWS
+from dbops.operations.audit_log import FORMATS, export_log, verify_log
+from dbops.queries.audit import AuditFilter, choices, entries, every, stored, where_it_went
+from dbops.queries.audit import entry as find
+from dbops.web.access import user_of, viewer_page
+from dbops.web.streaming import streamed
+
+NAMES = ("actor", "action", "subject", "instance", "cluster", "outcome", "text")
+TYPES = {"jsonl": "application/jsonl", "csv": "text/csv; charset=utf-8"}
 
 
 @require_GET
@@ -13,5 +26,89 @@ from dbops.web.access import viewer_page
 def audit(request: HttpRequest) -> HttpResponse:
     """Show who did what, newest first."""
     asked = request.GET
-    wanted = AuditFilter(asked.get("actor", ""), asked.get("action", ""), asked.get("subject", ""))
-    return render(request, "audit/list.html", {"wanted": wanted, "page": entries(wanted, asked.get("page", 1))})
+    wanted = _filter(asked)
+    page = entries(wanted, before=_number(asked, "before"), after=_number(asked, "after"))
+    context = {
+        "wanted": wanted,
+        "asked": {name: asked.get(name, "") for name in ("from", "to")},
+        "page": page,
+        "views": {key: key.replace("-", " ").capitalize() for key in VIEWS},
+        "outcomes": choices("outcome"),
+        "query": _without_place(asked),
+    }
+    return render(request, "audit/list.html", context)
+
+
+@require_GET
+@viewer_page
+def entry(request: HttpRequest, sequence: int) -> HttpResponse:
+    """Show one entry, with its place in the chain."""
+    row = find(sequence)
+    if row is None:
+        raise Http404(where_it_went(sequence) or f"The audit log has no entry {sequence}.")
+    return render(request, "audit/entry.html", {"entry": row})
+
+
+@require_POST
+@viewer_page
+def verify(request: HttpRequest) -> HttpResponse:
+    """Verify the whole chain, and say what was found."""
+    findings, head, count = verify_log(stored(), actor=user_of(request).get_username())
+    if findings:
+        told = "; ".join(str(item) for item in findings[:3])
+        more = f"; and {len(findings) - 3} more" if len(findings) > 3 else ""
+        is_whole = all(item.kind is Tampering.UNGUARDED for item in findings)
+        what = (
+            "The entries are as they were written, but not guarded" if is_whole else "The log is not as it was written"
+        )
+        messages.error(request, f"{what}. {told}{more}.")
+    else:
+        messages.success(request, f"All {count} entries are as they were written. Head: {head}")
+    return redirect("audit")
+
+
+@require_POST
+@viewer_page
+def export(request: HttpRequest) -> HttpResponseBase:
+    """Send every entry of a filter as a file, oldest first."""
+    kind = request.POST.get("format", "")
+    if kind not in FORMATS:
+        raise Http404("There is no such format.")
+    wanted = _filter(request.GET)
+    by = user_of(request).get_username()
+    lines = export_log(every(wanted), kind, actor=by, wanted=wanted.as_record())
+    answer = streamed(request, lines, TYPES[kind])
+    answer["Content-Disposition"] = f'attachment; filename="audit-{timezone.now():%Y%m%d-%H%M%S}.{kind}"'
+    return answer
+
+
+def _filter(asked: QueryDict) -> AuditFilter:
+    view = asked.get("view", "")
+    values = {name: asked.get(name, "").strip().replace("\0", "") for name in NAMES}
+    since, until = _moment(asked.get("from", "")), _moment(asked.get("to", ""), days=1)
+    return AuditFilter(**values, view=view if view in VIEWS else "", since=since, until=until)
+
+
+def _moment(text: str, *, days: int = 0) -> datetime | None:
+    """Return a time, or a day's beginning, so many days later; ``None`` for what is neither. In the zone of the pages."""
+    try:
+        day = parse_date(text)
+        found = datetime.combine(day + timedelta(days=days), time()) if day else parse_datetime(text)
+        found = timezone.make_aware(found) if found and timezone.is_naive(found) else found
+        # A year at the end of what a time can be is no time that can be reckoned with.
+        return found if found and MINYEAR + 1 < found.year < MAXYEAR else None
+    except (ValueError, OverflowError):
+        return None
+
+
+def _number(asked: QueryDict, name: str) -> int | None:
+    text = asked.get(name, "")
+    return int(text) if text.isascii() and text.isdigit() and len(text) < 19 else None
+
+
+def _without_place(asked: QueryDict) -> str:
+    """Return the filter of a page's address, without the place in its pages."""
+    kept = asked.copy()
+    for name in ("before", "after", "page"):
+        kept.pop(name, None)
+    return kept.urlencode()

@@ -1,0 +1,135 @@
+"""What people do with the audit log itself: verify it, and take a copy of it. Both are in it."""
+
+import csv
+import hashlib
+import io
+import json
+from collections.abc import Iterable, Iterator, Mapping
+
+from django.db import transaction
+
+from dbops.audit_guards import missing_guards
+from dbops.auditing import current_anchor, current_head
+from dbops.cleaner import cell
+from dbops.engine.audit_chain import Finding, Head, Tampering, Verification, covered
+from dbops.models import AuditEntry, AuditSegment, Rebuild
+from dbops.operations.audit import record, record_export
+
+FORMATS = ("jsonl", "csv")
+COLUMNS = (
+    *("sequence", "at", "actor", "action", "subject", "instance", "cluster", "outcome", "reason", "address", "request"),
+    *("detail", "previous", "hash"),
+)
+
+
+def verify_log(
+    rows: Iterable[AuditEntry], *, actor: str, witnesses: Mapping[int, str] | None = None
+) -> tuple[list[Finding], Head, int]:
+    """Verify the whole log, and write that, with what came out, as its next entry.
+
+    Args:
+        rows: every entry as it is stored, ``queries.audit.stored``; begun to be read after the call.
+        witnesses: heads that were kept elsewhere, hash by number.
+
+    Returns:
+        What was found, the head against which it was verified, and the number of entries.
+    """
+    with transaction.atomic():
+        # Read before the entries: what is written meanwhile stands after it.
+        head, anchor = current_head(), current_anchor()
+    run = Verification(start=anchor, witnesses=witnesses or {})
+    for row in rows:
+        if row.sequence > head.sequence and current_head().sequence >= row.sequence:
+            break
+        run.see(row.link)
+    # What was put away while it was read is not missing.
+    newer = current_anchor()
+    put_away = newer.sequence if newer != anchor else 0
+    found = [item for item in run.end(head) if item.kind is not Tampering.REMOVED or item.last > put_away]
+    findings = [*_unannounced(), *found, *_unguarded()]
+    record(
+        actor=actor,
+        action="audit.verified",
+        subject="audit log",
+        outcome="failed" if findings else "",
+        entries=run.count,
+        head=str(head),
+        findings=[str(item) for item in findings[:20]],
+    )
+    return findings, head, run.count
+
+
+def _unannounced() -> list[Finding]:
+    """Segments that no entry tells of, or that do not follow each other: who removes entries by hand leaves such."""
+    segments = list(AuditSegment.objects.order_by("last"))
+    findings, before = [], Head()
+    for segment in segments:
+        if (segment.first, segment.previous) != (before.sequence + 1, before.hash):
+            text = f"the segment {segment.first} to {segment.last} does not follow entry {before.sequence}"
+            findings.append(Finding(Tampering.REMOVED, segment.first, segment.last, text))
+        before = segment.anchor
+    if segments and not _is_told(segments[-1]):
+        first, last = segments[-1].first, segments[-1].last
+        text = f"entries {first} to {last} were removed, and no entry says that they were put away"
+        findings.append(Finding(Tampering.REMOVED, first, last, text))
+    return findings
+
+
+def _is_told(segment: AuditSegment) -> bool:
+    """Tell whether the entry is there that was written with the segment: it is younger, so it was not put away with it."""
+    told = AuditEntry.objects.filter(action="audit.put_away", sequence__gt=segment.last)
+    wanted = (segment.first, segment.last, segment.hash, segment.file_hash)
+    return any(
+        tuple(entry.detail.get(key) for key in ("first", "last", "hash", "file_hash")) == wanted for entry in told
+    )
+
+
+def _unguarded() -> list[Finding]:
+    """What the database no longer refuses: nothing need have been changed yet."""
+    return [
+        Finding(Tampering.UNGUARDED, 0, 0, f"the trigger that refuses {event.upper()} of {table} is not there any more")
+        for table, event in missing_guards()
+    ]
+
+
+def export_log(entries: Iterable[AuditEntry], kind: str, *, actor: str, wanted: Mapping[str, str]) -> Iterator[str]:
+    """Write into the log that somebody takes a copy of it, and return the copy's lines.
+
+    Args:
+        entries: ``queries.audit.every`` of the filter.
+        wanted: the filter, in words.
+        kind: one of ``FORMATS``.
+    """
+    record(actor=actor, action="audit.exported", subject="audit log", format=kind, filter=dict(wanted))
+    rows = ({**covered(entry.link), "hash": entry.hash} for entry in entries)
+    return _csv(rows) if kind == "csv" else _json_lines(rows)
+
+
+def _json_lines(rows: Iterable[Mapping[str, object]]) -> Iterator[str]:
+    for row in rows:
+        yield json.dumps(row, sort_keys=True, separators=(",", ":"), ensure_ascii=True) + "\n"
+
+
+def _csv(rows: Iterable[Mapping[str, object]]) -> Iterator[str]:
+    buffer = io.StringIO()
+    writer = csv.writer(buffer)
+    writer.writerow(COLUMNS)
+    for row in rows:
+        detail = json.dumps(row["detail"], sort_keys=True, ensure_ascii=False)
+        writer.writerow([cell(detail if name == "detail" else row[name]) for name in COLUMNS])
+        yield buffer.getvalue()
+        buffer.seek(0)
+        buffer.truncate()
+    yield buffer.getvalue()
+
+
+def take_evidence(html: str, rebuild: Rebuild, *, actor: str, path: str) -> None:
+    """Write into the log that somebody takes the evidence of a rebuild: with the file's hash, so that the file can be known again."""
+    record_export(
+        actor,
+        f"evidence of rebuild {rebuild.pk}",
+        instance=rebuild.target.name,
+        rebuild=rebuild.pk,
+        path=path,
+        sha256=hashlib.sha256(html.encode()).hexdigest(),
+    )

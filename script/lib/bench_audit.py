@@ -1,0 +1,82 @@
+"""script/bench audit: the first page of each filter over a large audit log, and how long the log takes to verify.
+
+The log is made in a SQLite database of its own, with right hashes, and is removed at the end. Nothing here is asserted.
+"""
+
+import argparse
+import os
+import platform
+import shlex
+import sys
+import tempfile
+import time
+from datetime import UTC, datetime
+from importlib import import_module
+from pathlib import Path
+from statistics import median
+
+import django
+
+GOAL_MS = 300
+#: By what a reader asks for: the address. The text stands in one entry, the oldest, and in every hundredth.
+PAGES = {
+    "no filter": "",
+    "person, frequent": "actor=person-3",
+    "person, rare": "actor=rare",
+    "person, part of many names": "actor=person",
+    "person, nobody": "actor=nobody",
+    "action": "action=login.failed",
+    "subject": "subject=replica-77",
+    "instance": "instance=replica-1234",
+    "instance, part of many names": "instance=replica",
+    "cluster": "cluster=cluster-42",
+    "outcome": "outcome=failed",
+    "time, a day long ago": "from=2026-02-01&to=2026-02-01",
+    "text, frequent": "text=upgrade",
+    "text, in the oldest entry alone": "text=needle",
+    "text, in none": "text=haystack",
+    "text and person": "text=needle&actor=person-3",
+    "person and outcome": "actor=person-3&outcome=failed",
+    "person, cluster, outcome and time": "actor=person-3&cluster=cluster-42&outcome=failed&from=2026-02-01&to=2026-06-01",
+    "rare person and an outcome that they never had": "actor=rare&outcome=failed",
+    "view: overrides": "view=overrides",
+    "view: failed logins": "view=failed-logins",
+    "view: data movement": "view=data-movement",
+    "the 5,000th page": "before=750000",
+}
+
+
+def parse(arguments: list[str]) -> argparse.Namespace:
+    parser = argparse.ArgumentParser(prog="script/bench audit", description=__doc__)
+    parser.add_argument("--entries", type=int, default=1_000_000, help="entries of the log (default 1000000)")
+    parser.add_argument("--rounds", type=int, default=5, help="how often each page is made (default 5)")
+    parser.add_argument("--verify", action="store_true", help="verify the whole log, too")
+    return parser.parse_args(arguments)
+
+
+def main(arguments: list[str]) -> int:
+    options = parse(arguments)
+    with tempfile.TemporaryDirectory(prefix="dbops-bench-audit-", dir="/var/tmp") as folder:
+        url = f"sqlite:///{Path(folder) / 'audit.sqlite3'}"
+        os.environ.update(DBOPS_STATE_DIR=folder, DBOPS_DATABASE_URL=url, DJANGO_SETTINGS_MODULE="dbops.settings")
+        django.setup()
+        # models can be imported when Django is set up
+        bench_audit_log = import_module("script.lib.bench_audit_log")
+        print(f"making {options.entries:,} entries", flush=True)
+        bench_audit_log.make(options.entries)
+        machine = f"{os.cpu_count()} cores, load {os.getloadavg()[0]:.1f}, {platform.system()} {platform.release()}"
+        print(f"\n{datetime.now(UTC):%Y-%m-%d}, {machine}: script/bench audit {shlex.join(arguments)}\n")
+        print(f"| first page of | median ms | most ms | queries | goal {GOAL_MS} ms |\n|---|---|---|---|---|")
+        for title, query in PAGES.items():
+            walls, queries = bench_audit_log.measure(query, options.rounds)
+            met = "met" if median(walls) <= GOAL_MS else "MISSED"
+            print(f"| {title} | {median(walls):,.0f} | {max(walls):,.0f} | {queries} | {met} |", flush=True)
+        if options.verify:
+            began = time.perf_counter()
+            findings = bench_audit_log.verify()
+            print(f"\nverified in {time.perf_counter() - began:,.0f} s: {findings} findings")
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))

@@ -1,0 +1,102 @@
+"""The audit log on every database: many writers make one chain, and the database refuses what would change it."""
+
+import pytest
+
+from tests import tables
+from tests.databases.conftest import manage
+from tests.databases.racers import Racer, race
+from tests.servers import Server
+
+pytestmark = pytest.mark.services
+EACH = 40
+
+
+def test_writers_at_one_moment_make_one_chain(racers: list[Racer]) -> None:
+    racers[0].do("empty")
+    race(racers, "write_entries", each=[(EACH, f"writer {number}") for number in range(len(racers))])
+    assert racers[0].do("verify_log") == [EACH * len(racers), []]
+
+
+def test_the_database_refuses_what_would_change_the_log(racers: list[Racer], url: str, server: Server) -> None:
+    racers[0].do("empty")
+    racers[0].do("write_entries", 3, "olga")
+    statements = [
+        "UPDATE dbops_auditentry SET actor = 'mallory'",
+        "DELETE FROM dbops_auditentry WHERE sequence = 3",
+        "UPDATE dbops_audittext SET text = ''",
+        "DELETE FROM dbops_auditname",
+        "UPDATE dbops_audithead SET sequence = 1",
+        "DELETE FROM dbops_audithead",
+    ]
+    if server.kind == "postgresql":
+        statements += ["TRUNCATE dbops_auditentry", "TRUNCATE dbops_audithead"]
+        statements.append(
+            "INSERT INTO dbops_audithead SELECT * FROM dbops_audithead ON CONFLICT (id) DO UPDATE SET sequence = 0"
+        )
+    else:
+        statements += ["REPLACE INTO dbops_auditentry SELECT * FROM dbops_auditentry WHERE sequence = 2"]
+        statements += ["REPLACE INTO dbops_audithead (id, sequence, hash) VALUES (1, 0, '')"]
+    for statement in statements:
+        with pytest.raises(Exception, match="never changed or removed"):
+            tables.write(url, statement)
+    assert racers[0].do("verify_log") == [3, []]
+
+
+def test_only_entries_that_a_segment_has_leave_the_database(server: Server) -> None:
+    url = server.create("dbops_segments")
+    assert manage(url, server.folder, "migrate", "--no-input").returncode == 0
+    for _ in range(4):
+        assert manage(url, server.folder, "audit", "verify").returncode == 0
+    [second] = tables.rows(url, "SELECT hash FROM dbops_auditentry WHERE sequence = 2")
+    tables.write(
+        url,
+        "INSERT INTO dbops_auditsegment (first, last, previous, hash, file_name, file_hash, at) VALUES (1, 2, ?, ?, ?, ?, ?)",
+        *("0" * 64, second["hash"], "none", "0" * 64, "2026-03-01 04:05:06"),
+    )
+    for table in ("dbops_auditentry", "dbops_audittext"):
+        tables.write(url, f"DELETE FROM {table} WHERE sequence <= 2")
+        assert tables.rows(url, f"SELECT count(*) AS n FROM {table}") == [{"n": 2}]
+    refused = [f"DELETE FROM {table}" for table in ("dbops_auditentry", "dbops_audittext", "dbops_auditsegment")]
+    refused.append("UPDATE dbops_auditsegment SET last = 4")
+    refused.append(
+        "TRUNCATE dbops_auditsegment"
+        if server.kind == "postgresql"
+        else "REPLACE INTO dbops_auditsegment SELECT * FROM dbops_auditsegment"
+    )
+    for statement in refused:
+        with pytest.raises(Exception, match="never changed or removed"):
+            tables.write(url, statement)
+    done = manage(url, server.folder, "audit", "verify")
+    assert done.returncode == 1
+    assert "entries 1 to 2 were removed, and no entry says that they were put away" in done.stdout
+
+
+def test_each_database_says_which_guard_is_gone(server: Server) -> None:
+    url = server.create("dbops_guards")
+    assert manage(url, server.folder, "migrate", "--no-input").returncode == 0
+    assert manage(url, server.folder, "audit", "verify").returncode == 0
+    on = " ON dbops_audithead" if server.kind == "postgresql" else ""
+    tables.write(url, f"DROP TRIGGER dbops_audithead_update{on}")
+    done = manage(url, server.folder, "audit", "verify")
+    assert done.returncode == 1
+    assert "the trigger that refuses UPDATE of dbops_audithead is not there any more" in done.stdout
+
+
+def test_a_log_from_before_is_chained_as_it_is(server: Server) -> None:
+    url = server.create("dbops_log_before")
+    done = manage(url, server.folder, "migrate", "dbops", "0012", "--no-input")
+    assert done.returncode == 0, done.stdout + done.stderr
+    for number, detail in enumerate(('{"reason": "Größe: <b>5</b>"}', "{}", '{"list": [1, 2.5, null, "x"]}'), start=1):
+        tables.write(
+            url,
+            "INSERT INTO dbops_auditentry (at, actor, action, subject, detail) VALUES (?, ?, ?, ?, ?)",
+            *(f"2026-03-0{number} 04:05:06.789012", "olga", "rebuild.request", "replica-1", detail),
+        )
+    done = manage(url, server.folder, "migrate", "--no-input")
+    assert done.returncode == 0, done.stdout + done.stderr
+    found = tables.rows(url, "SELECT sequence, reason FROM dbops_auditentry ORDER BY sequence")
+    assert [(row["sequence"], row["reason"]) for row in found] == [(1, "Größe: <b>5</b>"), (2, ""), (3, "")]
+    done = manage(url, server.folder, "audit", "verify")
+    assert done.returncode == 0, done.stdout + done.stderr
+    with pytest.raises(Exception, match="never changed or removed"):
+        tables.write(url, "DELETE FROM dbops_auditentry")
