@@ -1,0 +1,56 @@
+"""Redundancy debt: how long a cluster had fewer healthy replicas than its target, week by week and by cause. Pure."""
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from datetime import timedelta, tzinfo
+
+from dbops.engine.availability.gaps import seconds_by_cause
+from dbops.engine.availability.judging import Gap, Part
+from dbops.engine.availability.record import Cause
+from dbops.engine.calendar import Interval, day
+
+DAYS_OF_A_WEEK = 7
+
+
+@dataclass(frozen=True, slots=True)
+class Week:
+    """A week, or the part of it that lies in the period, and the seconds below the target by cause, in the order of ``Cause``."""
+
+    interval: Interval
+    causes: tuple[tuple[Cause, float], ...]
+
+    @property
+    def seconds(self) -> float:
+        return sum(seconds for _, seconds in self.causes)
+
+    def of(self, cause: Cause) -> float:
+        return dict(self.causes).get(cause, 0.0)
+
+
+def weeks(period: Interval, zone: tzinfo) -> list[Interval]:
+    """Return the weeks of a period, from Monday to Monday on the wall's clock; the first and the last are cut to the period."""
+    first = period.start.astimezone(zone).date()
+    monday, found = first - timedelta(days=first.weekday()), []
+    while (start := day(monday, zone).start) < period.end:
+        monday += timedelta(days=DAYS_OF_A_WEEK)
+        if part := Interval(start, day(monday, zone).start).within(period):
+            found.append(part)
+    return found
+
+
+def debt(found: Iterable[Part], of: Sequence[Interval]) -> list[Week]:
+    """Return the debt of each week. Together they are all the time below the target, where the weeks are the whole period."""
+    short = [part for part in found if part.gap is Gap.SHORT]
+    return [Week(week, tuple(seconds_by_cause(_within(short, week), Gap.SHORT).items())) for week in of]
+
+
+def _within(found: Iterable[Part], outer: Interval) -> Iterable[Part]:
+    for part in found:
+        if inner := part.interval.within(outer):
+            yield Part(part.gap, inner, part.cause, part.reference, part.missing, part.planned)
+
+
+def causes_of(found: Iterable[Week]) -> list[Cause]:
+    """Return the causes that there are in any of the weeks, in the order of ``Cause``."""
+    there = {cause for week in found for cause, _ in week.causes}
+    return [cause for cause in Cause if cause in there]

@@ -1,0 +1,200 @@
+"""If something broke now: how long until the cluster is whole again, for each hour of the week. Pure.
+
+What is in the way is what is due: backups by their schedules, and announced maintenance. What runs or waits at this moment is left out:
+it matters for the next hours alone, and the plan's page tells of it.
+"""
+
+from bisect import bisect_right
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from datetime import datetime, time, timedelta, tzinfo
+from itertools import groupby, islice, takewhile
+
+from dbops.engine.calendar import Interval, common, merge
+
+WEEK = timedelta(days=7)
+#: Backups that begin after the week may go on from one that began in it; further ahead nothing is looked for.
+LOOK_AHEAD = timedelta(days=3)
+#: Some zones are half an hour or three quarters off.
+QUARTER = timedelta(minutes=15)
+
+
+@dataclass(frozen=True, slots=True)
+class Busy:
+    """Something keeps rebuilds from starting from a source. ``source`` is empty for all of them; ``end`` is ``None``: nobody knows."""
+
+    source: str
+    start: datetime
+    end: datetime | None
+    why: str
+
+
+@dataclass(frozen=True, slots=True)
+class Piece:
+    """An hour of the clock on the wall as it comes in the week ahead. Monday is weekday 0."""
+
+    weekday: int
+    hour: int
+    interval: Interval
+
+
+@dataclass(frozen=True, slots=True)
+class Hour:
+    """The worst moment of one hour of the week.
+
+    Args:
+        at: the moment from which it takes the longest.
+        wait_seconds: until a rebuild could start; ``None`` where nobody knows.
+        seconds: until it is whole again; ``None`` where nobody knows how long a rebuild takes, either.
+        why: what is waited for, or why nobody knows; empty where a rebuild can start at once.
+    """
+
+    weekday: int
+    hour: int
+    at: datetime
+    wait_seconds: float | None
+    seconds: float | None
+    why: str = ""
+
+    def breaks(self, goal_seconds: float) -> bool:
+        """Tell whether it takes longer than wanted, as far as that is known: a wait alone may be too long."""
+        known = self.wait_seconds if self.seconds is None else self.seconds
+        return known is not None and known > goal_seconds
+
+    def keeps(self, goal_seconds: float) -> bool:
+        return self.seconds is not None and self.seconds <= goal_seconds
+
+
+@dataclass(frozen=True, slots=True)
+class Forecast:
+    """The hours of a week in order from now on, each weekday and hour once. An hour that the clock jumps over is not among them."""
+
+    hours: tuple[Hour, ...]
+
+    @property
+    def worst(self) -> Hour | None:
+        """The hour that takes the longest of those that are known, the first of several; ``None`` where none is known."""
+        known = [hour for hour in self.hours if hour.seconds is not None]
+        return max(known, key=lambda hour: hour.seconds or 0.0, default=None)
+
+    @property
+    def longest_wait(self) -> Hour | None:
+        known = [hour for hour in self.hours if hour.wait_seconds is not None]
+        return max(known, key=lambda hour: hour.wait_seconds or 0.0, default=None)
+
+    def breaches(self, goal_seconds: float) -> int:
+        return sum(hour.breaks(goal_seconds) for hour in self.hours)
+
+    def unknown(self, goal_seconds: float) -> int:
+        """Return of how many hours nobody can say whether they keep the goal."""
+        return sum(not hour.breaks(goal_seconds) and not hour.keeps(goal_seconds) for hour in self.hours)
+
+    def of(self, weekday: int, hour: int) -> Hour | None:
+        return next((one for one in self.hours if (one.weekday, one.hour) == (weekday, hour)), None)
+
+
+def week_ahead(now: datetime, zone: tzinfo) -> list[Piece]:
+    """Return the hours of the seven days from the full hour that holds ``now``: one less or more where the clock is set meanwhile."""
+    local = now.astimezone(zone)
+    start = (now - timedelta(minutes=local.minute, seconds=local.second, microseconds=local.microsecond)).astimezone(
+        zone
+    )
+    end = datetime.combine(start.date() + WEEK, time(start.hour), tzinfo=zone)
+    whole = Interval(start, end)
+    moments = [whole.start + number * QUARTER for number in range(round(whole.seconds / QUARTER.total_seconds()))]
+    found = []
+    for (date, hour, _), row in groupby(moments, lambda moment: _on_the_wall(moment, zone)):
+        quarters = list(row)
+        found.append(Piece(date.weekday(), hour, Interval(quarters[0], quarters[-1] + QUARTER)))
+    return found
+
+
+def _on_the_wall(moment: datetime, zone: tzinfo) -> tuple[datetime, int, timedelta | None]:
+    local = moment.astimezone(zone)
+    return datetime.combine(local.date(), time()), local.hour, local.utcoffset()
+
+
+def forecast(
+    pieces: Sequence[Piece], sources: Sequence[str], busy: Iterable[Busy], *, rebuild_seconds: float | None
+) -> Forecast:
+    """Return what is to be expected in each hour.
+
+    Args:
+        pieces: ``week_ahead``.
+        sources: the instances that a rebuild may read: it starts as soon as one of them is free.
+        busy: of these, from long enough before the first hour on that nothing of it is missed.
+        rebuild_seconds: from start to end; ``None`` where nobody knows.
+    """
+    all_of_it = Interval(pieces[0].interval.start, pieces[-1].interval.end + LOOK_AHEAD)
+    items = list(busy)
+    blocked = _blocked(sources, items, all_of_it)
+    hours: dict[tuple[int, int], Hour] = {}
+    ends = [block.end for block in blocked]
+    for piece in pieces:
+        key, met = (piece.weekday, piece.hour), _met(piece.interval, blocked, ends)
+        found = _worst_of(piece, sources, met, items, all_of_it, rebuild_seconds)
+        hours[key] = _worse(hours[key], found) if key in hours else found
+    return Forecast(tuple(hours.values()))
+
+
+def _met(hour: Interval, blocked: Sequence[Interval], ends: Sequence[datetime]) -> list[Interval]:
+    """Return the blocks that meet an hour. They are in order: looking at each of them for each hour took most of the time."""
+    later = islice(blocked, bisect_right(ends, hour.start), None)
+    return list(takewhile(lambda block: block.start < hour.end, later))
+
+
+def _blocked(sources: Sequence[str], busy: Sequence[Busy], within: Interval) -> list[Interval]:
+    """Return when no source is free."""
+    if not sources:
+        return [within]
+    sets = [[_interval(item, within) for item in busy if item.source in ("", source)] for source in sources]
+    return merge(common([merge(one) for one in sets], within))
+
+
+def _interval(item: Busy, within: Interval) -> Interval:
+    return Interval(item.start, max(item.start, within.end if item.end is None else item.end))
+
+
+def _worst_of(
+    piece: Piece,
+    sources: Sequence[str],
+    blocked: Sequence[Interval],
+    busy: Sequence[Busy],
+    within: Interval,
+    rebuild_seconds: float | None,
+) -> Hour:
+    """A wait gets shorter as time passes: the longest begins with the hour, or with what begins in it."""
+    hour = piece.interval
+    found = [Hour(piece.weekday, piece.hour, hour.start, 0.0, rebuild_seconds)]
+    for block in blocked:
+        at = max(block.start, hour.start)
+        if block.end < within.end:
+            wait, why = (block.end - at).total_seconds(), _ends_with(block.end, busy)
+            seconds = None if rebuild_seconds is None else wait + rebuild_seconds
+            found.append(Hour(piece.weekday, piece.hour, at, wait, seconds, why))
+        else:
+            found.append(Hour(piece.weekday, piece.hour, at, None, None, _never(sources, busy, block)))
+    worst = found[0]
+    for one in found[1:]:
+        worst = _worse(worst, one)
+    return worst
+
+
+def _worse(one: Hour, other: Hour) -> Hour:
+    """Return the hour with the longer wait, one that nobody knows before all; the first of two that are alike."""
+    if one.wait_seconds is None:
+        return one
+    return other if other.wait_seconds is None or other.wait_seconds > one.wait_seconds else one
+
+
+def _ends_with(moment: datetime, busy: Iterable[Busy]) -> str:
+    return next((item.why for item in busy if item.end == moment), "")
+
+
+def _never(sources: Sequence[str], busy: Iterable[Busy], block: Interval) -> str:
+    if not sources:
+        return "there is no instance that a rebuild could read"
+    endless = [item for item in busy if item.end is None and item.start < block.end]
+    if endless:
+        return f"nobody knows when it ends: {endless[0].why}"
+    return f"no source gets free in {round(block.seconds / 86400)} days"

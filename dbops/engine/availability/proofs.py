@@ -1,0 +1,27 @@
+"""How old the proof of each source is: a rebuild that was made from it and serves. Pure."""
+
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+
+#: A source that was not proven for longer may hold nothing that can be restored, and nobody would know.
+STALE_AFTER = timedelta(days=60)
+
+
+@dataclass(frozen=True, slots=True)
+class Proof:
+    """The last rebuild from a source that succeeded; ``rebuild`` and ``at`` are ``None`` where there was none."""
+
+    source: str
+    rebuild: int | None = None
+    at: datetime | None = None
+
+    def is_stale(self, now: datetime) -> bool:
+        """Tell whether it says nothing any more: never proven, or more than ``STALE_AFTER`` ago."""
+        return self.at is None or now - self.at > STALE_AFTER
+
+
+def oldest_first(proofs: list[Proof]) -> list[Proof]:
+    """Return the proofs, those that were never given first."""
+    never = [proof for proof in proofs if proof.at is None]
+    given = [(proof.at, proof) for proof in proofs if proof.at is not None]
+    return [*never, *(proof for _, proof in sorted(given, key=lambda item: item[0]))]

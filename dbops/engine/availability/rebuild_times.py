@@ -1,0 +1,85 @@
+"""How long rebuilds took in a period, whole and by step, against the period before. Measured times only. Pure."""
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+
+from dbops.engine.run_flags import percentile
+from dbops.engine.windows import LEAST_RUNS
+
+
+@dataclass(frozen=True, slots=True)
+class Took:
+    """One rebuild that succeeded: seconds from its start to its end, and of each step that was done, in their order."""
+
+    method: str
+    seconds: float
+    steps: Mapping[str, float]
+
+
+@dataclass(frozen=True, slots=True)
+class Times:
+    """Seconds that something took in a period.
+
+    Args:
+        what: a step's title; empty for the whole.
+        p90: ``None`` where there were fewer than ``LEAST_RUNS``.
+        before_p50: the same in the period before, ``None`` where there was none.
+    """
+
+    what: str
+    runs: int
+    p50: float
+    p90: float | None
+    worst: float
+    before_p50: float | None
+
+    @property
+    def trend_percent(self) -> float | None:
+        """How much longer (positive) than before half of them took at most; ``None`` where there is nothing to compare with."""
+        return 100 * (self.p50 / self.before_p50 - 1) if self.before_p50 else None
+
+
+@dataclass(frozen=True, slots=True)
+class MethodTimes:
+    """The rebuilds of one method."""
+
+    method: str
+    whole: Times
+    steps: tuple[Times, ...]
+
+
+def rebuild_times(took: Iterable[Took], before: Iterable[Took]) -> tuple[MethodTimes, ...]:
+    """Return the times of each method that succeeded in the period, the most used one first."""
+    earlier = _by_method(before)
+    methods = sorted(_by_method(took).items(), key=lambda item: (-len(item[1]), item[0]))
+    return tuple(_times(method, runs, earlier.get(method, [])) for method, runs in methods)
+
+
+def _by_method(rebuilds: Iterable[Took]) -> dict[str, list[Took]]:
+    found: dict[str, list[Took]] = {}
+    for one in rebuilds:
+        found.setdefault(one.method, []).append(one)
+    return found
+
+
+def _times(method: str, took: list[Took], before: list[Took]) -> MethodTimes:
+    steps = dict.fromkeys(title for one in took for title in one.steps)
+    return MethodTimes(
+        method=method,
+        whole=_of("", [one.seconds for one in took], [one.seconds for one in before]),
+        steps=tuple(
+            _of(title, *([one.steps[title] for one in runs if title in one.steps] for runs in (took, before)))
+            for title in steps
+        ),
+    )
+
+
+def _of(what: str, seconds: Sequence[float], before: Sequence[float]) -> Times:
+    return Times(
+        what=what,
+        runs=len(seconds),
+        p50=percentile(seconds, 0.5),
+        p90=percentile(seconds, 0.9) if len(seconds) >= LEAST_RUNS else None,
+        worst=max(seconds),
+        before_p50=percentile(before, 0.5) if before else None,
+    )

@@ -1,0 +1,20 @@
+"""What is to be expected of a cluster's week, in short. A builtin as well."""
+
+from django import template
+
+from dbops.queries.forecast import ClusterForecast
+from dbops.web.heat import Worst, worst_hour, worst_in_words
+
+register = template.Library()
+
+
+@register.filter
+def worst(ahead: ClusterForecast) -> Worst:
+    """Return the worst hour for a table: how long, when, and whether that breaks the goal."""
+    return worst_hour(ahead)
+
+
+@register.filter
+def in_words(ahead: ClusterForecast) -> str:
+    """Return the worst hour as a sentence."""
+    return " ".join(worst_in_words(ahead))

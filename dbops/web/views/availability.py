@@ -1,0 +1,142 @@
+"""Availability: what each cluster is and was short of, for how long and why."""
+
+from datetime import date
+
+from django.contrib import messages
+from django.core.paginator import Paginator
+from django.http import HttpRequest, HttpResponse, QueryDict
+from django.shortcuts import get_object_or_404, redirect, render
+from django.utils import timezone
+from django.views.decorators.cache import never_cache
+from django.views.decorators.http import require_GET, require_POST
+
+from dbops.engine.availability.judging import Gap
+from dbops.engine.availability.proofs import STALE_AFTER
+from dbops.engine.availability.record import Planned
+from dbops.engine.errors import Refused
+from dbops.models import Cluster, Maintenance
+from dbops.operations import maintenance as verbs
+from dbops.queries import rebuild_history
+from dbops.queries.availability import PERIODS, ClusterGaps, cluster_gaps, everything, today
+from dbops.queries.availability_report import last_month
+from dbops.queries.forecast import cluster_forecast
+from dbops.web.access import operator_page, user_of, viewer_page
+from dbops.web.availability_files import FORMATS, cluster_file, fleet_file, forecast_file
+from dbops.web.heat import heat
+from dbops.web.schedule_forms import MarkForm
+from dbops.web.views.fleet import SHOWS, filters
+from dbops.web.waterfall import by_cause, legend, waterfall
+
+INTERVALS_ON_A_PAGE = 50
+GAPS = {gap.name.lower(): gap for gap in Gap}
+
+
+@require_GET
+@never_cache
+@viewer_page
+def availability(request: HttpRequest) -> HttpResponse:
+    """Show each cluster now, and how long it was short of what in a period."""
+    text, show = filters(request.GET)
+    days = days_of(request.GET)
+    if request.GET.get("format") in FORMATS:
+        return fleet_file(*everything(timezone.now(), days=days, text=text, show=show), request.GET["format"])
+    found = today(timezone.now(), days=days, text=text, show=show, number=request.GET.get("page", "1"))
+    context = {
+        "found": found,
+        "fleet": found.fleet,
+        "page": found.page,
+        "shows": SHOWS,
+        "days": days,
+        "periods": PERIODS,
+        "months": _months(),
+    }
+    return render(request, "availability/list.html", context)
+
+
+@require_GET
+@never_cache
+@viewer_page
+def cluster(request: HttpRequest, name: str) -> HttpResponse:
+    """Show the intervals that one cluster's numbers are made of."""
+    return _show(request, get_object_or_404(Cluster, name=name))
+
+
+@require_POST
+@operator_page
+def mark(request: HttpRequest, name: str) -> HttpResponse:
+    """Mark a time that has passed as planned."""
+    row, form = get_object_or_404(Cluster, name=name), MarkForm(request.POST)
+    if form.is_valid():
+        try:
+            verbs.mark_maintenance(actor=user_of(request), cluster=row, **form.cleaned_data)
+        except Refused as error:
+            form.add_error(None, f"Nothing was marked: {error.found}.")
+        else:
+            messages.success(
+                request, f"That time of {name} is marked as planned. What it was short of then stays visible."
+            )
+            return redirect("cluster-availability", name=name)
+    return _show(request, row, form=form, status=422)
+
+
+@require_POST
+@operator_page
+def unmark(request: HttpRequest, name: str, maintenance_id: int) -> HttpResponse:
+    """Take a mark back."""
+    row = get_object_or_404(Maintenance.objects.select_related("cluster"), pk=maintenance_id, cluster__name=name)
+    try:
+        verbs.unmark_maintenance(actor=user_of(request), maintenance=row)
+    except Refused as error:
+        messages.error(request, f"{error.found[:1].upper()}{error.found[1:]}.")
+    else:
+        messages.success(request, f"That time of {name} is not marked as planned any more.")
+    return redirect("cluster-availability", name=name)
+
+
+def _show(request: HttpRequest, row: Cluster, *, form: MarkForm | None = None, status: int = 200) -> HttpResponse:
+    """Return a cluster's page. ``form`` is one that was refused, with what was typed."""
+    days, gap = days_of(request.GET), GAPS.get(request.GET.get("gap", ""), Gap.NOT_REBUILDABLE)
+    now = timezone.now()
+    found = cluster_gaps(row, now, days=days, gap=gap)
+    times, proofs = rebuild_history.times(row, found.period), rebuild_history.proofs(row)
+    ahead = cluster_forecast(row, now)
+    if request.GET.get("of") == "forecast" and request.GET.get("format") == "csv":
+        return forecast_file(row.name, ahead, now)
+    if request.GET.get("format") in FORMATS:
+        return cluster_file(row.name, found, gap, request.GET["format"], times=times, proofs=proofs, ahead=ahead)
+    context = {
+        "cluster": row,
+        "found": found,
+        "debt": waterfall(found.weeks),
+        "legend": legend(found.weeks),
+        "debt_rows": by_cause(found.weeks),
+        "times": times,
+        "proofs": [(proof, proof.is_stale(now)) for proof in proofs],
+        "stale_days": STALE_AFTER.days,
+        "heat": heat(ahead),
+        "planned": _planned(found),
+        "months": _months(),
+        "mark_form": form or MarkForm(),
+        "page": Paginator(found.parts, INTERVALS_ON_A_PAGE).get_page(request.GET.get("page", "1")),
+        "gap": gap,
+        "key": gap.name.lower(),
+        "days": days,
+        "periods": PERIODS,
+    }
+    return render(request, "availability/cluster.html", context, status=status)
+
+
+def _months() -> list[date]:
+    """Return the months whose reports a page leads to: this one and the last one that is over."""
+    now, zone = timezone.now(), timezone.get_current_timezone()
+    return [now.astimezone(zone).date().replace(day=1), last_month(now, zone)]
+
+
+def _planned(found: ClusterGaps) -> list[tuple[int, Planned]]:
+    """Return the maintenance of a period, the latest first, each with its number."""
+    return [(int(one.reference.rpartition(" ")[2]), one) for one in reversed(found.record.planned)]
+
+
+def days_of(asked: QueryDict) -> int:
+    """Return one of the periods; the middle one for what is none."""
+    return next((days for days in PERIODS if str(days) == asked.get("days", "")), PERIODS[1])

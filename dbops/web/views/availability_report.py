@@ -1,0 +1,53 @@
+"""A month's availability, made for paper."""
+
+from datetime import date, datetime
+
+from django.http import Http404, HttpRequest, HttpResponse
+from django.shortcuts import get_object_or_404
+from django.utils import timezone
+from django.views.decorators.cache import never_cache
+from django.views.decorators.http import require_GET
+
+from dbops.models import Cluster
+from dbops.paper import document
+from dbops.queries.availability_report import Span, cluster_report, fleet_report, month_of
+from dbops.web.access import viewer_page
+
+
+class MonthConverter:
+    """``2026-03`` in an address."""
+
+    regex = "20[0-9]{2}-(?:0[1-9]|1[0-2])"
+
+    def to_python(self, value: str) -> date:
+        return date(int(value[:4]), int(value[5:]), 1)
+
+    def to_url(self, value: date | str) -> str:
+        return value if isinstance(value, str) else f"{value:%Y-%m}"
+
+
+@require_GET
+@never_cache
+@viewer_page
+def fleet(request: HttpRequest, first: date) -> HttpResponse:
+    """Show a month of all clusters."""
+    now = timezone.now()
+    report = fleet_report(_month(first, now), now)
+    return HttpResponse(document("availability/report_fleet.html", report=report, stands_alone=False))
+
+
+@require_GET
+@never_cache
+@viewer_page
+def cluster(request: HttpRequest, first: date, name: str) -> HttpResponse:
+    """Show a month of one cluster."""
+    now, row = timezone.now(), get_object_or_404(Cluster, name=name)
+    report = cluster_report(row, _month(first, now), now)
+    return HttpResponse(document("availability/report_cluster.html", report=report, stands_alone=False))
+
+
+def _month(first: date, now: datetime) -> Span:
+    found = month_of(first, now, timezone.get_current_timezone())
+    if found is None:
+        raise Http404("that month has not begun")
+    return found

@@ -1,0 +1,63 @@
+"""What if: a cluster's availability with one thing changed."""
+
+from urllib.parse import urlencode
+
+from django.http import HttpRequest, HttpResponse, QueryDict
+from django.shortcuts import get_object_or_404, render
+from django.utils import timezone
+from django.views.decorators.cache import never_cache
+from django.views.decorators.http import require_GET
+
+from dbops.models import Cluster
+from dbops.queries.availability import PERIODS
+from dbops.queries.what_if import HOURS, Asked, what_if
+from dbops.web.access import viewer_page
+from dbops.web.availability_files import FORMATS, what_if_file
+from dbops.web.changes import in_words, proposal
+from dbops.web.views.availability import days_of
+
+#: The best changes that a page names.
+NAMED = 5
+
+
+@require_GET
+@never_cache
+@viewer_page
+def page(request: HttpRequest, name: str) -> HttpResponse:
+    """Show a period as it was and as it would have been, and which single change would have helped most."""
+    row = get_object_or_404(Cluster, name=name)
+    days, asked = days_of(request.GET), _asked(request.GET)
+    found = what_if(row, timezone.now(), asked, days=days)
+    best = [proposal(one, found.schedules, days) for one in found.best]
+    if request.GET.get("format") in FORMATS:
+        return what_if_file(row.name, found, best, request.GET["format"])
+    context = {
+        "cluster": row,
+        "found": found,
+        "said": in_words(found.outcome.change, found.schedules),
+        "best": best[:NAMED],
+        "without_machine": next((one for one in best if not one.outcome.change.adds_source), None),
+        "hours": HOURS,
+        "days": days,
+        "asked": _query(asked, days),
+        "periods": PERIODS,
+    }
+    return render(request, "availability/what_if.html", context)
+
+
+def _query(asked: Asked, days: int) -> str:
+    """Return the address' part that asks for the same."""
+    fields = {"days": str(days), "schedule": asked.schedule, "hours": str(asked.hours)}
+    fields |= {"as": "physical"} if asked.as_physical else {}
+    return urlencode(fields | ({"source": "1"} if asked.adds_source else {}))
+
+
+def _asked(given: QueryDict) -> Asked:
+    """Return what the address asks for; nonsense in it asks for nothing."""
+    hours = next((one for one in HOURS if str(one) == given.get("hours", "")), 0)
+    return Asked(
+        schedule=given.get("schedule", ""),
+        hours=hours,
+        as_physical=given.get("as") == "physical",
+        adds_source=given.get("source") == "1",
+    )

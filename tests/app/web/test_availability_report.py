@@ -1,0 +1,150 @@
+"""A month on paper: the numbers of the pages, without anything to click."""
+
+from datetime import UTC, date, datetime
+from pathlib import Path
+from typing import Any
+from zoneinfo import ZoneInfo
+
+import pytest
+from django.core.management import CommandError, call_command
+from django.test import Client
+from django.utils import timezone
+
+from dbops import paper
+from dbops.counting import count_days
+from dbops.models import InstancePeriod, InstanceState
+from dbops.queries.availability_report import last_month, month_of
+from tests.app.factories import make_trio
+
+pytestmark = pytest.mark.django_db
+NOW = datetime(2026, 3, 20, 12, tzinfo=UTC)
+BERLIN = ZoneInfo("Europe/Berlin")
+
+
+@pytest.fixture
+def shop(monkeypatch: pytest.MonkeyPatch, db: None) -> None:
+    """A trio watched since January, whose replica was away for three hours: two of February, one of March."""
+    monkeypatch.setattr(timezone, "now", lambda: NOW)
+    trio, begin = make_trio(), datetime(2026, 1, 10, tzinfo=UTC)
+    away, back = datetime(2026, 2, 28, 22, tzinfo=UTC), datetime(2026, 3, 1, 1, tzinfo=UTC)
+    for instance in trio:
+        cuts = [("healthy", begin, None)]
+        if instance.name == "replica-1":
+            cuts = [("healthy", begin, away), ("unreachable", away, back), ("healthy", back, None)]
+        for state, start, end in cuts:
+            InstancePeriod.objects.create(
+                cluster=instance.cluster,
+                instance=instance,
+                name=instance.name,
+                role=instance.role,
+                state=state,
+                started_at=start,
+                ended_at=end,
+            )
+        InstanceState.objects.filter(instance=instance).update(observed_at=NOW)
+
+
+def words(client: Client, address: str) -> str:
+    answer = client.get(address)
+    assert answer.status_code == 200
+    return " ".join(answer.content.decode().split())
+
+
+def row(text: str, title: str) -> str:
+    return text[text.index(f">{title}<") :].partition("</tr>")[0]
+
+
+def test_months_are_those_of_the_clock_on_the_wall() -> None:
+    found = month_of(date(2026, 3, 1), datetime(2026, 5, 1, tzinfo=UTC), BERLIN)
+    assert found
+    assert (found.period.seconds / 3600, found.is_over, found.key) == (31 * 24 - 1, True, "2026-03")
+    going_on = month_of(date(2026, 3, 1), NOW, BERLIN)
+    assert going_on
+    assert (going_on.period.end, going_on.is_over) == (NOW, False)
+    assert month_of(date(2026, 4, 1), NOW, BERLIN) is None
+    assert last_month(datetime(2026, 2, 28, 23, 30, tzinfo=UTC), BERLIN) == date(2026, 2, 1), "it is March in Berlin"
+    assert last_month(datetime(2026, 1, 5, tzinfo=UTC), UTC) == date(2025, 12, 1)
+
+
+@pytest.mark.parametrize("counted", [False, True])
+@pytest.mark.parametrize(("month", "told"), [("2026-02", "2 h 00 min"), ("2026-03", "1 h 00 min")])
+def test_a_month_of_all_and_of_one(viewer: Client, shop: None, month: str, told: str, counted: bool) -> None:
+    if counted:
+        count_days(NOW, seconds=60)
+    fleet = words(viewer, f"/availability/report/{month}/")
+    assert told in row(fleet, "Too few healthy replicas")
+    assert told in row(fleet, "shop")
+    one = words(viewer, f"/availability/report/{month}/shop/")
+    assert told in row(one, "Too few healthy replicas")
+    assert "Detection" in one
+    assert "computed" in one
+    assert "<script" not in one + fleet
+    assert ("not over yet" in fleet) is (month == "2026-03")
+
+
+@pytest.mark.parametrize("address", ["2026-04/", "2026-13/", "2026-00/", "26-01/", "2026-03/nowhere/"])
+def test_there_is_no_such_report(viewer: Client, shop: None, address: str) -> None:
+    assert viewer.get(f"/availability/report/{address}").status_code == 404
+
+
+def test_pages_lead_to_it(viewer: Client, shop: None) -> None:
+    assert 'href="/availability/report/2026-02/"' in words(viewer, "/availability/")
+    assert 'href="/availability/report/2026-03/shop/"' in words(viewer, "/availability/shop/")
+
+
+def test_only_those_who_may_look(client: Client, shop: None, sam: Any) -> None:
+    assert client.get("/availability/report/2026-02/").status_code == 302
+    client.force_login(sam)
+    assert client.get("/availability/report/2026-02/shop/").status_code == 403
+
+
+def test_as_many_queries_however_many_clusters(viewer: Client, shop: None, django_assert_max_num_queries: Any) -> None:
+    for number in range(10):
+        make_trio(f"other-{number}")
+    with django_assert_max_num_queries(28):
+        words(viewer, "/availability/report/2026-02/")
+    with django_assert_max_num_queries(23):
+        words(viewer, "/availability/report/2026-02/shop/")
+
+
+def test_a_fleet_without_clusters(viewer: Client, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(timezone, "now", lambda: NOW)
+    assert "There is no cluster." in words(viewer, "/availability/report/2026-02/")
+
+
+def test_the_command_writes_a_file_that_stands_alone(shop: None, tmp_path: Path) -> None:
+    to = tmp_path / "report.html"
+    call_command("availability_report", "--html", str(to))
+    text = to.read_text()
+    assert "February 2026" in text
+    for leads_elsewhere in ("href=", "src=", "<link", "@import", "url("):
+        assert leads_elsewhere not in text
+    call_command("availability_report", "--month", "2026-03", "--cluster", "shop", "--html", str(to))
+    assert "Every interval" in to.read_text()
+
+
+@pytest.mark.parametrize(
+    ("given", "told"),
+    [
+        (["--month", "2026-4"], "is no month"),
+        (["--month", "2027-01"], "has not begun"),
+        (["--cluster", "nowhere"], "There is no cluster"),
+    ],
+)
+def test_the_command_says_what_is_wrong(shop: None, tmp_path: Path, given: list[str], told: str) -> None:
+    with pytest.raises(CommandError, match=told):
+        call_command("availability_report", *given, "--html", str(tmp_path / "x.html"))
+
+
+def test_without_chromium_it_says_so(shop: None, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(paper, "BROWSERS", ("no-such-browser",))
+    with pytest.raises(CommandError, match="no Chromium was found"):
+        call_command("availability_report", "--pdf", str(tmp_path / "x.pdf"))
+    assert not (tmp_path / "x.pdf").exists()
+
+
+def test_a_browser_that_fails_leaves_no_file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(paper, "BROWSERS", ("false",))
+    with pytest.raises(paper.NoBrowser, match="status 1"):
+        paper.pdf("<p>x</p>", tmp_path / "x.pdf")
+    assert not (tmp_path / "x.pdf").exists()

@@ -1,0 +1,185 @@
+"""The calendar of all clusters, and what is known today of their availability."""
+
+from datetime import UTC, date, datetime, timedelta
+from typing import Any
+from zoneinfo import ZoneInfo
+
+import pytest
+from django.db import connection
+from django.test import Client
+from django.test.utils import CaptureQueriesContext
+from django.utils import timezone
+from django.utils.html import strip_tags
+
+from dbops.engine.states import Status
+from dbops.models import Maintenance
+from dbops.queries import fleet_calendar as queries
+from dbops.queries.fleet_calendar import Span
+from dbops.web.drawing import calendar_row
+from tests.app.factories import make_rebuild, make_run, make_schedule, make_trio, make_unreachable, set_facts
+
+pytestmark = pytest.mark.django_db
+NOW = datetime(2026, 10, 24, 10, 0, tzinfo=UTC)
+BERLIN = ZoneInfo("Europe/Berlin")
+#: Those of the session, the user and the rights included.
+CALENDAR_PAGE_QUERIES, AVAILABILITY_PAGE_QUERIES = 29, 46
+
+
+def names(**wanted: Any) -> list[str]:
+    return [agenda.cluster.name for agenda in queries.fleet_calendar(NOW, BERLIN, **wanted).rows]
+
+
+def words(client: Client, address: str) -> str:
+    return " ".join(strip_tags(client.get(address).content.decode()).split())
+
+
+def test_a_row_has_windows_runs_rebuilds_and_maintenance(viewer: Client) -> None:
+    primary, backup, replica = make_trio()
+    make_trio("billing")
+    now = timezone.now()
+    make_schedule(backup, cron=f"30 {(now + timedelta(hours=2)).hour} * * *", expected_seconds=600)
+    run = make_run(backup, started_at=now - timedelta(hours=2), seconds=60)
+    make_rebuild(target=replica, source=backup, status=Status.SUCCEEDED)
+    Maintenance.objects.create(cluster=primary.cluster, starts_at=now, reason="switch replaced", created_by="olga")
+    page = viewer.get("/calendar/?span=week&from=" + f"{now - timedelta(days=1):%Y-%m-%d}").content.decode()
+    assert page.count('class="line"') == 2
+    for kind in ("bar-backup", "bar-window", "bar-rebuild", "bar-maintenance", "band-free", "band-blocked"):
+        assert kind in page.partition("</ul>")[2], kind
+    assert f"/backups/runs/{run.pk}/" in page.partition("The same as a list")[2]
+    assert " style=" not in page
+
+
+def test_a_day_and_a_week_follow_the_clock_on_the_wall() -> None:
+    make_trio()
+    day = queries.fleet_calendar(NOW, BERLIN, first=date(2026, 10, 25))
+    assert day.changed_hours == 25
+    assert day.rows[0].timeline.within.seconds == 25 * 3600
+    week = queries.fleet_calendar(NOW, BERLIN, span=Span.WEEK)
+    assert (week.first, week.last, week.before, week.after) == (
+        date(2026, 10, 24), date(2026, 10, 30), date(2026, 10, 17), date(2026, 10, 31),
+    )  # fmt: skip
+    assert sum(one.seconds for one in week.days) == (7 * 24 + 1) * 3600
+
+
+def test_the_words_of_a_week_name_its_days() -> None:
+    _, backup, _ = make_trio()
+    make_schedule(backup, cron="30 2 * * *", expected_seconds=3600)
+    now = timezone.now()
+    [agenda] = queries.fleet_calendar(now, BERLIN, span=Span.WEEK).rows
+    monday = next(
+        now + timedelta(days=number) for number in range(1, 8) if (now + timedelta(days=number)).weekday() == 0
+    )
+    told = calendar_row(agenda.timeline, name="shop", days=7).words
+    assert f"{monday:%a} 03:30 to Tue 02:30" in told
+
+
+def test_clusters_are_found_by_their_name_and_by_those_of_instances() -> None:
+    make_trio()
+    make_trio("billing")
+    assert names() == ["billing", "shop"]
+    assert names(text="SHO") == ["shop"]
+    assert names(text="billing-Replica") == ["billing"]
+    assert names(text="%") == []
+
+
+def test_those_that_are_blocked_now() -> None:
+    primary, _, _ = make_trio()
+    make_trio("billing")
+    Maintenance.objects.create(cluster=primary.cluster, starts_at=NOW, reason="x", created_by="olga")
+    # facts are judged at the moment of the question
+    now = timezone.now()
+    [shop] = queries.fleet_calendar(now, BERLIN, is_blocked=True).rows
+    assert shop.cluster.name == "shop"
+    assert queries.fleet_calendar(now, BERLIN, is_blocked=True, text="billing").rows == ()
+
+
+def test_a_page_has_twenty_five_rows(viewer: Client) -> None:
+    for number in range(26):
+        make_trio(f"c{number:02}")
+    assert viewer.get("/calendar/").content.decode().count('class="line"') == 25
+    page = viewer.get("/calendar/?page=2&span=week").content.decode()
+    assert page.count('class="line"') == 1
+    assert "page=1" in page
+    assert "span=week" in page.partition('aria-label="Pages"')[2]
+
+
+@pytest.mark.parametrize("clusters", [2, 7])
+@pytest.mark.parametrize(
+    ("address", "queries_at_most"),
+    [
+        ("/calendar/", CALENDAR_PAGE_QUERIES),
+        ("/calendar/?span=week&text=c", CALENDAR_PAGE_QUERIES),
+        ("/calendar/?blocked=1", CALENDAR_PAGE_QUERIES),
+        ("/availability/", AVAILABILITY_PAGE_QUERIES),
+    ],
+)
+def test_as_many_queries_however_many_clusters(
+    viewer: Client, clusters: int, address: str, queries_at_most: int
+) -> None:
+    for number in range(clusters):
+        _, backup, _ = make_trio(f"c{number}")
+        make_schedule(backup)
+        make_run(backup, started_at=timezone.now() - timedelta(hours=1))
+        set_facts(backup, make_unreachable())
+    with CaptureQueriesContext(connection) as asked:
+        assert viewer.get(address).status_code == 200
+    assert len(asked) == queries_at_most
+
+
+@pytest.mark.parametrize("address", ["/calendar/", "/availability/"])
+@pytest.mark.parametrize(
+    "query", ["from=x", "from=0001-01-01", "from=9999-12-31", "span=year", "blocked=x", "page=x", "page=-1", "text=%00", "show=x"]
+)  # fmt: skip
+def test_nonsense_in_the_address_is_no_error(viewer: Client, address: str, query: str) -> None:
+    make_trio()
+    assert viewer.get(f"{address}?{query}").status_code == 200
+
+
+@pytest.mark.parametrize(
+    ("address", "title"),
+    [("/calendar/", "No clusters yet"), ("/availability/", "No clusters yet"), ("/backups/history/", "No schedules")],
+)
+def test_an_empty_fleet_says_so(viewer: Client, address: str, title: str) -> None:
+    assert title in words(viewer, address)
+
+
+def test_nothing_blocked_is_good_news(viewer: Client) -> None:
+    make_trio()
+    assert "No cluster is blocked now" in words(viewer, "/calendar/?blocked=1")
+
+
+def test_availability_tells_what_is_known_today(viewer: Client) -> None:
+    _, backup, replica = make_trio()
+    make_trio("billing")
+    set_facts(replica, make_unreachable())
+    now = timezone.now()
+    rebuild = make_rebuild(target=replica, source=backup, status=Status.SUCCEEDED)
+    make_rebuild(target=replica, source=backup, status=Status.FAILED)
+    make_run(backup, started_at=now - timedelta(hours=9), seconds=60)
+    newest = make_run(backup, started_at=now - timedelta(hours=5), seconds=3600)
+    make_run(backup, started_at=now - timedelta(hours=3), seconds=60, status="failed")
+    told = words(viewer, "/availability/")
+    shop, _, billing = told.partition("1 of 2 healthy")[2].partition("billing")
+    assert f"rebuild {rebuild.pk}" in shop
+    assert f"run {newest.pk} 4 h 00 min" in shop
+    assert "none has succeeded none has succeeded" in billing
+
+
+def test_the_menu_marks_where_one_is(viewer: Client) -> None:
+    make_trio()
+    for address, menu, tab in (
+        ("/", "Fleet", ""),
+        ("/clusters/shop/calendar/", "Fleet", ""),
+        ("/backups/", "Backups", "Runs"),
+        ("/schedules/", "Backups", "Schedules"),
+        ("/backups/history/", "Backups", "Over time"),
+        ("/calendar/", "Backups", "Calendar"),
+        ("/queue/", "Backups", "Queue"),
+        ("/availability/", "Availability", ""),
+        ("/audit/", "Audit log", ""),
+    ):
+        page = viewer.get(address).content.decode()
+        marked = [part.partition(">")[2].partition("<")[0] for part in page.split('aria-current="page"')[1:]]
+        assert marked[0] == menu, address
+        if tab:
+            assert marked == [menu, tab], address
