@@ -1,0 +1,35 @@
+#!/bin/sh
+# Look whether a host has what dbops needs. It changes nothing, and needs no more than a POSIX shell.
+# $1 work directory  $2 authorized_keys file or empty  $3 SSH user  then names of programs
+work=$1 keys=$2 user=$3
+shift 3
+PATH=${PATH:-/usr/bin:/bin}:/usr/local/sbin:/usr/sbin:/sbin
+LC_ALL=C
+export PATH LC_ALL
+
+can_write() { # a file or directory, or what would have to be made for it
+    at=$1
+    until [ -e "$at" ] || [ "$at" = / ] || [ -z "$at" ]; do
+        at=${at%/*}
+    done
+    [ -w "${at:-/}" ] && echo 1 || echo 0
+}
+
+echo "user=$(id -un)"
+echo "host=$(uname -n)"
+echo "system=$(uname -sr)"
+missing=
+for program in "$@"; do
+    command -v "$program" >/dev/null || missing="$missing $program"
+done
+echo "missing=${missing# }"
+echo "work_writable=$(can_write "$work")"
+at=$work
+until [ -e "$at" ] || [ -z "$at" ]; do
+    at=${at%/*}
+done
+echo "work_free=$(df -Pk -- "${at:-/}" 2>/dev/null | awk 'NR == 2 { printf "%.0f", $4 * 1024 }')"
+[ -n "$keys" ] || keys=$(getent passwd "$user" | cut -d: -f6)/.ssh/authorized_keys
+echo "keys=$keys"
+echo "keys_writable=$(can_write "$keys")"
+echo done=1
