@@ -1,0 +1,60 @@
+"""Tests of connections that people asked for, with what came out: they are kept, so that "last test" can be shown."""
+
+from typing import ClassVar
+
+from django.db import models
+
+from .fleet import Host, Instance
+
+
+class ConnectionTest(models.Model):
+    """One test, asked for by a person and made by a worker.
+
+    ``ssh`` is about ``host``, ``mysql`` about ``instance``, ``stream`` about ``source_host`` (sends) and ``host`` (receives). ``slot``
+    names what is tested and is unique while the test is not over, so that the database allows one at a time. ``uid`` is the
+    run's name on the hosts. ``unknown``: nobody can say how it went, as its worker was stopped.
+    """
+
+    class Kinds(models.TextChoices):
+        SSH = "ssh", "SSH"
+        MYSQL = "mysql", "MySQL"
+        STREAM = "stream", "stream"
+
+    class Statuses(models.TextChoices):
+        QUEUED = "queued", "queued"
+        RUNNING = "running", "running"
+        PASSED = "passed", "passed"
+        FAILED = "failed", "failed"
+        UNKNOWN = "unknown", "not known"
+
+    kind = models.CharField(max_length=10, choices=Kinds.choices)
+    uid = models.CharField(max_length=32, unique=True)
+    slot = models.CharField(max_length=100, unique=True, null=True)  # noqa: DJ001 - those that are over have none
+    host = models.ForeignKey(Host, on_delete=models.CASCADE, null=True, related_name="tests")
+    source_host = models.ForeignKey(Host, on_delete=models.CASCADE, null=True, related_name="+")
+    instance = models.ForeignKey(Instance, on_delete=models.CASCADE, null=True, related_name="tests")
+    requested_by = models.CharField(max_length=150)
+    requested_at = models.DateTimeField()
+    status = models.CharField(max_length=10, choices=Statuses.choices, db_index=True)
+    started_at = models.DateTimeField(null=True)
+    finished_at = models.DateTimeField(null=True)
+    result = models.JSONField(default=dict)
+    error = models.JSONField(default=dict)
+
+    class Meta:
+        ordering: ClassVar = ["-pk"]
+
+    def __str__(self) -> str:
+        return f"{self.kind} test of {self.subject}"
+
+    @property
+    def is_over(self) -> bool:
+        return self.status not in (self.Statuses.QUEUED, self.Statuses.RUNNING)
+
+    @property
+    def subject(self) -> str:
+        """What is tested, by name: as the audit log and the pages call it."""
+        if self.instance:
+            return self.instance.name
+        host = self.host.name if self.host else ""
+        return f"{self.source_host.name} → {host}" if self.source_host else host

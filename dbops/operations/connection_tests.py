@@ -1,0 +1,80 @@
+"""The verbs of connection tests: ask for one. A worker makes it; no page opens a connection."""
+
+import uuid
+
+from django.contrib.auth.models import User
+from django.db import IntegrityError, transaction
+from django.utils import timezone
+
+from dbops.access import require_operator
+from dbops.connection_tests import refuse_in_use, why_in_use
+from dbops.engine.errors import Refused
+from dbops.models import ConnectionTest, Host, Instance
+from dbops.operations.audit import record
+from dbops.tasks import publish_test
+
+Kinds, Statuses = ConnectionTest.Kinds, ConnectionTest.Statuses
+
+
+def request_ssh(*, actor: User, host: Host) -> ConnectionTest:
+    """Ask whether dbops can work on a host. Return the test; the one that is under way, where there is one.
+
+    Raises:
+        Refused: ``access.denied``.
+    """
+    require_operator(actor, f"Testing SSH to {host.name}")
+    return _ask(actor, Kinds.SSH, f"ssh:{host.pk}", host=host)
+
+
+def request_mysql(*, actor: User, instance: Instance) -> ConnectionTest:
+    """Ask whether the accounts of an instance log in and may do what they must. Returns and raises as ``request_ssh``."""
+    require_operator(actor, f"Testing MySQL of {instance.name}")
+    return _ask(actor, Kinds.MYSQL, f"mysql:{instance.pk}", instance=instance)
+
+
+def request_stream(*, actor: User, source: Host, target: Host) -> ConnectionTest:
+    """Ask how fast zeros come from one host to another, the way that a rebuild's data would take. Returns as ``request_ssh``.
+
+    Raises:
+        Refused: ``access.denied``; one host twice (``test.same_host``); a rebuild, a backup or another test of the stream uses
+            one of them (``test.busy``).
+    """
+    doing = f"Testing the stream from {source.name} to {target.name}"
+    require_operator(actor, doing)
+    if source.pk == target.pk:
+        raise Refused(
+            "test.same_host",
+            doing,
+            found="source and target are one host",
+            left="Nothing was sent.",
+            next_step="Choose two hosts.",
+        )
+    slot = f"stream:{source.pk}:{target.pk}"
+    if running := ConnectionTest.objects.filter(slot=slot).first():
+        return running
+    if why := why_in_use((source, target)):
+        refuse_in_use(doing, why)
+    return _ask(actor, Kinds.STREAM, slot, host=target, source_host=source)
+
+
+def _ask(actor: User, kind: str, slot: str, **about: Host | Instance) -> ConnectionTest:
+    """Write the row and wake a worker. ``slot`` is unique: of two clicks at once the second gets the first one's row."""
+    by = actor.get_username()
+    try:
+        with transaction.atomic():
+            row = ConnectionTest.objects.create(
+                kind=kind,
+                uid=uuid.uuid4().hex,
+                slot=slot,
+                requested_by=by,
+                requested_at=timezone.now(),
+                status=Statuses.QUEUED,
+                **about,
+            )
+            record(actor=by, action="test.requested", subject=row.subject, test=row.pk, kind=kind)
+            publish_test(row.pk)
+    except IntegrityError:
+        running = ConnectionTest.objects.filter(slot=slot).first()
+        # None: it has ended in this moment, and so its slot is free again
+        return running or _ask(actor, kind, slot, **about)
+    return row

@@ -1,0 +1,162 @@
+"""What dbops runs with: each setting in effect, where it came from, and versions. Of a secret only that it is set."""
+
+import os
+import platform
+from collections.abc import Callable
+from dataclasses import dataclass
+from functools import partial
+from urllib.parse import parse_qsl, urlencode, urlsplit, urlunsplit
+
+import celery
+import django
+from django.conf import settings
+from django.db import connection
+from django.db.migrations.loader import MigrationLoader
+
+from dbops import __version__
+
+ENVIRONMENT, DEFAULT, FROM_FILE = "environment", "default", "file"
+MASK = "***"
+#: Parts of names of address options that may hold a secret.
+SECRET_PARTS = ("pass", "key", "secret", "token")
+
+
+def _from_environment(name: str, default: str) -> str:
+    return os.environ.get(name, default)
+
+
+#: Each variable of docs/configuration.md, in its order, with how to tell its value. The secret ones tell none.
+SETTINGS: dict[str, Callable[[], object]] = {
+    "DBOPS_STATE_DIR": lambda: settings.STATE_DIR,
+    "DBOPS_DATABASE_URL": lambda: without_password(os.environ.get("DBOPS_DATABASE_URL", "")) or _database_file(),
+    "DBOPS_DATABASE_WAIT_SECONDS": lambda: os.environ.get("DBOPS_DATABASE_WAIT_SECONDS", "20"),
+    "DBOPS_REDIS_URL": lambda: without_password(settings.REDIS_URL),
+    "DBOPS_SECRET_KEY": lambda: _is_set(settings.SECRET_KEY),
+    "DBOPS_SECRET_KEY_FILE": lambda: _file("DBOPS_SECRET_KEY_FILE", "secret.key"),
+    "DBOPS_ENCRYPTION_KEY": lambda: _is_set(settings.ENCRYPTION_KEYS),
+    "DBOPS_ENCRYPTION_KEY_FILE": lambda: _file("DBOPS_ENCRYPTION_KEY_FILE", "encryption.key"),
+    "DBOPS_ALLOWED_HOSTS": lambda: ", ".join(settings.ALLOWED_HOSTS),
+    "DBOPS_TRUSTED_ORIGINS": lambda: ", ".join(settings.CSRF_TRUSTED_ORIGINS),
+    "DBOPS_HTTPS": lambda: int(settings.SECURE_COOKIES),
+    "DBOPS_DEBUG": lambda: int(settings.DEBUG),
+    "DBOPS_TIME_ZONE": lambda: settings.TIME_ZONE,
+    "DBOPS_SAMPLE": lambda: int(settings.SAMPLE),
+    "DBOPS_SAMPLE_URL": lambda: settings.SAMPLE_URL,
+    **{
+        f"DBOPS_{name}": partial(getattr, settings, name)
+        for name in (
+            *("PROBE_INTERVAL_SECONDS", "FACTS_FRESH_SECONDS", "TICK_SECONDS", "LEASE_SECONDS", "LOST_AFTER_SECONDS"),
+            *("QUEUE_EXPIRES_SECONDS", "CATCH_UP_LAG_SECONDS", "VERIFY_STEADY_SECONDS", "GUARD_HEARTBEAT_SECONDS"),
+            *("GUARD_IDLE_SECONDS", "UNREACHABLE_PATIENCE_SECONDS", "STALL_NOTICE_SECONDS", "STALL_STOP_SECONDS"),
+            *("STALL_STREAM_SECONDS", "STALL_UNPACK_SECONDS", "STALL_PREPARE_SECONDS", "STALL_CATCH_UP_SECONDS"),
+            *(
+                "START_TIMEOUT_SECONDS",
+                "REDUNDANCY_GOAL_SECONDS",
+                "AUDIT_HEAD_SECONDS",
+                "AUDIT_HEAD_FILE",
+                "AUDIT_HEAD_SYSLOG",
+            ),
+        )
+    },
+    "DBOPS_RELAX_CATCH_UP": lambda: int(settings.RELAX_CATCH_UP),
+    "DBOPS_REPORT_RECIPIENTS": lambda: ", ".join(settings.REPORT_RECIPIENTS),
+    "DBOPS_REPORT_FROM": lambda: settings.REPORT_FROM,
+    "DBOPS_EMAIL_HOST": lambda: settings.EMAIL_HOST,
+    "DBOPS_EMAIL_PORT": lambda: settings.EMAIL_PORT,
+    "DBOPS_EMAIL_USER": lambda: settings.EMAIL_HOST_USER,
+    "DBOPS_EMAIL_PASSWORD": lambda: "(set)" if settings.EMAIL_HOST_PASSWORD else "",
+    "DBOPS_EMAIL_TLS": lambda: int(settings.EMAIL_USE_TLS),
+    # Such an address is often a secret of its receiver.
+    "DBOPS_AUDIT_HEAD_WEBHOOK": lambda: "(set)" if settings.AUDIT_HEAD_WEBHOOK else "",
+    **{
+        name: partial(_from_environment, name, default)
+        for name, default in {
+            "DBOPS_WEB_HOST": "127.0.0.1",
+            "DBOPS_WEB_PORT": "8000",
+            "DBOPS_WORKER_CONCURRENCY": "4",
+            "DBOPS_REDIS_PORT": "6379",
+            "DBOPS_REDIS_BIND": "127.0.0.1",
+            "DBOPS_REDIS_DIR": "STATE_DIR/redis",
+            "DBOPS_REDIS_PROTECTED": "yes",
+        }.items()
+    },
+}
+#: A key that is not in the environment is in its file.
+KEYS = ("DBOPS_SECRET_KEY", "DBOPS_ENCRYPTION_KEY")
+
+
+@dataclass(frozen=True, slots=True)
+class Setting:
+    """One variable: its value as a page may show it, and where that came from."""
+
+    name: str
+    value: str
+    origin: str
+
+
+def in_effect() -> list[Setting]:
+    """Return every setting of this web process. No query."""
+    return [Setting(name, str(tell()), _origin(name)) for name, tell in SETTINGS.items()]
+
+
+def versions() -> dict[str, str]:
+    """Return what a report of a fault should name. Three queries at most."""
+    return {
+        "dbops": __version__,
+        "Schema": _schema(),
+        "Python": platform.python_version(),
+        "Django": django.get_version(),
+        "Celery": celery.__version__,
+        "Database": _database(),
+        "System": f"{platform.system()} {platform.release()} ({platform.machine()})",
+    }
+
+
+def without_password(url: str) -> str:
+    """Return an address without its password, and without what its options may hold of secrets."""
+    parts = urlsplit(url)
+    if parts.scheme == "sqlite":  # a path; putting it together again would lose slashes
+        return url
+    place = parts.netloc
+    if parts.password is not None:
+        before, _, host = place.rpartition("@")
+        place = f"{before.partition(':')[0]}:{MASK}@{host}"
+    options = [
+        (name, MASK if any(part in name.lower() for part in SECRET_PARTS) else value)
+        for name, value in parse_qsl(parts.query, keep_blank_values=True)
+    ]
+    return urlunsplit(parts._replace(netloc=place, query=urlencode(options, safe="*/")))
+
+
+def _origin(name: str) -> str:
+    if os.environ.get(name):
+        return ENVIRONMENT
+    return FROM_FILE if name in KEYS else DEFAULT
+
+
+def _is_set(value: object) -> str:
+    return "set" if value else "not set"
+
+
+def _file(variable: str, name: str) -> str:
+    return os.environ.get(variable) or str(settings.STATE_DIR / name)
+
+
+def _database_file() -> str:
+    return f"sqlite:///{settings.STATE_DIR / 'dbops.sqlite3'}"
+
+
+def _database() -> str:
+    sql = "SELECT sqlite_version()" if connection.vendor == "sqlite" else "SELECT version()"
+    with connection.cursor() as cursor:
+        cursor.execute(sql)
+        return f"{connection.vendor}: {cursor.fetchone()[0]}"
+
+
+def _schema() -> str:
+    """Return the last migration that the database has, and how many of this version's it lacks."""
+    loader = MigrationLoader(connection)
+    ours = sorted(name for app, name in loader.applied_migrations if app == "dbops")
+    missing = [key for key in loader.disk_migrations if key not in loader.applied_migrations]
+    last = ours[-1] if ours else "none"
+    return f"{last} ({len(missing)} not applied: run script/run migrate)" if missing else last

@@ -1,0 +1,134 @@
+"""Which secrets are stored, whether they can be read, where they are used, and who changed them last. Never a secret itself."""
+
+import os
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass, field
+from datetime import datetime
+from typing import Any
+
+from django.core.paginator import Page, Paginator
+from django.db.models import Count
+
+from dbops.models import AuditEntry, Cluster, Host
+from dbops.models.secret import as_stored, key_number
+
+OWNERS_ON_A_PAGE = 50
+#: The ways in which a secret can be there or not, the worst first.
+LOST, NO_FILE, MISSING, OLD_KEY, FILE, STORED = "lost", "no file", "missing", "old key", "file", "stored"
+PROBLEMS = (LOST, NO_FILE)
+SECRETS: dict[str, tuple[str, str]] = {
+    "ssh_private_key": ("SSH private key", "the dashboard logs in to the host: probes, rebuilds, backups, tests"),
+    "admin_password": ("Dashboard's password", "probes, rebuilds and dumps log in to each instance"),
+    "replication_password": (
+        "Replication password",
+        "written into a rebuilt replica, which reads from the primary with it",
+    ),
+    "backup_password": ("Backup password", "the backup tool logs in on the source's own host"),
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Secret:
+    """One secret of a host or cluster. ``note`` names an account or a file, nothing of the secret."""
+
+    column: str
+    state: str
+    note: str = ""
+    changed_at: datetime | None = None
+    changed_by: str = ""
+
+    @property
+    def title(self) -> str:
+        return SECRETS[self.column][0]
+
+    @property
+    def used_for(self) -> str:
+        return SECRETS[self.column][1]
+
+
+@dataclass(frozen=True, slots=True)
+class Owner:
+    """A host or a cluster with its secrets."""
+
+    kind: str
+    name: str
+    instances: int
+    secrets: tuple[Secret, ...]
+
+    @property
+    def has_problem(self) -> bool:
+        return any(secret.state in PROBLEMS for secret in self.secrets)
+
+
+@dataclass(frozen=True, slots=True)
+class Credentials:
+    """One page of owners, and counts over all of them."""
+
+    page: Page[Owner]
+    counts: dict[str, int] = field(default_factory=dict)
+
+
+def credentials(number: str | int, *, only_problems: bool = False) -> Credentials:
+    """Return one page, clusters first, those with a problem before the others. Three queries."""
+    owners = [*_clusters(), *_hosts()]
+    counts: dict[str, int] = {}
+    for secret in (secret for owner in owners for secret in owner.secrets):
+        counts[secret.state] = counts.get(secret.state, 0) + 1
+    owners.sort(key=lambda owner: not owner.has_problem)
+    shown = [owner for owner in owners if owner.has_problem or not only_problems]
+    page = Paginator(shown, OWNERS_ON_A_PAGE).get_page(number)
+    page.object_list = _with_changes(page.object_list)
+    return Credentials(page, counts)
+
+
+def _clusters() -> Iterator[Owner]:
+    accounts = ("admin", "replication", "backup")
+    tokens = {f"{name}_token": as_stored(f"{name}_password") for name in accounts}
+    users = [f"{name}_user" for name in accounts]
+    rows = Cluster.objects.annotate(uses=Count("instances"), **tokens).order_by("name")
+    for row in rows.values("name", "uses", *users, *tokens):
+        secrets = (
+            Secret(f"{name}_password", _state(row[f"{name}_token"]), row[f"{name}_user"] or "no account")
+            for name in accounts
+        )
+        yield Owner("cluster", row["name"], row["uses"], tuple(secrets))
+
+
+def _hosts() -> Iterator[Owner]:
+    rows = Host.objects.annotate(uses=Count("instances"), token=as_stored("ssh_private_key")).order_by("name")
+    for row in rows.values("name", "uses", "token", "ssh_user", "ssh_key_file"):
+        state, note = _state(row["token"]), row["ssh_user"]
+        if not row["token"] and row["ssh_key_file"]:
+            state = FILE if os.access(row["ssh_key_file"], os.R_OK) else NO_FILE
+            note = f"{row['ssh_user']}, {row['ssh_key_file']}"
+        yield Owner("host", row["name"], row["uses"], (Secret("ssh_private_key", state, note),))
+
+
+def _state(token: str | None) -> str:
+    if not token:
+        return MISSING
+    number = key_number(token)
+    if number is None:
+        return LOST
+    return OLD_KEY if number else STORED
+
+
+def _with_changes(owners: Iterable[Owner]) -> list[Owner]:
+    """Return the owners with who changed each secret last, as the audit log knows it. One query."""
+    shown = list(owners)
+    actions = [f"{kind}.{verb}" for kind in ("host", "cluster") for verb in ("created", "changed")]
+    rows = AuditEntry.objects.filter(action__in=actions, subject__in={owner.name for owner in shown})
+    rows = rows.filter(detail__has_any_keys=list(SECRETS)).order_by("pk")
+    last: dict[tuple[str, str, str], dict[str, Any]] = {}
+    for row in rows.values("at", "actor", "action", "subject", "detail"):
+        kind = row["action"].partition(".")[0]
+        last |= {(kind, row["subject"], column): dict(row) for column in SECRETS if column in row["detail"]}
+    return [_with_change(owner, last) for owner in shown]
+
+
+def _with_change(owner: Owner, last: dict[tuple[str, str, str], dict[str, Any]]) -> Owner:
+    secrets = []
+    for secret in owner.secrets:
+        row = last.get((owner.kind, owner.name, secret.column), {})
+        secrets.append(Secret(secret.column, secret.state, secret.note, row.get("at"), row.get("actor", "")))
+    return Owner(owner.kind, owner.name, owner.instances, tuple(secrets))

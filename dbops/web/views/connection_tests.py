@@ -1,0 +1,113 @@
+"""Tests of connections: asked for by a click, made by a worker, and watched until they are over."""
+
+from collections.abc import Callable
+from typing import Any
+
+from django import forms
+from django.http import HttpRequest, HttpResponse
+from django.shortcuts import get_object_or_404, redirect, render
+from django.views.decorators.cache import never_cache
+from django.views.decorators.http import require_GET, require_POST
+from django.views.decorators.vary import vary_on_headers
+
+from dbops.engine.errors import Refused
+from dbops.models import ConnectionTest, Host, Instance
+from dbops.operations import connection_tests as verbs
+from dbops.queries import connection_tests as queries
+from dbops.web.access import operator_page, user_of
+
+GONE = "It was renamed or removed since the page was made."
+
+
+class StreamForm(forms.Form):
+    """Which host sends, and which receives."""
+
+    source = forms.ModelChoiceField(
+        Host.objects.defer("ssh_private_key"), to_field_name="name", label="Source: sends", empty_label="Choose a host"
+    )
+    target = forms.ModelChoiceField(
+        Host.objects.defer("ssh_private_key"),
+        to_field_name="name",
+        label="Target: receives",
+        empty_label="Choose a host",
+    )
+
+    def __init__(self, *args: Any, **kwargs: Any) -> None:
+        super().__init__(*args, **{"label_suffix": "", **kwargs})
+        for item in self.fields.values():
+            item.widget.attrs["class"] = "form-select"
+            item.error_messages["invalid_choice"] = f"There is no such host. {GONE}"
+
+
+@require_GET
+@never_cache
+@operator_page
+def tests(request: HttpRequest) -> HttpResponse:
+    """List the latest tests, and ask between which hosts the stream is to be tested."""
+    initial = {name: request.GET.get(name, "") for name in ("source", "target")}
+    return _list(request, StreamForm(initial=initial))
+
+
+@require_GET
+@never_cache
+@vary_on_headers("HX-Request")
+@operator_page
+def test(request: HttpRequest, test_id: int) -> HttpResponse:
+    """Show one test; a poll gets it without the frame. What is over asks no more by itself."""
+    row = get_object_or_404(queries.tests(), pk=test_id)
+    template = "connection_tests/_test.html" if request.headers.get("HX-Request") else "connection_tests/test.html"
+    return render(request, template, {"test": row})
+
+
+@require_POST
+@operator_page
+def ask_ssh(request: HttpRequest, name: str) -> HttpResponse:
+    """Test SSH to a host."""
+    host = get_object_or_404(Host, name=name)
+    return _ask(request, lambda: verbs.request_ssh(actor=user_of(request), host=host))
+
+
+@require_POST
+@operator_page
+def ask_mysql(request: HttpRequest, name: str) -> HttpResponse:
+    """Test the accounts of an instance."""
+    instance = get_object_or_404(Instance.objects.select_related("cluster", "host"), name=name)
+    return _ask(request, lambda: verbs.request_mysql(actor=user_of(request), instance=instance))
+
+
+@require_POST
+@operator_page
+def ask_stream(request: HttpRequest) -> HttpResponse:
+    """Test the stream between two hosts."""
+    form = StreamForm(request.POST)
+    if not form.is_valid():
+        if request.headers.get("HX-Request"):
+            return render(request, "connection_tests/_invalid.html", {"form": form})
+        return _list(request, form, status=422)
+    given = form.cleaned_data
+    return _ask(
+        request,
+        lambda: verbs.request_stream(actor=user_of(request), source=given["source"], target=given["target"]),
+        form,
+    )
+
+
+def _ask(request: HttpRequest, ask: Callable[[], ConnectionTest], form: StreamForm | None = None) -> HttpResponse:
+    """Answer with the test that runs now: in the place of the click, or on a page of its own where JavaScript is off."""
+    is_fragment = bool(request.headers.get("HX-Request"))
+    try:
+        row = ask()
+    except Refused as error:
+        if is_fragment:  # htmx shows only what answers with success
+            return render(request, "parts/_error.html", {"error": error.as_record(), "label": "Why it was refused"})
+        if form is not None:
+            return _list(request, form, error, status=409)
+        raise
+    if is_fragment:
+        return render(request, "connection_tests/_test.html", {"test": row})
+    return redirect("test", test_id=row.pk)
+
+
+def _list(request: HttpRequest, form: StreamForm, refused: Refused | None = None, status: int = 200) -> HttpResponse:
+    context = {"tests": queries.latest(), "form": form, "refused": refused}
+    return render(request, "connection_tests/list.html", context, status=status)

@@ -1,0 +1,161 @@
+"""The page of credentials: what is set and readable, by whom it was changed, and never a value, a length or a hash."""
+
+import hashlib
+from pathlib import Path
+from typing import Any
+
+import pytest
+from cryptography.fernet import Fernet
+from django.test import Client
+from pytest_django import DjangoAssertNumQueries
+
+from dbops.connections import private_key_of
+from dbops.engine.errors import Refused
+from dbops.models import AuditEntry, Cluster, Host
+from dbops.models.secret import as_stored, is_set
+from dbops.operations.audit import record
+from dbops.operations.fleet import save_cluster
+from tests.app.factories import make_cluster, make_host, make_instance
+
+pytestmark = pytest.mark.django_db
+
+PASSWORD, KEY = "a password of the shop", "-----BEGIN OPENSSH PRIVATE KEY-----"
+
+
+def make_fleet(name: str = "shop", **values: Any) -> tuple[Cluster, Host]:
+    cluster = make_cluster(name, admin_user="dbops", admin_password=PASSWORD, **values)
+    host = make_host(f"host-{name}", ssh_private_key=KEY)
+    make_instance(f"{name}-1", cluster=cluster, host=host)
+    return cluster, host
+
+
+def stored_tokens() -> list[str]:
+    tokens = [*Cluster.objects.annotate(raw=as_stored("admin_password")).values_list("raw", flat=True)]
+    return [*tokens, *Host.objects.annotate(raw=as_stored("ssh_private_key")).values_list("raw", flat=True)]
+
+
+def page(client: Client, query: str = "") -> str:
+    answer = client.get(f"/admin/credentials/{query}")
+    assert answer.status_code == 200
+    return answer.content.decode()
+
+
+def change_key(settings: Any, *, keep: bool) -> None:
+    new = Fernet.generate_key().decode()
+    settings.ENCRYPTION_KEYS = [new, *settings.ENCRYPTION_KEYS] if keep else [new]
+
+
+def test_viewers_are_kept_out(viewer: Client) -> None:
+    assert viewer.get("/admin/credentials/").status_code == 403
+
+
+def test_it_says_what_is_set_what_is_not_and_where_it_is_used(operator: Client) -> None:
+    make_fleet()
+    text = page(operator)
+    assert text.count("set, can be read") == 2
+    assert text.count("not set") == 2
+    assert "1 instance" in text
+    assert "probes, rebuilds and dumps log in" in text
+
+
+def test_no_secret_nor_anything_made_of_it_is_on_the_page(operator: Client) -> None:
+    make_fleet()
+    tokens = stored_tokens()
+    assert all(token.startswith("gAAAA") for token in tokens)
+    text = page(operator)
+    for secret in (PASSWORD, KEY):
+        assert secret not in text
+        for digest in (hashlib.sha256, hashlib.sha1, hashlib.md5):
+            assert digest(secret.encode()).hexdigest()[:12] not in text
+    assert not [token for token in tokens if token[:20] in text]
+
+
+def test_a_lost_key_is_told_and_does_not_break_the_page(operator: Client, settings: Any) -> None:
+    make_fleet()
+    change_key(settings, keep=False)
+    text = page(operator)
+    assert text.count("set, cannot be decrypted") == 2
+    assert "2 secrets cannot be read" in text
+
+
+def test_an_older_key_is_told(operator: Client, settings: Any) -> None:
+    make_fleet()
+    change_key(settings, keep=True)
+    text = page(operator)
+    assert text.count("set, by an older key") == 2
+    assert "cannot be read" not in text
+
+
+def test_a_key_file_is_named_and_looked_for(operator: Client, tmp_path: Path) -> None:
+    file = tmp_path / "key"
+    make_host("one", ssh_key_file=str(file))
+    assert "file cannot be read" in page(operator)
+    file.write_text(KEY)
+    text = page(operator)
+    assert "in a file, can be read" in text
+    assert str(file) in text
+    assert KEY not in text
+
+
+def test_who_changed_it_last_is_known_from_the_audit_log(operator: Client, olga: Any) -> None:
+    cluster, _ = make_fleet()
+    assert "not known" in page(operator)
+    save_cluster(actor=olga, cluster=cluster, values={"admin_password": "another one for it"})
+    save_cluster(actor=olga, cluster=cluster, values={"write_addresses": ["10.0.0.1:3306"]})
+    record(actor="mallory", action="host.changed", subject="shop")
+    text = page(operator)
+    assert "by olga" in text
+    assert "mallory" not in text
+    assert "another one for it" not in text
+
+
+def test_problems_come_first_and_can_be_shown_alone(operator: Client, settings: Any) -> None:
+    for number in range(60):
+        make_cluster(f"c-{number:02}")
+    make_host("zulu", ssh_key_file="/nowhere/key")
+    text = page(operator)
+    assert text.index("zulu") < text.index("c-00")
+    assert "Page 1 of 2" in text
+    assert "c-00" not in page(operator, "?show=problems")
+    assert "c-59" in page(operator, "?page=2")
+
+
+def test_the_page_costs_the_same_with_many_owners(
+    operator: Client, django_assert_num_queries: DjangoAssertNumQueries
+) -> None:
+    for first in (0, 20):
+        for number in range(first, first + 20):
+            make_fleet(f"c-{number:02}")
+        with django_assert_num_queries(6):
+            page(operator)
+
+
+def test_a_lost_key_stops_what_needs_the_secret_and_nothing_else(operator: Client, settings: Any) -> None:
+    make_fleet()
+    tokens = stored_tokens()
+    change_key(settings, keep=False)
+    for address in ("/", "/clusters/shop/", "/inventory/", "/inventory/cluster/shop/", "/inventory/host/host-shop/"):
+        assert operator.get(address).status_code == 200, address
+    host = Host.objects.get()
+    with pytest.raises(Refused, match=r"secret\.lost.*ssh private key of host-shop"):
+        private_key_of(host)
+    host.ssh_user = "other"
+    host.save()
+    assert stored_tokens() == tokens, "what cannot be read is kept as it is: the key may come back"
+
+
+def test_a_secret_whose_key_is_lost_can_be_set_anew(olga: Any, settings: Any) -> None:
+    make_fleet()
+    change_key(settings, keep=False)
+    save_cluster(actor=olga, cluster=Cluster.objects.get(), values={"admin_password": "a new one"})
+    assert Cluster.objects.get().admin_password == "a new one"
+    assert AuditEntry.objects.get(action="cluster.changed").detail["admin_password"] == "changed"
+
+
+def test_what_is_set_is_told_without_its_column(settings: Any) -> None:
+    _, host = make_fleet()
+    settings.ENCRYPTION_KEYS = [Fernet.generate_key().decode()]
+    assert is_set(Host.objects.defer("ssh_private_key").get(), "ssh_private_key")
+    host.ssh_private_key = ""
+    host.save()
+    assert not is_set(Host.objects.get(), "ssh_private_key")

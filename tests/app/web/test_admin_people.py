@@ -1,0 +1,235 @@
+"""Users and groups: who may, what is refused, what is kept of what was typed, and that no password is written down."""
+
+from typing import Any
+
+import pytest
+from django.contrib.auth.models import User
+from django.contrib.sessions.models import Session
+from django.test import Client
+from pytest_django import DjangoAssertNumQueries
+
+from dbops.access import group_of
+from dbops.engine.errors import Refused
+from dbops.models import AuditEntry
+from dbops.operations import people
+from tests.app.factories import make_operator, make_user, make_viewer
+
+pytestmark = pytest.mark.django_db
+
+PASSWORD = "correct horse battery"
+OTHER = "staple battery horse"
+NEW = {"name": "anna", "group": "viewer", "password": OTHER, "password_again": OTHER}
+
+
+@pytest.fixture
+def root(db: None) -> User:
+    user = make_user("root")
+    user.is_superuser = True
+    user.save()
+    return user
+
+
+@pytest.fixture
+def admin(root: User) -> Client:
+    client = Client()
+    client.force_login(root)
+    return client
+
+
+def seen(user: User) -> dict[str, str]:
+    return {"seen": people.standing_of(User.objects.get(pk=user.pk))}
+
+
+def codes(action: str) -> list[str]:
+    return list(AuditEntry.objects.filter(action=action).values_list("subject", flat=True))
+
+
+ADDRESSES = ["", "add/", "{pk}/", "{pk}/password/", "{pk}/deactivate/", "{pk}/reactivate/"]
+
+
+@pytest.mark.parametrize("address", ADDRESSES)
+def test_an_operator_is_kept_out_with_the_reason(operator: Client, victor: User, address: str) -> None:
+    for method in (operator.get, operator.post):
+        answer = method("/admin/people/" + address.format(pk=victor.pk))
+        if answer.status_code != 405:
+            assert answer.status_code == 403
+            assert "Only superusers look after people" in answer.content.decode()
+    assert "Users and groups" not in operator.get("/inventory/").content.decode()
+
+
+def test_verbs_ask_for_a_superuser_too(olga: User, victor: User) -> None:
+    for act in (
+        lambda: people.add_account(actor=olga, name="x", group="viewer", password=OTHER),
+        lambda: people.change_account(actor=olga, user=victor, group="operator", superuser=True, **seen(victor)),
+        lambda: people.set_password(actor=olga, user=victor, password=OTHER),
+        lambda: people.deactivate(actor=olga, user=victor, **seen(victor)),
+        lambda: people.reactivate(actor=olga, user=victor, **seen(victor)),
+    ):
+        with pytest.raises(Refused) as raised:
+            act()
+        assert raised.value.code == "access.denied"
+    assert not AuditEntry.objects.exists()
+
+
+def test_the_list_shows_everybody_with_as_many_queries(
+    admin: Client, django_assert_num_queries: DjangoAssertNumQueries
+) -> None:
+    for number in range(2):
+        for name in range(10):
+            make_viewer(f"person-{number}-{name}")
+        with django_assert_num_queries(4):
+            text = admin.get("/admin/people/").content.decode()
+        assert "person-0-9" in text
+    assert "Users and groups" in admin.get("/inventory/").content.decode()
+
+
+def test_an_account_is_added_and_may_log_in(admin: Client) -> None:
+    assert admin.post("/admin/people/add/", NEW)["Location"] == "/admin/people/"
+    anna = User.objects.get(username="anna")
+    assert (group_of(anna), anna.is_superuser, anna.is_active) == ("viewer", False, True)
+    assert Client().login(username="anna", password=OTHER)
+    entry = AuditEntry.objects.get(action="account.created")
+    assert (entry.actor, entry.subject, entry.detail) == ("root", "anna", {"group": "viewer", "superuser": False})
+
+
+@pytest.mark.parametrize(
+    ("wrong", "words"),
+    [
+        ({"name": "anna smith!"}, "Enter a valid username"),
+        ({"name": ""}, "This field is required"),
+        ({"name": "root"}, "There is an account of this name"),
+        ({"group": "emperor"}, "Select a valid choice"),
+        ({"password": "Ab1-tiny", "password_again": "Ab1-tiny"}, "too short"),
+        ({"password": "password1234", "password_again": "password1234"}, "too common"),
+        ({"password_again": "something else"}, "The two passwords differ"),
+        ({"name": "x" * 151}, "at most 150 characters"),
+    ],
+)
+def test_bad_input_is_said_at_its_field_and_what_was_typed_stays(
+    admin: Client, wrong: dict[str, str], words: str
+) -> None:
+    sent = NEW | {"superuser": "on"} | wrong
+    answer = admin.post("/admin/people/add/", sent)
+    text = answer.content.decode()
+    assert answer.status_code == 422
+    assert words in text
+    if sent["name"]:
+        assert f'value="{sent["name"]}"' in text
+    assert "checked" in text
+    for password in (sent["password"], sent["password_again"]):
+        assert password not in text
+    assert User.objects.count() == 1
+
+
+def test_a_name_taken_in_the_same_moment_is_refused(root: User) -> None:
+    make_viewer("anna")
+    with pytest.raises(Refused) as raised:
+        people.add_account(actor=root, name="anna", group="operator", password=OTHER)
+    assert raised.value.code == "account.exists"
+    assert group_of(User.objects.get(username="anna")) == "viewer"
+
+
+def test_a_group_is_changed_and_the_audit_log_has_before_and_after(admin: Client, victor: User) -> None:
+    admin.post(f"/admin/people/{victor.pk}/", {"group": "operator", "superuser": "on", **seen(victor)})
+    victor.refresh_from_db()
+    assert (group_of(victor), victor.is_superuser) == ("operator", True)
+    assert AuditEntry.objects.get().detail == {"group": "viewer → operator", "superuser": "no → yes"}
+    admin.post(f"/admin/people/{victor.pk}/", {"group": "operator", "superuser": "on", **seen(victor)})
+    assert AuditEntry.objects.count() == 1
+
+
+def test_a_click_on_an_old_page_is_refused_with_the_reason(admin: Client, victor: User) -> None:
+    old = seen(victor)
+    admin.post(f"/admin/people/{victor.pk}/", {"group": "operator", **old})
+    answer = admin.post(f"/admin/people/{victor.pk}/", {"group": "viewer", **old})
+    assert answer.status_code == 422
+    assert "somebody else has changed it" in answer.content.decode().lower()
+    for verb in ("deactivate", "reactivate"):
+        page = admin.post(f"/admin/people/{victor.pk}/{verb}/", old)
+        assert page.status_code == 409
+        assert "account.stale" in page.content.decode()
+    victor.refresh_from_db()
+    assert (group_of(victor), victor.is_active) == ("operator", True)
+
+
+def test_the_last_superuser_stays_one(admin: Client, root: User) -> None:
+    sleeping = make_operator("sleeping")
+    User.objects.filter(pk=sleeping.pk).update(is_superuser=True, is_active=False)
+    answer = admin.post(f"/admin/people/{root.pk}/", {"group": "operator", **seen(root)})
+    assert answer.status_code == 422
+    assert "last active superuser" in answer.content.decode()
+    other = make_operator("other")
+    User.objects.filter(pk=other.pk).update(is_superuser=True)
+    assert admin.post(f"/admin/people/{root.pk}/", {"group": "operator", **seen(root)}).status_code == 302
+    root.refresh_from_db()
+    assert not root.is_superuser
+    with pytest.raises(Refused) as raised:
+        people.deactivate(actor=User.objects.get(pk=other.pk), user=other, **seen(other))
+    assert raised.value.code == "account.self"
+
+
+def test_the_last_superuser_cannot_be_deactivated_by_one_who_is_no_longer_active(root: User) -> None:
+    other = make_operator("other")
+    other.is_superuser = True  # what an old request still believes
+    with pytest.raises(Refused) as raised:
+        people.deactivate(actor=other, user=root, **seen(root))
+    assert raised.value.code == "account.last_superuser"
+
+
+def test_nobody_deactivates_themselves(admin: Client, root: User) -> None:
+    answer = admin.post(f"/admin/people/{root.pk}/deactivate/", seen(root))
+    assert answer.status_code == 409
+    assert "account.self" in answer.content.decode()
+    assert f"/admin/people/{root.pk}/deactivate/" not in admin.get(f"/admin/people/{root.pk}/").content.decode()
+
+
+def test_a_deactivated_person_is_out_at_once_and_old_sessions_stay_dead(
+    admin: Client, viewer: Client, victor: User
+) -> None:
+    assert viewer.get("/audit/").status_code == 200
+    others = Session.objects.count()
+    admin.post(f"/admin/people/{victor.pk}/deactivate/", seen(victor))
+    assert viewer.get("/audit/")["Location"].startswith("/login/")
+    assert Session.objects.count() == others - 1
+    assert not Client().login(username="victor", password=PASSWORD)
+    admin.post(f"/admin/people/{victor.pk}/reactivate/", seen(victor))
+    assert viewer.get("/audit/").status_code == 302
+    assert Client().login(username="victor", password=PASSWORD)
+    assert codes("account.deactivated") == codes("account.reactivated") == ["victor"]
+    assert admin.get("/audit/").status_code == 200
+
+
+def test_a_new_password_ends_the_sessions_of_the_old_one(admin: Client, viewer: Client, victor: User) -> None:
+    sent = {"password": OTHER, "password_again": OTHER}
+    assert admin.post(f"/admin/people/{victor.pk}/password/", sent).status_code == 302
+    assert viewer.get("/audit/").status_code == 302
+    assert Client().login(username="victor", password=OTHER)
+    assert codes("account.password_set") == ["victor"]
+    assert OTHER not in str(list(AuditEntry.objects.values()))
+
+
+def test_who_sets_their_own_password_stays_logged_in(admin: Client, root: User) -> None:
+    second = Client()
+    second.force_login(root)
+    admin.post(f"/admin/people/{root.pk}/password/", {"password": OTHER, "password_again": OTHER})
+    assert admin.get("/admin/people/").status_code == 200
+    assert second.get("/admin/people/").status_code == 302
+
+
+def test_a_bad_password_is_refused_and_not_shown(admin: Client, victor: User) -> None:
+    answer = admin.post(f"/admin/people/{victor.pk}/password/", {"password": "tiny-pw", "password_again": "tiny-pw"})
+    assert answer.status_code == 422
+    assert "too short" in answer.content.decode()
+    assert "tiny-pw" not in answer.content.decode()
+    assert not AuditEntry.objects.exists()
+
+
+def test_an_account_that_is_gone_is_no_page(admin: Client) -> None:
+    assert admin.get("/admin/people/4711/").status_code == 404
+
+
+def test_no_page_holds_a_password_or_its_hash(admin: Client, victor: User) -> None:
+    for address in ("/admin/people/", f"/admin/people/{victor.pk}/", "/admin/people/add/"):
+        text: Any = admin.get(address).content.decode()
+        assert victor.password not in text
+        assert "md5$" not in text

@@ -1,0 +1,104 @@
+"""The page of settings: every documented variable, no secret, and what a report of a fault needs."""
+
+import re
+from pathlib import Path
+from typing import Any
+
+import pytest
+from django.conf import settings as django_settings
+from django.test import Client
+from pytest_django import DjangoAssertNumQueries
+
+from dbops import __version__, migrations
+from dbops.queries import configuration
+
+pytestmark = pytest.mark.django_db
+
+DOCUMENT = (Path(__file__).parents[3] / "docs" / "configuration.md").read_text()
+
+
+@pytest.fixture(autouse=True)
+def _redis(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("dbops.web.views.administration.ask_redis", lambda: True)
+
+
+def found(name: str) -> configuration.Setting:
+    return next(item for item in configuration.in_effect() if item.name == name)
+
+
+def test_viewers_are_kept_out(viewer: Client) -> None:
+    assert viewer.get("/admin/settings/").status_code == 403
+
+
+def test_every_documented_variable_is_shown_and_no_other() -> None:
+    rows = [line.split("|")[1] for line in DOCUMENT.splitlines() if line.startswith("| `DBOPS_")]
+    documented = [name for row in rows for name in re.findall(r"`(DBOPS_[A-Z_]+)`", row)]
+    assert sorted(item.name for item in configuration.in_effect()) == sorted(documented)
+
+
+def test_defaults_are_those_of_the_document() -> None:
+    shown = {item.name: item for item in configuration.in_effect()}
+    checked = 0
+    for line in DOCUMENT.splitlines():
+        match = re.match(r"\| `(DBOPS_[A-Z_]+_SECONDS)` \| (\d+) \|", line)
+        if match and shown[match[1]].origin == configuration.DEFAULT:
+            assert shown[match[1]].value == match[2], match[1]
+            checked += 1
+    assert checked > 10
+
+
+def test_where_a_value_comes_from_is_said(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delenv("DBOPS_WEB_PORT", raising=False)
+    assert (found("DBOPS_WEB_PORT").value, found("DBOPS_WEB_PORT").origin) == ("8000", "default")
+    monkeypatch.setenv("DBOPS_WEB_PORT", "9000")
+    assert (found("DBOPS_WEB_PORT").value, found("DBOPS_WEB_PORT").origin) == ("9000", "environment")
+
+
+def test_no_secret_is_on_the_page(operator: Client, monkeypatch: pytest.MonkeyPatch, settings: Any) -> None:
+    monkeypatch.setenv("DBOPS_DATABASE_URL", "postgresql://dbops:pg-secret@db.example/dbops?sslpassword=pem-secret")
+    settings.REDIS_URL = "redis://:redis-secret@redis.example:6379/0"
+    text = operator.get("/admin/settings/").content.decode()
+    assert "db.example" in text
+    assert "redis.example" in text
+    for secret in ("pg-secret", "pem-secret", "redis-secret", django_settings.SECRET_KEY):
+        assert secret not in text
+    assert not [key for key in django_settings.ENCRYPTION_KEYS if key in text]
+    assert found("DBOPS_SECRET_KEY").value == found("DBOPS_ENCRYPTION_KEY").value == "set"
+
+
+@pytest.mark.parametrize(
+    ("url", "shown"),
+    [
+        ("sqlite:////var/lib/dbops/dbops.sqlite3", "sqlite:////var/lib/dbops/dbops.sqlite3"),
+        ("mysql://u:p%40ss@h:3306/d", "mysql://u:***@h:3306/d"),
+        ("postgresql://u@h/d?sslmode=require&ssl_key=x", "postgresql://u@h/d?sslmode=require&ssl_key=***"),
+        ("redis://:x@h:1/0", "redis://:***@h:1/0"),
+        ("", ""),
+    ],
+)
+def test_addresses_lose_their_passwords(url: str, shown: str) -> None:
+    assert configuration.without_password(url) == shown
+
+
+def test_versions_can_be_copied_into_a_report(
+    operator: Client, django_assert_num_queries: DjangoAssertNumQueries
+) -> None:
+    with django_assert_num_queries(7):
+        text = operator.get("/admin/settings/").content.decode()
+    assert f"dbops: {__version__}" in text
+    newest = max(path.stem for path in Path(migrations.__path__[0]).glob("0*.py"))
+    assert f"Schema: {newest}" in text
+    assert "Redis: answers" in text
+    assert "data-copy" in text
+
+
+def test_a_schema_that_is_behind_is_told(monkeypatch: pytest.MonkeyPatch) -> None:
+    class Behind:
+        applied_migrations = {("dbops", "0010_samples"): None}
+        disk_migrations = {("dbops", "0010_samples"): None, ("dbops", "0011_connection_tests"): None}
+
+        def __init__(self, connection: Any) -> None:
+            """It asks nobody."""
+
+    monkeypatch.setattr(configuration, "MigrationLoader", Behind)
+    assert configuration.versions()["Schema"] == "0010_samples (1 not applied: run script/run migrate)"

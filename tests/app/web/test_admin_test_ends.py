@@ -1,0 +1,217 @@
+"""Tests of connections: how they end, in what words, and that no secret is kept of what was said."""
+
+from datetime import timedelta
+from typing import Any
+
+import pytest
+from cryptography.fernet import Fernet
+from django.test import Client
+from django.utils import timezone
+
+from dbops import connection_tests
+from dbops.engine.errors import RemoteFailure, Unreachable
+from dbops.engine.facts import Problem, StatementCheck
+from dbops.engine.ports import CommandResult
+from dbops.engine.stream_trial import Measured
+from dbops.models import AuditEntry, ConnectionTest, Host
+from tests.app.factories import make_facts, make_host, make_instance, make_trio
+
+from .played_connections import MYSQL, PAIR, PASSWORD, SSH, STREAM, FakeShell, answers, looks, only
+
+pytestmark = pytest.mark.django_db
+
+
+@pytest.fixture(autouse=True)
+def sent(monkeypatch: pytest.MonkeyPatch) -> list[tuple[Any, ...]]:
+    found: list[tuple[Any, ...]] = []
+    monkeypatch.setattr("dbops.tasks._publish", lambda task, *ids: found.append((task.__name__, *ids)))
+    return found
+
+
+@pytest.fixture
+def trio(db: None) -> Any:
+    found = make_trio()
+    type(found[0].cluster).objects.update(
+        admin_user="dbops", admin_password=PASSWORD, backup_user="backup", backup_password=f"b-{PASSWORD}"
+    )
+    return found
+
+
+def test_ssh_that_fits_passes_and_is_kept_with_its_time(
+    trio: Any, operator: Client, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    answers(monkeypatch, looks())
+    operator.post(SSH)
+    assert connection_tests.run_test(only().pk)
+    assert only().status == "passed"
+    text = operator.get("/inventory/host/host-replica-1/").content.decode()
+    assert "last test" in text
+    assert "the host calls itself db-3" in text
+    assert AuditEntry.objects.get(action="test.passed").subject == "host-replica-1"
+
+
+def test_a_message_that_comes_twice_runs_once(trio: Any, operator: Client, monkeypatch: pytest.MonkeyPatch) -> None:
+    answers(monkeypatch, looks())
+    operator.post(SSH)
+    assert connection_tests.run_test(only().pk)
+    answers(monkeypatch, AssertionError("it ran twice"))
+    assert not connection_tests.run_test(only().pk)
+    assert AuditEntry.objects.filter(action="test.passed").count() == 1
+
+
+@pytest.mark.parametrize(
+    ("answer", "code"),
+    [
+        (looks(missing="flock"), "test.host_unfit"),
+        (looks(work_writable="0"), "test.host_unfit"),
+        (looks(done="0"), "test.host_unfit"),
+        ("", "test.host_unfit"),
+        (RemoteFailure("ssh.auth_failed", "Logging in", found="no", next_step="Put the key there"), "ssh.auth_failed"),
+        (Unreachable("ssh.unreachable", "Connecting", found="Connection refused"), "ssh.unreachable"),
+    ],
+)
+def test_ssh_that_does_not_fit_fails_with_code_and_words(
+    trio: Any, operator: Client, monkeypatch: pytest.MonkeyPatch, answer: Any, code: str
+) -> None:
+    answers(monkeypatch, answer)
+    operator.post(SSH)
+    connection_tests.run_test(only().pk)
+    assert (only().status, only().error["code"]) == ("failed", code)
+    assert f"<code>{code}</code>" in operator.get(f"/admin/tests/{only().pk}/").content.decode()
+    assert AuditEntry.objects.get(action="test.failed").detail["error"] == code
+
+
+class FakeDatabase(FakeShell):
+    def query(self, *_: Any) -> list[dict[str, Any]]:
+        if isinstance(self.answer, Exception):
+            raise self.answer
+        return [{"version": "10.11.19-MariaDB", "account": "dbops@%", "hostname": "db-3", "server_id": 3}]
+
+
+def try_mysql(monkeypatch: pytest.MonkeyPatch, operator: Client, answer: Any = "", **facts: Any) -> ConnectionTest:
+    found = make_facts()
+    for name, value in facts.items():
+        object.__setattr__(found, name, value)
+    monkeypatch.setattr("dbops.connection_tests.open_database", lambda *_, **__: FakeDatabase(answer))
+    monkeypatch.setattr("dbops.probing.read", lambda instance: found)
+    operator.post(MYSQL)
+    connection_tests.run_test(only().pk)
+    return only()
+
+
+def test_mysql_passes_with_both_accounts(trio: Any, operator: Client, monkeypatch: pytest.MonkeyPatch) -> None:
+    row = try_mysql(monkeypatch, operator)
+    assert row.status == "passed", row.error
+    assert "BACKUP STAGE START: allowed" in str(row.result)
+
+
+@pytest.mark.parametrize(
+    "facts",
+    [
+        {"server_problem": Problem("mysql.error", "1227: Access denied; you need SUPER")},
+        {"backup_account": (StatementCheck("LOCK TABLES", "ERROR 1044 (42000)"),)},
+        {"host_problem": Problem("ssh.unreachable", "Connection refused"), "host": None},
+    ],
+)
+def test_mysql_fails_where_an_account_may_not_do_all(
+    trio: Any, operator: Client, monkeypatch: pytest.MonkeyPatch, facts: dict[str, Any]
+) -> None:
+    row = try_mysql(monkeypatch, operator, **facts)
+    assert (row.status, row.error["code"]) == ("failed", "test.account")
+
+
+def test_no_secret_is_kept_of_what_a_server_said(trio: Any, operator: Client, monkeypatch: pytest.MonkeyPatch) -> None:
+    said = RemoteFailure("mysql.access_denied", "Logging in", found=f"wrong: {PASSWORD}", next_step="Correct it")
+    row = try_mysql(monkeypatch, operator, said)
+    assert row.status == "failed"
+    assert PASSWORD not in str(row.error)
+    assert PASSWORD not in operator.get(f"/admin/tests/{row.pk}/").content.decode()
+    assert PASSWORD not in str(list(AuditEntry.objects.values_list("detail", flat=True)))
+
+
+def test_the_stream_shows_rate_and_cipher(trio: Any, operator: Client, monkeypatch: pytest.MonkeyPatch) -> None:
+    def pull(run_id: str, *, say: Any, ciphers: str, **_: Any) -> Measured:
+        say("host-replica-1", "ssh backup | wc -c")
+        return Measured(1_500_000_000, 5.0, ciphers.split(",")[0], "<implicit>")
+
+    answers(monkeypatch, "")
+    monkeypatch.setattr("dbops.connection_tests.pull_zeros", pull)
+    operator.post(STREAM, PAIR)
+    connection_tests.run_test(only().pk)
+    text = operator.get(f"/admin/tests/{only().pk}/").content.decode()
+    assert "286 MiB/s" in text
+    assert "aes128-gcm@openssh.com" in text
+    assert "ssh backup | wc -c" in text
+    assert AuditEntry.objects.get(action="test.passed").detail["bytes_per_second"] == 300_000_000
+
+
+def test_a_stream_needs_hosts_that_a_probe_has_read(trio: Any, operator: Client) -> None:
+    make_host("new")
+    operator.post(STREAM, {"source": "new", "target": "host-replica-1"})
+    connection_tests.run_test(only().pk)
+    assert (only().status, only().error["code"]) == ("failed", "test.no_facts")
+
+
+def test_a_fault_of_ours_ends_as_not_known_and_is_raised(
+    trio: Any, operator: Client, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    answers(monkeypatch, ZeroDivisionError())
+    operator.post(SSH)
+    with pytest.raises(ZeroDivisionError):
+        connection_tests.run_test(only().pk)
+    assert (only().status, only().error["code"], only().slot) == ("unknown", "test.unknown", None)
+
+
+@pytest.mark.parametrize("address", [SSH, MYSQL])
+def test_a_secret_that_cannot_be_decrypted_is_said(trio: Any, operator: Client, settings: Any, address: str) -> None:
+    Host.objects.filter(name="host-replica-1").update(ssh_private_key="a key")
+    operator.post(address)
+    settings.ENCRYPTION_KEYS = [Fernet.generate_key().decode()]
+    connection_tests.run_test(only().pk)
+    assert (only().status, only().error["code"]) == ("failed", "test.secret")
+    ConnectionTest.objects.update(status="running", started_at=timezone.now() - timedelta(hours=1))
+    assert connection_tests.tests_due() == []
+    assert operator.get("/admin/tests/").status_code == 200
+
+
+@pytest.mark.parametrize(("status", "column"), [("running", "started_at"), ("queued", "requested_at")])
+def test_a_test_whose_worker_died_ends_by_itself(trio: Any, operator: Client, status: str, column: str) -> None:
+    operator.post(SSH)
+    late = timezone.now() - timedelta(seconds=connection_tests.WAITS_AT_MOST_SECONDS + 1)
+    ConnectionTest.objects.update(**{"status": status, "started_at": timezone.now(), column: late})
+    assert connection_tests.tests_due() == []
+    assert (only().status, only().slot) == ("unknown", None)
+    assert "not known" in operator.get(f"/admin/tests/{only().pk}/").content.decode()
+    assert AuditEntry.objects.filter(action="test.unknown").count() == 1
+
+
+def test_a_test_that_waits_is_published_again(trio: Any, operator: Client) -> None:
+    operator.post(SSH)
+    assert connection_tests.tests_due() == [only().pk]
+    ConnectionTest.objects.update(status="running", started_at=timezone.now())
+    assert connection_tests.tests_due() == []
+
+
+def test_a_worker_that_comes_late_changes_nothing(trio: Any, operator: Client, monkeypatch: pytest.MonkeyPatch) -> None:
+    operator.post(SSH)
+
+    class Slow(FakeShell):
+        def run(self, *_: Any, **__: Any) -> CommandResult:
+            ConnectionTest.objects.update(status="unknown", slot=None)
+            return super().run()
+
+    monkeypatch.setattr("dbops.connection_tests.open_shell", lambda host: Slow(looks()))
+    connection_tests.run_test(only().pk)
+    assert only().status == "unknown"
+    assert not AuditEntry.objects.filter(action="test.passed").exists()
+
+
+def test_a_test_of_an_instance_without_facts_is_made(
+    trio: Any, operator: Client, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    make_instance("fresh", cluster=trio[0].cluster)
+    operator.post("/admin/tests/mysql/fresh/")
+    refused = Unreachable("mysql.unreachable", "Talking to the server", found="Connection refused")
+    monkeypatch.setattr("dbops.connection_tests.open_database", lambda *_, **__: FakeDatabase(refused))
+    connection_tests.run_test(only().pk)
+    assert only().error["code"] == "mysql.unreachable"

@@ -1,0 +1,186 @@
+"""Tests of connections: who may ask, one at a time, what is refused, how they end, and what the pages show of them."""
+
+from typing import Any
+
+import pytest
+from django.contrib.auth.models import User
+from django.test import Client
+from django.utils import timezone
+from pytest_django import DjangoAssertNumQueries
+
+from dbops import connection_tests
+from dbops.models import AuditEntry, BackupRun, ConnectionTest, Hold, Host
+from dbops.operations import connection_tests as verbs
+from tests.app.factories import make_host, make_rebuild, make_trio
+
+from .played_connections import ASKS, HX, PAIR, PASSWORD, SSH, STREAM, only
+
+pytestmark = pytest.mark.django_db
+
+
+@pytest.fixture(autouse=True)
+def sent(monkeypatch: pytest.MonkeyPatch) -> list[tuple[Any, ...]]:
+    found: list[tuple[Any, ...]] = []
+    monkeypatch.setattr("dbops.tasks._publish", lambda task, *ids: found.append((task.__name__, *ids)))
+    return found
+
+
+@pytest.fixture
+def trio(db: None) -> Any:
+    found = make_trio()
+    type(found[0].cluster).objects.update(
+        admin_user="dbops", admin_password=PASSWORD, backup_user="backup", backup_password=f"b-{PASSWORD}"
+    )
+    return found
+
+
+# --- who may ask ------------------------------------------------------------------------------------------------------
+@pytest.mark.parametrize(("address", "data"), ASKS)
+def test_only_operators_may_ask(trio: Any, viewer: Client, address: str, data: dict[str, str]) -> None:
+    assert viewer.post(address, data).status_code == 403
+    assert not ConnectionTest.objects.exists()
+    assert viewer.get("/admin/tests/").status_code == 403
+
+
+@pytest.mark.parametrize(("address", "data"), ASKS)
+def test_a_click_writes_a_row_an_audit_entry_and_wakes_a_worker(
+    trio: Any,
+    operator: Client,
+    sent: list[Any],
+    address: str,
+    data: dict[str, str],
+    django_capture_on_commit_callbacks: Any,
+) -> None:
+    with django_capture_on_commit_callbacks(execute=True):
+        answer = operator.post(address, data)
+    row = only()
+    assert answer["Location"] == f"/admin/tests/{row.pk}/"
+    assert sent == [("test_connection", row.pk)]
+    entry = AuditEntry.objects.get(action="test.requested")
+    assert (entry.actor, entry.subject, entry.detail["kind"]) == ("olga", row.subject, row.kind)
+    assert operator.get(address).status_code == 405
+
+
+@pytest.mark.parametrize(("address", "data"), ASKS)
+def test_a_second_click_shows_the_test_that_runs(
+    trio: Any, operator: Client, address: str, data: dict[str, str]
+) -> None:
+    first, second = operator.post(address, data), operator.post(address, data)
+    assert first["Location"] == second["Location"]
+    assert AuditEntry.objects.filter(action="test.requested").count() == 1
+    ConnectionTest.objects.update(status="passed", slot=None)
+    assert operator.post(address, data)["Location"] != first["Location"]
+
+
+def test_two_clicks_at_the_same_moment_are_one_test(trio: Any, olga: User) -> None:
+    host = Host.objects.get(name="host-replica-1")
+    assert verbs.request_ssh(actor=olga, host=host).pk == verbs.request_ssh(actor=olga, host=host).pk
+
+
+def test_a_click_on_the_page_gets_a_fragment_that_asks_for_itself(trio: Any, operator: Client) -> None:
+    text = operator.post(SSH, headers=HX).content.decode()
+    address = f"/admin/tests/{only().pk}/"
+    assert "<html" not in text
+    assert f'hx-get="{address}"' in text
+    ConnectionTest.objects.update(status="passed", finished_at=timezone.now(), slot=None)
+    poll = operator.get(address, headers=HX).content.decode()
+    assert "hx-get" not in poll
+    assert "last test" in poll
+
+
+def test_what_is_gone_by_the_time_of_the_click_is_said(trio: Any, operator: Client) -> None:
+    assert operator.post("/admin/tests/ssh/nobody/").status_code == 404
+    answer = operator.post(STREAM, {"source": "nobody", "target": "host-replica-1"})
+    assert answer.status_code == 422
+    assert "There is no such host" in answer.content.decode()
+    assert '<option value="host-replica-1" selected>' in answer.content.decode()
+    fragment = operator.post(STREAM, {"source": "nobody", "target": "host-replica-1"}, headers=HX)
+    assert "There is no such host" in fragment.content.decode()
+
+
+# --- what a stream must not disturb -----------------------------------------------------------------------------------
+def busy_rebuild(trio: Any) -> str:
+    rebuild = make_rebuild(target=trio[2], source=trio[1])
+    Hold.objects.create(instance=trio[1], rebuild=rebuild, purpose="source", taken_at=timezone.now())
+    return f"rebuild {rebuild.pk} uses backup-1"
+
+
+def busy_backup(trio: Any) -> str:
+    run = BackupRun.objects.create(uid="u", instance=trio[1], origin="observed", method="dump", status="running")
+    return f"backup run {run.pk} reads backup-1"
+
+
+def busy_test(trio: Any) -> str:
+    others = {"host": trio[1].host, "source_host": trio[0].host}
+    ConnectionTest.objects.create(
+        kind="stream", uid="x", status="running", slot="other", requested_at=timezone.now(), **others
+    )
+    return "another test of the stream runs there"
+
+
+BUSY = [busy_rebuild, busy_backup, busy_test]
+
+
+@pytest.mark.parametrize("busy", BUSY)
+def test_a_stream_is_refused_while_its_hosts_are_in_use(trio: Any, operator: Client, busy: Any) -> None:
+    why = busy(trio)
+    before = ConnectionTest.objects.count()
+    page, fragment = operator.post(STREAM, PAIR), operator.post(STREAM, PAIR, headers=HX)
+    assert page.status_code == 409
+    for answer in (page, fragment):
+        assert why in answer.content.decode()
+        assert "test.busy" in answer.content.decode()
+    assert ConnectionTest.objects.count() == before
+    assert operator.post(SSH).status_code == 302
+
+
+@pytest.mark.parametrize("busy", BUSY)
+def test_what_began_after_the_click_is_not_disturbed_either(
+    trio: Any, operator: Client, busy: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("dbops.connection_tests.pull_zeros", lambda *_, **__: pytest.fail("something was sent"))
+    operator.post(STREAM, PAIR)
+    row = only()
+    busy(trio)
+    assert connection_tests.run_test(row.pk)
+    row.refresh_from_db()
+    assert (row.status, row.error["code"], row.slot) == ("failed", "test.busy", None)
+
+
+def test_one_host_twice_is_refused(trio: Any, operator: Client) -> None:
+    answer = operator.post(STREAM, {"source": "host-backup-1", "target": "host-backup-1"})
+    assert answer.status_code == 409
+    assert "test.same_host" in answer.content.decode()
+
+
+# --- pages ------------------------------------------------------------------------------------------------------------
+def test_the_pages_cost_the_same_with_many_tests(
+    trio: Any, operator: Client, django_assert_num_queries: DjangoAssertNumQueries
+) -> None:
+    def ask() -> None:
+        host, values = trio[2].host, {"requested_at": timezone.now(), "status": "passed"}
+        number = ConnectionTest.objects.count()
+        ConnectionTest.objects.create(kind="ssh", uid=f"a{number}", host=host, **values)
+        ConnectionTest.objects.create(kind="mysql", uid=f"b{number}", instance=trio[2], **values)
+        ConnectionTest.objects.create(kind="stream", uid=f"c{number}", host=host, source_host=trio[0].host, **values)
+
+    for _ in range(2):
+        for _ in range(5):
+            ask()
+        with django_assert_num_queries(6):
+            assert operator.get("/admin/tests/").status_code == 200
+        with django_assert_num_queries(8):
+            assert operator.get("/inventory/host/host-replica-1/").status_code == 200
+        with django_assert_num_queries(13):  # three of them for the lineage
+            assert operator.get("/inventory/instance/replica-1/").status_code == 200
+
+
+def test_a_new_host_has_no_tests_yet(operator: Client) -> None:
+    assert "Test SSH" not in operator.get("/inventory/add/host/").content.decode()
+
+
+def test_hosts_with_tests_can_be_removed(trio: Any, operator: Client) -> None:
+    host = make_host("spare")
+    operator.post("/admin/tests/ssh/spare/")
+    assert operator.post("/inventory/host/spare/remove/").status_code == 302
+    assert not Host.objects.filter(pk=host.pk).exists()

@@ -1,0 +1,68 @@
+"""The pages of the administration in a browser: narrow and wide, and accounts from the first click to the last."""
+
+import pytest
+from playwright.sync_api import expect
+
+from tests.stack import Stack
+
+from .chromium import Visitor
+from .conftest import Open
+
+NAME, PASSWORD = "root", "paper clip staple battery"
+PAGES = [
+    "/inventory/",
+    "/discoveries/",
+    "/admin/credentials/",
+    "/admin/tests/",
+    "/tokens/",
+    "/admin/people/",
+    "/admin/settings/",
+]
+
+
+@pytest.fixture
+def root(stack: Stack, visit: Open) -> Visitor:
+    words = ("--group", "operator", "--superuser", "--password-stdin")
+    stack.manage("account", "create", NAME, *words, stdin=PASSWORD)
+    return visit(NAME, PASSWORD)
+
+
+def test_every_page_fits_and_says_where_one_is(root: Visitor) -> None:
+    for width in (1280, 360):
+        root.page.set_viewport_size({"width": width, "height": 780})
+        for address in PAGES:
+            page = root.open(address)
+            widths = page.evaluate("[document.documentElement.scrollWidth, document.documentElement.clientWidth]")
+            assert widths[0] <= widths[1], f"{address} at {width}"
+            current = page.get_by_role("navigation", name="Administration").locator("[aria-current]")
+            expect(current).to_have_count(1)
+            expect(current).to_be_in_viewport()
+
+
+def test_an_account_is_added_once_used_and_taken_away(root: Visitor, visit: Open) -> None:
+    page = root.open("/admin/people/")
+    page.get_by_role("link", name="Add an account").click()
+    page.get_by_label("User name").fill("anna")
+    page.get_by_label("Password", exact=True).fill("short")
+    page.get_by_label("Password again").fill("short")
+    page.get_by_role("button", name="Add").click()
+    expect(page.get_by_text("This password is too short")).to_be_visible()
+    expect(page.get_by_label("User name")).to_have_value("anna")
+    root.forgive("422")
+    for label in ("Password", "Password again"):
+        page.get_by_label(label, exact=True).fill(PASSWORD)
+    page.get_by_role("button", name="Add").dblclick()
+    expect(page.get_by_text("The account anna was added.")).to_be_visible()
+    anna = visit("anna", PASSWORD)
+    page.get_by_role("link", name="anna").click()
+    page.get_by_role("button", name="Deactivate anna").click()
+    expect(page.get_by_text("anna is deactivated")).to_be_visible()
+    anna.open("/audit/")
+    anna.page.wait_for_url("**/login/**")
+
+
+def test_the_versions_can_be_copied(root: Visitor) -> None:
+    root.context.grant_permissions(["clipboard-read", "clipboard-write"])
+    page = root.open("/admin/settings/")
+    page.get_by_role("button", name="Copy").click()
+    assert "Schema: 00" in page.evaluate("navigator.clipboard.readText()")
