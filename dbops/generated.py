@@ -1,0 +1,68 @@
+"""Whether history in this database is real or the sample's, and whether this process takes it for what it is.
+
+The mark is the first entry of the sample's audit log: the database refuses to change it, and its action's name stays even where entries
+are put away. A real dashboard never writes it.
+"""
+
+import time
+from collections.abc import Callable
+
+from django.conf import settings
+
+from dbops.engine.errors import Refused
+from dbops.models import AuditName, Cluster
+
+ACTION = "sample.generated"
+FRESH_SECONDS = 5.0
+DOING = "Reading this database"
+
+
+def is_generated() -> bool:
+    """Tell whether ``manage.py sample`` has filled this database."""
+    return AuditName.objects.filter(column="action", name=ACTION).exists()
+
+
+def disagreement() -> Refused | None:
+    """Return why this process must not work with its database (``sample.wrong_database``), ``None`` where the two agree.
+
+    A database that has no cluster yet agrees with both: what it will hold is decided by who fills it.
+    """
+    if is_generated() == settings.SAMPLE or (settings.SAMPLE and not Cluster.objects.exists()):
+        return None
+    if settings.SAMPLE:
+        found = "DBOPS_SAMPLE is 1, and what this database holds was not generated: real machines would be shown as invented"
+        way_out = "start it without DBOPS_SAMPLE"
+    else:
+        found = "manage.py sample has filled this database, and DBOPS_SAMPLE is not 1: invented history would be shown as real"
+        way_out = "set DBOPS_SAMPLE=1"
+    return Refused(
+        "sample.wrong_database",
+        DOING,
+        found=found,
+        left="Nothing was changed, and nothing is shown.",
+        next_step=f"Correct DBOPS_DATABASE_URL or DBOPS_STATE_DIR, or {way_out}, for each process; then start them again.",
+    )
+
+
+class Agreement:
+    """What a process that goes on for long knows of it, asked anew when it is old: the database may be filled meanwhile."""
+
+    def __init__(self, clock: Callable[[], float] = time.monotonic) -> None:
+        self.clock = clock
+        self.asked_at = float("-inf")
+        self.found: Refused | None = None
+
+    @property
+    def is_fresh(self) -> bool:
+        return self.clock() - self.asked_at < FRESH_SECONDS
+
+    def disagreement(self) -> Refused | None:
+        """Return what ``disagreement`` found last. Raises what the database raises."""
+        if not self.is_fresh:
+            asked_at = self.clock()
+            self.found = disagreement()
+            self.asked_at = asked_at
+        return self.found
+
+
+agreement = Agreement()

@@ -1,0 +1,99 @@
+"""What a process does otherwise that shows the sample: it marks, and it refuses."""
+
+from typing import Any
+
+import pytest
+from django.test import Client
+from django.urls import URLResolver, get_resolver
+
+from dbops import access, connections
+from dbops.engine.errors import Refused
+from dbops.web.bars import Standing
+from dbops.web.sample import ALLOWED
+from tests.app import rows
+
+BAR = "Sample: generated history, no real servers"
+
+
+@pytest.fixture
+def sample(settings: Any) -> None:
+    settings.SAMPLE = True
+
+
+@pytest.mark.usefixtures("sample")
+def test_every_page_is_marked(operator: Client) -> None:
+    rows.make_fleet()
+    for address in ("/", "/clusters/shop/", "/audit/", "/nothing-here/", "/inventory/"):
+        page = operator.get(address).content.decode()
+        assert BAR in page, address
+        assert page.partition("<title>")[2].split()[0] == "Sample:", address
+    assert BAR in Client().get("/login/").content.decode()
+
+
+def test_real_pages_are_not_marked(operator: Client) -> None:
+    assert "Sample" not in operator.get("/").content.decode()
+
+
+def addresses(resolver: Any = None, prefix: str = "/") -> list[tuple[str, str]]:
+    """Every address of the product with something in each of its places, and its name."""
+    found: list[tuple[str, str]] = []
+    values = {"str": "x", "int": "1", "method": "retry", "key": "k", "month": "2026-03"}
+    for item in (resolver or get_resolver()).url_patterns:
+        route = prefix + str(item.pattern)
+        for kind, value in values.items():
+            while f"<{kind}:" in route:
+                start, _, rest = route.partition(f"<{kind}:")
+                route = start + value + rest.partition(">")[2]
+        found += addresses(item, route) if isinstance(item, URLResolver) else [(route, str(item.name))]
+    return found
+
+
+@pytest.mark.usefixtures("sample")
+def test_every_address_refuses_to_change_something(operator: Client) -> None:
+    asked = [(address, name) for address, name in addresses() if name not in ALLOWED]
+    assert len(asked) > 40
+    for address, name in asked:
+        answer = operator.post(address, {"reason": "for a test"})
+        assert answer.status_code == 409, (address, name)
+        assert "sample.read_only" in answer.content.decode()
+
+
+@pytest.mark.usefixtures("sample", "db")
+def test_a_host_that_reports_is_refused_in_its_words() -> None:
+    answer = Client().post("/api/v1/backup-runs/one/start", {}, content_type="application/json")
+    assert answer.json()["error"]["code"] == "sample.read_only"
+
+
+@pytest.mark.usefixtures("sample")
+def test_verbs_and_connections_refuse(olga: Any) -> None:
+    fleet = rows.make_fleet()
+    instance = fleet["replica-1"]
+    for act in (
+        lambda: access.require_operator(olga, "Rebuilding"),
+        lambda: access.require_superuser(olga, "Adding an account"),
+        lambda: connections.open_shell(instance.host),
+        lambda: connections.open_database(instance),
+    ):
+        with pytest.raises(Refused) as refused:
+            act()
+        assert refused.value.code == "sample.read_only"
+
+
+@pytest.mark.usefixtures("sample")
+def test_files_are_marked_by_their_names(operator: Client) -> None:
+    answer = operator.get("/inventory/export/")
+    assert answer.headers["Content-Disposition"] == 'attachment; filename="sample-fleet.yaml"'
+
+
+@pytest.mark.usefixtures("sample")
+def test_nobody_misses_a_worker(monkeypatch: pytest.MonkeyPatch) -> None:
+    def ask() -> bool:
+        raise AssertionError("Redis was asked")
+
+    monkeypatch.setattr(Standing, "is_fresh", False)
+    assert Standing(redis_answers=ask).bars() == []
+
+
+def test_a_page_without_clusters_links_to_the_sample(operator: Client, settings: Any) -> None:
+    settings.SAMPLE_URL = "http://127.0.0.1:8001/"
+    assert 'href="http://127.0.0.1:8001/"' in operator.get("/").content.decode()

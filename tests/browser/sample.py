@@ -1,0 +1,45 @@
+"""The sample as its own dashboard: no lab, no worker, no Redis, and one person who looks at it."""
+
+import os
+import shutil
+import signal
+import subprocess
+import tempfile
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+from tests.stack import ROOT, VIEWER, VIEWER_PASSWORD, answers, free_port, wait_for
+
+
+@contextmanager
+def running_sample() -> Iterator[str]:
+    """Fill a database of its own and show it; yield the address."""
+    folder, port = Path(tempfile.mkdtemp(prefix="dbops-sample-", dir="/var/tmp")), free_port()
+    environment = {
+        **{key: value for key, value in os.environ.items() if not key.startswith("DBOPS_")},
+        "DBOPS_STATE_DIR": str(folder),
+        "DBOPS_WEB_PORT": str(port),
+        "DBOPS_SAMPLE": "1",
+    }
+
+    def run(*words: str, stdin: str = "") -> None:
+        subprocess.run(words, env=environment, cwd=ROOT, input=stdin.encode(), check=True, capture_output=True)
+
+    try:
+        manage = (str(ROOT / ".venv" / "bin" / "python"), "manage.py")
+        run("script/run", "migrate")
+        run(*manage, "sample")
+        run(*manage, "account", "create", VIEWER, "--group", "viewer", "--password-stdin", stdin=VIEWER_PASSWORD)
+        with (folder / "web.log").open("wb") as log:
+            web = subprocess.Popen(
+                [ROOT / "script" / "run", "web"], env=environment, stdout=log, stderr=log, start_new_session=True
+            )
+        try:
+            wait_for("the sample's web process", lambda: answers(f"http://127.0.0.1:{port}/healthz/"))
+            yield f"http://127.0.0.1:{port}"
+        finally:
+            web.send_signal(signal.SIGTERM)
+            web.wait(30)
+    finally:
+        shutil.rmtree(folder, ignore_errors=True)
