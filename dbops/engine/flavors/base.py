@@ -10,6 +10,7 @@ from typing import Any
 
 from dbops.engine.facts import ReplicationFacts
 from dbops.engine.flavors.optionfile import credentials_text
+from dbops.engine.flavors.prepare_habits import PrepareHabits
 from dbops.engine.flavors.replication import replication_from
 
 Version = tuple[int, int, int]
@@ -152,14 +153,20 @@ class Flavor(ABC):
     def unpack_command(self, program: str, directory: str, *, parallel: int) -> list[str]:
         """Return the words that unpack standard input into ``directory``, which must be empty."""
 
-    def prepare_command(self, program: str, directory: str, *, memory_bytes: int) -> list[str]:
-        """Return the words that apply the redo log in ``directory``.
+    @abstractmethod
+    def prepare_habits(self, tool_version: str | None) -> PrepareHabits:
+        """Return what the choice of memory and options has to know of the backup tool."""
+
+    def prepare_command(
+        self, program: str, directory: str, *, memory_bytes: int, options: Sequence[str] = ()
+    ) -> list[str]:
+        """Return the words that apply the redo log in ``directory``. ``options`` are what ``engine.preparing`` chose.
 
         No option file: with ``--prepare`` both tools read ``backup-my.cnf`` in the directory and no other (measured
         with 10.11.19 and an unknown option in ``~/.my.cnf``; for XtraBackup its manual, xtrabackup-files).
         ``--no-defaults`` would skip that one too.
         """
-        return [program, "--prepare", f"--target-dir={directory}", f"--use-memory={memory_bytes}"]
+        return [program, "--prepare", f"--target-dir={directory}", f"--use-memory={memory_bytes}", *options]
 
     @abstractmethod
     def statements_of_backup(self, *, replica: bool) -> list[str]:
@@ -304,6 +311,10 @@ class Flavor(ABC):
         Raises:
             RemoteFailure: ``gtid.unreadable``.
         """
+
+    @abstractmethod
+    def oldest_gtid(self, first_log: str) -> str:
+        """Return the statement whose column ``gtid`` is what the binary logs do not have any more; ``first_log`` is the oldest."""
 
     @abstractmethod
     def gtid_count_missing(self, wanted: str, present: str) -> int:

@@ -20,6 +20,7 @@ from dbops.engine.flavors.base import (
     Version,
 )
 from dbops.engine.flavors.positions import parse_binlog_info, sql_text
+from dbops.engine.flavors.prepare_habits import PrepareHabits, mariadb_backup
 from dbops.engine.flavors.variables import binlog_expire_seconds, external_paths, number_of, text_of, truth_of
 from dbops.engine.flavors.versions import dotted, parse_version, series
 
@@ -50,6 +51,7 @@ _VARIABLES = (
     "expire_logs_days",
     "binlog_expire_logs_seconds",
     "innodb_page_size",
+    "innodb_doublewrite",
     "lower_case_table_names",
     "innodb_log_file_size",
     "innodb_log_files_in_group",
@@ -156,6 +158,9 @@ class MariaDB(Flavor):
 
     def unpack_command(self, program: str, directory: str, *, parallel: int) -> list[str]:
         return [program, "-x", "-C", directory, "-p", str(parallel)]
+
+    def prepare_habits(self, tool_version: str | None) -> PrepareHabits:
+        return mariadb_backup(parse_version(tool_version) if tool_version else None)
 
     def statements_of_backup(self, *, replica: bool) -> list[str]:
         """In this order: RELOAD (to unlock nothing is enough), PROCESS, BINLOG MONITOR, SLAVE MONITOR (measured with
@@ -318,6 +323,7 @@ class MariaDB(Flavor):
             "binlog_format": text_of(variables, "binlog_format"),
             "binlog_expire_seconds": binlog_expire_seconds(variables),
             "page_size": number_of(variables, "innodb_page_size"),
+            "doublewrite": text_of(variables, "innodb_doublewrite"),
             "lower_case_table_names": number_of(variables, "lower_case_table_names"),
             "redo_capacity_bytes": number_of(variables, "innodb_log_file_size") * log_files,
             "redo_lsn": number_of(status, "Innodb_lsn_current", "Innodb_os_log_written"),
@@ -334,6 +340,10 @@ class MariaDB(Flavor):
         return gtid.format_position(
             gtid.missing_from_position(gtid.parse_position(wanted), gtid.parse_position(present))
         )
+
+    def oldest_gtid(self, first_log: str) -> str:
+        """The position just behind the header of a log is that at which it begins; ``""`` in the first log of all."""
+        return f"SELECT BINLOG_GTID_POS({sql_text(first_log)}, 4) AS gtid"
 
     def gtid_count_missing(self, wanted: str, present: str) -> int:
         return gtid.count_missing_from_position(gtid.parse_position(wanted), gtid.parse_position(present))

@@ -23,6 +23,7 @@ from dbops.engine.flavors.base import (
     Version,
 )
 from dbops.engine.flavors.positions import parse_binlog_info, sql_text
+from dbops.engine.flavors.prepare_habits import PrepareHabits, xtrabackup
 from dbops.engine.flavors.variables import binlog_expire_seconds, external_paths, number_of, text_of, truth_of
 from dbops.engine.flavors.versions import dotted, parse_version, series
 
@@ -51,6 +52,7 @@ _VARIABLES = (
     "expire_logs_days",
     "binlog_expire_logs_seconds",
     "innodb_page_size",
+    "innodb_doublewrite",
     "lower_case_table_names",
     "innodb_redo_log_capacity",
     "innodb_log_file_size",
@@ -163,6 +165,9 @@ class MySQL(Flavor):
     def unpack_command(self, program: str, directory: str, *, parallel: int) -> list[str]:
         """``--parallel``: the short ``-p`` is gone in 8.x."""
         return [program, "-x", "-C", directory, f"--parallel={parallel}"]
+
+    def prepare_habits(self, tool_version: str | None) -> PrepareHabits:
+        return xtrabackup(parse_version(tool_version) if tool_version else None)
 
     def statements_of_backup(self, *, replica: bool) -> list[str]:
         """PROCESS, RELOAD, REPLICATION CLIENT; from 8.0 on BACKUP_ADMIN (``log_status``) and SELECT on the two tables.
@@ -331,6 +336,7 @@ class MySQL(Flavor):
             "binlog_format": text_of(variables, "binlog_format"),
             "binlog_expire_seconds": binlog_expire_seconds(variables),
             "page_size": number_of(variables, "innodb_page_size"),
+            "doublewrite": text_of(variables, "innodb_doublewrite"),
             "lower_case_table_names": number_of(variables, "lower_case_table_names"),
             "redo_capacity_bytes": capacity or files,
             "redo_lsn": number_of(status, "Innodb_redo_log_current_lsn", "Innodb_os_log_written"),
@@ -344,6 +350,9 @@ class MySQL(Flavor):
     # --- GTID -----------------------------------------------------------------------------------------------------
     def gtid_missing(self, wanted: str, present: str) -> str:
         return gtid.format_set(gtid.subtract(gtid.parse_set(wanted), gtid.parse_set(present)))
+
+    def oldest_gtid(self, first_log: str) -> str:
+        return "SELECT @@GLOBAL.gtid_purged AS gtid"
 
     def gtid_count_missing(self, wanted: str, present: str) -> int:
         return gtid.count(gtid.subtract(gtid.parse_set(wanted), gtid.parse_set(present)))

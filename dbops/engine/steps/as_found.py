@@ -12,8 +12,10 @@ SETTLE_SECONDS = 30.0
 
 
 def remember_replication(run: Run) -> None:
-    """Read the source's replication before anything there is changed; a second call keeps the first. Raises as ``Database.query``."""
-    if "source_found" not in run.memory:
+    """Read the source's replication before anything there is changed; a second call keeps the first.
+
+    Where a finished backup is read nothing of its server is changed, and it may be away. Raises as ``Database.query``."""
+    if "source_found" not in run.memory and run.plan.archive is None:
         run.memory["source_found"] = read_replication(run)
 
 

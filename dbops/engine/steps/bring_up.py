@@ -8,11 +8,13 @@ from dbops.engine.flavors.base import Checkpoints
 from dbops.engine.pipeline import show
 from dbops.engine.plan import Plan, PlannedCommand
 from dbops.engine.ports import JobState
+from dbops.engine.preparing import size, within_what_is_free
 from dbops.engine.sampling import figures_of
 from dbops.engine.scripts import load
+from dbops.engine.states import Level
 from dbops.engine.steps.base import REFUSED_STATUS, JobStep, job_must_succeed
 from dbops.engine.steps.commands import prepare_command
-from dbops.engine.steps.run import Outcome, Run, done
+from dbops.engine.steps.run import Outcome, Run, done, pairs
 from dbops.engine.steps.whereabouts import where_things_are
 from dbops.engine.words import split_command
 
@@ -29,7 +31,7 @@ class Prepare(JobStep):
         )
 
     def start(self, run: Run) -> JobState:
-        command = prepare_command(run.plan, run.flavor)
+        command = prepare_command(run.plan, run.flavor, memory_bytes=self._memory_now(run))
         names = [*run.flavor.metadata_files["checkpoints"], ""]
         state = run.start_job(
             run.target,
@@ -45,6 +47,27 @@ class Prepare(JobStep):
         )
         run.memory["prepare.begun"] = True
         return state
+
+    def _memory_now(self, run: Run) -> int:
+        """Return the plan's memory, or less where less is free than when it was made: nothing is to be killed for want of it.
+
+        It is remembered: a driver that finds the tool running would read what that one has left.
+        """
+        planned, known = run.plan.prepare_memory_bytes, run.memory.get("prepare.memory_bytes")
+        if known is not None:
+            return int(known)
+        said = run.act(run.target, "prepare.memory", "read the free memory", load("free_memory")).stdout
+        free = int(pairs(said).get("free_bytes", 0))
+        if not free:  # the host does not say
+            return planned
+        memory = run.memory["prepare.memory_bytes"] = within_what_is_free(planned, free)
+        if memory < planned:
+            run.journal.say(
+                f"{size(free)} of memory are free by now: the copy is prepared with {size(memory)} instead of {size(planned)}.",
+                level=Level.WARNING,
+                host=run.plan.target.host,
+            )
+        return memory
 
     def stall_seconds(self, run: Run) -> float:
         return run.settings.stall_prepare_seconds

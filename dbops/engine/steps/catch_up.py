@@ -7,11 +7,12 @@ from dbops.engine import watchdog
 from dbops.engine.facts import ReplicationFacts
 from dbops.engine.flavors import flavor_for
 from dbops.engine.flavors.base import Coordinates
-from dbops.engine.plan import Plan, PlannedCommand
+from dbops.engine.plan import Party, Plan, PlannedCommand
 from dbops.engine.ports import Database
-from dbops.engine.progress import add_sample, rate_of
+from dbops.engine.progress import add_sample, catch_up_progress
 from dbops.engine.states import Level
 from dbops.engine.steps.base import Step
+from dbops.engine.steps.relaxing import relax, relaxing_commands, watch
 from dbops.engine.steps.replication import (
     MASKED,
     is_attached_to,
@@ -26,31 +27,45 @@ from dbops.engine.steps.replication import (
 from dbops.engine.steps.run import Account, Outcome, Run, again, done
 
 
+def leader_of(plan: Plan) -> Party:
+    """Return whom the copy follows at first: the server that was copied; of a finished backup the primary, which is there in any case."""
+    return plan.primary if plan.archive else plan.source
+
+
+def leader_database(run: Run) -> Database:
+    """Connect to whom the copy follows at first. Raises as ``Database.query``."""
+    return run.primary.connect(10.0) if run.plan.archive else run.source.connect(10.0)
+
+
 class CatchUp(Step):
-    """Replicate from the backup source until the copy stands where the source stands."""
+    """Replicate from the server that was copied until the copy stands where that stands; a finished backup follows the primary."""
 
     name = "catch-up"
-    title = "Roll forward from the source until caught up"
+    title = "Roll forward until caught up"
 
     def commands(self, plan: Plan) -> tuple[PlannedCommand, ...]:
         flavor = flavor_for(plan.source.version, plan.flavor)
         source = replication_source(
-            plan.source, Account(plan.replication_user, MASKED), gtid=plan.uses_gtid, start=None
+            leader_of(plan), Account(plan.replication_user, MASKED), gtid=plan.uses_gtid, start=None
         )
         place = plan.target.name
         return (
+            *relaxing_commands(plan),
             *(PlannedCommand(place, sql) for sql in flavor.set_position(Coordinates(gtid="POSITION OF THE COPY"), "")),
             PlannedCommand(place, shown_change(flavor, source)),
             *(PlannedCommand(place, sql) for sql in flavor.start_replication()),
         )
 
     def advance(self, run: Run) -> Outcome:
+        watch(run)
         with target_database(run) as database:
+            relax(run, database)
             link = read_link(database, run.flavor)
-            if not is_attached_to(link, run.plan.source):
+            leader = leader_of(run.plan)
+            if not is_attached_to(link, leader):
                 self._attach(run, database)
                 return again(0.2)
-            wait = must_run(run, database, link, "catch-up", f"Replicating from {run.plan.source.name}")
+            wait = must_run(run, database, link, "catch-up", f"Replicating from {leader.name}")
             return wait or self._progress(run, database, link)
 
     def _attach(self, run: Run, database: Database) -> None:
@@ -60,21 +75,20 @@ class CatchUp(Step):
         executed, _ = read_position(database, flavor)
         for number, statement in enumerate(flavor.set_position(start, executed)):
             run.execute(run.target, database, f"catch-up.position.{number}", statement)
-        replicate_from(run, database, "catch-up", run.plan.source, start=None if run.plan.uses_gtid else start)
-        run.journal.say(
-            f"{run.plan.target.name} replicates from {run.plan.source.name} from {start.gtid or start.log_file} on."
-        )
+        leader = leader_of(run.plan)
+        replicate_from(run, database, "catch-up", leader, start=None if run.plan.uses_gtid else start)
+        run.journal.say(f"{run.plan.target.name} replicates from {leader.name} from {start.gtid or start.log_file} on.")
 
     def _progress(self, run: Run, database: Database, link: ReplicationFacts | None) -> Outcome:
         if run.plan.uses_gtid:
             left = self._transactions_left(run, database)
-            run.journal.progress(**_catch_up_progress(run, left))
+            run.journal.progress(**_rates(run, left))
             caught_up = left == 0
         else:
             caught_up = self._reached_by_position(run, link)
         self._watch(run, link)
         if caught_up and link is not None and link.is_running:
-            run.journal.say(f"{run.plan.target.name} has caught up with {run.plan.source.name}.")
+            run.journal.say(f"{run.plan.target.name} has caught up with {leader_of(run.plan).name}.")
             return done()
         return again(0.4)
 
@@ -111,18 +125,27 @@ class CatchUp(Step):
 
     def _transactions_left(self, run: Run, database: Database) -> int:
         """How many transactions the source has logged (a moment ago) that the copy has not executed."""
-        with closing(run.source.connect(10.0)) as source:
+        with closing(leader_database(run)) as source:
             executed, logged = read_position(source, run.flavor)
         have, _ = read_position(database, run.flavor)
+        _count_arrived(run, logged or executed)
         left = run.flavor.gtid_count_missing(logged or executed, have)
         # At a steady write load the copy is always a few transactions behind what was read a moment before it.
         reached = run.memory.setdefault("catch-up.goal", logged or executed)
         return 0 if not run.flavor.gtid_missing(reached, have) else left
 
 
-def _catch_up_progress(run: Run, left: int) -> dict[str, Any]:
-    samples = run.memory["catch-up.samples"] = add_sample(
-        run.memory.get("catch-up.samples", []), at=run.clock.now(), count=-left
-    )
-    rate, known = rate_of(samples), {"note": f"{left} transactions behind the source"}
-    return {**known, "eta_seconds": left / rate} if rate and left else known
+def _count_arrived(run: Run, logged: str) -> None:
+    """Count what the source has logged since it was asked first."""
+    before = run.memory.get("catch-up.logged", logged)
+    run.memory["catch-up.logged"] = logged
+    arrived = run.memory.get("catch-up.arrived", 0) + run.flavor.gtid_count_missing(logged, before)
+    run.memory["catch-up.arrived"] = arrived
+
+
+def _rates(run: Run, left: int) -> dict[str, Any]:
+    now, memory = run.clock.now(), run.memory
+    samples = memory["catch-up.samples"] = add_sample(memory.get("catch-up.samples", []), at=now, count=-left)
+    rows = memory.get("catch-up.arrivals", [])
+    arrived = memory["catch-up.arrivals"] = add_sample(rows, at=now, count=memory["catch-up.arrived"])
+    return catch_up_progress(samples, arrived, left=left, of=leader_of(run.plan).name)

@@ -7,6 +7,7 @@ from dbops.engine.scripts import load
 from dbops.engine.states import Level
 from dbops.engine.steps.as_found import compare_replication
 from dbops.engine.steps.base import Step, job_must_succeed
+from dbops.engine.steps.relaxing import put_back_at_end
 from dbops.engine.steps.run import Outcome, Run, again, done
 from dbops.engine.steps.source import close_source
 from dbops.engine.steps.whereabouts import look
@@ -34,7 +35,14 @@ class CleanUp(Step):
     def advance(self, run: Run) -> Outcome:
         errors = []
         settled = True
-        for part in (close_source, forget_key, look_unless_verified, _remove_mark, compare_replication):
+        for part in (
+            close_source,
+            forget_key,
+            put_back_at_end,
+            look_unless_verified,
+            _remove_mark,
+            compare_replication,
+        ):
             try:
                 settled = part(run) is not False and settled
             except DbopsError as error:

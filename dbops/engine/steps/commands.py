@@ -2,7 +2,13 @@
 
 from dbops.engine.flavors import Flavor
 from dbops.engine.flavors.base import BackupRequest
-from dbops.engine.pipeline import DEAD_AFTER_SECONDS, PAUSED_DEAD_AFTER_SECONDS, ssh_command
+from dbops.engine.pipeline import (
+    DEAD_AFTER_SECONDS,
+    PAUSED_DEAD_AFTER_SECONDS,
+    allowed_from,
+    known_host,
+    ssh_command,
+)
 from dbops.engine.plan import Plan
 from dbops.engine.steps.run import Run, Side
 
@@ -27,9 +33,13 @@ def unpack_command(plan: Plan, flavor: Flavor) -> list[str]:
     return flavor.unpack_command(plan.programs["target.unpack"], plan.target.datadir, parallel=plan.parallel)
 
 
-def prepare_command(plan: Plan, flavor: Flavor) -> list[str]:
+def prepare_command(plan: Plan, flavor: Flavor, *, memory_bytes: int | None = None) -> list[str]:
+    """Return the words that apply the redo log, with the plan's memory, or with ``memory_bytes`` where less is free by now."""
     return flavor.prepare_command(
-        plan.programs["target.backup"], plan.target.datadir, memory_bytes=plan.prepare_memory_bytes
+        plan.programs["target.backup"],
+        plan.target.datadir,
+        memory_bytes=plan.prepare_memory_bytes if memory_bytes is None else memory_bytes,
+        options=plan.prepare_options,
     )
 
 
@@ -60,11 +70,9 @@ def pull_command(run: Run, *, attempts: int = STREAM_ATTEMPTS) -> list[str]:
 
 def known_hosts_line(side: Side) -> str:
     """Return the pinned key of a host as a line of known_hosts for the address that the other host uses."""
-    address, port = side.stream_address, side.party.ssh_port
-    place = address if port == 22 else f"[{address}]:{port}"
-    return f"{place} {side.host_key}"
+    return known_host(side.stream_address, side.party.ssh_port, side.host_key)
 
 
 def from_addresses(side: Side) -> str:
     """Return the addresses from which the run's key may be used."""
-    return ",".join(dict.fromkeys(filter(None, (side.party.local_address, side.party.ssh_address))))
+    return allowed_from(side.party.local_address, side.party.ssh_address)

@@ -1,5 +1,8 @@
 """The way from the target to the source, open for one run: its key, the forced command, and the guard that watches over it."""
 
+from collections.abc import Sequence
+
+from dbops.engine.archives import Archive
 from dbops.engine.errors import RemoteFailure, Unreachable
 from dbops.engine.scripts import load
 from dbops.engine.states import Level
@@ -36,6 +39,30 @@ def let_in(run: Run, public_key: str, key: str) -> None:
     source, account = run.source.party, run.accounts.backup
     command = backup_command(run.plan, run.flavor, run.source.jobs.run_directory)
     credentials = run.flavor.credentials_file(account.user, account.password, include=source.defaults_file)
+    serve(run, public_key, key, command, script=load("serve"), credentials=credentials)
+
+
+def let_in_to_read(run: Run, archive: Archive, public_key: str, key: str) -> None:
+    """Let the run's key in to read one file, and nothing else. Raises as ``Run.act``."""
+    serve(run, public_key, key, file_words(archive), script=load("common", "serve_file"), credentials="")
+
+
+def file_words(archive: Archive) -> list[str]:
+    """Return what the forced command is told of the file: its path, and that of which backup it is the record."""
+    return [archive.path, str(archive.bytes), archive.uid, archive.sha256]
+
+
+def serve(run: Run, public_key: str, key: str, command: Sequence[str], *, script: str, credentials: str) -> None:
+    """Write a forced command on the source, and let the run's key in. Raises as ``Run.act``.
+
+    Args:
+        public_key: one line, as ``make_key`` returns it.
+        key: of the command's row.
+        command: words that the script finds in ``backup.argv``.
+        script: the forced command.
+        credentials: an option file for it; ``""`` where it needs none.
+    """
+    source = run.source.party
     result = run.act(
         run.source,
         key,
@@ -49,14 +76,15 @@ def let_in(run: Run, public_key: str, key: str) -> None:
         source.ssh_user,
         "1" if run.source.sudo else "0",
         *command,
-        stdin=f"{credentials.rstrip()}\n----\n{load('serve')}".encode(),
+        stdin=f"{credentials.rstrip()}\n----\n{script}".encode(),
     )
     run.memory["let_in"] = True
     run.journal.say(f"The run's key is let in; it {result.stdout.strip().replace('=', ' ')}.", host=source.host)
 
 
 def is_open(run: Run) -> bool:
-    return bool(run.memory.get("source_opened")) and not run.memory.get("source_closed")
+    """Tell whether there is something on the source that its guard watches over; a finished backup that is read needs none."""
+    return bool(run.memory.get("source_opened")) and not run.memory.get("source_closed") and run.plan.archive is None
 
 
 def keep_open(run: Run, *, at_once: bool = False) -> None:

@@ -76,13 +76,13 @@ class OpenSource(Step):
         )
 
     def advance(self, run: Run) -> Outcome:
-        self._try_the_account(run)
+        try_the_account(run)
         remember_replication(run)
         public_key = make_key(run)
         if not self._guard_is_armed(run):
             return again(5.0)
         let_in(run, public_key, "open.source")
-        self._try_the_way(run)
+        try_the_way(run)
         return done()
 
     def _guard_is_armed(self, run: Run) -> bool:
@@ -103,35 +103,40 @@ class OpenSource(Step):
             return False
         return True
 
-    def _try_the_account(self, run: Run) -> None:
-        """Pausing, resuming and the last check all log in over the local socket: find out now whether that works."""
-        account = run.accounts.admin
-        for side, program in ((run.source, "source.client"), (run.target, "target.client")):
-            if side.party.is_answering:
-                run.act(
-                    side,
-                    f"open.account.{side.party.name}",
-                    f"log in to {side.party.name} over its local socket",
-                    load("log_in"),
-                    run.plan.programs[program],
-                    side.party.socket,
-                    stdin=run.flavor.credentials_file(account.user, account.password).encode(),
-                )
 
-    def _try_the_way(self, run: Run) -> None:
-        command = [*pull_command(run, attempts=1), "check"]
-        run.journal.check()
-        run.journal.command("open.check", run.target.party.host, show(command))
-        result = run.target.jobs.act('"$@" 2>&1 </dev/null', *command, timeout_seconds=30)
-        run.journal.finished("open.check", result.exit_status, result.stdout + result.stderr)
-        if result.exit_status != 0 or "dbops-ready" not in result.stdout:
-            raise RemoteFailure(
-                "stream.no_way",
-                "Trying the SSH connection from the target to the source",
-                found=(result.stdout + result.stderr).strip()[-500:] or f"exit status {result.exit_status}",
-                left="Nothing was changed on the target.",
-                next_step="Let the target reach the source's SSH port, and check stream_address and the pinned host key.",
+def try_the_account(run: Run) -> None:
+    """Pausing, resuming and the last check all log in over the local socket: find out now whether that works. Raises as ``Run.act``."""
+    account = run.accounts.admin
+    for side, program in ((run.source, "source.client"), (run.target, "target.client")):
+        if side.party.is_answering:
+            run.act(
+                side,
+                f"open.account.{side.party.name}",
+                f"log in to {side.party.name} over its local socket",
+                load("log_in"),
+                run.plan.programs[program],
+                side.party.socket,
+                stdin=run.flavor.credentials_file(account.user, account.password).encode(),
             )
-        run.journal.say(
-            f"{run.target.party.host} reaches {run.source.party.host} over SSH.", host=run.target.party.host
+
+
+def try_the_way(run: Run) -> None:
+    """Let the target ask the forced command on the source whether it is ready.
+
+    Raises:
+        RemoteFailure: it is not, or cannot be reached (``stream.no_way``).
+    """
+    command = [*pull_command(run, attempts=1), "check"]
+    run.journal.check()
+    run.journal.command("open.check", run.target.party.host, show(command))
+    result = run.target.jobs.act('"$@" 2>&1 </dev/null', *command, timeout_seconds=30)
+    run.journal.finished("open.check", result.exit_status, result.stdout + result.stderr)
+    if result.exit_status != 0 or "dbops-ready" not in result.stdout:
+        raise RemoteFailure(
+            "stream.no_way",
+            "Trying the SSH connection from the target to the source",
+            found=(result.stdout + result.stderr).strip()[-500:] or f"exit status {result.exit_status}",
+            left="Nothing was changed on the target.",
+            next_step="Let the target reach the source's SSH port, and check stream_address and the pinned host key.",
         )
+    run.journal.say(f"{run.target.party.host} reaches {run.source.party.host} over SSH.", host=run.target.party.host)

@@ -8,6 +8,7 @@ from dbops.engine.plan import Party, Plan
 from dbops.engine.ports import Database
 from dbops.engine.steps.as_found import remember_replication
 from dbops.engine.steps.base import Step
+from dbops.engine.steps.relaxing import watch
 from dbops.engine.steps.replication import is_attached_to, read_link
 from dbops.engine.steps.run import Outcome, Run, done
 from dbops.engine.steps.whereabouts import look, where_things_are
@@ -15,7 +16,10 @@ from dbops.engine.steps.whereabouts import look, where_things_are
 #: What the failed rebuild itself has changed on the target.
 CHANGED_BY_US = {"datadir_identity", "is_answering", "server_id", "server_uuid", "version", "socket"}
 #: Findings on what a retry does not do any more: it copies nothing.
-OF_THE_COPY = {"target.space", "source.redo", "source.account", "source.open_files", "source.engines"}
+OF_THE_COPY = {
+    *("target.space", "source.redo", "source.account", "source.open_files", "source.engines"),
+    *("archive.file", "archive.host", "archive.tool", "archive.programs", "dump.programs"),
+}
 
 
 def differences_for_retry(before: Plan, now: Plan) -> list[str]:
@@ -43,6 +47,7 @@ class Recheck(Step):
 
     def advance(self, run: Run) -> Outcome:
         look(run)
+        watch(run, at_once=True)
         found, target = run.memory["found"], run.plan.target
         changes = differences_for_retry(run.plan, run.replan())
         if found.get("datadir") != run.memory["new_identity"] or not found.get("new"):

@@ -7,6 +7,7 @@ from dbops.engine.flavors import flavor_for
 from dbops.engine.plan import Plan, PlannedCommand
 from dbops.engine.ports import Database
 from dbops.engine.steps.base import Step
+from dbops.engine.steps.relaxing import watch
 from dbops.engine.steps.replication import (
     MASKED,
     is_attached_to,
@@ -30,6 +31,8 @@ class Repoint(Step):
     title = "Repoint the replica to the primary"
 
     def commands(self, plan: Plan) -> tuple[PlannedCommand, ...]:
+        if plan.archive:
+            return (PlannedCommand(plan.primary.name, "# has it all that the copy has, and does it take writes?"),)
         flavor = flavor_for(plan.source.version, plan.flavor)
         primary = replication_source(
             plan.primary, Account(plan.replication_user, MASKED), gtid=plan.uses_gtid, start=None
@@ -42,6 +45,7 @@ class Repoint(Step):
         )
 
     def advance(self, run: Run) -> Outcome:
+        watch(run)
         with target_database(run) as database:
             if not is_attached_to(read_link(database, run.flavor), run.plan.primary):
                 if not run.plan.uses_gtid:
@@ -52,6 +56,10 @@ class Repoint(Step):
                 return again(0.2)
             if not run.plan.uses_gtid:
                 close_source(run)
+            if run.plan.archive and "repoint.compared" not in run.memory:
+                self._is_primary(run)
+                self._nothing_errant(run, database)
+                run.memory["repoint.compared"] = True
             link = read_link(database, run.flavor)
             doing = f"Replicating from the primary {run.plan.primary.name}"
             if wait := must_run(run, database, link, "repoint", doing):

@@ -62,7 +62,7 @@ class Stream(JobStep):
             run.memory["new_identity"],
             run.copy_run,
             run.plan.target.os_user,
-            " ".join(_proof_files(run)),
+            " ".join(proof_files(run)),
             str(len(unpack)),
             *unpack,
             *pull,
@@ -80,6 +80,10 @@ class Stream(JobStep):
 
     def follow(self, run: Run, state: JobState) -> None:
         self._watch_source_if_due(run)
+        self.count(run, state)
+
+    def count(self, run: Run, state: JobState) -> None:
+        """Tell how much the unpacking tool has read."""
         received, now = state.counters.get("unpack.read_bytes"), run.clock.now()
         if received is None:
             return
@@ -191,7 +195,7 @@ class Stream(JobStep):
             )
 
     def _evidence(self, run: Run, state: JobState, told: dict[str, str]) -> CopyEvidence:
-        kept = decode_files(run.source.jobs.act(IN_BASH, load("read_source"), *_proof_files(run)).stdout)
+        kept = decode_files(run.source.jobs.act(IN_BASH, load("read_source"), *proof_files(run)).stdout)
         arrived = decode_files(run.target.jobs.read(self.name, "files", limit=1024**2).decode())
         return CopyEvidence(
             source_status=int(told["status"]) if told.get("status") else None,
@@ -219,7 +223,7 @@ class Stream(JobStep):
             result["tails"].setdefault("source", kept.get("backup.log", "")[-2000:])
 
 
-def _proof_files(run: Run) -> list[str]:
+def proof_files(run: Run) -> list[str]:
     kinds = ("info", "checkpoints", "binlog", "slave", "last")
     return list(dict.fromkeys(name for kind in kinds for name in run.flavor.metadata_files[kind]))
 

@@ -61,7 +61,8 @@ def where_things_are(run: Run) -> str:
     if aside:
         parts.append(f"The old data of {target.name} is at {run.plan.aside_path}.")
     if runs:
-        parts.append(f"The server runs on the new data at {target.datadir}, which was not verified.")
+        verdict = f"is worthless: {run.memory['worthless']}" if run.memory.get("worthless") else "was not verified"
+        parts.append(f"The server runs on the new data at {target.datadir}, which {verdict}.")
     elif found.get("empty"):
         parts.append(f"{target.datadir} is empty, and the server is stopped.")
     else:

@@ -1,0 +1,38 @@
+"""What differs between MySQL and MariaDB where a dump is loaded into a new, empty data directory."""
+
+from dbops.engine.flavors import Flavor
+
+#: Every word but the paths, which the host makes: nobody reaches this server but over its socket, nothing that it writes is of use
+#: before it has ended well, and replication is not begun by it.
+_SHARED = (
+    "--skip-networking",
+    "--skip-log-bin",
+    "--innodb-flush-log-at-trx-commit=0",
+    "--innodb-doublewrite=OFF",
+)
+
+
+def install_programs(flavor: Flavor) -> tuple[str, ...]:
+    """Return names of the program that makes an empty data directory, best first."""
+    if flavor.name == "mariadb":
+        return ("mariadb-install-db", "mysql_install_db")
+    return flavor.server_programs
+
+
+def initialise_command(flavor: Flavor, program: str, *, defaults_file: str, datadir: str) -> list[str]:
+    """Return the command that makes an empty data directory, with the formats of the instance's own option file.
+
+    ``root`` has no password in it; the server that is started on it listens on a socket that nobody else can open.
+    """
+    words = [program, f"--defaults-file={defaults_file}", f"--datadir={datadir}"]
+    if flavor.name == "mariadb":
+        return [*words, "--skip-test-db", "--auth-root-authentication-method=normal"]
+    return [*words, "--initialize-insecure"]
+
+
+def load_server_options(flavor: Flavor, *, memory_bytes: int) -> list[str]:
+    """Return the options of the server that only loads. ``memory_bytes`` is for its buffer pool."""
+    words = [*_SHARED, f"--innodb-buffer-pool-size={memory_bytes}"]
+    if flavor.name == "mariadb":
+        return [*words, "--skip-slave-start"]
+    return [*words, "--skip-replica-start" if flavor.version >= (8, 0, 26) else "--skip-slave-start"]

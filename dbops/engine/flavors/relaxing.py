@@ -1,0 +1,114 @@
+"""Which settings of a server may be relaxed while it rolls a copy forward, by flavor and version.
+
+All of them are set with ``SET GLOBAL``, never persisted and never written into an option file: they end with the server process.
+What needs a start option is left out: ``innodb_doublewrite`` of MySQL before 8.0.30 and of MariaDB before 11.0.6 (error 1238),
+``OFF`` on any MySQL (error 1210), ``skip-log-bin``. ``ALTER INSTANCE DISABLE INNODB REDO_LOG`` is left out because the least
+crash of the server then costs the whole copy.
+"""
+
+import re
+from dataclasses import dataclass
+
+from dbops.engine.flavors.base import Flavor, Version
+
+_WORD = re.compile(r"[A-Za-z_]{1,32}")
+#: MDEV-33545: the first release of each series in which MariaDB takes ``innodb_doublewrite`` at run time; of later ones 11.4.2
+_DOUBLEWRITE_SINCE: dict[tuple[int, int], Version] = {(11, 0): (11, 0, 6), (11, 1): (11, 1, 5), (11, 2): (11, 2, 4)}
+
+
+@dataclass(frozen=True, slots=True)
+class Relaxation:
+    """One variable and the value that it has while the copy is rolled forward.
+
+    ``from_values`` are the values (upper case) from which it is relaxed, empty for "whatever is not ``value``"; with ``is_minimum`` a
+    number is only raised. ``durability`` says what a crash costs meanwhile: ``""`` nothing, ``host`` only where the machine itself
+    goes down, ``server`` also where the server process is killed. ``needs`` are variables that must have a value (upper case),
+    or nothing is gained or lost by it. ``stops_applier``: it can be set, or counts, only after the applier was stopped.
+    """
+
+    variable: str
+    value: str
+    durability: str = ""
+    from_values: frozenset[str] = frozenset()
+    is_minimum: bool = False
+    needs: tuple[tuple[str, str], ...] = ()
+    stops_applier: bool = False
+
+    def is_worth_it(self, now: str) -> bool:
+        """Tell whether a variable that has the value ``now`` is to be changed."""
+        if self.is_minimum:
+            return now.isdigit() and int(now) < int(self.value)
+        if self.from_values:
+            return now.upper() in self.from_values
+        return not same_value(now, self.value)
+
+
+def relaxations(flavor: Flavor, *, appliers: int, gtid: bool) -> tuple[Relaxation, ...]:
+    """Return what may be relaxed on a server of this flavor.
+
+    ``innodb_flush_log_at_trx_commit = 2`` and not 0: each commit still reaches the kernel, so a killed server process loses nothing, and
+    only a machine that goes down does. The same holds for ``sync_binlog = 0``.
+
+    Args:
+        flavor: of the server that rolls the copy forward.
+        appliers: how many parallel appliers it should have at least; 0 leaves them as they are.
+        gtid: whether the position is kept by GTID. Without it parallel appliers leave a position that is exact only where they stand still.
+    """
+    found = [
+        Relaxation("innodb_flush_log_at_trx_commit", "2", "host", frozenset({"1", "3"})),
+        Relaxation("sync_binlog", "0", "host"),
+    ]
+    if doublewrite := _doublewrite(flavor):
+        found.append(doublewrite)
+    if appliers and gtid and (parallel := _appliers(flavor, appliers)):
+        found.append(parallel)
+    return tuple(found)
+
+
+def _doublewrite(flavor: Flavor) -> Relaxation | None:
+    """MySQL's manual names "unexpected mysqld process exit in the middle of a page write" besides crashes of the machine: the kernel
+    looks for a deadly signal between the blocks of one buffered write. So without doublewrite a killed server costs the copy as well.
+    """
+    if flavor.name == "mariadb":
+        since = _DOUBLEWRITE_SINCE.get(flavor.version[:2], (11, 4, 2))
+        return (
+            Relaxation("innodb_doublewrite", "OFF", "server", frozenset({"ON", "1", "FAST"}))
+            if flavor.version >= since
+            else None
+        )
+    if flavor.version >= (8, 0, 30):
+        values = frozenset({"ON", "TRUE", "1", "DETECT_AND_RECOVER"})
+        return Relaxation("innodb_doublewrite", "DETECT_ONLY", "server", values)
+    return None
+
+
+def _appliers(flavor: Flavor, appliers: int) -> Relaxation | None:
+    """MariaDB refuses the change while its applier runs (error 1198), MySQL takes it at the next start of the applier.
+
+    MySQL only where appliers commit in the order of the source (the default from 8.0.27 on; before, they work by schema).
+    """
+    if flavor.name == "mariadb":
+        return Relaxation("slave_parallel_threads", str(appliers), is_minimum=True, stops_applier=True)
+    if flavor.version >= (8, 0, 27):
+        needs = (("replica_preserve_commit_order", "ON"),)
+        return Relaxation("replica_parallel_workers", str(appliers), is_minimum=True, needs=needs, stops_applier=True)
+    return None
+
+
+def set_global(variable: str, value: str) -> str:
+    """Return the statement. ``value`` is as the server says it, a number or a word (``is_settable``)."""
+    return f"SET GLOBAL {variable} = {value}" if value.isdigit() else f"SET GLOBAL {variable} = '{value}'"
+
+
+def is_settable(value: str) -> bool:
+    """Tell whether a value that was read may stand in a statement: what cannot be put back is not changed."""
+    return value.isdigit() or bool(_WORD.fullmatch(value))
+
+
+def same_value(one: str, other: str) -> bool:
+    """Tell whether two values are one: MySQL reads ``DETECT_AND_RECOVER`` after ``ON`` was set."""
+    return _plain(one) == _plain(other)
+
+
+def _plain(value: str) -> str:
+    return {"DETECT_AND_RECOVER": "ON", "TRUE": "ON", "FALSE": "OFF"}.get(value.upper(), value.upper())

@@ -1,0 +1,50 @@
+#!/bin/bash
+# Fetch a finished backup into the empty data directory: added up, decompressed and unpacked in one pass.
+# Afterwards log.files holds the small files that prove what arrived, one line "NAME BASE64" each, and log.sum the checksum.
+# $1 data directory  $2 its device:inode  $3 run id of its mark  $4 owner  $5 names of those files, by blanks
+# $6 words of the unpack command  then that command, then ssh's
+set -u
+umask 077
+datadir=$1 identity=$2 mark=$3 owner=$4 words=$6
+read -r -a names <<<"$5"
+shift 6
+unpack=("${@:1:words}")
+transport=("${@:words+1}")
+must_be_new_copy "$datadir" "$identity" "$mark"
+[ -z "$(find "$datadir" -mindepth 1 -maxdepth 1 ! -name lost+found ! -name '.dbops-*' -print -quit)" ] || refuse "$datadir is not empty."
+no_server_on "$datadir"
+as_owner=()
+[ "$(id -un)" = "$owner" ] || as_owner=(setpriv "--reuid=$owner" "--regid=$(id -gn -- "$owner")" --init-groups)
+
+stage() { # name, command: one stage of the pipe, counted and logged under its name
+    echo "$BASHPID" >"pid.$1"
+    exec 2>"log.$1"
+    shift
+    exec "$@"
+}
+
+mkfifo seen
+sha256sum <seen >sum 2>/dev/null &
+adding=$!
+stage transport "${transport[@]}" </dev/null |
+    stage see tee --output-error=exit -- seen |
+    stage decompress zstd -q -d -c |
+    (
+        echo "$BASHPID" >pid.unpack
+        exec 2>log.unpack >&2
+        cd / && exec "${as_owner[@]}" "${unpack[@]}"
+    )
+stages=("${PIPESTATUS[@]}")
+wait "$adding"
+stat -c %i -- "$datadir/ibdata1" 2>/dev/null >"$(mark_of "$datadir" "$mark")" # whose data this is, from here on
+number=0
+for name in transport see decompress unpack; do
+    echo "${stages[$number]}" >"stage.$name"
+    number=$((number + 1))
+done
+cut -d' ' -f1 sum >log.sum
+for name in "${names[@]}"; do
+    [ ! -f "$datadir/$name" ] || printf '%s %s\n' "$name" "$(head -c 262144 -- "$datadir/$name" | base64 -w0)"
+done >log.files
+rm -f seen sum
+[ "${stages[*]}" = "0 0 0 0" ]

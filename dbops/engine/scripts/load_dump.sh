@@ -1,0 +1,68 @@
+#!/bin/bash
+# Load a finished dump into a new data directory: an empty one is made, a server that nobody else reaches is started on it, and the dump
+# is added up, decompressed and read by it in one pass. That server is ended in good order. log.sum has the checksum of what arrived.
+# $1 data directory  $2 its device:inode  $3 run id of its mark  $4 owner  $5 client program
+# $6 $7 $8 words of: the command that makes the directory, the server's, ssh's; then these
+set -u
+umask 077
+datadir=$1 identity=$2 mark=$3 owner=$4 client=$5 first=$6 second=$7
+shift 8
+initialise=("${@:1:first}")
+server=("${@:first+1:second}")
+transport=("${@:first+second+1}")
+must_be_new_copy "$datadir" "$identity" "$mark"
+[ -z "$(find "$datadir" -mindepth 1 -maxdepth 1 ! -name lost+found ! -name '.dbops-*' -print -quit)" ] || refuse "$datadir is not empty."
+no_server_on "$datadir"
+as_owner=()
+[ "$(id -un)" = "$owner" ] || as_owner=(setpriv "--reuid=$owner" "--regid=$(id -gn -- "$owner")" --init-groups)
+scratch=$(mktemp -d /tmp/dbops-load.XXXXXX) || fail "No directory can be made in /tmp."
+chown -- "$owner" "$scratch"
+trap 'rm -rf -- "$scratch"' EXIT
+
+(cd / && exec "${as_owner[@]}" "${initialise[@]}" >&2 2>&1) 2>log.initialise </dev/null ||
+    fail "An empty data directory could not be made: $(tail -n 2 log.initialise | tr '\n' ' ')"
+
+(
+    echo "$BASHPID" >pid.server
+    exec 2>log.server >&2 </dev/null
+    cd / && exec "${as_owner[@]}" "${server[@]}" "--datadir=$datadir" "--socket=$scratch/s" "--pid-file=$scratch/pid"
+) &
+serving=$!
+ask=("$client" --no-defaults "--socket=$scratch/s" --user=root --batch --skip-column-names)
+for _ in $(seq 600); do
+    kill -0 "$serving" 2>/dev/null || fail "The server that loads the dump ended: $(tail -n 3 log.server | tr '\n' ' ')"
+    "${ask[@]}" -e 'SELECT 1' >/dev/null 2>&1 && break
+    sleep 0.5
+done
+"${ask[@]}" -e 'SELECT 1' >/dev/null 2>log.load || fail "The server that loads the dump does not answer: $(tail -n 1 log.load)"
+
+stage() { # name, command: one stage of the pipe, counted and logged under its name
+    echo "$BASHPID" >"pid.$1"
+    exec 2>"log.$1"
+    shift
+    exec "$@"
+}
+
+mkfifo seen
+sha256sum <seen >sum 2>/dev/null &
+adding=$!
+stage transport "${transport[@]}" </dev/null |
+    stage see tee --output-error=exit -- seen |
+    stage decompress gzip -d -c |
+    stage load "${ask[@]}" --max-allowed-packet=1G >/dev/null
+stages=("${PIPESTATUS[@]}")
+wait "$adding"
+number=0
+for name in transport see decompress load; do
+    echo "${stages[$number]}" >"stage.$name"
+    number=$((number + 1))
+done
+cut -d' ' -f1 sum >log.sum
+rm -f seen sum
+# in good order: what it has not written yet is written now
+kill -TERM "$serving" 2>/dev/null
+wait "$serving"
+ended=$?
+echo "$ended" >stage.server
+stat -c %i -- "$datadir/ibdata1" 2>/dev/null >"$(mark_of "$datadir" "$mark")" # whose data this is, from here on
+[ "${stages[*]} $ended" = "0 0 0 0 0" ]

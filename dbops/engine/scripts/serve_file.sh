@@ -1,0 +1,26 @@
+#!/bin/bash
+# The forced command of a run's key that may read one finished backup: "check" looks at it, "backup" sends it. Nothing else is done.
+# backup.argv: path, bytes, run that made it, checksum
+set -u
+umask 077
+cd "$(dirname "$(readlink -f "$0")")" || exit 70
+mapfile -d '' -t argv <backup.argv
+path=${argv[0]} bytes=${argv[1]} run=${argv[2]} sum=${argv[3]}
+is_there() {
+    is_backup_of "$path" "$bytes" "$run" "$sum" ||
+        { echo "dbops: $path is not the backup of run $run with $bytes bytes, by the record beside it" >&2 && exit 66; }
+}
+case ${1-} in
+    check) is_there && echo dbops-ready && exit 0 ;;
+    backup) is_there ;;
+    *) echo "dbops: only check and backup are allowed" >&2 && exit 64 ;;
+esac
+exec 9>serve.lock
+flock -n 9 || { echo "dbops: this backup is being sent to this run already" >&2 && exit 75; }
+# in a group of its own, as a backup tool would be: the clean-up ends it by that
+# shellcheck disable=SC2016  # for the inner shell
+setsid -- bash -c 'echo "$$ $(cut -d" " -f22 "/proc/$$/stat")" >backup.pid && exec cat -- "$1" 2>backup.log' dbops "$path" 9>&-
+status=$?
+echo "$status" >backup.status.tmp && mv backup.status.tmp backup.status
+tail -n 3 backup.log >&2
+exit "$status"

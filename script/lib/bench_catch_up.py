@@ -1,0 +1,147 @@
+"""script/bench catch-up: how fast a real replica applies what waits for it, with durable settings and with those that a rebuild relaxes.
+
+A lab of its own. In each round, for each kind of settings in turn: the applier stands, the primary is written to, everything is received,
+then the applier is started and timed to its end. So the network counts for nothing; compared are seconds for a thousand
+transactions of one load. Durable means what a careful DBA sets: each commit and each binary log write waits for the disk, one applier.
+"""
+
+import argparse
+import json
+import os
+import platform
+import shlex
+import shutil
+import sys
+import tempfile
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from datetime import UTC, datetime
+from pathlib import Path
+from statistics import median
+from typing import Any
+
+from dbops.engine.flavors import flavor_for
+from dbops.engine.flavors.relaxing import relaxations, set_global
+from dbops.engine.steps.relaxing import choose_appliers
+from lab.lab import Lab
+from lab.pytest_plugin import start_lab
+
+REPLICA, PRIMARY, BESIDE = "replica-1", "primary-1", "backup-1"
+DURABLE = {"innodb_flush_log_at_trx_commit": "1", "sync_binlog": "1", "slave_parallel_threads": "0"}
+Samples = dict[str, list[float]]
+
+
+class Bench:
+    """A replica whose applier is held, filled and let go."""
+
+    def __init__(self, lab: Lab, options: argparse.Namespace) -> None:
+        self.lab, self.options = lab, options
+        self.version = str(self.one(REPLICA, "SELECT @@version AS version")["version"])
+        appliers = choose_appliers(os.cpu_count() or 1)
+        found = relaxations(flavor_for(self.version, "mariadb"), appliers=appliers, gtid=True)
+        relaxed = {item.variable: item.value for item in found}
+        self.kinds = {
+            "durable": DURABLE,
+            "durable, parallel appliers": {**DURABLE, "slave_parallel_threads": str(appliers)},
+            "relaxed, one applier": {**DURABLE, **relaxed, "slave_parallel_threads": "0"},
+            "relaxed": {**DURABLE, **relaxed},
+        }
+
+    def one(self, name: str, sql: str) -> dict[str, Any]:
+        connection = self.lab.connect(name)
+        try:
+            with connection.cursor() as cursor:
+                cursor.execute(sql)
+                row: dict[str, Any] = cursor.fetchone() or {}
+                return row
+        finally:
+            connection.close()
+
+    def measure(self, kind: str) -> tuple[float, int]:
+        """Return seconds and transactions."""
+        self.one(REPLICA, "STOP SLAVE SQL_THREAD")
+        for name, value in self.kinds[kind].items():
+            self.one(REPLICA, set_global(name, value))
+        before = self._position("gtid_slave_pos", REPLICA)
+        self.lab.load_start(tps=self.options.tps, threads=4)
+        time.sleep(self.options.seconds)
+        self.lab.load_stop()
+        goal = self._position("gtid_binlog_pos", PRIMARY)
+        while self.one(REPLICA, "SHOW SLAVE STATUS")["Gtid_IO_Pos"].rpartition("-")[2] != str(goal):
+            time.sleep(0.1)
+        began = time.monotonic()
+        self.one(REPLICA, "START SLAVE SQL_THREAD")
+        while self._position("gtid_slave_pos", REPLICA) < goal:
+            time.sleep(0.05)
+        return time.monotonic() - began, goal - before
+
+    def _position(self, variable: str, name: str) -> int:
+        text = str(self.one(name, f"SELECT @@GLOBAL.{variable} AS position")["position"])
+        return int(text.rpartition("-")[2] or 0)
+
+
+def run(bench: Bench, rounds: int) -> Samples:
+    """Return seconds for a thousand transactions. Each round begins with another kind, so that none has the quiet moment always."""
+    samples: Samples = {kind: [] for kind in bench.kinds}
+    names = list(bench.kinds)
+    for number in range(rounds):
+        for kind in names[number % len(names) :] + names[: number % len(names)]:
+            seconds, transactions = bench.measure(kind)
+            samples[kind].append(1000 * seconds / transactions)
+            say(f"round {number + 1}, {kind}: {transactions} transactions in {seconds:.1f} s")
+    return samples
+
+
+def tables(samples: Samples) -> list[str]:
+    lines = ["| seconds for 1000 transactions | median | min | max |", "|---|---|---|---|"]
+    for kind, values in samples.items():
+        lines.append(f"| {kind} | {median(values):.2f} | {min(values):.2f} | {max(values):.2f} |")
+    lines += ["", "| ratio to durable, in one round | median (min to max) |", "|---|---|"]
+    for kind in list(samples)[1:]:
+        pairs = [ours / durable for ours, durable in zip(samples[kind], samples["durable"], strict=True)]
+        lines.append(f"| {kind} | {median(pairs):.2f} ({min(pairs):.2f} to {max(pairs):.2f}) |")
+    return lines
+
+
+def say(text: str) -> None:
+    print(text, flush=True)
+
+
+def parse(arguments: list[str]) -> argparse.Namespace:
+    parser = argparse.ArgumentParser(prog="script/bench catch-up", description=__doc__)
+    parser.add_argument("--rounds", type=int, default=4, help="rounds of all kinds of settings (default 4)")
+    parser.add_argument("--seconds", type=float, default=5.0, help="how long the primary is written to (default 5)")
+    parser.add_argument("--tps", type=int, default=800, help="transactions a second meanwhile, at most (default 800)")
+    parser.add_argument("--size", default="128M", help="data of the lab (default 128M)")
+    parser.add_argument("--json", action="store_true", help="print one JSON object last")
+    return parser.parse_args(arguments)
+
+
+@contextmanager
+def lab_of(size: str) -> Iterator[Lab]:
+    folder = Path(tempfile.mkdtemp(prefix="dbops-bench-", dir="/var/tmp"))
+    folder.chmod(0o755)
+    try:
+        with start_lab(folder / "lab", "127.0.52", size=size) as lab:
+            yield lab
+    finally:
+        shutil.rmtree(folder, ignore_errors=True)
+
+
+def main(arguments: list[str]) -> int:
+    options = parse(arguments)
+    with lab_of(options.size) as lab:
+        bench = Bench(lab, options)
+        bench.one(BESIDE, "STOP SLAVE")  # it would apply the same at the same time
+        samples = run(bench, options.rounds)
+    machine = f"{os.cpu_count()} cores, {platform.system()} {platform.release()}, MariaDB {bench.version}"
+    say(f"\n{datetime.now(UTC):%Y-%m-%d}, {machine}: script/bench catch-up {shlex.join(arguments)}\n")
+    say("\n".join(tables(samples)))
+    if options.json:
+        say(json.dumps({"samples": samples}))
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))

@@ -1,0 +1,274 @@
+"""script/bench prepare: the backup tool's own --prepare against ours, in turn on copies of one backup; then the ratio.
+
+The backup is held open until as much redo was written as asked for, by random updates or by inserts. Memory can only save reading and
+writing pages once more for each batch; what each run read and wrote at the disk is printed too, and does not depend on who else uses
+the machine.
+"""
+
+import argparse
+import json
+import os
+import platform
+import resource
+import shlex
+import shutil
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack, contextmanager
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from pathlib import Path
+from statistics import median
+
+from dbops.engine.flavors import flavor_for
+from dbops.engine.preparing import Ground, Preparing, choose
+from lab.errors import LabError
+from lab.lab import Lab
+from lab.processes import is_running
+from lab.pytest_plugin import start_lab
+from lab.settings import parse_size
+from script.lib.bench import option_file, say
+from script.lib.supervisor import Failed
+
+MIB = 1024**2
+DEFAULT = "the tool's default"
+OURS = "ours"
+LONGEST_LOAD_SECONDS = 3600
+
+
+@dataclass(frozen=True, slots=True)
+class Measured:
+    """One run of ``--prepare``. Bytes are what the kernel counts at the disk."""
+
+    seconds: float
+    cpu_seconds: float
+    read_bytes: int
+    written_bytes: int
+
+
+Samples = dict[str, list[Measured]]
+
+
+class Source:
+    """The one server of a lab, with a redo log that is wide enough, and a backup of it."""
+
+    def __init__(self, lab: Lab, redo_bytes: int, threads: int) -> None:
+        self.lab, self.redo_bytes, self.threads = lab, redo_bytes, threads
+        with lab.connect(lab.primary.name) as connection, connection.cursor() as cursor:
+            for name, value in (("log_file_size", 2 * redo_bytes), ("buffer_pool_size", max(1024 * MIB, redo_bytes))):
+                cursor.execute(f"SET GLOBAL innodb_{name} = {value}")
+
+    def lsn(self) -> int:
+        with self.lab.connect(self.lab.primary.name) as connection, connection.cursor() as cursor:
+            cursor.execute("SHOW GLOBAL STATUS LIKE 'Innodb_lsn_current'")
+            row = cursor.fetchone() or {}
+            return int(row["Value"])
+
+    def back_up(self, directory: Path, writes: str) -> None:
+        """Make a backup into ``directory`` while ``redo_bytes`` of redo are written."""
+        host, account = self.lab.primary, self.lab.accounts["backup"]
+        with ExitStack() as stack:
+            hold = stack.enter_context(self.lab.connect(host.name))
+            cursor = stack.enter_context(hold.cursor())
+            cursor.execute("SET GLOBAL innodb_log_checkpoint_now = ON")
+            # The tool copies the redo log until it has this lock itself.
+            cursor.execute("BACKUP STAGE START")
+            file = stack.enter_context(option_file(host.config_file, account.user, account.password))
+            log = stack.enter_context(directory.with_name("backup.log").open("wb"))
+            command = ["mariadb-backup", f"--defaults-file={file}", "--backup", f"--target-dir={directory}"]
+            command += [f"--socket={host.socket}", f"--datadir={host.data_dir}", "--open-files-limit=65536"]
+            backup = subprocess.Popen(command, stdin=subprocess.DEVNULL, stdout=log, stderr=log)
+            try:
+                self._copy_has_begun(directory, backup)
+                (self._update if writes == "random" else self._insert)()
+                cursor.execute("BACKUP STAGE END")
+                backup.wait(LONGEST_LOAD_SECONDS)
+            finally:
+                if backup.poll() is None:
+                    backup.kill()
+                    backup.wait()
+        if backup.returncode != 0:
+            raise Failed(
+                f"the backup ended with {backup.returncode}: {directory.with_name('backup.log').read_text()[-500:]}"
+            )
+
+    def _copy_has_begun(self, directory: Path, backup: "subprocess.Popen[bytes]") -> None:
+        until = time.monotonic() + 60
+        while not (directory / "ib_logfile0").exists():
+            if backup.poll() is not None or time.monotonic() > until:
+                raise Failed("the backup does not begin to copy the redo log")
+            time.sleep(0.1)
+
+    def _update(self) -> None:
+        """Random rows of all tables, as an application writes them."""
+        begin, load = self.lsn(), self.lab.write_load
+        load.write_options()
+        command = load.command(self.threads)
+        command[-1:] = [f"--time={LONGEST_LOAD_SECONDS}", "--rand-type=uniform", command[-1], "run"]
+        writer = subprocess.Popen(command, stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL)
+        try:
+            while self.lsn() - begin < self.redo_bytes:
+                if not is_running(writer.pid, load.mark):
+                    raise Failed("sysbench ended before there was enough redo")
+                time.sleep(0.5)
+        finally:
+            writer.terminate()
+            writer.wait(60)
+
+    def _insert(self) -> None:
+        """New rows in the order of their key, as a load of data writes them."""
+        begin = self.lsn()
+        with self.lab.connect(self.lab.primary.name, database="sbtest") as connection, connection.cursor() as cursor:
+            cursor.execute("CREATE TABLE IF NOT EXISTS inserted LIKE sbtest1")
+            while self.lsn() - begin < self.redo_bytes:
+                cursor.execute("INSERT INTO inserted (k, c, pad) SELECT k, c, pad FROM sbtest1 LIMIT 50000")
+                connection.commit()
+
+
+@contextmanager
+def copy_of(backup: Path, *, cold: bool) -> Iterator[Path]:
+    """Give a copy of the backup; its pages are on the disk, and out of the page cache where ``cold``."""
+    directory = backup.with_name("work")
+    shutil.rmtree(directory, ignore_errors=True)
+    subprocess.run(["cp", "-a", "--reflink=auto", str(backup), str(directory)], check=True)
+    os.sync()
+    if cold:
+        Path("/proc/sys/vm/drop_caches").write_text("3\n")
+    yield directory
+    shutil.rmtree(directory)
+
+
+def prepare(command: list[str]) -> Measured:
+    """Run a prepare to its end. Raises ``Failed`` unless it says that it is complete."""
+    before, began = resource.getrusage(resource.RUSAGE_CHILDREN), time.monotonic()
+    done = subprocess.run(command, capture_output=True, text=True, check=False)
+    seconds, after = time.monotonic() - began, resource.getrusage(resource.RUSAGE_CHILDREN)
+    if done.returncode != 0 or not done.stderr.rstrip().endswith("completed OK!"):
+        raise Failed(f"{shlex.join(command)}: status {done.returncode}: {done.stderr[-500:]}")
+    cpu = after.ru_utime + after.ru_stime - before.ru_utime - before.ru_stime
+    read, written = after.ru_inblock - before.ru_inblock, after.ru_oublock - before.ru_oublock
+    return Measured(seconds, cpu, read * 512, written * 512)
+
+
+def our_choice(tool: str, redo_capacity_bytes: int) -> Preparing:
+    """Return what a plan would choose for this machine as target, with this tool."""
+    said = subprocess.run([tool, "--version"], capture_output=True, text=True, check=True)
+    flavor = flavor_for("10.11.0", "mariadb")
+    version = flavor.parse_tool_version(said.stdout + said.stderr)
+    meminfo = Path("/proc/meminfo").read_text().splitlines()
+    free = next(int(line.split()[1]) for line in meminfo if line.startswith("MemAvailable:")) * 1024
+    ground = Ground(free_bytes=free, cpu_count=os.cpu_count() or 1, redo_capacity_bytes=redo_capacity_bytes)
+    return choose(flavor.prepare_habits(version), ground)
+
+
+def measure(backup: Path, commands: dict[str, Callable[[Path], list[str]]], rounds: int, *, cold: bool) -> Samples:
+    """Run each command in each round, in turn from either end, each on a copy of its own."""
+    samples: Samples = {name: [] for name in commands}
+    for number in range(rounds):
+        names = list(commands) if number % 2 == 0 else list(reversed(commands))
+        for name in names:
+            with copy_of(backup, cold=cold) as directory:
+                samples[name].append(prepare(commands[name](directory)))
+            last = samples[name][-1]
+            say(f"round {number + 1} of {rounds}, {name}: {last.seconds:.1f} s, {os.getloadavg()[0]:.1f} processes run")
+    return samples
+
+
+def table(samples: Samples) -> list[str]:
+    lines = [
+        "| prepare with | median s | min | max | CPU s | read MiB | written MiB | n |",
+        "|---|---|---|---|---|---|---|---|",
+    ]
+    for name, runs in samples.items():
+        seconds = [run.seconds for run in runs]
+        lines.append(
+            f"| {name} | {median(seconds):.2f} | {min(seconds):.2f} | {max(seconds):.2f} "
+            f"| {median(run.cpu_seconds for run in runs):.1f} | {median(run.read_bytes for run in runs) / MIB:.0f} "
+            f"| {median(run.written_bytes for run in runs) / MIB:.0f} | {len(runs)} |"
+        )
+    return lines
+
+
+def ratio(samples: Samples, name: str) -> str:
+    """Round by round, so that a machine that drifts does not tell lies."""
+    values = [ours.seconds / own.seconds for ours, own in zip(samples[name], samples[DEFAULT], strict=True)]
+    return f"| {name} / {DEFAULT} | {median(values):.2f} ({min(values):.2f} to {max(values):.2f}) |"
+
+
+def parse(arguments: list[str]) -> argparse.Namespace:
+    parser = argparse.ArgumentParser(prog="script/bench prepare", description=__doc__)
+    parser.add_argument("--size", default="1G", help="data of the server (default 1G)")
+    parser.add_argument("--redo", default="1G", help="redo that is written during the backup (default 1G)")
+    parser.add_argument("--rounds", type=int, default=3, help="rounds (default 3)")
+    parser.add_argument("--writes", choices=("random", "inserts"), default="random", help="what the redo is of")
+    parser.add_argument("--threads", type=int, default=8, help="threads of the random updates (default 8)")
+    parser.add_argument(
+        "--tool", default="mariadb-backup", help="prepare with this one (default: mariadb-backup of the PATH)"
+    )
+    parser.add_argument("--memory", action="append", default=[], metavar="SIZE", help="measure this --use-memory too")
+    parser.add_argument("--cold", action="store_true", help="drop the machine's page cache before each run (root)")
+    parser.add_argument("--json", action="store_true", help="print one JSON object last")
+    return parser.parse_args(arguments)
+
+
+def commands_of(options: argparse.Namespace, choice: Preparing) -> dict[str, Callable[[Path], list[str]]]:
+    def command(*words: str) -> Callable[[Path], list[str]]:
+        return lambda directory: [options.tool, "--prepare", f"--target-dir={directory}", *words]
+
+    found = {DEFAULT: command(), OURS: command(f"--use-memory={choice.memory_bytes}", *choice.options)}
+    return found | {size: command(f"--use-memory={parse_size(size)}") for size in options.memory}
+
+
+def report(options: argparse.Namespace, arguments: list[str], redo: int, choice: Preparing, samples: Samples) -> None:
+    machine = f"{os.cpu_count()} cores, {platform.system()} {platform.release()}"
+    say(
+        f"\n{datetime.now(UTC):%Y-%m-%d}, {machine}, {redo / MIB:.0f} MiB of redo: script/bench prepare {shlex.join(arguments)}\n"
+    )
+    say("\n".join([*(f"* {reason}" for reason in choice.reasons), "", *table(samples), ""]))
+    say(
+        "\n".join(
+            [
+                "| ratio | median (min to max) |",
+                "|---|---|",
+                *(ratio(samples, name) for name in samples if name != DEFAULT),
+            ]
+        )
+    )
+    if options.json:
+        runs = {
+            name: [[run.seconds, run.cpu_seconds, run.read_bytes, run.written_bytes] for run in found]
+            for name, found in samples.items()
+        }
+        say(
+            json.dumps(
+                {"redo_bytes": redo, "memory_bytes": choice.memory_bytes, "options": choice.options, "samples": runs}
+            )
+        )
+
+
+def main(arguments: list[str]) -> int:
+    options = parse(arguments)
+    redo_bytes = parse_size(options.redo)
+    folder = Path(tempfile.mkdtemp(prefix="dbops-bench-", dir="/var/tmp"))
+    folder.chmod(0o755)
+    backup = folder / "backup"
+    try:
+        with start_lab(folder / "lab", "127.0.53", size=options.size, replicas=0, backups=0) as lab:
+            Source(lab, redo_bytes, options.threads).back_up(backup, options.writes)
+        choice = our_choice(options.tool, 2 * redo_bytes)
+        redo = (backup / "ib_logfile0").stat().st_size
+        samples = measure(backup, commands_of(options, choice), options.rounds, cold=options.cold)
+        report(options, arguments, redo, choice, samples)
+    except (Failed, LabError) as error:
+        say(f"Failed: {error}")
+        return 1
+    finally:
+        shutil.rmtree(folder, ignore_errors=True)
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))

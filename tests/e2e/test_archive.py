@@ -1,0 +1,143 @@
+"""A replica rebuilt from a finished backup or dump, for real: while the server that made it is down; and a damaged file is found out."""
+
+import gzip
+import json
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.stack import Stack, running_stack, wait_for
+
+from .looks import is_replicating, one, processes_of, same_data_at_one_gtid
+from .test_managed_backup import SOURCE, back_up, make_schedule
+
+pytestmark = pytest.mark.services
+TARGET = "replica-1"
+
+
+@pytest.fixture(scope="module")
+def stack() -> Iterator[Stack]:
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("DBOPS_PROBE_INTERVAL_SECONDS", "3")
+        with running_stack(replicas=1, web=False) as running:
+            make_schedule(running, "files", "physical")
+            make_schedule(running, "statements", "dump")
+            yield running
+
+
+def plan_of(stack: Stack, method: str) -> dict[str, Any]:
+    done = stack.manage("rebuild", TARGET, "--method", method, "--plan", "--json", check=False)
+    return json.loads(done.stdout.splitlines()[-1]) if done.stdout else {}
+
+
+def wait_for_possible_plan(stack: Stack, method: str = "archive") -> None:
+    def possible() -> bool:
+        return bool(plan_of(stack, method).get("is_possible"))
+
+    try:
+        wait_for(f"a plan by {method} that is possible", possible, 60)
+    except AssertionError as error:
+        refused = [item for item in plan_of(stack, method).get("findings", []) if item["severity"] == "refusal"]
+        raise AssertionError(f"{error}: {refused}") from None
+
+
+def newest_file(stack: Stack) -> Path:
+    [row] = stack.rows("SELECT path FROM dbops_backuprun WHERE status = 'succeeded' ORDER BY id DESC LIMIT 1")
+    return Path(row["path"])
+
+
+def test_a_replica_comes_from_the_backup_while_its_server_is_down(stack: Stack) -> None:
+    status, _ = back_up(stack, "files")
+    assert status == 0
+    one(stack, "primary-1", "CREATE TABLE sbtest.after_the_backup (id INT PRIMARY KEY)")
+    one(stack, "primary-1", "INSERT INTO sbtest.after_the_backup VALUES (1), (2), (3)")
+    source = stack.lab.host(SOURCE)
+    source.stop_server()
+    try:
+        stack.wait_for_facts(SOURCE, answering=False)
+        wait_for_possible_plan(stack)
+        status, lines = stack.rebuild(TARGET, "--method", "archive")
+        assert status == 0
+        [rebuild] = stack.rows("SELECT * FROM dbops_rebuild ORDER BY id DESC LIMIT 1")
+        assert rebuild["method"] == "archive"
+        assert any("its checksum is that with which it was published" in line.get("text", "") for line in lines)
+        assert is_replicating(stack, TARGET)
+        assert processes_of(rebuild["uid"]) == []
+        keys = source.folder / "authorized_keys"
+        assert f"dbops-{rebuild['uid']}" not in keys.read_text()
+        assert stack.rows("SELECT 1 FROM dbops_hold") == []
+    finally:
+        source.start_server()
+    stack.wait_for_facts(SOURCE, answering=True)
+    same_data_at_one_gtid(stack, TARGET)
+    assert one(stack, TARGET, "SELECT COUNT(*) AS rows_there FROM sbtest.after_the_backup")["rows_there"] == 3
+
+
+def test_a_file_that_was_damaged_since_is_found_out_and_the_old_data_goes_back(stack: Stack) -> None:
+    file = newest_file(stack)
+    whole = file.read_bytes()
+    middle = len(whole) // 2
+    file.write_bytes(whole[:middle] + bytes([whole[middle] ^ 1]) + whole[middle + 1 :])
+    try:
+        wait_for_possible_plan(stack)
+        status, lines = stack.rebuild(TARGET, "--method", "archive", check=False)
+        assert status == 1
+        assert lines[-1]["error"]["code"] == "archive.damaged", lines[-1]
+    finally:
+        file.write_bytes(whole)
+    status, lines = stack.rebuild(TARGET, "--put-back")
+    assert (status, lines[-1]["status"]) == (0, "succeeded")
+    wait_for("it replicates again", lambda: is_replicating(stack, TARGET))
+
+
+def test_a_file_that_is_not_there_any_more_stops_before_anything_is_changed(stack: Stack) -> None:
+    file = newest_file(stack)
+    away = file.with_name("away")
+    file.rename(away)
+    server = stack.lab.host(TARGET).server_pid()
+    try:
+        wait_for_possible_plan(stack)
+        status, lines = stack.rebuild(TARGET, "--method", "archive", check=False)
+        assert status == 1
+        assert lines[-1]["error"]["code"] == "stream.no_way"
+        assert "is not the backup of run" in lines[-1]["error"]["found"]
+        assert stack.lab.host(TARGET).server_pid() == server
+    finally:
+        away.rename(file)
+
+
+def test_a_replica_comes_from_a_dump(stack: Stack) -> None:
+    status, _ = back_up(stack, "statements")
+    assert status == 0
+    one(stack, "primary-1", "CREATE TABLE sbtest.after_the_dump AS SELECT 4 AS id")
+    wait_for_possible_plan(stack, "dump")
+    before = stack.lab.host(TARGET).data_dir.stat().st_ino
+    status, lines = stack.rebuild(TARGET, "--method", "dump")
+    assert status == 0
+    assert any("The dump of run" in line.get("text", "") for line in lines)
+    assert stack.lab.host(TARGET).data_dir.stat().st_ino != before
+    assert is_replicating(stack, TARGET)
+    assert list(Path("/tmp").glob("dbops-load.*")) == []
+    same_data_at_one_gtid(stack, TARGET)
+    assert one(stack, TARGET, "SELECT id FROM sbtest.after_the_dump")["id"] == 4
+
+
+def test_a_dump_whose_statement_is_refused_ends_with_the_servers_words(stack: Stack) -> None:
+    """The file is another one than was published, so that the loading server meets a statement that it does not know first."""
+    file = newest_file(stack)
+    whole = file.read_bytes()
+    text = gzip.decompress(whole)
+    spoilt = gzip.compress(b"NO SUCH STATEMENT;\n" + text, 1)
+    file.write_bytes(spoilt[: len(whole)].ljust(len(whole), b"\0"))
+    try:
+        wait_for_possible_plan(stack, "dump")
+        status, lines = stack.rebuild(TARGET, "--method", "dump", check=False)
+        assert status == 1
+        assert lines[-1]["error"]["code"] in ("dump.load", "archive.damaged"), lines[-1]
+    finally:
+        file.write_bytes(whole)
+    status, lines = stack.rebuild(TARGET, "--put-back")
+    assert (status, lines[-1]["status"]) == (0, "succeeded")
+    wait_for("it replicates again", lambda: is_replicating(stack, TARGET))
