@@ -1,0 +1,42 @@
+"""What a second person says of a queued rebuild. Each is a conditional update: of two who decide at once, one does."""
+
+from django.db import transaction
+from django.db.models import F
+from django.utils import timezone
+
+from dbops.engine.states import Approval, Level, Status
+from dbops.lifecycle.requests import end_queued
+from dbops.lifecycle.telling import announce_later, tell
+from dbops.models import Rebuild
+
+WORDS = {
+    Approval.APPROVED: "Approved by {}",
+    Approval.DECLINED: "Declined by {}",
+    Approval.OVERRIDDEN: "Started without approval by {}",
+}
+
+
+def decide(rebuild: Rebuild, decision: Approval, by: str, reason: str) -> bool:
+    """Write a decision on a rebuild that waits for it. One that is declined ends. Return whether it still waited.
+
+    The caller's transaction ends with the audit entry; that of a decline is written here.
+    """
+    text = WORDS[decision].format(by) + (f": {reason}" if reason else ".")
+    with transaction.atomic():
+        waiting = Rebuild.objects.filter(pk=rebuild.pk, status=Status.QUEUED, approval=Approval.WAITING)
+        decided = waiting.update(
+            approval=decision,
+            approval_by=by,
+            approval_at=timezone.now(),
+            approval_reason=reason,
+            waiting_for="",
+            revision=F("revision") + 1,
+        )
+        if not decided:
+            return False
+        if decision is Approval.DECLINED:
+            end_queued(rebuild, Status.CANCELLED, text, by=by, word="declined", reason=reason)
+        else:
+            tell(rebuild, text, level=Level.WARNING if decision is Approval.OVERRIDDEN else Level.INFO)
+    announce_later(rebuild.pk)
+    return True

@@ -1,0 +1,93 @@
+"""Approve a rebuild, decline it, or start it without the second person that its cluster asks for."""
+
+from django.contrib.auth.models import User
+from django.db import transaction
+
+from dbops import lifecycle
+from dbops.access import operators, require_operator
+from dbops.engine.errors import Refused
+from dbops.engine.states import Approval
+from dbops.models import Rebuild
+from dbops.operations.audit import record, refusals_recorded, says_why
+from dbops.tasks import nudge
+
+DOING = {
+    Approval.APPROVED: "Approving rebuild {}",
+    Approval.DECLINED: "Declining rebuild {}",
+    Approval.OVERRIDDEN: "Starting rebuild {} without approval",
+}
+
+
+def who_may_approve(rebuild: Rebuild) -> list[str]:
+    """Return the names of the operators who may approve a rebuild: all but the one who asked for it. One query."""
+    return [name for key, name in operators() if key != rebuild.requested_by_id]
+
+
+def approve_rebuild(*, actor: User, rebuild: Rebuild, reason: str = "") -> None:
+    """Let a rebuild start that another operator has asked for. Its plan is checked once more when it starts.
+
+    Raises:
+        Refused: ``access.denied``, it is the actor's own (``approval.own``), or it waits for no approval
+            (``approval.not_waiting``).
+    """
+    _decide(actor, rebuild, Approval.APPROVED, reason.strip())
+
+
+def decline_rebuild(*, actor: User, rebuild: Rebuild, reason: str) -> None:
+    """End a rebuild that another operator has asked for, before it starts. Raises as ``approve_rebuild``, and ``rebuild.reason``."""
+    _decide(actor, rebuild, Approval.DECLINED, reason.strip())
+
+
+def override_approval(*, actor: User, rebuild: Rebuild, reason: str) -> None:
+    """Let a rebuild start although nobody approved it: an emergency, also for who asked for it. Listed among the overrides.
+
+    Raises:
+        Refused: ``access.denied``, no reason (``rebuild.reason``), or it waits for no approval (``approval.not_waiting``).
+    """
+    _decide(actor, rebuild, Approval.OVERRIDDEN, reason.strip())
+
+
+def _decide(actor: User, rebuild: Rebuild, decision: Approval, reason: str) -> None:
+    doing, name = DOING[decision].format(rebuild.pk), actor.get_username()
+    with refusals_recorded(
+        actor=name,
+        action="approval.refused",
+        subject=rebuild.target.name,
+        reason=reason,
+        instance=rebuild.target.name,
+        rebuild=rebuild.pk,
+        wanted=decision.value,
+    ):
+        require_operator(actor, doing)
+        if decision is not Approval.OVERRIDDEN and rebuild.requested_by_id == actor.pk:
+            found = "it is your own request"
+            raise _refused("approval.own", doing, found, "Ask another operator. To take it back, cancel it.")
+        if decision is not Approval.APPROVED and not says_why(reason):
+            raise _refused("rebuild.reason", doing, "no reason was given", "Say why, for those who read the audit log.")
+        with transaction.atomic():
+            decided = lifecycle.decide(rebuild, decision, name, reason)
+            if decided and decision is not Approval.DECLINED:
+                _record(rebuild, decision, name, reason)
+            if decided:
+                nudge()
+        rebuild.refresh_from_db()
+        if not decided:
+            said = f", {rebuild.approval} by {rebuild.approval_by}" if rebuild.approval_by else ""
+            raise _refused("approval.not_waiting", doing, f"it is {rebuild.status}{said}", "Look at it as it is now.")
+
+
+def _record(rebuild: Rebuild, decision: Approval, name: str, reason: str) -> None:
+    record(
+        actor=name,
+        action="override.approval" if decision is Approval.OVERRIDDEN else "rebuild.approved",
+        subject=rebuild.target.name,
+        instance=rebuild.target.name,
+        reason=reason,
+        rebuild=rebuild.pk,
+        fingerprint=rebuild.plan_fingerprint,
+        requested_by=rebuild.requested_by.get_username(),
+    )
+
+
+def _refused(code: str, doing: str, found: str, next_step: str) -> Refused:
+    return Refused(code, doing, found=found, left="Nothing was changed on any host.", next_step=next_step)

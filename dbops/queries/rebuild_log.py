@@ -1,0 +1,126 @@
+"""A rebuild's log, in pages: a hundred thousand lines are never read at once but for the download."""
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+from django.db.models import QuerySet
+from django.db.models.functions import Lower
+from django.db.models.lookups import Contains
+
+from dbops.engine.states import Level
+from dbops.models import Event, Rebuild
+
+LINES_SHOWN = 500
+MATCHES_SHOWN = 10_000
+#: what the filter by level offers: the key in the address, and what it lets through
+LEVELS: dict[str, tuple[Level, ...]] = {
+    "": (),
+    "warning": (Level.WARNING, Level.ERROR),
+    "error": (Level.ERROR,),
+}
+#: the filter's word for lines of no host
+OURS = "-"
+
+
+@dataclass(frozen=True, slots=True)
+class Wanted:
+    """Which lines somebody wants to see. ``host`` is a host's name, ``OURS`` for dbops' own lines, empty for all."""
+
+    host: str = ""
+    level: str = ""
+    text: str = ""
+
+    def __bool__(self) -> bool:
+        return bool(self.host or self.level or self.text)
+
+
+ALL = Wanted()
+
+
+@dataclass(frozen=True, slots=True)
+class Log:
+    """Some lines of a log, oldest first. ``has_older`` and ``has_newer`` say that the log goes on beyond them."""
+
+    events: tuple[Event, ...]
+    has_older: bool = False
+    has_newer: bool = False
+
+    @property
+    def first_event(self) -> int:
+        return self.events[0].pk if self.events else 0
+
+    @property
+    def last_event(self) -> int:
+        return self.events[-1].pk if self.events else 0
+
+
+def end(rebuild_id: int, wanted: Wanted = ALL, *, shown: int = LINES_SHOWN) -> Log:
+    """Return the newest lines. One query."""
+    newest, has_older = _cut(_rows(rebuild_id, wanted).order_by("-pk"), shown)
+    return Log(tuple(reversed(newest)), has_older=has_older)
+
+
+def before(rebuild_id: int, event_id: int, wanted: Wanted = ALL, *, shown: int = LINES_SHOWN) -> Log:
+    """Return the lines before one event. Two queries."""
+    rows = _rows(rebuild_id, wanted)
+    older, has_older = _cut(rows.filter(pk__lt=event_id).order_by("-pk"), shown)
+    return Log(tuple(reversed(older)), has_older=has_older, has_newer=rows.filter(pk__gte=event_id).exists())
+
+
+def after(rebuild_id: int, event_id: int, wanted: Wanted = ALL, *, shown: int = LINES_SHOWN) -> Log:
+    """Return the lines after one event. Two queries."""
+    rows = _rows(rebuild_id, wanted)
+    newer, has_newer = _cut(rows.filter(pk__gt=event_id).order_by("pk"), shown)
+    return Log(tuple(newer), has_older=rows.filter(pk__lte=event_id).exists(), has_newer=has_newer)
+
+
+def around(rebuild_id: int, event_id: int, wanted: Wanted = ALL, *, shown: int = LINES_SHOWN) -> Log | None:
+    """Return the lines on both sides of one event and itself; ``None`` where it is no line of this log. Three queries."""
+    if not Event.objects.filter(rebuild=rebuild_id, pk=event_id).exists():
+        return None
+    rows = _rows(rebuild_id, wanted)
+    older, has_older = _cut(rows.filter(pk__lte=event_id).order_by("-pk"), shown // 2)
+    newer, has_newer = _cut(rows.filter(pk__gt=event_id).order_by("pk"), shown // 2)
+    return Log((*reversed(older), *newer), has_older=has_older, has_newer=has_newer)
+
+
+def news(rebuild_id: int, event_id: int, *, shown: int = LINES_SHOWN) -> Log:
+    """Return the newest of the lines after one event; ``has_older`` says that some between were left out. One query.
+
+    A rebuild's events are written while its row is locked, so their keys grow in the order in which they become visible.
+    """
+    newest, has_older = _cut(_rows(rebuild_id, ALL).filter(pk__gt=event_id).order_by("-pk"), shown)
+    return Log(tuple(reversed(newest)), has_older=has_older)
+
+
+def matches(rebuild_id: int, wanted: Wanted, *, shown: int = MATCHES_SHOWN) -> tuple[list[int], bool]:
+    """Return the keys of the newest lines that are wanted, oldest first, and whether there are more. One query."""
+    found = list(_rows(rebuild_id, wanted).order_by("-pk").values_list("pk", flat=True)[: shown + 1])
+    return found[:shown][::-1], len(found) > shown
+
+
+def whole(rebuild_id: int) -> Iterator[Event]:
+    """Return every line, read a thousand at a time."""
+    return _rows(rebuild_id, ALL).order_by("pk").iterator(1000)
+
+
+def hosts_of(rebuild: Rebuild) -> list[str]:
+    """Return the hosts of both ends, the target's first, of a rebuild read with ``find``. No query."""
+    return list(dict.fromkeys((rebuild.target.host.name, rebuild.source.host.name)))
+
+
+def _rows(rebuild_id: int, wanted: Wanted) -> QuerySet[Event]:
+    rows = Event.objects.filter(rebuild=rebuild_id)
+    if wanted.host:
+        rows = rows.filter(host="" if wanted.host == OURS else wanted.host)
+    if levels := LEVELS.get(wanted.level):
+        rows = rows.filter(level__in=levels)
+    if wanted.text:
+        # `icontains` would not do: with MariaDB's binary collation it tells upper from lower case.
+        rows = rows.filter(Contains(Lower("text"), wanted.text.lower()))
+    return rows
+
+
+def _cut(rows: QuerySet[Event], shown: int) -> tuple[list[Event], bool]:
+    found = list(rows[: shown + 1])
+    return found[:shown], len(found) > shown

@@ -1,0 +1,63 @@
+"""A change that might be made, in words: ``moving nightly from 02:00 to 05:00``."""
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+from datetime import timedelta
+from urllib.parse import urlencode
+
+from dbops.engine.availability.what_if import Change, Outcome
+from dbops.models import BackupSchedule
+from dbops.queries.availability import MICROSECONDS
+
+HOUR = timedelta(hours=1)
+MINUTES_OF_A_DAY = 24 * 60
+
+
+@dataclass(frozen=True, slots=True)
+class Proposal:
+    """A change in words, how much it removes, and the form's fields that show it."""
+
+    text: str
+    outcome: Outcome
+    query: str
+
+    @property
+    def left_seconds(self) -> float:
+        return self.outcome.blocked_after / MICROSECONDS
+
+
+def proposal(outcome: Outcome, schedules: Iterable[BackupSchedule], days: int) -> Proposal:
+    change = outcome.change
+    fields = {"days": str(days), "schedule": change.schedule, "hours": str(change.by // HOUR)}
+    if change.takes is not None:
+        fields["as"] = "physical"
+    if change.adds_source:
+        fields["source"] = "1"
+    return Proposal(in_words(change, schedules), outcome, urlencode(fields))
+
+
+def in_words(change: Change, schedules: Iterable[BackupSchedule]) -> str:
+    """Return what is done; empty for nothing."""
+    schedule = next((one for one in schedules if one.name == change.schedule), None)
+    done = []
+    if schedule and change.by:
+        done.append(f"moving {schedule.name} {_moved(schedule, change.by)}")
+    if schedule and change.takes is not None:
+        done.append(f"making {schedule.name} a physical backup")
+    if change.adds_source:
+        done.append("adding a source that no backup reads")
+    return " and ".join(done)
+
+
+def _moved(schedule: BackupSchedule, by: timedelta) -> str:
+    minute, hour, *_ = [*schedule.cron.split(), "", ""]
+    if not (minute.isdecimal() and hour.isdecimal()):
+        hours = abs(by) // HOUR
+        return f"by {hours} hour{'' if hours == 1 else 's'} {'later' if by > timedelta() else 'earlier'}"
+    at = int(hour) * 60 + int(minute)
+    to = (at + by // timedelta(minutes=1)) % MINUTES_OF_A_DAY
+    return f"from {_clock(at)} to {_clock(to)}"
+
+
+def _clock(minutes: int) -> str:
+    return f"{minutes // 60:02d}:{minutes % 60:02d}"

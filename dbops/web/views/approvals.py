@@ -1,0 +1,53 @@
+"""What a second operator says of a rebuild that waits for it."""
+
+from collections.abc import Callable
+
+from django.contrib import messages
+from django.http import Http404, HttpRequest, HttpResponse
+from django.shortcuts import redirect, render
+from django.views.decorators.cache import never_cache
+from django.views.decorators.http import require_http_methods
+
+from dbops.engine.errors import Refused
+from dbops.engine.states import Approval, Status
+from dbops.operations.approvals import approve_rebuild, decline_rebuild, override_approval, who_may_approve
+from dbops.queries import rebuilds as queries
+from dbops.web.access import operator_page, user_of
+
+DECISIONS: dict[str, tuple[Callable[..., None], str]] = {
+    "approve": (approve_rebuild, "is approved"),
+    "decline": (decline_rebuild, "is declined and will not start"),
+    "override": (override_approval, "may start without approval. This is listed among the overrides"),
+}
+
+
+@require_http_methods(["GET", "POST"])
+@never_cache
+@operator_page
+def approval(request: HttpRequest, rebuild_id: int) -> HttpResponse:
+    """Show who asks for what and why; let another operator approve or decline it, and anybody override in an emergency."""
+    found = queries.find(rebuild_id)
+    if found is None:
+        raise Http404(f"There is no rebuild {rebuild_id}.")
+    refused, status = None, 200
+    if request.method == "POST":
+        decision = DECISIONS.get(request.POST.get("decision", ""))
+        if decision is None:
+            raise Http404("There is no such decision.")
+        decide, said = decision
+        try:
+            decide(actor=user_of(request), rebuild=found, reason=request.POST.get("reason", ""))
+        except Refused as error:
+            refused, status = error, 409
+        else:
+            messages.success(request, f"Rebuild {rebuild_id} {said}.")
+            return redirect("rebuild", rebuild_id=rebuild_id)
+    context = {
+        "rebuild": found,
+        "refused": refused,
+        "is_waiting": found.status == Status.QUEUED and found.approval == Approval.WAITING,
+        "is_own": found.requested_by_id == user_of(request).pk,
+        "others": who_may_approve(found),
+        "reason": request.POST.get("reason", ""),
+    }
+    return render(request, "rebuilds/approval.html", context, status=status)

@@ -1,0 +1,122 @@
+"""A rebuild's log: page by page as plain HTML, the same lines as fragments for log.js, and whole as text."""
+
+import re
+from collections.abc import Iterator
+
+from django.http import Http404, HttpRequest, HttpResponse, HttpResponseBase, JsonResponse
+from django.shortcuts import render
+from django.utils import timezone
+from django.views.decorators.cache import never_cache
+from django.views.decorators.http import require_GET
+
+from dbops.models import Rebuild
+from dbops.queries import rebuild_log
+from dbops.queries import rebuilds as queries
+from dbops.queries.rebuild_log import Log, Wanted
+from dbops.web import fragments
+from dbops.web.access import viewer_page
+from dbops.web.exports import exported
+from dbops.web.streaming import streamed
+
+#: what fits into a key of every database
+KEY = re.compile(r"[0-9]{1,18}")
+LONGEST_TEXT = 200
+
+
+@require_GET
+@never_cache
+@viewer_page
+def log(request: HttpRequest, rebuild_id: int) -> HttpResponse:
+    """Show one page of the log, the newest lines unless the address says ``before``, ``after`` or ``around`` a line."""
+    found, wanted = _find(rebuild_id), _wanted(request)
+    context = {
+        "rebuild": found,
+        "log": _lines(request, rebuild_id, wanted),
+        "asked": _key(request, "around"),
+        "is_paged": True,
+        "kept": _kept(request),
+        **fragments.log_tools(found, wanted),
+    }
+    return render(request, "rebuilds/log.html", context)
+
+
+@require_GET
+@never_cache
+@viewer_page
+def lines(request: HttpRequest, rebuild_id: int) -> HttpResponse:
+    """Return one page's lines alone; headers say whether there are older and newer ones."""
+    if queries.revision(rebuild_id) is None:
+        raise Http404(f"There is no rebuild {rebuild_id}.")
+    found = _lines(request, rebuild_id, _wanted(request))
+    answer = render(request, "rebuilds/_log_lines.html", {"log": found})
+    answer["X-Older"], answer["X-Newer"] = str(int(found.has_older)), str(int(found.has_newer))
+    return answer
+
+
+@require_GET
+@never_cache
+@viewer_page
+def matches(request: HttpRequest, rebuild_id: int) -> HttpResponse:
+    """Return the keys of the lines that hold a text, oldest first; ``is_cut`` where there are more than are told."""
+    if queries.revision(rebuild_id) is None:
+        raise Http404(f"There is no rebuild {rebuild_id}.")
+    wanted = _wanted(request)
+    events, is_cut = rebuild_log.matches(rebuild_id, wanted) if wanted.text else ([], False)
+    return JsonResponse({"events": events, "is_cut": is_cut})
+
+
+@require_GET
+@exported("log of a rebuild")
+@viewer_page
+def text(request: HttpRequest, rebuild_id: int) -> HttpResponseBase:
+    """Return the whole log as plain text, times in UTC."""
+    answer = streamed(request, _text_lines(_find(rebuild_id)), "text/plain; charset=utf-8")
+    answer["Content-Disposition"] = f'inline; filename="rebuild-{rebuild_id}.log"'
+    return answer
+
+
+def _text_lines(found: Rebuild) -> Iterator[str]:
+    for event in rebuild_log.whole(found.pk):
+        moment = event.at.astimezone(timezone.get_fixed_timezone(0)).strftime("%Y-%m-%dT%H:%M:%SZ")
+        host, words = fragments.clean(event.host) or "-", fragments.clean(event.text)
+        yield f"{moment} {event.level:7} {host} {event.step or '-'} {words}\n"
+
+
+def _lines(request: HttpRequest, rebuild_id: int, wanted: Wanted) -> Log:
+    if (event := _key(request, "around")) is not None:
+        found = rebuild_log.around(rebuild_id, event, wanted)
+        if found is None:
+            raise Http404(f"Rebuild {rebuild_id} has no line {event}.")
+        return found
+    if (event := _key(request, "before")) is not None:
+        return rebuild_log.before(rebuild_id, event, wanted)
+    if (event := _key(request, "after")) is not None:
+        return rebuild_log.after(rebuild_id, event, wanted)
+    return rebuild_log.end(rebuild_id, wanted)
+
+
+def _key(request: HttpRequest, name: str) -> int | None:
+    given = request.GET.get(name, "")
+    return int(given) if KEY.fullmatch(given) else None
+
+
+def _wanted(request: HttpRequest) -> Wanted:
+    level = request.GET.get("level", "")
+    # PostgreSQL takes no NUL in a text.
+    host, words = (request.GET.get(name, "").replace("\0", "")[:LONGEST_TEXT] for name in ("host", "find"))
+    return Wanted(host=host, level=level if level in rebuild_log.LEVELS else "", text=words)
+
+
+def _kept(request: HttpRequest) -> str:
+    """Return what the links to other pages keep of the address: all but the place in the log."""
+    kept = request.GET.copy()
+    for name in ("before", "after", "around"):
+        kept.pop(name, None)
+    return f"&{kept.urlencode()}" if kept else ""
+
+
+def _find(rebuild_id: int) -> Rebuild:
+    found = queries.find(rebuild_id)
+    if found is None:
+        raise Http404(f"There is no rebuild {rebuild_id}.")
+    return found
