@@ -40,14 +40,12 @@ class Brake:
         self._ends.set()
 
     def work(self) -> None:
-        if (
-            os.geteuid() == 0
-        ):  # the smallest copy is prepared within a moment: of this thread alone, so that it is not missed
+        if os.geteuid() == 0:  # of this thread alone, so that nothing short is missed
             os.setpriority(os.PRIO_PROCESS, threading.get_native_id(), -15)
         while not self._ends.is_set():
             pid = worker_of(self.target, self.stage)
             if pid is None:
-                self._ends.wait(0.005)
+                self._ends.wait(0.02)
                 continue
             try:
                 self._brake(pid)

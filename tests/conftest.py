@@ -20,6 +20,14 @@ properties.load_profile("short")
 
 
 @pytest.fixture(scope="session")
+def django_db_setup(django_db_setup: None) -> None:
+    """The audit log refuses to be emptied: what empties the tests' database afterwards takes that away first."""
+    from tests.audit_guards import let_tests_empty_their_database  # models can be imported when Django is set up
+
+    let_tests_empty_their_database()
+
+
+@pytest.fixture(scope="session")
 def django_db_modify_db_settings(tmp_path_factory: pytest.TempPathFactory) -> None:
     """The tests' database is as in production.
 

@@ -7,22 +7,37 @@ import signal
 import socket
 import subprocess
 import tempfile
+import threading
 import time
 import urllib.error
 import urllib.request
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
 from lab.lab import Lab
 from lab.pytest_plugin import start_lab
 from tests import tables
+from tests.loaded import MANAGE, Loaded
 from tests.networks import free_network
 
 ROOT = Path(__file__).parents[1]
 OPERATOR, OPERATOR_PASSWORD = "olga", "correct horse battery staple"
 VIEWER, VIEWER_PASSWORD = "victor", "staple battery horse correct"
+LOG_IN = f"""
+from django.contrib.auth import SESSION_KEY, BACKEND_SESSION_KEY, HASH_SESSION_KEY
+from django.contrib.auth.models import User
+from django.contrib.sessions.backends.db import SessionStore
+from django.conf import settings
+user = User.objects.get(username="{OPERATOR}")
+session = SessionStore()
+session[SESSION_KEY], session[BACKEND_SESSION_KEY] = str(user.pk), settings.AUTHENTICATION_BACKENDS[0]
+session[HASH_SESSION_KEY] = user.get_session_auth_hash()
+session.create()
+print(session.session_key)
+"""
 
 
 def free_port() -> int:
@@ -48,6 +63,8 @@ class Stack:
         self.folder, self.lab = folder, lab
         self.database_url = database_url or f"sqlite:///{folder / 'dbops.sqlite3'}"
         self.processes: dict[str, subprocess.Popen[bytes]] = {}
+        self._loaded: Loaded | None = None
+        self._loading = threading.Lock()
         self.web_port, self.redis_port = free_port(), free_port()
         self.environment = {
             **os.environ,
@@ -94,22 +111,44 @@ class Stack:
     def stop_all(self) -> None:
         for name in reversed(list(self.processes)):
             self.stop(name)
+        if self._loaded is not None:
+            self._loaded.close()
+
+    def migrate(self) -> None:
+        """Make the tables, and collect what pages load, as it is installed for real."""
+        subprocess.run(
+            [ROOT / "script" / "run", "migrate"], env=self.environment, check=True, capture_output=True, timeout=300
+        )
 
     def manage(
         self, *words: str, stdin: str = "", check: bool = True, timeout: float = 300
     ) -> subprocess.CompletedProcess[str]:
-        done = subprocess.run(
-            [ROOT / ".venv" / "bin" / "python", ROOT / "manage.py", *words],
-            env=self.environment,
-            input=stdin,
-            capture_output=True,
-            text=True,
-            check=False,
-            timeout=timeout,
-        )
+        """Run a command of ``manage.py``, in a fork of a process that has read its modules already."""
+        done = self._ready_to_manage().run(MANAGE, *words, stdin=stdin, timeout=timeout)
         if check and done.returncode != 0:
             raise AssertionError(f"manage.py {' '.join(words)}: status {done.returncode}\n{done.stdout}\n{done.stderr}")
         return done
+
+    def _ready_to_manage(self) -> Loaded:
+        with self._loading:
+            if self._loaded is not None and self._loaded.environment != self.environment:
+                self._loaded.close()
+                self._loaded = None
+            if self._loaded is None:
+                self._loaded = Loaded(self.environment, self.folder / "loaded.log")
+            return self._loaded
+
+    def session_key(self) -> str:
+        """Log the operator in and return the key of the session."""
+        return self.manage("shell", "--no-imports", "-c", LOG_IN).stdout.split()[-1]
+
+    def get(self, path: str, session: str = "") -> bytes:
+        """Return what the web process answers the operator, in a new session where none is given."""
+        cookie = f"sessionid={session or self.session_key()}"
+        asked = urllib.request.Request(f"{self.url}{path}", headers={"Cookie": cookie})
+        with urllib.request.urlopen(asked, timeout=30) as answer:
+            content: bytes = answer.read()
+        return content
 
     def rows(self, sql: str, *parameters: Any) -> list[dict[str, Any]]:
         """Read the dashboard's own tables. JSON is text."""
@@ -121,8 +160,15 @@ class Stack:
     def wait_for_possible_plan(self, target: str) -> dict[str, Any]:
         """Wait until probes have seen the fleet as it is now, and a rebuild is possible."""
         self.wait_for_facts(target)
+        asked = ""
 
         def plan() -> dict[str, Any] | None:
+            nonlocal asked
+            # The answer changes with what was seen, and a process for each question would take the machine from the probes.
+            [newest] = self.rows("SELECT max(observed_at) AS at FROM dbops_instancestate")
+            if newest["at"] == asked:
+                return None
+            asked = newest["at"]
             done = self.manage("rebuild", target, "--plan", "--json", check=False)
             answer: dict[str, Any] = json.loads(done.stdout) if done.stdout else {}
             return answer if answer.get("is_possible") else None
@@ -138,12 +184,19 @@ class Stack:
         return json.loads(rows[0]["record"]) if rows else {}
 
     def wait_for_facts(self, name: str, seconds: float = 40.0, *, answering: bool | None = None) -> dict[str, Any]:
-        """Wait for a probe that begins after now."""
-        before = self.facts(name).get("observed_at", "")
+        """Wait for a probe that begins after now: one that was under way has seen half of what was just done."""
+        asked = datetime.now(UTC)
+        # Nobody has to wait for what is due in some seconds: it is due now.
+        self.write(
+            "UPDATE dbops_instancestate SET probe_due_at = ? WHERE probe_due_at > ?"
+            " AND instance_id = (SELECT id FROM dbops_instance WHERE name = ?)",
+            *[asked.strftime("%Y-%m-%d %H:%M:%S.%f")] * 2,
+            name,
+        )
 
         def fresh() -> dict[str, Any] | None:
             facts = self.facts(name)
-            if facts.get("observed_at", "") <= before:
+            if not facts.get("observed_at") or datetime.fromisoformat(facts["observed_at"]) <= asked:
                 return None
             return facts if answering is None or (facts["server"] is not None) is answering else None
 
@@ -191,7 +244,7 @@ def running_stack(
         with start_lab(folder / "lab", network or free_network(), size=size, **lab_options) as lab:
             stack = Stack(state, lab, database_url)
             try:
-                stack.manage("migrate", "--no-input")
+                stack.migrate()
                 stack.manage("fleet", "import", str(lab.fleet_yaml))
                 stack.manage(
                     "account", "create", OPERATOR, "--group", "operator", "--password-stdin", stdin=OPERATOR_PASSWORD

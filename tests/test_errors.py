@@ -131,9 +131,13 @@ def catalogue() -> Codes:
 
 def of_evidence() -> Codes:
     """A known failure's code, or that of the evidence that is missing."""
-    return {
-        (code, "host") for code in returned_first("dbops/engine/evidence.py", "_first_cause", "_killed", "_missing")
-    }
+    return {(code, "host") for code in returned_first("dbops/engine/evidence.py", "first_cause", "_killed", "_missing")}
+
+
+def of_fetch() -> Codes:
+    """The same of a finished backup that was fetched."""
+    own = returned_first("dbops/engine/archive_evidence.py", "_broken", "_incomplete", "_refused")
+    return of_evidence() | {(code, "host") for code in own}
 
 
 def of_launcher() -> Codes:
@@ -145,6 +149,8 @@ def of_launcher() -> Codes:
 #: Where the code is no constant: the place, and how its codes are read.
 DYNAMIC: dict[str, Callable[[], Codes]] = {
     "dbops/engine/evidence.py:judge_copy": of_evidence,
+    "dbops/engine/archive_evidence.py:judge_fetch": of_fetch,
+    "dbops/engine/archive_evidence.py:judge_load": lambda: of_fetch() | {("dump.server", "host")},
     "dbops/engine/backing_up/evidence.py:_known_cause": catalogue,
     "dbops/drivers/jobs.py:HostJobs._answer": of_launcher,
 }

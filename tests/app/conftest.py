@@ -7,6 +7,7 @@ from django.contrib.auth.models import User
 from django.test import Client
 
 from dbops import backing_up, composition, ticking
+from dbops.generated import Agreement, agreement
 from dbops.models import BackupSchedule
 from dbops.web.bars import Standing
 from tests.app import rows
@@ -24,8 +25,10 @@ def _quick_and_without_collected_files(settings: Any) -> None:
 
 @pytest.fixture(autouse=True)
 def _all_is_well(monkeypatch: pytest.MonkeyPatch) -> None:
-    """What pages tell of workers, beat and Redis is asked for by its own tests alone."""
+    """What pages tell of workers, beat and Redis is asked for by its own tests alone, and whose the database is."""
     monkeypatch.setattr(Standing, "is_fresh", True)
+    monkeypatch.setattr(Agreement, "is_fresh", True)
+    monkeypatch.setattr(agreement, "found", None)
 
 
 @pytest.fixture

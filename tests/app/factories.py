@@ -287,6 +287,7 @@ def make_plan(*, target: Instance, source: Instance, primary: Instance | None = 
         "cipher": "aes128-gcm@openssh.com",
         "parallel": 4,
         "prepare_memory_bytes": 8 * GIB,
+        "prepare_reasons": ("8 GiB for 3 GiB of redo log: what fits at once is one batch.",),
         "bytes_to_copy": 1480 * GIB,
         "predicted_seconds": None,
         "uses_gtid": True,

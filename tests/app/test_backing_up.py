@@ -130,7 +130,7 @@ def test_stopping_a_run_removes_its_file(played: Played, schedule: BackupSchedul
     assert played.host.stopped == ["backup"]
     assert len(played.removed) == 1
     actions = list(AuditEntry.objects.order_by("pk").values_list("action", flat=True))
-    assert actions == ["backup.stop_requested", "backup.cancelled"]
+    assert actions == ["backup.started", "backup.stop_requested", "backup.cancelled"]
 
 
 def test_a_stop_waits_until_the_work_on_a_silent_host_is_known_to_have_ended(
@@ -221,7 +221,7 @@ def test_a_run_is_asked_for_once(played: Played, schedule: BackupSchedule) -> No
     with pytest.raises(Refused) as caught:
         run_now(schedule, operator())
     assert caught.value.code == "backup.active"
-    assert AuditEntry.objects.get().detail["reason"] == "before the upgrade"
+    assert AuditEntry.objects.get().reason == "before the upgrade"
 
 
 def test_verbs_refuse_what_they_must(played: Played, schedule: BackupSchedule) -> None:

@@ -85,7 +85,7 @@ def test_a_host_that_writes_a_nul_keeps_no_facts_from_being_stored(monkeypatch: 
         object.__setattr__(facts.host, "hostname", f"{instance.name}\0")
         return facts
 
-    monkeypatch.setattr(probing, "_probe", probe)
+    monkeypatch.setattr(probing, "read", probe)
     assert probing.probe_all(list(Instance.objects.select_related("host", "cluster", "state"))) == 3
     state = InstanceState.objects.get(instance=fleet["replica-1"])
     assert state.observed_at is not None

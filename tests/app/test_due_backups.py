@@ -4,10 +4,12 @@ from datetime import UTC, datetime, timedelta
 from typing import Any
 
 import pytest
+from django.db import connection
+from django.test.utils import CaptureQueriesContext
 
 from dbops import due_backups
 from dbops.engine.backups import RunStatus
-from dbops.models import BackupRun, BackupSchedule, Instance
+from dbops.models import AuditEntry, BackupRun, BackupSchedule, Instance
 from tests.app.backup_rows import make_run, make_schedule
 from tests.app.factories import make_trio
 
@@ -55,6 +57,25 @@ def test_after_a_long_downtime_one_run_is_caught_up_on_and_the_others_are_missed
     assert missed is not None
     assert "dbops did not run at that time" in missed.outcome
     assert missed.events.count() == 1
+
+
+def test_what_was_missed_is_in_the_audit_log_after_all_else(backup: Instance, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Each missed run, and the one that still waited; nothing is written after the first entry but entries."""
+    schedule = make_schedule(backup, next_due_at=DUE)
+    waiting = make_run(schedule, due_at=DUE - timedelta(days=1))
+    with CaptureQueriesContext(connection) as asked:
+        due_backups.queue_due(DUE + timedelta(days=2))
+    entries = list(AuditEntry.objects.order_by("sequence"))
+    missed = list(BackupRun.objects.filter(status="missed").exclude(pk=waiting.pk).order_by("due_at"))
+    assert [entry.detail["backup_run"] for entry in entries] == [waiting.pk, *(run.pk for run in missed)]
+    assert {(entry.action, entry.actor, entry.subject, entry.outcome) for entry in entries} == {
+        ("backup.missed", "dbops", "backup-1", "missed")
+    }
+    assert entries[1].detail["due_at"] == "2026-03-10T03:00+00:00"
+    assert "dbops did not run at that time" in entries[1].detail["outcome"]
+    written = [one["sql"] for one in asked if one["sql"].startswith(("INSERT", "UPDATE", "DELETE"))]
+    first = next(number for number, sql in enumerate(written) if "dbops_audit" in sql)
+    assert [sql for sql in written[first:] if "dbops_audit" not in sql] == []
 
 
 def test_a_year_of_downtime_writes_no_flood_of_rows(backup: Instance) -> None:

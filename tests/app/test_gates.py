@@ -32,7 +32,7 @@ def closed() -> dict[int, str]:
 
 
 def test_nothing_is_closed_where_nothing_runs(queued: Rebuild, django_assert_num_queries: Any) -> None:
-    with django_assert_num_queries(3):
+    with django_assert_num_queries(4):
         assert closed() == {}
 
 
@@ -92,5 +92,5 @@ def test_as_many_queries_for_many(trio: tuple[Instance, ...], django_assert_num_
         make_rebuild(target=replica, source=backup, status=Status.QUEUED)
         make_run(backup, origin=Origin.OBSERVED)
         Maintenance.objects.create(cluster=backup.cluster, starts_at=timezone.now() - HOUR, reason="new disks")
-    with django_assert_num_queries(5):
+    with django_assert_num_queries(6):
         assert len(closed()) == 3

@@ -162,3 +162,29 @@ def test_the_file_system_of_the_last_backup_must_be_there_again(
     assert run.memory["plan"]["mount"] == mount
     words = list(played.host.order[-1].arguments)
     assert words[12] == mount
+
+
+def test_what_an_unfinished_rebuild_reads_stays_though_it_is_due(
+    played: Played, schedule: BackupSchedule, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    schedule.keep_count = 1
+    schedule.save(update_fields=["keep_count"])
+    now = timezone.now()
+    old = [
+        make_run(
+            schedule,
+            RunStatus.SUCCEEDED,
+            uid=f"old{age}",
+            path=f"/backups/backup-1-old{age}.zst",
+            started_at=now - timedelta(days=age),
+        )
+        for age in (1, 2)
+    ]
+    monkeypatch.setattr(lifecycle, "runs_being_read", lambda: {old[0].pk})
+    run = begun(schedule)
+    played.play(running())
+    drive(run)
+    played.finish(USUAL)
+    end(run)
+    assert played.removed == ["/backups/backup-1-old2.zst"]
+    assert run.events.filter(text__contains=f"of backup run {old[0].pk} stays for now: a rebuild reads it").count() == 1

@@ -9,7 +9,9 @@ import pytest
 from django.core.management import CommandError, call_command
 from django.utils import timezone
 
+from dbops.engine.plan import PlannedStep
 from dbops.engine.states import Status
+from dbops.management.commands.rebuild import predicted
 from dbops.models import AuditEntry, Instance, Rebuild
 from tests.app.factories import make_instance, make_operator, make_rebuild, make_trio
 from tests.app.test_pictures import make_run, make_schedule
@@ -100,3 +102,16 @@ def test_the_place_in_line(trio: tuple[Instance, ...]) -> None:
 def test_no_place_without_a_rebuild(trio: tuple[Any, ...]) -> None:
     with pytest.raises(CommandError, match="no unfinished rebuild"):
         say("--first")
+
+
+@pytest.mark.parametrize(
+    ("likely", "late", "told"),
+    [
+        (None, None, "not known yet"),
+        (12.34, None, "12.3 s"),
+        (12.34, 20.0, "12.3 s, 9 of 10 within 20.0 s"),
+    ],
+)
+def test_a_step_tells_its_usual_and_its_late_end(likely: float | None, late: float | None, told: str) -> None:
+    step = PlannedStep("stream", "Stream", predicted_seconds=likely, predicted_p90_seconds=late)
+    assert predicted(step) == told

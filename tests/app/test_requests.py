@@ -52,7 +52,7 @@ def test_a_confirmed_plan_becomes_a_queued_rebuild_with_steps_event_and_audit_en
     assert [step.name for step in rebuild.steps.all()][0::12] == ["fingerprint", "clean-up"]
     assert rebuild.events.get().text == "Requested by olga: disk replaced"
     entry = AuditEntry.objects.get()
-    assert (entry.actor, entry.action, entry.subject, entry.detail["reason"]) == (
+    assert (entry.actor, entry.action, entry.subject, entry.reason) == (
         "olga",
         "rebuild.requested",
         "replica-1",

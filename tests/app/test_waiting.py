@@ -77,9 +77,21 @@ def test_wishes_a_moment_and_the_end_of_a_backup(trio: Any) -> None:
 
 
 @pytest.mark.parametrize(("count", "sources"), [(2, 1), (30, 6)])
-def test_fourteen_queries_whatever_waits(db: None, count: int, sources: int) -> None:
+def test_sixteen_queries_whatever_waits(db: None, count: int, sources: int) -> None:
     fill(count, sources)
     BackupRun.objects.update(progress={"eta_seconds": 60})
     with CaptureQueriesContext(connection) as queries:
         assert len(expected_starts(timezone.now())) == count
-    assert len(queries) == 14
+    assert len(queries) == 16
+
+
+def test_what_nobody_has_approved_is_not_predicted_and_keeps_nobody_waiting(trio: Any) -> None:
+    now = timezone.now()
+    waiting = predicted(make_rebuild(target=trio[2], source=trio[1], status=Status.QUEUED, approval="waiting"), 3600)
+    backup = make_run(make_schedule(trio[1]), RunStatus.QUEUED)
+    found = expected_starts(now)
+    assert (found[Kind.REBUILD, waiting.pk].at, found[Kind.REBUILD, waiting.pk].certainty) == (None, Certainty.UNKNOWN)
+    assert minutes(found[Kind.BACKUP, backup.pk].at, now) == 0
+    Rebuild.objects.update(approval="approved")
+    found = expected_starts(now)
+    assert minutes(found[Kind.REBUILD, waiting.pk].at, now) == 0

@@ -1,4 +1,4 @@
-"""Debian's Chromium, driven by Playwright, with a witness of everything that a page should not do."""
+"""Debian's Chromium without its own windows, driven by Playwright, with a witness of everything that a page should not do."""
 
 import re
 from collections.abc import Iterator
@@ -9,7 +9,7 @@ from typing import Any
 
 from playwright.sync_api import Browser, BrowserContext, Page, Request, sync_playwright
 
-CHROMIUM = Path("/usr/bin/chromium")
+CHROMIUM = Path("/usr/bin/chromium-headless-shell")
 ARGUMENTS = [
     "--no-sandbox",
     "--headless",

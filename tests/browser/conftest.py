@@ -14,7 +14,7 @@ from tests.stack import OPERATOR, OPERATOR_PASSWORD, VIEWER, VIEWER_PASSWORD, St
 from .chromium import Visitor, running_chromium, visitor
 from .windows import Windows, make_windows
 
-NETWORK = free_network(1)
+NETWORK = free_network()
 # Tests wait for what comes of real work on real servers; a busy machine takes its time.
 expect.set_options(timeout=30_000)
 

@@ -11,6 +11,8 @@ from tests.stack import Stack
 from .chromium import Visitor
 
 TARGET = "replica-1"
+#: Of the time that a copy may run; on a busy machine it is more.
+LITTLE = 0.01
 REASON = "Disk replaced, ticket OPS-4711"
 
 
@@ -32,7 +34,8 @@ def wait_for_stream(page: Page) -> None:
 
 
 def log_texts(page: Page) -> list[str]:
-    return page.locator("#log-lines .log-text").all_inner_texts()
+    # What is scrolled out of sight is not laid out, and so has no inner text.
+    return page.locator("#log-lines .log-text").all_text_contents()
 
 
 def step_states(page: Page) -> list[tuple[str, str]]:
@@ -60,8 +63,15 @@ def confirm(page: Page, typed: str = TARGET) -> None:
     page.get_by_role("button", name=f"Wipe {TARGET}").click()
 
 
+def let_some_through(page: Page, brake: Brake) -> None:
+    """Of a copy that is held, let so much through that the page tells how much, and hold it again."""
+    brake.share = LITTLE
+    expect(figure(page, "Copied")).to_be_visible()
+    brake.share = 0
+
+
 @contextmanager
-def slow_rebuild(stack: Stack, visitor: Visitor, share: float = 0.1) -> Iterator[Brake]:
+def slow_rebuild(stack: Stack, visitor: Visitor, share: float = 0.05) -> Iterator[Brake]:
     """Break the replica, confirm its plan in the browser, and be on the page of a rebuild whose stream is slow."""
     stack.lab.break_host(TARGET, "wipe")
     stack.wait_for_possible_plan(TARGET)

@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 from playwright.sync_api import Locator, Page, Route, expect
 
-from tests.stack import OPERATOR, OPERATOR_PASSWORD
+from tests.stack import OPERATOR, OPERATOR_PASSWORD, Stack
 
 from .chromium import Visitor
 from .conftest import Open
@@ -17,7 +17,12 @@ STRIPS = "/"
 DAY = "/clusters/test/"
 WEEK = "/clusters/test/calendar/"
 PLAN = "/instances/replica-1/rebuild/"
-PAGES = (STRIPS, DAY, WEEK, PLAN, "/queue/", "/schedules/", "/schedules/add/", "/schedules/edit/nightly/")
+ALL_CLUSTERS = "/calendar/"
+HISTORY = "/backups/history/"
+PAGES = (
+    *(STRIPS, DAY, WEEK, PLAN, "/queue/", "/schedules/", "/schedules/add/", "/schedules/edit/nightly/"),
+    *(ALL_CLUSTERS, "/calendar/?span=week", HISTORY, "/backups/", "/availability/"),
+)
 WIDTHS = (360, 1280, 1920)
 
 
@@ -32,6 +37,13 @@ def heard(page: Page) -> str:
     return "\n".join(page.get_by_role("main").get_by_role("img").evaluate_all("all => all.map(one => one.ariaLabel)"))
 
 
+@pytest.fixture(scope="module")
+def ran_lately(stack: Stack, windows: Windows) -> None:
+    """Let the backup be the last that ran: of what has run the last few are told, and other tests leave their rebuilds."""
+    stack.manage("backup", COPIES, "--watch")
+
+
+@pytest.mark.usefixtures("ran_lately")
 @pytest.mark.parametrize("address", [STRIPS, DAY, WEEK])
 def test_past_planned_and_blocked_are_drawn_and_told_without_colour(
     victor: Visitor, windows: Windows, address: str
@@ -77,9 +89,10 @@ def test_no_page_is_wider_than_its_window(visit: Open, windows: Windows, scheme:
     assert too_wide == []
 
 
-# What a person can do something with, in the order of the page.
+# What a person can do something with, in the order of the page. A chart's usual points are for the pointer: a table below has them all.
 TO_REACH = """() => {
-  const wanted = "a[href], button:enabled, summary, input:enabled:not([type=hidden]), select:enabled, textarea:enabled";
+  const wanted = "[tabindex='0'], a[href]:not(.trend-point[tabindex]), button:enabled, summary, input:enabled:not([type=hidden]), "
+    + "select:enabled, textarea:enabled";
   window.toReach = [...document.querySelectorAll(wanted)].filter((one) => one.checkVisibility());
   window.reached = new Set();
   return window.toReach.length;
@@ -92,7 +105,7 @@ LOOK = """() => {
   const box = one.getBoundingClientRect(), style = getComputedStyle(one);
   const name = one.outerHTML.slice(0, 90);
   // The button inside of a date draws its ring itself.
-  if (one.type === "datetime-local" && !one.matches(":focus-visible")) return "";
+  if (["date", "datetime-local"].includes(one.type) && !one.matches(":focus-visible")) return "";
   if (style.outlineStyle === "none" || parseFloat(style.outlineWidth) < 2) return `no ring: ${name}`;
   if (style.outlineColor === "rgba(0, 0, 0, 0)") return `a ring of no colour: ${name}`;
   const seen = box.bottom > 0 && box.top < innerHeight && box.right > 0 && box.left < innerWidth;
@@ -136,3 +149,54 @@ def test_the_focus_outlives_a_poll(olga: Visitor, windows: Windows) -> None:
         element.evaluate("element => { element.focus(); element.dataset.isOld = 1; }")
         expect(page.locator("[data-is-old]")).to_have_count(0)
         expect(element).to_be_focused()
+
+
+def test_a_point_of_a_chart_leads_to_its_run(victor: Visitor, windows: Windows) -> None:
+    page = victor.open(HISTORY)
+    chart = page.get_by_role("group", name=re.compile(rf"^Duration of {COPIES}: \d+ runs?, "))
+    expect(chart).to_be_visible()
+    # other tests may have let it run again: points seconds apart lie on each other
+    point = chart.locator(f"a.trend-point[href$='/{windows.past_run}/']")
+    point.focus()
+    point.press("Enter")
+    page.wait_for_url(f"**/backups/runs/{windows.past_run}/")
+    page.go_back()
+    page.get_by_label(re.compile("^Period")).select_option("365")
+    page.get_by_label("Schedule, instance or cluster").fill(COPIES)
+    page.get_by_role("button", name="Show").click()
+    page.wait_for_url("**/backups/history/?text=copies&days=365")
+    expect(page.locator(".trend-card")).to_have_count(1)
+
+
+def test_the_calendar_of_all_clusters_goes_from_day_to_day(victor: Visitor, windows: Windows) -> None:
+    page = victor.open(ALL_CLUSTERS)
+    shown = page.locator("#calendar-title")
+    today = shown.inner_text()
+    page.get_by_role("link", name="Day after").click()
+    expect(shown).not_to_have_text(today)
+    page.get_by_role("link", name="From today").click()
+    expect(shown).to_have_text(today)
+    page.get_by_label("Show").select_option("week")
+    page.get_by_role("button", name="Show").click()
+    expect(shown).to_contain_text(" to ")
+    expect(shapes(page, ".bar-backup", rf"\({COPIES}\): ").first).to_be_visible()
+    expect(shapes(page, ".bar-window", rf"{NIGHTLY}: [^;\n]*, planned").first).to_be_visible()
+    page.get_by_role("link", name=re.compile("^test: ")).click()
+    expect(page.get_by_role("heading", level=1)).to_have_text("Seven days of test")
+
+
+PAPER = {"width": 718, "height": 1000}  # A4 between margins, at 96 dots an inch
+
+
+@pytest.mark.parametrize("address", [ALL_CLUSTERS, HISTORY, "/schedules/", "/backups/", "/audit/", DAY])
+def test_a_page_prints_without_what_paper_cannot_do(visit: Open, windows: Windows, address: str) -> None:
+    page = visit(OPERATOR, OPERATOR_PASSWORD, color_scheme="dark", viewport=PAPER).open(address)
+    page.emulate_media(media="print")
+    for hidden in (page.locator(".topbar"), page.locator(".filters"), page.locator("main .btn")):
+        for one in hidden.all():
+            expect(one).to_be_hidden()
+    assert page.evaluate("getComputedStyle(document.body).color") == "rgb(0, 0, 0)"
+    assert page.evaluate("getComputedStyle(document.body).backgroundColor") == "rgb(255, 255, 255)"
+    assert page.evaluate("document.documentElement.scrollWidth") <= PAPER["width"], "nothing is cut off"
+    for row in page.locator("details tbody tr").all()[:1]:
+        assert row.evaluate("row => row.checkVisibility({contentVisibilityAuto: true}) && row.offsetHeight > 0")

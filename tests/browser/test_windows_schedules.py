@@ -80,7 +80,7 @@ def test_a_schedule_is_made_changed_and_switched_off(olga: Visitor, windows: Win
     expect(row(page, NAME)).to_contain_text("30 min")
     assert planned_at(olga, first)
 
-    row_link = row(olga.open("/schedules/"), NAME).get_by_role("link", name=NAME)
+    row_link = row(olga.open("/schedules/"), NAME).get_by_role("link", name=NAME, exact=True)
     row_link.click()
     type_into(page, "Cron expression", f"{second.minute} {second.hour} * * *")
     page.get_by_role("button", name="Save").click()
@@ -95,7 +95,7 @@ def test_a_schedule_is_made_changed_and_switched_off(olga: Visitor, windows: Win
     assert not planned_at(olga, second)
     assert planned_at(olga, windows.due, name="nightly"), "others are still planned"
 
-    row(olga.open("/schedules/"), NAME).get_by_role("link", name=NAME).click()
+    row(olga.open("/schedules/"), NAME).get_by_role("link", name=NAME, exact=True).click()
     page.get_by_role("link", name="Remove").click()
     page.get_by_role("button", name=f"Remove {NAME}").click()
     expect(page.get_by_role("status")).to_contain_text("was removed")
@@ -116,7 +116,9 @@ def test_a_viewer_sees_the_schedules_and_can_change_none(victor: Visitor, window
     page = victor.open("/schedules/")
     expect(row(page, "nightly")).to_contain_text(f"{windows.due:%a %d %b %H:%M}")
     assert page.get_by_role("main").get_by_role("button").all_inner_texts() == ["Filter"]
-    expect(page.locator("main a[href^='/schedules/'], main form[method=post]")).to_have_count(0)
+    expect(page.locator("main a[href^='/schedules/']:not([href='/schedules/']), main form[method=post]")).to_have_count(
+        0
+    )
     for address in ("/schedules/add/", "/schedules/edit/nightly/", "/schedules/remove/nightly/"):
         assert victor.page.goto(victor.url + address).status == 403
     victor.forgive("403")

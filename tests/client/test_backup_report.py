@@ -267,7 +267,8 @@ class TestSettings:
         assert TOKEN.encode() not in done.stdout
         assert "start" in (tmp_path / "argv").read_text()
         assert TOKEN not in (tmp_path / "argv").read_text()
-        assert dashboard.kinds()[-1] == "end"
+        # the start is sent in the background: a report of an early end may arrive before it
+        assert "end" in dashboard.kinds()
 
     @pytest.mark.parametrize(
         "words", [[], ["--nonsense", "x", "--", "true"], ["--wait", "soon", "--", "true"], ["--file"]]

@@ -4,14 +4,17 @@ import os
 import subprocess
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack
+from itertools import count
 from pathlib import Path
 
 import pytest
 
-from tests.databases.racers import ROOT, Racer
+from tests.databases.racers import ROOT, Racer, loaded
+from tests.loaded import Loaded
 from tests.servers import Server, running_server, wanted_kinds
 
 RACERS = 8
+NUMBERS = count(1)
 
 
 @pytest.fixture(scope="session")
@@ -46,7 +49,8 @@ def manage(url: str, folder: Path, *words: str) -> subprocess.CompletedProcess[s
 @pytest.fixture(scope="session")
 def url(server: Server) -> str:
     """Return the address of a database with every table."""
-    found = server.create("dbops_races")
+    # Side by side, a process may come back to a kind of server: with a file after one that ended on another kind.
+    found = server.create(f"dbops_races_{next(NUMBERS)}")
     done = manage(found, server.folder, "migrate", "--no-input")
     assert done.returncode == 0, done.stderr
     return found
@@ -58,8 +62,15 @@ def state_folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 @pytest.fixture(scope="session")
-def racers(url: str, state_folder: Path) -> Iterator[list[Racer]]:
-    found = [Racer(url, state_folder) for _ in range(RACERS)]
+def code(url: str, state_folder: Path) -> Iterator[Loaded]:
+    """Give what racers are forked from."""
+    with loaded(url, state_folder) as running:
+        yield running
+
+
+@pytest.fixture(scope="session")
+def racers(code: Loaded) -> Iterator[list[Racer]]:
+    found = [Racer(code) for _ in range(RACERS)]
     try:
         yield found
     finally:

@@ -13,10 +13,12 @@ from django.db.models import PROTECT, ForeignKey, Q
 from django.utils import timezone
 
 from dbops import lifecycle, runner, scheduler
+from dbops.auditing import current_head
+from dbops.engine.audit_chain import verify
 from dbops.engine.errors import Refused
 from dbops.engine.methods import METHODS
 from dbops.engine.methods.base import Method
-from dbops.engine.states import FINAL, Status
+from dbops.engine.states import FINAL, Approval, Status
 from dbops.engine.steps.base import Step
 from dbops.engine.steps.run import Outcome, Run, again, done
 from dbops.lifecycle import leases, requests
@@ -32,8 +34,11 @@ from dbops.models import (
     InstanceState,
     Rebuild,
 )
-from dbops.operations.rebuilds import plan_rebuild, request_rebuild
+from dbops.operations.approvals import approve_rebuild, decline_rebuild, override_approval
+from dbops.operations.audit import record
+from dbops.operations.rebuilds import cancel_rebuild, plan_rebuild, request_rebuild
 from tests.app import factories, rows
+from tests.audit_guards import empty_log
 
 leases_kept: dict[int, lifecycle.Lease] = {}
 
@@ -41,8 +46,9 @@ leases_kept: dict[int, lifecycle.Lease] = {}
 def empty() -> None:
     """Begin anew."""
     leases_kept.clear()
-    for model in (Hold, Rebuild, BackupRun, BackupSchedule, InstanceState, Instance, Host, Cluster, AuditEntry):
+    for model in (Hold, Rebuild, BackupRun, BackupSchedule, InstanceState, Instance, Host, Cluster):
         model.objects.all().delete()
+    empty_log()
     User.objects.all().delete()
 
 
@@ -72,6 +78,39 @@ def queue(pairs: list[tuple[str, str, int]]) -> list[int]:
             ).pk
         )
     return made
+
+
+def ask_for_approval(pair: tuple[str, str, int]) -> int:
+    """Queue a rebuild of olga's that waits for somebody else."""
+    [pk] = queue([pair])
+    Rebuild.objects.filter(pk=pk).update(approval=Approval.WAITING)
+    return pk
+
+
+def say(verb: str, rebuild_id: int, name: str) -> str:
+    """Let an operator approve, decline, override, cancel or start a rebuild that was waiting when the page was drawn."""
+    rebuild = Rebuild.objects.select_related("target", "requested_by").get(pk=rebuild_id)
+    if verb == "start":
+        return start(rebuild_id)
+    try:
+        actor = User.objects.get(username=name)
+        if verb == "cancel":
+            cancel_rebuild(actor=actor, rebuild=rebuild)
+        else:
+            APPROVALS[verb](actor=actor, rebuild=rebuild, reason="a race")
+    except Refused as error:
+        return error.code
+    return ""
+
+
+def colleague(name: str) -> None:
+    factories.make_operator(name)
+
+
+def decisions(rebuild_id: int) -> list[str]:
+    """Return what the audit log says of a rebuild, in its order."""
+    entries = AuditEntry.objects.filter(detail__rebuild=rebuild_id).order_by("sequence")
+    return list(entries.values_list("action", flat=True))
 
 
 def start_what_can() -> list[int]:
@@ -164,6 +203,20 @@ def look() -> dict[str, Any]:
         "with slot": Rebuild.objects.filter(Q(target_slot__isnull=False)).count(),
         "owners": {item.pk: item.lease_owner for item in Rebuild.objects.all()},
     }
+
+
+def write_entries(count: int, actor: str) -> None:
+    """Write audit entries, each in a transaction that has read before."""
+    for number in range(count):
+        with transaction.atomic():
+            AuditEntry.objects.count()
+            record(actor=actor, action="race.run", subject="the chain", number=number)
+
+
+def verify_log() -> list[Any]:
+    """Return how many entries there are, and what a verification finds."""
+    links = [entry.link for entry in AuditEntry.objects.order_by("sequence")]
+    return [len(links), [str(item) for item in verify(links, current_head())]]
 
 
 def rows_of_last(what: str) -> Any:
@@ -262,11 +315,16 @@ def work(seconds: float) -> list[str]:
     return failures
 
 
+APPROVALS: dict[str, Callable[..., None]] = {
+    "approve": approve_rebuild,
+    "decline": decline_rebuild,
+    "override": override_approval,
+}
 DEEDS: dict[str, Callable[..., Any]] = {
     deed.__name__: deed
     for deed in (
         *(empty, instances, queue, start_what_can, start, end, take_lease, lend_lease, finish, fleet, request, look),
         *(lock, hang_in, queue_counting, work, end_queued, make_holds_not_unique, start_while_a_hold_goes),
-        *(forget_leases, look_again),
+        *(forget_leases, look_again, write_entries, verify_log, ask_for_approval, say, colleague, decisions),
     )
 }

@@ -3,43 +3,46 @@
 import json
 import os
 import signal
-import subprocess
-import sys
 import time
+from contextlib import closing
 from pathlib import Path
 from typing import Any
+
+from tests.loaded import Loaded
 
 ROOT = Path(__file__).parents[2]
 #: All orders are read and every process is awake by then.
 LEAD_SECONDS = 0.02
 
 
+def loaded(url: str, folder: Path, **environment: str) -> "closing[Loaded]":
+    """Return what racers on this database are forked from."""
+    variables = {**os.environ, "DBOPS_DATABASE_URL": url, "DBOPS_STATE_DIR": str(folder), **environment}
+    return closing(Loaded(variables, folder / "racers.log"))
+
+
 class Racer:
     """A process that has the product's code, and connections of its own to the database."""
 
-    def __init__(self, url: str, folder: Path, **environment: str) -> None:
-        with (folder / "racers.log").open("ab") as log:
-            self.process = subprocess.Popen(
-                [sys.executable, "-m", "tests.databases.racer"],
-                cwd=ROOT,
-                env={**os.environ, "DBOPS_DATABASE_URL": url, "DBOPS_STATE_DIR": str(folder), **environment},
-                stdin=subprocess.PIPE,
-                stdout=subprocess.PIPE,
-                stderr=log,
-                text=True,
-            )
+    def __init__(self, code: Loaded) -> None:
+        given, orders = os.pipe()
+        answers, told = os.pipe()
+        self._orders, self._answers = os.fdopen(orders, "w"), os.fdopen(answers)
+        try:
+            self.process = code.start(("tests.databases.racer",), (given, told, code.log.fileno()))
+        finally:
+            os.close(given)
+            os.close(told)
 
     def order(self, deed: str, *arguments: Any, at: float = 0.0) -> None:
-        assert self.process.stdin is not None
-        self.process.stdin.write(json.dumps({"deed": deed, "arguments": arguments, "at": at}) + "\n")
-        self.process.stdin.flush()
+        self._orders.write(json.dumps({"deed": deed, "arguments": arguments, "at": at}) + "\n")
+        self._orders.flush()
 
     def answer(self) -> Any:
         return checked([self._read()])[0]
 
     def _read(self) -> dict[str, Any]:
-        assert self.process.stdout is not None
-        line = self.process.stdout.readline()
+        line = self._answers.readline()
         answer: dict[str, Any] = json.loads(line) if line else {"error": "the process has died"}
         return answer
 
@@ -55,9 +58,11 @@ class Racer:
     def close(self) -> None:
         self.process.kill()
         self.process.wait(10)
-        for pipe in (self.process.stdin, self.process.stdout):
-            if pipe is not None:
-                pipe.close()
+        self._answers.close()
+        try:
+            self._orders.close()
+        except BrokenPipeError:
+            pass  # an order that nobody reads any more
 
 
 def race(racers: list[Racer], deed: str, *arguments: Any, each: list[tuple[Any, ...]] | None = None) -> list[Any]:

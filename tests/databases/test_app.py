@@ -30,7 +30,7 @@ def test_every_migration_runs_and_every_check_is_silent(server: Server) -> None:
 
 @pytest.mark.parametrize("kind", [kind for kind in wanted_kinds() if kind != "sqlite"])
 def test_the_whole_of_tests_app(kind: str, servers: Callable[[str], Server], tmp_path: Path) -> None:
-    """SQLite has it already: `tests/app` itself. Fifteen seconds each."""
+    """SQLite has it already: `tests/app` itself. Minutes each."""
     done = subprocess.run(
         [sys.executable, "-m", "pytest", "tests/app", "-q", "-x", "--create-db", "-p", "no:cacheprovider"],
         cwd=ROOT,

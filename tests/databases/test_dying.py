@@ -8,7 +8,8 @@ from typing import Any
 
 import pytest
 
-from tests.databases.racers import Racer
+from tests.databases.racers import Racer, loaded
+from tests.loaded import Loaded
 from tests.servers import Server
 from tests.stack import wait_for
 
@@ -17,10 +18,10 @@ pytestmark = pytest.mark.services
 DEEDS = ("start", "end", "start_what_can")
 
 
-def stand_still(url: str, folder: Path, deed: str, *arguments: Any, **environment: str) -> Racer:
+def stand_still(code: Loaded, folder: Path, deed: str, *arguments: Any) -> Racer:
     """Return a process that has written every row of a transaction, and has not committed."""
     mark = folder / f"{deed}-{time.monotonic()}"
-    racer = Racer(url, folder, **environment)
+    racer = Racer(code)
     racer.order("hang_in", deed, list(arguments), str(mark))
     wait_for("the middle of the transaction", mark.exists)
     return racer
@@ -33,7 +34,7 @@ def plain(seen: dict[str, Any]) -> dict[str, Any]:
 
 @pytest.mark.parametrize("deed", DEEDS)
 def test_a_process_that_is_killed_leaves_nothing_half(
-    racers: list[Racer], url: str, state_folder: Path, deed: str
+    racers: list[Racer], code: Loaded, state_folder: Path, deed: str
 ) -> None:
     hand = racers[0]
     hand.do("instances", ["backup", "replica"])
@@ -42,7 +43,7 @@ def test_a_process_that_is_killed_leaves_nothing_half(
         hand.do("start", pk)
     before = hand.do("look")
     arguments: dict[str, list[Any]] = {"start": [pk], "end": [[pk]], "start_what_can": []}
-    dying = stand_still(url, state_folder, deed, *arguments[deed])
+    dying = stand_still(code, state_folder, deed, *arguments[deed])
     assert plain(hand.do("look")) == plain(before)
     dying.kill()
     assert plain(hand.do("look")) == plain(before)
@@ -62,7 +63,12 @@ def test_a_process_that_stands_still_in_a_transaction_is_not_waited_for(
     hand = racers[0]
     hand.do("instances", ["backup", "replica"])
     (pk,) = hand.do("queue", [("backup", "replica", 0)])
-    still = stand_still(url, state_folder, "start", pk, DBOPS_DATABASE_WAIT_SECONDS="4")
+    with loaded(url, state_folder, DBOPS_DATABASE_WAIT_SECONDS="4") as impatient:
+        still = stand_still(impatient, state_folder, "start", pk)
+        is_not_waited_for(still, hand, pk)
+
+
+def is_not_waited_for(still: Racer, hand: Racer, pk: int) -> None:
     began = time.monotonic()
     assert hand.do("start", pk) == ""
     assert time.monotonic() - began < 6

@@ -9,13 +9,16 @@ from typing import Any
 import pytest
 
 from tests.databases.conftest import manage
-from tests.databases.racers import Racer, race
+from tests.databases.racers import Racer, loaded, race
 from tests.servers import Server
 
 pytestmark = pytest.mark.services
 
 #: Of each race. More of them: `DBOPS_TEST_ROUNDS=100 script/test tests/databases/test_races.py`.
 ROUNDS = int(os.environ.get("DBOPS_TEST_ROUNDS", "6"))
+
+VERBS = {"approve": "rebuild.approved", "decline": "rebuild.declined", "override": "override.approval"}
+DECISIONS = set(VERBS.values())
 
 
 def running(seen: dict[str, Any]) -> list[int]:
@@ -49,7 +52,8 @@ def test_these_tests_see_two_holders_where_the_database_allows_them(server: Serv
     url = server.create("dbops_lockless")
     assert manage(url, server.folder, "migrate", "--no-input").returncode == 0
     with ExitStack() as stack:
-        racers = [stack.enter_context(closing(Racer(url, state_folder))) for _ in range(4)]
+        code = stack.enter_context(loaded(url, state_folder))
+        racers = [stack.enter_context(closing(Racer(code))) for _ in range(4)]
         racers[0].do("make_holds_not_unique")
         targets = [f"replica-{number}" for number in range(4)]
         racers[0].do("instances", ["backup", *targets])
@@ -96,6 +100,31 @@ def test_rebuilds_that_read_each_other_s_targets_never_wait_for_each_other(racer
         pairs = [(names[number], names[(number + 1) % 4], 0) for number in range(4)]
         ids = racers[0].do("queue", pairs)
         run_all_to_the_end(racers, ids, "start")
+
+
+def test_of_all_who_decide_on_one_rebuild_one_does(racers: list[Racer]) -> None:
+    """Approve, decline, override, cancel and start at one moment: what is written fits together, whoever came first."""
+    racers[0].do("instances", ["backup", "replica"])
+    racers[0].do("colleague", "anna")
+    said = [("approve", "anna"), ("decline", "anna"), ("override", "olga"), ("cancel", "olga")]
+    for _ in range(ROUNDS):
+        pk = racers[0].do("ask_for_approval", ("backup", "replica", 0))
+        assert racers[0].do("start", pk) != "", "nobody has agreed yet"
+        orders = [(verb, pk, name) for verb, name in [*said, ("approve", "anna"), ("decline", "anna")]]
+        answers = race(racers, "say", each=[*orders, ("start", pk, ""), ("start", pk, "")])
+        written = racers[0].do("decisions", pk)
+        decisions = [action for action in written if action in DECISIONS]
+        assert len(decisions) <= 1, written
+        decided = [verb for (verb, *_), answer in zip(orders, answers, strict=False) if verb != "cancel" and not answer]
+        assert [VERBS[verb] for verb in decided] == decisions, (answers, written)
+        status = racers[0].do("look")["status"][str(pk)]
+        if decisions == ["rebuild.declined"] or not decisions:
+            assert (status, written.count("rebuild.started")) == ("cancelled", 0), written
+        elif status == "running":
+            assert (written.index(decisions[0]), written.count("rebuild.started")) == (0, 1), written
+        racers[0].do("end", [pk] if status == "running" else [])
+        racers[0].do("end_queued")
+    assert racers[0].do("verify_log")[1] == []
 
 
 def test_schedulers_side_by_side_start_everything_once(racers: list[Racer]) -> None:
@@ -155,4 +184,4 @@ def test_of_eight_requests_for_one_target_one_is_accepted(racers: list[Racer]) -
         assert refused == [["refused", "rebuild.busy"]] * 7, answers
         seen = racers[0].do("look")
         assert len(seen["status"]) == 1
-        assert seen["audit"] == ["rebuild.requested"]
+        assert Counter(seen["audit"]) == {"rebuild.requested": 1, "rebuild.refused": 7}

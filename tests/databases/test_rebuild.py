@@ -32,7 +32,7 @@ def kill_the_worker(stack: Stack) -> bool:
 def test_a_rebuild_outlives_its_worker(kind: str, servers: Callable[[str], Server]) -> None:
     server = servers(kind)
     url = server.create("dbops_rebuild")
-    with running_stack(free_network(KINDS.index(kind)), web=False, database_url=url) as stack:
+    with running_stack(free_network(), web=False, database_url=url) as stack:
         stack.lab.load_start(tps=100)
         stack.lab.break_host("replica-1", "wipe")
         stack.wait_for_facts("replica-1", answering=False)

@@ -10,9 +10,16 @@ import tempfile
 import time
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
+from datetime import UTC, datetime, timedelta
+from ipaddress import ip_address
 from pathlib import Path
 
 import pytest
+from cryptography import x509
+from cryptography.hazmat.primitives import hashes
+from cryptography.hazmat.primitives.asymmetric import ec
+from cryptography.hazmat.primitives.serialization import Encoding, NoEncryption, PrivateFormat
+from cryptography.x509.oid import NameOID
 
 from dbops.drivers.hostkeys import HostKey, parse_host_key
 from dbops.drivers.mysql import MysqlAddress, MysqlDatabase
@@ -22,7 +29,7 @@ from tests.drivers.worlds import Maker, end_sessions, make_real
 from tests.fakes import FakeHost, FakeJobs, FakeShell, ended, running
 from tests.networks import free_network
 
-ADDRESS = f"{free_network(4)}.11"
+ADDRESS = f"{free_network()}.11"
 SSH_PORT = 2222
 MYSQL_PORT = 33061
 PASSWORD = "monitor's \\ password"
@@ -90,7 +97,7 @@ def sshd(folder: Path) -> Iterator[Sshd]:
     (ssh / "sshd_config").write_text(
         "".join(f"HostKey {ssh}/host_{kind}\n" for kind in ("ed25519", "rsa", "ecdsa"))
         + f"ListenAddress {ADDRESS}\nPort {SSH_PORT}\nAuthorizedKeysFile {ssh}/authorized_keys\nPidFile none\n"
-        f"SetEnv PATH={ssh}/bin:/usr/local/bin:/usr/bin:/bin\n"
+        f"SetEnv PATH={ssh}/bin:/usr/local/bin:/usr/bin:/bin SHLVL=2\n"  # no ~/.bashrc: the host is not this machine
         "StrictModes no\nUsePAM no\nPermitRootLogin prohibit-password\nPasswordAuthentication no\nMaxStartups 100\n"
     )
     if os.getuid() == 0:
@@ -115,6 +122,20 @@ def shell(sshd: Sshd) -> Iterator[SshShell]:
     shell.close()
 
 
+def certificate(folder: Path) -> dict[str, Path]:
+    """Make a certificate that vouches for itself, as servers do when they are set up."""
+    paths = {"cert": folder / "server.pem", "key": folder / "server.key"}
+    key, now = ec.generate_private_key(ec.SECP256R1()), datetime.now(UTC)
+    name = x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, "server")])
+    made = x509.CertificateBuilder(name, name, key.public_key(), x509.random_serial_number())
+    made = made.not_valid_before(now - timedelta(days=1)).not_valid_after(now + timedelta(days=1))
+    made = made.add_extension(x509.SubjectAlternativeName([x509.IPAddress(ip_address(ADDRESS))]), critical=False)
+    made = made.add_extension(x509.BasicConstraints(ca=True, path_length=0), critical=True)
+    paths["cert"].write_bytes(made.sign(key, hashes.SHA256()).public_bytes(Encoding.PEM))
+    paths["key"].write_bytes(key.private_bytes(Encoding.PEM, PrivateFormat.PKCS8, NoEncryption()))
+    return paths
+
+
 @pytest.fixture(scope="session")
 def server(folder: Path) -> Iterator[Server]:
     datadir, config, socket_path = folder / "data", folder / "my.cnf", folder / "s.sock"
@@ -135,6 +156,9 @@ def server(folder: Path) -> Iterator[Server]:
     config.write_text(
         f"[mysqld]\ndatadir={datadir}\ntmpdir={tmpdir}\nsocket={socket_path}\nport={MYSQL_PORT}\nbind-address={ADDRESS}\n"
         "server-id=31\nlog-bin=binlog\nloose-read-only=0\nskip-name-resolve\ninnodb-buffer-pool-size=32M\n"
+    )
+    config.write_text(
+        config.read_text() + "".join(f"ssl-{name}={path}\n" for name, path in certificate(folder).items())
     )
     accounts = (
         f"GRANT ALL ON *.* TO monitor@'%' IDENTIFIED BY '{_sql(PASSWORD)}' WITH GRANT OPTION;\n"

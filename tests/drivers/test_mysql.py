@@ -5,13 +5,14 @@ import threading
 import time
 from collections.abc import Iterator
 from dataclasses import replace
+from pathlib import Path
 
 import pytest
 
 from dbops.drivers.mysql import MysqlDatabase
 from dbops.engine.errors import DbopsError, RemoteFailure, Unreachable
 from dbops.engine.ports import Database
-from tests.drivers.conftest import ADDRESS, PASSWORD, Server
+from tests.drivers.conftest import ADDRESS, PASSWORD, Server, certificate
 from tests.fakes import FakeDatabase, server_error
 
 HOSTILE = ["a'b", 'a"b', "a\\", "%s", "$(id)", "a\nb", "; DROP TABLE x", "ü€😀", ""]
@@ -146,3 +147,33 @@ class TestServer:
         thread.start()
         thread.join()
         assert rows == [{"one": 1}]
+
+
+@pytest.mark.services
+class TestEncryption:
+    """PyMySQL takes TLS where a server offers it; asked for, it is a condition."""
+
+    def cipher(self, database: MysqlDatabase) -> str:
+        [row] = database.query("SHOW SESSION STATUS LIKE 'Ssl_cipher'")
+        database.close()
+        return str(row["Value"])
+
+    @pytest.mark.parametrize("tls", [False, True])
+    def test_what_is_offered_is_taken(self, server: Server, tls: bool) -> None:
+        assert self.cipher(MysqlDatabase(replace(server.address, tls=tls))).startswith("TLS_")
+
+    def test_with_an_authority_the_server_is_verified(self, server: Server, folder: Path) -> None:
+        ours = replace(server.address, tls=True, tls_ca=str(folder / "server.pem"))
+        assert self.cipher(MysqlDatabase(ours)).startswith("TLS_")
+        (folder / "other").mkdir()
+        other = certificate(folder / "other")["cert"]
+        assert refusal(MysqlDatabase(replace(ours, tls_ca=str(other)))).code == "mysql.unreachable"
+        with pytest.raises(DbopsError):
+            MysqlDatabase(replace(ours, host="localhost")).query("SELECT 1")
+
+    def test_connections_share_what_they_need_to_encrypt(self, server: Server) -> None:
+        """Each would read every certificate authority of the machine otherwise, and ask none."""
+        one, other = (MysqlDatabase(server.address)._connect() for _ in range(2))
+        assert one.ctx is other.ctx  # type: ignore[attr-defined]
+        one.close()
+        other.close()

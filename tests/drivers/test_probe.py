@@ -69,6 +69,8 @@ class TestHost:
         assert (found.exists, found.identity, found.is_empty) == (False, "", False)
         assert found.free_bytes > 0
         assert found.filesystem
+        assert found.storage is not None
+        assert found.storage.block_bytes >= 512
         assert found.total_bytes is None
 
     def test_a_directory_that_is_empty(self, any_shell: Shell, tmp_path: Path) -> None:

@@ -20,7 +20,7 @@ def _wait_for_step(stack: Stack, step: str, done: threading.Event, act: Callable
         if rows:
             act(rows[0]["rebuild_id"])
             return
-        time.sleep(0.01)
+        time.sleep(0.02)
 
 
 @contextmanager
@@ -29,17 +29,18 @@ def at_step(stack: Stack, step: str, act: Callable[[], object]) -> Iterator[None
     yield from _at_step(stack, step, lambda _: act())
 
 
+def ask_to_cancel(stack: Stack, rebuild_id: int) -> None:
+    """Write the request as ``lifecycle.request_cancel`` does."""
+    stack.write(
+        "UPDATE dbops_rebuild SET cancel_requested_at = ?, cancel_requested_by = 'olga' WHERE id = ?",
+        datetime.now(UTC).strftime("%Y-%m-%d %H:%M:%S.%f"),
+        rebuild_id,
+    )
+
+
 def cancelled_in(stack: Stack, step: str) -> AbstractContextManager[None]:
-    """Cancel whatever rebuild comes to this step within the block: write the request as ``lifecycle.request_cancel`` does."""
-
-    def cancel(rebuild_id: int) -> None:
-        stack.write(
-            "UPDATE dbops_rebuild SET cancel_requested_at = ?, cancel_requested_by = 'olga' WHERE id = ?",
-            datetime.now(UTC).strftime("%Y-%m-%d %H:%M:%S.%f"),
-            rebuild_id,
-        )
-
-    return contextmanager(_at_step)(stack, step, cancel)
+    """Cancel whatever rebuild comes to this step within the block."""
+    return contextmanager(_at_step)(stack, step, lambda rebuild_id: ask_to_cancel(stack, rebuild_id))
 
 
 def _at_step(stack: Stack, step: str, act: Callable[[int], object]) -> Iterator[None]:

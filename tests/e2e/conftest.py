@@ -7,7 +7,7 @@ import pytest
 from tests.stack import Stack, running_stack
 
 
-@pytest.fixture(scope="session")
+@pytest.fixture(scope="package")
 def stack() -> Iterator[Stack]:
     with running_stack() as running:
         yield running

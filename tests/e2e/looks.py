@@ -96,7 +96,7 @@ def without_program(host: LabHost, folder: Path, *names: str) -> Iterator[None]:
                 (folder / program.name).symlink_to(program)
     config, as_it_was = host.sshd.config_file, host.sshd.config_file.read_text()
     kept = [line for line in as_it_was.splitlines() if not line.startswith("SetEnv ")]
-    config.write_text("\n".join([*kept, f"SetEnv PATH={folder}"]) + "\n")
+    config.write_text("\n".join([*kept, f"SetEnv PATH={folder} SHLVL=2"]) + "\n")
     try:
         host.sshd.stop()
         host.sshd.start()

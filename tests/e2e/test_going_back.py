@@ -1,10 +1,14 @@
 """After a rebuild that did not succeed: the old data goes back and serves, or what is left is done with the copy."""
 
+from collections.abc import Iterator
+from contextlib import contextmanager
 from typing import Any
 
 import pytest
 
-from tests.brake import Brake, braked, worker_of
+from lab.hosts import LabHost
+from tests.brake import braked, worker_of
+from tests.faults.injectors import tools
 from tests.stack import Stack, wait_for
 
 from .cancelling import at_step, cancelled_in
@@ -30,9 +34,21 @@ def beside_data(stack: Stack) -> list[str]:
     return sorted(path.name for path in stack.lab.host("replica-1").folder.glob("data*"))
 
 
-def cancel_at_work(stack: Stack, brake: Brake) -> None:
-    wait_for("the program of the step", lambda: worker_of(brake.target, brake.stage))
-    stack.manage("rebuild", brake.target.name, "--cancel")
+def cancel_at_work(stack: Stack, stage: str) -> None:
+    target = stack.lab.host("replica-1")
+    wait_for("the program of the step", lambda: worker_of(target, stage))
+    stack.manage("rebuild", target.name, "--cancel")
+
+
+@contextmanager
+def held_preparation(target: LabHost) -> Iterator[None]:
+    """Let each preparation on this host begin and stand still."""
+    tools.install(target)
+    tools.order(target, "is held", "prepare")
+    try:
+        yield
+    finally:
+        tools.remove(target)
 
 
 def commands_of(stack: Stack, rebuild: dict[str, Any]) -> list[str]:
@@ -76,15 +92,24 @@ def test_a_retry_goes_on_with_the_copy(stack: Stack, step: str) -> None:
     assert beside_data(stack) == beside
 
 
-@pytest.mark.parametrize(("step", "stage"), [("stream", "stream/unpack"), ("prepare", "prepare/prepare")])
-def test_a_retry_is_refused_where_it_is_not_safe(stack: Stack, step: str, stage: str) -> None:
-    """Half a copy; and a preparation that was begun and held in the middle, until the cancel ended it."""
+def test_a_retry_is_refused_with_half_a_copy(stack: Stack) -> None:
     stack.wait_for_possible_plan("replica-1")
-    target = stack.lab.host("replica-1")
-    with braked(target, share=0, stage=stage) as brake, at_step(stack, step, lambda: cancel_at_work(stack, brake)):
+    with braked(stack.lab.host("replica-1"), share=0):
+        is_cancelled_and_not_retried(stack, "stream", "stream/unpack")
+
+
+def test_a_retry_is_refused_after_a_preparation_that_was_begun(stack: Stack) -> None:
+    with held_preparation(stack.lab.host("replica-1")):
+        stack.wait_for_possible_plan("replica-1")
+        is_cancelled_and_not_retried(stack, "prepare", "prepare/prepare")
+
+
+def is_cancelled_and_not_retried(stack: Stack, step: str, stage: str) -> None:
+    with at_step(stack, step, lambda: cancel_at_work(stack, stage)):
         assert stack.rebuild("replica-1", check=False)[0] == 3
     status, lines = stack.rebuild("replica-1", "--retry", check=False)
-    assert (status, lines[-1]["error"]["code"]) == (2, "rebuild.no_follow_up")
+    assert status == 2, lines
+    assert lines[-1]["error"]["code"] == "rebuild.no_follow_up"
     assert stack.rebuild("replica-1", "--put-back")[0] == 0
 
 

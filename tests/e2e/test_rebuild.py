@@ -57,4 +57,4 @@ def test_the_audit_log_says_who_asked_and_how_it_ended(stack: Stack) -> None:
             "SELECT action FROM dbops_auditentry WHERE subject = 'replica-1' AND action LIKE 'rebuild.%' ORDER BY id"
         )
     ]
-    assert actions[-2:] == ["rebuild.requested", "rebuild.succeeded"]
+    assert actions[-3:] == ["rebuild.requested", "rebuild.started", "rebuild.succeeded"]

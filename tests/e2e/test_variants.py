@@ -22,6 +22,8 @@ def by_position(stack: Stack, *names: str) -> None:
     for name in names:
         for statement in ("STOP SLAVE", "CHANGE MASTER TO MASTER_USE_GTID = no", "START SLAVE"):
             one(stack, name, statement)
+    for name in names:  # a plan made of what was read before would be refused by the live look
+        stack.wait_for_facts(name, answering=True)
 
 
 def events_of(stack: Stack) -> str:
@@ -45,9 +47,11 @@ def test_a_source_with_parallel_appliers_gives_a_true_copy_without_a_pause(varia
 def test_statement_based_replication_is_paused_and_resumed(variant: Stack) -> None:
     one(variant, "backup-1", "SET GLOBAL binlog_format = STATEMENT")
     try:
+        variant.wait_for_facts("backup-1", answering=True)
         assert "Replication on backup-1 is paused" in rebuild_under_load(variant)
     finally:
         one(variant, "backup-1", "SET GLOBAL binlog_format = ROW")
+        variant.wait_for_facts("backup-1", answering=True)
 
 
 def test_replication_by_file_and_position_is_rebuilt_and_repointed(variant: Stack) -> None:

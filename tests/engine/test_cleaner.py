@@ -14,6 +14,31 @@ def test_password_hashes_of_show_grants_are_masked() -> None:
     assert "6BB48" not in clean(line)
 
 
+def test_a_secret_that_begins_as_another_and_one_in_two_colours_are_masked_whole() -> None:
+    assert clean("SECRET SECRETLY", ["SECRET", "SECRETLY"]) == "******** ********"
+    assert clean("SEC\x1b[1mRET\x1b[0m", ["SECRET"]) == "********"
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "mariadb-dump --password=xyz9! --all-databases",
+        "CHANGE MASTER TO MASTER_PASSWORD = 'xyz9!', MASTER_PORT=3306",
+        'password="xyz9!"',
+        "cannot connect to mysql://dbops:xyz9!@db-1:3306/",
+    ],
+)
+def test_a_password_that_nobody_told_is_known_by_where_it_stands(text: str) -> None:
+    assert "xyz9" not in clean(text)
+    assert clean(text).count("********") == 1
+    assert clean(clean(text)) == clean(text)
+
+
+def test_that_a_password_was_used_is_no_secret() -> None:
+    line = "Access denied for user 'dbops'@'db-1' (using password: YES)"
+    assert clean(line) == line
+
+
 @pytest.mark.parametrize("text", ["\x1b[31mred\x1b[0m", "\x1b]0;title\x07red", "red\x1b[2J"])
 def test_terminal_sequences_are_taken_out(text: str) -> None:
     assert "\x1b" not in clean(text)

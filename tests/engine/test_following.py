@@ -81,3 +81,11 @@ def test_after_going_back_there_is_no_copy_unless_it_was_seen_to_be_there() -> N
     refused = Ended("other", Status.FAILED, {**COPIED, "found": {"new": "1"}, "done_before": ["prepare"]}, went_back)
     assert not offer_retry(gone).is_possible
     assert offer_retry(refused).is_possible
+
+
+def test_a_copy_that_a_crash_made_worthless_is_not_gone_on_with() -> None:
+    memory = {**COPIED, "prepare.begun": True, "worthless": "its host was restarted"}
+    offer = offer_retry(ended("catch-up", memory))
+    assert not offer.is_possible
+    assert "worthless" in offer.reason
+    assert {"relaxed", "undurable"} <= set(remembered(ended("catch-up", {**memory, "relaxed": {}, "undurable": {}})))

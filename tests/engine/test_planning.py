@@ -54,6 +54,14 @@ def test_old_data_stays_aside_where_there_is_room_and_goes_first_where_there_is_
     assert "REMOVED BEFORE" in tight.destroys[0]
 
 
+def test_behind_a_link_old_data_stays_beside_the_directory_itself() -> None:
+    """Beside the link it might lie on another file system, and a rename would copy all of it."""
+    target = member("replica-1", "replica", 13, facts=facts(13, datadir=datadir(13, path="/data/mysql")))
+    plan = build_plan(situation(target=target, run_id="r1"))
+    assert plan.aside_path == "/data/mysql.dbops-old-r1"
+    assert "/var/lib/mysql (a link to /data/mysql) on db-13" in plan.destroys[0]
+
+
 def test_a_mount_point_keeps_its_old_data_inside() -> None:
     target = member("replica-1", "replica", 13, facts=facts(13, datadir=datadir(13, is_mount_point=True)))
     assert build_plan(situation(target=target, run_id="r1")).aside_path == "/var/lib/mysql/.dbops-old-r1"
@@ -66,9 +74,20 @@ def test_no_password_is_in_a_plan() -> None:
 
 def test_times_are_predicted_from_history_alone() -> None:
     assert build_plan(situation()).predicted_seconds is None
-    history = History(bytes_per_second={"stream": GIB / 10}, seconds={})
+    history = History(bytes_per_second={"stream": (GIB / 10,)}, seconds={})
     stream = next(step for step in build_plan(situation(history=history)).steps if step.name == "stream")
     assert stream.predicted_seconds == pytest.approx(100.0)
+    assert (stream.predicted_p90_seconds, stream.predicted_runs) == (None, 1), "one run does not tell what 9 in 10 take"
+
+
+def test_each_step_says_what_half_and_what_9_in_10_took() -> None:
+    rates = (GIB / 10, GIB / 20, GIB / 10, GIB / 30)
+    history = History(bytes_per_second={"stream": rates}, seconds={"start": (4.0, 6.0, 5.0)})
+    steps = {step.name: step for step in build_plan(situation(history=history)).steps}
+    stream, start, verify = steps["stream"], steps["start"], steps["verify"]
+    assert (stream.predicted_seconds, stream.predicted_p90_seconds) == (pytest.approx(150.0), pytest.approx(300.0))
+    assert (start.predicted_seconds, start.predicted_p90_seconds, start.predicted_runs) == (5.0, 6.0, 3)
+    assert (verify.predicted_seconds, verify.predicted_p90_seconds, verify.predicted_runs) == (None, None, 0)
 
 
 def test_the_source_is_paused_only_where_the_rule_asks_for_it() -> None:

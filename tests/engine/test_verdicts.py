@@ -8,8 +8,11 @@ import pytest
 from dbops.engine.backups import RunBy
 from dbops.engine.blocker import Kind
 from dbops.engine.blockers import blockers
+from dbops.engine.effects import Effect
+from dbops.engine.occupation import stays
 from dbops.engine.picture import Job
 from dbops.engine.states import Role
+from dbops.engine.timeline import can_start
 from dbops.engine.verdicts import Answer, expected_start, verdict
 from dbops.engine.windows import Duration
 from tests.engine.pictures import HOUR, MACHINES, NOW, backup, hours, picture, queued, rebuild, window
@@ -55,6 +58,31 @@ def test_priority_goes_before_age_in_the_line() -> None:
         item for item in blockers(picture(jobs=(long, urgent)), target="replica-1", source=None) if item.rebuild == 6
     )
     assert found.until.p50 == hours(2.5)
+
+
+def test_what_nobody_has_approved_keeps_nobody_waiting() -> None:
+    """The scheduler passes it: its source is free, and whoever stands behind it in the line is not put off by its hours."""
+    unapproved = queued(needs_approval=True, priority=9)
+    answer = verdict(picture(jobs=(unapproved,)), target="replica-1")
+    assert (answer.answer, answer.blockers, answer.warnings) == (Answer.NOW, (), ())
+    assert can_start(picture(jobs=(unapproved,)))
+    assert verdict(picture(jobs=(unapproved,)), source="replica-2").answer is Answer.NOW, "nothing replaces it yet"
+    behind = queued(target="replica-3", name="rebuild 5", rebuild=5)
+    answer = verdict(picture(jobs=(unapproved, behind)), target="replica-1")
+    assert (answer.free.p50, [item.rebuild for item in answer.blockers]) == (hours(2.5), [5])
+    found = {stay.instance: stay for stay in stays(picture(jobs=(unapproved, behind))) if stay.job is unapproved}
+    assert set(found) == {"backup-1", "replica-2"}, "it stands in the lines of both all the same"
+    assert {stay.end.p50 for stay in found.values()} == {None}
+
+
+def test_the_target_of_what_nobody_has_approved_has_its_rebuild_already() -> None:
+    answer = verdict(picture(jobs=(queued(needs_approval=True),)), target="replica-2")
+    assert answer.answer is Answer.UNKNOWN
+    (found,) = answer.blockers
+    assert (found.kind, found.effect) == (Kind.TARGET_BUSY, Effect.BLOCKS)
+    assert found.text == "Rebuild 4 waits until another operator has approved it, and is to replace replica-2."
+    assert found.until.words == "another operator must approve it first"
+    assert "approving, declining or cancelling" in found.clears
 
 
 def test_a_window_that_begins_before_it_is_free_counts_as_well() -> None:

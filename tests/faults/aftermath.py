@@ -182,6 +182,8 @@ def success_is_true(scene: Scene, _: Expected) -> None:
     assert is_replicating(stack, TARGET)
     assert one(stack, TARGET, "SELECT @@read_only AS r")["r"] == 1
     assert set(scene.steps().values()) == {"done"}, scene.steps()
+    appliers = one(stack, TARGET, "SELECT @@slave_parallel_threads AS n")["n"]
+    assert appliers == stack.lab.settings.parallel_appliers, f"its settings are still relaxed: {appliers} appliers"
     try:
         same_data_at_one_gtid(stack, TARGET)
     finally:

@@ -92,7 +92,7 @@ def work(soak: Soak, number: int) -> None:
         try:
             with ExitStack() as parts:
                 with soak.starting:  # one at a time: each takes a free network and free ports
-                    stack = parts.enter_context(running_stack(free_network(number), size="64M"))
+                    stack = parts.enter_context(running_stack(free_network(), size="64M"))
                 while time.monotonic() < soak.until and play_one(soak, stack, draw, number):
                     pass
         except Exception:

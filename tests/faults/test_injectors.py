@@ -17,7 +17,7 @@ from tests.faults.injectors import chunks, disks, network, proxy
 from tests.networks import free_network
 
 pytestmark = pytest.mark.faults
-NETWORK = free_network(5)
+NETWORK = free_network()
 CLIENT, SERVER, OTHER = f"{NETWORK}.51", f"{NETWORK}.52", f"{NETWORK}.53"
 PORT = 2299
 

@@ -25,8 +25,8 @@ from lab.status import HostStatus
 from tests.networks import free_network
 
 pytestmark = pytest.mark.services
-NETWORK = free_network(2)
-SECOND_NETWORK = free_network(3)
+NETWORK = free_network()
+SECOND_NETWORK = free_network()
 
 
 @pytest.fixture(scope="module")

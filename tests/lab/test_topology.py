@@ -27,7 +27,7 @@ from tests.app.factories import make_operator
 from tests.networks import free_network
 
 pytestmark = [pytest.mark.services, pytest.mark.django_db(transaction=True)]
-NETWORK = free_network(6)
+NETWORK = free_network()
 
 
 @pytest.fixture(scope="module")
@@ -234,7 +234,9 @@ def test_a_failover_by_hand_stops_rebuilds_until_a_person_accepts_it(
     look()
     assert ("failover", "replica-1") in differences()
     assert "topology.differs" in refusals(target, source)
-    live = replan(target, source, keep_old_data=False)  # what a queued rebuild looks at when it starts
+    live = replan(
+        target, source, plan_rebuild(target=target, source=source)
+    )  # what a queued rebuild looks at when it starts
     assert "topology.differs" in {finding.code for finding in live.refusals}
 
     cluster = target.cluster.name

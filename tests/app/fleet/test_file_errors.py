@@ -8,6 +8,7 @@ from tests.app.fleet.builders import host_key
 
 pytestmark = pytest.mark.django_db
 
+GOAL = "  - name: shop\n    redundancy_goal_seconds: "
 # what is changed in the file, the line, the place, words of the message
 CASES = {
     "unknown key": ("role: primary", "rolle: primary", 18, "clusters[0].instances[0]", "did you mean 'role'?"),
@@ -48,6 +49,9 @@ CASES = {
     "write address twice": ('["db.shop.example:3306"]', "[a, a]", 12, "clusters[0].write_addresses", "twice"),
     "command of a relative path": ("start: /srv", "start: srv", 27, "clusters[0].instances[1].service.start", "absolute path"),
     "command that cannot be split": ("--now", "'now", 27, "clusters[0].instances[1].service.start", "cannot be read"),
+    "target": ("  - name: shop\n", "  - name: shop\n    wanted_replicas: -1\n", 12, "clusters[0].wanted_replicas", "from 0 to 1000"),
+    "goal": ("  - name: shop\n", f"{GOAL}59\n", 12, "clusters[0].redundancy_goal_seconds", "from 60 to"),
+    "goal with seconds": ("  - name: shop\n", f"{GOAL}90\n", 12, "clusters[0].redundancy_goal_seconds", "whole minutes"),
     "no stop": ("          stop: /srv/shop/stop\n", "", 26, "clusters[0].instances[1].service", "both a start and a stop"),
     "unit and command": ("unit: mariadb", "unit: a, start: /x", 21, "clusters[0].instances[0].service", "not both"),
     "two keys": ("key_file: KEYFILE\n", "key_file: KEYFILE\n      key: x\n", 6, "hosts[0].ssh.key_file", "not both"),

@@ -1,10 +1,13 @@
 """Adding and changing the inventory in the browser: the file's rules, and secrets that only go in."""
 
+from datetime import date
+
 import pytest
 from django.urls import reverse
 
+from dbops.engine.availability.days import RULES
 from dbops.engine.backups import RunStatus
-from dbops.models import AuditEntry, Cluster, Host, Instance, InstanceState
+from dbops.models import AuditEntry, Cluster, GapCount, Host, Instance, InstanceState
 from tests.app.backup_rows import make_run, make_schedule
 from tests.app.factories import make_rebuild
 from tests.app.fleet.builders import SECRETS, private_key
@@ -30,9 +33,10 @@ def errors(response) -> dict[str, list[str]]:
 
 
 @pytest.fixture
-def fleet(folder, operator):
-    folder.load()
-    AuditEntry.objects.all().delete()
+def fleet(folder, operator, monkeypatch):
+    with monkeypatch.context() as patched:
+        patched.setattr("dbops.operations.fleet.record_item", lambda *_, **__: None)
+        folder.load()
     return folder
 
 
@@ -60,6 +64,31 @@ def test_an_empty_secret_keeps_the_stored_one_and_a_given_one_replaces_it(fleet,
         "write_addresses": "db.shop.example:3306 → a:1, b:2",
         "replication_password": "changed",
     }
+
+
+def test_another_target_of_replicas_has_availability_counted_anew(fleet, operator):
+    cluster = Cluster.objects.get()
+    GapCount.objects.create(cluster=cluster, since=date(2026, 1, 1), until=date(2026, 2, 1), rules=RULES)
+    values = shown(operator, edit_url("cluster", "shop"))
+    operator.post(edit_url("cluster", "shop"), values)
+    assert GapCount.objects.exists(), "nothing was changed"
+    operator.post(edit_url("cluster", "shop"), values | {"wanted_replicas": "1"})
+    assert Cluster.objects.get().wanted_replicas == 1
+    assert AuditEntry.objects.get().detail["wanted_replicas"].endswith("→ 1")
+    assert not GapCount.objects.exists()
+
+
+def test_a_goal_of_its_own_is_typed_in_minutes(fleet, operator):
+    values = shown(operator, edit_url("cluster", "shop"))
+    operator.post(edit_url("cluster", "shop"), values | {"redundancy_goal_seconds": "150"})
+    assert Cluster.objects.get().redundancy_goal_seconds == 9000
+    assert AuditEntry.objects.get().detail["redundancy_goal_seconds"].endswith("→ 9000")
+    values = shown(operator, edit_url("cluster", "shop"))
+    assert str(values["redundancy_goal_seconds"]) == "150"
+    response = operator.post(edit_url("cluster", "shop"), values | {"redundancy_goal_seconds": "0"})
+    assert "redundancy_goal_seconds" in errors(response)
+    operator.post(edit_url("cluster", "shop"), values | {"redundancy_goal_seconds": ""})
+    assert Cluster.objects.get().redundancy_goal_seconds is None
 
 
 def test_no_page_renders_a_secret(fleet, operator):

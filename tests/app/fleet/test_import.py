@@ -106,6 +106,34 @@ def test_what_is_left_out_keeps_secrets_and_objects(folder):
     assert Instance.objects.count() == 2
 
 
+def test_a_target_of_replicas_comes_and_goes_with_the_file(folder):
+    folder.load()
+    with_target = folder.with_change("  - name: shop\n", "  - name: shop\n    wanted_replicas: 0\n")
+    report = folder.load(with_target)
+    assert [str(item) for item in report.items if item.outcome == "changed"] == [
+        "cluster shop: changed (wanted_replicas)"
+    ]
+    assert Cluster.objects.get().wanted_replicas == 0
+    assert "wanted_replicas: 0" in export_fleet()
+    folder.load()
+    assert Cluster.objects.get().wanted_replicas is None
+    assert "wanted_replicas" not in export_fleet()
+
+
+def test_a_goal_of_its_own_comes_and_goes_with_the_file(folder):
+    folder.load()
+    with_goal = folder.with_change("  - name: shop\n", "  - name: shop\n    redundancy_goal_seconds: 7200\n")
+    report = folder.load(with_goal)
+    assert [str(item) for item in report.items if item.outcome == "changed"] == [
+        "cluster shop: changed (redundancy_goal_seconds)"
+    ]
+    assert Cluster.objects.get().redundancy_goal_seconds == 7200
+    assert "redundancy_goal_seconds: 7200" in export_fleet()
+    folder.load()
+    assert Cluster.objects.get().redundancy_goal_seconds is None
+    assert "redundancy_goal_seconds" not in export_fleet()
+
+
 def test_another_user_needs_a_password_of_its_own(folder):
     folder.load()
     text = folder.with_change('{user: dbops, password: "admin-s3cret"}', "{user: other}")

@@ -247,3 +247,46 @@ def test_a_calendar_that_would_be_too_long_says_where_it_ends(
     events = read(Client(), feed_address(operator)).walk("VEVENT")
     assert len(events) == 6
     assert "9 later entries are left out" in str(events[-1]["description"])
+
+
+def test_the_start_of_what_nobody_has_approved_is_not_known(viewer: Client) -> None:
+    primary, backup, replica = make_trio()
+    rebuild = make_rebuild(target=replica, source=backup, status=Status.QUEUED, approval="waiting")
+    make_run(
+        backup,
+        started_at=None,
+        status="queued",
+        origin="managed",
+        queued_at=timezone.now() + timedelta(seconds=1),
+    )
+    for expected in ("waiting", "approved"):
+        type(rebuild).objects.update(approval=expected)
+        agenda = queries.agenda_of(primary.cluster, timezone.now())
+        [line] = [line for line in lines_of(agenda) if line.instance == "backup-1"]
+        own = next(item for item in line.jobs if item.job.rebuild == rebuild.pk)
+        behind = next(item for item in line.jobs if item.job.run)
+        told = words(viewer, "/queue/")
+        if expected == "waiting":
+            assert (own.starts and own.starts.p50, own.why) == (None, "another operator must approve it first")
+            assert "start not known" in told
+            assert "another operator must approve it first" in told
+            assert "Rebuild" not in behind.why, "it keeps nobody waiting"
+        else:
+            assert own.why != "another operator must approve it first"
+            assert "Rebuild" in behind.why
+
+
+def test_what_put_old_data_back_kept_no_source_busy(viewer: Client) -> None:
+    primary, backup, replica = make_trio()
+    now = timezone.now()
+    rebuild = make_rebuild(target=replica, source=backup, status=Status.SUCCEEDED)
+    rows = type(rebuild).objects.filter(pk=rebuild.pk)
+    rows.update(started_at=now - timedelta(hours=3), finished_at=now - timedelta(hours=2))
+    for method, blocked, title in (
+        ("xbstream", 1, f"rebuild {rebuild.pk} of replica-1 from backup-1"),
+        ("put-back", 0, f"rebuild {rebuild.pk} of replica-1"),
+    ):
+        rows.update(method=method)
+        timeline = queries.agenda_of(primary.cluster, now).timeline
+        past = [item for item in timeline.blocked if item.interval.end <= now]
+        assert (len(past), [bar.title for bar in timeline.bars]) == (blocked, [title])

@@ -89,7 +89,7 @@ def test_clusters_in_trouble_come_first() -> None:
 )
 def test_a_replica_is_judged_by_what_was_read(changes: dict, state: str, text: str) -> None:
     replica = make_instance("replica-9", cluster=make_cluster(), facts=make_facts(**changes))
-    row = fleet.instance_row(replica)
+    row = fleet.cluster_row(replica.cluster).of(replica)
     assert row.state == state
     assert text in row.state_text
 
@@ -97,7 +97,7 @@ def test_a_replica_is_judged_by_what_was_read(changes: dict, state: str, text: s
 def test_old_facts_are_not_trusted() -> None:
     _, _, replica = make_trio()
     set_facts(replica, replace(make_facts(), observed_at=timezone.now() - timedelta(hours=1)))
-    row = fleet.instance_row(replica)
+    row = fleet.cluster_row(replica.cluster).of(replica)
     assert row.state == "unknown"
     assert not row.is_fresh
 
@@ -105,7 +105,7 @@ def test_old_facts_are_not_trusted() -> None:
 def test_the_greatest_lag_is_unknown_where_one_channel_is() -> None:
     channels = (make_channel(channel="a", lag_seconds=7), make_channel(channel="b", lag_seconds=None))
     replica = make_instance("replica-9", cluster=make_cluster(), facts=make_facts(replication=channels))
-    assert fleet.instance_row(replica).lag_seconds is None
+    assert fleet.cluster_row(replica.cluster).of(replica).lag_seconds is None
 
 
 def test_the_cluster_page_shows_what_the_probes_read(viewer: Client) -> None:
@@ -300,3 +300,52 @@ def test_the_fleet_page_takes_as_many_queries_at_any_size(operator: Client, olga
         assert 'class="line"' in text
         counts.append(len(captured))
     assert counts[0] == counts[1] == FLEET_PAGE_QUERIES
+
+
+def test_the_history_of_a_cluster_says_how_long_and_what_took_longest(viewer: Client) -> None:
+    _, backup, replica = make_trio()
+    make_trio("legacy")
+    past = make_rebuild(
+        target=replica, source=backup, status=Status.SUCCEEDED, started_at=timezone.now() - timedelta(hours=1)
+    )
+    begun = timezone.now() - timedelta(hours=1)
+    past.steps.filter(name="stream").update(started_at=begun, finished_at=begun + timedelta(minutes=40))
+    past.steps.filter(name="prepare").update(started_at=begun, finished_at=begun + timedelta(minutes=9))
+    waiting = make_rebuild(
+        target=replica, source=backup, status=Status.CANCELLED, started_at=None, reason="<i>x</i>\x1b[1m"
+    )
+    text = viewer.get("/clusters/shop/").content.decode()
+    history = text.split('id="recent-title"')[1].split("</section>")[0]
+    said = words(history)
+    assert "1 h 00 min Stream the backup into the data directory, 40 min 00 s by olga" in said
+    assert "never" in said
+    assert "&lt;i&gt;x&lt;/i&gt;" in history
+    assert f'href="/rebuilds/{waiting.pk}/"' in history
+    assert 'href="/rebuilds/?cluster=shop"' in history
+    listed = viewer.get("/rebuilds/?cluster=shop&status=succeeded").content.decode()
+    assert f'id="rebuild-{past.pk}"' in listed
+    assert f'id="rebuild-{waiting.pk}"' not in listed
+    assert "cluster=shop&amp;status=failed" in listed
+    assert f'id="rebuild-{past.pk}"' not in viewer.get("/rebuilds/?cluster=legacy").content.decode()
+
+
+def test_the_week_stands_on_the_page_and_not_in_its_poll(viewer: Client) -> None:
+    _, backup, _ = make_trio()
+    make_schedule(backup, cron="30 2 * * *")
+    text = viewer.get("/clusters/shop/").content.decode()
+    week = text.split('id="week-title"')[1].split("</section>")[0]
+    assert week.count('class="line-row"') == 7
+    assert week.count("1 backup due") >= 6
+    with CaptureQueriesContext(connection) as captured:
+        poll = viewer.get("/clusters/shop/", headers={"HX-Request": "true"}).content.decode()
+    assert "week-title" not in poll
+    assert len(captured) <= 37, [item["sql"][:80] for item in captured.captured_queries]
+
+
+def test_who_may_only_look_sees_every_button_disabled_with_the_reason(viewer: Client) -> None:
+    make_trio()
+    text = viewer.get("/clusters/shop/").content.decode()
+    for role in ("primary", "backup", "replica"):
+        button = text.split(f"Rebuild {role}</button>")[0].rsplit("<button", 1)[1]
+        assert "disabled" in button
+    assert text.count("Only operators may rebuild.") == 3

@@ -315,12 +315,12 @@ def test_numbers_of_a_silent_host_are_told_as_old(viewer: Client, lost: Rebuild)
         state=StepState.RUNNING, started_at=lost.started_at, progress=known
     )
     address = f"/rebuilds/{lost.pk}/"
-    assert "412 MB/s" in text_of(viewer.get(address))
+    assert "393 MiB/s" in text_of(viewer.get(address))
     Rebuild.objects.update(unreachable_since=lost.requested_at)
     text = text_of(viewer.get(address))
     assert "as last seen" in text
     assert "Host silent for" in text
-    assert "412 MB/s" not in text
+    assert "393 MiB/s" not in text
     assert "2 min 05 s" not in text
 
 

@@ -6,6 +6,7 @@ from typing import Any
 
 import pytest
 from asgiref.sync import async_to_sync, sync_to_async
+from django.contrib.auth.models import User
 from django.db import connection
 from django.db.models import F
 from django.test import AsyncClient
@@ -251,6 +252,22 @@ def test_when_the_last_one_leaves_nothing_runs_any_more(rebuild: Rebuild) -> Non
         assert task.done()
         assert reader
         assert reader.done()
+
+    run(check)
+
+
+def test_whoever_is_deactivated_sees_nothing_new(rebuild: Rebuild, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(live, "RIGHTS_SECONDS", 0.0)
+
+    async def check() -> None:
+        _, stream = await connect(rebuild)
+        await read_until(stream, "status")
+        await write(rebuild, "while allowed")
+        assert (await read(stream))[0] == "log"
+        await User.objects.filter(username="olga").aupdate(is_active=False)
+        await write(rebuild, "afterwards")
+        left = b"".join([chunk async for chunk in stream])
+        assert b"afterwards" not in left
 
     run(check)
 

@@ -105,7 +105,8 @@ def test_waiting_for_the_run_is_stored_told_and_audited(operator: Client, runnin
     detail = AuditEntry.objects.get(action="rebuild.requested").detail
     assert (detail["start"], detail["after_run"]) == (f"after-run:{running.pk}", running.pk)
     shown = operator.get(answer["Location"]).content.decode()
-    assert f"It starts when backup run {running.pk} has ended." in shown
+    assert shown.count(f"it is to start when backup run {running.pk} has ended") == 1
+    assert "nothing holds it up" not in shown
     assert "It is expected to start about" in shown
 
 
@@ -224,6 +225,8 @@ def test_a_run_that_dbops_makes_is_stopped_for_the_rebuild_and_made_again_after_
     operator: Client, running: BackupRun
 ) -> None:
     text = operator.get(ADDRESS, {"start": f"stop-run:{running.pk}"}).content.decode()
+    button = " ".join(text.split("data-once>")[1].split("</button>")[0].split())
+    assert button == f"Stop backup run {running.pk}, wipe replica-1, rebuild it from backup-1 and back up again"
     answer = operator.post(ADDRESS, filled(text, start=f"stop-run:{running.pk}"))
     assert answer.status_code == 302, answer.content.decode()
     rebuild = Rebuild.objects.get()

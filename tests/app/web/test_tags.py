@@ -25,7 +25,8 @@ def test_bytes(value: int | None, text: str) -> None:
 
 
 @pytest.mark.parametrize(
-    ("value", "text"), [(None, "not known yet"), (0, "0.0 MB/s"), (1.5e6, "1.5 MB/s"), (312e6, "312 MB/s")]
+    ("value", "text"),
+    [(None, "not known yet"), (0, "0.0 MiB/s"), (1.5 * 1024**2, "1.5 MiB/s"), (312 * 1024**2, "312 MiB/s")],
 )
 def test_rate(value: float | None, text: str) -> None:
     assert tags.rate(value) == text
@@ -42,7 +43,7 @@ def test_duration(value: float | None, text: str) -> None:
 def test_a_time_is_local_with_utc_in_its_title() -> None:
     with timezone.override(ZoneInfo("Europe/Berlin")):
         text = tags.when(datetime(2026, 1, 2, 3, 4, 5, tzinfo=UTC))
-    assert 'datetime="2026-01-02T03:04:05+00:00"' in text
+    assert 'datetime="2026-01-02T03:04:05.000+00:00"' in text
     assert 'title="2026-01-02 03:04:05 UTC"' in text
     assert ">2026-01-02 04:04:05<" in text
 

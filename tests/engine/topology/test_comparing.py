@@ -14,18 +14,23 @@ from dbops.engine.states import Severity
 from dbops.engine.topology.comparing import Judgement, compare
 from dbops.engine.topology.differences import OpenDifference, in_words
 from dbops.engine.topology.meanings import MEANINGS
-from dbops.engine.topology.members import Cluster, Stored
+from dbops.engine.topology.members import Cluster, Stored, transactions_lost
 from tests.engine import builders
 from tests.engine.builders import NOW, link, server
 
 NUMBERS = {"primary-1": 11, "backup-1": 12, "replica-1": 13, "replica-2": 14}
+UUID = "3e11fa47-71ca-11e1-9e33-c80aa9429562"
 FRESH_SINCE = NOW - timedelta(seconds=60)
 
 
 def stored(name: str, **changes: Any) -> Stored:
     """Return an instance in health; keywords change its server's facts, or ``Stored`` itself."""
     number = NUMBERS[name]
-    of_row = {key: changes.pop(key) for key in ("role", "known_as", "is_ours", "aliases", "facts") if key in changes}
+    of_row = {
+        key: changes.pop(key)
+        for key in ("role", "known_as", "is_ours", "aliases", "facts", "known_files", "lost_gtid")
+        if key in changes
+    }
     normal: dict[str, Any] = {"read_only": False, "replication": ()} if name == "primary-1" else {}
     facts = builders.facts(number, server=server(number, **(normal | changes)))
     row = Stored(name, name.partition("-")[0], f"10.0.0.{number}", 3306, facts)
@@ -47,6 +52,14 @@ def judged(*members: Stored, addresses: tuple[str, ...] = ()) -> dict[tuple[str,
 
 def there(*members: Stored, addresses: tuple[str, ...] = ()) -> set[tuple[str, str]]:
     return {key for key, item in judged(*members, addresses=addresses).items() if item.is_there}
+
+
+def on_files(known: str, now: str) -> Stored:
+    """Return replica-1 on files that are, or are not, those that it was known by."""
+    row = stored("replica-1", known_files=known)
+    assert row.facts is not None
+    assert row.facts.datadir is not None
+    return replace(row, facts=replace(row.facts, datadir=replace(row.facts.datadir, files=now)))
 
 
 P, B, R = stored("primary-1"), stored("backup-1"), stored("replica-1")
@@ -127,6 +140,14 @@ def test_a_cluster_in_health_has_none() -> None:
         ),
         pytest.param(
             (P, B, stored("replica-1", known_as="server id 77")), {("identity", "replica-1")}, id="another server"
+        ),
+        pytest.param(
+            (P, B, on_files("ibdata1 7 170", "ibdata1 9 171")), {("data_replaced", "replica-1")}, id="other files"
+        ),
+        pytest.param((P, B, on_files("ibdata1 7 170", "ibdata1 7 170")), set(), id="the same files"),
+        pytest.param((P, B, on_files("", "ibdata1 9 171")), set(), id="files that nobody knew before"),
+        pytest.param(
+            (P, B, stored("replica-1", lost_gtid="0-11-40")), {("history_lost", "replica-1")}, id="lost transactions"
         ),
     ],
 )
@@ -227,3 +248,23 @@ def test_a_plan_is_refused_by_what_matters_and_by_nothing_else() -> None:
         "replica-1 takes writes.",
     )
     assert in_words([failover]) == "the topology differs from the inventory: replica-1 takes writes"
+
+
+def test_files_that_could_not_be_read_neither_make_a_difference_nor_end_one() -> None:
+    assert judged(P, B, on_files("ibdata1 7 170", ""))["data_replaced", "replica-1"].is_there is None
+
+
+@pytest.mark.parametrize(
+    ("version", "seen", "now", "lost"),
+    [
+        ("10.11.19", "0-11-40", "0-11-41", ""),
+        ("10.11.19", "0-11-40,1-12-7", "0-11-30,1-12-7", "0-11-40"),
+        ("10.11.19", "0-11-40", "", "0-11-40"),
+        ("10.11.19", "", "0-11-40", ""),
+        ("8.0.46", f"{UUID}:1-40", f"{UUID}:1-39", f"{UUID}:40"),
+        ("8.0.46", "0-11-40", f"{UUID}:1-39", ""),  # MariaDB was here: its words say nothing to MySQL
+    ],
+)
+def test_a_history_only_grows(version: str, seen: str, now: str, lost: str) -> None:
+    flavor = "mariadb" if version.startswith("10") else "mysql"
+    assert transactions_lost(server(13, version=version, flavor=flavor, gtid_executed=now), seen) == lost

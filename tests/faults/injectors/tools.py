@@ -1,10 +1,11 @@
 """A backup tool that lies: a script of its name that a host's sessions find before the real one.
 
 Without an order it is the real tool. An order is bash that has ``$real``, ``$python`` and ``$here`` (this folder), and the
-tool's words in ``$@``; only backups are disturbed.
+tool's words in ``$@``. It disturbs backups, or preparations when it is given for them.
 """
 
 import sys
+from collections.abc import Iterable
 from pathlib import Path
 
 from lab.checks import find_program
@@ -17,10 +18,10 @@ SCRIPT = """#!/bin/bash
 real={real}
 python={python}
 here={here}
-order=$(cat "$0.order" 2>/dev/null)
+order=
 case " $* " in
-*" --backup "*) ;;
-*) order= ;;
+*" --backup "*) order=$(cat "$0.backup" 2>/dev/null) ;;
+*" --prepare "*) order=$(cat "$0.prepare" 2>/dev/null) ;;
 esac
 if [ -n "$order" ]; then
     eval "$order"
@@ -46,6 +47,9 @@ ORDERS = {
     "a full temporary directory": f'exec "$real" "$@" "--tmpdir=$(dirname "$(dirname "$0")")/{TEMPORARY}"',
     "hears no signal": 'exec "$python" "$here/deaf.py"',
     "runs below a script": '"$real" "$@"; exit $?',
+    "tells what it should not": 'cat "$0.told" >&2; exec "$real" "$@"',
+    # the smallest copy is prepared within a moment: stopped from outside, it would be missed at times
+    "is held": 'kill -STOP $$; exec "$real" "$@"',
 }
 
 
@@ -58,10 +62,21 @@ def install(host: LabHost) -> Path:
     return program
 
 
-def order(host: LabHost, name: str) -> None:
-    """Let the host's backups do that from now on; ``""`` is a backup like any other."""
-    file = host.sshd.programs / f"{NAME}.order"
+def order(host: LabHost, name: str, stage: str = "backup") -> None:
+    """Let the host's backups (or each ``prepare``) do that from now on; ``""`` is one like any other."""
+    file = host.sshd.programs / f"{NAME}.{stage}"
     if name:
         file.write_text(ORDERS[name])
     else:
         file.unlink(missing_ok=True)
+
+
+def tell(host: LabHost, lines: Iterable[str]) -> None:
+    """Say what a tool that ``tells what it should not`` tells."""
+    (host.sshd.programs / f"{NAME}.told").write_text("".join(f"{line}\n" for line in lines))
+
+
+def remove(host: LabHost) -> None:
+    """Let the host's sessions find the real tool again."""
+    for file in host.sshd.programs.glob(f"{NAME}*"):
+        file.unlink()

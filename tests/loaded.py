@@ -1,0 +1,209 @@
+"""A process that has the product's modules loaded, and forks for each command: what reading them costs is paid once.
+
+``manage.py`` takes two seconds of a processor to read its modules, and the tests run it hundreds of times. A fork of this process
+runs the same words with the same environment, standard streams and exit status; nothing of one command is left for the next.
+"""
+
+import array
+import os
+import runpy
+import selectors
+import signal
+import socket
+import subprocess
+import sys
+import uuid
+from collections.abc import Mapping
+from pathlib import Path
+from tempfile import TemporaryFile
+
+ROOT = Path(__file__).parents[1]
+MANAGE = "manage"
+Streams = tuple[int, int, int]
+
+
+class Forked:
+    """One command of a loaded process. It is that process's child: its end is told over the connection."""
+
+    def __init__(self, connection: socket.socket) -> None:
+        self._answers = connection.makefile("r")
+        self._connection = connection
+        self.pid = int(self._answers.readline())
+        self._status: int | None = None
+
+    def send_signal(self, number: int) -> None:
+        if self._status is None:
+            os.kill(self.pid, number)
+
+    def kill(self) -> None:
+        """End it; one that has ended already has nothing to end."""
+        try:
+            self.send_signal(signal.SIGKILL)
+        except ProcessLookupError:
+            pass
+
+    def wait(self, timeout_seconds: float) -> int:
+        """Return its exit status as ``subprocess`` does; raise ``TimeoutError`` when it has not ended by then."""
+        if self._status is None:
+            self._connection.settimeout(timeout_seconds)
+            self._status = int(self._answers.readline())
+            self._answers.close()
+            self._connection.close()
+        return self._status
+
+
+class Loaded:
+    """The loaded process, for one environment: settings are read when modules are."""
+
+    def __init__(self, environment: Mapping[str, str], log: Path) -> None:
+        self.environment = dict(environment)
+        self._address = f"\0dbops-tests-{uuid.uuid4().hex}"
+        self.log = log.open("ab")
+        self._process = subprocess.Popen(
+            [sys.executable, "-m", "tests.loaded", self._address[1:]],
+            cwd=ROOT,
+            env=self.environment,
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            stderr=self.log,
+            start_new_session=True,
+        )
+        assert self._process.stdout is not None
+        if not self._process.stdout.readline():
+            raise AssertionError(f"the product's modules were not loaded:\n{log.read_text()[-4000:]}")
+
+    def close(self) -> None:
+        assert self._process.stdin is not None
+        assert self._process.stdout is not None
+        self._process.stdin.close()
+        self._process.stdout.close()
+        self._process.wait(20)
+        self.log.close()
+
+    def start(self, words: tuple[str, ...], streams: Streams) -> Forked:
+        """Begin ``manage`` with its words, or a module by its name, with these standard streams."""
+        connection = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
+        connection.connect(self._address)
+        connection.sendmsg(
+            ["\0".join(words).encode() + b"\n"],
+            [(socket.SOL_SOCKET, socket.SCM_RIGHTS, array.array("i", streams))],
+        )
+        return Forked(connection)
+
+    def run(self, *words: str, stdin: str = "", timeout: float = 300) -> "subprocess.CompletedProcess[str]":
+        """Do what ``subprocess.run`` does with captured output."""
+        with TemporaryFile("w+") as given, TemporaryFile("w+") as out, TemporaryFile("w+") as errors:
+            given.write(stdin)
+            given.seek(0)
+            forked = self.start(words, (given.fileno(), out.fileno(), errors.fileno()))
+            try:
+                status = forked.wait(timeout)
+            except TimeoutError:
+                forked.kill()
+                raise subprocess.TimeoutExpired(words, timeout) from None
+            out.seek(0)
+            errors.seek(0)
+            return subprocess.CompletedProcess(words, status, out.read(), errors.read())
+
+
+def load() -> None:
+    """Read whatever a command may need; nothing here opens a connection or starts a thread, or a fork would inherit it."""
+    os.environ.setdefault("DJANGO_SETTINGS_MODULE", "dbops.settings")
+    import django
+    from django.core.management import get_commands, load_command_class
+
+    django.setup()
+    import dbops.urls  # noqa: F401  the checks before a command read it
+    from tests.databases import backup_deeds, deeds  # noqa: F401
+
+    for name, app in get_commands().items():
+        if app == "dbops":
+            load_command_class(app, name)
+
+
+def _become(words: list[str], streams: list[int]) -> None:
+    for wanted, given in enumerate(streams):
+        os.dup2(given, wanted)
+        os.close(given)
+    if words[0] == MANAGE:
+        from django.core.management import execute_from_command_line
+
+        sys.argv = ["manage.py", *words[1:]]
+        execute_from_command_line(sys.argv)
+    else:
+        sys.argv = words
+        runpy.run_module(words[0], run_name="__main__", alter_sys=True)
+
+
+class Server:
+    """The loaded process's own side: one thread, which forks, and tells how what it forked has ended."""
+
+    def __init__(self, address: str) -> None:
+        self._waiting = selectors.DefaultSelector()
+        self._listener = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
+        self._listener.bind(f"\0{address}")
+        self._listener.listen(64)
+        self._waiting.register(self._listener, selectors.EVENT_READ)
+        self._waiting.register(0, selectors.EVENT_READ)  # its end is the end of the tests
+        self._children: dict[int, tuple[int, socket.socket]] = {}
+
+    def serve(self) -> tuple[list[str], list[int]] | None:
+        """Return in each fork, with what it has to do; in the loaded process ``None``, when the tests have ended."""
+        while True:
+            for key, _ in self._waiting.select():
+                if key.fileobj == 0:
+                    self._end_all()
+                    return None
+                if key.fileobj is self._listener:
+                    if order := self._accept():
+                        return order
+                else:
+                    self._tell_end(key.fd)
+
+    def _accept(self) -> tuple[list[str], list[int]] | None:
+        connection, _ = self._listener.accept()
+        received, streams, _, _ = socket.recv_fds(connection, 1 << 20, 3)
+        while not received.endswith(b"\n"):
+            received += connection.recv(1 << 20)
+        pid = os.fork()
+        if pid == 0:
+            self._forget(connection)
+            return received[:-1].decode().split("\0"), list(streams)
+        for stream in streams:
+            os.close(stream)
+        connection.sendall(f"{pid}\n".encode())
+        end = os.pidfd_open(pid)
+        self._children[end] = (pid, connection)
+        self._waiting.register(end, selectors.EVENT_READ)
+        return None
+
+    def _forget(self, connection: socket.socket) -> None:
+        self._waiting.close()
+        self._listener.close()
+        connection.close()
+        for end, (_, other) in self._children.items():
+            os.close(end)
+            other.close()
+
+    def _tell_end(self, end: int) -> None:
+        self._waiting.unregister(end)
+        os.close(end)
+        pid, connection = self._children.pop(end)
+        status = os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1])
+        with connection:
+            try:
+                connection.sendall(f"{status}\n".encode())
+            except BrokenPipeError:
+                pass  # nobody waits for it any more
+
+    def _end_all(self) -> None:
+        for pid, _ in self._children.values():
+            os.kill(pid, signal.SIGKILL)
+
+
+if __name__ == "__main__":
+    load()
+    server = Server(sys.argv[1])
+    print("ready", flush=True)
+    if order := server.serve():
+        _become(*order)
