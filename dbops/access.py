@@ -1,16 +1,19 @@
 """Who may do what: viewers look, operators act."""
 
+from django.conf import settings
 from django.contrib.auth.models import AbstractBaseUser, AnonymousUser, Group, User
+from django.db.models import Q
 
 from dbops.engine.errors import Refused
 
 VIEWER = "viewer"
 OPERATOR = "operator"
+GROUPS = (VIEWER, OPERATOR)
 
 
 def make_groups() -> None:
     """Create the two groups where they are missing."""
-    for name in (VIEWER, OPERATOR):
+    for name in GROUPS:
         Group.objects.get_or_create(name=name)
 
 
@@ -25,11 +28,26 @@ def may_view(user: AbstractBaseUser | AnonymousUser) -> bool:
     """Tell whether the user may look: an active member of either group, or a superuser."""
     if not isinstance(user, User) or not user.is_active:
         return False
-    return user.is_superuser or user.groups.filter(name__in=(VIEWER, OPERATOR)).exists()
+    return user.is_superuser or user.groups.filter(name__in=GROUPS).exists()
+
+
+def people_who_may_view() -> set[int]:
+    """Return the keys of all who may look. One query."""
+    allowed = Q(is_superuser=True) | Q(groups__name__in=GROUPS)
+    return set(User.objects.filter(allowed, is_active=True).values_list("pk", flat=True))
+
+
+def operators() -> list[tuple[int, str]]:
+    """Return key and name of all who may operate, by name. One query."""
+    allowed = Q(is_superuser=True) | Q(groups__name=OPERATOR)
+    found = User.objects.filter(allowed, is_active=True).distinct().order_by("username")
+    return list(found.values_list("pk", "username"))
 
 
 def require_operator(user: AbstractBaseUser | AnonymousUser, doing: str) -> None:
-    """Raise ``Refused`` (``access.denied``) unless the user may operate."""
+    """Raise ``Refused`` (``access.denied``) unless the user may operate. In the sample nobody may (``sample.read_only``)."""
+    if settings.SAMPLE:
+        raise sample_refusal(doing)
     if not may_operate(user):
         raise Refused(
             "access.denied",
@@ -38,3 +56,39 @@ def require_operator(user: AbstractBaseUser | AnonymousUser, doing: str) -> None
             left="Nothing was changed.",
             next_step="Ask an administrator to add you to the group 'operator'.",
         )
+
+
+def may_administer(user: AbstractBaseUser | AnonymousUser) -> bool:
+    """Tell whether the user may look after people's accounts: an active superuser."""
+    return isinstance(user, User) and user.is_active and user.is_superuser
+
+
+def require_superuser(user: AbstractBaseUser | AnonymousUser, doing: str) -> None:
+    """Raise ``Refused`` (``access.denied``) unless the user is a superuser. In the sample nobody is (``sample.read_only``)."""
+    if settings.SAMPLE:
+        raise sample_refusal(doing)
+    if not may_administer(user):
+        raise Refused(
+            "access.denied",
+            doing,
+            found=f"{user} is not a superuser",
+            left="Nothing was changed.",
+            next_step="Ask a superuser to do it.",
+        )
+
+
+def sample_refusal(doing: str) -> Refused:
+    """Return the refusal of whatever would change something, or reach a host, where generated history is shown."""
+    return Refused(
+        "sample.read_only",
+        doing,
+        found="this is the sample: its history is generated, and its servers do not exist",
+        left="Nothing was changed.",
+        next_step="Do it in the real dashboard; in the sample everything can be read, filtered and exported.",
+    )
+
+
+def group_of(user: User) -> str:
+    """Return the one of the two groups that an account is in, ``""`` for neither."""
+    names = {group.name for group in user.groups.all()}
+    return next((name for name in reversed(GROUPS) if name in names), "")

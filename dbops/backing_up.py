@@ -25,6 +25,7 @@ from dbops.engine.errors import Bug, Cancelled, DbopsError, Unreachable
 from dbops.engine.facts import from_record, to_record
 from dbops.engine.run_flags import RunFlag
 from dbops.engine.states import Level
+from dbops.engine.topology.meanings import REPLACED
 from dbops.models import BackupEvent, BackupRun, TopologyDifference
 from dbops.ticking import LOST_RETRY_SECONDS, RETRY_SECONDS, drive_once
 
@@ -302,11 +303,11 @@ class Driver:
         changed = TopologyDifference.objects.filter(
             cluster_id=run.instance.cluster_id,
             subject=run.instance.name,
-            code="identity",
+            code__in=REPLACED,
             gone_at=None,
             accepted_at=None,
         )
-        return "another server may answer in the place of this one" if changed.exists() else ""
+        return "another server, or other data, may be in the place of this one" if changed.exists() else ""
 
     def _remove_older(self) -> None:
         """Retention."""
@@ -319,7 +320,11 @@ class Driver:
             for item in rows.values()
             if item.instance_id == run.instance_id
         ]
+        read = lifecycle.runs_being_read()
         for old, why in to_remove(kept, keep_count=schedule.keep_count, keep_days=schedule.keep_days, now=now):
+            if old.pk in read:
+                self.journal.say(f"{old.path} of backup run {old.pk} stays for now: a rebuild reads it.")
+                continue
             try:
                 end = remove(self.site, [old.path])[old.path]
             except DbopsError as error:

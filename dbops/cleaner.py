@@ -7,11 +7,18 @@ from typing import Any
 
 MAXIMUM_CHARACTERS = 20_000
 MASK = "********"
-ESCAPES = re.compile(r"\x1b(?:\[[0-9;?]*[ -/]*[@-~]|\][^\x07\x1b]*(?:\x07|\x1b\\)?|[@-Z\\-_])")
+#: CSI; the strings (OSC, DCS, SOS, PM, APC) with what they hold; sequences with intermediate bytes (``ESC ( B``); two-byte ones
+ESCAPES = re.compile(r"\x1b(?:\[[0-?]*[ -/]*[@-~]|[\]PX^_][^\x07\x1b]*(?:\x07|\x1b\\)|[ -/]+[0-~]|[0-Z\\-~])")
 CONTROL = re.compile(r"[\x00-\x08\x0b-\x1f\x7f\x80-\x9f]")
 #: mariadb-backup prints SHOW GRANTS, with the account's password hash, when a privilege is missing (measured).
 HASHES = re.compile(r"(IDENTIFIED\s+(?:BY|VIA|WITH)\b(?:\s+PASSWORD)?)[^;\n]*", re.IGNORECASE)
+#: A password that nobody told dbops is known by where it stands: ``--password=x``, ``MASTER_PASSWORD = 'x'``, ``password=x``.
+SETTINGS = re.compile(r"""([\w-]*(?:password|passwd)[\w-]*\s*=\s*)('[^'\n]*'|"[^"\n]*"|[^\s,;)]+)""", re.IGNORECASE)
+#: and in an address: ``mysql://user:x@host``
+ADDRESSES = re.compile(r"(\b[a-z][a-z0-9+.-]*://[^\s:/@]*:)[^\s/@]+(?=@)", re.IGNORECASE)
 SHORTEST_SECRET = 4
+#: A spreadsheet reads a cell that begins with one of these as a formula, or drops it and looks at the next character.
+FORMULA = ("=", "+", "-", "@", "\t", "\r", "\n")
 
 
 def clean(text: str, secrets: Iterable[str] = (), *, limit: int | None = MAXIMUM_CHARACTERS) -> str:
@@ -22,16 +29,24 @@ def clean(text: str, secrets: Iterable[str] = (), *, limit: int | None = MAXIMUM
         secrets: values that must not appear; shorter than four characters they are left alone.
         limit: characters that are kept, half from each end; ``None`` where the text must stay whole.
     """
-    for secret in secrets:
-        if len(secret) >= SHORTEST_SECRET:
-            text = text.replace(secret, MASK)
-    text = HASHES.sub(rf"\1 {MASK}", text.replace("\r\n", "\n"))
+    # The longest first: one may begin as another does.
+    known = sorted((secret for secret in secrets if len(secret) >= SHORTEST_SECRET), key=len, reverse=True)
+    text = _masked(text, known).replace("\r\n", "\n")
     text = ESCAPES.sub("", text.replace("\r", "\n")).replace("\a", "")
-    text = CONTROL.sub("\N{REPLACEMENT CHARACTER}", text)
+    # once more: what a terminal's colours had torn apart is whole now
+    text = _masked(CONTROL.sub("\N{REPLACEMENT CHARACTER}", text), known)
     if limit is not None and len(text) > limit:
         half = limit // 2
         text = f"{text[:half]}\n[... {len(text) - limit} characters left out ...]\n{text[-half:]}"
     return text
+
+
+def _masked(text: str, secrets: Iterable[str]) -> str:
+    for secret in secrets:
+        text = text.replace(secret, MASK)
+    text = HASHES.sub(rf"\1 {MASK}", text)
+    text = SETTINGS.sub(rf"\1{MASK}", text)
+    return ADDRESSES.sub(rf"\1{MASK}", text)
 
 
 def clean_record(value: Any, secrets: Iterable[str] = (), *, limit: int | None = MAXIMUM_CHARACTERS) -> Any:
@@ -67,3 +82,10 @@ class WithoutTokens(logging.Filter):
         if isinstance(record.args, tuple):
             record.args = tuple(TOKEN.sub("...", item) if isinstance(item, str) else item for item in record.args)
         return True
+
+
+def cell(value: Any) -> Any:
+    """Return a CSV cell that is text and nothing else: text that a spreadsheet would take for a formula gets an apostrophe before it."""
+    if isinstance(value, str):
+        return f"'{value}" if value.startswith(FORMULA) else value
+    return "" if value is None else value

@@ -59,7 +59,7 @@ def build_run(rebuild: Rebuild, plan: Plan, journal: Journal, stack: ExitStack, 
         memory=dict(rebuild.memory),
         journal=journal,
         clock=SystemClock(),
-        replan=lambda: probing.replan(rebuild.target, rebuild.source, keep_old_data=plan.keep_old_data),
+        replan=lambda: probing.replan(rebuild.target, rebuild.source, plan),
         settings=Settings(
             catch_up_lag_seconds=settings.CATCH_UP_LAG_SECONDS,
             verify_steady_seconds=settings.VERIFY_STEADY_SECONDS,

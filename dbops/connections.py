@@ -2,6 +2,9 @@
 
 from pathlib import Path
 
+from django.conf import settings
+
+from dbops.access import sample_refusal
 from dbops.drivers.hostkeys import fingerprint_of
 from dbops.drivers.mysql import MysqlAddress, MysqlDatabase
 from dbops.drivers.ssh import SshAddress, SshShell
@@ -16,8 +19,9 @@ def open_shell(host: Host) -> SshShell:
     """Return a shell on a host; it connects with its first command.
 
     Raises:
-        Refused: the key file of the inventory cannot be read (``ssh.key_file``).
+        Refused: the key file of the inventory cannot be read (``ssh.key_file``), or there is no host (``sample.read_only``).
     """
+    _not_in_the_sample(host.name)
     return SshShell(
         SshAddress(
             address=host.ssh_address,
@@ -53,6 +57,7 @@ def open_database(instance: Instance, *, read_timeout_seconds: float = 10.0) -> 
 
 def connect_to(address: str, port: int, cluster: Cluster, *, read_timeout_seconds: float) -> MysqlDatabase:
     """Return a connection of the cluster's dashboard account to an address; it connects with its first statement."""
+    _not_in_the_sample(f"{address}:{port}")
     return MysqlDatabase(
         MysqlAddress(host=address, port=port, user=cluster.admin_user, password=cluster.admin_password),
         read_timeout_seconds=read_timeout_seconds,
@@ -69,6 +74,7 @@ def connect_with(
     read_timeout_seconds: float,
 ) -> MysqlDatabase:
     """Return a connection of any account to an address; it connects with its first statement."""
+    _not_in_the_sample(f"{address}:{port}")
     return MysqlDatabase(
         MysqlAddress(host=address, port=port, user=user, password=password),
         connect_timeout_seconds=connect_timeout_seconds,
@@ -114,3 +120,9 @@ def member_of(instance: Instance) -> Member:
         stop_command=stop,
         facts=state.facts() if state else None,
     )
+
+
+def _not_in_the_sample(place: str) -> None:
+    """The names of the sample's machines are made up: they may be those of real ones."""
+    if settings.SAMPLE:
+        raise sample_refusal(f"Connecting to {place}")

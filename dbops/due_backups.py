@@ -57,12 +57,15 @@ def _queue_one(pk: int, now: datetime) -> BackupRun | None:
         if not lifecycle.move_next_due(schedule, _next(schedule, now)):
             return None
         *older, newest = occurrences
-        _write_missed(schedule, older)
+        missed = _write_missed(schedule, older)
         waiting = next((run for run in lifecycle.active_runs(schedule) if run.status == RunStatus.QUEUED), None)
+        since = waiting.queued_at if waiting is not None else None
+        queued = lifecycle.queue_run(schedule, f"Due at {newest:%Y-%m-%d %H:%M} UTC.", due_at=newest, since=since)
+        # The audit log comes last: whoever writes a row after an entry of it could meet one who has that row and waits for the log.
         if waiting is not None:
             _miss(waiting, newest)
-        since = waiting.queued_at if waiting is not None else None
-        return lifecycle.queue_run(schedule, f"Due at {newest:%Y-%m-%d %H:%M} UTC.", due_at=newest, since=since)
+        lifecycle.audit_missed(missed)
+        return queued
 
 
 def _later(schedule: BackupSchedule, now: datetime) -> list[datetime]:
@@ -74,11 +77,11 @@ def _later(schedule: BackupSchedule, now: datetime) -> list[datetime]:
         return []
 
 
-def _write_missed(schedule: BackupSchedule, older: list[datetime]) -> None:
+def _write_missed(schedule: BackupSchedule, older: list[datetime]) -> list[BackupRun]:
     reason = "dbops did not run at that time; a later occurrence is caught up on instead."
     if len(older) > MISSED_ROWS:
         reason += f" {len(older) - MISSED_ROWS} earlier ones have no row."
-    lifecycle.write_missed(schedule, older[-MISSED_ROWS:], reason)
+    return lifecycle.write_missed(schedule, older[-MISSED_ROWS:], reason)
 
 
 def _miss(waiting: BackupRun, newest: datetime) -> None:

@@ -12,13 +12,13 @@ from django.db.models import Q, QuerySet
 from dbops.engine.backups import RUN_AT_WORK, BackupMethod, Origin
 from dbops.engine.effects import Effect, Work, cell, of_backup
 from dbops.engine.methods import METHODS, method_named
-from dbops.engine.states import Status
+from dbops.engine.states import Approval, Status
 from dbops.models import BackupRun, Maintenance, Rebuild
 from dbops.pictures import differences
 
 
 def closed_gates(now: datetime, rebuild_id: int | None = None) -> dict[int, str]:
-    """Return in words what each queued rebuild waits for that is no hold, by its primary key. Four queries at most.
+    """Return in words what each queued rebuild waits for that is no hold, by its primary key. Five queries at most.
 
     Args:
         rebuild_id: ask for this one alone, whatever its status: while it is being started it is queued no more.
@@ -27,9 +27,16 @@ def closed_gates(now: datetime, rebuild_id: int | None = None) -> dict[int, str]
         Rebuild.objects.filter(status=Status.QUEUED) if rebuild_id is None else Rebuild.objects.filter(pk=rebuild_id)
     )
     closed: dict[int, list[str]] = defaultdict(list)
+    _close_for_approval(rebuilds, closed)
     _close_for_runs(rebuilds, closed)
     _close_for_clusters(rebuilds, closed, now)
     return {pk: "; ".join(reasons) for pk, reasons in closed.items()}
+
+
+def _close_for_approval(rebuilds: QuerySet[Rebuild], closed: dict[int, list[str]]) -> None:
+    waiting = rebuilds.filter(approval=Approval.WAITING).order_by("pk")
+    for pk, asked_by in waiting.values_list("pk", "requested_by__username"):
+        closed[pk].append(f"an operator other than {asked_by} must approve it")
 
 
 def _close_for_runs(rebuilds: QuerySet[Rebuild], closed: dict[int, list[str]]) -> None:

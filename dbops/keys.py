@@ -40,6 +40,21 @@ def read_or_make(*, variable: str, file: Path, make: Callable[[], str]) -> str:
             pass
         finally:
             draft.unlink()
+    return _content(file)
+
+
+def read_if_there(*, variable: str, file: Path) -> str:
+    """Return the secret in environment variable ``variable``, else in ``file``; "" where there is neither.
+
+    Raises:
+        PermissionError: other users may read the file.
+    """
+    if value := os.environ.get(variable):
+        return value
+    return _content(file) if file.exists() else ""
+
+
+def _content(file: Path) -> str:
     if file.stat().st_mode & 0o077:
         raise PermissionError(f"{file} can be read by other users. Run: chmod 600 {file}")
     return file.read_text().strip()

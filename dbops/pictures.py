@@ -9,17 +9,19 @@ from itertools import takewhile
 from typing import Any
 
 from django.conf import settings
-from django.db.models import OuterRef, Q, QuerySet, Subquery
+from django.db.models import F, OuterRef, Q, QuerySet, Subquery
+from django.db.models import Window as Over
 from django.db.models.fields.json import KeyTextTransform, KeyTransform
+from django.db.models.functions import RowNumber
 from django.utils import timezone
 
 from dbops import lifecycle
 from dbops.cron import BadSchedule, due_times, last_due
 from dbops.engine.backups import RUN_ACTIVE, BackupMethod, Origin, RunBy, RunStatus
-from dbops.engine.methods import METHODS, method_named
+from dbops.engine.methods import DEFAULT_METHOD, METHODS, method_named
 from dbops.engine.picture import Difference, Job, Machine, Picture, Stop, Use
 from dbops.engine.prediction import Past, Prediction, predict
-from dbops.engine.states import ACTIVE, Role, Status
+from dbops.engine.states import ACTIVE, Approval, Role, Status
 from dbops.engine.topology.differences import in_words
 from dbops.engine.windows import LEARNED_RUNS, Duration, Window, learn, window_at
 from dbops.models import BackupRun, BackupSchedule, Cluster, Hold, Instance, Maintenance, Rebuild
@@ -173,20 +175,38 @@ def _why_unknown(observed_at: datetime | None, now: datetime) -> str:
 
 
 def _past_rebuilds(only: Collection[int] | None) -> dict[int, list[Past]]:
-    """Return the latest rebuilds that succeeded, by cluster, the latest first."""
+    """Return the latest rebuilds that succeeded, by cluster, the latest first: of the method that is the usual one."""
     past: dict[int, list[Past]] = defaultdict(list)
     for key, one in _pasts(_of(_succeeded(), only, "target__cluster"), FLEET_REBUILDS):
         past[key].append(one)
     return past
 
 
-def _succeeded() -> QuerySet[Rebuild]:
+def predicted(method: str, bytes_to_copy: Mapping[int, int | None]) -> dict[int, Prediction]:
+    """Return how long a rebuild of some clusters by one method takes, by its own rebuilds, else by the fleet's. Two queries at most.
+
+    Args:
+        bytes_to_copy: by primary key of the cluster.
+    """
+    rows = _succeeded(method)
+    place = Over(RowNumber(), partition_by=F("target__cluster"), order_by=F("finished_at").desc())
+    latest = rows.filter(target__cluster__in=list(bytes_to_copy)).annotate(place=place).filter(place__lte=LEARNED_RUNS)
+    own: dict[int, list[Past]] = defaultdict(list)
+    for key, one in _pasts(latest, None):
+        own[key].append(one)
+    fleet = [one for _, one in _pasts(rows, LEARNED_RUNS)] if bytes_to_copy.keys() - own.keys() else []
+    return {
+        key: predict(own[key], [] if own[key] else fleet, bytes_to_copy=size) for key, size in bytes_to_copy.items()
+    }
+
+
+def _succeeded(method: str = DEFAULT_METHOD) -> QuerySet[Rebuild]:
     return Rebuild.objects.filter(
-        status=Status.SUCCEEDED, method__in=list(METHODS), started_at__isnull=False, finished_at__isnull=False
+        status=Status.SUCCEEDED, method=method, started_at__isnull=False, finished_at__isnull=False
     )
 
 
-def _pasts(rows: QuerySet[Rebuild], most: int) -> Iterator[tuple[int, Past]]:
+def _pasts(rows: QuerySet[Rebuild], most: int | None) -> Iterator[tuple[int, Past]]:
     found = rows.annotate(size=KeyTextTransform("stream.bytes", "memory")).order_by("-finished_at")
     for key, started, finished, size in found.values_list("target__cluster", "started_at", "finished_at", "size")[
         :most
@@ -285,9 +305,22 @@ def _read_rebuilds(
 ) -> None:
     """A rebuild that runs uses what it holds; one that is queued will use what its method claims."""
     found = _of(Rebuild.objects.filter(status__in=ACTIVE), only, "target__cluster").order_by("pk")
-    for pk, key, status, method, target, source, priority, requested, started, not_before, after in found.values_list(
+    for (
+        pk,
+        key,
+        status,
+        method,
+        target,
+        source,
+        priority,
+        requested,
+        started,
+        not_before,
+        after,
+        approval,
+    ) in found.values_list(
         *("pk", "target__cluster", "status", "method", "target__name", "source__name", "priority"),
-        *("requested_at", "started_at", "not_before", "after_run"),
+        *("requested_at", "started_at", "not_before", "after_run", "approval"),
     ):
         is_queued = status == Status.QUEUED
         rows.jobs[key].append(
@@ -302,6 +335,7 @@ def _read_rebuilds(
                 # What follows a rebuild does other things, and nothing was measured of it.
                 duration=durations.get(key) if method in METHODS else None,
                 is_lost=status == Status.LOST,
+                needs_approval=approval == Approval.WAITING,
                 rebuild=pk,
             )
         )

@@ -3,6 +3,7 @@
 import logging
 import random
 from concurrent.futures import Future, ThreadPoolExecutor, wait
+from dataclasses import replace
 from datetime import datetime, timedelta
 
 from django.conf import settings
@@ -15,8 +16,11 @@ from dbops.connections import open_database, open_shell
 from dbops.drivers.probe import ProbeTarget, probe_instance
 from dbops.engine.errors import Refused, Unreachable
 from dbops.engine.facts import InstanceFacts, Problem
+from dbops.engine.periods import longest_gap
 from dbops.engine.plan import Plan
 from dbops.engine.planning import build_plan
+from dbops.engine.situation import METHOD_OF
+from dbops.engine.topology.members import transactions_lost
 from dbops.models import Instance, InstanceState
 from dbops.situations import situation_of
 
@@ -41,7 +45,7 @@ def _due_instances(now: datetime) -> list[Instance]:
     for instance in Instance.objects.filter(state=None):
         InstanceState.objects.get_or_create(instance=instance, defaults={"probe_due_at": now})
     due = Instance.objects.filter(state__probe_due_at__lte=now).order_by("state__probe_due_at")
-    return list(due.select_related("host", "cluster", "state")[: 4 * THREADS])
+    return list(due.select_related("host", "cluster", "state__period")[: 4 * THREADS])
 
 
 def _claim(instance: Instance, now: datetime) -> bool:
@@ -59,7 +63,7 @@ def probe_all(instances: list[Instance], *, patience_seconds: float = PATIENCE_S
         return 0
     pool = ThreadPoolExecutor(max_workers=min(THREADS, len(instances)), thread_name_prefix="probe")
     try:
-        running = {pool.submit(_probe, instance): instance for instance in instances}
+        running = {pool.submit(read, instance): instance for instance in instances}
         finished, late = wait(running, timeout=patience_seconds)
         for future in late:
             log.warning("probing %s takes longer than %s s", running[future].name, patience_seconds)
@@ -70,9 +74,10 @@ def probe_all(instances: list[Instance], *, patience_seconds: float = PATIENCE_S
     return len(stored)
 
 
-def _probe(instance: Instance) -> InstanceFacts:
-    cluster, state = instance.cluster, instance.state
-    previous = state.facts()
+def read(instance: Instance) -> InstanceFacts:
+    """Read an instance now and store nothing. Its ``host``, ``cluster`` and ``state`` are those of the row."""
+    cluster, state = instance.cluster, getattr(instance, "state", None)
+    previous = state.facts() if state else None
     try:
         shell = open_shell(instance.host)
     except Refused as error:
@@ -105,18 +110,22 @@ def _store(instance: Instance, future: "Future[InstanceFacts]") -> bool:
         return False
     facts = future.result()
     InstanceState.objects.filter(instance=instance).update(
-        **without_nul(InstanceState.columns(facts)), **_reading(instance.state, facts)
+        **without_nul(InstanceState.columns(facts)), **_reading(instance.state, facts), **_gtid(instance.state, facts)
     )
     try:
         lifecycle.observe(instance, facts)
     except DatabaseError:  # the next probe sees the same; the other instances of this round are stored all the same
         log.exception("backups seen on %s", instance.name)
+    try:
+        lifecycle.note_period(instance, facts, gap=longest_gap(settings.PROBE_INTERVAL_SECONDS))
+    except DatabaseError:
+        log.exception("what was seen of %s", instance.name)
     return True
 
 
 def look_now(instance: Instance) -> InstanceFacts:
     """Probe one instance now, store what was found and return it. Raises ``Unreachable`` where its host does not answer."""
-    live = Instance.objects.select_related("host", "cluster", "state").get(pk=instance.pk)
+    live = Instance.objects.select_related("host", "cluster", "state__period").get(pk=instance.pk)
     stored = probe_all([live], patience_seconds=LIVE_PATIENCE_SECONDS)
     facts = InstanceState.objects.get(instance=instance).facts()
     if stored and facts is not None and facts.host is not None:
@@ -135,7 +144,7 @@ def _reading(before: InstanceState, facts: InstanceFacts) -> dict[str, datetime 
     """Return since when the host is read without a gap; a gap is what three probes would have filled."""
     if facts.host is None:
         return {}
-    gap = timedelta(seconds=max(60, 3 * settings.PROBE_INTERVAL_SECONDS))
+    gap = longest_gap(settings.PROBE_INTERVAL_SECONDS)
     goes_on = before.host_read_at is not None and facts.observed_at - before.host_read_at <= gap
     return {
         "host_read_at": facts.observed_at,
@@ -143,15 +152,27 @@ def _reading(before: InstanceState, facts: InstanceFacts) -> dict[str, datetime 
     }
 
 
-def replan(target: Instance, source: Instance, *, keep_old_data: bool) -> Plan:
+def _gtid(before: InstanceState, facts: InstanceFacts) -> dict[str, str]:
+    """Return the newest GTID history that was read, and what of the one before is not in it; the first loss stays until it is explained."""
+    server = facts.server
+    if server is None or server.gtid_executed == before.gtid_seen:
+        return {}
+    lost = "" if before.gtid_lost else transactions_lost(server, before.gtid_seen)
+    return without_nul({"gtid_seen": server.gtid_executed} | ({"gtid_lost": lost} if lost else {}))
+
+
+def replan(target: Instance, source: Instance, before: Plan) -> Plan:
     """Probe target, source and primary now, store what was found, and plan again from it.
+
+    Args:
+        before: the frozen plan: the same old data is kept, and the same finished backup is read, though there may be a newer one.
 
     Raises:
         Refused: too little is known to plan (``plan.no_facts``).
         Unreachable: one of them could not be read in time (``probe.incomplete``): old facts do not count here.
     """
     cluster = target.cluster_id
-    live = Instance.objects.select_related("host", "cluster", "state").filter(cluster=cluster)
+    live = Instance.objects.select_related("host", "cluster", "state__period").filter(cluster=cluster)
     wanted = [item for item in live if item.pk in (target.pk, source.pk) or item.role == Instance.Roles.PRIMARY]
     if probe_all(wanted, patience_seconds=LIVE_PATIENCE_SECONDS) != len(wanted):
         raise Unreachable(
@@ -161,4 +182,7 @@ def replan(target: Instance, source: Instance, *, keep_old_data: bool) -> Plan:
             left="Nothing was changed.",
             next_step="Look at the instances' pages, and plan again.",
         )
-    return build_plan(situation_of(target, source, keep_old_data=keep_old_data))
+    situation = situation_of(target, source, keep_old_data=before.keep_old_data)
+    if before.archive is None:
+        return build_plan(situation)
+    return build_plan(replace(situation, archives=(before.archive,)), METHOD_OF[before.archive.method])

@@ -9,10 +9,12 @@ from typing import Any
 
 from celery import Task
 from celery.beat import PersistentScheduler
+from celery.exceptions import Ignore
 from django.db import DatabaseError, IntegrityError, InterfaceError
 from django.utils import timezone
 
 from dbops import lifecycle
+from dbops.generated import agreement
 from dbops.models import Pulse
 
 log = logging.getLogger(__name__)
@@ -39,12 +41,27 @@ def report(name: str) -> None:
         lifecycle.mend_connection()
 
 
+def is_wrong_database() -> bool:
+    """Tell whether this process must leave its database alone: the hosts of a sample may be somebody's real ones."""
+    try:
+        refusal = agreement.disagreement()
+    except (DatabaseError, InterfaceError) as error:
+        log.warning("asking whether the database is the sample's: %s", error)
+        lifecycle.mend_connection()
+        return False
+    if refusal:
+        log.error("%s", refusal)
+    return refusal is not None
+
+
 class ReportingTask(Task):
-    """A task whose begin is its worker's sign of life."""
+    """A task whose begin is its worker's sign of life. In a database that is not what its worker takes it for it does nothing."""
 
     abstract = True
 
     def before_start(self, task_id: str, args: Any, kwargs: Any) -> None:
+        if is_wrong_database():
+            raise Ignore
         report(WORKER)
 
 
@@ -52,5 +69,6 @@ class ReportingScheduler(PersistentScheduler):
     """Celery's scheduler, which reports that it ticks."""
 
     def tick(self, *args: Any, **kwargs: Any) -> float:
-        report(BEAT)
+        if not is_wrong_database():
+            report(BEAT)
         return float(super().tick(*args, **kwargs))

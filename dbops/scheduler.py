@@ -86,7 +86,7 @@ def _backup_jobs() -> Iterable[Job]:
 
 
 def _gates(now: datetime) -> dict[int, str]:
-    """Return what queued rebuilds wait for that is no hold: a person's wish, and what ``gates`` finds. Seven queries at most."""
+    """Return what queued rebuilds wait for that is no hold: a person's wish, and what ``gates`` finds. Eight queries at most."""
     rows = Rebuild.objects.filter(status=Status.QUEUED).order_by()
     # found by the few runs that are active, not by ten thousand queued rows; who is queued no more is asked for by nobody
     after = Rebuild.objects.filter(after_run__status__in=RUN_ACTIVE).order_by().values_list("pk", "after_run_id")

@@ -7,7 +7,7 @@ from typing import Any
 from csp.constants import NONE, SELF
 
 from dbops.databases import database_settings
-from dbops.keys import make_encryption_key, make_signing_key, read_or_make
+from dbops.keys import make_encryption_key, make_signing_key, read_if_there, read_or_make
 
 BASE_DIR = Path(__file__).resolve().parent.parent
 
@@ -60,8 +60,10 @@ INSTALLED_APPS = [
     "dbops.apps.DbopsConfig",
 ]
 MIDDLEWARE = [
+    "dbops.web.origin.origin_middleware",
     "django.middleware.security.SecurityMiddleware",
     "whitenoise.middleware.WhiteNoiseMiddleware",
+    "dbops.web.weight.PagesGZipMiddleware",
     "django.contrib.sessions.middleware.SessionMiddleware",
     "django.middleware.common.CommonMiddleware",
     "django.middleware.csrf.CsrfViewMiddleware",
@@ -71,6 +73,7 @@ MIDDLEWARE = [
     "django.middleware.clickjacking.XFrameOptionsMiddleware",
     "csp.middleware.CSPMiddleware",
     "dbops.web.refusals.RefusedMiddleware",
+    "dbops.web.sample.SampleMiddleware",
 ]
 ROOT_URLCONF = "dbops.urls"
 ASGI_APPLICATION = "dbops.asgi.application"
@@ -86,7 +89,7 @@ TEMPLATES = [
                 "django.contrib.messages.context_processors.messages",
                 "dbops.web.bars.bars",
             ],
-            "builtins": ["dbops.web.templatetags.dbops", "dbops.web.templatetags.moments"],
+            "builtins": [f"dbops.web.templatetags.{name}" for name in ("dbops", "moments", "sample", "forecasts")],
         },
     }
 ]
@@ -129,19 +132,36 @@ USE_TZ = True
 STATIC_URL = "/static/"
 STATIC_ROOT = STATE_DIR / "static"
 STATICFILES_DIRS = [BASE_DIR / "static"]
+# What was not collected yet is served from where it lies, uncompressed: tests and developers need no step before.
 WHITENOISE_USE_FINDERS = True
+STORAGES = {
+    "default": {"BACKEND": "django.core.files.storage.FileSystemStorage"},
+    "staticfiles": {"BACKEND": "dbops.web.weight.CollectedStorage"},
+}
 MESSAGE_TAGS = {40: "danger"}
 
 REDIS_URL = os.environ.get("DBOPS_REDIS_URL", "redis://127.0.0.1:6379/0")
 
+# The sample: generated history in a database of its own, and nothing that changes it. `manage.py sample` fills it.
+SAMPLE = env_bool("DBOPS_SAMPLE", False)
+# Where a sample is shown beside this dashboard; empty where nowhere.
+SAMPLE_URL = os.environ.get("DBOPS_SAMPLE_URL", "")
+if SAMPLE:
+    # Cookies know no port: the sample beside the real dashboard would log people out there.
+    SESSION_COOKIE_NAME, CSRF_COOKIE_NAME = "sample_sessionid", "sample_csrftoken"
+
 # How the product behaves; times in seconds.
 PROBE_INTERVAL_SECONDS = env_int("DBOPS_PROBE_INTERVAL_SECONDS", 15)
 FACTS_FRESH_SECONDS = env_int("DBOPS_FACTS_FRESH_SECONDS", 60)
+if SAMPLE:
+    # Nobody probes it: what was last seen of its servers holds for as long as it is shown.
+    PROBE_INTERVAL_SECONDS = FACTS_FRESH_SECONDS = 10 * 366 * 86400
 TICK_SECONDS = env_int("DBOPS_TICK_SECONDS", 15)
 LEASE_SECONDS = env_int("DBOPS_LEASE_SECONDS", 20)
 LOST_AFTER_SECONDS = env_int("DBOPS_LOST_AFTER_SECONDS", 120)
 QUEUE_EXPIRES_SECONDS = env_int("DBOPS_QUEUE_EXPIRES_SECONDS", 24 * 3600)
 CATCH_UP_LAG_SECONDS = env_int("DBOPS_CATCH_UP_LAG_SECONDS", 1)
+RELAX_CATCH_UP = env_bool("DBOPS_RELAX_CATCH_UP", True)
 VERIFY_STEADY_SECONDS = env_int("DBOPS_VERIFY_STEADY_SECONDS", 2)
 GUARD_HEARTBEAT_SECONDS = env_int("DBOPS_GUARD_HEARTBEAT_SECONDS", 45)
 GUARD_IDLE_SECONDS = env_int("DBOPS_GUARD_IDLE_SECONDS", 900)
@@ -153,6 +173,25 @@ STALL_STREAM_SECONDS = env_int("DBOPS_STALL_STREAM_SECONDS", 300)
 STALL_UNPACK_SECONDS = env_int("DBOPS_STALL_UNPACK_SECONDS", 1800)
 STALL_PREPARE_SECONDS = env_int("DBOPS_STALL_PREPARE_SECONDS", 3600)
 STALL_CATCH_UP_SECONDS = env_int("DBOPS_STALL_CATCH_UP_SECONDS", 300)
+
+# A cluster that lost something should be whole again within this time: availability counts the hours of the week that break it.
+REDUNDANCY_GOAL_SECONDS = env_int("DBOPS_REDUNDANCY_GOAL_SECONDS", 4 * 3600)
+
+# The weekly report on availability: nothing is sent where nobody is to get it.
+REPORT_RECIPIENTS = env_list("DBOPS_REPORT_RECIPIENTS")
+REPORT_FROM = os.environ.get("DBOPS_REPORT_FROM", "dbops@localhost")
+EMAIL_HOST = os.environ.get("DBOPS_EMAIL_HOST", "localhost")
+EMAIL_PORT = env_int("DBOPS_EMAIL_PORT", 25)
+EMAIL_HOST_USER = os.environ.get("DBOPS_EMAIL_USER", "")
+EMAIL_HOST_PASSWORD = read_if_there(variable="DBOPS_EMAIL_PASSWORD", file=STATE_DIR / "email-password")
+EMAIL_USE_TLS = env_bool("DBOPS_EMAIL_TLS", False)
+EMAIL_TIMEOUT = 10
+
+# Where the head of the audit log is kept besides: what is empty is not used.
+AUDIT_HEAD_SECONDS = env_int("DBOPS_AUDIT_HEAD_SECONDS", 3600)
+AUDIT_HEAD_FILE = os.environ.get("DBOPS_AUDIT_HEAD_FILE", "")
+AUDIT_HEAD_SYSLOG = os.environ.get("DBOPS_AUDIT_HEAD_SYSLOG", "")
+AUDIT_HEAD_WEBHOOK = os.environ.get("DBOPS_AUDIT_HEAD_WEBHOOK", "")
 
 LOGGING = {
     "version": 1,

@@ -1,18 +1,26 @@
 """From rows to the engine's ``Situation``: the whole fleet as it was last read, and this fleet's history."""
 
-from statistics import median
+from collections import defaultdict
+from collections.abc import Iterator
 
 from django.conf import settings
+from django.db.models.fields.json import KeyTextTransform
 from django.utils import timezone
 
 from dbops import lifecycle
 from dbops.connections import member_of
+from dbops.engine.archives import Archive
+from dbops.engine.backups import BackupMethod, Origin, RunStatus
+from dbops.engine.methods import METHODS
 from dbops.engine.situation import History, Situation
-from dbops.engine.states import Role, StepState
-from dbops.models import Cluster, Instance, Step
+from dbops.engine.states import Role, Status, StepState
+from dbops.engine.windows import LEARNED_RUNS
+from dbops.models import BackupRun, Cluster, Instance, Step
 
-#: How many finished steps of each name speak for the next one.
-HISTORY_STEPS = 10
+#: So many finished steps are read: about what so many rebuilds leave as speak for the next one.
+HISTORY_STEPS = LEARNED_RUNS * sum(len(method.steps) for method in METHODS.values())
+#: So many of the newest finished backups of a cluster are looked at: one of each instance and method is among them.
+ARCHIVES = 200
 #: Steps whose time follows the bytes that are copied.
 STEPS_BY_BYTES = ("stream", "prepare", "own")
 
@@ -36,28 +44,70 @@ def situation_of(target: Instance, source: Instance, *, keep_old_data: bool = Fa
         keep_old_data=keep_old_data,
         run_id=run_id,
         replication_user=target.cluster.replication_user,
-        history=history_of(target.cluster_id),
+        histories=histories_of(target.cluster_id),
+        archives=tuple(archives_of(target.cluster_id)),
+        relaxes=settings.RELAX_CATCH_UP,
         differences=lifecycle.open_differences([target.cluster_id]).get(target.cluster_id, ()),
     )
 
 
-def history_of(cluster_id: int) -> History:
-    """Return medians over the last finished steps of the cluster's rebuilds."""
-    rows = Step.objects.filter(
-        state=StepState.DONE, rebuild__status="succeeded", rebuild__target__cluster_id=cluster_id
-    ).order_by("-finished_at")
-    seconds: dict[str, list[float]] = {}
-    rates: dict[str, list[float]] = {}
-    for step in rows.select_related("rebuild")[: HISTORY_STEPS * 12]:
-        if not (step.started_at and step.finished_at):
-            continue
-        taken = (step.finished_at - step.started_at).total_seconds()
-        size = step.rebuild.memory.get("stream.bytes")
-        if step.name in STEPS_BY_BYTES and size and taken > 0:
-            rates.setdefault(step.name, []).append(size / taken)
-        else:
-            seconds.setdefault(step.name, []).append(taken)
-    return History(
-        bytes_per_second={name: median(values) for name, values in rates.items()},
-        seconds={name: median(values) for name, values in seconds.items()},
+def archives_of(cluster_id: int) -> Iterator[Archive]:
+    """Yield the finished backups of a cluster that dbops made, found whole and has not removed, the newest first. One query."""
+    rows = BackupRun.objects.filter(
+        instance__cluster=cluster_id, origin=Origin.MANAGED, status=RunStatus.SUCCEEDED, removed_at__isnull=True
+    ).exclude(path="")
+    values = rows.order_by("-started_at", "-pk").values_list(
+        "pk", "uid", "method", "instance__name", "path", "started_at", "evidence", "memory__plan"
     )
+    for pk, uid, method, instance, path, started_at, evidence, plan in values[:ARCHIVES]:
+        flavor, _, version = str(evidence.get("server", "")).partition(" ")
+        if not (evidence.get("sha256") and evidence.get("bytes") and version and started_at):
+            continue
+        yield Archive(
+            run=pk,
+            uid=str(evidence.get("run", uid)),
+            method=BackupMethod(method),
+            instance=instance,
+            path=path,
+            bytes=int(evidence["bytes"]),
+            sha256=evidence["sha256"],
+            flavor=flavor,
+            version=version,
+            taken_at=started_at,
+            data_bytes=(plan or {}).get("data_bytes"),
+            gtid=str((evidence.get("position") or {}).get("gtid", "")),
+        )
+
+
+def histories_of(cluster_id: int) -> dict[str, History]:
+    """Return by method what the steps of the cluster's last rebuilds that succeeded took, the latest first. One query.
+
+    What a retry completed counts for the method whose steps it repeats.
+    """
+    found: dict[str, tuple[dict[str, list[float]], dict[str, list[float]]]] = defaultdict(
+        lambda: (defaultdict(list), defaultdict(list))
+    )
+    rows = Step.objects.filter(
+        state=StepState.DONE,
+        rebuild__status=Status.SUCCEEDED,
+        rebuild__target__cluster_id=cluster_id,
+    ).annotate(copied=KeyTextTransform("stream.bytes", "rebuild__memory"))
+    for name, method, started, finished, copied in rows.order_by("-finished_at").values_list(
+        "name", "rebuild__method", "started_at", "finished_at", "copied"
+    )[:HISTORY_STEPS]:
+        if not (started and finished):
+            continue
+        rates, seconds = found[method if method in METHODS else "xbstream"]
+        taken = (finished - started).total_seconds()
+        size = int(copied) if copied not in (None, "null", "") else 0
+        if name in STEPS_BY_BYTES and size and taken > 0:
+            rates[name].append(size / taken)
+        else:
+            seconds[name].append(taken)
+    return {
+        method: History(
+            bytes_per_second={name: tuple(values) for name, values in rates.items()},
+            seconds={name: tuple(values) for name, values in seconds.items()},
+        )
+        for method, (rates, seconds) in found.items()
+    }

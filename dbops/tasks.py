@@ -2,11 +2,25 @@
 
 import logging
 
+from django.conf import settings
 from django.db import transaction
 from django.utils import timezone
 from kombu.exceptions import OperationalError
 
-from dbops import backing_up, discovering, due_backups, lifecycle, probing, runner, scheduler, sweeping
+from dbops import (
+    audit_witnesses,
+    backing_up,
+    connection_tests,
+    counting,
+    discovering,
+    due_backups,
+    lifecycle,
+    probing,
+    runner,
+    scheduler,
+    sweeping,
+    weekly,
+)
 from dbops.celery import app
 
 log = logging.getLogger(__name__)
@@ -39,6 +53,8 @@ def reconcile() -> None:
         _publish(sweep, rebuild_id)
     for discovery_id in discovering.discoveries_due():
         _publish(discover, discovery_id)
+    for test_id in connection_tests.tests_due():
+        _publish(test_connection, test_id)
 
 
 @app.task
@@ -51,6 +67,12 @@ def sweep(rebuild_id: int) -> None:
 def discover(discovery_id: int) -> None:
     """Follow replication from the address that a person gave."""
     discovering.run_discovery(discovery_id)
+
+
+@app.task
+def test_connection(test_id: int) -> None:
+    """Make the test that a person asked for."""
+    connection_tests.run_test(test_id)
 
 
 @app.task
@@ -68,6 +90,24 @@ def watch_backups() -> None:
     lifecycle.flag_running(now)
 
 
+@app.task
+def send_audit_head() -> None:
+    """Have the audit log's head kept outside of this machine."""
+    audit_witnesses.send_head()
+
+
+@app.task
+def count_availability() -> None:
+    """Count the gaps of days that are over."""
+    counting.count_days(timezone.now(), seconds=settings.TICK_SECONDS)
+
+
+@app.task
+def send_weekly_report() -> None:
+    """Send the report of the last week, once."""
+    weekly.send_report(timezone.now())
+
+
 def publish_tick(rebuild_id: int) -> None:
     _publish(tick, rebuild_id)
 
@@ -80,6 +120,11 @@ def nudge() -> None:
 def publish_discovery(discovery_id: int) -> None:
     """Ask for a discovery once the current transaction is committed."""
     transaction.on_commit(lambda: _publish(discover, discovery_id))
+
+
+def publish_test(test_id: int) -> None:
+    """Ask for a test of a connection once the current transaction is committed."""
+    transaction.on_commit(lambda: _publish(test_connection, test_id))
 
 
 def _publish(task: object, *arguments: int) -> None:

@@ -1,20 +1,39 @@
 """Every URL of the product."""
 
 from django.contrib.auth.decorators import login_not_required
-from django.contrib.auth.views import LogoutView
 from django.urls import include, path, register_converter
 
+from dbops.web.exports import exported
 from dbops.web.live import events
-from dbops.web.views import audit, backup_reports, backup_run, backup_runs, fleet, follow_ups, health, plan, rebuilds
-from dbops.web.views.accounts import LoginView
+from dbops.web.views import (
+    approvals,
+    audit,
+    availability,
+    availability_report,
+    backup_reports,
+    backup_run,
+    backup_runs,
+    evidence,
+    fleet,
+    follow_ups,
+    health,
+    lineage,
+    plan,
+    rebuild_log,
+    rebuilds,
+    what_if,
+)
+from dbops.web.views.accounts import LoginView, LogoutView
 
 register_converter(follow_ups.MethodConverter, "method")
+register_converter(availability_report.MonthConverter, "month")
 
 urlpatterns = [
     path("", fleet.fleet, name="fleet"),
     path("start-view/", fleet.start_view, name="start-view"),
     path("clusters/<str:name>/", fleet.cluster, name="cluster"),
     path("instances/<str:name>/rebuild/", plan.plan, name="plan"),
+    path("instances/<str:name>/lineage/", exported("lineage")(lineage.lineage), name="lineage"),
     path("rebuilds/", rebuilds.rebuilds, name="rebuilds"),
     path("rebuilds/<int:rebuild_id>/", rebuilds.rebuild, name="rebuild"),
     path("rebuilds/<int:rebuild_id>/events/", events, name="rebuild-events"),
@@ -22,23 +41,40 @@ urlpatterns = [
     path("rebuilds/<int:rebuild_id>/samples/", rebuilds.rebuild_samples, name="rebuild-samples"),
     path("rebuilds/<int:rebuild_id>/actions/", rebuilds.actions, name="rebuild-actions"),
     path("rebuilds/<int:rebuild_id>/cancel/", rebuilds.cancel, name="rebuild-cancel"),
+    path("rebuilds/<int:rebuild_id>/approval/", approvals.approval, name="rebuild-approval"),
     path("rebuilds/<int:rebuild_id>/place/", rebuilds.place, name="rebuild-place"),
     path("rebuilds/<int:rebuild_id>/end/", rebuilds.give_up, name="rebuild-give-up"),
     path("rebuilds/<int:rebuild_id>/<method:method>/", follow_ups.follow_up, name="follow-up"),
     path("rebuilds/<int:rebuild_id>/commands/", rebuilds.commands, name="rebuild-commands"),
-    path("rebuilds/<int:rebuild_id>/log/", rebuilds.log, name="rebuild-log"),
+    path("rebuilds/<int:rebuild_id>/evidence/", evidence.evidence, name="rebuild-evidence"),
+    path("rebuilds/<int:rebuild_id>/log/", rebuild_log.log, name="rebuild-log"),
+    path("rebuilds/<int:rebuild_id>/log/lines/", rebuild_log.lines, name="rebuild-log-lines"),
+    path("rebuilds/<int:rebuild_id>/log/matches/", rebuild_log.matches, name="rebuild-log-matches"),
+    path("rebuilds/<int:rebuild_id>/log/text/", rebuild_log.text, name="rebuild-log-text"),
     path("backups/runs/<int:run_id>/", backup_run.run, name="backup-run"),
     path("backups/runs/<int:run_id>/stop/", backup_run.stop, name="backup-run-stop"),
     path("backups/runs/<int:run_id>/end/", backup_run.give_up, name="backup-run-give-up"),
     path("backups/runs/<int:run_id>/over/", backup_run.over, name="backup-run-over"),
     path("backups/", backup_runs.backup_runs, name="backup-runs"),
+    path("backups/history/", backup_runs.history, name="backup-history"),
     path("api/v1/backup-runs/may-start", backup_reports.may_start, name="api-may-start"),
     *(
         path(f"api/v1/backup-runs/<str:key>/{kind}", backup_reports.report, {"kind": kind}, name=f"api-backup-{kind}")
         for kind in ("start", "heartbeat", "end")
     ),
+    path("availability/", exported("availability")(availability.availability), name="availability"),
+    path("availability/report/<month:first>/", availability_report.fleet, name="availability-report"),
+    path("availability/report/<month:first>/<str:name>/", availability_report.cluster, name="cluster-report"),
+    path("availability/<str:name>/", exported("availability")(availability.cluster), name="cluster-availability"),
+    path("availability/<str:name>/what-if/", exported("availability")(what_if.page), name="what-if"),
+    path("availability/<str:name>/planned/", availability.mark, name="planned-mark"),
+    path("availability/<str:name>/planned/<int:maintenance_id>/remove/", availability.unmark, name="planned-unmark"),
     path("audit/", audit.audit, name="audit"),
+    path("audit/<int:sequence>/", audit.entry, name="audit-entry"),
+    path("audit/verify/", audit.verify, name="audit-verify"),
+    path("audit/export/", audit.export, name="audit-export"),
     path("", include("dbops.web.topology_urls")),
+    path("admin/", include("dbops.web.admin_urls")),
     path("inventory/", include("dbops.web.inventory_urls")),
     path("", include("dbops.web.backup_urls")),
     path("login/", LoginView.as_view(), name="login"),

@@ -10,7 +10,7 @@ from lab.checks import find_program, is_root, search_path
 from lab.errors import LabError
 from lab.processes import children, end, is_running, read_pid, run, send, tail
 
-START_SECONDS = 10.0
+START_SECONDS = 30.0
 
 
 @dataclass(frozen=True, slots=True)

@@ -4,13 +4,14 @@ import re
 import time
 from collections.abc import Mapping
 from dataclasses import dataclass
+from datetime import UTC, datetime
 from pathlib import Path
 
 from dbops.drivers.probe_backups import backup_processes, found_schedules
 from dbops.engine.backup_facts import BackupProcess, FoundSchedule
 from dbops.engine.backup_tools import DEFAULT_PORT, LOCAL_NAMES, Place
 from dbops.engine.errors import RemoteFailure, Unreachable
-from dbops.engine.facts import ConfigFacts, DatadirFacts, HostFacts, StatementCheck, Tool
+from dbops.engine.facts import ConfigFacts, DatadirFacts, HostFacts, StatementCheck, StorageFacts, Tool
 from dbops.engine.ports import CommandResult, Shell
 
 SCRIPT = (Path(__file__).parent / "remote" / "probe.sh").read_text(encoding="utf-8")
@@ -217,7 +218,23 @@ def _datadir(records: Mapping[str, str]) -> DatadirFacts:
         data_bytes=_number(data),
         total_bytes=_number(total),
         server_pids=tuple(int(pid) for pid in records.get("datadir.server_pids", "").split()),
+        files=records.get("datadir.files", ""),
+        made_at=_born(records.get("datadir.files", "")),
+        storage=_storage(records.get("datadir.storage", "").split()),
     )
+
+
+def _storage(words: list[str]) -> StorageFacts | None:
+    """Four words, of which an older kernel leaves out the last."""
+    if len(words) < 3:
+        return None
+    return StorageFacts(words[0], int(words[1] or 0), words[2], _number(words[3]) if len(words) > 3 else None)
+
+
+def _born(files: str) -> datetime | None:
+    """Return when a file was made; file systems that do not keep it say 0."""
+    seconds = int(files.rpartition(" ")[2] or 0)
+    return datetime.fromtimestamp(seconds, UTC) if seconds > 0 else None
 
 
 def _last_line(text: str) -> str:

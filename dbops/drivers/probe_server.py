@@ -8,9 +8,11 @@ from typing import Any
 
 from dbops.engine.backup_facts import BackupConnection
 from dbops.engine.backup_tools import LOCAL_NAMES, tool_of_statement
+from dbops.engine.errors import RemoteFailure
 from dbops.engine.facts import Attached, Client, InstanceFacts, ReplicationFacts, ServerFacts
 from dbops.engine.flavors import flavor_for
 from dbops.engine.flavors.base import Flavor
+from dbops.engine.flavors.gtid import without_space
 from dbops.engine.ports import Database
 
 #: two readings of the log sequence number that are closer give no rate worth the name
@@ -65,9 +67,11 @@ def read_server(
     if measure or previous is None or previous.server is None:
         fields["innodb_bytes"] = _innodb_bytes(database, flavor)
         fields["foreign_engines"] = _foreign_engines(database)
+        fields["gtid_purged"] = _purged(database, flavor) if fields["log_bin"] else None
     else:
         fields["innodb_bytes"] = previous.server.innodb_bytes
         fields["foreign_engines"] = previous.server.foreign_engines
+        fields["gtid_purged"] = previous.server.gtid_purged
     return ServerReading(ServerFacts(**fields), flavor)
 
 
@@ -152,6 +156,16 @@ def _attached(row: Mapping[str, Any]) -> Attached:
     lower = {name.lower(): value for name, value in row.items()}
     port = int(lower.get("port") or 0)
     return Attached(int(lower["server_id"]), str(lower.get("host") or ""), port or None)
+
+
+def _purged(database: Database, flavor: Flavor) -> str | None:
+    """Return what the binary logs do not have any more, ``None`` where the account may not ask."""
+    try:
+        logs = database.query("SHOW BINARY LOGS")
+        rows = database.query(flavor.oldest_gtid(str(logs[0]["Log_name"]))) if logs else []
+    except RemoteFailure:
+        return None
+    return without_space(str(rows[0]["gtid"])) if rows and rows[0]["gtid"] is not None else None
 
 
 def _lsn_in_words(database: Database) -> int:

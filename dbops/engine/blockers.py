@@ -155,6 +155,9 @@ def _of_stays(
         if stay.instance not in (target, source) or not stay.covers(at, late=late):
             continue
         is_target = stay.instance == target
+        # It stands in no line until then; that its target has a rebuild already is so all the same.
+        if stay.job.needs_approval and not (is_target and stay.use is Use.REPLACE):
+            continue
         yield from make(
             _kind_of(stay, is_target=is_target),
             _work_of(stay, is_target=is_target),
@@ -194,6 +197,8 @@ _DEEDS = {
 def _tell(stay: Stay) -> str:
     does, will = _DEEDS[stay.use]
     name = stay.job.name[:1].upper() + stay.job.name[1:]
+    if stay.job.needs_approval:
+        return f"{name} waits until another operator has approved it, and {will} {stay.instance}."
     if stay.job.started_at is None:
         return f"{name} waits in line before this one, and {will} {stay.instance}."
     silent = " Its host is silent." if stay.job.is_lost else ""
@@ -201,6 +206,8 @@ def _tell(stay: Stay) -> str:
 
 
 def _who_clears(stay: Stay) -> str:
+    if stay.job.needs_approval:
+        return "an operator, by approving, declining or cancelling that rebuild"
     if stay.job.rebuild is not None:
         return "an operator, by cancelling that rebuild; else it ends by itself"
     if stay.job.can_be_stopped:

@@ -3,7 +3,7 @@
 Each carries a stable code (an entry in ``docs/errors.md``), what was being done, what is left as it was, and what to do next.
 """
 
-from typing import ClassVar
+from typing import Any, ClassVar
 
 
 class DbopsError(Exception):
@@ -26,6 +26,8 @@ class DbopsError(Exception):
         self.found = found
         self.left = left
         self.next_step = next_step
+        #: Plain data for the audit log: codes and fingerprints, nothing that anybody typed.
+        self.told: dict[str, Any] = {}
 
     def __str__(self) -> str:
         parts = [f"{self.doing}" + (f": {self.found}" if self.found else ".")]

@@ -54,6 +54,20 @@ class HostFacts:
 
 
 @dataclass(frozen=True, slots=True)
+class StorageFacts:
+    """What the data directory lies on: kind and block size of the file system, and its block device.
+
+    ``atomic_bytes`` is the largest write that the device promises to do wholly or not at all (``atomic_write_unit_max_bytes``, kernels
+    from 6.11 on); 0 none, ``None`` where the kernel does not say.
+    """
+
+    filesystem: str
+    block_bytes: int
+    device: str
+    atomic_bytes: int | None
+
+
+@dataclass(frozen=True, slots=True)
 class DatadirFacts:
     """The data directory as the file system shows it.
 
@@ -61,6 +75,8 @@ class DatadirFacts:
     whose working directory it is (a server changes into its data directory); ``data_bytes`` counts what a backup
     would send (table spaces, undo, Aria and MyISAM files), not redo, binary or relay logs; ``total_bytes`` counts all.
     Both mean a walk through the whole tree, and so are read more seldom than the rest, at ``measured_at``.
+    ``files`` names the file that a server makes once and never again (its system table space, else the directory ``mysql``), by inode and
+    time of birth: other files than before are other data. ``made_at`` is that time, where the file system keeps it.
     """
 
     path: str
@@ -75,6 +91,9 @@ class DatadirFacts:
     total_bytes: int | None
     server_pids: tuple[int, ...] = ()
     measured_at: datetime | None = None
+    files: str = ""
+    made_at: datetime | None = None
+    storage: StorageFacts | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -145,6 +164,9 @@ class ServerFacts:
     ``gtid_executed`` is MySQL's set, or MariaDB's ``gtid_current_pos``; ``gtid_binlog`` MariaDB's ``gtid_binlog_pos``.
     ``binlog_expire_seconds`` 0 means kept for ever. ``redo_lsn`` is the current log sequence number, from which
     two probes give ``redo_bytes_per_second``. ``external_paths`` are directories or files outside the data directory.
+    ``gtid_purged`` is what its binary logs do not have any more: MySQL's set, or MariaDB's position at the beginning of its oldest log;
+    ``None`` where that was not read.
+    ``doublewrite`` is ``innodb_doublewrite`` as the server says it, ``""`` in an older record.
     ``backup_connections`` are those whose statements a backup tool sends; ``None``: not looked for (an older record).
     """
 
@@ -179,6 +201,8 @@ class ServerFacts:
     replicas: tuple[Attached, ...] = ()
     clients: tuple[Client, ...] = ()
     backup_connections: tuple[BackupConnection, ...] | None = None
+    gtid_purged: str | None = None
+    doublewrite: str = ""
 
 
 @dataclass(frozen=True, slots=True)

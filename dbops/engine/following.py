@@ -19,6 +19,10 @@ REMEMBERED = (
     "copy_run",
     "stream.bytes",
     "prepare.begun",
+    "loaded",
+    "relaxed",
+    "undurable",
+    "worthless",
 )
 #: Steps that a retry never skips: each finds out by itself that nothing is left to do.
 ALWAYS = {"recheck", "start", "verify", "clean-up"}
@@ -86,8 +90,10 @@ def offer_retry(ended: Ended) -> Offer:
         return answer("There is no copy to go on with.")
     if not memory.get("touched"):
         return answer("Nothing was changed on the target.")
-    if not memory.get("checkpoints") or not memory.get("new_identity"):
+    if not (memory.get("checkpoints") or memory.get("loaded")) or not memory.get("new_identity"):
         return answer("The copy is not whole, and half a copy cannot be continued: plan a new rebuild.")
+    if memory.get("worthless"):
+        return answer(f"The copy is worthless: {memory['worthless']}. Plan a new rebuild.")
     done = steps_done(ended)
     if "prepare" not in done and memory.get("prepare.begun"):
         return answer(

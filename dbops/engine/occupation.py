@@ -7,6 +7,9 @@ from datetime import datetime, timedelta
 from dbops.engine.picture import Job, Picture, Use
 from dbops.engine.windows import NONE_HAS_ENDED, End, expected_end
 
+#: When a person approves what waits for that, nobody knows.
+NOT_APPROVED = End(None, None, "another operator must approve it first")
+
 
 @dataclass(frozen=True, slots=True)
 class Stay:
@@ -25,7 +28,10 @@ class Stay:
 
 
 def stays(picture: Picture) -> tuple[Stay, ...]:
-    """Return every use of every instance. Queued jobs follow in the order of the scheduler: by priority, then by age."""
+    """Return every use of every instance. Queued jobs follow in the order of the scheduler: by priority, then by age.
+
+    Those that nobody has approved are among them, and keep nobody behind them waiting.
+    """
     running = [stay for job in picture.jobs if job.started_at for stay in _running(job, picture.now)]
     free: dict[str, End] = {}
     for stay in running:
@@ -34,6 +40,8 @@ def stays(picture: Picture) -> tuple[Stay, ...]:
     for job in sorted((job for job in picture.jobs if not job.started_at), key=place):
         for stay in _queued(job, picture.now, free):
             waiting.append(stay)
+            if job.needs_approval:
+                continue
             free[stay.instance] = _later(free.get(stay.instance), stay.end)
     return (*running, *waiting)
 
@@ -58,8 +66,9 @@ def _queued(job: Job, now: datetime, free: dict[str, End]) -> Iterator[Stay]:
     before = End(begins, begins, "")
     for instance, _ in job.claims:
         before = _later(before, free.get(instance))
+    ends = NOT_APPROVED if job.needs_approval else _after(before, job)
     for instance, use in job.claims:
-        yield Stay(job, instance, use, begins, _after(before, job))
+        yield Stay(job, instance, use, begins, ends)
 
 
 def _after(before: End, job: Job) -> End:

@@ -51,6 +51,7 @@ class Job:
         is_managed: dbops started it and it holds its instances.
         is_lost: its host is silent, so nothing is known.
         can_be_stopped: an operator can end it from here.
+        needs_approval: it starts only when a person has approved it, and keeps nobody in its lines waiting until then.
     """
 
     name: str
@@ -64,6 +65,7 @@ class Job:
     is_managed: bool = True
     is_lost: bool = False
     can_be_stopped: bool = False
+    needs_approval: bool = False
     schedule: str = ""
     run: int | None = None
     rebuild: int | None = None

@@ -2,9 +2,12 @@
 
 import hashlib
 import json
+import re
 from dataclasses import dataclass, field
 from datetime import datetime
+from typing import Any
 
+from dbops.engine.archives import Archive
 from dbops.engine.facts import to_record
 from dbops.engine.states import Severity
 
@@ -38,12 +41,18 @@ class PlannedCommand:
 
 @dataclass(frozen=True, slots=True)
 class PlannedStep:
-    """One step of the plan. ``predicted_seconds`` is ``None`` where nothing is known."""
+    """One step of the plan.
+
+    ``predicted_seconds`` is what half of ``predicted_runs`` past ones took at most, ``None`` where there is none;
+    ``predicted_p90_seconds`` 9 of 10, ``None`` also where there are too few.
+    """
 
     name: str
     title: str
     commands: tuple[PlannedCommand, ...] = ()
     predicted_seconds: float | None = None
+    predicted_p90_seconds: float | None = None
+    predicted_runs: int = 0
 
 
 @dataclass(frozen=True, slots=True)
@@ -86,7 +95,9 @@ class Plan:
     ``old_data`` is ``aside`` (moved to ``aside_path`` and removed after verification, or kept where ``keep_old_data``)
     or ``removed_first`` (there is no room for both). ``programs`` are paths: ``source.backup``, ``source.client``,
     ``target.backup``, ``target.unpack``, ``target.client``. ``pause_source`` tells whether the source's replication is stopped
-    during the copy, and ``pause_reason`` why or why not.
+    during the copy, and ``pause_reason`` why or why not. ``prepare_memory_bytes`` and ``prepare_options`` are what the backup tool is
+    given to apply the redo log, and ``prepare_reasons`` why (``engine.preparing``). ``archive`` is the finished backup that is read
+    instead of the source's server.
     """
 
     method: str
@@ -109,8 +120,14 @@ class Plan:
     predicted_seconds: float | None
     uses_gtid: bool
     replication_user: str = ""
+    #: whether settings of the target are relaxed while it rolls forward, and how many parallel appliers it has meanwhile at least
+    relaxes: bool = False
+    appliers: int = 0
     programs: dict[str, str] = field(default_factory=dict)
     facts_observed_at: dict[str, datetime] = field(default_factory=dict)
+    prepare_options: tuple[str, ...] = ()
+    prepare_reasons: tuple[str, ...] = ()
+    archive: Archive | None = None
 
     @property
     def refusals(self) -> tuple[Finding, ...]:
@@ -127,13 +144,20 @@ class Plan:
     @property
     def fingerprint(self) -> str:
         """Return 64 hex digits over what was shown and may not change between the page and the click."""
-        frozen = {
+        frozen: dict[str, Any] = {
             "method": self.method,
             "parties": [to_record(party) for party in (self.target, self.source, self.primary)],
-            "steps": [(step.name, to_record(step.commands)) for step in self.steps],
+            "steps": [(step.name, self._settled(step.commands)) for step in self.steps],
             "destroys": self.destroys,
             "old_data": [self.old_data, self.aside_path, self.keep_old_data],
             "pause": self.pause_source,
             "warnings": sorted(finding.accepted_as for finding in self.findings if finding.severity is not Severity.OK),
         }
+        if self.archive:
+            frozen["archive"] = [self.archive.run, self.archive.path, self.archive.sha256]
         return hashlib.sha256(json.dumps(frozen, sort_keys=True).encode()).hexdigest()
+
+    def _settled(self, commands: tuple[PlannedCommand, ...]) -> list[tuple[str, str]]:
+        """The memory to prepare or load with follows the free memory and the rate of writes, which change by themselves."""
+        pattern = re.compile(rf"(--use-memory|--innodb-buffer-pool-size)={self.prepare_memory_bytes}\b")
+        return [(command.place, pattern.sub(r"\1=...", command.text)) for command in commands]

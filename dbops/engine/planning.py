@@ -2,16 +2,25 @@
 
 from dataclasses import replace
 
+from dbops.engine.archives import Archive
 from dbops.engine.checks import run_checks
 from dbops.engine.checks.capacity import fits_beside_old_data
 from dbops.engine.checks.pair import find_tool
 from dbops.engine.errors import Refused
+from dbops.engine.facts import HostFacts, ServerFacts
 from dbops.engine.flavors import Flavor
+from dbops.engine.flavors.loading import install_programs
 from dbops.engine.flavors.pause import needs_pause
 from dbops.engine.methods import METHODS
-from dbops.engine.pipeline import choose_ciphers, choose_parallel, choose_prepare_memory
-from dbops.engine.plan import Plan, PlannedStep
-from dbops.engine.situation import Member, Situation
+from dbops.engine.pipeline import choose_ciphers, choose_parallel
+from dbops.engine.plan import Party, Plan, PlannedStep
+from dbops.engine.preparing import Ground, Preparing, choose
+from dbops.engine.situation import READS, Member, Situation
+from dbops.engine.steps.base import Step
+from dbops.engine.steps.relaxing import choose_appliers
+
+#: Why nothing is paused where no server is read.
+OF_A_FILE = "A finished backup is read: the server that made it is not touched."
 
 
 def build_plan(situation: Situation, method: str = "xbstream") -> Plan:
@@ -20,26 +29,29 @@ def build_plan(situation: Situation, method: str = "xbstream") -> Plan:
     Raises:
         Refused: too little is known to say anything (``plan.no_facts``): source or target were never read, or there is no primary.
     """
+    situation = situation.by(method)
     target, source, primary = situation.target, situation.source, situation.primary
-    flavor = source.flavor
-    if not (flavor and source.server and source.facts and source.facts.host and target.facts and primary):
+    flavor, archive = situation.flavor, situation.archive
+    asked = primary.server if primary and archive else source.server
+    if not (flavor and asked and source.facts and source.facts.host and target.facts and primary):
         raise Refused(
             "plan.no_facts",
             f"Planning a rebuild of {target.name} from {source.name}",
-            found=_what_is_missing(situation),
+            found=_what_is_missing(situation, method),
             left="Nothing was changed.",
             next_step="Wait for a probe that succeeds, or mend what stops it.",
         )
-    pause, pause_reason = needs_pause(source.server)
+    pause, pause_reason = (False, OF_A_FILE) if archive else needs_pause(asked)
     beside = fits_beside_old_data(situation)
     target_host = target.facts.host or source.facts.host
+    preparing = _preparing(situation, flavor, asked, target_host)
     draft = Plan(
         method=method,
         target=target.party(),
-        source=source.party(),
+        source=_read_from(source, archive),
         primary=primary.party(),
         flavor=flavor.name,
-        findings=run_checks(situation),
+        findings=run_checks(situation, method),
         steps=(),
         destroys=_destroys(target, beside=beside, keep=situation.keep_old_data),
         old_data="aside" if beside else "removed_first",
@@ -49,26 +61,64 @@ def build_plan(situation: Situation, method: str = "xbstream") -> Plan:
         pause_reason=pause_reason,
         cipher=choose_ciphers(source.facts.host, target_host),
         parallel=choose_parallel(source.facts.host),
-        prepare_memory_bytes=choose_prepare_memory(target_host, source.server.redo_capacity_bytes),
+        prepare_memory_bytes=preparing.memory_bytes,
+        prepare_options=preparing.options,
+        prepare_reasons=preparing.reasons,
         bytes_to_copy=situation.bytes_to_copy,
         predicted_seconds=None,
-        uses_gtid=source.server.gtid_enabled,
+        uses_gtid=asked.gtid_enabled,
         replication_user=situation.replication_user,
+        relaxes=situation.relaxes,
+        appliers=choose_appliers(target_host.cpu_count) if situation.relaxes else 0,
         programs=_programs(situation, flavor),
         facts_observed_at={
             member.name: member.facts.observed_at for member in (target, source, primary) if member.facts
         },
+        archive=archive,
     )
-    steps = tuple(
-        PlannedStep(step.name, step.title, step.commands(draft), situation.predict(step.name))
-        for step in METHODS[method].steps
-    )
+    steps = tuple(_planned(step, draft, situation) for step in METHODS[method].steps)
     known = [step.predicted_seconds for step in steps if step.predicted_seconds is not None]
     return replace(draft, steps=steps, predicted_seconds=sum(known) if len(known) == len(steps) else None)
 
 
-def _what_is_missing(situation: Situation) -> str:
+def _read_from(source: Member, archive: Archive | None) -> Party:
+    """Of a source whose finished backup is read only the host counts: its server may be up or down, now and later."""
+    party = source.party()
+    if archive is None:
+        return party
+    return replace(party, is_answering=False, server_id=None, server_uuid="", socket="", version=archive.version)
+
+
+def _preparing(situation: Situation, flavor: Flavor, source: ServerFacts, target: HostFacts) -> Preparing:
+    tool = find_tool(situation.target, flavor.backup_programs)
+    ground = Ground(
+        free_bytes=target.memory_available_bytes,
+        cpu_count=target.cpu_count,
+        redo_capacity_bytes=source.redo_capacity_bytes,
+        redo_bytes_per_second=source.redo_bytes_per_second,
+        copy_seconds=situation.cautious_copy_seconds,
+    )
+    return choose(flavor.prepare_habits(tool.version if tool else None), ground)
+
+
+def _planned(step: Step, draft: Plan, situation: Situation) -> PlannedStep:
+    expected = situation.predict(step.name)
+    return PlannedStep(
+        name=step.name,
+        title=step.title,
+        commands=step.commands(draft),
+        predicted_seconds=expected.p50_seconds if expected else None,
+        predicted_p90_seconds=expected.p90_seconds if expected and expected.tells_p90 else None,
+        predicted_runs=expected.runs if expected else 0,
+    )
+
+
+def _what_is_missing(situation: Situation, method: str) -> str:
     missing = []
+    if method in READS and situation.archive is None:
+        missing.append(
+            f"dbops has made no complete {READS[method]} backup of {situation.source.name} that is still kept"
+        )
     for member in (situation.target, situation.source):
         if member.facts is None:
             missing.append(f"{member.name} was never read")
@@ -81,17 +131,21 @@ def _what_is_missing(situation: Situation) -> str:
 
 
 def _aside_path(target: Member, run_id: str) -> str:
-    """A rename must stay on its file system: beside the directory, or inside it where it is a mount point."""
+    """A rename must stay on its file system: beside the directory itself, which a link may lead to, or inside it where it is a mount
+    point."""
     directory = target.facts.datadir if target.facts else None
     inside = directory is not None and directory.is_mount_point
-    return f"{target.datadir}/.dbops-old-{run_id}" if inside else f"{target.datadir.rstrip('/')}.dbops-old-{run_id}"
+    path = target.party().datadir
+    return f"{path}/.dbops-old-{run_id}" if inside else f"{path}.dbops-old-{run_id}"
 
 
 def _destroys(target: Member, *, beside: bool, keep: bool) -> tuple[str, ...]:
     directory = target.facts.datadir if target.facts else None
     if directory is not None and (not directory.exists or directory.is_empty):
         return (f"Nothing: {target.datadir} on {target.host} is {'empty' if directory.exists else 'missing'}.",)
-    what = f"The data directory {target.datadir} on {target.host}"
+    real = target.party().datadir
+    link = f" (a link to {real})" if real != target.datadir.rstrip("/") else ""
+    what = f"The data directory {target.datadir}{link} on {target.host}"
     if not beside:
         return (f"{what} is REMOVED BEFORE the copy: there is no room for both.",)
     if keep:
@@ -106,6 +160,8 @@ def _programs(situation: Situation, flavor: Flavor) -> dict[str, str]:
         "target.backup": (situation.target, flavor.backup_programs),
         "target.unpack": (situation.target, flavor.unpack_programs),
         "target.client": (situation.target, flavor.client_programs),
+        "target.server": (situation.target, flavor.server_programs),
+        "target.install": (situation.target, install_programs(flavor)),
     }
     found = {key: find_tool(member, names) for key, (member, names) in wanted.items()}
     return {key: tool.path if tool else wanted[key][1][0] for key, tool in found.items()}

@@ -21,6 +21,30 @@ def rate_of(samples: list[list[float]]) -> float | None:
     return max(0.0, (samples[-1][1] - samples[0][1]) / (samples[-1][0] - samples[0][0]))
 
 
+def catch_up_progress(samples: list[list[float]], arrived: list[list[float]], *, left: int, of: str) -> dict[str, Any]:
+    """Return how far a replica is, from transactions that are left and from those that its source has logged since.
+
+    Args:
+        samples: of transactions that are left, below 0 so that less of them is more.
+        arrived: of transactions that the source has logged since it was first asked, at the same times.
+        left: transactions that are left now.
+        of: what to call the source.
+    """
+    known: dict[str, Any] = {"transactions_left": left, "note": f"{left} transactions behind {of}"}
+    incoming = rate_of(arrived)
+    if incoming is None or len(samples) < 2:
+        return known
+    nearer = (samples[-1][1] - samples[0][1]) / (samples[-1][0] - samples[0][0])
+    applied = max(0.0, incoming + nearer)
+    known |= {"applied_per_second": applied, "incoming_per_second": incoming}
+    known["note"] += f"; applies {applied:.0f} a second, {of} logs {incoming:.0f}"
+    if left and nearer > 0:
+        known["eta_seconds"] = left / nearer
+    elif left:
+        known["note"] += ": it does not come nearer"
+    return known
+
+
 def copy_progress(
     samples: list[list[float]], *, received_bytes: int, total_bytes: int | None, elapsed_seconds: float
 ) -> dict[str, Any]:

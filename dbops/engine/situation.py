@@ -1,13 +1,21 @@
 """What a plan is made from: the inventory's words, the latest facts, and this fleet's own history."""
 
-from dataclasses import dataclass, field
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
 from datetime import datetime
 
+from dbops.engine.archives import Archive, newest
+from dbops.engine.backups import BackupMethod
 from dbops.engine.facts import InstanceFacts, ServerFacts
 from dbops.engine.flavors import Flavor, flavor_for
 from dbops.engine.plan import Party
 from dbops.engine.topology.differences import OpenDifference
+from dbops.engine.windows import Duration, learn
 
+#: Which finished backup a method reads instead of a server.
+READS = {"archive": BackupMethod.PHYSICAL, "dump": BackupMethod.DUMP}
+#: Which method reads a finished backup.
+METHOD_OF = {kind: method for method, kind in READS.items()}
 #: Copy rate assumed where a limit must be judged and nothing was measured yet: slow on purpose.
 CAUTIOUS_BYTES_PER_SECOND = 100 * 1024**2
 
@@ -77,17 +85,19 @@ class Member:
 
 @dataclass(frozen=True, slots=True)
 class History:
-    """What this fleet's own rebuilds measured: bytes a second by step where the work follows the bytes, seconds elsewhere."""
+    """What the cluster's own rebuilds measured, the latest first: by step bytes a second where the work follows the bytes,
+    seconds elsewhere."""
 
-    bytes_per_second: dict[str, float] = field(default_factory=dict)
-    seconds: dict[str, float] = field(default_factory=dict)
+    bytes_per_second: dict[str, tuple[float, ...]] = field(default_factory=dict)
+    seconds: dict[str, tuple[float, ...]] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True)
 class Situation:
     """All that ``build_plan`` looks at. ``members`` are all instances of the fleet, of every cluster.
 
-    ``differences`` are the confirmed ones of the target's cluster that nobody has accepted.
+    ``differences`` are the confirmed ones of the target's cluster that nobody has accepted. ``archives`` are the finished backups of the
+    cluster that can be read; ``histories`` what the cluster's rebuilds measured, by method, and ``history`` that of the method asked for.
     """
 
     target: Member
@@ -101,26 +111,65 @@ class Situation:
     keep_old_data: bool = False
     run_id: str = "RUN"
     replication_user: str = ""
+    relaxes: bool = True
     history: History = field(default_factory=History)
     differences: tuple[OpenDifference, ...] = ()
+    archives: tuple[Archive, ...] = ()
+    histories: Mapping[str, History] = field(default_factory=dict)
+    archive: Archive | None = None
+
+    def by(self, method: str) -> "Situation":
+        """Return the same as one method sees it: its own history, and the backup that it would read."""
+        kind = READS.get(method)
+        found = newest(self.archives, instance=self.source.name, method=kind) if kind else None
+        return replace(self, history=self.histories.get(method, self.history), archive=found)
+
+    @property
+    def flavor(self) -> Flavor | None:
+        """Return the flavor of the data that is copied; ``None`` where neither a server nor a backup tells."""
+        if self.archive:
+            return flavor_for(self.archive.version, self.archive.flavor)
+        return self.source.flavor
+
+    @property
+    def formats_of(self) -> ServerFacts | None:
+        """Return the server whose data formats the copy has: the source's; of a backup whose server is away, the primary's."""
+        server = self.source.server
+        return server or (self.primary.server if self.archive and self.primary else None)
+
+    @property
+    def redo_capacity_bytes(self) -> int | None:
+        """Of the source's server, else of the primary's: a finished backup is read while its server may be away."""
+        server = self.source.server or (self.primary.server if self.primary else None)
+        return server.redo_capacity_bytes if server else None
 
     @property
     def bytes_to_copy(self) -> int | None:
-        """What the backup tool will send: measured on the source's disk, else what InnoDB says."""
+        """What will be unpacked: measured on the source's disk, else what InnoDB says; of a backup, what its tool read; a dump's file."""
+        if self.archive and self.archive.method is BackupMethod.DUMP:
+            return self.archive.bytes
+        return self.bytes_of_data
+
+    @property
+    def bytes_of_data(self) -> int | None:
+        """What the data takes on the disk: when it was backed up, or on the source now."""
+        if self.archive and self.archive.data_bytes is not None:
+            return self.archive.data_bytes
         facts = self.source.facts
         if facts and facts.datadir and facts.datadir.data_bytes is not None:
             return facts.datadir.data_bytes
         return self.source.server.innodb_bytes if self.source.server else None
 
-    def predict(self, step: str) -> float | None:
-        """Return the expected seconds of a step from this fleet's history, ``None`` where there is none."""
-        if (rate := self.history.bytes_per_second.get(step)) and self.bytes_to_copy is not None:
-            return self.bytes_to_copy / rate
-        return self.history.seconds.get(step)
+    def predict(self, step: str) -> Duration | None:
+        """Return how long a step takes by the cluster's history, ``None`` where there is none."""
+        if (rates := self.history.bytes_per_second.get(step)) and self.bytes_to_copy is not None:
+            return learn([self.bytes_to_copy / rate for rate in rates])
+        return learn(self.history.seconds.get(step, ()))
 
     @property
     def cautious_copy_seconds(self) -> float | None:
         """Expected seconds of the copy for judging limits: from history, else at a slow assumed rate."""
         if self.bytes_to_copy is None:
             return None
-        return self.predict("stream") or self.bytes_to_copy / CAUTIOUS_BYTES_PER_SECOND
+        copy = self.predict("stream")
+        return copy.p50_seconds if copy else self.bytes_to_copy / CAUTIOUS_BYTES_PER_SECOND

@@ -53,6 +53,15 @@ class StepState(StrEnum):
     CANCELLED = "cancelled"
 
 
+class Approval(StrEnum):
+    """What a second person said of a queued rebuild, where its cluster asks for one. Nothing (``""``): nobody was asked."""
+
+    WAITING = "waiting"
+    APPROVED = "approved"
+    DECLINED = "declined"
+    OVERRIDDEN = "overridden"
+
+
 STEP_FINAL = frozenset({StepState.DONE, StepState.FAILED, StepState.SKIPPED, StepState.CANCELLED})
 
 

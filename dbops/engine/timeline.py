@@ -38,7 +38,7 @@ class Bar:
         busy: other instances that it uses.
         interval: what was, or the likely part of what is expected.
         tail: from the likely to the late end.
-        is_open: nobody knows when it ends: it is drawn to the edge.
+        is_open: nobody knows when it ends: ``interval`` reaches to the edge, as it may block until there.
         status: of the run or the rebuild.
     """
 
@@ -76,6 +76,11 @@ class Timeline:
     blocked: tuple[Blocked, ...]
     perhaps: tuple[Interval, ...]
     free: tuple[Interval, ...]
+
+    @property
+    def windows(self) -> list[Bar]:
+        """The backups that are due in it."""
+        return [bar for bar in self.bars if bar.kind is BarKind.WINDOW and self.within.start <= bar.interval.start]
 
     @property
     def free_ahead(self) -> list[Interval]:

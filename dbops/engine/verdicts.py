@@ -122,12 +122,12 @@ def _of_source(
 def expected_start(picture: Picture, rebuild: int, *, target: str, source: str, method: str) -> End | None:
     """Return when a queued rebuild is expected to start, ``None`` where it is not queued in this picture.
 
-    Before it are all that run, and all that stand before it in the lines.
+    Before it are all that run, and all that stand before it in the lines but for those that nobody has approved yet.
     """
     own = next((job for job in picture.jobs if job.rebuild == rebuild and job.started_at is None), None)
     if own is None:
         return None
-    ahead = tuple(job for job in picture.jobs if job.started_at or place(job) < place(own))
+    ahead = tuple(job for job in picture.jobs if job.started_at or (place(job) < place(own) and not job.needs_approval))
     used = stays(replace(picture, jobs=ahead))
     moment = max(own.not_before or picture.now, picture.now)
     awaited = next((stay.end for stay in used if own.after_run is not None and stay.job.run == own.after_run), None)

@@ -13,6 +13,8 @@ from dbops.engine.backups import BackupMethod, RunBy
 
 #: How many of the last runs of a schedule speak for the next one.
 LEARNED_RUNS = 20
+#: Fewer runs than this do not tell what 9 of 10 take.
+LEAST_RUNS = 3
 NONE_HAS_ENDED = "none like it has ended yet, so nobody knows how long it takes"
 
 
@@ -26,6 +28,11 @@ class Duration:
     p50_seconds: float
     p90_seconds: float
     runs: int
+
+    @property
+    def tells_p90(self) -> bool:
+        """Whether there were enough runs to say what 9 of 10 take."""
+        return self.runs >= LEAST_RUNS
 
     @property
     def words(self) -> str:

@@ -19,6 +19,7 @@ from dbops.fleetfile.rules import ACCOUNTS
 from dbops.fleetfile.schedules import schedule_problems
 from dbops.fleetfile.stored import Stored, differences
 from dbops.models import Cluster, Host, Instance
+from dbops.models.secret import is_set
 
 
 def check(fleet: FleetFile, stored: Stored, errors: Errors, *, replace_host_keys: bool) -> None:
@@ -43,7 +44,7 @@ def _by_name(entries: Sequence[Any]) -> dict[str, Any]:
 def _check_host(entry: HostEntry, stored: Stored, errors: Errors, replace_host_keys: bool) -> None:
     row = stored.hosts.get(entry.name)
     keys = {"ssh_private_key", "ssh_key_file"}
-    has_key = bool(row and (row.ssh_private_key or row.ssh_key_file))
+    has_key = bool(row and (row.ssh_key_file or is_set(row, "ssh_private_key")))
     if entry.name and not has_key and not keys & (entry.values.keys() | entry.broken):
         errors.add(entry.at("ssh_key_file"), "a new host needs the key to log in with: give key_file or key")
     given = entry.values.get("host_key", "")

@@ -28,6 +28,12 @@ HOST_KEYS: Keys = {
     "authorized_keys_file": ("authorized_keys_file", str),
     "stream_address": ("stream_address", str),
 }
+CLUSTER_KEYS: Keys = {
+    "name": ("name", str),
+    "wanted_replicas": ("wanted_replicas", int),
+    "needs_approval": ("needs_approval", bool),
+    "redundancy_goal_seconds": ("redundancy_goal_seconds", int),
+}
 INSTANCE_KEYS: Keys = {
     "name": ("name", str),
     "role": ("role", str),
@@ -58,6 +64,8 @@ FILE_KEYS = ("key", "key_file")
 INSTANCE_SECTION = (*INSTANCE_KEYS, "host", "address", "service", "backups")
 # Left out of the file, these keep what is stored; everything else falls back to its default.
 KEPT = frozenset({"ssh_private_key", "ssh_key_file", "host_key"})
+# The same of a switch: a file from before it must not take the second person away.
+KEPT_SWITCHES = frozenset({"needs_approval"})
 
 
 @dataclass(slots=True)
@@ -131,7 +139,7 @@ def read(text: str, base_dir: Path | None, errors: Errors) -> FleetFile:
         errors.add(top.at("version"), f"this dbops reads version {VERSION}")
     for section in top.sections("hosts", (*HOST_KEYS, "ssh")):
         fleet.hosts.append(_host(section, base_dir))
-    for section in top.sections("clusters", ("name", "write_addresses", "accounts", "instances")):
+    for section in top.sections("clusters", (*CLUSTER_KEYS, "write_addresses", "accounts", "instances")):
         cluster = _cluster(section, base_dir)
         fleet.clusters.append(cluster)
         for item in section.sections("instances", INSTANCE_SECTION):
@@ -156,7 +164,7 @@ def _fill(entry: Entry, section: Section, keys: Keys, model: type[Model], requir
                 entry.broken.add(name)
         elif key in required:
             section.errors.add(section.spot, f"{key!r} is missing")
-        elif name not in KEPT:
+        elif name not in KEPT | KEPT_SWITCHES:
             entry.values[name] = _default(model, name)
 
 
@@ -207,7 +215,7 @@ def _read_keys(entry: HostEntry, ssh: Section, base_dir: Path | None) -> None:
 
 def _cluster(section: Section, base_dir: Path | None) -> ClusterEntry:
     entry = ClusterEntry(section.spot)
-    _fill(entry, section, {"name": ("name", str)}, Cluster, required=("name",))
+    _fill(entry, section, CLUSTER_KEYS, Cluster, required=("name",))
     entry.spots["write_addresses"] = section.at("write_addresses")
     addresses = section.texts("write_addresses")
     for spot, text in addresses:

@@ -34,6 +34,7 @@ LOGIN = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_.@-]*\$?")
 ACCOUNT = re.compile(r"[^\s'\"`;\\](?:[^'\"`;\\]*[^\s'\"`;\\])?")
 UNIT = re.compile(r"[A-Za-z0-9_][A-Za-z0-9:_.@\\-]*")
 KEY_FILE_LIMIT_BYTES = 64 * 1024
+LONGEST_GOAL_SECONDS = 30 * 86400
 # A rebuild moves the data directory aside: these must never be one.
 SYSTEM_NAMES = ["", "bin", "boot", "dev", "etc", "home", "lib", "lib64", "media", "mnt", "opt", "proc", "root", "run"]
 SYSTEM_NAMES += ["sbin", "srv", "sys", "tmp", "usr", "usr/bin", "usr/lib", "usr/local", "usr/sbin", "usr/share"]
@@ -86,6 +87,11 @@ def _one_of(what: str, known: Iterable[str]) -> Callable[[str], str]:
 
 def _between(least: int, most: int, unit: str) -> Callable[[int], str]:
     return lambda value: "" if least <= value <= most else f"give a number from {least} to {most} ({unit})"
+
+
+def _goal(value: int) -> str:
+    """Accept whole minutes alone: the form shows no seconds, and would take them away."""
+    return _between(60, LONGEST_GOAL_SECONDS, "seconds")(value) or ("give whole minutes" if value % 60 else "")
 
 
 def _cron(value: str) -> str:
@@ -204,6 +210,8 @@ RULES: Mapping[str, Callable[[Any], str]] = {
     "ssh_private_key": sshkeys.private_key_problem,
     "host_key": sshkeys.host_key_problem,
     "write_addresses": _write_addresses,
+    "wanted_replicas": _between(0, 1000, "replicas"),
+    "redundancy_goal_seconds": _goal,
 }
 
 

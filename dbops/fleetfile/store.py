@@ -9,6 +9,7 @@ from django.utils import timezone
 from dbops.fleetfile import sshkeys
 from dbops.fleetfile.schedules import due_column
 from dbops.fleetfile.stored import IDENTITY, differences
+from dbops.lifecycle import end_periods, recount, rename_differences, rename_periods
 from dbops.models import BackupSchedule, Cluster, Host, Instance, InstanceState, ServerIdentity
 
 CREATED, CHANGED, UNCHANGED = "created", "changed", "unchanged"
@@ -85,6 +86,7 @@ def store(
     row.full_clean(exclude=NOT_CHECKED)
     row.save(update_fields=names)
     _look_again(row, changes)
+    _count_again(row, changes)
     return row, Item(kind, row.name, CHANGED, changes)
 
 
@@ -98,6 +100,16 @@ def _set_due(row: Row, changes: Mapping[str, Any]) -> list[str]:
     return list(columns)
 
 
+def _count_again(row: Row, changes: Mapping[str, Any]) -> None:
+    """Have availability counted anew where the past is told in another way: by another name, or measured by another target."""
+    if isinstance(row, Instance) and "name" in changes:
+        rename_periods(row)
+        rename_differences(row, changes["name"]["before"])
+        recount([row.cluster_id], None, timezone.now())
+    if isinstance(row, Cluster) and "wanted_replicas" in changes:
+        recount([row.pk], None, timezone.now())
+
+
 def _look_again(row: Row, changes: Mapping[str, Any]) -> None:
     """Make the next probe due, where something was changed that probes read; forget the facts where they may be about another server."""
     if isinstance(row, BackupSchedule):
@@ -109,7 +121,8 @@ def _look_again(row: Row, changes: Mapping[str, Any]) -> None:
     else:
         states = InstanceState.objects.filter(instance__cluster=row)
     if IDENTITY.get(type(row), frozenset()).intersection(changes):
-        states.update(probe_due_at=timezone.now(), observed_at=None, record={})
+        end_periods(states)
+        states.update(probe_due_at=timezone.now(), observed_at=None, record={}, gtid_seen="", gtid_lost="")
         ServerIdentity.objects.filter(instance__state__in=states).delete()
     else:
         states.update(probe_due_at=timezone.now())

@@ -12,6 +12,7 @@ from dbops.engine.states import ACTIVE
 from dbops.fleetfile.conflicts import PlacedHost, PlacedInstance
 from dbops.fleetfile.rules import SECRETS
 from dbops.models import BackupRun, BackupSchedule, Cluster, Host, Instance, Rebuild
+from dbops.models.secret import holds, is_set
 
 # A running rebuild acts on exactly these values: changing them could send it to another machine or directory.
 FROZEN_INSTANCE = frozenset({"name", "cluster", "host", "role", "address", "port", "datadir", "os_user"})
@@ -131,12 +132,14 @@ def differences(row: Model | None, model: type[Model], values: Mapping[str, Any]
     """Return before and after of each field that would change, as plain data; of a secret only that it does."""
     found: dict[str, Any] = {}
     for name, after in values.items():
-        before = getattr(row, name) if row is not None else None
-        if before == after or (row is None and after in ("", None, [])):
+        if row is None and after in ("", None, []):
             continue
         if name in SECRETS.get(model, ()):
-            found[name] = "changed" if before else "set"
-        else:
+            if row is None or not holds(row, name, after):
+                found[name] = "changed" if row is not None and is_set(row, name) else "set"
+            continue
+        before = getattr(row, name) if row is not None else None
+        if before != after:
             found[name] = {"before": _plain(before), "after": _plain(after)}
     return found
 

@@ -49,6 +49,13 @@ def cluster_content(cluster: Cluster) -> dict[str, Any]:
     return {
         "name": cluster.name,
         "write_addresses": list(cluster.write_addresses),
+        **({} if cluster.wanted_replicas is None else {"wanted_replicas": cluster.wanted_replicas}),
+        **({"needs_approval": True} if cluster.needs_approval else {}),
+        **(
+            {}
+            if cluster.redundancy_goal_seconds is None
+            else {"redundancy_goal_seconds": cluster.redundancy_goal_seconds}
+        ),
         "accounts": {account: {"user": user} for account, user in users.items() if user},
         "instances": [_instance(instance) for instance in instances],
     }

@@ -3,13 +3,15 @@
 Every move is a conditional update, and the caller obeys the row count: whoever comes second changes nothing.
 """
 
+from dbops.lifecycle.approvals import decide
 from dbops.lifecycle.database import AWAY, lost_a_race, mend_connection
 from dbops.lifecycle.differences import (
     accept_difference,
+    accept_replaced,
     blocks_rebuilds,
     note_differences,
     open_differences,
-    set_identity,
+    rename_differences,
     stored_of,
     withdraw_acceptance,
 )
@@ -38,6 +40,7 @@ from dbops.lifecycle.managed_runs import (
     RunLease,
     RunNews,
     active_runs,
+    audit_missed,
     beat_run,
     due_runs,
     end_queued_run,
@@ -51,10 +54,13 @@ from dbops.lifecycle.managed_runs import (
     move_next_due,
     queue_run,
     request_cancel_run,
+    runs_being_read,
     take_run_lease,
     write_late_news,
     write_missed,
 )
+from dbops.lifecycle.periods import end_periods, note_period, rename_periods
+from dbops.lifecycle.recounts import recount
 from dbops.lifecycle.reports import Told, end_silent_reports, report_run
 from dbops.lifecycle.requests import (
     Start,
@@ -82,8 +88,10 @@ __all__ = [
     "RunLease",
     "RunNews",
     "active_runs",
+    "audit_missed",
     "Start",
     "accept_difference",
+    "accept_replaced",
     "Told",
     "beat",
     "beat_run",
@@ -91,9 +99,11 @@ __all__ = [
     "blocks_rebuilds",
     "claim_sweep",
     "claims_of",
+    "decide",
     "due",
     "due_runs",
     "end_badly",
+    "end_periods",
     "end_queued",
     "end_queued_run",
     "end_silent_reports",
@@ -109,6 +119,7 @@ __all__ = [
     "give_up_run",
     "held",
     "kept_runs",
+    "runs_being_read",
     "leftovers",
     "lock_schedule",
     "lost_a_race",
@@ -119,17 +130,20 @@ __all__ = [
     "move_next_due",
     "note_differences",
     "open_differences",
+    "note_period",
     "observe",
     "queue",
     "queue_run",
+    "recount",
     "release_lease",
+    "rename_differences",
+    "rename_periods",
     "renew",
     "say_over",
     "reprioritize",
     "report_run",
     "request_cancel",
     "request_cancel_run",
-    "set_identity",
     "start",
     "stored_of",
     "sweeps_due",

@@ -14,10 +14,12 @@ from django.db import transaction
 from django.db.models import F, QuerySet
 from django.utils import timezone
 
+from dbops.auditing import SYSTEM, append
 from dbops.engine.topology import members as engine
 from dbops.engine.topology.comparing import Judgement, compare
 from dbops.engine.topology.differences import OpenDifference
-from dbops.models import Cluster, Hold, Instance, Rebuild, ServerIdentity, TopologyDifference
+from dbops.engine.topology.meanings import REPLACED
+from dbops.models import Cluster, Hold, Instance, InstanceState, Rebuild, ServerIdentity, TopologyDifference
 
 ABOUT_CHARACTERS = TopologyDifference._meta.get_field("about").max_length
 
@@ -33,7 +35,10 @@ def note_differences(cluster_ids: Collection[int]) -> None:
 
 
 def _has_news(cluster: engine.Cluster) -> bool:
-    is_new = any(cluster.is_read(member) and not member.known_as for member in cluster.members)
+    is_new = any(
+        cluster.is_read(member) and (not member.known_as or (member.files and not member.known_files))
+        for member in cluster.members
+    )
     return is_new or any(item.is_there for item in compare(cluster))
 
 
@@ -43,14 +48,17 @@ def _note_one(cluster_id: int) -> None:
     _learn_identities(cluster_id)
     cluster = _clusters([cluster_id]).get(cluster_id)
     if cluster is not None:
-        _write(cluster_id, compare(cluster), timezone.now())
+        for item in _write(cluster_id, compare(cluster), timezone.now()):
+            _tell_of_replaced(item)
 
 
 def _rows(cluster_ids: Collection[int]) -> QuerySet[TopologyDifference]:
     return TopologyDifference.objects.filter(cluster_id__in=cluster_ids, gone_at=None)
 
 
-def _write(cluster_id: int, judgements: Iterable[Judgement], now: datetime) -> None:
+def _write(cluster_id: int, judgements: Iterable[Judgement], now: datetime) -> list[Judgement]:
+    """Begin, see again and end differences. Return those that were confirmed by this look."""
+    confirmed = []
     listed = {(item.code, item.subject): item for item in judgements}
     seen: set[tuple[str, str]] = set()
     for row in _rows([cluster_id]):
@@ -59,10 +67,12 @@ def _write(cluster_id: int, judgements: Iterable[Judgement], now: datetime) -> N
             _end(row, now)
         elif item.is_there:
             seen.add((row.code, row.subject))
-            _see_again(row, item, now)
+            if _see_again(row, item, now):
+                confirmed.append(item)
     for key, item in listed.items():
         if item.is_there and key not in seen:
             _begin(cluster_id, item)
+    return confirmed
 
 
 def _about(item: Judgement) -> str:
@@ -86,12 +96,24 @@ def _begin(cluster_id: int, item: Judgement) -> None:
     )
 
 
-def _see_again(row: TopologyDifference, item: Judgement, now: datetime) -> None:
-    """Confirm it once every server that it rests on has been read after the first sight."""
+def _see_again(row: TopologyDifference, item: Judgement, now: datetime) -> bool:
+    """Confirm it once every server that it rests on has been read after the first sight. Return whether that was now."""
     news = {"last_seen_at": max(item.rests_on), "detail": item.detail, "matters": item.matters}
-    if row.confirmed_at is None and min(item.rests_on) > row.first_seen_at:
+    is_news = row.confirmed_at is None and min(item.rests_on) > row.first_seen_at
+    if is_news:
         news["confirmed_at"] = now
-    TopologyDifference.objects.filter(pk=row.pk, gone_at=None).update(**news)
+    return bool(TopologyDifference.objects.filter(pk=row.pk, gone_at=None).update(**news)) and is_news
+
+
+def _tell_of_replaced(item: Judgement) -> None:
+    """Write to the audit log that data is there which no job of ours made."""
+    if item.code in REPLACED:
+        append(
+            actor=SYSTEM,
+            action="instance.found_replaced",
+            subject=item.subject,
+            detail={"difference": item.code, "seen": item.detail, "read_at": max(item.rests_on).isoformat()},
+        )
 
 
 def _end(row: TopologyDifference, now: datetime) -> None:
@@ -117,14 +139,19 @@ def _clusters(cluster_ids: Collection[int]) -> dict[int, engine.Cluster]:
     addresses: dict[int, tuple[str, ...]] = {}
     for instance in instances.order_by("name"):
         known = getattr(instance, "identity", None)
-        row = stored_of(instance, known_as=known.identity if known else "", is_ours=instance.pk in ours)
+        row = stored_of(
+            instance,
+            known_as=known.identity if known else "",
+            known_files=known.files if known else "",
+            is_ours=instance.pk in ours,
+        )
         members[instance.cluster_id].append(row)
         addresses[instance.cluster_id] = tuple(instance.cluster.write_addresses)
     since = timezone.now() - timedelta(seconds=settings.FACTS_FRESH_SECONDS)
     return {pk: engine.Cluster(tuple(found), since, addresses[pk]) for pk, found in members.items()}
 
 
-def stored_of(instance: Instance, *, known_as: str = "", is_ours: bool = False) -> engine.Stored:
+def stored_of(instance: Instance, *, known_as: str = "", known_files: str = "", is_ours: bool = False) -> engine.Stored:
     """Return an instance as the engine compares it. Its ``state`` and ``host`` are read from the row."""
     state = getattr(instance, "state", None)
     facts = state.facts() if state else None
@@ -140,6 +167,8 @@ def stored_of(instance: Instance, *, known_as: str = "", is_ours: bool = False) 
         aliases=tuple(dict.fromkeys(name for name in names if name)),
         known_as=known_as,
         is_ours=is_ours,
+        known_files=known_files,
+        lost_gtid=state.gtid_lost if state else "",
     )
 
 
@@ -157,8 +186,17 @@ def _learn_identities(cluster_id: int) -> None:
         facts = state.facts() if state else None
         if facts is None or facts.server is None or facts.observed_at < since:
             continue
+        files = facts.datadir.files if facts.datadir else ""
         if known is None or instance.pk in rebuilt:
-            set_identity(instance.pk, engine.identity_of(facts.server), facts.observed_at)
+            _learn(instance.pk, engine.identity_of(facts.server), files, facts.observed_at)
+        elif not known.files and files:
+            ServerIdentity.objects.filter(instance=instance).update(files=files)
+
+
+def _learn(instance_id: int, identity: str, files: str, at: datetime) -> None:
+    news = {"identity": identity, "files": files, "noted_at": at}
+    ServerIdentity.objects.update_or_create(instance_id=instance_id, defaults=news)
+    InstanceState.objects.filter(instance=instance_id).exclude(gtid_lost="").update(gtid_lost="")
 
 
 def _rebuilt(cluster_ids: Collection[int]) -> set[tuple[int, int]]:
@@ -173,9 +211,19 @@ def _rebuilt(cluster_ids: Collection[int]) -> set[tuple[int, int]]:
     return {(cluster_id, instance_id) for cluster_id, instance_id, touched in rows if touched}
 
 
-def set_identity(instance_id: int, identity: str, at: datetime) -> None:
-    """Note that this server is the right one."""
-    ServerIdentity.objects.update_or_create(instance_id=instance_id, defaults={"identity": identity, "noted_at": at})
+def accept_replaced(instance: Instance, row: TopologyDifference) -> None:
+    """Note that the data which a difference tells of is the right one: what it is about, and nothing that came since."""
+    if row.code == "history_lost":
+        InstanceState.objects.filter(instance=instance, gtid_lost__startswith=row.about).update(gtid_lost="")
+    else:
+        news = {"files" if row.code == "data_replaced" else "identity": row.about, "noted_at": timezone.now()}
+        ServerIdentity.objects.update_or_create(instance=instance, defaults=news)
+
+
+def rename_differences(instance: Instance, before: str) -> None:
+    """Let what was found of an instance's data go by its new name, for its lineage. The other differences are found anew."""
+    rows = TopologyDifference.objects.filter(cluster=instance.cluster_id, subject=before, code__in=REPLACED)
+    rows.update(subject=instance.name)
 
 
 def open_differences(cluster_ids: Collection[int] | None = None) -> dict[int, tuple[OpenDifference, ...]]:

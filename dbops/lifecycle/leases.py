@@ -1,5 +1,6 @@
 """Driving: one driver at a time holds the lease, and every write of it proves that it still does."""
 
+from collections.abc import Collection
 from dataclasses import dataclass, field
 from datetime import datetime
 from typing import Any, TypeAlias
@@ -8,12 +9,14 @@ from django.db import transaction
 from django.db.models import F
 from django.utils import timezone
 
+from dbops.auditing import SYSTEM, append
+from dbops.engine.audit_chain import moment
 from dbops.engine.errors import Bug
 from dbops.engine.states import STEP_FINAL, Level, Status, StepState, may_move
 from dbops.lifecycle.leasing import Lease, LeaseLost, due_of, heartbeat, mine, take_lease_of
 from dbops.lifecycle.managed_runs import run_again
 from dbops.lifecycle.telling import announce_later, tell
-from dbops.models import AuditEntry, Command, Event, Hold, Rebuild, Step
+from dbops.models import Command, Event, Hold, Rebuild, Step
 
 #: How the last line of a rebuild's history reads.
 LEVELS = {Status.SUCCEEDED: Level.INFO, Status.CANCELLED: Level.WARNING}
@@ -58,24 +61,56 @@ def beat(lease: RebuildLease, news: News, memory: dict[str, Any] | None) -> bool
             changes["memory"] = memory
         if not heartbeat(lease, **changes):
             raise LeaseLost
-        write_news(lease.rebuild, news)
+        ended = write_news(lease.rebuild, news)
         cancel = Rebuild.objects.filter(pk=lease.rebuild.pk, cancel_requested_at__isnull=False).exists()
+        audit_commands(lease.rebuild, ended)
     if news:
         announce_later(lease.rebuild.pk)
     return cancel
 
 
-def write_news(rebuild: Rebuild, news: News) -> None:
-    """Write events, commands and progress, within the caller's transaction."""
+def write_news(rebuild: Rebuild, news: News) -> list[str]:
+    """Write events, commands and progress, within the caller's transaction. Return the keys of the commands that ended with it.
+
+    The caller ends its transaction with ``audit_commands`` of these.
+    """
     Event.objects.bulk_create(news.events)
     Command.objects.bulk_create(news.started_commands.values(), ignore_conflicts=True)
-    for key, (exit_status, output, at) in news.finished_commands.items():
-        Command.objects.filter(rebuild=rebuild, key=key, finished_at=None).update(
+    ended = [
+        key
+        for key, (exit_status, output, at) in news.finished_commands.items()
+        if Command.objects.filter(rebuild=rebuild, key=key, finished_at=None).update(
             exit_status=exit_status, output=output, finished_at=at
         )
+    ]
     if news.progress:
         name, known = news.progress
         Step.objects.filter(rebuild=rebuild, name=name).update(progress=known)
+    return ended
+
+
+def audit_commands(rebuild: Rebuild, keys: Collection[str]) -> None:
+    """Write an audit entry for each command that has just ended: the last thing of its transaction.
+
+    Polls are no commands, and a command is told once, at its end: some dozens for each rebuild.
+    """
+    for command in Command.objects.filter(rebuild=rebuild, key__in=keys) if keys else ():
+        append(
+            actor=SYSTEM,
+            action="command.ended",
+            subject=command.place,
+            instance=rebuild.target.name,
+            cluster=rebuild.target.cluster.name,
+            outcome="unknown" if command.exit_status is None else "failed" if command.exit_status else "",
+            detail={
+                "rebuild": rebuild.pk,
+                "step": command.step,
+                "command": command.text,
+                "exit_status": command.exit_status,
+                "started_at": moment(command.started_at),
+                "finished_at": moment(command.finished_at) if command.finished_at else "",
+            },
+        )
 
 
 def begin_step(lease: RebuildLease, name: str) -> None:
@@ -94,13 +129,21 @@ def end_step(
 ) -> None:
     """Close a step with its result, together with the last news of it. Raises ``LeaseLost``."""
     with transaction.atomic():
-        if not mine(lease).update(memory=memory, revision=F("revision") + 1):
-            raise LeaseLost
-        write_news(lease.rebuild, news)
-        lease.rebuild.steps.filter(name=name).exclude(state__in=STEP_FINAL).update(
-            state=state, finished_at=timezone.now(), result=result
-        )
+        ended = _end_step(lease, name, state, result, news, memory)
+        audit_commands(lease.rebuild, ended)
     announce_later(lease.rebuild.pk)
+
+
+def _end_step(
+    lease: RebuildLease, name: str, state: StepState, result: dict[str, Any], news: News, memory: dict[str, Any]
+) -> list[str]:
+    if not mine(lease).update(memory=memory, revision=F("revision") + 1):
+        raise LeaseLost
+    ended = write_news(lease.rebuild, news)
+    lease.rebuild.steps.filter(name=name).exclude(state__in=STEP_FINAL).update(
+        state=state, finished_at=timezone.now(), result=result
+    )
+    return ended
 
 
 def end_badly(
@@ -122,7 +165,7 @@ def end_badly(
     """
     state = StepState.CANCELLED if status is Status.CANCELLED else StepState.FAILED
     with transaction.atomic():
-        end_step(lease, name, state, result, news, memory)
+        ended = _end_step(lease, name, state, result, news, memory)
         changes = {"ending": status, "error": error}
         if not mine(lease).filter(ending="").update(revision=F("revision") + 1, **changes):
             raise LeaseLost
@@ -130,6 +173,7 @@ def end_badly(
         pending.update(state=StepState.SKIPPED)
         if text:
             tell(lease.rebuild, text, level=Level.ERROR)
+        audit_commands(lease.rebuild, ended)
     lease.rebuild.ending, lease.rebuild.error = status, error
     announce_later(lease.rebuild.pk)
 
@@ -173,15 +217,29 @@ def finish(lease: RebuildLease, status: Status, outcome: str, *, needs_sweep: bo
             f"The rebuild has {_ended(status)}. {outcome}",
             level=LEVELS.get(status, Level.ERROR),
         )
-        AuditEntry.objects.create(
-            at=timezone.now(),
-            actor="dbops",
+        run_again(lease.rebuild)
+        append(
+            actor=SYSTEM,
             action=f"rebuild.{status}",
             subject=lease.rebuild.target.name,
-            detail={"rebuild": lease.rebuild.pk, "outcome": outcome, "error": lease.rebuild.error},
+            instance=lease.rebuild.target.name,
+            cluster=lease.rebuild.target.cluster.name,
+            detail=_told_at_the_end(lease.rebuild, outcome),
         )
-        run_again(lease.rebuild)
     announce_later(lease.rebuild.pk)
+
+
+def _told_at_the_end(rebuild: Rebuild, outcome: str) -> dict[str, Any]:
+    """Return what the audit log keeps of an end: whose copy went where, by which way, by whose order."""
+    told = {
+        "rebuild": rebuild.pk,
+        "source": rebuild.source.name,
+        "method": rebuild.method,
+        "cipher": rebuild.plan.get("cipher", "") if rebuild.plan else "",
+        "bytes": rebuild.memory.get("stream.bytes"),
+        "requested_by": rebuild.requested_by.get_username() if rebuild.requested_by else "",
+    }
+    return {"outcome": outcome, "error": rebuild.error, **told}
 
 
 def _ended(status: Status) -> str:

@@ -10,6 +10,8 @@ from django.db import transaction
 from django.db.models import F, Q, QuerySet
 from django.utils import timezone
 
+from dbops.auditing import SYSTEM, append
+from dbops.engine.audit_chain import moment
 from dbops.engine.states import Level
 from dbops.lifecycle.telling import last_line, news_of, tell
 from dbops.models import BackupRun, Rebuild
@@ -53,17 +55,38 @@ def take_lease_of(model: type[Row], pk: int, *related: str) -> Lease[Row] | None
     now, owner = timezone.now(), secrets.token_hex(8)
     rows: QuerySet[Any] = model._default_manager.filter(pk=pk)
     before = rows.values("lease_owner", "heartbeat_at").first()
-    taken = (
-        rows.filter(status__in=DRIVEN)
-        .filter(Q(lease_until=None) | Q(lease_until__lt=now))
-        .update(lease_owner=owner, lease_until=_end(now), heartbeat_at=now, fence=F("fence") + 1)
-    )
-    if not taken:
-        return None
     silence = None
     if before and before["lease_owner"] and before["heartbeat_at"]:
         silence = (now - before["heartbeat_at"]).total_seconds()
-    return Lease(rows.select_related(*related).get(), owner, silence)
+    with transaction.atomic():
+        taken = (
+            rows.filter(status__in=DRIVEN)
+            .filter(Q(lease_until=None) | Q(lease_until__lt=now))
+            .update(lease_owner=owner, lease_until=_end(now), heartbeat_at=now, fence=F("fence") + 1)
+        )
+        if not taken:
+            return None
+        row = rows.select_related(*related).get()
+        if silence is not None:
+            _audit_take_over(row, silence)
+    return Lease(row, owner, silence)
+
+
+def _audit_take_over(row: Rebuild | BackupRun, silence: float) -> None:
+    """The driver before gave nothing back: it died, was ended, or was too slow. Another one goes on with its work."""
+    audit_move(row, "taken_over", silent_seconds=round(silence), fence=row.fence)
+
+
+def audit_move(row: Rebuild | BackupRun, word: str, *, by: str = SYSTEM, reason: str = "", **detail: Any) -> None:
+    """Write what became of a rebuild or a backup run: the last thing of its transaction. ``by``: the product, or a person."""
+    is_rebuild = isinstance(row, Rebuild)
+    append(
+        actor=by,
+        reason=reason,
+        action=f"{'rebuild' if is_rebuild else 'backup'}.{word}",
+        subject=row.target.name if isinstance(row, Rebuild) else row.instance.name,
+        detail={"rebuild" if is_rebuild else "backup_run": row.pk, **detail},
+    )
 
 
 def mine(lease: Lease[Row]) -> QuerySet[Any]:
@@ -119,6 +142,8 @@ def mark_unreachable(lease: Lease[Row], text: str) -> datetime:
             changes["status"] = LOST
             tell(lease.row, f"Lost since {since:%H:%M:%S} UTC: {text} The holds stay.", level=Level.ERROR)
         mine(lease).update(**changes)
+        if "status" in changes:
+            audit_move(lease.row, "lost", since=moment(since))
     lease.row.status = changes.get("status", row.status)
     news_of(lease.row)
     return since
@@ -135,5 +160,7 @@ def mark_reachable(lease: Lease[Row]) -> None:
         seconds = (timezone.now() - row.unreachable_since).total_seconds() if row.unreachable_since else 0
         mine(lease).update(status=RUNNING, unreachable_since=None, revision=row.revision + 1)
         tell(lease.row, f"The hosts answer again: re-attached after {seconds:.0f} s.")
+        if row.status == LOST:
+            audit_move(lease.row, "found_again", silent_seconds=round(seconds))
     lease.row.unreachable_since = None
     news_of(lease.row)

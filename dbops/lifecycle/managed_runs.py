@@ -13,13 +13,15 @@ from django.db import IntegrityError, transaction
 from django.db.models import F
 from django.utils import timezone
 
+from dbops.auditing import SYSTEM, append
 from dbops.engine.backups import LATE, RUN_FINAL, Origin, RunBy, RunStatus, may_end
 from dbops.engine.errors import Bug
-from dbops.engine.states import Level
+from dbops.engine.situation import READS
+from dbops.engine.states import FINAL, Level
 from dbops.lifecycle.flagging import flag
 from dbops.lifecycle.leasing import Lease, LeaseLost, due_of, heartbeat, mine, take_lease_of
 from dbops.lifecycle.telling import tell
-from dbops.models import AuditEntry, BackupEvent, BackupRun, BackupSchedule, Hold, Rebuild
+from dbops.models import BackupEvent, BackupRun, BackupSchedule, Hold, Rebuild
 
 RunLease: TypeAlias = Lease[BackupRun]
 
@@ -84,9 +86,12 @@ def move_next_due(schedule: BackupSchedule, next_due_at: datetime | None) -> boo
     return bool(rows.update(next_due_at=next_due_at))
 
 
-def write_missed(schedule: BackupSchedule, due_times: Iterable[datetime], reason: str) -> int:
-    """Write a row for each due time at which no run was made, with the reason. Return how many."""
-    now, count = timezone.now(), 0
+def write_missed(schedule: BackupSchedule, due_times: Iterable[datetime], reason: str) -> list[BackupRun]:
+    """Write a row for each due time at which no run was made, with the reason, in the caller's transaction. Return them.
+
+    They are not in the audit log yet: ``audit_missed`` puts them there, when all else of the transaction is written.
+    """
+    now, missed = timezone.now(), []
     for due_at in due_times:
         try:
             with transaction.atomic():
@@ -104,8 +109,18 @@ def write_missed(schedule: BackupSchedule, due_times: Iterable[datetime], reason
         except IntegrityError:
             continue
         tell(run, f"Missed: {reason}", level=Level.WARNING)
-        count += 1
-    return count
+        missed.append(run)
+    return missed
+
+
+def audit_missed(missed: Iterable[BackupRun]) -> None:
+    """Write into the audit log which runs were missed, as the last thing of the transaction that wrote them."""
+    for run in missed:
+        _audit(run, RunStatus.MISSED, due_at=_when(run.due_at), outcome=run.outcome)
+
+
+def _when(moment: datetime | None) -> str:
+    return moment.isoformat(timespec="minutes") if moment else ""
 
 
 def end_queued_run(run: BackupRun, status: RunStatus, text: str) -> bool:
@@ -116,6 +131,8 @@ def end_queued_run(run: BackupRun, status: RunStatus, text: str) -> bool:
         )
         if moved:
             tell(run, text, level=Level.WARNING)
+            if status == RunStatus.MISSED:  # who stops a run is written by that verb
+                _audit(run, status, outcome=text)
     return bool(moved)
 
 
@@ -235,9 +252,8 @@ def _ended(status: RunStatus) -> str:
 
 def _audit(run: BackupRun, status: RunStatus, **detail: Any) -> None:
     schedule = run.schedule.name if run.schedule else ""
-    AuditEntry.objects.create(
-        at=timezone.now(),
-        actor="dbops",
+    append(
+        actor=SYSTEM,
         action=f"backup.{status}",
         subject=run.instance.name,
         detail={"backup_run": run.pk, "schedule": schedule, **detail},
@@ -274,6 +290,12 @@ def kept_runs(schedule: BackupSchedule) -> list[BackupRun]:
     """Return the runs of a schedule whose files were published by us and are not known to be removed, newest first."""
     rows = BackupRun.objects.filter(schedule=schedule, origin=Origin.MANAGED, status=RunStatus.SUCCEEDED)
     return list(rows.filter(removed_at=None).exclude(path="").order_by("-started_at", "-pk"))
+
+
+def runs_being_read() -> set[int]:
+    """Return the runs whose files unfinished rebuilds read, or will read: nobody may remove these."""
+    plans = Rebuild.objects.exclude(status__in=FINAL).filter(method__in=READS).values_list("plan", flat=True)
+    return {plan["archive"]["run"] for plan in plans if plan.get("archive")}
 
 
 def leftovers(run: BackupRun) -> list[BackupRun]:

@@ -12,14 +12,16 @@ from django.db import IntegrityError, OperationalError, transaction
 from django.db.models import Case, F, QuerySet, Value, When
 from django.utils import timezone
 
+from dbops.auditing import SYSTEM
 from dbops.engine.backups import LATE
 from dbops.engine.errors import Refused
 from dbops.engine.facts import to_record
 from dbops.engine.methods import method_named
 from dbops.engine.plan import Plan
 from dbops.engine.scheduling import Kind, held_in_words
-from dbops.engine.states import STEP_FINAL, Level, Status, StepState
+from dbops.engine.states import STEP_FINAL, Approval, Level, Status, StepState
 from dbops.lifecycle.database import lost_a_race
+from dbops.lifecycle.leasing import audit_move
 from dbops.lifecycle.managed_runs import run_again
 from dbops.lifecycle.telling import announce_later, announce_many_later, news_of, tell, tell_many
 from dbops.models import BackupRun, BackupSchedule, Hold, Instance, Rebuild, Step
@@ -68,6 +70,7 @@ def queue(
     memory: dict[str, Any] | None = None,
     skips: Collection[str] = (),
     begin: Start = AT_ONCE,
+    needs_approval: bool = False,
 ) -> Rebuild:
     """Write a rebuild with its frozen plan, steps and first event. The caller's transaction makes it one act.
 
@@ -75,7 +78,7 @@ def queue(
         follows: the rebuild that this one goes on with or goes back from.
         memory: what it knows from there.
         skips: names of the steps that are done already.
-        begin: when a person wants it to start.
+        begin, needs_approval: when a person wants it to start, and whether a second person must approve it before.
 
     Raises:
         Refused: the target has an unfinished rebuild (``rebuild.busy``).
@@ -94,7 +97,7 @@ def queue(
                 reason=reason,
                 requested_by=actor,
                 requested_at=now,
-                expires_at=begin.expires_at or now + timedelta(seconds=settings.QUEUE_EXPIRES_SECONDS),
+                expires_at=_expiry(begin, now),
                 not_before=begin.not_before,
                 after_run=begin.after_run,
                 runs_again=begin.runs_again,
@@ -102,18 +105,27 @@ def queue(
                 plan_fingerprint=plan.fingerprint,
                 follows=follows,
                 memory=memory or {},
+                approval=Approval.WAITING if needs_approval else "",
             )
     except IntegrityError as error:
-        raise Refused(
-            "rebuild.busy",
-            f"Requesting a rebuild of {target.name}",
-            found="another rebuild of this instance is queued or running",
-            left="Nothing was changed.",
-            next_step="Watch that one, or cancel it first.",
-        ) from error
+        raise _busy(target) from error
     _write_steps(rebuild, plan, skips)
     tell(rebuild, f"Requested by {actor.get_username()}: {reason}{f' ({begin.words})' if begin.words else ''}")
     return rebuild
+
+
+def _busy(target: Instance) -> Refused:
+    return Refused(
+        "rebuild.busy",
+        f"Requesting a rebuild of {target.name}",
+        found="another rebuild of this instance is queued or running",
+        left="Nothing was changed.",
+        next_step="Watch that one, or cancel it first.",
+    )
+
+
+def _expiry(begin: Start, now: datetime) -> datetime:
+    return begin.expires_at or now + timedelta(seconds=settings.QUEUE_EXPIRES_SECONDS)
 
 
 def _write_steps(rebuild: Rebuild, plan: Plan, skips: Collection[str]) -> None:
@@ -162,8 +174,7 @@ def start(row: Rebuild | BackupRun, gate: Callable[[], str] = lambda: "") -> str
     owner = {"rebuild": row} if isinstance(row, Rebuild) else {"backup_run": row}
     try:
         with transaction.atomic():
-            queued = type(row)._default_manager.filter(pk=row.pk, status=Status.QUEUED, cancel_requested_at=None)
-            moved = queued.update(
+            moved = _startable(row).update(
                 status=Status.RUNNING,
                 run_token=secrets.token_hex(16),
                 started_at=now,
@@ -180,6 +191,7 @@ def start(row: Rebuild | BackupRun, gate: Callable[[], str] = lambda: "") -> str
             if reason := gate():
                 raise _GateClosed(reason)
             tell(row, _started(row, now))
+            audit_move(row, "started", **_audited_start(row))
     except _GateClosed as closed:
         return wait(row, str(closed))
     except IntegrityError:
@@ -189,9 +201,23 @@ def start(row: Rebuild | BackupRun, gate: Callable[[], str] = lambda: "") -> str
             raise
         return _wait_for_holds(row)
     except NotQueued:
+        if isinstance(row, Rebuild) and _waits_for_approval(row):
+            return wait(row, gate() or "another operator must approve it")
         return "it is no longer queued"
     news_of(row)
     return ""
+
+
+def _startable(row: Rebuild | BackupRun) -> QuerySet[Rebuild] | QuerySet[BackupRun]:
+    """Return the row where it may start. A gate says in words that it waits for approval; this holds where nobody asked the gate."""
+    if isinstance(row, Rebuild):
+        queued = Rebuild.objects.filter(pk=row.pk, status=Status.QUEUED, cancel_requested_at=None)
+        return queued.exclude(approval=Approval.WAITING)
+    return BackupRun.objects.filter(pk=row.pk, status=Status.QUEUED, cancel_requested_at=None)
+
+
+def _waits_for_approval(rebuild: Rebuild) -> bool:
+    return Rebuild.objects.filter(pk=rebuild.pk, status=Status.QUEUED, approval=Approval.WAITING).exists()
 
 
 def _started(row: Rebuild | BackupRun, now: datetime) -> str:
@@ -200,6 +226,12 @@ def _started(row: Rebuild | BackupRun, now: datetime) -> str:
         return f"Started, {late:.0f} s after it was due." if late else "Started."
     after = row.after_run
     return f"Started, as backup run {after.pk} has ended: {after.status}." if after else "Started."
+
+
+def _audited_start(row: Rebuild | BackupRun) -> dict[str, Any]:
+    if isinstance(row, BackupRun):
+        return {"schedule": row.schedule.name if row.schedule else ""}
+    return {"source": row.source.name, "method": row.method, "fingerprint": row.plan_fingerprint}
 
 
 def _known_at_start(row: Rebuild | BackupRun, now: datetime) -> dict[str, Any]:
@@ -274,8 +306,15 @@ def reprioritize(rebuild: Rebuild, priority: int, text: str) -> bool:
     return bool(moved)
 
 
-def end_queued(rebuild: Rebuild, status: Status, text: str) -> bool:
-    """Cancel or expire a rebuild that has not started. Return whether it was still queued."""
+def end_queued(
+    rebuild: Rebuild, status: Status, text: str, *, by: str = SYSTEM, word: str = "", reason: str = ""
+) -> bool:
+    """Cancel or expire a rebuild that has not started, and write that into the audit log. Return whether it was still queued.
+
+    Args:
+        by: who did it; the product, where no person did.
+        word: what the audit log calls it, where the status does not say enough.
+    """
     now = timezone.now()
     with transaction.atomic():
         moved = Rebuild.objects.filter(pk=rebuild.pk, status=Status.QUEUED).update(
@@ -290,6 +329,7 @@ def end_queued(rebuild: Rebuild, status: Status, text: str) -> bool:
             rebuild.steps.exclude(state__in=STEP_FINAL).update(state=StepState.SKIPPED)
             tell(rebuild, text)
             run_again(rebuild)
+            audit_move(rebuild, word or status.value, by=by, reason=reason, outcome=text)
     if moved:
         announce_later(rebuild.pk)
     return bool(moved)

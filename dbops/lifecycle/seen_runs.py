@@ -15,6 +15,7 @@ from django.db.models import F, Q
 from django.utils import timezone
 
 from dbops.cleaner import clean
+from dbops.engine.availability.days import day_of
 from dbops.engine.backup_facts import BackupConnection, BackupProcess
 from dbops.engine.backups import RUN_ACTIVE, BackupMethod, Origin, RunStatus
 from dbops.engine.facts import InstanceFacts
@@ -31,6 +32,7 @@ from dbops.engine.observing import (
 from dbops.engine.states import Level
 from dbops.lifecycle.beside import tell_beside
 from dbops.lifecycle.flagging import flag
+from dbops.lifecycle.recounts import recount
 from dbops.lifecycle.schedules_of_runs import assign_schedule
 from dbops.models import BackupEvent, BackupRun, Hold, Instance, Rebuild
 
@@ -122,8 +124,21 @@ def tell_run(run: BackupRun, text: str, *, level: Level = Level.INFO) -> None:
 def change(run: BackupRun, **values: Any) -> None:
     """Write these columns alone, and show them on the row at hand. The caller holds the instance's lock."""
     BackupRun.objects.filter(pk=run.pk).update(revision=F("revision") + 1, **values)
+    _recount(run, values)
     for name, value in values.items():
         setattr(run, name, value)
+
+
+def _recount(run: BackupRun, values: dict[str, Any]) -> None:
+    """Have the availability of days that are over counted anew where another start or end of a run became known."""
+    now = timezone.now()
+    moments: list[datetime] = []
+    if (started_at := values.get("started_at", run.started_at)) != run.started_at:
+        moments += [moment for moment in (started_at, run.started_at) if moment]
+    if (finished_at := values.get("finished_at", run.finished_at)) != run.finished_at:
+        moments.append(min(finished_at or now, run.finished_at or now))
+    if moments and day_of(min(moments)) < day_of(now):
+        recount([run.instance.cluster_id], min(moments), now)
 
 
 def end_unknown(run: BackupRun, at: datetime, text: str) -> None:
@@ -194,6 +209,7 @@ def _begin(
         evidence=_kept(sighting, evidence, {}),
         progress=_progress(evidence),
     )
+    recount([instance.cluster_id], sighting.started_at, timezone.now())
     tell_run(
         run, "Seen at work for the first time." if sighting.origin == Origin.OBSERVED else "Its start was reported."
     )

@@ -7,11 +7,12 @@ from django.db import transaction
 from django.db.models import F
 from django.utils import timezone
 
+from dbops.auditing import SYSTEM, append
 from dbops.engine.states import FINAL, Level, Status, StepState
-from dbops.lifecycle.leases import News, write_news
+from dbops.lifecycle.leases import News, audit_commands, write_news
 from dbops.lifecycle.managed_runs import run_again
 from dbops.lifecycle.telling import announce_later, tell
-from dbops.models import AuditEntry, Hold, Rebuild
+from dbops.models import Hold, Rebuild
 
 #: Between two tries: half a minute in the first hour after the end, then ten.
 SOON_SECONDS, LATER_SECONDS, HOUR_SECONDS = 30, 600, 3600
@@ -46,10 +47,8 @@ def give_up(rebuild: Rebuild, by: str) -> bool:
             rebuild.steps.filter(state=StepState.PENDING).update(state=StepState.SKIPPED)
             tell(rebuild, outcome, level=Level.ERROR)
             detail = {"rebuild": rebuild.pk, "outcome": outcome}
-            AuditEntry.objects.create(
-                at=now, actor="dbops", action="rebuild.failed", subject=rebuild.target.name, detail=detail
-            )
             run_again(rebuild)
+            append(actor=SYSTEM, action="rebuild.failed", subject=rebuild.target.name, detail=detail)
     if moved:
         announce_later(rebuild.pk)
     return bool(moved)
@@ -83,7 +82,7 @@ def write_sweep(rebuild: Rebuild, news: News) -> None:
     """Write what a sweep tells and runs."""
     with transaction.atomic():
         Rebuild.objects.filter(pk=rebuild.pk).update(revision=F("revision") + 1)
-        write_news(rebuild, news)
+        audit_commands(rebuild, write_news(rebuild, news))
     announce_later(rebuild.pk)
 
 
@@ -96,9 +95,8 @@ def end_sweep(rebuild: Rebuild, memory: dict[str, Any], outcome: str) -> None:
         Rebuild.objects.filter(pk=rebuild.pk, status__in=FINAL).update(**changes)
         if outcome:
             tell(rebuild, f"Cleaned up after the end. {outcome}")
-            AuditEntry.objects.create(
-                at=timezone.now(),
-                actor="dbops",
+            append(
+                actor=SYSTEM,
                 action="rebuild.cleaned_up",
                 subject=rebuild.target.name,
                 detail={"rebuild": rebuild.pk, "outcome": outcome},

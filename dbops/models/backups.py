@@ -80,6 +80,8 @@ class BackupRun(Leased):
         constraints: ClassVar = [
             models.UniqueConstraint(fields=["schedule", "due_at"], name="one_run_for_each_due_time_of_a_schedule")
         ]
+        # Availability asks what ran at the beginning of a period that lies a year back.
+        indexes: ClassVar = [models.Index(fields=["instance", "started_at"], name="dbops_run_of_instance")]
 
     def __str__(self) -> str:
         return f"backup run {self.pk}"
@@ -104,13 +106,17 @@ class BackupEvent(models.Model):
 
 
 class Maintenance(models.Model):
-    """An interval in which no rebuild of a cluster may start. ``ends_at`` is empty while nobody knows."""
+    """An interval in which no rebuild of a cluster may start. ``ends_at`` is empty while nobody knows.
+
+    ``marked_at`` is when a person said of a time that had passed that it was planned: it kept nothing from starting.
+    """
 
     cluster = models.ForeignKey(Cluster, on_delete=models.CASCADE, related_name="maintenances")
     starts_at = models.DateTimeField()
     ends_at = models.DateTimeField(null=True, blank=True)
     reason = models.CharField(max_length=300)
     created_by = models.CharField(max_length=150)
+    marked_at = models.DateTimeField(null=True, blank=True)
 
     class Meta:
         ordering: ClassVar = ["-starts_at"]

@@ -35,10 +35,18 @@ def validate_command(value: str) -> None:
 
 
 class Cluster(models.Model):
-    """One primary and everything that replicates from it, with the accounts that all of its instances share."""
+    """One primary and everything that replicates from it, with the accounts that all of its instances share.
+
+    ``wanted_replicas`` is how many instances besides the primary are to be healthy; ``None``: all that it has.
+    ``needs_approval``: its rebuilds wait until another operator has approved them.
+    ``redundancy_goal_seconds``: what it lost should be there again within so long; ``None``: as the setting says for all.
+    """
 
     name = models.CharField(max_length=63, unique=True, validators=[name_validator])
     write_addresses = models.JSONField(default=list, blank=True)
+    wanted_replicas = models.PositiveSmallIntegerField(null=True, blank=True)
+    needs_approval = models.BooleanField(default=False)
+    redundancy_goal_seconds = models.PositiveIntegerField(null=True, blank=True)
     admin_user = models.CharField(max_length=80, blank=True, validators=[account_validator])
     admin_password = SecretTextField(blank=True, default="")
     replication_user = models.CharField(max_length=80, blank=True, validators=[account_validator])
@@ -128,7 +136,10 @@ class InstanceState(models.Model):
     ``host_read_since`` is since when its host has been read without a gap: before that, what nobody saw may have been.
 
     ``problem`` to ``is_read_only`` are the facts in short (``engine.summary``), written with the record in one update: the fleet
-    page reads thousands of rows, and reading their records would cost it seconds.
+    page reads thousands of rows, and reading their records would cost it seconds. ``period`` is the one that goes on.
+
+    ``gtid_seen`` is the newest GTID set or position that was read, also while the server is away; ``gtid_lost`` what of it a later read
+    did not find any more, until a person or a rebuild said that the data is right.
     """
 
     instance = models.OneToOneField(Instance, on_delete=models.CASCADE, related_name="state", primary_key=True)
@@ -141,6 +152,9 @@ class InstanceState(models.Model):
     stopped = models.CharField(max_length=TEXT_CHARACTERS, default="", blank=True)
     lag_seconds = models.FloatField(null=True)
     is_read_only = models.BooleanField(default=False)
+    period = models.ForeignKey("dbops.InstancePeriod", on_delete=models.SET_NULL, null=True, related_name="+")
+    gtid_seen = models.TextField(default="", blank=True)
+    gtid_lost = models.TextField(default="", blank=True)
 
     @staticmethod
     def columns(found: facts.InstanceFacts) -> dict[str, Any]:

@@ -5,7 +5,7 @@ from typing import ClassVar
 from django.conf import settings
 from django.db import models
 
-from dbops.engine.states import FINAL, Level, Status, StepState
+from dbops.engine.states import FINAL, Approval, Level, Status, StepState
 
 from .backups import BackupRun, BackupSchedule
 from .fleet import Instance
@@ -19,7 +19,8 @@ class Rebuild(Leased):
     each target. ``not_before`` and ``after_run`` are when a person wants it to start: not before a moment, or when that
     backup run has ended. ``runs_again`` is the schedule whose backup was stopped for it: it is run again at the end.
     ``ending`` is the status that the clean-up
-    will give, once a step has failed or a person has cancelled. ``follows`` is the rebuild whose copy a retry goes on with,
+    will give, once a step has failed or a person has cancelled. ``approval`` and what follows it say what a second person decided, where
+    the cluster asks for one. ``follows`` is the rebuild whose copy a retry goes on with,
     or whose old data is put back.
     """
 
@@ -47,6 +48,13 @@ class Rebuild(Leased):
     runs_again = models.ForeignKey(BackupSchedule, on_delete=models.SET_NULL, null=True, related_name="+")
 
     sweep_due_at = models.DateTimeField(null=True, db_index=True)
+
+    approval = models.CharField(
+        max_length=10, blank=True, choices=[(item.value, item.value) for item in Approval], db_index=True
+    )
+    approval_by = models.CharField(max_length=150, blank=True)
+    approval_at = models.DateTimeField(null=True)
+    approval_reason = models.TextField(blank=True)
 
     cancel_requested_at = models.DateTimeField(null=True)
     cancel_requested_by = models.CharField(max_length=150, blank=True)

@@ -77,8 +77,12 @@ class TopologyDifference(models.Model):
 
 
 class ServerIdentity(models.Model):
-    """Which server an instance is: what it said when it was first read, or when a person or a rebuild said that it is right."""
+    """Which server an instance is, and on which files: what was read at first, or when a person or a rebuild said that it is right.
+
+    ``files`` is ``DatadirFacts.files``, empty where nothing was read of them yet.
+    """
 
     instance = models.OneToOneField(Instance, on_delete=models.CASCADE, related_name="identity", primary_key=True)
     identity = models.CharField(max_length=100)
+    files = models.CharField(max_length=100, default="", blank=True)
     noted_at = models.DateTimeField()

@@ -7,11 +7,9 @@ from django.contrib.auth.password_validation import validate_password
 from django.core.exceptions import ValidationError
 from django.db import transaction
 
-from dbops.access import OPERATOR, VIEWER, make_groups
+from dbops.access import GROUPS, make_groups
 from dbops.engine.errors import Refused
 from dbops.operations.audit import record
-
-GROUPS = (VIEWER, OPERATOR)
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,7 +43,7 @@ def save_account(
         user = User.objects.select_for_update().filter(username=name).first()
         is_new = user is None
         user = user or User(username=name)
-        _check(user, name, group, password)
+        check_account(user, name, group, password)
         changed = _changes(user, password, superuser)
         user.is_superuser, user.is_active = superuser, True
         if "password" in changed:
@@ -85,7 +83,8 @@ def _changes(user: User, password: str, superuser: bool) -> list[str]:
     return changed + ([] if user.is_active else ["active"])
 
 
-def _check(user: User, name: str, group: str, password: str) -> None:
+def check_account(user: User, name: str, group: str, password: str) -> None:
+    """Raise ``Refused`` (``account.invalid``) unless name, group and password are acceptable; every reason is named."""
     problems = []
     try:
         User._meta.get_field("username").clean(name, user)
@@ -93,14 +92,27 @@ def _check(user: User, name: str, group: str, password: str) -> None:
         problems += [f"name: {message}" for message in error.messages]
     if group not in GROUPS:
         problems.append(f"group: {group!r} is neither {' nor '.join(GROUPS)}")
+    _refuse(f"Saving the account {name!r}", [*problems, *_password_problems(user, password)])
+
+
+def check_password(user: User, password: str, doing: str) -> None:
+    """Raise ``Refused`` (``account.invalid``) unless the password is acceptable."""
+    _refuse(doing, _password_problems(user, password))
+
+
+def _password_problems(user: User, password: str) -> list[str]:
     try:
         validate_password(password, user)
     except ValidationError as error:
-        problems += [f"password: {message}" for message in error.messages]
+        return [f"password: {message}" for message in error.messages]
+    return []
+
+
+def _refuse(doing: str, problems: list[str]) -> None:
     if problems:
         raise Refused(
             "account.invalid",
-            f"Saving the account {name!r}",
+            doing,
             found=" ".join(problems),
             left="Nothing was changed.",
             next_step="Correct this and try again.",

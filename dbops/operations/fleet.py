@@ -18,7 +18,8 @@ from dbops.fleetfile.document import Errors, FileError
 from dbops.fleetfile.read import read
 from dbops.fleetfile.store import UNCHANGED, Report, Row, store
 from dbops.fleetfile.write import write
-from dbops.models import Cluster, Host, Instance
+from dbops.lifecycle import end_periods
+from dbops.models import Cluster, Host, Instance, InstanceState
 from dbops.operations.audit import record, record_item
 
 NOTHING = "Nothing was changed."
@@ -144,6 +145,8 @@ def delete(*, actor: User, row: Host | Cluster | Instance) -> None:
     require_operator(actor, doing)
     try:
         with transaction.atomic():
+            if isinstance(row, Instance):
+                end_periods(InstanceState.objects.filter(instance=row))
             row.delete()
             record(actor=actor.get_username(), action=f"{kind}.removed", subject=name)
     except ProtectedError as error:

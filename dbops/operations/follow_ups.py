@@ -8,6 +8,7 @@ from django.db import transaction
 from dbops import lifecycle
 from dbops.access import require_operator
 from dbops.connections import member_of
+from dbops.engine.audit_chain import digest
 from dbops.engine.errors import Refused
 from dbops.engine.facts import from_record
 from dbops.engine.following import Ended, Offer, offer_put_back, offer_retry, plan_follow_up, remembered
@@ -15,7 +16,7 @@ from dbops.engine.plan import Plan
 from dbops.engine.states import Role, Status, StepState
 from dbops.engine.steps.sweep import is_target_known
 from dbops.models import Instance, Rebuild
-from dbops.operations.audit import record
+from dbops.operations.audit import record, refusals_recorded
 from dbops.operations.rebuilds import check_words, write_once
 from dbops.tasks import nudge
 
@@ -86,11 +87,19 @@ def request_follow_up(
     """
     target = rebuild.target
     doing = DOING[method].format(target.name)
-    require_operator(actor, doing)
-    if existing := Rebuild.objects.filter(request_key=request_key).first():
-        return existing
-    check_words(doing, target, typed_name, reason)
-    return write_once(request_key, lambda: _write(actor, rebuild, method, reason.strip(), request_key))
+    with refusals_recorded(
+        actor=actor.get_username(),
+        action="rebuild.refused",
+        subject=target.name,
+        reason=reason.strip(),
+        follows=rebuild.pk,
+        method=method,
+    ):
+        require_operator(actor, doing)
+        if existing := Rebuild.objects.filter(request_key=request_key).first():
+            return existing
+        check_words(doing, target, typed_name, reason)
+        return write_once(request_key, lambda: _write(actor, rebuild, method, reason.strip(), request_key))
 
 
 def _write(actor: User, rebuild: Rebuild, method: str, reason: str, request_key: str) -> Rebuild:
@@ -123,6 +132,7 @@ def _write(actor: User, rebuild: Rebuild, method: str, reason: str, request_key:
             subject=target.name,
             rebuild=following.pk,
             follows=rebuild.pk,
+            plan_sha256=digest(following.plan),
             reason=reason,
             why=offer.reason,
         )

@@ -8,11 +8,14 @@ from django.utils import timezone
 
 from dbops.access import require_operator
 from dbops.engine.errors import Refused
+from dbops.lifecycle import recount
 from dbops.models import Cluster, Maintenance
 from dbops.operations.audit import record, says_why
 
 #: A time typed as "now" has passed when it arrives here.
 PAST_SECONDS = 120
+#: What is marked afterwards is no longer than this: a longer one is a slip of the pen.
+LONGEST_MARK = timedelta(days=31)
 
 
 def begin_maintenance(
@@ -35,19 +38,13 @@ def begin_maintenance(
         problems.append("it would begin in the past")
     if ends_at is not None and ends_at <= max(starts_at, now):
         problems.append("it would end before it begins, or in the past")
-    if problems:
-        raise Refused(
-            "maintenance.invalid",
-            doing,
-            found="; ".join(problems),
-            left="Nothing was changed.",
-            next_step="Correct the times or say why, and send it again.",
-        )
+    _refuse(problems, doing)
     name = actor.get_username()
     with transaction.atomic():
         row = Maintenance.objects.create(
             cluster=cluster, starts_at=starts_at, ends_at=ends_at, reason=reason.strip(), created_by=name
         )
+        recount([cluster.pk], starts_at, now)
         record(
             actor=name,
             action="maintenance.announced",
@@ -86,4 +83,81 @@ def end_maintenance(*, actor: User, maintenance: Maintenance) -> None:
             action="maintenance.ended" if has_begun else "maintenance.withdrawn",
             subject=cluster.name,
             reason=maintenance.reason,
+        )
+
+
+def mark_maintenance(
+    *, actor: User, cluster: Cluster, starts_at: datetime, ends_at: datetime, reason: str
+) -> Maintenance:
+    """Mark a time that has passed as planned: gaps of it stay what they were, and are told as planned, by whom and why.
+
+    Raises:
+        Refused: ``access.denied``, ``maintenance.invalid``.
+    """
+    doing = f"Marking a time of {cluster.name} as planned"
+    require_operator(actor, doing)
+    now = timezone.now()
+    problems = []
+    if not says_why(reason):
+        problems.append("no reason was given")
+    if ends_at <= starts_at:
+        problems.append("it would end before it begins")
+    elif ends_at - starts_at > LONGEST_MARK:
+        problems.append(f"it would be longer than {LONGEST_MARK.days} days")
+    if ends_at > now:
+        problems.append("it would end in the future: announce that on the cluster's page")
+    _refuse(problems, doing)
+    name = actor.get_username()
+    with transaction.atomic():
+        row = Maintenance.objects.create(
+            cluster=cluster, starts_at=starts_at, ends_at=ends_at, reason=reason.strip(), created_by=name, marked_at=now
+        )
+        recount([cluster.pk], starts_at, now)
+        _record_mark(name, "maintenance.marked", row)
+    return row
+
+
+def unmark_maintenance(*, actor: User, maintenance: Maintenance) -> None:
+    """Take a mark back. That there was one stays in the audit log.
+
+    Raises:
+        Refused: ``access.denied``, or it is no mark, or was taken back already (``maintenance.ended``).
+    """
+    doing = f"Taking back a mark of {maintenance.cluster.name}"
+    require_operator(actor, doing)
+    now = timezone.now()
+    with transaction.atomic():
+        row = Maintenance.objects.select_for_update().filter(pk=maintenance.pk, marked_at__isnull=False).first()
+        if row is None:
+            raise Refused(
+                "maintenance.ended",
+                doing,
+                found="it is no mark any more",
+                left="Nothing was changed.",
+                next_step="Nothing.",
+            )
+        recount([row.cluster_id], row.starts_at, now)
+        _record_mark(actor.get_username(), "maintenance.unmarked", row)
+        row.delete()
+
+
+def _record_mark(name: str, action: str, row: Maintenance) -> None:
+    record(
+        actor=name,
+        action=action,
+        subject=row.cluster.name,
+        starts_at=row.starts_at.isoformat(timespec="minutes"),
+        ends_at=row.ends_at.isoformat(timespec="minutes") if row.ends_at else "open",
+        reason=row.reason,
+    )
+
+
+def _refuse(problems: list[str], doing: str) -> None:
+    if problems:
+        raise Refused(
+            "maintenance.invalid",
+            doing,
+            found="; ".join(problems),
+            left="Nothing was changed.",
+            next_step="Correct the times or say why, and send it again.",
         )

@@ -2,6 +2,7 @@
 
 import secrets
 from collections.abc import Callable
+from dataclasses import dataclass
 
 from django.contrib.auth.models import User
 from django.db import OperationalError, transaction
@@ -9,14 +10,17 @@ from django.db.models import Max, Q
 
 from dbops import lifecycle
 from dbops.access import require_operator
+from dbops.engine.audit_chain import digest
 from dbops.engine.backups import RunStatus
 from dbops.engine.errors import Refused
+from dbops.engine.methods import DEFAULT_METHOD
 from dbops.engine.plan import Plan
 from dbops.engine.planning import build_plan
-from dbops.engine.states import Role, Status
+from dbops.engine.situation import Situation
+from dbops.engine.states import Approval, Role, Status
 from dbops.engine.ways import Way
-from dbops.models import BackupRun, Instance, Rebuild
-from dbops.operations.audit import record, says_why
+from dbops.models import BackupRun, Cluster, Instance, Rebuild
+from dbops.operations.audit import record, refusals_recorded, says_why
 from dbops.operations.backups import stop_run
 from dbops.operations.starts import audited, choose
 from dbops.situations import situation_of
@@ -35,13 +39,27 @@ def candidate_sources(target: Instance) -> list[Instance]:
 
 
 def plan_rebuild(
-    *, target: Instance, source: Instance | None = None, keep_old_data: bool = False, run_id: str = "RUN"
+    *,
+    target: Instance,
+    source: Instance | None = None,
+    method: str = DEFAULT_METHOD,
+    keep_old_data: bool = False,
+    run_id: str = "RUN",
 ) -> Plan:
     """Return what a rebuild would do now. Writes nothing, asks no host.
 
     Raises:
+        KeyError: there is no such method.
         Refused: there is no source (``plan.no_source``), or too little is known (``plan.no_facts``).
     """
+    situation = situation_to_plan(target=target, source=source, keep_old_data=keep_old_data, run_id=run_id)
+    return build_plan(situation, method)
+
+
+def situation_to_plan(
+    *, target: Instance, source: Instance | None = None, keep_old_data: bool = False, run_id: str = "RUN"
+) -> Situation:
+    """Return what plans of a rebuild are made from, whatever the method. Raises ``Refused``: there is no source (``plan.no_source``)."""
     chosen = source or next(iter(candidate_sources(target)), None)
     if chosen is None:
         raise Refused(
@@ -51,7 +69,7 @@ def plan_rebuild(
             left="Nothing was changed.",
             next_step="Add a backup instance or another replica.",
         )
-    return build_plan(situation_of(target, chosen, keep_old_data=keep_old_data, run_id=run_id))
+    return situation_of(target, chosen, keep_old_data=keep_old_data, run_id=run_id)
 
 
 def request_rebuild(
@@ -63,6 +81,7 @@ def request_rebuild(
     reason: str,
     fingerprint: str,
     request_key: str,
+    method: str = DEFAULT_METHOD,
     keep_old_data: bool = False,
     start: str = Way.SOON,
     expires_hours: int | None = None,
@@ -75,6 +94,7 @@ def request_rebuild(
         reason: why, for the record.
         fingerprint: of the plan that the person saw.
         request_key: unique to the form: the second click of the same form returns the same rebuild.
+        method: a key of ``engine.methods.METHODS``.
         start: the key of the way to start that the person saw (``engine.choices``).
         expires_hours: after how many hours it expires when it could not start; the settings' where it is ``None``.
 
@@ -83,16 +103,20 @@ def request_rebuild(
             or as ``plan_rebuild`` and ``starts.choose``.
     """
     doing = f"Requesting a rebuild of {target.name}"
-    require_operator(actor, doing)
-    if existing := Rebuild.objects.filter(request_key=request_key).first():
-        return existing
-    check_words(doing, target, typed_name, reason)
-    return write_once(
-        request_key,
-        lambda: _write(
-            actor, target, source, reason.strip(), fingerprint, request_key, keep_old_data, start, expires_hours
-        ),
-    )
+    with refusals_recorded(
+        actor=actor.get_username(),
+        action="rebuild.refused",
+        subject=target.name,
+        reason=reason.strip(),
+        source=source.name,
+        fingerprint=fingerprint,
+    ):
+        require_operator(actor, doing)
+        if existing := Rebuild.objects.filter(request_key=request_key).first():
+            return existing
+        check_words(doing, target, typed_name, reason)
+        wish = _Wish(target, source, method, keep_old_data, start, expires_hours)
+        return write_once(request_key, lambda: _write(actor, wish, reason.strip(), fingerprint, request_key))
 
 
 def write_once(request_key: str, write: Callable[[], Rebuild]) -> Rebuild:
@@ -111,23 +135,38 @@ def write_once(request_key: str, write: Callable[[], Rebuild]) -> Rebuild:
     raise AssertionError("the last chance returns or raises")
 
 
-def _write(
-    actor: User,
-    target: Instance,
-    source: Instance,
-    reason: str,
-    fingerprint: str,
-    request_key: str,
-    keep_old_data: bool,
-    start: str,
-    expires_hours: int | None,
-) -> Rebuild:
+@dataclass(frozen=True, slots=True)
+class _Wish:
+    """What is to be rebuilt, from what, how and when."""
+
+    target: Instance
+    source: Instance
+    method: str
+    keep_old_data: bool
+    start: str
+    expires_hours: int | None
+
+    def plan(self, run_id: str = "RUN") -> Plan:
+        return plan_rebuild(
+            target=self.target,
+            source=self.source,
+            method=self.method,
+            keep_old_data=self.keep_old_data,
+            run_id=run_id,
+        )
+
+
+def _write(actor: User, wish: _Wish, reason: str, fingerprint: str, request_key: str) -> Rebuild:
+    target, source = wish.target, wish.source
     doing = f"Requesting a rebuild of {target.name}"
     with transaction.atomic():
-        _check_plan(doing, plan_rebuild(target=target, source=source, keep_old_data=keep_old_data), fingerprint)
-        choice, begin = choose(target=target, source=source, key=start, expires_hours=expires_hours)
+        _check_plan(doing, wish.plan(), fingerprint)
+        choice, begin = choose(
+            target=target, source=source, method=wish.method, key=wish.start, expires_hours=wish.expires_hours
+        )
+        needs_approval = Cluster.objects.values_list("needs_approval", flat=True).get(pk=target.cluster_id)
         uid = secrets.token_hex(8)
-        frozen = plan_rebuild(target=target, source=source, keep_old_data=keep_old_data, run_id=uid)
+        frozen = wish.plan(uid)
         rebuild = lifecycle.queue(
             plan=frozen,
             uid=uid,
@@ -137,6 +176,7 @@ def _write(
             target=target,
             source=source,
             begin=begin,
+            needs_approval=needs_approval,
         )
         if choice.stops_run:
             stop_run(BackupRun.objects.get(pk=choice.stops_run), actor, f"for rebuild {rebuild.pk}: {reason}")
@@ -146,10 +186,14 @@ def _write(
             subject=target.name,
             rebuild=rebuild.pk,
             source=source.name,
+            method=wish.method,
             reason=reason,
+            backup_run=frozen.archive.run if frozen.archive else None,
             fingerprint=fingerprint,
+            plan_sha256=digest(rebuild.plan),
             old_data=frozen.old_data,
             keep_old_data=frozen.keep_old_data,
+            **({"approval": Approval.WAITING.value} if needs_approval else {}),
             **audited(choice, begin),
         )
         nudge()
@@ -168,10 +212,14 @@ def check_words(doing: str, target: Instance, typed_name: str, reason: str) -> N
 def _check_plan(doing: str, plan: Plan, fingerprint: str) -> None:
     if plan.refusals:
         seen = "; ".join(f"{finding.title}: {finding.seen}" for finding in plan.refusals)
-        raise _refused("plan.refused", doing, seen, "Mend what is refused, and plan again.")
+        refused = _refused("plan.refused", doing, seen, "Mend what is refused, and plan again.")
+        refused.told = {"findings": [finding.code for finding in plan.refusals]}
+        raise refused
     if plan.fingerprint != fingerprint:
         found = "the plan has changed since it was shown"
-        raise _refused("plan.stale", doing, found, "Read the new plan, then confirm it.")
+        stale = _refused("plan.stale", doing, found, "Read the new plan, then confirm it.")
+        stale.told = {"fingerprint_now": plan.fingerprint}
+        raise stale
 
 
 def cancel_rebuild(*, actor: User, rebuild: Rebuild) -> None:
@@ -184,10 +232,12 @@ def cancel_rebuild(*, actor: User, rebuild: Rebuild) -> None:
     require_operator(actor, doing)
     with transaction.atomic():
         name = actor.get_username()
-        asked = lifecycle.end_queued(rebuild, Status.CANCELLED, f"Cancelled by {name} before it started.")
-        asked = asked or lifecycle.request_cancel(rebuild, name)
-        if asked:
+        text = f"Cancelled by {name} before it started."
+        asked = lifecycle.end_queued(rebuild, Status.CANCELLED, text, by=name)
+        if not asked and lifecycle.request_cancel(rebuild, name):
+            asked = True
             record(actor=name, action="rebuild.cancel_requested", subject=rebuild.target.name, rebuild=rebuild.pk)
+        if asked:
             nudge()
     rebuild.refresh_from_db()
     if not asked and rebuild.is_final:

@@ -77,8 +77,9 @@ def remove_schedule(*, actor: User, schedule: BackupSchedule) -> None:
                 left=NOTHING,
                 next_step="Switch it off, and remove it when that is over.",
             )
-        record(actor=actor.get_username(), action="schedule.removed", subject=row.name, instance=row.instance.name)
+        instance = row.instance.name
         row.delete()
+        record(actor=actor.get_username(), action="schedule.removed", subject=row.name, instance=instance)
 
 
 def _lock(schedule: BackupSchedule, doing: str) -> BackupSchedule:

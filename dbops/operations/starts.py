@@ -1,21 +1,25 @@
 """The ways to start a rebuild, as the tables have them now, and what is stored of the one that a person chose."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
 from django.conf import settings
 from django.utils import timezone
 
+from dbops.engine.backups import BackupMethod
 from dbops.engine.choices import choices, chosen
 from dbops.engine.effects import Effect, Work
 from dbops.engine.errors import Refused
+from dbops.engine.methods import DEFAULT_METHOD
 from dbops.engine.picture import Picture
+from dbops.engine.prediction import Prediction
 from dbops.engine.verdicts import Verdict, verdict
 from dbops.engine.ways import Choice, Way, moment_of
 from dbops.lifecycle import Start
 from dbops.models import BackupRun, BackupSchedule, Instance
-from dbops.pictures import picture_of
+from dbops.pictures import picture_of, predicted
+from dbops.situations import archives_of
 
 #: Bounds of what a person may choose. A week: whoever waits longer plans anew.
 EXPIRES_HOURS = range(1, 7 * 24 + 1)
@@ -23,10 +27,15 @@ EXPIRES_HOURS = range(1, 7 * 24 + 1)
 
 @dataclass(frozen=True, slots=True)
 class Offer:
-    """What a page shows of the ways to start: the one answer, and every way."""
+    """What a page shows of the ways to start: the one answer, every way, and how long the rebuild takes.
+
+    ``picture`` is what all of it was read from.
+    """
 
     verdict: Verdict
     choices: tuple[Choice, ...]
+    picture: Picture
+    prediction: Prediction
 
     def chosen(self, key: str) -> Choice | None:
         """Return the way of that key, possible or not; the first of all where there is none such."""
@@ -40,6 +49,8 @@ def offer(target: Instance, source: Instance | None, *, method: str = "xbstream"
     ``key`` is what a person has chosen; it adds the moment that they named, if they did.
     """
     picture = picture_of(target.cluster)
+    if method != DEFAULT_METHOD:
+        picture = _as_seen_by(method, picture, target)
     name = source.name if source else None
     return Offer(
         verdict=verdict(picture, target=target.name, source=name, method=method),
@@ -53,6 +64,27 @@ def offer(target: Instance, source: Instance | None, *, method: str = "xbstream"
         )
         if name
         else (),
+        picture=picture,
+        prediction=picture.predicted(name),
+    )
+
+
+def _as_seen_by(method: str, picture: Picture, target: Instance) -> Picture:
+    """Return the picture with what another method than the usual one asks for: its own times, and which backups are there to read."""
+    there = {(one.instance, one.method) for one in archives_of(target.cluster_id)}
+    machines = tuple(
+        replace(
+            machine,
+            has_archive=(machine.name, BackupMethod.PHYSICAL) in there,
+            has_dump=(machine.name, BackupMethod.DUMP) in there,
+        )
+        for machine in picture.machines
+    )
+    return replace(
+        picture,
+        machines=machines,
+        predictions={},
+        prediction=predicted(method, {target.cluster_id: None})[target.cluster_id],
     )
 
 
@@ -66,7 +98,9 @@ def default_expires_hours() -> int:
     return max(1, settings.QUEUE_EXPIRES_SECONDS // 3600)
 
 
-def choose(*, target: Instance, source: Instance, key: str, expires_hours: int | None) -> tuple[Choice, Start]:
+def choose(
+    *, target: Instance, source: Instance, method: str, key: str, expires_hours: int | None
+) -> tuple[Choice, Start]:
     """Find the way that a person chose as it is now, and return it with what is stored of it. Call it in the transaction that stores it.
 
     Args:
@@ -81,7 +115,7 @@ def choose(*, target: Instance, source: Instance, key: str, expires_hours: int |
     if expires_hours is not None and expires_hours not in EXPIRES_HOURS:
         found = f"{expires_hours} hours were given"
         raise _refused("plan.expiry", doing, found, f"Give {EXPIRES_HOURS[0]} to {EXPIRES_HOURS[-1]} hours.")
-    offered = offer(target, source, key=key)
+    offered = offer(target, source, method=method, key=key)
     choice = chosen(offered.choices, key)
     if choice is None or choice.way is Way.ELSEWHERE:
         raise _why_not(doing, offered, key)

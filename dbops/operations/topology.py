@@ -11,7 +11,7 @@ from dbops import lifecycle
 from dbops.access import require_operator
 from dbops.engine.errors import Refused
 from dbops.engine.states import Role
-from dbops.engine.topology.meanings import CHANGES_ROLES
+from dbops.engine.topology.meanings import CHANGES_ROLES, REPLACED
 from dbops.fleetfile import stored
 from dbops.fleetfile.rules import field_problem
 from dbops.fleetfile.store import store
@@ -118,6 +118,7 @@ def _change_roles(by: str, row: TopologyDifference, reason: str, doing: str) -> 
     if old is not None:
         store(old, Instance, {"role": Role.REPLICA.value}, actor=by)
     store(new, Instance, {"role": Role.PRIMARY.value}, actor=by)
+    lifecycle.note_differences([row.cluster_id])
     record(
         actor=by,
         action="topology.roles_accepted",
@@ -128,14 +129,13 @@ def _change_roles(by: str, row: TopologyDifference, reason: str, doing: str) -> 
         seen=row.detail,
         reason=reason,
     )
-    lifecycle.note_differences([row.cluster_id])
     nudge()
 
 
 def accept_as_intended(*, actor: User, row: TopologyDifference, reason: str) -> None:
     """Note that a difference is meant so: it stays on the page and stops nothing any more.
 
-    Of a server that is another one than before it says that this one is right.
+    Of a server or of data that is another one than before it says that this one is right.
 
     Raises:
         Refused: ``access.denied``, ``topology.reason``, ``topology.stale`` (it is gone, or accepted).
@@ -146,10 +146,10 @@ def accept_as_intended(*, actor: User, row: TopologyDifference, reason: str) -> 
     with transaction.atomic():
         if not lifecycle.accept_difference(row, by=by, how="intended", reason=reason.strip()):
             _refuse("topology.stale", doing, "it is gone, or somebody has accepted it", "Read the page again.")
-        if row.code == "identity" and (
+        if row.code in REPLACED and (
             instance := Instance.objects.filter(name=row.subject, cluster=row.cluster).first()
         ):
-            lifecycle.set_identity(instance.pk, row.about, timezone.now())
+            lifecycle.accept_replaced(instance, row)
         record(
             actor=by,
             action="topology.difference_accepted",

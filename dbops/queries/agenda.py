@@ -9,6 +9,7 @@ from django.db.models import Q
 
 from dbops.engine.backups import RUN_FINAL, RunStatus
 from dbops.engine.calendar import Interval
+from dbops.engine.methods import method_named
 from dbops.engine.picture import Picture
 from dbops.engine.states import FINAL
 from dbops.engine.timeline import Bar, BarKind, Timeline, timeline
@@ -52,7 +53,8 @@ def _history(clusters: Sequence[ClusterNow], within: Interval) -> Mapping[int, l
     found: dict[int, list[Bar]] = defaultdict(list)
     for cluster, bar in (*_of_runs(keys, places, within), *_of_rebuilds(keys, places, within)):
         found[cluster].append(bar)
-    stops = Maintenance.objects.filter(cluster__in=keys, starts_at__lt=within.end)
+    # What was marked afterwards kept nothing from starting.
+    stops = Maintenance.objects.filter(cluster__in=keys, starts_at__lt=within.end, marked_at=None)
     for stop in stops.filter(Q(ends_at=None) | Q(ends_at__gt=within.start)):
         end = max(stop.starts_at, stop.ends_at or within.end)
         bar = Bar(BarKind.MAINTENANCE, "", Interval(stop.starts_at, end), stop.reason, is_open=stop.ends_at is None)
@@ -82,12 +84,12 @@ def _of_rebuilds(
 ) -> Iterable[tuple[int, Bar]]:
     rows = Rebuild.objects.filter(
         target__cluster__in=keys, status__in=FINAL, started_at__lt=within.end, finished_at__gt=within.start
-    ).values_list("pk", "target_id", "source_id", "status", "started_at", "finished_at")
-    for pk, target, source, status, start, end in rows:
+    ).values_list("pk", "method", "target_id", "source_id", "status", "started_at", "finished_at")
+    for pk, method, target, source, status, start, end in rows:
         if start is None or end is None or end < start:
             continue
         name, cluster = places[target]
-        busy = (places[source][0],) if source in places else ()
+        busy = (places[source][0],) if source in places and method_named(method).reads_source else ()
         title = f"rebuild {pk} of {name}" + (f" from {busy[0]}" if busy else "")
         yield (
             cluster,

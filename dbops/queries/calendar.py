@@ -48,6 +48,14 @@ def agenda_of(cluster: Cluster, now: datetime, within: Interval | None = None) -
     return found
 
 
+def week_ahead(agenda: Agenda, now: datetime, zone: tzinfo) -> tuple[Day, ...]:
+    """Return the seven days from today on of a cluster that has been read. Thirteen queries at most."""
+    today = now.astimezone(zone).date()
+    week = days(today, DAYS, zone)
+    [found] = agendas([agenda.cluster], Interval(week[0].start, week[-1].end), now)
+    return _days_of(found, today, week, today)
+
+
 def calendar(cluster: Cluster, now: datetime, zone: tzinfo, first: date | None = None) -> CalendarPage:
     """Return seven days of a cluster, from two days ago where no first day is given."""
     today = now.astimezone(zone).date()
@@ -56,14 +64,16 @@ def calendar(cluster: Cluster, now: datetime, zone: tzinfo, first: date | None =
     agenda = agenda_of(cluster, now, Interval(week[0].start, week[-1].end))
     return CalendarPage(
         agenda=agenda,
-        days=tuple(
-            Day(begin + timedelta(days=number), agenda.timeline.part(within), begin + timedelta(days=number) == today)
-            for number, within in enumerate(week)
-        ),
+        days=_days_of(agenda, begin, week, today),
         before=begin - timedelta(days=DAYS),
         after=begin + timedelta(days=DAYS),
         is_now=begin <= today < begin + timedelta(days=DAYS),
     )
+
+
+def _days_of(agenda: Agenda, begin: date, week: list[Interval], today: date) -> tuple[Day, ...]:
+    dates = [begin + timedelta(days=number) for number in range(len(week))]
+    return tuple(Day(on, agenda.timeline.part(within), on == today) for on, within in zip(dates, week, strict=True))
 
 
 def maintenances(cluster: Cluster, now: datetime) -> list[Maintenance]:

@@ -41,7 +41,11 @@ def feed(cluster: Cluster | None, now: datetime) -> list[Entry]:
         .select_related("instance__cluster", "schedule")
         .defer("evidence", "progress", "memory")
     )
-    stops = Maintenance.objects.filter(Q(ends_at=None) | Q(ends_at__gte=now - PAST)).filter(starts_at__lte=now + AHEAD)
+    stops = (
+        Maintenance.objects.filter(marked_at=None)
+        .filter(Q(ends_at=None) | Q(ends_at__gte=now - PAST))
+        .filter(starts_at__lte=now + AHEAD)
+    )
     if cluster is not None:
         schedules, runs = schedules.filter(instance__cluster=cluster), runs.filter(instance__cluster=cluster)
         stops = stops.filter(cluster=cluster)

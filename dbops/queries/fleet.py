@@ -1,6 +1,7 @@
 """What a cluster's page shows: from the tables alone, never from a host."""
 
 from collections import defaultdict
+from collections.abc import Iterator
 from dataclasses import dataclass, field, replace
 from datetime import datetime
 
@@ -75,6 +76,26 @@ class ClusterRow:
     rows: tuple[InstanceRow, ...]
     running: tuple[Running, ...]
 
+    def of(self, instance: Instance) -> InstanceRow:
+        return next(row for row in self.rows if row.instance.pk == instance.pk)
+
+    def named(self, name: str) -> InstanceRow | None:
+        return next((row for row in self.rows if row.instance.name == name), None)
+
+    @property
+    def states(self) -> dict[str, str]:
+        """The word for each instance's state, by name."""
+        return {row.instance.name: row.state for row in self.rows}
+
+
+@dataclass(frozen=True, slots=True)
+class PastRebuild:
+    """A rebuild as a cluster's history lists it. ``slowest`` is the step that took longest, ``""`` where none has ended."""
+
+    rebuild: Rebuild
+    slowest: str = ""
+    slowest_seconds: float | None = None
+
 
 @dataclass(frozen=True, slots=True)
 class ClusterPage:
@@ -82,7 +103,7 @@ class ClusterPage:
 
     cluster: Cluster
     row: ClusterRow
-    recent: tuple[Rebuild, ...] = ()
+    recent: tuple[PastRebuild, ...] = ()
 
 
 @dataclass(slots=True)
@@ -95,21 +116,31 @@ class _Claims:
 
 
 def cluster_page(cluster: Cluster) -> ClusterPage:
-    """Return one cluster with its instances and latest rebuilds. Five queries."""
-    row = _cluster_row(cluster, list(_instances().filter(cluster=cluster)), _claims(), timezone.now())
+    """Return one cluster with its instances and latest rebuilds. Six queries."""
+    row = cluster_row(cluster)
     recent = (
         Rebuild.objects.filter(target__cluster=cluster)
         .select_related("target", "source", "requested_by")
         .defer("plan", "memory")[:RECENT_REBUILDS]
     )
-    return ClusterPage(cluster=cluster, row=row, recent=tuple(recent))
+    return ClusterPage(cluster=cluster, row=row, recent=tuple(_with_slowest(list(recent))))
 
 
-def instance_row(instance: Instance) -> InstanceRow:
-    """Return one instance, judged with its whole cluster in view."""
-    members = list(_instances().filter(cluster=instance.cluster_id))
-    row = _cluster_row(instance.cluster, members, _claims(), timezone.now())
-    return next(item for item in row.rows if item.instance.pk == instance.pk)
+def _with_slowest(rebuilds: list[Rebuild]) -> Iterator[PastRebuild]:
+    ended = Step.objects.filter(rebuild__in=rebuilds, started_at__isnull=False, finished_at__isnull=False).order_by()
+    slowest: dict[int, tuple[float, str]] = {}
+    for pk, title, started, finished in ended.values_list("rebuild", "title", "started_at", "finished_at"):
+        if started and finished:
+            taken = (finished - started).total_seconds()
+            slowest[pk] = max(slowest.get(pk, (0.0, "")), (taken, title))
+    for rebuild in rebuilds:
+        seconds, title = slowest.get(rebuild.pk, (None, ""))
+        yield PastRebuild(rebuild, title, seconds)
+
+
+def cluster_row(cluster: Cluster) -> ClusterRow:
+    """Return a cluster's instances, each judged with all of them in view. Four queries."""
+    return _cluster_row(cluster, list(_instances().filter(cluster=cluster)), _claims(), timezone.now())
 
 
 def _instances() -> QuerySet[Instance]:

@@ -15,12 +15,17 @@ WINDOWS_OF_A_SCHEDULE = 500
 
 
 def planned(
-    schedules: Iterable[BackupSchedule], durations: Mapping[int, Duration | None], within: Interval
+    schedules: Iterable[BackupSchedule],
+    durations: Mapping[int, Duration | None],
+    within: Interval,
+    *,
+    most: int = WINDOWS_OF_A_SCHEDULE,
 ) -> list[Window]:
     """Return the windows that begin in an interval, of the schedules that are switched on.
 
     Args:
         durations: by primary key of the schedule. The schedules' instances are at hand (``select_related``).
+        most: windows of one schedule.
     """
     found = []
     for schedule in schedules:
@@ -31,7 +36,7 @@ def planned(
         except BadSchedule:
             continue  # the schedule's own page says so; one row that cannot be read must not take the fleet's pages away
         for number, moment in enumerate(takewhile(lambda at: at < within.end, times)):
-            if number >= WINDOWS_OF_A_SCHEDULE:
+            if number >= most:
                 break
             found.append(
                 window_at(

@@ -7,7 +7,7 @@ from datetime import datetime
 
 from django.core.paginator import Page, Paginator
 
-from dbops.engine.occupation import stays
+from dbops.engine.occupation import NOT_APPROVED, stays
 from dbops.engine.picture import Job, Picture, Use
 from dbops.engine.verdicts import free_from, verdict
 from dbops.engine.windows import End
@@ -102,7 +102,9 @@ def _rebuilds(jobs: Iterable[Job]) -> dict[int, Rebuild]:
 
 
 def _start(picture: Picture, job: Job) -> tuple[End, str]:
-    """Ask when a job that waits could start, were those before it all there is."""
+    """Ask when a job that waits could start, were those before it all there is. When a person approves it, nobody knows."""
+    if job.needs_approval:
+        return NOT_APPROVED, NOT_APPROVED.words
     before = replace(picture, jobs=tuple(other for other in picture.jobs if _is_before(other, job)))
     target = next((name for name, use in job.claims if use is Use.REPLACE), None)
     source = next((name for name, use in job.claims if use is Use.READ), None)
@@ -122,7 +124,9 @@ def _start(picture: Picture, job: Job) -> tuple[End, str]:
 
 
 def _is_before(other: Job, job: Job) -> bool:
-    return other is not job and (other.started_at is not None or _place(other) < _place(job))
+    if other is job or other.started_at is not None:
+        return other is not job
+    return _place(other) < _place(job) and not other.needs_approval
 
 
 def _place(job: Job) -> tuple[int, float, str]:

@@ -11,15 +11,14 @@ from dbops.engine import windows
 from dbops.engine.facts import from_record
 from dbops.engine.methods import METHODS
 from dbops.engine.plan import Plan
-from dbops.engine.states import Status, StepState
+from dbops.engine.states import Approval, Status, StepState
 from dbops.engine.verdicts import expected_start
-from dbops.models import Command, Event, Hold, Rebuild, Step
+from dbops.models import Command, Hold, Rebuild, Step
 from dbops.pictures import picture_of
 from dbops.queries.beside import Beside, backups_beside
 from dbops.queries.ends import End, ends_of
 
 REBUILDS_ON_A_PAGE = 30
-LOG_LINES_SHOWN = 500
 COMMANDS_SHOWN = 100
 
 
@@ -95,18 +94,6 @@ class RebuildPage:
         return f"{sign} – {rebuild.target.name} – rebuild {rebuild.pk}"
 
 
-@dataclass(frozen=True, slots=True)
-class Log:
-    """The end of a rebuild's log. ``is_cut`` says that older lines exist."""
-
-    events: tuple[Event, ...]
-    is_cut: bool
-
-    @property
-    def last_event(self) -> int:
-        return self.events[-1].pk if self.events else 0
-
-
 def find(rebuild_id: int) -> Rebuild | None:
     """Return one rebuild with its people and machines, ``None`` where there is none. One query."""
     return (
@@ -144,7 +131,7 @@ def page(rebuild: Rebuild) -> RebuildPage:
 
 
 def _expected_start(rebuild: Rebuild) -> windows.End | None:
-    if rebuild.status != Status.QUEUED or rebuild.method not in METHODS:
+    if rebuild.approval == Approval.WAITING or rebuild.status != Status.QUEUED or rebuild.method not in METHODS:
         return None
     return expected_start(
         picture_of(rebuild.target.cluster),
@@ -172,20 +159,6 @@ def _step_row(step: Step) -> StepRow:
     )
 
 
-def log_end(rebuild_id: int, shown: int = LOG_LINES_SHOWN) -> Log:
-    """Return the newest lines, oldest first. One query."""
-    newest = list(Event.objects.filter(rebuild=rebuild_id).order_by("-pk")[: shown + 1])
-    return Log(events=tuple(reversed(newest[:shown])), is_cut=len(newest) > shown)
-
-
-def log_after(rebuild_id: int, event_id: int) -> list[Event]:
-    """Return the lines after one event, oldest first. One query.
-
-    A rebuild's events are written while its row is locked, so their keys grow in the order in which they become visible.
-    """
-    return list(Event.objects.filter(rebuild=rebuild_id, pk__gt=event_id).order_by("pk"))
-
-
 def commands(rebuild_id: int, shown: int | None = COMMANDS_SHOWN) -> tuple[list[Command], int]:
     """Return the newest commands, newest last (all where ``shown`` is ``None``), and how many there are. Two queries."""
     rows = Command.objects.filter(rebuild=rebuild_id)
@@ -201,9 +174,11 @@ def line_of(rebuild: Rebuild) -> list[Rebuild]:
     return list(in_order.select_related("target", "source").defer("plan", "memory"))
 
 
-def listed(*, status: str, number: str | int) -> Page[Rebuild]:
-    """Return one page of the list, newest first. Two queries."""
+def listed(*, status: str, number: str | int, cluster: str = "") -> Page[Rebuild]:
+    """Return one page of the list, newest first: of one status, of one cluster, or of all. Two queries."""
     rows = Rebuild.objects.select_related("target__cluster", "source", "requested_by").defer("plan", "memory")
     if status:
         rows = rows.filter(status=status)
+    if cluster:
+        rows = rows.filter(target__cluster__name=cluster)
     return Paginator(rows, REBUILDS_ON_A_PAGE).get_page(number)

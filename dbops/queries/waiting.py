@@ -15,7 +15,7 @@ from django.db.models import Count, Q, Sum
 from dbops import scheduler
 from dbops.engine.backups import RUN_AT_WORK, RunStatus
 from dbops.engine.scheduling import Certainty, Key, Kind, Length, Moment, Queued, expect_starts
-from dbops.engine.states import Status, StepState
+from dbops.engine.states import Approval, Status, StepState
 from dbops.models import BackupRun, Hold, Rebuild
 
 #: Runs that ended longer ago say nothing of the next one.
@@ -32,8 +32,17 @@ class ExpectedStart:
 
 
 def expected_starts(now: datetime) -> dict[Key, ExpectedStart]:
-    """Return when each queued rebuild and backup run is expected to start, by kind and primary key. Fourteen queries, whatever waits."""
-    jobs = scheduler.queued_jobs(now)
+    """Return when each queued rebuild and backup run is expected to start, by kind and primary key. Sixteen queries, whatever waits.
+
+    When somebody approves what waits for that is not known; until then it keeps nobody else waiting.
+    """
+    unapproved = {
+        (Kind.REBUILD, pk): ExpectedStart(None, now, Certainty.UNKNOWN)
+        for pk in Rebuild.objects.filter(status=Status.QUEUED, approval=Approval.WAITING)
+        .order_by()
+        .values_list("pk", flat=True)
+    }
+    jobs = [job for job in scheduler.queued_jobs(now) if job.key not in unapproved]
     gates = {
         pk: (not_before, after)
         for pk, not_before, after in Rebuild.objects.filter(status=Status.QUEUED)
@@ -54,7 +63,7 @@ def expected_starts(now: datetime) -> dict[Key, ExpectedStart]:
             )
         )
     found = expect_starts(queued, holds, ends, now.timestamp())
-    return {key: _in_time(moment) for key, moment in found.items()}
+    return {**{key: _in_time(moment) for key, moment in found.items()}, **unapproved}
 
 
 def _in_time(moment: Moment) -> ExpectedStart:

@@ -8,7 +8,7 @@ from django.contrib.auth.models import User
 from django.core.exceptions import PermissionDenied
 from django.http import HttpRequest, HttpResponseBase
 
-from dbops.access import may_operate, may_view
+from dbops.access import may_administer, may_operate, may_view
 
 P = ParamSpec("P")
 R = TypeVar("R", bound=HttpResponseBase)
@@ -41,8 +41,21 @@ def operator_page(view: Callable[Concatenate[HttpRequest, P], R]) -> Callable[Co
     return inner
 
 
+def superuser_page(view: Callable[Concatenate[HttpRequest, P], R]) -> Callable[Concatenate[HttpRequest, P], R]:
+    """Let superusers in, others get 403. Sets ``request.may_operate`` and ``may_look`` for the template."""
+
+    @wraps(view)
+    def inner(request: HttpRequest, /, *args: P.args, **kwargs: P.kwargs) -> R:
+        if not may_administer(request.user):
+            raise PermissionDenied("Only superusers look after people's accounts. Ask one of them.")
+        request.may_operate = request.may_look = True  # type: ignore[attr-defined]
+        return view(request, *args, **kwargs)
+
+    return inner
+
+
 def user_of(request: HttpRequest) -> User:
-    """Return who asks. For pages behind one of the two decorators: these let nobody else in."""
+    """Return who asks. For pages behind one of these decorators: they let nobody else in."""
     if not isinstance(request.user, User):
         raise PermissionDenied("Log in first.")
     return request.user

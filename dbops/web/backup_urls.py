@@ -17,6 +17,7 @@ urlpatterns = [
     path(
         "clusters/<str:name>/maintenance/<int:maintenance_id>/end/", calendars.end_maintenance, name="maintenance-end"
     ),
+    path("calendar/", calendars.fleet_calendar, name="fleet-calendar"),
     path("queue/", calendars.queue, name="queue"),
     path("tokens/", tokens.tokens, name="tokens"),
     path("tokens/<int:token_id>/revoke/", tokens.revoke, name="token-revoke"),

@@ -24,7 +24,7 @@ class Line:
 
 @dataclass(frozen=True, slots=True)
 class Chart:
-    """One chart. ``unit`` is ``MB/s`` or ``s``; ``empty`` says why nothing is drawn; ``words`` are read out instead of it."""
+    """One chart. ``unit`` is ``MiB/s`` or ``s``; ``empty`` says why nothing is drawn; ``words`` are read out instead of it."""
 
     key: str
     title: str
@@ -37,7 +37,7 @@ class Chart:
 
 #: key, title, unit, lines, and what an empty one says
 CHARTS = (
-    ("rate", "Copy rate", "MB/s", (("rate", "copied"),), "No figures: no copy has run."),
+    ("rate", "Copy rate", "MiB/s", (("rate", "copied"),), "No figures: no copy has run."),
     (
         "lag",
         "Lag of the source",
@@ -48,7 +48,7 @@ CHARTS = (
     (
         "disk",
         "Disk of the target",
-        "MB/s",
+        "MiB/s",
         (("read", "read"), ("written", "written")),
         "No figures: neither copy nor preparation has run, or its host does not tell.",
     ),
@@ -102,12 +102,12 @@ def _chart(
 
 
 def _words(known: Spread | None, unit: str) -> str:
-    """Say least, middle and most: ``least 12, median 90, most 110 MB/s``. A unit that all have is said once."""
+    """Say least, middle and most: ``least 12, median 90, most 110 MiB/s``. A unit that all have is said once."""
     if known is None:
         return ""
-    say = rate if unit == "MB/s" else duration
+    say = rate if unit == "MiB/s" else duration
     low, middle, high = say(known.low), say(known.middle), say(known.high)
-    if unit == "MB/s":
+    if unit == "MiB/s":
         low, middle = low.removesuffix(f" {unit}"), middle.removesuffix(f" {unit}")
     return f"least {low}, median {middle}, most {high}"
 

@@ -2,7 +2,7 @@
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
-from datetime import datetime, tzinfo
+from datetime import datetime, timedelta, tzinfo
 
 from django.utils import timezone
 from django.utils.html import escape
@@ -18,6 +18,10 @@ NARROWEST = 0.4
 NAMED_FROM = 9.0
 #: So many things of a kind are read out of one drawing; a schedule of every minute must not take a day to listen to.
 READ_OUT = 6
+#: From so many hours between two lines on they are days.
+DAY_HOURS = 24
+#: What is longer names its days.
+LONGEST_DAY_SECONDS = 25 * 3600
 
 
 @dataclass(frozen=True, slots=True)
@@ -146,6 +150,16 @@ def day_row(line: Timeline, *, name: str) -> Drawing:
     return _drawing(line, shapes, name=name, height=height, every_hours=3, labels=True)
 
 
+def calendar_row(line: Timeline, *, name: str, days: int) -> Drawing:
+    """Draw a cluster's row in the calendar of all: as ``strip``, higher, maintenance included, with days where it has several."""
+    placed = lanes((bar.whole, bar) for bar in line.bars)
+    height = 12 * min(4, max((item.lane for item in placed), default=0) + 1) + 8
+    shapes = [*_bands(line, height)]
+    for item in placed:
+        shapes += _bar(item.item, line, y=4 + 12 * min(item.lane, 3), height=10, named=False)
+    return _drawing(line, shapes, name=name, height=height, every_hours=3 if days == 1 else 24, labels=True)
+
+
 def instance_rows(line: Timeline, names: Sequence[str]) -> list[Drawing]:
     """Draw a line for each instance that has something on it, the cluster's own first."""
     found = [_cluster_row(line)]
@@ -205,7 +219,19 @@ def _past_words(line: Timeline) -> str:
 
 
 def _times(intervals: Iterable[Interval], line: Timeline) -> str:
-    return ", ".join(f"{clock(item.start)} to {clock(item.end, line.within)}" for item in intervals)
+    """Return the intervals by the minute; two with less than a minute between them are one to who reads a clock."""
+    is_day = line.within.seconds <= LONGEST_DAY_SECONDS
+    told: list[tuple[str, str]] = []
+    for item in intervals:
+        start, end = (
+            (clock(item.start), clock(item.end, line.within))
+            if is_day
+            else (f"{timezone.localtime(moment):%a %H:%M}" for moment in (item.start, item.end))
+        )
+        if told and told[-1][1] == start:
+            start = told.pop()[0]
+        told.append((start, end))
+    return ", ".join(f"{start} to {end}" for start, end in told)
 
 
 def _bands(line: Timeline, height: int) -> Iterable[Shape]:
@@ -236,7 +262,7 @@ def _bar(bar: Bar, line: Timeline, *, y: int, height: int, named: bool) -> Itera
         title += f", at the latest {clock(bar.tail.end)} (9 of 10 times)"
     title += f", {bar.status}" if bar.status else ""
     css = f"bar-shape bar-{bar.kind.value} bar-{bar.status or 'plain'}" + (" bar-open" if bar.is_open else "")
-    if at := place(bar.interval, line.within):
+    if at := place(_known(bar, line.now), line.within):
         width = max(at.width, NARROWEST)
         label = bar.title if named and width >= NAMED_FROM else ""
         yield Shape(percent(min(at.left, 100 - width)), percent(width), y, height, css, title, label=label)
@@ -244,10 +270,21 @@ def _bar(bar: Bar, line: Timeline, *, y: int, height: int, named: bool) -> Itera
         yield Shape(percent(at.left), percent(at.width), y, height, f"{css} bar-tail", title)
 
 
+def _known(bar: Bar, now: datetime) -> Interval:
+    """Return what is known of a bar: of a job that nobody knows the end of, up to now. What it blocks is hatched behind it."""
+    if not bar.is_open or bar.kind is BarKind.MAINTENANCE:
+        return bar.interval
+    start = bar.interval.start
+    return Interval(start, max(now, start + timedelta(seconds=SHORTEST_SECONDS)))
+
+
 def _hours(within: Interval, zone: tzinfo, every_hours: int, labels: bool) -> Iterable[Hour]:
     for tick in ticks(within, zone, every_hours):
         anchor = "start" if tick.left < 2 else "end" if tick.left > 98 else "middle"
-        label = f"{tick.at.astimezone(zone):%H}" if labels else ""
-        if tick.at == within.end and label == "00":
-            label = "24"
-        yield Hour(percent(tick.left), label, anchor)
+        local = tick.at.astimezone(zone)
+        if every_hours >= DAY_HOURS:
+            # the day that begins at the end is not drawn
+            anchor, label = "start", "" if tick.at == within.end else f"{local:%a} {local.day}"
+        else:
+            label = "24" if tick.at == within.end and local.hour == 0 else f"{local:%H}"
+        yield Hour(percent(tick.left), label if labels else "", anchor)

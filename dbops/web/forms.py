@@ -19,6 +19,7 @@ from dbops.fleetfile.conflicts import (
     name_conflicts,
 )
 from dbops.models import Cluster, Host, Instance
+from dbops.models.secret import is_set
 
 KEEP = "Stored. Leave empty to keep it."
 NOT_SET = "Not set."
@@ -70,7 +71,7 @@ class InventoryForm(forms.ModelForm):
         self.shown = "" if self.is_new else self._digest()
         self.initial["seen"] = self.shown
         for name in self.secrets:
-            self.fields[name].help_text = KEEP if self.before and getattr(self.before, name) else NOT_SET
+            self.fields[name].help_text = KEEP if self.before and is_set(self.before, name) else NOT_SET
         for field in self.fields.values():
             field.widget.attrs.setdefault("class", _css_class(field.widget))
             if isinstance(field.widget, forms.Textarea):
@@ -166,7 +167,7 @@ class HostForm(InventoryForm):
         if key and key_file:
             self.add_error("ssh_private_key", "Give either a key file or a key: empty the other field.")
         elif not key and not key_file:
-            if not (isinstance(self.before, Host) and self.before.ssh_private_key):
+            if not (isinstance(self.before, Host) and is_set(self.before, "ssh_private_key")):
                 self.add_error("ssh_key_file", "Give a key file, or paste a private key.")
             given["ssh_private_key"] = None
 
@@ -182,12 +183,23 @@ class HostForm(InventoryForm):
         yield from instance_conflicts(own_instances, dict.fromkeys(own, hosts[-1]))
 
 
+class MinutesField(forms.IntegerField):
+    """Minutes for people, seconds in the table."""
+
+    def prepare_value(self, value: Any) -> Any:
+        return round(value / 60) if isinstance(value, int) else value
+
+    def clean(self, value: Any) -> Any:
+        minutes = super().clean(value)
+        return None if minutes is None else minutes * 60
+
+
 class ClusterForm(InventoryForm):
     """A cluster and the accounts that its instances share."""
 
     secrets = tuple(f"{account}_password" for account in rules.ACCOUNTS)
     groups: ClassVar = {
-        "Cluster": ("name", "write_addresses"),
+        "Cluster": ("name", "write_addresses", "wanted_replicas", "redundancy_goal_seconds", "needs_approval"),
         "Dashboard's account": ("admin_user", "admin_password"),
         "Replication account": ("replication_user", "replication_password"),
         "Backup account": ("backup_user", "backup_password"),
@@ -196,14 +208,41 @@ class ClusterForm(InventoryForm):
         required=False,
         help_text="Where applications write besides the primary's own address: address:port, one a line.",
     )
+    redundancy_goal_seconds = MinutesField(
+        label="Goal for redundancy (minutes)",
+        required=False,
+        min_value=1,
+        max_value=rules.LONGEST_GOAL_SECONDS // 60,
+        help_text="Within so long it should be whole again when it lost something: availability marks the hours of the week "
+        "that would break it. Empty: as for all clusters.",
+    )
     admin_password = secret_field("Password")
     replication_password = secret_field("Password")
     backup_password = secret_field("Password")
 
     class Meta:
         model = Cluster
-        fields: ClassVar = ["name", "write_addresses", "admin_user", "replication_user", "backup_user"]
-        labels: ClassVar = {"admin_user": "User", "replication_user": "User", "backup_user": "User"}
+        fields: ClassVar = [
+            "name",
+            "write_addresses",
+            "wanted_replicas",
+            "redundancy_goal_seconds",
+            "needs_approval",
+            "admin_user",
+            "replication_user",
+            "backup_user",
+        ]
+        labels: ClassVar = {
+            "wanted_replicas": "Target of healthy replicas",
+            "needs_approval": "A rebuild needs the approval of a second operator",
+            "admin_user": "User",
+            "replication_user": "User",
+            "backup_user": "User",
+        }
+        help_texts: ClassVar = {
+            "wanted_replicas": "Instances besides the primary that are to be healthy: with fewer, availability counts a gap. Empty: all.",
+            "needs_approval": "It waits until an operator other than the one who asked for it approves it.",
+        }
 
     def clean_together(self, given: dict[str, Any]) -> None:
         for account in rules.ACCOUNTS:

@@ -9,13 +9,13 @@ from dbops.engine.following import Offer
 from dbops.engine.states import Status
 from dbops.models import Event, Rebuild
 from dbops.operations.follow_ups import offers
+from dbops.queries import rebuild_log, samples
 from dbops.queries import rebuilds as queries
-from dbops.queries import samples
 from dbops.queries.outcome import comparison
 from dbops.web import charts
 from dbops.web.templatetags.dbops import clean
 
-__all__ = ["Line", "Snapshot", "clean", "context", "first_lines", "offered", "snapshot"]
+__all__ = ["Line", "Snapshot", "clean", "context", "first_lines", "log_tools", "offered", "snapshot"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,7 +38,7 @@ class Snapshot:
 
 def context(rebuild: Rebuild) -> dict[str, Any]:
     """Return what the page's templates need. ``rebuild`` was just read with ``queries.find``."""
-    log = queries.log_end(rebuild.pk)
+    log = rebuild_log.end(rebuild.pk)
     rows, count = queries.commands(rebuild.pk)
     page = replace(queries.page(rebuild), last_event=log.last_event)
     points = samples.history(rebuild.pk)
@@ -49,6 +49,7 @@ def context(rebuild: Rebuild) -> dict[str, Any]:
         "summary": comparison(page),
         "rebuild": rebuild,
         "log": log,
+        **log_tools(rebuild),
         "commands": rows,
         "command_count": count,
         "offers": offered(rebuild),
@@ -80,8 +81,8 @@ def snapshot(rebuild_id: int) -> Snapshot | None:
     }
     return Snapshot(
         revision=rebuild.revision,
-        # A cancel that is asked for changes what a person may do, as a status does.
-        status=f"{rebuild.status}{' cancelling' if rebuild.cancel_requested_at else ''}",
+        # A cancel that is asked for, and an approval, change what a person may do, as a status does.
+        status=f"{rebuild.status}{' cancelling' if rebuild.cancel_requested_at else ''} {rebuild.approval}".rstrip(),
         is_final=rebuild.is_final,
         parts={
             "live": render_to_string("rebuilds/_live.html", shared),
@@ -91,15 +92,23 @@ def snapshot(rebuild_id: int) -> Snapshot | None:
     )
 
 
+def log_tools(rebuild: Rebuild, wanted: rebuild_log.Wanted = rebuild_log.ALL) -> dict[str, Any]:
+    """Return what the form above a log needs: what it offers, and what is chosen."""
+    return {"wanted": wanted, "log_hosts": rebuild_log.hosts_of(rebuild), "ours": rebuild_log.OURS}
+
+
 def first_lines(rebuild_id: int) -> tuple[list[Line], bool]:
     """Return the end of the log, rendered, and whether older lines were left out."""
-    log = queries.log_end(rebuild_id)
-    return [render_line(event) for event in log.events], log.is_cut
+    return _rendered(rebuild_log.end(rebuild_id))
 
 
-def lines_after(rebuild_id: int, event_id: int) -> list[Line]:
-    """Return the lines after one event, rendered."""
-    return [render_line(event) for event in queries.log_after(rebuild_id, event_id)]
+def lines_after(rebuild_id: int, event_id: int) -> tuple[list[Line], bool]:
+    """Return the newest of the lines after one event, rendered, and whether some between were left out."""
+    return _rendered(rebuild_log.news(rebuild_id, event_id))
+
+
+def _rendered(log: rebuild_log.Log) -> tuple[list[Line], bool]:
+    return [render_line(event) for event in log.events], log.has_older
 
 
 def render_line(event: Event) -> Line:

@@ -25,8 +25,9 @@ from django.http import HttpRequest, HttpResponse, HttpResponseBase, StreamingHt
 from django.views.decorators.http import require_GET
 from redis.exceptions import RedisError
 
-from dbops.access import may_view
+from dbops.access import may_view, people_who_may_view
 from dbops.announce import STREAM
+from dbops.queries import rebuild_log
 from dbops.queries import rebuilds as queries
 from dbops.web import bars, fragments
 from dbops.web.fragments import Line, Snapshot
@@ -40,9 +41,11 @@ KEEPALIVE_SECONDS = 15.0
 RECHECK_SECONDS = 3.0
 REDIS_RETRY_SECONDS = 2.0
 REDIS_BLOCK_SECONDS = 5.0
-LINES_KEPT = queries.LOG_LINES_SHOWN
-# A connection ends after this, and the browser's next one is asked for its rights again.
+LINES_KEPT = rebuild_log.LINES_SHOWN
+# A connection ends after this; the browser opens the next one.
 CONNECTION_SECONDS = 600.0
+# Whoever may look no more sees nothing new after this.
+RIGHTS_SECONDS = 15.0
 RETRY_MILLISECONDS = 1000
 
 
@@ -78,6 +81,9 @@ class Hub:
         self.redis_answers = False
         self.bars = ("", "")
         self.bars_asked = asyncio.Lock()
+        self.allowed: set[int] = set()
+        self.allowed_at = 0.0
+        self.rights_asked = asyncio.Lock()
 
     async def current_bars(self) -> tuple[str, str]:
         """Return the key and the text of every page's bars: made once in a while and process, not for each connection."""
@@ -88,6 +94,17 @@ class Hub:
                 except Exception:
                     log.exception("rendering the bars")  # asked again in a while; the stream goes on
         return self.bars
+
+    async def may_still_look(self, user_id: int) -> bool:
+        """Tell whether a person may look: asked once in a while and process, for everybody at once."""
+        if time.monotonic() - self.allowed_at > RIGHTS_SECONDS and not self.rights_asked.locked():
+            async with self.rights_asked:
+                try:
+                    self.allowed = await _in_database(people_who_may_view)
+                    self.allowed_at = time.monotonic()
+                except Exception:
+                    log.exception("asking who may look")  # asked again with the next event; no stream outlives its age
+        return user_id in self.allowed
 
     def join(self, rebuild_id: int) -> tuple[Watched, asyncio.Event]:
         """Begin to look at a rebuild. The table is asked again even when somebody looks already."""
@@ -198,8 +215,9 @@ def _refresh(watched: Watched) -> bool:
     if watched.snapshot is None:
         lines, watched.is_cut = fragments.first_lines(watched.rebuild_id)
     else:
-        lines = fragments.lines_after(watched.rebuild_id, watched.last_event)
-        watched.is_cut = watched.is_cut or len(watched.lines) + len(lines) > LINES_KEPT
+        # At most as many as are kept: after a burst the page asks for the lines between when its reader scrolls there.
+        lines, is_cut = fragments.lines_after(watched.rebuild_id, watched.last_event)
+        watched.is_cut = watched.is_cut or is_cut or len(watched.lines) + len(lines) > LINES_KEPT
     watched.lines.extend(lines)
     watched.snapshot, watched.is_missing = snapshot, snapshot is None
     return True
@@ -277,9 +295,10 @@ def _log_messages(watched: Watched, sent: _Sent) -> list[str]:
     return [message("log-snapshot" if begins else "log", "\n".join(line.html for line in new))]
 
 
-async def stream(rebuild_id: int) -> AsyncGenerator[str, None]:
-    """Yield a rebuild's events until it has ended, the browser leaves, or the connection is old."""
+async def stream(rebuild_id: int, user_id: int) -> AsyncGenerator[str, None]:
+    """Yield a rebuild's events until it has ended, the browser leaves, the person may look no more, or the connection is old."""
     home = hub()
+    home.allowed.add(user_id)  # whoever comes here was asked a moment ago
     watched, client = home.join(rebuild_id)
     sent, began = _Sent(), time.monotonic()
     try:
@@ -292,6 +311,8 @@ async def stream(rebuild_id: int) -> AsyncGenerator[str, None]:
             except TimeoutError:
                 # A page that hears nothing for longer asks by itself.
                 yield message("alive", "")
+            if not await home.may_still_look(user_id):
+                return
             key, told = await home.current_bars()
             if key != sent.bars:
                 sent.bars = key
@@ -326,12 +347,12 @@ class EventStream(StreamingHttpResponse):
 
 @require_GET
 async def events(request: HttpRequest, rebuild_id: int) -> HttpResponseBase:
-    """Stream a rebuild to one browser. Asks for rights once; the connection's age bounds how long they are trusted."""
+    """Stream a rebuild to one browser that may look at it."""
     user = await request.auser()
-    if not await sync_to_async(may_view)(user):
+    if user.pk is None or not await sync_to_async(may_view)(user):
         return HttpResponse("You may not look at rebuilds.", status=403, content_type="text/plain")
     if await sync_to_async(queries.revision)(rebuild_id) is None:
         return HttpResponse("There is no such rebuild.", status=404, content_type="text/plain")
     # Django ends the request's connection with the request, here after minutes: a thousand viewers would hold a thousand.
     await sync_to_async(close_old_connections)()
-    return EventStream(stream(rebuild_id))
+    return EventStream(stream(rebuild_id, user.pk))

@@ -12,7 +12,7 @@ from dbops.fleetfile import stored
 from dbops.fleetfile.conflicts import Conflict, Placed, name_conflicts
 from dbops.fleetfile.schedules import schedule_problems
 from dbops.models import AccessToken, BackupSchedule, Cluster, Instance
-from dbops.web.forms import InventoryForm, sentence
+from dbops.web.forms import InventoryForm, MinutesField, sentence
 
 INSTANCES_IN_A_LIST = 200
 METHODS = [
@@ -20,17 +20,6 @@ METHODS = [
     ("dump", "dump: mysqldump or mariadb-dump, with gzip"),
 ]
 RUN_BY = [("dbops", "dbops starts it"), ("external", "somebody else's cron starts it; dbops only watches")]
-
-
-class MinutesField(forms.IntegerField):
-    """Minutes for people, seconds in the table."""
-
-    def prepare_value(self, value: Any) -> Any:
-        return round(value / 60) if isinstance(value, int) else value
-
-    def clean(self, value: Any) -> Any:
-        minutes = super().clean(value)
-        return None if minutes is None else minutes * 60
 
 
 class ScheduleForm(InventoryForm):
@@ -124,6 +113,16 @@ class MaintenanceForm(forms.Form):
 
     def clean_starts_at(self) -> datetime:
         return self.cleaned_data["starts_at"] or timezone.now()
+
+
+class MarkForm(MaintenanceForm):
+    """A time that has passed and was planned."""
+
+    def __init__(self, *args: Any, **kwargs: Any) -> None:
+        super().__init__(*args, **kwargs)
+        for name in ("starts_at", "ends_at"):
+            self.fields[name].required = True
+            self.fields[name].help_text = ""
 
 
 class TokenForm(forms.ModelForm):

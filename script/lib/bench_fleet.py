@@ -25,7 +25,7 @@ try:
 except ImportError:  # it belongs to the tests
     sync_playwright = None  # type: ignore[assignment]
 
-CHROMIUM = Path("/usr/bin/chromium")
+CHROMIUM = Path("/usr/bin/chromium-headless-shell")
 LOOKS = {
     "bytes of the document": "performance.getEntriesByType('navigation')[0].decodedBodySize",
     "elements": "document.getElementsByTagName('*').length",

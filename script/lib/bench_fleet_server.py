@@ -65,6 +65,11 @@ def main(clusters: int, replicas: int, rounds: int) -> None:
         "its seven days": f"/clusters/{name}/calendar/",
         "schedules": "/schedules/",
         "queue": "/queue/",
+        "calendar of all, a day": "/calendar/",
+        "calendar of all, a week": "/calendar/?span=week",
+        "calendar of all, blocked now": "/calendar/?blocked=1",
+        "backups over time": "/backups/history/",
+        "availability today": "/availability/",
     }
     found: dict[str, Any] = {
         "clusters": Cluster.objects.count(),

@@ -53,13 +53,17 @@ def show(stage: Stage, options: argparse.Namespace) -> None:
     raise_curtain(stage, options)
     with stage.step("accounts"):
         people = stage.make_people()
+    with stage.step("sample: a fleet with weeks of generated history, in a database of its own"):
+        stage.start_sample(people)
     with stage.step("web, worker and beat"):
         stage.start_processes("worker", "beat", "web")
         stage.wait_for_web()
     with stage.step("a write load on the primary"):
         stage.start_load()
     RUNNING_FILE.write_text(json.dumps({"address": stage.address}))
-    say(f"\n  dbops is at  {stage.address}\n")
+    say(
+        f"\n  dbops is at   {stage.address}\n  the sample at {stage.sample_address}  (eight weeks of generated history, no real servers)\n"
+    )
     for name, password in people.items():
         say(f"    log in as   {name:9} password  {password}")
     say(f"\n  Break a replica:  script/lab break replica-1\n  Logs:             {FOLDER / 'log'}\n  Ctrl-C ends it.\n")

@@ -33,7 +33,8 @@ PROGRAMS_LINT="$PROGRAMS_DRIVERS
 shellcheck shellcheck
 "
 PROGRAMS_TEST="$PROGRAMS_DEMO $PROGRAMS_LINT
-chromium chromium
+chromium-headless-shell chromium-headless-shell
+java default-jre-headless
 iptables iptables
 busybox busybox
 "

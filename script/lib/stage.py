@@ -27,6 +27,7 @@ DEFAULT_SIZE = "256M"
 WEB_PORT, REDIS_PORT = 8000, 6390
 STOP_SECONDS = {"worker": 45.0, "web": 15.0, "beat": 15.0, "redis": 15.0}
 PEOPLE = ("operator", "viewer")
+SAMPLE_FOLDER = FOLDER / "sample"
 
 
 def is_marked(mark: Path) -> bool:
@@ -44,6 +45,7 @@ class Stage:
         self.lab_is_ours = self.load_is_ours = False
         self.web_port = web_port or supervisor.free_port(WEB_PORT)
         self.redis_port = supervisor.free_port(REDIS_PORT)
+        self.sample_port = 0
         self.environment = {
             **{key: value for key, value in os.environ.items() if not key.startswith("DBOPS_")},
             "PYTHONPATH": str(ROOT),
@@ -60,6 +62,10 @@ class Stage:
     def address(self) -> str:
         return f"http://127.0.0.1:{self.web_port}/"
 
+    @property
+    def sample_address(self) -> str:
+        return f"http://127.0.0.1:{self.sample_port}/"
+
     @contextmanager
     def step(self, title: str) -> Iterator[None]:
         """Tell how long a part took."""
@@ -69,12 +75,15 @@ class Stage:
         self.durations.append((title, seconds))
         self.say(f"{seconds:7.1f} s  {title}")
 
-    def command(self, *words: str, input_text: str = "", **options: Any) -> tuple[int, str]:
+    def command(
+        self, *words: str, input_text: str = "", environment: dict[str, str] | None = None, **options: Any
+    ) -> tuple[int, str]:
         """Run one of the project's own commands; what it says on standard error is shown only when it fails."""
+        environment = environment or self.environment
         COMMANDS_LOG.parent.mkdir(parents=True, exist_ok=True)
         with COMMANDS_LOG.open("wb") as log:
             try:
-                return supervisor.run(words, self.environment, self.stop, input_text=input_text, log=log, **options)
+                return supervisor.run(words, environment, self.stop, input_text=input_text, log=log, **options)
             except Failed as error:
                 raise Failed(f"{error}:\n{supervisor.tail(COMMANDS_LOG)}") from None
 
@@ -131,7 +140,10 @@ class Stage:
         supervisor.wait_until(self._redis_answers, "Redis", 20, self.processes, self.stop)
 
     def wait_for_web(self) -> None:
-        supervisor.wait_until(self._web_answers, "the web process's first answer", 60, self.processes, self.stop)
+        """Wait until both addresses answer: what is printed can be opened."""
+        for address, what in ((self.address, "the web process"), (self.sample_address, "the sample's web process")):
+            answers = partial(self._web_answers, address)
+            supervisor.wait_until(answers, f"the first answer of {what}", 60, self.processes, self.stop)
 
     def _redis_answers(self) -> bool:
         try:
@@ -141,9 +153,10 @@ class Stage:
         except OSError:
             return False
 
-    def _web_answers(self) -> bool:
+    @staticmethod
+    def _web_answers(address: str) -> bool:
         try:
-            with urllib.request.urlopen(self.address + "healthz/", timeout=2) as answer:
+            with urllib.request.urlopen(address + "healthz/", timeout=2) as answer:
                 return bool(answer.status == 200)
         except (OSError, urllib.error.HTTPError):
             return False
@@ -160,9 +173,35 @@ class Stage:
             with os.fdopen(draft, "w") as handle:
                 handle.writelines(f"{name} {secrets.token_urlsafe(12)}\n" for name in PEOPLE)
         people = dict(line.split() for line in file.read_text().splitlines())
-        for name, password in people.items():
-            self.manage("account", "create", name, "--group", name, "--password-stdin", input_text=password + "\n")
+        self._make_accounts(people, self.environment)
         return people
+
+    def _make_accounts(self, people: dict[str, str], environment: dict[str, str]) -> None:
+        for name, password in people.items():
+            words = ("account", "create", name, "--group", name, "--password-stdin")
+            self.manage(*words, input_text=password + "\n", environment=environment)
+
+    def start_sample(self, people: dict[str, str]) -> None:
+        """Fill the sample's own database anew, so that its history ends now, and start a web process that shows it.
+
+        Args:
+            people: the real demonstration's accounts: they may log in there, too.
+        """
+        for file in SAMPLE_FOLDER.glob("dbops.sqlite3*"):
+            file.unlink()
+        self.sample_port = supervisor.free_port(self.web_port + 1)
+        environment = self.environment | {
+            "DBOPS_STATE_DIR": str(SAMPLE_FOLDER),
+            "DBOPS_WEB_PORT": str(self.sample_port),
+            "DBOPS_SAMPLE": "1",
+        }
+        self.command(str(ROOT / "script" / "run"), "migrate", environment=environment)
+        self.manage("sample", environment=environment)
+        self._make_accounts(people, environment)
+        process = Process("sample", [str(ROOT / "script" / "run"), "web"], environment, FOLDER)
+        self.processes.append(process)
+        process.start()
+        self.environment["DBOPS_SAMPLE_URL"] = self.sample_address
 
     def check(self) -> None:
         """Raise ``Failed`` when a process ended by itself, ``Stopped`` when the user wants to end."""

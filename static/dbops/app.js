@@ -1,9 +1,9 @@
 // Comfort on top of pages that work without it: theme, copying, counting seconds, and the live rebuild page.
 (function () {
   "use strict";
-  const LINES_SHOWN = 1000;
   // The stream says something every 15 s; one that is silent for longer is dead, whatever the browser believes.
   const LIVE_MILLISECONDS = 20000;
+  const AGAIN_MILLISECONDS = 3000;
   const loaded = performance.now();
 
   // --- light and dark ---------------------------------------------------------------------------------------------
@@ -65,8 +65,15 @@
       const text = duration(Number(ago ? element.dataset.ago : element.dataset.elapsed) + passed) + (ago ? " ago" : "");
       if (element.textContent !== text) element.textContent = text;
     });
+    // What was expected by now and has not come: what stands after it says so.
+    document.querySelectorAll("[data-passes]:not([hidden])").forEach((element) => {
+      if (!shownAt.has(element)) shownAt.set(element, performance.now());
+      if (performance.now() - shownAt.get(element) < Number(element.dataset.passes) * 1000) return;
+      element.hidden = true;
+      element.nextElementSibling.hidden = false;
+    });
   }
-  document.querySelectorAll("[data-elapsed], [data-ago]").forEach((element) => shownAt.set(element, loaded));
+  document.querySelectorAll("[data-elapsed], [data-ago], [data-passes]").forEach((element) => shownAt.set(element, loaded));
   setInterval(count, 1000);
 
   // --- what the reader opened stays open, and what has the focus keeps it, when a fragment is replaced ----------------
@@ -115,16 +122,36 @@
     failing.set(event.detail.pathInfo.requestPath.split("?")[0], why);
     showStale();
   }
+  // A part that is asked for when something happens, and not every few seconds, is asked for again: what it shows is old.
+  const missed = new Map();
+  let askedAgainAt = 0;
+  function miss(event) {
+    const { elt, pathInfo } = event.detail;
+    if (elt.matches("[hx-trigger~=again]")) missed.set(pathInfo.requestPath, elt);
+  }
   function answered(path) {
     for (const [key, why] of failing) if (key === path || why === "silent") failing.delete(key);
     if (!failing.size) current = Date.now();
     showStale();
+    askAgain();
+  }
+  function askAgain() {
+    if (!missed.size || Date.now() - askedAgainAt < AGAIN_MILLISECONDS) return;
+    askedAgainAt = Date.now();
+    const parts = [...missed.values()];
+    missed.clear();
+    parts.filter((part) => part.isConnected).forEach((part) => htmx.trigger(part, "again"));
   }
   for (const name of ["htmx:sendError", "htmx:timeout"]) {
-    document.addEventListener(name, (event) => fail(event, "silent"));
+    document.addEventListener(name, (event) => {
+      fail(event, "silent");
+      miss(event);
+    });
   }
+  window.addEventListener("online", askAgain);
   document.addEventListener("htmx:responseError", (event) => {
     const status = event.detail.xhr.status;
+    if (status >= 500) miss(event);
     fail(event, status === 403 ? "denied" : status === 404 ? "gone" : "failed");
   });
   document.addEventListener("htmx:afterRequest", (event) => {
@@ -138,12 +165,10 @@
 
   // --- the live rebuild page ----------------------------------------------------------------------------------------
   const stream = document.getElementById("stream");
-  const lines = document.getElementById("log-lines");
-  if (!stream || !lines) return;
+  if (!stream) return;
   const badge = document.getElementById("live-state");
   const announcement = document.getElementById("announcement");
   let connected = false;
-  let follows = true;
   let said = "";
 
   function live(state, text) {
@@ -153,32 +178,19 @@
     if (badge.textContent !== text) badge.textContent = text;
   }
   const shown = () => stream.querySelector("[data-live-root]");
+  // A rebuild that has ended has nothing to ask for any more.
+  const isGoingOn = () => Boolean(shown()?.querySelector("[hx-get]"));
   function heard() {
     liveAt = current = Date.now();
     failing.clear();
     showStale();
-  }
-  const toEnd = () => (lines.scrollTop = lines.scrollHeight);
-  lines.addEventListener("scroll", () => {
-    follows = lines.scrollHeight - lines.scrollTop - lines.clientHeight < 40;
-  });
-
-  function tidyLog() {
-    // A poll may have brought lines that the stream brings once more.
-    const seen = new Set();
-    lines.querySelectorAll(":scope > li").forEach((line) => {
-      if (seen.has(line.id)) line.remove();
-      seen.add(line.id);
-    });
-    while (lines.children.length > LINES_SHOWN) lines.firstElementChild.remove();
-    if (follows) toEnd();
+    askAgain();
   }
   function tell() {
     const root = shown();
     if (!root) return;
     document.title = root.dataset.title;
-    // A rebuild that has ended has nothing to ask for any more.
-    if (badge && !root.querySelector("[hx-get]")) badge.hidden = true;
+    if (badge && !isGoingOn()) badge.hidden = true;
     if (said && said !== root.dataset.say) announcement.textContent = root.dataset.say;
     said = root.dataset.say;
   }
@@ -187,7 +199,6 @@
   document.addEventListener("htmx:sseMessage", (event) => {
     heard();
     reopen(event.target);
-    tidyLog();
     tell();
   });
   document.addEventListener("htmx:sseOpen", () => {
@@ -211,12 +222,10 @@
     if (revision && shown() && Number(revision) < Number(shown().dataset.revision)) event.detail.shouldSwap = false;
   });
   document.addEventListener("htmx:afterSettle", () => {
-    tidyLog();
     tell();
   });
   document.addEventListener("htmx:afterRequest", (event) => {
-    if (event.detail.successful && !connected) live("polling", "No live connection: asking every 5 s");
+    if (event.detail.successful && !connected && isGoingOn()) live("polling", "No live connection: asking every 5 s");
   });
-  toEnd();
   tell();
 })();

@@ -7,7 +7,10 @@
   // The server thins a history at 1000 points: from here on the page asks for it anew instead of growing for days.
   const MOST_POINTS = 1500;
   const COLUMNS = ["number", "at", "rate", "lag", "read", "written"];
-  const UNITS = { "MB/s": rate, s: duration };
+  const UNITS = { "MiB/s": rate, s: duration };
+  const MIB = 1024 * 1024;
+  // In bytes: a rate is read as MiB a second, so that its lines stand at round ones.
+  const RATE_STEPS = [0.1, 0.2, 0.5, 1, 2, 5, 10, 20, 50, 100, 200, 500, 1000, 2000, 5000, 10000].map((step) => step * MIB);
   // In seconds: a lag is read as minutes and hours.
   const LAG_STEPS = [1, 2, 5, 10, 15, 30, 60, 120, 300, 600, 900, 1800, 3600, 7200, 14400, 43200, 86400, 172800, 604800];
 
@@ -16,8 +19,8 @@
 
   // --- words, as the server has them --------------------------------------------------------------------------------
   function rate(bytes) {
-    const megabytes = bytes / 1e6;
-    return `${megabytes.toFixed(megabytes >= 10 ? 0 : 1)} MB/s`;
+    const mebibytes = bytes / MIB;
+    return `${mebibytes.toFixed(mebibytes >= 10 ? 0 : 1)} MiB/s`;
   }
   function duration(value) {
     const seconds = Math.max(0, Math.round(value));
@@ -43,7 +46,7 @@
     const half = known.length >> 1;
     const middle = known.length % 2 ? known[half] : (known[half - 1] + known[half]) / 2;
     // A unit that all have is said once.
-    const short = (value) => say(value).replace(" MB/s", "");
+    const short = (value) => say(value).replace(" MiB/s", "");
     return `least ${short(known[0])}, median ${short(middle)}, most ${say(known[known.length - 1])}`;
   }
 
@@ -58,7 +61,7 @@
       section,
       lines,
       title: section.querySelector(".chart-title").textContent.trim().replace(/\s+/g, " "),
-      say: UNITS[isLag ? "s" : "MB/s"],
+      say: UNITS[isLag ? "s" : "MiB/s"],
       isLag,
       plot: section.querySelector(".chart-plot"),
       empty: section.querySelector(".chart-empty"),
@@ -66,7 +69,7 @@
     };
   }
   function axisOf(chart) {
-    const written = (value) => (value === 0 ? "0" : chart.isLag ? duration(value).replace(/ 00 (s|min)$/, "") : rate(value).replace(" MB/s", ""));
+    const written = (value) => (value === 0 ? "0" : chart.isLag ? duration(value).replace(/ 00 (s|min)$/, "") : rate(value).replace(" MiB/s", ""));
     return {
       stroke: token("--off"),
       font: "11px system-ui, sans-serif",
@@ -75,7 +78,7 @@
       space: 28,
       size: chart.isLag ? 52 : 38,
       gap: 4,
-      incrs: chart.isLag ? LAG_STEPS : undefined,
+      incrs: chart.isLag ? LAG_STEPS : RATE_STEPS,
       values: (_, splits) => splits.map(written),
     };
   }

@@ -42,12 +42,13 @@ host_facts() {
 
 tool_facts() {
     for name in mariadb-backup mariabackup xtrabackup xbstream mbstream mariadbd mysqld mariadb mysql \
-        ssh ssh-keygen flock setsid setpriv bash systemctl; do
+        ssh ssh-keygen flock setsid setpriv bash systemctl zstd \
+        gzip mariadb-install-db mysql_install_db; do
         path=$(command -v "$name") || continue
         case $name in
         xbstream) said=$(timeout 5 "$path" --version 2>&1) ;;
         ssh) said=$(ssh -V 2>&1) ;;
-        mbstream | ssh-keygen | flock | setsid | setpriv | bash | systemctl) said='' ;;
+        mbstream | ssh-keygen | flock | setsid | setpriv | bash | systemctl | zstd | gzip | *-install-db | *_install_db) said='' ;;
         *) said=$(timeout 5 "$path" --no-defaults --version 2>&1) ;;
         esac
         put "tool.$name" "$path
@@ -81,6 +82,18 @@ sizes() { # what a backup sends, and everything; nothing is said when it takes t
     } | awk '{ sum[$1] += $2 } END { if ("complete" in sum) printf "%.0f %.0f", sum["data"], sum["all"] }'
 }
 
+storage() { # kind of the file system, size of its blocks, its device, and the largest write that this says it does whole
+    # shellcheck disable=SC2046  # two words
+    set -- $(df --output=source,fstype -- "$nearest" 2>/dev/null | tail -n 1)
+    device=$(readlink -f -- "${1:-/}")
+    device=${device##*/}
+    block=$(readlink -f "/sys/class/block/$device")
+    [ -d "$block/queue" ] || block=${block%/*} # a partition
+    limit=
+    { read -r limit <"$block/queue/atomic_write_unit_max_bytes"; } 2>/dev/null
+    printf '%s %s %s %s' "${2:--}" "$(stat -f -c %S -- "$nearest" 2>/dev/null || echo 0)" "${device:--}" "$limit"
+}
+
 server_pids() { # a server changes into its data directory
     for process in /proc/[0-9]*; do
         name=
@@ -98,9 +111,15 @@ datadir_facts() {
     until [ -d "$nearest" ]; do nearest=$(dirname -- "$nearest"); done
     put datadir.filesystem "$(df -PT -- "$nearest" 2>/dev/null | awk 'NR == 2 { print $(NF - 5) }')"
     put datadir.free_bytes "$(df -PB1 -- "$nearest" 2>/dev/null | awk 'NR == 2 { print $(NF - 2) }')"
+    put datadir.storage "$(storage)"
     [ -d "$real" ] || return 0
     put datadir.identity "$(stat -c %d:%i -- "$real")"
     put datadir.owner "$(stat -c %U:%G -- "$real")"
+    for file in ibdata1 mysql; do # made once, with the data: whoever replaces the data makes another
+        born=$(stat -c '%i %W' -- "$real/$file" 2>/dev/null) || continue
+        put datadir.files "$file $born"
+        break
+    done
     if content=$(ls -A -- "$real" 2>/dev/null); then put datadir.is_empty "$([ -n "$content" ] || echo 1)"; fi
     put datadir.is_mount_point "$([ "$(stat -c %m -- "$real")" != "$real" ] || echo 1)"
     put datadir.server_pids "$(server_pids)"

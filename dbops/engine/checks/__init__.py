@@ -4,13 +4,41 @@ To add one: write a function in the module of its subject, name it in that modul
 ``docs/checks.md`` (a test holds it).
 """
 
-from dbops.engine.checks import capacity, pair, source, target, topology
+from collections.abc import Callable, Iterator
+
+from dbops.engine.checks import archive, capacity, pair, source, target, topology
 from dbops.engine.plan import Finding
 from dbops.engine.situation import Situation
 
-CHECKS = (*topology.CHECKS, *target.CHECKS, *pair.CHECKS, *source.CHECKS, *capacity.CHECKS)
+Check = Callable[[Situation], Iterator[Finding]]
+
+#: Of a method that reads a running server.
+CHECKS: tuple[Check, ...] = (*topology.CHECKS, *target.CHECKS, *pair.CHECKS, *source.CHECKS, *capacity.CHECKS)
+#: Of one that reads a finished backup: the server that made it is not asked.
+OF_ARCHIVE: tuple[Check, ...] = (
+    *topology.CHECKS,
+    *target.CHECKS,
+    pair.source_is_another,
+    pair.members_of_one_cluster,
+    *archive.CHECKS,
+    pair.formats_fit,
+    pair.clocks_agree,
+    source.nothing_lies_outside,
+    capacity.target_has_room,
+)
+#: The formats of the data directory are the target's own there: statements are read in.
+OF_DUMP: tuple[Check, ...] = (
+    *topology.CHECKS,
+    *target.CHECKS,
+    pair.source_is_another,
+    pair.members_of_one_cluster,
+    *archive.OF_A_DUMP,
+    pair.clocks_agree,
+    capacity.target_has_room,
+)
+CHECKS_OF = {"xbstream": CHECKS, "archive": OF_ARCHIVE, "dump": OF_DUMP}
 
 
-def run_checks(situation: Situation) -> tuple[Finding, ...]:
-    """Return every finding, none left out because of another."""
-    return tuple(finding for check in CHECKS for finding in check(situation))
+def run_checks(situation: Situation, method: str = "xbstream") -> tuple[Finding, ...]:
+    """Return every finding of a method's checks, none left out because of another."""
+    return tuple(finding for check in CHECKS_OF[method] for finding in check(situation))

@@ -16,10 +16,10 @@ OPEN_FILES_MINIMUM = 65_536
 
 def bytes_needed(situation: Situation) -> int | None:
     """Return what the target's file system must hold: the data with a margin, and the redo logs of copy and server."""
-    size, server = situation.bytes_to_copy, situation.source.server
-    if size is None or server is None:
+    size, redo = situation.bytes_of_data, situation.redo_capacity_bytes
+    if size is None or redo is None:
         return None
-    return int(size * SPACE_FACTOR) + 2 * server.redo_capacity_bytes
+    return int(size * SPACE_FACTOR) + 2 * redo
 
 
 def fits_beside_old_data(situation: Situation) -> bool:

@@ -137,7 +137,7 @@ def _programs_needed(role: str) -> tuple[str, ...]:
 
 def formats_fit(situation: Situation) -> Iterator[Finding]:
     """Page size and table name case are written into the data: the target's option file must agree."""
-    source = situation.source.server
+    source = situation.formats_of
     target, config = situation.target.server, situation.target.facts.config if situation.target.facts else None
     if source is None:
         return

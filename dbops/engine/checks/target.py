@@ -277,7 +277,7 @@ def target_keeps_nothing_outside(situation: Situation) -> Iterator[Finding]:
 
 def target_stays_quiet_after_start(situation: Situation) -> Iterator[Finding]:
     """MySQL copies replication settings with the data and would start by itself; MariaDB keeps them in a file."""
-    target, flavor = situation.target, situation.source.flavor
+    target, flavor = situation.target, situation.flavor
     config = target.facts.config if target.facts else None
     if config is None or flavor is None:
         return

@@ -224,11 +224,25 @@ def identities(cluster: Cluster) -> Iterator[Judgement]:
     for member in cluster.members:
         server = cluster.server(member)
         if server is None:
-            yield _judge("identity", member, None)
+            for code in ("identity", "data_replaced", "history_lost"):
+                yield _judge(code, member, None)
             continue
         now = identity_of(server)
         changed = bool(member.known_as) and now != member.known_as
         yield _judge("identity", member, changed, f"{member.name} was {member.known_as}, now {now} answers.", about=now)
+        yield _files(member)
+        lost = member.lost_gtid
+        told = f"{member.name} had these transactions and does not have them any more: {lost}."
+        yield _judge("history_lost", member, bool(lost), told, about=lost)
+
+
+def _files(member: Stored) -> Judgement:
+    """Its data is in other files than before. Where either is not known nothing can be said."""
+    made_at = member.facts.datadir.made_at if member.facts and member.facts.datadir else None
+    since = f" They were made at {made_at:%Y-%m-%d %H:%M:%S} UTC." if made_at else ""
+    told = f"The data of {member.name} is in other files than before, and no rebuild of dbops made them.{since}"
+    changed = None if member.known_files and not member.files else member.files != (member.known_files or member.files)
+    return _judge("data_replaced", member, changed, told, about=member.files)
 
 
 RULES: tuple[Callable[[Cluster], Iterator[Judgement]], ...] = (

@@ -48,6 +48,16 @@ MEANINGS = {
         True,
         "Somebody has made it anew, or the address leads elsewhere: it may be the wrong machine.",
     ),
+    "data_replaced": Meaning(
+        "Hand-made rebuild found: the data was replaced",
+        False,
+        "Whose copy it is, no job tells. Rebuilds of others go on: what a plan reads of it is read anew each time.",
+    ),
+    "history_lost": Meaning(
+        "Hand-made rebuild found: its GTID history went back",
+        False,
+        "Older data was put in its place, or its history was reset. A replica catches up; what is missing elsewhere, the plan tells.",
+    ),
     "chain": Meaning(
         "Replicates from another replica",
         False,
@@ -69,5 +79,7 @@ MEANINGS = {
         "Nothing is done to it. The plan refuses to replace a server that has replicas.",
     ),
 }
+#: Those by which data shows that no job of ours made it.
+REPLACED = ("identity", "data_replaced", "history_lost")
 #: Those that a person can accept by changing roles in the inventory, and not only by saying that they are meant so.
 CHANGES_ROLES = frozenset({"failover", "writes_alone", "two_primaries"})

@@ -3,7 +3,9 @@
 from dataclasses import dataclass
 from datetime import datetime
 
+from dbops.engine.errors import DbopsError
 from dbops.engine.facts import Attached, InstanceFacts, ReplicationFacts, ServerFacts
+from dbops.engine.flavors import flavor_for
 from dbops.engine.states import Role
 from dbops.engine.topology.nodes import seen_from
 
@@ -13,7 +15,8 @@ class Stored:
     """One instance of the inventory with the latest facts. ``aliases`` are other hosts' names for its address.
 
     ``known_as`` is the identity that it had when a person or a rebuild of ours last said that it is right; ``is_ours`` tells that
-    a rebuild of ours changes it right now.
+    a rebuild of ours changes it right now. ``known_files`` are the files that its data was in then (``DatadirFacts.files``), ``lost_gtid``
+    is what of its GTID history it had once and lost since.
     """
 
     name: str
@@ -24,10 +27,17 @@ class Stored:
     aliases: tuple[str, ...] = ()
     known_as: str = ""
     is_ours: bool = False
+    known_files: str = ""
+    lost_gtid: str = ""
 
     @property
     def server(self) -> ServerFacts | None:
         return self.facts.server if self.facts else None
+
+    @property
+    def files(self) -> str:
+        """What names the files of its data now; ``""`` where that was not read."""
+        return self.facts.datadir.files if self.facts and self.facts.datadir else ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -103,3 +113,17 @@ class Cluster:
 def identity_of(server: ServerFacts) -> str:
     """Return what a server is known by: its uuid, or on MariaDB its server id."""
     return server.server_uuid or f"server id {server.server_id}"
+
+
+def transactions_lost(server: ServerFacts, seen: str) -> str:
+    """Return what a server had and does not have any more: a GTID set or position, ``""`` where it has all of it, or uses none.
+
+    Args:
+        seen: the GTID set or position that was read before, of whatever flavor answered then.
+    """
+    if not seen or seen == server.gtid_executed:
+        return ""
+    try:
+        return flavor_for(server.version, server.flavor).gtid_missing(seen, server.gtid_executed)
+    except DbopsError:  # another flavor's words: the difference of identity tells of it
+        return ""

@@ -4,13 +4,15 @@ import getpass
 import sys
 from typing import Any
 
-from django.core.management.base import BaseCommand, CommandError, CommandParser
+from django.core.management.base import CommandError, CommandParser
 
+from dbops.access import GROUPS
 from dbops.engine.errors import Refused
-from dbops.operations.accounts import GROUPS, list_accounts, save_account
+from dbops.management.command import DbopsCommand
+from dbops.operations.accounts import list_accounts, save_account
 
 
-class Command(BaseCommand):
+class Command(DbopsCommand):
     help = "Create, update and list the accounts of people."
 
     def add_arguments(self, parser: CommandParser) -> None:

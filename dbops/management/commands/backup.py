@@ -5,10 +5,11 @@ import sys
 import time
 from typing import Any, NoReturn
 
-from django.core.management.base import BaseCommand, CommandError, CommandParser
+from django.core.management.base import CommandError, CommandParser
 
 from dbops.engine.backups import RUN_FINAL, RunBy, RunStatus
 from dbops.engine.errors import Refused
+from dbops.management.command import DbopsCommand
 from dbops.management.people import actor_named
 from dbops.models import BackupRun, BackupSchedule, Instance
 from dbops.operations.backups import give_up_run, run_now, stop_run
@@ -18,7 +19,7 @@ REFUSED = 2
 WATCH_SECONDS = 0.5
 
 
-class Command(BaseCommand):
+class Command(DbopsCommand):
     help = "Run a backup now, watch it, or stop it."
 
     def add_arguments(self, parser: CommandParser) -> None:

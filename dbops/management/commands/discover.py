@@ -9,9 +9,10 @@ import time
 from collections.abc import Iterable
 from typing import Any
 
-from django.core.management.base import BaseCommand, CommandError, CommandParser
+from django.core.management.base import CommandError, CommandParser
 
 from dbops.engine.errors import Refused
+from dbops.management.command import DbopsCommand
 from dbops.models import Cluster, Discovery
 from dbops.operations.topology import request_discovery
 from dbops.queries.topology import Drawn, found_of, proposals
@@ -19,7 +20,7 @@ from dbops.queries.topology import Drawn, found_of, proposals
 WAIT_SECONDS = 120.0
 
 
-class Command(BaseCommand):
+class Command(DbopsCommand):
     help = "Follow replication up and down from one server, and show what is there. Guide: docs/topology.md"
 
     def add_arguments(self, parser: CommandParser) -> None:

@@ -4,13 +4,15 @@ import getpass
 from pathlib import Path
 from typing import Any
 
-from django.core.management.base import BaseCommand, CommandError, CommandParser
+from django.core.management.base import CommandError, CommandParser
 
 from dbops.fleetfile.store import UNCHANGED
+from dbops.management.command import DbopsCommand
+from dbops.operations.audit import record_export
 from dbops.operations.fleet import FleetFileErrors, export_fleet, import_fleet
 
 
-class Command(BaseCommand):
+class Command(DbopsCommand):
     help = "Import or export the fleet: hosts, clusters and instances. The file's format: docs/fleet.md"
 
     def add_arguments(self, parser: CommandParser) -> None:
@@ -57,6 +59,7 @@ class Command(BaseCommand):
 
     def _export(self, file: Path | None) -> None:
         text = export_fleet()
+        record_export(f"{getpass.getuser()} (manage.py)", "fleet", path="manage.py fleet export")
         if file is None:
             self.stdout.write(text, ending="")
             return

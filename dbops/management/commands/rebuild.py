@@ -4,21 +4,24 @@ import json
 import secrets
 import sys
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from datetime import UTC
 from typing import Any
 
-from django.core.management.base import BaseCommand, CommandError, CommandParser
+from django.core.management.base import CommandError, CommandParser
 
 from dbops.engine.errors import Refused
 from dbops.engine.facts import to_record
-from dbops.engine.plan import Plan
+from dbops.engine.methods import DEFAULT_METHOD, METHODS
+from dbops.engine.plan import Plan, PlannedStep
 from dbops.engine.states import Status, StepState
 from dbops.engine.verdicts import Answer
 from dbops.engine.ways import Way
 from dbops.engine.windows import End
+from dbops.management.command import DbopsCommand
 from dbops.management.people import actor_named
 from dbops.models import Instance, Rebuild, Step
+from dbops.operations.approvals import approve_rebuild, decline_rebuild, override_approval
 from dbops.operations.follow_ups import has_worked, request_follow_up
 from dbops.operations.rebuilds import (
     cancel_rebuild,
@@ -33,15 +36,24 @@ from dbops.operations.starts import Offer, offer
 EXIT_STATUS = {Status.SUCCEEDED: 0, Status.FAILED: 1, Status.EXPIRED: 1, Status.LOST: 1, Status.CANCELLED: 3}
 REFUSED = 2
 FOLLOW_SECONDS = 0.5
+APPROVALS = {"approve": approve_rebuild, "decline": decline_rebuild, "override-approval": override_approval}
+APPROVAL_HELP = {
+    "approve": "approve the rebuild of this instance that waits for it, as another operator than who asked for it",
+    "decline": "decline it, with --reason",
+    "override-approval": "emergency: start it without approval, with --reason",
+}
 
 
-class Command(BaseCommand):
+class Command(DbopsCommand):
     help = "Rebuild a replica from a backup source, or show the plan."
 
     def add_arguments(self, parser: CommandParser) -> None:
         parser.add_argument("target", help="name of the instance to rebuild")
         parser.add_argument("--reason", default="", help="why; written into the audit log")
         parser.add_argument("--source", help="name of the instance to read (default: the best backup source)")
+        parser.add_argument(
+            "--method", choices=list(METHODS), default=DEFAULT_METHOD, help="the way to rebuild (default: %(default)s)"
+        )
         parser.add_argument(
             "--keep-old-data", action="store_true", help="keep the old data directory after verification"
         )
@@ -63,6 +75,8 @@ class Command(BaseCommand):
         parser.add_argument(
             "--retry", action="store_true", help="go on with the copy of the last, failed rebuild where that is safe"
         )
+        for verb, text in APPROVAL_HELP.items():
+            parser.add_argument(f"--{verb}", action="store_true", help=text)
         parser.add_argument("--give-up", action="store_true", help="end a lost rebuild without its hosts")
         parser.add_argument("--follow", action="store_true", help="wait for the end and print what happens")
         parser.add_argument("--json", action="store_true", help="one JSON object a line; the last one is the result")
@@ -78,6 +92,10 @@ class Command(BaseCommand):
             if options["first"] or options["priority"] is not None:
                 self._move(target, options["user"], options["priority"])
                 return
+            for verb, decide in APPROVALS.items():
+                if options[verb.replace("-", "_")]:
+                    self._decide(target, decide, options["user"], options["reason"])
+                    return
             if options["give_up"]:
                 self._give_up(target, options["user"], options["reason"])
                 return
@@ -86,9 +104,11 @@ class Command(BaseCommand):
                     self._follow_up(target, "put-back" if options["put_back"] else "retry", options), options
                 )
                 return
-            plan = plan_rebuild(target=target, source=source, keep_old_data=options["keep_old_data"])
+            method = options["method"]
+            plan = plan_rebuild(target=target, source=source, method=method, keep_old_data=options["keep_old_data"])
             if options["plan"]:
-                self._show_plan(plan, offer(target, self._instance(plan.source.name), key=options["start"]))
+                ways = offer(target, self._instance(plan.source.name), method=method, key=options["start"])
+                self._show_plan(plan, ways)
                 sys.exit(0 if plan.is_possible else REFUSED)
             rebuild = request_rebuild(
                 actor=actor_named(options["user"]),
@@ -98,6 +118,7 @@ class Command(BaseCommand):
                 reason=options["reason"],
                 fingerprint=plan.fingerprint,
                 request_key=secrets.token_hex(16),
+                method=method,
                 keep_old_data=options["keep_old_data"],
                 start=options["start"],
                 expires_hours=options["expires_hours"],
@@ -132,6 +153,14 @@ class Command(BaseCommand):
             raise CommandError(f"{target.name} has no unfinished rebuild.", returncode=REFUSED)
         give_up_rebuild(actor=actor_named(user), rebuild=rebuild, reason=reason)
         self._tell({"rebuild": rebuild.pk, "status": "failed"}, f"Rebuild {rebuild.pk} is ended without its hosts.")
+
+    def _decide(self, target: Instance, decide: Callable[..., None], user: str | None, reason: str) -> None:
+        rebuild = Rebuild.objects.filter(target_slot=target).first()
+        if rebuild is None:
+            raise CommandError(f"{target.name} has no unfinished rebuild.", returncode=REFUSED)
+        decide(actor=actor_named(user), rebuild=rebuild, reason=reason)
+        record = {"rebuild": rebuild.pk, "status": rebuild.status, "approval": rebuild.approval}
+        self._tell(record, f"Rebuild {rebuild.pk} is {rebuild.approval}.")
 
     def _cancel(self, target: Instance, user: str | None) -> None:
         rebuild = Rebuild.objects.filter(target_slot=target).first()
@@ -184,8 +213,7 @@ class Command(BaseCommand):
         for finding in plan.findings:
             self.stdout.write(f"  {finding.severity:8} {finding.title}: {finding.seen} {finding.advice}".rstrip())
         for step in plan.steps:
-            predicted = "not known yet" if step.predicted_seconds is None else f"{step.predicted_seconds:.1f} s"
-            self.stdout.write(f"  {step.title} ({predicted})")
+            self.stdout.write(f"  {step.title} ({predicted(step)})")
             for command in step.commands:
                 self.stdout.write(f"      [{command.place}] {command.text}")
         for line in start_lines(ways):
@@ -260,6 +288,14 @@ def _clock(end: End) -> str:
         return f"not known ({end.words})"
     likely, late = (f"{moment.astimezone(UTC):%Y-%m-%d %H:%M} UTC" for moment in (end.p50, end.p90))
     return likely if likely == late else f"{likely} (9 of 10: {late})"
+
+
+def predicted(step: PlannedStep) -> str:
+    """Say how long a step is expected to take: half of its past runs, and 9 of 10 where there are enough."""
+    if step.predicted_seconds is None:
+        return "not known yet"
+    late = "" if step.predicted_p90_seconds is None else f", 9 of 10 within {step.predicted_p90_seconds:.1f} s"
+    return f"{step.predicted_seconds:.1f} s{late}"
 
 
 def _end_of(step: Step) -> dict[str, Any]:

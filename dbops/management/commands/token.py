@@ -3,15 +3,16 @@
 import getpass
 from typing import Any
 
-from django.core.management.base import BaseCommand, CommandError, CommandParser
+from django.core.management.base import CommandError, CommandParser
 
 from dbops.engine.errors import Refused
+from dbops.management.command import DbopsCommand
 from dbops.models import Cluster
 from dbops.operations.tokens import CALENDAR, REPORT, make_token, revoke_token
 from dbops.queries.tokens import tokens
 
 
-class Command(BaseCommand):
+class Command(DbopsCommand):
     help = "Make, list and revoke the tokens by which machines report backups or read the calendar."
 
     def add_arguments(self, parser: CommandParser) -> None:

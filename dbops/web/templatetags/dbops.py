@@ -31,6 +31,7 @@ TIME_STYLES = {
     "weekday": "%a %d %b %H:%M",
     "hour": "%H:%M",
 }
+MIB = 1024**2
 UNITS = ("B", "KiB", "MiB", "GiB", "TiB", "PiB")
 # What turns the direction of text around can make a command look like another one.
 DIRECTION = re.compile("[\u200e\u200f\u202a-\u202e\u2066-\u2069]")
@@ -40,6 +41,7 @@ ICONS = {
     "queued": "hourglass",
     "running": "player-play",
     "succeeded": "circle-check",
+    "passed": "circle-check",
     "failed": "circle-x",
     "cancelled": "ban",
     "expired": "clock",
@@ -115,11 +117,11 @@ def bytes_text(value: float | str | None) -> str:
 
 @register.filter
 def rate(value: float | str | None) -> str:
-    """Return bytes a second as ``312 MB/s`` (decimal, as network and disk vendors count)."""
+    """Return bytes a second as ``312 MiB/s``: in the units of ``bytes``, so that one can be divided by the other."""
     if value is None or value == "":
         return UNKNOWN
-    megabytes = float(value) / 1_000_000
-    return f"{megabytes:.0f} MB/s" if megabytes >= 10 else f"{megabytes:.1f} MB/s"
+    mebibytes = float(value) / MIB
+    return f"{mebibytes:.0f} MiB/s" if mebibytes >= 10 else f"{mebibytes:.1f} MiB/s"
 
 
 @register.filter
@@ -145,6 +147,11 @@ def age(value: datetime | None) -> str:
     return f"{duration((timezone.now() - value).total_seconds())} ago"
 
 
+def machine_time(value: datetime) -> str:
+    """Return a time for an element's ``datetime``: HTML knows no more than milliseconds."""
+    return value.isoformat(timespec="milliseconds")
+
+
 @register.simple_tag
 def ago(value: datetime | None) -> SafeString | str:
     """Return ``12 s ago`` as an element that app.js keeps counting, with the exact time in its title."""
@@ -153,7 +160,7 @@ def ago(value: datetime | None) -> SafeString | str:
     seconds = max(0, round((timezone.now() - value).total_seconds()))
     return format_html(
         '<time datetime="{}" title="{}" data-ago="{}">{} ago</time>',
-        value.isoformat(),
+        machine_time(value),
         exact(value),
         seconds,
         duration(seconds),
@@ -179,7 +186,7 @@ def when(value: datetime | None, style: str = "full") -> SafeString | str:
     local = timezone.localtime(value)
     pattern = TIME_STYLES[style]
     return format_html(
-        '<time datetime="{}" title="{}">{}</time>', value.isoformat(), exact(value), local.strftime(pattern)
+        '<time datetime="{}" title="{}">{}</time>', machine_time(value), exact(value), local.strftime(pattern)
     )
 
 
@@ -270,6 +277,12 @@ def without(name: str, cluster: str) -> str:
 
 
 @register.filter
+def is_of_backups(address: str) -> bool:
+    """Tell whether an address is of a page about backups: those that its tabs lead to, and what is below them."""
+    return str(address).startswith(("/backups/", "/schedules/", "/calendar/", "/queue/"))
+
+
+@register.filter
 def commas(value: str) -> list[str]:
     """Return the parts of a list that is written with commas."""
     return [part.strip() for part in str(value).split(",") if part.strip()]
@@ -311,6 +324,11 @@ def party_lines(plan: Plan) -> list[PartyLine]:
     def both(label: str, tell: Callable[[Party], object], differs_must: bool = False) -> PartyLine:
         return PartyLine(label, str(tell(target) or "not known"), str(tell(source) or "not known"), differs_must)
 
+    def server(party: Party) -> str:
+        if plan.archive and party is source:
+            return f"not asked: a finished backup is read, version {party.version}"
+        return f"answers, version {party.version}" if party.is_answering else "does not answer"
+
     return [
         both("Role", lambda party: party.role),
         both("Host", lambda party: party.host),
@@ -319,7 +337,7 @@ def party_lines(plan: Plan) -> list[PartyLine]:
         both("Host key", lambda party: party.host_key_fingerprint),
         both("Data directory", lambda party: party.datadir),
         both("Its device and inode", lambda party: party.datadir_identity),
-        both("Server", lambda party: f"answers, version {party.version}" if party.is_answering else "does not answer"),
+        both("Server", server),
         both("Server id", lambda party: party.server_id or party.configured_server_id, True),
         both("Server uuid", lambda party: party.server_uuid or ("none" if party.is_answering else "")),
         both("Read", lambda party: _read_at(plan, party.name)),

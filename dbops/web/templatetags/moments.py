@@ -3,11 +3,12 @@
 from datetime import datetime
 
 from django import template
+from django.urls import reverse
 from django.utils import timezone
 from django.utils.html import format_html
 from django.utils.safestring import SafeString
 
-from dbops.web.templatetags.dbops import exact
+from dbops.web.templatetags.dbops import exact, machine_time
 
 register = template.Library()
 
@@ -21,7 +22,21 @@ def moment(value: datetime | None, unknown: str = "not known") -> SafeString | s
     days = (local.date() - today).days
     day = {0: "", 1: "tomorrow ", -1: "yesterday "}.get(days, f"{local:%a} {local.day} {local:%b} ")
     text = f"{day}{local:%H:%M}"
-    return format_html('<time datetime="{}" title="{}">{}</time>', value.isoformat(), exact(value), text)
+    return format_html('<time datetime="{}" title="{}">{}</time>', machine_time(value), exact(value), text)
+
+
+@register.filter
+def seconds_until(value: datetime) -> int:
+    """Return how many seconds a moment lies ahead, with the minute that pages show of it at its end: app.js tells when it has passed."""
+    return max(0, round((value - timezone.now()).total_seconds())) + 60
+
+
+@register.simple_tag
+def reference_url(reference: str) -> str:
+    """Return where ``rebuild 7`` or ``run 12`` is shown, ``""`` for a reference to something without a page."""
+    kind, _, number = reference.rpartition(" ")
+    name = {"rebuild": "rebuild", "run": "backup-run"}.get(kind)
+    return reverse(name, args=[number]) if name and number.isdecimal() else ""
 
 
 @register.filter

@@ -2,10 +2,15 @@
 
 from urllib.parse import urlencode, urlsplit
 
+from django.contrib.auth.forms import AuthenticationForm
+from django.contrib.auth.models import User
 from django.contrib.auth.views import LoginView as DjangoLoginView
+from django.contrib.auth.views import LogoutView as DjangoLogoutView
 from django.http import HttpRequest, HttpResponse
 from django.urls import reverse
 from django.utils.http import url_has_allowed_host_and_scheme
+
+from dbops.operations.audit import record
 
 
 class LoginView(DjangoLoginView):
@@ -21,6 +26,29 @@ class LoginView(DjangoLoginView):
                 status=204, headers={"HX-Redirect": f"{reverse('login')}?{urlencode({'next': _page(request)})}"}
             )
         return super().get(request, *args, **kwargs)
+
+    def form_valid(self, form: AuthenticationForm) -> HttpResponse:
+        answer: HttpResponse = super().form_valid(form)
+        record(actor=form.get_user().get_username(), action="login", subject="dbops")
+        return answer
+
+    def form_invalid(self, form: AuthenticationForm) -> HttpResponse:
+        """Note the name only where there is such an account: else it may be a password that was typed into the wrong field."""
+        typed = form.cleaned_data.get("username", "")
+        name = typed if User.objects.filter(username=typed).exists() else "(no such account)"
+        record(actor=name, action="login.failed", subject="dbops")
+        answer: HttpResponse = super().form_invalid(form)
+        return answer
+
+
+class LogoutView(DjangoLogoutView):
+    """Logging out, by a click."""
+
+    def post(self, request: HttpRequest, *args: object, **kwargs: object) -> HttpResponse:
+        if request.user.is_authenticated:
+            record(actor=request.user.get_username(), action="logout", subject="dbops")
+        answer: HttpResponse = super().post(request, *args, **kwargs)
+        return answer
 
 
 def _page(request: HttpRequest) -> str:

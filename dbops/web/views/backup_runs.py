@@ -1,12 +1,15 @@
-"""The list of backup runs."""
+"""The list of backup runs, and their figures over time."""
 
 from django.http import HttpRequest, HttpResponse
 from django.shortcuts import render
+from django.utils import timezone
 from django.views.decorators.cache import never_cache
 from django.views.decorators.http import require_GET
 
+from dbops.queries import backup_history
 from dbops.queries import backup_runs as queries
 from dbops.web.access import viewer_page
+from dbops.web.trends import card, legend
 
 
 @require_GET
@@ -26,3 +29,28 @@ def backup_runs(request: HttpRequest) -> HttpResponse:
         "days": queries.DAYS_SHOWN,
     }
     return render(request, "backups/list.html", context)
+
+
+@require_GET
+@never_cache
+@viewer_page
+def history(request: HttpRequest) -> HttpResponse:
+    """Show duration and size of each schedule's runs over time."""
+    asked = request.GET
+    text, days = asked.get("text", "").strip().replace("\0", ""), _period(asked.get("days", ""))
+    found = backup_history.history(timezone.now(), days=days, text=text, number=asked.get("page", "1"))
+    context = {
+        "page": found.page,
+        "cards": [card(series, days) for series in found.series],
+        "legend": legend(),
+        "periods": backup_history.PERIODS,
+        "most": backup_history.RUNS_DRAWN,
+        "days": days,
+        "text": text,
+    }
+    return render(request, "backups/history.html", context)
+
+
+def _period(text: str) -> int:
+    """Return one of the periods; the middle one for what is none."""
+    return next((days for days in backup_history.PERIODS if str(days) == text), backup_history.PERIODS[1])

@@ -1,4 +1,4 @@
-"""A cluster's seven days, the lines of all sources, and maintenance."""
+"""A cluster's seven days, the calendar of all clusters, the lines of all sources, and maintenance."""
 
 from datetime import date, timedelta
 
@@ -14,9 +14,11 @@ from dbops.engine.errors import Refused
 from dbops.models import Cluster, Maintenance
 from dbops.operations import maintenance as verbs
 from dbops.queries import calendar as queries
+from dbops.queries import fleet_calendar as fleet_queries
+from dbops.queries.fleet_calendar import Span
 from dbops.queries.queue import queue as read_queue
 from dbops.web.access import operator_page, user_of, viewer_page
-from dbops.web.drawing import day_row
+from dbops.web.drawing import calendar_row, day_row
 from dbops.web.schedule_forms import MaintenanceForm
 from dbops.web.views.fleet import show_cluster
 
@@ -32,6 +34,28 @@ def calendar(request: HttpRequest, name: str) -> HttpResponse:
     )
     drawn = [(day, day_row(day.timeline, name=f"{day.on:%A %d %B}")) for day in page.days]
     return render(request, "calendar/week.html", {"cluster": cluster, "calendar": page, "days": drawn})
+
+
+@require_GET
+@never_cache
+@viewer_page
+def fleet_calendar(request: HttpRequest) -> HttpResponse:
+    """Show a day or a week of all clusters, a row for each."""
+    asked = request.GET
+    span = asked.get("span", "")
+    found = fleet_queries.fleet_calendar(
+        timezone.now(),
+        timezone.get_current_timezone(),
+        first=_date(asked.get("from", "")),
+        span=Span(span) if span in set(Span) else Span.DAY,
+        text=asked.get("text", "").strip().replace("\0", ""),
+        is_blocked=asked.get("blocked", "") == "1",
+        number=asked.get("page", "1"),
+    )
+    rows = [
+        (agenda, calendar_row(agenda.timeline, name=agenda.cluster.name, days=found.span.days)) for agenda in found.rows
+    ]
+    return render(request, "calendar/fleet.html", {"calendar": found, "rows": rows, "page": found.page})
 
 
 @require_GET

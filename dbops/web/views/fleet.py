@@ -42,7 +42,7 @@ def fleet(request: HttpRequest) -> HttpResponse:
     kept = "" if is_poll else start_view_of(user_of(request))
     if kept and not request.GET:
         return redirect(f"{request.path}?{kept}")
-    text, show = _filters(request.GET)
+    text, show = filters(request.GET)
     found = overview.fleet(timezone.now(), text=text, show=show, number=request.GET.get("page", "1"))
     context = {"fleet": found, "page": found.page, "shows": SHOWS, "kept": kept, "is_kept": _is_kept(kept, text, show)}
     return render(request, "fleet/_clusters.html" if is_poll else "fleet/list.html", context)
@@ -52,7 +52,7 @@ def fleet(request: HttpRequest) -> HttpResponse:
 @viewer_page
 def start_view(request: HttpRequest) -> HttpResponse:
     """Keep the filters that were sent as what this person begins with, or forget those that were kept."""
-    text, show = _filters(request.POST)
+    text, show = filters(request.POST)
     chosen = {"show": show.value if show is not Show.ALL else "", "text": text[:TEXT_CHARACTERS]}
     query = urlencode({name: value for name, value in chosen.items() if value})
     keep_start_view(user_of(request), query)
@@ -62,14 +62,14 @@ def start_view(request: HttpRequest) -> HttpResponse:
     return redirect(f"{reverse('fleet')}?{query or 'show=all'}")
 
 
-def _filters(sent: QueryDict) -> tuple[str, Show]:
+def filters(sent: QueryDict) -> tuple[str, Show]:
     """Return what is looked for; what nobody knows shows everything."""
     asked = sent.get("show", "")
     return sent.get("text", "").strip().replace("\0", ""), Show(asked) if asked in set(Show) else Show.ALL
 
 
 def _is_kept(kept: str, text: str, show: Show) -> bool:
-    return _filters(QueryDict(kept)) == (text, show)
+    return filters(QueryDict(kept)) == (text, show)
 
 
 @require_GET
@@ -88,7 +88,8 @@ def show_cluster(
     now = timezone.now()
     page = queries.cluster_page(found)
     agenda = calendar.agenda_of(page.cluster, now)
-    template = "fleet/_instances.html" if request.headers.get("HX-Request") else "fleet/cluster.html"
+    is_poll = bool(request.headers.get("HX-Request"))
+    template = "fleet/_instances.html" if is_poll else "fleet/cluster.html"
     context = {
         "page": page,
         "cluster": page.cluster,
@@ -97,8 +98,9 @@ def show_cluster(
         "drawing": topology.drawing(page),
         "differences": topology.differences(page.cluster.pk),
         "lines": lines_of(agenda),
-        "schedules": schedules.of_cluster(page.cluster.pk),
-        "maintenances": calendar.maintenances(page.cluster, now),
+        "week": () if is_poll else calendar.week_ahead(agenda, now, timezone.get_current_timezone()),
+        "schedules": () if is_poll else schedules.of_cluster(page.cluster.pk),
+        "maintenances": () if is_poll else calendar.maintenances(page.cluster, now),
         "maintenance_form": maintenance_form or MaintenanceForm(),
     }
     return render(request, template, context, status=status)

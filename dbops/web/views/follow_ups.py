@@ -26,6 +26,10 @@ class MethodConverter:
         return value
 
 
+#: Where on the form a refusal is put right, by its code.
+FIELDS = {"rebuild.name": "typed_name", "rebuild.reason": "reason"}
+
+
 @require_http_methods(["GET", "POST"])
 @never_cache
 @operator_page
@@ -57,7 +61,9 @@ def follow_up(request: HttpRequest, rebuild_id: int, method: str) -> HttpRespons
         "offer": offer,
         "plan": follow_up_plan(found, offer),
         "refused": refused,
-        "reason": request.POST.get("reason", ""),
+        "typed": request.POST,
+        "bad_field": FIELDS.get(refused.code, "") if refused else "",
+        "focus": FIELDS.get(refused.code, "") if refused else "",
         "request_key": uuid.uuid4(),
     }
     return render(request, "rebuilds/follow_up.html", context, status=status)

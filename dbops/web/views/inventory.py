@@ -8,15 +8,19 @@ from django.contrib import messages
 from django.contrib.auth.models import User
 from django.http import Http404, HttpRequest, HttpResponse
 from django.shortcuts import get_object_or_404, redirect, render
+from django.utils import timezone
 from django.views.decorators.cache import never_cache
 from django.views.decorators.debug import sensitive_post_parameters
 from django.views.decorators.http import require_GET, require_http_methods
 
 from dbops.engine.errors import DbopsError, Refused
 from dbops.fleetfile import sshkeys, stored
-from dbops.models import Cluster, Host, Instance
+from dbops.models import Cluster, ConnectionTest, Host, Instance
 from dbops.operations import fleet
+from dbops.queries import connection_tests as tests
+from dbops.queries.lineage import lineage_of
 from dbops.web.access import operator_page, viewer_page
+from dbops.web.exports import exported
 from dbops.web.forms import ClusterForm, HostForm, ImportForm, InstanceForm, InventoryForm
 
 Row = Host | Cluster | Instance
@@ -129,6 +133,7 @@ def import_file(request: HttpRequest) -> HttpResponse:
 
 @require_GET
 @never_cache
+@exported("fleet")
 @operator_page
 def export_file(request: HttpRequest) -> HttpResponse:
     """Send the fleet as a file, without secrets."""
@@ -183,8 +188,16 @@ def _edit(request: HttpRequest, kind: Kind, row: Row | None) -> HttpResponse:
             if isinstance(saved, Host) and not saved.host_key:
                 return redirect("host-key", name=saved.name)
             return redirect("inventory")
-    context = {"form": form, "kind": kind.word, "name": name}
+    known = lineage_of(form.before, timezone.now()) if isinstance(form.before, Instance) else None
+    context = {"form": form, "kind": kind.word, "name": name, "tests": _tests(form.before), "lineage": known}
     return render(request, "inventory/edit.html", context, status=422 if form.is_bound else 200)
+
+
+def _tests(row: Row | None) -> tests.HostTests | ConnectionTest | None:
+    """Return the last tests of what is being edited."""
+    if isinstance(row, Host):
+        return tests.of_host(row)
+    return tests.of_instance(row) if isinstance(row, Instance) else None
 
 
 def _kind(word: str) -> Kind:

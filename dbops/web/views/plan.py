@@ -1,8 +1,8 @@
 """The plan of a rebuild: looking at it writes nothing, confirming it asks for exactly what was shown."""
 
 import uuid
-from collections.abc import Callable
-from dataclasses import dataclass, replace
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass, field, replace
 from typing import Any
 from urllib.parse import urlencode
 
@@ -18,21 +18,32 @@ from dbops.access import require_operator
 from dbops.engine import ways as start_ways
 from dbops.engine.blocker import Kind
 from dbops.engine.errors import Refused
+from dbops.engine.impact import impact
+from dbops.engine.methods import DEFAULT_METHOD, METHODS
 from dbops.engine.plan import Plan
+from dbops.engine.plan_changes import Shown
+from dbops.engine.planning import build_plan
 from dbops.engine.states import Role
+from dbops.engine.ways_compared import Compared, compare
 from dbops.models import Instance, Rebuild
-from dbops.operations.rebuilds import candidate_sources, plan_rebuild, request_rebuild
+from dbops.operations.rebuilds import candidate_sources, request_rebuild, situation_to_plan
 from dbops.operations.starts import EXPIRES_HOURS, Offer, default_expires_hours, offer
-from dbops.queries.fleet import InstanceRow, instance_row
+from dbops.queries.fleet import InstanceRow, cluster_row
 from dbops.web.access import viewer_page
+from dbops.web.shown_plan import differences, packed, shown, unpacked
+
+#: Where on the form a refusal is put right, by its code.
+FIELDS = {"rebuild.name": "typed_name", "rebuild.reason": "reason", "plan.expiry": "expires_hours"}
+#: What is typed is sent back with the page; nobody types more than this.
+TYPED_CHARACTERS = 2000
 
 
 class ConfirmForm(forms.Form):
     """What the operator types, and what the page knew when it was shown."""
 
-    typed_name = forms.CharField(max_length=63, required=False, strip=True)
-    reason = forms.CharField(max_length=2000, required=False, strip=True)
+    reason = forms.CharField(max_length=TYPED_CHARACTERS, required=False, strip=True)
     source = forms.CharField(max_length=63)
+    method = forms.ChoiceField(choices=[(name, name) for name in METHODS], required=False)
     fingerprint = forms.CharField(max_length=64)
     request_key = forms.UUIDField()
     keep_old_data = forms.BooleanField(required=False)
@@ -57,6 +68,15 @@ class Choice:
 
 
 @dataclass(frozen=True, slots=True)
+class MethodChoice:
+    """One method, with the address of the page that plans by it."""
+
+    compared: Compared
+    url: str
+    is_chosen: bool
+
+
+@dataclass(frozen=True, slots=True)
 class StartChoice:
     """One way to start, with the address of the page that plans it."""
 
@@ -67,13 +87,19 @@ class StartChoice:
 
 @dataclass(frozen=True, slots=True)
 class Asked:
-    """What the address or the form says: the page shows it, and a confirmation asks for it."""
+    """What the address or the form says: the page shows it, and a confirmation asks for it.
+
+    ``typed`` is what a person typed, by field, as they typed it; ``seen`` is the plan that they typed it under.
+    """
 
     source: Instance | None
     keep: bool
     start: str
+    method: str = DEFAULT_METHOD
     expires_hours: int | None = None
     reason: str = ""
+    typed: dict[str, str] = field(default_factory=dict)
+    seen: Shown | None = None
 
 
 @require_http_methods(["GET", "POST"])
@@ -88,6 +114,7 @@ def plan(request: HttpRequest, name: str) -> HttpResponse:
         source=_source(target, request.GET.get("source", "")),
         keep=request.GET.get("keep_old_data") == "1",
         start=request.GET.get("start", ""),
+        method=_method(request.GET.get("method", "")),
     )
     if "start_at" not in request.GET:
         return _show(request, target, asked)
@@ -105,50 +132,49 @@ def _confirm(request: HttpRequest, target: Instance) -> HttpResponse:
         source=_source(target, given.get("source", "")),
         keep=given.get("keep_old_data", False),
         start=given.get("start", ""),
+        method=_method(given.get("method", "")),
         expires_hours=given.get("expires_hours"),
         reason=given.get("reason", ""),
+        typed={name: request.POST.get(name, "")[:TYPED_CHARACTERS] for name in FIELDS.values()},
+        seen=unpacked(request.POST.get("shown", ""), given.get("fingerprint", "")),
     )
     try:
-        rebuild = _request(request, target, asked, given, has_bad_hours="expires_hours" in form.errors)
+        rebuild = _request(request, target, asked, form)
     except Refused as error:
         return _show(request, target, asked, refused=error)
     return redirect("rebuild", rebuild_id=rebuild.pk)
 
 
-def _request(
-    request: HttpRequest, target: Instance, asked: Asked, given: dict[str, Any], *, has_bad_hours: bool
-) -> Rebuild:
-    doing = f"Requesting a rebuild of {target.name}"
+def _request(request: HttpRequest, target: Instance, asked: Asked, form: ConfirmForm) -> Rebuild:
+    doing, given = f"Requesting a rebuild of {target.name}", form.cleaned_data
     require_operator(request.user, doing)
     assert isinstance(request.user, User)  # noqa: S101 - only a user is an operator
-    if has_bad_hours:
-        raise Refused(
-            "plan.expiry",
-            doing,
-            found="the hours after which it expires are no number within the bounds",
-            left="Nothing was changed.",
-            next_step=f"Give {EXPIRES_HOURS[0]} to {EXPIRES_HOURS[-1]} hours.",
-        )
-    if asked.source is None or "request_key" not in given or "fingerprint" not in given:
-        raise Refused(
-            "plan.incomplete",
-            doing,
-            found="the form came without its source, its fingerprint or its request key",
-            left="Nothing was changed.",
-            next_step="Read the plan again below and confirm it anew.",
-        )
+    if "expires_hours" in form.errors:
+        found = "the hours after which it expires are no number within the bounds"
+        raise _refused("plan.expiry", doing, found, f"Give {EXPIRES_HOURS[0]} to {EXPIRES_HOURS[-1]} hours.")
+    if "reason" in form.errors:
+        found = f"the reason is longer than {TYPED_CHARACTERS} characters, or holds some that cannot be stored"
+        raise _refused("rebuild.reason", doing, found, "Say why in fewer words, for those who read the audit log.")
+    if asked.source is None or "method" in form.errors or "request_key" not in given or "fingerprint" not in given:
+        found = "the form came without its source, its fingerprint or its request key"
+        raise _refused("plan.incomplete", doing, found, "Read the plan again below and confirm it anew.")
     return request_rebuild(
         actor=request.user,
         target=target,
         source=asked.source,
-        typed_name=given.get("typed_name", ""),
+        typed_name=asked.typed["typed_name"].strip(),
         reason=asked.reason,
         fingerprint=given["fingerprint"],
         request_key=str(given["request_key"]),
+        method=asked.method,
         keep_old_data=asked.keep,
         start=asked.start,
         expires_hours=asked.expires_hours,
     )
+
+
+def _refused(code: str, doing: str, found: str, next_step: str) -> Refused:
+    return Refused(code, doing, found=found, left="Nothing was changed.", next_step=next_step)
 
 
 def _show(
@@ -156,47 +182,79 @@ def _show(
 ) -> HttpResponse:
     found: Plan | None = None
     no_plan: Refused | None = None
-    sources: list[Instance] = []
-    if target.role != Role.PRIMARY:
-        sources = candidate_sources(target)
+    compared: tuple[Compared, ...] = ()
     try:
-        found = plan_rebuild(target=target, source=asked.source, keep_old_data=asked.keep)
+        situation = situation_to_plan(target=target, source=asked.source, keep_old_data=asked.keep)
+        compared = compare(situation)
+        found = build_plan(situation, asked.method)
     except Refused as error:
         no_plan = error
-    row = instance_row(target)
+    sources = candidate_sources(target) if target.role != Role.PRIMARY else []
+    cluster = cluster_row(target.cluster)
+    row = cluster.of(target)
     wanted = asked.source or next(iter(sources), None)
     chosen = found.source.name if found else wanted.name if wanted else ""
-    ways = offer(target, wanted, key=asked.start)
+    ways = offer(target, wanted, method=asked.method, key=asked.start)
     start = ways.chosen(asked.start)
-
-    def url(**changes: Any) -> str:
-        return _url(target, **{"source": chosen, "keep": asked.keep, "start": asked.start, **changes})
-
+    changes = differences(asked.seen, shown(found, start)) if found else ()
+    bad_field = FIELDS.get(refused.code, "") if refused else ""
     context = {
         "target": target,
         "row": row,
+        "source_row": cluster.named(chosen),
         "plan": found,
         "no_plan": no_plan,
         "refused": refused,
-        "reason": asked.reason,
+        "bad_field": bad_field,
+        "focus": "" if changes else bad_field,  # what has changed stands above, and is read first
+        # The name confirmed another plan: whoever presses Enter twice has not read this one.
+        "typed": asked.typed | ({"typed_name": ""} if refused and refused.code == "plan.stale" else {}),
         "findings": found.findings if found else (),
-        "choices": [
-            Choice(item.name, item.role, url(source=item.name, start=""), item.name == chosen) for item in sources
-        ],
+        "impact": impact(found, ways.picture, start, cluster.states) if found else None,
+        "prediction": ways.prediction,
+        "changes": changes,
+        "shown": packed(shown(found, start)) if found else "",
         "keep": asked.keep,
-        "keep_url": url(keep=True),
-        "aside_url": url(keep=False),
         "verdict": ways.verdict,
-        "starts": [_start_choice(item, url, start) for item in ways.choices],
         "start": start,
         "named_moment": start_ways.moment_of(asked.start),
         "bad_moment": bad_moment,
-        "expires_hours": asked.expires_hours or default_expires_hours(),
+        "expires_hours": asked.typed.get("expires_hours") or default_expires_hours(),
         "expires_bounds": EXPIRES_HOURS,
         "stops": stops(request, found, row) + start_stops(ways, start, asked.start),
         "request_key": uuid.uuid4(),
+        **_other_plans(target, asked, chosen, sources, compared, ways.choices, start),
     }
     return render(request, "rebuilds/plan.html", context, status=409 if refused else 200)
+
+
+def _other_plans(
+    target: Instance,
+    asked: Asked,
+    chosen: str,
+    sources: list[Instance],
+    compared: tuple[Compared, ...],
+    starts: Iterable[start_ways.Choice],
+    start: start_ways.Choice | None,
+) -> dict[str, Any]:
+    """Return every choice that a person has on the page, each with the address of the plan that comes of it."""
+
+    def url(**values: Any) -> str:
+        asked_for = {"source": chosen, "method": asked.method, "keep": asked.keep, "start": asked.start}
+        return _url(target, **{**asked_for, **values})
+
+    return {
+        "method": asked.method,
+        "methods": [
+            MethodChoice(one, url(method=one.method, start=""), one.method == asked.method) for one in compared
+        ],
+        "choices": [
+            Choice(item.name, item.role, url(source=item.name, start=""), item.name == chosen) for item in sources
+        ],
+        "keep_url": url(keep=True),
+        "aside_url": url(keep=False),
+        "starts": [_start_choice(item, url, start) for item in starts],
+    }
 
 
 def _start_choice(choice: start_ways.Choice, url: Callable[..., str], start: start_ways.Choice | None) -> StartChoice:
@@ -240,7 +298,12 @@ def _source(target: Instance, name: str) -> Instance | None:
     return Instance.objects.filter(cluster=target.cluster_id, name=name).exclude(pk=target.pk).first() if name else None
 
 
-def _url(target: Instance, *, source: str, keep: bool, start: str) -> str:
-    asked = {"source": source, "keep_old_data": "1" if keep else "", "start": start}
+def _method(name: str) -> str:
+    return name if name in METHODS else DEFAULT_METHOD
+
+
+def _url(target: Instance, *, source: str, method: str, keep: bool, start: str) -> str:
+    named = "" if method == DEFAULT_METHOD else method
+    asked = {"source": source, "method": named, "keep_old_data": "1" if keep else "", "start": start}
     given = {name: value for name, value in asked.items() if value}
     return reverse("plan", args=[target.name]) + (f"?{urlencode(given)}" if given else "")

@@ -1,19 +1,17 @@
 """The list of rebuilds and one rebuild: its page, its fragments, its log and its end by a person."""
 
 import re
-from collections.abc import Iterator
 
 from django.contrib import messages
 from django.contrib.auth.models import User
-from django.http import Http404, HttpRequest, HttpResponse, HttpResponseBase, StreamingHttpResponse
+from django.http import Http404, HttpRequest, HttpResponse
 from django.shortcuts import redirect, render
-from django.utils import timezone
 from django.views.decorators.cache import never_cache
 from django.views.decorators.http import require_GET, require_http_methods
 
 from dbops.engine.errors import Refused
 from dbops.engine.states import Status
-from dbops.models import Event, Rebuild
+from dbops.models import Rebuild
 from dbops.operations.rebuilds import PRIORITIES, cancel_rebuild, give_up_rebuild, move_first, set_priority
 from dbops.queries import rebuilds as queries
 from dbops.queries import samples
@@ -27,11 +25,13 @@ NUMBER = re.compile(r"[0-9]{1,9}")
 @require_GET
 @viewer_page
 def rebuilds(request: HttpRequest) -> HttpResponse:
-    """Show the list, newest first, of one status where the address says so."""
+    """Show the list, newest first, of one status and of one cluster where the address says so."""
     asked = request.GET.get("status", "")
     status = asked if asked in set(Status) else ""
-    page = queries.listed(status=status, number=request.GET.get("page", 1))
-    return render(request, "rebuilds/list.html", {"page": page, "status": status, "statuses": list(Status)})
+    cluster = request.GET.get("cluster", "").replace("\0", "")
+    page = queries.listed(status=status, cluster=cluster, number=request.GET.get("page", 1))
+    context = {"page": page, "status": status, "statuses": list(Status), "cluster": cluster}
+    return render(request, "rebuilds/list.html", context)
 
 
 @require_GET
@@ -165,22 +165,6 @@ def commands(request: HttpRequest, rebuild_id: int) -> HttpResponse:
     found = _find(rebuild_id)
     rows, count = queries.commands(rebuild_id, shown=None)
     return render(request, "rebuilds/commands.html", {"rebuild": found, "commands": rows, "command_count": count})
-
-
-@require_GET
-@viewer_page
-def log(request: HttpRequest, rebuild_id: int) -> HttpResponseBase:
-    """Return the whole log as plain text, times in UTC."""
-    found = _find(rebuild_id)
-    answer = StreamingHttpResponse(_log_lines(found), content_type="text/plain; charset=utf-8")
-    answer["Content-Disposition"] = f'inline; filename="rebuild-{found.pk}.log"'
-    return answer
-
-
-def _log_lines(found: Rebuild) -> Iterator[str]:
-    for event in Event.objects.filter(rebuild=found).order_by("pk").iterator(1000):
-        moment = event.at.astimezone(timezone.get_fixed_timezone(0)).strftime("%Y-%m-%dT%H:%M:%SZ")
-        yield f"{moment} {event.level:7} {event.host or '-'} {event.step or '-'} {fragments.clean(event.text)}\n"
 
 
 def _find(rebuild_id: int) -> Rebuild:
