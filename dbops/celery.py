@@ -7,6 +7,10 @@ Early acknowledgement, prefetch 1, no result backend; ticks are far shorter than
 import os
 
 from celery import Celery
+from kombu.transport import TRANSPORT_ALIASES
+
+# By alias, so that addresses (and their TLS) stay what they are.
+TRANSPORT_ALIASES.update(redis="dbops.broker:HintTransport", rediss="dbops.broker:HintTransport")
 
 os.environ.setdefault("DJANGO_SETTINGS_MODULE", "dbops.settings")
 
