@@ -65,6 +65,13 @@ class AuditText(models.Model):
     text = models.TextField()
 
 
+class AuditBlock(models.Model):
+    """What texts of a thousand entries have together (``engine.audit_blocks``): most blocks need not be searched for a text."""
+
+    number = models.BigIntegerField(primary_key=True)
+    signature = models.BinaryField()
+
+
 class AuditName(models.Model):
     """A value that a named column of the log has had. ``folded`` has it without upper and lower case."""
 
