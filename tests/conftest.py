@@ -6,6 +6,7 @@ from hypothesis import HealthCheck
 from hypothesis import settings as properties
 
 from dbops.databases import MARIADB, SQLITE
+from tests import ran
 
 # The same examples on every machine and in every run, and no clock that judges them: a shared machine is slow at times.
 # `--hypothesis-profile=long` looks for new ones: after a change of what they are about, and in a quiet hour.
@@ -40,3 +41,11 @@ def django_db_modify_db_settings(tmp_path_factory: pytest.TempPathFactory) -> No
         for_tests["NAME"] = str(tmp_path_factory.mktemp("database") / "test.sqlite3")
     elif database["ENGINE"] == MARIADB:
         for_tests["CHARSET"], for_tests["COLLATION"] = "utf8mb4", "utf8mb4_bin"
+
+
+def pytest_configure(config: pytest.Config) -> None:
+    ran.begin(config)
+
+
+def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter, config: pytest.Config) -> None:
+    ran.tell(terminalreporter, config)

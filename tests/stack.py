@@ -19,7 +19,7 @@ from typing import Any
 
 from lab.lab import Lab
 from lab.pytest_plugin import start_lab
-from tests import tables
+from tests import ran, tables
 from tests.loaded import MANAGE, Loaded
 from tests.networks import free_network
 
@@ -265,6 +265,7 @@ def running_stack(
                     )
                 yield stack
             finally:
+                ran.note(stack)
                 stack.stop_all()
     finally:
         shutil.rmtree(folder, ignore_errors=True)

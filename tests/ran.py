@@ -1,0 +1,74 @@
+"""What ran on what: the rebuilds and backups of a test run, by server, method and end, read from each dashboard and told at its end."""
+
+import json
+import os
+import tempfile
+from collections import Counter
+from contextlib import suppress
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+if TYPE_CHECKING:
+    from tests.stack import Stack
+
+#: The file in which processes side by side note it; set by the process that tells it.
+PLACE = "DBOPS_TESTS_RAN"
+BEGAN = pytest.StashKey[Path]()
+FLAVORS = {"mariadb": "MariaDB", "mysql": "MySQL"}
+KINDS = {
+    "rebuild by": "SELECT r.method, r.status, i.name FROM dbops_rebuild r JOIN dbops_instance i ON i.id = r.target_id",
+    "backup,": "SELECT r.method, r.status, i.name FROM dbops_backuprun r JOIN dbops_instance i ON i.id = r.instance_id"
+    " WHERE r.origin = 'managed'",
+}
+
+
+def note(stack: "Stack") -> None:
+    """Note what a dashboard made before it is removed. One whose tables are gone has nothing to tell."""
+    if not (place := os.environ.get(PLACE)):
+        return
+    with suppress(Exception), Path(place).open("a", encoding="utf-8") as file:
+        servers = {name: _server(stack.facts(name)) for name in [host.name for host in stack.lab.hosts]}
+        # A target that did not come up tells no version; all servers of a lab are of one.
+        known = next((server for server in servers.values() if server), "server not known")
+        for kind, sql in KINDS.items():
+            for row in stack.rows(sql):
+                server = servers.get(row["name"]) or known
+                file.write(json.dumps([server, f"{kind} {row['method']}", row["status"]]) + "\n")
+
+
+def _server(facts: dict[str, Any]) -> str:
+    server = facts.get("server")
+    if not server:
+        return ""
+    return f"{FLAVORS.get(server['flavor'], server['flavor'])} {'.'.join(server['version'].split('.')[:2])}"
+
+
+def begin(config: pytest.Config) -> None:
+    """Make the place, in the process that starts the others: these have it from their environment."""
+    if PLACE not in os.environ:
+        handle, os.environ[PLACE] = tempfile.mkstemp(prefix="dbops-tests-ran-")
+        os.close(handle)
+        config.stash[BEGAN] = Path(os.environ[PLACE])
+
+
+def tell(reporter: pytest.TerminalReporter, config: pytest.Config) -> None:
+    """Write the list, and what was skipped and why."""
+    if not (place := config.stash.get(BEGAN, None)):
+        return
+    counts = Counter(tuple(json.loads(line)) for line in place.read_text(encoding="utf-8").splitlines())
+    place.unlink()
+    del os.environ[PLACE]
+    skipped = Counter(
+        (str(report.longrepr) if isinstance(report.longrepr, str) else report.longrepr[2]).removeprefix("Skipped: ")
+        for report in reporter.stats.get("skipped", [])
+    )
+    if not (counts or skipped):
+        return
+    reporter.section("what ran on what")
+    for server, what in sorted({key[:2] for key in counts}):
+        ends = sorted((end, count) for (*key, end), count in counts.items() if (server, what) == tuple(key))
+        reporter.write_line(f"{server}, {what}: {', '.join(f'{count} {end}' for end, count in ends)}")
+    for reason, count in sorted(skipped.items()):
+        reporter.write_line(f"not run, {count} test{'' if count == 1 else 's'}: {reason}")
