@@ -18,6 +18,8 @@ SERVER_GONE_SECONDS = 60.0
 #: How long a replica may try to connect to where it was pointed: a wrong password is tried again for ever. The server itself
 #: tries once a minute, and one cut of some seconds must not end a rebuild of hours: so it gets two more tries.
 CONNECT_SECONDS = 150.0
+#: Between two looks at it; after more (no worker lived, the host was silent) the replica may have had no chance to connect.
+UNSEEN_SECONDS = 30.0
 
 
 @contextmanager
@@ -69,11 +71,10 @@ def fail_on_error(link: ReplicationFacts | None, doing: str, run: Run) -> None:
     error = (link.last_io_error or link.last_sql_error) if link else "no replication is configured"
     stopped = link is None or link.sql_running == "No" or link.io_running == "No"
     if not stopped and link and link.io_running != "Yes":
-        since = run.memory.setdefault("connecting_since", run.clock.now())
-        stopped = run.clock.now() - since > CONNECT_SECONDS
+        stopped = _connecting_seconds(run) > CONNECT_SECONDS
         error = error or "it does not get a connection, and does not say why"
     else:
-        run.memory.pop("connecting_since", None)
+        run.memory.pop("connecting", None)
     if stopped and error:
         raise RemoteFailure(
             "replication.error",
@@ -82,6 +83,16 @@ def fail_on_error(link: ReplicationFacts | None, doing: str, run: Run) -> None:
             left=f"{run.plan.target.name} runs on the new data but does not replicate.",
             next_step="Mend the cause and start replication, or rebuild again.",
         )
+
+
+def _connecting_seconds(run: Run) -> float:
+    """Return for how long it has been seen to try to connect, look by look; a time in which nobody looked counts for nothing."""
+    now = run.clock.now()
+    seconds, seen_at = run.memory.get("connecting", (0.0, now))
+    if now - seen_at <= UNSEEN_SECONDS:
+        seconds += now - seen_at
+    run.memory["connecting"] = (seconds, now)
+    return float(seconds)
 
 
 def replication_source(party: Party, account: Account, *, gtid: bool, start: Coordinates | None) -> ReplicationSource:
