@@ -79,7 +79,7 @@ class Driver:
 
     def _shut_out_the_last_driver(self) -> None:
         """It may only have been slow: from now on both hosts refuse its token, also where we would but look at first."""
-        if not self.run.memory.get("source_opened"):
+        if not (self.run.memory.get("source_opened") or self.run.memory.get("donor_opened")):
             return
         for side in (self.run.target, self.run.source):
             try:
