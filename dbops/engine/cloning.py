@@ -138,19 +138,18 @@ class CloneEvidence:
 def judge_clone(evidence: CloneEvidence) -> str:
     """Return the GTID set at which the copy stands.
 
-    Error 3707 ends every clone where nobody watches over the server: it is no failure, so the server's own word after its restart counts, never
-    the statement's end.
+    Error 3707 ends every clone where nobody watches over the server: it is no failure, so the server's own word after its restart
+    counts, never the statement's end.
 
     Raises:
-        RemoteFailure: the statement failed (``clone.failed``), the server did not complete what was copied (``clone.incomplete``), or it did
-            not end in good order afterwards (``clone.server``).
+        RemoteFailure: the statement failed (``clone.failed``), the server did not complete what was copied (``clone.incomplete``), or
+            it did not end in good order afterwards (``clone.server``).
     """
-    if found := _SERVER_ERROR.search(evidence.said):
-        if found[1] != "3707":
-            advice = ADVICE.get(found[1], "Mend what the server says, then rebuild again.")
-            raise RemoteFailure(
-                "clone.failed", "Cloning the source", found=_words(evidence.said), left=LEFT, next_step=advice
-            )
+    found = _SERVER_ERROR.search(evidence.said)
+    if found and found[1] != "3707":
+        advice = ADVICE.get(found[1], "Mend what the server says, then rebuild again.")
+        said = _words(evidence.said)
+        raise RemoteFailure("clone.failed", "Cloning the source", found=said, left=LEFT, next_step=advice)
     if evidence.statuses.get("clone") != 0:
         found_text = evidence.last or _words(evidence.said) or "it ended without a word"
         raise RemoteFailure(

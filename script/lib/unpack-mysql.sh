@@ -70,6 +70,9 @@ done
 rm -rf "$root/usr/share/doc" "$root/usr/share/man" "$root/etc" "$root/var"
 find "$root/usr/lib/mysql/plugin" -name '*test*' -delete 2>/dev/null || true
 
+for file in "$root"/usr/bin/* "$root"/usr/sbin/*; do
+    case ${file##*/} in mysqld | mysql | mysqldump | mysqladmin | my_print_defaults) ;; *) rm -f "$file" ;; esac
+done
 libraries=usr/lib/x86_64-linux-gnu
 loader=$(cd "$root" && find . -name 'ld-linux-x86-64.so.2' | head -n 1)
 [ -n "$loader" ] || give_up "the packages hold no loader."
