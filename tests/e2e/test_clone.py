@@ -1,6 +1,7 @@
 """A MySQL replica rebuilt by clone, for real: under writes, donor killed, cancelled, worker killed; nothing is left on the donor."""
 
 import json
+import os
 import signal
 import threading
 import time
@@ -48,6 +49,19 @@ def nothing_is_left(stack: Stack) -> Iterator[None]:
     assert list(Path("/tmp").glob("dbops-clone.*")) == []
 
 
+@pytest.fixture
+def slowly(stack: Stack) -> Iterator[None]:
+    """Let the target take at most 15 MiB a second, so that there is time to do something in the middle of the copy."""
+    file = stack.lab.host(TARGET).config_file
+    before = file.read_text()
+    limits = (
+        "loose-clone-max-data-bandwidth = 15\nloose-clone-autotune-concurrency = OFF\nloose-clone-max-concurrency = 1\n"
+    )
+    file.write_text(before.replace("[mysqld]\n", f"[mysqld]\n{limits}"))
+    yield
+    file.write_text(before)
+
+
 def query(stack: Stack, name: str, sql: str) -> list[dict[str, Any]]:
     with stack.lab.connect(name) as connection, connection.cursor() as cursor:
         cursor.execute(sql)
@@ -88,7 +102,7 @@ def clone(stack: Stack, *, check: bool = True) -> tuple[int, list[dict[str, Any]
 
 
 def clone_and(stack: Stack, act: Callable[[], bool]) -> tuple[int, list[dict[str, Any]]]:
-    """Clone and do something while the data is copied. The copy is slowed down by the donor for that."""
+    """Clone, and do something once while the data is copied."""
     done = threading.Event()
     with ThreadPoolExecutor(1) as pool:
         hand = pool.submit(when_step, stack, "stream", act, done)
@@ -152,6 +166,7 @@ def test_a_server_that_was_running_is_cloned_over(stack: Stack) -> None:
     same_data(stack)
 
 
+@pytest.mark.usefixtures("slowly")
 def test_a_donor_that_dies_in_the_middle_is_told_and_the_old_data_goes_back(stack: Stack) -> None:
     wait_for_possible_plan(stack)
     donor = stack.lab.host(DONOR)
@@ -160,8 +175,6 @@ def test_a_donor_that_dies_in_the_middle_is_told_and_the_old_data_goes_back(stac
         pid = donor.server_pid()
         if pid is None or not is_copying(stack):
             return False
-        import os
-
         os.kill(pid, signal.SIGKILL)
         return True
 
@@ -181,6 +194,7 @@ def test_a_donor_that_dies_in_the_middle_is_told_and_the_old_data_goes_back(stac
     wait_for("it replicates again", lambda: replicates(stack, TARGET))
 
 
+@pytest.mark.usefixtures("slowly")
 def test_a_cancel_in_the_middle_leaves_nothing_on_the_donor(stack: Stack) -> None:
     wait_for_possible_plan(stack)
 
@@ -198,6 +212,7 @@ def test_a_cancel_in_the_middle_leaves_nothing_on_the_donor(stack: Stack) -> Non
     wait_for("it replicates again", lambda: replicates(stack, TARGET))
 
 
+@pytest.mark.usefixtures("slowly")
 def test_a_killed_worker_costs_nothing(stack: Stack) -> None:
     wait_for_possible_plan(stack)
 
