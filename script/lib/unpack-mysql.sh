@@ -67,7 +67,7 @@ for package in "$work"/debs/*.deb; do
         *) dpkg-deb --fsys-tarfile "$package" | tar -x -C "$root" --wildcards '*.so*' 2>/dev/null || true ;;
     esac
 done
-rm -rf "$root/usr/share/doc" "$root/usr/share/man" "$root/etc" "$root/var"
+rm -rf "${root:?}/usr/share/doc" "${root:?}/usr/share/man" "${root:?}/etc" "${root:?}/var"
 find "$root/usr/lib/mysql/plugin" -name '*test*' -delete 2>/dev/null || true
 
 for file in "$root"/usr/bin/* "$root"/usr/sbin/*; do

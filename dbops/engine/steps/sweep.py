@@ -23,7 +23,9 @@ def needs_sweep(run: Run) -> bool:
         or (bool(memory.get("donor_opened")) and not memory.get("donor_closed"))
         or ("relaxed" in memory and not memory.get("put_back"))
         or not is_target_known(memory)
-        or ((opened or memory.get("donor_opened")) and "source_found" in memory and "source_differs" not in memory)
+        or (
+            (opened or bool(memory.get("donor_opened"))) and "source_found" in memory and "source_differs" not in memory
+        )
     )
 
 
