@@ -27,8 +27,10 @@ ACCOUNT_DAYS = 2
 
 DOING = "Checking that the clone is whole"
 LEFT = "The new data directory is of no use. The old data is where the plan says."
+BROKEN_OFF = "The connection to the source's server broke off: look whether it runs and at its error log; then rebuild again."
 #: What a server's number in a failed clone means for the person who reads it.
 ADVICE = {
+    **dict.fromkeys(("1158", "1159", "1160", "1161", "2013"), BROKEN_OFF),
     "3862": "The donor's own words say why: look whether its server runs and its error log; then rebuild again.",
     "3869": "The target does not take this address as a donor: correct the source's address in the inventory.",
     "3957": "Raise max_allowed_packet on both servers to 2 MiB or more.",

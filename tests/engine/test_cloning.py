@@ -220,6 +220,15 @@ def test_3707_means_start_me() -> None:
             "Clone Donor Error: 2013",
         ),
         (
+            {
+                "statuses": {"clone": 1},
+                "said": "ERROR 1158 (08S01) at line 3: Got an error reading communication packets",
+                "outcome": {},
+            },
+            "clone.failed",
+            "ERROR 1158",
+        ),
+        (
             {"statuses": {"clone": 1}, "said": "", "last": "The server ended", "outcome": {}},
             "clone.failed",
             "The server ended",
