@@ -27,7 +27,9 @@ ACCOUNT_DAYS = 2
 
 DOING = "Checking that the clone is whole"
 LEFT = "The new data directory is of no use. The old data is where the plan says."
-BROKEN_OFF = "The connection to the source's server broke off: look whether it runs and at its error log; then rebuild again."
+BROKEN_OFF = (
+    "The connection to the source's server broke off: look whether it runs and at its error log; then rebuild again."
+)
 #: What a server's number in a failed clone means for the person who reads it.
 ADVICE = {
     **dict.fromkeys(("1158", "1159", "1160", "1161", "2013"), BROKEN_OFF),

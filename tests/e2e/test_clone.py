@@ -110,7 +110,7 @@ def clone_and(stack: Stack, act: Callable[[], bool]) -> tuple[int, list[dict[str
             status, lines = clone(stack, check=False)
         finally:
             done.set()
-        hand.result(10)
+        hand.result(60)
     return status, lines
 
 
@@ -176,20 +176,16 @@ def test_a_donor_that_dies_in_the_middle_is_told_and_the_old_data_goes_back(stac
         if pid is None or not is_copying(stack):
             return False
         os.kill(pid, signal.SIGKILL)
+        # One that stays away is waited for by the target's server, for minutes; one that is back does not know the clone any more.
+        donor.start_server()
+        query(stack, DONOR, "START REPLICA")
         return True
 
     status, lines = clone_and(stack, kill)
-    try:
-        assert status == 1
-        assert lines[-1]["error"]["code"] == "clone.failed", lines[-1]
-        assert lines[-1]["error"]["found"].startswith("ERROR "), lines[-1]
-        assert "look whether" in lines[-1]["error"]["next"], lines[-1]
-    finally:
-        donor.start_server()
-        query(stack, DONOR, "START REPLICA")
-    stack.wait_for_facts(DONOR, answering=True)
-    wait_for("the sweep drops the account", lambda: not accounts_of_runs(stack, DONOR), 90)
-    wait_for("and the plugin", lambda: not has_plugin(stack, DONOR), 30)
+    assert status == 1
+    assert lines[-1]["error"]["code"] == "clone.failed", lines[-1]
+    assert lines[-1]["error"]["found"].startswith("ERROR "), lines[-1]
+    assert "look whether" in lines[-1]["error"]["next"].lower(), lines[-1]
     status, lines = stack.rebuild(TARGET, "--put-back")
     assert (status, lines[-1]["status"]) == (0, "succeeded")
     wait_for("it replicates again", lambda: replicates(stack, TARGET))

@@ -182,9 +182,11 @@ class Clone(JobStep):
         )
 
     def stall_seconds(self, run: Run) -> float:
-        """Only while files arrive something must move all the time: disks are synchronised and recovery is done in silence."""
-        is_copying = run.memory.get("stream.stage") == "file copy"
-        return run.settings.stall_stream_seconds if is_copying else run.settings.stall_prepare_seconds
+        """Disks are synchronised and recovery is done in silence. Else the server that clones has lost its donor: it tries to reach that
+        again for minutes, without a word (measured with a donor that was killed).
+        """
+        is_silent = run.memory.get("stream.stage") in ("file sync", "restart")
+        return run.settings.stall_prepare_seconds if is_silent else run.settings.stall_stream_seconds
 
     def signs(self, run: Run, state: JobState) -> str:
         """What the server itself counts, until it is started again: its own housekeeping writes all the time."""
