@@ -212,16 +212,19 @@ def test_a_cancel_in_the_middle_leaves_nothing_on_the_donor(stack: Stack) -> Non
 @pytest.mark.usefixtures("slowly")
 def test_a_killed_worker_costs_nothing(stack: Stack) -> None:
     wait_for_possible_plan(stack)
+    killed = []
 
     def kill() -> bool:
         if not is_copying(stack):
             return False
         stack.stop("worker", signal.SIGKILL)
+        killed.append("worker")
         time.sleep(0.5)
         stack.start("worker")
         return True
 
     status, lines = clone_and(stack, kill)
+    assert killed, "the copy was over before the worker could be killed"
     assert (status, lines[-1]["status"]) == (0, "succeeded")
     rebuild = last_rebuild(stack)
     steps = stack.rows("SELECT name, state FROM dbops_step WHERE rebuild_id = ?", rebuild["id"])
