@@ -16,6 +16,7 @@ from dbops.connections import open_database, open_shell
 from dbops.drivers.probe import ProbeTarget, probe_instance
 from dbops.engine.errors import Refused, Unreachable
 from dbops.engine.facts import InstanceFacts, Problem
+from dbops.engine.methods import DEFAULT_METHOD, METHODS
 from dbops.engine.periods import longest_gap
 from dbops.engine.plan import Plan
 from dbops.engine.planning import build_plan
@@ -184,5 +185,7 @@ def replan(target: Instance, source: Instance, before: Plan) -> Plan:
         )
     situation = situation_of(target, source, keep_old_data=before.keep_old_data)
     if before.archive is None:
-        return build_plan(situation)
+        return build_plan(
+            situation, before.copied_by or (before.method if before.method in METHODS else DEFAULT_METHOD)
+        )
     return build_plan(replace(situation, archives=(before.archive,)), METHOD_OF[before.archive.method])

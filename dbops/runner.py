@@ -79,7 +79,7 @@ class Driver:
 
     def _shut_out_the_last_driver(self) -> None:
         """It may only have been slow: from now on both hosts refuse its token, also where we would but look at first."""
-        if not self.run.memory.get("source_opened"):
+        if not (self.run.memory.get("source_opened") or self.run.memory.get("donor_opened")):
             return
         for side in (self.run.target, self.run.source):
             try:
@@ -166,11 +166,12 @@ class Driver:
             self.run.memory["clean-up.said"] = str(error)
             self.journal.flush()
             return RETRY_SECONDS
+        memory = self.run.memory
         guard = (
-            "the guard on the source goes on"
-            if self.run.memory.get("guard_started")
-            else "no guard was started on the source"
+            "the guard on the source goes on" if memory.get("guard_started") else "no guard was started on the source"
         )
+        if memory.get("donor_opened") and not memory.get("donor_closed"):
+            guard = "what is left on the source is taken away when it answers"
         self.journal.say(f"Clean-up ended without success; {guard}: {error}", level=Level.ERROR)
         self.journal.end_step(StepState.FAILED, {"error": error.as_record()})
         return None

@@ -115,6 +115,7 @@ class LabHost:
         self.error_log.touch()
         give(self.error_log, plan.user)
         self.sshd.prepare(client_key)
+        self.link_programs(flavor.host_programs)
         names: dict[str, str | Path] = {
             "server": flavor.server,
             "admin": flavor.admin,
@@ -127,6 +128,14 @@ class LabHost:
         }
         write_script(self.start_script, SCRIPTS / "start.sh", names)
         write_script(self.stop_script, SCRIPTS / "stop.sh", names)
+
+    def link_programs(self, programs: dict[str, str]) -> None:
+        """Let the host's sessions find these programs first."""
+        for name, path in programs.items():
+            make_folder(self.sshd.programs)
+            link = self.sshd.programs / name
+            link.unlink(missing_ok=True)
+            link.symlink_to(path)
 
     def make_data_dir(self) -> None:
         """Make the data directory anew, empty and owned by the server's user."""

@@ -8,11 +8,13 @@ from typing import Any
 
 from dbops.engine.backup_facts import BackupConnection
 from dbops.engine.backup_tools import LOCAL_NAMES, tool_of_statement
+from dbops.engine.cloning import FIRST_VERSION
 from dbops.engine.errors import RemoteFailure
-from dbops.engine.facts import Attached, Client, InstanceFacts, ReplicationFacts, ServerFacts
+from dbops.engine.facts import Attached, Client, CloneFacts, InstanceFacts, ReplicationFacts, ServerFacts
 from dbops.engine.flavors import flavor_for
 from dbops.engine.flavors.base import Flavor
 from dbops.engine.flavors.gtid import without_space
+from dbops.engine.flavors.variables import number_of, text_of, truth_of
 from dbops.engine.ports import Database
 
 #: two readings of the log sequence number that are closer give no rate worth the name
@@ -72,6 +74,7 @@ def read_server(
         fields["innodb_bytes"] = previous.server.innodb_bytes
         fields["foreign_engines"] = previous.server.foreign_engines
         fields["gtid_purged"] = previous.server.gtid_purged
+    fields["clone"] = _clone(database, flavor)
     return ServerReading(ServerFacts(**fields), flavor)
 
 
@@ -156,6 +159,36 @@ def _attached(row: Mapping[str, Any]) -> Attached:
     lower = {name.lower(): value for name, value in row.items()}
     port = int(lower.get("port") or 0)
     return Attached(int(lower["server_id"]), str(lower.get("host") or ""), port or None)
+
+
+#: In older servers of the series some are missing: what is not there is not asked for.
+CLONE_VARIABLES = (
+    "super_read_only",
+    "max_allowed_packet",
+    "version_compile_os",
+    "version_compile_machine",
+    "character_set_server",
+    "collation_server",
+    "ssl_cert",
+    "clone_block_ddl",
+)
+
+
+def _clone(database: Database, flavor: Flavor) -> CloneFacts | None:
+    if flavor.name != "mysql" or flavor.version < FIRST_VERSION:
+        return None
+    found = _named(database, "VARIABLES", CLONE_VARIABLES)
+    rows = database.query("SELECT PLUGIN_STATUS AS status FROM information_schema.PLUGINS WHERE PLUGIN_NAME = 'clone'")
+    return CloneFacts(
+        plugin=str(rows[0]["status"]) if rows else "",
+        super_read_only=truth_of(found, "super_read_only"),
+        max_allowed_packet=number_of(found, "max_allowed_packet"),
+        platform=f"{text_of(found, 'version_compile_os')} {text_of(found, 'version_compile_machine')}",
+        charset=text_of(found, "character_set_server"),
+        collation=text_of(found, "collation_server"),
+        tls=bool(text_of(found, "ssl_cert")),
+        blocks_ddl=truth_of(found, "clone_block_ddl"),
+    )
 
 
 def _purged(database: Database, flavor: Flavor) -> str | None:

@@ -157,6 +157,24 @@ class Client:
 
 
 @dataclass(frozen=True, slots=True)
+class CloneFacts:
+    """What MySQL 8.0 and newer say that matters for a clone.
+
+    ``plugin`` is the state of the clone plugin (``ACTIVE``), ``""`` where it is not loaded; ``platform`` the operating system and machine
+    that the server was compiled for; ``tls``: it has a certificate of its own; ``blocks_ddl``: ``clone_block_ddl`` is ON.
+    """
+
+    plugin: str
+    super_read_only: bool
+    max_allowed_packet: int
+    platform: str
+    charset: str
+    collation: str
+    tls: bool
+    blocks_ddl: bool
+
+
+@dataclass(frozen=True, slots=True)
 class ServerFacts:
     """The server process, read over SQL.
 
@@ -168,6 +186,7 @@ class ServerFacts:
     ``None`` where that was not read.
     ``doublewrite`` is ``innodb_doublewrite`` as the server says it, ``""`` in an older record.
     ``backup_connections`` are those whose statements a backup tool sends; ``None``: not looked for (an older record).
+    ``clone`` is ``None`` where the server cannot clone: MariaDB, and MySQL before 8.0.18.
     """
 
     flavor: str
@@ -203,6 +222,7 @@ class ServerFacts:
     backup_connections: tuple[BackupConnection, ...] | None = None
     gtid_purged: str | None = None
     doublewrite: str = ""
+    clone: CloneFacts | None = None
 
 
 @dataclass(frozen=True, slots=True)

@@ -133,7 +133,15 @@ def plan_follow_up(plan: Plan, offer: Offer, primary: Party | None = None) -> Pl
         "put-back": f"The copy at {plan.target.datadir}, which was not verified, once the old data is in place.",
         "retry": _removed_by_retry(plan),
     }[offer.method]
-    return replace(plan, method=offer.method, steps=steps, destroys=(destroys,), findings=(), predicted_seconds=None)
+    return replace(
+        plan,
+        method=offer.method,
+        copied_by=plan.copied_by or plan.method,
+        steps=steps,
+        destroys=(destroys,),
+        findings=(),
+        predicted_seconds=None,
+    )
 
 
 def _removed_by_retry(plan: Plan) -> str:

@@ -97,7 +97,7 @@ class Plan:
     ``target.backup``, ``target.unpack``, ``target.client``. ``pause_source`` tells whether the source's replication is stopped
     during the copy, and ``pause_reason`` why or why not. ``prepare_memory_bytes`` and ``prepare_options`` are what the backup tool is
     given to apply the redo log, and ``prepare_reasons`` why (``engine.preparing``). ``archive`` is the finished backup that is read
-    instead of the source's server.
+    instead of the source's server. ``copied_by`` is, in a plan of what follows a rebuild, the method that made the copy.
     """
 
     method: str
@@ -128,6 +128,7 @@ class Plan:
     prepare_options: tuple[str, ...] = ()
     prepare_reasons: tuple[str, ...] = ()
     archive: Archive | None = None
+    copied_by: str = ""
 
     @property
     def refusals(self) -> tuple[Finding, ...]:

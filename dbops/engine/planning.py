@@ -21,6 +21,8 @@ from dbops.engine.steps.relaxing import choose_appliers
 
 #: Why nothing is paused where no server is read.
 OF_A_FILE = "A finished backup is read: the server that made it is not touched."
+#: Why nothing is paused for a clone.
+OF_A_CLONE = "The server itself gives a copy of one moment, and knows its position by GTID."
 
 
 def build_plan(situation: Situation, method: str = "xbstream") -> Plan:
@@ -41,7 +43,7 @@ def build_plan(situation: Situation, method: str = "xbstream") -> Plan:
             left="Nothing was changed.",
             next_step="Wait for a probe that succeeds, or mend what stops it.",
         )
-    pause, pause_reason = (False, OF_A_FILE) if archive else needs_pause(asked)
+    pause, pause_reason = _pause(asked, method, archive)
     beside = fits_beside_old_data(situation)
     target_host = target.facts.host or source.facts.host
     preparing = _preparing(situation, flavor, asked, target_host)
@@ -79,6 +81,12 @@ def build_plan(situation: Situation, method: str = "xbstream") -> Plan:
     steps = tuple(_planned(step, draft, situation) for step in METHODS[method].steps)
     known = [step.predicted_seconds for step in steps if step.predicted_seconds is not None]
     return replace(draft, steps=steps, predicted_seconds=sum(known) if len(known) == len(steps) else None)
+
+
+def _pause(asked: ServerFacts, method: str, archive: Archive | None) -> tuple[bool, str]:
+    if archive:
+        return False, OF_A_FILE
+    return (False, OF_A_CLONE) if method == "clone" else needs_pause(asked)
 
 
 def _read_from(source: Member, archive: Archive | None) -> Party:

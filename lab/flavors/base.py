@@ -84,6 +84,11 @@ class Flavor(ABC):
     def admin(self) -> str:
         """Absolute path of ``mysqladmin`` or its other name."""
 
+    @property
+    def host_programs(self) -> dict[str, str]:
+        """Programs that a host's sessions are to find before the machine's own of that name."""
+        return {}
+
     @abstractmethod
     def config(self, plan: ServerPlan) -> str:
         """Return the text of ``my.cnf``."""

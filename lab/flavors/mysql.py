@@ -1,21 +1,33 @@
-"""MySQL 8.0.30 or newer with Percona XtraBackup.
+"""MySQL 8.0.30 or newer: installed, or its programs unpacked into a folder (``lab.mysql_programs``). Run with 9.7.4.
 
-Not run yet: no machine with both programs was at hand. The statements are those of the MySQL 8.4 manual.
+Its backup tool, Percona XtraBackup, is used where it is installed; without it replicas are rebuilt by clone or dump.
 """
 
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, ClassVar
 
+from lab.checks import need_programs
 from lab.errors import LabError
-from lab.flavors.base import SCHEMA, Account, Flavor, ReplicationStatus, ServerPlan, config_text, create_accounts
+from lab.flavors.base import (
+    ANY_LAB_HOST,
+    COMMON_PROGRAMS,
+    SCHEMA,
+    Account,
+    Flavor,
+    ReplicationStatus,
+    ServerPlan,
+    config_text,
+    create_accounts,
+)
+from lab.mysql_programs import HOW, PROGRAMS, installed_server, unpacked_programs
 from lab.processes import run
 
 #: As MariaDB's, in MySQL's words; CLONE_ADMIN and BACKUP_ADMIN for the clone plugin.
 ADMIN_GRANTS = (
     "SELECT, INSERT, UPDATE, DELETE, CREATE, DROP, ALTER, INDEX, REFERENCES, CREATE VIEW, SHOW VIEW, CREATE ROUTINE, "
     "ALTER ROUTINE, EXECUTE, TRIGGER, EVENT, LOCK TABLES, CREATE TEMPORARY TABLES, SHOW DATABASES, RELOAD, SHUTDOWN, "
-    "PROCESS, REPLICATION CLIENT, REPLICATION SLAVE ON *.*",
+    "PROCESS, REPLICATION CLIENT, REPLICATION SLAVE, CREATE USER ON *.*",
     "REPLICATION_SLAVE_ADMIN, SYSTEM_VARIABLES_ADMIN, SESSION_VARIABLES_ADMIN, BINLOG_ADMIN, CONNECTION_ADMIN, "
     "BACKUP_ADMIN, CLONE_ADMIN ON *.*",
 )
@@ -34,9 +46,9 @@ class MySQL(Flavor):
         "mysqld": "mysql-server-core",
         "mysql": "mysql-client-core",
         "mysqladmin": "mysql-client",
-        "xtrabackup": "percona-xtrabackup",
-        "xbstream": "percona-xtrabackup",
     }
+    #: where the programs are unpacked, ``None`` where they are installed
+    prefix: Path | None = None
     fill_options = (
         "--skip-log-bin",
         "--innodb-flush-log-at-trx-commit=0",
@@ -47,10 +59,14 @@ class MySQL(Flavor):
     gtid_query = "SELECT REPLACE(@@global.gtid_executed, '\\n', '')"
 
     def __init__(self) -> None:
-        super().__init__()
-        version = run([self.server, "--version"])
-        if "MariaDB" in version:  # MariaDB's packages install a mysqld too
-            raise LabError(f"{self.server} is MariaDB's ({version.strip()}): --flavor mysql needs MySQL's own")
+        self.prefix = None if installed_server() else unpacked_programs()
+        if self.prefix:
+            self.programs = need_programs(COMMON_PROGRAMS)
+            self.programs |= {name: str(self.prefix / path) for name, path in PROGRAMS.items()}
+        elif installed_server():
+            super().__init__()
+        else:  # MariaDB's packages install a mysqld too
+            raise LabError(f"--flavor mysql needs MySQL's own programs: {HOW}")
 
     @property
     def server(self) -> str:
@@ -59,6 +75,10 @@ class MySQL(Flavor):
     @property
     def admin(self) -> str:
         return self.programs["mysqladmin"]
+
+    @property
+    def host_programs(self) -> dict[str, str]:
+        return {name: self.programs[name] for name in PROGRAMS} if self.prefix else {}
 
     def config(self, plan: ServerPlan) -> str:
         options: dict[str, str | int | Path | None] = {"user": plan.user} if plan.as_root else {}
@@ -93,6 +113,13 @@ class MySQL(Flavor):
             "innodb-buffer-pool-size": "128M",
             "innodb-redo-log-capacity": plan.redo_bytes,
         }
+        if self.prefix:
+            options |= {
+                "basedir": self.prefix / "usr",
+                "lc-messages-dir": self.prefix / "usr/share/mysql",
+                "character-sets-dir": self.prefix / "usr/share/mysql/charsets",
+                "plugin-dir": self.prefix / "usr/lib/mysql/plugin",
+            }
         return config_text(options, plan.socket)
 
     def initialise(self, plan: ServerPlan) -> None:
@@ -102,7 +129,7 @@ class MySQL(Flavor):
         return [self.programs["mysql"], "--no-defaults", f"--socket={plan.socket}", "--user=root"]
 
     def account_statements(self, accounts: Mapping[str, Account]) -> list[str]:
-        return create_accounts(
+        statements = create_accounts(
             accounts,
             {
                 "owner": ("ALL PRIVILEGES ON *.*",),
@@ -112,6 +139,10 @@ class MySQL(Flavor):
                 "load": (f"ALL PRIVILEGES ON {SCHEMA}.*",),
             },
         )
+        # for the account that a clone has on its donor
+        admin = accounts["admin"].user
+        names = [f"'{admin}'@'{host}'" for host in ("localhost", ANY_LAB_HOST)]
+        return [*statements, *(f"GRANT BACKUP_ADMIN ON *.* TO {name} WITH GRANT OPTION" for name in names)]
 
     def replicate_statements(self, address: str, port: int, account: Account) -> list[tuple[str, tuple[Any, ...]]]:
         change = (

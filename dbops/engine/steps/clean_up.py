@@ -7,6 +7,7 @@ from dbops.engine.scripts import load
 from dbops.engine.states import Level
 from dbops.engine.steps.as_found import compare_replication
 from dbops.engine.steps.base import Step, job_must_succeed
+from dbops.engine.steps.cloning import close_donor, closing_statements
 from dbops.engine.steps.relaxing import put_back_at_end
 from dbops.engine.steps.run import Outcome, Run, again, done
 from dbops.engine.steps.source import close_source
@@ -24,6 +25,8 @@ class CleanUp(Step):
             PlannedCommand(plan.source.name, "# key, credentials and guard of this run are removed"),
             PlannedCommand(plan.target.name, "rm -f key key.pub known_hosts"),
         ]
+        if plan.method == "clone":
+            commands = [PlannedCommand(plan.source.name, sql) for sql in closing_statements()]
         if plan.aside_path and not plan.keep_old_data:
             commands.append(
                 PlannedCommand(
@@ -37,6 +40,7 @@ class CleanUp(Step):
         settled = True
         for part in (
             close_source,
+            close_donor,
             forget_key,
             put_back_at_end,
             look_unless_verified,

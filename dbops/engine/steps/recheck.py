@@ -18,6 +18,7 @@ CHANGED_BY_US = {"datadir_identity", "is_answering", "server_id", "server_uuid",
 #: Findings on what a retry does not do any more: it copies nothing.
 OF_THE_COPY = {
     *("target.space", "source.redo", "source.account", "source.open_files", "source.engines"),
+    *("clone.plugin", "clone.super_read_only", "clone.engines", "clone.packet", "clone.platform", "clone.programs"),
     *("archive.file", "archive.host", "archive.tool", "archive.programs", "dump.programs"),
 }
 

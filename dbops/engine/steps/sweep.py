@@ -7,6 +7,7 @@ from dbops.engine.errors import DbopsError
 from dbops.engine.steps.as_found import compare_replication
 from dbops.engine.steps.base import JobStep, Step
 from dbops.engine.steps.clean_up import forget_key, look_unless_verified
+from dbops.engine.steps.cloning import close_donor
 from dbops.engine.steps.relaxing import put_back_at_end
 from dbops.engine.steps.run import Run
 from dbops.engine.steps.source import close_source
@@ -19,9 +20,12 @@ def needs_sweep(run: Run) -> bool:
     left_open = opened and not (memory.get("source_closed") and memory.get("key_forgotten"))
     return (
         left_open
+        or (bool(memory.get("donor_opened")) and not memory.get("donor_closed"))
         or ("relaxed" in memory and not memory.get("put_back"))
         or not is_target_known(memory)
-        or (opened and "source_found" in memory and "source_differs" not in memory)
+        or (
+            (opened or bool(memory.get("donor_opened"))) and "source_found" in memory and "source_differs" not in memory
+        )
     )
 
 
@@ -48,7 +52,15 @@ def sweep(run: Run, steps: Iterable[Step]) -> list[DbopsError]:
         if run.memory.get("jobs_ended"):
             look_unless_verified(run)
 
-    for part in (end_jobs, look_at_the_end, put_back_at_end, close_source, forget_key, compare_replication):
+    for part in (
+        end_jobs,
+        look_at_the_end,
+        put_back_at_end,
+        close_source,
+        close_donor,
+        forget_key,
+        compare_replication,
+    ):
         try:
             part(run)
         except DbopsError as error:

@@ -22,6 +22,7 @@ def test_every_method_stands_side_by_side_and_the_one_chosen_is_planned(operator
     text = viewer.get(ADDRESS).content.decode()
     assert "Ways to copy" in text
     assert "dbops knows of none of backup-1 of this kind that it made itself" in text  # why archive is not possible
+    assert "backup-1 is not a MySQL server but mariadb." in text  # why clone is not
     finished(fleet["backup-1"])
     page = operator.get(f"{ADDRESS}?method=archive").content.decode()
     assert 'name="method" value="archive"' in page

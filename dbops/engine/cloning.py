@@ -1,0 +1,186 @@
+"""MySQL's clone: which servers can make one of which, how far one is, and whether it is whole. Pure.
+
+Rules are those of the manual, "Cloning Remote Data"; what a clone looks like was seen on MySQL 9.7.4.
+"""
+
+import re
+from collections.abc import Iterable
+from dataclasses import dataclass
+
+from dbops.engine.errors import RemoteFailure
+from dbops.engine.flavors.base import Version
+from dbops.engine.flavors.positions import sql_text
+from dbops.engine.flavors.versions import dotted, series
+
+#: The plugin came with 8.0.17; 8.0.18 is the first server that makes a password by itself, which then nobody else has to know.
+FIRST_VERSION = (8, 0, 18)
+#: From here on releases of 8.0 clone each other; before, only equal ones do.
+FIRST_OF_MIXED_8_0 = (8, 0, 37)
+#: Before this release a clone keeps every DDL statement on the donor waiting until it ends.
+FIRST_WITHOUT_DDL_LOCK = (8, 0, 27)
+#: What a donor asks of ``max_allowed_packet`` (error 3957).
+PACKET_BYTES = 2 * 1024**2
+PLUGIN = "clone"
+LIBRARY = "mysql_clone.so"
+#: An account that nobody comes back to drop can log in for nothing any more after this.
+ACCOUNT_DAYS = 2
+
+DOING = "Checking that the clone is whole"
+LEFT = "The new data directory is of no use. The old data is where the plan says."
+BROKEN_OFF = (
+    "The connection to the source's server broke off: look whether it runs and at its error log; then rebuild again."
+)
+#: What a server's number in a failed clone means for the person who reads it.
+ADVICE = {
+    **dict.fromkeys(("1158", "1159", "1160", "1161", "2013"), BROKEN_OFF),
+    "3862": "The donor's own words say why: look whether its server runs and its error log; then rebuild again.",
+    "3869": "The target does not take this address as a donor: correct the source's address in the inventory.",
+    "3957": "Raise max_allowed_packet on both servers to 2 MiB or more.",
+    "1317": "Somebody ended the statement: rebuild again.",
+}
+_SERVER_ERROR = re.compile(r"ERROR (\d+) \([0-9A-Z]{5}\)")
+
+
+def version_problem(donor: Version, recipient: Version) -> str:
+    """Return why ``recipient`` cannot clone ``donor``, ``""`` where it can.
+
+    One series, and within 8.0 equal releases where one of them is older than 8.0.37. The manual allows an older recipient within a series;
+    it is refused all the same, as an older server need not open what a newer one has written.
+    """
+    both = f"MySQL {dotted(donor)} -> {dotted(recipient)}"
+    if min(donor, recipient) < FIRST_VERSION:
+        return f"{both}: cloning begins with MySQL {dotted(FIRST_VERSION)}."
+    if series(donor) != series(recipient):
+        return f"{both}: only servers of one series clone each other."
+    if donor != recipient and min(donor, recipient) < FIRST_OF_MIXED_8_0:
+        return f"{both}: before {dotted(FIRST_OF_MIXED_8_0)} only equal releases clone each other."
+    if recipient < donor:
+        return f"{both}: the target's server is older than the source's."
+    return ""
+
+
+def account_name(run_id: str) -> str:
+    """Return the name of a run's account on the donor; at most 32 characters, of which none needs quoting."""
+    return f"dbops-{re.sub(r'[^A-Za-z0-9]', '', run_id)[:26]}"
+
+
+def account_sql(run_id: str) -> str:
+    """Return how statements name the run's account. A donor sees a target with several addresses come from any of them."""
+    return f"{sql_text(account_name(run_id))}@'%'"
+
+
+def clone_statements(*, run_id: str, password: str, host: str, port: int, tls: bool) -> str:
+    """Return what the target's server is told, with the password: for a file that only its owner reads."""
+    ssl = " REQUIRE SSL" if tls else ""
+    return (
+        "SET SESSION sql_mode = '';\n"  # what a backslash means must not hang on an option file
+        f"SET GLOBAL clone_valid_donor_list = {sql_text(f'{host}:{port}')};\n"
+        f"CLONE INSTANCE FROM {sql_text(account_name(run_id))}@{sql_text(host)}:{port} IDENTIFIED BY {sql_text(password)}{ssl};\n"
+    )
+
+
+@dataclass(frozen=True, slots=True)
+class Stage:
+    """A line of ``performance_schema.clone_progress``: sizes in bytes; a stage that has not begun has an estimate of 0."""
+
+    name: str
+    state: str
+    estimate_bytes: int
+    copied_bytes: int
+
+
+def read_stages(text: str) -> list[Stage]:
+    """Return the stages in lines of four columns. A line that is no stage is passed over: the file may just be written."""
+    stages = []
+    for line in text.splitlines():
+        columns = line.split("\t")
+        if len(columns) == 4 and columns[2].isdigit() and columns[3].isdigit():
+            stages.append(Stage(columns[0], columns[1], int(columns[2]), int(columns[3])))
+    return stages
+
+
+@dataclass(frozen=True, slots=True)
+class Progress:
+    """How far a clone is: bytes that came, bytes that are known to come, percent, and the stage that runs."""
+
+    copied_bytes: int
+    total_bytes: int
+    percent: float
+    stage: str
+
+
+def progress_of(stages: Iterable[Stage], *, before_percent: float) -> Progress | None:
+    """Return how far it is, ``None`` while nothing is known.
+
+    Pages and redo are estimated only when their turn comes, so that what is done of what is known jumps back there (measured): the percent
+    never falls below ``before_percent``, and ends at 99.9 until the copy is proven.
+    """
+    stages = list(stages)
+    running = next((stage.name for stage in stages if stage.state == "In Progress"), "")
+    if not stages:
+        return None
+    copied = sum(stage.copied_bytes for stage in stages)
+    total = sum(max(stage.estimate_bytes, stage.copied_bytes) for stage in stages)
+    percent = min(99.9, 100 * copied / total) if total else 0.0
+    return Progress(copied, total, max(before_percent, percent), running.lower())
+
+
+@dataclass(frozen=True, slots=True)
+class CloneEvidence:
+    """What a clone left behind.
+
+    ``statuses`` are those of the job's stages; ``outcome`` what the server said of itself after its restart; ``said`` the client's last
+    words; ``last`` the job's last line.
+    """
+
+    statuses: dict[str, int]
+    outcome: dict[str, str]
+    said: str
+    last: str
+
+
+def judge_clone(evidence: CloneEvidence) -> str:
+    """Return the GTID set at which the copy stands.
+
+    Error 3707 ends every clone where nobody watches over the server: it is no failure, so the server's own word after its restart
+    counts, never the statement's end.
+
+    Raises:
+        RemoteFailure: the statement failed (``clone.failed``), the server did not complete what was copied (``clone.incomplete``), or
+            it did not end in good order afterwards (``clone.server``).
+    """
+    found = _SERVER_ERROR.search(evidence.said)
+    if found and found[1] != "3707":
+        advice = ADVICE.get(found[1], "Mend what the server says, then rebuild again.")
+        said = _words(evidence.said)
+        raise RemoteFailure("clone.failed", "Cloning the source", found=said, left=LEFT, next_step=advice)
+    if evidence.statuses.get("clone") != 0:
+        found_text = evidence.last or _words(evidence.said) or "it ended without a word"
+        raise RemoteFailure(
+            "clone.failed", "Cloning the source", found=found_text, left=LEFT, next_step="Rebuild again."
+        )
+    outcome = evidence.outcome
+    if outcome.get("state") != "Completed" or outcome.get("error") != "0" or not outcome.get("gtid"):
+        told = ", ".join(f"{key} {value}" for key, value in outcome.items() if value) or evidence.last or "nothing"
+        raise RemoteFailure(
+            "clone.incomplete",
+            DOING,
+            found=f"after its restart the server says: {told}",
+            left=LEFT,
+            next_step="Rebuild again.",
+        )
+    if evidence.statuses.get("server") != 0:
+        raise RemoteFailure(
+            "clone.server",
+            DOING,
+            found=evidence.last
+            or f"the server that took the clone ended with status {evidence.statuses.get('server')}",
+            left=LEFT,
+            next_step="Read the log of the step, then rebuild again.",
+        )
+    return outcome["gtid"]
+
+
+def _words(said: str) -> str:
+    lines = [line for line in said.splitlines() if line.strip()]
+    return lines[-1][:500] if lines else ""

@@ -1,0 +1,8 @@
+#!/bin/bash
+# Log in to another host's server over the network, as the clone will, and ask it nothing. Standard input: option file of the account.
+# $1 client program  $2 address  $3 port
+set -eu
+umask 077
+trap 'rm -f try_donor.cnf' EXIT
+cat >try_donor.cnf
+"$1" --defaults-file=try_donor.cnf --protocol=TCP --host="$2" --port="$3" --connect-timeout=10 -e "SELECT 1" >/dev/null

@@ -1,0 +1,233 @@
+"""A MySQL replica rebuilt by clone, for real: under writes, donor killed, cancelled, worker killed; nothing is left on the donor."""
+
+import json
+import os
+import signal
+import threading
+import time
+from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from lab import mysql_programs
+from lab.errors import LabError
+from tests.stack import Stack, running_stack, wait_for
+
+from .looks import checksums, last_rebuild, one, processes_of, when_step
+
+TARGET, DONOR = "replica-1", "backup-1"
+
+
+def why_not() -> str:
+    try:
+        return mysql_programs.why_not()
+    except LabError as error:
+        return str(error)
+
+
+pytestmark = [pytest.mark.services, pytest.mark.skipif(bool(why_not()), reason=why_not() or "MySQL is here")]
+
+
+@pytest.fixture(scope="module")
+def stack() -> Iterator[Stack]:
+    with running_stack(web=False, flavor="mysql", size="256M") as running:
+        yield running
+
+
+@pytest.fixture(autouse=True)
+def nothing_is_left(stack: Stack) -> Iterator[None]:
+    """After each of these: no account, plugin, process, hold or scratch directory of a run."""
+    yield
+    for name in (DONOR, TARGET, "primary-1"):
+        assert accounts_of_runs(stack, name) == [], name
+        assert not has_plugin(stack, name), name
+    assert stack.rows("SELECT * FROM dbops_hold") == []
+    assert processes_of(last_rebuild(stack)["uid"]) == []
+    assert list(Path("/tmp").glob("dbops-clone.*")) == []
+
+
+@pytest.fixture
+def slowly(stack: Stack) -> Iterator[None]:
+    """Let the target take at most 15 MiB a second, so that there is time to do something in the middle of the copy."""
+    file = stack.lab.host(TARGET).config_file
+    before = file.read_text()
+    limits = (
+        "loose-clone-max-data-bandwidth = 15\nloose-clone-autotune-concurrency = OFF\nloose-clone-max-concurrency = 1\n"
+    )
+    file.write_text(before.replace("[mysqld]\n", f"[mysqld]\n{limits}"))
+    yield
+    file.write_text(before)
+
+
+def query(stack: Stack, name: str, sql: str) -> list[dict[str, Any]]:
+    with stack.lab.connect(name) as connection, connection.cursor() as cursor:
+        cursor.execute(sql)
+        return list(cursor.fetchall())
+
+
+def accounts_of_runs(stack: Stack, name: str) -> list[dict[str, Any]]:
+    return query(stack, name, "SELECT user FROM mysql.user WHERE user LIKE 'dbops-%'")
+
+
+def has_plugin(stack: Stack, name: str) -> bool:
+    loaded = query(stack, name, "SELECT 1 FROM information_schema.PLUGINS WHERE PLUGIN_NAME = 'clone'")
+    return bool(loaded or query(stack, name, "SELECT 1 FROM mysql.plugin WHERE name = 'clone'"))
+
+
+def replicates(stack: Stack, name: str) -> bool:
+    rows = query(stack, name, "SHOW REPLICA STATUS")
+    return bool(rows) and (rows[0]["Replica_IO_Running"], rows[0]["Replica_SQL_Running"]) == ("Yes", "Yes")
+
+
+def plan_of(stack: Stack) -> dict[str, Any]:
+    done = stack.manage("rebuild", TARGET, "--method", "clone", "--plan", "--json", check=False)
+    return json.loads(done.stdout.splitlines()[-1]) if done.stdout else {}
+
+
+def wait_for_possible_plan(stack: Stack) -> None:
+    for name in (TARGET, DONOR, "primary-1"):
+        stack.wait_for_facts(name)
+    try:
+        wait_for("a plan by clone that is possible", lambda: plan_of(stack).get("is_possible"), 60)
+    except AssertionError as error:
+        refused = [item for item in plan_of(stack).get("findings", []) if item["severity"] == "refusal"]
+        raise AssertionError(f"{error}: {refused}") from None
+
+
+def clone(stack: Stack, *, check: bool = True) -> tuple[int, list[dict[str, Any]]]:
+    return stack.rebuild(TARGET, "--method", "clone", check=check)
+
+
+def clone_and(stack: Stack, act: Callable[[], bool]) -> tuple[int, list[dict[str, Any]]]:
+    """Clone, and do something once while the data is copied."""
+    done = threading.Event()
+    with ThreadPoolExecutor(1) as pool:
+        hand = pool.submit(when_step, stack, "stream", act, done)
+        try:
+            status, lines = clone(stack, check=False)
+        finally:
+            done.set()
+        hand.result(60)
+    return status, lines
+
+
+def is_copying(stack: Stack) -> bool:
+    """Whether the donor sends files to a clone now."""
+    rows = query(
+        stack,
+        DONOR,
+        "SELECT 1 FROM information_schema.PROCESSLIST WHERE USER LIKE 'dbops-%' AND COMMAND = 'clone'",
+    )
+    return bool(rows)
+
+
+def same_data(stack: Stack) -> None:
+    stack.lab.load_stop()
+    goal = one(stack, "primary-1", "SELECT @@GLOBAL.gtid_executed AS gtid")["gtid"]
+    reached = one(stack, TARGET, f"SELECT WAIT_FOR_EXECUTED_GTID_SET('{goal}', 60) AS reached")["reached"]
+    assert reached == 0
+    mine = one(stack, TARGET, "SELECT @@GLOBAL.gtid_executed AS gtid")["gtid"]
+    assert one(stack, TARGET, f"SELECT GTID_SUBTRACT('{mine}', '{goal}') AS errant")["errant"] == ""
+    expected = checksums(stack, "primary-1")
+    assert expected
+    assert checksums(stack, TARGET) == expected
+
+
+def test_a_replica_is_cloned_under_writes(stack: Stack) -> None:
+    stack.lab.load_start(tps=50)
+    stack.lab.break_host(TARGET, "wipe")
+    wait_for_possible_plan(stack)
+    _, lines = clone(stack)
+    [rebuild] = stack.rows("SELECT * FROM dbops_rebuild ORDER BY id DESC LIMIT 1")
+    assert (rebuild["method"], rebuild["status"]) == ("clone", "succeeded")
+    assert any("The clone is complete" in line.get("text", "") for line in lines)
+    assert replicates(stack, TARGET)
+    assert replicates(stack, DONOR)
+    link = query(stack, TARGET, "SHOW REPLICA STATUS")[0]
+    assert link["Source_Host"] == stack.lab.primary.address
+    uuids = {one(stack, name, "SELECT @@server_uuid AS u")["u"] for name in (TARGET, DONOR, "primary-1")}
+    assert len(uuids) == 3
+    same_data(stack)
+    percents = [line["percent"] for line in lines if line.get("step") == "stream" and line.get("percent") is not None]
+    assert percents == sorted(percents)
+    for row in stack.rows("SELECT text, output FROM dbops_command WHERE rebuild_id = ?", rebuild["id"]):
+        assert "IDENTIFIED BY '" not in row["text"].replace("IDENTIFIED BY '********'", ""), row
+
+
+def test_a_server_that_was_running_is_cloned_over(stack: Stack) -> None:
+    wait_for_possible_plan(stack)
+    before = stack.lab.host(TARGET).data_dir.stat().st_ino
+    clone(stack)
+    assert stack.lab.host(TARGET).data_dir.stat().st_ino != before
+    assert replicates(stack, TARGET)
+    same_data(stack)
+
+
+@pytest.mark.usefixtures("slowly")
+def test_a_donor_that_dies_in_the_middle_is_told_and_the_old_data_goes_back(stack: Stack) -> None:
+    wait_for_possible_plan(stack)
+    donor = stack.lab.host(DONOR)
+
+    def kill() -> bool:
+        pid = donor.server_pid()
+        if pid is None or not is_copying(stack):
+            return False
+        os.kill(pid, signal.SIGKILL)
+        # One that stays away is waited for by the target's server, for minutes; one that is back does not know the clone any more.
+        donor.start_server()
+        query(stack, DONOR, "START REPLICA")
+        return True
+
+    status, lines = clone_and(stack, kill)
+    assert status == 1
+    assert lines[-1]["error"]["code"] == "clone.failed", lines[-1]
+    assert lines[-1]["error"]["found"].startswith("ERROR "), lines[-1]
+    assert "look whether" in lines[-1]["error"]["next"].lower(), lines[-1]
+    status, lines = stack.rebuild(TARGET, "--put-back")
+    assert (status, lines[-1]["status"]) == (0, "succeeded")
+    wait_for("it replicates again", lambda: replicates(stack, TARGET))
+
+
+@pytest.mark.usefixtures("slowly")
+def test_a_cancel_in_the_middle_leaves_nothing_on_the_donor(stack: Stack) -> None:
+    wait_for_possible_plan(stack)
+
+    def cancel() -> bool:
+        if not is_copying(stack):
+            return False
+        stack.manage("rebuild", TARGET, "--cancel", "--reason", "a test")
+        return True
+
+    status, lines = clone_and(stack, cancel)
+    assert status != 0
+    assert lines[-1]["status"] == "cancelled", lines[-1]
+    status, lines = stack.rebuild(TARGET, "--put-back")
+    assert (status, lines[-1]["status"]) == (0, "succeeded")
+    wait_for("it replicates again", lambda: replicates(stack, TARGET))
+
+
+@pytest.mark.usefixtures("slowly")
+def test_a_killed_worker_costs_nothing(stack: Stack) -> None:
+    wait_for_possible_plan(stack)
+    killed = []
+
+    def kill() -> bool:
+        if not is_copying(stack):
+            return False
+        stack.stop("worker", signal.SIGKILL)
+        killed.append("worker")
+        time.sleep(0.5)
+        stack.start("worker")
+        return True
+
+    status, lines = clone_and(stack, kill)
+    assert killed, "the copy was over before the worker could be killed"
+    assert (status, lines[-1]["status"]) == (0, "succeeded")
+    rebuild = last_rebuild(stack)
+    steps = stack.rows("SELECT name, state FROM dbops_step WHERE rebuild_id = ?", rebuild["id"])
+    assert {row["state"] for row in steps} == {"done"}
+    assert replicates(stack, TARGET)
+    same_data(stack)
