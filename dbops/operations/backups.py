@@ -5,7 +5,7 @@ from django.db import transaction
 
 from dbops import lifecycle
 from dbops.access import require_operator
-from dbops.engine.backups import RUN_FINAL, BackupMethod, Origin, RunBy, RunStatus
+from dbops.engine.backups import RUN_FINAL, Origin, RunBy, RunStatus
 from dbops.engine.errors import Refused
 from dbops.models import BackupProof, BackupRun, BackupSchedule
 from dbops.operations.audit import record, says_why
@@ -141,7 +141,7 @@ def prove_run(run: BackupRun, actor: User, reason: str = "") -> BackupProof:
     with transaction.atomic():
         # locked against retention, which marks the row when it has removed the file
         live = BackupRun.objects.select_for_update().select_related("instance__host").get(pk=run.pk)
-        if why := why_not_proven(live):
+        if why := live.why_not_proven:
             raise _refused("proof.no_backup", doing, why, "Prove another backup.")
         proof = lifecycle.queue_proof(
             live, f"Its proof was asked for by {name}{f': {reason}' if reason else '.'}", by=name
@@ -154,15 +154,6 @@ def prove_run(run: BackupRun, actor: User, reason: str = "") -> BackupProof:
             nudge()
     found = proof or lifecycle.active_proof(run)
     return found or prove_run(run, actor, reason)  # the one that was there has ended in this moment
-
-
-def why_not_proven(run: BackupRun) -> str:
-    """Return why a run has nothing that could be proven; empty where it has."""
-    if run.method != BackupMethod.PHYSICAL:
-        return "it is a logical dump: proofs are of physical backups"
-    if run.origin != Origin.MANAGED or run.status != RunStatus.SUCCEEDED or not run.path:
-        return "dbops has no finished file of it"
-    return "its file was removed" if run.removed_at else ""
 
 
 def stop_proof(proof: BackupProof, actor: User, reason: str) -> None:
