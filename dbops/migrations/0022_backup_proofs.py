@@ -55,6 +55,7 @@ class Migration(migrations.Migration):
                 ("is_left", models.BooleanField(default=False)),
                 ("cancel_requested_at", models.DateTimeField(null=True)),
                 ("cancel_requested_by", models.CharField(blank=True, max_length=150)),
+                ("revision", models.BigIntegerField(default=0)),
                 (
                     "host",
                     models.ForeignKey(

@@ -40,6 +40,7 @@ class BackupProof(Leased):
     is_left = models.BooleanField(default=False)
     cancel_requested_at = models.DateTimeField(null=True)
     cancel_requested_by = models.CharField(max_length=150, blank=True)
+    revision = models.BigIntegerField(default=0)
 
     class Meta:
         ordering: ClassVar = ["-pk"]
