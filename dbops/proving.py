@@ -35,13 +35,13 @@ log = logging.getLogger(__name__)
 WRITE_INTERVAL_SECONDS = 1.0
 #: Fence and locks of proofs on a host. No instance has this name: names begin with a letter or digit.
 HOST_KEY = "_proof"
-#: Tables that the source had before the backup began, as its server tells them; more are not asked for.
+#: So many tables of the source are asked for; of one that has more nothing is compared.
 TABLES_ASKED = 20_000
 TABLES_SQL = (
-    "SELECT TABLE_SCHEMA AS s, TABLE_NAME AS t FROM information_schema.TABLES"
+    "SELECT TABLE_SCHEMA AS s, TABLE_NAME AS t, UNIX_TIMESTAMP(CREATE_TIME) < %s AS older FROM information_schema.TABLES"
     " WHERE TABLE_TYPE = 'BASE TABLE' AND ENGINE IN ('InnoDB', 'Aria', 'MyISAM', 'ROCKSDB')"
     " AND TABLE_SCHEMA NOT IN ('mysql', 'sys', 'information_schema', 'performance_schema')"
-    " AND UNIX_TIMESTAMP(CREATE_TIME) < %s LIMIT %s"
+    " LIMIT %s"
 )
 
 
@@ -196,10 +196,11 @@ class Driver:
         good = BackupProof.objects.filter(source=self.proof.source, status=RunStatus.SUCCEEDED)
         last = good.order_by("-pk").values_list("result", flat=True).first() or {}
         rows = {(schema, name): count for schema, name, count in last.get("tables", [])}
-        return Expected(self._tables_of_source(), rows)
+        tables = self._tables_of_source()
+        return Expected(frozenset(table for table, is_older in tables.items() if is_older), frozenset(tables), rows)
 
-    def _tables_of_source(self) -> frozenset[tuple[str, str]]:
-        """Return the tables that were made before the backup began. A server that does not answer spoils no proof."""
+    def _tables_of_source(self) -> dict[tuple[str, str], bool]:
+        """Return its tables, and whether each was made before the backup began. A server that does not answer spoils no proof."""
         started = self.proof.run.started_at
         try:
             database = open_database(self.proof.source)
@@ -209,8 +210,10 @@ class Driver:
                 database.close()
         except DbopsError as error:
             self.journal.say(f"the source cannot say which tables it has: {error}", level=Level.WARNING)
-            return frozenset()
-        return frozenset((row["s"], row["t"]) for row in rows)
+            return {}
+        if len(rows) == TABLES_ASKED:
+            return {}
+        return {(row["s"], row["t"]): bool(row["older"]) for row in rows}
 
     def _remove_leftovers(self) -> None:
         """What proofs on this host could not remove."""

@@ -46,13 +46,13 @@ class ProofShown:
         )
 
     @property
-    def warnings(self) -> list[str]:
-        return list(self.proof.result.get("warnings", []))
+    def rows(self) -> str:
+        """Return the rows that were counted, for a reader."""
+        return f"{self.proof.rows_counted or 0:,}"
 
     @property
-    def tables(self) -> list[list[Any]]:
-        """The largest tables: schema, name, rows."""
-        return list(self.proof.result.get("tables", []))[:10]
+    def warnings(self) -> list[str]:
+        return list(self.proof.result.get("warnings", []))
 
 
 @dataclass(frozen=True, slots=True)

@@ -31,8 +31,8 @@ def write_proofs(runs: list[BackupRun], begin: datetime, now: datetime) -> None:
             if before:
                 chosen.append((before[-1], due))
             due -= timedelta(days=EVERY_DAYS)
-        for number, (row, at) in enumerate(chosen):
-            _prove(row, at, is_bad=source == FAILED and number == 0)
+        for number, (row, at) in enumerate(reversed(chosen), 1):
+            _prove(row, at, is_bad=source == FAILED and number == len(chosen))
 
 
 def _prove(run: BackupRun, at: datetime, *, is_bad: bool) -> None:
@@ -78,5 +78,7 @@ def _steps(run: BackupRun, dice: random.Random, *, is_bad: bool) -> list[dict[st
         seconds = SHORT[name] if name in SHORT else read.get(name, size) / RATES[name]
         state = "failed" if is_bad and name == STEP else "done"
         taken = round(seconds * dice.uniform(0.9, 1.15), 3)
-        steps.append({"name": name, "state": state, "seconds": taken, "bytes": read.get(name)})
+        steps.append(
+            {"name": name, "state": state, "seconds": taken, "bytes": None if state == "failed" else read.get(name)}
+        )
     return steps

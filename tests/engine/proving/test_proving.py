@@ -162,9 +162,16 @@ def test_other_ends(state: JobState, code: str) -> None:
 
 
 def test_a_table_that_is_older_than_the_backup_must_be_in_it() -> None:
-    expected = Expected(older=frozenset({("shop", "orders"), ("shop", "lines")}))
+    older = frozenset({("shop", "orders"), ("shop", "lines")})
+    expected = Expected(older, older)
     assert code_of(good(), counts="shop\torders\t10\n", expected=expected) == "proof.tables"
-    assert judged(good(), "shop\torders\t10\nshop\tlines\t0\nshop\tnew\t1\n", expected).warnings == ()
+    assert judged(good(), "shop\torders\t10\nshop\tlines\t0\n", expected).warnings == ()
+
+
+def test_a_table_that_was_renamed_since_is_a_warning() -> None:
+    older = frozenset({("shop", "orders"), ("shop", "lines")})
+    proven = judged(good(), "shop\torders\t10\nshop\told_lines\t20\n", Expected(older, older))
+    assert proven.warnings == ("shop.lines is older than the backup and not in it: was it renamed?",)
 
 
 def test_rows_that_went_are_a_warning() -> None:
