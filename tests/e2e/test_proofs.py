@@ -1,9 +1,11 @@
 """Proofs of backups, for real: restored beside running servers that notice nothing, and gone again however they end."""
 
+import hashlib
 import json
 import os
 import shutil
 import signal
+import subprocess
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -153,6 +155,43 @@ def test_a_damaged_file_fails_with_its_code(stack: Stack, run: int) -> None:
     assert [step["name"] for step in result["steps"] if step["state"] == "failed"] == ["unpack"]
 
 
+@contextmanager
+def published_instead(stack: Stack, run: int, content: bytes) -> Iterator[None]:
+    """Have another file stand there as it would had it been published: with its size and checksum in record and row."""
+    before = run_of(stack, run)
+    file = Path(before["path"])
+    record = file.with_name(file.name + ".json")
+    told = json.loads(record.read_text())
+    told |= {"bytes": len(content), "sha256": hashlib.sha256(content).hexdigest()}
+    evidence = json.loads(before["evidence"]) | {"bytes": told["bytes"], "sha256": told["sha256"]}
+    with changed(file, content), changed(record, (json.dumps(told, indent=2, sort_keys=True) + "\n").encode()):
+        stack.write("UPDATE dbops_backuprun SET evidence = ? WHERE id = ?", json.dumps(evidence), run)
+        try:
+            yield
+        finally:
+            stack.write("UPDATE dbops_backuprun SET evidence = ? WHERE id = ?", before["evidence"], run)
+
+
+def test_a_copy_that_names_files_of_a_running_server_is_never_started(stack: Stack, run: int, tmp_path: Path) -> None:
+    (tmp_path / "shop").mkdir()
+    (tmp_path / "shop" / "far.isl").write_text(str(stack.lab.host(SOURCE).data_dir / "ibdata1"))
+    done = subprocess.run(
+        "mbstream -c shop/far.isl | zstd -c", shell=True, cwd=tmp_path, capture_output=True, check=True
+    )
+    with published_instead(stack, run, done.stdout):
+        status, result = prove(stack, run)
+    assert (status, result["error"]["code"]) == (1, "proof.outside"), result
+    assert "shop/far.isl" in result["error"]["found"]
+    assert [step["name"] for step in result["steps"]] == ["look", "unpack", "remove"]
+
+
+def test_what_was_published_and_is_no_backup_cannot_be_unpacked(stack: Stack, run: int) -> None:
+    done = subprocess.run(["zstd", "-c"], input=os.urandom(200_000), capture_output=True, check=True)
+    with published_instead(stack, run, done.stdout):
+        status, result = prove(stack, run)
+    assert (status, result["error"]["code"]) == (1, "proof.unpack"), result
+
+
 def test_too_little_space_refuses_before_anything_is_written(stack: Stack, run: int) -> None:
     memory = json.loads(run_of(stack, run)["memory"])
     size = memory["plan"]["data_bytes"]
@@ -202,3 +241,20 @@ def test_a_stopped_proof_leaves_nothing(stack: Stack, run: int) -> None:
         )
         proof = wait_for_end(stack, proof["id"])
     assert (proof["status"], proof["is_left"]) == ("cancelled", 0)
+
+
+def test_the_next_backup_after_a_bad_proof_is_proven_by_itself(stack: Stack, run: int) -> None:
+    stack.environment["DBOPS_PROOF_INTERVAL_SECONDS"] = "604800"
+    stack.stop("worker")
+    stack.start("worker")
+    last = stack.rows("SELECT status FROM dbops_backupproof ORDER BY id DESC LIMIT 1")[0]
+    assert last["status"] != "succeeded"
+    status, result = back_up(stack, "files")
+    assert status == 0, result
+    newest = result["backup_run"]
+    [proof] = wait_for(
+        "a proof that nobody asked for",
+        lambda: stack.rows("SELECT id, requested_by FROM dbops_backupproof WHERE run_id = ?", newest),
+        30,
+    )
+    assert (proof["requested_by"], wait_for_end(stack, proof["id"])["status"]) == ("", "succeeded")
