@@ -232,9 +232,17 @@ def test_a_job_that_is_killed_on_its_host_fails_the_proof(stack: Stack, run: int
     assert json.loads(proof["error"])["code"] == "proof.vanished"
 
 
-def test_a_stopped_proof_leaves_nothing(stack: Stack, run: int) -> None:
+def test_a_stopped_proof_leaves_nothing_and_kept_its_limits(stack: Stack, run: int) -> None:
     with slow_prepare(stack):
         proof = begin(stack, run, "prepare")
+        job = stack.lab.host(SOURCE).work_dir / "rebuilds" / proof["uid"] / "jobs" / "proof"
+        pid = int((job / "pid.prepare").read_text())
+        assert os.getpriority(os.PRIO_PROCESS, pid) == 19
+        limits = dict(
+            line.split("  ", 1) for line in Path(f"/proc/{pid}/limits").read_text().splitlines() if "  " in line
+        )
+        wanted = json.loads(proof["memory"])["plan"]["most_memory_bytes"]
+        assert int(limits["Max address space"].split()[0]) == wanted // 1024 * 1024
         stack.write(
             "UPDATE dbops_backupproof SET cancel_requested_at = requested_at, cancel_requested_by = 'olga' WHERE id = ?",
             proof["id"],
