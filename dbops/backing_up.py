@@ -323,7 +323,7 @@ class Driver:
         read = lifecycle.runs_being_read()
         for old, why in to_remove(kept, keep_count=schedule.keep_count, keep_days=schedule.keep_days, now=now):
             if old.pk in read:
-                self.journal.say(f"{old.path} of backup run {old.pk} stays for now: a rebuild reads it.")
+                self.journal.say(f"{old.path} of backup run {old.pk} stays for now: a rebuild or a proof reads it.")
                 continue
             try:
                 end = remove(self.site, [old.path])[old.path]

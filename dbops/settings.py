@@ -174,6 +174,13 @@ STALL_UNPACK_SECONDS = env_int("DBOPS_STALL_UNPACK_SECONDS", 1800)
 STALL_PREPARE_SECONDS = env_int("DBOPS_STALL_PREPARE_SECONDS", 3600)
 STALL_CATCH_UP_SECONDS = env_int("DBOPS_STALL_CATCH_UP_SECONDS", 300)
 
+# Proofs of backups: how often the newest of each source is restored and read (0: never by itself), after how long the last
+# good proof counts as too old, on how many cores, and where; empty means beside the backup.
+PROOF_INTERVAL_SECONDS = env_int("DBOPS_PROOF_INTERVAL_SECONDS", 7 * 86400)
+PROOF_OLD_AFTER_SECONDS = env_int("DBOPS_PROOF_OLD_AFTER_SECONDS", 2 * PROOF_INTERVAL_SECONDS or 14 * 86400)
+PROOF_CORES = env_int("DBOPS_PROOF_CORES", 2)
+PROOF_DIRECTORY = os.environ.get("DBOPS_PROOF_DIRECTORY", "")
+
 # A cluster that lost something should be whole again within this time: availability counts the hours of the week that break it.
 REDUNDANCY_GOAL_SECONDS = env_int("DBOPS_REDUNDANCY_GOAL_SECONDS", 4 * 3600)
 

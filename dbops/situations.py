@@ -2,8 +2,11 @@
 
 from collections import defaultdict
 from collections.abc import Iterator
+from datetime import datetime
+from typing import Any
 
 from django.conf import settings
+from django.db.models import QuerySet
 from django.db.models.fields.json import KeyTextTransform
 from django.utils import timezone
 
@@ -53,30 +56,47 @@ def situation_of(target: Instance, source: Instance, *, keep_old_data: bool = Fa
 
 def archives_of(cluster_id: int) -> Iterator[Archive]:
     """Yield the finished backups of a cluster that dbops made, found whole and has not removed, the newest first. One query."""
-    rows = BackupRun.objects.filter(
-        instance__cluster=cluster_id, origin=Origin.MANAGED, status=RunStatus.SUCCEEDED, removed_at__isnull=True
-    ).exclude(path="")
-    values = rows.order_by("-started_at", "-pk").values_list(
-        "pk", "uid", "method", "instance__name", "path", "started_at", "evidence", "memory__plan"
+    rows = readable_runs().filter(instance__cluster=cluster_id).order_by("-started_at", "-pk")
+    for values in rows.values_list(*_OF_ARCHIVE)[:ARCHIVES]:
+        if archive := _archive(*values):
+            yield archive
+
+
+def readable_runs() -> QuerySet[BackupRun]:
+    """Return the runs of finished backups that dbops made, found whole and has not removed."""
+    rows = BackupRun.objects.filter(origin=Origin.MANAGED, status=RunStatus.SUCCEEDED, removed_at__isnull=True)
+    return rows.exclude(path="")
+
+
+def archive_of_run(run_id: int) -> Archive | None:
+    """Return the file of one run as a rebuild or a proof reads it; ``None`` where there is none any more. One query."""
+    values = readable_runs().filter(pk=run_id).values_list(*_OF_ARCHIVE).first()
+    return _archive(*values) if values else None
+
+
+_OF_ARCHIVE = ("pk", "uid", "method", "instance__name", "path", "started_at", "evidence", "memory__plan")
+
+
+def _archive(
+    pk: int, uid: str, method: str, instance: str, path: str, started_at: datetime | None, evidence: Any, plan: Any
+) -> Archive | None:
+    flavor, _, version = str(evidence.get("server", "")).partition(" ")
+    if not (evidence.get("sha256") and evidence.get("bytes") and version and started_at):
+        return None
+    return Archive(
+        run=pk,
+        uid=str(evidence.get("run", uid)),
+        method=BackupMethod(method),
+        instance=instance,
+        path=path,
+        bytes=int(evidence["bytes"]),
+        sha256=evidence["sha256"],
+        flavor=flavor,
+        version=version,
+        taken_at=started_at,
+        data_bytes=(plan or {}).get("data_bytes"),
+        gtid=str((evidence.get("position") or {}).get("gtid", "")),
     )
-    for pk, uid, method, instance, path, started_at, evidence, plan in values[:ARCHIVES]:
-        flavor, _, version = str(evidence.get("server", "")).partition(" ")
-        if not (evidence.get("sha256") and evidence.get("bytes") and version and started_at):
-            continue
-        yield Archive(
-            run=pk,
-            uid=str(evidence.get("run", uid)),
-            method=BackupMethod(method),
-            instance=instance,
-            path=path,
-            bytes=int(evidence["bytes"]),
-            sha256=evidence["sha256"],
-            flavor=flavor,
-            version=version,
-            taken_at=started_at,
-            data_bytes=(plan or {}).get("data_bytes"),
-            gtid=str((evidence.get("position") or {}).get("gtid", "")),
-        )
 
 
 def histories_of(cluster_id: int) -> dict[str, History]:

@@ -14,8 +14,10 @@ from dbops import (
     counting,
     discovering,
     due_backups,
+    due_proofs,
     lifecycle,
     probing,
+    proving,
     runner,
     scheduler,
     sweeping,
@@ -41,14 +43,25 @@ def back_up(run_id: int) -> None:
 
 
 @app.task
+def prove(proof_id: int) -> None:
+    """Drive one proof of a backup for a while, and ask for the next tick when there is more to do."""
+    if proving.tick(proof_id):
+        _publish(prove, proof_id)
+
+
+@app.task
 def reconcile() -> None:
-    """Queue the backups that are due, start what can start, and publish ticks that are due and have no living owner."""
+    """Queue the backups and proofs that are due, start what can start, and publish ticks that are due and have no living owner."""
     due_backups.queue_due(timezone.now())
+    due_proofs.queue_due(timezone.now())
     scheduler.start_what_can()
+    due_proofs.start_what_can()
     for rebuild_id in lifecycle.due(timezone.now()):
         publish_tick(rebuild_id)
     for run_id in lifecycle.due_runs(timezone.now()):
         _publish(back_up, run_id)
+    for proof_id in lifecycle.due_proofs(timezone.now()):
+        _publish(prove, proof_id)
     for rebuild_id in lifecycle.sweeps_due(timezone.now()):
         _publish(sweep, rebuild_id)
     for discovery_id in discovering.discoveries_due():

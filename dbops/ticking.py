@@ -12,7 +12,7 @@ from django.db import connection
 
 from dbops import lifecycle
 from dbops.engine.errors import Cancelled
-from dbops.models import Rebuild
+from dbops.models import BackupProof, BackupRun, Rebuild
 
 log = logging.getLogger(__name__)
 
@@ -20,6 +20,7 @@ RETRY_SECONDS = 2.0
 LOST_RETRY_SECONDS = 10.0
 #: The worker's hard limit ends a tick before this.
 LONGEST_TICK_SECONDS = 90.0
+WHAT = {Rebuild: "rebuild", BackupRun: "backup run", BackupProof: "proof of a backup"}
 
 
 class Renewal(threading.Thread):
@@ -78,7 +79,7 @@ def drive_once(lease: lifecycle.Lease[Any] | None, drive: Callable[[float], floa
         wait = RETRY_SECONDS
     except Exception as error:  # nothing that is not known may end it, or keep it from being driven again
         log.exception("%s cannot be driven", lease.row)
-        what = "rebuild" if isinstance(lease.row, Rebuild) else "backup run"
+        what = WHAT[type(lease.row)]
         lifecycle.tell_trouble(lease, f"This {what} cannot be driven, and is tried again: {error}")
         wait = LOST_RETRY_SECONDS
     if wait is None:

@@ -75,6 +75,8 @@ class Stack:
             "DBOPS_WEB_PORT": str(self.web_port),
             "DBOPS_PROBE_INTERVAL_SECONDS": "3",
             "DBOPS_WORKER_CONCURRENCY": "3",
+            # what a test wants proven it asks for
+            "DBOPS_PROOF_INTERVAL_SECONDS": "0",
         }
 
     @property

@@ -7,7 +7,7 @@ DONE = "done"
 #: Last words of actions that are an outcome of their own.
 OUTCOMES = ("cancelled", "declined", "expired", "failed", "lost", "missed", "refused", "unknown")
 #: First words of actions whose subject is an instance, or a cluster.
-OF_INSTANCES, OF_CLUSTERS = ("backup", "instance", "rebuild"), ("cluster", "maintenance", "topology")
+OF_INSTANCES, OF_CLUSTERS = ("backup", "instance", "proof", "rebuild"), ("cluster", "maintenance", "topology")
 
 #: Views that have a name: actions that begin with one of these.
 OVERRIDES = (
@@ -16,6 +16,7 @@ OVERRIDES = (
     "backup.stop_requested",
     "host.key_accepted",
     "override.",
+    "proof.stop_requested",
     "rebuild.given_up",
     "topology.difference_accepted",
 )
@@ -32,6 +33,8 @@ DATA_MOVEMENT = (
     "rebuild.succeeded",
     "backup.succeeded",
     "backup.failed",
+    "proof.succeeded",
+    "proof.failed",
 )
 VIEWS = {"overrides": OVERRIDES, "failed-logins": FAILED_LOGINS, "data-movement": DATA_MOVEMENT}
 

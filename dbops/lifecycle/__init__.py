@@ -60,6 +60,21 @@ from dbops.lifecycle.managed_runs import (
     write_missed,
 )
 from dbops.lifecycle.periods import end_periods, note_period, rename_periods
+from dbops.lifecycle.proofs import (
+    ProofLease,
+    ProofNews,
+    active_proof,
+    beat_proof,
+    due_proofs,
+    finish_proof,
+    let_proof_wait,
+    mark_proof_removed,
+    proofs_left,
+    queue_proof,
+    start_proof,
+    stop_proof,
+    take_proof_lease,
+)
 from dbops.lifecycle.recounts import recount
 from dbops.lifecycle.reports import Told, end_silent_reports, report_run
 from dbops.lifecycle.requests import (
@@ -84,6 +99,8 @@ __all__ = [
     "Lease",
     "LeaseLost",
     "News",
+    "ProofLease",
+    "ProofNews",
     "RebuildLease",
     "RunLease",
     "RunNews",
@@ -151,6 +168,17 @@ __all__ = [
     "take_run_lease",
     "tell_trouble",
     "wait",
+    "active_proof",
+    "beat_proof",
+    "due_proofs",
+    "finish_proof",
+    "let_proof_wait",
+    "mark_proof_removed",
+    "proofs_left",
+    "queue_proof",
+    "start_proof",
+    "stop_proof",
+    "take_proof_lease",
     "write_late_news",
     "write_missed",
     "write_sample",

@@ -1,4 +1,4 @@
-"""Leases of whatever has them, rebuilds and backup runs: one driver at a time, and every write of it proves that it still is."""
+"""Leases of whatever has them, rebuilds, backup runs and proofs: one driver at a time, and every write of it proves that it still is."""
 
 import secrets
 from dataclasses import dataclass
@@ -14,9 +14,9 @@ from dbops.auditing import SYSTEM, append
 from dbops.engine.audit_chain import moment
 from dbops.engine.states import Level
 from dbops.lifecycle.telling import last_line, news_of, tell
-from dbops.models import BackupRun, Rebuild
+from dbops.models import BackupProof, BackupRun, Rebuild
 
-Row = TypeVar("Row", Rebuild, BackupRun)
+Row = TypeVar("Row", Rebuild, BackupRun, BackupProof)
 
 #: Status and RunStatus use the same words for these: somebody drives the row, or will again.
 RUNNING, LOST = "running", "lost"
@@ -29,7 +29,7 @@ class LeaseLost(Exception):
 
 @dataclass(frozen=True, slots=True)
 class Lease(Generic[Row]):
-    """The right of one driver to act on one rebuild or backup run until a time that each heartbeat moves."""
+    """The right of one driver to act on one rebuild, backup run or proof until a time that each heartbeat moves."""
 
     row: Row
     owner: str
@@ -41,6 +41,10 @@ class Lease(Generic[Row]):
 
     @property
     def run(self: "Lease[BackupRun]") -> BackupRun:
+        return self.row
+
+    @property
+    def proof(self: "Lease[BackupProof]") -> BackupProof:
         return self.row
 
 
@@ -72,21 +76,23 @@ def take_lease_of(model: type[Row], pk: int, *related: str) -> Lease[Row] | None
     return Lease(row, owner, silence)
 
 
-def _audit_take_over(row: Rebuild | BackupRun, silence: float) -> None:
+def _audit_take_over(row: Rebuild | BackupRun | BackupProof, silence: float) -> None:
     """The driver before gave nothing back: it died, was ended, or was too slow. Another one goes on with its work."""
     audit_move(row, "taken_over", silent_seconds=round(silence), fence=row.fence)
 
 
-def audit_move(row: Rebuild | BackupRun, word: str, *, by: str = SYSTEM, reason: str = "", **detail: Any) -> None:
-    """Write what became of a rebuild or a backup run: the last thing of its transaction. ``by``: the product, or a person."""
-    is_rebuild = isinstance(row, Rebuild)
-    append(
-        actor=by,
-        reason=reason,
-        action=f"{'rebuild' if is_rebuild else 'backup'}.{word}",
-        subject=row.target.name if isinstance(row, Rebuild) else row.instance.name,
-        detail={"rebuild" if is_rebuild else "backup_run": row.pk, **detail},
-    )
+def audit_move(
+    row: Rebuild | BackupRun | BackupProof, word: str, *, by: str = SYSTEM, reason: str = "", **detail: Any
+) -> None:
+    """Write what became of a row: the last thing of its transaction. ``by``: the product, or a person."""
+    match row:
+        case Rebuild():
+            kind, subject, about = "rebuild", row.target.name, {"rebuild": row.pk}
+        case BackupProof():
+            kind, subject, about = "proof", row.source.name, {"proof": row.pk, "backup_run": row.run_id}
+        case _:
+            kind, subject, about = "backup", row.instance.name, {"backup_run": row.pk}
+    append(actor=by, reason=reason, action=f"{kind}.{word}", subject=subject, detail={**about, **detail})
 
 
 def mine(lease: Lease[Row]) -> QuerySet[Any]:

@@ -21,7 +21,7 @@ from dbops.engine.states import FINAL, Level
 from dbops.lifecycle.flagging import flag
 from dbops.lifecycle.leasing import Lease, LeaseLost, due_of, heartbeat, mine, take_lease_of
 from dbops.lifecycle.telling import tell
-from dbops.models import BackupEvent, BackupRun, BackupSchedule, Hold, Rebuild
+from dbops.models import BackupEvent, BackupProof, BackupRun, BackupSchedule, Hold, Rebuild
 
 RunLease: TypeAlias = Lease[BackupRun]
 
@@ -293,9 +293,10 @@ def kept_runs(schedule: BackupSchedule) -> list[BackupRun]:
 
 
 def runs_being_read() -> set[int]:
-    """Return the runs whose files unfinished rebuilds read, or will read: nobody may remove these."""
+    """Return the runs whose files unfinished rebuilds or proofs read, or will read: nobody may remove these."""
     plans = Rebuild.objects.exclude(status__in=FINAL).filter(method__in=READS).values_list("plan", flat=True)
-    return {plan["archive"]["run"] for plan in plans if plan.get("archive")}
+    proven = BackupProof.objects.exclude(run_slot=None).values_list("run_id", flat=True)
+    return {plan["archive"]["run"] for plan in plans if plan.get("archive")} | set(proven)
 
 
 def leftovers(run: BackupRun) -> list[BackupRun]:

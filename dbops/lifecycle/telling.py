@@ -3,20 +3,23 @@
 from collections.abc import Iterable, Mapping
 
 from django.db import transaction
+from django.db.models import F
 from django.utils import timezone
 
 from dbops import announce
 from dbops.cleaner import clean
 from dbops.engine.states import Level
-from dbops.models import BackupEvent, BackupRun, Event, Rebuild
+from dbops.models import BackupEvent, BackupProof, BackupRun, Event, Rebuild
 
 
-def tell(row: Rebuild | BackupRun, text: str, *, level: Level = Level.INFO) -> None:
+def tell(row: Rebuild | BackupRun | BackupProof, text: str, *, level: Level = Level.INFO) -> None:
+    """Add one line to the history of a row. A proof has none of its own: it is told in that of the run that it proves."""
     now, text = timezone.now(), clean(text)
     if isinstance(row, Rebuild):
         Event.objects.create(rebuild=row, at=now, level=level, text=text)
-    else:
-        BackupEvent.objects.create(run=row, at=now, level=level, text=text)
+        return
+    run_id = row.run_id if isinstance(row, BackupProof) else row.pk
+    BackupEvent.objects.create(run_id=run_id, at=now, level=level, text=text)
 
 
 def tell_many(model: type[Rebuild] | type[BackupRun], lines: Mapping[int, str]) -> None:
@@ -32,14 +35,17 @@ def tell_many(model: type[Rebuild] | type[BackupRun], lines: Mapping[int, str]) 
         )
 
 
-def last_line(row: Rebuild | BackupRun) -> str | None:
-    return row.events.order_by("-pk").values_list("text", flat=True).first()
+def last_line(row: Rebuild | BackupRun | BackupProof) -> str | None:
+    told = row.run if isinstance(row, BackupProof) else row
+    return told.events.order_by("-pk").values_list("text", flat=True).first()
 
 
-def news_of(row: Rebuild | BackupRun) -> None:
-    """Hint at news. The page of a backup run polls: it needs no hint."""
+def news_of(row: Rebuild | BackupRun | BackupProof) -> None:
+    """Hint at news. The page of a backup run polls: it needs no hint, but another revision where only its proof has changed."""
     if isinstance(row, Rebuild):
         announce_later(row.pk)
+    elif isinstance(row, BackupProof):
+        BackupRun.objects.filter(pk=row.run_id).update(revision=F("revision") + 1)
 
 
 def announce_later(rebuild_id: int) -> None:

@@ -8,6 +8,7 @@ from .fleet import Cluster, Host, Instance, InstanceState
 from .gaps import GapCount, GapDay, SentReport
 from .people import StartView
 from .periods import InstancePeriod
+from .proofs import BackupProof
 from .pulses import Pulse
 from .rebuilds import Command, Event, Hold, Rebuild, Sample, Step
 from .topology import Discovery, ServerIdentity, TopologyDifference
@@ -21,6 +22,7 @@ __all__ = [
     "AuditSegment",
     "AuditText",
     "BackupEvent",
+    "BackupProof",
     "BackupRun",
     "BackupSchedule",
     "Cluster",

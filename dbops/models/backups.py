@@ -92,6 +92,15 @@ class BackupRun(Leased):
         started = int(self.started_at.timestamp()) if self.started_at else 0
         return started * 1_000_000 + self.fence
 
+    @property
+    def why_not_proven(self) -> str:
+        """Return why there is nothing that a proof could restore; empty where there is."""
+        if self.method != BackupMethod.PHYSICAL:
+            return "it is a logical dump: proofs are of physical backups"
+        if self.origin != Origin.MANAGED or self.status != RunStatus.SUCCEEDED or not self.path:
+            return "dbops has no finished file of it"
+        return "its file was removed" if self.removed_at else ""
+
 
 class BackupEvent(models.Model):
     """One line of a backup run's history. Append only."""

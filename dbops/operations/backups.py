@@ -7,7 +7,7 @@ from dbops import lifecycle
 from dbops.access import require_operator
 from dbops.engine.backups import RUN_FINAL, Origin, RunBy, RunStatus
 from dbops.engine.errors import Refused
-from dbops.models import BackupRun, BackupSchedule
+from dbops.models import BackupProof, BackupRun, BackupSchedule
 from dbops.operations.audit import record, says_why
 from dbops.tasks import nudge
 
@@ -127,6 +127,61 @@ def say_over(run: BackupRun, actor: User, reason: str) -> None:
             nudge()
     if not ended:
         raise _refused("backup.ended", doing, f"it has ended: {run.status}", "Nothing is left to end.")
+
+
+def prove_run(run: BackupRun, actor: User, reason: str = "") -> BackupProof:
+    """Queue a proof of a finished physical backup. Return it, or the one of this run that is not over: a second click asks no more.
+
+    Raises:
+        Refused: ``access.denied``, or there is no file of a physical backup that dbops made (``proof.no_backup``).
+    """
+    doing = f"Proving backup run {run.pk}"
+    require_operator(actor, doing)
+    name = actor.get_username()
+    with transaction.atomic():
+        # locked against retention, which marks the row when it has removed the file
+        live = BackupRun.objects.select_for_update().select_related("instance__host").get(pk=run.pk)
+        if why := live.why_not_proven:
+            raise _refused("proof.no_backup", doing, why, "Prove another backup.")
+        proof = lifecycle.queue_proof(
+            live, f"Its proof was asked for by {name}{f': {reason}' if reason else '.'}", by=name
+        )
+        if proof is not None:
+            subject = live.instance.name
+            record(
+                actor=name, action="proof.requested", subject=subject, reason=reason, proof=proof.pk, backup_run=run.pk
+            )
+            nudge()
+    found = proof or lifecycle.active_proof(run)
+    return found or prove_run(run, actor, reason)  # the one that was there has ended in this moment
+
+
+def stop_proof(proof: BackupProof, actor: User, reason: str) -> None:
+    """Stop a proof: at once while it waits or its host is silent, by its driver within seconds while it runs.
+
+    Everything of it is removed.
+
+    Raises:
+        Refused: ``access.denied``, no reason (``backup.reason``), or it is over, or is being stopped (``proof.ended``).
+    """
+    doing = f"Stopping proof {proof.pk}"
+    require_operator(actor, doing)
+    _must_have_reason(reason, doing)
+    name = actor.get_username()
+    with transaction.atomic():
+        asked = lifecycle.stop_proof(proof, name)
+        if asked:
+            record(
+                actor=name,
+                action="proof.stop_requested",
+                subject=proof.source.name,
+                reason=reason.strip(),
+                proof=proof.pk,
+                backup_run=proof.run_id,
+            )
+            nudge()
+    if not asked:
+        raise _refused("proof.ended", doing, "it is over, or is being stopped", "Nothing is left to stop.")
 
 
 def _must_be_ours(run: BackupRun, doing: str) -> None:

@@ -14,6 +14,7 @@ from dbops.queries import rebuild_history
 from dbops.queries.availability import MICROSECONDS, TOLD, ClusterGaps, ClusterSums, Sum, gaps_of, sums
 from dbops.queries.availability_sums import totals
 from dbops.queries.forecast import ClusterForecast, cluster_forecast
+from dbops.queries.proofs import Restore, restores
 
 
 @dataclass(frozen=True, slots=True)
@@ -30,7 +31,8 @@ class Span:
 class FleetReport:
     """What the document of all clusters tells.
 
-    ``rows`` are in the order of how long no rebuild could start, the worst first; ``causes`` are of all clusters together.
+    ``rows`` are in the order of how long no rebuild could start, the worst first; ``causes`` are of all clusters together;
+    ``restores`` says of each cluster's sources when a backup was last restored, when it was computed.
     """
 
     span: Span
@@ -38,11 +40,13 @@ class FleetReport:
     rows: tuple[ClusterSums, ...]
     whole: tuple[Sum, ...]
     causes: tuple[tuple[Gap, tuple[tuple[Cause, float], ...]], ...]
+    restores: tuple[tuple[str, Restore], ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
 class ClusterReport:
-    """What the document of one cluster tells; of each proof whether it is stale. ``ahead`` is the week after it was computed."""
+    """What the document of one cluster tells; of each proof whether it is stale, and how old the last restore of each source's
+    backups is. ``ahead`` is the week after it was computed."""
 
     span: Span
     computed_at: datetime
@@ -50,6 +54,7 @@ class ClusterReport:
     gaps: ClusterGaps
     times: tuple[MethodTimes, ...]
     proofs: tuple[tuple[Proof, bool], ...]
+    restores: tuple[Restore, ...]
     ahead: ClusterForecast
 
 
@@ -81,7 +86,7 @@ def _next(first: date) -> date:
 
 
 def fleet_report(span: Span, now: datetime) -> FleetReport:
-    """Return a month or a week of all clusters. At most 24 queries."""
+    """Return a month or a week of all clusters. At most 27 queries."""
     names = dict(Cluster.objects.order_by("name").values_list("pk", "name"))
     short = totals(list(names), span.period, now)
     rows = [ClusterSums(name, sums(short[key], span.period, TOLD), short[key]) for key, name in names.items()]
@@ -92,6 +97,7 @@ def fleet_report(span: Span, now: datetime) -> FleetReport:
             whole[kind.gap] += value / MICROSECONDS
             causes[kind.gap, kind.cause] += value / MICROSECONDS
     of_seconds = span.period.seconds * len(names)
+    known = restores(now)
     return FleetReport(
         span=span,
         computed_at=now,
@@ -102,11 +108,12 @@ def fleet_report(span: Span, now: datetime) -> FleetReport:
             for gap in Gap
             if whole[gap]
         ),
+        restores=tuple((names[key], one) for key in names for one in known.get(key, ())),
     )
 
 
 def cluster_report(cluster: Cluster, span: Span, now: datetime) -> ClusterReport:
-    """Return a month of one cluster, with every interval. Twenty-three queries."""
+    """Return a month of one cluster, with every interval. Twenty-six queries."""
     proofs = rebuild_history.proofs(cluster)
     return ClusterReport(
         span=span,
@@ -115,5 +122,6 @@ def cluster_report(cluster: Cluster, span: Span, now: datetime) -> ClusterReport
         gaps=gaps_of(cluster, span.period, now, gap=None),
         times=rebuild_history.times(cluster, span.period),
         proofs=tuple((proof, proof.is_stale(now)) for proof in proofs),
+        restores=tuple(restores(now, [cluster.pk]).get(cluster.pk, ())),
         ahead=cluster_forecast(cluster, now),
     )

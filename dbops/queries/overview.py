@@ -14,6 +14,7 @@ from dbops.engine.timeline import can_start
 from dbops.engine.windows import Window
 from dbops.queries.agenda import Agenda, agendas
 from dbops.queries.clusters import ClusterNow, clusters_now
+from dbops.queries.proofs import Restore, restores
 
 CLUSTERS_ON_A_PAGE = 25
 #: How much earlier a cluster is looked at in which no rebuild can start.
@@ -34,21 +35,34 @@ class Show(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class FleetRow:
-    """One cluster as the page lists it. ``window`` is the next backup that is due, ``None`` where none is."""
+    """One cluster as the page lists it. ``window`` is the next backup that is due, ``None`` where none is.
+
+    ``restores`` says of each of its sources when a backup was last restored, the worst first.
+    """
 
     agenda: Agenda
     window: Window | None
+    restores: tuple[Restore, ...] = ()
+
+    @property
+    def unproven(self) -> tuple[Restore, ...]:
+        """The sources whose restore failed, is too old or was never proven, the worst first."""
+        return tuple(one for one in self.restores if not one.is_good)
 
 
 @dataclass(frozen=True, slots=True)
 class FleetPage:
-    """One page of clusters, those in trouble first. ``counts`` are of the whole fleet, by what could be shown."""
+    """One page of clusters, those in trouble first. ``counts`` are of the whole fleet, by what could be shown.
+
+    ``unproven`` are sources of which no backup was restored lately, of the whole fleet, too.
+    """
 
     page: Page[ClusterNow]
     rows: tuple[FleetRow, ...]
     counts: Mapping[Show, int]
     text: str
     show: Show
+    unproven: int = 0
 
     @property
     def clusters(self) -> int:
@@ -66,20 +80,22 @@ def strip_of(now: datetime) -> Interval:
 
 
 def fleet(now: datetime, *, text: str = "", show: Show = Show.ALL, number: str | int = 1) -> FleetPage:
-    """Return one page of the fleet. Fifteen queries at most, however large it is.
+    """Return one page of the fleet. Eighteen queries at most, however large it is.
 
     Args:
         text: looked for in the names of clusters and instances.
         show: leave out the clusters that this is not said of.
     """
     everything = [_judged(cluster) for cluster in clusters_now(now)]
+    known = restores(now)
     page = Paginator(_wanted(everything, text, show), CLUSTERS_ON_A_PAGE).get_page(number)
     return FleetPage(
         page=page,
-        rows=tuple(_row(agenda) for agenda in agendas(list(page.object_list), strip_of(now), now)),
+        rows=tuple(_row(agenda, known) for agenda in agendas(list(page.object_list), strip_of(now), now)),
         counts={mark: sum(mark in one.marks for one in everything) for mark in Show},
         text=text,
         show=show,
+        unproven=sum(not one.is_good for found in known.values() for one in found),
     )
 
 
@@ -93,8 +109,9 @@ def _wanted(everything: Iterable["_Judged"], text: str, show: Show) -> list[Clus
     return [one.cluster for one in sorted(wanted, key=lambda one: (-one.trouble, one.cluster.name))]
 
 
-def _row(agenda: Agenda) -> FleetRow:
-    return FleetRow(agenda, min(agenda.picture.windows, key=lambda window: window.starts_at, default=None))
+def _row(agenda: Agenda, known: Mapping[int, list[Restore]]) -> FleetRow:
+    window = min(agenda.picture.windows, key=lambda window: window.starts_at, default=None)
+    return FleetRow(agenda, window, tuple(known.get(agenda.cluster.pk, ())))
 
 
 class _Judged(NamedTuple):

@@ -13,6 +13,7 @@ from dbops.engine.availability.rebuild_times import MethodTimes, Times
 from dbops.engine.calendar import Interval
 from dbops.queries.availability import MICROSECONDS, ClusterGaps, ClusterSums, Sum
 from dbops.queries.forecast import ClusterForecast
+from dbops.queries.proofs import Restore
 from dbops.queries.what_if import Row, WhatIf
 from dbops.web.changes import Proposal, in_words
 from dbops.web.heat import DAYS
@@ -44,6 +45,7 @@ def cluster_file(
     *,
     times: Iterable[MethodTimes],
     proofs: Iterable[Proof],
+    restores: Iterable[Restore],
     ahead: ClusterForecast,
 ) -> HttpResponse:
     """Return one cluster's intervals of the chosen kind, the latest first; JSON has all else that its page tells, too."""
@@ -71,6 +73,15 @@ def cluster_file(
         "rebuild_times": [_times(one) for one in times],
         "proofs": [
             {"source": one.source, "rebuild": one.rebuild, "at": _time(one.at) if one.at else None} for one in proofs
+        ],
+        "restores": [
+            {
+                "source": one.age.source,
+                "state": str(one.state),
+                "backup_run": one.run,
+                "at": _time(one.at) if one.at else None,
+            }
+            for one in restores
         ],
         "if_it_broke_now": _forecast(ahead),
     }

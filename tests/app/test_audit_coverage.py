@@ -46,6 +46,8 @@ VERBS = {
     "backups.stop_run": "backup.stop_requested",
     "backups.give_up_run": "backup.given_up",
     "backups.say_over": "backup.said_over",
+    "backups.prove_run": "proof.requested",
+    "backups.stop_proof": "proof.stop_requested",
     "connection_tests.request_ssh": "test.requested",
     "connection_tests.request_mysql": "test.requested",
     "connection_tests.request_stream": "test.requested",

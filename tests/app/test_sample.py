@@ -16,7 +16,18 @@ from dbops.engine.plan import Plan
 from dbops.engine.states import Status, StepState
 from dbops.generated import is_generated
 from dbops.management.sample import fill
-from dbops.models import AuditEntry, BackupRun, Cluster, Hold, InstancePeriod, Maintenance, Rebuild, Sample, Step
+from dbops.models import (
+    AuditEntry,
+    BackupProof,
+    BackupRun,
+    Cluster,
+    Hold,
+    InstancePeriod,
+    Maintenance,
+    Rebuild,
+    Sample,
+    Step,
+)
 from dbops.operations.audit_log import verify_log
 from dbops.queries.audit import stored
 from tests.app.factories import make_operator
@@ -114,9 +125,14 @@ def test_the_audit_log_verifies_and_tells_when_things_happened() -> None:
 def pages(resolver: Any = None, prefix: str = "/") -> Iterator[tuple[str, str]]:
     """Every address that can be opened, with the sample's objects in its places, and its name."""
     run, rebuild = BackupRun.objects.exclude(started_at=None).first(), Rebuild.objects.filter(status="failed").get()
-    month = f"{timezone.now():%Y-%m}"
+    proof, month = BackupProof.objects.filter(status="failed").get(), f"{timezone.now():%Y-%m}"
     values = {"str": "billing", "int": str(rebuild.pk), "method": "retry", "month": month}
-    special = {"instances": "billing-r1", "runs": str(run.pk if run else 0), "schedules": "billing-dump"}
+    special = {
+        "instances": "billing-r1",
+        "runs": str(run.pk if run else 0),
+        "proofs": str(proof.pk),
+        "schedules": "billing-dump",
+    }
     for item in (resolver or get_resolver()).url_patterns:
         route, before = prefix + str(item.pattern), ""
         while "<" in route:

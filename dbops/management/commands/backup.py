@@ -1,10 +1,11 @@
-"""``manage.py backup``: run or stop a backup that dbops makes. Exit status: 0 succeeded, 1 failed, 2 refused, 3 stopped."""
+"""``manage.py backup``: run, stop or prove a backup that dbops makes. Exit status: 0 succeeded, 1 failed, 2 refused, 3 stopped."""
 
 import json
 import sys
 import time
 from typing import Any, NoReturn
 
+from django.contrib.auth.models import User
 from django.core.management.base import CommandError, CommandParser
 
 from dbops.engine.backups import RUN_FINAL, RunBy, RunStatus
@@ -12,7 +13,7 @@ from dbops.engine.errors import Refused
 from dbops.management.command import DbopsCommand
 from dbops.management.people import actor_named
 from dbops.models import BackupRun, BackupSchedule, Instance
-from dbops.operations.backups import give_up_run, run_now, stop_run
+from dbops.operations.backups import give_up_run, prove_run, run_now, stop_run
 
 EXIT_STATUS = {RunStatus.SUCCEEDED: 0, RunStatus.CANCELLED: 3}
 REFUSED = 2
@@ -20,20 +21,32 @@ WATCH_SECONDS = 0.5
 
 
 class Command(DbopsCommand):
-    help = "Run a backup now, watch it, or stop it."
+    help = "Run a backup now, watch it, stop it, or prove one."
 
     def add_arguments(self, parser: CommandParser) -> None:
-        parser.add_argument("name", help="name of a schedule, or of an instance that has one schedule")
+        parser.add_argument(
+            "name", nargs="?", default="", help="name of a schedule, or of an instance that has one schedule"
+        )
         parser.add_argument("--reason", default="", help="why; written into the audit log (needed to stop)")
         parser.add_argument("--watch", action="store_true", help="wait for the end and print what happens")
         parser.add_argument("--stop", action="store_true", help="stop the run that waits or runs; its file is removed")
         parser.add_argument("--give-up", action="store_true", help="end a lost run without its host")
+        parser.add_argument(
+            "--prove",
+            type=int,
+            metavar="RUN",
+            help="restore the backup of this run beside the servers and read all of it",
+        )
         parser.add_argument("--json", action="store_true", help="one JSON object a line; the last one is the result")
         parser.add_argument("--as", dest="user", help="operator's name (default: cli-<login name>, made when missing)")
 
     def handle(self, *args: Any, **options: Any) -> None:
         self.as_json = options["json"]
-        schedule, actor = self._schedule(options["name"]), actor_named(options["user"])
+        actor = actor_named(options["user"])
+        if options["prove"] is not None:
+            self._prove(options["prove"], actor, options)
+            return
+        schedule = self._schedule(options["name"])
         try:
             if options["stop"] or options["give_up"]:
                 run = self._unfinished(schedule)
@@ -60,6 +73,34 @@ class Command(DbopsCommand):
         known = ", ".join(schedule.name for schedule in schedules) or "none that dbops runs"
         raise CommandError(f"Name a schedule of {name}; it has: {known}.", returncode=REFUSED)
 
+    def _prove(self, run_id: int, actor: User, options: dict[str, Any]) -> None:
+        run = BackupRun.objects.select_related("instance").filter(pk=run_id).first()
+        if run is None:
+            raise CommandError(f"There is no backup run {run_id}.", returncode=REFUSED)
+        seen = run.events.order_by("-pk").values_list("pk", flat=True).first() or 0
+        try:
+            proof = prove_run(run, actor, options["reason"])
+        except Refused as error:
+            self._refuse(error)
+        while options["watch"]:
+            proof.refresh_from_db()
+            seen = self._tell_events(run, seen)
+            if proof.is_over:
+                break
+            time.sleep(WATCH_SECONDS)
+        result = {
+            "proof": proof.pk,
+            "status": proof.status,
+            "steps": proof.steps,
+            "tables": proof.tables_checked,
+            "rows": proof.rows_counted,
+            "warnings": proof.result.get("warnings", []),
+            "error": proof.error,
+        }
+        self._tell(result, f"Proof {proof.pk} is {proof.status}.")
+        if options["watch"]:
+            sys.exit(EXIT_STATUS.get(RunStatus(proof.status), 1))
+
     def _unfinished(self, schedule: BackupSchedule) -> BackupRun:
         run = schedule.runs.select_related("instance").exclude(status__in=RUN_FINAL).order_by("pk").last()
         if run is None:
@@ -78,10 +119,7 @@ class Command(DbopsCommand):
         seen = 0
         while True:
             run.refresh_from_db()
-            for event in run.events.filter(pk__gt=seen):
-                seen = event.pk
-                record = {"at": event.at.isoformat(), "level": event.level, "text": event.text}
-                self._tell(record, f"{event.at:%H:%M:%S} {event.text}")
+            seen = self._tell_events(run, seen)
             if run.status in RUN_FINAL:
                 break
             time.sleep(WATCH_SECONDS)
@@ -96,3 +134,11 @@ class Command(DbopsCommand):
         }
         self._tell(result, f"{run.status}: {run.outcome}")
         return EXIT_STATUS.get(RunStatus(run.status), 1)
+
+    def _tell_events(self, run: BackupRun, seen: int) -> int:
+        """Tell what the run's history has after the event ``seen``. Return its last one."""
+        for event in run.events.filter(pk__gt=seen):
+            seen = event.pk
+            record = {"at": event.at.isoformat(), "level": event.level, "text": event.text}
+            self._tell(record, f"{event.at:%H:%M:%S} {event.text}")
+        return seen

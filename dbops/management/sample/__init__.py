@@ -7,6 +7,7 @@ from django.db import transaction
 
 from dbops.management.sample.acts import write_log
 from dbops.management.sample.inventory import facts_by_name, make_fleet, make_people, make_schedules, make_states
+from dbops.management.sample.proofs import write_proofs
 from dbops.management.sample.rebuilds import Past, make_rebuilds
 from dbops.management.sample.runs import draw_runs, write_runs
 from dbops.management.sample.states import Spell, make_periods, spells_of_story
@@ -33,6 +34,7 @@ def fill(*, weeks: int, now: datetime, seed: int = SEED) -> dict[str, int]:
         past = Past(instances, facts, people, runs, begin, now, dice, spells=spells)
         make_rebuilds(past)
         write_runs(runs, now)
+        write_proofs(runs, begin, now)
         make_periods(instances, spells, begin, now)
         _announce(begin, now)
         entries = write_log(instances, begin, now, weeks=weeks, dice=dice)

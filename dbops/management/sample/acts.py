@@ -11,7 +11,7 @@ from dbops.engine.backups import RunStatus
 from dbops.generated import ACTION as GENERATED
 from dbops.management.sample.clusters import CLUSTERS, PEOPLE
 from dbops.management.sample.story import ANNA, JONAS, PRIYA, maintenance, moment
-from dbops.models import BackupRun, Instance, Rebuild
+from dbops.models import BackupProof, BackupRun, Instance, Rebuild
 from dbops.operations.audit import record
 
 SHELL = "root (manage.py)"
@@ -43,6 +43,7 @@ def write_log(
         *_comings(begin, now, dice),
         *_of_rebuilds(),
         *_of_backups(),
+        *_of_proofs(),
         *_of_maintenance(now),
         *_others(now),
     ]
@@ -165,6 +166,21 @@ def _of_backups() -> list[Act]:
                 )
             )
     return acts
+
+
+def _of_proofs() -> list[Act]:
+    ended = BackupProof.objects.select_related("source").order_by("pk")
+    return [
+        Act(
+            row.finished_at,
+            SYSTEM,
+            f"proof.{row.status}",
+            row.source.name,
+            detail={"proof": row.pk, "backup_run": row.run_id, "code": row.error.get("code", "")},
+        )
+        for row in ended
+        if row.finished_at
+    ]
 
 
 def _of_maintenance(now: datetime) -> list[Act]:

@@ -2,6 +2,7 @@
 
 from datetime import date
 
+from django.conf import settings
 from django.contrib import messages
 from django.core.paginator import Paginator
 from django.http import HttpRequest, HttpResponse, QueryDict
@@ -20,6 +21,7 @@ from dbops.queries import rebuild_history
 from dbops.queries.availability import PERIODS, ClusterGaps, cluster_gaps, everything, today
 from dbops.queries.availability_report import last_month
 from dbops.queries.forecast import cluster_forecast
+from dbops.queries.proofs import restores
 from dbops.web.access import operator_page, user_of, viewer_page
 from dbops.web.availability_files import FORMATS, cluster_file, fleet_file, forecast_file
 from dbops.web.heat import heat
@@ -99,11 +101,13 @@ def _show(request: HttpRequest, row: Cluster, *, form: MarkForm | None = None, s
     now = timezone.now()
     found = cluster_gaps(row, now, days=days, gap=gap)
     times, proofs = rebuild_history.times(row, found.period), rebuild_history.proofs(row)
-    ahead = cluster_forecast(row, now)
+    ahead, proven = cluster_forecast(row, now), restores(now, [row.pk]).get(row.pk, [])
     if request.GET.get("of") == "forecast" and request.GET.get("format") == "csv":
         return forecast_file(row.name, ahead, now)
     if request.GET.get("format") in FORMATS:
-        return cluster_file(row.name, found, gap, request.GET["format"], times=times, proofs=proofs, ahead=ahead)
+        return cluster_file(
+            row.name, found, gap, request.GET["format"], times=times, proofs=proofs, restores=proven, ahead=ahead
+        )
     context = {
         "cluster": row,
         "found": found,
@@ -113,6 +117,8 @@ def _show(request: HttpRequest, row: Cluster, *, form: MarkForm | None = None, s
         "times": times,
         "proofs": [(proof, proof.is_stale(now)) for proof in proofs],
         "stale_days": STALE_AFTER.days,
+        "restores": proven,
+        "old_after_days": settings.PROOF_OLD_AFTER_SECONDS // 86400,
         "heat": heat(ahead),
         "planned": _planned(found),
         "months": _months(),

@@ -101,9 +101,9 @@ def test_only_those_who_may_look(client: Client, shop: None, sam: Any) -> None:
 def test_as_many_queries_however_many_clusters(viewer: Client, shop: None, django_assert_max_num_queries: Any) -> None:
     for number in range(10):
         make_trio(f"other-{number}")
-    with django_assert_max_num_queries(28):
+    with django_assert_max_num_queries(31):
         words(viewer, "/availability/report/2026-02/")
-    with django_assert_max_num_queries(23):
+    with django_assert_max_num_queries(26):
         words(viewer, "/availability/report/2026-02/shop/")
 
 

@@ -31,7 +31,7 @@ from tests.app.factories import (
 
 pytestmark = pytest.mark.django_db
 #: Two of them are the session's and the user's.
-FLEET_PAGE_QUERIES = 27
+FLEET_PAGE_QUERIES = 29
 
 
 def names(**wanted: object) -> list[str]:

@@ -1,0 +1,70 @@
+"""Which backups are due to be proven, and what the last proof of a source says. Pure."""
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+from enum import StrEnum
+
+
+@dataclass(frozen=True, slots=True)
+class Candidate:
+    """The newest physical backup of a source, both by primary key."""
+
+    source: int
+    run: int
+    taken_at: datetime
+
+
+@dataclass(frozen=True, slots=True)
+class Attempt:
+    """The last proof of a source: of which run, whether it is over and was good, and when it ended or was asked for."""
+
+    run: int
+    is_over: bool
+    is_good: bool
+    at: datetime
+
+
+def due_runs(
+    newest: Iterable[Candidate], attempts: Mapping[int, Attempt], *, now: datetime, interval: timedelta
+) -> list[int]:
+    """Return the runs to prove now, the oldest first.
+
+    A source is due when it was never proven, when its last proof is ``interval`` old, or when that proof did not succeed and there
+    is a newer backup: that one may be good, and somebody waits to know. One backup is not tried twice within the interval.
+    """
+    due = []
+    for one in newest:
+        last = attempts.get(one.source)
+        if last is None or (last.is_over and (now - last.at >= interval or (not last.is_good and one.run > last.run))):
+            due.append(one)
+    return [one.run for one in sorted(due, key=lambda one: (one.taken_at, one.run))]
+
+
+class RestoreState(StrEnum):
+    """What is known of restoring a source's backups."""
+
+    PROVEN = "proven"
+    OLD = "too old"
+    FAILED = "failed"
+    NEVER = "never proven"
+
+
+@dataclass(frozen=True, slots=True)
+class RestoreAge:
+    """The newest proof that succeeded, and one that failed since; both ``None`` where there is none. ``code`` is of the failure."""
+
+    source: str
+    proven_at: datetime | None = None
+    proof_run: int | None = None
+    failed_at: datetime | None = None
+    failed_run: int | None = None
+    code: str = ""
+
+    def state(self, now: datetime, old_after: timedelta) -> RestoreState:
+        """Return the one word for it: a failure that nothing good has followed comes before every age."""
+        if self.failed_at is not None and (self.proven_at is None or self.failed_at > self.proven_at):
+            return RestoreState.FAILED
+        if self.proven_at is None:
+            return RestoreState.NEVER
+        return RestoreState.OLD if now - self.proven_at > old_after else RestoreState.PROVEN

@@ -1,0 +1,123 @@
+"""The work of one proof: a job that is started once and found again, judged, and followed by a removal that is seen to end."""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+from dbops.engine import watchdog
+from dbops.engine.backing_up.work import Patience, RunJournal
+from dbops.engine.errors import RemoteFailure, Unreachable
+from dbops.engine.ports import Clock, Jobs, JobState, JobStatus
+from dbops.engine.proving.plan import JOB, REMOVAL, ProofPlan
+from dbops.engine.proving.verdict import FAILURES, Expected, Proven, judge_proof, read_steps
+from dbops.engine.scripts import load
+from dbops.engine.states import Level
+
+#: What is read of the rows by table; a schema with more tables than fit is counted as a whole all the same.
+COUNTS_BYTES = 1024**2
+
+
+@dataclass(slots=True)
+class Site:
+    """One proof at work. ``memory`` is plain data that survives the driver; ``expected`` is asked for once all tables are read."""
+
+    plan: ProofPlan
+    jobs: Jobs
+    clock: Clock
+    memory: dict[str, Any]
+    journal: RunJournal
+    expected: Callable[[], Expected]
+    patience: Patience = Patience()
+
+
+def advance(site: Site) -> Proven | None:
+    """Do or follow what is due for about a second. Return what was proven once it is, ``None`` to be asked again.
+
+    Raises:
+        Unreachable: nothing is known of the host; before the job was asked for (``memory["asked"]``) nothing runs there either.
+        Refused, RemoteFailure: the proof has failed; ``clean_up`` ends it.
+        Cancelled: by the journal.
+    """
+    if not site.memory.get("asked"):
+        site.jobs.follow(JOB)  # a silent host is met here, before anything can have been started
+        site.memory["asked"] = True
+        site.journal.flush()
+    state = site.jobs.follow(JOB, wait_seconds=0.8, tail_lines=40)
+    if state.status is JobStatus.ABSENT:
+        site.jobs.start(JOB, load("common", "proof_scratch", "prove_backup"), *site.plan.arguments())
+        return None
+    site.memory["steps"] = read_steps(state.tails.get("steps", ""))
+    if state.status is JobStatus.RUNNING:
+        _watch(site, state)
+        site.journal.check()
+        return None
+    is_good = state.status is JobStatus.ENDED and state.exit_status == 0
+    counts = site.jobs.read(JOB, "counts", limit=COUNTS_BYTES) if is_good else b""
+    is_whole = len(counts) < COUNTS_BYTES  # of a list that was cut nothing can be said to be missing
+    expected = site.expected() if is_good and is_whole else Expected()
+    return judge_proof(site.plan.source, site.plan.path, state, counts.decode("utf-8", "replace"), expected)
+
+
+def _watch(site: Site, state: JobState) -> None:
+    verdict = watchdog.look(
+        site.memory.get("watch"),
+        watchdog.signs_of(state.counters, state.tails),
+        site.clock.now(),
+        watchdog.Patience(site.patience.notice_seconds, site.patience.limit_seconds),
+    )
+    site.memory["watch"] = verdict.memory
+    if verdict.is_to_be_told:
+        text = f"Nothing has moved for {verdict.silent_seconds:.0f} s: no byte, no line of a log."
+        site.journal.say(text, level=Level.WARNING)
+    if verdict.is_stalled:
+        raise RemoteFailure(
+            "proof.stalled",
+            f"Proving the backup {site.plan.path}",
+            found=f"no byte and no line of a log for {verdict.silent_seconds:.0f} s",
+            left="The job is ended and its directory removed.",
+            next_step="Look for a frozen disk on the host. DBOPS_STALL_PREPARE_SECONDS sets how long is borne.",
+        )
+
+
+def clean_up(site: Site) -> bool:
+    """End the job if it runs, and remove what it made, by a job of its own: a large directory takes its time.
+
+    Return whether all is gone; ``False``: ask again. Any number of times.
+
+    Raises:
+        Unreachable: as ``Jobs``, also while the job cannot be ended.
+        RemoteFailure: something stays (``proof.not_removed``).
+    """
+    if not site.memory.get("asked"):
+        return True
+    if not site.memory.get("stopped"):
+        if site.jobs.stop(JOB).status is JobStatus.RUNNING:
+            raise Unreachable(
+                "proof.not_ended",
+                f"Ending the proof of {site.plan.path}",
+                found="its processes were killed and are still there",
+                left=f"{site.plan.scratch}",
+                next_step="Look at the host's disks. dbops asks again until the processes are gone.",
+            )
+        site.memory["stopped"] = True
+    return remove(site.jobs, site.plan, REMOVAL)
+
+
+def remove(jobs: Jobs, plan: ProofPlan, name: str) -> bool:
+    """Remove what the proof of a plan made. Return whether it is done; raises as ``clean_up``. ``name``: of this removal's job."""
+    state = jobs.follow(name, wait_seconds=0.8)
+    if state.status is JobStatus.ABSENT:
+        jobs.start(name, load("common", "proof_scratch", "remove_proof"), plan.place, plan.proof, lock="removal")
+        return False
+    if state.status is JobStatus.RUNNING:
+        return False
+    if state.status is JobStatus.ENDED and state.exit_status == 0:
+        return True
+    said = state.tails.get("out", "").strip().removeprefix("FAILED: not_removed ")[-400:]
+    raise RemoteFailure(
+        "proof.not_removed",
+        f"Removing what the proof of {plan.path} made",
+        found=said or f"the removal ended with status {state.exit_status}",
+        left=f"{plan.scratch} on the host.",
+        next_step=FAILURES["not_removed"],
+    )

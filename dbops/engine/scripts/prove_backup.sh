@@ -1,0 +1,228 @@
+#!/bin/bash
+# Restore one published backup beside the running servers, and read every table of it: all is looked at before anything is written, and
+# everything that was made is removed whatever happens. No server that runs here is asked, stopped or connected to.
+# log.steps has one line for each step's begin and end ("end NAME SECONDS BYTES"), log.counts one "SCHEMA TABLE ROWS" for each table.
+# $1 name and machine id  $2 path  $3 bytes  $4 run that made it  $5 checksum  $6 place of the scratch directory  $7 the proof's id
+# $8 owner  $9 bytes that must be free  $10 bytes of memory that must be free  $11 the most memory that a process may reserve  $12 cores
+# $13 seconds that the server may take to start  $14 backup_type of a prepared copy
+# then by blanks: $15 unpackers $16 backup tools $17 servers $18 clients $19 checkpoints files  then numbers of words: $20 $21 $22
+# and these: of the unpacker, of the backup tool, of the server (each without the program)
+set -u
+umask 077
+machine=$1 path=$2 bytes=$3 run=$4 sum=$5 place=$6 id=$7 owner=$8 needed=$9
+shift 9
+needed_memory=$1 most_memory=$2 cores=$3 start_seconds=$4 prepared=$5
+read -r -a unpackers <<<"$6"
+read -r -a tools <<<"$7"
+read -r -a programs <<<"$8"
+read -r -a clients <<<"$9"
+shift 9
+read -r -a checkpoints <<<"$1"
+first=$2 second=$3
+shift 4
+unpack=("${@:1:first}")
+prepare=("${@:first+1:second}")
+options=("${@:first+second+1}")
+
+first_program() {
+    local name
+    for name; do
+        command -v -- "$name" && return
+    done
+    return 1
+}
+current=
+step() { # name: the one before has ended
+    end_step
+    current=$1
+    printf 'begin %s %s\n' "$1" "$(date +%s.%3N)" >>log.steps
+}
+end_step() { # bytes, where they are known
+    [ -z "$current" ] || printf 'end %s %s %s\n' "$current" "$(date +%s.%3N)" "${1-}" >>log.steps
+    current=
+}
+words_of() { tail -n 3 -- "$1" 2>/dev/null | tr '\n\t' '  ' | head -c 600; }
+
+step look
+must_be_proof "$id"
+must_be_machine "$machine"
+# (each program is looked for before the first byte is written)
+unpacker=$(first_program "${unpackers[@]}") || refuse "${unpackers[0]} is not installed on this host."
+tool=$(first_program "${tools[@]}") || refuse "${tools[0]} is not installed on this host."
+program=$(first_program "${programs[@]}") || refuse "${programs[0]} is not installed on this host: a proof needs a server of its own."
+client=$(first_program "${clients[@]}") || refuse "${clients[0]} is not installed on this host."
+command -v zstd >/dev/null || refuse "zstd is not installed on this host."
+is_backup_of "$path" "$bytes" "$run" "$sum" || refuse "$path is not the backup of run $run with $bytes bytes, by the record beside it."
+[ -r "$path" ] || refuse "$path cannot be read."
+[ -d "$place" ] || refuse "The directory $place is not there: a proof makes its scratch directory in it."
+free=$(df -B1 --output=avail -- "$place" | tail -n 1)
+[ "${free:-0}" -ge "$needed" ] ||
+    refuse "$((free / 1048576)) MiB are free in $place, and $((needed / 1048576)) MiB are needed for the restored copy."
+memory=$(($(sed -n 's/^MemAvailable: *\([0-9]*\).*/\1/p' /proc/meminfo) * 1024))
+[ "$memory" -ge "$needed_memory" ] ||
+    refuse "$((memory / 1048576)) MiB of memory are free, and $((needed_memory / 1048576)) MiB are needed."
+scratch=$(scratch_of "$place" "$id") sockets=$(sockets_of "$id")
+{ [ ! -e "$scratch" ] && [ ! -L "$scratch" ] && [ ! -e "$sockets" ] && [ ! -L "$sockets" ]; } ||
+    refuse "$scratch or $sockets is there already."
+
+# every other work on this host comes first, and what runs away is ended by the kernel
+renice -n 19 -p $$ >/dev/null 2>&1
+! command -v ionice >/dev/null || ionice -c 3 -p $$ 2>/dev/null
+all=$(nproc --all 2>/dev/null || echo 1)
+[ "$cores" -ge "$all" ] || ! command -v taskset >/dev/null || taskset -cp "$((all - cores))-$((all - 1))" $$ >/dev/null 2>&1
+export MALLOC_ARENA_MAX=2
+ulimit -v "$((most_memory / 1024))" || refuse "The limit of memory cannot be set."
+
+serving=''
+leave() {
+    local status=$?
+    trap - EXIT
+    [ -z "$serving" ] || kill -KILL "$serving" 2>/dev/null
+    [ -z "$current" ] || printf 'fail %s %s\n' "$current" "$(date +%s.%3N)" >>log.steps
+    current=
+    step remove
+    remove_scratch "$place" "$id" || echo "$scratch" >left
+    end_step
+    exit "$status"
+}
+trap leave EXIT
+mkdir -- "$scratch" "$sockets" || fail "space $scratch cannot be made."
+mkdir -- "$scratch/data" "$scratch/tmp" || fail "space $scratch cannot be written."
+# The data's owner where it can come there; a directory that only root may enter, as that of backups often is, is worked in by root.
+as_owner=() as_user=()
+if [ "$(id -u)" = 0 ]; then
+    as_user=(--user=root)
+    if [ "$owner" != root ] && id -u -- "$owner" >/dev/null 2>&1; then
+        chown -R -- "$owner" "$scratch" "$sockets"
+        to_owner=(setpriv "--reuid=$owner" "--regid=$(id -gn -- "$owner")" --init-groups)
+        if "${to_owner[@]}" test -w "$scratch/data" 2>/dev/null; then
+            as_owner=("${to_owner[@]}") as_user=()
+        else
+            chown -R -- root "$scratch" "$sockets"
+        fi
+    fi
+fi
+data=$scratch/data
+
+stage() { # name, command: a process that is counted and logged under its name
+    echo "$BASHPID" >"pid.$1"
+    exec 2>"log.$1"
+    shift
+    exec "$@"
+}
+
+step unpack
+mkfifo seen
+sha256sum <seen >sum 2>/dev/null &
+adding=$!
+stage see tee --output-error=exit -- "$PWD/seen" <"$path" |
+    stage decompress zstd -q -d -c |
+    (
+        echo "$BASHPID" >pid.unpack
+        exec 2>log.unpack >&2
+        cd / && exec "${as_owner[@]}" "$unpacker" "${unpack[@]}"
+    )
+stages=("${PIPESTATUS[@]}")
+wait "$adding"
+number=0
+for name in see decompress unpack; do
+    echo "${stages[$number]}" >"stage.$name"
+    number=$((number + 1))
+done
+! grep -qi 'no space left' log.unpack log.decompress 2>/dev/null || fail "space the disk became full while the backup was unpacked."
+# who unpacks may stumble over damage before the whole file was read: only its checksum says whose fault it is
+[ "${stages[*]}" = "0 0 0" ] || sha256sum <"$path" >sum
+read -r found _ <sum
+[ "$found" = "$sum" ] ||
+    fail "damaged the file has checksum $found, published was $sum. $(words_of log.decompress) $(words_of log.unpack)"
+[ "${stages[*]}" = "0 0 0" ] ||
+    fail "unpack reading, zstd and the unpacker ended with ${stages[*]}: $(words_of log.decompress) $(words_of log.unpack)"
+[ ! -s log.unpack ] || fail "unpack the unpacking tool wrote: $(words_of log.unpack)"
+rm -f seen sum
+end_step "$(du -sb -- "$data" | cut -f1)"
+# A copy that names places outside of itself would be opened there, among the files of the server that runs.
+outside=$(find "$data" \( -name '*.isl' -o -type l \) -print -quit)
+[ -z "$outside" ] || fail "outside ${outside#"$data"/} says that data lies outside of the data directory."
+my_cnf=$data/backup-my.cnf
+! grep -Eqs '^ *innodb[-_](undo_directory|data_home_dir|log_group_home_dir|data_file_path) *=.*/[^/;[:space:]]' "$my_cnf" ||
+    fail "outside the backup's own options name a directory outside of the data directory."
+
+step prepare
+redo=$(cat -- "$data"/ib_logfile* "$data"/xtrabackup_logfile 2>/dev/null | wc -c)
+(
+    echo "$BASHPID" >pid.prepare
+    exec 2>log.prepare >&2
+    cd / && exec "${as_owner[@]}" "$tool" "${prepare[@]}"
+)
+status=$?
+echo "$status" >stage.prepare
+{ [ "$status" = 0 ] && tail -n 5 log.prepare | grep -q 'completed OK!'; } ||
+    fail "prepare the tool ended with status $status: $(words_of log.prepare)"
+type=
+for name in "${checkpoints[@]}"; do
+    [ -n "$type" ] || type=$(sed -n 's/^backup_type *= *//p' "$data/$name" 2>/dev/null)
+done
+[ "$type" = "$prepared" ] || fail "prepare the copy says '$type' of itself after that, and not '$prepared'."
+end_step "$redo"
+
+step start
+# of the backup's own options those that say how its files are laid out; one that this server does not know is no error
+layout=()
+while IFS='=' read -r name value; do
+    case $name in
+        innodb_data_file_path | innodb_page_size | innodb_undo_tablespaces | innodb_checksum_algorithm | innodb_log_file_size | innodb_log_files_in_group)
+            layout+=("--loose-$name=$value")
+            ;;
+    esac
+done < <(sed 's/ *= */=/' "$my_cnf" 2>/dev/null)
+(
+    echo "$BASHPID" >pid.server
+    exec 2>log.server >&2 </dev/null
+    cd / && exec "${as_owner[@]}" "$program" --no-defaults "${as_user[@]}" "${layout[@]}" "${options[@]}" "--datadir=$data" \
+        "--tmpdir=$scratch/tmp" "--socket=$sockets/s" "--pid-file=$sockets/pid"
+) &
+serving=$!
+ask=("$client" --no-defaults "--socket=$sockets/s" --user=root --batch --skip-column-names)
+deadline=$(($(date +%s) + start_seconds))
+until "${ask[@]}" -e 'SELECT 1' >/dev/null 2>log.ask; do
+    kill -0 "$serving" 2>/dev/null || fail "start the server ended: $(grep -i '\[error\]' log.server | tail -n 3 | tr '\n' ' ' | head -c 600)"
+    [ "$(date +%s)" -lt "$deadline" ] || fail "start the server does not answer after $start_seconds s: $(words_of log.ask)"
+    sleep 0.2
+done
+# what keeps its rows elsewhere, or only while it runs, is no part of a physical backup
+tables="FROM information_schema.TABLES WHERE TABLE_TYPE IN ('BASE TABLE', 'SYSTEM VERSIONED')
+    AND TABLE_SCHEMA NOT IN ('information_schema', 'performance_schema', 'sys')
+    AND COALESCE(ENGINE, '') NOT IN ('FEDERATED', 'SPIDER', 'CONNECT', 'BLACKHOLE', 'MEMORY', 'PERFORMANCE_SCHEMA', 'S3', 'OQGRAPH')"
+name="CONCAT('\`', REPLACE(TABLE_SCHEMA, '\`', '\`\`'), '\`.\`', REPLACE(TABLE_NAME, '\`', '\`\`'), '\`')"
+end_step
+
+step tables
+"${ask[@]}" --raw -e "SELECT CONCAT('CHECK TABLE ', $name, ';') $tables ORDER BY TABLE_SCHEMA, TABLE_NAME" >check.sql 2>log.ask ||
+    fail "tables the server cannot list its tables: $(words_of log.ask)"
+(stage check "${ask[@]}" --force <check.sql >log.checked)
+status=$?
+awk -F '\t' 'tolower($3) == "error" || ($3 == "status" && $4 != "OK" && $4 != "Table is already up to date")' log.checked >log.bad
+checked=$(grep -c . check.sql)
+[ ! -s log.bad ] || fail "tables $(wc -l <log.bad) lines of CHECK TABLE are bad, the first: $(head -n 3 log.bad | tr '\n\t' '; ' | head -c 600)"
+[ "$status" = 0 ] || fail "tables the server did not check all tables: $(words_of log.check) $(grep -i '\[error\]' log.server | tail -n 2 | tr '\n' ' ' | head -c 400)"
+kill -0 "$serving" 2>/dev/null || fail "tables the server ended while it checked tables: $(words_of log.server)"
+end_step "$(du -sb -- "$data" | cut -f1)"
+
+step rows
+"${ask[@]}" --raw -e "SELECT CONCAT('SELECT ', QUOTE(TABLE_SCHEMA), ', ', QUOTE(TABLE_NAME), ', COUNT(*) FROM ', $name, ';') $tables
+    AND TABLE_SCHEMA <> 'mysql' ORDER BY TABLE_SCHEMA, TABLE_NAME" >count.sql 2>log.ask ||
+    fail "tables the server cannot list its tables: $(words_of log.ask)"
+(stage count "${ask[@]}" <count.sql >log.counts) || fail "tables rows could not be counted: $(words_of log.count)"
+end_step
+
+step stop
+kill -TERM "$serving" 2>/dev/null
+for _ in $(seq 600); do
+    kill -0 "$serving" 2>/dev/null || break
+    sleep 0.1
+done
+kill -KILL "$serving" 2>/dev/null
+wait "$serving" 2>/dev/null
+serving=
+end_step
+awk -F '\t' -v checked="$checked" '{ rows += $3 } END { printf "checked=%d\ntables=%d\nrows=%.0f\n", checked, NR, rows }' log.counts >log.facts

@@ -1,0 +1,305 @@
+"""Proofs of backups: which are queued, how one is driven to its end, and who may ask. The host is played, the rows are real."""
+
+from datetime import timedelta
+from typing import Any
+
+import pytest
+from django.utils import timezone
+
+from dbops import due_proofs, lifecycle, proving
+from dbops.engine.backups import RunStatus
+from dbops.engine.errors import Refused, RemoteFailure, Unreachable
+from dbops.models import AuditEntry, BackupProof, BackupRun, BackupSchedule, Hold
+from dbops.operations.backups import prove_run, stop_proof
+from tests.app.backup_rows import make_run, make_schedule
+from tests.app.played_backups import Played, operator
+from tests.app.proof_rows import made
+from tests.fakes import FakeDatabase, FakeJobs, ended, running, vanished
+
+pytestmark = pytest.mark.django_db
+
+STEPS = "begin look 1.0\nend look 1.5\nbegin unpack 1.5\nend unpack 3.5 4000\n"
+COUNTS = "shop\torders\t10\nshop\tlines\t20\n"
+
+
+@pytest.fixture
+def run(schedule: BackupSchedule) -> BackupRun:
+    return made(schedule)
+
+
+@pytest.fixture
+def host(played: Played, monkeypatch: pytest.MonkeyPatch) -> Any:
+    """Return the played host; ``host.tables`` are those that the source has."""
+    database = FakeDatabase()
+    database.expect("information_schema.TABLES", [])
+    played.host.tables = database  # type: ignore[attr-defined]
+
+    def jobs(self: proving.Driver, uid: str) -> FakeJobs:
+        return FakeJobs(played.host, token=self.proof.host_token, run_id=uid)
+
+    monkeypatch.setattr(proving.Driver, "_jobs", jobs)
+    monkeypatch.setattr(proving, "open_database", lambda instance: database)
+    monkeypatch.setattr(proving.probing, "look_now", played.look_now)
+    return played.host
+
+
+def play(host: Any, *states: Any, removal: tuple[Any, ...] = (ended(0),)) -> None:
+    jobs = FakeJobs(host)
+    jobs.play("proof", *states)
+    jobs.play("proof-remove|again-.*", *removal)
+
+
+def good() -> Any:
+    return ended(0, tails={"steps": STEPS, "facts": "checked=12\ntables=2\nrows=30\n"})
+
+
+def begun(run: BackupRun) -> BackupProof:
+    proof = prove_run(run, operator())
+    assert due_proofs.start_what_can() == [proof.pk]
+    return proof
+
+
+def drive(proof: BackupProof, ticks: int = 1) -> BackupProof:
+    for _ in range(ticks):
+        BackupProof.objects.filter(pk=proof.pk).update(next_tick_at=timezone.now())
+        proving.tick(proof.pk)
+    proof.refresh_from_db()
+    return proof
+
+
+def end(proof: BackupProof) -> BackupProof:
+    for _ in range(20):
+        if drive(proof).is_over:
+            return proof
+    raise AssertionError(f"it does not end: {list(proof.run.events.values_list('text', flat=True))}")
+
+
+def counts(host: Any) -> None:
+    host.order[0].logs["counts"] = COUNTS.encode()
+
+
+def code(proof: BackupProof) -> str:
+    return str(proof.error["code"])
+
+
+# --- driving ----------------------------------------------------------------------------------------------------------
+
+
+def test_a_good_backup_is_proven_and_everything_is_removed(host: Any, run: BackupRun) -> None:
+    proof = begun(run)
+    play(host, running(tails={"steps": STEPS}))
+    drive(proof)
+    assert (proof.status, [step["name"] for step in proof.steps]) == ("running", ["look", "unpack"])
+    counts(host)
+    host.order[0].coming.clear()
+    host.order[0].become(good())
+    end(proof)
+    assert (proof.status, proof.tables_checked, proof.rows_counted) == ("succeeded", 12, 30)
+    assert proof.result["tables"] == [["shop", "lines", 20], ["shop", "orders", 10]]
+    assert (proof.run_slot, proof.host_slot, proof.lease_owner, proof.is_left) == (None, None, "", False)
+    assert [job.name for job in host.order] == ["proof", "proof-remove"]
+    actions = list(AuditEntry.objects.order_by("pk").values_list("action", flat=True))
+    assert actions == ["proof.requested", "proof.succeeded"]
+    assert run.events.filter(text__startswith=f"Proof {proof.pk} has succeeded").count() == 1
+    assert not Hold.objects.exists()
+
+
+def test_a_table_of_the_source_that_is_missing_fails_it(host: Any, run: BackupRun) -> None:
+    host.tables.expect("information_schema.TABLES", [{"s": "shop", "t": "gone", "older": 1}])
+    proof = begun(run)
+    play(host, running(), good())
+    drive(proof)
+    assert (end(proof).status, code(proof)) == ("failed", "proof.tables")
+    assert "shop.gone" in proof.error["found"]
+
+
+def test_a_source_that_does_not_answer_spoils_no_proof(host: Any, run: BackupRun) -> None:
+    host.tables.down = Unreachable("mysql.unreachable", "Asking the source")
+    proof = begun(run)
+    play(host, running(), good())
+    assert end(proof).status == "succeeded"
+    assert run.events.filter(text__contains="cannot say which tables").exists()
+
+
+@pytest.mark.parametrize(
+    ("state", "wanted"),
+    [
+        (vanished(), "proof.vanished"),
+        (ended(65, tails={"out": "REFUSED: 3 MiB are free"}), "proof.refused"),
+        (ended(70, tails={"out": "FAILED: damaged checksum"}), "proof.damaged"),
+    ],
+)
+def test_whatever_goes_wrong_is_told_and_removed(host: Any, run: BackupRun, state: Any, wanted: str) -> None:
+    proof = begun(run)
+    play(host, running(), state)
+    assert (end(proof).status, code(proof)) == ("failed", wanted)
+    assert host.order[-1].name == "proof-remove"
+    assert AuditEntry.objects.get(action="proof.failed").detail["code"] == wanted
+
+
+def test_a_backup_whose_file_was_removed_meanwhile_is_refused(host: Any, run: BackupRun) -> None:
+    proof = begun(run)
+    BackupRun.objects.update(removed_at=timezone.now())
+    assert (end(proof).status, code(proof), host.order) == ("failed", "proof.no_backup", [])
+
+
+def test_a_second_message_and_a_dead_worker_start_no_second_job(host: Any, run: BackupRun) -> None:
+    proof = begun(run)
+    play(host, running())
+    drive(proof)
+    BackupProof.objects.update(lease_owner="a living worker", lease_until=timezone.now() + timedelta(minutes=1))
+    assert proving.tick(proof.pk) is False
+    BackupProof.objects.update(lease_until=timezone.now() - timedelta(seconds=1))
+    drive(proof, 2)
+    assert [job.name for job in host.order] == ["proof"]
+    assert run.events.filter(text__contains="re-attached after").count() == 1
+    host.order[0].become(good())
+    assert end(proof).status == "succeeded"
+    assert proving.tick(proof.pk) is False
+    assert AuditEntry.objects.filter(action="proof.succeeded").count() == 1
+
+
+def test_a_worker_that_died_in_the_end_is_replaced_there(host: Any, run: BackupRun) -> None:
+    """What was proven is written before the removal begins: whoever comes goes on with that."""
+    proof = begun(run)
+    play(host, good(), removal=(running(), running()))
+    drive(proof)
+    assert "ending" in proof.memory
+    BackupProof.objects.update(lease_owner="a dead worker", lease_until=timezone.now() - timedelta(seconds=1))
+    host.order[-1].become(ended(0))
+    assert (end(proof).status, proof.rows_counted) == ("succeeded", 30)
+
+
+def test_a_silent_host_is_lost_and_its_answer_brings_it_back(host: Any, run: BackupRun, settings: Any) -> None:
+    settings.LOST_AFTER_SECONDS = -1
+    proof = begun(run)
+    play(host, running())
+    drive(proof)
+    host.down = Unreachable("ssh.unreachable", "Asking the host")
+    assert (drive(proof).status, proof.host_slot) == ("lost", proof.host_id)
+    host.down = None
+    assert drive(proof).status == "running"
+
+
+def test_a_lost_proof_is_stopped_without_its_host_and_the_next_one_removes_what_is_left(
+    host: Any, run: BackupRun, settings: Any
+) -> None:
+    settings.LOST_AFTER_SECONDS = -1
+    proof = begun(run)
+    play(host, running())
+    drive(proof)
+    host.down = Unreachable("ssh.unreachable", "Asking the host")
+    drive(proof)
+    stop_proof(proof, operator(), "the machine burnt")
+    proof.refresh_from_db()
+    assert (proof.status, proof.is_left, proof.host_slot) == ("cancelled", True, None)
+    host.down = None
+    play(host, good())
+    following = begun(run)
+    end(following)
+    proof.refresh_from_db()
+    assert not proof.is_left
+    assert (proof.uid, f"again-{following.uid}") in host.jobs
+
+
+def test_what_cannot_be_removed_is_said(host: Any, run: BackupRun) -> None:
+    proof = begun(run)
+    play(host, good(), removal=(ended(70, tails={"out": "FAILED: not_removed /backups/.dbops-proof-x"}),))
+    assert (end(proof).status, proof.is_left) == ("succeeded", True)
+    assert run.events.filter(text__contains="proof.not_removed").exists()
+
+
+def test_stopping_ends_the_job_and_removes(host: Any, run: BackupRun) -> None:
+    proof = begun(run)
+    play(host, running())
+    drive(proof)
+    stop_proof(proof, operator(), "too much load")
+    assert (end(proof).status, host.stopped) == ("cancelled", ["proof"])
+    assert host.order[-1].name == "proof-remove"
+    actions = list(AuditEntry.objects.order_by("pk").values_list("action", flat=True))
+    assert actions == ["proof.requested", "proof.stop_requested", "proof.cancelled"]
+    with pytest.raises(Refused) as refused:
+        stop_proof(proof, operator(), "again")
+    assert refused.value.code == "proof.ended"
+
+
+def test_an_error_that_nobody_foresaw_is_ours(host: Any, run: BackupRun, monkeypatch: pytest.MonkeyPatch) -> None:
+    def broken(_: Any) -> None:
+        raise ZeroDivisionError("oops")
+
+    proof = begun(run)
+    monkeypatch.setattr(proving, "advance", broken)
+    assert (end(proof).status, code(proof)) == ("failed", "bug")
+
+
+def test_a_proof_that_hangs_is_ended(host: Any, run: BackupRun, monkeypatch: pytest.MonkeyPatch) -> None:
+    def stalled(_: Any) -> None:
+        raise RemoteFailure("proof.stalled", "Proving the backup")
+
+    proof = begun(run)
+    play(host, running())
+    drive(proof)
+    monkeypatch.setattr(proving, "advance", stalled)
+    assert (end(proof).status, host.stopped) == ("failed", ["proof"])
+
+
+# --- the queue --------------------------------------------------------------------------------------------------------
+
+
+def test_the_newest_backup_of_a_source_is_queued_once(played: Played, schedule: BackupSchedule) -> None:
+    made(schedule, started_at=timezone.now() - timedelta(days=1))
+    newest = made(schedule)
+    dump = make_schedule(schedule.instance, "statements", method="dump")
+    made(dump, started_at=timezone.now())
+    [proof] = due_proofs.queue_due(timezone.now())
+    assert BackupProof.objects.get(pk=proof).run == newest
+    assert due_proofs.queue_due(timezone.now()) == []
+
+
+def test_zero_proves_nothing_by_itself(played: Played, run: BackupRun, settings: Any) -> None:
+    settings.PROOF_INTERVAL_SECONDS = 0
+    assert due_proofs.queue_due(timezone.now()) == []
+
+
+def test_never_two_at_once_on_one_host(played: Played, schedule: BackupSchedule) -> None:
+    first, second = (prove_run(made(schedule), operator()) for _ in range(2))
+    assert due_proofs.start_what_can() == [first.pk]
+    assert due_proofs.start_what_can() == []
+    second.refresh_from_db()
+    assert second.waiting_for == f"proof {first.pk} runs on {first.host.name}"
+    assert not lifecycle.start_proof(second)  # whoever has not seen it: the database says no
+    second.refresh_from_db()
+    assert second.status == "queued"
+
+
+def test_none_begins_beside_a_rebuild_or_a_backup_on_its_host(played: Played, run: BackupRun) -> None:
+    proof = prove_run(run, operator())
+    other = make_run(run.schedule, RunStatus.RUNNING)  # type: ignore[arg-type]
+    assert due_proofs.start_what_can() == []
+    proof.refresh_from_db()
+    assert proof.waiting_for == f"backup run {other.pk} uses {run.instance.name}"
+    Hold.objects.all().delete()
+    assert due_proofs.start_what_can() == [proof.pk]
+
+
+def test_a_second_click_finds_the_first_proof(played: Played, run: BackupRun) -> None:
+    proof = prove_run(run, operator())
+    assert prove_run(run, operator()) == proof
+    assert AuditEntry.objects.filter(action="proof.requested").count() == 1
+
+
+@pytest.mark.parametrize(
+    "values", [{"removed_at": timezone.now()}, {"path": ""}, {"method": "dump"}, {"origin": "reported"}]
+)
+def test_what_has_no_file_is_refused(played: Played, schedule: BackupSchedule, values: dict[str, Any]) -> None:
+    with pytest.raises(Refused) as refused:
+        prove_run(made(schedule, **values), operator())
+    assert refused.value.code == "proof.no_backup"
+
+
+def test_retention_leaves_what_is_being_proven(host: Any, run: BackupRun) -> None:
+    proof = begun(run)
+    assert lifecycle.runs_being_read() == {run.pk}
+    play(host, running(), good())
+    end(proof)
+    assert lifecycle.runs_being_read() == set()

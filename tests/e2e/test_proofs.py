@@ -1,0 +1,268 @@
+"""Proofs of backups, for real: restored beside running servers that notice nothing, and gone again however they end."""
+
+import hashlib
+import json
+import os
+import shutil
+import signal
+import subprocess
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.stack import Stack, running_stack, wait_for
+
+from .looks import is_replicating, one
+from .test_managed_backup import SOURCE, back_up, backups_of, make_schedule, run_of
+
+pytestmark = pytest.mark.services
+
+
+@pytest.fixture(scope="module")
+def stack() -> Iterator[Stack]:
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("DBOPS_LEASE_SECONDS", "8")
+        patch.setenv("DBOPS_PROBE_INTERVAL_SECONDS", "3")
+        with running_stack(replicas=1, web=False) as running:
+            make_schedule(running, "files", "physical")
+            yield running
+
+
+@pytest.fixture(scope="module")
+def run(stack: Stack) -> int:
+    """A good backup."""
+    status, result = back_up(stack, "files")
+    assert status == 0, result
+    return int(result["backup_run"])
+
+
+@pytest.fixture(autouse=True)
+def untouched(stack: Stack) -> Iterator[None]:
+    """Every test leaves nothing behind, and the servers as they were: the same processes, replicating."""
+    before = servers(stack)
+    yield
+    assert left(stack) == []
+    assert servers(stack) == before
+    assert is_replicating(stack, SOURCE)
+
+
+def servers(stack: Stack) -> set[int]:
+    """Return the processes of every server of this lab, those of proofs included."""
+    return {
+        pid for pid, words in command_lines() if "mariadbd" in words[0] and str(stack.lab.folder) in " ".join(words)
+    }
+
+
+def command_lines() -> Iterator[tuple[int, list[str]]]:
+    for path in Path("/proc").glob("[0-9]*/cmdline"):
+        try:
+            words = path.read_bytes().decode(errors="replace").split("\0")
+        except OSError:
+            continue
+        yield int(path.parent.name), words
+
+
+def left(stack: Stack) -> list[str]:
+    uids = [row["uid"] for row in stack.rows("SELECT uid FROM dbops_backupproof")]
+    found = [*backups_of(stack).glob(".dbops-proof-*"), *(Path(f"/tmp/dbops-proof-{uid}") for uid in uids)]
+    return [str(path) for path in found if path.exists()] + [
+        " ".join(words) for _, words in command_lines() if any(uid in " ".join(words) for uid in uids)
+    ]
+
+
+def prove(stack: Stack, run: int) -> tuple[int, dict[str, Any]]:
+    done = stack.manage("backup", "--prove", str(run), "--watch", "--json", check=False, timeout=240)
+    assert done.stdout, f"{done.stderr}{stack.tail('worker')}"
+    return done.returncode, json.loads(done.stdout.splitlines()[-1])
+
+
+def begin(stack: Stack, run: int, step: str) -> dict[str, Any]:
+    """Ask for a proof and wait until it is in a step."""
+    pk = int(json.loads(stack.manage("backup", "--prove", str(run), "--json").stdout.splitlines()[-1])["proof"])
+    wait_for(f"step {step}", lambda: step in proof_of(stack, pk)["steps"], 40)
+    return proof_of(stack, pk)
+
+
+def proof_of(stack: Stack, pk: int) -> dict[str, Any]:
+    return stack.rows("SELECT * FROM dbops_backupproof WHERE id = ?", pk)[0]
+
+
+def wait_for_end(stack: Stack, pk: int, seconds: float = 90) -> dict[str, Any]:
+    final = ("succeeded", "failed", "cancelled")
+    wait_for(f"the end of proof {pk}", lambda: proof_of(stack, pk)["status"] in final, seconds)
+    return proof_of(stack, pk)
+
+
+@contextmanager
+def slow_prepare(stack: Stack) -> Iterator[Path]:
+    """Let no preparation begin until the file is made."""
+    programs = stack.lab.host(SOURCE).sshd.programs
+    programs.mkdir(exist_ok=True)
+    go, shim = programs / "go", programs / "mariadb-backup"
+    text = f'#!/bin/bash\n[ "$1" != --prepare ] || until [ -e {go} ]; do sleep 0.1; done\nexec {shutil.which("mariadb-backup")} "$@"\n'
+    shim.write_text(text)
+    shim.chmod(0o755)
+    try:
+        yield go
+    finally:
+        shim.unlink()
+        go.unlink(missing_ok=True)
+
+
+@contextmanager
+def changed(file: Path, content: bytes) -> Iterator[None]:
+    before = file.read_bytes()
+    file.write_bytes(content)
+    try:
+        yield
+    finally:
+        file.write_bytes(before)
+
+
+def rows_of(stack: Stack, schema: str, name: str) -> int:
+    return int(one(stack, SOURCE, f"SELECT COUNT(*) AS n FROM `{schema}`.`{name}`")["n"])  # noqa: S608 - names of the lab
+
+
+def test_a_good_backup_is_proven_with_the_rows_of_its_source(stack: Stack, run: int) -> None:
+    status, result = prove(stack, run)
+    assert (status, result["status"], result["error"]) == (0, "succeeded", {}), result
+    steps = {step["name"]: step for step in result["steps"]}
+    assert list(steps) == ["look", "unpack", "prepare", "start", "tables", "rows", "stop", "remove"]
+    assert {step["state"] for step in steps.values()} == {"done"}
+    assert all(step["seconds"] >= 0 for step in steps.values())
+    assert steps["unpack"]["bytes"] > 1_000_000
+    proof = proof_of(stack, result["proof"])
+    tables = {(schema, name): rows for schema, name, rows in json.loads(proof["result"])["tables"]}
+    assert tables
+    # nobody has written since
+    for (schema, name), rows in tables.items():
+        assert rows_of(stack, schema, name) == rows, name
+    assert result["rows"] == sum(tables.values())
+    assert result["tables"] > len(tables)
+
+
+def test_a_damaged_file_fails_with_its_code(stack: Stack, run: int) -> None:
+    file = Path(run_of(stack, run)["path"])
+    content = bytearray(file.read_bytes())
+    content[len(content) // 2] ^= 0xFF
+    with changed(file, bytes(content)):
+        status, result = prove(stack, run)
+    assert (status, result["status"], result["error"]["code"]) == (1, "failed", "proof.damaged"), result
+    assert result["steps"][-1]["name"] == "remove"
+    assert [step["name"] for step in result["steps"] if step["state"] == "failed"] == ["unpack"]
+
+
+@contextmanager
+def published_instead(stack: Stack, run: int, content: bytes) -> Iterator[None]:
+    """Have another file stand there as it would had it been published: with its size and checksum in record and row."""
+    before = run_of(stack, run)
+    file = Path(before["path"])
+    record = file.with_name(file.name + ".json")
+    told = json.loads(record.read_text())
+    told |= {"bytes": len(content), "sha256": hashlib.sha256(content).hexdigest()}
+    evidence = json.loads(before["evidence"]) | {"bytes": told["bytes"], "sha256": told["sha256"]}
+    with changed(file, content), changed(record, (json.dumps(told, indent=2, sort_keys=True) + "\n").encode()):
+        stack.write("UPDATE dbops_backuprun SET evidence = ? WHERE id = ?", json.dumps(evidence), run)
+        try:
+            yield
+        finally:
+            stack.write("UPDATE dbops_backuprun SET evidence = ? WHERE id = ?", before["evidence"], run)
+
+
+def test_a_copy_that_names_files_of_a_running_server_is_never_started(stack: Stack, run: int, tmp_path: Path) -> None:
+    (tmp_path / "shop").mkdir()
+    (tmp_path / "shop" / "far.isl").write_text(str(stack.lab.host(SOURCE).data_dir / "ibdata1"))
+    done = subprocess.run(
+        "mbstream -c shop/far.isl | zstd -c", shell=True, cwd=tmp_path, capture_output=True, check=True
+    )
+    with published_instead(stack, run, done.stdout):
+        status, result = prove(stack, run)
+    assert (status, result["error"]["code"]) == (1, "proof.outside"), result
+    assert "shop/far.isl" in result["error"]["found"]
+    assert [step["name"] for step in result["steps"]] == ["look", "unpack", "remove"]
+
+
+def test_what_was_published_and_is_no_backup_cannot_be_unpacked(stack: Stack, run: int) -> None:
+    done = subprocess.run(["zstd", "-c"], input=os.urandom(200_000), capture_output=True, check=True)
+    with published_instead(stack, run, done.stdout):
+        status, result = prove(stack, run)
+    assert (status, result["error"]["code"]) == (1, "proof.unpack"), result
+
+
+def test_too_little_space_refuses_before_anything_is_written(stack: Stack, run: int) -> None:
+    memory = json.loads(run_of(stack, run)["memory"])
+    size = memory["plan"]["data_bytes"]
+    memory["plan"]["data_bytes"] = 10**18
+    stack.write("UPDATE dbops_backuprun SET memory = ? WHERE id = ?", json.dumps(memory), run)
+    try:
+        status, result = prove(stack, run)
+    finally:
+        memory["plan"]["data_bytes"] = size
+        stack.write("UPDATE dbops_backuprun SET memory = ? WHERE id = ?", json.dumps(memory), run)
+    assert (status, result["error"]["code"]) == (1, "proof.refused"), result
+    assert "MiB are needed" in result["error"]["found"]
+    assert [step["name"] for step in result["steps"]] == ["look"]
+
+
+def test_a_killed_worker_is_replaced_and_the_proof_goes_on(stack: Stack, run: int) -> None:
+    with slow_prepare(stack) as go:
+        proof = begin(stack, run, "prepare")
+        stack.stop("worker", signal.SIGKILL)
+        go.touch()
+        stack.start("worker")
+        proof = wait_for_end(stack, proof["id"])
+    assert proof["status"] == "succeeded", proof["error"]
+    texts = [row["text"] for row in stack.rows("SELECT text FROM dbops_backupevent WHERE run_id = ?", run)]
+    assert any("re-attached after" in text for text in texts)
+    job = stack.lab.host(SOURCE).work_dir / "rebuilds" / proof["uid"] / "jobs"
+    assert sorted(path.name for path in job.iterdir()) == ["proof", "proof-remove"]
+
+
+def test_a_job_that_is_killed_on_its_host_fails_the_proof(stack: Stack, run: int) -> None:
+    with slow_prepare(stack):
+        proof = begin(stack, run, "prepare")
+        assert left(stack)
+        job = stack.lab.host(SOURCE).work_dir / "rebuilds" / proof["uid"] / "jobs" / "proof"
+        os.killpg(int((job / "pid").read_text().split()[0]), signal.SIGKILL)
+        proof = wait_for_end(stack, proof["id"])
+    assert proof["status"] == "failed"
+    assert json.loads(proof["error"])["code"] == "proof.vanished"
+
+
+def test_a_stopped_proof_leaves_nothing_and_kept_its_limits(stack: Stack, run: int) -> None:
+    with slow_prepare(stack):
+        proof = begin(stack, run, "prepare")
+        job = stack.lab.host(SOURCE).work_dir / "rebuilds" / proof["uid"] / "jobs" / "proof"
+        pid = int((job / "pid.prepare").read_text())
+        assert os.getpriority(os.PRIO_PROCESS, pid) == 19
+        limits = dict(
+            line.split("  ", 1) for line in Path(f"/proc/{pid}/limits").read_text().splitlines() if "  " in line
+        )
+        wanted = json.loads(proof["memory"])["plan"]["most_memory_bytes"]
+        assert int(limits["Max address space"].split()[0]) == wanted // 1024 * 1024
+        stack.write(
+            "UPDATE dbops_backupproof SET cancel_requested_at = requested_at, cancel_requested_by = 'olga' WHERE id = ?",
+            proof["id"],
+        )
+        proof = wait_for_end(stack, proof["id"])
+    assert (proof["status"], proof["is_left"]) == ("cancelled", 0)
+
+
+def test_the_next_backup_after_a_bad_proof_is_proven_by_itself(stack: Stack, run: int) -> None:
+    stack.environment["DBOPS_PROOF_INTERVAL_SECONDS"] = "604800"
+    stack.stop("worker")
+    stack.start("worker")
+    last = stack.rows("SELECT status FROM dbops_backupproof ORDER BY id DESC LIMIT 1")[0]
+    assert last["status"] != "succeeded"
+    status, result = back_up(stack, "files")
+    assert status == 0, result
+    newest = result["backup_run"]
+    [proof] = wait_for(
+        "a proof that nobody asked for",
+        lambda: stack.rows("SELECT id, requested_by FROM dbops_backupproof WHERE run_id = ?", newest),
+        30,
+    )
+    assert (proof["requested_by"], wait_for_end(stack, proof["id"])["status"]) == ("", "succeeded")
