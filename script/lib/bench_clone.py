@@ -128,7 +128,7 @@ def ratios(samples: Samples) -> list[str]:
 def parse(arguments: list[str]) -> argparse.Namespace:
     parser = argparse.ArgumentParser(prog="script/bench clone", description=__doc__)
     parser.add_argument("--rounds", type=int, default=1, help="rounds of both (default 1)")
-    parser.add_argument("--size", default="512M", help="data of the lab (default 512M)")
+    parser.add_argument("--size", default="2G", help="data of the lab (default 2G)")
     parser.add_argument("--json", action="store_true", help="print one JSON object last")
     return parser.parse_args(arguments)
 
