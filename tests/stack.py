@@ -103,7 +103,8 @@ class Stack:
                 os.killpg(process.pid, number)
             else:
                 process.send_signal(number)
-            process.wait(30)
+            # A tick that runs may end first: some 20 s, and longer on a busy machine.
+            process.wait(60)
         finally:
             try:
                 os.killpg(process.pid, signal.SIGKILL)

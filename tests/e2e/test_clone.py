@@ -176,6 +176,8 @@ def test_a_donor_that_dies_in_the_middle_is_told_and_the_old_data_goes_back(stac
         if pid is None or not is_copying(stack):
             return False
         os.kill(pid, signal.SIGKILL)
+        # While it still dies, its lock of the socket counts as held, and no other server starts.
+        wait_for("the end of the killed server", lambda: not Path(f"/proc/{pid}").exists())
         # One that stays away is waited for by the target's server, for minutes; one that is back does not know the clone any more.
         donor.start_server()
         query(stack, DONOR, "START REPLICA")
