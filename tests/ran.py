@@ -4,7 +4,7 @@ import json
 import os
 import tempfile
 from collections import Counter
-from contextlib import suppress
+from collections.abc import Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -28,14 +28,21 @@ def note(stack: "Stack") -> None:
     """Note what a dashboard made before it is removed. One whose tables are gone has nothing to tell."""
     if not (place := os.environ.get(PLACE)):
         return
-    with suppress(Exception), Path(place).open("a", encoding="utf-8") as file:
-        servers = {name: _server(stack.facts(name)) for name in [host.name for host in stack.lab.hosts]}
-        # A target that did not come up tells no version; all servers of a lab are of one.
-        known = next((server for server in servers.values() if server), "server not known")
-        for kind, sql in KINDS.items():
-            for row in stack.rows(sql):
-                server = servers.get(row["name"]) or known
-                file.write(json.dumps([server, f"{kind} {row['method']}", row["status"]]) + "\n")
+    with Path(place).open("a", encoding="utf-8") as file:
+        try:
+            found = list(_made_by(stack))
+        except Exception as error:  # what ends a stack is not to fail for a list, but the list says so
+            found = [("server not known", "what it made", f"could not be read ({type(error).__name__})")]
+        file.writelines(json.dumps(line) + "\n" for line in found)
+
+
+def _made_by(stack: "Stack") -> Iterator[tuple[str, str, str]]:
+    servers = {name: _server(stack.facts(name)) for name in [host.name for host in stack.lab.hosts]}
+    # A target that did not come up tells no version; all servers of a lab are of one.
+    known = next((server for server in servers.values() if server), "server not known")
+    for kind, sql in KINDS.items():
+        for row in stack.rows(sql):
+            yield servers.get(row["name"]) or known, f"{kind} {row['method']}", row["status"]
 
 
 def _server(facts: dict[str, Any]) -> str:

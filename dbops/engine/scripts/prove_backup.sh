@@ -203,7 +203,7 @@ step tables
 status=$?
 awk -F '\t' 'tolower($3) == "error" || ($3 == "status" && $4 != "OK" && $4 != "Table is already up to date")' log.checked >log.bad
 checked=$(grep -c . check.sql)
-[ ! -s log.bad ] || fail "tables $(wc -l <log.bad) lines of CHECK TABLE are bad, the first: $(head -n 3 log.bad | tr '\n\t' '; ' | head -c 600)"
+[ ! -s log.bad ] || fail "tables bad lines of CHECK TABLE: $(wc -l <log.bad), the first: $(head -n 3 log.bad | tr '\n\t' '; ' | head -c 600)"
 [ "$status" = 0 ] || fail "tables the server did not check all tables: $(words_of log.check) $(grep -i '\[error\]' log.server | tail -n 2 | tr '\n' ' ' | head -c 400)"
 kill -0 "$serving" 2>/dev/null || fail "tables the server ended while it checked tables: $(words_of log.server)"
 end_step "$(du -sb -- "$data" | cut -f1)"

@@ -16,7 +16,7 @@ SHORT = {"look": 0.3, "start": 4.2, "stop": 1.8, "remove": 6.5}
 #: Bytes a second of the steps that read all of the data.
 RATES = {"unpack": 310e6, "prepare": 42e6, "tables": 520e6, "rows": 640e6}
 #: The source whose last proof failed, in which step, and what was found.
-FAILED, STEP, FOUND = "search-b1", "tables", "1 lines of CHECK TABLE are bad, the first: search.postings error Corrupt"
+FAILED, STEP, FOUND = "search-b1", "tables", "bad lines of CHECK TABLE: 1, the first: search.postings error Corrupt"
 
 
 def write_proofs(runs: list[BackupRun], begin: datetime, now: datetime) -> None:
