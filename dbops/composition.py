@@ -7,6 +7,7 @@ from typing import Any
 from django.conf import settings
 
 from dbops import probing
+from dbops.companions import RowCompanions
 from dbops.connections import connect_to, open_database, open_shell
 from dbops.drivers.jobs import HostJobs
 from dbops.engine.backing_up.plan import BackupPlan
@@ -38,14 +39,17 @@ def build_run(rebuild: Rebuild, plan: Plan, journal: Journal, stack: ExitStack, 
     """
     cluster = rebuild.target.cluster
 
-    def side(instance: Instance, party: Party) -> Side:
-        return _side(rebuild.uid, rebuild.host_token if token is None else token, instance, party, stack)
+    def side(instance: Instance, party: Party, fence: str = "") -> Side:
+        return _side(rebuild.uid, rebuild.host_token if token is None else token, instance, party, stack, fence)
+
+    # who reads for several and its branches are at work on one source at one time: each has a fence of its own there
+    fence_of_source = f"{rebuild.source.name}.for.{rebuild.target.name}" if rebuild.reads_with_id else ""
 
     return Run(
         run_id=rebuild.uid,
         plan=plan,
         flavor=flavor_for(plan.source.version, plan.flavor),
-        source=side(rebuild.source, plan.source),
+        source=side(rebuild.source, plan.source, fence_of_source),
         target=side(rebuild.target, plan.target),
         primary=Server(
             plan.primary,
@@ -60,6 +64,7 @@ def build_run(rebuild: Rebuild, plan: Plan, journal: Journal, stack: ExitStack, 
         journal=journal,
         clock=SystemClock(),
         replan=lambda: probing.replan(rebuild.target, rebuild.source, plan),
+        companions=RowCompanions(rebuild),
         settings=Settings(
             catch_up_lag_seconds=settings.CATCH_UP_LAG_SECONDS,
             verify_steady_seconds=settings.VERIFY_STEADY_SECONDS,
@@ -72,6 +77,9 @@ def build_run(rebuild: Rebuild, plan: Plan, journal: Journal, stack: ExitStack, 
             stall_unpack_seconds=settings.STALL_UNPACK_SECONDS,
             stall_prepare_seconds=settings.STALL_PREPARE_SECONDS,
             stall_catch_up_seconds=settings.STALL_CATCH_UP_SECONDS,
+            fan_out_wait_seconds=settings.FAN_OUT_WAIT_SECONDS,
+            fan_out_stall_seconds=settings.FAN_OUT_STALL_SECONDS,
+            fan_out_buffer_bytes=settings.FAN_OUT_BUFFER_BYTES,
         ),
     )
 
@@ -105,7 +113,7 @@ def jobs_of(run: BackupRun, uid: str, stack: ExitStack) -> HostJobs:
     return HostJobs(shell, work_dir=host.work_dir, instance_key=run.instance.name, run_id=uid, token=run.host_token)
 
 
-def _side(run_id: str, token: int, instance: Instance, party: Party, stack: ExitStack) -> Side:
+def _side(run_id: str, token: int, instance: Instance, party: Party, stack: ExitStack, fence: str) -> Side:
     host = instance.host
     shell = open_shell(host)
     stack.callback(shell.close)
@@ -116,7 +124,7 @@ def _side(run_id: str, token: int, instance: Instance, party: Party, stack: Exit
     return Side(
         party=party,
         shell=shell,
-        jobs=HostJobs(shell, work_dir=host.work_dir, instance_key=instance.name, run_id=run_id, token=token),
+        jobs=HostJobs(shell, work_dir=host.work_dir, instance_key=fence or instance.name, run_id=run_id, token=token),
         connect=connect,
         host_key=host.host_key,
         stream_address=host.stream_address or host.ssh_address,

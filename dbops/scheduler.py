@@ -1,7 +1,7 @@
 """Who starts next, and why not: rows become jobs, the engine decides, and what it decides is tried and written."""
 
 import logging
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Collection, Iterable, Mapping
 from datetime import datetime
 from functools import partial
 
@@ -10,7 +10,9 @@ from django.db.models.functions import Cast, Coalesce
 from django.utils import timezone
 
 from dbops import lifecycle
+from dbops.companions import readers
 from dbops.engine.backups import RUN_ACTIVE, Origin, RunStatus
+from dbops.engine.companions import Phase
 from dbops.engine.methods import FOLLOW_UPS, METHODS
 from dbops.engine.scheduling import Job, Key, Kind, decide
 from dbops.engine.states import Status
@@ -60,10 +62,34 @@ class Names:
 def queued_jobs(now: datetime) -> list[Job]:
     """Return everything queued, in as many queries whatever is queued."""
     gates = _gates(now)
-    return [*_rebuild_jobs(gates), *_backup_jobs()]
+    branches = _branches(gates)
+    return [*_rebuild_jobs(gates, branches), *_backup_jobs()]
 
 
-def _rebuild_jobs(gates: Mapping[int, str]) -> Iterable[Job]:
+def _branches(gates: dict[int, str]) -> set[int]:
+    """Return the queued rebuilds for whom another reads: they claim their target alone, and start while that one waits for them.
+
+    One query where there are none, else three. One whose reader has ended, or reads without it, waits by itself from now on.
+    """
+    queued = Rebuild.objects.filter(status=Status.QUEUED).exclude(reads_with=None).order_by("pk")
+    rows = list(queued.defer("plan", "memory"))
+    known = readers(row.reads_with_id for row in rows if row.reads_with_id) if rows else {}
+    branches = set()
+    for row in rows:
+        reader = known[row.reads_with_id or 0]
+        if reader.phase is Phase.QUEUED:
+            told = f"it starts together with rebuild {reader.number}"
+            gates[row.pk] = f"{gates[row.pk]}; {told}" if row.pk in gates else told
+        elif reader.branches is not None or reader.phase in (Phase.READING, Phase.GONE):
+            lifecycle.leave(
+                row, f"Rebuild {reader.number} reads without this one, which waits for the source by itself now."
+            )
+            continue
+        branches.add(row.pk)
+    return branches
+
+
+def _rebuild_jobs(gates: Mapping[int, str], branches: Collection[int]) -> Iterable[Job]:
     """Times are compared as the text that the database keeps: to make ten thousand of them into values costs more than all else.
 
     Whatever is read here stands in the index ``what_the_scheduler_reads``.
@@ -72,7 +98,7 @@ def _rebuild_jobs(gates: Mapping[int, str]) -> Iterable[Job]:
     wanted = rows.values_list("pk", "source_id", "target_id", "method", "priority", "waiting_for", _LINE_TIME)
     kind = Kind.REBUILD
     for pk, source, target, method, priority, told, since in wanted:
-        claims = (target,) if method in _ONLY_TARGET else (source, target)
+        claims = (target,) if method in _ONLY_TARGET or pk in branches else (source, target)
         yield Job(kind, pk, (-priority, since, pk), claims, gates.get(pk, ""), told)
 
 

@@ -174,6 +174,12 @@ STALL_UNPACK_SECONDS = env_int("DBOPS_STALL_UNPACK_SECONDS", 1800)
 STALL_PREPARE_SECONDS = env_int("DBOPS_STALL_PREPARE_SECONDS", 3600)
 STALL_CATCH_UP_SECONDS = env_int("DBOPS_STALL_CATCH_UP_SECONDS", 300)
 
+# One read of a source for several targets: how long it is waited for those who still stop their server, after how long one that
+# takes no byte is dropped, and how far one may be behind another (memory of the source's host).
+FAN_OUT_WAIT_SECONDS = env_int("DBOPS_FAN_OUT_WAIT_SECONDS", 900)
+FAN_OUT_STALL_SECONDS = env_int("DBOPS_FAN_OUT_STALL_SECONDS", 120)
+FAN_OUT_BUFFER_BYTES = env_int("DBOPS_FAN_OUT_BUFFER_BYTES", 64 * 1024**2)
+
 # Proofs of backups: how often the newest of each source is restored and read (0: never by itself), after how long the last
 # good proof counts as too old, on how many cores, and where; empty means beside the backup.
 PROOF_INTERVAL_SECONDS = env_int("DBOPS_PROOF_INTERVAL_SECONDS", 7 * 86400)

@@ -16,6 +16,7 @@ from dbops.lifecycle.differences import (
     withdraw_acceptance,
 )
 from dbops.lifecycle.flagging import flag, flag_running
+from dbops.lifecycle.joining import join, leave
 from dbops.lifecycle.leases import (
     News,
     RebuildLease,
@@ -132,6 +133,8 @@ __all__ = [
     "flag_late",
     "flag",
     "flag_running",
+    "join",
+    "leave",
     "give_up",
     "give_up_run",
     "held",

@@ -13,6 +13,7 @@ from dbops.auditing import SYSTEM, append
 from dbops.engine.audit_chain import moment
 from dbops.engine.errors import Bug
 from dbops.engine.states import STEP_FINAL, Level, Status, StepState, may_move
+from dbops.lifecycle.joining import pass_on_source
 from dbops.lifecycle.leasing import Lease, LeaseLost, due_of, heartbeat, mine, take_lease_of
 from dbops.lifecycle.managed_runs import run_again
 from dbops.lifecycle.telling import announce_later, tell
@@ -211,6 +212,7 @@ def finish(lease: RebuildLease, status: Status, outcome: str, *, needs_sweep: bo
         )
         if not moved:
             raise LeaseLost
+        pass_on_source(lease.rebuild)
         Hold.objects.filter(rebuild=lease.rebuild).delete()
         tell(
             lease.rebuild,

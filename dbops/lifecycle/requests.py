@@ -21,6 +21,7 @@ from dbops.engine.plan import Plan
 from dbops.engine.scheduling import Kind, held_in_words
 from dbops.engine.states import STEP_FINAL, Approval, Level, Status, StepState
 from dbops.lifecycle.database import lost_a_race
+from dbops.lifecycle.joining import let_another_read
 from dbops.lifecycle.leasing import audit_move
 from dbops.lifecycle.managed_runs import run_again
 from dbops.lifecycle.telling import announce_later, announce_many_later, news_of, tell, tell_many
@@ -152,10 +153,14 @@ def held() -> dict[int, str]:
 
 
 def claims_of(row: Rebuild | BackupRun) -> list[tuple[Instance, str]]:
-    """Return the instances that a rebuild or a managed backup run holds while it runs, each with its purpose."""
+    """Return the instances that a rebuild or a managed backup run holds from its start, each with its purpose.
+
+    A branch of one read does not hold its source: whoever reads does, and passes it on (``joining``).
+    """
     if isinstance(row, BackupRun):
         return [(row.instance, "backup")]
-    claims = [(row.source, "source")] if method_named(row.method).reads_source else []
+    holds_source = method_named(row.method).reads_source and row.reads_with_id is None
+    claims = [(row.source, "source")] if holds_source else []
     return [*claims, (row.target, "target")]
 
 
@@ -328,6 +333,7 @@ def end_queued(
         if moved:
             rebuild.steps.exclude(state__in=STEP_FINAL).update(state=StepState.SKIPPED)
             tell(rebuild, text)
+            let_another_read(rebuild)
             run_again(rebuild)
             audit_move(rebuild, word or status.value, by=by, reason=reason, outcome=text)
     if moved:

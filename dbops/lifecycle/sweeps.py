@@ -9,6 +9,7 @@ from django.utils import timezone
 
 from dbops.auditing import SYSTEM, append
 from dbops.engine.states import FINAL, Level, Status, StepState
+from dbops.lifecycle.joining import pass_on_source
 from dbops.lifecycle.leases import News, audit_commands, write_news
 from dbops.lifecycle.managed_runs import run_again
 from dbops.lifecycle.telling import announce_later, tell
@@ -42,6 +43,7 @@ def give_up(rebuild: Rebuild, by: str) -> bool:
             revision=F("revision") + 1,
         )
         if moved:
+            pass_on_source(rebuild)
             Hold.objects.filter(rebuild=rebuild).delete()
             rebuild.steps.filter(state=StepState.RUNNING).update(state=StepState.FAILED, finished_at=now)
             rebuild.steps.filter(state=StepState.PENDING).update(state=StepState.SKIPPED)

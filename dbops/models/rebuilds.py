@@ -18,7 +18,7 @@ class Rebuild(Leased):
     ``target_slot`` is the target while the rebuild is not final, else NULL: unique, so the database allows one rebuild for
     each target. ``not_before`` and ``after_run`` are when a person wants it to start: not before a moment, or when that
     backup run has ended. ``runs_again`` is the schedule whose backup was stopped for it: it is run again at the end.
-    ``ending`` is the status that the clean-up
+    ``reads_with`` is the rebuild from whose read of the source it gets its copy. ``ending`` is the status that the clean-up
     will give, once a step has failed or a person has cancelled. ``approval`` and what follows it say what a second person decided, where
     the cluster asks for one. ``follows`` is the rebuild whose copy a retry goes on with,
     or whose old data is put back.
@@ -30,6 +30,7 @@ class Rebuild(Leased):
     source = models.ForeignKey(Instance, on_delete=models.PROTECT, related_name="rebuilds_read")
     target_slot = models.OneToOneField(Instance, on_delete=models.PROTECT, null=True, related_name="active_rebuild")
     follows = models.ForeignKey("self", on_delete=models.PROTECT, null=True, related_name="followed_by")
+    reads_with = models.ForeignKey("self", on_delete=models.PROTECT, null=True, related_name="branches")
     method = models.CharField(max_length=16)
     status = models.CharField(max_length=10, choices=[(item.value, item.value) for item in Status], db_index=True)
     priority = models.IntegerField(default=0)

@@ -22,6 +22,7 @@ from dbops.engine.ways import Way
 from dbops.models import BackupRun, Cluster, Instance, Rebuild
 from dbops.operations.audit import record, refusals_recorded, says_why
 from dbops.operations.backups import stop_run
+from dbops.operations.joining import may_join, refused
 from dbops.operations.starts import audited, choose
 from dbops.situations import situation_of
 from dbops.tasks import nudge
@@ -85,6 +86,7 @@ def request_rebuild(
     keep_old_data: bool = False,
     start: str = Way.SOON,
     expires_hours: int | None = None,
+    joins: Rebuild | None = None,
 ) -> Rebuild:
     """Confirm a plan: plan again, compare, and write rebuild, first event and audit entry in one transaction.
 
@@ -97,10 +99,11 @@ def request_rebuild(
         method: a key of ``engine.methods.METHODS``.
         start: the key of the way to start that the person saw (``engine.choices``).
         expires_hours: after how many hours it expires when it could not start; the settings' where it is ``None``.
+        joins: the rebuild whose read of the source it shares, and with which it starts.
 
     Raises:
         Refused: ``access.denied``, ``rebuild.name``, ``rebuild.reason``, ``plan.refused``, ``plan.stale``, ``rebuild.busy``,
-            or as ``plan_rebuild`` and ``starts.choose``.
+            ``join.not_possible``, or as ``plan_rebuild`` and ``starts.choose``.
     """
     doing = f"Requesting a rebuild of {target.name}"
     with refusals_recorded(
@@ -115,7 +118,7 @@ def request_rebuild(
         if existing := Rebuild.objects.filter(request_key=request_key).first():
             return existing
         check_words(doing, target, typed_name, reason)
-        wish = _Wish(target, source, method, keep_old_data, start, expires_hours)
+        wish = _Wish(target, source, method, keep_old_data, start, expires_hours, joins)
         return write_once(request_key, lambda: _write(actor, wish, reason.strip(), fingerprint, request_key))
 
 
@@ -145,6 +148,7 @@ class _Wish:
     keep_old_data: bool
     start: str
     expires_hours: int | None
+    joins: Rebuild | None
 
     def plan(self, run_id: str = "RUN") -> Plan:
         return plan_rebuild(
@@ -178,6 +182,10 @@ def _write(actor: User, wish: _Wish, reason: str, fingerprint: str, request_key:
             begin=begin,
             needs_approval=needs_approval,
         )
+        if wish.joins is not None:
+            may_join(frozen, wish.joins, doing)
+            if not lifecycle.join(rebuild, wish.joins, actor.get_username()):
+                raise refused(doing, f"rebuild {wish.joins.pk} reads already, or reads no more")
         if choice.stops_run:
             stop_run(BackupRun.objects.get(pk=choice.stops_run), actor, f"for rebuild {rebuild.pk}: {reason}")
         record(
@@ -193,6 +201,7 @@ def _write(actor: User, wish: _Wish, reason: str, fingerprint: str, request_key:
             plan_sha256=digest(rebuild.plan),
             old_data=frozen.old_data,
             keep_old_data=frozen.keep_old_data,
+            **({"reads_with": wish.joins.pk} if wish.joins else {}),
             **({"approval": Approval.WAITING.value} if needs_approval else {}),
             **audited(choice, begin),
         )

@@ -56,7 +56,8 @@ class RebuildPage:
     """Everything on a rebuild's page but its log. ``revision`` and ``last_event`` say which moment this is.
 
     ``ends`` are the two sides of a stream that failed; ``followers`` went on with its copy or went back from it.
-    ``expected_start`` is for what is queued; ``beside`` are backups of others on what it holds.
+    ``shared`` are all rebuilds of one read, the one who reads first. ``expected_start`` is for what is queued; ``beside`` are
+    backups of others on what it holds.
     """
 
     rebuild: Rebuild
@@ -69,6 +70,7 @@ class RebuildPage:
     followers: tuple[Rebuild, ...] = ()
     expected_start: windows.End | None = None
     beside: tuple[Beside, ...] = ()
+    shared: tuple[Rebuild, ...] = ()
 
     @property
     def current(self) -> StepRow | None:
@@ -103,6 +105,14 @@ def find(rebuild_id: int) -> Rebuild | None:
     )
 
 
+def shared_read(rebuild: Rebuild) -> tuple[Rebuild, ...]:
+    """Return the rebuilds of one read of the source, the one who reads first; empty where this one shares it with nobody. One query."""
+    first = rebuild.reads_with_id or rebuild.pk
+    rows = Rebuild.objects.filter(Q(pk=first) | Q(reads_with=first)).select_related("target").defer("plan", "memory")
+    found = tuple(sorted(rows, key=lambda row: (row.pk != first, row.pk)))
+    return found if len(found) > 1 else ()
+
+
 def revision(rebuild_id: int) -> int | None:
     """Return the revision alone: what a waiting page asks for again and again. One query."""
     return Rebuild.objects.filter(pk=rebuild_id).values_list("revision", flat=True).first()
@@ -111,7 +121,7 @@ def revision(rebuild_id: int) -> int | None:
 def page(rebuild: Rebuild) -> RebuildPage:
     """Return the state of a rebuild that was just read with ``find``.
 
-    Three queries; at most two more once it has ended badly, and those of a picture while it is queued.
+    Four queries; at most two more once it has ended badly, and those of a picture while it is queued.
     """
     plan = from_record(Plan, rebuild.plan) if rebuild.plan else None
     steps, holds = tuple(rebuild.steps.all()), tuple(rebuild.holds.select_related("instance"))
@@ -126,12 +136,18 @@ def page(rebuild: Rebuild) -> RebuildPage:
         beside=backups_beside(rebuild, holds),
         ends=ends_of(plan, steps),
         expected_start=_expected_start(rebuild),
+        shared=shared_read(rebuild) if rebuild.method == "xbstream" else (),
         followers=tuple(rebuild.followed_by.only("method", "status").order_by("pk")) if ended_badly else (),
     )
 
 
 def _expected_start(rebuild: Rebuild) -> windows.End | None:
-    if rebuild.approval == Approval.WAITING or rebuild.status != Status.QUEUED or rebuild.method not in METHODS:
+    if (
+        rebuild.reads_with_id
+        or rebuild.approval == Approval.WAITING
+        or rebuild.status != Status.QUEUED
+        or rebuild.method not in METHODS
+    ):
         return None
     return expected_start(
         picture_of(rebuild.target.cluster),

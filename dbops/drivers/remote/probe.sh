@@ -43,12 +43,12 @@ host_facts() {
 tool_facts() {
     for name in mariadb-backup mariabackup xtrabackup xbstream mbstream mariadbd mysqld mariadb mysql \
         ssh ssh-keygen flock setsid setpriv bash systemctl zstd \
-        gzip mariadb-install-db mysql_install_db; do
+        gzip python3 mariadb-install-db mysql_install_db; do
         path=$(command -v "$name") || continue
         case $name in
         xbstream) said=$(timeout 5 "$path" --version 2>&1) ;;
         ssh) said=$(ssh -V 2>&1) ;;
-        mbstream | ssh-keygen | flock | setsid | setpriv | bash | systemctl | zstd | gzip | *-install-db | *_install_db) said='' ;;
+        mbstream | ssh-keygen | flock | setsid | setpriv | bash | systemctl | zstd | gzip | python3 | *-install-db | *_install_db) said='' ;;
         *) said=$(timeout 5 "$path" --no-defaults --version 2>&1) ;;
         esac
         put "tool.$name" "$path

@@ -36,6 +36,9 @@ backup_pid() { living_pid backup.pid; }
 # The heartbeat for the guard; prints how the guard is, why it gave the source back if it did, and whether we hold a pause.
 beat() {
     touch heartbeat
+    # of one read for several targets: who reads may be gone while the others receive, and its guard watches for all
+    local reader
+    if { read -r reader <fan_out; } 2>/dev/null; then touch -c -- "$reader/heartbeat"; fi
     echo "guard=$(living_pid guard.pid || true)"
     echo "given_back=$(cat given_back 2>/dev/null)"
     echo "paused=$([ ! -e paused ] || echo 1)"

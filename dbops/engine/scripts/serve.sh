@@ -10,6 +10,10 @@ case ${1-} in
 esac
 exec 9>serve.lock
 flock -n 9 || { echo "dbops: a backup of this run is being sent already" >&2 && exit 75; }
+if [ -e fan_out ]; then # one read for several targets: another process runs the backup and sends it to all
+    mapfile -t from <fan_out
+    exec python3 fan_out.py take "${from[@]}"
+fi
 [ ! -e backup.pid ] || { echo "dbops: this run has sent its backup already" >&2 && exit 75; }
 mkdir -p target lsn
 mapfile -d '' -t command <backup.argv

@@ -14,8 +14,10 @@ SETTLE_SECONDS = 30.0
 def remember_replication(run: Run) -> None:
     """Read the source's replication before anything there is changed; a second call keeps the first.
 
-    Where a finished backup is read nothing of its server is changed, and it may be away. Raises as ``Database.query``."""
-    if "source_found" not in run.memory and run.plan.archive is None:
+    Where a finished backup is read nothing of its server is changed, and it may be away; where another rebuild reads for this one,
+    that one remembers it. Raises as ``Database.query``."""
+    is_ours = run.plan.archive is None and run.companions.reader() is None
+    if "source_found" not in run.memory and is_ours:
         run.memory["source_found"] = read_replication(run)
 
 

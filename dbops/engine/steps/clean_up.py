@@ -8,9 +8,9 @@ from dbops.engine.states import Level
 from dbops.engine.steps.as_found import compare_replication
 from dbops.engine.steps.base import Step, job_must_succeed
 from dbops.engine.steps.cloning import close_donor, closing_statements
+from dbops.engine.steps.fan_out import give_back
 from dbops.engine.steps.relaxing import put_back_at_end
 from dbops.engine.steps.run import Outcome, Run, again, done
-from dbops.engine.steps.source import close_source
 from dbops.engine.steps.whereabouts import look
 
 
@@ -39,7 +39,7 @@ class CleanUp(Step):
         errors = []
         settled = True
         for part in (
-            close_source,
+            give_back,
             close_donor,
             forget_key,
             put_back_at_end,

@@ -5,9 +5,10 @@ from dbops.engine.flavors import flavor_for
 from dbops.engine.plan import Plan, PlannedCommand
 from dbops.engine.states import Level
 from dbops.engine.steps.base import Step
+from dbops.engine.steps.fan_out import ASK_SECONDS, give_back, is_branch, settle
 from dbops.engine.steps.opening import keep_open
 from dbops.engine.steps.run import Outcome, Run, again, done
-from dbops.engine.steps.source import close_source, open_temporary_tables, pause_source, resume_source
+from dbops.engine.steps.source import open_temporary_tables, pause_source, resume_source
 
 #: How often the applier is stopped and looked at, three seconds apart.
 PAUSE_ATTEMPTS = 40
@@ -29,6 +30,10 @@ class Pause(Step):
         return (PlannedCommand(plan.source.name, flavor.pause_applier()),)
 
     def advance(self, run: Run) -> Outcome:
+        if is_branch(run):
+            return done()  # whoever reads pauses it
+        if not settle(run):
+            return again(ASK_SECONDS)
         if not run.plan.pause_source:
             return done()
         keep_open(run, at_once=True)
@@ -61,5 +66,4 @@ class Release(Step):
         return (PlannedCommand(plan.source.name, "# the key, the credentials and the guard of this run are removed"),)
 
     def advance(self, run: Run) -> Outcome:
-        close_source(run)
-        return done()
+        return done() if give_back(run) else again(ASK_SECONDS)

@@ -4,6 +4,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Protocol
 
+from dbops.engine.companions import ALONE, Companions
 from dbops.engine.errors import RemoteFailure
 from dbops.engine.flavors import Flavor
 from dbops.engine.plan import Party, Plan
@@ -99,6 +100,7 @@ class Run:
     clock: Clock
     replan: Callable[[], Plan]
     settings: "Settings"
+    companions: Companions = ALONE
 
     @property
     def copy_run(self) -> str:
@@ -171,6 +173,11 @@ class Settings:
     stall_prepare_seconds: float = 3600.0
     stall_catch_up_seconds: float = 300.0
     key_lifetime_seconds: int = 48 * 3600
+    #: one read for several targets: how long it is waited for those who stop their server, when one that takes nothing is dropped,
+    #: and how far one may be behind another
+    fan_out_wait_seconds: float = 900.0
+    fan_out_stall_seconds: float = 120.0
+    fan_out_buffer_bytes: int = 64 * 1024**2
 
 
 @dataclass(frozen=True, slots=True)

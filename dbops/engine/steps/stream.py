@@ -17,8 +17,9 @@ from dbops.engine.scripts import load
 from dbops.engine.states import Level
 from dbops.engine.steps.base import REFUSED_STATUS, JobStep, job_must_succeed
 from dbops.engine.steps.commands import backup_command, pull_command, transport_command, unpack_command
+from dbops.engine.steps.fan_out import ASK_SECONDS, follow_sender, may_stream, reads_for_others, refuse_dropped
 from dbops.engine.steps.opening import BEAT_SECONDS, SILENT_SECONDS, keep_open, rearm
-from dbops.engine.steps.run import IN_BASH, Outcome, Run, done, pairs
+from dbops.engine.steps.run import IN_BASH, Outcome, Run, again, done, pairs
 from dbops.engine.steps.whereabouts import where_things_are
 
 #: Lines of the source's log that are remembered to see whether its redo copier stands still; it retries once a second.
@@ -42,6 +43,9 @@ class Stream(JobStep):
             PlannedCommand(plan.source.name, show(backup_command(plan, flavor, "RUN"))),
             PlannedCommand(plan.target.name, f"{pull} backup | {show(unpack_command(plan, flavor))}"),
         )
+
+    def advance(self, run: Run) -> Outcome:
+        return super().advance(run) if may_stream(run) else again(ASK_SECONDS)
 
     def start(self, run: Run) -> JobState:
         keep_open(run, at_once=True)
@@ -107,6 +111,7 @@ class Stream(JobStep):
             return
         try:
             self._watch_source(run)
+            follow_sender(run)
         except Unreachable as error:
             run.memory["stream.watch_at"] = run.clock.now() + SILENT_SECONDS
             if not run.memory.get("stream.source_silent"):
@@ -169,6 +174,7 @@ class Stream(JobStep):
         if state.exit_status != 0 and (state.exit_status == REFUSED_STATUS or not state.stages):
             job_must_succeed(state, "Unpacking into the new data directory", left=lambda: where_things_are(run))
         self._source_was_ours(run, told)
+        refuse_dropped(run, evidence.transport_log)
         info, checkpoints = judge_copy(run.flavor, evidence)
         received = state.counters.get("unpack.read_bytes", run.memory.get("stream.bytes"))
         seconds = (state.ended_at or 0) - (state.started_at or 0)
@@ -216,6 +222,8 @@ class Stream(JobStep):
     def cancel(self, run: Run) -> None:
         """End the unpacking, which must be seen to end; the backup on a silent source is ended by its guard."""
         super().cancel(run)
+        if reads_for_others(run):
+            return  # its sender goes on for them, and ends the backup when nobody is left
         with suppress(Unreachable):
             run.source.jobs.act(IN_BASH, load("release") + "\nend_backup\n")
             kept = decode_files(run.source.jobs.act(IN_BASH, load("read_source")).stdout)

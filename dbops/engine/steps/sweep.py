@@ -8,9 +8,9 @@ from dbops.engine.steps.as_found import compare_replication
 from dbops.engine.steps.base import JobStep, Step
 from dbops.engine.steps.clean_up import forget_key, look_unless_verified
 from dbops.engine.steps.cloning import close_donor
+from dbops.engine.steps.fan_out import give_back
 from dbops.engine.steps.relaxing import put_back_at_end
 from dbops.engine.steps.run import Run
-from dbops.engine.steps.source import close_source
 
 
 def needs_sweep(run: Run) -> bool:
@@ -56,7 +56,7 @@ def sweep(run: Run, steps: Iterable[Step]) -> list[DbopsError]:
         end_jobs,
         look_at_the_end,
         put_back_at_end,
-        close_source,
+        give_back,
         close_donor,
         forget_key,
         compare_replication,

@@ -4,7 +4,8 @@ from dbops.engine.plan import Plan, PlannedCommand
 from dbops.engine.ports import JobState
 from dbops.engine.scripts import load
 from dbops.engine.steps.base import JobStep, job_must_succeed
-from dbops.engine.steps.run import Outcome, Run, done, pairs
+from dbops.engine.steps.fan_out import ASK_SECONDS, may_take_over
+from dbops.engine.steps.run import Outcome, Run, again, done, pairs
 from dbops.engine.steps.whereabouts import old_data
 from dbops.engine.words import split_command
 
@@ -30,6 +31,9 @@ class TakeOver(JobStep):
             PlannedCommand(target.name, move),
             PlannedCommand(target.name, f"install -d -o {target.os_user} {target.datadir}"),
         )
+
+    def advance(self, run: Run) -> Outcome:
+        return super().advance(run) if may_take_over(run) else again(ASK_SECONDS)
 
     def start(self, run: Run) -> JobState:
         target, plan, admin = run.plan.target, run.plan, run.accounts.admin

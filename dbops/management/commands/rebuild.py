@@ -66,6 +66,12 @@ class Command(DbopsCommand):
         parser.add_argument(
             "--expires-hours", type=int, help="expire when it could not start within so many hours (1 to 168)"
         )
+        parser.add_argument(
+            "--with",
+            dest="with_target",
+            metavar="INSTANCE",
+            help="share one read of the source with the rebuild of this other instance, which waits or has just begun",
+        )
         parser.add_argument("--priority", type=int, help="give the queued rebuild of this instance another priority")
         parser.add_argument("--first", action="store_true", help="move the queued rebuild to the front of its line")
         parser.add_argument("--cancel", action="store_true", help="cancel the unfinished rebuild of this instance")
@@ -122,6 +128,7 @@ class Command(DbopsCommand):
                 keep_old_data=options["keep_old_data"],
                 start=options["start"],
                 expires_hours=options["expires_hours"],
+                joins=self._unfinished(options["with_target"]) if options["with_target"] else None,
             )
         except Refused as error:
             self._refuse(error)
@@ -147,32 +154,30 @@ class Command(DbopsCommand):
             request_key=secrets.token_hex(16),
         )
 
-    def _give_up(self, target: Instance, user: str | None, reason: str) -> None:
-        rebuild = Rebuild.objects.filter(target_slot=target).first()
+    def _unfinished(self, name: str) -> Rebuild:
+        rebuild = Rebuild.objects.filter(target_slot__name=name).first()
         if rebuild is None:
-            raise CommandError(f"{target.name} has no unfinished rebuild.", returncode=REFUSED)
+            raise CommandError(f"{name} has no unfinished rebuild.", returncode=REFUSED)
+        return rebuild
+
+    def _give_up(self, target: Instance, user: str | None, reason: str) -> None:
+        rebuild = self._unfinished(target.name)
         give_up_rebuild(actor=actor_named(user), rebuild=rebuild, reason=reason)
         self._tell({"rebuild": rebuild.pk, "status": "failed"}, f"Rebuild {rebuild.pk} is ended without its hosts.")
 
     def _decide(self, target: Instance, decide: Callable[..., None], user: str | None, reason: str) -> None:
-        rebuild = Rebuild.objects.filter(target_slot=target).first()
-        if rebuild is None:
-            raise CommandError(f"{target.name} has no unfinished rebuild.", returncode=REFUSED)
+        rebuild = self._unfinished(target.name)
         decide(actor=actor_named(user), rebuild=rebuild, reason=reason)
         record = {"rebuild": rebuild.pk, "status": rebuild.status, "approval": rebuild.approval}
         self._tell(record, f"Rebuild {rebuild.pk} is {rebuild.approval}.")
 
     def _cancel(self, target: Instance, user: str | None) -> None:
-        rebuild = Rebuild.objects.filter(target_slot=target).first()
-        if rebuild is None:
-            raise CommandError(f"{target.name} has no unfinished rebuild.", returncode=REFUSED)
+        rebuild = self._unfinished(target.name)
         cancel_rebuild(actor=actor_named(user), rebuild=rebuild)
         self._tell({"rebuild": rebuild.pk, "status": rebuild.status}, f"Rebuild {rebuild.pk} is asked to end.")
 
     def _move(self, target: Instance, user: str | None, priority: int | None) -> None:
-        rebuild = Rebuild.objects.filter(target_slot=target).first()
-        if rebuild is None:
-            raise CommandError(f"{target.name} has no unfinished rebuild.", returncode=REFUSED)
+        rebuild = self._unfinished(target.name)
         if priority is None:
             move_first(actor=actor_named(user), rebuild=rebuild)
         else:

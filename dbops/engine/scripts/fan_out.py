@@ -1,0 +1,335 @@
+"""One backup on the source, read once and sent to several targets. Runs on the source host: Python 3.6, no other module.
+
+    fan_out.py send STALL_SECONDS WAIT_SECONDS BUFFER_BYTES NAME...    in the run directory of the rebuild that reads
+    fan_out.py take DIRECTORY NAME                                     the forced command of each target
+
+Each taker hands its standard output to the sender, which writes the backup straight into it, and waits for the end. The bytes that
+the slowest has not taken yet are kept once, whatever the number of targets; each may be BUFFER_BYTES behind. A target that breaks
+off, or takes no byte for STALL_SECONDS, is dropped, and the others go on. When nobody is left the backup is ended.
+
+``tee`` cannot do this: one that stalls stops them all (and a branch that shares its output makes it non-blocking: tee then fails).
+"""
+
+import array
+import fcntl
+import os
+import selectors
+import shutil
+import signal
+import socket
+import subprocess
+import sys
+import time
+from collections import deque
+
+CHUNK_BYTES = 1 << 18
+PIPE_BYTES = 1 << 20
+SET_PIPE_SIZE = 1031  # F_SETPIPE_SZ of Linux, which Python names since 3.10
+SOCKET = "fan_out.sock"
+LOOK_SECONDS = 0.5
+#: How a taker ends that was dropped: the target sees it as the status of its ssh. 75 is "not ready".
+DROPPED, NOT_READY = 74, 75
+#: What proves the copy, put into the directory of each target that has it.
+EVIDENCE = ("backup.log", "lsn")
+
+
+class Buffer:
+    """What was read and not yet taken by everybody, by its place in the whole."""
+
+    def __init__(self):
+        self.chunks, self.first, self.end = deque(), 0, 0
+
+    def add(self, chunk):
+        self.chunks.append((self.end, chunk))
+        self.end += len(chunk)
+
+    def at(self, place):
+        """Return what stands at a place: the rest of its chunk."""
+        low, high = 0, len(self.chunks) - 1
+        while low < high:
+            middle = (low + high + 1) // 2
+            low, high = (middle, high) if self.chunks[middle][0] <= place else (low, middle - 1)
+        begin, chunk = self.chunks[low]
+        return memoryview(chunk)[place - begin :]
+
+    def forget_before(self, place):
+        while self.chunks and self.chunks[0][0] + len(self.chunks[0][1]) <= place:
+            self.chunks.popleft()
+        self.first = place
+
+
+class Branch:
+    """One target: where it stands in the whole, and the two ways to it."""
+
+    def __init__(self, name, directory, control, out):
+        self.name, self.directory, self.control, self.out = name, directory, control, out
+        self.place, self.moved_at = 0, time.monotonic()
+        os.set_blocking(out, False)
+        widen(out)
+
+    def take(self, buffer):
+        """Write what can be written now. Raises ``OSError``: it has broken off."""
+        while self.place < buffer.end:
+            try:
+                self.place += os.write(self.out, buffer.at(self.place)[:CHUNK_BYTES])
+            except BlockingIOError:
+                return
+            self.moved_at = time.monotonic()
+
+    def end(self, line):
+        """Close the stream, then say how it ended: what the taker says last must not come before the last byte."""
+        os.close(self.out)
+        try:
+            self.control.sendall(line.encode() + b"\n")
+        except OSError:
+            pass
+        self.control.close()
+
+
+class Sender:
+    """The backup tool's output and all who take it."""
+
+    def __init__(self, tool, branches, stall_seconds, buffer_bytes):
+        self.tool, self.branches = tool, branches
+        self.stall_seconds, self.buffer_bytes = stall_seconds, buffer_bytes
+        self.buffer, self.is_over = Buffer(), False
+        self.selector = selectors.DefaultSelector()
+        self.watched = {}
+
+    def run(self):
+        """Send until the tool's output has ended and is taken, or nobody is left."""
+        for branch in self.branches:
+            self.selector.register(branch.control, selectors.EVENT_READ, branch)
+        while self.branches and not (self.is_over and self.slowest() == self.buffer.end):
+            self.choose()
+            for key, _ in self.selector.select(LOOK_SECONDS):
+                self.serve(key)
+            self.drop_stalled()
+
+    def slowest(self):
+        return min((branch.place for branch in self.branches), default=self.buffer.end)
+
+    def choose(self):
+        """Read while there is room; write to those who are behind. Whoever has everything is not asked whether it could take more."""
+        has_room = self.buffer.end - self.slowest() < self.buffer_bytes
+        self.watch(self.tool, selectors.EVENT_READ, None, wanted=has_room and not self.is_over)
+        for branch in self.branches:
+            self.watch(branch.out, selectors.EVENT_WRITE, branch, wanted=branch.place < self.buffer.end)
+
+    def watch(self, descriptor, event, data, wanted):
+        if wanted and descriptor not in self.watched:
+            self.selector.register(descriptor, event, data)
+            self.watched[descriptor] = True
+        elif not wanted and descriptor in self.watched:
+            self.selector.unregister(descriptor)
+            del self.watched[descriptor]
+
+    def serve(self, key):
+        if key.data is None:
+            self.read()
+        elif key.data in self.branches and key.fileobj is key.data.control:
+            self.drop(key.data, "its connection has ended")
+        elif key.data in self.branches:
+            self.write(key.data)
+
+    def read(self):
+        chunk = os.read(self.tool, PIPE_BYTES)
+        if not chunk:
+            self.is_over = True
+            return
+        for branch in self.branches:
+            if branch.place == self.buffer.end:  # who has waited for us has not stalled
+                branch.moved_at = time.monotonic()
+        self.buffer.add(chunk)
+        for branch in list(self.branches):
+            self.write(branch)
+
+    def write(self, branch):
+        try:
+            branch.take(self.buffer)
+        except OSError as error:
+            self.drop(branch, f"its connection broke: {error.strerror}")
+        self.buffer.forget_before(self.slowest())
+
+    def drop_stalled(self):
+        for branch in list(self.branches):
+            silent = time.monotonic() - branch.moved_at
+            if branch.place < self.buffer.end and silent > self.stall_seconds:
+                self.drop(branch, f"it took no byte for {silent:.0f} s")
+
+    def drop(self, branch, why):
+        self.branches.remove(branch)
+        self.watch(branch.out, selectors.EVENT_WRITE, branch, wanted=False)
+        self.selector.unregister(branch.control)
+        say(f"{branch.name} is dropped after {branch.place} bytes: {why}")
+        branch.end(f"dropped after {branch.place} bytes: {why}")
+
+
+def say(text):
+    print(text, flush=True)
+
+
+def widen(descriptor):
+    """Ask for a larger pipe; where that is no pipe, or the system allows no more, it stays as it is."""
+    try:
+        fcntl.fcntl(descriptor, SET_PIPE_SIZE, PIPE_BYTES)
+    except OSError:
+        pass
+
+
+def gather(listener, names, seconds):
+    """Return those of ``names`` that come within ``seconds``."""
+    branches, until = [], time.monotonic() + seconds
+    while len(branches) < len(names):
+        listener.settimeout(max(0.1, until - time.monotonic()))
+        try:
+            control, _ = listener.accept()
+        except TimeoutError:
+            break
+        branch = admit(control, names, {branch.name for branch in branches})
+        if branch:
+            branches.append(branch)
+    return branches
+
+
+def admit(control, names, known):
+    """Return the branch that has just come, ``None`` where it is not awaited."""
+    control.settimeout(5)
+    try:
+        said, ancillary, _, _ = control.recvmsg(4096, socket.CMSG_SPACE(4))
+        name, directory = said.decode().split("\0")
+        out = array.array("i", ancillary[0][2][:4])[0]
+    except (OSError, ValueError, IndexError):
+        control.close()
+        return None
+    control.setblocking(True)
+    if name not in names or name in known:
+        control.sendall(b"dropped: nobody of this name is awaited\n")
+        os.close(out)
+        control.close()
+        return None
+    say(f"{name} is here.")
+    return Branch(name, directory, control, out)
+
+
+def start_tool():
+    """Start the backup as ``serve`` does: in a group of its own, its log and its pid in the run directory."""
+    for name in ("target", "lsn"):
+        os.makedirs(name, exist_ok=True)
+    with open("backup.argv", "rb") as file:
+        command = file.read().split(b"\0")[:-1]
+    with open("backup.log", "wb") as log:
+        tool = subprocess.Popen(
+            command, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=log, cwd="/", start_new_session=True
+        )
+    with open(f"/proc/{tool.pid}/stat") as file:
+        started = file.read().rpartition(")")[2].split()[19]
+    replace("backup.pid", f"{tool.pid} {started}")
+    widen(tool.stdout.fileno())
+    return tool
+
+
+def replace(path, text):
+    with open(path + ".tmp", "w") as file:
+        file.write(text + "\n")
+    os.rename(path + ".tmp", path)
+
+
+def end_tool(tool):
+    """The output is at its end, or nobody takes it any more: then SIGINT, and SIGKILL (mariadb-backup ignores SIGTERM)."""
+    for number, seconds in ((signal.SIGINT, 2), (signal.SIGKILL, 5)):
+        try:
+            os.killpg(tool.pid, number)
+            tool.wait(seconds)
+            return
+        except ProcessLookupError:
+            return
+        except subprocess.TimeoutExpired:
+            continue
+
+
+def status_of(tool):
+    """Return its exit status as a shell tells it."""
+    code = tool.wait()
+    return 128 - code if code < 0 else code
+
+
+def hand_over_evidence(branches, status):
+    """Put what proves the copy into each target's directory: that of the one who reads is emptied when its own copy is done."""
+    here = os.getcwd()
+    for branch in branches:
+        if os.path.realpath(branch.directory) == os.path.realpath(here):
+            continue
+        for name in EVIDENCE:
+            path = os.path.join(branch.directory, name)
+            if os.path.islink(path):
+                os.unlink(path)
+            if os.path.isdir(name):
+                shutil.rmtree(path, ignore_errors=True)
+                shutil.copytree(name, path)
+            elif os.path.exists(name):
+                shutil.copyfile(name, path)
+        replace(os.path.join(branch.directory, "backup.status"), str(status))
+
+
+def send(stall_seconds, wait_seconds, buffer_bytes, names):
+    """Wait for the takers, run the backup, send it to all of them. Return 0 where somebody has it whole."""
+    os.umask(0o077)
+    if os.path.exists("backup.pid"):
+        say("This run has sent its backup already.")
+        return NOT_READY
+    if os.path.exists(SOCKET):
+        os.unlink(SOCKET)
+    listener = socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET)
+    listener.bind(SOCKET)
+    listener.listen(len(names))
+    try:
+        branches = gather(listener, set(names), wait_seconds)
+    finally:
+        listener.close()
+        os.unlink(SOCKET)
+    if not branches:
+        say(f"Nobody came within {wait_seconds} s.")
+        return NOT_READY
+    tool = start_tool()
+    sender = Sender(tool.stdout.fileno(), branches, stall_seconds, buffer_bytes)
+    sender.run()
+    if not sender.branches:
+        end_tool(tool)
+    status = status_of(tool)
+    hand_over_evidence(sender.branches, status)
+    replace("backup.status", str(status))
+    for branch in sender.branches:
+        branch.end(f"status {status}")
+    say(f"The backup has ended with status {status}; {len(sender.branches)} of {len(names)} have it.")
+    return 0 if sender.branches and not status else 1
+
+
+def take(directory, name):
+    """Hand our standard output to the sender, and wait for how it ends. Return the backup's own status, or ``DROPPED``."""
+    here = os.getcwd()
+    if os.path.realpath(directory) != os.path.realpath(here) and not os.path.lexists("backup.log"):
+        os.symlink(os.path.join(directory, "backup.log"), "backup.log")
+    control = socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET)
+    os.chdir(directory)  # a socket's address is short, a directory's may be long
+    try:
+        control.connect(SOCKET)
+    except OSError as error:
+        print(f"dbops: the backup is not being sent: {error.strerror}", file=sys.stderr)
+        return NOT_READY
+    handed = [(socket.SOL_SOCKET, socket.SCM_RIGHTS, array.array("i", [1]))]
+    control.sendmsg([f"{name}\0{here}".encode()], handed)
+    os.close(1)
+    word, _, rest = control.recv(4096).decode().strip().partition(" ")
+    if word == "status":
+        return int(rest)
+    said = f"{word} {rest}".strip() or "the sender is gone"
+    print(f"dbops: {said}", file=sys.stderr)
+    return DROPPED
+
+
+if __name__ == "__main__":
+    if sys.argv[1] == "send":
+        stall, wait, size = (int(word) for word in sys.argv[2:5])
+        sys.exit(send(stall, wait, size, sys.argv[5:]))
+    sys.exit(take(*sys.argv[2:4]))

@@ -1,0 +1,93 @@
+"""Rebuilds that share one read of their source: joining while both wait, and who holds the source afterwards.
+
+Each move is a conditional update. The source is held by one of them at a time: by the one who reads, and when that has ended by one of the
+others for as long as any of them runs, for they roll forward from the source.
+"""
+
+from django.db import transaction
+from django.db.models import F, Q, QuerySet
+from django.utils import timezone
+
+from dbops.engine.companions import BRANCHES
+from dbops.engine.states import Status
+from dbops.lifecycle.telling import announce_later, tell
+from dbops.models import Hold, Rebuild
+
+AT_WORK = (Status.RUNNING, Status.LOST)
+
+
+class _Late(Exception):
+    """Who reads has settled for whom it reads."""
+
+
+def join(rebuild: Rebuild, reader: Rebuild, by: str) -> bool:
+    """Let a queued rebuild get its copy from the read of another one. Return whether both could.
+
+    Whoever reads does not join somebody else, and who has branches is not a branch: checked by the updates themselves. A reader that
+    runs can be joined until it has settled for whom it reads; that it does so at this moment is met by the scheduler.
+    """
+    may_read = Q(status=Status.QUEUED) | Q(status=Status.RUNNING, ending="")
+    try:
+        with transaction.atomic():
+            # both rows are written, so that of two who join each other at one moment the second finds what the first did
+            if not Rebuild.objects.filter(may_read, pk=reader.pk, reads_with=None).update(revision=F("revision") + 1):
+                return False
+            if BRANCHES in Rebuild.objects.values_list("memory", flat=True).get(pk=reader.pk):
+                raise _Late
+            alone = Rebuild.objects.filter(pk=rebuild.pk, status=Status.QUEUED, reads_with=None)
+            if Rebuild.objects.filter(reads_with=rebuild.pk).exists() or not alone.update(
+                reads_with=reader, not_before=None, after_run=None, waiting_for="", revision=F("revision") + 1
+            ):
+                raise _Late
+            tell(rebuild, f"Joined by {by} to rebuild {reader.pk}: one read of {reader.source.name} for both.")
+            tell(reader, f"Rebuild {rebuild.pk} ({rebuild.target.name}) was joined to this one by {by}.")
+    except _Late:
+        return False
+    for row in (rebuild, reader):
+        announce_later(row.pk)
+    return True
+
+
+def leave(rebuild: Rebuild, text: str) -> bool:
+    """Let a queued branch wait for the source by itself again. Return whether it was a queued branch."""
+    with transaction.atomic():
+        moved = (
+            Rebuild.objects.filter(pk=rebuild.pk, status=Status.QUEUED)
+            .exclude(reads_with=None)
+            .update(reads_with=None, waiting_for="", revision=F("revision") + 1)
+        )
+        if moved:
+            tell(rebuild, text)
+    if moved:
+        announce_later(rebuild.pk)
+    return bool(moved)
+
+
+def let_another_read(rebuild: Rebuild) -> None:
+    """The one who was to read has ended before it started: the first of its branches reads for the others. In the caller's transaction."""
+    waiting = list(_branches(rebuild).filter(status=Status.QUEUED).order_by("pk"))
+    for number, branch in enumerate(waiting):
+        reader = None if number == 0 else waiting[0]
+        branch_of = Rebuild.objects.filter(pk=branch.pk, status=Status.QUEUED)
+        if branch_of.update(reads_with=reader, waiting_for="", revision=F("revision") + 1):
+            who = "this one reads" if reader is None else f"rebuild {reader.pk} reads"
+            tell(branch, f"Rebuild {rebuild.pk}, which was to read the source, has ended: {who} instead.")
+            announce_later(branch.pk)
+
+
+def pass_on_source(rebuild: Rebuild) -> None:
+    """Give the hold on the source to another rebuild of the same read that still runs. In the transaction that ends this one."""
+    held = Hold.objects.filter(rebuild=rebuild, purpose="source")
+    if not held.exists():
+        return
+    first = rebuild.reads_with_id or rebuild.pk
+    others = Rebuild.objects.filter(Q(pk=first) | Q(reads_with=first), status__in=AT_WORK).exclude(pk=rebuild.pk)
+    for pk in others.order_by("pk").values_list("pk", flat=True):
+        # the row is written, so that one that ends at this moment either has ended, or ends after us and frees what it was given
+        if Rebuild.objects.filter(pk=pk, status__in=AT_WORK).update(revision=F("revision") + 1):
+            held.update(rebuild=pk, taken_at=timezone.now())
+            return
+
+
+def _branches(rebuild: Rebuild) -> QuerySet[Rebuild]:
+    return Rebuild.objects.filter(reads_with=rebuild.pk)

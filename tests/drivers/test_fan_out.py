@@ -1,0 +1,209 @@
+"""The sender that reads one backup for several targets (``engine/scripts/fan_out.py``), as its own processes, with real pipes."""
+
+import hashlib
+import os
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from dbops.engine.scripts import load_python
+from tests.stack import wait_for
+
+MEGABYTES = 24
+BUFFER = 1 << 20
+#: What a target leaves in the pipe on its way: of the sender, of the reader's own.
+IN_PIPES = 4 << 20
+
+
+class Source:
+    """A run directory on the source with its sender, and the targets that take from it."""
+
+    def __init__(self, folder: Path) -> None:
+        self.folder, self.processes = folder, []
+        self.reader = self._directory("reader")
+
+    def _directory(self, name: str) -> Path:
+        directory = self.folder / name
+        directory.mkdir()
+        (directory / "fan_out.py").write_text(load_python("fan_out"))
+        return directory
+
+    def tool(self, *command: str) -> None:
+        (self.reader / "backup.argv").write_bytes(b"".join(word.encode() + b"\0" for word in command))
+
+    def send(self, *names: str, stall: int = 2, wait: int = 20) -> "subprocess.Popen[str]":
+        words = [sys.executable, "fan_out.py", "send", str(stall), str(wait), str(BUFFER), *names]
+        sender = subprocess.Popen(words, cwd=self.reader, stdout=subprocess.PIPE, text=True)
+        self.processes.append(sender)
+        wait_for("the sender listens", (self.reader / "fan_out.sock").exists, 20)
+        return sender
+
+    def take(self, name: str, out: int = subprocess.PIPE) -> "subprocess.Popen[bytes]":
+        directory = self.reader if name == "reader" else self._directory(name)
+        words = [sys.executable, "fan_out.py", "take", str(self.reader), name]
+        taker = subprocess.Popen(words, cwd=directory, stdout=out, stderr=subprocess.PIPE)
+        self.processes.append(taker)
+        return taker
+
+    def end(self) -> None:
+        for process in self.processes:
+            if process.poll() is None:
+                process.kill()
+            process.wait(10)
+            for stream in (process.stdout, process.stderr):
+                if stream is not None:
+                    stream.close()
+
+
+@pytest.fixture
+def source(tmp_path: Path) -> Iterator[Source]:
+    made = Source(tmp_path)
+    data = tmp_path / "data"
+    data.write_bytes(os.urandom(1 << 20) * MEGABYTES)
+    made.tool(
+        "bash",
+        "-c",
+        'echo "completed OK!" >&2; mkdir -p "$2/lsn"; echo 1 >"$2/lsn/info"; cat "$1"',
+        "x",
+        str(data),
+        str(made.reader),
+    )
+    try:
+        yield made
+    finally:
+        made.end()
+
+
+def digest_of(taker: "subprocess.Popen[bytes]") -> str:
+    assert taker.stdout is not None
+    return hashlib.sha256(taker.stdout.read()).hexdigest()
+
+
+def wanted(source: Source) -> str:
+    return hashlib.sha256((source.folder / "data").read_bytes()).hexdigest()
+
+
+def digests(*takers: "subprocess.Popen[bytes]") -> list[str]:
+    """All are read at one time: one that is not read would stall."""
+    readers = [subprocess.Popen(["sha256sum"], stdin=taker.stdout, stdout=subprocess.PIPE) for taker in takers]
+    return [reader.communicate(timeout=30)[0].split()[0].decode() for reader in readers]
+
+
+def test_each_target_gets_every_byte_and_the_proof(source: Source) -> None:
+    sender = source.send("reader", "b", "c")
+    takers = [source.take(name) for name in ("reader", "b", "c")]
+    assert digests(*takers) == [wanted(source)] * 3
+    assert [taker.wait(10) for taker in takers] == [0, 0, 0]
+    assert sender.wait(10) == 0
+    for name in ("reader", "b", "c"):
+        assert (source.folder / name / "backup.log").read_text() == "completed OK!\n"
+        assert (source.folder / name / "backup.status").read_text() == "0\n"
+        assert (source.folder / name / "lsn" / "info").read_text() == "1\n"
+    assert not (source.folder / "b" / "backup.log").is_symlink()
+
+
+def test_a_target_that_takes_nothing_is_dropped_and_the_others_finish(source: Source) -> None:
+    sender = source.send("reader", "b")
+    stalled, other = source.take("b"), source.take("reader")  # nobody reads what the first is given
+    assert digests(other) == [wanted(source)]
+    assert (other.wait(10), stalled.wait(10), sender.wait(10)) == (0, 74, 0)
+    assert stalled.stderr is not None
+    assert b"it took no byte for" in stalled.stderr.read()
+    assert not (source.folder / "b" / "backup.status").exists()
+
+
+def test_a_target_that_breaks_off_is_dropped_and_the_others_finish(source: Source) -> None:
+    source.send("reader", "b")
+    broken, other = source.take("b"), source.take("reader")
+    assert broken.stdout is not None
+    broken.stdout.read(1 << 16)
+    broken.stdout.close()
+    broken.stdout = None
+    assert digests(other) == [wanted(source)]
+    assert (other.wait(10), broken.wait(10)) == (0, 74)
+
+
+def test_a_taker_that_is_killed_is_dropped_and_the_others_finish(source: Source) -> None:
+    source.send("reader", "b")
+    killed, other = source.take("b"), source.take("reader")
+    assert killed.stdout is not None
+    killed.stdout.read(1 << 16)
+    killed.kill()
+    assert digests(other) == [wanted(source)]
+    assert other.wait(10) == 0
+
+
+def test_the_status_of_the_tool_is_told_to_each(source: Source) -> None:
+    source.tool("bash", "-c", "echo begun; echo broken >&2; exit 3")
+    sender = source.send("reader", "b")
+    takers = [source.take("reader"), source.take("b")]
+    digests(*takers)
+    assert [taker.wait(10) for taker in takers] == [3, 3]
+    assert sender.wait(10) == 1
+    assert (source.folder / "b" / "backup.log").read_text() == "broken\n"
+    assert (source.folder / "b" / "backup.status").read_text() == "3\n"
+
+
+def test_it_begins_without_one_who_does_not_come(source: Source) -> None:
+    source.send("reader", "late", wait=1)
+    other = source.take("reader")
+    assert digests(other) == [wanted(source)]
+    late = source.take("late")
+    assert late.wait(10) == 75
+    assert late.stderr is not None
+    assert b"the backup is not being sent" in late.stderr.read()
+
+
+def test_a_name_that_is_not_awaited_gets_no_byte(source: Source) -> None:
+    source.send("reader")
+    stranger = source.take("stranger")
+    assert (digest_of(stranger), stranger.wait(10)) == (hashlib.sha256(b"").hexdigest(), 74)
+    assert digests(source.take("reader")) == [wanted(source)]
+
+
+def test_when_nobody_is_left_the_tool_is_ended_though_it_ignores_sigterm(source: Source) -> None:
+    source.tool("bash", "-c", 'trap "" TERM PIPE; while :; do echo x 2>/dev/null; sleep 0.01; done')
+    sender = source.send("reader")
+    taker = source.take("reader")
+    assert taker.stdout is not None
+    taker.stdout.read(2)
+    pid = int((source.reader / "backup.pid").read_text().split()[0])
+    taker.send_signal(signal.SIGKILL)
+    assert sender.wait(20) == 1
+    assert not os.path.exists(f"/proc/{pid}")
+
+
+def test_the_slow_one_is_not_more_behind_than_the_buffer(source: Source) -> None:
+    """Memory of the source's host: a fast target waits for a slow one, and nothing piles up."""
+    sender = source.send("reader", "b", stall=30)
+    slow, fast = source.take("b"), source.take("reader")
+    reader = subprocess.Popen(["bash", "-c", "cat | wc -c"], stdin=fast.stdout, stdout=subprocess.PIPE)
+    time.sleep(1.5)
+    resident = next(
+        int(line.split()[1]) << 10
+        for line in Path(f"/proc/{sender.pid}/status").read_text().splitlines()
+        if line.startswith("VmRSS")
+    )
+    assert resident < 40 << 20
+    assert digests(slow) == [wanted(source)]
+    assert reader.communicate(timeout=20)[0].split() == [str(MEGABYTES << 20).encode()]
+
+
+def test_a_second_sender_of_one_run_sends_nothing(source: Source) -> None:
+    source.send("reader")
+    taker = source.take("reader")
+    assert digests(taker) == [wanted(source)]
+    again = subprocess.run(
+        [sys.executable, "fan_out.py", "send", "2", "1", str(BUFFER), "reader"],
+        cwd=source.reader,
+        capture_output=True,
+        text=True,
+        check=False,
+        timeout=20,
+    )
+    assert (again.returncode, again.stdout) == (75, "This run has sent its backup already.\n")

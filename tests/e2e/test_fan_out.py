@@ -1,0 +1,130 @@
+"""One read of the source for three replicas: all of them whole, one that breaks off, one that reads and is cancelled."""
+
+import json
+from collections.abc import Iterator
+from datetime import UTC, datetime, timedelta
+from typing import Any
+
+import pytest
+
+from tests.brake import braked
+from tests.stack import Stack, running_stack, wait_for
+
+from .cancelling import ask_to_cancel
+from .looks import is_replicating, one, processes_of, same_data_at_one_gtid
+
+pytestmark = pytest.mark.services
+
+REPLICAS = ("replica-1", "replica-2", "replica-3")
+FINAL = "('succeeded', 'failed', 'cancelled', 'expired')"
+
+
+@pytest.fixture(scope="module")
+def three() -> Iterator[Stack]:
+    with running_stack(web=False, replicas=3, size="96M") as running:
+        # the pause is what is shared: with statements it is needed
+        one(running, "backup-1", "SET GLOBAL binlog_format = STATEMENT")
+        running.wait_for_facts("backup-1", answering=True)
+        yield running
+
+
+def ask(stack: Stack, target: str, *words: str) -> int:
+    done = stack.manage("rebuild", target, "--reason", "a test", "--json", *words)
+    return int(json.loads(done.stdout.splitlines()[-1])["rebuild"])
+
+
+def ask_for_three(stack: Stack) -> list[int]:
+    """The first is to start later, so that the others join it while it waits; then it starts at once."""
+    for name in REPLICAS:
+        stack.wait_for_possible_plan(name)
+    later = f"{datetime.now(UTC) + timedelta(hours=2):at:%Y%m%dT%H%M00Z}"
+    first = ask(stack, REPLICAS[0], "--start", later)
+    keys = [first, *(ask(stack, name, "--with", REPLICAS[0]) for name in REPLICAS[1:])]
+    assert [row["status"] for row in rebuilds(stack, keys)] == ["queued"] * 3
+    stack.write("UPDATE dbops_rebuild SET not_before = NULL WHERE id = ?", first)
+    return keys
+
+
+def rebuilds(stack: Stack, keys: list[int]) -> list[dict[str, Any]]:
+    marks = ", ".join("?" for _ in keys)
+    return stack.rows(f"SELECT * FROM dbops_rebuild WHERE id IN ({marks}) ORDER BY id", *keys)  # noqa: S608
+
+
+def events(stack: Stack, key: int) -> str:
+    return "\n".join(
+        row["text"] for row in stack.rows("SELECT text FROM dbops_event WHERE rebuild_id = ? ORDER BY id", key)
+    )
+
+
+def wait_for_the_end(stack: Stack, keys: list[int]) -> list[str]:
+    def ended() -> bool:
+        return all(row["status"] in FINAL for row in rebuilds(stack, keys))
+
+    try:
+        wait_for("the end of all", ended, 240)
+    except AssertionError:
+        told = "\n\n".join(
+            f"{row['id']} {row['status']} {row['error']}\n{events(stack, row['id'])}" for row in rebuilds(stack, keys)
+        )
+        raise AssertionError(f"{told}\n{stack.tail('worker')}") from None
+    return [row["status"] for row in rebuilds(stack, keys)]
+
+
+def nothing_is_left(stack: Stack, keys: list[int]) -> None:
+    assert stack.rows("SELECT * FROM dbops_hold") == []
+    source = stack.lab.host("backup-1")
+    keys_file = source.folder / "ssh" / "authorized_keys"
+    for row in rebuilds(stack, keys):
+        wait_for("its processes end", lambda uid=row["uid"]: not processes_of(uid), 30)
+        assert not keys_file.exists() or f"dbops-{row['uid']}" not in keys_file.read_text()
+    wait_for("the source replicates", lambda: is_replicating(stack, "backup-1"), 30)
+
+
+def test_three_replicas_from_one_read_under_load(three: Stack) -> None:
+    three.lab.load_start(tps=100)
+    keys = ask_for_three(three)
+    assert wait_for_the_end(three, keys) == ["succeeded"] * 3, [row["error"] for row in rebuilds(three, keys)]
+    for name in REPLICAS:
+        same_data_at_one_gtid(three, name)
+    nothing_is_left(three, keys)
+    first, *others = (events(three, key) for key in keys)
+    assert "One read of backup-1 for this and" in first
+    assert first.count("Replication on backup-1 is paused") == 1
+    assert not any("is paused" in told for told in others)
+    copies = {told.split("The copy is whole: backup ")[1].split(",")[0] for told in (first, *others)}
+    assert len(copies) == 1, "one backup, by the uuid that the tool gave it"
+
+
+def test_a_branch_that_stalls_is_dropped_and_the_others_finish(three: Stack) -> None:
+    three.environment["DBOPS_FAN_OUT_STALL_SECONDS"] = "4"
+    three.stop("worker")
+    three.start("worker")
+    keys = ask_for_three(three)
+    with braked(three.lab.host("replica-2"), share=0):
+        wait_for(
+            "the others end", lambda: all(row["status"] in FINAL for row in rebuilds(three, [keys[0], keys[2]])), 240
+        )
+    statuses = wait_for_the_end(three, keys)
+    assert statuses == ["succeeded", "failed", "succeeded"], [row["error"] for row in rebuilds(three, keys)]
+    assert "replica-2 is dropped after" in events(three, keys[0])
+    assert "it took no byte for" in rebuilds(three, keys)[1]["error"]
+    nothing_is_left(three, keys)
+    three.wait_for_possible_plan("replica-2")
+    three.rebuild("replica-2")
+    same_data_at_one_gtid(three, "replica-2")
+
+
+def test_the_one_who_reads_is_cancelled_and_the_others_finish(three: Stack) -> None:
+    keys = ask_for_three(three)
+    wait_for(
+        "the stream of the first",
+        lambda: three.rows(
+            "SELECT 1 FROM dbops_step s JOIN dbops_rebuild r ON r.id = s.rebuild_id"
+            " WHERE r.id = ? AND s.name = 'stream' AND s.state = 'running' AND r.memory LIKE '%stream.bytes%'",
+            keys[0],
+        ),
+        120,
+    )
+    ask_to_cancel(three, keys[0])
+    assert wait_for_the_end(three, keys) == ["cancelled", "succeeded", "succeeded"]
+    nothing_is_left(three, keys)
