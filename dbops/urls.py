@@ -22,6 +22,7 @@ from dbops.web.views import (
     plan,
     rebuild_log,
     rebuilds,
+    several,
     what_if,
 )
 from dbops.web.views.accounts import LoginView, LogoutView
@@ -33,6 +34,7 @@ urlpatterns = [
     path("", fleet.fleet, name="fleet"),
     path("start-view/", fleet.start_view, name="start-view"),
     path("clusters/<str:name>/", fleet.cluster, name="cluster"),
+    path("clusters/<str:name>/rebuild-several/", several.several, name="rebuild-several"),
     path("instances/<str:name>/rebuild/", plan.plan, name="plan"),
     path("instances/<str:name>/lineage/", exported("lineage")(lineage.lineage), name="lineage"),
     path("rebuilds/", rebuilds.rebuilds, name="rebuilds"),

@@ -17,6 +17,8 @@ SOURCES = sorted(
 )
 PRODUCT = [path for path in SOURCES if path.is_relative_to(ROOT / "dbops")]
 ENGINE = [path for path in PRODUCT if path.is_relative_to(ROOT / "dbops" / "engine")]
+#: Sent to hosts and run there, as the scripts beside it are.
+ON_HOSTS = [path for path in ENGINE if path.parent.name == "scripts" and path.name != "__init__.py"]
 DRIVERS = [path for path in PRODUCT if path.is_relative_to(ROOT / "dbops" / "drivers")]
 
 
@@ -76,10 +78,19 @@ def test_the_engine_needs_python_alone(path):
     assert strangers(path, "dbops.engine") == set()
 
 
-@pytest.mark.parametrize("path", ENGINE, ids=name)
+@pytest.mark.parametrize("path", [path for path in ENGINE if path not in ON_HOSTS], ids=name)
 def test_the_engine_has_no_clock_and_no_network(path):
     """What it needs of the world comes through ``dbops.engine.ports``."""
     assert imported(path) & {"asyncio", "http", "os", "socket", "subprocess", "threading", "time", "urllib"} == set()
+
+
+@pytest.mark.parametrize("path", ON_HOSTS, ids=name)
+def test_what_runs_on_hosts_is_sent_there_and_imported_by_nobody(path):
+    """It is text to the engine, as the shell's scripts are, and it needs an old Python alone."""
+    module = ".".join(path.relative_to(ROOT).with_suffix("").parts)
+    assert strangers(path) == set()
+    assert [name(other) for other in SOURCES if module in other.read_text()] == []
+    ast.parse(path.read_text(), feature_version=(3, 6))
 
 
 @pytest.mark.parametrize("path", DRIVERS, ids=name)

@@ -38,7 +38,7 @@ def partners(plan: Plan, source: Instance, *, without: Rebuild | None = None) ->
     One query where there are none, else four.
     """
     rows = Rebuild.objects.filter(source=source, method="xbstream", status__in=(Status.QUEUED, Status.RUNNING))
-    open_rows = rows.filter(reads_with=None, ending="").exclude(pk=without.pk if without else None)
+    open_rows = rows.filter(reads_with=None, ending="").exclude(pk=without.pk if without else 0)
     found = list(open_rows.select_related("target", "source").order_by("requested_at", "pk"))
     known = readers(row.pk for row in found) if found else {}
     can_join = [row for row in found if known[row.pk].can_be_joined]

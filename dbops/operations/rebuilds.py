@@ -3,6 +3,7 @@
 import secrets
 from collections.abc import Callable
 from dataclasses import dataclass
+from typing import Any
 
 from django.contrib.auth.models import User
 from django.db import OperationalError, transaction
@@ -164,7 +165,7 @@ def _write(actor: User, wish: _Wish, reason: str, fingerprint: str, request_key:
     target, source = wish.target, wish.source
     doing = f"Requesting a rebuild of {target.name}"
     with transaction.atomic():
-        _check_plan(doing, wish.plan(), fingerprint)
+        check_plan(doing, wish.plan(), fingerprint)
         choice, begin = choose(
             target=target, source=source, method=wish.method, key=wish.start, expires_hours=wish.expires_hours
         )
@@ -182,6 +183,7 @@ def _write(actor: User, wish: _Wish, reason: str, fingerprint: str, request_key:
             begin=begin,
             needs_approval=needs_approval,
         )
+        shared: dict[str, Any] = {"reads_with": wish.joins.pk} if wish.joins else {}
         if wish.joins is not None:
             may_join(frozen, wish.joins, doing)
             if not lifecycle.join(rebuild, wish.joins, actor.get_username()):
@@ -201,7 +203,7 @@ def _write(actor: User, wish: _Wish, reason: str, fingerprint: str, request_key:
             plan_sha256=digest(rebuild.plan),
             old_data=frozen.old_data,
             keep_old_data=frozen.keep_old_data,
-            **({"reads_with": wish.joins.pk} if wish.joins else {}),
+            **shared,
             **({"approval": Approval.WAITING.value} if needs_approval else {}),
             **audited(choice, begin),
         )
@@ -218,7 +220,8 @@ def check_words(doing: str, target: Instance, typed_name: str, reason: str) -> N
         raise _refused("rebuild.reason", doing, "no reason was given", "Say why, for those who read the audit log.")
 
 
-def _check_plan(doing: str, plan: Plan, fingerprint: str) -> None:
+def check_plan(doing: str, plan: Plan, fingerprint: str) -> None:
+    """Refuse unless a plan is possible and is the one that the person saw (``plan.refused``, ``plan.stale``)."""
     if plan.refusals:
         seen = "; ".join(f"{finding.title}: {finding.seen}" for finding in plan.refusals)
         refused = _refused("plan.refused", doing, seen, "Mend what is refused, and plan again.")

@@ -67,7 +67,7 @@ ELSEWHERE = {
     "rebuild-approval",  # test_second_person.py
     "rebuild-cancel",
     "rebuild-give-up",
-    "rebuild-join",
+    "rebuild-join",  # test_one_read.py
     "rebuild-place",
     "backup-run-stop",
     "backup-run-give-up",

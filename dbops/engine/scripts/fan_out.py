@@ -36,14 +36,15 @@ EVIDENCE = ("backup.log", "lsn")
 class Buffer:
     """What was read and not yet taken by everybody, by its place in the whole."""
 
-    def __init__(self):
-        self.chunks, self.first, self.end = deque(), 0, 0
+    def __init__(self) -> None:
+        self.chunks = deque()  # type: deque[tuple[int, bytes]]
+        self.end = 0
 
-    def add(self, chunk):
+    def add(self, chunk: bytes) -> None:
         self.chunks.append((self.end, chunk))
         self.end += len(chunk)
 
-    def at(self, place):
+    def at(self, place: int) -> memoryview:
         """Return what stands at a place: the rest of its chunk."""
         low, high = 0, len(self.chunks) - 1
         while low < high:
@@ -52,22 +53,21 @@ class Buffer:
         begin, chunk = self.chunks[low]
         return memoryview(chunk)[place - begin :]
 
-    def forget_before(self, place):
+    def forget_before(self, place: int) -> None:
         while self.chunks and self.chunks[0][0] + len(self.chunks[0][1]) <= place:
             self.chunks.popleft()
-        self.first = place
 
 
 class Branch:
     """One target: where it stands in the whole, and the two ways to it."""
 
-    def __init__(self, name, directory, control, out):
+    def __init__(self, name: str, directory: str, control: socket.socket, out: int) -> None:
         self.name, self.directory, self.control, self.out = name, directory, control, out
         self.place, self.moved_at = 0, time.monotonic()
         os.set_blocking(out, False)
         widen(out)
 
-    def take(self, buffer):
+    def take(self, buffer: Buffer) -> None:
         """Write what can be written now. Raises ``OSError``: it has broken off."""
         while self.place < buffer.end:
             try:
@@ -76,7 +76,7 @@ class Branch:
                 return
             self.moved_at = time.monotonic()
 
-    def end(self, line):
+    def end(self, line: str) -> None:
         """Close the stream, then say how it ended: what the taker says last must not come before the last byte."""
         os.close(self.out)
         try:
@@ -89,14 +89,14 @@ class Branch:
 class Sender:
     """The backup tool's output and all who take it."""
 
-    def __init__(self, tool, branches, stall_seconds, buffer_bytes):
+    def __init__(self, tool: int, branches: "list[Branch]", stall_seconds: float, buffer_bytes: int) -> None:
         self.tool, self.branches = tool, branches
         self.stall_seconds, self.buffer_bytes = stall_seconds, buffer_bytes
         self.buffer, self.is_over = Buffer(), False
         self.selector = selectors.DefaultSelector()
-        self.watched = {}
+        self.watched = set()  # type: set[int]
 
-    def run(self):
+    def run(self) -> None:
         """Send until the tool's output has ended and is taken, or nobody is left."""
         for branch in self.branches:
             self.selector.register(branch.control, selectors.EVENT_READ, branch)
@@ -106,25 +106,25 @@ class Sender:
                 self.serve(key)
             self.drop_stalled()
 
-    def slowest(self):
+    def slowest(self) -> int:
         return min((branch.place for branch in self.branches), default=self.buffer.end)
 
-    def choose(self):
+    def choose(self) -> None:
         """Read while there is room; write to those who are behind. Whoever has everything is not asked whether it could take more."""
         has_room = self.buffer.end - self.slowest() < self.buffer_bytes
         self.watch(self.tool, selectors.EVENT_READ, None, wanted=has_room and not self.is_over)
         for branch in self.branches:
             self.watch(branch.out, selectors.EVENT_WRITE, branch, wanted=branch.place < self.buffer.end)
 
-    def watch(self, descriptor, event, data, wanted):
+    def watch(self, descriptor: int, event: int, data: "Branch | None", *, wanted: bool) -> None:
         if wanted and descriptor not in self.watched:
             self.selector.register(descriptor, event, data)
-            self.watched[descriptor] = True
+            self.watched.add(descriptor)
         elif not wanted and descriptor in self.watched:
             self.selector.unregister(descriptor)
-            del self.watched[descriptor]
+            self.watched.remove(descriptor)
 
-    def serve(self, key):
+    def serve(self, key: selectors.SelectorKey) -> None:
         if key.data is None:
             self.read()
         elif key.data in self.branches and key.fileobj is key.data.control:
@@ -132,7 +132,7 @@ class Sender:
         elif key.data in self.branches:
             self.write(key.data)
 
-    def read(self):
+    def read(self) -> None:
         chunk = os.read(self.tool, PIPE_BYTES)
         if not chunk:
             self.is_over = True
@@ -144,20 +144,20 @@ class Sender:
         for branch in list(self.branches):
             self.write(branch)
 
-    def write(self, branch):
+    def write(self, branch: Branch) -> None:
         try:
             branch.take(self.buffer)
         except OSError as error:
             self.drop(branch, f"its connection broke: {error.strerror}")
         self.buffer.forget_before(self.slowest())
 
-    def drop_stalled(self):
+    def drop_stalled(self) -> None:
         for branch in list(self.branches):
             silent = time.monotonic() - branch.moved_at
             if branch.place < self.buffer.end and silent > self.stall_seconds:
                 self.drop(branch, f"it took no byte for {silent:.0f} s")
 
-    def drop(self, branch, why):
+    def drop(self, branch: Branch, why: str) -> None:
         self.branches.remove(branch)
         self.watch(branch.out, selectors.EVENT_WRITE, branch, wanted=False)
         self.selector.unregister(branch.control)
@@ -165,11 +165,11 @@ class Sender:
         branch.end(f"dropped after {branch.place} bytes: {why}")
 
 
-def say(text):
+def say(text: str) -> None:
     print(text, flush=True)
 
 
-def widen(descriptor):
+def widen(descriptor: int) -> None:
     """Ask for a larger pipe; where that is no pipe, or the system allows no more, it stays as it is."""
     try:
         fcntl.fcntl(descriptor, SET_PIPE_SIZE, PIPE_BYTES)
@@ -177,9 +177,10 @@ def widen(descriptor):
         pass
 
 
-def gather(listener, names, seconds):
+def gather(listener: socket.socket, names: "set[str]", seconds: float) -> "list[Branch]":
     """Return those of ``names`` that come within ``seconds``."""
-    branches, until = [], time.monotonic() + seconds
+    branches = []  # type: list[Branch]
+    until = time.monotonic() + seconds
     while len(branches) < len(names):
         listener.settimeout(max(0.1, until - time.monotonic()))
         try:
@@ -192,7 +193,7 @@ def gather(listener, names, seconds):
     return branches
 
 
-def admit(control, names, known):
+def admit(control: socket.socket, names: "set[str]", known: "set[str]") -> "Branch | None":
     """Return the branch that has just come, ``None`` where it is not awaited."""
     control.settimeout(5)
     try:
@@ -212,7 +213,7 @@ def admit(control, names, known):
     return Branch(name, directory, control, out)
 
 
-def start_tool():
+def start_tool() -> "subprocess.Popen[bytes]":
     """Start the backup as ``serve`` does: in a group of its own, its log and its pid in the run directory."""
     for name in ("target", "lsn"):
         os.makedirs(name, exist_ok=True)
@@ -225,17 +226,16 @@ def start_tool():
     with open(f"/proc/{tool.pid}/stat") as file:
         started = file.read().rpartition(")")[2].split()[19]
     replace("backup.pid", f"{tool.pid} {started}")
-    widen(tool.stdout.fileno())
     return tool
 
 
-def replace(path, text):
+def replace(path: str, text: str) -> None:
     with open(path + ".tmp", "w") as file:
         file.write(text + "\n")
     os.rename(path + ".tmp", path)
 
 
-def end_tool(tool):
+def end_tool(tool: "subprocess.Popen[bytes]") -> None:
     """The output is at its end, or nobody takes it any more: then SIGINT, and SIGKILL (mariadb-backup ignores SIGTERM)."""
     for number, seconds in ((signal.SIGINT, 2), (signal.SIGKILL, 5)):
         try:
@@ -248,13 +248,13 @@ def end_tool(tool):
             continue
 
 
-def status_of(tool):
+def status_of(tool: "subprocess.Popen[bytes]") -> int:
     """Return its exit status as a shell tells it."""
     code = tool.wait()
     return 128 - code if code < 0 else code
 
 
-def hand_over_evidence(branches, status):
+def hand_over_evidence(branches: "list[Branch]", status: int) -> None:
     """Put what proves the copy into each target's directory: that of the one who reads is emptied when its own copy is done."""
     here = os.getcwd()
     for branch in branches:
@@ -272,7 +272,7 @@ def hand_over_evidence(branches, status):
         replace(os.path.join(branch.directory, "backup.status"), str(status))
 
 
-def send(stall_seconds, wait_seconds, buffer_bytes, names):
+def send(stall_seconds: int, wait_seconds: int, buffer_bytes: int, names: "list[str]") -> int:
     """Wait for the takers, run the backup, send it to all of them. Return 0 where somebody has it whole."""
     os.umask(0o077)
     if os.path.exists("backup.pid"):
@@ -292,6 +292,8 @@ def send(stall_seconds, wait_seconds, buffer_bytes, names):
         say(f"Nobody came within {wait_seconds} s.")
         return NOT_READY
     tool = start_tool()
+    assert tool.stdout is not None  # noqa: S101 - it was asked for
+    widen(tool.stdout.fileno())
     sender = Sender(tool.stdout.fileno(), branches, stall_seconds, buffer_bytes)
     sender.run()
     if not sender.branches:
@@ -305,7 +307,7 @@ def send(stall_seconds, wait_seconds, buffer_bytes, names):
     return 0 if sender.branches and not status else 1
 
 
-def take(directory, name):
+def take(directory: str, name: str) -> int:
     """Hand our standard output to the sender, and wait for how it ends. Return the backup's own status, or ``DROPPED``."""
     here = os.getcwd()
     if os.path.realpath(directory) != os.path.realpath(here) and not os.path.lexists("backup.log"):

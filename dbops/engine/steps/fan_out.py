@@ -8,7 +8,7 @@ import posixpath
 from collections.abc import Collection
 
 from dbops.engine.companions import BEGUN, BRANCHES, Companion, Phase
-from dbops.engine.errors import Refused, RemoteFailure
+from dbops.engine.errors import RemoteFailure
 from dbops.engine.flavors import flavor_for
 from dbops.engine.plan import Plan
 from dbops.engine.ports import JobStatus
@@ -42,7 +42,7 @@ def may_take_over(run: Run) -> bool:
     """Tell whether a branch may stop its target now: not before the one who reads has stopped its own.
 
     Raises:
-        Refused: that one has ended (``fan_out.no_read``), or has begun without this one (``fan_out.missed``).
+        RemoteFailure: that one has ended (``shared.no_read``), or has begun without this one (``shared.missed``).
     """
     reader = run.companions.reader()
     if reader is None or run.memory.get("touched"):
@@ -89,7 +89,7 @@ def may_stream(run: Run) -> bool:
     """Tell whether the pull may begin. Where a read is shared the forced command of this run has been told so when it may.
 
     Raises:
-        RemoteFailure: the one who reads has ended (``fan_out.no_read``), or reads without this one (``fan_out.missed``).
+        RemoteFailure: the one who reads has ended (``shared.no_read``), or reads without this one (``shared.missed``).
         Unreachable: the source does not answer; and as ``Run.start_job``.
     """
     if run.memory.get("fan_out.may_stream"):
@@ -191,12 +191,12 @@ def refuse_dropped(run: Run, transport_log: str) -> None:
     """Raise what the sender said when it dropped this target: that is the first cause, not the stream's missing end.
 
     Raises:
-        RemoteFailure: ``fan_out.dropped``.
+        RemoteFailure: ``shared.dropped``.
     """
     said = next((line for line in transport_log.splitlines() if line.startswith("dbops: dropped ")), "")
     if said:
         raise RemoteFailure(
-            "fan_out.dropped",
+            "shared.dropped",
             f"Receiving the shared read of {run.source.party.name}",
             found=f"this target was {said.removeprefix('dbops: ')}",
             left="The others of the same read go on. " + where_things_are(run),
@@ -204,20 +204,22 @@ def refuse_dropped(run: Run, transport_log: str) -> None:
         )
 
 
-def _no_read(run: Run, reader: Companion) -> Refused | RemoteFailure:
-    return _left_behind(run, "fan_out.no_read", f"{reader} has ended before this target could receive anything")
+def _no_read(run: Run, reader: Companion) -> RemoteFailure:
+    return _left_behind(run, "shared.no_read", f"{reader} has ended before this target could receive anything")
 
 
-def _missed(run: Run, reader: Companion) -> Refused | RemoteFailure:
-    return _left_behind(run, "fan_out.missed", f"{reader} reads without this one, which was not ready in time")
+def _missed(run: Run, reader: Companion) -> RemoteFailure:
+    return _left_behind(run, "shared.missed", f"{reader} reads without this one, which was not ready in time")
 
 
-def _left_behind(run: Run, code: str, found: str) -> Refused | RemoteFailure:
-    doing = f"Sharing one read of {run.source.party.name}"
-    next_step = f"Plan the rebuild of {run.plan.target.name} again, alone."
-    if not run.memory.get("touched"):
-        return Refused(code, doing, found=found, left="Nothing was changed on any host.", next_step=next_step)
-    return RemoteFailure(code, doing, found=found, left=where_things_are(run), next_step=next_step)
+def _left_behind(run: Run, code: str, found: str) -> RemoteFailure:
+    return RemoteFailure(
+        code,
+        f"Sharing one read of {run.source.party.name}",
+        found=found,
+        left=where_things_are(run),
+        next_step=f"Plan the rebuild of {run.plan.target.name} again, alone.",
+    )
 
 
 def why_not_together(plan: Plan, reader: Plan, tools: Collection[str]) -> str:
