@@ -1,7 +1,7 @@
 """Who starts next, and why not: rows become jobs, the engine decides, and what it decides is tried and written."""
 
 import logging
-from collections.abc import Callable, Collection, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from datetime import datetime
 from functools import partial
 
@@ -61,45 +61,47 @@ class Names:
 
 def queued_jobs(now: datetime) -> list[Job]:
     """Return everything queued, in as many queries whatever is queued."""
-    gates = _gates(now)
-    branches = _branches(gates)
-    return [*_rebuild_jobs(gates, branches), *_backup_jobs()]
+    return [*_rebuild_jobs(_gates(now)), *_backup_jobs()]
 
 
-def _branches(gates: dict[int, str]) -> set[int]:
-    """Return the queued rebuilds for whom another reads: they claim their target alone, and start while that one waits for them.
-
-    One query where there are none, else three. One whose reader has ended, or reads without it, waits by itself from now on.
-    """
-    queued = Rebuild.objects.filter(status=Status.QUEUED).exclude(reads_with=None).order_by("pk")
-    rows = list(queued.defer("plan", "memory"))
-    known = readers(row.reads_with_id for row in rows if row.reads_with_id) if rows else {}
-    branches = set()
-    for row in rows:
-        reader = known[row.reads_with_id or 0]
-        if reader.phase is Phase.QUEUED:
-            told = f"it starts together with rebuild {reader.number}"
-            gates[row.pk] = f"{gates[row.pk]}; {told}" if row.pk in gates else told
-        elif reader.branches is not None or reader.phase in (Phase.READING, Phase.GONE):
-            lifecycle.leave(
-                row, f"Rebuild {reader.number} reads without this one, which waits for the source by itself now."
-            )
-            continue
-        branches.add(row.pk)
-    return branches
-
-
-def _rebuild_jobs(gates: Mapping[int, str], branches: Collection[int]) -> Iterable[Job]:
+def _rebuild_jobs(gates: dict[int, str]) -> Iterable[Job]:
     """Times are compared as the text that the database keeps: to make ten thousand of them into values costs more than all else.
 
     Whatever is read here stands in the index ``what_the_scheduler_reads``.
     """
     rows = Rebuild.objects.filter(status=Status.QUEUED).order_by()
-    wanted = rows.values_list("pk", "source_id", "target_id", "method", "priority", "waiting_for", _LINE_TIME)
+    wanted = rows.values_list(
+        "pk", "source_id", "target_id", "method", "priority", "waiting_for", _LINE_TIME, "reads_with_id"
+    )
+    found = list(wanted)
+    branches = _branches({row[0]: row[-1] for row in found if row[-1]}, gates)
     kind = Kind.REBUILD
-    for pk, source, target, method, priority, told, since in wanted:
+    for pk, source, target, method, priority, told, since, _ in found:
         claims = (target,) if method in _ONLY_TARGET or pk in branches else (source, target)
         yield Job(kind, pk, (-priority, since, pk), claims, gates.get(pk, ""), told)
+
+
+def _branches(read_by: Mapping[int, int], gates: dict[int, str]) -> set[int]:
+    """Return the queued rebuilds for whom another reads: they claim their target alone, and start while that one waits for them.
+
+    One whose reader has ended, or reads without it, waits by itself from now on. Two queries, and none where nothing is shared.
+
+    Args:
+        read_by: queued rebuilds to the ones who read for them.
+        gates: what each waits for; it is told here of those whose reader has not started.
+    """
+    known = readers(read_by.values()) if read_by else {}
+    branches = set()
+    for pk, reader in ((pk, known[reader]) for pk, reader in sorted(read_by.items())):
+        if reader.phase is Phase.QUEUED:
+            told = f"it starts together with rebuild {reader.number}"
+            gates[pk] = f"{gates[pk]}; {told}" if pk in gates else told
+        elif not reader.can_be_joined:
+            text = f"Rebuild {reader.number} reads without this one, which waits for the source by itself now."
+            lifecycle.leave(Rebuild.objects.defer("plan", "memory").get(pk=pk), text)
+            continue
+        branches.add(pk)
+    return branches
 
 
 def _backup_jobs() -> Iterable[Job]:

@@ -54,7 +54,7 @@ def leave(rebuild: Rebuild, text: str) -> bool:
         moved = (
             Rebuild.objects.filter(pk=rebuild.pk, status=Status.QUEUED)
             .exclude(reads_with=None)
-            .update(reads_with=None, waiting_for="", revision=F("revision") + 1)
+            .update(reads_with=None, revision=F("revision") + 1)
         )
         if moved:
             tell(rebuild, text)

@@ -73,7 +73,7 @@ class Rebuild(Leased):
             models.Index(
                 fields=(
                     *("status", "expires_at", "source", "target", "method", "priority", "requested_at", "not_before"),
-                    "waiting_for",
+                    *("reads_with", "waiting_for"),
                 ),
                 name="what_the_scheduler_reads",
             )

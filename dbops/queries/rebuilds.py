@@ -4,7 +4,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from django.core.paginator import Page, Paginator
-from django.db.models import Q
+from django.db.models import Exists, OuterRef, Q
 from django.db.models.functions import Coalesce
 
 from dbops.engine import windows
@@ -100,6 +100,7 @@ def find(rebuild_id: int) -> Rebuild | None:
     """Return one rebuild with its people and machines, ``None`` where there is none. One query."""
     return (
         Rebuild.objects.select_related("target__cluster", "target__host", "source__host", "requested_by")
+        .annotate(has_branches=Exists(Rebuild.objects.filter(reads_with=OuterRef("pk"))))
         .filter(pk=rebuild_id)
         .first()
     )
@@ -121,7 +122,8 @@ def revision(rebuild_id: int) -> int | None:
 def page(rebuild: Rebuild) -> RebuildPage:
     """Return the state of a rebuild that was just read with ``find``.
 
-    Four queries; at most two more once it has ended badly, and those of a picture while it is queued.
+    Three queries, one more where it shares its read with others; at most two more once it has ended badly, and those of a picture
+    while it is queued.
     """
     plan = from_record(Plan, rebuild.plan) if rebuild.plan else None
     steps, holds = tuple(rebuild.steps.all()), tuple(rebuild.holds.select_related("instance"))
@@ -136,7 +138,7 @@ def page(rebuild: Rebuild) -> RebuildPage:
         beside=backups_beside(rebuild, holds),
         ends=ends_of(plan, steps),
         expected_start=_expected_start(rebuild),
-        shared=shared_read(rebuild) if rebuild.method == "xbstream" else (),
+        shared=shared_read(rebuild) if rebuild.reads_with_id or getattr(rebuild, "has_branches", False) else (),
         followers=tuple(rebuild.followed_by.only("method", "status").order_by("pk")) if ended_badly else (),
     )
 

@@ -241,7 +241,7 @@ def test_the_page_joins_and_leaves(line: Line, operator: Client) -> None:
     answer = operator.post(f"/rebuilds/{branch.pk}/join/", {"reader": str(reader.pk)})
     assert (answer.status_code, fresh(branch).reads_with_id) == (302, reader.pk)
     shown = operator.get(f"/rebuilds/{reader.pk}/").content.decode()
-    assert "One read of backup-1 for" in shown
+    assert "One read of backup-1: <strong>this rebuild</strong> reads it, also for" in shown
     assert f"rebuild {branch.pk}</a> of replica-2 (queued)" in shown
     assert "joins nobody itself" in operator.get(f"/rebuilds/{reader.pk}/join/").content.decode()
     answer = operator.post(f"/rebuilds/{branch.pk}/join/", {"leave": "1"})

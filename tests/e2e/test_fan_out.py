@@ -1,6 +1,8 @@
 """One read of the source for three replicas: all of them whole, one that breaks off, one that reads and is cancelled."""
 
 import json
+import os
+import signal
 from collections.abc import Iterator
 from datetime import UTC, datetime, timedelta
 from typing import Any
@@ -70,6 +72,18 @@ def wait_for_the_end(stack: Stack, keys: list[int]) -> list[str]:
     return [row["status"] for row in rebuilds(stack, keys)]
 
 
+def wait_for_bytes(stack: Stack, key: int) -> None:
+    wait_for(
+        "bytes of the stream",
+        lambda: stack.rows(
+            "SELECT 1 FROM dbops_step s JOIN dbops_rebuild r ON r.id = s.rebuild_id"
+            " WHERE r.id = ? AND s.name = 'stream' AND s.state = 'running' AND r.memory LIKE '%stream.bytes%'",
+            key,
+        ),
+        120,
+    )
+
+
 def nothing_is_left(stack: Stack, keys: list[int]) -> None:
     assert stack.rows("SELECT * FROM dbops_hold") == []
     source = stack.lab.host("backup-1")
@@ -116,15 +130,37 @@ def test_a_branch_that_stalls_is_dropped_and_the_others_finish(three: Stack) -> 
 
 def test_the_one_who_reads_is_cancelled_and_the_others_finish(three: Stack) -> None:
     keys = ask_for_three(three)
-    wait_for(
-        "the stream of the first",
-        lambda: three.rows(
-            "SELECT 1 FROM dbops_step s JOIN dbops_rebuild r ON r.id = s.rebuild_id"
-            " WHERE r.id = ? AND s.name = 'stream' AND s.state = 'running' AND r.memory LIKE '%stream.bytes%'",
-            keys[0],
-        ),
-        120,
-    )
+    wait_for_bytes(three, keys[0])
     ask_to_cancel(three, keys[0])
     assert wait_for_the_end(three, keys) == ["cancelled", "succeeded", "succeeded"]
     nothing_is_left(three, keys)
+
+
+def test_the_worker_is_killed_in_the_middle_and_all_three_are_whole(three: Stack) -> None:
+    keys = ask_for_three(three)
+    wait_for_bytes(three, keys[1])
+    three.stop("worker", signal.SIGKILL)
+    three.start("worker")
+    assert wait_for_the_end(three, keys) == ["succeeded"] * 3, [row["error"] for row in rebuilds(three, keys)]
+    assert any("Re-attached after" in events(three, key) for key in keys)
+    for name in REPLICAS:
+        same_data_at_one_gtid(three, name)
+    nothing_is_left(three, keys)
+
+
+def test_the_sender_is_killed_and_the_source_replicates_again(three: Stack) -> None:
+    """All three fail, each says so, and none of them is left waiting."""
+    keys = ask_for_three(three)
+    with braked(three.lab.host("replica-3"), share=0.02):  # the sender lives until it is killed
+        wait_for_bytes(three, keys[0])
+        [pid] = [
+            int(line.partition(":")[0])
+            for line in processes_of(rebuilds(three, keys)[0]["uid"])
+            if "fan_out.py send" in line
+        ]
+        os.kill(pid, signal.SIGKILL)
+        statuses = wait_for_the_end(three, keys)
+    assert statuses == ["failed"] * 3
+    nothing_is_left(three, keys)
+    for name in REPLICAS:
+        three.wait_for_possible_plan(name)

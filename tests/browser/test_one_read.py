@@ -1,0 +1,111 @@
+"""Two replicas rebuilt from one read of the source, by clicks: for eyes, for screen readers, on a telephone."""
+
+from collections.abc import Iterator
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+
+import pytest
+from playwright.sync_api import Browser, Page, expect
+
+from tests.stack import OPERATOR, OPERATOR_PASSWORD, Stack, running_stack, wait_for
+
+from .axe import objections
+from .chromium import Visitor, visitor
+from .pages import REASON
+from .validity import mistakes
+
+pytestmark = [pytest.mark.services, pytest.mark.browser]
+TARGETS = ("replica-1", "replica-2")
+SEVERAL = "/clusters/test/rebuild-several/"
+
+
+@pytest.fixture(scope="module")
+def two() -> Iterator[Stack]:
+    with running_stack(replicas=2, size="96M") as running:
+        for name in TARGETS:
+            running.wait_for_possible_plan(name)
+        yield running
+
+
+@pytest.fixture
+def people(two: Stack, browser: Browser) -> Iterator[dict[str, Visitor]]:
+    """One operator at a desk in the dark, and with a telephone."""
+    opened = {}
+    for name, width, scheme in (("desk", 1280, "dark"), ("telephone", 360, "light")):
+        opened[name] = visitor(
+            browser, two.url, color_scheme=scheme, viewport={"width": width, "height": 800}, reduced_motion="reduce"
+        )
+        opened[name].log_in(OPERATOR, OPERATOR_PASSWORD)
+    yield opened
+    faults = [fault for found in opened.values() for fault in found.faults]
+    for found in opened.values():
+        found.context.close()
+    assert faults == []
+
+
+def look(people: dict[str, Visitor], address: str, shown: str, folder: Path) -> None:
+    """The page fits its window, axe objects to nothing, and its HTML is valid."""
+    for name, who in people.items():
+        page = who.open(address)
+        expect(page.get_by_text(shown).first).to_be_visible()
+        widths = page.evaluate("[document.documentElement.scrollWidth, document.documentElement.clientWidth]")
+        assert widths[0] <= widths[1], (name, address)
+        assert objections(page) == [], (name, address)
+    (folder / "page.html").write_text(page.content(), encoding="utf-8")
+    assert mistakes(folder) == []
+
+
+def wait_for_the_end(stack: Stack) -> list[str]:
+    def states() -> list[str]:
+        return [row["status"] for row in stack.rows("SELECT status FROM dbops_rebuild ORDER BY id DESC LIMIT 2")]
+
+    wait_for("both have ended", lambda: {"queued", "running", "lost"}.isdisjoint(states()), 180)
+    return states()
+
+
+def test_several_are_chosen_confirmed_by_name_and_rebuilt(
+    two: Stack, people: dict[str, Visitor], tmp_path: Path
+) -> None:
+    asked = f"{SEVERAL}?source=backup-1&target=replica-1&target=replica-2"
+    look(people, SEVERAL, "Targets, are wiped", tmp_path)
+    look(people, asked, "Confirm all of them", tmp_path)
+    page: Page = people["desk"].open("/clusters/test/")
+    page.locator("#several-link").click()
+    for name in TARGETS:
+        page.get_by_label(name).check()
+    page.get_by_role("button", name="Show their plans").click()
+    for name in TARGETS:
+        expect(page.get_by_role("heading", name=name, exact=True)).to_be_visible()
+        page.get_by_label(f"Type the target's name: {name}").fill(name)
+    page.get_by_label("Why, for those who read the audit log").fill(REASON)
+    page.get_by_role("button", name="Wipe replica-1 and replica-2").click()
+    expect(page.get_by_text("2 rebuilds are asked for, from one read of backup-1.")).to_be_visible()
+    expect(page.locator("#shared-read")).to_contain_text("of replica-2")
+    assert wait_for_the_end(two) == ["succeeded", "succeeded"]
+    [told] = two.rows("SELECT count(*) AS n FROM dbops_event WHERE text LIKE 'One read of backup-1 for this and%'")
+    assert told["n"] == 1
+
+
+def test_one_that_waits_joins_another_and_leaves_it(two: Stack, people: dict[str, Visitor], tmp_path: Path) -> None:
+    for name in TARGETS:
+        two.wait_for_possible_plan(name)
+    later = f"at:{datetime.now(UTC) + timedelta(hours=2):%Y%m%dT%H%M00Z}"
+    for name in TARGETS:
+        two.manage("rebuild", name, "--reason", REASON, "--start", later)
+    first, second = (row["id"] for row in two.rows("SELECT id FROM dbops_rebuild WHERE status = 'queued' ORDER BY id"))
+    try:
+        look(people, f"/rebuilds/{second}/join/", f"Start with rebuild {first}", tmp_path)
+        page = people["desk"].open(f"/rebuilds/{second}/")
+        page.locator("#join-link").click()
+        page.get_by_role("button", name=f"Start with rebuild {first}").click()
+        expect(page.get_by_text("gets its copy from the same read")).to_be_visible()
+        expect(page.locator("#shared-read")).to_contain_text(f"rebuild {first}")
+        look(people, f"/rebuilds/{first}/join/", "joins nobody itself", tmp_path)
+        look(people, f"/rebuilds/{first}/", "One read of backup-1", tmp_path)
+        look(people, f"/rebuilds/{second}/join/", "Wait for the source by itself", tmp_path)
+        page = people["desk"].open(f"/rebuilds/{second}/join/")
+        page.get_by_role("button", name="Wait for the source by itself").click()
+        expect(page.get_by_text(f"Rebuild {second} waits for backup-1 by itself.")).to_be_visible()
+    finally:
+        for name in TARGETS:
+            two.manage("rebuild", name, "--cancel")
