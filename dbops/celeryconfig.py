@@ -25,7 +25,15 @@ worker_send_task_events = False
 task_soft_time_limit = settings.TICK_SECONDS + 30
 task_time_limit = settings.TICK_SECONDS + 45
 task_default_queue = "ticks"
-probes = ("probe_due", "watch_backups", "discover", "test_connection", "count_availability", "send_weekly_report")
+probes = (
+    "probe_due",
+    "watch_backups",
+    "discover",
+    "test_connection",
+    "count_availability",
+    "send_weekly_report",
+    "measure_links",
+)
 task_routes = {f"dbops.tasks.{name}": {"queue": "probes"} for name in probes}
 timezone = "UTC"
 enable_utc = True
@@ -36,6 +44,7 @@ beat_schedule = {
     "backups": {"task": "dbops.tasks.watch_backups", "schedule": 30.0, "options": {"expires": 25}},
     "availability": {"task": "dbops.tasks.count_availability", "schedule": 60.0, "options": {"expires": 55}},
     "probe": {"task": "dbops.tasks.probe_due", "schedule": 2.0, "options": {"expires": 5}},
+    "links": {"task": "dbops.tasks.measure_links", "schedule": 60.0, "options": {"expires": 55}},
     "weekly report": {"task": "dbops.tasks.send_weekly_report", "schedule": 3600.0, "options": {"expires": 3500}},
     "audit head": {
         "task": "dbops.tasks.send_audit_head",

@@ -180,6 +180,9 @@ FAN_OUT_WAIT_SECONDS = env_int("DBOPS_FAN_OUT_WAIT_SECONDS", 900)
 FAN_OUT_STALL_SECONDS = env_int("DBOPS_FAN_OUT_STALL_SECONDS", 120)
 FAN_OUT_BUFFER_BYTES = env_int("DBOPS_FAN_OUT_BUFFER_BYTES", 64 * 1024**2)
 
+# Streams between hosts: after how long they are measured again by themselves, for each source of backups and each replica (0: never).
+LINK_INTERVAL_SECONDS = env_int("DBOPS_LINK_INTERVAL_SECONDS", 30 * 86400)
+
 # Proofs of backups: how often the newest of each source is restored and read (0: never by itself), after how long the last
 # good proof counts as too old, on how many cores, and where; empty means beside the backup.
 PROOF_INTERVAL_SECONDS = env_int("DBOPS_PROOF_INTERVAL_SECONDS", 7 * 86400)

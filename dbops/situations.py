@@ -15,10 +15,11 @@ from dbops.connections import member_of
 from dbops.engine.archives import Archive
 from dbops.engine.backups import BackupMethod, Origin, RunStatus
 from dbops.engine.methods import METHODS
+from dbops.engine.pipeline import Link
 from dbops.engine.situation import History, Situation
 from dbops.engine.states import Role, Status, StepState
 from dbops.engine.windows import LEARNED_RUNS
-from dbops.models import BackupRun, Cluster, Instance, Step
+from dbops.models import BackupRun, Cluster, ConnectionTest, Instance, Step
 
 #: So many finished steps are read: about what so many rebuilds leave as speak for the next one.
 HISTORY_STEPS = LEARNED_RUNS * sum(len(method.steps) for method in METHODS.values())
@@ -50,8 +51,18 @@ def situation_of(target: Instance, source: Instance, *, keep_old_data: bool = Fa
         histories=histories_of(target.cluster_id),
         archives=tuple(archives_of(target.cluster_id)),
         relaxes=settings.RELAX_CATCH_UP,
+        link=link_between(source.host_id, target.host_id),
         differences=lifecycle.open_differences([target.cluster_id]).get(target.cluster_id, ()),
     )
+
+
+def link_between(source_host: int, target_host: int) -> Link | None:
+    """Return what the newest test of the stream between two hosts has measured, ``None`` where there is none. One query."""
+    tests = ConnectionTest.objects.filter(kind=ConnectionTest.Kinds.STREAM, status=ConnectionTest.Statuses.PASSED)
+    found = tests.filter(source_host=source_host, host=target_host).values_list("result", "finished_at").first()
+    if found is None or found[1] is None or not found[0].get("rates"):
+        return None
+    return Link(found[0]["rates"], found[1])
 
 
 def archives_of(cluster_id: int) -> Iterator[Archive]:

@@ -14,6 +14,7 @@ from dbops import (
     counting,
     discovering,
     due_backups,
+    due_links,
     due_proofs,
     lifecycle,
     probing,
@@ -101,6 +102,12 @@ def watch_backups() -> None:
     lifecycle.watch_schedules(now)
     lifecycle.end_silent_reports(now)
     lifecycle.flag_running(now)
+
+
+@app.task
+def measure_links() -> None:
+    """Queue a measurement of the stream that is due and can begin now; ``reconcile`` sends it to a worker."""
+    due_links.queue_due(timezone.now())
 
 
 @app.task

@@ -77,6 +77,7 @@ class Stack:
             "DBOPS_WORKER_CONCURRENCY": "3",
             # what a test wants proven it asks for
             "DBOPS_PROOF_INTERVAL_SECONDS": "0",
+            "DBOPS_LINK_INTERVAL_SECONDS": "0",
         }
 
     @property

@@ -1,7 +1,9 @@
 """The command lines of a streamed rebuild, built once: the plan shows them and the steps run them."""
 
 import shlex
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from datetime import datetime
 
 from dbops.engine.facts import HostFacts
 
@@ -13,11 +15,72 @@ CIPHERS_WITHOUT_AES = ("chacha20-poly1305@openssh.com", "aes128-gcm@openssh.com"
 PARALLEL_MAXIMUM = 4
 
 
-def choose_ciphers(source: HostFacts, target: HostFacts) -> str:
-    """Return the ciphers for the stream, fastest first, that both ends know; ssh takes the first that the source's sshd allows."""
+#: Rates of two seconds differ by that much from one time to the next: within it the known order counts.
+SAME_RATE = 0.95
+
+
+@dataclass(frozen=True, slots=True)
+class Link:
+    """What the stream between two hosts was measured to carry: bytes a second by cipher, and when that was."""
+
+    rates: Mapping[str, float]
+    measured_at: datetime
+
+    @property
+    def best(self) -> str:
+        return max(self.rates, key=lambda name: self.rates[name])
+
+
+def choose_ciphers(source: HostFacts, target: HostFacts, link: Link | None = None) -> str:
+    """Return the ciphers for the stream, fastest first, that both ends know; ssh takes the first that the source's sshd allows.
+
+    Args:
+        link: what was measured between the two hosts, ``None`` where nothing was. What was not measured, or was refused, comes last.
+    """
     preferred = CIPHERS_WITH_AES if source.has_aes and target.has_aes else CIPHERS_WITHOUT_AES
     shared = [name for name in preferred if name in source.ssh_ciphers and name in target.ssh_ciphers]
+    if link and link.rates:
+        shared.sort(key=lambda name: -link.rates.get(name, 0.0))
+        fastest = link.rates.get(shared[0], 0.0) if shared else 0.0
+        as_fast = [
+            name for name in preferred if name in shared and link.rates.get(name, 0.0) >= SAME_RATE * fastest > 0
+        ]
+        shared = [*as_fast, *(name for name in shared if name not in as_fast)]
     return ",".join(shared or preferred)
+
+
+def cipher_reason(ciphers: str, source: HostFacts, target: HostFacts, link: Link | None) -> str:
+    """Return why the stream uses the first of ``ciphers``, as a sentence."""
+    first = ciphers.partition(",")[0]
+    if link and first in link.rates:
+        others = [f"{name} {_rate(link.rates[name])}" for name in ciphers.split(",")[1:] if name in link.rates]
+        told = f"; {', '.join(others)}" if others else ""
+        return (
+            f"{first}: measured between these hosts on {link.measured_at:%Y-%m-%d}, {_rate(link.rates[first])}{told}."
+        )
+    if source.has_aes and target.has_aes:
+        return f"{first}: both processors have AES instructions; the link between these hosts was not measured yet."
+    return f"{first}: not both processors have AES instructions; the link between these hosts was not measured yet."
+
+
+def parallel_reason(source: HostFacts) -> str:
+    """Return why the backup tool copies with so many threads, as a sentence."""
+    threads, cores = choose_parallel(source), source.cpu_count
+    return (
+        f"{threads} copy thread{'s' if threads > 1 else ''}: half of the source's {cores} core{'s' if cores > 1 else ''}, "
+        f"at most {PARALLEL_MAXIMUM}: one pipe takes no more."
+    )
+
+
+#: Told with each plan by stream: what a person would ask next.
+NO_RESUME = (
+    "A stream that breaks cannot be resumed: neither tool can begin in the middle. Trying again costs the copy alone: the target's "
+    "server is stopped and its old data moved aside already."
+)
+
+
+def _rate(bytes_per_second: float) -> str:
+    return f"{bytes_per_second / 1024**2:.0f} MiB/s"
 
 
 def choose_parallel(source: HostFacts) -> int:

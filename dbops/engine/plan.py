@@ -129,6 +129,8 @@ class Plan:
     prepare_reasons: tuple[str, ...] = ()
     archive: Archive | None = None
     copied_by: str = ""
+    #: why the stream is as it is: its cipher, its threads
+    stream_reasons: tuple[str, ...] = ()
 
     @property
     def refusals(self) -> tuple[Finding, ...]:

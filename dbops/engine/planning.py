@@ -12,7 +12,7 @@ from dbops.engine.flavors import Flavor
 from dbops.engine.flavors.loading import install_programs
 from dbops.engine.flavors.pause import needs_pause
 from dbops.engine.methods import METHODS
-from dbops.engine.pipeline import choose_ciphers, choose_parallel
+from dbops.engine.pipeline import NO_RESUME, choose_ciphers, choose_parallel, cipher_reason, parallel_reason
 from dbops.engine.plan import Party, Plan, PlannedStep
 from dbops.engine.preparing import Ground, Preparing, choose
 from dbops.engine.situation import READS, Member, Situation
@@ -47,6 +47,7 @@ def build_plan(situation: Situation, method: str = "xbstream") -> Plan:
     beside = fits_beside_old_data(situation)
     target_host = target.facts.host or source.facts.host
     preparing = _preparing(situation, flavor, asked, target_host)
+    ciphers = choose_ciphers(source.facts.host, target_host, situation.link)
     draft = Plan(
         method=method,
         target=target.party(),
@@ -61,11 +62,12 @@ def build_plan(situation: Situation, method: str = "xbstream") -> Plan:
         keep_old_data=situation.keep_old_data and beside,
         pause_source=pause,
         pause_reason=pause_reason,
-        cipher=choose_ciphers(source.facts.host, target_host),
+        cipher=ciphers,
         parallel=choose_parallel(source.facts.host),
         prepare_memory_bytes=preparing.memory_bytes,
         prepare_options=preparing.options,
         prepare_reasons=preparing.reasons,
+        stream_reasons=_stream_reasons(situation, method, ciphers, source.facts.host, target_host),
         bytes_to_copy=situation.bytes_to_copy,
         predicted_seconds=None,
         uses_gtid=asked.gtid_enabled,
@@ -87,6 +89,14 @@ def _pause(asked: ServerFacts, method: str, archive: Archive | None) -> tuple[bo
     if archive:
         return False, OF_A_FILE
     return (False, OF_A_CLONE) if method == "clone" else needs_pause(asked)
+
+
+def _stream_reasons(
+    situation: Situation, method: str, ciphers: str, source: HostFacts, target: HostFacts
+) -> tuple[str, ...]:
+    if method != "xbstream":
+        return ()
+    return cipher_reason(ciphers, source, target, situation.link), parallel_reason(source), NO_RESUME
 
 
 def _read_from(source: Member, archive: Archive | None) -> Party:

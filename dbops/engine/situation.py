@@ -8,6 +8,7 @@ from dbops.engine.archives import Archive, newest
 from dbops.engine.backups import BackupMethod
 from dbops.engine.facts import InstanceFacts, ServerFacts
 from dbops.engine.flavors import Flavor, flavor_for
+from dbops.engine.pipeline import Link
 from dbops.engine.plan import Party
 from dbops.engine.topology.differences import OpenDifference
 from dbops.engine.windows import Duration, learn
@@ -98,6 +99,7 @@ class Situation:
 
     ``differences`` are the confirmed ones of the target's cluster that nobody has accepted. ``archives`` are the finished backups of the
     cluster that can be read; ``histories`` what the cluster's rebuilds measured, by method, and ``history`` that of the method asked for.
+    ``link`` is what was measured between the two hosts.
     """
 
     target: Member
@@ -117,6 +119,7 @@ class Situation:
     archives: tuple[Archive, ...] = ()
     histories: Mapping[str, History] = field(default_factory=dict)
     archive: Archive | None = None
+    link: Link | None = None
 
     def by(self, method: str) -> "Situation":
         """Return the same as one method sees it: its own history, and the backup that it would read."""

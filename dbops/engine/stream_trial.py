@@ -14,12 +14,13 @@ from dbops.engine.ports import Jobs, JobState, JobStatus
 from dbops.engine.scripts import load
 from dbops.engine.steps.run import IN_BASH
 
-SECONDS = 5
+#: With each cipher: enough for TCP to find its rate.
+SECONDS = 2
 ZEROS = ("timeout", str(SECONDS), "cat", "/dev/zero")
 #: timeout(1) tells so that it has ended the command: what was wanted.
 TIMED_OUT = 124
 #: Logging in and sending; then the receiving host ends it, whoever lives.
-RECEIVE_SECONDS = 20
+RECEIVE_SECONDS = 15
 FOLLOW_SECONDS = RECEIVE_SECONDS + 4
 #: The guard takes the key away when it has heard nothing for so long.
 GUARD_SECONDS = 60

@@ -1,10 +1,16 @@
 """The command lines of the stream."""
 
 import re
+from dataclasses import replace
+from datetime import UTC, datetime
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from dbops.engine import pipeline
+from dbops.engine.pipeline import Link, choose_ciphers, cipher_reason
+from tests.engine import builders
 
 
 @pytest.mark.parametrize("seconds", [pipeline.PAUSED_DEAD_AFTER_SECONDS, pipeline.DEAD_AFTER_SECONDS])
@@ -27,3 +33,54 @@ def test_ssh_gives_a_silent_peer_up_after_as_long_as_said(seconds: int) -> None:
 def test_a_paused_source_is_given_back_in_time_and_a_short_cut_is_borne() -> None:
     assert 30 <= pipeline.PAUSED_DEAD_AFTER_SECONDS <= 45
     assert pipeline.PAUSED_DEAD_AFTER_SECONDS < pipeline.DEAD_AFTER_SECONDS
+
+
+AES128, AES256, CTR, CHACHA = pipeline.CIPHERS_WITH_AES
+HOST = replace(builders.host(12), has_aes=True, ssh_ciphers=pipeline.CIPHERS_WITH_AES)
+WHEN = datetime(2026, 11, 1, tzinfo=UTC)
+
+
+def chosen(**rates: float) -> list[str]:
+    names = {"aes128": AES128, "aes256": AES256, "ctr": CTR, "chacha": CHACHA}
+    link = Link({names[name]: rate for name, rate in rates.items()}, WHEN)
+    return choose_ciphers(HOST, HOST, link).split(",")
+
+
+def test_without_a_measurement_the_known_order_counts() -> None:
+    assert choose_ciphers(HOST, HOST).split(",") == list(pipeline.CIPHERS_WITH_AES)
+    slow = replace(HOST, has_aes=False)
+    assert choose_ciphers(HOST, slow).split(",")[0] == CHACHA
+    assert "not measured yet" in cipher_reason(choose_ciphers(HOST, slow), HOST, slow, None)
+
+
+def test_the_fastest_that_was_measured_comes_first() -> None:
+    assert chosen(aes128=400, aes256=350, ctr=300, chacha=900) == [CHACHA, AES128, AES256, CTR]
+
+
+def test_within_five_in_a_hundred_the_known_order_counts() -> None:
+    assert chosen(aes128=400, aes256=410, ctr=300, chacha=200)[0] == AES128
+    assert chosen(aes128=400, aes256=430, ctr=300, chacha=200)[0] == AES256
+
+
+def test_what_was_not_measured_or_was_refused_is_still_offered_last() -> None:
+    assert chosen(chacha=200) == [CHACHA, AES128, AES256, CTR]
+
+
+def test_a_cipher_that_one_end_has_lost_is_not_offered_however_fast_it_was() -> None:
+    link = Link({CHACHA: 900.0, AES128: 100.0}, WHEN)
+    assert CHACHA not in choose_ciphers(HOST, replace(HOST, ssh_ciphers=(AES128, CTR)), link)
+
+
+@given(st.dictionaries(st.sampled_from([*pipeline.CIPHERS_WITH_AES, "3des-cbc"]), st.floats(0, 1e10)))
+def test_the_first_is_never_slower_than_the_best_by_more_than_what_counts_as_the_same(rates: dict[str, float]) -> None:
+    first, *rest = choose_ciphers(HOST, HOST, Link(rates, WHEN)).split(",")
+    assert sorted([first, *rest]) == sorted(pipeline.CIPHERS_WITH_AES)
+    shared = {name: rate for name, rate in rates.items() if name in pipeline.CIPHERS_WITH_AES}
+    if any(shared.values()):
+        assert shared.get(first, 0.0) >= pipeline.SAME_RATE * max(shared.values())
+
+
+def test_the_reason_names_the_rates_and_the_day() -> None:
+    link = Link({AES128: 500 * 1024**2, CHACHA: 200 * 1024**2}, WHEN)
+    told = cipher_reason(choose_ciphers(HOST, HOST, link), HOST, HOST, link)
+    assert told == f"{AES128}: measured between these hosts on 2026-11-01, 500 MiB/s; {CHACHA} 200 MiB/s."

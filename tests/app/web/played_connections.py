@@ -34,7 +34,8 @@ def looks(**changed: str) -> str:
 
 
 def answers(monkeypatch: pytest.MonkeyPatch, answer: str | Exception) -> None:
-    monkeypatch.setattr("dbops.connection_tests.open_shell", lambda host: FakeShell(answer))
+    for module in ("dbops.connection_tests", "dbops.connection_tests.stream"):
+        monkeypatch.setattr(f"{module}.open_shell", lambda host: FakeShell(answer))
 
 
 def only() -> ConnectionTest:

@@ -1,5 +1,6 @@
 """Tests of connections: how they end, in what words, and that no secret is kept of what was said."""
 
+import html
 from datetime import timedelta
 from typing import Any
 
@@ -13,7 +14,8 @@ from dbops.engine.errors import RemoteFailure, Unreachable
 from dbops.engine.facts import Problem, StatementCheck
 from dbops.engine.ports import CommandResult
 from dbops.engine.stream_trial import Measured
-from dbops.models import AuditEntry, ConnectionTest, Host
+from dbops.models import AuditEntry, ConnectionTest, Host, Instance, InstanceState
+from dbops.operations.rebuilds import plan_rebuild
 from tests.app.factories import make_facts, make_host, make_instance, make_trio
 
 from .played_connections import MYSQL, PAIR, PASSWORD, SSH, STREAM, FakeShell, answers, looks, only
@@ -129,18 +131,35 @@ def test_no_secret_is_kept_of_what_a_server_said(trio: Any, operator: Client, mo
     assert PASSWORD not in str(list(AuditEntry.objects.values_list("detail", flat=True)))
 
 
-def test_the_stream_shows_rate_and_cipher(trio: Any, operator: Client, monkeypatch: pytest.MonkeyPatch) -> None:
+FASTEST = "aes256-gcm@openssh.com"
+
+
+def test_the_stream_shows_rate_and_cipher_and_plans_take_the_fastest(
+    trio: Any, operator: Client, monkeypatch: pytest.MonkeyPatch
+) -> None:
     def pull(run_id: str, *, say: Any, ciphers: str, **_: Any) -> Measured:
         say("host-replica-1", "ssh backup | wc -c")
-        return Measured(1_500_000_000, 5.0, ciphers.split(",")[0], "<implicit>")
+        assert "," not in ciphers, "one at a time"
+        if ciphers.startswith("chacha20"):
+            raise RemoteFailure("test.no_stream", "Pulling zeros", found="no matching cipher")
+        return Measured(1_500_000_000 if ciphers == FASTEST else 900_000_000, 5.0, ciphers, "<implicit>")
 
+    for state in InstanceState.objects.all():
+        state.record["host"]["ssh_ciphers"] = ["aes128-gcm@openssh.com", FASTEST, "chacha20-poly1305@openssh.com"]
+        state.save()
     answers(monkeypatch, "")
-    monkeypatch.setattr("dbops.connection_tests.pull_zeros", pull)
+    monkeypatch.setattr("dbops.connection_tests.stream.pull_zeros", pull)
     operator.post(STREAM, PAIR)
     connection_tests.run_test(only().pk)
     text = operator.get(f"/admin/tests/{only().pk}/").content.decode()
     assert "286 MiB/s" in text
-    assert "aes128-gcm@openssh.com" in text
+    assert f"{FASTEST} 286 MiB/s" in text
+    assert "no matching cipher" in text, "what the source's sshd does not allow is no reason to measure nothing"
+    target, source = Instance.objects.get(name="replica-1"), Instance.objects.get(name="backup-1")
+    plan = plan_rebuild(target=target, source=source)
+    assert plan.cipher.split(",")[0] == FASTEST
+    assert plan.stream_reasons[0].startswith(f"{FASTEST}: measured between these hosts on")
+    assert plan.stream_reasons[0] in html.unescape(operator.get("/instances/replica-1/rebuild/").content.decode())
     assert "ssh backup | wc -c" in text
     assert AuditEntry.objects.get(action="test.passed").detail["bytes_per_second"] == 300_000_000
 

@@ -138,7 +138,7 @@ def test_a_stream_is_refused_while_its_hosts_are_in_use(trio: Any, operator: Cli
 def test_what_began_after_the_click_is_not_disturbed_either(
     trio: Any, operator: Client, busy: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("dbops.connection_tests.pull_zeros", lambda *_, **__: pytest.fail("something was sent"))
+    monkeypatch.setattr("dbops.connection_tests.stream.pull_zeros", lambda *_, **__: pytest.fail("something was sent"))
     operator.post(STREAM, PAIR)
     row = only()
     busy(trio)

@@ -3,8 +3,7 @@
 import logging
 import time
 from collections.abc import Callable, Iterable
-from contextlib import ExitStack, closing
-from dataclasses import dataclass, field
+from contextlib import closing
 from datetime import timedelta
 from typing import Any, NoReturn
 
@@ -15,17 +14,24 @@ from django.utils import timezone
 from dbops import probing
 from dbops.auditing import SYSTEM, append
 from dbops.cleaner import clean_record
+from dbops.connection_tests.report import Report
+from dbops.connection_tests.stream import refuse_in_use, test_stream, why_in_use
 from dbops.connections import open_database, open_shell, shown_fingerprint
-from dbops.drivers.jobs import HostJobs
-from dbops.engine.backups import RUN_AT_WORK
 from dbops.engine.errors import DbopsError, Refused, RemoteFailure
-from dbops.engine.facts import HostFacts
-from dbops.engine.pipeline import choose_ciphers
 from dbops.engine.scripts import load
 from dbops.engine.steps.run import pairs
-from dbops.engine.stream_trial import End, pull_zeros
-from dbops.models import BackupRun, Cluster, ConnectionTest, Hold, Host, Instance, InstanceState
+from dbops.models import Cluster, ConnectionTest, Host, Instance
 from dbops.models.secret import as_stored, key_number
+
+__all__ = [
+    "RUNS_AT_MOST_SECONDS",
+    "WAITS_AT_MOST_SECONDS",
+    "Report",
+    "refuse_in_use",
+    "run_test",
+    "tests_due",
+    "why_in_use",
+]
 
 log = logging.getLogger(__name__)
 
@@ -33,28 +39,7 @@ log = logging.getLogger(__name__)
 RUNS_AT_MOST_SECONDS, WAITS_AT_MOST_SECONDS = 90, 120
 #: What every host needs, whatever server runs there.
 PROGRAMS = ("bash", "flock", "setsid", "base64", "ssh", "ssh-keygen", "timeout")
-#: Fence and locks of stream tests on a host. No instance has this name: names begin with a letter or digit.
-STREAM_KEY = "_stream-test"
 Statuses, Kinds = ConnectionTest.Statuses, ConnectionTest.Kinds
-
-
-@dataclass(slots=True)
-class Report:
-    """What a test has found so far: it is kept whether the test passes or not."""
-
-    checks: list[dict[str, Any]] = field(default_factory=list)
-    commands: list[dict[str, str]] = field(default_factory=list)
-    measured: dict[str, Any] = field(default_factory=dict)
-
-    def check(self, title: str, text: str, *, ok: bool = True) -> bool:
-        self.checks.append({"title": title, "text": text, "ok": ok})
-        return ok
-
-    def command(self, place: str, text: str) -> None:
-        self.commands.append({"place": place, "text": text})
-
-    def as_record(self) -> dict[str, Any]:
-        return {"checks": self.checks, "commands": self.commands, **self.measured}
 
 
 def run_test(test_id: int) -> bool:
@@ -95,53 +80,6 @@ def _rows() -> QuerySet[ConnectionTest]:
     hosts, cluster = ("host", "source_host", "instance__host"), "instance__cluster"
     secrets = [f"{host}__ssh_private_key" for host in hosts]
     return rows.defer(*secrets, *(f"{cluster}__{name}_password" for name in ("admin", "replication", "backup")))
-
-
-def why_in_use(hosts: Iterable[Host], *, besides: int | None = None) -> str:
-    """Return what runs on these hosts and would share its bandwidth with a test of the stream; empty when nothing does.
-
-    Args:
-        besides: the test that asks.
-    """
-    wanted = list(hosts)
-    holds = Hold.objects.filter(instance__host__in=wanted).select_related("instance")
-    for hold in holds.order_by("pk")[:1]:
-        what = f"rebuild {hold.rebuild_id}" if hold.rebuild_id else f"backup run {hold.backup_run_id}"
-        return f"{what} uses {hold.instance.name}"
-    runs = BackupRun.objects.filter(instance__host__in=wanted, status__in=RUN_AT_WORK).select_related("instance")
-    for run in runs.order_by("pk")[:1]:
-        return f"backup run {run.pk} reads {run.instance.name}"
-    others = ConnectionTest.objects.filter(kind=Kinds.STREAM, status__in=(Statuses.QUEUED, Statuses.RUNNING))
-    others = others.filter(Q(host__in=wanted) | Q(source_host__in=wanted)).exclude(pk=besides or 0)
-    for test in others.select_related("host", "source_host", "instance").order_by("pk")[:1]:
-        return f"another test of the stream runs there ({test.subject})"
-    return ""
-
-
-def refuse_in_use(doing: str, why: str) -> NoReturn:
-    raise Refused(
-        "test.busy",
-        doing,
-        found=f"{why}: a test would take its bandwidth, and measure too little",
-        left="Nothing was sent.",
-        next_step="Wait for its end, then test again.",
-    )
-
-
-def facts_of(host: Host) -> HostFacts:
-    """Return what the last probe that reached the host saw of it. Raises ``Refused`` (``test.no_facts``)."""
-    states = InstanceState.objects.filter(instance__host=host, observed_at__isnull=False).order_by("-observed_at")
-    for state in states:
-        facts = state.facts()
-        if facts and facts.host:
-            return facts.host
-    raise Refused(
-        "test.no_facts",
-        f"Choosing the cipher for {host.name}",
-        found="no probe has read this host yet, so the ciphers that it knows are not known",
-        left="Nothing was sent.",
-        next_step="Test SSH first; a host is read once it has an instance.",
-    )
 
 
 def _test_ssh(row: ConnectionTest, report: Report) -> None:
@@ -228,50 +166,6 @@ def _fail_where_not_ok(instance: Instance, report: Report) -> None:
         )
 
 
-def _test_stream(row: ConnectionTest, report: Report) -> None:
-    source, target = row.source_host, row.host
-    assert source is not None  # noqa: S101 - of this kind
-    assert target is not None  # noqa: S101 - of this kind
-    if why := why_in_use((source, target), besides=row.pk):
-        refuse_in_use(f"Testing the stream from {source.name} to {target.name}", why)
-    seen = {host.pk: facts_of(host) for host in (source, target)}
-    ciphers = choose_ciphers(seen[source.pk], seen[target.pk])
-    report.measured["ciphers_offered"] = ciphers
-    with ExitStack() as stack:
-
-        def end_of(host: Host) -> End:
-            return _end_of(host, seen[host.pk].local_address, row, stack)
-
-        measured = pull_zeros(
-            row.uid, source=end_of(source), target=end_of(target), ciphers=ciphers, say=report.command
-        )
-    report.measured |= {
-        "bytes": measured.byte_count,
-        "seconds": measured.seconds,
-        "bytes_per_second": measured.bytes_per_second,
-        "cipher": measured.cipher,
-        "mac": measured.mac,
-    }
-
-
-def _end_of(host: Host, local_address: str, row: ConnectionTest, stack: ExitStack) -> End:
-    shell = open_shell(host)
-    stack.callback(shell.close)
-    started = int(row.started_at.timestamp()) if row.started_at else 0
-    return End(
-        name=host.name,
-        ssh_address=host.ssh_address,
-        ssh_port=host.ssh_port,
-        ssh_user=host.ssh_user,
-        stream_address=host.stream_address or host.ssh_address,
-        local_address=local_address,
-        host_key=host.host_key,
-        authorized_keys_file=host.authorized_keys_file,
-        sudo=host.sudo,
-        jobs=HostJobs(shell, work_dir=host.work_dir, instance_key=STREAM_KEY, run_id=row.uid, token=started),
-    )
-
-
 def _end(
     row: ConnectionTest,
     status: str,
@@ -337,5 +231,5 @@ def _unknown(found: str) -> RemoteFailure:
 RUNS: dict[str, Callable[[ConnectionTest, Report], None]] = {
     Kinds.SSH: _test_ssh,
     Kinds.MYSQL: _test_mysql,
-    Kinds.STREAM: _test_stream,
+    Kinds.STREAM: test_stream,
 }

@@ -1,0 +1,23 @@
+"""What a test of a connection has found."""
+
+from dataclasses import dataclass, field
+from typing import Any
+
+
+@dataclass(slots=True)
+class Report:
+    """What a test has found so far: it is kept whether the test passes or not."""
+
+    checks: list[dict[str, Any]] = field(default_factory=list)
+    commands: list[dict[str, str]] = field(default_factory=list)
+    measured: dict[str, Any] = field(default_factory=dict)
+
+    def check(self, title: str, text: str, *, ok: bool = True) -> bool:
+        self.checks.append({"title": title, "text": text, "ok": ok})
+        return ok
+
+    def command(self, place: str, text: str) -> None:
+        self.commands.append({"place": place, "text": text})
+
+    def as_record(self) -> dict[str, Any]:
+        return {"checks": self.checks, "commands": self.commands, **self.measured}
