@@ -131,6 +131,8 @@ class Plan:
     copied_by: str = ""
     #: why the stream is as it is: its cipher, its threads
     stream_reasons: tuple[str, ...] = ()
+    #: threads of zstd on the source, 0 where the stream is not compressed
+    compress_threads: int = 0
 
     @property
     def refusals(self) -> tuple[Finding, ...]:

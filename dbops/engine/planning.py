@@ -12,7 +12,14 @@ from dbops.engine.flavors import Flavor
 from dbops.engine.flavors.loading import install_programs
 from dbops.engine.flavors.pause import needs_pause
 from dbops.engine.methods import METHODS
-from dbops.engine.pipeline import NO_RESUME, choose_ciphers, choose_parallel, cipher_reason, parallel_reason
+from dbops.engine.pipeline import (
+    NO_RESUME,
+    choose_ciphers,
+    choose_compression,
+    choose_parallel,
+    cipher_reason,
+    parallel_reason,
+)
 from dbops.engine.plan import Party, Plan, PlannedStep
 from dbops.engine.preparing import Ground, Preparing, choose
 from dbops.engine.situation import READS, Member, Situation
@@ -48,6 +55,7 @@ def build_plan(situation: Situation, method: str = "xbstream") -> Plan:
     target_host = target.facts.host or source.facts.host
     preparing = _preparing(situation, flavor, asked, target_host)
     ciphers = choose_ciphers(source.facts.host, target_host, situation.link)
+    threads, why = choose_compression(source.facts.host, target_host, situation.link)
     draft = Plan(
         method=method,
         target=target.party(),
@@ -67,7 +75,8 @@ def build_plan(situation: Situation, method: str = "xbstream") -> Plan:
         prepare_memory_bytes=preparing.memory_bytes,
         prepare_options=preparing.options,
         prepare_reasons=preparing.reasons,
-        stream_reasons=_stream_reasons(situation, method, ciphers, source.facts.host, target_host),
+        stream_reasons=_stream_reasons(situation, method, ciphers, source.facts.host, target_host, why),
+        compress_threads=threads if method == "xbstream" else 0,
         bytes_to_copy=situation.bytes_to_copy,
         predicted_seconds=None,
         uses_gtid=asked.gtid_enabled,
@@ -92,11 +101,11 @@ def _pause(asked: ServerFacts, method: str, archive: Archive | None) -> tuple[bo
 
 
 def _stream_reasons(
-    situation: Situation, method: str, ciphers: str, source: HostFacts, target: HostFacts
+    situation: Situation, method: str, ciphers: str, source: HostFacts, target: HostFacts, compression: str
 ) -> tuple[str, ...]:
     if method != "xbstream":
         return ()
-    return cipher_reason(ciphers, source, target, situation.link), parallel_reason(source), NO_RESUME
+    return cipher_reason(ciphers, source, target, situation.link), parallel_reason(source), compression, NO_RESUME
 
 
 def _read_from(source: Member, archive: Archive | None) -> Party:
@@ -179,6 +188,8 @@ def _programs(situation: Situation, flavor: Flavor) -> dict[str, str]:
         "target.unpack": (situation.target, flavor.unpack_programs),
         "target.client": (situation.target, flavor.client_programs),
         "target.server": (situation.target, flavor.server_programs),
+        "source.compress": (situation.source, ("zstd",)),
+        "target.expand": (situation.target, ("zstd",)),
         "target.install": (situation.target, install_programs(flavor)),
     }
     found = {key: find_tool(member, names) for key, (member, names) in wanted.items()}

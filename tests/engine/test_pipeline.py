@@ -9,7 +9,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from dbops.engine import pipeline
-from dbops.engine.pipeline import Link, choose_ciphers, cipher_reason
+from dbops.engine.facts import HostFacts, Tool
+from dbops.engine.pipeline import COMPRESSED_BYTES_PER_SECOND, Link, choose_ciphers, choose_compression, cipher_reason
 from tests.engine import builders
 
 
@@ -84,3 +85,38 @@ def test_the_reason_names_the_rates_and_the_day() -> None:
     link = Link({AES128: 500 * 1024**2, CHACHA: 200 * 1024**2}, WHEN)
     told = cipher_reason(choose_ciphers(HOST, HOST, link), HOST, HOST, link)
     assert told == f"{AES128}: measured between these hosts on 2026-11-01, 500 MiB/s; {CHACHA} 200 MiB/s."
+
+
+EIGHT = replace(HOST, cpu_count=8, tools={"zstd": Tool("/usr/bin/zstd")})
+
+
+def compressed(rate: float, source: HostFacts = EIGHT, target: HostFacts = EIGHT) -> tuple[int, str]:
+    return choose_compression(source, target, Link({AES128: rate / 2, CHACHA: rate}, WHEN))
+
+
+def test_only_a_link_slower_than_the_compressor_is_compressed() -> None:
+    able = 4 * COMPRESSED_BYTES_PER_SECOND
+    assert compressed(able - 1)[0] == 4
+    assert compressed(able)[0] == 0
+    assert "about 800 MiB/s can be compressed with 4 of the cores" in compressed(able)[1]
+
+
+def test_half_of_the_cores_compress_and_at_most_four() -> None:
+    assert [compressed(1, replace(EIGHT, cpu_count=cores))[0] for cores in (1, 2, 4, 64)] == [1, 1, 2, 4]
+
+
+def test_nothing_is_compressed_on_a_guess() -> None:
+    for link in (None, Link({}, WHEN)):
+        assert choose_compression(EIGHT, EIGHT, link) == (
+            0,
+            "Not compressed: the link between these hosts was not measured yet.",
+        )
+
+
+def test_a_host_without_zstd_is_named() -> None:
+    bare = replace(EIGHT, tools={})
+    assert compressed(1, EIGHT, bare) == (
+        0,
+        "Not compressed, though the link carries only 0 MiB/s: no zstd on the target's host.",
+    )
+    assert "no zstd on the source and the target's host" in compressed(1, bare, bare)[1]

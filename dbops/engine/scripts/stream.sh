@@ -2,12 +2,15 @@
 # Pull the backup from the source into the empty data directory. The data passes through nobody else's machine.
 # Afterwards log.files holds the small files that prove what arrived: one line "NAME BASE64" each.
 # $1 data directory  $2 its device:inode  $3 run id of its mark  $4 owner  $5 names of those files, by blanks
-# $6 words of the unpack command  then that command, then ssh's
+# $6 words of the command that expands what was compressed, 0 for none  $7 words of the unpack command
+# then these two commands, then ssh's
 set -u
 umask 077
-datadir=$1 identity=$2 mark=$3 owner=$4 words=$6
+datadir=$1 identity=$2 mark=$3 owner=$4 expands=$6 words=$7
 read -r -a names <<<"$5"
-shift 6
+shift 7
+expand=("${@:1:expands}")
+shift "$expands"
 unpack=("${@:1:words}")
 transport=("${@:words+1}")
 must_be_new_copy "$datadir" "$identity" "$mark"
@@ -15,15 +18,31 @@ must_be_new_copy "$datadir" "$identity" "$mark"
 no_server_on "$datadir"
 as_owner=()
 [ "$(id -un)" = "$owner" ] || as_owner=(setpriv "--reuid=$owner" "--regid=$(id -gn -- "$owner")" --init-groups)
-(
+
+pull() {
     echo "$BASHPID" >pid.transport
     exec "${transport[@]}" 2>log.transport </dev/null
-) | (
+}
+
+expand() {
+    echo "$BASHPID" >pid.expand
+    exec "${expand[@]}" 2>log.expand
+}
+
+unpack() {
     echo "$BASHPID" >pid.unpack
     exec 2>log.unpack >&2
     cd / && exec "${as_owner[@]}" "${unpack[@]}"
-)
-stages=("${PIPESTATUS[@]}")
+}
+
+if [ "$expands" = 0 ]; then
+    pull | unpack
+    two=("${PIPESTATUS[@]}")
+    stages=("${two[0]}" 0 "${two[1]}")
+else
+    pull | expand | unpack
+    stages=("${PIPESTATUS[@]}")
+fi
 stat -c %i -- "$datadir/ibdata1" 2>/dev/null >"$(mark_of "$datadir" "$mark")" # whose data this is, from here on
 # What is counted in /proc was last looked at when somebody asked: after a silence that is long ago.
 size=$(du -sb --exclude='.dbops-*' -- "$datadir" | cut -f1)
@@ -31,8 +50,9 @@ seen=0
 [ ! -e counter.unpack ] || read -r seen _ <counter.unpack
 [ "${seen:-0}" -ge "${size:-0}" ] || echo "$size $size" >counter.unpack
 echo "${stages[0]}" >stage.transport
-echo "${stages[1]}" >stage.unpack
+[ "$expands" = 0 ] || echo "${stages[1]}" >stage.expand
+echo "${stages[2]}" >stage.unpack
 for name in "${names[@]}"; do
     [ ! -f "$datadir/$name" ] || printf '%s %s\n' "$name" "$(head -c 262144 -- "$datadir/$name" | base64 -w0)"
 done >log.files
-[ "${stages[*]}" = "0 0" ]
+[ "${stages[*]}" = "0 0 0" ]

@@ -29,6 +29,23 @@ def backup_command(plan: Plan, flavor: Flavor, directory: str) -> list[str]:
     )
 
 
+#: One stage before the link. Both statuses count, and what either says is in the backup's log. $1 threads  $2 compressor  then the tool
+COMPRESSED = 'threads=$1 zstd=$2; shift 2; set -o pipefail; "$@" | "$zstd" -q -1 -c -T"$threads"'
+
+
+def sent_command(plan: Plan, flavor: Flavor, directory: str) -> list[str]:
+    """Return the words whose output is sent: the backup tool's, or a shell's that compresses it. ``directory`` is the run directory."""
+    tool = backup_command(plan, flavor, directory)
+    if not plan.compress_threads:
+        return tool
+    return ["bash", "-c", COMPRESSED, "compressed", str(plan.compress_threads), plan.programs["source.compress"], *tool]
+
+
+def expand_words(plan: Plan) -> list[str]:
+    """Return the words that expand on the target what the source has compressed; none where it has not."""
+    return [plan.programs["target.expand"], "-q", "-d", "-c"] if plan.compress_threads else []
+
+
 def unpack_command(plan: Plan, flavor: Flavor) -> list[str]:
     return flavor.unpack_command(plan.programs["target.unpack"], plan.target.datadir, parallel=plan.parallel)
 

@@ -14,7 +14,7 @@ from dbops.engine.plan import Plan
 from dbops.engine.ports import JobStatus
 from dbops.engine.scripts import load, load_python
 from dbops.engine.states import Level
-from dbops.engine.steps.commands import backup_command
+from dbops.engine.steps.commands import sent_command
 from dbops.engine.steps.opening import keep_open
 from dbops.engine.steps.run import Run
 from dbops.engine.steps.source import close_source
@@ -239,6 +239,6 @@ def why_not_together(plan: Plan, reader: Plan, tools: Collection[str]) -> str:
     if "python3" not in tools:
         return f"the host of {plan.source.name} has no python3, which sends one backup to several targets"
     flavor = flavor_for(plan.source.version, plan.flavor)
-    if backup_command(plan, flavor, "RUN") != backup_command(reader, flavor, "RUN"):
-        return "the two plans read the source with different options"
+    if sent_command(plan, flavor, "RUN") != sent_command(reader, flavor, "RUN"):
+        return "the two plans read the source with different options, or one of them compresses what is sent"
     return ""

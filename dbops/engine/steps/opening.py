@@ -6,7 +6,7 @@ from dbops.engine.archives import Archive
 from dbops.engine.errors import RemoteFailure, Unreachable
 from dbops.engine.scripts import load
 from dbops.engine.states import Level
-from dbops.engine.steps.commands import backup_command, from_addresses, known_hosts_line
+from dbops.engine.steps.commands import from_addresses, known_hosts_line, sent_command
 from dbops.engine.steps.run import IN_BASH, Run, pairs
 from dbops.engine.steps.source import start_guard
 
@@ -37,7 +37,7 @@ def let_in(run: Run, public_key: str, key: str) -> None:
         key: of the command's row.
     """
     source, account = run.source.party, run.accounts.backup
-    command = backup_command(run.plan, run.flavor, run.source.jobs.run_directory)
+    command = sent_command(run.plan, run.flavor, run.source.jobs.run_directory)
     credentials = run.flavor.credentials_file(account.user, account.password, include=source.defaults_file)
     serve(run, public_key, key, command, script=load("serve"), credentials=credentials)
 

@@ -6,7 +6,7 @@ from dataclasses import asdict, replace
 from dbops.engine import watchdog
 from dbops.engine.errors import RemoteFailure, Unreachable
 from dbops.engine.evidence import CopyEvidence, decode_files, first_of, judge_copy
-from dbops.engine.flavors import flavor_for
+from dbops.engine.flavors import Flavor, flavor_for
 from dbops.engine.flavors.logs import stuck_redo
 from dbops.engine.pipeline import show
 from dbops.engine.plan import Plan, PlannedCommand
@@ -16,7 +16,7 @@ from dbops.engine.sampling import figures_of
 from dbops.engine.scripts import load
 from dbops.engine.states import Level
 from dbops.engine.steps.base import REFUSED_STATUS, JobStep, job_must_succeed
-from dbops.engine.steps.commands import backup_command, pull_command, transport_command, unpack_command
+from dbops.engine.steps.commands import backup_command, expand_words, pull_command, transport_command, unpack_command
 from dbops.engine.steps.fan_out import ASK_SECONDS, follow_sender, may_stream, reads_for_others, refuse_dropped
 from dbops.engine.steps.opening import BEAT_SECONDS, SILENT_SECONDS, keep_open, rearm
 from dbops.engine.steps.run import IN_BASH, Outcome, Run, again, done, pairs
@@ -40,8 +40,8 @@ class Stream(JobStep):
         flavor = flavor_for(plan.source.version, plan.flavor)
         pull = show(transport_command(plan, directory="RUN", address=plan.source.ssh_address))
         return (
-            PlannedCommand(plan.source.name, show(backup_command(plan, flavor, "RUN"))),
-            PlannedCommand(plan.target.name, f"{pull} backup | {show(unpack_command(plan, flavor))}"),
+            PlannedCommand(plan.source.name, _sent(plan, flavor, "RUN")),
+            PlannedCommand(plan.target.name, f"{pull} backup | {_received(plan, flavor)}"),
         )
 
     def advance(self, run: Run) -> Outcome:
@@ -50,24 +50,26 @@ class Stream(JobStep):
     def start(self, run: Run) -> JobState:
         keep_open(run, at_once=True)
         unpack = unpack_command(run.plan, run.flavor)
-        pull = [*pull_command(run), "backup"]
+        expand, pull = expand_words(run.plan), [*pull_command(run), "backup"]
         run.memory["stream.began"] = run.clock.now()
         run.journal.command(
             "stream.backup",
             run.source.party.host,
-            show(backup_command(run.plan, run.flavor, run.source.jobs.run_directory)),
+            _sent(run.plan, run.flavor, run.source.jobs.run_directory),
         )
         return run.start_job(
             run.target,
             self.name,
-            f"{show(pull)} | {show(unpack)}",
+            f"{show(pull)} | {_received(run.plan, run.flavor)}",
             load("common", "stream"),
             run.plan.target.datadir,
             run.memory["new_identity"],
             run.copy_run,
             run.plan.target.os_user,
             " ".join(proof_files(run)),
+            str(len(expand)),
             str(len(unpack)),
+            *expand,
             *unpack,
             *pull,
         )
@@ -206,10 +208,10 @@ class Stream(JobStep):
         return CopyEvidence(
             source_status=int(told["status"]) if told.get("status") else None,
             transport_status=state.stages.get("transport"),
-            unpack_status=state.stages.get("unpack"),
+            unpack_status=state.stages.get("unpack") or state.stages.get("expand", state.stages.get("unpack")),
             source_log=kept.pop("backup.log", ""),
             transport_log=state.tails.get("transport", ""),
-            unpack_log=state.tails.get("unpack", ""),
+            unpack_log=f"{state.tails.get('expand', '')}{state.tails.get('unpack', '')}",
             source_files=kept,
             target_files=arrived,
         )
@@ -229,6 +231,21 @@ class Stream(JobStep):
             kept = decode_files(run.source.jobs.act(IN_BASH, load("read_source")).stdout)
             result = run.memory.setdefault("stream.result", {"exit_statuses": {}, "tails": {}})
             result["tails"].setdefault("source", kept.get("backup.log", "")[-2000:])
+
+
+def _sent(plan: Plan, flavor: Flavor, directory: str) -> str:
+    """Return what is sent as a person would type it."""
+    tool = show(backup_command(plan, flavor, directory))
+    return (
+        f"{tool} | {plan.programs['source.compress']} -q -1 -c -T{plan.compress_threads}"
+        if plan.compress_threads
+        else tool
+    )
+
+
+def _received(plan: Plan, flavor: Flavor) -> str:
+    unpack = show(unpack_command(plan, flavor))
+    return f"{show(expand_words(plan))} | {unpack}" if plan.compress_threads else unpack
 
 
 def proof_files(run: Run) -> list[str]:
