@@ -128,6 +128,7 @@ def same_data(stack: Stack) -> None:
     assert checksums(stack, TARGET) == expected
 
 
+@pytest.mark.runs("MySQL 9.7", "clone")
 def test_a_replica_is_cloned_under_writes(stack: Stack) -> None:
     stack.lab.load_start(tps=50)
     stack.lab.break_host(TARGET, "wipe")
