@@ -11,6 +11,7 @@ from lab.unpacked import MARIADB_11_8
 from tests.stack import Stack, running_stack, wait_for
 
 from .looks import is_replicating, last_rebuild, one, processes_of, same_data_at_one_gtid, source_is_given_back
+from .settings import own_settings, relaxed_and_put_back, values_of
 from .test_managed_backup import SOURCE, back_up, make_schedule
 from .test_proofs import prove
 
@@ -19,6 +20,8 @@ pytestmark = [
     pytest.mark.skipif(bool(MARIADB_11_8.why_not()), reason=MARIADB_11_8.why_not() or "it is here"),
 ]
 TARGET = "replica-1"
+#: Nobody has these by accident. Doublewrite is relaxed too: from 11.0.6 on it can be set at run time (MDEV-33545).
+OWN = {"innodb_flush_log_at_trx_commit": "3", "sync_binlog": "7"}
 
 
 @pytest.fixture(scope="module")
@@ -42,12 +45,14 @@ def test_its_own_tools_are_found_and_not_those_of_the_machine(stack: Stack) -> N
             assert tools[program]["path"] == str(stack.lab.host(name).sshd.programs / program)
 
 
+@pytest.mark.runs("MariaDB 11.8", "catch-up")
 @pytest.mark.runs("MariaDB 11.8", "xbstream")
 def test_a_wiped_replica_is_rebuilt_by_stream_under_writes(stack: Stack) -> None:
     stack.lab.load_start(tps=100)
     stack.lab.break_host(TARGET, "wipe")
     stack.wait_for_facts(TARGET, answering=False)
-    _, lines = stack.rebuild(TARGET)
+    with own_settings(stack, TARGET, OWN):
+        _, lines = stack.rebuild(TARGET)
     rebuild = last_rebuild(stack)
     assert (rebuild["method"], rebuild["status"]) == ("xbstream", "succeeded")
     assert {step["state"] for step in lines[-1]["steps"]} == {"done"}
@@ -55,6 +60,11 @@ def test_a_wiped_replica_is_rebuilt_by_stream_under_writes(stack: Stack) -> None
     assert (link["Master_Host"], link["Using_Gtid"]) == (stack.lab.primary.address, "Slave_Pos")
     same_data_at_one_gtid(stack, TARGET)
     source_is_given_back(stack, rebuild["uid"])
+    changed = relaxed_and_put_back(stack)
+    assert changed["innodb_flush_log_at_trx_commit"] == ("2", "3")
+    assert changed["sync_binlog"] == ("0", "7")
+    assert changed["innodb_doublewrite"] == ("OFF", "ON")
+    assert values_of(stack, TARGET, *OWN, "innodb_doublewrite") == OWN | {"innodb_doublewrite": "ON"}
     log = stack.lab.host(SOURCE).work_dir / "rebuilds" / rebuild["uid"] / "backup.log"
     assert "mariadb_backup_binlog_info" in log.read_text()
 
