@@ -3,10 +3,13 @@
 Its tools write metadata files of other names (``mariadb_backup_*``), and its clients want TLS.
 """
 
+import json
+import subprocess
 from collections.abc import Iterator
 
 import pytest
 
+from lab.checks import find_program
 from lab.unpacked import MARIADB_11_8
 from tests.stack import Stack, running_stack, wait_for
 
@@ -43,6 +46,31 @@ def test_its_own_tools_are_found_and_not_those_of_the_machine(stack: Stack) -> N
         assert tools["mariadb-backup"]["version"].startswith(version), tools
         for program in ("mariadb-backup", "mbstream", "mariadbd", "mariadb-install-db"):
             assert tools[program]["path"] == str(stack.lab.host(name).sshd.programs / program)
+
+
+def test_a_tool_of_another_series_that_is_found_first_is_refused(stack: Stack) -> None:
+    """The tool itself would not: 10.11 backs up 11.8 with "completed OK!"."""
+    own = find_program("mariadb-backup")
+    assert own
+    said = subprocess.run([own, "--version"], capture_output=True, text=True, check=True)
+    if "server 11.8." in said.stderr + said.stdout:
+        pytest.skip("the machine's own MariaDB is of the same series")
+    link = stack.lab.host(SOURCE).sshd.programs / "mariadb-backup"
+    right = link.readlink()
+    link.unlink()
+    link.symlink_to(own)
+    try:
+        for name in (SOURCE, TARGET):
+            stack.wait_for_facts(name)
+        done = stack.manage("rebuild", TARGET, "--plan", "--json", check=False)
+        plan = json.loads(done.stdout.splitlines()[-1])
+        refused = {item["code"]: item["seen"] for item in plan["findings"] if item["severity"] == "refusal"}
+        assert not plan["is_possible"]
+        assert "is of another series than the server 11.8." in refused["tools.source"], refused
+    finally:
+        link.unlink()
+        link.symlink_to(right)
+    stack.wait_for_facts(SOURCE)
 
 
 @pytest.mark.runs("MariaDB 11.8", "catch-up")
