@@ -47,5 +47,9 @@ def pytest_configure(config: pytest.Config) -> None:
     ran.begin(config)
 
 
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    ran.claim(items)
+
+
 def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter, config: pytest.Config) -> None:
     ran.tell(terminalreporter, config)

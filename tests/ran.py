@@ -21,7 +21,13 @@ KINDS = {
     "rebuild by": "SELECT r.method, r.status, i.name FROM dbops_rebuild r JOIN dbops_instance i ON i.id = r.target_id",
     "backup,": "SELECT r.method, r.status, i.name FROM dbops_backuprun r JOIN dbops_instance i ON i.id = r.instance_id"
     " WHERE r.origin = 'managed'",
+    "proof of": "SELECT r.method, p.status, i.name FROM dbops_backupproof p JOIN dbops_backuprun r ON r.id = p.run_id"
+    " JOIN dbops_instance i ON i.id = r.instance_id",
 }
+#: The property of a test under which its markers reach the process that tells.
+CLAIM = "matrix"
+#: What stands in the list where a way of docs/versions.md was gone; a relaxed setting leaves no row of its own.
+SEEN_AS = {"backup": "backup, physical", "proof": "proof of physical", "catch-up": ""}
 
 
 def note(stack: "Stack") -> None:
@@ -60,6 +66,33 @@ def begin(config: pytest.Config) -> None:
         config.stash[BEGAN] = Path(os.environ[PLACE])
 
 
+def claim(items: list[pytest.Item]) -> None:
+    """Let each test carry what its markers say of docs/versions.md into its report."""
+    for item in items:
+        for kind in item.iter_markers("runs"):
+            item.user_properties.append((CLAIM, "|".join(kind.args)))
+
+
+def _claims(reports: list[Any]) -> set[tuple[str, str]]:
+    found = [value for report in reports for name, value in report.user_properties if name == CLAIM]
+    return {(server, way) for server, _, way in (value.partition("|") for value in found)}
+
+
+def unseen(claims: set[tuple[str, str]], ended: set[tuple[str, str, str]]) -> list[str]:
+    """Return what passed tests say was run on a server and no dashboard has: the machine's own server is of another series.
+
+    Args:
+        claims: server and way, of passed tests.
+        ended: server, what and end, as they were noted.
+    """
+    told = []
+    for server, way in sorted(claims):
+        what = SEEN_AS.get(way, f"rebuild by {way}")
+        if not any(line[0] == server and line[1].startswith(what) and line[2] == "succeeded" for line in ended):
+            told.append(f"docs/versions.md says run, and it was not seen: {server}, {way}")
+    return told
+
+
 def tell(reporter: pytest.TerminalReporter, config: pytest.Config) -> None:
     """Write the list, and what was skipped and why."""
     if not (place := config.stash.get(BEGAN, None)):
@@ -77,5 +110,11 @@ def tell(reporter: pytest.TerminalReporter, config: pytest.Config) -> None:
     for server, what in sorted({key[:2] for key in counts}):
         ends = sorted((end, count) for (*key, end), count in counts.items() if (server, what) == tuple(key))
         reporter.write_line(f"{server}, {what}: {', '.join(f'{count} {end}' for end, count in ends)}")
+    stats = reporter.stats
+    passed = _claims([report for report in stats.get("passed", []) if report.when == "call"])
+    for line in unseen(passed, {(key[0], key[1], key[2]) for key in counts}):
+        reporter.write_line(line)
+    for server, way in sorted(_claims(stats.get("skipped", [])) - passed):
+        reporter.write_line(f"docs/versions.md says run, and it was skipped: {server}, {way}")
     for reason, count in sorted(skipped.items()):
         reporter.write_line(f"not run, {count} test{'' if count == 1 else 's'}: {reason}")

@@ -2,10 +2,10 @@
 
 from lab.errors import LabError
 from lab.flavors.base import Flavor
-from lab.flavors.mariadb import MariaDB
+from lab.flavors.mariadb import MariaDB, MariaDB118
 from lab.flavors.mysql import MySQL
 
-FLAVORS: dict[str, type[Flavor]] = {"mariadb": MariaDB, "mysql": MySQL}
+FLAVORS: dict[str, type[Flavor]] = {"mariadb": MariaDB, "mariadb-11.8": MariaDB118, "mysql": MySQL}
 
 
 def flavor_named(name: str) -> Flavor:

@@ -1,12 +1,23 @@
-"""MariaDB 10.6 or newer, with GTID replication."""
+"""MariaDB 10.6 or newer, with GTID replication: installed, or 11.8 unpacked into a folder (``lab.unpacked``)."""
 
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, ClassVar
 
-from lab.checks import current_user
-from lab.flavors.base import SCHEMA, Account, Flavor, ReplicationStatus, ServerPlan, config_text, create_accounts
+from lab.checks import current_user, need_programs
+from lab.errors import LabError
+from lab.flavors.base import (
+    COMMON_PROGRAMS,
+    SCHEMA,
+    Account,
+    Flavor,
+    ReplicationStatus,
+    ServerPlan,
+    config_text,
+    create_accounts,
+)
 from lab.processes import run
+from lab.unpacked import MARIADB_11_8
 
 #: What the dashboard does on an instance: read everything, stop and point replication, set variables, end sessions,
 #: read and restore a dump; no GRANT OPTION.
@@ -83,7 +94,11 @@ class MariaDB(Flavor):
             "innodb-buffer-pool-size": "128M",
             "innodb-log-file-size": plan.redo_bytes,
         }
-        return config_text(options, plan.socket)
+        return config_text(options | self.own_options(), plan.socket)
+
+    def own_options(self) -> dict[str, str | int | Path | None]:
+        """Return what ``my.cnf`` says of a server that is not installed."""
+        return {}
 
     def initialise(self, plan: ServerPlan) -> None:
         # without a user of its own for the socket login, the one who runs the lab is the superuser
@@ -129,3 +144,27 @@ class MariaDB(Flavor):
             lag_seconds=row["Seconds_Behind_Master"],
             error=row["Last_SQL_Error"] or row["Last_IO_Error"] or "",
         )
+
+
+class MariaDB118(MariaDB):
+    """MariaDB 11.8 in a folder of its own, whatever MariaDB the machine has: all its programs come first on the host's ``PATH``."""
+
+    name = "mariadb-11.8"
+
+    def __init__(self) -> None:
+        folder = MARIADB_11_8.folder()
+        if folder is None:
+            raise LabError(f"--flavor {self.name}: {MARIADB_11_8.why_not()}")
+        self.prefix = folder
+        self.programs = need_programs(COMMON_PROGRAMS) | MARIADB_11_8.programs(folder)
+
+    @property
+    def host_programs(self) -> dict[str, str]:
+        return MARIADB_11_8.programs(self.prefix)
+
+    def own_options(self) -> dict[str, str | int | Path | None]:
+        return {
+            "basedir": self.prefix / "usr",
+            "lc-messages-dir": self.prefix / "usr/share/mariadb",
+            "character-sets-dir": self.prefix / "usr/share/mariadb/charsets",
+        }

@@ -1,4 +1,4 @@
-"""MySQL 8.0.30 or newer: installed, or its programs unpacked into a folder (``lab.mysql_programs``). Run with 9.7.4.
+"""MySQL 8.0.30 or newer: installed, or its programs unpacked into a folder (``lab.unpacked``). Run with 9.7.4.
 
 Its backup tool, Percona XtraBackup, is used where it is installed; without it replicas are rebuilt by clone or dump.
 """
@@ -20,8 +20,8 @@ from lab.flavors.base import (
     config_text,
     create_accounts,
 )
-from lab.mysql_programs import HOW, PROGRAMS, installed_server, unpacked_programs
 from lab.processes import run
+from lab.unpacked import HOW, MYSQL, installed_mysql
 
 #: As MariaDB's, in MySQL's words; CLONE_ADMIN and BACKUP_ADMIN for the clone plugin.
 ADMIN_GRANTS = (
@@ -59,11 +59,11 @@ class MySQL(Flavor):
     gtid_query = "SELECT REPLACE(@@global.gtid_executed, '\\n', '')"
 
     def __init__(self) -> None:
-        self.prefix = None if installed_server() else unpacked_programs()
+        self.prefix = None if installed_mysql() else MYSQL.folder()
         if self.prefix:
             self.programs = need_programs(COMMON_PROGRAMS)
-            self.programs |= {name: str(self.prefix / path) for name, path in PROGRAMS.items()}
-        elif installed_server():
+            self.programs |= MYSQL.programs(self.prefix)
+        elif installed_mysql():
             super().__init__()
         else:  # MariaDB's packages install a mysqld too
             raise LabError(f"--flavor mysql needs MySQL's own programs: {HOW}")
@@ -78,7 +78,7 @@ class MySQL(Flavor):
 
     @property
     def host_programs(self) -> dict[str, str]:
-        return {name: self.programs[name] for name in PROGRAMS} if self.prefix else {}
+        return MYSQL.programs(self.prefix) if self.prefix else {}
 
     def config(self, plan: ServerPlan) -> str:
         options: dict[str, str | int | Path | None] = {"user": plan.user} if plan.as_root else {}

@@ -21,9 +21,9 @@ from statistics import median
 
 import pymysql
 
-from lab import mysql_programs
 from lab.lab import Lab
 from lab.pytest_plugin import start_lab
+from lab.unpacked import why_no_mysql
 from script.lib import supervisor
 from script.lib.bench import REPLICA, SOURCE, Bench, Samples, option_file, say, table, timed
 from script.lib.supervisor import Failed
@@ -135,7 +135,7 @@ def parse(arguments: list[str]) -> argparse.Namespace:
 
 def main(arguments: list[str]) -> int:
     options = parse(arguments)
-    if why := mysql_programs.why_not():
+    if why := why_no_mysql():
         say(why)
         return 1
     folder = Path(tempfile.mkdtemp(prefix="dbops-bench-", dir="/var/tmp"))

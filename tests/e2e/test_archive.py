@@ -51,6 +51,7 @@ def newest_file(stack: Stack) -> Path:
     return Path(row["path"])
 
 
+@pytest.mark.runs("MariaDB 10.11", "archive")
 def test_a_replica_comes_from_the_backup_while_its_server_is_down(stack: Stack) -> None:
     status, _ = back_up(stack, "files")
     assert status == 0
@@ -111,6 +112,7 @@ def test_a_file_that_is_not_there_any_more_stops_before_anything_is_changed(stac
         away.rename(file)
 
 
+@pytest.mark.runs("MariaDB 10.11", "dump")
 def test_a_replica_comes_from_a_dump(stack: Stack) -> None:
     status, _ = back_up(stack, "statements")
     assert status == 0

@@ -12,8 +12,7 @@ from typing import Any
 
 import pytest
 
-from lab import mysql_programs
-from lab.errors import LabError
+from lab.unpacked import why_no_mysql
 from tests.stack import Stack, running_stack, wait_for
 
 from .looks import checksums, last_rebuild, one, processes_of, when_step
@@ -21,14 +20,7 @@ from .looks import checksums, last_rebuild, one, processes_of, when_step
 TARGET, DONOR = "replica-1", "backup-1"
 
 
-def why_not() -> str:
-    try:
-        return mysql_programs.why_not()
-    except LabError as error:
-        return str(error)
-
-
-pytestmark = [pytest.mark.services, pytest.mark.skipif(bool(why_not()), reason=why_not() or "MySQL is here")]
+pytestmark = [pytest.mark.services, pytest.mark.skipif(bool(why_no_mysql()), reason=why_no_mysql() or "MySQL is here")]
 
 
 @pytest.fixture(scope="module")
@@ -136,6 +128,7 @@ def same_data(stack: Stack) -> None:
     assert checksums(stack, TARGET) == expected
 
 
+@pytest.mark.runs("MySQL 9.7", "clone")
 def test_a_replica_is_cloned_under_writes(stack: Stack) -> None:
     stack.lab.load_start(tps=50)
     stack.lab.break_host(TARGET, "wipe")

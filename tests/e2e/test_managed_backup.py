@@ -126,6 +126,7 @@ def assert_restores(stack: Stack, tmp: Path, result: dict[str, Any], restore: An
         assert server.checksums() == expected
 
 
+@pytest.mark.runs("MariaDB 10.11", "backup")
 @pytest.mark.parametrize(("schedule", "restore"), [("files", from_physical), ("statements", from_dump)])
 def test_a_backup_under_load_is_published_and_restores_to_the_same_data(
     stack: Stack, tmp_path_factory: pytest.TempPathFactory, schedule: str, restore: Any

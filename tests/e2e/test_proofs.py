@@ -126,6 +126,7 @@ def rows_of(stack: Stack, schema: str, name: str) -> int:
     return int(one(stack, SOURCE, f"SELECT COUNT(*) AS n FROM `{schema}`.`{name}`")["n"])  # noqa: S608 - names of the lab
 
 
+@pytest.mark.runs("MariaDB 10.11", "proof")
 def test_a_good_backup_is_proven_with_the_rows_of_its_source(stack: Stack, run: int) -> None:
     status, result = prove(stack, run)
     assert (status, result["status"], result["error"]) == (0, "succeeded", {}), result

@@ -11,6 +11,7 @@ from .looks import is_replicating, one, same_data_at_one_gtid
 pytestmark = pytest.mark.services
 
 
+@pytest.mark.runs("MariaDB 10.11", "xbstream")
 def test_a_wiped_replica_is_rebuilt_under_load_and_holds_the_same_data(stack: Stack) -> None:
     stack.lab.load_start(tps=100)
     stack.lab.break_host("replica-1", "wipe")

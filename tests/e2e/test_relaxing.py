@@ -113,6 +113,7 @@ def rebuild(stack: Stack) -> dict[str, Any]:
     return last_rebuild(stack)
 
 
+@pytest.mark.runs("MariaDB 10.11", "catch-up")
 def test_settings_are_relaxed_and_get_back_what_they_were(own: Stack) -> None:
     own.wait_for_possible_plan("replica-1")
     with while_relaxed(own, lambda: None):

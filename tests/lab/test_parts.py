@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 import yaml
 
-from lab import checks, fleetfile, mysql_programs
+from lab import checks, fleetfile, unpacked
 from lab.cli import main
 from lab.data import rows_per_table
 from lab.errors import LabError
@@ -224,25 +224,34 @@ def test_configurations_differ_where_the_servers_do(tmp_path: Path, monkeypatch:
 
 
 def test_mysql_is_refused_in_words_where_it_is_not_to_be_had(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    if mysql_programs.installed_server():
+    if unpacked.installed_mysql():
         pytest.skip("MySQL is installed here")
-    monkeypatch.setenv(mysql_programs.PLACE_VARIABLE, str(tmp_path))
+    monkeypatch.setenv(unpacked.MYSQL.place_variable, str(tmp_path))
     with pytest.raises(LabError, match="needs MySQL's own programs: script/test unpacks"):
         flavor_named("mysql")
-    assert "neither installed nor unpacked" in mysql_programs.why_not()
+    assert "not unpacked" in unpacked.why_no_mysql()
 
 
-def test_programs_of_another_user_are_not_run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    for path in mysql_programs.PROGRAMS.values():
+def test_a_mariadb_that_is_not_unpacked_is_refused_in_words(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv(unpacked.MARIADB_11_8.place_variable, str(tmp_path))
+    with pytest.raises(LabError, match=r"MariaDB 11\.8's programs are not unpacked"):
+        flavor_named("mariadb-11.8")
+
+
+@pytest.mark.parametrize("server", [unpacked.MYSQL, unpacked.MARIADB_11_8])
+def test_programs_of_another_user_are_not_run(
+    server: unpacked.Unpacked, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for path in server.paths.values():
         (tmp_path / path).parent.mkdir(parents=True, exist_ok=True)
         (tmp_path / path).touch()
-    monkeypatch.setenv(mysql_programs.PLACE_VARIABLE, str(tmp_path))
-    assert mysql_programs.unpacked_programs() == tmp_path
-    monkeypatch.setattr(mysql_programs.os, "geteuid", lambda: 4242)
+    monkeypatch.setenv(server.place_variable, str(tmp_path))
+    assert server.folder() == tmp_path
+    monkeypatch.setattr(unpacked.os, "geteuid", lambda: 4242)
     if tmp_path.stat().st_uid == 0:
         shutil.chown(tmp_path, 4243)
     with pytest.raises(LabError, match="belongs to another user"):
-        mysql_programs.unpacked_programs()
+        server.folder()
 
 
 def test_status_as_text_says_what_is_down_and_why() -> None:

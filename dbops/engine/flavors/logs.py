@@ -1,8 +1,8 @@
 """What the lines of XtraBackup's and mariadb-backup's logs mean. Their shapes differ by version, so lines are
 searched, not matched whole.
 
-Real lines of 10.11.19 stand in ``tests/engine/flavors/samples``; those of XtraBackup 2.4.9, 8.0.35 and 8.4.0 in the
-tests.
+Real lines of 10.11.19 stand in ``tests/engine/flavors/samples``; those of XtraBackup 2.4.9, 8.0.35 and 8.4.0 in
+``tests/engine/recorded``.
 """
 
 import re

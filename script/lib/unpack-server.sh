@@ -1,19 +1,41 @@
 #!/bin/bash
-# Unpack the programs of MySQL 9.x from Debian's unstable packages into a directory, beside whatever this machine has: nothing is
-# installed, root is not needed, and the machine's own libraries stay as they are. Only the tests of MySQL itself use them.
+# Unpack a database server's programs from the packages of another Debian suite into a directory, beside whatever this machine has:
+# nothing is installed, root is not needed, and the machine's own libraries stay as they are. Only the tests of that server use them.
 #
-#   unpack-mysql.sh PREFIX PATCHELF     prints the version; PATCHELF is the program of that name
+#   unpack-server.sh mysql | mariadb-11.8 PREFIX PATCHELF     prints the version; PATCHELF is the program of that name
 #
 # The packages come from the mirror that this machine's own apt uses. Each program is told its own loader and libraries (RPATH, as
-# RUNPATH does not hold for what a library needs in turn), so that its process is still called mysqld.
+# RUNPATH does not hold for what a library needs in turn), so that its process is still called by its own name.
 set -eu
 umask 022
-prefix=$1 patchelf=$2
+server=$1 prefix=$2 patchelf=$3
 
 give_up() {
-    echo "MySQL's programs cannot be had: $*" >&2
+    echo "The programs of $server cannot be had: $*" >&2
     exit 1
 }
+
+case $server in
+mysql)
+    suite=sid mainprogram=usr/sbin/mysqld
+    wanted="mysql-server-core mysql-client-core"
+    whole="mysql-*"
+    # what nothing that stays here is linked to
+    unneeded='perl|libperl|curl|libcurl|ldap|libldap|libfido2|mecab|libmecab'
+    programs="usr/sbin/mysqld usr/bin/mysql usr/bin/mysqldump usr/bin/mysqladmin usr/bin/my_print_defaults"
+    scripts=""
+    ;;
+mariadb-11.8)
+    suite=trixie mainprogram=usr/sbin/mariadbd
+    wanted="mariadb-server-core mariadb-client mariadb-backup"
+    whole="mariadb-*"
+    unneeded='perl|libperl|libdbi|libdbd|libconfig-inifiles|libterm-readkey'
+    programs="usr/sbin/mariadbd usr/bin/mariadb usr/bin/mariadb-admin usr/bin/mariadb-dump usr/bin/mariadb-backup"
+    programs="$programs usr/bin/mbstream usr/bin/my_print_defaults usr/bin/resolveip"
+    scripts="usr/bin/mariadb-install-db"
+    ;;
+*) give_up "unpacked are mysql and mariadb-11.8." ;;
+esac
 
 [ "$(dpkg --print-architecture 2>/dev/null)" = amd64 ] || give_up "only Debian packages for amd64 are unpacked."
 command -v apt-get >/dev/null || give_up "apt-get is not here."
@@ -32,7 +54,7 @@ trap 'rm -rf "$work"' EXIT
 trap 'exit 1' HUP INT TERM
 mkdir -p "$work/lists/partial" "$work/cache/archives/partial" "$work/debs" "$work/etc/empty"
 chmod 0755 "$work" # apt-get reads as a user of its own
-echo "deb [signed-by=$keyring] $mirror sid main" >"$work/etc/sources.list"
+echo "deb [signed-by=$keyring] $mirror $suite main" >"$work/etc/sources.list"
 cat >"$work/apt.conf" <<END
 Dir::Etc::sourcelist "$work/etc/sources.list";
 Dir::Etc::sourceparts "$work/etc/empty";
@@ -52,18 +74,19 @@ APT::Install-Recommends "false";
 END
 export APT_CONFIG="$work/apt.conf"
 apt-get -qq update >"$work/log" 2>&1 || give_up "$(tail -n 2 "$work/log")"
-apt-get -s install mysql-server-core mysql-client-core >"$work/closure" 2>"$work/log" || give_up "$(tail -n 2 "$work/log")"
-# what nothing that stays here is linked to
-packages=$(sed -n 's/^Inst \([^ ]*\) .*/\1/p' "$work/closure" | grep -Ev '^(perl|libperl|curl|libcurl|ldap|libldap|libfido2|mecab|libmecab)')
-[ -n "$packages" ] || give_up "apt-get found no packages."
 # shellcheck disable=SC2086  # the packages are words
+apt-get -s install $wanted >"$work/closure" 2>"$work/log" || give_up "$(tail -n 2 "$work/log")"
+packages=$(sed -n 's/^Inst \([^ ]*\) .*/\1/p' "$work/closure" | grep -Ev "^($unneeded)")
+[ -n "$packages" ] || give_up "apt-get found no packages."
+# shellcheck disable=SC2086
 (cd "$work/debs" && apt-get -qq download $packages) >"$work/log" 2>&1 || give_up "$(tail -n 2 "$work/log")"
 
 root=$work/root
 mkdir "$root"
 for package in "$work"/debs/*.deb; do
+    # shellcheck disable=SC2254  # a pattern
     case ${package##*/} in
-        mysql-*) dpkg-deb --fsys-tarfile "$package" | tar -x -C "$root" ;;
+        $whole) dpkg-deb --fsys-tarfile "$package" | tar -x -C "$root" ;;
         *) dpkg-deb --fsys-tarfile "$package" | tar -x -C "$root" --wildcards '*.so*' 2>/dev/null || true ;;
     esac
 done
@@ -71,12 +94,12 @@ rm -rf "${root:?}/usr/share/doc" "${root:?}/usr/share/man" "${root:?}/etc" "${ro
 find "$root/usr/lib/mysql/plugin" -name '*test*' -delete 2>/dev/null || true
 
 for file in "$root"/usr/bin/* "$root"/usr/sbin/*; do
-    case ${file##*/} in mysqld | mysql | mysqldump | mysqladmin | my_print_defaults) ;; *) rm -f "$file" ;; esac
+    case " $programs $scripts " in *" ${file#"$root/"} "*) ;; *) rm -f "$file" ;; esac
 done
 libraries=usr/lib/x86_64-linux-gnu
 loader=$(cd "$root" && find . -name 'ld-linux-x86-64.so.2' | head -n 1)
 [ -n "$loader" ] || give_up "the packages hold no loader."
-for name in usr/sbin/mysqld usr/bin/mysql usr/bin/mysqldump usr/bin/mysqladmin usr/bin/my_print_defaults; do
+for name in $programs; do
     [ -e "$root/$name" ] || continue
     [ "$(head -c 4 "$root/$name" | tail -c 3)" = ELF ] || continue
     "$patchelf" --set-interpreter "$prefix/${loader#./}" --force-rpath \
@@ -85,7 +108,7 @@ done
 # the programs know where they will lie; they are tried there, and kept only if they run
 rm -rf "$prefix"
 mv "$root" "$prefix"
-"$prefix/usr/sbin/mysqld" --no-defaults --version >"$work/version" 2>"$work/log" || {
+"$prefix/$mainprogram" --no-defaults --version >"$work/version" 2>"$work/log" || {
     rm -rf "$prefix"
     give_up "$(tail -n 2 "$work/log")"
 }

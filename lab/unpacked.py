@@ -1,0 +1,95 @@
+"""Servers of other versions than this machine's own, whose programs lie unpacked in a folder beside the installed ones."""
+
+import os
+import subprocess
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+
+from lab.checks import find_program
+from lab.errors import LabError
+
+HOW = "script/test unpacks Debian's packages of them, and says why where they cannot be had"
+
+
+@dataclass(frozen=True, slots=True)
+class Unpacked:
+    """Programs that ``script/lib/unpack-server.sh`` unpacks into a folder.
+
+    ``place_variable`` names the environment variable that names another folder; ``paths`` says where each program lies in it, as in
+    Debian's packages.
+    """
+
+    title: str
+    place_variable: str
+    default_place: Path
+    paths: Mapping[str, str]
+
+    def folder(self) -> Path | None:
+        """Return the folder with the programs, ``None`` where there is none.
+
+        Raises:
+            LabError: another user owns it, whose programs are not run.
+        """
+        place = Path(os.environ.get(self.place_variable) or self.default_place)
+        if not all((place / path).is_file() for path in self.paths.values()):
+            return None
+        if place.stat().st_uid not in (0, os.geteuid()):
+            raise LabError(f"{place} belongs to another user: set {self.place_variable} to a folder of your own")
+        return place
+
+    def programs(self, folder: Path) -> dict[str, str]:
+        """Return program name to absolute path."""
+        return {name: str(folder / path) for name, path in self.paths.items()}
+
+    def why_not(self) -> str:
+        """Return why none of these programs can be run here, ``""`` where they can."""
+        try:
+            if self.folder():
+                return ""
+        except LabError as error:
+            return str(error)
+        return f"{self.title}'s programs are not unpacked in {self.default_place}: {HOW}"
+
+
+MYSQL = Unpacked(
+    "MySQL",
+    "DBOPS_TEST_MYSQL",
+    Path("/var/tmp/dbops-mysql-programs"),
+    {
+        "mysqld": "usr/sbin/mysqld",
+        "mysql": "usr/bin/mysql",
+        "mysqladmin": "usr/bin/mysqladmin",
+        "mysqldump": "usr/bin/mysqldump",
+        "my_print_defaults": "usr/bin/my_print_defaults",
+    },
+)
+MARIADB_11_8 = Unpacked(
+    "MariaDB 11.8",
+    "DBOPS_TEST_MARIADB_11_8",
+    Path("/var/tmp/dbops-mariadb-11.8-programs"),
+    {
+        "mariadbd": "usr/sbin/mariadbd",
+        "mariadb": "usr/bin/mariadb",
+        "mariadb-admin": "usr/bin/mariadb-admin",
+        "mariadb-dump": "usr/bin/mariadb-dump",
+        "mariadb-backup": "usr/bin/mariadb-backup",
+        "mbstream": "usr/bin/mbstream",
+        "mariadb-install-db": "usr/bin/mariadb-install-db",
+        "my_print_defaults": "usr/bin/my_print_defaults",
+    },
+)
+
+
+def installed_mysql() -> str | None:
+    """Return the path of a ``mysqld`` on this machine that is MySQL's; MariaDB's packages install one of that name too."""
+    path = find_program("mysqld")
+    if path is None:
+        return None
+    said = subprocess.run([path, "--no-defaults", "--version"], capture_output=True, text=True, check=False)
+    return None if "MariaDB" in said.stdout or said.returncode != 0 else path
+
+
+def why_no_mysql() -> str:
+    """Return why no MySQL server can be started here, ``""`` where one can."""
+    return "" if installed_mysql() else MYSQL.why_not()

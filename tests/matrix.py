@@ -1,0 +1,233 @@
+"""Which server is rebuilt in which way, and how that is known: ``docs/versions.md``, written from the tests' own markers.
+
+``@pytest.mark.runs(server, way)`` stands at a test that does it for real on that server, ``@pytest.mark.recorded(server, way)`` at one that
+holds what dbops does against recorded output of that server's tool. Where no test says anything, the plan's own checks are asked
+whether they refuse it. ``script/matrix`` writes the file; ``tests/test_matrix.py`` fails where it is not what the markers say.
+"""
+
+import ast
+import sys
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+from dbops.engine.checks import cloning, pair
+from dbops.engine.facts import Tool
+from dbops.engine.flavors import flavor_for
+from dbops.engine.methods import METHODS
+from dbops.engine.situation import Member, Situation
+from dbops.engine.states import Severity
+from tests.engine.builders import situation
+
+ROOT = Path(__file__).parents[1]
+DOCUMENT = ROOT / "docs" / "versions.md"
+MARKS = ("runs", "recorded")
+
+
+@dataclass(frozen=True, slots=True)
+class Server:
+    """A series of servers, by one version of it. ``tool`` is a version of its backup tool, ``None`` where none is released."""
+
+    name: str
+    version: str
+    backup_tool: str
+    tool: str | None
+
+
+SERVERS = (
+    Server("MariaDB 10.6", "10.6.22-MariaDB", "mariadb-backup 10.6", "10.6.22"),
+    Server("MariaDB 10.11", "10.11.19-MariaDB", "mariadb-backup 10.11", "10.11.19"),
+    Server("MariaDB 11.4", "11.4.8-MariaDB", "mariadb-backup 11.4", "11.4.8"),
+    Server("MariaDB 11.8", "11.8.6-MariaDB", "mariadb-backup 11.8", "11.8.6"),
+    Server("MySQL 5.7", "5.7.42", "XtraBackup 2.4", "2.4.9"),
+    Server("MySQL 8.0", "8.0.46", "XtraBackup 8.0", "8.0.35-30"),
+    Server("MySQL 8.4", "8.4.10", "XtraBackup 8.4", "8.4.0-5"),
+    # 9.7.1-rc1 is the newest: percona/pxb-docs, release-notes/9.7.1-rc1.md
+    Server("MySQL 9.7", "9.7.4", "none released", None),
+)
+#: Beside the methods: what dbops does with a server too.
+ALSO = {
+    "backup": "a physical backup that dbops makes",
+    "proof": "the proof of one by restoring it",
+    "catch-up": "relaxed settings while a copy rolls forward",
+}
+WAYS = (*METHODS, *ALSO)
+RUN, RECORDED, UNTRIED = "**run here**", "by recorded output", "not tried"
+
+
+@dataclass(frozen=True, slots=True)
+class Mark:
+    """What one marker says. ``test`` is the file that it stands in."""
+
+    kind: str
+    server: str
+    way: str
+    test: str
+
+
+def marks(folder: Path = ROOT / "tests") -> list[Mark]:
+    """Return every marker of the tests, in the order of their files.
+
+    Raises:
+        ValueError: one names a server or a way that is not in the table, or not by two plain strings.
+    """
+    found = []
+    for path in sorted(folder.rglob("test_*.py")):
+        for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
+            if isinstance(node, ast.Call) and (kind := _kind(node.func)):
+                found.append(Mark(kind, *_words(node, path), path.relative_to(folder.parent).as_posix()))
+    return found
+
+
+def _kind(function: ast.expr) -> str:
+    """Return which of our markers ``pytest.mark.NAME`` is, ``""`` for anything else."""
+    is_ours = (
+        isinstance(function, ast.Attribute)
+        and function.attr in MARKS
+        and isinstance(function.value, ast.Attribute)
+        and function.value.attr == "mark"
+    )
+    return function.attr if is_ours and isinstance(function, ast.Attribute) else ""
+
+
+def _words(call: ast.Call, path: Path) -> tuple[str, str]:
+    words = [item.value for item in call.args if isinstance(item, ast.Constant) and isinstance(item.value, str)]
+    if len(words) != 2 or words[0] not in {server.name for server in SERVERS} or words[1] not in WAYS:
+        raise ValueError(f"{path}:{call.lineno}: a marker names a server and a way of tests/matrix.py: {words}")
+    return words[0], words[1]
+
+
+def refusal(server: Server, way: str) -> str:
+    """Return why a plan for two healthy servers of that series is refused, ``""`` where it is not."""
+    world = _world(server)
+    checks = {
+        "clone": (cloning.both_can_clone,),
+        "dump": (pair.versions_fit,),
+        "catch-up": (),
+    }.get(way, (pair.versions_fit, pair.tools_are_there))
+    findings = (finding for check in checks for finding in check(world))
+    first = next((finding for finding in findings if finding.severity is Severity.REFUSAL), None)
+    if first is None:
+        return ""
+    if server.tool is None and first.code.startswith("tools."):
+        return f"no XtraBackup of this series is released (`{first.code}`)"
+    if way == "clone" and server.name.startswith("MariaDB"):
+        return f"only MySQL has it (`{first.code}`)"
+    # Without "MySQL 5.7.42 -> 5.7.42", which is of a pair.
+    return f"{first.seen.rpartition(': ')[2].rstrip('.')} (`{first.code}`)"
+
+
+def _world(server: Server) -> Situation:
+    base = situation()
+    return replace(
+        base,
+        source=_member(base.source, server),
+        target=_member(base.target, server),
+        primary=_member(base.primary, server) if base.primary else None,
+    )
+
+
+def _member(member: Member, server: Server) -> Member:
+    """The member as a server of that series, on a host with every program that there is for it."""
+    assert member.facts
+    assert member.facts.host
+    assert member.facts.server
+    flavor = flavor_for(server.version)
+    numbers = server.version.partition("-")[0]
+    tools = {name: Tool(f"/usr/bin/{name}", numbers) for name in (*flavor.server_programs, *flavor.client_programs)}
+    tools |= {name: Tool(f"/usr/bin/{name}") for name in ("bash", "flock", "setsid", "setpriv", "ssh", "ssh-keygen")}
+    if server.tool:
+        tools |= {name: Tool(f"/usr/bin/{name}", server.tool) for name in flavor.backup_programs}
+        tools |= {name: Tool(f"/usr/bin/{name}") for name in flavor.unpack_programs}
+    facts = replace(
+        member.facts,
+        host=replace(member.facts.host, tools=tools),
+        server=replace(member.facts.server, flavor=flavor.name, version=numbers),
+    )
+    return replace(member, facts=facts)
+
+
+def cell(server: Server, way: str, found: list[Mark]) -> str:
+    """Return what the table says of one way on one server."""
+    kinds = {mark.kind for mark in found if (mark.server, mark.way) == (server.name, way)}
+    if "runs" in kinds:
+        return RUN
+    if "recorded" in kinds:
+        return RECORDED
+    reason = refusal(server, way)
+    return f"no: {reason}" if reason else UNTRIED
+
+
+def table(header: list[str], rows: Iterator[list[str]] | list[list[str]]) -> list[str]:
+    lines = [header, ["---"] * len(header), *rows]
+    return [f"| {' | '.join(line)} |" for line in lines]
+
+
+def document(found: list[Mark] | None = None) -> str:
+    """Return the text of ``docs/versions.md``."""
+    found = marks() if found is None else found
+    cells = [[server.name, server.backup_tool, *(cell(server, way, found) for way in WAYS)] for server in SERVERS]
+    said: dict[tuple[str, str, str], list[str]] = {}
+    for mark in found:
+        files = said.setdefault((mark.server, mark.way, mark.kind), [])
+        if mark.test not in files:
+            files.append(mark.test)
+    tests = [
+        [server.name, way, RUN if kind == "runs" else RECORDED, ", ".join(f"`{file}`" for file in said[key])]
+        for server in SERVERS
+        for way in WAYS
+        for kind in MARKS
+        if (key := (server.name, way, kind)) in said
+    ]
+    return "\n".join(
+        [
+            *HEAD,
+            *table(["server", "backup tool", *(f"`{way}`" if way in METHODS else way for way in WAYS)], cells),
+            *MIDDLE,
+            *table(["server", "way", "known by", "tests"], tests),
+            "",
+        ]
+    )
+
+
+HEAD = [
+    "# Versions: what was run with what",
+    "",
+    "<!-- script/matrix writes this file from the tests' markers; tests/test_matrix.py holds it. -->",
+    "",
+    "`xbstream`, `clone`, `archive` and `dump` are the [ways to rebuild](methods.md); "
+    + "; ".join(f"{way}: {meaning}" for way, meaning in ALSO.items())
+    + ".",
+    "",
+]
+MIDDLE = (
+    f"""
+* {RUN}: `script/test` does it with real servers and compares the data. The machine's own MariaDB is used (10.11 on Debian 12), and
+  beside it MariaDB 11.8 and MySQL 9.7, whose Debian packages it unpacks into folders of their own. Where these cannot be had, their
+  tests are skipped; the list at the end of each test run says what ran on what, and what of this table did not.
+* {RECORDED}: command lines, log lines, failures and metadata files are held against what was recorded of real runs of that tool
+  (`tests/engine/recorded`). No test starts that tool, except where `mysqld`, `xtrabackup` and `xbstream` are installed:
+  then `tests/e2e/test_mysql.py` does.
+* {UNTRIED}: dbops offers it and nothing known speaks against it, but no test has done it on that series.
+* no: it does not exist, or a plan is refused; the code is of [checks.md](checks.md).
+
+Series that are not named here are taken as their neighbours: MariaDB from 10.3 on, MySQL and Percona Server from 5.7 on. MySQL 9.0
+to 9.6 need an XtraBackup of exactly their own series.
+
+## Which tests say so
+""".splitlines()
+    + [""]
+)
+
+
+def main(words: list[str]) -> int:
+    """Write the file; with ``--check`` only say whether it is as it should be."""
+    text = document()
+    if words == ["--check"]:
+        return 0 if DOCUMENT.read_text(encoding="utf-8") == text else 1
+    DOCUMENT.write_text(text, encoding="utf-8")
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))

@@ -1,0 +1,82 @@
+"""The table of versions says what the tests' markers say, and nothing else."""
+
+from pathlib import Path
+
+import pytest
+
+from tests import matrix, ran
+from tests.matrix import DOCUMENT, RECORDED, RUN, SERVERS, UNTRIED, WAYS, Mark, cell, document, marks, refusal
+
+SERVER = {server.name: server for server in SERVERS}
+
+
+def test_the_table_is_what_the_markers_say() -> None:
+    assert DOCUMENT.read_text() == document(), "run script/matrix"
+
+
+def test_nothing_that_a_test_does_is_refused_by_the_plan() -> None:
+    assert [mark for mark in marks() if refusal(SERVER[mark.server], mark.way)] == []
+
+
+def test_what_is_recorded_is_run_nowhere_and_what_is_not_said_is_not_tried() -> None:
+    found = [Mark("recorded", "MySQL 8.0", "xbstream", "a"), Mark("runs", "MariaDB 10.11", "xbstream", "b")]
+    assert cell(SERVER["MySQL 8.0"], "xbstream", found) == RECORDED
+    assert cell(SERVER["MariaDB 10.11"], "xbstream", found) == RUN
+    assert cell(SERVER["MariaDB 10.6"], "xbstream", found) == UNTRIED
+    both = [*found, Mark("runs", "MySQL 8.0", "xbstream", "c")]
+    assert cell(SERVER["MySQL 8.0"], "xbstream", both) == RUN
+
+
+@pytest.mark.parametrize(
+    ("server", "way", "words"),
+    [
+        ("MariaDB 11.8", "clone", "no: only MySQL has it (`clone.version`)"),
+        ("MySQL 5.7", "clone", "cloning begins with MySQL 8.0"),
+        ("MySQL 9.7", "xbstream", "no: no XtraBackup of this series is released (`tools.source`)"),
+        ("MySQL 9.7", "archive", "no: no XtraBackup"),
+    ],
+)
+def test_no_carries_its_reason(server: str, way: str, words: str) -> None:
+    assert words in cell(SERVER[server], way, [])
+
+
+@pytest.mark.parametrize("server", SERVERS, ids=lambda server: server.name)
+def test_dumps_and_relaxed_settings_are_for_every_server(server: matrix.Server) -> None:
+    assert refusal(server, "dump") == ""
+    assert refusal(server, "catch-up") == ""
+    if server.tool:
+        assert [way for way in WAYS if way != "clone" and refusal(server, way)] == []
+
+
+def test_a_marker_of_another_word_is_an_error(tmp_path: Path) -> None:
+    (tmp_path / "test_it.py").write_text(
+        'import pytest\n\n@pytest.mark.runs("MariaDB 11.9", "xbstream")\ndef test(): ...\n'
+    )
+    with pytest.raises(ValueError, match=r"test_it\.py:3"):
+        marks(tmp_path)
+    (tmp_path / "test_it.py").write_text(
+        'import pytest\nX = pytest.param(1, marks=pytest.mark.runs("MySQL 9.7", "clone"))\n'
+    )
+    [mark] = marks(tmp_path)
+    assert (mark.kind, mark.server, mark.way) == ("runs", "MySQL 9.7", "clone")
+
+
+def test_the_list_of_a_run_tells_what_the_table_says_and_nobody_saw() -> None:
+    claims = {
+        ("MariaDB 10.11", "xbstream"),
+        ("MariaDB 10.11", "proof"),
+        ("MySQL 9.7", "clone"),
+        ("MySQL 9.7", "catch-up"),
+    }
+    ended = {
+        ("MariaDB 10.11", "rebuild by xbstream", "succeeded"),
+        ("MariaDB 10.11", "proof of physical", "succeeded"),
+        ("MySQL 9.7", "rebuild by clone", "failed"),
+    }
+    told = ran.unseen(claims, ended)
+    assert told == [
+        "docs/versions.md says run, and it was not seen: MySQL 9.7, catch-up",
+        "docs/versions.md says run, and it was not seen: MySQL 9.7, clone",
+    ]
+    ended.add(("MySQL 9.7", "rebuild by clone", "succeeded"))
+    assert ran.unseen(claims, ended) == []
