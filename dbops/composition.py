@@ -65,6 +65,7 @@ def build_run(rebuild: Rebuild, plan: Plan, journal: Journal, stack: ExitStack, 
         clock=SystemClock(),
         replan=lambda: probing.replan(rebuild.target, rebuild.source, plan),
         companions=RowCompanions(rebuild),
+        stream_rate=lambda: Rebuild.objects.values_list("stream_rate", flat=True).get(pk=rebuild.pk),
         settings=Settings(
             catch_up_lag_seconds=settings.CATCH_UP_LAG_SECONDS,
             verify_steady_seconds=settings.VERIFY_STEADY_SECONDS,

@@ -23,6 +23,7 @@ from dbops.web.views import (
     rebuild_log,
     rebuilds,
     several,
+    throttling,
     what_if,
 )
 from dbops.web.views.accounts import LoginView, LogoutView
@@ -46,6 +47,7 @@ urlpatterns = [
     path("rebuilds/<int:rebuild_id>/cancel/", rebuilds.cancel, name="rebuild-cancel"),
     path("rebuilds/<int:rebuild_id>/approval/", approvals.approval, name="rebuild-approval"),
     path("rebuilds/<int:rebuild_id>/join/", joining.join, name="rebuild-join"),
+    path("rebuilds/<int:rebuild_id>/rate/", throttling.rate, name="rebuild-rate"),
     path("rebuilds/<int:rebuild_id>/place/", rebuilds.place, name="rebuild-place"),
     path("rebuilds/<int:rebuild_id>/end/", rebuilds.give_up, name="rebuild-give-up"),
     path("rebuilds/<int:rebuild_id>/<method:method>/", follow_ups.follow_up, name="follow-up"),

@@ -311,6 +311,21 @@ def reprioritize(rebuild: Rebuild, priority: int, text: str) -> bool:
     return bool(moved)
 
 
+def set_rate(rebuild: Rebuild, rate: int | None, text: str) -> bool:
+    """Set how fast the stream of an unfinished rebuild may be, in bytes a second. Return whether its stream has not ended yet."""
+    open_rows = Rebuild.objects.filter(
+        pk=rebuild.pk, status__in=(Status.QUEUED, Status.RUNNING, Status.LOST), ending=""
+    )
+    streams = Step.objects.filter(rebuild=rebuild, name="stream", state__in=(StepState.PENDING, StepState.RUNNING))
+    with transaction.atomic():
+        moved = streams.exists() and open_rows.update(stream_rate=rate, revision=F("revision") + 1)
+        if moved:
+            tell(rebuild, text)
+    if moved:
+        announce_later(rebuild.pk)
+    return bool(moved)
+
+
 def end_queued(
     rebuild: Rebuild, status: Status, text: str, *, by: str = SYSTEM, word: str = "", reason: str = ""
 ) -> bool:

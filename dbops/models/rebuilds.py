@@ -18,7 +18,8 @@ class Rebuild(Leased):
     ``target_slot`` is the target while the rebuild is not final, else NULL: unique, so the database allows one rebuild for
     each target. ``not_before`` and ``after_run`` are when a person wants it to start: not before a moment, or when that
     backup run has ended. ``runs_again`` is the schedule whose backup was stopped for it: it is run again at the end.
-    ``reads_with`` is the rebuild from whose read of the source it gets its copy. ``ending`` is the status that the clean-up
+    ``stream_rate`` is how fast a person lets the stream be, in bytes a second. ``reads_with`` is the rebuild from whose read of the source
+    it gets its copy. ``ending`` is the status that the clean-up
     will give, once a step has failed or a person has cancelled. ``approval`` and what follows it say what a second person decided, where
     the cluster asks for one. ``follows`` is the rebuild whose copy a retry goes on with,
     or whose old data is put back.
@@ -47,6 +48,8 @@ class Rebuild(Leased):
     not_before = models.DateTimeField(null=True)
     after_run = models.ForeignKey(BackupRun, on_delete=models.SET_NULL, null=True, related_name="awaited_by")
     runs_again = models.ForeignKey(BackupSchedule, on_delete=models.SET_NULL, null=True, related_name="+")
+
+    stream_rate = models.BigIntegerField(null=True)
 
     sweep_due_at = models.DateTimeField(null=True, db_index=True)
 

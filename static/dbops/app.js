@@ -48,6 +48,14 @@
     document.querySelectorAll("form [data-once]").forEach((button) => (button.disabled = false));
   });
 
+  // --- sliders beside their numbers --------------------------------------------------------------------------------
+  document.querySelectorAll("[data-mirrors]").forEach((slider) => {
+    const number = document.getElementById(slider.dataset.mirrors);
+    slider.hidden = false;
+    slider.addEventListener("input", () => (number.value = Number(slider.value).toFixed(1)));
+    number.addEventListener("input", () => (slider.value = number.value));
+  });
+
   // --- seconds that go on counting --------------------------------------------------------------------------------
   function duration(seconds) {
     const pad = (number) => String(number).padStart(2, "0");

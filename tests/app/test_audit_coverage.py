@@ -70,6 +70,8 @@ VERBS = {
     "joining.partners": READS + " tables",
     "joining.refused": "whoever raises it is asked for the record",
     "joining.tools_of": READS + " tables",
+    "throttling.slowest_rate": READS + " tables",
+    "throttling.set_stream_rate": "rebuild.rate_changed",
     "together.plan_together": READS + " tables",
     "together.request_together": "refusals_recorded",
     "rebuilds.check_plan": READS + " what was typed",

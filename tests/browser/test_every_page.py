@@ -68,6 +68,7 @@ ELSEWHERE = {
     "rebuild-cancel",
     "rebuild-give-up",
     "rebuild-join",  # test_one_read.py
+    "rebuild-rate",  # test_cancel.py
     "rebuild-place",
     "backup-run-stop",
     "backup-run-give-up",

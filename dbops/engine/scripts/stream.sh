@@ -35,6 +35,52 @@ unpack() {
     cd / && exec "${as_owner[@]}" "${unpack[@]}"
 }
 
+# Hold the transport back while more has come than the file "rate" allows (bytes a second; empty or missing: no limit): it is stopped
+# and let go again, and the source's tool waits for it as for any slow link. No process is started for it: each turn is the shell's own.
+brake() {
+    local pid name rate limit='' began=0 base=0 now counted ahead held='' pause
+    exec 5<>"$1" >/dev/null 2>&1
+    trap '[ -z "$held" ] || kill -CONT "$pid"' EXIT
+    trap exit TERM
+    until read -r pid <pid.transport; do read -r -t 0.1 -u 5; done
+    while read -r name <"/proc/$pid/comm"; do
+        case $name in ssh | bash) ;; *) break ;; esac # its number may be another's by now
+        rate=''
+        # shellcheck disable=SC2094  # a variable and a file of one name
+        read -r rate <rate
+        case $rate in '' | *[!0-9]* | 0)
+            [ -z "$held" ] || kill -CONT "$pid"
+            held='' limit=''
+            read -r -t 1 -u 5
+            continue
+            ;;
+        esac
+        read -r now _ </proc/uptime
+        now=$((10#${now%.*}${now#*.} * 10)) # milliseconds
+        while read -r name counted; do
+            [ "$name" != wchar: ] || break
+        done <"/proc/$pid/io"
+        if [ "$rate" != "$limit" ]; then limit=$rate began=$now base=$counted; fi
+        ahead=$(((counted - base) * 1000 / rate - (now - began))) # milliseconds
+        # what the link could not carry is not made up for later
+        if [ "$ahead" -lt -1000 ]; then began=$now base=$counted; fi
+        if [ "$ahead" -gt 0 ]; then
+            [ -n "$held" ] || kill -STOP "$pid"
+            held=1
+            [ "$ahead" -lt 500 ] || ahead=500
+            printf -v pause 0.%03d "$ahead"
+            read -r -t "$pause" -u 5
+        else
+            [ -z "$held" ] || kill -CONT "$pid"
+            held=''
+            read -r -t 0.02 -u 5
+        fi
+    done
+}
+
+mkfifo nothing
+brake nothing </dev/null &
+braking=$!
 if [ "$expands" = 0 ]; then
     pull | unpack
     two=("${PIPESTATUS[@]}")
@@ -43,6 +89,9 @@ else
     pull | expand | unpack
     stages=("${PIPESTATUS[@]}")
 fi
+kill "$braking" 2>/dev/null
+wait "$braking" 2>/dev/null
+rm -f nothing
 stat -c %i -- "$datadir/ibdata1" 2>/dev/null >"$(mark_of "$datadir" "$mark")" # whose data this is, from here on
 # What is counted in /proc was last looked at when somebody asked: after a silence that is long ago.
 size=$(du -sb --exclude='.dbops-*' -- "$datadir" | cut -f1)

@@ -101,6 +101,8 @@ class Run:
     replan: Callable[[], Plan]
     settings: "Settings"
     companions: Companions = ALONE
+    #: bytes a second at which a person wants the stream at most, asked anew each time; ``None``: as fast as it goes
+    stream_rate: Callable[[], int | None] = field(default=lambda: None)
 
     @property
     def copy_run(self) -> str:

@@ -20,6 +20,7 @@ from dbops.engine.steps.commands import backup_command, expand_words, pull_comma
 from dbops.engine.steps.fan_out import ASK_SECONDS, follow_sender, may_stream, reads_for_others, refuse_dropped
 from dbops.engine.steps.opening import BEAT_SECONDS, SILENT_SECONDS, keep_open, rearm
 from dbops.engine.steps.run import IN_BASH, Outcome, Run, again, done, pairs
+from dbops.engine.steps.throttle import pass_rate_on
 from dbops.engine.steps.whereabouts import where_things_are
 
 #: Lines of the source's log that are remembered to see whether its redo copier stands still; it retries once a second.
@@ -85,6 +86,7 @@ class Stream(JobStep):
         return watchdog.signs_of(counters, state.tails, run.memory.get("stream.log_offset"))
 
     def follow(self, run: Run, state: JobState) -> None:
+        pass_rate_on(run)
         self._watch_source_if_due(run)
         self.count(run, state)
 

@@ -15,6 +15,7 @@ from dbops.engine.facts import to_record
 from dbops.engine.methods import DEFAULT_METHOD, METHODS
 from dbops.engine.plan import Plan, PlannedStep
 from dbops.engine.states import Status, StepState
+from dbops.engine.throttling import MIB
 from dbops.engine.verdicts import Answer
 from dbops.engine.ways import Way
 from dbops.engine.windows import End
@@ -32,6 +33,7 @@ from dbops.operations.rebuilds import (
     set_priority,
 )
 from dbops.operations.starts import Offer, offer
+from dbops.operations.throttling import set_stream_rate
 
 EXIT_STATUS = {Status.SUCCEEDED: 0, Status.FAILED: 1, Status.EXPIRED: 1, Status.LOST: 1, Status.CANCELLED: 3}
 REFUSED = 2
@@ -72,6 +74,12 @@ class Command(DbopsCommand):
             metavar="INSTANCE",
             help="share one read of the source with the rebuild of this other instance, which waits or has just begun",
         )
+        parser.add_argument(
+            "--rate",
+            type=float,
+            metavar="MIB",
+            help="hold the stream of this instance's rebuild to so many MiB/s; 0: full speed",
+        )
         parser.add_argument("--priority", type=int, help="give the queued rebuild of this instance another priority")
         parser.add_argument("--first", action="store_true", help="move the queued rebuild to the front of its line")
         parser.add_argument("--cancel", action="store_true", help="cancel the unfinished rebuild of this instance")
@@ -94,6 +102,9 @@ class Command(DbopsCommand):
             target, source = self._instance(options["target"]), self._source(options["source"])
             if options["cancel"]:
                 self._cancel(target, options["user"])
+                return
+            if options["rate"] is not None:
+                self._set_rate(target, options["user"], options["rate"])
                 return
             if options["first"] or options["priority"] is not None:
                 self._move(target, options["user"], options["priority"])
@@ -175,6 +186,12 @@ class Command(DbopsCommand):
         rebuild = self._unfinished(target.name)
         cancel_rebuild(actor=actor_named(user), rebuild=rebuild)
         self._tell({"rebuild": rebuild.pk, "status": rebuild.status}, f"Rebuild {rebuild.pk} is asked to end.")
+
+    def _set_rate(self, target: Instance, user: str | None, mib: float) -> None:
+        rebuild, rate = self._unfinished(target.name), round(mib * MIB)
+        set_stream_rate(actor=actor_named(user), rebuild=rebuild, rate=rate or None)
+        text = f"The stream of rebuild {rebuild.pk} {f'is held to {mib:g} MiB/s' if rate else 'goes at full speed'}."
+        self._tell({"rebuild": rebuild.pk, "stream_rate": rebuild.stream_rate}, text)
 
     def _move(self, target: Instance, user: str | None, priority: int | None) -> None:
         rebuild = self._unfinished(target.name)

@@ -66,11 +66,10 @@ def test_the_words_of_a_week_name_its_days() -> None:
     make_schedule(backup, cron="30 2 * * *", expected_seconds=3600)
     now = timezone.now()
     [agenda] = queries.fleet_calendar(now, BERLIN, span=Span.WEEK).rows
-    monday = next(
-        now + timedelta(days=number) for number in range(1, 8) if (now + timedelta(days=number)).weekday() == 0
-    )
+    # neither the day that has begun nor the one at the end of the week ahead: both are cut at what is shown
+    day, next_day = (now.astimezone(BERLIN) + timedelta(days=number) for number in (2, 3))
     told = calendar_row(agenda.timeline, name="shop", days=7).words
-    assert f"{monday:%a} 03:30 to Tue 02:30" in told
+    assert f"{day:%a} 03:30 to {next_day:%a} 02:30" in told
 
 
 def test_clusters_are_found_by_their_name_and_by_those_of_instances() -> None:

@@ -1,0 +1,95 @@
+"""A stream that is held to a rate, let go again, and cancelled while it is held."""
+
+import json
+import time
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.stack import Stack, running_stack, wait_for
+
+from .cancelling import ask_to_cancel
+from .looks import is_replicating, processes_of, same_data_at_one_gtid
+
+pytestmark = pytest.mark.services
+TARGET, SOURCE, MIB = "replica-1", "backup-1", 1024**2
+
+
+@pytest.fixture(scope="module")
+def stack() -> Iterator[Stack]:
+    with running_stack(web=False, size="160M") as running:
+        yield running
+
+
+def copied(stack: Stack, key: int) -> int:
+    [row] = stack.rows("SELECT progress FROM dbops_step WHERE name = 'stream' AND rebuild_id = ?", key)
+    return int(json.loads(row["progress"]).get("bytes") or 0)
+
+
+def is_streaming(stack: Stack, key: int) -> bool:
+    rows = stack.rows("SELECT state FROM dbops_step WHERE name = 'stream' AND rebuild_id = ?", key)
+    return [row["state"] for row in rows] == ["running"]
+
+
+def held_rate(stack: Stack, key: int, seconds: float = 8.0) -> float:
+    """Return the bytes a second of some seconds in the middle."""
+    before, began = copied(stack, key), time.monotonic()
+    time.sleep(seconds)
+    return (copied(stack, key) - before) / (time.monotonic() - began)
+
+
+def last(stack: Stack) -> dict[str, Any]:
+    [row] = stack.rows("SELECT * FROM dbops_rebuild ORDER BY id DESC LIMIT 1")
+    return row
+
+
+def began_held(stack: Stack, mib: int) -> int:
+    """Ask for a rebuild, hold it before it has begun, and wait for bytes of its stream."""
+    stack.wait_for_possible_plan(TARGET)
+    done = stack.manage("rebuild", TARGET, "--reason", "a test", "--json")
+    key = int(json.loads(done.stdout.splitlines()[-1])["rebuild"])
+    stack.manage("rebuild", TARGET, "--rate", str(mib))
+    wait_for("bytes of the stream", lambda: copied(stack, key) > 0, 60)
+    return key
+
+
+def test_a_stream_is_held_to_its_rate_and_let_go(stack: Stack) -> None:
+    stack.lab.load_start(tps=20)
+    key = began_held(stack, 6)
+    wait_for("the limit is told", lambda: "held to 6.0 MiB/s" in told(stack, key), 20)
+    seen = held_rate(stack, key)
+    assert 3 * MIB < seen < 9 * MIB, f"{seen / MIB:.1f} MiB/s"
+    assert is_streaming(stack, key)
+    stack.manage("rebuild", TARGET, "--rate", "0")
+    wait_for("its end", lambda: last(stack)["status"] not in ("queued", "running", "lost"), 120)
+    assert last(stack)["status"] == "succeeded", last(stack)["error"]
+    assert "The stream goes at full speed." in told(stack, key)
+    same_data_at_one_gtid(stack, TARGET)
+    wait_for("nothing of it runs", lambda: not processes_of(last(stack)["uid"]), 30)
+
+
+def test_a_held_stream_that_is_cancelled_leaves_no_stopped_process(stack: Stack) -> None:
+    key = began_held(stack, 2)
+    wait_for("the limit is told", lambda: "held to 2.0 MiB/s" in told(stack, key), 20)
+    wait_for("the transport is stopped", lambda: is_stopped(last(stack)["uid"]), 20)
+    ask_to_cancel(stack, key)
+    wait_for("its end", lambda: last(stack)["status"] == "cancelled", 60)
+    wait_for("nothing of it runs", lambda: not processes_of(last(stack)["uid"]), 30)
+    wait_for("the source replicates", lambda: is_replicating(stack, SOURCE), 30)
+
+
+def told(stack: Stack, key: int) -> str:
+    return "\n".join(row["text"] for row in stack.rows("SELECT text FROM dbops_event WHERE rebuild_id = ?", key))
+
+
+def is_stopped(uid: str) -> bool:
+    """Tell whether a process of this run is stopped just now; looked at often, as it is let go again and again."""
+    for line in processes_of(uid):
+        try:
+            if (Path("/proc") / line.partition(":")[0] / "stat").read_text().rpartition(")")[2].split()[0] == "T":
+                return True
+        except OSError:
+            continue
+    return False
