@@ -16,7 +16,7 @@ from dbops.engine.states import STEP_FINAL, Level, Status, StepState, may_move
 from dbops.lifecycle.leasing import Lease, LeaseLost, due_of, heartbeat, mine, take_lease_of
 from dbops.lifecycle.managed_runs import run_again
 from dbops.lifecycle.telling import announce_later, tell
-from dbops.models import Command, Event, Hold, Rebuild, Step
+from dbops.models import Command, Event, Hold, InstanceState, Rebuild, Step
 
 #: How the last line of a rebuild's history reads.
 LEVELS = {Status.SUCCEEDED: Level.INFO, Status.CANCELLED: Level.WARNING}
@@ -212,6 +212,7 @@ def finish(lease: RebuildLease, status: Status, outcome: str, *, needs_sweep: bo
         if not moved:
             raise LeaseLost
         Hold.objects.filter(rebuild=lease.rebuild).delete()
+        _look_soon(lease.rebuild)
         tell(
             lease.rebuild,
             f"The rebuild has {_ended(status)}. {outcome}",
@@ -227,6 +228,12 @@ def finish(lease: RebuildLease, status: Status, outcome: str, *, needs_sweep: bo
             detail=_told_at_the_end(lease.rebuild, outcome),
         )
     announce_later(lease.rebuild.pk)
+
+
+def _look_soon(rebuild: Rebuild) -> None:
+    """Have both instances probed at once: what is stored of the target is older than its new data, and a plan made from that is refused."""
+    instances = (rebuild.target_id, rebuild.source_id)
+    InstanceState.objects.filter(instance__in=instances).update(probe_due_at=timezone.now())
 
 
 def _told_at_the_end(rebuild: Rebuild, outcome: str) -> dict[str, Any]:
