@@ -133,9 +133,10 @@ def _epoch(text: str) -> float:
 
 def first_birth(directory: Path) -> float:
     """Return when the oldest file below a directory was made, the rebuild's own marks left out. Raises ``Failed``."""
-    command = ["find", str(directory), "-type", "f", "!", "-name", ".dbops-*", "-printf", "%B@\\n"]
+    found = ["find", str(directory), "-type", "f", "!", "-name", ".dbops-*"]
+    command = [*found, "-exec", "stat", "-c", "%.W", "--", "{}", "+"]
     done = subprocess.run(command, capture_output=True, text=True, check=True)
-    times = [float(line) for line in done.stdout.split() if line[:1].isdigit()]
+    times = [moment for moment in map(float, done.stdout.split()) if moment > 0]
     if not times:
         raise Failed(f"the file system of {directory} does not tell when a file was made")
     return min(times)
