@@ -126,6 +126,19 @@ class TableBench(Bench):
         started, finished = self.rows(sql, result["backup_run"])[0]
         return {"physical backup and zstd": _epoch(finished) - _epoch(started), "bytes": float(result["bytes"])}
 
+    def backup_file(self) -> Path:
+        """Return the newest backup."""
+        return Path(
+            self.rows("SELECT path FROM dbops_backuprun WHERE status = 'succeeded' ORDER BY id DESC LIMIT 1")[0][0]
+        )
+
+
+def forget_pages(file: Path) -> None:
+    """Have the file's pages out of the page cache, for a backup of last night is not in there. Nobody else's pages go."""
+    with file.open("rb") as opened:
+        os.fsync(opened.fileno())
+        os.posix_fadvise(opened.fileno(), 0, 0, os.POSIX_FADV_DONTNEED)
+
 
 def _epoch(text: str) -> float:
     return datetime.fromisoformat(text).replace(tzinfo=UTC).timestamp()
@@ -168,6 +181,7 @@ def measure(bench: TableBench, rounds: int, wanted: set[str]) -> Samples:
             noted.note(bench.back_up(), suffix=" (physical)")
         if "archive" in wanted:
             say(f"round {number + 1} of {rounds}: archive")
+            forget_pages(bench.backup_file())
             attached = bench.rebuild("archive")["rebuild until attached"]
             noted.note({"rebuild by archive until attached": attached})
     if wanted & {"restore", "backup"}:
@@ -196,7 +210,10 @@ def rows_of(samples: Samples) -> tuple[Row, ...]:
     if restored := samples.get("restore the dump (dump)"):
         found.append(row_of("restore", against_median(restored, attached), _restore_note(samples)))
     if archive := samples.get("rebuild by archive until attached"):
-        limit = "the backup that is read is in the page cache: reading it back costs the disk nothing here"
+        limit = (
+            f"by archive {median(archive):.1f} s, by stream {median(attached):.1f} s: the backup is smaller than the data, and nothing "
+            "but a disk that is slower than its unpacking makes reading it back show"
+        )
         found.append(row_of("archive", pairs(attached, archive), limit))
     if "dump and gzip (dump)" in samples and "bytes (physical)" in samples:
         found += _backup_rows(samples)
@@ -240,7 +257,7 @@ def group(size: str, rounds: int, wanted: set[str]) -> Group:
         streamed = bench.bytes / MIB
     rows = tuple(row for row in rows_of(samples) if row.key in wanted)
     facts = (
-        f"MariaDB, {streamed:.0f} MiB streamed, each table with three secondary indexes; page cache warm; source, target and dashboard "
-        "on one machine and one disk. A restore has a buffer pool of 1 GiB."
+        f"MariaDB, {streamed:.0f} MiB streamed, each table with three secondary indexes. The page cache is warm but for the backup that "
+        "is read; source, target and dashboard are on one machine and one disk. A restore has a buffer pool of 1 GiB."
     )
     return Group("Rebuild by stream", rows, without(samples, "bytes (physical)", "bytes (dump)"), facts)
