@@ -25,6 +25,7 @@ from dbops.lifecycle.leases import (
     end_badly,
     end_step,
     finish,
+    prove,
     take_lease,
 )
 from dbops.lifecycle.leasing import (
@@ -175,6 +176,7 @@ __all__ = [
     "let_proof_wait",
     "mark_proof_removed",
     "proofs_left",
+    "prove",
     "queue_proof",
     "start_proof",
     "stop_proof",

@@ -124,6 +124,12 @@ def begin_step(lease: RebuildLease, name: str) -> None:
     announce_later(lease.rebuild.pk)
 
 
+def prove(lease: RebuildLease) -> None:
+    """Read whether the lease is still ours. Raises ``LeaseLost``."""
+    if not mine(lease).exists():
+        raise LeaseLost
+
+
 def end_step(
     lease: RebuildLease, name: str, state: StepState, result: dict[str, Any], news: News, memory: dict[str, Any]
 ) -> None:
