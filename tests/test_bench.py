@@ -88,7 +88,7 @@ def test_the_page_has_every_row_every_note_and_the_seconds() -> None:
 
 
 def test_a_page_where_all_was_reached_has_no_notes() -> None:
-    assert "limits" not in document("now", [Group("Stream", (row_of("stream", [1.0], "the disk"),))])
+    assert "what limits it" not in document("now", [Group("Stream", (row_of("stream", [1.0], "the disk"),))])
 
 
 def test_every_row_is_measured_by_one_part() -> None:

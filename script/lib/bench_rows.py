@@ -77,6 +77,29 @@ GOALS: dict[str, tuple[tuple[str, Goal], ...]] = {
 }
 
 
+#: How the page says what its rows mean.
+HOW = """\
+## What is compared, and how
+
+* Each run begins with nothing waiting to be written to the disk (`sync`), and each round with another of ours and the pipelines typed
+  by hand: whoever comes after somebody else's gigabyte is slower.
+* **The stream step** is the step as its page shows it: starting the job, the copy, seeing that it has ended, and the proof that it is
+  whole. By hand there is none of that: `ssh SOURCE "mariadb-backup --backup --stream=xbstream ..." | mbstream -x`, as root, over the
+  lab's own key.
+* **Until attached**: from the click until the replica replicates from the primary. What follows is the gate, in which the replica
+  serves and is watched (2 s unless `DBOPS_VERIFY_STEADY_SECONDS` says more), and the removal of the old data.
+* **Around the data** are the seconds from the click (the rebuild's row) to the first file on the target, and from the end of the tool
+  on the source to a replica that replicates from the primary, prepare and catch-up left out. Stopping and starting the target's server
+  are in it.
+* **The worker** is the one that drives rebuilds (`script/run worker ticks`), from the first to the last moment of the stream step; the
+  one that probes is another. With nothing to follow it has the scheduler's look every two seconds.
+* **A dump is restored** by `zcat FILE | mariadb` into a server with a buffer pool of 1 GiB, without binary log. The rebuild's seconds
+  are those until attached.
+* **The archive** is the physical backup of the same round; its file is taken out of the page cache before it is read, as one of last
+  night is.
+"""
+
+
 def row_of(key: str, values: Sequence[float], limit: str = "", *, number: int = 0) -> Row:
     """Return a measured row. ``limit`` says what limits it: it is told only where the goal is not reached."""
     title, goal = GOALS[key][number]
@@ -140,6 +163,7 @@ def document(headline: str, groups: Iterable[Group]) -> str:
     ]
     if notes := [f"* {row.title}: {row.note}" for row in rows if row.note]:
         lines += ["", "## Where it was not measured or not reached, and what limits it", "", *notes]
+    lines += ["", *HOW.splitlines()]
     for group in groups:
         if group.samples:
             lines += ["", f"## {group.title}", ""]
