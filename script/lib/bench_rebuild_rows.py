@@ -225,9 +225,8 @@ def _stream_rows(samples: Samples) -> list[Row]:
     more, floor = median(stream) - median(best), median(pairs(best, default))
     limit = (
         f"{more:+.2f} s against by hand. Start, last poll and proof of the copy are some 0.15 s of it, whatever the size (16 MiB, quiet "
-        "machine: 0.98 s against 0.80 s by hand). ssh, sshd and the backup tool take the same processor seconds in both (2 GiB: 1.9, "
-        "1.9 and 1.2 s); the unpacker's in the kernel spread more (1.7 to 4.6 s) than ours and theirs differ, and where all of "
-        "this shares its cores with others, so does the ratio"
+        "machine: 0.98 s against 0.80 s by hand). ssh, sshd, the backup tool and the unpacker take the same processor seconds in both, "
+        "so the rest is who else used the cores"
     )
     other = f"here the best cipher by hand takes {floor:.2f} of the default one's time: the rest is not SSH's"
     return [row_of("stream", pairs(stream, best), limit), row_of("default-cipher", pairs(stream, default), other)]

@@ -82,7 +82,8 @@ HOW = """\
 ## What is compared, and how
 
 * Each run begins with nothing waiting to be written to the disk (`sync`), and each round with another of ours and the pipelines typed
-  by hand: whoever comes after somebody else's gigabyte is slower.
+  by hand: whoever comes after somebody else's gigabyte is slower. By hand, too, the last copy is removed only when the new one is there:
+  memory that was freed a moment ago is written faster.
 * **The stream step** is the step as its page shows it: starting the job, the copy, seeing that it has ended, and the proof that it is
   whole. By hand there is none of that: `ssh SOURCE "mariadb-backup --backup --stream=xbstream ..." | mbstream -x`, as root, over the
   lab's own key.
