@@ -26,6 +26,7 @@ from dbops.lifecycle.leases import (
     end_badly,
     end_step,
     finish,
+    prove,
     take_lease,
 )
 from dbops.lifecycle.leasing import (
@@ -180,6 +181,7 @@ __all__ = [
     "let_proof_wait",
     "mark_proof_removed",
     "proofs_left",
+    "prove",
     "queue_proof",
     "start_proof",
     "stop_proof",

@@ -17,7 +17,7 @@ from dbops.lifecycle.joining import pass_on_source
 from dbops.lifecycle.leasing import Lease, LeaseLost, due_of, heartbeat, mine, take_lease_of
 from dbops.lifecycle.managed_runs import run_again
 from dbops.lifecycle.telling import announce_later, tell
-from dbops.models import Command, Event, Hold, Rebuild, Step
+from dbops.models import Command, Event, Hold, InstanceState, Rebuild, Step
 
 #: How the last line of a rebuild's history reads.
 LEVELS = {Status.SUCCEEDED: Level.INFO, Status.CANCELLED: Level.WARNING}
@@ -125,6 +125,12 @@ def begin_step(lease: RebuildLease, name: str) -> None:
     announce_later(lease.rebuild.pk)
 
 
+def prove(lease: RebuildLease) -> None:
+    """Read whether the lease is still ours. Raises ``LeaseLost``."""
+    if not mine(lease).exists():
+        raise LeaseLost
+
+
 def end_step(
     lease: RebuildLease, name: str, state: StepState, result: dict[str, Any], news: News, memory: dict[str, Any]
 ) -> None:
@@ -214,6 +220,7 @@ def finish(lease: RebuildLease, status: Status, outcome: str, *, needs_sweep: bo
             raise LeaseLost
         pass_on_source(lease.rebuild)
         Hold.objects.filter(rebuild=lease.rebuild).delete()
+        _look_soon(lease.rebuild)
         tell(
             lease.rebuild,
             f"The rebuild has {_ended(status)}. {outcome}",
@@ -229,6 +236,12 @@ def finish(lease: RebuildLease, status: Status, outcome: str, *, needs_sweep: bo
             detail=_told_at_the_end(lease.rebuild, outcome),
         )
     announce_later(lease.rebuild.pk)
+
+
+def _look_soon(rebuild: Rebuild) -> None:
+    """Have both instances probed at once: what is stored of the target is older than its new data, and a plan made from that is refused."""
+    instances = (rebuild.target_id, rebuild.source_id)
+    InstanceState.objects.filter(instance__in=instances).update(probe_due_at=timezone.now())
 
 
 def _told_at_the_end(rebuild: Rebuild, outcome: str) -> dict[str, Any]:

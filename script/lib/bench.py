@@ -1,43 +1,41 @@
 """script/bench: our rebuild, the pipeline typed by hand, and dump and restore, in turn on one lab; then the ratios.
 
-Nothing here is asserted: machines differ and are noisy, ratios of one run are what can be compared.
+Nothing here is asserted: machines differ and are noisy, ratios of one run are what can be compared. Each run begins with nothing
+waiting to be written to the disk, and each round begins with another of the three, so that none always has the quiet moment.
 """
 
 import argparse
 import json
 import os
-import platform
 import shlex
 import shutil
+import sqlite3
 import subprocess
 import sys
-import tempfile
-import time
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import closing, contextmanager
 from datetime import UTC, datetime
 from pathlib import Path
 from statistics import median
-from typing import Any
+from typing import Any, TypeVar
 
 from lab.lab import Lab
 from lab.pytest_plugin import start_lab
-from script.lib import bench_fleet, supervisor
+from script.lib import supervisor
+from script.lib.bench_ground import option_file, report, say, scratch, timed
+from script.lib.bench_rows import Samples, pairs, table
 from script.lib.stage import PYTHON, ROOT
 from script.lib.supervisor import Failed, Process, StopFlag
 
 REPLICA, SOURCE = "replica-1", "backup-1"
 BEST_CIPHER = "aes128-gcm@openssh.com"
 NOT_OURS = ("stream", "prepare", "catch-up")
-Samples = dict[str, list[float]]
-
-
-def say(text: str) -> None:
-    print(text, flush=True)
+#: What only waits, or clears up behind a replica that serves and replicates already.
+AFTER_SERVING = ("verify", "clean-up")
 
 
 class Bench:
-    """One lab with a worker and beat, and what is timed on it."""
+    """One lab with workers and beat, and what is timed on it. What drives rebuilds is a worker apart from what probes."""
 
     def __init__(self, folder: Path, lab: Lab, stop: StopFlag) -> None:
         self.folder, self.lab, self.stop = folder, lab, stop
@@ -47,6 +45,7 @@ class Bench:
             "DBOPS_STATE_DIR": str(folder),
             "DBOPS_REDIS_PORT": str(port),
             "DBOPS_REDIS_URL": f"redis://127.0.0.1:{port}/0",
+            "DBOPS_LINK_INTERVAL_SECONDS": "0",  # nothing but what is measured is to use the link
         }
         self.processes: list[Process] = []
         self.bytes = 0
@@ -59,47 +58,67 @@ class Bench:
             raise Failed(f"manage.py {' '.join(words)}: {done.stdout[-800:]}{done.stderr[-800:]}")
         return done.stdout
 
+    def rows(self, sql: str, *values: object) -> list[Any]:
+        """Run a statement on the dashboard's database. A change is committed."""
+        with closing(sqlite3.connect(self.folder / "dbops.sqlite3", timeout=20)) as connection, connection:
+            return connection.execute(sql, values).fetchall()
+
     def start(self) -> None:
         self.manage("migrate", "--no-input")
-        self.manage("fleet", "import", str(self.lab.fleet_yaml))
-        for name in ("redis", "worker", "beat"):
-            process = Process(name, [str(ROOT / "script" / "run"), name], self.environment, self.folder)
+        self.manage("fleet", "import", str(self.fleet_file()))
+        program = str(ROOT / "script" / "run")
+        commands = {"redis": ["redis"], "ticks": ["worker", "ticks"], "probes": ["worker", "probes"], "beat": ["beat"]}
+        for name, words in commands.items():
+            process = Process(name, [program, *words], self.environment, self.folder)
             self.processes.append(process)
             process.start()
+
+    def fleet_file(self) -> Path:
+        return self.lab.fleet_yaml
 
     def end(self) -> None:
         for process in reversed(self.processes):
             process.stop(30.0)
 
-    def wait_for_plan(self) -> None:
-        """Wait until the plan is possible: facts are fresh, and rates are known."""
+    def wait_for_plan(self, method: str) -> None:
+        """Wait until a rebuild can start now, by facts that are newer than whatever was done before."""
+        now = datetime.now(UTC).strftime("%Y-%m-%d %H:%M:%S.%f")
+        self.rows("UPDATE dbops_instancestate SET probe_due_at = ?", now)
 
         def possible() -> bool:
+            if self.rows("SELECT 1 FROM dbops_instancestate WHERE observed_at IS NULL OR observed_at <= ?", now):
+                return False
             try:
-                plan = json.loads(self.manage("rebuild", REPLICA, "--plan", "--json"))
+                plan = json.loads(self.manage("rebuild", REPLICA, "--method", method, "--plan", "--json"))
             except (Failed, ValueError):
                 return False
-            return bool(plan["is_possible"])
+            return bool(plan["is_possible"]) and plan["verdict"]["answer"] == "now"
 
-        supervisor.wait_until(possible, "a plan that is possible", 60, self.processes, self.stop)
+        supervisor.wait_until(possible, f"a plan by {method} that can start now", 120, self.processes, self.stop)
 
     # ---- what is timed -----------------------------------------------------------------------------------------------
 
-    def rebuild(self) -> dict[str, float]:
-        """(a) Rebuild through the product. Return seconds by step, and in sum."""
-        self.wait_for_plan()
-        out = self.manage("rebuild", REPLICA, "--reason", "benchmark", "--follow", "--json")
-        result: dict[str, Any] = json.loads(out.splitlines()[-1])
+    def rebuild(self, method: str = "xbstream") -> dict[str, float]:
+        """Rebuild through the product. Return seconds by step, in sum, and until the replica replicates from the primary."""
+        self.wait_for_plan(method)
+        os.sync()
+        words = ("rebuild", REPLICA, "--method", method, "--reason", "benchmark", "--follow", "--json")
+        result: dict[str, Any] = json.loads(self.manage(*words).splitlines()[-1])
         steps = {step["name"]: float(step["seconds"]) for step in result["steps"]}
-        self.bytes = next(step["bytes"] for step in result["steps"] if step["name"] == "stream")
-        return {**steps, "whole rebuild": float(result["seconds"])}
+        sizes = {step["name"]: step["bytes"] for step in result["steps"]}
+        self.bytes = sizes.get("stream") or self.bytes
+        whole = float(result["seconds"])
+        attached = whole - sum(steps[name] for name in AFTER_SERVING)
+        return {**steps, "whole rebuild": whole, "rebuild until attached": attached}
 
     def by_hand(self, cipher: str | None) -> float:
-        """(b, c) The pipeline as a person types it on the target's host, into an empty directory of the same disk."""
+        """The pipeline as a person types it on the target's host, into an empty directory of the same disk."""
         source, target = self.lab.host(SOURCE), self.lab.host(REPLICA)
         account = self.lab.accounts["backup"]
-        directory = target.data_dir.with_name("by-hand")
-        shutil.rmtree(directory, ignore_errors=True)
+        directory, old = target.data_dir.with_name("by-hand"), target.data_dir.with_name("by-hand.old")
+        # As in a rebuild the last copy is kept until the new one is there: memory that was freed a moment ago is written faster.
+        if directory.exists():
+            directory.rename(old)
         directory.mkdir()
         # A person would keep the password in a file too; it is made here for the time of the run.
         with option_file(source.config_file, account.user, account.password) as file:
@@ -107,107 +126,107 @@ class Bench:
             backup += (
                 f" --socket={source.socket} --datadir={source.data_dir} --target-dir=/var/tmp --open-files-limit=65536"
             )
-            ssh = [
-                "ssh",
-                "-b",
-                target.address,
-                "-p",
-                str(source.ssh_port),
-                "-i",
-                str(self.lab.ssh_key),
-                "-o",
-                "BatchMode=yes",
-            ]
-            ssh += ["-o", "StrictHostKeyChecking=no", "-o", "UserKnownHostsFile=/dev/null", "-o", "LogLevel=ERROR"]
+            ssh = ["ssh", "-b", target.address, "-p", str(source.ssh_port), "-i", str(self.lab.ssh_key)]
+            options = ("BatchMode=yes", "StrictHostKeyChecking=no", "UserKnownHostsFile=/dev/null", "LogLevel=ERROR")
+            ssh += [word for option in options for word in ("-o", option)]
             ssh += ["-c", cipher] if cipher else []
             pull = shlex.join([*ssh, source.address, f"{backup} 2>/dev/null"])
+            os.sync()
             seconds = timed(f"{pull} | mbstream -x -C {shlex.quote(str(directory))} -p 1")
-        shutil.rmtree(directory)
+        shutil.rmtree(old, ignore_errors=True)
         return seconds
 
-    def dump(self) -> tuple[float, float]:
-        """(d) Dump the source, compressed, and restore it into an empty schema of the replica."""
+    def dump(self) -> dict[str, float]:
+        """Dump the source, compressed, and restore it into an empty schema of the replica. Return seconds, and the file's bytes."""
         source, target = self.lab.host(SOURCE), self.lab.host(REPLICA)
         owner, file = self.lab.accounts["owner"], self.folder / "dump.sql.gz"
         with option_file(None, owner.user, owner.password) as credentials:
             client = f"mariadb --defaults-file={credentials} --socket={target.socket}"
             dump = f"mariadb-dump --defaults-file={credentials} --socket={source.socket} --single-transaction sbtest"
+            os.sync()
             dumped = timed(f"{dump} | gzip > {file}")
             empty = "SET sql_log_bin=0; DROP DATABASE IF EXISTS bench_restore; CREATE DATABASE bench_restore"
             timed(f"{client} -e {shlex.quote(empty)}")
+            os.sync()
             restored = timed(f"zcat {file} | {client} --init-command='SET sql_log_bin=0' bench_restore")
             timed(f"{client} -e 'SET sql_log_bin=0; DROP DATABASE bench_restore'")
+        size = float(file.stat().st_size)
         file.unlink()
-        return dumped, restored
+        return {"dump and gzip": dumped, "restore the dump": restored, "bytes": size}
 
 
-def timed(command: str) -> float:
-    """Run a shell pipeline and return its seconds. Raises ``Failed`` when any part of it fails."""
-    began = time.monotonic()
-    done = subprocess.run(["bash", "-o", "pipefail", "-c", command], capture_output=True, text=True, check=False)
-    if done.returncode != 0:
-        raise Failed(f"{command[:200]}: status {done.returncode}: {done.stderr[-500:]}")
-    return time.monotonic() - began
+AnyBench = TypeVar("AnyBench", bound=Bench)
 
 
 @contextmanager
-def option_file(include: Path | None, user: str, password: str) -> Iterator[Path]:
-    with tempfile.NamedTemporaryFile("w", prefix="dbops-bench-", suffix=".cnf") as file:
-        file.write(f"!include {include}\n" if include else "")
-        file.write(f'[client]\nuser="{user}"\npassword="{password}"\n')
-        file.flush()
-        yield Path(file.name)
+def stage(
+    size: str, network: str, *, make: Callable[[Path, Lab, StopFlag], AnyBench], **lab: Any
+) -> Iterator[AnyBench]:
+    """Give a bench over a lab of its own (``lab``: options of ``Lab``), with all its processes; end and remove it afterwards."""
+    with scratch(passable=True) as folder:
+        state = folder / "state"
+        state.mkdir(mode=0o700)
+        with start_lab(folder / "lab", network, size=size, **lab) as running:
+            bench = make(state, running, StopFlag())
+            try:
+                bench.start()
+                yield bench
+            finally:
+                bench.end()
+
+
+def streams(bench: Bench, number: int, rebuild: Callable[[], dict[str, float]]) -> dict[str, float]:
+    """Run the rebuild and the pipeline by hand with both ciphers, beginning with another one in each round. Return seconds."""
+    found: dict[str, float] = {}
+    kinds: list[Callable[[], dict[str, float]]] = [
+        rebuild,
+        lambda: {"by hand, default cipher": bench.by_hand(None)},
+        lambda: {"by hand, best cipher": bench.by_hand(BEST_CIPHER)},
+    ]
+    first = number % len(kinds)
+    for kind in kinds[first:] + kinds[:first]:
+        found |= kind()
+    return found
 
 
 def measure(bench: Bench, rounds: int, dumps: int) -> Samples:
     samples: Samples = {}
 
-    def note(name: str, seconds: float) -> None:
-        samples.setdefault(name, []).append(seconds)
+    def note(found: dict[str, float]) -> None:
+        for name, seconds in found.items():
+            samples.setdefault(name, []).append(seconds)
 
-    for number in range(1, rounds + 1):
-        say(f"round {number} of {rounds}")
-        for name, seconds in bench.rebuild().items():
-            note(name, seconds)
-        note("by hand, default cipher", bench.by_hand(None))
-        note("by hand, best cipher", bench.by_hand(BEST_CIPHER))
-    for number in range(1, dumps + 1):
-        say(f"dump and restore {number} of {dumps}")
-        dumped, restored = bench.dump()
-        note("dump and gzip", dumped)
-        note("restore the dump", restored)
-    ours = [
-        total - sum(samples[name][index] for name in NOT_OURS) for index, total in enumerate(samples["whole rebuild"])
+    for number in range(rounds):
+        say(f"round {number + 1} of {rounds}")
+        note(streams(bench, number, bench.rebuild))
+    for number in range(dumps):
+        say(f"dump and restore {number + 1} of {dumps}")
+        found = bench.dump()
+        found.pop("bytes")
+        note(found)
+    attached = samples["rebuild until attached"]
+    samples["of these all but stream, prepare, catch-up"] = [
+        total - sum(samples[name][index] for name in NOT_OURS) for index, total in enumerate(attached)
     ]
-    samples["all but stream, prepare, catch-up"] = ours
     return samples
-
-
-def table(samples: Samples) -> list[str]:
-    lines = ["| what | median s | min | max | n |", "|---|---|---|---|---|"]
-    lines += [
-        f"| {name} | {median(values):.2f} | {min(values):.2f} | {max(values):.2f} | {len(values)} |"
-        for name, values in samples.items()
-    ]
-    return lines
 
 
 def ratios(samples: Samples) -> list[str]:
     """Pair by pair where two were measured in one round, so that a machine that drifts does not tell lies."""
 
-    def pairs(left: str, right: str) -> str:
-        values = [a / b for a, b in zip(samples[left], samples[right], strict=False)]
+    def shown(left: str, right: str) -> str:
+        values = pairs(samples[left], samples[right])
         return f"{median(values):.2f} ({min(values):.2f} to {max(values):.2f})"
 
     lines = ["| ratio | median (min to max) |", "|---|---|"]
-    lines.append(f"| stream step / by hand, best cipher | {pairs('stream', 'by hand, best cipher')} |")
-    lines.append(f"| stream step / by hand, default cipher | {pairs('stream', 'by hand, default cipher')} |")
+    lines.append(f"| stream step / by hand, best cipher | {shown('stream', 'by hand, best cipher')} |")
+    lines.append(f"| stream step / by hand, default cipher | {shown('stream', 'by hand, default cipher')} |")
     if "restore the dump" in samples:
-        rebuilt = median(samples["whole rebuild"])
+        rebuilt = median(samples["rebuild until attached"])
         restored = median(samples["restore the dump"])
         both = restored + median(samples["dump and gzip"])
-        lines.append(f"| restore the dump / whole rebuild | {restored / rebuilt:.1f} |")
-        lines.append(f"| dump and restore / whole rebuild | {both / rebuilt:.1f} |")
+        lines.append(f"| restore the dump / rebuild until attached | {restored / rebuilt:.1f} |")
+        lines.append(f"| dump and restore / rebuild until attached | {both / rebuilt:.1f} |")
     return lines
 
 
@@ -215,7 +234,7 @@ def parse(arguments: list[str]) -> argparse.Namespace:
     parser = argparse.ArgumentParser(
         prog="script/bench",
         description=__doc__,
-        epilog="`script/bench fleet` measures the fleet page instead: see its --help.",
+        epilog="`script/bench --help` without a name tells what else there is.",
     )
     parser.add_argument("--size", default="1G", help="data of the lab (default 1G)")
     parser.add_argument("--rounds", type=int, default=3, help="rounds of rebuild and both pipelines (default 3)")
@@ -227,46 +246,19 @@ def parse(arguments: list[str]) -> argparse.Namespace:
     return parser.parse_args(arguments)
 
 
-def with_bench(options: argparse.Namespace, act: Callable[[Bench], None]) -> None:
-    folder = Path(tempfile.mkdtemp(prefix="dbops-bench-", dir="/var/tmp"))
-    folder.chmod(0o755)
-    state = folder / "state"
-    state.mkdir(mode=0o700)
-    try:
-        with start_lab(folder / "lab", "127.0.51", size=options.size) as lab:
-            bench = Bench(state, lab, StopFlag())
-            try:
-                bench.start()
-                if options.load:
-                    lab.load_start()
-                act(bench)
-            finally:
-                bench.end()
-    finally:
-        shutil.rmtree(folder, ignore_errors=True)
-
-
 def main(arguments: list[str]) -> int:
-    if arguments[:1] == ["fleet"]:
-        return bench_fleet.main(arguments[1:])
     options = parse(arguments)
-
-    def act(bench: Bench) -> None:
-        samples = measure(bench, options.rounds, options.dumps)
-        size = bench.bytes / 1024**2
-        machine = f"{os.cpu_count()} cores, {platform.system()} {platform.release()}"
-        say(
-            f"\n{datetime.now(UTC):%Y-%m-%d}, {machine}, {size:.0f} MiB streamed: script/bench {shlex.join(arguments)}\n"
-        )
-        say("\n".join([*table(samples), "", *ratios(samples)]))
-        if options.json:
-            say(json.dumps({"bytes": bench.bytes, "samples": samples}))
-
     try:
-        with_bench(options, act)
+        with stage(options.size, "127.0.51", make=Bench) as bench:
+            if options.load:
+                bench.lab.load_start()
+            samples = measure(bench, options.rounds, options.dumps)
     except Failed as error:
         say(f"Failed: {error}")
         return 1
+    record = {"bytes": bench.bytes, "samples": samples} if options.json else None
+    facts = [f"{bench.bytes / 1024**2:.0f} MiB streamed"]
+    report("", arguments, facts, [*table(samples), "", *ratios(samples)], record)
     return 0
 
 

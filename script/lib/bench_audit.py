@@ -5,17 +5,12 @@ The log is made in a SQLite database of its own, with right hashes, and is remov
 
 import argparse
 import os
-import platform
-import shlex
 import sys
-import tempfile
 import time
-from datetime import UTC, datetime
 from importlib import import_module
-from pathlib import Path
 from statistics import median
 
-import django
+from script.lib.bench_ground import headline, own_django
 
 GOAL_MS = 300
 #: By what a reader asks for: the address. The text stands in one entry, the oldest, and in every hundredth.
@@ -56,16 +51,12 @@ def parse(arguments: list[str]) -> argparse.Namespace:
 
 def main(arguments: list[str]) -> int:
     options = parse(arguments)
-    with tempfile.TemporaryDirectory(prefix="dbops-bench-audit-", dir="/var/tmp") as folder:
-        url = f"sqlite:///{Path(folder) / 'audit.sqlite3'}"
-        os.environ.update(DBOPS_STATE_DIR=folder, DBOPS_DATABASE_URL=url, DJANGO_SETTINGS_MODULE="dbops.settings")
-        django.setup()
+    with own_django():
         # models can be imported when Django is set up
         bench_audit_log = import_module("script.lib.bench_audit_log")
         print(f"making {options.entries:,} entries", flush=True)
         bench_audit_log.make(options.entries)
-        machine = f"{os.cpu_count()} cores, load {os.getloadavg()[0]:.1f}, {platform.system()} {platform.release()}"
-        print(f"\n{datetime.now(UTC):%Y-%m-%d}, {machine}: script/bench audit {shlex.join(arguments)}\n")
+        print(f"\n{headline('audit', arguments, f'load {os.getloadavg()[0]:.1f}')}\n")
         print(f"| first page of | median ms | most ms | queries | goal {GOAL_MS} ms |\n|---|---|---|---|---|")
         for title, query in PAGES.items():
             walls, queries = bench_audit_log.measure(query, options.rounds)

@@ -5,19 +5,15 @@ now and then. No host and no broker is asked. Nothing is asserted: machines diff
 """
 
 import argparse
-import os
 import random
-import shutil
 import sys
-import tempfile
 import time
 from collections.abc import Callable
 from datetime import UTC, datetime, timedelta
-from pathlib import Path
 from statistics import median
 from typing import Any
 
-import django
+from script.lib.bench_ground import own_django
 
 NOW = datetime(2026, 11, 20, 13, 30, tzinfo=UTC)
 REPLICAS = 2
@@ -166,15 +162,8 @@ def measure(options: argparse.Namespace) -> int:
 
 def main(arguments: list[str]) -> int:
     options = parse(arguments)
-    folder = Path(tempfile.mkdtemp(prefix="dbops-bench-", dir="/var/tmp"))
-    os.environ["DBOPS_STATE_DIR"] = str(folder)
-    os.environ.setdefault("DBOPS_DATABASE_URL", f"sqlite:///{folder / 'bench.sqlite3'}")
-    os.environ["DJANGO_SETTINGS_MODULE"] = "dbops.settings"
-    try:
-        django.setup()
+    with own_django():
         return measure(options)
-    finally:
-        shutil.rmtree(folder, ignore_errors=True)
 
 
 if __name__ == "__main__":

@@ -6,18 +6,9 @@ transactions of one load. Durable means what a careful DBA sets: each commit and
 """
 
 import argparse
-import json
 import os
-import platform
-import shlex
-import shutil
 import sys
-import tempfile
 import time
-from collections.abc import Iterator
-from contextlib import contextmanager
-from datetime import UTC, datetime
-from pathlib import Path
 from statistics import median
 from typing import Any
 
@@ -26,10 +17,11 @@ from dbops.engine.flavors.relaxing import relaxations, set_global
 from dbops.engine.steps.relaxing import choose_appliers
 from lab.lab import Lab
 from lab.pytest_plugin import start_lab
+from script.lib.bench_ground import report, say, scratch
+from script.lib.bench_rows import Samples
 
 REPLICA, PRIMARY, BESIDE = "replica-1", "primary-1", "backup-1"
 DURABLE = {"innodb_flush_log_at_trx_commit": "1", "sync_binlog": "1", "slave_parallel_threads": "0"}
-Samples = dict[str, list[float]]
 
 
 class Bench:
@@ -104,10 +96,6 @@ def tables(samples: Samples) -> list[str]:
     return lines
 
 
-def say(text: str) -> None:
-    print(text, flush=True)
-
-
 def parse(arguments: list[str]) -> argparse.Namespace:
     parser = argparse.ArgumentParser(prog="script/bench catch-up", description=__doc__)
     parser.add_argument("--rounds", type=int, default=4, help="rounds of all kinds of settings (default 4)")
@@ -118,28 +106,19 @@ def parse(arguments: list[str]) -> argparse.Namespace:
     return parser.parse_args(arguments)
 
 
-@contextmanager
-def lab_of(size: str) -> Iterator[Lab]:
-    folder = Path(tempfile.mkdtemp(prefix="dbops-bench-", dir="/var/tmp"))
-    folder.chmod(0o755)
-    try:
-        with start_lab(folder / "lab", "127.0.52", size=size) as lab:
-            yield lab
-    finally:
-        shutil.rmtree(folder, ignore_errors=True)
+def measure(options: argparse.Namespace) -> tuple[Samples, str]:
+    """Return the samples, and the version of the server that they are of."""
+    with scratch(passable=True) as folder, start_lab(folder / "lab", "127.0.52", size=options.size) as lab:
+        bench = Bench(lab, options)
+        bench.one(BESIDE, "STOP SLAVE")  # it would apply the same at the same time
+        return run(bench, options.rounds), bench.version
 
 
 def main(arguments: list[str]) -> int:
     options = parse(arguments)
-    with lab_of(options.size) as lab:
-        bench = Bench(lab, options)
-        bench.one(BESIDE, "STOP SLAVE")  # it would apply the same at the same time
-        samples = run(bench, options.rounds)
-    machine = f"{os.cpu_count()} cores, {platform.system()} {platform.release()}, MariaDB {bench.version}"
-    say(f"\n{datetime.now(UTC):%Y-%m-%d}, {machine}: script/bench catch-up {shlex.join(arguments)}\n")
-    say("\n".join(tables(samples)))
-    if options.json:
-        say(json.dumps({"samples": samples}))
+    samples, version = measure(options)
+    record = {"samples": samples} if options.json else None
+    report("catch-up", arguments, [f"MariaDB {version}"], tables(samples), record)
     return 0
 
 

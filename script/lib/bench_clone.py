@@ -6,56 +6,28 @@ which the replica replicates from the primary; the gate after that, in which it 
 """
 
 import argparse
-import json
-import os
-import platform
 import shlex
-import shutil
 import subprocess
 import sys
-import tempfile
 import time
-from datetime import UTC, datetime
-from pathlib import Path
 from statistics import median
 
 import pymysql
 
-from lab.lab import Lab
-from lab.pytest_plugin import start_lab
 from lab.unpacked import why_no_mysql
-from script.lib import supervisor
-from script.lib.bench import REPLICA, SOURCE, Bench, Samples, option_file, say, table, timed
+from script.lib.bench import REPLICA, SOURCE, Bench, stage
+from script.lib.bench_ground import option_file, report, say, timed
+from script.lib.bench_rows import Samples, table
 from script.lib.supervisor import Failed
 
-#: What is done before the old data is touched, and what only waits or clears up.
-NOT_THE_WORK = ("verify", "clean-up")
 DUMP = "--single-transaction --set-gtid-purged=ON --source-data=2 --triggers --routines --events --databases sbtest"
 
 
 class CloneBench(Bench):
     """The same lab with MySQL's servers."""
 
-    def wait_for_plan(self) -> None:
-        def possible() -> bool:
-            try:
-                plan = json.loads(self.manage("rebuild", REPLICA, "--method", "clone", "--plan", "--json"))
-            except (Failed, ValueError):
-                return False
-            return bool(plan["is_possible"])
-
-        supervisor.wait_until(possible, "a plan by clone that is possible", 120, self.processes, self.stop)
-
-    def rebuild(self) -> dict[str, float]:
-        """Return seconds by step, and until the replica replicates from the primary."""
-        self.wait_for_plan()
-        words = ("rebuild", REPLICA, "--method", "clone", "--reason", "benchmark", "--follow", "--json")
-        result = json.loads(self.manage(*words).splitlines()[-1])
-        steps = {step["name"]: float(step["seconds"]) for step in result["steps"]}
-        self.bytes = next(step["bytes"] for step in result["steps"] if step["name"] == "stream")
-        whole = float(result["seconds"])
-        waits = sum(steps[name] for name in NOT_THE_WORK)
-        return {**steps, "whole rebuild": whole, "rebuild until attached": whole - waits}
+    def clone(self) -> dict[str, float]:
+        return self.rebuild("clone")
 
     def dump_and_restore(self) -> dict[str, float]:
         """Dump the source, and make the replica anew from that. Return seconds by part, and in sum."""
@@ -109,7 +81,7 @@ class CloneBench(Bench):
 def measure(bench: CloneBench, rounds: int) -> Samples:
     samples: Samples = {}
     for number in range(1, rounds + 1):
-        for what in (bench.dump_and_restore, bench.rebuild):
+        for what in (bench.dump_and_restore, bench.clone):
             say(f"round {number} of {rounds}: {what.__name__.replace('_', ' ')}")
             for name, seconds in what().items():
                 samples.setdefault(name, []).append(seconds)
@@ -135,40 +107,26 @@ def parse(arguments: list[str]) -> argparse.Namespace:
 
 def main(arguments: list[str]) -> int:
     options = parse(arguments)
-    if why := why_no_mysql():
-        say(why)
-        return 1
-    folder = Path(tempfile.mkdtemp(prefix="dbops-bench-", dir="/var/tmp"))
-    folder.chmod(0o755)
-    state = folder / "state"
-    state.mkdir(mode=0o700)
     try:
-        with start_lab(folder / "lab", "127.0.53", size=options.size, flavor="mysql", say=say) as lab:
-            samples, size, version = run(state, lab, options.rounds)
+        samples, facts = run(options)
     except (Failed, pymysql.MySQLError) as error:
         say(str(error))
         return 1
-    finally:
-        shutil.rmtree(folder, ignore_errors=True)
-    machine = f"{os.cpu_count()} cores, {platform.system()} {platform.release()}, MySQL {version}, {size / 1024**2:.0f} MiB cloned"
-    say(f"\n{datetime.now(UTC):%Y-%m-%d}, {machine}: script/bench clone {shlex.join(arguments)}\n")
-    say("\n".join([*table(samples), "", *ratios(samples)]))
-    if options.json:
-        say(json.dumps({"samples": samples}))
+    record = {"samples": samples} if options.json else None
+    report("clone", arguments, facts, [*table(samples), "", *ratios(samples)], record)
     return 0
 
 
-def run(state: Path, lab: Lab, rounds: int) -> tuple[Samples, int, str]:
-    bench = CloneBench(state, lab, supervisor.StopFlag())
-    try:
-        bench.start()
-        samples = measure(bench, rounds)
-        with lab.connect(SOURCE) as connection, connection.cursor() as cursor:
+def run(options: argparse.Namespace) -> tuple[Samples, list[str]]:
+    """Return the samples, and what they are of. Raises ``Failed``, also where there is no MySQL."""
+    if why := why_no_mysql():
+        raise Failed(why)
+    with stage(options.size, "127.0.53", make=CloneBench, flavor="mysql", say=say) as bench:
+        samples = measure(bench, options.rounds)
+        with bench.lab.connect(SOURCE) as connection, connection.cursor() as cursor:
             cursor.execute("SELECT VERSION() AS version")
             version = str((cursor.fetchone() or {})["version"])
-        return samples, bench.bytes, version
-    finally:
-        bench.end()
+        return samples, [f"MySQL {version}", f"{bench.bytes / 1024**2:.0f} MiB cloned"]
 
 
 if __name__ == "__main__":

@@ -7,16 +7,13 @@ tests/app/web/test_fleet.py.
 import argparse
 import json
 import os
-import platform
-import shlex
 import subprocess
 import sys
-import tempfile
-from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
 from script.lib import supervisor
+from script.lib.bench_ground import headline, scratch
 from script.lib.stage import PYTHON, ROOT
 from script.lib.supervisor import Failed, Process
 
@@ -99,19 +96,18 @@ def in_a_browser(folder: Path, variables: dict[str, str], session: str) -> dict[
 
 def main(arguments: list[str]) -> int:
     options = parse(arguments)
-    with tempfile.TemporaryDirectory(prefix="dbops-bench-fleet-", dir="/var/tmp") as name:
-        variables = environment(Path(name))
+    with scratch() as folder:
+        variables = environment(folder)
         try:
             print(f"making {options.clusters} clusters with a week of runs", flush=True)
             server = on_the_server(options, variables)
             browser = {}
             if sync_playwright is not None and CHROMIUM.exists():
-                browser = in_a_browser(Path(name), variables, server.pop("session"))
+                browser = in_a_browser(folder, variables, server.pop("session"))
         except Failed as error:
             print(f"Failed: {error}")
             return 1
-    machine = f"{os.cpu_count()} cores, load {os.getloadavg()[0]:.1f}, {platform.system()} {platform.release()}"
-    print(f"\n{datetime.now(UTC):%Y-%m-%d}, {machine}: script/bench fleet {shlex.join(arguments)}")
+    print(f"\n{headline('fleet', arguments, f'load {os.getloadavg()[0]:.1f}')}")
     print(f"{server['clusters']} clusters, {server['instances']} instances, {server['runs']} backup runs\n")
     print("| page | median ms | min ms | processor ms (min) | queries | bytes |\n|---|---|---|---|---|---|")
     for page, found in server["pages"].items():

@@ -9,22 +9,19 @@ import argparse
 import asyncio
 import json
 import os
-import platform
 import re
 import resource
-import shlex
 import struct
 import subprocess
 import sys
-import tempfile
 import time
 from dataclasses import dataclass, field
-from datetime import UTC, datetime
 from pathlib import Path
 from statistics import quantiles
 from typing import Any
 
 from script.lib import supervisor
+from script.lib.bench_ground import headline, scratch
 from script.lib.stage import PYTHON, ROOT
 from script.lib.supervisor import Failed, Process
 
@@ -243,9 +240,9 @@ async def run(web: Web, writer: Writer, options: argparse.Namespace) -> tuple[li
 def main(arguments: list[str]) -> int:
     options = parse(arguments)
     raise_open_files()
-    with tempfile.TemporaryDirectory(prefix="dbops-bench-live-", dir="/var/tmp") as name:
+    with scratch() as folder:
         try:
-            found, seconds = on_stage(Path(name), options)
+            found, seconds = on_stage(folder, options)
         except Failed as error:
             print(f"Failed: {error}")
             return 1
@@ -297,8 +294,7 @@ def on_stage(folder: Path, options: argparse.Namespace) -> tuple[list[Figures], 
 
 
 def tell(found: list[Figures], seconds: float, options: argparse.Namespace, arguments: list[str]) -> None:
-    machine = f"{os.cpu_count()} cores, load {os.getloadavg()[0]:.1f}, {platform.system()} {platform.release()}"
-    print(f"\n{datetime.now(UTC):%Y-%m-%d}, {machine}: script/bench live {shlex.join(arguments)}")
+    print(f"\n{headline('live', arguments, f'load {os.getloadavg()[0]:.1f}')}")
     for few, many in zip(found[::2], found[1::2], strict=True):
         print(
             f"\n| {few.rebuilds} rebuilds, {options.seconds} s | {few.viewers} streams | {many.viewers} streams | ratio |"

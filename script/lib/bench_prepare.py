@@ -6,20 +6,16 @@ the machine.
 """
 
 import argparse
-import json
 import os
-import platform
 import resource
 import shlex
 import shutil
 import subprocess
 import sys
-import tempfile
 import time
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
-from datetime import UTC, datetime
 from pathlib import Path
 from statistics import median
 
@@ -30,7 +26,7 @@ from lab.lab import Lab
 from lab.processes import is_running
 from lab.pytest_plugin import start_lab
 from lab.settings import parse_size
-from script.lib.bench import option_file, say
+from script.lib.bench_ground import option_file, report, say, scratch
 from script.lib.supervisor import Failed
 
 MIB = 1024**2
@@ -222,51 +218,39 @@ def commands_of(options: argparse.Namespace, choice: Preparing) -> dict[str, Cal
     return found | {size: command(f"--use-memory={parse_size(size)}") for size in options.memory}
 
 
-def report(options: argparse.Namespace, arguments: list[str], redo: int, choice: Preparing, samples: Samples) -> None:
-    machine = f"{os.cpu_count()} cores, {platform.system()} {platform.release()}"
-    say(
-        f"\n{datetime.now(UTC):%Y-%m-%d}, {machine}, {redo / MIB:.0f} MiB of redo: script/bench prepare {shlex.join(arguments)}\n"
-    )
-    say("\n".join([*(f"* {reason}" for reason in choice.reasons), "", *table(samples), ""]))
-    say(
-        "\n".join(
-            [
-                "| ratio | median (min to max) |",
-                "|---|---|",
-                *(ratio(samples, name) for name in samples if name != DEFAULT),
-            ]
-        )
-    )
+def told(samples: Samples, choice: Preparing) -> list[str]:
+    head = ["| ratio | median (min to max) |", "|---|---|"]
+    ratios = (ratio(samples, name) for name in samples if name != DEFAULT)
+    return [*(f"* {reason}" for reason in choice.reasons), "", *table(samples), "", *head, *ratios]
+
+
+def run(options: argparse.Namespace) -> tuple[Samples, Preparing, int]:
+    """Return the samples, what was chosen for ours, and the bytes of redo. Raises ``Failed`` or ``LabError``."""
+    redo_bytes = parse_size(options.redo)
+    with scratch(passable=True) as folder:
+        backup = folder / "backup"
+        with start_lab(folder / "lab", "127.0.53", size=options.size, replicas=0, backups=0) as lab:
+            Source(lab, redo_bytes, options.threads).back_up(backup, options.writes)
+        choice = our_choice(options.tool, 2 * redo_bytes)
+        redo = (backup / "ib_logfile0").stat().st_size
+        return measure(backup, commands_of(options, choice), options.rounds, cold=options.cold), choice, redo
+
+
+def main(arguments: list[str]) -> int:
+    options = parse(arguments)
+    try:
+        samples, choice, redo = run(options)
+    except (Failed, LabError) as error:
+        say(f"Failed: {error}")
+        return 1
+    record = None
     if options.json:
         runs = {
             name: [[run.seconds, run.cpu_seconds, run.read_bytes, run.written_bytes] for run in found]
             for name, found in samples.items()
         }
-        say(
-            json.dumps(
-                {"redo_bytes": redo, "memory_bytes": choice.memory_bytes, "options": choice.options, "samples": runs}
-            )
-        )
-
-
-def main(arguments: list[str]) -> int:
-    options = parse(arguments)
-    redo_bytes = parse_size(options.redo)
-    folder = Path(tempfile.mkdtemp(prefix="dbops-bench-", dir="/var/tmp"))
-    folder.chmod(0o755)
-    backup = folder / "backup"
-    try:
-        with start_lab(folder / "lab", "127.0.53", size=options.size, replicas=0, backups=0) as lab:
-            Source(lab, redo_bytes, options.threads).back_up(backup, options.writes)
-        choice = our_choice(options.tool, 2 * redo_bytes)
-        redo = (backup / "ib_logfile0").stat().st_size
-        samples = measure(backup, commands_of(options, choice), options.rounds, cold=options.cold)
-        report(options, arguments, redo, choice, samples)
-    except (Failed, LabError) as error:
-        say(f"Failed: {error}")
-        return 1
-    finally:
-        shutil.rmtree(folder, ignore_errors=True)
+        record = {"redo_bytes": redo, "memory_bytes": choice.memory_bytes, "options": choice.options, "samples": runs}
+    report("prepare", arguments, [f"{redo / MIB:.0f} MiB of redo"], told(samples, choice), record)
     return 0
 
 

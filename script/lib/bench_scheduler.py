@@ -5,17 +5,13 @@ and no broker is asked. Measured is what every pass of the scheduler does: read,
 """
 
 import argparse
-import os
-import shutil
 import sys
-import tempfile
 import time
 from collections.abc import Callable
-from pathlib import Path
 from statistics import median
 from typing import Any
 
-import django
+from script.lib.bench_ground import own_django
 
 
 def parse(arguments: list[str]) -> argparse.Namespace:
@@ -88,15 +84,8 @@ def timed(act: Callable[[], object]) -> tuple[float, float, list[str]]:
 
 def main(arguments: list[str]) -> int:
     options = parse(arguments)
-    folder = Path(tempfile.mkdtemp(prefix="dbops-bench-", dir="/var/tmp"))
-    os.environ["DBOPS_STATE_DIR"] = str(folder)
-    os.environ.setdefault("DBOPS_DATABASE_URL", f"sqlite:///{folder / 'bench.sqlite3'}")
-    os.environ["DJANGO_SETTINGS_MODULE"] = "dbops.settings"
-    try:
-        django.setup()
+    with own_django():
         return measure(options)
-    finally:
-        shutil.rmtree(folder, ignore_errors=True)
 
 
 def measure(options: argparse.Namespace) -> int:

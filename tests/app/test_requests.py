@@ -1,6 +1,7 @@
 """Asking for a rebuild, and everything that refuses it."""
 
 import threading
+from datetime import timedelta
 from typing import Any
 
 import pytest
@@ -188,6 +189,20 @@ def test_a_message_for_a_finished_rebuild_does_nothing() -> None:
     assert lifecycle.due(timezone.now()) == []
 
 
+@pytest.mark.parametrize("ending", [Status.SUCCEEDED, Status.FAILED])
+def test_both_instances_are_probed_at_once_when_a_rebuild_ends_and_no_other(ending: Status) -> None:
+    rebuild = ask(rows.make_fleet(), rows.operator())
+    scheduler.start_what_can()
+    later = timezone.now() + timedelta(minutes=5)
+    InstanceState.objects.update(probe_due_at=later)
+    lease = lifecycle.take_lease(rebuild.pk)
+    assert lease is not None
+    lifecycle.finish(lease, ending, "the end")
+    due = InstanceState.objects.filter(probe_due_at__lte=timezone.now()).values_list("instance__name", flat=True)
+    assert set(due) == {rebuild.target.name, rebuild.source.name}
+    assert InstanceState.objects.filter(probe_due_at=later).exists()
+
+
 def test_a_driver_whose_lease_was_taken_over_cannot_write_any_more(settings: Any) -> None:
     rebuild = ask(rows.make_fleet(), rows.operator())
     scheduler.start_what_can()
@@ -202,6 +217,7 @@ def test_a_driver_whose_lease_was_taken_over_cannot_write_any_more(settings: Any
     for act in (
         lambda: lifecycle.beat(slow, lifecycle.News(), {}),
         lambda: lifecycle.begin_step(slow, "stream"),
+        lambda: lifecycle.prove(slow),
         lambda: lifecycle.finish(slow, Status.FAILED, "late"),
         lambda: lifecycle.mark_unreachable(slow, "late"),
     ):

@@ -92,6 +92,26 @@ def test_when_every_step_is_done_the_rebuild_has_succeeded_and_holds_nothing(sta
     assert AuditEntry.objects.filter(action="rebuild.succeeded").exists()
 
 
+def test_a_step_that_goes_on_is_not_told_as_begun_with_every_look(start: Any) -> None:
+    def revision(run: Run) -> Outcome:
+        seen.append(Rebuild.objects.values_list("revision", flat=True).get())
+        return done() if len(seen) == 4 else again()
+
+    seen: list[int] = []
+    drive(start(Scripted("one", revision), Scripted("clean-up")))
+    assert seen == [seen[0]] * 4
+
+
+def test_a_driver_whose_lease_is_taken_while_a_step_goes_on_does_not_advance_it_again(start: Any) -> None:
+    def lose(run: Run) -> Outcome:
+        Rebuild.objects.update(lease_owner="an heir")
+        return again()
+
+    step = Scripted("one", lose, done())
+    rebuild = drive(start(step, Scripted("clean-up")))
+    assert (step.calls, rebuild.lease_owner, states(rebuild)) == (1, "an heir", ["running", "pending"])
+
+
 def test_a_failed_step_skips_the_rest_but_for_the_clean_up(start: Any) -> None:
     step, after, clean_up = Scripted("one", broken()), Scripted("two"), Scripted("clean-up")
     rebuild = drive(start(step, after, clean_up))

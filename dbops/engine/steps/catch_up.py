@@ -16,6 +16,7 @@ from dbops.engine.steps.relaxing import relax, relaxing_commands, watch
 from dbops.engine.steps.replication import (
     MASKED,
     is_attached_to,
+    look_again,
     must_run,
     read_link,
     read_position,
@@ -24,7 +25,7 @@ from dbops.engine.steps.replication import (
     shown_change,
     target_database,
 )
-from dbops.engine.steps.run import Account, Outcome, Run, again, done
+from dbops.engine.steps.run import Account, Outcome, Run, done
 
 
 def leader_of(plan: Plan) -> Party:
@@ -64,7 +65,7 @@ class CatchUp(Step):
             leader = leader_of(run.plan)
             if not is_attached_to(link, leader):
                 self._attach(run, database)
-                return again(0.2)
+                return look_again(run, self.name)
             wait = must_run(run, database, link, "catch-up", f"Replicating from {leader.name}")
             return wait or self._progress(run, database, link)
 
@@ -90,7 +91,7 @@ class CatchUp(Step):
         if caught_up and link is not None and link.is_running:
             run.journal.say(f"{run.plan.target.name} has caught up with {leader_of(run.plan).name}.")
             return done()
-        return again(0.4)
+        return look_again(run, self.name)
 
     def _watch(self, run: Run, link: ReplicationFacts | None) -> None:
         """One large transaction is replayed for hours, so a standstill is told and never a reason to end."""

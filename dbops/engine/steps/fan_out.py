@@ -62,8 +62,6 @@ def settle(run: Run) -> bool:
     if BRANCHES in run.memory or is_branch(run):
         return True
     branches = run.companions.branches()
-    if not branches:
-        return True
     waited = run.clock.now() - run.memory.setdefault("fan_out.since", run.clock.now())
     if any(one.phase is Phase.QUEUED for one in branches) and waited < QUEUED_PATIENCE_SECONDS:
         return False
@@ -72,7 +70,8 @@ def settle(run: Run) -> bool:
         run.journal.progress(note=f"waiting until {', '.join(map(str, coming))} can receive")
         return False
     ready = [one for one in branches if one.phase is Phase.READY]
-    run.memory[BRANCHES] = {one.uid: one.target for one in ready}
+    run.memory[BRANCHES] = {one.uid: one.target for one in ready}  # also where there is none: from here on nobody joins
+    run.journal.check()
     _tell(run, ready, [one for one in branches if one not in ready])
     return True
 

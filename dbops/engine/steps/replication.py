@@ -18,6 +18,8 @@ SERVER_GONE_SECONDS = 60.0
 #: How long a replica may try to connect to where it was pointed: a wrong password is tried again for ever. The server itself
 #: tries once a minute, and one cut of some seconds must not end a rebuild of hours: so it gets two more tries.
 CONNECT_SECONDS = 150.0
+#: A replica that was just pointed somewhere connects within some ten milliseconds: it is looked at soon, then ever more rarely.
+FIRST_LOOK_SECONDS, LATER_LOOK_SECONDS = 0.05, 0.4
 #: Between two looks at it; after more (no worker lived, the host was silent) the replica may have had no chance to connect.
 UNSEEN_SECONDS = 30.0
 
@@ -115,6 +117,7 @@ def replicate_from(run: Run, database: Database, key: str, party: Party, *, star
     run.execute(run.target, database, f"{key}.change", sql, parameters, shown=shown_change(run.flavor, source))
     for number, statement in enumerate(run.flavor.start_replication()):
         run.execute(run.target, database, f"{key}.start.{number}", statement)
+    run.memory[f"{key}.pointed_at"] = run.clock.now()
 
 
 def start_if_stopped(run: Run, database: Database, link: ReplicationFacts | None, key: str) -> bool:
@@ -142,6 +145,12 @@ def must_run(run: Run, database: Database, link: ReplicationFacts | None, key: s
     if start_if_stopped(run, database, link, key):
         return again(0.2)
     return None
+
+
+def look_again(run: Run, key: str) -> Outcome:
+    """Return when to look again at a replica that was pointed somewhere under this key: rarer, the longer that is ago."""
+    seconds = (run.clock.now() - run.memory.get(f"{key}.pointed_at", 0.0)) / 2
+    return again(min(LATER_LOOK_SECONDS, max(FIRST_LOOK_SECONDS, seconds)))
 
 
 def restart_for_retry(run: Run, database: Database, link: ReplicationFacts | None, key: str) -> bool:

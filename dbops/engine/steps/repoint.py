@@ -11,6 +11,7 @@ from dbops.engine.steps.relaxing import watch
 from dbops.engine.steps.replication import (
     MASKED,
     is_attached_to,
+    look_again,
     must_run,
     point_to_primary,
     read_link,
@@ -20,7 +21,7 @@ from dbops.engine.steps.replication import (
     target_database,
 )
 from dbops.engine.steps.repoint_by_position import repoint_by_position
-from dbops.engine.steps.run import Account, Outcome, Run, again, done
+from dbops.engine.steps.run import Account, Outcome, Run, done
 from dbops.engine.steps.source import close_source
 
 
@@ -53,7 +54,7 @@ class Repoint(Step):
                 self._is_primary(run)
                 self._nothing_errant(run, database)
                 point_to_primary(run, database, start=None)
-                return again(0.2)
+                return look_again(run, "repoint")
             if not run.plan.uses_gtid:
                 close_source(run)
             if run.plan.archive and "repoint.compared" not in run.memory:
@@ -64,7 +65,7 @@ class Repoint(Step):
             doing = f"Replicating from the primary {run.plan.primary.name}"
             if wait := must_run(run, database, link, "repoint", doing):
                 return wait
-            return done() if link and link.is_running else again(0.3)
+            return done() if link and link.is_running else look_again(run, "repoint")
 
     def _is_primary(self, run: Run) -> None:
         """A failover may have happened since the plan: a replica must not be hung below another replica unnoticed."""

@@ -84,7 +84,7 @@ def _gate(run: Run) -> Outcome:
         limit = run.settings.catch_up_lag_seconds
         note = f"within {limit:.0f} s of {primary.name} for {steady:.0f} of {gate:.0f} s"
         run.journal.progress(note=note, eta_seconds=gate - steady)
-        return again(0.4)
+        return again(min(0.4, gate - steady))
     run.journal.say(f"{target.name} replicates from {primary.name} and has stayed caught up.", host=target.host)
     run.memory["verified"] = True
     return done()

@@ -1,0 +1,83 @@
+"""What every bench stands on: a folder of its own, how time is taken, and the line that says on which machine that was."""
+
+import json
+import os
+import platform
+import shlex
+import shutil
+import subprocess
+import tempfile
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any
+
+import django
+
+from script.lib.supervisor import Failed
+
+PARENT = "/var/tmp"  # noqa: S108 - a name of its own is made in there
+
+
+def say(text: str) -> None:
+    print(text, flush=True)
+
+
+@contextmanager
+def scratch(*, passable: bool = False) -> Iterator[Path]:
+    """Give a folder, and remove it at the end. ``passable``: the servers' user may pass it, as a lab's must be."""
+    folder = Path(tempfile.mkdtemp(prefix="dbops-bench-", dir=PARENT))
+    folder.chmod(0o755 if passable else 0o700)
+    try:
+        yield folder
+    finally:
+        shutil.rmtree(folder, ignore_errors=True)
+
+
+@contextmanager
+def own_django() -> Iterator[Path]:
+    """Give a folder with Django set up over it: its state and, unless DBOPS_DATABASE_URL names another, its database lie there."""
+    with scratch() as folder:
+        os.environ["DBOPS_STATE_DIR"] = str(folder)
+        os.environ.setdefault("DBOPS_DATABASE_URL", f"sqlite:///{folder / 'bench.sqlite3'}")
+        os.environ["DJANGO_SETTINGS_MODULE"] = "dbops.settings"
+        django.setup()
+        yield folder
+
+
+def machine() -> str:
+    return f"{os.cpu_count()} cores, {platform.system()} {platform.release()}"
+
+
+def headline(name: str, arguments: list[str], *facts: str) -> str:
+    """Return date, machine, ``facts`` and the command that repeats it, as one line."""
+    command = shlex.join(["script/bench", *([name] if name else []), *arguments])
+    return f"{datetime.now(UTC):%Y-%m-%d}, {', '.join([machine(), *facts])}: {command}"
+
+
+def report(name: str, arguments: list[str], facts: list[str], lines: list[str], record: dict[str, Any] | None) -> None:
+    """Print the headline and the lines; then ``record`` as one JSON object, where there is one."""
+    say(f"\n{headline(name, arguments, *facts)}\n")
+    say("\n".join(lines))
+    if record is not None:
+        say(json.dumps(record))
+
+
+def timed(command: str) -> float:
+    """Run a shell pipeline and return its seconds. Raises ``Failed`` when any part of it fails."""
+    began = time.monotonic()
+    done = subprocess.run(["bash", "-o", "pipefail", "-c", command], capture_output=True, text=True, check=False)
+    if done.returncode != 0:
+        raise Failed(f"{command[:200]}: status {done.returncode}: {done.stderr[-500:]}")
+    return time.monotonic() - began
+
+
+@contextmanager
+def option_file(include: Path | None, user: str, password: str) -> Iterator[Path]:
+    with tempfile.NamedTemporaryFile("w", prefix="dbops-bench-", suffix=".cnf") as file:
+        file.write(f"!include {include}\n" if include else "")
+        file.write(f'[client]\nuser="{user}"\npassword="{password}"\n')
+        file.flush()
+        yield Path(file.name)

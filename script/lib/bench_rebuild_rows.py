@@ -1,0 +1,267 @@
+"""Rows of the table of speed that one MariaDB lab gives: the stream, what is around it, archive, dump and regular backup."""
+
+import json
+import os
+import subprocess
+import time
+from datetime import UTC, datetime
+from functools import partial
+from pathlib import Path
+from statistics import median
+
+import yaml
+
+from script.lib.bench import REPLICA, SOURCE, Bench, stage, streams
+from script.lib.bench_cpu import Watch
+from script.lib.bench_ground import say
+from script.lib.bench_rows import Group, Row, Samples, against_median, pairs, row_of, without
+from script.lib.supervisor import Failed, wait_until
+
+KEYS = ("stream", "default-cipher", "restore", "archive", "backup", "around", "worker")
+PHYSICAL = "bench-physical"
+#: Beside sysbench's own index on k: columns of 120 and 60 characters.
+INDEXES = {"by_c": "c", "by_pad": "pad"}
+POOL_BYTES = 1024**3
+IDLE_SECONDS = 20.0
+MIB = 1024**2
+
+
+class TableBench(Bench):
+    """The lab with more secondary indexes, a buffer pool as a server has one, and a schedule of physical backups."""
+
+    def fleet_file(self) -> Path:
+        """Return the lab's fleet file with a schedule that is due in half a day: what is backed up here is asked for."""
+        fleet = yaml.safe_load(self.lab.fleet_yaml.read_text())
+        source = self.lab.host(SOURCE)
+        schedule = {
+            "name": PHYSICAL,
+            "method": "physical",
+            "run_by": "dbops",
+            "directory": str(source.folder / "backups"),
+        }
+        schedule["cron"] = f"0 {(datetime.now(UTC).hour + 12) % 24} * * *"
+        for instance in fleet["clusters"][0]["instances"]:
+            if instance["name"] == SOURCE:
+                instance["backups"] = [schedule]
+        file = self.folder / "fleet.yaml"
+        file.touch(mode=0o600)
+        file.write_text(yaml.safe_dump(fleet))
+        return file
+
+    def dress(self) -> None:
+        """Give every table its indexes, here and by replication on all others, and the servers their buffer pool."""
+        say("making secondary indexes")
+        added = ", ".join(f"ADD KEY {name} ({column})" for name, column in INDEXES.items())
+        with self.lab.connect(self.lab.primary.name) as connection, connection.cursor() as cursor:
+            for number in range(1, self.lab.settings.tables + 1):
+                cursor.execute(f"ALTER TABLE sbtest.sbtest{number} {added}")
+        wanted = self.lab.settings.tables * len(INDEXES)
+        for name in (SOURCE, REPLICA):
+            wait_until(
+                partial(self._has_indexes, name, wanted), f"the indexes of {name}", 3600, self.processes, self.stop
+            )
+
+    def _has_indexes(self, name: str, wanted: int) -> bool:
+        sql = (
+            "SELECT COUNT(*) AS n FROM information_schema.STATISTICS WHERE TABLE_SCHEMA = 'sbtest' AND INDEX_NAME IN %s"
+        )
+        with self.lab.connect(name) as connection, connection.cursor() as cursor:
+            cursor.execute(sql, (tuple(INDEXES),))
+            return int((cursor.fetchone() or {})["n"]) == wanted
+
+    def widen_pool(self) -> None:
+        """A rebuilt server has its own small pool again: a restore is not to be slow for want of memory that there is."""
+        with self.lab.connect(REPLICA) as connection, connection.cursor() as cursor:
+            cursor.execute(f"SET GLOBAL innodb_buffer_pool_size = {POOL_BYTES}")
+
+    # ---- what is timed -----------------------------------------------------------------------------------------------
+
+    def watched_rebuild(self) -> dict[str, float]:
+        """Rebuild by stream, with what the worker cost while it followed the stream, and what of it was around the data."""
+        watch = Watch(self.worker_pid())
+        watch.start()
+        try:
+            found = self.rebuild()
+        finally:
+            watch.end()
+        began, ended = self._moment("stream", "started_at"), self._moment("stream", "finished_at")
+        cpu, resident = watch.between(began, ended)
+        return (
+            found | self._around(found) | {"worker, % of a core": 100 * cpu / (ended - began), "worker, MB": resident}
+        )
+
+    def worker_pid(self) -> int:
+        """Return the process of the worker that drives rebuilds and does not probe."""
+        popen = next(process for process in self.processes if process.name == "ticks").popen
+        if popen is None:
+            raise Failed("the worker does not run")
+        return popen.pid
+
+    def idle(self) -> float:
+        """Return how much of a core the same worker takes with nothing to follow, in percent."""
+        watch = Watch(self.worker_pid())
+        watch.start()
+        began = time.time()
+        time.sleep(IDLE_SECONDS)
+        watch.end()
+        return 100 * watch.between(began, time.time())[0] / IDLE_SECONDS
+
+    def _moment(self, step: str, column: str) -> float:
+        sql = f"SELECT {column} FROM dbops_step WHERE name = ? ORDER BY id DESC LIMIT 1"
+        return _epoch(self.rows(sql, step)[0][0])
+
+    def _around(self, found: dict[str, float]) -> dict[str, float]:
+        """Click: the row of the rebuild. First byte: the first file on the target. Last byte: the tool on the source has ended."""
+        uid, requested = self.rows("SELECT uid, requested_at FROM dbops_rebuild ORDER BY id DESC LIMIT 1")[0]
+        status = self.lab.host(SOURCE).work_dir / "rebuilds" / uid / "backup.status"
+        before = first_birth(self.lab.host(REPLICA).data_dir) - _epoch(requested)
+        after = self._moment("repoint", "finished_at") - status.stat().st_mtime - found["prepare"] - found["catch-up"]
+        return {"click to first byte": before, "last byte to serving": after, "around": before + after}
+
+    def back_up(self) -> dict[str, float]:
+        """Have the product make a physical backup. Return its seconds, from start to published, and its bytes."""
+        os.sync()
+        result = json.loads(self.manage("backup", PHYSICAL, "--watch", "--json").splitlines()[-1])
+        sql = "SELECT started_at, finished_at FROM dbops_backuprun WHERE id = ?"
+        started, finished = self.rows(sql, result["backup_run"])[0]
+        return {"physical backup and zstd": _epoch(finished) - _epoch(started), "bytes": float(result["bytes"])}
+
+    def backup_file(self) -> Path:
+        """Return the newest backup."""
+        return Path(
+            self.rows("SELECT path FROM dbops_backuprun WHERE status = 'succeeded' ORDER BY id DESC LIMIT 1")[0][0]
+        )
+
+
+def forget_pages(file: Path) -> None:
+    """Have the file's pages out of the page cache, for a backup of last night is not in there. Nobody else's pages go."""
+    with file.open("rb") as opened:
+        os.fsync(opened.fileno())
+        os.posix_fadvise(opened.fileno(), 0, 0, os.POSIX_FADV_DONTNEED)
+
+
+def _epoch(text: str) -> float:
+    return datetime.fromisoformat(text).replace(tzinfo=UTC).timestamp()
+
+
+def first_birth(directory: Path) -> float:
+    """Return when the oldest file below a directory was made, the rebuild's own marks left out. Raises ``Failed``."""
+    found = ["find", str(directory), "-type", "f", "!", "-name", ".dbops-*"]
+    command = [*found, "-exec", "stat", "-c", "%.W", "--", "{}", "+"]
+    done = subprocess.run(command, capture_output=True, text=True, check=True)
+    times = [moment for moment in map(float, done.stdout.split()) if moment > 0]
+    if not times:
+        raise Failed(f"the file system of {directory} does not tell when a file was made")
+    return min(times)
+
+
+class Rounds:
+    """What was measured, round by round, under the names that the table shows."""
+
+    def __init__(self) -> None:
+        self.samples: Samples = {}
+
+    def note(self, found: dict[str, float], *, suffix: str = "") -> None:
+        for name, value in found.items():
+            self.samples.setdefault(f"{name}{suffix}", []).append(value)
+
+
+def measure(bench: TableBench, rounds: int, wanted: set[str]) -> Samples:
+    """Measure what the wanted rows need. Restoring a dump takes longest and is done once."""
+    noted = Rounds()
+    bench.dress()
+    if "worker" in wanted:
+        noted.note({"worker with nothing to follow, % of a core": bench.idle()})
+    for number in range(rounds):
+        say(f"round {number + 1} of {rounds}: stream")
+        by_hand = wanted & {"stream", "default-cipher"}
+        noted.note(streams(bench, number, bench.watched_rebuild) if by_hand else bench.watched_rebuild())
+        if wanted & {"archive", "backup"}:
+            say(f"round {number + 1} of {rounds}: physical backup")
+            noted.note(bench.back_up(), suffix=" (physical)")
+        if "archive" in wanted:
+            say(f"round {number + 1} of {rounds}: archive")
+            forget_pages(bench.backup_file())
+            attached = bench.rebuild("archive")["rebuild until attached"]
+            noted.note({"rebuild by archive until attached": attached})
+    if wanted & {"restore", "backup"}:
+        say("dump and restore")
+        bench.widen_pool()
+        noted.note(bench.dump(), suffix=" (dump)")
+    return noted.samples
+
+
+def around_note(samples: Samples) -> str:
+    """Return where the seconds around the data went, by the medians."""
+    names = ("fingerprint", "open", "take-over", "release", "own", "start", "repoint")
+    return "medians: " + ", ".join(f"{name} {median(samples[name]):.2f} s" for name in names)
+
+
+def rows_of(samples: Samples) -> tuple[Row, ...]:
+    """Return every row that these samples give."""
+    attached = samples["rebuild until attached"]
+    found = [
+        row_of("around", samples["around"], around_note(samples)),
+        row_of("worker", samples["worker, % of a core"], _idle_note(samples)),
+        row_of("worker", samples["worker, MB"], number=1),
+    ]
+    if "by hand, best cipher" in samples:
+        found += _stream_rows(samples)
+    if restored := samples.get("restore the dump (dump)"):
+        found.append(row_of("restore", against_median(restored, attached), _restore_note(samples)))
+    if archive := samples.get("rebuild by archive until attached"):
+        limit = (
+            f"by archive {median(archive):.1f} s, by stream {median(attached):.1f} s: the backup is smaller than the data, and nothing "
+            "but a disk that is slower than its unpacking makes reading it back show"
+        )
+        found.append(row_of("archive", pairs(attached, archive), limit))
+    if "dump and gzip (dump)" in samples and "bytes (physical)" in samples:
+        found += _backup_rows(samples)
+    return tuple(sorted(found, key=lambda row: KEYS.index(row.key)))
+
+
+def _stream_rows(samples: Samples) -> list[Row]:
+    stream, best, default = (samples[name] for name in ("stream", "by hand, best cipher", "by hand, default cipher"))
+    more, floor = median(stream) - median(best), median(pairs(best, default))
+    limit = (
+        f"{more:+.2f} s against by hand. Start, last poll and proof of the copy are some 0.15 s of it, whatever the size (16 MiB, quiet "
+        "machine: 0.98 s against 0.80 s by hand). ssh, sshd, the backup tool and the unpacker take the same processor seconds in both, "
+        "so the rest is who else used the cores"
+    )
+    other = f"here the best cipher by hand takes {floor:.2f} of the default one's time: the rest is not SSH's"
+    return [row_of("stream", pairs(stream, best), limit), row_of("default-cipher", pairs(stream, default), other)]
+
+
+def _restore_note(samples: Samples) -> str:
+    restored, whole = median(samples["restore the dump (dump)"]), median(samples["rebuild until attached"])
+    return (
+        f"restoring took {restored:.0f} s, the rebuild {whole:.1f} s, of them {median(samples['stream']):.1f} s of stream: "
+        "the restore grows faster than the data once indexes do not fit into the buffer pool, so the ratio grows with --size"
+    )
+
+
+def _backup_rows(samples: Samples) -> list[Row]:
+    dumped, made = samples["dump and gzip (dump)"], samples["physical backup and zstd (physical)"]
+    sizes = samples["bytes (physical)"], samples["bytes (dump)"]
+    note = f"the dump took {median(dumped):.0f} s, the backup {median(made):.1f} s with one thread of zstd and low priority"
+    more = f"{sizes[0][0] / MIB:.0f} MiB against {sizes[1][0] / MIB:.0f} MiB: only the physical one holds secondary indexes"
+    time_ratio, size_ratio = against_median(dumped, made), against_median(sizes[0], sizes[1])
+    return [row_of("backup", time_ratio, note), row_of("backup", size_ratio, more, number=1)]
+
+
+def _idle_note(samples: Samples) -> str:
+    idle = median(samples.get("worker with nothing to follow, % of a core", [0.0]))
+    return f"with nothing to follow it takes {idle:.1f} % already: the scheduler looks every two seconds"
+
+
+def group(size: str, rounds: int, wanted: set[str]) -> Group:
+    """Measure. Raises ``Failed`` or ``LabError``."""
+    with stage(size, "127.0.51", make=TableBench, say=say) as bench:
+        samples = measure(bench, rounds, wanted)
+        streamed = bench.bytes / MIB
+    rows = tuple(row for row in rows_of(samples) if row.key in wanted)
+    facts = (
+        f"MariaDB, {streamed:.0f} MiB streamed, each table with three secondary indexes. The page cache is warm but for the backup that "
+        "is read; source, target and dashboard are on one machine and one disk. A restore has a buffer pool of 1 GiB."
+    )
+    return Group("Rebuild by stream", rows, without(samples, "bytes (physical)", "bytes (dump)"), facts)

@@ -1,0 +1,173 @@
+"""The rows of the table of speed: what was measured, its goal, and how both are told. Pure: no clock, no lab."""
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, field
+from statistics import median
+
+Samples = dict[str, list[float]]
+
+
+@dataclass(frozen=True, slots=True)
+class Goal:
+    """A bound for the median. ``unit`` is put behind each number, ``""`` for ratios."""
+
+    value: float
+    at_least: bool = False
+    unit: str = ""
+
+    def is_met(self, value: float) -> bool:
+        return value >= self.value if self.at_least else value <= self.value
+
+    def words(self) -> str:
+        return f"{'at least' if self.at_least else 'at most'} {self.value:g}{self.unit}"
+
+
+@dataclass(frozen=True, slots=True)
+class Row:
+    """One line of the table.
+
+    Args:
+        key: short name, for ``--only``.
+        title: what is compared with what.
+        goal: of the median of ``values``.
+        values: one for each round; empty where nothing was measured.
+        note: why nothing was measured, else what limits it.
+    """
+
+    key: str
+    title: str
+    goal: Goal
+    values: tuple[float, ...] = ()
+    note: str = ""
+
+    def line(self) -> str:
+        if not self.values:
+            return f"| {self.title} | {self.goal.words()} | – | – | 0 | not measured |"
+        middle = median(self.values)
+        places = 1 if middle >= 10 else 2
+        shown, low, high = (f"{value:.{places}f}" for value in (middle, min(self.values), max(self.values)))
+        unit, reached = self.goal.unit, "yes" if self.goal.is_met(middle) else "**no**"
+        return (
+            f"| {self.title} | {self.goal.words()} | {shown}{unit} | {low} to {high} | {len(self.values)} | {reached} |"
+        )
+
+
+#: By key: what is compared with what, and the bound for it.
+GOALS: dict[str, tuple[tuple[str, Goal], ...]] = {
+    "stream": (("stream step / typed by hand, best cipher", Goal(1.03)),),
+    "default-cipher": (("stream step / typed by hand, ssh's default cipher", Goal(0.70)),),
+    "restore": (("restoring a gzip dump / rebuild by stream, until attached", Goal(24, at_least=True)),),
+    "archive": (("rebuild by stream / by archive, one disk", Goal(0.6)),),
+    "backup": (
+        ("mysqldump and gzip / physical backup and zstd, time", Goal(16, at_least=True)),
+        ("physical backup and zstd / mysqldump and gzip, size", Goal(1.3)),
+    ),
+    "around": (("all of ours around the data: click to first byte, last byte to serving", Goal(3, unit=" s")),),
+    "worker": (
+        ("worker while it follows a stream", Goal(2, unit=" % of a core")),
+        ("memory of its largest process", Goal(150, unit=" MB")),
+    ),
+    "clone": (("dump and restore / clone, MySQL, until attached", Goal(15, at_least=True)),),
+    "fan-out": (
+        ("fan-out to three targets / one target, each link at the same rate", Goal(1.15)),
+        ("fan-out to three targets / three in a row", Goal(0.40)),
+    ),
+    "prepare": (("prepare, ours / the tool's default", Goal(0.7)),),
+    "catch-up": (("catch-up, relaxed settings / durable ones", Goal(0.7)),),
+}
+
+
+#: How the page says what its rows mean.
+HOW = """\
+## What is compared, and how
+
+* Each run begins with nothing waiting to be written to the disk (`sync`), and each round with another of ours and the pipelines typed
+  by hand: whoever comes after somebody else's gigabyte is slower. By hand, too, the last copy is removed only when the new one is there:
+  memory that was freed a moment ago is written faster.
+* **The stream step** is the step as its page shows it: starting the job, the copy, seeing that it has ended, and the proof that it is
+  whole. By hand there is none of that: `ssh SOURCE "mariadb-backup --backup --stream=xbstream ..." | mbstream -x`, as root, over the
+  lab's own key.
+* **Until attached**: from the click until the replica replicates from the primary. What follows is the gate, in which the replica
+  serves and is watched (2 s unless `DBOPS_VERIFY_STEADY_SECONDS` says more), and the removal of the old data.
+* **Around the data** are the seconds from the click (the rebuild's row) to the first file on the target, and from the end of the tool
+  on the source to a replica that replicates from the primary, prepare and catch-up left out. Stopping and starting the target's server
+  are in it.
+* **The worker** is the one that drives rebuilds (`script/run worker ticks`), from the first to the last moment of the stream step; the
+  one that probes is another. With nothing to follow it has the scheduler's look every two seconds.
+* **A dump is restored** by `zcat FILE | mariadb` into a server with a buffer pool of 1 GiB, without binary log. The rebuild's seconds
+  are those until attached.
+* **The archive** is the physical backup of the same round; its file is taken out of the page cache before it is read, as one of last
+  night is.
+"""
+
+
+def row_of(key: str, values: Sequence[float], limit: str = "", *, number: int = 0) -> Row:
+    """Return a measured row. ``limit`` says what limits it: it is told only where the goal is not reached."""
+    title, goal = GOALS[key][number]
+    return Row(key, title, goal, tuple(values), "" if goal.is_met(median(values)) else limit)
+
+
+def rows_without(key: str, why: str) -> tuple[Row, ...]:
+    """Return the rows of what was not measured."""
+    return tuple(Row(key, title, goal, note=f"not measured: {why}") for title, goal in GOALS[key])
+
+
+@dataclass(frozen=True, slots=True)
+class Group:
+    """Rows that were measured on one lab, and the seconds that they were made of. ``facts`` is one sentence about the lab."""
+
+    title: str
+    rows: tuple[Row, ...]
+    samples: Samples = field(default_factory=dict)
+    facts: str = ""
+
+
+def table(samples: Samples) -> list[str]:
+    lines = ["| what | median s | min | max | n |", "|---|---|---|---|---|"]
+    lines += [
+        f"| {name} | {median(values):.2f} | {min(values):.2f} | {max(values):.2f} | {len(values)} |"
+        for name, values in samples.items()
+    ]
+    return lines
+
+
+def pairs(left: Sequence[float], right: Sequence[float]) -> tuple[float, ...]:
+    """Return left / right, round by round, as far as both go: a machine that drifts does not tell lies then."""
+    return tuple(a / b for a, b in zip(left, right, strict=False))
+
+
+def against_median(left: Sequence[float], right: Sequence[float]) -> tuple[float, ...]:
+    """Return each of ``left`` over the median of ``right``: for what was measured in rounds of its own."""
+    middle = median(right)
+    return tuple(value / middle for value in left)
+
+
+def without(samples: Samples, *names: str) -> Samples:
+    return {name: values for name, values in samples.items() if name not in names}
+
+
+def document(headline: str, groups: Iterable[Group]) -> str:
+    """Return docs/benchmarks.md: the table, what limits what was not reached, and the seconds behind it."""
+    groups = list(groups)
+    rows = [row for group in groups for row in group.rows]
+    lines = [
+        "# Benchmarks",
+        "",
+        "Written by `script/bench table`: every row in one run, ours and what it is compared with in turns on one machine.",
+        "Ratios of one run can be compared; seconds are this machine's. No test asserts a time.",
+        "",
+        headline,
+        "",
+        "| what | goal | median | min to max | n | reached |",
+        "|---|---|---|---|---|---|",
+        *(row.line() for row in rows),
+    ]
+    if notes := [f"* {row.title}: {row.note}" for row in rows if row.note]:
+        lines += ["", "## Where it was not measured or not reached, and what limits it", "", *notes]
+    lines += ["", *HOW.splitlines()]
+    for group in groups:
+        if group.samples:
+            lines += ["", f"## {group.title}", ""]
+            lines += [group.facts, ""] if group.facts else []
+            lines += table(group.samples)
+    return "\n".join(lines) + "\n"

@@ -1,0 +1,48 @@
+"""What script/bench can measure: one name, one module each. Without a name it measures the rebuild.
+
+A module's ``main`` takes the arguments that follow and returns the exit status; ``--help`` after a name tells its options.
+"""
+
+import sys
+from importlib import import_module
+
+#: By the name after script/bench: module, and what it measures.
+BENCHES = {
+    "rebuild": ("bench", "our rebuild, the pipeline typed by hand, and dump and restore (also without a name)"),
+    "table": ("bench_table", "every row of docs/benchmarks.md in one run, against its goal"),
+    "prepare": ("bench_prepare", "--prepare of one backup: the tool's default against ours"),
+    "catch-up": ("bench_catch_up", "how fast a replica applies with relaxed settings"),
+    "clone": ("bench_clone", "a MySQL replica by clone against dump and restore"),
+    "fan-out": ("bench_fan_out", "three replicas from one read of the source, against one and three in a row"),
+    "scheduler": ("bench_scheduler", "a decision over a long queue"),
+    "live": ("bench_live", "a web process with many open streams"),
+    "fleet": ("bench_fleet", "the pages of a thousand clusters"),
+    "availability": ("bench_availability", "the gaps of their year"),
+    "audit": ("bench_audit", "the pages of a million audit entries"),
+}
+
+
+def choose(arguments: list[str]) -> tuple[str, list[str]]:
+    """Return the name of what is asked for, and the arguments that are its own."""
+    if arguments and arguments[0] in BENCHES:
+        return arguments[0], arguments[1:]
+    return "rebuild", arguments
+
+
+def names() -> str:
+    """Return what there is, a line each."""
+    width = max(map(len, BENCHES))
+    return "\n".join(f"  script/bench {name:{width}}  {what}" for name, (_, what) in BENCHES.items())
+
+
+def main(arguments: list[str]) -> int:
+    if arguments in (["--help"], ["-h"]):
+        print(f"Measures; nothing is asserted, for machines differ and are noisy. NAME --help tells more.\n\n{names()}")
+        return 0
+    name, rest = choose(arguments)
+    status: int = import_module(f"script.lib.{BENCHES[name][0]}").main(rest)
+    return status
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))

@@ -1,0 +1,142 @@
+"""Who waits for whom when several rebuilds share one read of their source. The sender itself: tests/drivers/test_fan_out.py."""
+
+from dataclasses import dataclass, field
+
+import pytest
+
+from dbops.engine.companions import BEGUN, BRANCHES, Companion, Phase, phase_of_branch, phase_of_reader
+from dbops.engine.errors import RemoteFailure
+from dbops.engine.planning import build_plan
+from dbops.engine.states import Status, StepState
+from dbops.engine.steps import fan_out
+from tests.engine import builders
+from tests.engine.runs import Told, make_run
+from tests.fakes import FakeClock, FakeDatabase, FakeJobs
+
+
+@dataclass
+class Shared:
+    """Companions that a test sets."""
+
+    read_by: Companion | None = None
+    others: list[Companion] = field(default_factory=list)
+
+    def reader(self) -> Companion | None:
+        return self.read_by
+
+    def branches(self) -> list[Companion]:
+        return self.others
+
+
+def other(phase: Phase, branches: tuple[str, ...] | None = None) -> Companion:
+    return Companion(7, "b" * 16, "replica-2", phase, branches)
+
+
+def run_with(shared: Shared, **memory: object):  # type: ignore[no-untyped-def]
+    plan, jobs = build_plan(builders.situation()), FakeJobs()
+    nothing = {"source": FakeDatabase(), "target": FakeDatabase(), "journal": Told(), "clock": FakeClock()}
+    run = make_run(plan, jobs, **nothing, **memory)  # type: ignore[arg-type]
+    run.companions = shared
+    return run
+
+
+def test_one_who_reads_alone_settles_at_once_and_nobody_joins_afterwards() -> None:
+    run = run_with(Shared())
+    assert fan_out.settle(run)
+    assert run.memory[BRANCHES] == {}
+    assert not fan_out.reads_for_others(run)
+
+
+def test_a_branch_that_still_stops_its_server_is_waited_for_and_one_that_has_ended_is_not() -> None:
+    shared = Shared(others=[other(Phase.COMING)])
+    run = run_with(shared)
+    assert not fan_out.settle(run)
+    shared.others = [other(Phase.READY)]
+    assert fan_out.settle(run)
+    assert fan_out.reads_for_others(run)
+    shared.others = [other(Phase.GONE)]
+    assert fan_out.settle(run), "what was settled stays"
+    assert run.memory[BRANCHES] == {"b" * 16: "replica-2"}
+
+
+@pytest.mark.parametrize(
+    ("phase", "patience"), [(Phase.QUEUED, fan_out.QUEUED_PATIENCE_SECONDS), (Phase.COMING, 900.0)]
+)
+def test_nobody_is_waited_for_without_end(phase: Phase, patience: float) -> None:
+    run = run_with(Shared(others=[other(phase)]))
+    assert not fan_out.settle(run)
+    run.clock.sleep(patience - 1)
+    assert not fan_out.settle(run)
+    run.clock.sleep(2)
+    assert fan_out.settle(run)
+    assert run.memory[BRANCHES] == {}
+
+
+def test_a_branch_takes_nothing_over_before_the_one_who_reads_has() -> None:
+    shared = Shared(other(Phase.COMING))
+    run = run_with(shared)
+    assert not fan_out.may_take_over(run)
+    shared.read_by = other(Phase.READY)
+    assert fan_out.may_take_over(run)
+
+
+@pytest.mark.parametrize(
+    ("reader", "code"),
+    [
+        (other(Phase.GONE), "shared.no_read"),
+        (other(Phase.READING, ()), "shared.missed"),
+        (other(Phase.READY, ("c" * 16,)), "shared.missed"),
+    ],
+)
+def test_a_branch_that_was_left_behind_changes_nothing(reader: Companion, code: str) -> None:
+    run = run_with(Shared(reader))
+    with pytest.raises(RemoteFailure) as raised:
+        fan_out.may_take_over(run)
+    assert raised.value.code == code
+    assert "was changed" in raised.value.left
+
+
+def test_a_branch_streams_when_it_is_read_for_it() -> None:
+    shared = Shared(other(Phase.READY))
+    run = run_with(shared, touched=True)
+    assert not fan_out.may_stream(run)
+    shared.read_by = other(Phase.READING, (run.run_id,))
+    assert fan_out.may_stream(run)
+
+
+STEPS = {"take-over": StepState.PENDING, "stream": StepState.PENDING}
+
+
+@pytest.mark.parametrize(
+    ("status", "ending", "steps", "memory", "phase"),
+    [
+        ("queued", "", {}, {}, Phase.QUEUED),
+        ("running", "", {}, {}, Phase.COMING),
+        ("running", "", {"take-over": StepState.DONE}, {}, Phase.READY),
+        ("running", "", {"take-over": StepState.DONE}, {BRANCHES: {}}, Phase.READY),
+        ("running", "", {"take-over": StepState.DONE}, {BRANCHES: {}, BEGUN: True}, Phase.READING),
+        ("running", "failed", {"take-over": StepState.DONE}, {BRANCHES: {}, BEGUN: True}, Phase.READING),
+        ("running", "failed", {}, {}, Phase.GONE),
+        ("running", "", {"stream": StepState.DONE}, {BEGUN: True}, Phase.GONE),
+        ("failed", "failed", {}, {BEGUN: True}, Phase.GONE),
+        ("lost", "", {"take-over": StepState.DONE}, {BEGUN: True}, Phase.READING),
+    ],
+)
+def test_how_far_the_one_who_reads_is(
+    status: str, ending: str, steps: dict[str, StepState], memory: dict[str, object], phase: Phase
+) -> None:
+    assert phase_of_reader(Status(status), ending, STEPS | steps, memory) is phase
+
+
+@pytest.mark.parametrize(
+    ("status", "ending", "stream", "phase"),
+    [
+        ("queued", "", StepState.PENDING, Phase.QUEUED),
+        ("running", "", StepState.PENDING, Phase.COMING),
+        ("running", "", StepState.RUNNING, Phase.READY),
+        ("running", "cancelled", StepState.RUNNING, Phase.GONE),
+        ("failed", "failed", StepState.FAILED, Phase.GONE),
+    ],
+)
+def test_how_far_a_branch_is(status: str, ending: str, stream: StepState, phase: Phase) -> None:
+    assert phase_of_branch(Status(status), ending, {"stream": stream}) is phase

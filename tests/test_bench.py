@@ -1,0 +1,208 @@
+"""The pure parts of script/bench: names, ratios, rows, the page, what a session costs. No test asserts a time."""
+
+import os
+import subprocess
+from importlib.util import find_spec
+from pathlib import Path
+
+import pytest
+
+from script.lib import benches
+from script.lib.bench_cpu import Cost, cost_between, cost_of
+from script.lib.bench_rebuild_rows import KEYS, first_birth, rows_of
+from script.lib.bench_rows import GOALS, Goal, Group, Row, against_median, document, pairs, row_of, rows_without, table
+from script.lib.bench_table import PARTS, parse
+from script.lib.supervisor import Failed
+
+ROOT = Path(__file__).parents[1]
+
+
+def test_every_name_has_its_module_and_no_name_is_the_rebuild() -> None:
+    for name, (module, what) in benches.BENCHES.items():
+        assert find_spec(f"script.lib.{module}") is not None, name
+        assert what
+    assert benches.choose([]) == ("rebuild", [])
+    assert benches.choose(["--size", "1G"]) == ("rebuild", ["--size", "1G"])
+    assert benches.choose(["clone", "--rounds", "2"]) == ("clone", ["--rounds", "2"])
+
+
+def test_every_bench_module_with_a_main_has_a_name() -> None:
+    modules = {path.stem for path in (ROOT / "script/lib").glob("bench*.py") if "\ndef main(" in path.read_text()}
+    modules -= {
+        "benches",
+        "bench_fleet_server",
+        "bench_live_writer",
+    }  # the list itself, and processes that a bench starts
+    assert modules == {module for module, _ in benches.BENCHES.values()}
+
+
+def test_ratios_are_made_within_a_round() -> None:
+    assert pairs([2.0, 9.0], [1.0, 3.0, 5.0]) == (2.0, 3.0)
+    assert against_median([2.0, 4.0], [1.0, 2.0, 9.0]) == (1.0, 2.0)
+
+
+@pytest.mark.parametrize(
+    ("goal", "value", "met", "words"),
+    [
+        (Goal(1.03), 1.03, True, "at most 1.03"),
+        (Goal(1.03), 1.04, False, "at most 1.03"),
+        (Goal(24, at_least=True), 24.0, True, "at least 24"),
+        (Goal(24, at_least=True), 23.9, False, "at least 24"),
+        (Goal(3, unit=" s"), 2.0, True, "at most 3 s"),
+    ],
+)
+def test_a_goal_bounds_from_its_side(goal: Goal, value: float, met: bool, words: str) -> None:
+    assert (goal.is_met(value), goal.words()) == (met, words)
+
+
+def test_a_row_tells_its_median_and_its_limit_only_where_the_goal_is_missed() -> None:
+    reached, missed = row_of("stream", [1.01, 1.00, 1.2], "the disk"), row_of("stream", [1.1, 1.2, 1.3], "the disk")
+    assert reached.line().endswith("| at most 1.03 | 1.01 | 1.00 to 1.20 | 3 | yes |")
+    assert missed.line().endswith("| at most 1.03 | 1.20 | 1.10 to 1.30 | 3 | **no** |")
+    assert (reached.note, missed.note) == ("", "the disk")
+
+
+def test_a_row_with_a_unit_shows_it() -> None:
+    assert row_of("around", [2.5]).line().endswith("| at most 3 s | 2.50 s | 2.50 to 2.50 | 1 | yes |")
+
+
+def test_what_was_not_measured_says_why_and_counts_as_nothing() -> None:
+    rows = rows_without("fan-out", "no fan-out here")
+    assert [row.values for row in rows] == [(), ()]
+    assert all(row.note == "not measured: no fan-out here" and "not measured |" in row.line() for row in rows)
+
+
+def test_the_page_has_every_row_every_note_and_the_seconds() -> None:
+    group = Group(
+        "Stream",
+        (row_of("stream", [2.0], "the disk"), *rows_without("clone", "no MySQL")),
+        {"stream": [4.0, 2.0]},
+        "A lab.",
+    )
+    page = document("2026-11-23, 2 cores: script/bench table", [group])
+    assert page.startswith("# Benchmarks\n")
+    assert "\n2026-11-23, 2 cores: script/bench table\n" in page
+    assert f"\n* {GOALS['stream'][0][0]}: the disk\n" in page
+    assert f"\n* {GOALS['clone'][0][0]}: not measured: no MySQL\n" in page
+    assert page.index("## Stream") < page.index("A lab.") < page.index("| stream | 3.00 | 2.00 | 4.00 | 2 |")
+
+
+def test_a_page_where_all_was_reached_has_no_notes() -> None:
+    assert "what limits it" not in document("now", [Group("Stream", (row_of("stream", [1.0], "the disk"),))])
+
+
+def test_every_row_is_measured_by_one_part() -> None:
+    keys = [key for part in PARTS for key in part.keys]
+    assert sorted(keys) == sorted(GOALS)
+    assert parse(["--only", "stream,clone"]).wanted == {"stream", "clone"}
+    assert parse([]).wanted == set(GOALS)
+    with pytest.raises(SystemExit):
+        parse(["--only", "strem"])
+
+
+def test_seconds_are_told_with_median_and_spread() -> None:
+    assert table({"a": [3.0, 1.0, 2.0]})[-1] == "| a | 2.00 | 1.00 | 3.00 | 3 |"
+
+
+SAMPLES = {
+    **{name: [0.1, 0.1] for name in ("fingerprint", "open", "take-over", "release", "own", "start", "repoint")},
+    "stream": [10.0, 12.0],
+    "rebuild until attached": [20.0, 20.0],
+    "around": [2.0, 4.0],
+    "worker, % of a core": [1.0, 3.0],
+    "worker, MB": [110.0, 111.0],
+    "by hand, best cipher": [10.0, 10.0],
+    "by hand, default cipher": [20.0, 16.0],
+    "restore the dump (dump)": [400.0],
+    "dump and gzip (dump)": [160.0],
+    "bytes (dump)": [100.0],
+    "physical backup and zstd (physical)": [10.0, 10.0],
+    "bytes (physical)": [120.0, 120.0],
+    "rebuild by archive until attached": [40.0, 25.0],
+}
+
+
+def values(rows: tuple[Row, ...]) -> list[tuple[str, tuple[float, ...]]]:
+    return [(row.key, tuple(round(value, 3) for value in row.values)) for row in rows]
+
+
+def test_the_rows_of_the_stream_come_from_the_right_seconds() -> None:
+    rows = rows_of(SAMPLES)
+    assert values(rows) == [
+        ("stream", (1.0, 1.2)),
+        ("default-cipher", (0.5, 0.75)),
+        ("restore", (20.0,)),
+        ("archive", (0.5, 0.8)),
+        ("backup", (16.0,)),
+        ("backup", (1.2, 1.2)),
+        ("around", (2.0, 4.0)),
+        ("worker", (1.0, 3.0)),
+        ("worker", (110.0, 111.0)),
+    ]
+    assert "restoring took 400 s" in next(row.note for row in rows if row.key == "restore")
+
+
+def test_rows_that_were_not_asked_for_need_no_samples() -> None:
+    names = ("by hand", "restore", "dump", "bytes", "physical", "rebuild by archive")
+    rows = rows_of({name: found for name, found in SAMPLES.items() if not name.startswith(names)})
+    assert {row.key for row in rows} == {"around", "worker"} < set(KEYS)
+
+
+def test_a_session_costs_what_its_processes_do(tmp_path: Path) -> None:
+    def process(pid: int, session: int, own: int, ended: int, pages: int) -> None:
+        (tmp_path / str(pid)).mkdir()
+        fields = [
+            "S",
+            "1",
+            str(session),
+            str(session),
+            *["0"] * 7,
+            str(own),
+            "0",
+            str(ended),
+            "0",
+            *["0"] * 6,
+            str(pages),
+        ]
+        (tmp_path / str(pid) / "stat").write_text(f"{pid} (a worker) of (7)) {' '.join(fields)}\n")
+
+    process(50, 50, own=100, ended=30, pages=10)
+    process(51, 50, own=200, ended=7, pages=20)  # what 51 saw end has been counted nowhere else: it is no leader
+    process(52, 99, own=5000, ended=0, pages=9000)
+    (tmp_path / "53").mkdir()  # it has just ended
+    cost = cost_of(50, tmp_path)
+    assert cost.cpu_seconds == 330 / os.sysconf("SC_CLK_TCK")
+    assert cost.resident_bytes == 20 * os.sysconf("SC_PAGE_SIZE")
+
+
+def test_a_cost_lies_between_the_looks_nearest_to_both_moments() -> None:
+    costs = [
+        Cost(1.0, 0.1, 5_000_000),
+        Cost(2.0, 0.3, 9_000_000),
+        Cost(3.0, 0.6, 7_000_000),
+        Cost(4.0, 9.0, 99_000_000),
+    ]
+    cpu, megabytes = cost_between(costs, 1.1, 3.2)
+    assert (round(cpu, 6), megabytes) == (0.5, 9.0)
+    with pytest.raises(Failed):
+        cost_between([], 1.0, 2.0)
+
+
+def test_the_first_byte_is_the_oldest_file_but_for_the_mark(tmp_path: Path) -> None:
+    (tmp_path / ".dbops-1").touch()
+    marked = float(
+        subprocess.run(["stat", "-c", "%.W", tmp_path / ".dbops-1"], capture_output=True, text=True, check=True).stdout
+    )
+    if marked <= 0:
+        pytest.skip("this file system does not tell when a file was made")
+    (tmp_path / "sbtest").mkdir()
+    (tmp_path / "sbtest" / "a.ibd").touch()
+    found = first_birth(tmp_path)
+    (tmp_path / "b.ibd").touch()
+    assert found >= marked
+    assert first_birth(tmp_path) == found
+
+
+def test_a_directory_without_files_has_no_first_byte(tmp_path: Path) -> None:
+    with pytest.raises(Failed):
+        first_birth(tmp_path)
