@@ -17,6 +17,7 @@ from dbops.engine.flavors import flavor_for
 from dbops.engine.plan import Party, Plan
 from dbops.engine.steps.run import Account, Accounts, Journal, Run, Server, Settings, Side
 from dbops.models import BackupRun, Cluster, Instance, Rebuild
+from dbops.stream_floor import slowest_rate
 
 
 class SystemClock:
@@ -65,6 +66,7 @@ def build_run(rebuild: Rebuild, plan: Plan, journal: Journal, stack: ExitStack, 
         clock=SystemClock(),
         replan=lambda: probing.replan(rebuild.target, rebuild.source, plan),
         companions=RowCompanions(rebuild),
+        slowest_rate=lambda: slowest_rate(plan, rebuild.source_id),
         stream_rate=lambda: Rebuild.objects.values_list("stream_rate", flat=True).get(pk=rebuild.pk),
         settings=Settings(
             catch_up_lag_seconds=settings.CATCH_UP_LAG_SECONDS,
@@ -78,6 +80,7 @@ def build_run(rebuild: Rebuild, plan: Plan, journal: Journal, stack: ExitStack, 
             stall_unpack_seconds=settings.STALL_UNPACK_SECONDS,
             stall_prepare_seconds=settings.STALL_PREPARE_SECONDS,
             stall_catch_up_seconds=settings.STALL_CATCH_UP_SECONDS,
+            brake_latency_ms=settings.BRAKE_LATENCY_MS,
             fan_out_wait_seconds=settings.FAN_OUT_WAIT_SECONDS,
             fan_out_stall_seconds=settings.FAN_OUT_STALL_SECONDS,
             fan_out_buffer_bytes=settings.FAN_OUT_BUFFER_BYTES,

@@ -5,31 +5,17 @@ from django.db import transaction
 
 from dbops import lifecycle
 from dbops.access import require_operator
-from dbops.connections import member_of
 from dbops.engine.errors import Refused
 from dbops.engine.facts import from_record
 from dbops.engine.plan import Plan
-from dbops.engine.throttling import MIB, SLOWEST, floor_of
-from dbops.models import Instance, Rebuild
+from dbops.engine.throttling import MIB, SLOWEST
+from dbops.models import Rebuild
 from dbops.operations.audit import record
+from dbops.stream_floor import slowest_rate
 from dbops.tasks import nudge
 
 #: Faster than any link that is there; a number beyond is a slip of the hand.
 FASTEST = 100 * 1024 * MIB
-
-
-def slowest_rate(rebuild: Rebuild) -> int:
-    """Return the bytes a second below which this rebuild's stream may not be held, by the source's newest facts. One query."""
-    plan = from_record(Plan, rebuild.plan)
-    source = Instance.objects.select_related("host", "cluster", "state").get(pk=rebuild.source_id)
-    facts = member_of(source).facts
-    server = facts.server if facts else None
-    return floor_of(
-        bytes_to_copy=plan.bytes_to_copy,
-        redo_capacity_bytes=server.redo_capacity_bytes if server else None,
-        redo_bytes_per_second=server.redo_bytes_per_second if server else None,
-        parallel=plan.parallel,
-    )
 
 
 def set_stream_rate(*, actor: User, rebuild: Rebuild, rate: int | None) -> None:
@@ -68,7 +54,7 @@ def set_stream_rate(*, actor: User, rebuild: Rebuild, rate: int | None) -> None:
 
 
 def _check(doing: str, rebuild: Rebuild, rate: int) -> None:
-    slowest = slowest_rate(rebuild)
+    slowest = slowest_rate(from_record(Plan, rebuild.plan), rebuild.source_id)
     if slowest <= rate <= FASTEST:
         return
     why = (

@@ -70,7 +70,6 @@ VERBS = {
     "joining.partners": READS + " tables",
     "joining.refused": "whoever raises it is asked for the record",
     "joining.tools_of": READS + " tables",
-    "throttling.slowest_rate": READS + " tables",
     "throttling.set_stream_rate": "rebuild.rate_changed",
     "together.plan_together": READS + " tables",
     "together.request_together": "refusals_recorded",

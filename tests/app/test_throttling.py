@@ -9,10 +9,13 @@ from django.test import Client
 
 from dbops import lifecycle
 from dbops.engine.errors import Refused
+from dbops.engine.facts import from_record
+from dbops.engine.plan import Plan
 from dbops.engine.states import Status, StepState
 from dbops.engine.throttling import MIB, SLOWEST
 from dbops.models import AuditEntry, Instance, InstanceState, Rebuild
-from dbops.operations.throttling import set_stream_rate, slowest_rate
+from dbops.operations.throttling import set_stream_rate
+from dbops.stream_floor import slowest_rate
 from tests.app.factories import make_plan, make_rebuild, make_trio
 
 pytestmark = pytest.mark.django_db
@@ -67,7 +70,7 @@ def test_what_the_redo_log_would_not_outlast_is_refused_and_the_number_named(
     running: Rebuild, olga: User, trio: Any
 ) -> None:
     writes(trio[1], 3 * MIB)
-    slowest = slowest_rate(running)
+    slowest = slowest_rate(from_record(Plan, running.plan), running.source_id)
     assert slowest > 3 * MIB
     with pytest.raises(Refused, match=re.escape(f"below {slowest / MIB:.2f} MiB/s the source's redo log")) as found:
         set_stream_rate(actor=olga, rebuild=running, rate=slowest - 1)

@@ -93,3 +93,20 @@ def is_stopped(uid: str) -> bool:
         except OSError:
             continue
     return False
+
+
+def test_the_brake_slows_a_stream_while_servers_answer_slowly(stack: Stack) -> None:
+    """A millisecond is less than any login takes: so the brake finds both servers slow, and halves the rate down to the floor."""
+    stack.environment["DBOPS_BRAKE_LATENCY_MS"] = "1"
+    stack.stop("worker")
+    stack.start("worker")
+    try:
+        key = began_held(stack, 8)
+        wait_for("the brake", lambda: "by the brake, as the servers answer slowly" in told(stack, key), 60)
+        ask_to_cancel(stack, key)
+        wait_for("its end", lambda: last(stack)["status"] == "cancelled", 60)
+    finally:
+        del stack.environment["DBOPS_BRAKE_LATENCY_MS"]
+        stack.stop("worker")
+        stack.start("worker")
+    wait_for("nothing of it runs", lambda: not processes_of(last(stack)["uid"]), 30)

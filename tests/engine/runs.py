@@ -14,14 +14,17 @@ from tests.fakes import FakeDatabase, FakeShell
 
 @dataclass
 class Told:
-    """A journal that keeps the keys of commands, and what was told last."""
+    """A journal that keeps the keys of commands, the lines, and what was told last."""
 
     step: str = "step"
     commands: list[str] = field(default_factory=list)
     figures: Figures = field(default_factory=Figures)
     known: dict[str, Any] = field(default_factory=dict)
+    lines: list[str] = field(default_factory=list)
 
-    def say(self, text: str, *, level: Level = Level.INFO, host: str = "") -> None: ...
+    def say(self, text: str, *, level: Level = Level.INFO, host: str = "") -> None:
+        self.lines.append(text)
+
     def progress(self, **known: Any) -> None:
         self.known = known
 

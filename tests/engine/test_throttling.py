@@ -3,7 +3,7 @@
 from hypothesis import given
 from hypothesis import strategies as st
 
-from dbops.engine.throttling import MARGIN, SLOWEST, USABLE, floor_of
+from dbops.engine.throttling import LOOKS, MARGIN, SLOWEST, USABLE, Brake, brake, floor_of
 
 GIB, MIB = 1024**3, 1024**2
 SIZES = st.integers(1, 10**14)
@@ -48,3 +48,66 @@ def test_more_writes_or_less_redo_log_never_allow_a_slower_stream(one: int, two:
     small, large = sorted((one, two))
     assert floor(redo=slow) <= floor(redo=fast)
     assert floor(capacity=large) <= floor(capacity=small)
+
+
+LIMIT = 100.0
+
+
+class Looks:
+    """A brake that is looked at every three seconds."""
+
+    def __init__(self, moving: float | None = 400 * MIB, floor: int = 10 * MIB) -> None:
+        self.state, self.moving, self.floor, self.now = Brake(), moving, floor, 0.0
+
+    def see(self, latency_ms: float, times: int = 1) -> int | None:
+        for _ in range(times):
+            self.now += 3.0
+            self.state = brake(
+                self.state, latency_ms=latency_ms, limit_ms=LIMIT, now=self.now, moving=self.moving, floor=self.floor
+            )
+        return self.state.rate
+
+
+def test_a_single_slow_answer_brakes_nothing() -> None:
+    looks = Looks()
+    looks.see(5, 5)
+    assert looks.see(5000) is None
+    assert looks.see(5, 10) is None
+
+
+def test_servers_that_answer_slowly_halve_the_rate_step_by_step_down_to_the_floor() -> None:
+    looks = Looks()
+    assert looks.see(500, LOOKS) == 200 * MIB
+    assert looks.see(500, LOOKS - 1) == 200 * MIB, "each step is judged by what the servers say under it"
+    assert looks.see(500) == 100 * MIB
+    assert looks.see(500, 20 * LOOKS) == 10 * MIB
+
+
+def test_after_half_a_minute_of_calm_it_goes_faster_until_it_is_let_go() -> None:
+    looks = Looks()
+    looks.see(500, LOOKS)
+    assert looks.see(5, LOOKS + 9) == 200 * MIB
+    assert looks.see(5, 2) == 300 * MIB
+    assert looks.see(5, 12) is None, "as fast as it was"
+    assert looks.state.free is None
+
+
+def test_what_is_between_the_limit_and_its_half_keeps_the_rate() -> None:
+    looks = Looks()
+    looks.see(500, LOOKS)
+    assert looks.see(70, 100) == 200 * MIB
+
+
+def test_a_stream_of_unknown_speed_is_not_braked() -> None:
+    assert Looks(moving=None).see(500, 50) is None
+
+
+@given(st.lists(st.floats(0, 10_000), max_size=200), st.integers(1, 10**9), st.floats(1, 1e10))
+def test_the_brake_never_goes_below_the_floor_nor_above_what_the_stream_was(
+    latencies: list[float], lowest: int, moving: float
+) -> None:
+    looks = Looks(moving, lowest)
+    for latency in latencies:
+        rate = looks.see(latency)
+        assert rate is None or rate >= lowest
+        assert rate is None or rate <= max(moving, lowest)

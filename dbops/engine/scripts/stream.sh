@@ -38,13 +38,16 @@ unpack() {
 # Hold the transport back while more has come than the file "rate" allows (bytes a second; empty or missing: no limit): it is stopped
 # and let go again, and the source's tool waits for it as for any slow link. No process is started for it: each turn is the shell's own.
 brake() {
-    local pid name rate limit='' began=0 base=0 now counted ahead held='' pause
+    local pid name rate limit='' began=0 base=0 now counted ahead held='' pause line born=''
     exec 5<>"$1" >/dev/null 2>&1
     trap '[ -z "$held" ] || kill -CONT "$pid"' EXIT
     trap exit TERM
     until read -r pid <pid.transport; do read -r -t 0.1 -u 5; done
-    while read -r name <"/proc/$pid/comm"; do
-        case $name in ssh | bash) ;; *) break ;; esac # its number may be another's by now
+    while read -r line <"/proc/$pid/stat"; do
+        # shellcheck disable=SC2086  # the words after the name; the 20th of them is when it was born
+        set -- ${line##*) }
+        born=${born:-${20}}
+        [ "${20}" = "$born" ] || break # its number is another's by now
         rate=''
         # shellcheck disable=SC2094  # a variable and a file of one name
         read -r rate <rate
@@ -57,9 +60,11 @@ brake() {
         esac
         read -r now _ </proc/uptime
         now=$((10#${now%.*}${now#*.} * 10)) # milliseconds
+        counted=''
         while read -r name counted; do
             [ "$name" != wchar: ] || break
         done <"/proc/$pid/io"
+        [ -n "$counted" ] || break # it has just ended
         if [ "$rate" != "$limit" ]; then limit=$rate began=$now base=$counted; fi
         ahead=$(((counted - base) * 1000 / rate - (now - began))) # milliseconds
         # what the link could not carry is not made up for later

@@ -11,6 +11,7 @@ from dbops.engine.plan import Party, Plan
 from dbops.engine.ports import Clock, CommandResult, Database, Jobs, JobState, Shell
 from dbops.engine.sampling import Figures
 from dbops.engine.states import Level
+from dbops.engine.throttling import SLOWEST
 
 
 @dataclass(frozen=True, slots=True)
@@ -103,6 +104,8 @@ class Run:
     companions: Companions = ALONE
     #: bytes a second at which a person wants the stream at most, asked anew each time; ``None``: as fast as it goes
     stream_rate: Callable[[], int | None] = field(default=lambda: None)
+    #: bytes a second below which the stream may not be held (``engine.throttling.floor_of``)
+    slowest_rate: Callable[[], int] = field(default=lambda: SLOWEST)
 
     @property
     def copy_run(self) -> str:
@@ -175,6 +178,8 @@ class Settings:
     stall_prepare_seconds: float = 3600.0
     stall_catch_up_seconds: float = 300.0
     key_lifetime_seconds: int = 48 * 3600
+    #: above which the stream is slowed down by itself, in milliseconds; 0: never
+    brake_latency_ms: float = 0.0
     #: one read for several targets: how long it is waited for those who stop their server, when one that takes nothing is dropped,
     #: and how far one may be behind another
     fan_out_wait_seconds: float = 900.0

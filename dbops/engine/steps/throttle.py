@@ -1,23 +1,68 @@
-"""A stream that a person has slowed down: the wish is carried to the target's host, which holds the transport back by itself.
+"""A stream that is slowed down, by a person or by the brake: the rate is told to the target's host, which holds the transport back.
 
 Nothing has to be alive for it there but the stream's own job, and where nobody asks for it nothing is slowed, not even by being counted.
 """
 
+from contextlib import closing, suppress
+from dataclasses import asdict
+
+from dbops.engine.errors import DbopsError
+from dbops.engine.progress import rate_of
 from dbops.engine.scripts import load
 from dbops.engine.states import Level
-from dbops.engine.steps.run import IN_BASH, Run
+from dbops.engine.steps.run import IN_BASH, Run, Server, Side
+from dbops.engine.throttling import Brake, brake
 
-SHOWN = "stream.rate"
+SHOWN, BRAKE, LOOKED = "stream.rate", "stream.brake", "stream.brake_at"
 MIB = 1024**2
+#: Between two looks at the servers; each is a login and one statement.
+LOOK_SECONDS = 3.0
+#: A server that does not answer within this is slow enough.
+PATIENCE_SECONDS = 3.0
 
 
 def pass_rate_on(run: Run) -> None:
     """Tell the target's host the rate that is wanted now, where it is another than before. Raises as ``Jobs.act``."""
-    wanted = run.stream_rate()
+    wished, braked = run.stream_rate(), _braked(run)
+    wanted = min(filter(None, (wished, braked)), default=None)
     if wanted == run.memory.get(SHOWN):
         return
     run.journal.check()
     run.target.jobs.act(IN_BASH, load("set_rate"), str(wanted or ""))
     run.memory[SHOWN] = wanted
-    text = f"The stream is held to {wanted / MIB:.1f} MiB/s." if wanted else "The stream goes at full speed."
+    why = " by the brake, as the servers answer slowly" if wanted and wanted == braked else ""
+    text = f"The stream is held to {wanted / MIB:.1f} MiB/s{why}." if wanted else "The stream goes at full speed."
     run.journal.say(text, level=Level.WARNING if wanted else Level.INFO, host=run.target.party.host)
+
+
+def _braked(run: Run) -> int | None:
+    """Look at the servers where that is due, and return the rate to which the brake holds the stream."""
+    limit, now = run.settings.brake_latency_ms, run.clock.now()
+    if not limit:
+        return None
+    kept = run.memory.get(BRAKE) or {}
+    before = Brake(**{**kept, "latencies": tuple(kept.get("latencies", ()))})
+    if now < run.memory.get(LOOKED, 0.0) + LOOK_SECONDS:
+        return before.rate
+    run.memory[LOOKED] = now
+    latency = max((_latency_ms(run, side) for side in (run.source, run.primary)), default=0.0)
+    after = brake(
+        before,
+        latency_ms=latency,
+        limit_ms=limit,
+        now=now,
+        moving=rate_of(run.memory.get("stream.samples") or []),
+        floor=run.slowest_rate(),
+    )
+    run.memory[BRAKE] = asdict(after)
+    return after.rate
+
+
+def _latency_ms(run: Run, side: Side | Server) -> float:
+    """Return how long a server takes to log us in and answer. One that refuses at once says nothing of its load: 0."""
+    began = run.clock.now()
+    with suppress(DbopsError), closing(side.connect(PATIENCE_SECONDS)) as database:
+        database.query("SELECT 1")
+        return (run.clock.now() - began) * 1000
+    waited = run.clock.now() - began
+    return waited * 1000 if waited >= PATIENCE_SECONDS else 0.0

@@ -7,10 +7,13 @@ from django.views.decorators.cache import never_cache
 from django.views.decorators.http import require_http_methods
 
 from dbops.engine.errors import Refused
+from dbops.engine.facts import from_record
+from dbops.engine.plan import Plan
 from dbops.engine.states import StepState
 from dbops.engine.throttling import MIB, SLOWEST
-from dbops.operations.throttling import set_stream_rate, slowest_rate
+from dbops.operations.throttling import set_stream_rate
 from dbops.queries import rebuilds as queries
+from dbops.stream_floor import slowest_rate
 from dbops.web.access import operator_page, user_of
 
 #: The slider ends there where the stream has not run yet; a larger number can be typed.
@@ -39,7 +42,7 @@ def rate(request: HttpRequest, rebuild_id: int) -> HttpResponse:
         found = queries.find(rebuild_id) or found
     page = queries.page(found)
     row = next((row for row in page.steps if row.step.name == "stream"), None)
-    slowest = slowest_rate(found)
+    slowest = slowest_rate(from_record(Plan, found.plan), found.source_id)
     now = found.stream_rate or (row.rate if row else None)
     context = {
         "rebuild": found,
@@ -51,6 +54,7 @@ def rate(request: HttpRequest, rebuild_id: int) -> HttpResponse:
         "slowest": slowest,
         "slowest_mib": f"{slowest / MIB + 0.005:.2f}",
         "is_by_redo": slowest > SLOWEST,
+        "is_compressed": bool(page.plan and page.plan.compress_threads),
         "typed": typed or (f"{now / MIB:.1f}" if now else ""),
         "slider_mib": max(10, round(2 * row.rate / MIB)) if row and row.rate and not found.stream_rate else SLIDER_MIB,
     }
