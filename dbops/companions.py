@@ -3,7 +3,7 @@
 from collections.abc import Iterable, Sequence
 
 from dbops.engine.companions import BRANCHES, Companion, Phase, phase_of_branch, phase_of_reader
-from dbops.engine.states import Status, StepState
+from dbops.engine.states import STEP_FINAL, Status, StepState
 from dbops.models import Rebuild
 
 
@@ -35,6 +35,8 @@ def readers(keys: Iterable[int]) -> dict[int, Companion]:
     found = {}
     for row in rows:
         settled = row.memory.get(BRANCHES)
+        if settled is None and _steps(row).get("pause") in STEP_FINAL:
+            settled = ()  # it began before there were shared reads
         phase = phase_of_reader(Status(row.status), row.ending, _steps(row), row.memory)
         found[row.pk] = _companion(row, phase, None if settled is None else tuple(settled))
     return found

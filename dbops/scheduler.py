@@ -117,9 +117,13 @@ def _gates(now: datetime) -> dict[int, str]:
     """Return what queued rebuilds wait for that is no hold: a person's wish, and what ``gates`` finds. Eight queries at most."""
     rows = Rebuild.objects.filter(status=Status.QUEUED).order_by()
     # found by the few runs that are active, not by ten thousand queued rows; who is queued no more is asked for by nobody
-    after = Rebuild.objects.filter(after_run__status__in=RUN_ACTIVE).order_by().values_list("pk", "after_run_id")
+    after = (
+        Rebuild.objects.filter(after_run__status__in=RUN_ACTIVE, reads_with=None)
+        .order_by()
+        .values_list("pk", "after_run_id")
+    )
     gates = {pk: f"it is to start when backup run {run} has ended" for pk, run in after}
-    for pk, moment in rows.filter(not_before__gt=now).values_list("pk", "not_before"):
+    for pk, moment in rows.filter(not_before__gt=now, reads_with=None).values_list("pk", "not_before"):
         told = f"it is to start not before {moment:%Y-%m-%d %H:%M} UTC"
         gates[pk] = f"{told}, and {gates[pk]}" if pk in gates else told
     for pk, told in closed_gates(now).items():

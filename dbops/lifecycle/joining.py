@@ -4,14 +4,16 @@ Each move is a conditional update. The source is held by one of them at a time: 
 others for as long as any of them runs, for they roll forward from the source.
 """
 
+from typing import Any
+
 from django.db import transaction
 from django.db.models import F, Q, QuerySet
 from django.utils import timezone
 
 from dbops.engine.companions import BRANCHES
-from dbops.engine.states import Status
+from dbops.engine.states import Status, StepState
 from dbops.lifecycle.telling import announce_later, tell
-from dbops.models import Hold, Rebuild
+from dbops.models import Hold, Rebuild, Step
 
 AT_WORK = (Status.RUNNING, Status.LOST)
 
@@ -26,17 +28,20 @@ def join(rebuild: Rebuild, reader: Rebuild, by: str) -> bool:
     Whoever reads does not join somebody else, and who has branches is not a branch: checked by the updates themselves. A reader that
     runs can be joined until it has settled for whom it reads; that it does so at this moment is met by the scheduler.
     """
+    if rebuild.pk == reader.pk:
+        return False
     may_read = Q(status=Status.QUEUED) | Q(status=Status.RUNNING, ending="")
     try:
         with transaction.atomic():
             # both rows are written, so that of two who join each other at one moment the second finds what the first did
             if not Rebuild.objects.filter(may_read, pk=reader.pk, reads_with=None).update(revision=F("revision") + 1):
                 return False
-            if BRANCHES in Rebuild.objects.values_list("memory", flat=True).get(pk=reader.pk):
+            waits = Step.objects.filter(rebuild=reader, name="pause", state__in=(StepState.DONE, StepState.SKIPPED))
+            if waits.exists() or BRANCHES in Rebuild.objects.values_list("memory", flat=True).get(pk=reader.pk):
                 raise _Late
             alone = Rebuild.objects.filter(pk=rebuild.pk, status=Status.QUEUED, reads_with=None)
             if Rebuild.objects.filter(reads_with=rebuild.pk).exists() or not alone.update(
-                reads_with=reader, not_before=None, after_run=None, waiting_for="", revision=F("revision") + 1
+                reads_with=reader, waiting_for="", revision=F("revision") + 1
             ):
                 raise _Late
             tell(rebuild, f"Joined by {by} to rebuild {reader.pk}: one read of {reader.source.name} for both.")
@@ -69,7 +74,15 @@ def let_another_read(rebuild: Rebuild) -> None:
     for number, branch in enumerate(waiting):
         reader = None if number == 0 else waiting[0]
         branch_of = Rebuild.objects.filter(pk=branch.pk, status=Status.QUEUED)
-        if branch_of.update(reads_with=reader, waiting_for="", revision=F("revision") + 1):
+        # it was to start with the other one: nothing starts earlier because that was cancelled
+        wishes: dict[str, Any] = {}
+        if reader is None:
+            moments = [moment for moment in (branch.not_before, rebuild.not_before) if moment]
+            wishes = {
+                "not_before": max(moments, default=None),
+                "after_run": branch.after_run_id or rebuild.after_run_id,
+            }
+        if branch_of.update(reads_with=reader, waiting_for="", revision=F("revision") + 1, **wishes):
             who = "this one reads" if reader is None else f"rebuild {reader.pk} reads"
             tell(branch, f"Rebuild {rebuild.pk}, which was to read the source, has ended: {who} instead.")
             announce_later(branch.pk)

@@ -193,7 +193,7 @@ def start(row: Rebuild | BackupRun, gate: Callable[[], str] = lambda: "") -> str
             Hold.objects.bulk_create(
                 Hold(instance=instance, purpose=purpose, taken_at=now, **owner) for instance, purpose in claims
             )
-            if reason := gate():
+            if reason := gate() or _reader_is_away(row):
                 raise _GateClosed(reason)
             tell(row, _started(row, now))
             audit_move(row, "started", **_audited_start(row))
@@ -216,9 +216,20 @@ def start(row: Rebuild | BackupRun, gate: Callable[[], str] = lambda: "") -> str
 def _startable(row: Rebuild | BackupRun) -> QuerySet[Rebuild] | QuerySet[BackupRun]:
     """Return the row where it may start. A gate says in words that it waits for approval; this holds where nobody asked the gate."""
     if isinstance(row, Rebuild):
-        queued = Rebuild.objects.filter(pk=row.pk, status=Status.QUEUED, cancel_requested_at=None)
+        # whether it reads by itself decides what it holds: it may have joined another since the row was read
+        queued = Rebuild.objects.filter(
+            pk=row.pk, status=Status.QUEUED, cancel_requested_at=None, reads_with=row.reads_with_id
+        )
         return queued.exclude(approval=Approval.WAITING)
     return BackupRun.objects.filter(pk=row.pk, status=Status.QUEUED, cancel_requested_at=None)
+
+
+def _reader_is_away(row: Rebuild | BackupRun) -> str:
+    """Say so where the one who reads for this one has ended since it was decided to start it: nobody would hold the source."""
+    if not isinstance(row, Rebuild) or row.reads_with_id is None:
+        return ""
+    runs = Rebuild.objects.filter(pk=row.reads_with_id, status=Status.RUNNING, ending="").exists()
+    return "" if runs else f"it starts together with rebuild {row.reads_with_id}"
 
 
 def _waits_for_approval(rebuild: Rebuild) -> bool:

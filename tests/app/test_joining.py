@@ -1,11 +1,13 @@
 """One read of a source for several rebuilds, over real rows: who may join whom, who starts with whom, who holds the source."""
 
 from dataclasses import replace
+from datetime import timedelta
 from typing import Any
 
 import pytest
 from django.contrib.auth.models import User
 from django.test import Client
+from django.utils import timezone
 
 from dbops import lifecycle, scheduler
 from dbops.companions import RowCompanions
@@ -140,6 +142,58 @@ def test_when_the_one_who_was_to_read_is_cancelled_another_reads(line: Line, olg
     assert (fresh(branch).reads_with, fresh(third).reads_with_id) == (None, branch.pk)
     assert scheduler.start_what_can() == [branch.pk]
     assert scheduler.start_what_can() == [third.pk]
+
+
+def test_nothing_starts_earlier_because_the_one_who_was_to_read_is_cancelled(line: Line, olga: User) -> None:
+    """Its target would be wiped at noon instead of at night."""
+    night = timezone.now() + timedelta(hours=8)
+    reader, branch = line.ask(0, not_before=night), line.ask(1)
+    joining.join_read(actor=olga, rebuild=branch, reader=reader)
+    lifecycle.end_queued(reader, Status.CANCELLED, "Cancelled.")
+    assert fresh(branch).not_before == night
+    assert scheduler.start_what_can() == []
+    assert "not before" in fresh(branch).waiting_for
+
+
+def test_who_has_joined_starts_with_the_other_and_has_its_own_moment_again_when_it_leaves(
+    line: Line, olga: User
+) -> None:
+    night = timezone.now() + timedelta(hours=8)
+    reader, branch = line.ask(0), line.ask(1, not_before=night)
+    joining.join_read(actor=olga, rebuild=branch, reader=reader)
+    assert scheduler.start_what_can() == [reader.pk]
+    assert scheduler.start_what_can() == [branch.pk]
+    later = line.ask(2, not_before=night)
+    joining.join_read(actor=olga, rebuild=later, reader=reader)
+    joining.leave_read(actor=olga, rebuild=fresh(later))
+    assert fresh(later).not_before == night
+
+
+def test_one_whose_reader_ends_at_this_moment_does_not_start(line: Line, olga: User) -> None:
+    reader, branch = line.ask(0), line.ask(1)
+    joining.join_read(actor=olga, rebuild=branch, reader=reader)
+    scheduler.start_what_can()
+    row = fresh(branch)
+    finish(reader, Status.FAILED)
+    assert lifecycle.start(row) == f"it starts together with rebuild {reader.pk}"
+    assert not Hold.objects.filter(rebuild=branch).exists()
+    assert scheduler.start_what_can() == [branch.pk], "by itself, with both holds"
+    assert Hold.objects.filter(rebuild=branch).count() == 2
+
+
+def test_a_row_that_was_read_before_it_joined_is_not_started_with_the_holds_of_before(line: Line, olga: User) -> None:
+    reader, branch = line.ask(0), line.ask(1)
+    before = fresh(branch)
+    joining.join_read(actor=olga, rebuild=branch, reader=reader)
+    assert lifecycle.start(before) == "it is no longer queued"
+    assert not Hold.objects.exists()
+
+
+def test_nobody_joins_itself(line: Line, olga: User) -> None:
+    alone = line.ask(0)
+    with pytest.raises(Refused):
+        joining.join_read(actor=olga, rebuild=alone, reader=alone)
+    assert fresh(alone).reads_with is None
 
 
 @pytest.mark.parametrize(

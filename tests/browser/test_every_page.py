@@ -39,6 +39,7 @@ PAGES = {
     "availability-report": "/availability/report/2025-01/",
     "cluster-report": "/availability/report/2025-01/test/",
     "what-if": "/availability/test/what-if/",
+    "rebuild-several": "/clusters/test/rebuild-several/",
     "queue": "/queue/",
     "schedules": "/schedules/",
     "schedule-add": "/schedules/add/",

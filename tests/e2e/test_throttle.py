@@ -102,7 +102,10 @@ def test_the_brake_slows_a_stream_while_servers_answer_slowly(stack: Stack) -> N
     stack.start("worker")
     try:
         key = began_held(stack, 8)
-        wait_for("the brake", lambda: "by the brake, as the servers answer slowly" in told(stack, key), 60)
+        try:
+            wait_for("the brake", lambda: "by the brake, as the servers answer slowly" in told(stack, key), 40)
+        except AssertionError:
+            raise AssertionError(f"{told(stack, key)}\n{last(stack)['memory']}") from None
         ask_to_cancel(stack, key)
         wait_for("its end", lambda: last(stack)["status"] == "cancelled", 60)
     finally:

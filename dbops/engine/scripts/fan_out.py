@@ -27,6 +27,7 @@ PIPE_BYTES = 1 << 20
 SET_PIPE_SIZE = 1031  # F_SETPIPE_SZ of Linux, which Python names since 3.10
 SOCKET = "fan_out.sock"
 LOOK_SECONDS = 0.5
+LISTENS_WITHIN_SECONDS = 20
 #: How a taker ends that was dropped: the target sees it as the status of its ssh. 75 is "not ready".
 DROPPED, NOT_READY = 74, 75
 #: What proves the copy, put into the directory of each target that has it.
@@ -166,7 +167,10 @@ class Sender:
 
 
 def say(text: str) -> None:
-    print(text, flush=True)
+    try:
+        print(text, flush=True)
+    except OSError:
+        pass  # a full disk: nobody else is to suffer for it
 
 
 def widen(descriptor: int) -> None:
@@ -185,7 +189,7 @@ def gather(listener: socket.socket, names: "set[str]", seconds: float) -> "list[
         listener.settimeout(max(0.1, until - time.monotonic()))
         try:
             control, _ = listener.accept()
-        except TimeoutError:
+        except OSError:  # socket.timeout, which is no TimeoutError before Python 3.10
             break
         branch = admit(control, names, {branch.name for branch in branches})
         if branch:
@@ -205,8 +209,11 @@ def admit(control: socket.socket, names: "set[str]", known: "set[str]") -> "Bran
         return None
     control.setblocking(True)
     if name not in names or name in known:
-        control.sendall(b"dropped: nobody of this name is awaited\n")
         os.close(out)
+        try:
+            control.sendall(b"dropped: nobody of this name is awaited\n")
+        except OSError:
+            pass
         control.close()
         return None
     say(f"{name} is here.")
@@ -258,8 +265,14 @@ def hand_over_evidence(branches: "list[Branch]", status: int) -> None:
     """Put what proves the copy into each target's directory: that of the one who reads is emptied when its own copy is done."""
     here = os.getcwd()
     for branch in branches:
-        if os.path.realpath(branch.directory) == os.path.realpath(here):
-            continue
+        try:
+            hand_over_to(branch, here, status)
+        except OSError as error:  # its proof is missing, and so it fails; the others have theirs
+            say(f"{branch.name} has no proof of its copy: {error}")
+
+
+def hand_over_to(branch: Branch, here: str, status: int) -> None:
+    if os.path.realpath(branch.directory) != os.path.realpath(here):
         for name in EVIDENCE:
             path = os.path.join(branch.directory, name)
             if os.path.islink(path):
@@ -299,8 +312,8 @@ def send(stall_seconds: int, wait_seconds: int, buffer_bytes: int, names: "list[
     if not sender.branches:
         end_tool(tool)
     status = status_of(tool)
-    hand_over_evidence(sender.branches, status)
     replace("backup.status", str(status))
+    hand_over_evidence(sender.branches, status)
     for branch in sender.branches:
         branch.end(f"status {status}")
     say(f"The backup has ended with status {status}; {len(sender.branches)} of {len(names)} have it.")
@@ -314,11 +327,16 @@ def take(directory: str, name: str) -> int:
         os.symlink(os.path.join(directory, "backup.log"), "backup.log")
     control = socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET)
     os.chdir(directory)  # a socket's address is short, a directory's may be long
-    try:
-        control.connect(SOCKET)
-    except OSError as error:
-        print(f"dbops: the backup is not being sent: {error.strerror}", file=sys.stderr)
-        return NOT_READY
+    until = time.monotonic() + LISTENS_WITHIN_SECONDS
+    while True:
+        try:
+            control.connect(SOCKET)
+            break
+        except OSError as error:
+            if os.path.exists("backup.pid") or time.monotonic() > until:
+                print(f"dbops: the backup is not being sent: {error.strerror}", file=sys.stderr)
+                return NOT_READY
+        time.sleep(0.2)  # the sender has just been started
     handed = [(socket.SOL_SOCKET, socket.SCM_RIGHTS, array.array("i", [1]))]
     control.sendmsg([f"{name}\0{here}".encode()], handed)
     os.close(1)

@@ -3,6 +3,7 @@
 from contextlib import closing
 from typing import Any
 
+from dbops.engine.companions import BEGUN
 from dbops.engine.states import Level
 from dbops.engine.steps.replication import read_link
 from dbops.engine.steps.run import Run
@@ -35,6 +36,8 @@ def compare_replication(run: Run) -> bool:
 
     Raises as ``Database.query``.
     """
+    if run.memory.get(BEGUN) and not run.memory.get("fan_out.over"):
+        return False  # it is still read for others, and may be paused for that
     found = run.memory.get("source_found")
     if found is None or "source_differs" in run.memory:
         return True

@@ -24,7 +24,7 @@ SEND_JOB = "fan-out"
 #: How long a queued branch is waited for: the scheduler starts it within seconds, or something else keeps it.
 QUEUED_PATIENCE_SECONDS = 30.0
 #: How long the sender waits for the targets; each connects as soon as its driver has seen that the sending begins.
-CONNECT_SECONDS = 180
+CONNECT_SECONDS = 60
 ASK_SECONDS = 1.0
 
 
@@ -164,7 +164,10 @@ def is_still_sent(run: Run) -> bool:
 def give_back(run: Run) -> bool:
     """Close the source, but not while its backup is still sent to others. Return whether it is closed. Raises as ``close_source``."""
     if is_still_sent(run):
-        return False
+        if any(one.phase is not Phase.GONE for one in run.companions.branches()):
+            return False
+        run.source.jobs.stop(SEND_JOB)  # nobody is left who could take anything; the backup itself is ended below
+        run.memory["fan_out.over"] = True
     close_source(run)
     return True
 

@@ -20,7 +20,7 @@ from dbops.engine.steps.commands import backup_command, expand_words, pull_comma
 from dbops.engine.steps.fan_out import ASK_SECONDS, follow_sender, may_stream, reads_for_others, refuse_dropped
 from dbops.engine.steps.opening import BEAT_SECONDS, SILENT_SECONDS, keep_open, rearm
 from dbops.engine.steps.run import IN_BASH, Outcome, Run, again, done, pairs
-from dbops.engine.steps.throttle import pass_rate_on
+from dbops.engine.steps.throttle import SHOWN, pass_rate_on
 from dbops.engine.steps.whereabouts import where_things_are
 
 #: Lines of the source's log that are remembered to see whether its redo copier stands still; it retries once a second.
@@ -53,6 +53,7 @@ class Stream(JobStep):
         unpack = unpack_command(run.plan, run.flavor)
         expand, pull = expand_words(run.plan), [*pull_command(run), "backup"]
         run.memory["stream.began"] = run.clock.now()
+        run.memory.pop(SHOWN, None)
         run.journal.command(
             "stream.backup",
             run.source.party.host,

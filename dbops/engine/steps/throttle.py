@@ -28,7 +28,8 @@ def pass_rate_on(run: Run) -> None:
     if wanted == run.memory.get(SHOWN):
         return
     run.journal.check()
-    run.target.jobs.act(IN_BASH, load("set_rate"), str(wanted or ""))
+    if run.target.jobs.act(IN_BASH, load("set_rate"), str(wanted or "")).exit_status != 0:
+        return  # no room there, perhaps: it is not held, nothing is told, and the next look tries again
     run.memory[SHOWN] = wanted
     why = " by the brake, as the servers answer slowly" if wanted and wanted == braked else ""
     text = f"The stream is held to {wanted / MIB:.1f} MiB/s{why}." if wanted else "The stream goes at full speed."
