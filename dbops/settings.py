@@ -181,7 +181,7 @@ FAN_OUT_STALL_SECONDS = env_int("DBOPS_FAN_OUT_STALL_SECONDS", 120)
 FAN_OUT_BUFFER_BYTES = env_int("DBOPS_FAN_OUT_BUFFER_BYTES", 64 * 1024**2)
 
 # The stream is slowed down by itself while source or primary take longer than so many milliseconds to log us in and answer (0: never).
-BRAKE_LATENCY_MS = env_int("DBOPS_BRAKE_LATENCY_MS", 0)
+BRAKE_LATENCY_MS = float(os.environ.get("DBOPS_BRAKE_LATENCY_MS", "") or 0)
 
 # Streams between hosts: after how long they are measured again by themselves, for each source of backups and each replica (0: never).
 LINK_INTERVAL_SECONDS = env_int("DBOPS_LINK_INTERVAL_SECONDS", 30 * 86400)

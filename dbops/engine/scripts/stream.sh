@@ -38,7 +38,7 @@ unpack() {
 # Hold the transport back while more has come than the file "rate" allows (bytes a second; empty or missing: no limit): it is stopped
 # and let go again, and the source's tool waits for it as for any slow link. No process is started for it: each turn is the shell's own.
 brake() {
-    local pid name rate limit='' began=0 base=0 now counted ahead held='' since=0 pause line born=''
+    local pid name rate limit='' began=0 base=0 now counted ahead held='' since=0 slice=2 pause line born=''
     exec 5<>"$1" >/dev/null 2>&1
     trap '[ -z "$held" ] || kill -CONT "$pid"' EXIT
     trap exit TERM
@@ -70,16 +70,19 @@ brake() {
         # what the link could not carry is not made up for later
         if [ "$ahead" -lt -1000 ]; then began=$now base=$counted; fi
         # never silent for long: both ends of the connection ask each other now and then whether they live
-        if [ "$ahead" -gt 0 ] && { [ -z "$held" ] || [ $((now - since)) -lt 5000 ]; }; then
+        if [ "$ahead" -gt 0 ] && { [ -z "$held" ] || [ $((now - since)) -lt 20000 ]; }; then
             [ -n "$held" ] || { kill -STOP "$pid" && since=$now; }
             held=1
             [ "$ahead" -lt 500 ] || ahead=500
             printf -v pause 0.%03d "$ahead"
             read -r -t "$pause" -u 5
         else
-            [ -z "$held" ] || kill -CONT "$pid"
+            # a fast link brings much in a moment: it is looked at soon, and ever more rarely where it is slower than the limit
+            slice=$((slice < 100 ? slice * 2 : 100))
+            [ -z "$held" ] || { kill -CONT "$pid" && slice=2; }
             held=''
-            read -r -t 0.02 -u 5
+            printf -v pause 0.%03d "$slice"
+            read -r -t "$pause" -u 5
         fi
     done
 }
