@@ -1,4 +1,4 @@
-"""A stream that is slowed down, by a person or by the brake: the rate is told to the target's host, which holds the transport back.
+"""A stream that is slowed down, by a person or by the brake: the rate is told to the target's host, which holds back who reads it.
 
 Nothing has to be alive for it there but the stream's own job, and where nobody asks for it nothing is slowed, not even by being counted.
 """
