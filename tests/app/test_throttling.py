@@ -5,6 +5,7 @@ from typing import Any
 
 import pytest
 from django.contrib.auth.models import User
+from django.core.management import call_command
 from django.test import Client
 
 from dbops import lifecycle
@@ -131,3 +132,14 @@ def test_the_page_is_for_operators_and_says_when_there_is_nothing_to_slow(
     assert operator.get("/rebuilds/99/rate/").status_code == 404
     running.steps.filter(name="stream").update(state=StepState.DONE)
     assert "no stream that could be slowed down" in operator.get(address).content.decode()
+
+
+@pytest.mark.parametrize("word", ["nan", "inf", "-1", "0.0000001", "-0.0000001"])
+def test_the_command_takes_only_zero_itself_for_full_speed(running: Rebuild, olga: User, trio: Any, word: str) -> None:
+    writes(trio[1], 0.0)
+    set_stream_rate(actor=olga, rebuild=running, rate=20 * MIB)
+    with pytest.raises(SystemExit, match="2"):
+        call_command("rebuild", trio[2].name, f"--rate={word}", "--as=olga")
+    assert fresh(running).stream_rate == 20 * MIB
+    call_command("rebuild", trio[2].name, "--rate=0", "--as=olga")
+    assert fresh(running).stream_rate is None

@@ -3,11 +3,13 @@
 import json
 import time
 from collections.abc import Iterator
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
 
 import pytest
 
+from tests.brake import worker_of
 from tests.stack import Stack, running_stack, wait_for
 
 from .cancelling import ask_to_cancel
@@ -65,10 +67,13 @@ def last(stack: Stack) -> dict[str, Any]:
 def began_held(stack: Stack, mib: int) -> int:
     """Ask for a rebuild, hold it before it has begun, and wait for bytes of its stream."""
     stack.wait_for_possible_plan(TARGET)
-    done = stack.manage("rebuild", TARGET, "--reason", "a test", "--json")
+    later = f"at:{datetime.now(UTC) + timedelta(hours=2):%Y%m%dT%H%M00Z}"
+    done = stack.manage("rebuild", TARGET, "--reason", "a test", "--json", "--start", later)
     key = int(json.loads(done.stdout.splitlines()[-1])["rebuild"])
     stack.manage("rebuild", TARGET, "--rate", str(mib))
+    stack.write("UPDATE dbops_rebuild SET not_before = NULL WHERE id = ?", key)
     wait_for("bytes of the stream", lambda: copied(stack, key) > 0, 60)
+    assert copied(stack, key) < 10 * mib * MIB, "it is held from its first byte on"
     return key
 
 
@@ -90,10 +95,15 @@ def test_a_stream_is_held_to_its_rate_and_let_go(stack: Stack) -> None:
 def test_a_held_stream_that_is_cancelled_leaves_no_stopped_process(stack: Stack) -> None:
     key = began_held(stack, 2)
     wait_for("the limit is told", lambda: "held to 2.0 MiB/s" in told(stack, key), 20)
-    wait_for("the transport is stopped", lambda: is_stopped(last(stack)["uid"]), 20)
+    reader = worker_of(stack.lab.host(TARGET), "stream/unpack")
+    assert reader is not None
+    wait_for("the unpacking is stopped", lambda: "T" in [state_of(reader) for _ in range(100)], 20)
+    for _ in range(100):  # never ssh: who does not answer keepalives is hung up on
+        assert stopped(last(stack)["uid"]) == []
+        time.sleep(0.02)
     ask_to_cancel(stack, key)
     wait_for("its end", lambda: last(stack)["status"] == "cancelled", 60)
-    wait_for("nothing of it runs", lambda: not processes_of(last(stack)["uid"]), 30)
+    wait_for("nothing of it runs", lambda: not processes_of(last(stack)["uid"]) and not state_of(reader), 30)
     wait_for("the source replicates", lambda: is_replicating(stack, SOURCE), 30)
 
 
@@ -101,15 +111,17 @@ def told(stack: Stack, key: int) -> str:
     return "\n".join(row["text"] for row in stack.rows("SELECT text FROM dbops_event WHERE rebuild_id = ?", key))
 
 
-def is_stopped(uid: str) -> bool:
-    """Tell whether a process of this run is stopped just now; looked at often, as it is let go again and again."""
-    for line in processes_of(uid):
-        try:
-            if (Path("/proc") / line.partition(":")[0] / "stat").read_text().rpartition(")")[2].split()[0] == "T":
-                return True
-        except OSError:
-            continue
-    return False
+def state_of(pid: int) -> str:
+    """Return the letter of a process's state, empty where there is none."""
+    try:
+        return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0]
+    except OSError:
+        return ""
+
+
+def stopped(uid: str) -> list[str]:
+    """Return which processes that carry the run's id are stopped just now; the unpacking does not carry it."""
+    return [line for line in processes_of(uid) if state_of(int(line.partition(":")[0])) == "T"]
 
 
 def test_the_brake_slows_a_stream_while_servers_answer_slowly(stack: Stack) -> None:

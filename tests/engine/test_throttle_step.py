@@ -3,11 +3,13 @@
 from dataclasses import replace
 from typing import Any
 
+import pytest
+
 from dbops.engine.errors import Unreachable
 from dbops.engine.planning import build_plan
-from dbops.engine.ports import CommandResult
+from dbops.engine.ports import CommandResult, JobState, JobStatus
 from dbops.engine.steps.run import Run
-from dbops.engine.steps.throttle import LOOK_SECONDS, pass_rate_on
+from dbops.engine.steps.throttle import LOOK_SECONDS, begin_held, count_link, pass_rate_on
 from dbops.engine.throttling import LOOKS
 from tests.engine import builders
 from tests.engine.runs import Told, make_run
@@ -47,7 +49,7 @@ def running(seconds: float = 0.0, limit_ms: float = 0.0) -> tuple[Run, Jobs, Tol
         build_plan(builders.situation()), jobs, source=source, target=FakeDatabase(), journal=journal, clock=clock
     )
     run.settings = replace(run.settings, brake_latency_ms=limit_ms)
-    run.memory["stream.samples"] = [[0.0, 0.0], [10.0, 1000.0 * MIB]]
+    run.memory["stream.link"] = [[0.0, 0.0], [10.0, 1000.0 * MIB]]
     run.primary = replace(run.primary, connect=lambda _: Slow(clock, 0.0))
     return run, jobs, journal
 
@@ -95,12 +97,32 @@ def test_without_a_limit_no_server_is_asked() -> None:
     assert run.clock.now() == began
 
 
-def test_a_server_that_refuses_at_once_is_no_slow_server() -> None:
+def test_a_stream_begins_with_the_rate_that_is_wanted_and_that_is_told_once() -> None:
+    run, jobs, journal = running()
+    run.stream_rate = lambda: 4 * MIB
+    assert begin_held(run) == 4 * MIB
+    pass_rate_on(run)
+    assert (jobs.told, journal.lines) == ([], ["The stream is held to 4.0 MiB/s."])
+
+
+def test_what_came_over_the_link_counts_and_not_what_was_unpacked() -> None:
+    run, jobs, _ = running(seconds=0.5, limit_ms=100)
+    run.memory["stream.samples"] = [[0.0, 0.0], [10.0, 3000.0 * MIB]]
+    looked_at(run, LOOKS)
+    assert jobs.told == [str(50 * MIB)]
+    count_link(run, JobState(JobStatus.RUNNING, counters={"transport.write_bytes": 1200 * MIB}))
+    assert run.memory["stream.link"][-1][1] == 1200.0 * MIB
+
+
+@pytest.mark.parametrize("seconds", [0.0, 5.0])
+def test_a_server_that_cannot_be_reached_is_no_slow_server(seconds: float) -> None:
+    """However long it took to find out: a primary that is away is not relieved by a slower rebuild."""
     run, jobs, _ = running(limit_ms=100)
 
     def refuse(_: float) -> Any:
+        run.clock.sleep(seconds)
         raise Unreachable("mysql.unreachable", "Logging in", found="refused")
 
-    run.source = replace(run.source, connect=refuse)
+    run.primary = replace(run.primary, connect=refuse)
     looked_at(run, 3 * LOOKS)
     assert jobs.told == []

@@ -20,7 +20,7 @@ from dbops.engine.steps.commands import backup_command, expand_words, pull_comma
 from dbops.engine.steps.fan_out import ASK_SECONDS, follow_sender, may_stream, reads_for_others, refuse_dropped
 from dbops.engine.steps.opening import BEAT_SECONDS, SILENT_SECONDS, keep_open, rearm
 from dbops.engine.steps.run import IN_BASH, Outcome, Run, again, done, pairs
-from dbops.engine.steps.throttle import SHOWN, pass_rate_on
+from dbops.engine.steps.throttle import begin_held, count_link, pass_rate_on
 from dbops.engine.steps.whereabouts import where_things_are
 
 #: Lines of the source's log that are remembered to see whether its redo copier stands still; it retries once a second.
@@ -53,7 +53,6 @@ class Stream(JobStep):
         unpack = unpack_command(run.plan, run.flavor)
         expand, pull = expand_words(run.plan), [*pull_command(run), "backup"]
         run.memory["stream.began"] = run.clock.now()
-        run.memory.pop(SHOWN, None)
         run.journal.command(
             "stream.backup",
             run.source.party.host,
@@ -71,6 +70,7 @@ class Stream(JobStep):
             " ".join(proof_files(run)),
             str(len(expand)),
             str(len(unpack)),
+            str(begin_held(run) or ""),
             *expand,
             *unpack,
             *pull,
@@ -100,6 +100,7 @@ class Stream(JobStep):
             run.memory.get("stream.samples", []), at=now, count=received
         )
         run.memory["stream.bytes"] = received
+        count_link(run, state)
         run.journal.measured(replace(figures_of(state.counters, "unpack"), bytes=received))
         run.journal.progress(
             **copy_progress(

@@ -1,4 +1,4 @@
-"""A stream that is slowed down, by a person or by the brake: the rate is told to the target's host, which holds the transport back.
+"""A stream that is slowed down, by a person or by the brake: the rate is told to the target's host, which holds back who reads it.
 
 Nothing has to be alive for it there but the stream's own job, and where nobody asks for it nothing is slowed, not even by being counted.
 """
@@ -7,18 +7,33 @@ from contextlib import closing, suppress
 from dataclasses import asdict
 
 from dbops.engine.errors import DbopsError
-from dbops.engine.progress import rate_of
+from dbops.engine.ports import JobState
+from dbops.engine.progress import add_sample, rate_of
 from dbops.engine.scripts import load
 from dbops.engine.states import Level
 from dbops.engine.steps.run import IN_BASH, Run, Server, Side
 from dbops.engine.throttling import Brake, brake
 
-SHOWN, BRAKE, LOOKED = "stream.rate", "stream.brake", "stream.brake_at"
+SHOWN, LINK, BRAKE, LOOKED = "stream.rate", "stream.link", "stream.brake", "stream.brake_at"
 MIB = 1024**2
 #: Between two looks at the servers; each is a login and one statement.
 LOOK_SECONDS = 3.0
-#: A server that does not answer within this is slow enough.
+#: A server that has let us in and does not answer within this is slow enough.
 PATIENCE_SECONDS = 3.0
+
+
+def begin_held(run: Run) -> int | None:
+    """Return the rate with which the stream begins, and tell it; a job that is begun anew has nothing of the last one's."""
+    wished = run.memory[SHOWN] = run.stream_rate()
+    if wished:
+        _tell(run, wished, "")
+    return wished
+
+
+def count_link(run: Run, state: JobState) -> None:
+    """Remember what came over the link: the rate is of that, and what is unpacked is more where it was compressed."""
+    if (arrived := state.counters.get("transport.write_bytes")) is not None:
+        run.memory[LINK] = add_sample(run.memory.get(LINK, []), at=run.clock.now(), count=arrived)
 
 
 def pass_rate_on(run: Run) -> None:
@@ -31,9 +46,12 @@ def pass_rate_on(run: Run) -> None:
     if run.target.jobs.act(IN_BASH, load("set_rate"), str(wanted or "")).exit_status != 0:
         return  # no room there, perhaps: it is not held, nothing is told, and the next look tries again
     run.memory[SHOWN] = wanted
-    why = " by the brake, as the servers answer slowly" if wanted and wanted == braked else ""
-    text = f"The stream is held to {wanted / MIB:.1f} MiB/s{why}." if wanted else "The stream goes at full speed."
-    run.journal.say(text, level=Level.WARNING if wanted else Level.INFO, host=run.target.party.host)
+    _tell(run, wanted, " by the brake, as the servers answer slowly" if wanted and wanted == braked else "")
+
+
+def _tell(run: Run, rate: int | None, why: str) -> None:
+    text = f"The stream is held to {rate / MIB:.1f} MiB/s{why}." if rate else "The stream goes at full speed."
+    run.journal.say(text, level=Level.WARNING if rate else Level.INFO, host=run.target.party.host)
 
 
 def _braked(run: Run) -> int | None:
@@ -46,24 +64,32 @@ def _braked(run: Run) -> int | None:
     if now < run.memory.get(LOOKED, 0.0) + LOOK_SECONDS:
         return before.rate
     run.memory[LOOKED] = now
-    latency = max((_latency_ms(run, side) for side in (run.source, run.primary)), default=0.0)
+    read = [_latency_ms(run, side) for side in (run.source, run.primary)]
+    latencies = [latency for latency in read if latency is not None]
+    if not latencies:
+        return before.rate
     after = brake(
         before,
-        latency_ms=latency,
+        latency_ms=max(latencies),
         limit_ms=limit,
         now=now,
-        moving=rate_of(run.memory.get("stream.samples") or []),
+        moving=rate_of(run.memory.get(LINK) or []),
         floor=run.slowest_rate(),
     )
     run.memory[BRAKE] = asdict(after)
     return after.rate
 
 
-def _latency_ms(run: Run, side: Side | Server) -> float:
-    """Return how long a server takes to log us in and answer. One that refuses at once says nothing of its load: 0."""
+def _latency_ms(run: Run, side: Side | Server) -> float | None:
+    """Return how long a server takes to log us in and answer, ``None`` where it cannot be reached.
+
+    A server that is away is not relieved by a slower stream, and a rebuild is most urgent then.
+    """
     began = run.clock.now()
-    with suppress(DbopsError), closing(side.connect(PATIENCE_SECONDS)) as database:
+    try:
+        database = side.connect(PATIENCE_SECONDS)
+    except DbopsError:
+        return None
+    with closing(database), suppress(DbopsError):  # no answer within our patience: as slow as that
         database.query("SELECT 1")
-        return (run.clock.now() - began) * 1000
-    waited = run.clock.now() - began
-    return waited * 1000 if waited >= PATIENCE_SECONDS else 0.0
+    return (run.clock.now() - began) * 1000

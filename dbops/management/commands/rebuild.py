@@ -6,6 +6,7 @@ import sys
 import time
 from collections.abc import Callable, Iterator
 from datetime import UTC
+from math import isfinite
 from typing import Any
 
 from django.core.management.base import CommandError, CommandParser
@@ -188,8 +189,10 @@ class Command(DbopsCommand):
         self._tell({"rebuild": rebuild.pk, "status": rebuild.status}, f"Rebuild {rebuild.pk} is asked to end.")
 
     def _set_rate(self, target: Instance, user: str | None, mib: float) -> None:
-        rebuild, rate = self._unfinished(target.name), round(mib * MIB)
-        set_stream_rate(actor=actor_named(user), rebuild=rebuild, rate=rate or None)
+        rebuild = self._unfinished(target.name)
+        # what is no number is too slow, and refused as such; 0 alone means full speed, not what is rounded to it
+        rate = (round(mib * MIB) if isfinite(mib) else 0) if mib else None
+        set_stream_rate(actor=actor_named(user), rebuild=rebuild, rate=rate)
         text = f"The stream of rebuild {rebuild.pk} {f'is held to {mib:g} MiB/s' if rate else 'goes at full speed'}."
         self._tell({"rebuild": rebuild.pk, "stream_rate": rebuild.stream_rate}, text)
 

@@ -54,6 +54,7 @@ def rate(request: HttpRequest, rebuild_id: int) -> HttpResponse:
         "slowest": slowest,
         "slowest_mib": f"{slowest / MIB + 0.005:.2f}",
         "is_by_redo": slowest > SLOWEST,
+        "shared": page.shared,
         "is_compressed": bool(page.plan and page.plan.compress_threads),
         "typed": typed or (f"{now / MIB:.1f}" if now else ""),
         "slider_mib": max(10, round(2 * row.rate / MIB)) if row and row.rate and not found.stream_rate else SLIDER_MIB,
