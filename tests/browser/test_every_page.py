@@ -69,7 +69,7 @@ ELSEWHERE = {
     "rebuild-cancel",
     "rebuild-give-up",
     "rebuild-join",  # test_one_read.py
-    "rebuild-rate",  # test_cancel.py
+    "rebuild-rate",  # test_one_read.py
     "rebuild-place",
     "backup-run-stop",
     "backup-run-give-up",

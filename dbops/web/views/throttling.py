@@ -44,6 +44,7 @@ def rate(request: HttpRequest, rebuild_id: int) -> HttpResponse:
     row = next((row for row in page.steps if row.step.name == "stream"), None)
     slowest = slowest_rate(from_record(Plan, found.plan), found.source_id)
     now = found.stream_rate or (row.rate if row else None)
+    slider = max(10, round(2 * row.rate / MIB)) if row and row.rate and not found.stream_rate else SLIDER_MIB
     context = {
         "rebuild": found,
         "refused": refused,
@@ -57,7 +58,8 @@ def rate(request: HttpRequest, rebuild_id: int) -> HttpResponse:
         "shared": page.shared,
         "is_compressed": bool(page.plan and page.plan.compress_threads),
         "typed": typed or (f"{now / MIB:.1f}" if now else ""),
-        "slider_mib": max(10, round(2 * row.rate / MIB)) if row and row.rate and not found.stream_rate else SLIDER_MIB,
+        "slider_mib": slider,
+        "slider_at": f"{min(now / MIB, slider):.1f}" if now else slider,
     }
     return render(request, "rebuilds/rate.html", context, status=status)
 
