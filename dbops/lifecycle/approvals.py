@@ -5,6 +5,7 @@ from django.db.models import F
 from django.utils import timezone
 
 from dbops.engine.states import Approval, Level, Status
+from dbops.lifecycle.database import locked
 from dbops.lifecycle.requests import end_queued
 from dbops.lifecycle.telling import announce_later, tell
 from dbops.models import Rebuild
@@ -23,7 +24,7 @@ def decide(rebuild: Rebuild, decision: Approval, by: str, reason: str) -> bool:
     """
     text = WORDS[decision].format(by) + (f": {reason}" if reason else ".")
     with transaction.atomic():
-        waiting = Rebuild.objects.filter(pk=rebuild.pk, status=Status.QUEUED, approval=Approval.WAITING)
+        waiting = locked(Rebuild, rebuild.pk).filter(status=Status.QUEUED, approval=Approval.WAITING)
         decided = waiting.update(
             approval=decision,
             approval_by=by,

@@ -12,6 +12,7 @@ from django.utils import timezone
 
 from dbops.engine.companions import BRANCHES
 from dbops.engine.states import Status, StepState
+from dbops.lifecycle.database import locked
 from dbops.lifecycle.telling import announce_later, tell
 from dbops.models import Hold, Rebuild, Step
 
@@ -34,12 +35,12 @@ def join(rebuild: Rebuild, reader: Rebuild, by: str) -> bool:
     try:
         with transaction.atomic():
             # both rows are written, so that of two who join each other at one moment the second finds what the first did
-            if not Rebuild.objects.filter(may_read, pk=reader.pk, reads_with=None).update(revision=F("revision") + 1):
+            if not locked(Rebuild, reader.pk).filter(may_read, reads_with=None).update(revision=F("revision") + 1):
                 return False
             waits = Step.objects.filter(rebuild=reader, name="pause", state__in=(StepState.DONE, StepState.SKIPPED))
             if waits.exists() or BRANCHES in Rebuild.objects.values_list("memory", flat=True).get(pk=reader.pk):
                 raise _Late
-            alone = Rebuild.objects.filter(pk=rebuild.pk, status=Status.QUEUED, reads_with=None)
+            alone = locked(Rebuild, rebuild.pk).filter(status=Status.QUEUED, reads_with=None)
             if Rebuild.objects.filter(reads_with=rebuild.pk).exists() or not alone.update(
                 reads_with=reader, waiting_for="", revision=F("revision") + 1
             ):
@@ -57,7 +58,8 @@ def leave(rebuild: Rebuild, text: str) -> bool:
     """Let a queued branch wait for the source by itself again. Return whether it was a queued branch."""
     with transaction.atomic():
         moved = (
-            Rebuild.objects.filter(pk=rebuild.pk, status=Status.QUEUED)
+            locked(Rebuild, rebuild.pk)
+            .filter(status=Status.QUEUED)
             .exclude(reads_with=None)
             .update(reads_with=None, revision=F("revision") + 1)
         )
@@ -73,7 +75,7 @@ def let_another_read(rebuild: Rebuild) -> None:
     waiting = list(_branches(rebuild).filter(status=Status.QUEUED).order_by("pk"))
     for number, branch in enumerate(waiting):
         reader = None if number == 0 else waiting[0]
-        branch_of = Rebuild.objects.filter(pk=branch.pk, status=Status.QUEUED)
+        branch_of = locked(Rebuild, branch.pk).filter(status=Status.QUEUED)
         # it was to start with the other one: nothing starts earlier because that was cancelled
         wishes: dict[str, Any] = {}
         if reader is None:
@@ -97,7 +99,7 @@ def pass_on_source(rebuild: Rebuild) -> None:
     others = Rebuild.objects.filter(Q(pk=first) | Q(reads_with=first), status__in=AT_WORK).exclude(pk=rebuild.pk)
     for pk in others.order_by("pk").values_list("pk", flat=True):
         # the row is written, so that one that ends at this moment either has ended, or ends after us and frees what it was given
-        if Rebuild.objects.filter(pk=pk, status__in=AT_WORK).update(revision=F("revision") + 1):
+        if locked(Rebuild, pk).filter(status__in=AT_WORK).update(revision=F("revision") + 1):
             held.update(rebuild=pk, taken_at=timezone.now())
             return
 

@@ -18,6 +18,7 @@ from dbops.engine.backups import LATE, RUN_FINAL, Origin, RunBy, RunStatus, may_
 from dbops.engine.errors import Bug
 from dbops.engine.situation import READS
 from dbops.engine.states import FINAL, Level
+from dbops.lifecycle.database import locked
 from dbops.lifecycle.flagging import flag
 from dbops.lifecycle.leasing import Lease, LeaseLost, due_of, heartbeat, mine, take_lease_of
 from dbops.lifecycle.telling import tell
@@ -126,8 +127,10 @@ def _when(moment: datetime | None) -> str:
 def end_queued_run(run: BackupRun, status: RunStatus, text: str) -> bool:
     """Cancel or miss a run that has not started. Return whether it was still queued."""
     with transaction.atomic():
-        moved = BackupRun.objects.filter(pk=run.pk, status=RunStatus.QUEUED).update(
-            status=status, finished_at=timezone.now(), waiting_for="", outcome=text, revision=F("revision") + 1
+        moved = (
+            locked(BackupRun, run.pk)
+            .filter(status=RunStatus.QUEUED)
+            .update(status=status, finished_at=timezone.now(), waiting_for="", outcome=text, revision=F("revision") + 1)
         )
         if moved:
             tell(run, text, level=Level.WARNING)
@@ -151,12 +154,12 @@ def request_cancel_run(run: BackupRun, by: str) -> bool:
     """Ask the driver of a run to stop. Return whether there was something to ask."""
     now = timezone.now()
     with transaction.atomic():
-        asked = BackupRun.objects.filter(
-            pk=run.pk,
-            origin=Origin.MANAGED,
-            status__in=(RunStatus.RUNNING, RunStatus.LOST),
-            cancel_requested_at=None,
-        ).update(cancel_requested_at=now, cancel_requested_by=by, next_tick_at=now, revision=F("revision") + 1)
+        at_work = locked(BackupRun, run.pk).filter(
+            origin=Origin.MANAGED, status__in=(RunStatus.RUNNING, RunStatus.LOST)
+        )
+        asked = at_work.filter(cancel_requested_at=None).update(
+            cancel_requested_at=now, cancel_requested_by=by, next_tick_at=now, revision=F("revision") + 1
+        )
         if asked:
             tell(run, f"Stop requested by {by}.", level=Level.WARNING)
     return bool(asked)
@@ -267,14 +270,18 @@ def give_up_run(run: BackupRun, by: str) -> bool:
     """
     outcome = f"{by} ended it while its host was silent: nothing is known of what runs there."
     with transaction.atomic():
-        moved = BackupRun.objects.filter(pk=run.pk, origin=Origin.MANAGED, status=RunStatus.LOST).update(
-            status=RunStatus.FAILED,
-            finished_at=timezone.now(),
-            outcome=outcome,
-            lease_owner="",
-            lease_until=None,
-            next_tick_at=None,
-            revision=F("revision") + 1,
+        moved = (
+            locked(BackupRun, run.pk)
+            .filter(origin=Origin.MANAGED, status=RunStatus.LOST)
+            .update(
+                status=RunStatus.FAILED,
+                finished_at=timezone.now(),
+                outcome=outcome,
+                lease_owner="",
+                lease_until=None,
+                next_tick_at=None,
+                revision=F("revision") + 1,
+            )
         )
         if moved:
             Hold.objects.filter(backup_run=run).delete()

@@ -10,6 +10,7 @@ from django.utils import timezone
 
 from dbops.engine.backups import RUN_FINAL, RunStatus
 from dbops.engine.states import Level
+from dbops.lifecycle.database import locked
 from dbops.lifecycle.leasing import Lease, LeaseLost, audit_move, due_of, heartbeat, mine, take_lease_of
 from dbops.lifecycle.telling import news_of, tell
 from dbops.models import BackupEvent, BackupProof, BackupRun
@@ -66,8 +67,12 @@ def start_proof(proof: BackupProof) -> bool:
     now = timezone.now()
     try:
         with transaction.atomic():
-            begun = BackupProof.objects.filter(pk=proof.pk, status=RunStatus.QUEUED).update(
-                status=RunStatus.RUNNING, started_at=now, next_tick_at=now, host_slot=proof.host_id, waiting_for=""
+            begun = (
+                locked(BackupProof, proof.pk)
+                .filter(status=RunStatus.QUEUED)
+                .update(
+                    status=RunStatus.RUNNING, started_at=now, next_tick_at=now, host_slot=proof.host_id, waiting_for=""
+                )
             )
             if begun:
                 tell(proof, f"Proof {proof.pk} begins on {proof.host.name}.")
@@ -128,7 +133,7 @@ def stop_proof(proof: BackupProof, by: str) -> bool:
     What a lost one may have left is removed by the next proof on its host. In the caller's transaction.
     """
     now = timezone.now()
-    rows = BackupProof.objects.filter(pk=proof.pk)
+    rows = locked(BackupProof, proof.pk)
     ended = {**_OVER, "status": RunStatus.CANCELLED, "finished_at": now, "cancel_requested_by": by}
     if rows.filter(status=RunStatus.QUEUED).update(**ended):
         text = f"Proof {proof.pk} was stopped by {by} before it began."

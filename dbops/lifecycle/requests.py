@@ -20,7 +20,7 @@ from dbops.engine.methods import method_named
 from dbops.engine.plan import Plan
 from dbops.engine.scheduling import Kind, held_in_words
 from dbops.engine.states import STEP_FINAL, Approval, Level, Status, StepState
-from dbops.lifecycle.database import lost_a_race
+from dbops.lifecycle.database import locked, lost_a_race
 from dbops.lifecycle.joining import let_another_read
 from dbops.lifecycle.leasing import audit_move
 from dbops.lifecycle.managed_runs import run_again
@@ -217,11 +217,11 @@ def _startable(row: Rebuild | BackupRun) -> QuerySet[Rebuild] | QuerySet[BackupR
     """Return the row where it may start. A gate says in words that it waits for approval; this holds where nobody asked the gate."""
     if isinstance(row, Rebuild):
         # whether it reads by itself decides what it holds: it may have joined another since the row was read
-        queued = Rebuild.objects.filter(
-            pk=row.pk, status=Status.QUEUED, cancel_requested_at=None, reads_with=row.reads_with_id
+        queued = locked(Rebuild, row.pk).filter(
+            status=Status.QUEUED, cancel_requested_at=None, reads_with=row.reads_with_id
         )
         return queued.exclude(approval=Approval.WAITING)
-    return BackupRun.objects.filter(pk=row.pk, status=Status.QUEUED, cancel_requested_at=None)
+    return locked(BackupRun, row.pk).filter(status=Status.QUEUED, cancel_requested_at=None)
 
 
 def _reader_is_away(row: Rebuild | BackupRun) -> str:
@@ -289,9 +289,11 @@ def write_waits(model: type[Rebuild] | type[BackupRun], changes: Mapping[int, tu
     for first in range(0, len(keys), BATCH_ROWS):
         batch = {key: changes[key] for key in keys[first : first + BATCH_ROWS]}
         with transaction.atomic():
-            queued: QuerySet[Any] = model._default_manager.filter(pk__in=batch, status=Status.QUEUED)
-            found = queued.order_by("pk").select_for_update().values_list("pk", "waiting_for", "revision")
-            news = {pk: revision + 1 for pk, told, revision in found if told == batch[pk][0]}
+            # locked by primary key alone, for the reason of `locked`
+            rows: QuerySet[Any] = model._default_manager.filter(pk__in=batch).order_by("pk").select_for_update()
+            found = rows.values_list("pk", "status", "waiting_for", "revision")
+            queued = [row for row in found if row[1] == Status.QUEUED]
+            news = {pk: revision + 1 for pk, _, told, revision in queued if told == batch[pk][0]}
             _write_batch(model, {pk: batch[pk][1] for pk in news})
             if model is Rebuild:
                 announce_many_later(news.items())
@@ -312,8 +314,10 @@ def _write_batch(model: type[Rebuild] | type[BackupRun], reasons: Mapping[int, s
 def reprioritize(rebuild: Rebuild, priority: int, text: str) -> bool:
     """Give a queued rebuild another priority. Return whether it was still queued."""
     with transaction.atomic():
-        moved = Rebuild.objects.filter(pk=rebuild.pk, status=Status.QUEUED).update(
-            priority=priority, revision=F("revision") + 1
+        moved = (
+            locked(Rebuild, rebuild.pk)
+            .filter(status=Status.QUEUED)
+            .update(priority=priority, revision=F("revision") + 1)
         )
         if moved:
             tell(rebuild, text)
@@ -324,11 +328,11 @@ def reprioritize(rebuild: Rebuild, priority: int, text: str) -> bool:
 
 def set_rate(rebuild: Rebuild, rate: int | None, text: str) -> bool:
     """Set how fast the stream of an unfinished rebuild may be, in bytes a second. Return whether its stream has not ended yet."""
-    open_rows = Rebuild.objects.filter(
-        pk=rebuild.pk, status__in=(Status.QUEUED, Status.RUNNING, Status.LOST), ending=""
-    )
     streams = Step.objects.filter(rebuild=rebuild, name="stream", state__in=(StepState.PENDING, StepState.RUNNING))
     with transaction.atomic():
+        open_rows = locked(Rebuild, rebuild.pk).filter(
+            status__in=(Status.QUEUED, Status.RUNNING, Status.LOST), ending=""
+        )
         moved = streams.exists() and open_rows.update(stream_rate=rate, revision=F("revision") + 1)
         if moved:
             tell(rebuild, text)
@@ -348,13 +352,17 @@ def end_queued(
     """
     now = timezone.now()
     with transaction.atomic():
-        moved = Rebuild.objects.filter(pk=rebuild.pk, status=Status.QUEUED).update(
-            status=status,
-            finished_at=now,
-            target_slot=None,
-            waiting_for="",
-            outcome="Nothing was changed on any host.",
-            revision=F("revision") + 1,
+        moved = (
+            locked(Rebuild, rebuild.pk)
+            .filter(status=Status.QUEUED)
+            .update(
+                status=status,
+                finished_at=now,
+                target_slot=None,
+                waiting_for="",
+                outcome="Nothing was changed on any host.",
+                revision=F("revision") + 1,
+            )
         )
         if moved:
             rebuild.steps.exclude(state__in=STEP_FINAL).update(state=StepState.SKIPPED)
@@ -370,9 +378,8 @@ def end_queued(
 def request_cancel(rebuild: Rebuild, by: str) -> bool:
     """Ask the driver of a running rebuild to stop. Return whether there was something to ask."""
     with transaction.atomic():
-        asked = Rebuild.objects.filter(
-            pk=rebuild.pk, status__in=(Status.RUNNING, Status.LOST), cancel_requested_at=None, ending=""
-        ).update(
+        at_work = locked(Rebuild, rebuild.pk).filter(status__in=(Status.RUNNING, Status.LOST), ending="")
+        asked = at_work.filter(cancel_requested_at=None).update(
             cancel_requested_at=timezone.now(),
             cancel_requested_by=by,
             next_tick_at=timezone.now(),

@@ -9,6 +9,7 @@ from django.utils import timezone
 
 from dbops.auditing import SYSTEM, append
 from dbops.engine.states import FINAL, Level, Status, StepState
+from dbops.lifecycle.database import locked
 from dbops.lifecycle.joining import pass_on_source
 from dbops.lifecycle.leases import News, audit_commands, write_news
 from dbops.lifecycle.managed_runs import run_again
@@ -30,17 +31,21 @@ def give_up(rebuild: Rebuild, by: str) -> bool:
         "As soon as the hosts answer, what still runs there is ended, and this is brought up to date."
     )
     with transaction.atomic():
-        moved = Rebuild.objects.filter(pk=rebuild.pk, status=Status.LOST).update(
-            status=Status.FAILED,
-            ending=Status.FAILED,
-            finished_at=now,
-            outcome=outcome,
-            target_slot=None,
-            lease_owner="",
-            lease_until=None,
-            next_tick_at=None,
-            sweep_due_at=now,
-            revision=F("revision") + 1,
+        moved = (
+            locked(Rebuild, rebuild.pk)
+            .filter(status=Status.LOST)
+            .update(
+                status=Status.FAILED,
+                ending=Status.FAILED,
+                finished_at=now,
+                outcome=outcome,
+                target_slot=None,
+                lease_owner="",
+                lease_until=None,
+                next_tick_at=None,
+                sweep_due_at=now,
+                revision=F("revision") + 1,
+            )
         )
         if moved:
             pass_on_source(rebuild)
