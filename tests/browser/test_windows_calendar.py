@@ -73,6 +73,18 @@ def test_the_drawings_links_say_where_they_lead(victor: Visitor, windows: Window
     expect(page.get_by_role("heading", level=1)).to_have_text("Seven days of test")
 
 
+# The innermost elements that reach over the window's right edge and that nothing around them scrolls or cuts off.
+STICKS_OUT = """() => {
+  const cuts = element => { for (let one = element; one && one.tagName !== "BODY"; one = one.parentElement)
+    if (getComputedStyle(one).overflowX !== "visible" && one !== element) return true; return false; };
+  const over = [...document.body.querySelectorAll("*")]
+    .filter(one => one.getBoundingClientRect().right > innerWidth + 0.5 && !cuts(one));
+  return over.filter(one => !over.some(other => other !== one && one.contains(other)))
+    .map(one => `${one.tagName}.${one.className.baseVal ?? one.className} to ${one.getBoundingClientRect().right} ${one.textContent}`)
+    .slice(0, 5).join(" | ");
+}"""
+
+
 @pytest.mark.parametrize("scheme", ["light", "dark"])
 def test_no_page_is_wider_than_its_window(visit: Open, windows: Windows, scheme: Any) -> None:
     olga = visit(OPERATOR, OPERATOR_PASSWORD, color_scheme=scheme)
