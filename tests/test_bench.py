@@ -1,6 +1,7 @@
 """The pure parts of script/bench: names, ratios, rows, the page, what a session costs. No test asserts a time."""
 
 import os
+import re
 import subprocess
 from importlib.util import find_spec
 from pathlib import Path
@@ -24,6 +25,18 @@ def test_every_name_has_its_module_and_no_name_is_the_rebuild() -> None:
     assert benches.choose([]) == ("rebuild", [])
     assert benches.choose(["--size", "1G"]) == ("rebuild", ["--size", "1G"])
     assert benches.choose(["clone", "--rounds", "2"]) == ("clone", ["--rounds", "2"])
+
+
+def test_what_the_scripts_install_is_a_function_that_there_is() -> None:
+    shell = {
+        file: file.read_text() for file in (ROOT / "script").rglob("*") if file.suffix in ("", ".sh") and file.is_file()
+    }
+    there = {name for text in shell.values() for name in re.findall(r"^(need\w*)\(\)", text, re.MULTILINE)}
+    called = {
+        name for text in shell.values() for name in re.findall(r"(?:^|[;)]) *(need\w*)\b(?!\()", text, re.MULTILINE)
+    }
+    assert called - there == set()
+    assert {"need", "need_mysql"} <= called
 
 
 def test_every_bench_module_with_a_main_has_a_name() -> None:
@@ -113,11 +126,11 @@ SAMPLES = {
     "worker, MB": [110.0, 111.0],
     "by hand, best cipher": [10.0, 10.0],
     "by hand, default cipher": [20.0, 16.0],
-    "restore the dump (dump)": [400.0],
-    "dump and gzip (dump)": [160.0],
-    "bytes (dump)": [100.0],
-    "physical backup and zstd (physical)": [10.0, 10.0],
-    "bytes (physical)": [120.0, 120.0],
+    "restore the dump (three indexes)": [400.0],
+    "dump and gzip (one index)": [160.0],
+    "bytes (one index)": [100.0],
+    "physical backup and zstd (one index)": [10.0, 10.0],
+    "bytes of it (one index)": [120.0, 120.0],
     "rebuild by archive until attached": [40.0, 25.0],
 }
 

@@ -28,6 +28,7 @@ from script.lib.stage import PYTHON, ROOT
 from script.lib.supervisor import Failed, Process, StopFlag
 
 REPLICA, SOURCE = "replica-1", "backup-1"
+DUMP = "dump.sql.gz"
 BEST_CIPHER = "aes128-gcm@openssh.com"
 NOT_OURS = ("stream", "prepare", "catch-up")
 #: What only waits, or clears up behind a replica that serves and replicates already.
@@ -137,22 +138,26 @@ class Bench:
         return seconds
 
     def dump(self) -> dict[str, float]:
-        """Dump the source, compressed, and restore it into an empty schema of the replica. Return seconds, and the file's bytes."""
-        source, target = self.lab.host(SOURCE), self.lab.host(REPLICA)
-        owner, file = self.lab.accounts["owner"], self.folder / "dump.sql.gz"
+        """Dump the source, compressed. Return seconds, and the file's bytes; the file stays for ``restore``."""
+        source, owner, file = self.lab.host(SOURCE), self.lab.accounts["owner"], self.folder / DUMP
         with option_file(None, owner.user, owner.password) as credentials:
-            client = f"mariadb --defaults-file={credentials} --socket={target.socket}"
             dump = f"mariadb-dump --defaults-file={credentials} --socket={source.socket} --single-transaction sbtest"
             os.sync()
             dumped = timed(f"{dump} | gzip > {file}")
+        return {"dump and gzip": dumped, "bytes": float(file.stat().st_size)}
+
+    def restore(self) -> dict[str, float]:
+        """Restore the last dump into an empty schema of the replica, and remove it. Return seconds."""
+        target, owner, file = self.lab.host(REPLICA), self.lab.accounts["owner"], self.folder / DUMP
+        with option_file(None, owner.user, owner.password) as credentials:
+            client = f"mariadb --defaults-file={credentials} --socket={target.socket}"
             empty = "SET sql_log_bin=0; DROP DATABASE IF EXISTS bench_restore; CREATE DATABASE bench_restore"
             timed(f"{client} -e {shlex.quote(empty)}")
             os.sync()
             restored = timed(f"zcat {file} | {client} --init-command='SET sql_log_bin=0' bench_restore")
             timed(f"{client} -e 'SET sql_log_bin=0; DROP DATABASE bench_restore'")
-        size = float(file.stat().st_size)
         file.unlink()
-        return {"dump and gzip": dumped, "restore the dump": restored, "bytes": size}
+        return {"restore the dump": restored}
 
 
 AnyBench = TypeVar("AnyBench", bound=Bench)
@@ -201,7 +206,7 @@ def measure(bench: Bench, rounds: int, dumps: int) -> Samples:
         note(streams(bench, number, bench.rebuild))
     for number in range(dumps):
         say(f"dump and restore {number + 1} of {dumps}")
-        found = bench.dump()
+        found = bench.dump() | bench.restore()
         found.pop("bytes")
         note(found)
     attached = samples["rebuild until attached"]

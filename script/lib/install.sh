@@ -153,8 +153,12 @@ END
 
 # Programs of MySQL and of a newer MariaDB beside the installed ones; tests that need them are skipped where they cannot be had.
 need_other_servers() {
-    need_server mysql MySQL 48 "${DBOPS_TEST_MYSQL:-/var/tmp/dbops-mysql-programs}" usr/sbin/mysqld
+    need_mysql
     need_server mariadb-11.8 "MariaDB 11.8" 28 "${DBOPS_TEST_MARIADB_11_8:-/var/tmp/dbops-mariadb-11.8-programs}" usr/sbin/mariadbd
+}
+
+need_mysql() {
+    need_server mysql MySQL 48 "${DBOPS_TEST_MYSQL:-/var/tmp/dbops-mysql-programs}" usr/sbin/mysqld
 }
 
 need_server() {

@@ -23,6 +23,8 @@ def tab_to(page: Page, selector: str) -> None:
 
 
 def test_what_has_changed_is_shown_and_the_new_plan_is_started_with_the_keyboard(olga: Visitor, stack: Stack) -> None:
+    if not stack.wait_for_facts(TARGET)["server"]:
+        stack.rebuild(TARGET)  # what other tests have left
     stack.wait_for_possible_plan(TARGET)
     page = open_plan(olga)
     tab_to(page, "#typed-name")
