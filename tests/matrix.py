@@ -47,6 +47,7 @@ SERVERS = (
 )
 #: Beside the methods: what dbops does with a server too.
 ALSO = {
+    "shared read": "several replicas from one read of their source",
     "backup": "a physical backup that dbops makes",
     "proof": "the proof of one by restoring it",
     "catch-up": "relaxed settings while a copy rolls forward",

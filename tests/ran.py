@@ -18,7 +18,8 @@ PLACE = "DBOPS_TESTS_RAN"
 BEGAN = pytest.StashKey[Path]()
 FLAVORS = {"mariadb": "MariaDB", "mysql": "MySQL"}
 KINDS = {
-    "rebuild by": "SELECT r.method, r.status, i.name FROM dbops_rebuild r JOIN dbops_instance i ON i.id = r.target_id",
+    "rebuild by": "SELECT CASE WHEN r.reads_with_id IS NULL THEN r.method ELSE 'a shared read' END AS method, r.status, i.name"
+    " FROM dbops_rebuild r JOIN dbops_instance i ON i.id = r.target_id",
     "backup,": "SELECT r.method, r.status, i.name FROM dbops_backuprun r JOIN dbops_instance i ON i.id = r.instance_id"
     " WHERE r.origin = 'managed'",
     "proof of": "SELECT r.method, p.status, i.name FROM dbops_backupproof p JOIN dbops_backuprun r ON r.id = p.run_id"
@@ -27,7 +28,7 @@ KINDS = {
 #: The property of a test under which its markers reach the process that tells.
 CLAIM = "matrix"
 #: What stands in the list where a way of docs/versions.md was gone; a relaxed setting leaves no row of its own.
-SEEN_AS = {"backup": "backup, physical", "proof": "proof of physical", "catch-up": ""}
+SEEN_AS = {"backup": "backup, physical", "proof": "proof of physical", "shared read": "rebuild by a shared read", "catch-up": ""}
 
 
 def note(stack: "Stack") -> None:

@@ -94,6 +94,7 @@ def nothing_is_left(stack: Stack, keys: list[int]) -> None:
     wait_for("the source replicates", lambda: is_replicating(stack, "backup-1"), 30)
 
 
+@pytest.mark.runs("MariaDB 10.11", "shared read")
 def test_three_replicas_from_one_read_under_load(three: Stack) -> None:
     three.lab.load_start(tps=100)
     keys = ask_for_three(three)
