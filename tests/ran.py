@@ -28,7 +28,12 @@ KINDS = {
 #: The property of a test under which its markers reach the process that tells.
 CLAIM = "matrix"
 #: What stands in the list where a way of docs/versions.md was gone; a relaxed setting leaves no row of its own.
-SEEN_AS = {"backup": "backup, physical", "proof": "proof of physical", "shared read": "rebuild by a shared read", "catch-up": ""}
+SEEN_AS = {
+    "backup": "backup, physical",
+    "proof": "proof of physical",
+    "shared read": "rebuild by a shared read",
+    "catch-up": "",
+}
 
 
 def note(stack: "Stack") -> None:
