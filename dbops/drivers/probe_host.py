@@ -225,10 +225,19 @@ def _datadir(records: Mapping[str, str]) -> DatadirFacts:
 
 
 def _storage(words: list[str]) -> StorageFacts | None:
-    """Four words, of which an older kernel leaves out the last."""
-    if len(words) < 3:
+    """Six words, ``-`` for what the kernel does not say."""
+    if len(words) != 6:
         return None
-    return StorageFacts(words[0], int(words[1] or 0), words[2], _number(words[3]) if len(words) > 3 else None)
+    filesystem, block, device, limit, turns, ahead = words
+    kib = _number(ahead)
+    return StorageFacts(
+        filesystem=filesystem,
+        block_bytes=int(block),
+        device=device,
+        atomic_bytes=_number(limit),
+        turns={"0": False, "1": True}.get(turns),
+        read_ahead_bytes=None if kib is None else kib * 1024,
+    )
 
 
 def _born(files: str) -> datetime | None:

@@ -58,13 +58,17 @@ class StorageFacts:
     """What the data directory lies on: kind and block size of the file system, and its block device.
 
     ``atomic_bytes`` is the largest write that the device promises to do wholly or not at all (``atomic_write_unit_max_bytes``, kernels
-    from 6.11 on); 0 none, ``None`` where the kernel does not say.
+    from 6.11 on); 0 none, ``None`` where the kernel does not say. ``turns`` tells whether it is a disk that turns, ``None`` where that
+    cannot be known: of a virtual disk a kernel repeats what the hypervisor says, and virtio says it of flash too. ``read_ahead_bytes`` is
+    how far the kernel reads ahead there.
     """
 
     filesystem: str
     block_bytes: int
     device: str
     atomic_bytes: int | None
+    turns: bool | None = None
+    read_ahead_bytes: int | None = None
 
 
 @dataclass(frozen=True, slots=True)

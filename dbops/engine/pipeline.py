@@ -11,10 +11,6 @@ from dbops.engine.facts import HostFacts
 CIPHERS_WITH_AES = ("aes128-gcm@openssh.com", "aes256-gcm@openssh.com", "aes128-ctr", "chacha20-poly1305@openssh.com")
 CIPHERS_WITHOUT_AES = ("chacha20-poly1305@openssh.com", "aes128-gcm@openssh.com", "aes128-ctr")
 
-#: One pipe: more copy threads than this do not make it faster, and they take from the source's readers.
-PARALLEL_MAXIMUM = 4
-
-
 #: What a core compresses with ``zstd -1``. Measured: 380 MiB for a second of processor time, to 1/2.8, of a stream of sysbench tables (zstd
 #: 1.5, 2026-11-23); half of that, as the source's cores copy and serve as well.
 COMPRESSED_BYTES_PER_SECOND = 200 * 1024**2
@@ -96,15 +92,6 @@ def choose_compression(source: HostFacts, target: HostFacts, link: Link | None) 
     )
 
 
-def parallel_reason(source: HostFacts) -> str:
-    """Return why the backup tool copies with so many threads, as a sentence."""
-    threads, cores = choose_parallel(source), source.cpu_count
-    return (
-        f"{threads} copy thread{'s' if threads > 1 else ''}: half of the source's {cores} core{'s' if cores > 1 else ''}, "
-        f"at most {PARALLEL_MAXIMUM}: one pipe takes no more."
-    )
-
-
 #: Told with each plan by stream: what a person would ask next.
 NO_RESUME = (
     "A stream that breaks cannot be resumed: neither tool can begin in the middle. Trying again costs the copy alone: the target's "
@@ -114,11 +101,6 @@ NO_RESUME = (
 
 def _rate(bytes_per_second: float) -> str:
     return f"{bytes_per_second / 1024**2:.0f} MiB/s"
-
-
-def choose_parallel(source: HostFacts) -> int:
-    """Return the number of copy threads: half of the source's cores, at least 1, at most 4."""
-    return max(1, min(PARALLEL_MAXIMUM, source.cpu_count // 2))
 
 
 #: A source that is paused has to be given back within a minute after the link broke; a cut of 20 s is borne all the same.

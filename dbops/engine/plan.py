@@ -133,6 +133,8 @@ class Plan:
     stream_reasons: tuple[str, ...] = ()
     #: threads of zstd on the source, 0 where the stream is not compressed
     compress_threads: int = 0
+    #: threads that unpack on the target, 0 in plans that were made before they were counted: then as many as copy
+    unpack_threads: int = 0
 
     @property
     def refusals(self) -> tuple[Finding, ...]:

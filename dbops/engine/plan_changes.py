@@ -183,7 +183,13 @@ def _by_themselves(then: Shown, now: Shown) -> Iterator[Change]:
         ("Memory to prepare", old.prepare_memory_bytes, new.prepare_memory_bytes, Unit.BYTES),
         ("Options to prepare", " ".join(old.prepare_options), " ".join(new.prepare_options), Unit.TEXT),
         ("Ciphers", old.cipher, new.cipher, Unit.TEXT),
-        ("In parallel", str(old.parallel), str(new.parallel), Unit.TEXT),
+        ("Threads that copy", str(old.parallel), str(new.parallel), Unit.TEXT),
+        (
+            "Threads that unpack",
+            str(old.unpack_threads or old.parallel),
+            str(new.unpack_threads or new.parallel),
+            Unit.TEXT,
+        ),
     ):
         yield from _change(what, before, after, unit, counts=False)
     yield from _of_moment("Expected start", then.starts_at, now.starts_at)

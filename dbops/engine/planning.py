@@ -7,7 +7,7 @@ from dbops.engine.checks import run_checks
 from dbops.engine.checks.capacity import fits_beside_old_data
 from dbops.engine.checks.pair import find_tool
 from dbops.engine.errors import Refused
-from dbops.engine.facts import HostFacts, ServerFacts
+from dbops.engine.facts import HostFacts, ServerFacts, StorageFacts
 from dbops.engine.flavors import Flavor
 from dbops.engine.flavors.loading import install_programs
 from dbops.engine.flavors.pause import needs_pause
@@ -16,15 +16,20 @@ from dbops.engine.pipeline import (
     NO_RESUME,
     choose_ciphers,
     choose_compression,
-    choose_parallel,
     cipher_reason,
-    parallel_reason,
 )
 from dbops.engine.plan import Party, Plan, PlannedStep
 from dbops.engine.preparing import Ground, Preparing, choose
 from dbops.engine.situation import READS, Member, Situation
 from dbops.engine.steps.base import Step
 from dbops.engine.steps.relaxing import choose_appliers
+from dbops.engine.threads import (
+    choose_parallel,
+    choose_unpackers,
+    parallel_reason,
+    read_ahead_reason,
+    unpackers_reason,
+)
 
 #: Why nothing is paused where no server is read.
 OF_A_FILE = "A finished backup is read: the server that made it is not touched."
@@ -71,11 +76,12 @@ def build_plan(situation: Situation, method: str = "xbstream") -> Plan:
         pause_source=pause,
         pause_reason=pause_reason,
         cipher=ciphers,
-        parallel=choose_parallel(source.facts.host),
+        parallel=choose_parallel(source.facts.host, _storage(source)),
+        unpack_threads=choose_unpackers(target_host, _storage(target)),
         prepare_memory_bytes=preparing.memory_bytes,
         prepare_options=preparing.options,
         prepare_reasons=preparing.reasons,
-        stream_reasons=_stream_reasons(situation, method, ciphers, source.facts.host, target_host, why),
+        stream_reasons=_stream_reasons(situation, method, ciphers, target_host, why),
         compress_threads=threads if method == "xbstream" else 0,
         bytes_to_copy=situation.bytes_to_copy,
         predicted_seconds=None,
@@ -101,11 +107,25 @@ def _pause(asked: ServerFacts, method: str, archive: Archive | None) -> tuple[bo
 
 
 def _stream_reasons(
-    situation: Situation, method: str, ciphers: str, source: HostFacts, target: HostFacts, compression: str
+    situation: Situation, method: str, ciphers: str, target: HostFacts, compression: str
 ) -> tuple[str, ...]:
-    if method != "xbstream":
+    source = situation.source.facts.host if situation.source.facts else None
+    if method != "xbstream" or source is None:
         return ()
-    return cipher_reason(ciphers, source, target, situation.link), parallel_reason(source), compression, NO_RESUME
+    disks = _storage(situation.source), _storage(situation.target)
+    told = (
+        cipher_reason(ciphers, source, target, situation.link),
+        parallel_reason(source, disks[0]),
+        unpackers_reason(target, disks[1]),
+        read_ahead_reason(disks[0]),
+        compression,
+        NO_RESUME,
+    )
+    return tuple(reason for reason in told if reason)
+
+
+def _storage(member: Member) -> StorageFacts | None:
+    return member.facts.datadir.storage if member.facts and member.facts.datadir else None
 
 
 def _read_from(source: Member, archive: Archive | None) -> Party:

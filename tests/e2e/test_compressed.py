@@ -3,8 +3,9 @@
 import json
 import os
 import signal
+import time
 from collections.abc import Iterator
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
 
@@ -17,7 +18,7 @@ from .cancelling import at_step
 from .looks import is_replicating, processes_of, same_data_at_one_gtid
 
 pytestmark = pytest.mark.services
-TARGET, SOURCE = "replica-1", "backup-1"
+TARGET, SOURCE, MIB = "replica-1", "backup-1", 1024**2
 
 
 @pytest.fixture(scope="module")
@@ -52,6 +53,32 @@ def test_a_rebuild_over_a_slow_link_is_compressed_and_whole(slow: Stack) -> None
     assert copied > 0.8 * plan["bytes_to_copy"], "what is told is what was unpacked, not what the link carried"
     commands = slow.rows("SELECT text FROM dbops_command WHERE rebuild_id = ? AND step = 'stream'", last(slow)["id"])
     assert any("zstd -q -1 -c" in row["text"] for row in commands)
+
+
+def test_a_compressed_stream_is_held_to_what_its_link_may_carry(slow: Stack) -> None:
+    """The rate is that of the link: what is unpacked is some times as much."""
+    slow.wait_for_possible_plan(TARGET)
+    later = f"at:{datetime.now(UTC) + timedelta(hours=2):%Y%m%dT%H%M00Z}"
+    slow.manage("rebuild", TARGET, "--reason", "a test", "--start", later)
+    slow.manage("rebuild", TARGET, "--rate", "1")
+    key = last(slow)["id"]
+    slow.write("UPDATE dbops_rebuild SET not_before = NULL WHERE id = ?", key)
+    wait_for("bytes of the stream", lambda: unpacked(slow, key) > 0, 60)
+    began, before = time.monotonic(), unpacked(slow, key)
+    time.sleep(10)
+    wait_for("a newer count", lambda: unpacked(slow, key) > before, 30)
+    seen = (unpacked(slow, key) - before) / (time.monotonic() - began)
+    assert 0.5 * MIB < seen < 8 * MIB, f"{seen / MIB:.1f} MiB/s"
+    assert last(slow)["status"] == "running"
+    slow.manage("rebuild", TARGET, "--rate", "0")
+    wait_for("its end", lambda: last(slow)["status"] not in ("running", "lost"), 120)
+    assert last(slow)["status"] == "succeeded", last(slow)["error"]
+    same_data_at_one_gtid(slow, TARGET)
+
+
+def unpacked(stack: Stack, key: int) -> int:
+    [row] = stack.rows("SELECT progress FROM dbops_step WHERE name = 'stream' AND rebuild_id = ?", key)
+    return int(json.loads(row["progress"]).get("bytes") or 0)
 
 
 @pytest.mark.parametrize("option", ["-1", "-d"])

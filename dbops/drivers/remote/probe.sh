@@ -82,16 +82,24 @@ sizes() { # what a backup sends, and everything; nothing is said when it takes t
     } | awk '{ sum[$1] += $2 } END { if ("complete" in sum) printf "%.0f %.0f", sum["data"], sum["all"] }'
 }
 
-storage() { # kind of the file system, size of its blocks, its device, and the largest write that this says it does whole
+is_virtual() { # x86 and Xen say so; of the others their disks' names do
+    grep -q '^flags.* hypervisor' /proc/cpuinfo || [ -e /sys/hypervisor/type ] || [ -e /sys/class/block/vda ]
+}
+
+storage() { # kind of the file system, size of its blocks, its device, the largest write that this does whole, if it turns, KiB of read-ahead
     # shellcheck disable=SC2046  # two words
     set -- $(df --output=source,fstype -- "$nearest" 2>/dev/null | tail -n 1)
     device=$(readlink -f -- "${1:-/}")
     device=${device##*/}
     block=$(readlink -f "/sys/class/block/$device")
     [ -d "$block/queue" ] || block=${block%/*} # a partition
-    limit=
+    limit=- turns=- ahead=-
     { read -r limit <"$block/queue/atomic_write_unit_max_bytes"; } 2>/dev/null
-    printf '%s %s %s %s' "${2:--}" "$(stat -f -c %S -- "$nearest" 2>/dev/null || echo 0)" "${device:--}" "$limit"
+    { read -r turns <"$block/queue/rotational"; } 2>/dev/null
+    { read -r ahead <"$block/queue/read_ahead_kb"; } 2>/dev/null
+    # the disk of a virtual machine turns by the hypervisor's word alone
+    [ "$turns" != 1 ] || ! is_virtual || turns=-
+    printf '%s %s %s %s %s %s' "${2:--}" "$(stat -f -c %S -- "$nearest" 2>/dev/null || echo 0)" "${device:--}" "$limit" "$turns" "$ahead"
 }
 
 server_pids() { # a server changes into its data directory

@@ -145,7 +145,9 @@ def plan_backup(asked: Asked, facts: InstanceFacts | None, *, started_at: dateti
         file=f"{asked.instance}-{asked.method}-{started_at.astimezone(UTC):%Y%m%dT%H%M%SZ}-{asked.run_id}.{ending}",
         tools=dump_programs(flavor) if is_dump else flavor.backup_programs,
         options=tuple(_options(asked, flavor, facts, server, f"{run_directory}/jobs/{JOB}")),
-        compressor=("gzip", "-c") if is_dump else ("zstd", ZSTD_LEVEL, "-q", "-c", f"-T{max(1, min(COMPRESSORS_MAXIMUM, host.cpu_count))}"),
+        compressor=("gzip", "-c")
+        if is_dump
+        else ("zstd", ZSTD_LEVEL, "-q", "-c", f"-T{max(1, min(COMPRESSORS_MAXIMUM, host.cpu_count))}"),
         clients=flavor.client_programs,
         needed_bytes=int((last or data or 0) * MARGIN) + LEAST_BYTES,
         data_bytes=data,

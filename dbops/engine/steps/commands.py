@@ -47,7 +47,8 @@ def expand_words(plan: Plan) -> list[str]:
 
 
 def unpack_command(plan: Plan, flavor: Flavor) -> list[str]:
-    return flavor.unpack_command(plan.programs["target.unpack"], plan.target.datadir, parallel=plan.parallel)
+    threads = plan.unpack_threads or plan.parallel
+    return flavor.unpack_command(plan.programs["target.unpack"], plan.target.datadir, parallel=threads)
 
 
 def prepare_command(plan: Plan, flavor: Flavor, *, memory_bytes: int | None = None) -> list[str]:

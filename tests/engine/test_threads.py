@@ -1,0 +1,107 @@
+"""How many threads read and unpack a copy, from cores and disks, and what is said of it."""
+
+from dataclasses import replace
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from dbops.engine.facts import InstanceFacts, StorageFacts, from_record, to_record
+from dbops.engine.flavors import flavor_for
+from dbops.engine.planning import build_plan
+from dbops.engine.steps.commands import unpack_command
+from dbops.engine.threads import (
+    PARALLEL_MAXIMUM,
+    READ_AHEAD_BYTES,
+    choose_parallel,
+    choose_unpackers,
+    parallel_reason,
+    read_ahead_reason,
+    unpackers_reason,
+)
+
+from .builders import datadir, facts, host, situation
+
+FLASH = StorageFacts("ext4", 4096, "nvme0n1", 0, turns=False, read_ahead_bytes=131072)
+DISK = StorageFacts("xfs", 4096, "sda", None, turns=True, read_ahead_bytes=131072)
+VIRTUAL = StorageFacts("ext4", 4096, "vda", 0, turns=None, read_ahead_bytes=131072)
+
+
+@pytest.mark.parametrize(("cores", "threads"), [(1, 1), (2, 1), (3, 1), (4, 2), (8, 4), (64, 4)])
+@pytest.mark.parametrize("storage", [None, FLASH, VIRTUAL])
+def test_half_of_the_cores_at_most_four(cores: int, threads: int, storage: StorageFacts | None) -> None:
+    machine = host(1, cpu_count=cores)
+    assert choose_parallel(machine, storage) == threads
+    assert choose_unpackers(machine, storage) == threads
+
+
+@given(st.integers(1, 512), st.sampled_from([None, FLASH, DISK, VIRTUAL]))
+def test_what_is_said_is_what_is_chosen(cores: int, storage: StorageFacts | None) -> None:
+    machine = host(1, cpu_count=cores)
+    for chosen, said in (
+        (choose_parallel(machine, storage), parallel_reason(machine, storage)),
+        (choose_unpackers(machine, storage), unpackers_reason(machine, storage)),
+    ):
+        assert 1 <= chosen <= PARALLEL_MAXIMUM
+        assert said.startswith(f"{chosen} ")
+        assert said.endswith(".")
+
+
+def test_a_disk_that_turns_is_read_and_written_by_one() -> None:
+    machine = host(1, cpu_count=32)
+    assert (choose_parallel(machine, DISK), choose_unpackers(machine, DISK)) == (1, 1)
+    assert "sda, which the source's data lies on, is a disk that turns" in parallel_reason(machine, DISK)
+    assert "sda" in unpackers_reason(machine, DISK)
+
+
+def test_what_a_virtual_disk_is_stays_open_and_is_said() -> None:
+    assert "Whether vda is a disk that turns is not known" in parallel_reason(host(1), VIRTUAL)
+    assert "not known" not in parallel_reason(host(1), FLASH)
+
+
+def test_little_read_ahead_of_a_disk_that_turns_is_told_and_not_changed() -> None:
+    assert "blockdev --setra 1024" in read_ahead_reason(DISK)
+    assert "dbops does not set it" in read_ahead_reason(DISK)
+    assert "enough" in read_ahead_reason(replace(DISK, read_ahead_bytes=READ_AHEAD_BYTES))
+    for other in (None, FLASH, VIRTUAL, replace(DISK, read_ahead_bytes=None)):
+        assert read_ahead_reason(other) == ""
+
+
+def on(number: int, storage: StorageFacts, cores: int) -> InstanceFacts:
+    return facts(number, host=host(number, cpu_count=cores), datadir=datadir(number, storage=storage))
+
+
+def test_a_plan_takes_each_end_s_own_threads_and_says_why() -> None:
+    base = situation()
+    source, target = base.source, base.target
+    world = replace(
+        base,
+        source=replace(source, facts=replace(source.facts, **parts(source.facts, DISK, 16))),
+        target=replace(target, facts=replace(target.facts, **parts(target.facts, FLASH, 8))),
+    )
+    plan = build_plan(world)
+    assert (plan.parallel, plan.unpack_threads) == (1, 4)
+    told = " ".join(plan.stream_reasons)
+    assert "1 copy thread: sda" in told
+    assert "4 unpacking threads" in told
+    assert "reads 128 KiB ahead" in told
+    commands = [command.text for step in plan.steps if step.name == "stream" for command in step.commands]
+    assert any("--parallel=1" in text for text in commands)
+    assert any(text.endswith("-p 4") for text in commands)
+    words = unpack_command(replace(plan, unpack_threads=0), flavor_for("10.11.19-MariaDB"))
+    assert words[-1] == "1", "a plan of before has as many as copy"
+
+
+def parts(known: InstanceFacts | None, storage: StorageFacts, cores: int) -> dict[str, object]:
+    assert known
+    assert known.host
+    assert known.datadir
+    return {"host": replace(known.host, cpu_count=cores), "datadir": replace(known.datadir, storage=storage)}
+
+
+def test_facts_of_before_know_nothing_of_the_disk() -> None:
+    record = to_record(on(2, DISK, 4))
+    del record["datadir"]["storage"]["turns"], record["datadir"]["storage"]["read_ahead_bytes"]
+    found = from_record(InstanceFacts, record)
+    assert found.datadir
+    assert found.datadir.storage == replace(DISK, turns=None, read_ahead_bytes=None)
