@@ -202,7 +202,8 @@ def refuse_dropped(run: Run, transport_log: str) -> None:
             f"Receiving the shared read of {run.source.party.name}",
             found=f"this target was {said.removeprefix('dbops: ')}",
             left="The others of the same read go on. " + where_things_are(run),
-            next_step=f"Look at {run.plan.target.host} and its network, then plan the rebuild of {run.plan.target.name} again, alone.",
+            next_step=f"Look at {run.plan.target.host} and its network. Where the history does not say that {run.plan.target.name} "
+            "is rebuilt by itself, plan its rebuild again, alone.",
         )
 
 
