@@ -60,7 +60,8 @@ def look_at(rebuild_id: int, now: datetime) -> Rebuild | None:
         Rebuild.objects.filter(Q(pk=first) | Q(reads_with=first)).exclude(pk=branch.pk).prefetch_related("steps")
     )
     if why := _never(others):
-        return _give_up(branch, why)
+        _give_up(branch, why)
+        return None
     why, code, may_pass = _not_yet(branch, others), "", True
     if not why:
         try:
@@ -72,8 +73,8 @@ def look_at(rebuild_id: int, now: datetime) -> Rebuild | None:
                 raise
             return None
     if not may_pass or _is_late(branch, others, now):
-        return _give_up(branch, why, code)
-    if code:
+        _give_up(branch, why, code)
+    elif code:
         begin = f"{branch.target.name} is not rebuilt again yet: "
         lifecycle.tell_retry(branch, begin + why, once_for=begin)
     return None
