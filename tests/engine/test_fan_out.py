@@ -6,6 +6,7 @@ import pytest
 
 from dbops.engine.companions import BEGUN, BRANCHES, Companion, Phase, phase_of_branch, phase_of_reader
 from dbops.engine.errors import RemoteFailure
+from dbops.engine.evidence import CopyEvidence
 from dbops.engine.planning import build_plan
 from dbops.engine.states import Status, StepState
 from dbops.engine.steps import fan_out
@@ -140,3 +141,22 @@ def test_how_far_the_one_who_reads_is(
 )
 def test_how_far_a_branch_is(status: str, ending: str, stream: StepState, phase: Phase) -> None:
     assert phase_of_branch(Status(status), ending, {"stream": stream}) is phase
+
+
+DROPPED = "dbops: dropped after 4096 bytes: its connection broke: Broken pipe\n"
+
+
+@pytest.mark.parametrize("unpack_log", ["", "mbstream: unexpected end of file\n"])
+def test_what_the_sender_said_comes_before_the_missing_end(unpack_log: str) -> None:
+    with pytest.raises(RemoteFailure) as raised:
+        fan_out.refuse_dropped(run_with(Shared()), CopyEvidence(0, 74, 1, "", DROPPED, unpack_log))
+    assert raised.value.code == "shared.dropped"
+
+
+@pytest.mark.parametrize(
+    ("unpack_status", "unpack_log"),
+    [(1, "mbstream: Error writing file './a.ibd' (Errcode: 28 \"No space left on device\")\n"), (137, "")],
+)
+def test_what_the_target_itself_says_comes_before_the_sender(unpack_status: int, unpack_log: str) -> None:
+    """A full disk is not mended by sending once more."""
+    fan_out.refuse_dropped(run_with(Shared()), CopyEvidence(0, 74, unpack_status, "", DROPPED, unpack_log))

@@ -9,6 +9,7 @@ from collections.abc import Collection
 
 from dbops.engine.companions import BEGUN, BRANCHES, Companion, Phase
 from dbops.engine.errors import RemoteFailure
+from dbops.engine.evidence import CopyEvidence, receiver_has_failed
 from dbops.engine.flavors import flavor_for
 from dbops.engine.plan import Plan
 from dbops.engine.ports import JobStatus
@@ -189,14 +190,16 @@ def _tell_of_sender(run: Run, said: str) -> None:
     run.memory["fan_out.lines"] = len(lines)
 
 
-def refuse_dropped(run: Run, transport_log: str) -> None:
+def refuse_dropped(run: Run, evidence: CopyEvidence) -> None:
     """Raise what the sender said when it dropped this target: that is the first cause, not the stream's missing end.
+
+    Not where the target itself says why it took no more: the sender only saw its connection end.
 
     Raises:
         RemoteFailure: ``shared.dropped``.
     """
-    said = next((line for line in transport_log.splitlines() if line.startswith("dbops: dropped ")), "")
-    if said:
+    said = next((line for line in evidence.transport_log.splitlines() if line.startswith("dbops: dropped ")), "")
+    if said and not receiver_has_failed(evidence):
         raise RemoteFailure(
             "shared.dropped",
             f"Receiving the shared read of {run.source.party.name}",
