@@ -137,6 +137,7 @@ def _queue(branch: Rebuild) -> Rebuild | None:
             target=target,
             source=source,
             follows=branch,
+            memory={"half_copy": branch.memory.get("aside_path", "")} if branch.memory.get("touched") else {},
             begin=begin,
             needs_approval=needs_approval,
         )

@@ -17,6 +17,7 @@ from dbops.engine.plan import Plan
 from dbops.engine.states import Approval, Level, Status, StepState
 from dbops.models import AuditEntry, Cluster, Hold, Instance, InstanceState, Rebuild
 from dbops.operations import joining
+from dbops.operations.follow_ups import offers
 from dbops.operations.rebuilds import cancel_rebuild, plan_rebuild, request_rebuild
 from dbops.operations.together import Confirmed, plan_together, request_together
 from tests.app import rows
@@ -121,7 +122,7 @@ def test_it_is_planned_anew_and_queued_alone(read: Read, olga: User) -> None:
     )
     assert (queued.follows_id, queued.reads_with, queued.requested_by) == (read.branch.pk, None, olga)
     assert queued.uid != read.branch.uid
-    assert queued.memory == {}, "half a copy is nothing to go on with"
+    assert queued.memory == {"half_copy": "/var/lib/mysql.dbops-old-RUN"}, "it is nothing to go on with"
     plan = from_record(Plan, queued.plan)
     assert (plan.target.datadir_identity, plan.target.is_answering) == (MADE, False)
     assert queued.plan_fingerprint == plan.fingerprint != read.branch.plan_fingerprint
@@ -475,3 +476,23 @@ def test_old_data_is_kept_as_was_asked_and_half_a_copy_is_not(read: Read, is_tou
     queued = read.look()
     assert queued is not None
     assert from_record(Plan, queued.plan).keep_old_data is keeps
+
+
+def test_half_a_copy_is_not_put_back_as_if_it_were_old_data(read: Read) -> None:
+    read.copied(read.reader)
+    read.drop()
+    queued = read.look()
+    assert queued is not None
+    read.end(read.reader)
+    assert scheduler.start_what_can() == [queued.pk]
+    moved = {"touched": True, "aside_path": "/var/lib/mysql.dbops-old-2", "aside_identity": MADE}
+    ended = read.end(
+        queued,
+        Status.FAILED,
+        ending=Status.FAILED,
+        error={"code": "stream.disk_full"},
+        memory={**fresh(queued).memory, **moved},
+    )
+    offer = offers(ended)["put-back"]
+    assert not offer.is_possible
+    assert "at /var/lib/mysql.dbops-old-RUN: put it back by hand" in offer.reason
