@@ -5,7 +5,7 @@ one waits for its branches before it pauses the source; what fails afterwards fa
 """
 
 import posixpath
-from collections.abc import Collection
+from collections.abc import Collection, Iterable
 
 from dbops.engine.companions import BEGUN, BRANCHES, Companion, Phase
 from dbops.engine.errors import RemoteFailure
@@ -17,14 +17,15 @@ from dbops.engine.scripts import load, load_python
 from dbops.engine.states import Level
 from dbops.engine.steps.commands import sent_command
 from dbops.engine.steps.opening import keep_open
-from dbops.engine.steps.run import Run
+from dbops.engine.steps.run import IN_BASH, Run
 from dbops.engine.steps.source import close_source
 from dbops.engine.steps.whereabouts import where_things_are
 
 SEND_JOB = "fan-out"
 #: How long a queued branch is waited for: the scheduler starts it within seconds, or something else keeps it.
 QUEUED_PATIENCE_SECONDS = 30.0
-#: How long the sender waits for the targets; each connects as soon as its driver has seen that the sending begins.
+#: How long the sender waits for the targets, and the source stays paused for them; each connects as soon as its driver has seen that the
+#: sending begins. One that has ended before that is not waited for.
 CONNECT_SECONDS = 60
 ASK_SECONDS = 1.0
 
@@ -130,7 +131,7 @@ def _begin_to_send(run: Run) -> None:
         *names,
         lock="fan-out",
     )
-    run.memory[BEGUN] = True
+    run.memory[BEGUN], run.memory["fan_out.begun_at"] = True, run.clock.now()
     run.journal.check()
 
 
@@ -165,6 +166,7 @@ def is_still_sent(run: Run) -> bool:
 def give_back(run: Run) -> bool:
     """Close the source, but not while its backup is still sent to others. Return whether it is closed. Raises as ``close_source``."""
     if is_still_sent(run):
+        _begin_without(run, [run.run_id])
         if any(one.phase is not Phase.GONE for one in run.companions.branches()):
             return False
         run.source.jobs.stop(SEND_JOB)  # nobody is left who could take anything; the backup itself is ended below
@@ -174,9 +176,23 @@ def give_back(run: Run) -> bool:
 
 
 def follow_sender(run: Run) -> None:
-    """Bring what the sender says into the history: who came, and who was dropped. Raises ``Unreachable``."""
-    if run.memory.get(BEGUN):
-        is_still_sent(run)
+    """Bring what the sender says into the history, and tell it who has ended before it came. Raises ``Unreachable``."""
+    if is_still_sent(run) and _may_be_awaited(run):
+        _begin_without(run, [one.uid for one in run.companions.branches() if one.phase is Phase.GONE])
+
+
+def _may_be_awaited(run: Run) -> bool:
+    """Tell whether the sender may still wait for somebody."""
+    return run.clock.now() - run.memory.get("fan_out.begun_at", 0.0) < CONNECT_SECONDS
+
+
+def _begin_without(run: Run, uids: Iterable[str]) -> None:
+    """Let the sender begin without those who have ended: the source is paused while it waits. Of one that came before it means nothing."""
+    told = run.memory.get("fan_out.gone", [])
+    new = [uid for uid in uids if uid not in told and (uid == run.run_id or uid in run.memory[BRANCHES])]
+    for uid in new if _may_be_awaited(run) else ():
+        run.source.jobs.act(IN_BASH, load("gone"), uid)
+        told = run.memory["fan_out.gone"] = [*told, uid]
 
 
 def _tell_of_sender(run: Run, said: str) -> None:
