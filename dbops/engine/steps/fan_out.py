@@ -183,7 +183,7 @@ def follow_sender(run: Run) -> None:
 
 def _may_be_awaited(run: Run) -> bool:
     """Tell whether the sender may still wait for somebody."""
-    return run.clock.now() - run.memory.get("fan_out.begun_at", 0.0) < CONNECT_SECONDS
+    return bool(run.clock.now() < run.memory.get("fan_out.begun_at", 0.0) + CONNECT_SECONDS)
 
 
 def _begin_without(run: Run, uids: Iterable[str]) -> None:
