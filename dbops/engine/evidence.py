@@ -131,6 +131,14 @@ def _lost_link(evidence: CopyEvidence) -> tuple[str, str, str] | None:
     )
 
 
+def receiver_has_failed(evidence: CopyEvidence) -> bool:
+    """Tell whether the unpacking tool says itself why it failed, or was killed."""
+    if evidence.unpack_status in KILLED_STATUSES:
+        return True
+    known = known_failure(evidence.unpack_log.splitlines())
+    return known is not None and known.code not in CONSEQUENCES
+
+
 def _killed(evidence: CopyEvidence) -> tuple[str, str, str] | None:
     """What ends by signal 9 says nothing itself, and the other end only sees that the pipe broke."""
     for what, status in (

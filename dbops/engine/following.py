@@ -23,6 +23,7 @@ REMEMBERED = (
     "relaxed",
     "undurable",
     "worthless",
+    "half_copy",
 )
 #: Steps that a retry never skips: each finds out by itself that nothing is left to do.
 ALWAYS = {"recheck", "start", "verify", "clean-up"}
@@ -69,6 +70,10 @@ def offer_put_back(ended: Ended) -> Offer:
         return answer("The new copy was verified: it is the data of this instance now.")
     if memory.get("put_back") or memory.get("old_identity"):
         return answer("The old data is in place already.")
+    if "half_copy" in memory:
+        older = memory["half_copy"]
+        where = f" The old data is where the first one moved it, at {older}: put it back by hand." if older else ""
+        return answer(f"What was moved aside is half a copy of the rebuild before.{where}")
     if not (memory.get("aside_path") and memory.get("aside_identity")):
         return answer(
             "No old data was moved aside: there was none, there was no room for both, or it is in place still."

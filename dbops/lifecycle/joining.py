@@ -41,9 +41,10 @@ def join(rebuild: Rebuild, reader: Rebuild, by: str) -> bool:
             if waits.exists() or BRANCHES in Rebuild.objects.values_list("memory", flat=True).get(pk=reader.pk):
                 raise _Late
             alone = locked(Rebuild, rebuild.pk).filter(status=Status.QUEUED, reads_with=None)
-            if Rebuild.objects.filter(reads_with=rebuild.pk).exists() or not alone.update(
-                reads_with=reader, waiting_for="", revision=F("revision") + 1
-            ):
+            if not alone.update(reads_with=reader, waiting_for="", revision=F("revision") + 1):
+                raise _Late
+            # asked after its row was written: who joins it writes that row too, and has either committed or comes after us
+            if _branches(rebuild).exists():
                 raise _Late
             tell(rebuild, f"Joined by {by} to rebuild {reader.pk}: one read of {reader.source.name} for both.")
             tell(reader, f"Rebuild {rebuild.pk} ({rebuild.target.name}) was joined to this one by {by}.")

@@ -150,13 +150,40 @@ def test_the_status_of_the_tool_is_told_to_each(source: Source) -> None:
 
 
 def test_it_begins_without_one_who_does_not_come(source: Source) -> None:
-    source.send("reader", "late", wait=1)
+    sender = source.send("reader", "late", wait=1)
     other = source.take("reader")
     assert digests(other) == [wanted(source)]
+    assert sender.stdout is not None
+    assert "late is dropped after 0 bytes: it did not come" in sender.stdout.read()
     late = source.take("late")
-    assert late.wait(10) == 75
+    assert late.wait(10) == 74
     assert late.stderr is not None
-    assert b"the backup is not being sent" in late.stderr.read()
+    assert b"dbops: dropped after 0 bytes: it came when the backup was being sent already" in late.stderr.read()
+
+
+def test_it_does_not_wait_for_one_that_is_said_to_be_gone(source: Source) -> None:
+    """The source is paused meanwhile."""
+    source.send("reader", "b", "c", wait=3600)
+    takers = [source.take("reader"), source.take("b")]
+    (source.reader / "gone.c").touch()
+    assert digests(*takers) == [wanted(source)] * 2
+
+
+def test_one_that_is_said_to_be_gone_and_has_come_before_that_gets_its_bytes(source: Source) -> None:
+    sender = source.send("reader", "b", wait=3600)
+    first = source.take("b")
+    assert sender.stdout is not None
+    assert sender.stdout.readline() == "b is here.\n"
+    (source.reader / "gone.b").touch()
+    assert digests(first, source.take("reader")) == [wanted(source)] * 2
+
+
+def test_it_ends_at_once_where_all_are_said_to_be_gone(source: Source) -> None:
+    sender = source.send("reader", "b", wait=3600)
+    for name in ("reader", "b"):
+        (source.reader / f"gone.{name}").touch()
+    assert sender.wait(20) == 75
+    assert not (source.reader / "backup.pid").exists()
 
 
 def test_a_name_that_is_not_awaited_gets_no_byte(source: Source) -> None:

@@ -117,7 +117,22 @@ def test_three_replicas_from_one_read_under_load(three: Stack) -> None:
     assert len(copies) == 1, "one backup, by the uuid that the tool gave it"
 
 
-def test_a_branch_that_stalls_is_dropped_and_the_others_finish(three: Stack) -> None:
+def wait_for_the_rebuild_that_follows(stack: Stack, key: int) -> dict[str, Any]:
+    """Return the row of the rebuild that the product asked for by itself, once it has ended."""
+
+    def ended() -> list[dict[str, Any]]:
+        rows = stack.rows("SELECT * FROM dbops_rebuild WHERE follows_id = ?", key)
+        return [row for row in rows if row["status"] in FINAL]
+
+    try:
+        wait_for("the rebuild that follows ends", ended, 240)
+    except AssertionError:
+        raise AssertionError(f"{events(stack, key)}\n{stack.tail('worker')}") from None
+    [row] = ended()
+    return row
+
+
+def test_a_branch_that_stalls_is_dropped_the_others_finish_and_it_is_rebuilt_alone_by_itself(three: Stack) -> None:
     three.environment["DBOPS_FAN_OUT_STALL_SECONDS"] = "4"
     three.stop("worker")
     three.start("worker")
@@ -130,9 +145,12 @@ def test_a_branch_that_stalls_is_dropped_and_the_others_finish(three: Stack) -> 
     assert statuses == ["succeeded", "failed", "succeeded"], [row["error"] for row in rebuilds(three, keys)]
     assert "replica-2 is dropped after" in events(three, keys[0])
     assert "it took no byte for" in rebuilds(three, keys)[1]["error"]
-    nothing_is_left(three, keys)
-    three.wait_for_possible_plan("replica-2")
-    three.rebuild("replica-2")
+    again = wait_for_the_rebuild_that_follows(three, keys[1])
+    assert (again["status"], again["reads_with_id"]) == ("succeeded", None), again["error"]
+    assert f"Rebuild {again['id']} rebuilds replica-2 once more, alone." in events(three, keys[1])
+    assert "Requested by dbops itself, for " in events(three, again["id"])
+    assert again["started_at"] > max(row["finished_at"] for row in rebuilds(three, [keys[0], keys[2]]))
+    nothing_is_left(three, [*keys, again["id"]])
     same_data_at_one_gtid(three, "replica-2")
 
 
@@ -191,5 +209,7 @@ def test_the_sender_is_killed_and_the_source_replicates_again(three: Stack) -> N
         statuses = wait_for_the_end(three, keys)
     assert statuses == ["failed"] * 3
     nothing_is_left(three, keys)
+    wait_for("it is given up", lambda: not three.rows("SELECT 1 FROM dbops_rebuild WHERE retry_due_at IS NOT NULL"), 60)
+    assert three.rows("SELECT 1 FROM dbops_rebuild WHERE follows_id IN (?, ?, ?)", *keys) == []
     for name in REPLICAS:
         three.wait_for_possible_plan(name)

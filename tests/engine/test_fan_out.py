@@ -6,7 +6,10 @@ import pytest
 
 from dbops.engine.companions import BEGUN, BRANCHES, Companion, Phase, phase_of_branch, phase_of_reader
 from dbops.engine.errors import RemoteFailure
+from dbops.engine.evidence import CopyEvidence
 from dbops.engine.planning import build_plan
+from dbops.engine.ports import JobState, JobStatus
+from dbops.engine.scripts import load
 from dbops.engine.states import Status, StepState
 from dbops.engine.steps import fan_out
 from tests.engine import builders
@@ -140,3 +143,62 @@ def test_how_far_the_one_who_reads_is(
 )
 def test_how_far_a_branch_is(status: str, ending: str, stream: StepState, phase: Phase) -> None:
     assert phase_of_branch(Status(status), ending, {"stream": stream}) is phase
+
+
+DROPPED = "dbops: dropped after 4096 bytes: its connection broke: Broken pipe\n"
+
+
+@pytest.mark.parametrize("unpack_log", ["", "mbstream: unexpected end of file\n"])
+def test_what_the_sender_said_comes_before_the_missing_end(unpack_log: str) -> None:
+    with pytest.raises(RemoteFailure) as raised:
+        fan_out.refuse_dropped(run_with(Shared()), CopyEvidence(0, 74, 1, "", DROPPED, unpack_log))
+    assert raised.value.code == "shared.dropped"
+
+
+@pytest.mark.parametrize(
+    ("unpack_status", "unpack_log"),
+    [(1, "mbstream: Error writing file './a.ibd' (Errcode: 28 \"No space left on device\")\n"), (137, "")],
+)
+def test_what_the_target_itself_says_comes_before_the_sender(unpack_status: int, unpack_log: str) -> None:
+    """A full disk is not mended by sending once more."""
+    fan_out.refuse_dropped(run_with(Shared()), CopyEvidence(0, 74, unpack_status, "", DROPPED, unpack_log))
+
+
+def sending(shared: Shared, **memory: object):  # type: ignore[no-untyped-def]
+    """One who reads for replica-2, and whose sender has begun ten seconds ago."""
+    run = run_with(shared, **{BRANCHES: {"b" * 16: "replica-2"}, BEGUN: True, **memory})
+    run.source.jobs.play(fan_out.SEND_JOB, JobState(JobStatus.RUNNING))
+    run.source.jobs.start(fan_out.SEND_JOB, "send")
+    run.memory.setdefault("fan_out.begun_at", run.clock.now())
+    run.clock.sleep(10)
+    return run
+
+
+def gone(run) -> list[str]:  # type: ignore[no-untyped-def]
+    return [act.arguments[1] for act in run.source.jobs.acts if act.arguments[0] == load("gone")]
+
+
+def test_a_branch_that_has_ended_before_it_came_is_not_waited_for_and_that_is_said_once() -> None:
+    shared = Shared(others=[other(Phase.COMING)])
+    run = sending(shared)
+    fan_out.follow_sender(run)
+    assert gone(run) == []
+    shared.others = [other(Phase.GONE)]
+    fan_out.follow_sender(run)
+    fan_out.follow_sender(run)
+    assert gone(run) == ["b" * 16]
+
+
+def test_one_who_reads_and_ends_before_it_came_is_not_waited_for_either() -> None:
+    run = sending(Shared(others=[other(Phase.READY)]))
+    assert not fan_out.give_back(run)
+    assert gone(run) == [run.run_id]
+
+
+def test_nothing_is_said_of_one_for_whom_nobody_reads_nor_when_nobody_is_waited_for_any_more() -> None:
+    run = sending(Shared(others=[Companion(8, "c" * 16, "replica-3", Phase.GONE)]))
+    fan_out.follow_sender(run)
+    run.clock.sleep(fan_out.CONNECT_SECONDS)
+    run.companions = Shared(others=[other(Phase.GONE)])
+    fan_out.follow_sender(run)
+    assert gone(run) == []

@@ -26,6 +26,8 @@ CHUNK_BYTES = 1 << 18
 PIPE_BYTES = 1 << 20
 SET_PIPE_SIZE = 1031  # F_SETPIPE_SZ of Linux, which Python names since 3.10
 SOCKET = "fan_out.sock"
+#: How a file begins that says of a name that it does not come any more.
+GONE = "gone."
 LOOK_SECONDS = 0.5
 LISTENS_WITHIN_SECONDS = 20
 #: How a taker ends that was dropped: the target sees it as the status of its ssh. 75 is "not ready".
@@ -182,18 +184,24 @@ def widen(descriptor: int) -> None:
 
 
 def gather(listener: socket.socket, names: "set[str]", seconds: float) -> "list[Branch]":
-    """Return those of ``names`` that come within ``seconds``."""
+    """Return those of ``names`` that come within ``seconds``. Nobody waits for one of whom the dashboard has said that it is gone."""
     branches = []  # type: list[Branch]
     until = time.monotonic() + seconds
-    while len(branches) < len(names):
-        listener.settimeout(max(0.1, until - time.monotonic()))
+    while True:
+        missing = names - {branch.name for branch in branches}
+        left = until - time.monotonic()
+        if left <= 0 or all(os.path.exists(GONE + name) for name in missing):
+            break
+        listener.settimeout(min(LOOK_SECONDS, max(0.05, left)))
         try:
             control, _ = listener.accept()
         except OSError:  # socket.timeout, which is no TimeoutError before Python 3.10
-            break
+            continue
         branch = admit(control, names, {branch.name for branch in branches})
         if branch:
             branches.append(branch)
+    for name in sorted(missing):
+        say(f"{name} is dropped after 0 bytes: it did not come")
     return branches
 
 
@@ -302,7 +310,7 @@ def send(stall_seconds: int, wait_seconds: int, buffer_bytes: int, names: "list[
         listener.close()
         os.unlink(SOCKET)
     if not branches:
-        say(f"Nobody came within {wait_seconds} s.")
+        say("Nobody came.")
         return NOT_READY
     tool = start_tool()
     assert tool.stdout is not None  # noqa: S101 - it was asked for
@@ -333,7 +341,10 @@ def take(directory: str, name: str) -> int:
             control.connect(SOCKET)
             break
         except OSError as error:
-            if os.path.exists("backup.pid") or time.monotonic() > until:
+            if os.path.exists("backup.pid"):
+                print("dbops: dropped after 0 bytes: it came when the backup was being sent already", file=sys.stderr)
+                return DROPPED
+            if time.monotonic() > until:
                 print(f"dbops: the backup is not being sent: {error.strerror}", file=sys.stderr)
                 return NOT_READY
         time.sleep(0.2)  # the sender has just been started

@@ -5,10 +5,11 @@ one waits for its branches before it pauses the source; what fails afterwards fa
 """
 
 import posixpath
-from collections.abc import Collection
+from collections.abc import Collection, Iterable
 
 from dbops.engine.companions import BEGUN, BRANCHES, Companion, Phase
 from dbops.engine.errors import RemoteFailure
+from dbops.engine.evidence import CopyEvidence, receiver_has_failed
 from dbops.engine.flavors import flavor_for
 from dbops.engine.plan import Plan
 from dbops.engine.ports import JobStatus
@@ -16,14 +17,15 @@ from dbops.engine.scripts import load, load_python
 from dbops.engine.states import Level
 from dbops.engine.steps.commands import sent_command
 from dbops.engine.steps.opening import keep_open
-from dbops.engine.steps.run import Run
+from dbops.engine.steps.run import IN_BASH, Run
 from dbops.engine.steps.source import close_source
 from dbops.engine.steps.whereabouts import where_things_are
 
 SEND_JOB = "fan-out"
 #: How long a queued branch is waited for: the scheduler starts it within seconds, or something else keeps it.
 QUEUED_PATIENCE_SECONDS = 30.0
-#: How long the sender waits for the targets; each connects as soon as its driver has seen that the sending begins.
+#: How long the sender waits for the targets, and the source stays paused for them; each connects as soon as its driver has seen that the
+#: sending begins. One that has ended before that is not waited for.
 CONNECT_SECONDS = 60
 ASK_SECONDS = 1.0
 
@@ -129,7 +131,7 @@ def _begin_to_send(run: Run) -> None:
         *names,
         lock="fan-out",
     )
-    run.memory[BEGUN] = True
+    run.memory[BEGUN], run.memory["fan_out.begun_at"] = True, run.clock.now()
     run.journal.check()
 
 
@@ -164,6 +166,7 @@ def is_still_sent(run: Run) -> bool:
 def give_back(run: Run) -> bool:
     """Close the source, but not while its backup is still sent to others. Return whether it is closed. Raises as ``close_source``."""
     if is_still_sent(run):
+        _begin_without(run, [run.run_id])
         if any(one.phase is not Phase.GONE for one in run.companions.branches()):
             return False
         run.source.jobs.stop(SEND_JOB)  # nobody is left who could take anything; the backup itself is ended below
@@ -173,9 +176,23 @@ def give_back(run: Run) -> bool:
 
 
 def follow_sender(run: Run) -> None:
-    """Bring what the sender says into the history: who came, and who was dropped. Raises ``Unreachable``."""
-    if run.memory.get(BEGUN):
-        is_still_sent(run)
+    """Bring what the sender says into the history, and tell it who has ended before it came. Raises ``Unreachable``."""
+    if is_still_sent(run) and _may_be_awaited(run):
+        _begin_without(run, [one.uid for one in run.companions.branches() if one.phase is Phase.GONE])
+
+
+def _may_be_awaited(run: Run) -> bool:
+    """Tell whether the sender may still wait for somebody."""
+    return bool(run.clock.now() < run.memory.get("fan_out.begun_at", 0.0) + CONNECT_SECONDS)
+
+
+def _begin_without(run: Run, uids: Iterable[str]) -> None:
+    """Let the sender begin without those who have ended: the source is paused while it waits. Of one that came before it means nothing."""
+    told = run.memory.get("fan_out.gone", [])
+    new = [uid for uid in uids if uid not in told and (uid == run.run_id or uid in run.memory[BRANCHES])]
+    for uid in new if _may_be_awaited(run) else ():
+        run.source.jobs.act(IN_BASH, load("gone"), uid)
+        told = run.memory["fan_out.gone"] = [*told, uid]
 
 
 def _tell_of_sender(run: Run, said: str) -> None:
@@ -189,20 +206,23 @@ def _tell_of_sender(run: Run, said: str) -> None:
     run.memory["fan_out.lines"] = len(lines)
 
 
-def refuse_dropped(run: Run, transport_log: str) -> None:
+def refuse_dropped(run: Run, evidence: CopyEvidence) -> None:
     """Raise what the sender said when it dropped this target: that is the first cause, not the stream's missing end.
+
+    Not where the target itself says why it took no more: the sender only saw its connection end.
 
     Raises:
         RemoteFailure: ``shared.dropped``.
     """
-    said = next((line for line in transport_log.splitlines() if line.startswith("dbops: dropped ")), "")
-    if said:
+    said = next((line for line in evidence.transport_log.splitlines() if line.startswith("dbops: dropped ")), "")
+    if said and not receiver_has_failed(evidence):
         raise RemoteFailure(
             "shared.dropped",
             f"Receiving the shared read of {run.source.party.name}",
             found=f"this target was {said.removeprefix('dbops: ')}",
             left="The others of the same read go on. " + where_things_are(run),
-            next_step=f"Look at {run.plan.target.host} and its network, then plan the rebuild of {run.plan.target.name} again, alone.",
+            next_step=f"Look at {run.plan.target.host} and its network. Where the history does not say that {run.plan.target.name} "
+            "is rebuilt by itself, plan its rebuild again, alone.",
         )
 
 

@@ -180,7 +180,7 @@ class Stream(JobStep):
         if state.exit_status != 0 and (state.exit_status == REFUSED_STATUS or not state.stages):
             job_must_succeed(state, "Unpacking into the new data directory", left=lambda: where_things_are(run))
         self._source_was_ours(run, told)
-        refuse_dropped(run, evidence.transport_log)
+        refuse_dropped(run, evidence)
         info, checkpoints = judge_copy(run.flavor, evidence)
         received = state.counters.get("unpack.read_bytes", run.memory.get("stream.bytes"))
         seconds = (state.ended_at or 0) - (state.started_at or 0)

@@ -1,0 +1,53 @@
+"""A branch that a shared read went on without: when it is rebuilt once more by itself, alone, and when a person has to look first. Pure.
+
+It has no copy to go on with (half a stream cannot be continued), so it is planned anew. Nobody reads that plan before it is carried out: it
+must be the one that a person has confirmed, but for what the failed rebuild itself did to the target.
+"""
+
+from collections.abc import Mapping
+from typing import Any
+
+from dbops.engine.plan import Plan
+from dbops.engine.steps.recheck import differences_for_retry
+
+#: Ends that come of the way from the source to the target, or of the moment. What says something of the target's own disk, memory or
+#: programs, of the source or of the wrong machine is not here, nor what has no known cause: it would end so again, or needs a person.
+OF_THE_WAY = frozenset(
+    {
+        *("shared.dropped", "shared.missed"),
+        *("transport.connect", "transport.lost", "stream.broken_pipe", "stream.truncated"),
+    }
+)
+#: Warnings that come of the server being stopped, which the failed rebuild did.
+OF_A_STOPPED_SERVER = frozenset({"target.read_only", "target.errant"})
+
+
+def ended_on_the_way(error: Mapping[str, Any]) -> bool:
+    """Tell whether a rebuild's error (``DbopsError.as_record``) is one after which the same rebuild, alone, may well succeed."""
+    return error.get("code") in OF_THE_WAY
+
+
+def unlike_confirmed(before: Plan, now: Plan, memory: Mapping[str, Any]) -> list[str]:
+    """Return how a new plan differs from the confirmed one of the rebuild that failed, as sentences; none where it may be carried out.
+
+    Args:
+        before: the plan that a person confirmed.
+        now: the plan of today, of the same target, source and method.
+        memory: of the rebuild that failed: whether it has touched its target, and which directory it made there.
+    """
+    changes = differences_for_retry(before, now)
+    was_touched = bool(memory.get("touched"))
+    expected = memory.get("new_identity", "") if was_touched else before.target.datadir_identity
+    if now.target.datadir_identity != expected:
+        changes.append(f"{now.target.datadir} is not the directory that the failed rebuild left")
+    if was_touched and now.target.is_answering:
+        changes.append(f"the server of {now.target.name} runs, which the failed rebuild left stopped")
+    if now.pause_source and not before.pause_source:
+        changes.append(f"replication of {now.source.name} would be paused")
+    accepted = {finding.accepted_as for finding in before.warnings}
+    excused = OF_A_STOPPED_SERVER if was_touched else frozenset[str]()
+    return changes + [
+        f"{finding.title}: {finding.seen}"
+        for finding in now.warnings
+        if finding.accepted_as not in accepted and finding.code not in excused
+    ]

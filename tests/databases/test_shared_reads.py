@@ -1,0 +1,120 @@
+"""Rebuilds that share one read, in races: who reads does not wait for a read, nobody waits for one that has ended, one holds the source."""
+
+from collections import Counter
+from typing import Any
+
+import pytest
+
+from tests.databases.racers import Racer, race
+from tests.databases.test_races import ROUNDS
+
+pytestmark = pytest.mark.services
+
+
+@pytest.fixture
+def hand(racers: list[Racer]) -> Any:
+    yield racers[0]
+    racers[0].do("forget_reads")
+    racers[0].do("empty")
+
+
+def assert_it_fits_together(seen: dict[str, Any], targets: dict[int, str]) -> None:
+    """Branches have no branches; whoever waits to be read for has a reader that has not ended; the source is held by one who reads."""
+    reads_with = {int(pk): reader for pk, reader in seen["reads_with"].items()}
+    status = {int(pk): word for pk, word in seen["status"].items()}
+    for pk, reader in reads_with.items():
+        if reader is None:
+            continue
+        assert reads_with[reader] is None, f"{pk} waits for {reader}, which waits for {reads_with[reader]}"
+        assert status[pk] != "queued" or status[reader] in ("queued", "running"), f"{pk} waits for one that has ended"
+    expected = Counter[tuple[str, int]]()
+    for pk, word in status.items():
+        if word == "running":
+            expected[targets[pk], pk] += 1
+            if reads_with[pk] is None:
+                expected["backup", pk] += 1
+    assert Counter((name, pk) for name, pk in seen["holds"]) == expected
+    assert sum(name == "backup" for name, _ in seen["holds"]) <= 1
+
+
+def queued(hand: Racer, count: int) -> tuple[list[int], dict[int, str]]:
+    names = [f"replica-{number}" for number in range(count)]
+    ids = hand.do("line", names)
+    return ids, dict(zip(ids, names, strict=True))
+
+
+def test_of_two_that_join_each_other_one_reads(racers: list[Racer], hand: Racer) -> None:
+    for _ in range(ROUNDS):
+        (first, second), targets = queued(hand, 2)
+        orders = [(first, second), (second, first)] * 4
+        answers = race(racers, "join", each=orders)
+        seen = hand.do("look_at_reads")
+        assert_it_fits_together(seen, targets)
+        assert sorted(seen["reads_with"].values(), key=bool) in ([None, first], [None, second]), answers
+        assert answers.count("") == 1, answers
+        assert set(answers) <= {"", "join.not_possible"}
+
+
+def test_in_a_ring_of_joins_nobody_waits_for_one_who_waits(racers: list[Racer], hand: Racer) -> None:
+    for _ in range(ROUNDS):
+        ids, targets = queued(hand, 4)
+        orders = [(ids[number % 4], ids[(number + 1) % 4]) for number in range(len(racers))]
+        answers = race(racers, "join", each=orders)
+        assert_it_fits_together(hand.do("look_at_reads"), targets)
+        assert 1 <= answers.count("") <= 2, answers
+
+
+def test_who_joins_while_the_other_starts_holds_what_fits(racers: list[Racer], hand: Racer) -> None:
+    for _ in range(ROUNDS):
+        (reader, branch), targets = queued(hand, 2)
+        orders = [("join", branch, reader), ("start", reader), ("start", branch), ("join", branch, reader)] * 2
+        answers = race(racers, "share", each=orders)
+        seen = hand.do("look_at_reads")
+        assert_it_fits_together(seen, targets)
+        assert "running" in seen["status"].values(), answers
+        joined = seen["reads_with"][str(branch)] is not None
+        assert joined == ("" in (answers[0], answers[3], answers[4], answers[7])), answers
+
+
+def test_who_joins_while_the_other_is_cancelled_does_not_wait_for_it(racers: list[Racer], hand: Racer) -> None:
+    for _ in range(ROUNDS):
+        (reader, branch, third), targets = queued(hand, 3)
+        orders = [("join", branch, reader), ("cancel", reader), ("join", third, reader), ("join", branch, reader)] * 2
+        race(racers, "share", each=orders)
+        seen = hand.do("look_at_reads")
+        assert seen["status"][str(reader)] == "cancelled"
+        assert_it_fits_together(seen, targets)
+
+
+def test_who_joins_while_the_other_starts_and_is_cancelled_is_not_left_behind(racers: list[Racer], hand: Racer) -> None:
+    for _ in range(ROUNDS):
+        (reader, branch), targets = queued(hand, 2)
+        orders = [("join", branch, reader), ("start", reader), ("cancel", reader), ("start", branch)] * 2
+        race(racers, "share", each=orders)
+        assert_it_fits_together(hand.do("look_at_reads"), targets)
+
+
+def test_a_dropped_branch_is_rebuilt_once_whoever_looks(racers: list[Racer], hand: Racer) -> None:
+    for _ in range(max(2, ROUNDS // 2)):
+        branch = hand.do("drop_one")
+        answers = race(racers, "look_at_dropped", branch, 0)
+        assert sum(answer is not None for answer in answers) <= 1, answers
+        race(racers, "look_at_dropped", branch, 60)
+        assert_one_was_queued(hand, branch)
+
+
+def test_a_dropped_branch_is_rebuilt_once_whoever_is_slow(racers: list[Racer], hand: Racer) -> None:
+    """All of them have claimed their look: the last one a moment after the claim of the one before had run out."""
+    for _ in range(max(2, ROUNDS // 2)):
+        branch = hand.do("drop_one")
+        answers = race(racers, "queue_dropped", branch)
+        assert sum(answer is not None for answer in answers) == 1, answers
+        assert_one_was_queued(hand, branch)
+
+
+def assert_one_was_queued(hand: Racer, branch: int) -> None:
+    told = hand.do("told_of_dropped", branch)
+    [queued_id] = told["rebuilds"]
+    assert told["events"].count(f"Rebuild {queued_id} rebuilds replica-2 once more, alone.") == 1
+    assert not any("not rebuilt again" in text for text in told["events"])
+    assert (told["asked"], told["due"]) == (1, 0)
