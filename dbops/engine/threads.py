@@ -4,7 +4,7 @@ from dbops.engine.facts import HostFacts, StorageFacts
 
 #: One pipe: more copy threads than this do not make it faster, and they take from the source's readers.
 PARALLEL_MAXIMUM = 4
-#: A disk that turns reads and writes one place at a time: threads make it seek between files that each alone would be passed through in order.
+#: A disk that turns reads and writes one place at a time: threads make it seek between files that would be passed through in order.
 SPINNING = 1
 #: mariadb-backup asks for 1 MiB at a time and tells the kernel that it reads in order, which then reads twice this far ahead; XtraBackup
 #: asks for 10 MiB. Below this a disk that turns is asked for less than it passes in one turn (a 7,200th of a minute at 200 MB/s: 1.6 MiB).

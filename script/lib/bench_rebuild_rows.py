@@ -250,7 +250,7 @@ def _restore_note(samples: Samples) -> str:
 def _backup_rows(samples: Samples) -> list[Row]:
     dumped, made = samples[f"dump and gzip{PLAIN}"], samples[f"physical backup and zstd{PLAIN}"]
     sizes = samples[f"bytes of it{PLAIN}"], samples[f"bytes{PLAIN}"]
-    note = f"the dump took {median(dumped):.0f} s, the backup {median(made):.1f} s with low priority, one copy thread and zstd on every core"
+    note = f"the dump took {median(dumped):.0f} s, the backup {median(made):.1f} s with low priority, one copy thread, zstd on every core"
     more = f"{sizes[0][0] / MIB:.0f} MiB against {sizes[1][0] / MIB:.0f} MiB: only the physical one holds secondary indexes"
     time_ratio, size_ratio = against_median(dumped, made), against_median(sizes[0], sizes[1])
     return [row_of("backup", time_ratio, note), row_of("backup", size_ratio, more, number=1)]
@@ -268,7 +268,9 @@ def group(size: str, rounds: int, wanted: set[str]) -> Group:
         streamed = bench.bytes / MIB
     rows = tuple(row for row in rows_of(samples) if row.key in wanted)
     facts = (
-        f"MariaDB, {streamed:.0f} MiB streamed, each table with three secondary indexes but where it says one. The page cache is warm but for the backup that "
-        "is read; source, target and dashboard are on one machine and one disk. A restore has a buffer pool of 1 GiB."
+        f"MariaDB, {streamed:.0f} MiB streamed, each table with three secondary indexes but where it says one. The page cache is "
+        "warm but for the backup that is read; source, target and dashboard are on one machine and one disk. A restore has a buffer pool of 1 GiB."
     )
-    return Group("Rebuild by stream", rows, without(samples, *(name for name in samples if name.startswith("bytes"))), facts)
+    return Group(
+        "Rebuild by stream", rows, without(samples, *(name for name in samples if name.startswith("bytes"))), facts
+    )

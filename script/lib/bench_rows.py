@@ -96,8 +96,8 @@ HOW = """\
   one that probes is another. With nothing to follow it has the scheduler's look every two seconds.
 * **A dump is restored** by `zcat FILE | mariadb` into a server with a buffer pool of 1 GiB, without binary log. The rebuild's seconds
   are those until attached.
-* **The regular backup** is that of the tables as sysbench makes them, with one secondary index; a dump holds no index at all. From its start
-  to its publication: written, added up, brought to the disk. The dump is `mariadb-dump --single-transaction | gzip`.
+* **The regular backup** is that of the tables as sysbench makes them, with one secondary index; a dump holds no index at all. From its
+  start to its publication: written, added up, brought to the disk. The dump is `mariadb-dump --single-transaction | gzip`.
 * **The archive** is the physical backup of the same round; its file is taken out of the page cache before it is read, as one of last
   night is.
 """

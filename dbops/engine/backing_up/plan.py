@@ -17,8 +17,8 @@ JOB = "backup"
 CREDENTIALS = "backup.cnf"
 #: What must be free beyond what the last run took, or beyond the data where there was none.
 MARGIN, LEAST_BYTES = 1.2, 64 * 1024**2
-#: The compressor is the narrow place of a backup. Measured (zstd 1.5, 2026-11-23): on rows as sysbench makes them level 1 is four times as fast
-#: as the tool's own level 3 and the file is a tenth smaller; on programs and text 1.7 times as fast, the file 1.17 times as large, which is
+#: The compressor is the narrow place of a backup. Measured (zstd 1.5, 2026-11-23): on rows as sysbench makes them level 1 is four times as
+#: fast as the tool's own level 3 and the file is a tenth smaller; on programs and text 1.7 times as fast, the file 1.17 times as large, which is
 #: 1.07 times what gzip makes of it.
 ZSTD_LEVEL = "-1"
 #: What one copy thread of the tool reads keeps no more busy: 300 MiB a second each, in this pipe. It may be every core: the run has low
