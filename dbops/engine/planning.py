@@ -48,13 +48,7 @@ def build_plan(situation: Situation, method: str = "xbstream") -> Plan:
     flavor, archive = situation.flavor, situation.archive
     asked = primary.server if primary and archive else source.server
     if not (flavor and asked and source.facts and source.facts.host and target.facts and primary):
-        raise Refused(
-            "plan.no_facts",
-            f"Planning a rebuild of {target.name} from {source.name}",
-            found=_what_is_missing(situation, method),
-            left="Nothing was changed.",
-            next_step="Wait for a probe that succeeds, or mend what stops it.",
-        )
+        raise _too_little_is_known(situation, method)
     pause, pause_reason = _pause(asked, method, archive)
     beside = fits_beside_old_data(situation)
     target_host = target.facts.host or source.facts.host
@@ -98,6 +92,16 @@ def build_plan(situation: Situation, method: str = "xbstream") -> Plan:
     steps = tuple(_planned(step, draft, situation) for step in METHODS[method].steps)
     known = [step.predicted_seconds for step in steps if step.predicted_seconds is not None]
     return replace(draft, steps=steps, predicted_seconds=sum(known) if len(known) == len(steps) else None)
+
+
+def _too_little_is_known(situation: Situation, method: str) -> Refused:
+    return Refused(
+        "plan.no_facts",
+        f"Planning a rebuild of {situation.target.name} from {situation.source.name}",
+        found=_what_is_missing(situation, method),
+        left="Nothing was changed.",
+        next_step="Wait for a probe that succeeds, or mend what stops it.",
+    )
 
 
 def _pause(asked: ServerFacts, method: str, archive: Archive | None) -> tuple[bool, str]:

@@ -18,8 +18,8 @@ CREDENTIALS = "backup.cnf"
 #: What must be free beyond what the last run took, or beyond the data where there was none.
 MARGIN, LEAST_BYTES = 1.2, 64 * 1024**2
 #: The compressor is the narrow place of a backup. Measured (zstd 1.5, 2026-11-23): on rows as sysbench makes them level 1 is four times as
-#: fast as the tool's own level 3 and the file is a tenth smaller; on programs and text 1.7 times as fast, the file 1.17 times as large, which is
-#: 1.07 times what gzip makes of it.
+#: fast as the tool's own level 3 and the file is a tenth smaller; on programs and text 1.7 times as fast, the file 1.17 times as large,
+#: which is 1.07 times what gzip makes of it.
 ZSTD_LEVEL = "-1"
 #: What one copy thread of the tool reads keeps no more busy: 300 MiB a second each, in this pipe. It may be every core: the run has low
 #: priority (``back_up.sh``), so that the server takes from it and not it from the server. Measured on 2 cores, 1.1 GB: 2.9 s with two
@@ -145,9 +145,7 @@ def plan_backup(asked: Asked, facts: InstanceFacts | None, *, started_at: dateti
         file=f"{asked.instance}-{asked.method}-{started_at.astimezone(UTC):%Y%m%dT%H%M%SZ}-{asked.run_id}.{ending}",
         tools=dump_programs(flavor) if is_dump else flavor.backup_programs,
         options=tuple(_options(asked, flavor, facts, server, f"{run_directory}/jobs/{JOB}")),
-        compressor=("gzip", "-c")
-        if is_dump
-        else ("zstd", ZSTD_LEVEL, "-q", "-c", f"-T{max(1, min(COMPRESSORS_MAXIMUM, host.cpu_count))}"),
+        compressor=_compressor(asked.method, host.cpu_count),
         clients=flavor.client_programs,
         needed_bytes=int((last or data or 0) * MARGIN) + LEAST_BYTES,
         data_bytes=data,
@@ -155,6 +153,12 @@ def plan_backup(asked: Asked, facts: InstanceFacts | None, *, started_at: dateti
         gtid_enabled=server.gtid_enabled,
         mount=asked.last_mount,
     )
+
+
+def _compressor(method: BackupMethod, cpu_count: int) -> tuple[str, ...]:
+    if method is BackupMethod.DUMP:
+        return ("gzip", "-c")
+    return ("zstd", ZSTD_LEVEL, "-q", "-c", f"-T{max(1, min(COMPRESSORS_MAXIMUM, cpu_count))}")
 
 
 def _problem(facts: InstanceFacts | None) -> str:

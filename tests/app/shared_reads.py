@@ -1,0 +1,86 @@
+"""A shared read whose branch can be dropped: what its tests begin with."""
+
+import uuid
+from dataclasses import replace
+from datetime import datetime, timedelta
+from typing import Any
+
+from django.contrib.auth.models import User
+from django.utils import timezone
+
+from dbops import dropped, lifecycle, scheduler
+from dbops.engine.facts import InstanceFacts, Problem
+from dbops.engine.states import Status, StepState
+from dbops.models import Instance, InstanceState, Rebuild
+from dbops.operations.together import Confirmed, plan_together, request_together
+from tests.app import rows
+
+MADE = "64769:99"
+
+
+def see(instance: Instance, facts: InstanceFacts) -> None:
+    InstanceState.objects.filter(pk=instance.pk).update(**InstanceState.columns(facts))
+
+
+def fresh(row: Rebuild) -> Rebuild:
+    return Rebuild.objects.get(pk=row.pk)
+
+
+class Read:
+    """replica-1 reads backup-1, also for replica-2; both run."""
+
+    def __init__(self, olga: User, **values: Any) -> None:
+        self.fleet = rows.make_fleet("primary-1", "backup-1", "replica-1", "replica-2")
+        self.source, self.target = self.fleet["backup-1"], self.fleet["replica-2"]
+        self.see_source()
+        confirmed = [
+            Confirmed(one.target, one.target.name, one.plan.fingerprint)
+            for one in plan_together([self.fleet["replica-1"], self.target], self.source)
+            if one.plan
+        ]
+        self.reader, self.branch = request_together(
+            actor=olga, source=self.source, confirmed=confirmed, reason="the rack burned", request_key=str(uuid.uuid4())
+        )
+        Rebuild.objects.filter(pk__in=(self.reader.pk, self.branch.pk)).update(approval="")
+        assert scheduler.start_what_can() == [self.reader.pk]
+        assert scheduler.start_what_can() == [self.branch.pk]
+
+    def see_source(self, **changes: Any) -> None:
+        facts = rows.facts_of("backup-1", timezone.now())
+        assert facts.host
+        tools = {**facts.host.tools, "python3": replace(facts.host.tools["bash"], path="/usr/bin/python3")}
+        see(self.source, replace(facts, host=replace(facts.host, tools=tools), **changes))
+
+    def see_target(self, *, runs: bool = False, identity: str = MADE, at: datetime | None = None) -> None:
+        """As the prober reads it after the end: stopped, with the directory that the failed rebuild made."""
+        facts = rows.facts_of("replica-2", timezone.now())
+        assert facts.datadir
+        facts = replace(facts, observed_at=at or timezone.now(), datadir=replace(facts.datadir, identity=identity))
+        if not runs:
+            facts = replace(facts, server=None, server_problem=Problem("mysql.unreachable", "Connection refused"))
+        see(self.target, facts)
+
+    def copied(self, row: Rebuild) -> None:
+        row.steps.filter(name="stream").update(state=StepState.DONE)
+
+    def end(self, row: Rebuild, status: Status = Status.SUCCEEDED, **values: Any) -> Rebuild:
+        Rebuild.objects.filter(pk=row.pk).update(**values)
+        lease = lifecycle.take_lease(row.pk)
+        assert lease is not None
+        lifecycle.finish(lease, status, "for the test")
+        return fresh(row)
+
+    def drop(self, code: str = "shared.dropped", **values: Any) -> Rebuild:
+        """The branch fails as its target is dropped, and both are read again."""
+        memory = {"touched": True, "new_identity": MADE, "aside_path": "/var/lib/mysql.dbops-old-RUN"}
+        given = {"ending": Status.FAILED, "error": {"code": code}, "memory": memory} | values
+        self.end(self.branch, Status.FAILED, **given)
+        self.see_target()
+        self.see_source()
+        return fresh(self.branch)
+
+    def look(self, after: float = 0) -> Rebuild | None:
+        return dropped.look_at(self.branch.pk, timezone.now() + timedelta(seconds=after))
+
+    def told(self) -> str:
+        return "\n".join(self.branch.events.order_by("pk").values_list("text", flat=True))
