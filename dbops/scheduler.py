@@ -37,6 +37,8 @@ def start_what_can() -> list[int]:
     _expire(now)
     jobs = queued_jobs(now)
     lifecycle.flag_late(now)
+    if not jobs:
+        return []
     taken = lifecycle.held()  # read after the rows: no reason is replaced by an older one
     names = Names()
     decision = decide(jobs, taken, names)
@@ -61,10 +63,10 @@ class Names:
 
 def queued_jobs(now: datetime) -> list[Job]:
     """Return everything queued, in as many queries whatever is queued."""
-    return [*_rebuild_jobs(_gates(now)), *_backup_jobs()]
+    return [*_rebuild_jobs(now), *_backup_jobs()]
 
 
-def _rebuild_jobs(gates: dict[int, str]) -> Iterable[Job]:
+def _rebuild_jobs(now: datetime) -> Iterable[Job]:
     """Times are compared as the text that the database keeps: to make ten thousand of them into values costs more than all else.
 
     Whatever is read here stands in the index ``what_the_scheduler_reads``.
@@ -74,6 +76,8 @@ def _rebuild_jobs(gates: dict[int, str]) -> Iterable[Job]:
         "pk", "source_id", "target_id", "method", "priority", "waiting_for", _LINE_TIME, "reads_with_id"
     )
     found = list(wanted)
+    # after the rows: one that is queued between the two has its gates seen, or is not seen itself
+    gates = _gates(now) if found else {}
     branches = _branches({row[0]: row[-1] for row in found if row[-1]}, gates)
     kind = Kind.REBUILD
     for pk, source, target, method, priority, told, since, _ in found:

@@ -92,8 +92,9 @@ HOW = """\
 * **Around the data** are the seconds from the click (the rebuild's row) to the first file on the target, and from the end of the tool
   on the source to a replica that replicates from the primary, prepare and catch-up left out. Stopping and starting the target's server
   are in it.
-* **The worker** is the one that drives rebuilds (`script/run worker ticks`), from the first to the last moment of the stream step; the
-  one that probes is another. With nothing to follow it has the scheduler's look every two seconds.
+* **The worker** is the one that drives rebuilds (`script/run worker ticks`), from the first to the last moment of a stream step that is
+  held to a rate so that it lasts a minute: of some seconds its beginning and its end would be a large part. The one that probes is
+  another. With nothing to follow it has the scheduler's look every two seconds.
 * **A dump is restored** by `zcat FILE | mariadb` into a server with a buffer pool of 1 GiB, without binary log. The rebuild's seconds
   are those until attached.
 * **The regular backup** is that of the tables as sysbench makes them, with one secondary index; a dump holds no index at all. From its
@@ -136,6 +137,10 @@ def table(samples: Samples) -> list[str]:
 def pairs(left: Sequence[float], right: Sequence[float]) -> tuple[float, ...]:
     """Return left / right, round by round, as far as both go: a machine that drifts does not tell lies then."""
     return tuple(a / b for a, b in zip(left, right, strict=False))
+
+
+def median_of_pairs(left: Sequence[float], right: Sequence[float]) -> float:
+    return median(pairs(left, right))
 
 
 def against_median(left: Sequence[float], right: Sequence[float]) -> tuple[float, ...]:

@@ -14,7 +14,7 @@ from pathlib import Path
 import pymysql
 
 from lab.errors import LabError
-from script.lib import bench_catch_up, bench_clone, bench_fan_out, bench_prepare, bench_rebuild_rows
+from script.lib import bench_catch_up, bench_ciphers, bench_clone, bench_fan_out, bench_prepare, bench_rebuild_rows
 from script.lib.bench_ground import headline, say
 from script.lib.bench_rows import GOALS, Group, document, pairs, row_of, rows_without
 from script.lib.stage import ROOT
@@ -34,6 +34,10 @@ class Part:
 
 def rebuild(options: argparse.Namespace, wanted: set[str]) -> Group:
     return bench_rebuild_rows.group(options.size, options.rounds, wanted)
+
+
+def ciphers(options: argparse.Namespace, wanted: set[str]) -> Group:
+    return bench_ciphers.group(options.cipher_size, options.rounds)
 
 
 def clone(options: argparse.Namespace, wanted: set[str]) -> Group:
@@ -68,6 +72,7 @@ def catch_up(options: argparse.Namespace, wanted: set[str]) -> Group:
 
 PARTS = (
     Part("Rebuild by stream", bench_rebuild_rows.KEYS, rebuild),
+    Part("Where SSH is the narrow place", bench_ciphers.KEYS, ciphers),
     Part("Clone", ("clone",), clone),
     Part("Fan-out", ("fan-out",), fan_out),
     Part("Prepare", ("prepare",), prepare),
@@ -92,6 +97,7 @@ def parse(arguments: list[str]) -> argparse.Namespace:
     parser.add_argument(
         "--size", default="1G", help="data of the stream's lab before its secondary indexes (default 1G)"
     )
+    parser.add_argument("--cipher-size", default="512M", help="data of the lab of ciphers (default 512M)")
     parser.add_argument("--rounds", type=int, default=3, help="rounds of all but the dumps (default 3)")
     parser.add_argument("--only", metavar="ROW,ROW", default="", help="measure these rows, and write no page")
     parser.add_argument("--clone-size", default="2G", help="data of the MySQL lab (default 2G)")

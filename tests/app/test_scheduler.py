@@ -105,6 +105,29 @@ def test_tonights_rebuild_waits_until_then_and_keeps_nobody_from_working_now(tri
     assert fresh(rebuild).waiting_for == f"it is to start not before {moment:%Y-%m-%d %H:%M} UTC"
 
 
+def test_what_is_queued_for_tonight_in_the_middle_of_a_look_is_not_started_by_it(
+    trio: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """What keeps a row from starting is read after the row: one that was not there yet has no wishes that were missed."""
+    cluster = trio[0].cluster
+    others = [make_instance(f"later-{number}", cluster=cluster) for number in range(2)]
+    before, moment = scheduler.closed_gates, timezone.now() + timedelta(hours=3)
+    made: list[Rebuild] = []
+
+    def meanwhile(*now: Any) -> dict[int, str]:
+        if not made:
+            values = {"status": Status.QUEUED, "not_before": moment}
+            made.append(make_rebuild(target=others[0], source=others[1], **values))
+        return before(*now)
+
+    monkeypatch.setattr(scheduler, "closed_gates", meanwhile)
+    first = queued(trio)
+    assert scheduler.start_what_can() == [first.pk]
+    assert fresh(made[0]).status == "queued"
+    assert scheduler.start_what_can() == []
+    assert fresh(made[0]).waiting_for.startswith("it is to start not before")
+
+
 @pytest.mark.parametrize("end", [RunStatus.SUCCEEDED, RunStatus.FAILED, RunStatus.MISSED, RunStatus.CANCELLED])
 def test_a_rebuild_after_a_backup_waits_for_any_end_of_it_and_says_which(trio: Any, end: RunStatus) -> None:
     primary = trio[0]
