@@ -225,18 +225,16 @@ def _datadir(records: Mapping[str, str]) -> DatadirFacts:
 
 
 def _storage(words: list[str]) -> StorageFacts | None:
-    """Six words, ``-`` for what the kernel does not say."""
-    if len(words) != 6:
+    """Five words, ``-`` for what the kernel does not say."""
+    if len(words) != 5:
         return None
-    filesystem, block, device, limit, turns, ahead = words
-    kib = _number(ahead)
+    filesystem, block, device, limit, turns = words
     return StorageFacts(
         filesystem=filesystem,
         block_bytes=int(block),
         device=device,
         atomic_bytes=_number(limit),
         turns={"0": False, "1": True}.get(turns),
-        read_ahead_bytes=None if kib is None else kib * 1024,
     )
 
 

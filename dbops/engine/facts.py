@@ -59,8 +59,7 @@ class StorageFacts:
 
     ``atomic_bytes`` is the largest write that the device promises to do wholly or not at all (``atomic_write_unit_max_bytes``, kernels
     from 6.11 on); 0 none, ``None`` where the kernel does not say. ``turns`` tells whether it is a disk that turns, ``None`` where that
-    cannot be known: of a virtual disk a kernel repeats what the hypervisor says, and virtio says it of flash too. ``read_ahead_bytes`` is
-    how far the kernel reads ahead there.
+    cannot be known: of a virtual disk a kernel repeats what the hypervisor says, and virtio says it of flash too.
     """
 
     filesystem: str
@@ -68,7 +67,6 @@ class StorageFacts:
     device: str
     atomic_bytes: int | None
     turns: bool | None = None
-    read_ahead_bytes: int | None = None
 
 
 @dataclass(frozen=True, slots=True)

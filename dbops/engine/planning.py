@@ -27,7 +27,6 @@ from dbops.engine.threads import (
     choose_parallel,
     choose_unpackers,
     parallel_reason,
-    read_ahead_reason,
     unpackers_reason,
 )
 
@@ -117,15 +116,13 @@ def _stream_reasons(
     if method != "xbstream" or source is None:
         return ()
     disks = _storage(situation.source), _storage(situation.target)
-    told = (
+    return (
         cipher_reason(ciphers, source, target, situation.link),
         parallel_reason(source, disks[0]),
         unpackers_reason(target, disks[1]),
-        read_ahead_reason(disks[0]),
         compression,
         NO_RESUME,
     )
-    return tuple(reason for reason in told if reason)
 
 
 def _storage(member: Member) -> StorageFacts | None:

@@ -12,19 +12,17 @@ from dbops.engine.planning import build_plan
 from dbops.engine.steps.commands import unpack_command
 from dbops.engine.threads import (
     PARALLEL_MAXIMUM,
-    READ_AHEAD_BYTES,
     choose_parallel,
     choose_unpackers,
     parallel_reason,
-    read_ahead_reason,
     unpackers_reason,
 )
 
 from .builders import datadir, facts, host, situation
 
-FLASH = StorageFacts("ext4", 4096, "nvme0n1", 0, turns=False, read_ahead_bytes=131072)
-DISK = StorageFacts("xfs", 4096, "sda", None, turns=True, read_ahead_bytes=131072)
-VIRTUAL = StorageFacts("ext4", 4096, "vda", 0, turns=None, read_ahead_bytes=131072)
+FLASH = StorageFacts("ext4", 4096, "nvme0n1", 0, turns=False)
+DISK = StorageFacts("xfs", 4096, "sda", None, turns=True)
+VIRTUAL = StorageFacts("ext4", 4096, "vda", 0, turns=None)
 
 
 @pytest.mark.parametrize(("cores", "threads"), [(1, 1), (2, 1), (3, 1), (4, 2), (8, 4), (64, 4)])
@@ -59,14 +57,6 @@ def test_what_a_virtual_disk_is_stays_open_and_is_said() -> None:
     assert "not known" not in parallel_reason(host(1), FLASH)
 
 
-def test_little_read_ahead_of_a_disk_that_turns_is_told_and_not_changed() -> None:
-    assert "blockdev --setra 1024" in read_ahead_reason(DISK)
-    assert "dbops does not set it" in read_ahead_reason(DISK)
-    assert "enough" in read_ahead_reason(replace(DISK, read_ahead_bytes=READ_AHEAD_BYTES))
-    for other in (None, FLASH, VIRTUAL, replace(DISK, read_ahead_bytes=None)):
-        assert read_ahead_reason(other) == ""
-
-
 def on(number: int, storage: StorageFacts, cores: int) -> InstanceFacts:
     return facts(number, host=host(number, cpu_count=cores), datadir=datadir(number, storage=storage))
 
@@ -84,7 +74,6 @@ def test_a_plan_takes_each_end_s_own_threads_and_says_why() -> None:
     told = " ".join(plan.stream_reasons)
     assert "1 copy thread: sda" in told
     assert "4 unpacking threads" in told
-    assert "reads 128 KiB ahead" in told
     commands = [command.text for step in plan.steps if step.name == "stream" for command in step.commands]
     assert any("--parallel=1" in text for text in commands)
     assert any(text.endswith("-p 4") for text in commands)
@@ -101,7 +90,7 @@ def parts(known: InstanceFacts | None, storage: StorageFacts, cores: int) -> dic
 
 def test_facts_of_before_know_nothing_of_the_disk() -> None:
     record = to_record(on(2, DISK, 4))
-    del record["datadir"]["storage"]["turns"], record["datadir"]["storage"]["read_ahead_bytes"]
+    del record["datadir"]["storage"]["turns"]
     found = from_record(InstanceFacts, record)
     assert found.datadir
-    assert found.datadir.storage == replace(DISK, turns=None, read_ahead_bytes=None)
+    assert found.datadir.storage == replace(DISK, turns=None)

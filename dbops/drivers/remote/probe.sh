@@ -86,20 +86,19 @@ is_virtual() { # x86 and Xen say so; of the others their disks' names do
     grep -q '^flags.* hypervisor' /proc/cpuinfo || [ -e /sys/hypervisor/type ] || [ -e /sys/class/block/vda ]
 }
 
-storage() { # kind of the file system, size of its blocks, its device, the largest write that this does whole, if it turns, KiB of read-ahead
+storage() { # kind of the file system, size of its blocks, its device, the largest write that this does whole, and if it turns
     # shellcheck disable=SC2046  # two words
     set -- $(df --output=source,fstype -- "$nearest" 2>/dev/null | tail -n 1)
     device=$(readlink -f -- "${1:-/}")
     device=${device##*/}
     block=$(readlink -f "/sys/class/block/$device")
     [ -d "$block/queue" ] || block=${block%/*} # a partition
-    limit=- turns=- ahead=-
+    limit=- turns=-
     { read -r limit <"$block/queue/atomic_write_unit_max_bytes"; } 2>/dev/null
     { read -r turns <"$block/queue/rotational"; } 2>/dev/null
-    { read -r ahead <"$block/queue/read_ahead_kb"; } 2>/dev/null
     # the disk of a virtual machine turns by the hypervisor's word alone
     [ "$turns" != 1 ] || ! is_virtual || turns=-
-    printf '%s %s %s %s %s %s' "${2:--}" "$(stat -f -c %S -- "$nearest" 2>/dev/null || echo 0)" "${device:--}" "$limit" "$turns" "$ahead"
+    printf '%s %s %s %s %s' "${2:--}" "$(stat -f -c %S -- "$nearest" 2>/dev/null || echo 0)" "${device:--}" "$limit" "$turns"
 }
 
 server_pids() { # a server changes into its data directory
