@@ -1,6 +1,5 @@
 """What a cluster's page shows: from the tables alone, never from a host."""
 
-from collections import defaultdict
 from collections.abc import Iterator
 from dataclasses import dataclass, field, replace
 from datetime import datetime
@@ -111,7 +110,6 @@ class _Claims:
     """Rebuilds that have not ended and holds, by instance."""
 
     by_target: dict[int, Running] = field(default_factory=dict)
-    by_source: dict[int, list[Running]] = field(default_factory=lambda: defaultdict(list))
     holds: dict[int, Hold] = field(default_factory=dict)
 
 
@@ -167,7 +165,6 @@ def _claims() -> _Claims:
             eta_seconds=progress.get("eta_seconds"),
         )
         claims.by_target[rebuild.target_id] = running
-        claims.by_source[rebuild.source_id].append(running)
     claims.holds = {hold.instance_id: hold for hold in Hold.objects.all()}
     return claims
 
