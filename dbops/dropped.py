@@ -44,7 +44,12 @@ def rebuild_dropped() -> None:
     """Look at every branch that is to be rebuilt once more."""
     now = timezone.now()
     for rebuild_id in lifecycle.retries_due(now):
-        look_at(rebuild_id, now)
+        try:
+            look_at(rebuild_id, now)
+        except lifecycle.AWAY:
+            raise
+        except Exception:
+            log.exception("rebuild %s could not be looked at; the others are", rebuild_id)
 
 
 def look_at(rebuild_id: int, now: datetime) -> Rebuild | None:

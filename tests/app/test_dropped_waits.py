@@ -1,7 +1,7 @@
 """What a dropped branch waits for before it is rebuilt by itself, and when it is left to a person."""
 
 import uuid
-from datetime import timedelta
+from datetime import datetime, timedelta
 from typing import Any
 
 import pytest
@@ -203,6 +203,27 @@ def test_the_task_looks_at_all_that_are_due(read: Read) -> None:
     read.drop()
     dropped.rebuild_dropped()
     assert Rebuild.objects.filter(follows=read.branch).count() == 1
+
+
+def test_one_that_cannot_be_read_keeps_no_other_from_being_looked_at(
+    read: Read, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    read.drop()
+    Rebuild.objects.filter(pk=read.reader.pk).update(retry_due_at=timezone.now())  # the first in order
+    read.copied(read.reader)
+    look_at, seen = dropped.look_at, []
+
+    def look(rebuild_id: int, now: datetime) -> Rebuild | None:
+        seen.append(rebuild_id)
+        if rebuild_id == read.reader.pk:
+            raise KeyError("a plan of another version")
+        return look_at(rebuild_id, now)
+
+    monkeypatch.setattr(dropped, "look_at", look)
+    dropped.rebuild_dropped()
+    assert seen == [read.reader.pk, read.branch.pk]
+    assert Rebuild.objects.filter(follows=read.branch).exists()
+    assert f"rebuild {read.reader.pk} could not be looked at" in caplog.text
 
 
 def test_a_worker_knows_the_task_and_beat_sends_it() -> None:
