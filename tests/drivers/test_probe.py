@@ -86,6 +86,11 @@ class TestHost:
         says_so = None if is_virtual else True
         assert found.turns is (says_so if (queue / "rotational").read_text().strip() == "1" else False)
 
+    def test_of_a_file_system_without_a_device_nothing_is_known(self, any_shell: Shell) -> None:
+        found = ask(any_shell, "/proc").datadir.storage
+        assert found is not None
+        assert (found.filesystem, found.atomic_bytes, found.turns) == ("proc", None, None)
+
     def test_a_directory_that_is_empty(self, any_shell: Shell, tmp_path: Path) -> None:
         found = ask(any_shell, tmp_path, measure=True).datadir
         assert (found.exists, found.is_empty, found.is_mount_point) == (True, True, False)

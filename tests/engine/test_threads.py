@@ -1,12 +1,13 @@
 """How many threads read and unpack a copy, from cores and disks, and what is said of it."""
 
+from collections.abc import Callable
 from dataclasses import replace
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from dbops.engine.facts import InstanceFacts, StorageFacts, from_record, to_record
+from dbops.engine.facts import HostFacts, InstanceFacts, StorageFacts, from_record, to_record
 from dbops.engine.flavors import flavor_for
 from dbops.engine.planning import build_plan
 from dbops.engine.steps.commands import unpack_command
@@ -23,17 +24,18 @@ from .builders import datadir, facts, host, situation
 FLASH = StorageFacts("ext4", 4096, "nvme0n1", 0, turns=False)
 DISK = StorageFacts("xfs", 4096, "sda", None, turns=True)
 VIRTUAL = StorageFacts("ext4", 4096, "vda", 0, turns=None)
+NETWORK = StorageFacts("nfs4", 1048576, "-", None, turns=None)
 
 
 @pytest.mark.parametrize(("cores", "threads"), [(1, 1), (2, 1), (3, 1), (4, 2), (8, 4), (64, 4)])
-@pytest.mark.parametrize("storage", [None, FLASH, VIRTUAL])
+@pytest.mark.parametrize("storage", [None, FLASH, VIRTUAL, NETWORK])
 def test_half_of_the_cores_at_most_four(cores: int, threads: int, storage: StorageFacts | None) -> None:
     machine = host(1, cpu_count=cores)
     assert choose_parallel(machine, storage) == threads
     assert choose_unpackers(machine, storage) == threads
 
 
-@given(st.integers(1, 512), st.sampled_from([None, FLASH, DISK, VIRTUAL]))
+@given(st.integers(1, 512), st.sampled_from([None, FLASH, DISK, VIRTUAL, NETWORK]))
 def test_what_is_said_is_what_is_chosen(cores: int, storage: StorageFacts | None) -> None:
     machine = host(1, cpu_count=cores)
     for chosen, said in (
@@ -55,6 +57,13 @@ def test_a_disk_that_turns_is_read_and_written_by_one() -> None:
 def test_what_a_virtual_disk_is_stays_open_and_is_said() -> None:
     assert "Whether vda is a disk that turns is not known" in parallel_reason(host(1), VIRTUAL)
     assert "not known" not in parallel_reason(host(1), FLASH)
+
+
+@pytest.mark.parametrize("reason", [parallel_reason, unpackers_reason])
+def test_what_has_no_device_is_called_by_its_file_system(reason: Callable[[HostFacts, StorageFacts], str]) -> None:
+    said = reason(host(1), NETWORK)
+    assert "Whether what nfs4 lies on is a disk that turns is not known" in said
+    assert "Whether -" not in said
 
 
 def on(number: int, storage: StorageFacts, cores: int) -> InstanceFacts:
