@@ -80,14 +80,6 @@ add_up() {
     exec sha256sum 2>log.sum >sum
 }
 
-# What is written goes to the disk as it comes: a kernel that keeps it until the end has gigabytes to write then, and the server's own commits
-# wait behind them. Measured, 830 MB: 4 s less, as the disk no longer waits for the compressor and then we for the disk.
-flush() {
-    while sleep 1 && [ -e "/proc/$$" ]; do sync -d -- "$file" 2>/dev/null; done
-}
-flush </dev/null >/dev/null 2>&1 &
-flusher=$!
-
 mkdir -p target lsn
 if [ "$method" = dump ]; then
     # The dump's two ends are seen as they pass, for they say its position (MariaDB's GTID stands at the end) and that it is
@@ -96,19 +88,17 @@ if [ "$method" = dump ]; then
     mkfifo seen
     exec 5<>seen
     { head -c 65536 >first.part && tail -c 65536 >last.part; } <seen 5>&- &
-    ends=$!
     run_tool 5>&- | stage see tee --output-error=exit -- "$PWD/seen" 5>&- | stage compress "${compress[@]}" 5>&- | write 5>&- | add_up 5>&-
     stages=("${PIPESTATUS[@]}")
     names=(tool see compress write sum)
     exec 5>&-
-    wait "$ends"
+    wait
     [ -s last.part ] || tail -c 400 first.part >last.part # a dump that is shorter than its head
 else
     run_tool | stage compress "${compress[@]}" | write | add_up
     stages=("${PIPESTATUS[@]}")
     names=(tool compress write sum)
 fi
-kill "$flusher" 2>/dev/null
 sync -- "$file" || fail "$file could not be brought to the disk."
 for number in "${!names[@]}"; do
     echo "${stages[$number]}" >"stage.${names[$number]}"
