@@ -21,9 +21,9 @@ MARGIN, LEAST_BYTES = 1.2, 64 * 1024**2
 #: fast as the tool's own level 3 and the file is a tenth smaller; on programs and text 1.7 times as fast, the file 1.17 times as large,
 #: which is 1.07 times what gzip makes of it.
 ZSTD_LEVEL = "-1"
-#: It may be every core: the run has low priority (``back_up.sh``), so that the server takes from it and not it from the server. Measured on 2
-#: cores, 1.1 GB from one copy thread: 3.7 to 4.3 s with two threads, 3.9 to 6.0 s with one. What is left is that one copy thread reads and
-#: sends in turns: with two it was 2.9 s.
+#: It may be every core: the run has low priority (``back_up.sh``), so that the server takes from it and not it from the server. Measured
+#: on 2 cores, 1.1 GB from one copy thread: 3.7 to 4.3 s with two threads, 3.9 to 6.0 s with one. What is left is that one copy thread
+#: reads and sends in turns: with two it was 2.9 s.
 COMPRESSORS_MAXIMUM = 4
 
 
