@@ -24,6 +24,7 @@ pytestmark = pytest.mark.django_db
 @pytest.fixture(autouse=True)
 def _no_broker(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("dbops.tasks._publish", lambda *_: None)
+    monkeypatch.setattr("django.conf.settings.FAN_OUT_RETRY", True)
     monkeypatch.setattr("dbops.announce.announce", lambda *_: None)
     monkeypatch.setattr("dbops.announce.announce_many", lambda *_: None)
 

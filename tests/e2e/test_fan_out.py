@@ -29,6 +29,9 @@ def three() -> Iterator[Stack]:
         # the pause is what is shared: with statements it is needed
         one(running, "backup-1", "SET GLOBAL binlog_format = STATEMENT")
         running.wait_for_facts("backup-1", answering=True)
+        running.environment["DBOPS_FAN_OUT_RETRY"] = "1"
+        running.stop("worker")
+        running.start("worker")
         yield running
 
 
