@@ -8,6 +8,7 @@ import secrets
 from collections.abc import Sequence
 from datetime import datetime, timedelta
 
+from celery.exceptions import SoftTimeLimitExceeded
 from django.conf import settings
 from django.db import OperationalError, transaction
 from django.db.models import Q
@@ -46,10 +47,12 @@ def rebuild_dropped() -> None:
     for rebuild_id in lifecycle.retries_due(now):
         try:
             look_at(rebuild_id, now)
-        except lifecycle.AWAY:
-            raise
-        except Exception:
-            log.exception("rebuild %s could not be looked at; the others are", rebuild_id)
+        except (SoftTimeLimitExceeded, *lifecycle.AWAY) as error:
+            if not (isinstance(error, OperationalError) and lifecycle.lost_a_race(error)):
+                raise
+        except Exception as error:
+            log.exception("rebuild %s is left to a person; the others are looked at", rebuild_id)
+            _give_up(Rebuild.objects.get(pk=rebuild_id), f"{type(error).__name__}: {error}.", "bug")
 
 
 def look_at(rebuild_id: int, now: datetime) -> Rebuild | None:
@@ -60,7 +63,7 @@ def look_at(rebuild_id: int, now: datetime) -> Rebuild | None:
     branch = lifecycle.claim_retry(rebuild_id, now)
     if branch is None:
         return None
-    first = branch.reads_with_id
+    first = branch.reads_with_id or branch.pk
     others = list(
         Rebuild.objects.filter(Q(pk=first) | Q(reads_with=first)).exclude(pk=branch.pk).prefetch_related("steps")
     )
@@ -142,7 +145,7 @@ def _queue(branch: Rebuild) -> Rebuild | None:
             target=target,
             source=source,
             follows=branch,
-            memory={"half_copy": branch.memory.get("aside_path", "")} if branch.memory.get("touched") else {},
+            memory=_known_of(branch),
             begin=begin,
             needs_approval=needs_approval,
         )
@@ -172,13 +175,21 @@ def _queue(branch: Rebuild) -> Rebuild | None:
     return queued
 
 
+def _known_of(branch: Rebuild) -> dict[str, str]:
+    """Return what the second one begins with: where the old data is, and what the host must find in the data directory."""
+    memory = branch.memory
+    if not memory.get("touched"):
+        return {}
+    return {"half_copy": memory.get("aside_path", ""), "half_copy_tree": memory["left_tree"]}
+
+
 def _plan(branch: Rebuild, uid: str, doing: str) -> Plan:
     """Return today's plan where it may be carried out without anybody having read it. Raises as ``_queue``."""
     target, before = branch.target, from_record(Plan, branch.plan)
     newer = Rebuild.objects.filter(target=target, pk__gt=branch.pk).order_by("-pk").values_list("pk", flat=True).first()
     if newer:
         raise _refused("rebuild.no_follow_up", doing, f"rebuild {newer} of this instance was asked for since")
-    # what lies in the data directory once it was emptied is half a copy: nobody asked to keep that
+    # what lies in the data directory once it was emptied is half a copy, or the host refuses: nobody asked to keep that
     keep = before.keep_old_data and not branch.memory.get("touched")
     plan = plan_rebuild(target=target, source=branch.source, method=branch.method, keep_old_data=keep, run_id=uid)
     check_plan(doing, plan, plan.fingerprint)

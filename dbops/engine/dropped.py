@@ -18,8 +18,8 @@ OF_THE_WAY = frozenset(
         *("transport.connect", "transport.lost", "stream.broken_pipe", "stream.truncated"),
     }
 )
-#: Warnings that come of the server being stopped, which the failed rebuild did.
-OF_A_STOPPED_SERVER = frozenset({"target.read_only", "target.errant"})
+#: Warnings that come of what the failed rebuild did: it stopped the server, and its half copy takes room and is removed first.
+OF_A_TOUCHED_TARGET = frozenset({"target.read_only", "target.errant", "target.space"})
 
 
 def ended_on_the_way(error: Mapping[str, Any]) -> bool:
@@ -33,21 +33,30 @@ def unlike_confirmed(before: Plan, now: Plan, memory: Mapping[str, Any]) -> list
     Args:
         before: the plan that a person confirmed.
         now: the plan of today, of the same target, source and method.
-        memory: of the rebuild that failed: whether it has touched its target, and which directory it made there.
+        memory: of the rebuild that failed: whether it has touched its target, which directory it made there, and what it left in it.
     """
-    changes = differences_for_retry(before, now)
     was_touched = bool(memory.get("touched"))
-    expected = memory.get("new_identity", "") if was_touched else before.target.datadir_identity
-    if now.target.datadir_identity != expected:
-        changes.append(f"{now.target.datadir} is not the directory that the failed rebuild left")
-    if was_touched and now.target.is_answering:
-        changes.append(f"the server of {now.target.name} runs, which the failed rebuild left stopped")
+    changes = differences_for_retry(before, now, was_touched=was_touched)
+    if was_touched:
+        changes += _unlike_left(now, memory)
     if now.pause_source and not before.pause_source:
         changes.append(f"replication of {now.source.name} would be paused")
     accepted = {finding.accepted_as for finding in before.warnings}
-    excused = OF_A_STOPPED_SERVER if was_touched else frozenset[str]()
+    excused = OF_A_TOUCHED_TARGET if was_touched else frozenset[str]()
     return changes + [
         f"{finding.title}: {finding.seen}"
         for finding in now.warnings
         if finding.accepted_as not in accepted and finding.code not in excused
     ]
+
+
+def _unlike_left(now: Plan, memory: Mapping[str, Any]) -> list[str]:
+    """Return how a target is not as the failed rebuild left it. What lies in its data directory is compared on the host, by the move."""
+    changes, target = [], now.target
+    if target.datadir_identity != memory.get("new_identity", ""):
+        changes.append(f"{target.datadir} is not the directory that the failed rebuild left")
+    elif not memory.get("left_tree"):
+        changes.append(f"the host did not say what the failed rebuild left in {target.datadir}")
+    if target.is_answering:
+        changes.append(f"the server of {target.name} runs, which the failed rebuild left stopped")
+    return changes

@@ -18,14 +18,19 @@ LOOK_SECONDS = 10
 
 
 def note_retry(rebuild: Rebuild, status: Status) -> None:
-    """Let a branch be rebuilt once more where its end was one on the way. In the transaction that ends it.
+    """Let one of a shared read be rebuilt once more where its end was one on the way. In the transaction that ends it.
 
     Never what follows another one: what was done by itself is not done by itself again, also where a person let it join a read.
     """
     if not settings.FAN_OUT_RETRY or status is not Status.FAILED or not ended_on_the_way(rebuild.error):
         return
-    branch = locked(Rebuild, rebuild.pk).filter(status=Status.FAILED, cancel_requested_at=None, follows=None)
-    if branch.exclude(reads_with=None).update(retry_due_at=timezone.now()):
+    if (
+        rebuild.reads_with_id is None
+        and not Rebuild.objects.filter(reads_with=rebuild.pk, started_at__isnull=False).exists()
+    ):
+        return  # it read alone
+    ended = locked(Rebuild, rebuild.pk).filter(status=Status.FAILED, cancel_requested_at=None, follows=None)
+    if ended.update(retry_due_at=timezone.now()):
         text = f"{rebuild.target.name} is rebuilt once more by itself, alone, if another one of the same read gets its copy."
         tell(rebuild, text)
 

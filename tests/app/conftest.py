@@ -32,6 +32,14 @@ def _all_is_well(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 @pytest.fixture
+def no_broker(monkeypatch: pytest.MonkeyPatch) -> None:
+    """No message is sent to a worker, and no page that is open is told."""
+    monkeypatch.setattr("dbops.tasks._publish", lambda *_: None)
+    monkeypatch.setattr("dbops.announce.announce", lambda *_: None)
+    monkeypatch.setattr("dbops.announce.announce_many", lambda *_: None)
+
+
+@pytest.fixture
 def olga(db: None) -> User:
     return make_operator()
 

@@ -16,6 +16,13 @@ from dbops.operations.together import Confirmed, plan_together, request_together
 from tests.app import rows
 
 MADE = "64769:99"
+#: What a branch remembers whose data directory was emptied, and into which half a copy came.
+TOUCHED = {
+    "touched": True,
+    "new_identity": MADE,
+    "aside_path": "/var/lib/mysql.dbops-old-RUN",
+    "left_tree": "0f" * 32,
+}
 
 
 def see(instance: Instance, facts: InstanceFacts) -> None:
@@ -51,14 +58,22 @@ class Read:
         tools = {**facts.host.tools, "python3": replace(facts.host.tools["bash"], path="/usr/bin/python3")}
         see(self.source, replace(facts, host=replace(facts.host, tools=tools), **changes))
 
-    def see_target(self, *, runs: bool = False, identity: str = MADE, at: datetime | None = None) -> None:
+    def see_target(
+        self,
+        name: str = "replica-2",
+        *,
+        runs: bool = False,
+        identity: str = MADE,
+        at: datetime | None = None,
+        **changes: Any,
+    ) -> None:
         """As the prober reads it after the end: stopped, with the directory that the failed rebuild made."""
-        facts = rows.facts_of("replica-2", timezone.now())
+        facts = rows.facts_of(name, timezone.now())
         assert facts.datadir
         facts = replace(facts, observed_at=at or timezone.now(), datadir=replace(facts.datadir, identity=identity))
         if not runs:
             facts = replace(facts, server=None, server_problem=Problem("mysql.unreachable", "Connection refused"))
-        see(self.target, facts)
+        see(self.fleet[name], replace(facts, **changes))
 
     def copied(self, row: Rebuild) -> None:
         row.steps.filter(name="stream").update(state=StepState.DONE)
@@ -72,8 +87,7 @@ class Read:
 
     def drop(self, code: str = "shared.dropped", **values: Any) -> Rebuild:
         """The branch fails as its target is dropped, and both are read again."""
-        memory = {"touched": True, "new_identity": MADE, "aside_path": "/var/lib/mysql.dbops-old-RUN"}
-        given = {"ending": Status.FAILED, "error": {"code": code}, "memory": memory} | values
+        given = {"ending": Status.FAILED, "error": {"code": code}, "memory": TOUCHED} | values
         self.end(self.branch, Status.FAILED, **given)
         self.see_target()
         self.see_source()

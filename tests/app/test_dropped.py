@@ -16,17 +16,9 @@ from dbops.engine.states import Status
 from dbops.models import AuditEntry, Hold, Rebuild
 from dbops.operations import joining
 from dbops.operations.rebuilds import plan_rebuild, request_rebuild
-from tests.app.shared_reads import MADE, Read, fresh
+from tests.app.shared_reads import MADE, TOUCHED, Read, fresh
 
-pytestmark = pytest.mark.django_db
-
-
-@pytest.fixture(autouse=True)
-def _no_broker(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("dbops.tasks._publish", lambda *_: None)
-    monkeypatch.setattr("django.conf.settings.FAN_OUT_RETRY", True)
-    monkeypatch.setattr("dbops.announce.announce", lambda *_: None)
-    monkeypatch.setattr("dbops.announce.announce_many", lambda *_: None)
+pytestmark = [pytest.mark.django_db, pytest.mark.usefixtures("no_broker")]
 
 
 @pytest.fixture
@@ -48,7 +40,8 @@ def test_it_is_planned_anew_and_queued_alone(read: Read, olga: User) -> None:
     )
     assert (queued.follows_id, queued.reads_with, queued.requested_by) == (read.branch.pk, None, olga)
     assert queued.uid != read.branch.uid
-    assert queued.memory == {"half_copy": "/var/lib/mysql.dbops-old-RUN"}, "it is nothing to go on with"
+    known = {"half_copy": TOUCHED["aside_path"], "half_copy_tree": TOUCHED["left_tree"]}
+    assert queued.memory == known, "it is nothing to go on with"
     plan = from_record(Plan, queued.plan)
     assert (plan.target.datadir_identity, plan.target.is_answering) == (MADE, False)
     assert queued.plan_fingerprint == plan.fingerprint != read.branch.plan_fingerprint
@@ -146,7 +139,20 @@ def test_what_a_person_has_cancelled_stays_so(read: Read, status: Status, values
     assert read.end(read.branch, status, **given).retry_due_at is None
 
 
-def test_the_one_who_reads_and_one_that_read_alone_are_not(read: Read, olga: User) -> None:
+def test_the_one_who_reads_is_as_well_where_its_target_was_dropped(read: Read) -> None:
+    """Its backup went on for the others; it ends when they have theirs."""
+    read.copied(read.branch)
+    read.end(read.branch)
+    read.end(read.reader, Status.FAILED, ending=Status.FAILED, error={"code": "shared.dropped"}, memory=TOUCHED)
+    read.see_target("replica-1")
+    read.see_source()
+    queued = dropped.look_at(read.reader.pk, timezone.now())
+    assert queued is not None
+    assert (queued.follows_id, queued.target.name, queued.reads_with) == (read.reader.pk, "replica-1", None)
+
+
+def test_one_that_read_alone_is_not(read: Read) -> None:
+    Rebuild.objects.filter(pk=read.branch.pk).update(started_at=None)
     ended = read.end(read.reader, Status.FAILED, ending=Status.FAILED, error={"code": "transport.lost"})
     assert ended.retry_due_at is None
 

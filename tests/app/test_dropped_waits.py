@@ -1,32 +1,29 @@
 """What a dropped branch waits for before it is rebuilt by itself, and when it is left to a person."""
 
 import uuid
+from dataclasses import replace
 from datetime import datetime, timedelta
 from typing import Any
 
 import pytest
+from celery.exceptions import SoftTimeLimitExceeded
 from django.contrib.auth.models import User
+from django.test import Client
 from django.utils import timezone
 
 from dbops import dropped, scheduler
+from dbops.engine.checks.capacity import bytes_needed
 from dbops.engine.facts import from_record
 from dbops.engine.plan import Plan
 from dbops.engine.states import Approval, Level, Status
 from dbops.models import AuditEntry, Cluster, Instance, Rebuild
 from dbops.operations.follow_ups import offers
 from dbops.operations.rebuilds import cancel_rebuild, plan_rebuild, request_rebuild
-from tests.app.shared_reads import MADE, Read, fresh
+from dbops.situations import situation_of
+from tests.app.shared_reads import MADE, TOUCHED, Read, fresh
 from tests.engine import builders
 
-pytestmark = pytest.mark.django_db
-
-
-@pytest.fixture(autouse=True)
-def _no_broker(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("dbops.tasks._publish", lambda *_: None)
-    monkeypatch.setattr("django.conf.settings.FAN_OUT_RETRY", True)
-    monkeypatch.setattr("dbops.announce.announce", lambda *_: None)
-    monkeypatch.setattr("dbops.announce.announce_many", lambda *_: None)
+pytestmark = [pytest.mark.django_db, pytest.mark.usefixtures("no_broker")]
 
 
 @pytest.fixture
@@ -117,6 +114,38 @@ def test_what_somebody_has_done_to_the_target_since_is_not_destroyed(
     assert not Rebuild.objects.filter(follows=read.branch).exists()
 
 
+def test_where_nobody_saw_what_was_left_a_person_looks(read: Read) -> None:
+    """The host was restarted in the middle: whatever lies there now, it may be somebody's work."""
+    read.copied(read.reader)
+    read.drop(memory={name: value for name, value in TOUCHED.items() if name != "left_tree"})
+    assert read.look() is None
+    assert "the host did not say what the failed rebuild left in" in read.told()
+    assert not Rebuild.objects.filter(follows=read.branch).exists()
+
+
+def test_a_target_that_was_not_stopped_is_still_the_same_server(read: Read) -> None:
+    read.copied(read.reader)
+    read.drop("shared.missed", memory={})
+    another = replace(builders.server(14), version="10.11.20-MariaDB")
+    read.see_target(runs=True, identity=builders.datadir(14).identity or "", server=another)
+    assert read.look() is None
+    assert "target version: " in read.told()
+    assert "10.11.20" in read.told()
+
+
+def test_room_that_its_own_half_copy_takes_is_no_reason(read: Read) -> None:
+    """It goes before the copy begins: there was room for two."""
+    read.copied(read.reader)
+    read.drop()
+    needed = bytes_needed(situation_of(read.target, read.source))
+    assert needed
+    half = replace(builders.datadir(14), identity=MADE, free_bytes=needed // 2, total_bytes=needed)
+    read.see_target(datadir=half)
+    queued = read.look()
+    assert queued is not None
+    assert from_record(Plan, queued.plan).old_data == "removed_first"
+
+
 def test_a_warning_that_nobody_has_accepted_is_not_accepted_by_itself(read: Read) -> None:
     read.copied(read.reader)
     read.drop()
@@ -130,9 +159,10 @@ def test_after_a_failover_a_person_decides(read: Read) -> None:
     read.copied(read.reader)
     read.drop()
     Instance.objects.filter(name="primary-1").update(role="replica")
-    Instance.objects.filter(name="replica-2").update(role="primary")
+    Instance.objects.filter(name="replica-1").update(role="primary")
     for after in (0, 11):
         assert read.look(after=after) is None
+    assert "primary" in AuditEntry.objects.get(action="rebuild.refused").detail["why"]
     assert not Rebuild.objects.filter(follows=read.branch).exists()
 
 
@@ -224,7 +254,21 @@ def test_one_that_cannot_be_read_keeps_no_other_from_being_looked_at(
     dropped.rebuild_dropped()
     assert seen == [read.reader.pk, read.branch.pk]
     assert Rebuild.objects.filter(follows=read.branch).exists()
-    assert f"rebuild {read.reader.pk} could not be looked at" in caplog.text
+    assert f"rebuild {read.reader.pk} is left to a person" in caplog.text
+    assert fresh(read.reader).retry_due_at is None, "it would be so again in ten seconds"
+    assert "KeyError: 'a plan of another version'" in AuditEntry.objects.get(action="rebuild.refused").detail["why"]
+
+
+def test_a_worker_that_is_told_to_hurry_looks_at_no_other(read: Read, monkeypatch: pytest.MonkeyPatch) -> None:
+    read.drop()
+
+    def look(rebuild_id: int, now: datetime) -> None:
+        raise SoftTimeLimitExceeded
+
+    monkeypatch.setattr(dropped, "look_at", look)
+    with pytest.raises(SoftTimeLimitExceeded):
+        dropped.rebuild_dropped()
+    assert fresh(read.branch).retry_due_at is not None
 
 
 def test_a_worker_knows_the_task_and_beat_sends_it() -> None:
@@ -248,7 +292,7 @@ def test_one_that_was_left_behind_before_it_was_stopped_is_rebuilt_as_it_stands(
 def test_old_data_is_kept_as_was_asked_and_half_a_copy_is_not(read: Read, is_touched: bool, keeps: bool) -> None:
     read.copied(read.reader)
     plan = {**fresh(read.branch).plan, "keep_old_data": True}
-    memory = {"touched": True, "new_identity": MADE} if is_touched else {}
+    memory = TOUCHED if is_touched else {}
     read.drop(plan=plan, memory=memory)
     if not is_touched:
         read.see_target(runs=True, identity=builders.datadir(14).identity or "")
@@ -275,3 +319,33 @@ def test_half_a_copy_is_not_put_back_as_if_it_were_old_data(read: Read) -> None:
     offer = offers(ended)["put-back"]
     assert not offer.is_possible
     assert "at /var/lib/mysql.dbops-old-RUN: put it back by hand" in offer.reason
+
+
+def test_a_person_calls_it_off_on_its_page(read: Read, operator: Client) -> None:
+    read.copied(read.reader)
+    read.drop()
+    url = f"/rebuilds/{read.branch.pk}/"
+    page = operator.get(url).content.decode()
+    assert "It is rebuilt once more by itself, alone, when" in page
+    assert "Do not rebuild it again by itself" in page
+    assert operator.get(f"{url}retry/off/").status_code == 405
+    said = operator.post(f"{url}retry/off/", follow=True).content.decode()
+    assert "replica-2 is not rebuilt again by itself." in said
+    assert "Do not rebuild it again by itself" not in said
+    assert read.look(after=60) is None
+    assert not Rebuild.objects.filter(follows=read.branch).exists()
+    entry = AuditEntry.objects.get(action="rebuild.retry_called_off")
+    assert (entry.actor, entry.subject, entry.detail["rebuild"]) == ("olga", "replica-2", read.branch.pk)
+    again = operator.post(f"{url}retry/off/", follow=True).content.decode()
+    assert "nothing of that kind is to come" in again
+
+
+def test_once_the_second_one_waits_that_one_is_cancelled(read: Read, operator: Client, viewer: Client) -> None:
+    read.copied(read.reader)
+    read.drop()
+    url = f"/rebuilds/{read.branch.pk}/retry/off/"
+    assert viewer.post(url).status_code == 403
+    queued = read.look()
+    assert queued is not None
+    assert f"rebuild {queued.pk} does it. Cancel that one" in operator.post(url, follow=True).content.decode()
+    assert fresh(queued).status == Status.QUEUED

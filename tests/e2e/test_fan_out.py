@@ -29,7 +29,7 @@ def three() -> Iterator[Stack]:
         # the pause is what is shared: with statements it is needed
         one(running, "backup-1", "SET GLOBAL binlog_format = STATEMENT")
         running.wait_for_facts("backup-1", answering=True)
-        running.environment["DBOPS_FAN_OUT_RETRY"] = "1"
+        running.environment["DBOPS_FAN_OUT_STALL_SECONDS"] = "4"
         running.stop("worker")
         running.start("worker")
         yield running
@@ -135,17 +135,20 @@ def wait_for_the_rebuild_that_follows(stack: Stack, key: int) -> dict[str, Any]:
     return row
 
 
+def drop(stack: Stack, number: int) -> list[int]:
+    """Rebuild all three; the link of one of them stalls until the others have ended."""
+    keys = ask_for_three(stack)
+    others = [key for key in keys if key != keys[number]]
+    with braked(stack.lab.host(REPLICAS[number]), share=0):
+        wait_for("the others end", lambda: all(row["status"] in FINAL for row in rebuilds(stack, others)), 240)
+    statuses = wait_for_the_end(stack, keys)
+    expected = ["failed" if key == keys[number] else "succeeded" for key in keys]
+    assert statuses == expected, [row["error"] for row in rebuilds(stack, keys)]
+    return keys
+
+
 def test_a_branch_that_stalls_is_dropped_the_others_finish_and_it_is_rebuilt_alone_by_itself(three: Stack) -> None:
-    three.environment["DBOPS_FAN_OUT_STALL_SECONDS"] = "4"
-    three.stop("worker")
-    three.start("worker")
-    keys = ask_for_three(three)
-    with braked(three.lab.host("replica-2"), share=0):
-        wait_for(
-            "the others end", lambda: all(row["status"] in FINAL for row in rebuilds(three, [keys[0], keys[2]])), 240
-        )
-    statuses = wait_for_the_end(three, keys)
-    assert statuses == ["succeeded", "failed", "succeeded"], [row["error"] for row in rebuilds(three, keys)]
+    keys = drop(three, 1)
     assert "replica-2 is dropped after" in events(three, keys[0])
     assert "it took no byte for" in rebuilds(three, keys)[1]["error"]
     again = wait_for_the_rebuild_that_follows(three, keys[1])
@@ -154,6 +157,31 @@ def test_a_branch_that_stalls_is_dropped_the_others_finish_and_it_is_rebuilt_alo
     assert "Requested by dbops itself, for " in events(three, again["id"])
     assert again["started_at"] > max(row["finished_at"] for row in rebuilds(three, [keys[0], keys[2]]))
     nothing_is_left(three, [*keys, again["id"]])
+    same_data_at_one_gtid(three, "replica-2")
+
+
+def test_the_one_who_reads_is_dropped_like_any_other_and_rebuilt_alone_by_itself(three: Stack) -> None:
+    keys = drop(three, 0)
+    again = wait_for_the_rebuild_that_follows(three, keys[0])
+    assert (again["status"], again["reads_with_id"]) == ("succeeded", None), again["error"]
+    nothing_is_left(three, [*keys, again["id"]])
+    same_data_at_one_gtid(three, "replica-1")
+
+
+def test_what_a_person_put_into_the_half_copy_is_not_taken_for_it(three: Stack) -> None:
+    """The directory is the same one, with its mark, and no server runs: only what lies in it tells."""
+    keys = drop(three, 1)
+    note = three.lab.host("replica-2").data_dir / "ibdata1.restored"
+    note.write_text("by hand, at four in the morning")
+    again = wait_for_the_rebuild_that_follows(three, keys[1])
+    assert (again["status"], json.loads(again["error"])["code"]) == ("failed", "host.refused"), again["error"]
+    assert "somebody has worked there since" in again["error"]
+    assert note.read_text() == "by hand, at four in the morning"
+    nothing_is_left(three, [*keys, again["id"]])
+    assert three.rows("SELECT 1 FROM dbops_rebuild WHERE follows_id = ?", again["id"]) == []
+    three.wait_for_possible_plan("replica-2")
+    by_hand = ask(three, "replica-2")
+    assert wait_for_the_end(three, [by_hand]) == ["succeeded"], "a person decides, and may"
     same_data_at_one_gtid(three, "replica-2")
 
 

@@ -46,6 +46,7 @@ def take_over(stack: Stack, job_dir: Path, name: str, **changes: str) -> subproc
         "client": "mariadb",
         "run_id": "test",
         "machine": "",
+        "tree": "",
         "stop": "/usr/bin/touch",
         "mark": str(job_dir / "stopped"),
     }

@@ -67,6 +67,7 @@ class TakeOver:
     keeps_old_data: bool = True
     stop: str = "stops"
     machine: str = ""
+    tree: str = ""
 
 
 @dataclass(frozen=True)
@@ -120,6 +121,10 @@ class TargetHost:
             return ""
         return f"{status.st_dev}:{status.st_ino}"
 
+    def tree(self, path: str) -> str:
+        """Return what lies in the directory at ``path``, as the scripts tell it."""
+        return self._run(load("common") + '\ntree_of "$1"', [str(self.place(path))]).stdout.strip()
+
     def take_over(self, told: TakeOver, script: str = SCRIPT) -> Ended:
         """Run the script: the one place that knows its arguments."""
         (self.root / "pids").write_text("".join(f"{process.pid}\n" for process in self.processes.values()))
@@ -136,6 +141,7 @@ class TargetHost:
             str(self.root / "mariadb"),
             "run",
             told.machine,
+            told.tree,
             str(self.root / "stop"),
             told.stop,
         ]

@@ -88,6 +88,7 @@ def test_a_branch_takes_nothing_over_before_the_one_who_reads_has() -> None:
     [
         (other(Phase.GONE), "shared.no_read"),
         (other(Phase.READING, ()), "shared.missed"),
+        (other(Phase.GONE, ()), "shared.missed"),
         (other(Phase.READY, ("c" * 16,)), "shared.missed"),
     ],
 )

@@ -3,7 +3,11 @@
 ``test_each_check_is_needed`` takes the script's checks away one after another and asserts that this suite sees it.
 """
 
+import os
+import shutil
+from collections.abc import Callable
 from dataclasses import dataclass, replace
+from pathlib import Path
 
 import pytest
 from hypothesis import given
@@ -37,11 +41,13 @@ class World:
     takes_writes: bool = False
     replicas: int = 0
     is_a_clone_of_the_machine: bool = False
+    was_left_by_a_rebuild: bool = False
+    work_since: str = ""
 
     @property
     def is_the_plans(self) -> bool:
         """Tell the truth: may what is at the plan's path be stopped and moved? By names alone, which no script can see."""
-        if self.is_a_clone_of_the_machine:
+        if self.is_a_clone_of_the_machine or self.work_since:
             return False
         if self.at_path != ("meant" if self.plan_saw_directory else "nothing"):
             return False
@@ -68,8 +74,12 @@ class World:
 def build(host: TargetHost, world: World) -> TakeOver:
     """Make the host as the plan saw it, take the plan, then make it what it is in this world."""
     host.add_directory("meant", DATADIR)
+    (host.place(DATADIR) / "app").mkdir()
     host.add_directory("stranger", ELSEWHERE)
     identity = host.identity(DATADIR) if world.plan_saw_directory else ""
+    tree = host.tree(DATADIR) if world.was_left_by_a_rebuild else ""
+    if world.work_since:
+        WORK[world.work_since](host.place(DATADIR))
     _put_at_path(host, world.at_path)
     for number, name in enumerate(world.inside):
         if (
@@ -95,7 +105,34 @@ def build(host: TargetHost, world: World) -> TakeOver:
         server_uuid="uuid-13" if world.plan_saw_running and world.flavor == "mysql" else "",
         keeps_old_data=world.keeps_old_data,
         machine="its-original 0123456789abcdef" if world.is_a_clone_of_the_machine else this_machine(),
+        tree=tree,
     )
+
+
+def _write_again(datadir: Path) -> None:
+    """Other bytes would not be noticed here: size, time of writing and inode are as they were, as ``rsync --inplace -t`` leaves them."""
+    before = (datadir / "ibdata1").stat()
+    with (datadir / "ibdata1").open("r+") as file:
+        file.write("meant")
+    os.utime(datadir / "ibdata1", ns=(before.st_atime_ns, before.st_mtime_ns))
+
+
+def _restore(datadir: Path) -> None:
+    """As ``rm -rf *`` and a restored copy: the mark, which has a dot before its name, stays."""
+    shutil.copy2(datadir / "ibdata1", datadir.parent / "restored")
+    (datadir / "ibdata1").unlink()
+    (datadir.parent / "restored").rename(datadir / "ibdata1")
+
+
+#: What a person does in a data directory that a failed rebuild left; the directory stays the same.
+WORK: dict[str, Callable[[Path], object]] = {
+    "a file is written in its place": _write_again,
+    "a copy is restored": _restore,
+    "a file is added": lambda datadir: (datadir / ".notes").write_text("do not touch"),
+    "files get an owner": lambda datadir: os.chown(datadir / "ibdata1", os.getuid(), os.getgid()),
+    "a file is made writable": lambda datadir: (datadir / "ibdata1").chmod(0o666),
+    "a schema's file is added": lambda datadir: (datadir / "app" / "t1.ibd").write_text(""),
+}
 
 
 def _put_at_path(host: TargetHost, name: str) -> None:
@@ -124,6 +161,7 @@ def is_right(world: World, ended: Ended) -> bool:
 RIGHT = World()
 STOPPED = World(plan_saw_running=False, inside=(), behind="nobody")
 MISSING = replace(STOPPED, plan_saw_directory=False, at_path="nothing")
+LEFT = replace(STOPPED, was_left_by_a_rebuild=True)
 STRANGE = World(behind="stranger")
 WORLDS = {
     "as planned": RIGHT,
@@ -134,6 +172,9 @@ WORLDS = {
     "as planned, no directory": MISSING,
     "a clone of the machine": replace(RIGHT, is_a_clone_of_the_machine=True),
     "a clone of the machine, its server dead": replace(STOPPED, is_a_clone_of_the_machine=True),
+    "as a failed rebuild left it": LEFT,
+    "as a failed rebuild left it, half a copy is removed": replace(LEFT, keeps_old_data=False),
+    **{f"left by a failed rebuild, then {work}": replace(LEFT, work_since=work, keeps_old_data=False) for work in WORK},
     "another directory has its name": replace(STOPPED, at_path="stranger"),
     "another directory and its server": replace(RIGHT, at_path="stranger"),
     "the directory is gone": replace(STOPPED, at_path="nothing"),
@@ -218,6 +259,20 @@ def test_on_a_mount_point_the_old_data_of_another_rebuild_stays_where_it_is(keep
         assert (datadir / ".dbops-old-another/ibdata1").read_text() == "kept"
         assert not (datadir / "ibdata1").exists()
         assert (datadir / ".dbops-old-run/ibdata1").exists() is keeps_old_data
+
+
+def test_what_was_left_is_the_same_for_as_long_as_nobody_works_there() -> None:
+    with target_host() as host:
+        host.add_directory("meant", DATADIR)
+        datadir = host.place(DATADIR)
+        (datadir / "a name\nof two lines").write_text("")
+        (datadir / ".dbops-old-run").mkdir()
+        left = host.tree(DATADIR)
+        (datadir / "ibdata1").read_text()
+        (datadir / ".dbops-old-run" / "ibdata1").write_text("a person looks after the old data")
+        assert left == host.tree(DATADIR)
+        assert len(left) == 64
+        assert host.tree(ELSEWHERE) == "", "of what cannot be read nothing is said"
 
 
 # --- the negative control -------------------------------------------------------------------------------------------

@@ -63,6 +63,18 @@ must_be_new_copy() {
     is_of_mark "$1" "$(mark_of "$1" "$3")" || refuse "$1 does not hold the mark of the rebuild that made it."
 }
 
+# What lies in $1, as one checksum of each file's inode, kind, mode, owner, size and times; nothing where it cannot be read whole. A time of
+# change cannot be set, and whatever is written, moved, removed or given to somebody changes one. What was moved aside does not count.
+tree_of() {
+    local tree
+    tree=$(
+        set -o pipefail
+        cd -- "$1" && find . -xdev \( -path './.dbops-old-*' -o -path './.dbops-failed-*' \) -prune \
+            -o -printf '%D:%i %y %m %U:%G %s %T@ %C@ %P\0' | LC_ALL=C sort -z | sha256sum
+    ) 2>/dev/null || return 0
+    echo "${tree%% *}"
+}
+
 # Refuse on another machine than the plan's: one that was cloned has the same host key, directories and inodes.
 # $1 name and machine id, empty where they were not known
 must_be_machine() {

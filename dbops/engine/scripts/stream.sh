@@ -1,6 +1,6 @@
 #!/bin/bash
 # Pull the backup from the source into the empty data directory. The data passes through nobody else's machine.
-# Afterwards log.files holds the small files that prove what arrived: one line "NAME BASE64" each.
+# Afterwards log.files holds the small files that prove what arrived: one line "NAME BASE64" each; where it failed log.tree holds what was left.
 # $1 data directory  $2 its device:inode  $3 run id of its mark  $4 owner  $5 names of those files, by blanks
 # $6 words of the command that expands what was compressed, 0 for none  $7 words of the unpack command
 # $8 bytes a second at most from the beginning on, empty for no limit  then these two commands, then ssh's
@@ -135,4 +135,6 @@ echo "${stages[2]}" >stage.unpack
 for name in "${names[@]}"; do
     [ ! -f "$datadir/$name" ] || printf '%s %s\n' "$name" "$(head -c 262144 -- "$datadir/$name" | base64 -w0)"
 done >log.files
-[ "${stages[*]}" = "0 0 0" ]
+[ "${stages[*]}" = "0 0 0" ] && exit
+tree_of "$datadir" >log.tree
+exit 1

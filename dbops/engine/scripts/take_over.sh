@@ -5,12 +5,13 @@
 # $4 server id            $5 server uuid                                  $6 socket
 # $7 where the old data goes, empty: it is removed                       $8 owner of the data directory
 # $9 client program       $10 run id, for the mark in the new directory
-# $11 name and machine id of the host, empty where they were not known   then the stop command
+# $11 name and machine id of the host, empty where they were not known
+# $12 what lies in it by the failed rebuild that left it (tree_of), empty where no rebuild left it   then the stop command
 set -u
 umask 077
 datadir=$1 expected_identity=$2 expected_running=$3 server_id=$4 server_uuid=$5 socket=$6 aside=$7 owner=$8 client=$9
-run_id=${10} machine=${11}
-shift 11
+run_id=${10} machine=${11} tree=${12}
+shift 12
 
 ask() {
     "$client" --defaults-file="$DBOPS_JOB_DIR/admin.cnf" --socket="$socket" --batch --skip-column-names -e "$1" 2>&1
@@ -20,6 +21,9 @@ must_be_machine "$machine"
 [ "$(identity_of "$datadir")" = "$expected_identity" ] ||
     refuse "$datadir is not the directory that the plan saw ($(identity_of "$datadir") instead of $expected_identity)."
 case $datadir in / | /usr* | /etc* | /bin* | /boot* | /proc* | /sys* | /dev*) refuse "$datadir is no data directory." ;; esac
+# a directory may be the same and what lies in it a person's work: on a mount point, or where an inode was given out again
+[ -z "$tree" ] || [ "$(tree_of "$datadir")" = "$tree" ] ||
+    refuse "What lies in $datadir is not what the failed rebuild left: somebody has worked there since."
 
 pids=$(servers_in "$datadir")
 if [ "$expected_running" = 1 ]; then
@@ -78,4 +82,5 @@ chown "$owner:$group" -- "$datadir" || fail "$datadir could not be given to $own
 : >"$(mark_of "$datadir" "$run_id")" || fail "$datadir cannot be written."
 chmod 0644 -- "$(mark_of "$datadir" "$run_id")"
 echo "identity=$(identity_of "$datadir")"
+echo "tree=$(tree_of "$datadir")"
 [ -z "$aside" ] || echo "aside_identity=$(identity_of "$aside")"

@@ -49,10 +49,7 @@ def may_take_over(run: Run) -> bool:
     reader = run.companions.reader()
     if reader is None or run.memory.get("touched"):
         return True
-    if reader.phase is Phase.GONE:
-        raise _no_read(run, reader)
-    if reader.branches is not None and run.run_id not in reader.branches:
-        raise _missed(run, reader)
+    _must_be_read_for(run, reader)
     if "fan_out.told" not in run.memory:
         run.memory["fan_out.told"] = True
         run.journal.say(f"The source is read by {reader} for both: waiting until its target is taken over.")
@@ -108,12 +105,17 @@ def may_stream(run: Run) -> bool:
 
 
 def _is_read_by(run: Run, reader: Companion) -> bool:
-    if reader.phase is Phase.GONE:
-        raise _no_read(run, reader)
-    if reader.branches is not None and run.run_id not in reader.branches:
-        raise _missed(run, reader)
+    _must_be_read_for(run, reader)
     run.journal.progress(note=f"waiting until {reader} reads")
     return reader.phase is Phase.READING
+
+
+def _must_be_read_for(run: Run, reader: Companion) -> None:
+    """Raise ``shared.missed`` where it was settled without this one, however that read has ended since, and ``shared.no_read``."""
+    if reader.branches is not None and run.run_id not in reader.branches:
+        raise _missed(run, reader)
+    if reader.phase is Phase.GONE:
+        raise _no_read(run, reader)
 
 
 def _begin_to_send(run: Run) -> None:
@@ -166,8 +168,9 @@ def is_still_sent(run: Run) -> bool:
 def give_back(run: Run) -> bool:
     """Close the source, but not while its backup is still sent to others. Return whether it is closed. Raises as ``close_source``."""
     if is_still_sent(run):
-        _begin_without(run, [run.run_id])
-        if any(one.phase is not Phase.GONE for one in run.companions.branches()):
+        branches = run.companions.branches()
+        _begin_without(run, [run.run_id, *(one.uid for one in branches if one.phase is Phase.GONE)])
+        if any(one.phase is not Phase.GONE for one in branches):
             return False
         run.source.jobs.stop(SEND_JOB)  # nobody is left who could take anything; the backup itself is ended below
         run.memory["fan_out.over"] = True
@@ -191,8 +194,8 @@ def _begin_without(run: Run, uids: Iterable[str]) -> None:
     told = run.memory.get("fan_out.gone", [])
     new = [uid for uid in uids if uid not in told and (uid == run.run_id or uid in run.memory[BRANCHES])]
     for uid in new if _may_be_awaited(run) else ():
-        run.source.jobs.act(IN_BASH, load("gone"), uid)
-        told = run.memory["fan_out.gone"] = [*told, uid]
+        if run.source.jobs.act(IN_BASH, load("gone"), uid).exit_status == 0:  # else it is said again with the next look
+            told = run.memory["fan_out.gone"] = [*told, uid]
 
 
 def _tell_of_sender(run: Run, said: str) -> None:

@@ -23,10 +23,14 @@ OF_THE_COPY = {
 }
 
 
-def differences_for_retry(before: Plan, now: Plan) -> list[str]:
-    """Return what is not as the plan saw it, but for what the failed rebuild changed, as sentences."""
+def differences_for_retry(before: Plan, now: Plan, *, was_touched: bool = True) -> list[str]:
+    """Return what is not as the plan saw it, but for what the failed rebuild changed where it touched the target, as sentences."""
     changes: list[str] = []
-    for role, ignored in (("target", CHANGED_BY_US), ("source", set[str]()), ("primary", set[str]())):
+    for role, ignored in (
+        ("target", CHANGED_BY_US if was_touched else set[str]()),
+        ("source", set[str]()),
+        ("primary", set[str]()),
+    ):
         old, new = _record(getattr(before, role), ignored), _record(getattr(now, role), ignored)
         changes += [f"{role} {key}: {old[key]!r} -> {new[key]!r}" for key in old if old[key] != new[key]]
     if before.uses_gtid != now.uses_gtid:

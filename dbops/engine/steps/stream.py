@@ -53,6 +53,7 @@ class Stream(JobStep):
         unpack = unpack_command(run.plan, run.flavor)
         expand, pull = expand_words(run.plan), [*pull_command(run), "backup"]
         run.memory["stream.began"] = run.clock.now()
+        run.memory.pop("left_tree", None)  # from here on only the end of the stream can say what lies there
         run.journal.command(
             "stream.backup",
             run.source.party.host,
@@ -224,6 +225,12 @@ class Stream(JobStep):
         """The copy will replicate from the source first: so the source's own binary log position counts."""
         start = run.flavor.parse_binlog_info(first_of(run.flavor, "binlog", evidence.target_files) or "")
         run.memory["position"] = asdict(start)
+
+    def stopped(self, run: Run, state: JobState) -> None:
+        """Keep what the host saw lying in the data directory at the moment at which the stream had failed."""
+        super().stopped(run, state)
+        if tree := state.tails.get("tree", "").strip():
+            run.memory["left_tree"] = tree
 
     def cancel(self, run: Run) -> None:
         """End the unpacking, which must be seen to end; the backup on a silent source is ended by its guard."""

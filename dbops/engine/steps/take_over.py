@@ -54,6 +54,7 @@ class TakeOver(JobStep):
             plan.programs["target.client"],
             run.run_id,
             target.machine,
+            run.memory.get("half_copy_tree", ""),
             *split_command(target.stop_command),
             secrets={"admin.cnf": run.flavor.credentials_file(admin.user, admin.password)},
         )
@@ -69,6 +70,7 @@ class TakeOver(JobStep):
         job_must_succeed(state, f"Stopping {run.plan.target.name} and moving its data aside")
         told = pairs(state.tails.get("out", ""))
         run.memory["new_identity"] = told["identity"]
+        run.memory["left_tree"] = told.get("tree", "")
         run.memory["aside_identity"] = told.get("aside_identity", "")
         run.memory["aside_path"] = run.plan.aside_path if told.get("aside_identity") else ""
         target = run.plan.target
