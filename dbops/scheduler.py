@@ -76,35 +76,36 @@ def _rebuild_jobs(now: datetime) -> Iterable[Job]:
         "pk", "source_id", "target_id", "method", "priority", "waiting_for", _LINE_TIME, "reads_with_id"
     )
     found = list(wanted)
-    # after the rows: one that is queued between the two has its gates seen, or is not seen itself
+    branches = _branches({row[0]: row[-1] for row in found if row[-1]})
+    # after the rows: one that is queued between the two has its gates seen, or is not seen itself; and who waits by itself has its own
     gates = _gates(now) if found else {}
-    branches = _branches({row[0]: row[-1] for row in found if row[-1]}, gates)
+    for pk, told in branches.items():
+        if told:
+            gates[pk] = f"{gates[pk]}; {told}" if pk in gates else told
     kind = Kind.REBUILD
     for pk, source, target, method, priority, told, since, _ in found:
         claims = (target,) if method in _ONLY_TARGET or pk in branches else (source, target)
         yield Job(kind, pk, (-priority, since, pk), claims, gates.get(pk, ""), told)
 
 
-def _branches(read_by: Mapping[int, int], gates: dict[int, str]) -> set[int]:
-    """Return the queued rebuilds for whom another reads: they claim their target alone, and start while that one waits for them.
+def _branches(read_by: Mapping[int, int]) -> dict[int, str]:
+    """Return what each queued rebuild waits for for whom another reads: they claim their target alone, and start while that one waits.
 
     One whose reader has ended, or reads without it, waits by itself from now on. Two queries, and none where nothing is shared.
 
     Args:
         read_by: queued rebuilds to the ones who read for them.
-        gates: what each waits for; it is told here of those whose reader has not started.
     """
     known = readers(read_by.values()) if read_by else {}
-    branches = set()
+    branches = {}
     for pk, reader in ((pk, known[reader]) for pk, reader in sorted(read_by.items())):
         if reader.phase is Phase.QUEUED:
-            told = f"it starts together with rebuild {reader.number}"
-            gates[pk] = f"{gates[pk]}; {told}" if pk in gates else told
-        elif not reader.can_be_joined:
+            branches[pk] = f"it starts together with rebuild {reader.number}"
+        elif reader.can_be_joined:
+            branches[pk] = ""
+        else:
             text = f"Rebuild {reader.number} reads without this one, which waits for the source by itself now."
             lifecycle.leave(Rebuild.objects.defer("plan", "memory").get(pk=pk), text)
-            continue
-        branches.add(pk)
     return branches
 
 

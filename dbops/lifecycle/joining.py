@@ -71,6 +71,13 @@ def leave(rebuild: Rebuild, text: str) -> bool:
     return bool(moved)
 
 
+def lock_with_branches(rebuild: Rebuild) -> None:
+    """Lock a rebuild and those who wait for its read in the order in which all who lock several do: by primary key."""
+    waiting = list(_branches(rebuild).filter(status=Status.QUEUED).values_list("pk", flat=True))
+    for pk in sorted((rebuild.pk, *waiting)) if waiting else ():
+        list(Rebuild.objects.filter(pk=pk).order_by().select_for_update().values_list("pk"))
+
+
 def let_another_read(rebuild: Rebuild) -> None:
     """The one who was to read has ended before it started: the first of its branches reads for the others. In the caller's transaction."""
     waiting = list(_branches(rebuild).filter(status=Status.QUEUED).order_by("pk"))

@@ -21,7 +21,7 @@ from dbops.engine.plan import Plan
 from dbops.engine.scheduling import Kind, held_in_words
 from dbops.engine.states import STEP_FINAL, Approval, Level, Status, StepState
 from dbops.lifecycle.database import locked, lost_a_race
-from dbops.lifecycle.joining import let_another_read
+from dbops.lifecycle.joining import let_another_read, lock_with_branches
 from dbops.lifecycle.leasing import audit_move
 from dbops.lifecycle.managed_runs import run_again
 from dbops.lifecycle.telling import announce_later, announce_many_later, news_of, tell, tell_many
@@ -354,6 +354,7 @@ def end_queued(
     """
     now = timezone.now()
     with transaction.atomic():
+        lock_with_branches(rebuild)
         moved = (
             locked(Rebuild, rebuild.pk)
             .filter(status=Status.QUEUED)

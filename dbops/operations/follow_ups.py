@@ -138,3 +138,32 @@ def _write(actor: User, rebuild: Rebuild, method: str, reason: str, request_key:
         )
         nudge()
     return following
+
+
+def call_off_retry(*, actor: User, rebuild: Rebuild) -> None:
+    """Leave to people what a shared read went on without.
+
+    Raises:
+        Refused: ``access.denied``, or it is not going to be rebuilt by itself, or is in the queue already (``retry.not_coming``).
+    """
+    doing = f"Keeping {rebuild.target.name} from being rebuilt again by itself"
+    require_operator(actor, doing)
+    name = actor.get_username()
+    with transaction.atomic():
+        was_coming = lifecycle.end_retry(rebuild)
+        if was_coming:
+            lifecycle.tell_retry(
+                rebuild, f"{rebuild.target.name} is not rebuilt again by itself: called off by {name}."
+            )
+            record(actor=name, action="rebuild.retry_called_off", subject=rebuild.target.name, rebuild=rebuild.pk)
+    rebuild.refresh_from_db()
+    if was_coming:
+        return
+    queued = Rebuild.objects.filter(follows=rebuild).order_by("-pk").values_list("pk", flat=True).first()
+    raise Refused(
+        "retry.not_coming",
+        doing,
+        found=f"rebuild {queued} does it" if queued else "nothing of that kind is to come",
+        left="Nothing was changed.",
+        next_step="Cancel that one if it is not wanted." if queued else "Look at the rebuild's page.",
+    )

@@ -59,6 +59,7 @@ VERBS = {
     "fleet.read_host_key": READS + " a host's key",
     "fleet.accept_host_key": "host.key_accepted",
     "fleet.delete": "{kind}.removed",
+    "follow_ups.call_off_retry": "rebuild.retry_called_off",
     "follow_ups.ended": READS + " tables",
     "follow_ups.offers": READS + " tables",
     "follow_ups.follow_up_plan": READS + " tables",

@@ -169,6 +169,19 @@ def test_who_has_joined_starts_with_the_other_and_has_its_own_moment_again_when_
     assert fresh(later).not_before == night
 
 
+def test_one_that_is_late_starts_no_earlier_than_was_wanted(line: Line, olga: User) -> None:
+    """Its own wishes did not count while another one read for it; they do from the moment at which it waits by itself."""
+    reader, branch = line.ask(0), line.ask(1)
+    joining.join_read(actor=olga, rebuild=branch, reader=reader)
+    scheduler.start_what_can()
+    tonight = timezone.now() + timedelta(hours=9)
+    Rebuild.objects.filter(pk=branch.pk).update(not_before=tonight)
+    finish(reader, Status.FAILED)
+    assert scheduler.start_what_can() == []
+    assert fresh(branch).reads_with is None
+    assert "not before" in fresh(branch).waiting_for
+
+
 def test_one_whose_reader_ends_at_this_moment_does_not_start(line: Line, olga: User) -> None:
     reader, branch = line.ask(0), line.ask(1)
     joining.join_read(actor=olga, rebuild=branch, reader=reader)
