@@ -23,12 +23,7 @@ from dbops.engine.preparing import Ground, Preparing, choose
 from dbops.engine.situation import READS, Member, Situation
 from dbops.engine.steps.base import Step
 from dbops.engine.steps.relaxing import choose_appliers
-from dbops.engine.threads import (
-    choose_parallel,
-    choose_unpackers,
-    parallel_reason,
-    unpackers_reason,
-)
+from dbops.engine.threads import End, choose_threads, threads_reason
 
 #: Why nothing is paused where no server is read.
 OF_A_FILE = "A finished backup is read: the server that made it is not touched."
@@ -69,8 +64,8 @@ def build_plan(situation: Situation, method: str = "xbstream") -> Plan:
         pause_source=pause,
         pause_reason=pause_reason,
         cipher=ciphers,
-        parallel=choose_parallel(source.facts.host, _storage(source)),
-        unpack_threads=choose_unpackers(target_host, _storage(target)),
+        parallel=choose_threads(source.facts.host, _storage(source)),
+        unpack_threads=choose_threads(target_host, _storage(target)),
         prepare_memory_bytes=preparing.memory_bytes,
         prepare_options=preparing.options,
         prepare_reasons=preparing.reasons,
@@ -118,8 +113,8 @@ def _stream_reasons(
     disks = _storage(situation.source), _storage(situation.target)
     return (
         cipher_reason(ciphers, source, target, situation.link),
-        parallel_reason(source, disks[0]),
-        unpackers_reason(target, disks[1]),
+        threads_reason(End.SOURCE, source, disks[0]),
+        threads_reason(End.TARGET, target, disks[1]),
         compression,
         NO_RESUME,
     )

@@ -5,6 +5,8 @@ much (``--read-buffer-size``, its manual). With the server's ``innodb_flush_meth
 ``fsync`` it goes through it, told as sequential, and the host's own setting counts. What that does on a disk that turns was not measured.
 """
 
+from enum import Enum
+
 from dbops.engine.facts import HostFacts, StorageFacts
 
 #: One pipe: more copy threads than this do not make it faster, and they take from the source's readers.
@@ -13,46 +15,37 @@ PARALLEL_MAXIMUM = 4
 SPINNING = 1
 
 
-def choose_parallel(source: HostFacts, storage: StorageFacts | None = None) -> int:
-    """Return the number of copy threads: half of the source's cores, at least 1, at most 4; 1 where its disk turns.
+class End(Enum):
+    """An end of a stream: what its threads are called, whose and which data lies on the disk, and why it is not more of them."""
 
-    Args:
-        storage: what the data is read from; ``None`` where that is not known.
-    """
-    return SPINNING if _turns(storage) else max(1, min(PARALLEL_MAXIMUM, source.cpu_count // 2))
+    SOURCE = ("copy", "source", "the source's data lies on", ", and threads make it seek", ": one pipe takes no more")
+    TARGET = ("unpacking", "target", "the target's data directory lies on", "", "")
 
-
-def parallel_reason(source: HostFacts, storage: StorageFacts | None = None) -> str:
-    """Return why the backup tool copies with so many threads, as a sentence."""
-    if storage and _turns(storage):
-        return f"1 copy thread: {storage.device}, which the source's data lies on, is a disk that turns, and threads make it seek."
-    return (
-        f"{_threads(choose_parallel(source, storage), 'copy')}: half of the source's {_cores(source)}, at most {PARALLEL_MAXIMUM}: "
-        f"one pipe takes no more.{_unsure(storage)}"
-    )
+    def __init__(self, work: str, name: str, lies: str, seeks: str, bound: str) -> None:
+        self.work, self.role, self.lies, self.seeks, self.bound = work, name, lies, seeks, bound
 
 
-def choose_unpackers(target: HostFacts, storage: StorageFacts | None = None) -> int:
-    """Return the number of threads that unpack: half of the target's cores, at least 1, at most 4; 1 where its disk turns.
+def choose_threads(host: HostFacts, storage: StorageFacts | None = None) -> int:
+    """Return the number of threads that copy or unpack on a host: half of its cores, at least 1, at most 4; 1 where its disk turns.
 
     More of them do not unpack faster by themselves: 400 MiB, four files in turn, through one pipe into memory, took mbstream 10.11.19 0.67,
     0.72 and 0.63 s with 1, 2 and 4 threads (medians of 25 on two busy cores, from 0.4 s to more than 1.2 s each: no difference to be seen),
     and 0.38, 0.40 and 0.41 s of processor with what fed the pipe. They could help where a write waits for its device: not measured.
 
     Args:
-        storage: what is written to; ``None`` where that is not known.
+        host: the end of the stream whose threads these are.
+        storage: what the data is read from or written to there; ``None`` where that is not known.
     """
-    return SPINNING if _turns(storage) else max(1, min(PARALLEL_MAXIMUM, target.cpu_count // 2))
+    return SPINNING if _turns(storage) else max(1, min(PARALLEL_MAXIMUM, host.cpu_count // 2))
 
 
-def unpackers_reason(target: HostFacts, storage: StorageFacts | None = None) -> str:
-    """Return why the copy is unpacked with so many threads, as a sentence."""
+def threads_reason(end: End, host: HostFacts, storage: StorageFacts | None = None) -> str:
+    """Return why so many threads copy or unpack at this end, as a sentence. Arguments as of ``choose_threads``."""
+    threads = f"{choose_threads(host, storage)} {end.work} thread"
     if storage and _turns(storage):
-        return f"1 thread unpacks: {storage.device}, which the target's data directory lies on, is a disk that turns."
-    return (
-        f"{_threads(choose_unpackers(target, storage), 'unpacking')}: half of the target's {_cores(target)}, at most "
-        f"{PARALLEL_MAXIMUM}.{_unsure(storage)}"
-    )
+        return f"{threads}: {storage.device}, which {end.lies}, is a disk that turns{end.seeks}."
+    more = "" if threads.startswith("1 ") else "s"
+    return f"{threads}{more}: half of the {end.role}'s {_cores(host)}, at most {PARALLEL_MAXIMUM}{end.bound}.{_unsure(storage)}"
 
 
 def _turns(storage: StorageFacts | None) -> bool:
@@ -65,10 +58,6 @@ def _unsure(storage: StorageFacts | None) -> str:
     # a network's file system has no device here
     name = f"what {storage.filesystem} lies on" if storage.device == "-" else storage.device
     return f" Whether {name} is a disk that turns is not known: the kernel does not say, or a virtual machine's repeats what it is told."
-
-
-def _threads(count: int, what: str) -> str:
-    return f"{count} {what} thread{'s' if count > 1 else ''}"
 
 
 def _cores(host: HostFacts) -> str:

@@ -1,23 +1,16 @@
 """How many threads read and unpack a copy, from cores and disks, and what is said of it."""
 
-from collections.abc import Callable
 from dataclasses import replace
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from dbops.engine.facts import HostFacts, InstanceFacts, StorageFacts, from_record, to_record
+from dbops.engine.facts import InstanceFacts, StorageFacts, from_record, to_record
 from dbops.engine.flavors import flavor_for
 from dbops.engine.planning import build_plan
 from dbops.engine.steps.commands import unpack_command
-from dbops.engine.threads import (
-    PARALLEL_MAXIMUM,
-    choose_parallel,
-    choose_unpackers,
-    parallel_reason,
-    unpackers_reason,
-)
+from dbops.engine.threads import PARALLEL_MAXIMUM, End, choose_threads, threads_reason
 
 from .builders import datadir, facts, host, situation
 
@@ -31,37 +24,47 @@ NETWORK = StorageFacts("nfs4", 1048576, "-", None, turns=None)
 @pytest.mark.parametrize("storage", [None, FLASH, VIRTUAL, NETWORK])
 def test_half_of_the_cores_at_most_four(cores: int, threads: int, storage: StorageFacts | None) -> None:
     machine = host(1, cpu_count=cores)
-    assert choose_parallel(machine, storage) == threads
-    assert choose_unpackers(machine, storage) == threads
+    assert choose_threads(machine, storage) == threads
 
 
 @given(st.integers(1, 512), st.sampled_from([None, FLASH, DISK, VIRTUAL, NETWORK]))
 def test_what_is_said_is_what_is_chosen(cores: int, storage: StorageFacts | None) -> None:
     machine = host(1, cpu_count=cores)
-    for chosen, said in (
-        (choose_parallel(machine, storage), parallel_reason(machine, storage)),
-        (choose_unpackers(machine, storage), unpackers_reason(machine, storage)),
-    ):
-        assert 1 <= chosen <= PARALLEL_MAXIMUM
-        assert said.startswith(f"{chosen} ")
+    chosen = choose_threads(machine, storage)
+    assert 1 <= chosen <= PARALLEL_MAXIMUM
+    for end, work in ((End.SOURCE, "copy"), (End.TARGET, "unpacking")):
+        said = threads_reason(end, machine, storage)
+        assert said.startswith(f"{chosen} {work} thread{'' if chosen == 1 else 's'}: ")
         assert said.endswith(".")
 
 
 def test_a_disk_that_turns_is_read_and_written_by_one() -> None:
     machine = host(1, cpu_count=32)
-    assert (choose_parallel(machine, DISK), choose_unpackers(machine, DISK)) == (1, 1)
-    assert "sda, which the source's data lies on, is a disk that turns" in parallel_reason(machine, DISK)
-    assert "sda" in unpackers_reason(machine, DISK)
+    assert choose_threads(machine, DISK) == 1
+    assert threads_reason(End.SOURCE, machine, DISK) == (
+        "1 copy thread: sda, which the source's data lies on, is a disk that turns, and threads make it seek."
+    )
+    assert threads_reason(End.TARGET, machine, DISK) == (
+        "1 unpacking thread: sda, which the target's data directory lies on, is a disk that turns."
+    )
+
+
+def test_the_sentences_of_both_ends() -> None:
+    machine = host(1, cpu_count=8)
+    assert threads_reason(End.SOURCE, machine, FLASH) == (
+        "4 copy threads: half of the source's 8 cores, at most 4: one pipe takes no more."
+    )
+    assert threads_reason(End.TARGET, machine, FLASH) == "4 unpacking threads: half of the target's 8 cores, at most 4."
 
 
 def test_what_a_virtual_disk_is_stays_open_and_is_said() -> None:
-    assert "Whether vda is a disk that turns is not known" in parallel_reason(host(1), VIRTUAL)
-    assert "not known" not in parallel_reason(host(1), FLASH)
+    assert "Whether vda is a disk that turns is not known" in threads_reason(End.SOURCE, host(1), VIRTUAL)
+    assert "not known" not in threads_reason(End.SOURCE, host(1), FLASH)
 
 
-@pytest.mark.parametrize("reason", [parallel_reason, unpackers_reason])
-def test_what_has_no_device_is_called_by_its_file_system(reason: Callable[[HostFacts, StorageFacts], str]) -> None:
-    said = reason(host(1), NETWORK)
+@pytest.mark.parametrize("end", list(End))
+def test_what_has_no_device_is_called_by_its_file_system(end: End) -> None:
+    said = threads_reason(end, host(1), NETWORK)
     assert "Whether what nfs4 lies on is a disk that turns is not known" in said
     assert "Whether -" not in said
 
