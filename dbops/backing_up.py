@@ -24,7 +24,7 @@ from dbops.engine.backups import BackupMethod, RunStatus
 from dbops.engine.errors import Bug, Cancelled, DbopsError, Unreachable
 from dbops.engine.facts import from_record, to_record
 from dbops.engine.run_flags import RunFlag
-from dbops.engine.states import Level
+from dbops.engine.states import Level, Role
 from dbops.engine.topology.meanings import REPLACED
 from dbops.models import BackupEvent, BackupRun, TopologyDifference
 from dbops.ticking import LOST_RETRY_SECONDS, RETRY_SECONDS, drive_once
@@ -170,6 +170,7 @@ class Driver:
                 defaults_file=instance.defaults_file,
                 last_bytes=last.bytes_written if last else None,
                 last_mount=self._last_mount(last),
+                role=Role(instance.role),
             ),
             facts,
             started_at=run.started_at or timezone.now(),

@@ -8,9 +8,10 @@ import pytest
 from dbops.engine.backing_up.plan import BackupPlan
 from dbops.engine.backups import BackupMethod
 from dbops.engine.errors import Refused
-from dbops.engine.facts import from_record, to_record
+from dbops.engine.facts import StorageFacts, from_record, to_record
 from dbops.engine.flavors import flavor_for
 from dbops.engine.flavors.dumps import dump_options, dump_position, dump_programs
+from dbops.engine.states import Role
 from tests.engine import builders
 
 from . import samples
@@ -94,3 +95,19 @@ def test_what_cannot_be_planned_is_refused_with_advice() -> None:
         with pytest.raises(Refused) as caught:
             samples.plan(facts=facts, **values)
         assert (caught.value.code, bool(caught.value.next_step)) == (code, True)
+
+
+@pytest.mark.parametrize(
+    ("role", "turns", "threads"),
+    [
+        (Role.BACKUP, False, 2),
+        (Role.BACKUP, None, 2),
+        (Role.BACKUP, True, 1),
+        (Role.REPLICA, False, 1),
+        (Role.PRIMARY, False, 1),
+    ],
+)
+def test_only_where_nobody_else_reads_two_threads_do(role: Role, turns: bool | None, threads: int) -> None:
+    disk = builders.datadir(12, storage=StorageFacts("xfs", 4096, "sda", None, turns=turns))
+    made = samples.plan(facts=builders.facts(12, datadir=disk), role=role)
+    assert [word for word in made.options if word.startswith("--parallel")] == [f"--parallel={threads}"]
