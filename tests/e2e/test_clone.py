@@ -186,6 +186,53 @@ def test_a_donor_that_dies_in_the_middle_is_told_and_the_old_data_goes_back(stac
     wait_for("it replicates again", lambda: replicates(stack, TARGET))
 
 
+@pytest.fixture
+def impatient(stack: Stack) -> Iterator[None]:
+    """Let a copy in which nothing moves count as stalled after 15 seconds."""
+
+    def again(**changes: str) -> None:
+        stack.environment |= changes
+        stack.stop("worker")
+        stack.start("worker")
+
+    before = stack.environment.get("DBOPS_STALL_STREAM_SECONDS", "900")
+    again(DBOPS_STALL_STREAM_SECONDS="15")
+    yield
+    again(DBOPS_STALL_STREAM_SECONDS=before)
+
+
+@pytest.mark.usefixtures("slowly", "impatient")
+def test_a_donor_that_stays_away_is_not_waited_for_and_swept_when_it_is_back(stack: Stack) -> None:
+    """Where the connection breaks cleanly the target's server gives up at once; else it would wait for five minutes by itself.
+
+    (``clone_donor_timeout_after_network_failure``; seen: ``Connect failed: 2026``, at the first try to come back.)
+    """
+    wait_for_possible_plan(stack)
+    donor = stack.lab.host(DONOR)
+
+    def kill() -> bool:
+        pid = donor.server_pid()
+        if pid is None or not is_copying(stack):
+            return False
+        os.kill(pid, signal.SIGKILL)
+        wait_for("the end of the killed server", lambda: not Path(f"/proc/{pid}").exists())
+        return True
+
+    status, lines = clone_and(stack, kill)
+    assert status == 1
+    assert lines[-1]["error"]["code"] in ("clone.failed", "host.stalled"), lines[-1]
+    rebuild = last_rebuild(stack)
+    assert rebuild["status"] == "failed"
+    assert rebuild["sweep_due_at"], "the donor could not be cleaned up while it was away"
+    donor.start_server()
+    wait_for("it is swept", lambda: last_rebuild(stack)["sweep_due_at"] is None, 120)
+    assert accounts_of_runs(stack, DONOR) == []
+    query(stack, DONOR, "START REPLICA")
+    status, lines = stack.rebuild(TARGET, "--put-back")
+    assert (status, lines[-1]["status"]) == (0, "succeeded")
+    wait_for("it replicates again", lambda: replicates(stack, TARGET))
+
+
 @pytest.mark.usefixtures("slowly")
 def test_a_cancel_in_the_middle_leaves_nothing_on_the_donor(stack: Stack) -> None:
     wait_for_possible_plan(stack)
