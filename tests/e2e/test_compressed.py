@@ -45,6 +45,8 @@ def test_a_rebuild_over_a_slow_link_is_compressed_and_whole(slow: Stack) -> None
     slow.lab.load_start(tps=50)
     plan = slow.wait_for_possible_plan(TARGET)
     assert plan["compress_threads"] >= 1
+    assert not plan["compresses_itself"]
+    assert any("mariadb-backup has no zstd" in reason for reason in plan["stream_reasons"])
     assert any("the link carries 10 MiB/s" in reason for reason in plan["stream_reasons"])
     slow.rebuild(TARGET)
     same_data_at_one_gtid(slow, TARGET)
