@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 from dbops.engine.errors import RemoteFailure
 from dbops.engine.flavors import Flavor
 from dbops.engine.flavors.base import BackupInfo, Checkpoints
-from dbops.engine.flavors.failures import CONSEQUENCES, known_failure
+from dbops.engine.flavors.failures import CONSEQUENCES, DISK_FULL, known_failure
 
 #: mariadb-backup only warns of this, and then copies the other server's files with "completed OK!" (measured with 10.11.19).
 OTHER_DATADIR = "option 'datadir' has different values"
@@ -167,6 +167,9 @@ def _missing(flavor: Flavor, evidence: CopyEvidence) -> tuple[str, str, str] | N
     if OTHER_DATADIR in evidence.source_log:
         return "backup.other_datadir", "the backup tool read another data directory than the server's own", again
     if evidence.unpack_log.strip():
+        known = known_failure(evidence.unpack_log.splitlines())
+        if known is not None and known.code == DISK_FULL:
+            return known.code, f"{known.sentence} ({_statuses(evidence)})", known.next_step
         return "stream.unpack_complained", f"the unpacking tool wrote: {evidence.unpack_log.strip()[-500:]}", again
     for kind in ("last", "info", "checkpoints", "binlog"):
         if not first_of(flavor, kind, evidence.target_files):

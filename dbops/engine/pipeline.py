@@ -64,32 +64,56 @@ def cipher_reason(ciphers: str, source: HostFacts, target: HostFacts, link: Link
     return f"{first}: not both processors have AES instructions; the link between these hosts was not measured yet."
 
 
-def choose_compression(source: HostFacts, target: HostFacts, link: Link | None) -> tuple[int, str]:
-    """Return with how many threads zstd compresses the stream on the source, 0 for not at all, and why, as a sentence.
+@dataclass(frozen=True, slots=True)
+class Compression:
+    """With how many threads zstd compresses the stream on the source, 0 for not at all; whether the backup tool does it; and why."""
+
+    threads: int
+    by_tool: bool
+    reason: str
+
+
+def choose_compression(source: HostFacts, target: HostFacts, link: Link | None, tool_problem: str) -> Compression:
+    """Return how the stream is compressed on the source, and why, as a sentence.
 
     It pays only where the link is slower than the compressor: else the compressor is the narrow place, and takes the source's cores for it.
-    One way for every backup tool: MariaDB's has no compression, and XtraBackup's compresses file by file, which needs a pass of its own
-    to undo it.
+    The backup tool's own needs no program on either host and no stage more. It is taken to be as fast as ``zstd -1`` in the pipe, the same
+    library at the same level: not measured.
+
+    Args:
+        link: what was measured between the two hosts, ``None`` where nothing was.
+        tool_problem: why the backup tool must not do it (``Flavor.compress_problem``), empty where it may.
     """
     threads = max(1, min(COMPRESS_THREADS_MAXIMUM, source.cpu_count // 2))
     able = threads * COMPRESSED_BYTES_PER_SECOND
     if link is None or not link.rates:
-        return 0, "Not compressed: the link between these hosts was not measured yet."
+        return _none("Not compressed: the link between these hosts was not measured yet.")
     rate = link.rates[link.best]
     if rate >= able:
-        return (
-            0,
-            f"Not compressed: the link carries {_rate(rate)}, about {_rate(able)} can be compressed with {threads} of the cores.",
+        return _none(
+            f"Not compressed: the link carries {_rate(rate)}, about {_rate(able)} can be compressed with {threads} of the cores."
         )
     lacking = [name for name, host in (("source", source), ("target", target)) if "zstd" not in host.tools]
-    if lacking:
-        return (
-            0,
-            f"Not compressed, though the link carries only {_rate(rate)}: no zstd on the {' and the '.join(lacking)}'s host.",
+    if tool_problem and lacking:
+        return _none(
+            f"Not compressed, though the link carries only {_rate(rate)}: no zstd on the {' and the '.join(lacking)}'s host. "
+            f"Nor by the backup tool: {tool_problem}."
         )
-    return threads, (
-        f"Compressed by zstd with {threads} of the cores: the link carries {_rate(rate)}, less than the {_rate(able)} that these compress."
+    by = (
+        f"zstd in the pipe with {threads} of the cores"
+        if tool_problem
+        else f"the backup tool's zstd with {threads} of the cores"
     )
+    why = f" Not by the backup tool: {tool_problem}." if tool_problem else " The unpacking tool expands it on the way."
+    return Compression(
+        threads,
+        not tool_problem,
+        f"Compressed by {by}: the link carries {_rate(rate)}, less than the {_rate(able)} that these compress.{why}",
+    )
+
+
+def _none(reason: str) -> Compression:
+    return Compression(0, by_tool=False, reason=reason)
 
 
 #: Told with each plan by stream: what a person would ask next.

@@ -133,8 +133,15 @@ class Plan:
     stream_reasons: tuple[str, ...] = ()
     #: threads of zstd on the source, 0 where the stream is not compressed
     compress_threads: int = 0
+    #: whether those are the backup tool's own, and the unpacking tool expands; else zstd is a stage of the pipe at both ends
+    compresses_itself: bool = False
     #: threads that unpack on the target, 0 in plans that were made before they were counted: then as many as copy
     unpack_threads: int = 0
+
+    @property
+    def pipe_threads(self) -> int:
+        """Return the threads of zstd in the pipe, 0 where it is no stage of it."""
+        return 0 if self.compresses_itself else self.compress_threads
 
     @property
     def refusals(self) -> tuple[Finding, ...]:

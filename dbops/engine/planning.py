@@ -48,7 +48,9 @@ def build_plan(situation: Situation, method: str = "xbstream") -> Plan:
     target_host = target.facts.host or source.facts.host
     preparing = _preparing(situation, flavor, asked, target_host)
     ciphers = choose_ciphers(source.facts.host, target_host, situation.link)
-    threads, why = choose_compression(source.facts.host, target_host, situation.link)
+    compression = choose_compression(
+        source.facts.host, target_host, situation.link, _compress_problem(situation, flavor)
+    )
     draft = Plan(
         method=method,
         target=target.party(),
@@ -69,8 +71,9 @@ def build_plan(situation: Situation, method: str = "xbstream") -> Plan:
         prepare_memory_bytes=preparing.memory_bytes,
         prepare_options=preparing.options,
         prepare_reasons=preparing.reasons,
-        stream_reasons=_stream_reasons(situation, method, ciphers, target_host, why),
-        compress_threads=threads if method == "xbstream" else 0,
+        stream_reasons=_stream_reasons(situation, method, ciphers, target_host, compression.reason),
+        compress_threads=compression.threads if method == "xbstream" else 0,
+        compresses_itself=compression.by_tool and method == "xbstream",
         bytes_to_copy=situation.bytes_to_copy,
         predicted_seconds=None,
         uses_gtid=asked.gtid_enabled,
@@ -118,6 +121,11 @@ def _stream_reasons(
         compression,
         NO_RESUME,
     )
+
+
+def _compress_problem(situation: Situation, flavor: Flavor) -> str:
+    tools = find_tool(situation.source, flavor.backup_programs), find_tool(situation.target, flavor.unpack_programs)
+    return flavor.compress_problem(*(tool.version if tool else None for tool in tools))
 
 
 def _storage(member: Member) -> StorageFacts | None:

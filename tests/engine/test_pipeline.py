@@ -10,7 +10,14 @@ from hypothesis import strategies as st
 
 from dbops.engine import pipeline
 from dbops.engine.facts import HostFacts, Tool
-from dbops.engine.pipeline import COMPRESSED_BYTES_PER_SECOND, Link, choose_ciphers, choose_compression, cipher_reason
+from dbops.engine.pipeline import (
+    COMPRESSED_BYTES_PER_SECOND,
+    Compression,
+    Link,
+    choose_ciphers,
+    choose_compression,
+    cipher_reason,
+)
 from tests.engine import builders
 
 
@@ -90,33 +97,57 @@ def test_the_reason_names_the_rates_and_the_day() -> None:
 EIGHT = replace(HOST, cpu_count=8, tools={"zstd": Tool("/usr/bin/zstd")})
 
 
-def compressed(rate: float, source: HostFacts = EIGHT, target: HostFacts = EIGHT) -> tuple[int, str]:
-    return choose_compression(source, target, Link({AES128: rate / 2, CHACHA: rate}, WHEN))
+PIPED = "the tool is not able to"
 
 
-def test_only_a_link_slower_than_the_compressor_is_compressed() -> None:
+def compressed(rate: float, source: HostFacts = EIGHT, target: HostFacts = EIGHT, problem: str = PIPED) -> Compression:
+    return choose_compression(source, target, Link({AES128: rate / 2, CHACHA: rate}, WHEN), problem)
+
+
+@pytest.mark.parametrize("problem", [PIPED, ""])
+def test_only_a_link_slower_than_the_compressor_is_compressed(problem: str) -> None:
     able = 4 * COMPRESSED_BYTES_PER_SECOND
-    assert compressed(able - 1)[0] == 4
-    assert compressed(able)[0] == 0
-    assert "about 800 MiB/s can be compressed with 4 of the cores" in compressed(able)[1]
+    slower, as_fast = compressed(able - 1, problem=problem), compressed(able, problem=problem)
+    assert (slower.threads, slower.by_tool) == (4, not problem)
+    assert (as_fast.threads, as_fast.by_tool) == (0, False)
+    assert "about 800 MiB/s can be compressed with 4 of the cores" in as_fast.reason
 
 
 def test_half_of_the_cores_compress_and_at_most_four() -> None:
-    assert [compressed(1, replace(EIGHT, cpu_count=cores))[0] for cores in (1, 2, 4, 64)] == [1, 1, 2, 4]
+    assert [compressed(1, replace(EIGHT, cpu_count=cores)).threads for cores in (1, 2, 4, 64)] == [1, 1, 2, 4]
 
 
-def test_nothing_is_compressed_on_a_guess() -> None:
+@pytest.mark.parametrize("problem", [PIPED, ""])
+def test_nothing_is_compressed_on_a_guess(problem: str) -> None:
     for link in (None, Link({}, WHEN)):
-        assert choose_compression(EIGHT, EIGHT, link) == (
-            0,
-            "Not compressed: the link between these hosts was not measured yet.",
+        assert choose_compression(EIGHT, EIGHT, link, problem) == Compression(
+            0, by_tool=False, reason="Not compressed: the link between these hosts was not measured yet."
         )
+
+
+def test_the_pipe_says_why_it_is_not_the_tool() -> None:
+    assert compressed(10 * 1024**2).reason == (
+        "Compressed by zstd in the pipe with 4 of the cores: the link carries 10 MiB/s, less than the 800 MiB/s that these compress. "
+        "Not by the backup tool: the tool is not able to."
+    )
+
+
+def test_a_tool_that_may_needs_no_zstd_on_either_host() -> None:
+    bare = replace(EIGHT, tools={})
+    found = compressed(10 * 1024**2, bare, bare, problem="")
+    assert (found.threads, found.by_tool) == (4, True)
+    assert found.reason == (
+        "Compressed by the backup tool's zstd with 4 of the cores: the link carries 10 MiB/s, less than the 800 MiB/s that these "
+        "compress. The unpacking tool expands it on the way."
+    )
 
 
 def test_a_host_without_zstd_is_named() -> None:
     bare = replace(EIGHT, tools={})
-    assert compressed(1, EIGHT, bare) == (
+    assert compressed(1, EIGHT, bare) == Compression(
         0,
-        "Not compressed, though the link carries only 0 MiB/s: no zstd on the target's host.",
+        by_tool=False,
+        reason="Not compressed, though the link carries only 0 MiB/s: no zstd on the target's host. "
+        "Nor by the backup tool: the tool is not able to.",
     )
-    assert "no zstd on the source and the target's host" in compressed(1, bare, bare)[1]
+    assert "no zstd on the source and the target's host" in compressed(1, bare, bare).reason

@@ -34,6 +34,8 @@ class BackupRequest:
     parallel: int
     slave_info: bool = True
     open_files_limit: int | None = None
+    #: threads with which the tool compresses its stream itself, 0 where it does not; only where ``compress_problem`` is empty
+    compress_threads: int = 0
 
 
 @dataclass(frozen=True, slots=True)
@@ -150,8 +152,20 @@ class Flavor(ABC):
         """Return the words of a backup that streams to standard output and logs to standard error."""
 
     @abstractmethod
-    def unpack_command(self, program: str, directory: str, *, parallel: int) -> list[str]:
-        """Return the words that unpack standard input into ``directory``, which must be empty."""
+    def compress_problem(self, tool_version: str | None, unpacker_version: str | None) -> str:
+        """Return why the backup tool must not compress its stream itself, as the end of a sentence, ``""`` if it may.
+
+        Args:
+            tool_version: of the backup tool on the source, as it was probed.
+            unpacker_version: of the unpacking tool on the target, which would expand on the way.
+        """
+
+    @abstractmethod
+    def unpack_command(self, program: str, directory: str, *, parallel: int, expand: bool = False) -> list[str]:
+        """Return the words that unpack standard input into ``directory``, which must be empty.
+
+        ``expand``: the tool has compressed the stream itself (``compress_problem``), so that its files are expanded too.
+        """
 
     @abstractmethod
     def prepare_habits(self, tool_version: str | None) -> PrepareHabits:

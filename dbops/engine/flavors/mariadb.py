@@ -156,7 +156,12 @@ class MariaDB(Flavor):
             command.append(f"--open-files-limit={request.open_files_limit}")
         return command
 
-    def unpack_command(self, program: str, directory: str, *, parallel: int) -> list[str]:
+    def compress_problem(self, tool_version: str | None, unpacker_version: str | None) -> str:
+        """quicklz is all it has, deprecated, and mbstream expands nothing (``--help`` of 10.11.19 and 11.8.6)."""
+        return "mariadb-backup has no zstd, and mbstream expands nothing"
+
+    def unpack_command(self, program: str, directory: str, *, parallel: int, expand: bool = False) -> list[str]:
+        """``expand`` is never asked for: see ``compress_problem``."""
         return [program, "-x", "-C", directory, "-p", str(parallel)]
 
     def prepare_habits(self, tool_version: str | None) -> PrepareHabits:

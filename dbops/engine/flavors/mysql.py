@@ -22,6 +22,7 @@ from dbops.engine.flavors.base import (
     ReplicationSource,
     Version,
 )
+from dbops.engine.flavors.compressing import compress_words, xtrabackup_compress_problem
 from dbops.engine.flavors.positions import parse_binlog_info, sql_text
 from dbops.engine.flavors.prepare_habits import PrepareHabits, xtrabackup
 from dbops.engine.flavors.variables import binlog_expire_seconds, external_paths, number_of, text_of, truth_of
@@ -157,14 +158,20 @@ class MySQL(Flavor):
             f"--target-dir={request.target_dir}",
             f"--extra-lsndir={request.lsn_dir}",
             f"--parallel={request.parallel}",
+            *compress_words(request.compress_threads),
             "--ftwrl-wait-timeout=600",
             *(["--slave-info"] if request.slave_info else []),
             f"--open-files-limit={request.open_files_limit or 1_000_000}",
         ]
 
-    def unpack_command(self, program: str, directory: str, *, parallel: int) -> list[str]:
-        """``--parallel``: the short ``-p`` is gone in 8.x."""
-        return [program, "-x", "-C", directory, f"--parallel={parallel}"]
+    def compress_problem(self, tool_version: str | None, unpacker_version: str | None) -> str:
+        return xtrabackup_compress_problem(tool_version, unpacker_version)
+
+    def unpack_command(self, program: str, directory: str, *, parallel: int, expand: bool = False) -> list[str]:
+        """``--parallel``: the short ``-p`` is gone in 8.x. What is zstd is expanded by these threads: ``--decompress-threads`` is for lz4
+        and quicklz alone (its source).
+        """
+        return [program, "-x", "-C", directory, f"--parallel={parallel}", *(["--decompress"] if expand else [])]
 
     def prepare_habits(self, tool_version: str | None) -> PrepareHabits:
         return xtrabackup(parse_version(tool_version) if tool_version else None)

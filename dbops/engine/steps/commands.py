@@ -25,6 +25,7 @@ def backup_command(plan: Plan, flavor: Flavor, directory: str) -> list[str]:
             target_dir=f"{directory}/target",
             lsn_dir=f"{directory}/lsn",
             parallel=plan.parallel,
+            compress_threads=plan.compress_threads if plan.compresses_itself else 0,
         ),
     )
 
@@ -34,21 +35,23 @@ COMPRESSED = 'threads=$1 zstd=$2; shift 2; set -o pipefail; "$@" | "$zstd" -q -1
 
 
 def sent_command(plan: Plan, flavor: Flavor, directory: str) -> list[str]:
-    """Return the words whose output is sent: the backup tool's, or a shell's that compresses it. ``directory`` is the run directory."""
+    """Return the words whose output is sent: the backup tool's, or a shell's that pipes it to zstd. ``directory`` is the run directory."""
     tool = backup_command(plan, flavor, directory)
-    if not plan.compress_threads:
+    if not plan.pipe_threads:
         return tool
-    return ["bash", "-c", COMPRESSED, "compressed", str(plan.compress_threads), plan.programs["source.compress"], *tool]
+    return ["bash", "-c", COMPRESSED, "compressed", str(plan.pipe_threads), plan.programs["source.compress"], *tool]
 
 
 def expand_words(plan: Plan) -> list[str]:
-    """Return the words that expand on the target what the source has compressed; none where it has not."""
-    return [plan.programs["target.expand"], "-q", "-d", "-c"] if plan.compress_threads else []
+    """Return the words that expand on the target what the pipe has compressed on the source; none where it has not."""
+    return [plan.programs["target.expand"], "-q", "-d", "-c"] if plan.pipe_threads else []
 
 
 def unpack_command(plan: Plan, flavor: Flavor) -> list[str]:
     threads = plan.unpack_threads or plan.parallel
-    return flavor.unpack_command(plan.programs["target.unpack"], plan.target.datadir, parallel=threads)
+    return flavor.unpack_command(
+        plan.programs["target.unpack"], plan.target.datadir, parallel=threads, expand=plan.compresses_itself
+    )
 
 
 def prepare_command(plan: Plan, flavor: Flavor, *, memory_bytes: int | None = None) -> list[str]:

@@ -7,6 +7,7 @@ from dbops.engine import watchdog
 from dbops.engine.errors import RemoteFailure, Unreachable
 from dbops.engine.evidence import CopyEvidence, decode_files, first_of, judge_copy
 from dbops.engine.flavors import Flavor, flavor_for
+from dbops.engine.flavors.failures import DISK_FULL, known_failure
 from dbops.engine.flavors.logs import stuck_redo
 from dbops.engine.pipeline import show
 from dbops.engine.plan import Plan, PlannedCommand
@@ -88,13 +89,14 @@ class Stream(JobStep):
         return watchdog.signs_of(counters, state.tails, run.memory.get("stream.log_offset"))
 
     def follow(self, run: Run, state: JobState) -> None:
+        self._give_up_if_full(run, state)
         pass_rate_on(run)
         self._watch_source_if_due(run)
         self.count(run, state)
 
     def count(self, run: Run, state: JobState) -> None:
-        """Tell how much the unpacking tool has read."""
-        received, now = state.counters.get("unpack.read_bytes"), run.clock.now()
+        """Tell how much was unpacked."""
+        received, now = state.counters.get(_unpacked(run.plan)), run.clock.now()
         if received is None:
             return
         samples = run.memory["stream.samples"] = add_sample(
@@ -163,6 +165,19 @@ class Stream(JobStep):
                 next_step="Raise the source's redo log capacity, or rebuild at an hour with fewer writes.",
             )
 
+    def _give_up_if_full(self, run: Run, state: JobState) -> None:
+        """An xbstream that expands forgets a write that failed: it would read the whole stream for nothing, and end with 0 (its source)."""
+        said = state.tails.get("unpack", "")
+        known = known_failure(said.splitlines()) if run.plan.compresses_itself else None
+        if known is not None and known.code == DISK_FULL:
+            raise RemoteFailure(
+                known.code,
+                "Unpacking into the new data directory",
+                found=f"{known.sentence} The unpacking tool wrote: {said.strip()[-500:]}",
+                left=f"The copy was ended. {where_things_are(run)}",
+                next_step=known.next_step,
+            )
+
     def finish(self, run: Run, state: JobState) -> Outcome:
         told = self._watch_source(run)
         evidence = self._evidence(run, state, told)
@@ -183,7 +198,7 @@ class Stream(JobStep):
         self._source_was_ours(run, told)
         refuse_dropped(run, evidence)
         info, checkpoints = judge_copy(run.flavor, evidence)
-        received = state.counters.get("unpack.read_bytes", run.memory.get("stream.bytes"))
+        received = state.counters.get(_unpacked(run.plan), run.memory.get("stream.bytes"))
         seconds = (state.ended_at or 0) - (state.started_at or 0)
         run.memory["checkpoints"] = asdict(checkpoints)
         run.memory["stream.bytes"] = received
@@ -247,16 +262,17 @@ class Stream(JobStep):
 def _sent(plan: Plan, flavor: Flavor, directory: str) -> str:
     """Return what is sent as a person would type it."""
     tool = show(backup_command(plan, flavor, directory))
-    return (
-        f"{tool} | {plan.programs['source.compress']} -q -1 -c -T{plan.compress_threads}"
-        if plan.compress_threads
-        else tool
-    )
+    return f"{tool} | {plan.programs['source.compress']} -q -1 -c -T{plan.pipe_threads}" if plan.pipe_threads else tool
 
 
 def _received(plan: Plan, flavor: Flavor) -> str:
     unpack = show(unpack_command(plan, flavor))
-    return f"{show(expand_words(plan))} | {unpack}" if plan.compress_threads else unpack
+    return f"{show(expand_words(plan))} | {unpack}" if plan.pipe_threads else unpack
+
+
+def _unpacked(plan: Plan) -> str:
+    """Return the counter of what is unpacked: what the unpacking tool reads, or writes where it expands what it reads."""
+    return "unpack.write_bytes" if plan.compresses_itself else "unpack.read_bytes"
 
 
 def proof_files(run: Run) -> list[str]:

@@ -115,6 +115,28 @@ def test_no_option_is_used_that_the_tool_does_not_have(series: Series) -> None:
     assert names(unpack) <= set(series.lines("unpack-options.txt"))
 
 
+@pytest.mark.parametrize("series", [MIDDLE, NEW], ids=["8.0", "8.4"])
+def test_a_tool_that_compresses_has_the_options_for_it_at_both_ends(series: Series) -> None:
+    words = series.flavor.backup_command("xtrabackup", replace(REQUEST, compress_threads=3))
+    assert {"--compress=zstd", "--compress-threads=3", "--compress-zstd-level=1"} <= set(words)
+    assert names(words[1:]) <= set(series.lines("options.txt"))
+    unpack = series.flavor.unpack_command("xbstream", "/d", parallel=4, expand=True)
+    assert unpack[-1] == "--decompress"
+    assert names(unpack[1:]) <= set(series.lines("unpack-options.txt"))
+
+
+def test_only_a_recorded_release_that_expands_in_one_pass_compresses_itself() -> None:
+    problems = {series.name: series.flavor.compress_problem(series.tool, series.tool) for series in (OLD, MIDDLE, NEW)}
+    assert problems["2.4"] == "xtrabackup 2.4.9 on the source has no zstd"
+    assert problems["8.0"].startswith("xbstream 8.0.35-30 on the target reads all that it has expanded once again")
+    assert problems["8.4"] == ""
+
+
+def test_a_compressed_file_is_read_as_a_file() -> None:
+    parsed = [MIDDLE.flavor.parse_backup_line(line) for line in MIDDLE.lines("backup-compressed.log")]
+    assert [(line.kind, line.path) for line in parsed] == [("file", "./mysql/reparent_journal.ibd")] * 2
+
+
 @pytest.mark.parametrize("series", PREPARED)
 @pytest.mark.parametrize("cores", [1, 8, 96])
 def test_a_prepare_takes_options_that_the_tool_has(series: Series, cores: int) -> None:
