@@ -9,6 +9,8 @@ from dbops.drivers.hostkeys import fingerprint_of
 from dbops.drivers.mysql import MysqlAddress, MysqlDatabase
 from dbops.drivers.ssh import SshAddress, SshShell
 from dbops.engine.errors import Refused
+from dbops.engine.host_way import End
+from dbops.engine.ports import Jobs
 from dbops.engine.situation import Member
 from dbops.models import Cluster, Host, Instance
 
@@ -31,6 +33,22 @@ def open_shell(host: Host) -> SshShell:
             host_key=host.host_key,
             sudo=host.sudo,
         )
+    )
+
+
+def end_of_way(host: Host, local_address: str, jobs: Jobs) -> End:
+    """Return a host as one end of a way to another one. ``local_address``: where its own connections come from, as a probe saw it."""
+    return End(
+        name=host.name,
+        ssh_address=host.ssh_address,
+        ssh_port=host.ssh_port,
+        ssh_user=host.ssh_user,
+        stream_address=host.stream_address or host.ssh_address,
+        local_address=local_address,
+        host_key=host.host_key,
+        authorized_keys_file=host.authorized_keys_file,
+        sudo=host.sudo,
+        jobs=jobs,
     )
 
 

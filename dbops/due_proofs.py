@@ -47,13 +47,19 @@ def _attempts() -> dict[int, Attempt]:
 
 def _queue(run_id: int) -> BackupProof | None:
     with transaction.atomic():
-        run = BackupRun.objects.select_related("instance__host").filter(pk=run_id, removed_at=None).first()
+        run = (
+            BackupRun.objects.select_related("instance__host", "instance__cluster")
+            .filter(pk=run_id, removed_at=None)
+            .first()
+        )
         return lifecycle.queue_proof(run, "Its proof is due.") if run else None
 
 
 def start_what_can() -> list[int]:
     """Begin the oldest queued proof of each host where nothing else is at work. Return their ids."""
-    queued = list(BackupProof.objects.filter(status=RunStatus.QUEUED).select_related("host").order_by("pk"))
+    queued = list(
+        BackupProof.objects.filter(status=RunStatus.QUEUED).select_related("host", "source__host").order_by("pk")
+    )
     if not queued:
         return []
     holds = {hold.instance.host_id: hold for hold in Hold.objects.select_related("instance")}
@@ -62,7 +68,7 @@ def start_what_can() -> list[int]:
     for proof in queued:
         if other := proven.get(proof.host_id):
             lifecycle.let_proof_wait(proof, f"proof {other} runs on {proof.host.name}")
-        elif hold := holds.get(proof.host_id):
+        elif hold := holds.get(proof.host_id) or holds.get(proof.source.host_id):
             what = f"rebuild {hold.rebuild_id}" if hold.rebuild_id else f"backup run {hold.backup_run_id}"
             lifecycle.let_proof_wait(proof, f"{what} uses {hold.instance.name}")
         elif lifecycle.start_proof(proof):

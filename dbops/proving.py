@@ -13,28 +13,25 @@ from celery.exceptions import SoftTimeLimitExceeded
 from django.conf import settings
 from django.utils import timezone
 
-from dbops import lifecycle, probing
+from dbops import lifecycle
 from dbops.cleaner import clean, clean_record
 from dbops.composition import SystemClock, secrets_of
-from dbops.connections import open_database, open_shell
-from dbops.drivers.jobs import HostJobs
+from dbops.connections import open_database
 from dbops.engine.backing_up.work import Patience
 from dbops.engine.backups import RunStatus
-from dbops.engine.errors import Bug, Cancelled, DbopsError, Refused, Unreachable
+from dbops.engine.errors import Bug, Cancelled, DbopsError, Unreachable
 from dbops.engine.facts import from_record, to_record
-from dbops.engine.proving.plan import Limits, ProofPlan, plan_proof
+from dbops.engine.proving.plan import ProofPlan
 from dbops.engine.proving.verdict import Expected, Proven
 from dbops.engine.proving.work import Site, advance, clean_up, remove
 from dbops.engine.states import Level
 from dbops.models import BackupEvent, BackupProof
-from dbops.situations import archive_of_run
+from dbops.proof_hosts import Hosts
 from dbops.ticking import LOST_RETRY_SECONDS, RETRY_SECONDS, drive_once
 
 log = logging.getLogger(__name__)
 
 WRITE_INTERVAL_SECONDS = 1.0
-#: Fence and locks of proofs on a host. No instance has this name: names begin with a letter or digit.
-HOST_KEY = "_proof"
 #: So many tables of the source are asked for; of one that has more nothing is compared.
 TABLES_ASKED = 20_000
 TABLES_SQL = (
@@ -105,6 +102,7 @@ class Driver:
         self.memory: dict[str, Any] = dict(self.proof.memory)
         self.secrets = secrets_of(self.proof.source.cluster)
         self.journal = Journal(lease, self.secrets, self.memory)
+        self.hosts = Hosts(self.proof, stack)
         self.site: Site | None = None
 
     def drive(self, *, until: float) -> float | None:
@@ -153,7 +151,7 @@ class Driver:
             return self.site
         if "plan" not in self.memory:
             self._remove_leftovers()
-            plan = self._plan()
+            plan = self.hosts.plan()
             self.memory["plan"] = to_record(plan)
             for name, command in plan.commands:
                 self.journal.say(f"{name}: {command}")
@@ -161,35 +159,13 @@ class Driver:
                 self.journal.say(reason)
         plan = from_record(ProofPlan, self.memory["plan"])
         patience = Patience(settings.STALL_NOTICE_SECONDS, settings.STALL_PREPARE_SECONDS)
-        jobs = self._jobs(self.proof.uid)
-        self.site = Site(plan, jobs, SystemClock(), self.memory, self.journal, self._expected, patience)
+        jobs = self.hosts.jobs(self.proof.uid)
+        way = self.hosts.way_to_file(self.proof, plan)
+        self.site = Site(plan, jobs, SystemClock(), self.memory, self.journal, self._expected, patience, way)
         if self.lease.reattached_after_seconds is not None and self.memory.get("asked"):
-            jobs.act("true")  # the last driver may only have been slow: from now on the host refuses its token
+            for fenced in (jobs, *((self.site.way.way.source.jobs,) if self.site.way else ())):
+                fenced.act("true")  # the last driver may only have been slow: from now on the hosts refuse its token
         return self.site
-
-    def _jobs(self, uid: str) -> HostJobs:
-        """Return the jobs of the proof ``uid`` on this proof's host, under this proof's token."""
-        host = self.proof.host
-        shell = open_shell(host)
-        self.stack.callback(shell.close)
-        token = self.proof.host_token
-        return HostJobs(shell, work_dir=host.work_dir, instance_key=HOST_KEY, run_id=uid, token=token)
-
-    def _plan(self) -> ProofPlan:
-        proof, archive = self.proof, archive_of_run(self.proof.run_id)
-        if archive is None:
-            raise Refused(
-                "proof.no_backup",
-                f"Planning the proof of backup run {proof.run_id}",
-                found="its file was removed, or its record does not say what it is",
-                left="Nothing was written.",
-                next_step="Prove a newer backup.",
-            )
-        facts = probing.look_now(proof.source)
-        assert facts.host is not None  # noqa: S101 - look_now says so
-        limits = Limits(settings.PROOF_CORES, settings.PROOF_DIRECTORY, settings.START_TIMEOUT_SECONDS)
-        owner = proof.source.os_user
-        return plan_proof(proof.uid, archive, facts.host, owner=owner, limits=limits, server=facts.server)
 
     def _expected(self) -> Expected:
         """Return what should be in the backup, by the source's server and by the last good proof."""
@@ -221,10 +197,12 @@ class Driver:
             if "plan" not in dead.memory:
                 lifecycle.mark_proof_removed(dead)
                 continue
-            plan, jobs = from_record(ProofPlan, dead.memory["plan"]), self._jobs(dead.uid)
+            plan, jobs = from_record(ProofPlan, dead.memory["plan"]), self.hosts.jobs(dead.uid)
             try:
                 jobs.stop("proof")
                 until = time.monotonic() + settings.TICK_SECONDS
+                if way := self.hosts.way_to_file(dead, plan):
+                    way.close()
                 while not (gone := remove(jobs, plan, f"again-{self.proof.uid}")) and time.monotonic() < until:
                     pass
             except Unreachable:

@@ -14,12 +14,13 @@ from dbops import lifecycle
 from dbops.connections import member_of
 from dbops.engine.archives import Archive
 from dbops.engine.backups import BackupMethod, Origin, RunStatus
+from dbops.engine.facts import HostFacts
 from dbops.engine.methods import METHODS
 from dbops.engine.pipeline import Link
 from dbops.engine.situation import History, Situation
 from dbops.engine.states import Role, Status, StepState
 from dbops.engine.windows import LEARNED_RUNS
-from dbops.models import BackupRun, Cluster, ConnectionTest, Instance, Step
+from dbops.models import BackupRun, Cluster, ConnectionTest, Host, Instance, InstanceState, Step
 
 #: So many finished steps are read: about what so many rebuilds leave as speak for the next one.
 HISTORY_STEPS = LEARNED_RUNS * sum(len(method.steps) for method in METHODS.values())
@@ -54,6 +55,12 @@ def situation_of(target: Instance, source: Instance, *, keep_old_data: bool = Fa
         link=link_between(source.host_id, target.host_id),
         differences=lifecycle.open_differences([target.cluster_id]).get(target.cluster_id, ()),
     )
+
+
+def host_facts(host: Host) -> HostFacts | None:
+    """Return what the last probe that reached a host saw of it, ``None`` where none has."""
+    states = InstanceState.objects.filter(instance__host=host, observed_at__isnull=False).order_by("-observed_at")
+    return next((facts.host for state in states if (facts := state.facts()) and facts.host), None)
 
 
 def link_between(source_host: int, target_host: int) -> Link | None:

@@ -8,14 +8,16 @@ from typing import NoReturn
 from django.db.models import Q
 
 from dbops.connection_tests.report import Report
-from dbops.connections import open_shell
+from dbops.connections import end_of_way, open_shell
 from dbops.drivers.jobs import HostJobs
 from dbops.engine.backups import RUN_AT_WORK
 from dbops.engine.errors import Refused, RemoteFailure
 from dbops.engine.facts import HostFacts
+from dbops.engine.host_way import End, HostWay
 from dbops.engine.pipeline import choose_ciphers
-from dbops.engine.stream_trial import End, Measured, pull_zeros
-from dbops.models import BackupRun, ConnectionTest, Hold, Host, InstanceState
+from dbops.engine.stream_trial import Measured, pull_zeros
+from dbops.models import BackupRun, ConnectionTest, Hold, Host
+from dbops.situations import host_facts
 
 #: Fence and locks of stream tests on a host. No instance has this name: names begin with a letter or digit.
 STREAM_KEY = "_stream-test"
@@ -57,11 +59,8 @@ def refuse_in_use(doing: str, why: str) -> NoReturn:
 
 def facts_of(host: Host) -> HostFacts:
     """Return what the last probe that reached the host saw of it. Raises ``Refused`` (``test.no_facts``)."""
-    states = InstanceState.objects.filter(instance__host=host, observed_at__isnull=False).order_by("-observed_at")
-    for state in states:
-        facts = state.facts()
-        if facts and facts.host:
-            return facts.host
+    if facts := host_facts(host):
+        return facts
     raise Refused(
         "test.no_facts",
         f"Choosing the cipher for {host.name}",
@@ -129,22 +128,13 @@ def _measure(
         def end_of(host: Host) -> End:
             return _end_of(host, seen[host.pk].local_address, row, run_id, stack)
 
-        return pull_zeros(run_id, source=end_of(source), target=end_of(target), ciphers=cipher, say=report.command)
+        way = HostWay(run_id, source=end_of(source), target=end_of(target))
+        return pull_zeros(way, ciphers=cipher, say=report.command)
 
 
 def _end_of(host: Host, local_address: str, row: ConnectionTest, run_id: str, stack: ExitStack) -> End:
     shell = open_shell(host)
     stack.callback(shell.close)
     started = int(row.started_at.timestamp()) if row.started_at else 0
-    return End(
-        name=host.name,
-        ssh_address=host.ssh_address,
-        ssh_port=host.ssh_port,
-        ssh_user=host.ssh_user,
-        stream_address=host.stream_address or host.ssh_address,
-        local_address=local_address,
-        host_key=host.host_key,
-        authorized_keys_file=host.authorized_keys_file,
-        sudo=host.sudo,
-        jobs=HostJobs(shell, work_dir=host.work_dir, instance_key=STREAM_KEY, run_id=run_id, token=started),
-    )
+    jobs = HostJobs(shell, work_dir=host.work_dir, instance_key=STREAM_KEY, run_id=run_id, token=started)
+    return end_of_way(host, local_address, jobs)

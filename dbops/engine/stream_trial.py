@@ -6,13 +6,13 @@ directory, server or hold is touched. The guard needs nobody alive: a worker tha
 
 import re
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 
 from dbops.engine.errors import DbopsError, RemoteFailure
-from dbops.engine.pipeline import allowed_from, known_host, show, ssh_command
-from dbops.engine.ports import Jobs, JobState, JobStatus
+from dbops.engine.host_way import HostWay, remove_run
+from dbops.engine.pipeline import show
+from dbops.engine.ports import JobState, JobStatus
 from dbops.engine.scripts import load
-from dbops.engine.steps.run import IN_BASH
 
 #: With each cipher: enough for TCP to find its rate.
 SECONDS = 2
@@ -33,22 +33,6 @@ Say = Callable[[str, str], None]
 
 
 @dataclass(frozen=True, slots=True)
-class End:
-    """One host of the test: where it is, and its jobs."""
-
-    name: str
-    ssh_address: str
-    ssh_port: int
-    ssh_user: str
-    stream_address: str
-    local_address: str
-    host_key: str
-    authorized_keys_file: str
-    sudo: bool
-    jobs: Jobs = field(repr=False)
-
-
-@dataclass(frozen=True, slots=True)
 class Measured:
     """What arrived: bytes, seconds from the first to the last byte, and the cipher that both ends agreed upon."""
 
@@ -62,11 +46,10 @@ class Measured:
         return self.byte_count / self.seconds
 
 
-def pull_zeros(run_id: str, *, source: End, target: End, ciphers: str, say: Say) -> Measured:
+def pull_zeros(way: HostWay, *, ciphers: str, say: Say) -> Measured:
     """Open the way, measure, and close it again, whatever happened in between.
 
     Args:
-        run_id: names the run on both hosts.
         ciphers: as the plan of a rebuild would choose them.
         say: called with each command before it runs.
 
@@ -75,58 +58,37 @@ def pull_zeros(run_id: str, *, source: End, target: End, ciphers: str, say: Say)
         Unreachable: a host does not answer. What is open on the source is closed by its guard.
     """
     try:
-        open_way(run_id, source=source, target=target, say=say)
-        return receive(run_id, source=source, target=target, ciphers=ciphers, say=say)
+        open_way(way, say=say)
+        return receive(way, ciphers=ciphers, say=say)
     finally:
-        close_way(run_id, source=source, target=target)
+        close_way(way)
 
 
-def open_way(run_id: str, *, source: End, target: End, say: Say) -> None:
+def open_way(way: HostWay, *, say: Say) -> None:
     """Make the key, arm the guard, and let the key in: in this order, so that the guard knows before there is a key."""
-    say(target.name, "ssh-keygen -q -t ed25519 -f key")
-    line = known_host(source.stream_address, source.ssh_port, source.host_key)
-    public_key = _act(target, "Making the test's key", load("make_key"), run_id, line).strip()
-    keys = (source.authorized_keys_file, source.ssh_user)
+    source = way.source
+    say(way.target.name, "ssh-keygen -q -t ed25519 -f key")
+    public_key = way.make_key()
     say(source.name, "guard: takes the key away when the test is over or silent")
     source.jobs.start(
         GUARD_JOB,
         load("release", "guard"),
-        run_id,
-        *keys,
+        way.run_id,
+        *source.keys,
         *("", "", ""),  # no server: replication is not touched
         *(str(GUARD_SECONDS), str(GUARD_SECONDS)),
         lock="guard",
     )
     say(source.name, f"let the key in for {KEY_SECONDS} s and one command: {show(ZEROS)}")
-    _act(
-        source,
-        "Letting the test's key in",
-        load("release", "open_source"),
-        run_id,
-        public_key,
-        allowed_from(target.local_address, target.ssh_address),
-        str(KEY_SECONDS),
-        *keys,
-        "1" if source.sudo else "0",
-        *ZEROS,
-        stdin=f"\n----\n{load('serve')}".encode(),
-    )
+    way.let_in(public_key, ZEROS, load("serve"), key_seconds=KEY_SECONDS)
 
 
-def receive(run_id: str, *, source: End, target: End, ciphers: str, say: Say) -> Measured:
+def receive(way: HostWay, *, ciphers: str, say: Say) -> Measured:
     """Pull until the source ends it, and return what was measured. Raises as ``pull_zeros``."""
-    pull = ssh_command(
-        address=source.stream_address,
-        port=source.ssh_port,
-        user=source.ssh_user,
-        bind_address=target.local_address,
-        ciphers=ciphers,
-        directory=target.jobs.run_directory,
-        log_level="DEBUG1",  # the only level at which ssh names the cipher
-    )
-    say(target.name, f"{show([*pull, 'backup'])} | wc -c")
-    target.jobs.start(RECEIVE_JOB, load("receive_zeros"), str(RECEIVE_SECONDS), *pull, "backup")
-    return judge(target.jobs.follow(RECEIVE_JOB, wait_seconds=FOLLOW_SECONDS))
+    pull = way.pull(ciphers, log_level="DEBUG1")  # the only level at which ssh names the cipher
+    say(way.target.name, f"{show([*pull, 'backup'])} | wc -c")
+    way.target.jobs.start(RECEIVE_JOB, load("receive_zeros"), str(RECEIVE_SECONDS), *pull, "backup")
+    return judge(way.target.jobs.follow(RECEIVE_JOB, wait_seconds=FOLLOW_SECONDS))
 
 
 def judge(state: JobState) -> Measured:
@@ -148,36 +110,21 @@ def judge(state: JobState) -> Measured:
     )
 
 
-def close_way(run_id: str, *, source: End, target: End) -> None:
+def close_way(way: HostWay) -> None:
     """Take the key away and end what still runs. Never raises: the guard, the key's expiry and the job's own end remain."""
     for part in (_end_receiver, _close_source):
         try:
-            part(run_id, source, target)
+            part(way)
         except DbopsError:
             pass
 
 
-def _end_receiver(run_id: str, source: End, target: End) -> None:
-    if target.jobs.stop(RECEIVE_JOB).status is not JobStatus.RUNNING:
-        _remove_run(target)
+def _end_receiver(way: HostWay) -> None:
+    if way.target.jobs.stop(RECEIVE_JOB).status is not JobStatus.RUNNING:
+        remove_run(way.target)
 
 
-def _close_source(run_id: str, source: End, target: End) -> None:
-    keys = (source.authorized_keys_file, source.ssh_user)
-    _act(source, "Closing the source", load("release", "close_source"), run_id, *keys, "", "", "")
-    if source.jobs.follow(GUARD_JOB, wait_seconds=3).status in (JobStatus.ENDED, JobStatus.ABSENT):
-        _remove_run(source)
-
-
-def _remove_run(end: End) -> None:
-    _act(end, "Removing the test's directory", 'cd / && rm -rf -- "$DBOPS_RUN_DIR"')
-
-
-def _act(end: End, doing: str, script: str, *arguments: str, stdin: bytes = b"") -> str:
-    result = end.jobs.act(IN_BASH, script, *arguments, stdin=stdin)
-    if result.exit_status != 0:
-        said = f"{result.stdout}{result.stderr}".strip()[-500:]
-        raise RemoteFailure(
-            "host.script", f"{doing} on {end.name}", found=f"status {result.exit_status}: {said or 'no words'}"
-        )
-    return result.stdout
+def _close_source(way: HostWay) -> None:
+    way.close()
+    if way.source.jobs.follow(GUARD_JOB, wait_seconds=3).status in (JobStatus.ENDED, JobStatus.ABSENT):
+        remove_run(way.source)

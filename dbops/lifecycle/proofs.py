@@ -13,7 +13,7 @@ from dbops.engine.states import Level
 from dbops.lifecycle.database import locked
 from dbops.lifecycle.leasing import Lease, LeaseLost, audit_move, due_of, heartbeat, mine, take_lease_of
 from dbops.lifecycle.telling import news_of, tell
-from dbops.models import BackupEvent, BackupProof, BackupRun
+from dbops.models import BackupEvent, BackupProof, BackupRun, Host
 
 ProofLease: TypeAlias = Lease[BackupProof]
 #: The columns of an end: nobody drives it any more, and its run and host are free for the next one.
@@ -38,13 +38,14 @@ class ProofNews:
 
 def queue_proof(run: BackupRun, text: str, *, by: str = "") -> BackupProof | None:
     """Queue a proof of a run, in the caller's transaction; ``None`` where one of it is not over. ``by``: who asked, empty for nobody."""
+    chosen, host = run.instance.cluster.proof_host, _host_for(run)
     try:
         with transaction.atomic():
             proof = BackupProof.objects.create(
                 uid=secrets.token_hex(8),
                 run=run,
                 source=run.instance,
-                host=run.instance.host,
+                host=host,
                 status=RunStatus.QUEUED,
                 requested_by=by,
                 requested_at=timezone.now(),
@@ -53,8 +54,20 @@ def queue_proof(run: BackupRun, text: str, *, by: str = "") -> BackupProof | Non
     except IntegrityError:
         return None
     tell(proof, text)
+    if chosen and host.name != chosen:
+        tell(
+            proof,
+            f"{chosen}, chosen for this cluster's proofs, is not in the inventory: proven on {host.name}.",
+            level=Level.WARNING,
+        )
     news_of(proof)
     return proof
+
+
+def _host_for(run: BackupRun) -> Host:
+    """Return the host that was chosen for the cluster's proofs, else the one that has the file."""
+    holder, chosen = run.instance.host, run.instance.cluster.proof_host
+    return (Host.objects.filter(name=chosen).first() if chosen else None) or holder
 
 
 def active_proof(run: BackupRun) -> BackupProof | None:
@@ -75,11 +88,16 @@ def start_proof(proof: BackupProof) -> bool:
                 )
             )
             if begun:
-                tell(proof, f"Proof {proof.pk} begins on {proof.host.name}.")
+                tell(proof, f"Proof {proof.pk} begins on {proof.host.name}{_from_where(proof)}.")
                 news_of(proof)
     except IntegrityError:
         return False
     return bool(begun)
+
+
+def _from_where(proof: BackupProof) -> str:
+    holder = proof.source.host
+    return "" if holder.pk == proof.host_id else f", with the file on {holder.name}"
 
 
 def let_proof_wait(proof: BackupProof, why: str) -> None:

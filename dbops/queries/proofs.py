@@ -46,6 +46,12 @@ class ProofShown:
         )
 
     @property
+    def holder(self) -> str:
+        """Return the host that has the file, empty where the proof was made there."""
+        holder = self.proof.source.host
+        return "" if holder.pk == self.proof.host_id else holder.name
+
+    @property
     def rows(self) -> str:
         """Return the rows that were counted, for a reader."""
         return f"{self.proof.rows_counted or 0:,}"
@@ -76,7 +82,7 @@ def proofs_of(run: BackupRun) -> ProofsOfRun:
     why_not = run.why_not_proven
     if why_not and run.status != RunStatus.SUCCEEDED:
         return ProofsOfRun((), why_not)
-    rows = run.proofs.select_related("host").defer("memory")[:SHOWN]
+    rows = run.proofs.select_related("host", "source__host").defer("memory")[:SHOWN]
     return ProofsOfRun(tuple(ProofShown(proof) for proof in rows), why_not)
 
 

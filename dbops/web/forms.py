@@ -199,7 +199,14 @@ class ClusterForm(InventoryForm):
 
     secrets = tuple(f"{account}_password" for account in rules.ACCOUNTS)
     groups: ClassVar = {
-        "Cluster": ("name", "write_addresses", "wanted_replicas", "redundancy_goal_seconds", "needs_approval"),
+        "Cluster": (
+            "name",
+            "write_addresses",
+            "wanted_replicas",
+            "redundancy_goal_seconds",
+            "proof_host",
+            "needs_approval",
+        ),
         "Dashboard's account": ("admin_user", "admin_password"),
         "Replication account": ("replication_user", "replication_password"),
         "Backup account": ("backup_user", "backup_password"),
@@ -227,6 +234,7 @@ class ClusterForm(InventoryForm):
             "write_addresses",
             "wanted_replicas",
             "redundancy_goal_seconds",
+            "proof_host",
             "needs_approval",
             "admin_user",
             "replication_user",
@@ -234,6 +242,7 @@ class ClusterForm(InventoryForm):
         ]
         labels: ClassVar = {
             "wanted_replicas": "Target of healthy replicas",
+            "proof_host": "Host on which its backups are proven",
             "needs_approval": "A rebuild needs the approval of a second operator",
             "admin_user": "User",
             "replication_user": "User",
@@ -241,6 +250,7 @@ class ClusterForm(InventoryForm):
         }
         help_texts: ClassVar = {
             "wanted_replicas": "Instances besides the primary that are to be healthy: with fewer, availability counts a gap. Empty: all.",
+            "proof_host": "A host with an instance, the backup tool and room for the data. Empty: where the file lies.",
             "needs_approval": "It waits until an operator other than the one who asked for it approves it.",
         }
 

@@ -97,9 +97,9 @@ def wait_for_end(stack: Stack, pk: int, seconds: float = 90) -> dict[str, Any]:
 
 
 @contextmanager
-def slow_prepare(stack: Stack) -> Iterator[Path]:
+def slow_prepare(stack: Stack, host: str = SOURCE) -> Iterator[Path]:
     """Let no preparation begin until the file is made."""
-    programs = stack.lab.host(SOURCE).sshd.programs
+    programs = stack.lab.host(host).sshd.programs
     programs.mkdir(exist_ok=True)
     go, shim = programs / "go", programs / "mariadb-backup"
     text = f'#!/bin/bash\n[ "$1" != --prepare ] || until [ -e {go} ]; do sleep 0.1; done\nexec {shutil.which("mariadb-backup")} "$@"\n'

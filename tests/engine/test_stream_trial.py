@@ -6,8 +6,9 @@ from typing import Any
 import pytest
 
 from dbops.engine.errors import RemoteFailure, Unreachable
+from dbops.engine.host_way import End, HostWay
 from dbops.engine.ports import CommandResult, JobState, JobStatus
-from dbops.engine.stream_trial import End, judge, pull_zeros
+from dbops.engine.stream_trial import judge, pull_zeros
 
 CIPHER = "debug1: kex: server->client cipher: aes128-gcm@openssh.com MAC: <implicit> compression: none\n"
 
@@ -47,6 +48,10 @@ def end(name: str, jobs: Played) -> End:
     return End(name, f"{name}.example", 22, "root", f"{name}.example", "10.0.0.9", "ssh-ed25519 AAAA", "", False, jobs)  # type: ignore[arg-type]
 
 
+def way(source: Played, target: Played) -> HostWay:
+    return HostWay("abc", source=end("one", source), target=end("two", target))
+
+
 def test_the_rate_is_what_came_between_the_first_and_the_last_byte() -> None:
     found = judge(ended())
     assert (found.bytes_per_second, found.cipher) == (1e9, "aes128-gcm@openssh.com")
@@ -78,13 +83,7 @@ def test_the_way_is_closed_whatever_happened() -> None:
     said: list[tuple[str, str]] = []
     source, target = Played(), Played(state=ended(255, "0 0"))
     with pytest.raises(RemoteFailure):
-        pull_zeros(
-            "abc",
-            source=end("one", source),
-            target=end("two", target),
-            ciphers="aes128-ctr",
-            say=lambda *command: said.append(command),
-        )
+        pull_zeros(way(source, target), ciphers="aes128-ctr", say=lambda *command: said.append(command))
     assert any("revoke_key" in script for script in source.asked[-2:])
     assert 'rm -rf -- "$DBOPS_RUN_DIR"' in source.asked[-1]
     assert 'rm -rf -- "$DBOPS_RUN_DIR"' in target.asked[-1]
@@ -95,8 +94,6 @@ def test_a_source_that_falls_silent_hides_no_error_and_the_target_is_cleaned_up(
     source = Played(error=Unreachable("ssh.timeout", "Waiting", found="no answer"))
     target = Played()
     with pytest.raises(Unreachable):
-        pull_zeros(
-            "abc", source=end("one", source), target=end("two", target), ciphers="aes128-ctr", say=lambda *_: None
-        )
+        pull_zeros(way(source, target), ciphers="aes128-ctr", say=lambda *_: None)
     assert "stop zeros" in target.asked
     assert "start guard" in source.asked  # before the key is let in: it takes the key away when nobody else does

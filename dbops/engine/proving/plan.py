@@ -4,7 +4,7 @@ from dataclasses import dataclass
 
 from dbops.engine.archives import Archive
 from dbops.engine.errors import Refused
-from dbops.engine.facts import HostFacts, ServerFacts
+from dbops.engine.facts import HostFacts, ServerFacts, Tool
 from dbops.engine.flavors import Flavor, flavor_for
 from dbops.engine.flavors.loading import load_server_options
 from dbops.engine.flavors.prepare_habits import MIB
@@ -29,7 +29,9 @@ REDO_CAPACITY_BYTES = 512 * MIB
 
 @dataclass(frozen=True, slots=True)
 class Limits:
-    """What a proof may take of its host. ``directory`` is where scratch directories are made; empty means beside the backup."""
+    """What a proof may take of its host. ``directory`` is where scratch directories are made; empty means beside the backup, and on
+    another host than the backup's the directory of dbops there.
+    """
 
     cores: int = 2
     directory: str = ""
@@ -37,10 +39,20 @@ class Limits:
 
 
 @dataclass(frozen=True, slots=True)
+class Elsewhere:
+    """The file lies on another host than the one where it is proven. ``pull`` are ssh's words there, ``place`` a directory of dbops."""
+
+    holder: str
+    pull: tuple[str, ...]
+    place: str
+
+
+@dataclass(frozen=True, slots=True)
 class ProofPlan:
     """Everything that a proof will do. Command lines are without their programs: the host has one of each list, best first.
 
-    ``machine`` is name and machine id; ``needed_bytes`` must be free in ``place``, ``needed_memory_bytes`` in memory;
+    ``machine`` is name and machine id; ``holder`` the host that has the file, and ``transport`` ssh's words to it, both empty where it
+    is this one; ``needed_bytes`` must be free in ``place``, ``needed_memory_bytes`` in memory;
     ``most_memory_bytes`` is the most that one of its processes may reserve.
     """
 
@@ -68,6 +80,8 @@ class ProofPlan:
     prepare: tuple[str, ...]
     server: tuple[str, ...]
     reasons: tuple[str, ...] = ()
+    holder: str = ""
+    transport: tuple[str, ...] = ()
 
     @property
     def scratch(self) -> str:
@@ -77,8 +91,9 @@ class ProofPlan:
     def commands(self) -> tuple[tuple[str, str], ...]:
         """The command lines as a person would type them, by step."""
         server = [self.servers[0], "--no-defaults", *self.server, f"--datadir={self.scratch}/data"]
+        source = f"{show([*self.transport, 'backup'])} | zstd -d -c" if self.transport else f"zstd -d -c < {self.path}"
         return (
-            ("unpack", f"zstd -d -c < {self.path} | {show([self.unpackers[0], *self.unpack])}"),
+            ("unpack", f"{source} | {show([self.unpackers[0], *self.unpack])}"),
             ("prepare", show([self.tools[0], *self.prepare])),
             ("start", f"{show(server)} --socket=/tmp/dbops-proof-{self.proof}/s"),
         )
@@ -86,7 +101,7 @@ class ProofPlan:
     def arguments(self) -> list[str]:
         """Return what ``prove_backup.sh`` is called with."""
         lists = (self.unpackers, self.tools, self.servers, self.clients, self.checkpoints)
-        words = (self.unpack, self.prepare, self.server)
+        words = (self.unpack, self.prepare, self.server, self.transport)
         numbers = (self.needed_bytes, self.needed_memory_bytes, self.most_memory_bytes, self.cores, self.start_seconds)
         return [
             *(self.machine, self.path, str(self.bytes), self.run_uid, self.sha256, self.place, self.proof, self.owner),
@@ -99,24 +114,32 @@ class ProofPlan:
 
 
 def plan_proof(
-    proof: str, archive: Archive, host: HostFacts, *, owner: str, limits: Limits, server: ServerFacts | None
+    proof: str,
+    archive: Archive,
+    host: HostFacts,
+    *,
+    owner: str,
+    limits: Limits,
+    server: ServerFacts | None,
+    elsewhere: Elsewhere | None = None,
 ) -> ProofPlan:
     """Return what a proof will do.
 
     Args:
         proof: its id on the host, hexadecimal.
-        archive: the backup; its file lies on this host.
+        archive: the backup.
         host: as a probe of this moment saw it.
         owner: the system account whose server would own such data.
         limits: from the settings.
         server: of the source, where it answers: how much redo log there may be to apply, and how it writes names of tables.
+        elsewhere: where the file lies on another host.
 
     Raises:
-        Refused: its flavor is not known (``flavor.unknown``, ``flavor.unsupported``), or the host has less memory free than the
-            least that a preparation takes (``proof.memory``).
+        Refused: its flavor is not known (``flavor.unknown``, ``flavor.unsupported``), the host has less memory free than the
+            least that a preparation takes (``proof.memory``), or a chosen host's tool does not fit the backup (``proof.tool``).
     """
     flavor = flavor_for(archive.version, archive.flavor)
-    place = limits.directory or archive.path.rpartition("/")[0]
+    place = limits.directory or (elsewhere.place if elsewhere else archive.path.rpartition("/")[0])
     data = f"{place.rstrip('/')}/.dbops-proof-{proof}/data"
     tool = next((host.tools[name] for name in flavor.backup_programs if name in host.tools), None)
     ground = Ground(
@@ -128,6 +151,8 @@ def plan_proof(
     memory = min(preparing.memory_bytes, PREPARE_MOST_BYTES)
     needed_memory = max(memory, POOL_BYTES) + BESIDE_POOL_BYTES
     _must_have_memory(archive, host, needed_memory)
+    if elsewhere:
+        _must_have_tool(archive, host, flavor, tool)
     size = archive.data_bytes or archive.bytes * RATIO_UNKNOWN
     return ProofPlan(
         proof=proof,
@@ -154,6 +179,8 @@ def plan_proof(
         prepare=tuple(flavor.prepare_command("tool", data, memory_bytes=memory, options=preparing.options)[1:]),
         server=tuple(_server_options(flavor, server)),
         reasons=preparing.reasons,
+        holder=elsewhere.holder if elsewhere else "",
+        transport=elsewhere.pull if elsewhere else (),
     )
 
 
@@ -166,6 +193,20 @@ def _must_have_memory(archive: Archive, host: HostFacts, needed: int) -> None:
         found=f"{host.memory_available_bytes // MIB} MiB of memory are free on {host.hostname}, and {needed // MIB} MiB are needed",
         left="Nothing was written.",
         next_step="Free memory on the host; the proof is tried again with the next backup, or by hand.",
+    )
+
+
+def _must_have_tool(archive: Archive, host: HostFacts, flavor: Flavor, tool: Tool | None) -> None:
+    """A host that was chosen for proofs may have another version than the servers that are backed up."""
+    problem = flavor.tool_problem(tool.version) if tool else f"none of {', '.join(flavor.backup_programs)} is installed"
+    if not problem:
+        return
+    raise Refused(
+        "proof.tool",
+        f"Planning the proof of {archive.path}",
+        found=f"on {host.hostname}: {problem}",
+        left="Nothing was written.",
+        next_step="Install the tool of the backup's version there, or choose another host for the cluster's proofs.",
     )
 
 

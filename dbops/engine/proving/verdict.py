@@ -23,6 +23,7 @@ STEPS = {
 #: First words with which ``prove_backup.sh`` fails, and what to do then.
 FAILURES = {
     "space": "Free space on the host, or set DBOPS_PROOF_DIRECTORY, then prove it again.",
+    "transport": "Look at the link between the two hosts, and at the disk that has the file; then prove the backup again.",
     "damaged": "This file cannot be restored. Look at its disk, make a new backup now, and keep an older one that is proven.",
     "unpack": "Make a new backup and prove that; an older one that is proven is what can be restored now.",
     "outside": "Such data cannot be proven beside the server that uses it: restore it by hand on another host (docs/verified-backups.md).",

@@ -7,6 +7,7 @@ from typing import Any
 from dbops.engine import watchdog
 from dbops.engine.backing_up.work import Patience, RunJournal
 from dbops.engine.errors import RemoteFailure, Unreachable
+from dbops.engine.host_way import HostWay, remove_run
 from dbops.engine.ports import Clock, Jobs, JobState, JobStatus
 from dbops.engine.proving.plan import JOB, REMOVAL, ProofPlan
 from dbops.engine.proving.verdict import FAILURES, Expected, Proven, judge_proof, read_steps
@@ -15,6 +16,26 @@ from dbops.engine.states import Level
 
 #: What is read of the rows by table; a schema with more tables than fit is counted as a whole all the same.
 COUNTS_BYTES = 1024**2
+#: The file is asked for within seconds of the job's start, and a second time where its checksum is asked for once more: hours later.
+KEY_SECONDS = 48 * 3600
+
+
+@dataclass(frozen=True, slots=True)
+class FileWay:
+    """From the host that has the backup to the one that proves it. ``words`` are what the forced command is told of the file."""
+
+    way: HostWay
+    words: tuple[str, ...]
+
+    def open(self) -> None:
+        """Let a key of this proof in, to read this one file; it expires by itself. Any number of times. Raises as ``HostWay``."""
+        self.way.let_in(self.way.make_key(), self.words, load("common", "serve_file"), key_seconds=KEY_SECONDS)
+
+    def close(self) -> None:
+        """Take the key away on both hosts, and what was written down where the file lies. Raises as ``HostWay``."""
+        self.way.close()
+        remove_run(self.way.source)
+        self.way.forget_key()
 
 
 @dataclass(slots=True)
@@ -28,6 +49,7 @@ class Site:
     journal: RunJournal
     expected: Callable[[], Expected]
     patience: Patience = Patience()
+    way: FileWay | None = None
 
 
 def advance(site: Site) -> Proven | None:
@@ -40,10 +62,14 @@ def advance(site: Site) -> Proven | None:
     """
     if not site.memory.get("asked"):
         site.jobs.follow(JOB)  # a silent host is met here, before anything can have been started
+        if site.way:
+            site.way.way.source.jobs.act("true")
         site.memory["asked"] = True
         site.journal.flush()
     state = site.jobs.follow(JOB, wait_seconds=0.8, tail_lines=40)
     if state.status is JobStatus.ABSENT:
+        if site.way:
+            site.way.open()
         site.jobs.start(JOB, load("common", "proof_scratch", "prove_backup"), *site.plan.arguments())
         return None
     site.memory["steps"] = read_steps(state.tails.get("steps", ""))
@@ -100,7 +126,23 @@ def clean_up(site: Site) -> bool:
                 next_step="Look at the host's disks. dbops asks again until the processes are gone.",
             )
         site.memory["stopped"] = True
-    return remove(site.jobs, site.plan, REMOVAL)
+    silent = _close_way(site)
+    is_gone = remove(site.jobs, site.plan, REMOVAL)
+    if is_gone and silent:
+        raise silent
+    return is_gone
+
+
+def _close_way(site: Site) -> Unreachable | None:
+    """Close the way to the file. A host that is silent there keeps nobody from removing what was made here: it is returned."""
+    if site.way is None or site.memory.get("closed"):
+        return None
+    try:
+        site.way.close()
+    except Unreachable as error:
+        return error
+    site.memory["closed"] = True
+    return None
 
 
 def remove(jobs: Jobs, plan: ProofPlan, name: str) -> bool:

@@ -5,8 +5,8 @@
 # $1 name and machine id  $2 path  $3 bytes  $4 run that made it  $5 checksum  $6 place of the scratch directory  $7 the proof's id
 # $8 owner  $9 bytes that must be free  $10 bytes of memory that must be free  $11 the most memory that a process may reserve  $12 cores
 # $13 seconds that the server may take to start  $14 backup_type of a prepared copy
-# then by blanks: $15 unpackers $16 backup tools $17 servers $18 clients $19 checkpoints files  then numbers of words: $20 $21 $22
-# and these: of the unpacker, of the backup tool, of the server (each without the program)
+# then by blanks: $15 unpackers $16 backup tools $17 servers $18 clients $19 checkpoints files  then numbers of words: $20 $21 $22 $23
+# and these: of the unpacker, of the backup tool, of the server (each without the program), of ssh where the file lies on another host
 set -u
 umask 077
 machine=$1 path=$2 bytes=$3 run=$4 sum=$5 place=$6 id=$7 owner=$8 needed=$9
@@ -18,11 +18,12 @@ read -r -a programs <<<"$8"
 read -r -a clients <<<"$9"
 shift 9
 read -r -a checkpoints <<<"$1"
-first=$2 second=$3
-shift 4
+first=$2 second=$3 third=$4
+shift 5
 unpack=("${@:1:first}")
 prepare=("${@:first+1:second}")
-options=("${@:first+second+1}")
+options=("${@:first+second+1:third}")
+transport=("${@:first+second+third+1}")
 
 first_program() {
     local name
@@ -41,6 +42,8 @@ end_step() { # bytes, where they are known
     [ -z "$current" ] || printf 'end %s %s %s\n' "$current" "$(date +%s.%3N)" "${1-}" >>log.steps
     current=
 }
+is_remote() { [ "${#transport[@]}" -gt 0 ]; }
+read_file() { if is_remote; then exec "${transport[@]}" backup </dev/null; else exec cat <"$path"; fi; }
 words_of() { tail -n 3 -- "$1" 2>/dev/null | tr '\n\t' '  ' | head -c 600; }
 
 step look
@@ -52,8 +55,13 @@ tool=$(first_program "${tools[@]}") || refuse "${tools[0]} is not installed on t
 program=$(first_program "${programs[@]}") || refuse "${programs[0]} is not installed on this host: a proof needs a server of its own."
 client=$(first_program "${clients[@]}") || refuse "${clients[0]} is not installed on this host."
 command -v zstd >/dev/null || refuse "zstd is not installed on this host."
-is_backup_of "$path" "$bytes" "$run" "$sum" || refuse "$path is not the backup of run $run with $bytes bytes, by the record beside it."
-[ -r "$path" ] || refuse "$path cannot be read."
+if is_remote; then # there the forced command looks at the record beside the file
+    answer=$("${transport[@]}" check 2>&1 </dev/null) || refuse "The host that has the backup does not let it be read: $answer"
+    case $answer in *dbops-ready*) ;; *) refuse "The host that has the backup says something else: $answer" ;; esac
+else
+    is_backup_of "$path" "$bytes" "$run" "$sum" || refuse "$path is not the backup of run $run with $bytes bytes, by the record beside it."
+    [ -r "$path" ] || refuse "$path cannot be read."
+fi
 [ -d "$place" ] || refuse "The directory $place is not there: a proof makes its scratch directory in it."
 free=$(df -B1 --output=avail -- "$place" | tail -n 1)
 [ "${free:-0}" -ge "$needed" ] ||
@@ -115,7 +123,12 @@ step unpack
 mkfifo seen
 sha256sum <seen >sum 2>/dev/null &
 adding=$!
-stage see tee --output-error=exit -- "$PWD/seen" <"$path" |
+(
+    echo "$BASHPID" >pid.transport
+    exec 2>log.transport
+    read_file
+) |
+    stage see tee --output-error=exit -- "$PWD/seen" |
     stage decompress zstd -q -d -c |
     (
         echo "$BASHPID" >pid.unpack
@@ -125,18 +138,24 @@ stage see tee --output-error=exit -- "$PWD/seen" <"$path" |
 stages=("${PIPESTATUS[@]}")
 wait "$adding"
 number=0
-for name in see decompress unpack; do
+for name in transport see decompress unpack; do
     echo "${stages[$number]}" >"stage.$name"
     number=$((number + 1))
 done
 ! grep -qi 'no space left' log.unpack log.decompress 2>/dev/null || fail "space the disk became full while the backup was unpacked."
+# a link that broke is no word on the backup: then who adds up has had its end, and nobody after it had broken off before
+! is_remote || [ "${stages[0]}" = 0 ] || [ "${stages[1]}" != 0 ] ||
+    fail "transport ssh ended with status ${stages[0]}: $(words_of log.transport)"
 # who unpacks may stumble over damage before the whole file was read: only its checksum says whose fault it is
-[ "${stages[*]}" = "0 0 0" ] || sha256sum <"$path" >sum
+if [ "${stages[*]}" != "0 0 0 0" ]; then
+    (read_file 2>log.transport) | sha256sum >sum
+    [ "${PIPESTATUS[0]}" = 0 ] || ! is_remote || fail "transport the file could not be read to its end: $(words_of log.transport)"
+fi
 read -r found _ <sum
 [ "$found" = "$sum" ] ||
     fail "damaged the file has checksum $found, published was $sum. $(words_of log.decompress) $(words_of log.unpack)"
-[ "${stages[*]}" = "0 0 0" ] ||
-    fail "unpack reading, zstd and the unpacker ended with ${stages[*]}: $(words_of log.decompress) $(words_of log.unpack)"
+[ "${stages[*]}" = "0 0 0 0" ] ||
+    fail "unpack reading, adding up, zstd and the unpacker ended with ${stages[*]}: $(words_of log.decompress) $(words_of log.unpack)"
 [ ! -s log.unpack ] || fail "unpack the unpacking tool wrote: $(words_of log.unpack)"
 rm -f seen sum
 end_step "$(du -sb -- "$data" | cut -f1)"

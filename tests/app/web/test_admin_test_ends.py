@@ -137,7 +137,7 @@ FASTEST = "aes256-gcm@openssh.com"
 def test_the_stream_shows_rate_and_cipher_and_plans_take_the_fastest(
     trio: Any, operator: Client, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    def pull(run_id: str, *, say: Any, ciphers: str, **_: Any) -> Measured:
+    def pull(way: Any, *, say: Any, ciphers: str, **_: Any) -> Measured:
         say("host-replica-1", "ssh backup | wc -c")
         assert "," not in ciphers, "one at a time"
         if ciphers.startswith("chacha20"):

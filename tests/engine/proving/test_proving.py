@@ -98,9 +98,9 @@ def test_the_plan_survives_its_driver_and_the_script_gets_as_many_words_as_it_co
     made = plan()
     assert from_record(ProofPlan, to_record(made)) == made
     words = made.arguments()
-    counts = [int(word) for word in words[19:22]]
-    assert len(words) == 22 + sum(counts)
-    assert words[22 : 22 + counts[0]] == list(made.unpack)
+    counts = [int(word) for word in words[19:23]]
+    assert len(words) == 23 + sum(counts)
+    assert words[23 : 23 + counts[0]] == list(made.unpack)
 
 
 # --- the end of the job -----------------------------------------------------------------------------------------------

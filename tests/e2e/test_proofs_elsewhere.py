@@ -1,0 +1,159 @@
+"""Proofs on a chosen host, for real: the backup is fetched from the host that has it, and nothing is left on either."""
+
+import json
+import os
+import signal
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.stack import Stack, running_stack, wait_for
+
+from .looks import is_replicating
+from .test_managed_backup import SOURCE, back_up, make_schedule, run_of
+from .test_proofs import begin, changed, command_lines, proof_of, prove, rows_of, servers, slow_prepare, wait_for_end
+
+pytestmark = pytest.mark.services
+
+CHOSEN = "replica-1"
+
+
+@pytest.fixture(scope="module")
+def stack() -> Iterator[Stack]:
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("DBOPS_LEASE_SECONDS", "8")
+        patch.setenv("DBOPS_PROBE_INTERVAL_SECONDS", "3")
+        with running_stack(replicas=1, web=False) as running:
+            make_schedule(running, "files", "physical")
+            running.write("UPDATE dbops_cluster SET proof_host = ?", CHOSEN)
+            yield running
+
+
+@pytest.fixture(scope="module")
+def run(stack: Stack) -> int:
+    """A good backup."""
+    status, result = back_up(stack, "files")
+    assert status == 0, result
+    return int(result["backup_run"])
+
+
+@pytest.fixture(autouse=True)
+def nothing_is_left(stack: Stack) -> Iterator[None]:
+    """Every test leaves nothing on either host, and the servers as they were."""
+    before = servers(stack)
+    yield
+    assert left(stack) == []
+    assert servers(stack) == before
+    assert is_replicating(stack, SOURCE)
+
+
+def left(stack: Stack) -> list[str]:
+    """Return what there is still of any proof: scratch directories, keys, forced commands, processes."""
+    uids = [row["uid"] for row in stack.rows("SELECT uid FROM dbops_backupproof")]
+    found = [f"/tmp/dbops-proof-{uid}" for uid in uids if Path(f"/tmp/dbops-proof-{uid}").exists()]
+    for name in (SOURCE, CHOSEN):
+        host = stack.lab.host(name)
+        found += [str(path) for path in host.folder.rglob(".dbops-proof-*")]
+        keys = host.folder / "ssh" / "authorized_keys"
+        found += [f"key of {uid} on {name}" for uid in uids if keys.exists() and f"dbops-{uid}" in keys.read_text()]
+        for uid in uids:
+            directory = host.work_dir / "rebuilds" / uid
+            found += [str(directory / part) for part in ("serve", "backup.argv", "key") if (directory / part).exists()]
+    return found + [" ".join(words) for _, words in command_lines() if any(uid in " ".join(words) for uid in uids)]
+
+
+@pytest.mark.runs("MariaDB 10.11", "proof")
+def test_the_backup_is_fetched_and_proven_on_the_chosen_host(stack: Stack, run: int) -> None:
+    status, result = prove(stack, run)
+    assert (status, result["status"], result["error"]) == (0, "succeeded", {}), result
+    assert {step["state"] for step in result["steps"]} == {"done"}
+    proof = proof_of(stack, result["proof"])
+    [host] = stack.rows("SELECT name FROM dbops_host WHERE id = ?", proof["host_id"])
+    assert host["name"] == CHOSEN
+    plan = json.loads(proof["memory"])["plan"]
+    assert plan["holder"] == SOURCE
+    assert plan["place"] == str(stack.lab.host(CHOSEN).work_dir)
+    for schema, name, rows in json.loads(proof["result"])["tables"]:
+        assert rows_of(stack, schema, name) == rows, name
+    [began] = stack.rows("SELECT text FROM dbops_backupevent WHERE text LIKE '%begins on%' ORDER BY id DESC LIMIT 1")
+    assert began["text"].endswith(f"begins on {CHOSEN}, with the file on {SOURCE}.")
+
+
+def test_a_damaged_file_is_told_from_a_link_that_broke(stack: Stack, run: int) -> None:
+    file = Path(run_of(stack, run)["path"])
+    content = bytearray(file.read_bytes())
+    content[len(content) // 2] ^= 0xFF
+    with changed(file, bytes(content)):
+        status, result = prove(stack, run)
+    assert (status, result["error"]["code"]) == (1, "proof.damaged"), result
+
+
+def test_a_record_that_is_anothers_is_not_read(stack: Stack, run: int) -> None:
+    record = Path(run_of(stack, run)["path"] + ".json")
+    with changed(record, record.read_bytes().replace(b'"sha256": "', b'"sha256": "00')):
+        status, result = prove(stack, run)
+    assert (status, result["error"]["code"]) == (1, "proof.refused"), result
+    assert "is not the backup of run" in result["error"]["found"]
+
+
+def test_a_cancel_in_the_middle_leaves_nothing_on_either_host(stack: Stack, run: int) -> None:
+    with slow_prepare(stack, CHOSEN):
+        proof = begin(stack, run, "prepare")
+        stack.write(
+            "UPDATE dbops_backupproof SET cancel_requested_at = requested_at, cancel_requested_by = 'olga' WHERE id = ?",
+            proof["id"],
+        )
+        ended = wait_for_end(stack, proof["id"])
+    assert ended["status"] == "cancelled"
+    assert not ended["is_left"]
+
+
+def test_another_worker_goes_on_and_closes_the_way(stack: Stack, run: int) -> None:
+    with slow_prepare(stack, CHOSEN) as go:
+        proof = begin(stack, run, "prepare")
+        stack.stop("worker", signal.SIGKILL)
+        stack.start("worker")
+        wait_for("it is taken over", lambda: proof_of(stack, proof["id"])["fence"] > proof["fence"], 60)
+        go.touch()
+        ended = wait_for_end(stack, proof["id"], 180)
+    assert ended["status"] == "succeeded", ended["error"]
+
+
+def test_a_transport_that_is_killed_is_a_link_that_broke(stack: Stack, run: int) -> None:
+    """Its host sends as slowly as the unpacking tool reads: that is stopped until the transport is gone."""
+    programs = stack.lab.host(CHOSEN).sshd.programs
+    programs.mkdir(exist_ok=True)
+    shim, killed = programs / "zstd", programs / "killed"
+    shim.write_text(f'#!/bin/bash\nuntil [ -e {killed} ]; do sleep 0.1; done\nexec /usr/bin/zstd "$@"\n')
+    shim.chmod(0o755)
+    try:
+        proof = begin(stack, run, "unpack")
+        wait_for("the transport", lambda: transports(proof), 30)
+        for pid in transports(proof):
+            os.kill(pid, signal.SIGKILL)
+        killed.touch()
+        ended = wait_for_end(stack, proof["id"])
+    finally:
+        shim.unlink()
+        killed.unlink(missing_ok=True)
+    assert (ended["status"], json.loads(ended["error"])["code"]) == ("failed", "proof.transport"), ended["error"]
+
+
+def transports(proof: dict[str, Any]) -> list[int]:
+    return [pid for pid, words in command_lines() if words[0] == "ssh" and proof["uid"] in " ".join(words)]
+
+
+def test_where_there_is_no_room_nothing_is_written(stack: Stack, run: int) -> None:
+    stack.environment["DBOPS_PROOF_DIRECTORY"] = "/nowhere"
+    try:
+        stack.stop("worker")
+        stack.start("worker")
+        status, result = prove(stack, run)
+    finally:
+        del stack.environment["DBOPS_PROOF_DIRECTORY"]
+        stack.stop("worker")
+        stack.start("worker")
+    assert (status, result["error"]["code"]) == (1, "proof.refused"), result
+    assert "/nowhere is not there" in result["error"]["found"]
