@@ -29,6 +29,10 @@ def check(fleet: FleetFile, stored: Stored, errors: Errors, *, replace_host_keys
         _check_host(host, stored, errors, replace_host_keys)
     for cluster in fleet.clusters:
         _check_accounts(cluster, stored.clusters.get(cluster.name), errors)
+        chosen = cluster.values.get("proof_host")
+        if chosen and chosen not in hosts and chosen not in stored.hosts:
+            text = f"there is no host {chosen!r}, neither in this file nor in the inventory"
+            errors.add(cluster.at("proof_host"), text)
     for instance in fleet.instances:
         _link(instance, hosts, stored, errors)
         _check_frozen(instance, stored, errors)

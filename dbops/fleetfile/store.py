@@ -101,13 +101,18 @@ def _set_due(row: Row, changes: Mapping[str, Any]) -> list[str]:
 
 
 def _count_again(row: Row, changes: Mapping[str, Any]) -> None:
-    """Have availability counted anew where the past is told in another way: by another name, or measured by another target."""
+    """Have availability counted anew where the past is told in another way: by another name, or measured by another target.
+
+    Who names a host goes on naming the same one.
+    """
     if isinstance(row, Instance) and "name" in changes:
         rename_periods(row)
         rename_differences(row, changes["name"]["before"])
         recount([row.cluster_id], None, timezone.now())
     if isinstance(row, Cluster) and "wanted_replicas" in changes:
         recount([row.pk], None, timezone.now())
+    if isinstance(row, Host) and "name" in changes:
+        Cluster.objects.filter(proof_host=changes["name"]["before"]).update(proof_host=row.name)
 
 
 def _look_again(row: Row, changes: Mapping[str, Any]) -> None:

@@ -143,6 +143,16 @@ def delete(*, actor: User, row: Host | Cluster | Instance) -> None:
     kind, name = type(row).__name__.lower(), row.name
     doing = f"Removing the {kind} {name}"
     require_operator(actor, doing)
+    if isinstance(row, Host) and (
+        chosen := Cluster.objects.filter(proof_host=name).values_list("name", flat=True).first()
+    ):
+        raise Refused(
+            "fleet.in_use",
+            doing,
+            found=f"the backups of cluster {chosen} are proven on it",
+            left=NOTHING,
+            next_step="Choose another host for them first.",
+        )
     try:
         with transaction.atomic():
             if isinstance(row, Instance):

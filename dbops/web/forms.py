@@ -194,6 +194,11 @@ class MinutesField(forms.IntegerField):
         return None if minutes is None else minutes * 60
 
 
+def _hosts_with_an_instance() -> list[str]:
+    """Return the names of the hosts that are read: a host is, with the instances that stand on it."""
+    return list(Host.objects.filter(instances__isnull=False).distinct().values_list("name", flat=True))
+
+
 class ClusterForm(InventoryForm):
     """A cluster and the accounts that its instances share."""
 
@@ -223,6 +228,12 @@ class ClusterForm(InventoryForm):
         help_text="Within so long it should be whole again when it lost something: availability marks the hours of the week "
         "that would break it. Empty: as for all clusters.",
     )
+    proof_host = forms.ChoiceField(
+        label="Host on which its backups are proven",
+        required=False,
+        choices=lambda: [("", "each where its file lies"), *((name, name) for name in _hosts_with_an_instance())],
+        help_text="It fetches them: a host with the backup tool, a server program and room for the data.",
+    )
     admin_password = secret_field("Password")
     replication_password = secret_field("Password")
     backup_password = secret_field("Password")
@@ -242,7 +253,6 @@ class ClusterForm(InventoryForm):
         ]
         labels: ClassVar = {
             "wanted_replicas": "Target of healthy replicas",
-            "proof_host": "Host on which its backups are proven",
             "needs_approval": "A rebuild needs the approval of a second operator",
             "admin_user": "User",
             "replication_user": "User",
@@ -250,7 +260,6 @@ class ClusterForm(InventoryForm):
         }
         help_texts: ClassVar = {
             "wanted_replicas": "Instances besides the primary that are to be healthy: with fewer, availability counts a gap. Empty: all.",
-            "proof_host": "A host with an instance, the backup tool and room for the data. Empty: where the file lies.",
             "needs_approval": "It waits until an operator other than the one who asked for it approves it.",
         }
 

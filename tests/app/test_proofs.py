@@ -6,12 +6,13 @@ from typing import Any
 import pytest
 from django.utils import timezone
 
-from dbops import due_proofs, lifecycle, proving
+from dbops import due_proofs, lifecycle, proof_hosts, proving
 from dbops.engine.backups import RunStatus
 from dbops.engine.errors import Refused, RemoteFailure, Unreachable
-from dbops.models import AuditEntry, BackupProof, BackupRun, BackupSchedule, Hold
+from dbops.models import AuditEntry, BackupProof, BackupRun, BackupSchedule, Cluster, Hold, Host
 from dbops.operations.backups import prove_run, stop_proof
 from tests.app.backup_rows import make_run, make_schedule
+from tests.app.factories import make_host, make_instance
 from tests.app.played_backups import Played, operator
 from tests.app.proof_rows import made
 from tests.fakes import FakeDatabase, FakeJobs, ended, running, vanished
@@ -34,13 +35,24 @@ def host(played: Played, monkeypatch: pytest.MonkeyPatch) -> Any:
     database.expect("information_schema.TABLES", [])
     played.host.tables = database  # type: ignore[attr-defined]
 
-    def jobs(self: proving.Driver, uid: str) -> FakeJobs:
-        return FakeJobs(played.host, token=self.proof.host_token, run_id=uid)
+    def jobs(self: proof_hosts.Hosts, host: Host, uid: str, key: str) -> FakeJobs:
+        return FakeJobs(played.host, token=self._proof.host_token, run_id=uid)
 
-    monkeypatch.setattr(proving.Driver, "_jobs", jobs)
+    monkeypatch.setattr(proof_hosts.Hosts, "_jobs_on", jobs)
     monkeypatch.setattr(proving, "open_database", lambda instance: database)
-    monkeypatch.setattr(proving.probing, "look_now", played.look_now)
+    monkeypatch.setattr(proof_hosts.probing, "look_now", played.look_now)
     return played.host
+
+
+@pytest.fixture
+def fetched(host: Any, run: BackupRun) -> Host:
+    """Return a host of the same cluster, chosen for its proofs."""
+    cluster = run.instance.cluster
+    chosen = make_host("prover-1")
+    make_instance("replica-9", cluster=cluster, host=chosen, facts=run.instance.state.facts())
+    Cluster.objects.filter(pk=cluster.pk).update(proof_host="prover-1")
+    run.instance.cluster.refresh_from_db()
+    return chosen
 
 
 def play(host: Any, *states: Any, removal: tuple[Any, ...] = (ended(0),)) -> None:
@@ -280,6 +292,49 @@ def test_none_begins_beside_a_rebuild_or_a_backup_on_its_host(played: Played, ru
     assert proof.waiting_for == f"backup run {other.pk} uses {run.instance.name}"
     Hold.objects.all().delete()
     assert due_proofs.start_what_can() == [proof.pk]
+
+
+def test_a_chosen_host_fetches_it_and_closes_the_way(host: Any, run: BackupRun, fetched: Host) -> None:
+    proof = begun(run)
+    assert (proof.host, proof.source.host.name) == (fetched, run.instance.host.name)
+    play(host, good())
+    ended_well = end(proof)
+    assert (ended_well.status, ended_well.is_left) == ("succeeded", False), ended_well.error
+    plan = ended_well.memory["plan"]
+    assert plan["transport"][0] == "ssh"
+    assert plan["place"] == fetched.work_dir
+    asked = [str(act) for act in host.acts]
+    opened = next(number for number, script in enumerate(asked) if "restrict,command=" in script)
+    closed = next(number for number, script in enumerate(asked) if "Give the source back now" in script)
+    assert opened < closed
+    assert any("rm -f key key.pub known_hosts" in script for script in asked[closed:])
+    assert run.events.filter(
+        text__endswith=f"begins on {fetched.name}, with the file on {proof.source.host.name}."
+    ).exists()
+
+
+def test_it_waits_for_who_works_on_either_host(played: Played, run: BackupRun, fetched: Host) -> None:
+    proof = prove_run(run, operator())
+    other = make_run(run.schedule, RunStatus.RUNNING)  # type: ignore[arg-type]
+    assert due_proofs.start_what_can() == [], "it would read beside a backup run"
+    proof.refresh_from_db()
+    assert proof.waiting_for == f"backup run {other.pk} uses {run.instance.name}"
+
+
+def test_a_chosen_host_that_is_never_read_is_refused(host: Any, run: BackupRun, fetched: Host) -> None:
+    fetched.instances.all().delete()
+    proof = end(begun(run))
+    assert (proof.status, code(proof)) == ("failed", "proof.no_host")
+    assert not host.jobs
+
+
+def test_a_chosen_host_that_is_gone_is_told(host: Any, run: BackupRun, fetched: Host) -> None:
+    Cluster.objects.update(proof_host="gone-1")
+    proof = prove_run(BackupRun.objects.get(pk=run.pk), operator())
+    assert proof.host == proof.source.host
+    assert run.events.filter(
+        text__startswith="gone-1, chosen for this cluster's proofs, is not in the inventory"
+    ).exists()
 
 
 def test_a_second_click_finds_the_first_proof(played: Played, run: BackupRun) -> None:

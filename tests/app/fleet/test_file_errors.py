@@ -49,6 +49,13 @@ CASES = {
     "write address twice": ('["db.shop.example:3306"]', "[a, a]", 12, "clusters[0].write_addresses", "twice"),
     "command of a relative path": ("start: /srv", "start: srv", 27, "clusters[0].instances[1].service.start", "absolute path"),
     "command that cannot be split": ("--now", "'now", 27, "clusters[0].instances[1].service.start", "cannot be read"),
+    "host of proofs": (
+        "  - name: shop\n",
+        "  - name: shop\n    proof_host: db-99\n",
+        12,
+        "clusters[0].proof_host",
+        "there is no host 'db-99'",
+    ),
     "target": ("  - name: shop\n", "  - name: shop\n    wanted_replicas: -1\n", 12, "clusters[0].wanted_replicas", "from 0 to 1000"),
     "goal": ("  - name: shop\n", f"{GOAL}59\n", 12, "clusters[0].redundancy_goal_seconds", "from 60 to"),
     "goal with seconds": ("  - name: shop\n", f"{GOAL}90\n", 12, "clusters[0].redundancy_goal_seconds", "whole minutes"),

@@ -91,6 +91,19 @@ def test_a_goal_of_its_own_is_typed_in_minutes(fleet, operator):
     assert Cluster.objects.get().redundancy_goal_seconds is None
 
 
+def test_the_host_of_proofs_is_one_that_is_read_and_follows_its_name(fleet, operator):
+    values = shown(operator, edit_url("cluster", "shop"))
+    assert "proof_host" in errors(operator.post(edit_url("cluster", "shop"), values | {"proof_host": "db-99"}))
+    operator.post(edit_url("cluster", "shop"), values | {"proof_host": "db-2"})
+    assert Cluster.objects.get().proof_host == "db-2"
+    assert AuditEntry.objects.get().detail["proof_host"].endswith("→ db-2")
+    operator.post(edit_url("host", "db-2"), shown(operator, edit_url("host", "db-2")) | {"name": "db-2b"})
+    assert Cluster.objects.get().proof_host == "db-2b"
+    response = operator.post(reverse("inventory-remove", args=["host", "db-2b"]), {"typed_name": "db-2b"})
+    assert b"the backups of cluster shop are proven on it" in response.content
+    assert Host.objects.filter(name="db-2b").exists()
+
+
 def test_no_page_renders_a_secret(fleet, operator):
     Host.objects.filter(name="db-2").update(ssh_private_key=private_key(), ssh_key_file="")
     pages = [edit_url("cluster", "shop"), edit_url("host", "db-2"), reverse("inventory"), reverse("inventory-export")]

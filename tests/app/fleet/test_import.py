@@ -120,6 +120,15 @@ def test_a_target_of_replicas_comes_and_goes_with_the_file(folder):
     assert "wanted_replicas" not in export_fleet()
 
 
+def test_the_host_of_proofs_comes_and_goes_with_the_file(folder):
+    folder.load()
+    folder.load(folder.with_change("  - name: shop\n", "  - name: shop\n    proof_host: db-2\n"))
+    assert Cluster.objects.get().proof_host == "db-2"
+    assert "proof_host: db-2" in export_fleet()
+    folder.load()
+    assert Cluster.objects.get().proof_host == ""
+
+
 def test_a_goal_of_its_own_comes_and_goes_with_the_file(folder):
     folder.load()
     with_goal = folder.with_change("  - name: shop\n", "  - name: shop\n    redundancy_goal_seconds: 7200\n")
