@@ -11,7 +11,7 @@ from dbops.engine.errors import Refused
 from dbops.engine.facts import HostFacts
 from dbops.engine.host_way import HostWay
 from dbops.engine.pipeline import choose_ciphers
-from dbops.engine.proving.plan import Elsewhere, Limits, ProofPlan, plan_proof
+from dbops.engine.proving.plan import Elsewhere, Limits, ProofPlan, machine_of, plan_proof
 from dbops.engine.proving.work import FileWay
 from dbops.models import BackupProof, Host, Instance
 from dbops.situations import archive_of_run, host_facts, link_between
@@ -21,6 +21,8 @@ from dbops.situations import archive_of_run, host_facts, link_between
 HOST_KEY, READ_KEY = "_proof", "_proof-reads"
 #: A link that is away for some seconds must not cost a proof.
 PULL_ATTEMPTS = 5
+#: The last word for ``serve_file.sh``: every other work on the host that has the file comes first.
+LOW_PRIORITY = "low"
 
 
 class Hosts:
@@ -42,8 +44,8 @@ class Hosts:
         """Return the way to the file of this proof, or of an older one on this proof's host; ``None`` where the file lies there."""
         if not plan.transport:
             return None
-        words = (plan.path, str(plan.bytes), plan.run_uid, plan.sha256)
-        return FileWay(self._way(proof), words)
+        words = (plan.path, str(plan.bytes), plan.run_uid, plan.sha256, LOW_PRIORITY)
+        return FileWay(self._way(proof), words, (plan.holder_machine, plan.machine))
 
     def _way(self, proof: BackupProof) -> HostWay:
         holder, host = proof.source.host, self._proof.host
@@ -85,10 +87,11 @@ class Hosts:
         )
 
     def _elsewhere(self, prover: HostFacts, holder: HostFacts | None) -> Elsewhere:
+        assert holder is not None  # noqa: S101 - look_now says so
         host, source = self._proof.host, self._proof.source
-        ciphers = choose_ciphers(holder or prover, prover, link_between(source.host_id, host.pk))
+        ciphers = choose_ciphers(holder, prover, link_between(source.host_id, host.pk))
         pull = self._way(self._proof).pull(ciphers, attempts=PULL_ATTEMPTS)
-        return Elsewhere(source.host.name, tuple(pull), host.work_dir)
+        return Elsewhere(source.host.name, machine_of(holder), tuple(pull), host.work_dir)
 
     def _instance_there(self) -> Instance:
         """Return an instance of the chosen host: a host is read with those that stand on it."""

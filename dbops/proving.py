@@ -23,7 +23,7 @@ from dbops.engine.errors import Bug, Cancelled, DbopsError, Unreachable
 from dbops.engine.facts import from_record, to_record
 from dbops.engine.proving.plan import ProofPlan
 from dbops.engine.proving.verdict import Expected, Proven
-from dbops.engine.proving.work import Site, advance, clean_up, remove
+from dbops.engine.proving.work import Site, advance, clean_up, remove_left
 from dbops.engine.states import Level
 from dbops.models import BackupEvent, BackupProof
 from dbops.proof_hosts import Hosts
@@ -201,9 +201,8 @@ class Driver:
             try:
                 jobs.stop("proof")
                 until = time.monotonic() + settings.TICK_SECONDS
-                if way := self.hosts.way_to_file(dead, plan):
-                    way.close()
-                while not (gone := remove(jobs, plan, f"again-{self.proof.uid}")) and time.monotonic() < until:
+                way, name = self.hosts.way_to_file(dead, plan), f"again-{self.proof.uid}"
+                while not (gone := remove_left(jobs, plan, name, way)) and time.monotonic() < until:
                     pass
             except Unreachable:
                 raise

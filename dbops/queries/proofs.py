@@ -40,10 +40,13 @@ class ProofShown:
     @property
     def steps(self) -> tuple[StepShown, ...]:
         return tuple(
-            StepShown(STEPS[step["name"]], step["state"], step["seconds"], step["bytes"])
+            StepShown(self._title(step["name"]), step["state"], step["seconds"], step["bytes"])
             for step in self.proof.steps
             if step.get("name") in STEPS
         )
+
+    def _title(self, step: str) -> str:
+        return f"Fetch, {STEPS[step].lower()}" if step == "unpack" and self.holder else STEPS[step]
 
     @property
     def holder(self) -> str:

@@ -9,13 +9,14 @@ from django.utils import timezone
 from dbops import due_proofs, lifecycle, proof_hosts, proving
 from dbops.engine.backups import RunStatus
 from dbops.engine.errors import Refused, RemoteFailure, Unreachable
+from dbops.engine.ports import CommandResult
 from dbops.models import AuditEntry, BackupProof, BackupRun, BackupSchedule, Cluster, Hold, Host
 from dbops.operations.backups import prove_run, stop_proof
 from tests.app.backup_rows import make_run, make_schedule
 from tests.app.factories import make_host, make_instance
 from tests.app.played_backups import Played, operator
 from tests.app.proof_rows import made
-from tests.fakes import FakeDatabase, FakeJobs, ended, running, vanished
+from tests.fakes import OK, FakeDatabase, FakeJobs, ended, running, vanished
 
 pytestmark = pytest.mark.django_db
 
@@ -311,6 +312,23 @@ def test_a_chosen_host_fetches_it_and_closes_the_way(host: Any, run: BackupRun, 
     assert run.events.filter(
         text__endswith=f"begins on {fetched.name}, with the file on {proof.source.host.name}."
     ).exists()
+
+
+def test_a_way_that_cannot_be_closed_keeps_no_copy_and_the_next_proof_closes_it(
+    host: Any, run: BackupRun, fetched: Host
+) -> None:
+    proof = begun(run)
+    play(host, good())
+    full = CommandResult(1, "", "no space left on device")
+    host.answers.add("Give the source back now", full, full, OK)
+    assert (end(proof).status, proof.is_left) == ("succeeded", True)
+    assert (proof.uid, "proof-remove") in host.jobs, "what was copied is removed all the same"
+    assert run.events.filter(text__contains="no space left on device").exists()
+    play(host, good())
+    following = begun(run)
+    end(following)
+    proof.refresh_from_db()
+    assert (proof.is_left, following.is_left) == (False, False)
 
 
 def test_it_waits_for_who_works_on_either_host(played: Played, run: BackupRun, fetched: Host) -> None:

@@ -97,10 +97,10 @@ def wait_for_bytes(stack: Stack, key: int) -> None:
 def nothing_is_left(stack: Stack, keys: list[int]) -> None:
     assert stack.rows("SELECT * FROM dbops_hold") == []
     source = stack.lab.host("backup-1")
-    keys_file = source.folder / "ssh" / "authorized_keys"
+    keys_file = source.folder / "authorized_keys"
     for row in rebuilds(stack, keys):
         wait_for("its processes end", lambda uid=row["uid"]: not processes_of(uid), 30)
-        assert not keys_file.exists() or f"dbops-{row['uid']}" not in keys_file.read_text()
+        assert f"dbops-{row['uid']}" not in keys_file.read_text()
     wait_for("the source replicates", lambda: is_replicating(stack, "backup-1"), 30)
 
 

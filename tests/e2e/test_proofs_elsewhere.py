@@ -2,8 +2,10 @@
 
 import json
 import os
+import shutil
 import signal
 from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -56,12 +58,34 @@ def left(stack: Stack) -> list[str]:
     for name in (SOURCE, CHOSEN):
         host = stack.lab.host(name)
         found += [str(path) for path in host.folder.rglob(".dbops-proof-*")]
-        keys = host.folder / "ssh" / "authorized_keys"
-        found += [f"key of {uid} on {name}" for uid in uids if keys.exists() and f"dbops-{uid}" in keys.read_text()]
+        found += [f"key of {uid} on {name}" for uid in uids if is_let_in(stack, uid, name)]
         for uid in uids:
             directory = host.work_dir / "rebuilds" / uid
             found += [str(directory / part) for part in ("serve", "backup.argv", "key") if (directory / part).exists()]
     return found + [" ".join(words) for _, words in command_lines() if any(uid in " ".join(words) for uid in uids)]
+
+
+def is_let_in(stack: Stack, uid: str, name: str = SOURCE) -> bool:
+    return f"dbops-{uid}" in (stack.lab.host(name).folder / "authorized_keys").read_text()
+
+
+@contextmanager
+def slow_fetch(stack: Stack) -> Iterator[Path]:
+    """Let the chosen host read nothing of the file until another one is made."""
+    programs = stack.lab.host(CHOSEN).sshd.programs
+    programs.mkdir(exist_ok=True)
+    shim, go = programs / "zstd", programs / "go-on"
+    shim.write_text(f'#!/bin/bash\nuntil [ -e {go} ]; do sleep 0.1; done\nexec {shutil.which("zstd")} "$@"\n')
+    shim.chmod(0o755)
+    try:
+        yield go
+    finally:
+        shim.unlink()
+        go.unlink(missing_ok=True)
+
+
+def transports(proof: dict[str, Any]) -> list[int]:
+    return [pid for pid, words in command_lines() if words[0] == "ssh" and proof["uid"] in " ".join(words)]
 
 
 @pytest.mark.runs("MariaDB 10.11", "proof")
@@ -98,21 +122,37 @@ def test_a_record_that_is_anothers_is_not_read(stack: Stack, run: int) -> None:
     assert "is not the backup of run" in result["error"]["found"]
 
 
-def test_a_cancel_in_the_middle_leaves_nothing_on_either_host(stack: Stack, run: int) -> None:
+def cancel(stack: Stack, proof: dict[str, Any]) -> dict[str, Any]:
+    stack.write(
+        "UPDATE dbops_backupproof SET cancel_requested_at = requested_at, cancel_requested_by = 'olga' WHERE id = ?",
+        proof["id"],
+    )
+    return wait_for_end(stack, proof["id"])
+
+
+def test_a_cancel_while_it_is_fetched_leaves_nothing_on_either_host(stack: Stack, run: int) -> None:
+    with slow_fetch(stack):
+        proof = begin(stack, run, "unpack")
+        wait_for("the transport", lambda: transports(proof), 30)
+        assert is_let_in(stack, proof["uid"])
+        [sender] = [
+            pid for pid, words in command_lines() if words[0] == "cat" and words[-2] == run_of(stack, run)["path"]
+        ]
+        assert os.getpriority(os.PRIO_PROCESS, sender) == 19, "a backup there comes first"
+        ended = cancel(stack, proof)
+    assert (ended["status"], ended["is_left"]) == ("cancelled", 0)
+
+
+def test_a_cancel_while_it_is_prepared_leaves_nothing_on_either_host(stack: Stack, run: int) -> None:
     with slow_prepare(stack, CHOSEN):
-        proof = begin(stack, run, "prepare")
-        stack.write(
-            "UPDATE dbops_backupproof SET cancel_requested_at = requested_at, cancel_requested_by = 'olga' WHERE id = ?",
-            proof["id"],
-        )
-        ended = wait_for_end(stack, proof["id"])
-    assert ended["status"] == "cancelled"
-    assert not ended["is_left"]
+        ended = cancel(stack, begin(stack, run, "prepare"))
+    assert (ended["status"], ended["is_left"]) == ("cancelled", 0)
 
 
-def test_another_worker_goes_on_and_closes_the_way(stack: Stack, run: int) -> None:
-    with slow_prepare(stack, CHOSEN) as go:
-        proof = begin(stack, run, "prepare")
+@pytest.mark.parametrize("step", ["unpack", "prepare"])
+def test_another_worker_goes_on_and_closes_the_way(stack: Stack, run: int, step: str) -> None:
+    with slow_fetch(stack) if step == "unpack" else slow_prepare(stack, CHOSEN) as go:
+        proof = begin(stack, run, step)
         stack.stop("worker", signal.SIGKILL)
         stack.start("worker")
         wait_for("it is taken over", lambda: proof_of(stack, proof["id"])["fence"] > proof["fence"], 60)
@@ -122,27 +162,31 @@ def test_another_worker_goes_on_and_closes_the_way(stack: Stack, run: int) -> No
 
 
 def test_a_transport_that_is_killed_is_a_link_that_broke(stack: Stack, run: int) -> None:
-    """Its host sends as slowly as the unpacking tool reads: that is stopped until the transport is gone."""
-    programs = stack.lab.host(CHOSEN).sshd.programs
-    programs.mkdir(exist_ok=True)
-    shim, killed = programs / "zstd", programs / "killed"
-    shim.write_text(f'#!/bin/bash\nuntil [ -e {killed} ]; do sleep 0.1; done\nexec /usr/bin/zstd "$@"\n')
-    shim.chmod(0o755)
-    try:
+    with slow_fetch(stack) as go:
         proof = begin(stack, run, "unpack")
         wait_for("the transport", lambda: transports(proof), 30)
         for pid in transports(proof):
             os.kill(pid, signal.SIGKILL)
-        killed.touch()
+        go.touch()
         ended = wait_for_end(stack, proof["id"])
-    finally:
-        shim.unlink()
-        killed.unlink(missing_ok=True)
     assert (ended["status"], json.loads(ended["error"])["code"]) == ("failed", "proof.transport"), ended["error"]
 
 
-def transports(proof: dict[str, Any]) -> list[int]:
-    return [pid for pid, words in command_lines() if words[0] == "ssh" and proof["uid"] in " ".join(words)]
+def test_a_holder_that_is_silent_at_the_end_is_asked_again(stack: Stack, run: int) -> None:
+    """What was copied goes at once; the proof stays open until the key is known to be gone."""
+    sshd = stack.lab.host(SOURCE).sshd
+    with slow_prepare(stack, CHOSEN) as go:
+        proof = begin(stack, run, "prepare")
+        sshd.stop()
+        try:
+            go.touch()
+            wait_for("the copy is gone", lambda: not any(stack.lab.host(CHOSEN).folder.rglob(".dbops-proof-*")), 90)
+            assert is_let_in(stack, proof["uid"])
+            assert proof_of(stack, proof["id"])["finished_at"] is None
+        finally:
+            sshd.start()
+        ended = wait_for_end(stack, proof["id"], 180)
+    assert (ended["status"], ended["is_left"]) == ("succeeded", 0), ended["error"]
 
 
 def test_where_there_is_no_room_nothing_is_written(stack: Stack, run: int) -> None:

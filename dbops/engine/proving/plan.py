@@ -40,9 +40,12 @@ class Limits:
 
 @dataclass(frozen=True, slots=True)
 class Elsewhere:
-    """The file lies on another host than the one where it is proven. ``pull`` are ssh's words there, ``place`` a directory of dbops."""
+    """The file lies on another host than the one where it is proven. ``machine`` is that host's name and machine id;
+    ``pull`` are ssh's words on the other one, ``place`` a directory of dbops there.
+    """
 
     holder: str
+    machine: str
     pull: tuple[str, ...]
     place: str
 
@@ -81,6 +84,7 @@ class ProofPlan:
     server: tuple[str, ...]
     reasons: tuple[str, ...] = ()
     holder: str = ""
+    holder_machine: str = ""
     transport: tuple[str, ...] = ()
 
     @property
@@ -161,7 +165,7 @@ def plan_proof(
         path=archive.path,
         bytes=archive.bytes,
         sha256=archive.sha256,
-        machine=f"{host.hostname} {host.machine_id}".strip(),
+        machine=machine_of(host),
         place=place or "/",
         owner=owner,
         needed_bytes=int(size * SPACE_MARGIN) + SPACE_LEAST_BYTES,
@@ -180,8 +184,14 @@ def plan_proof(
         server=tuple(_server_options(flavor, server)),
         reasons=preparing.reasons,
         holder=elsewhere.holder if elsewhere else "",
+        holder_machine=elsewhere.machine if elsewhere else "",
         transport=elsewhere.pull if elsewhere else (),
     )
+
+
+def machine_of(host: HostFacts) -> str:
+    """Return name and machine id of a host, as ``must_be_machine`` compares them."""
+    return f"{host.hostname} {host.machine_id}".strip()
 
 
 def _must_have_memory(archive: Archive, host: HostFacts, needed: int) -> None:

@@ -6,13 +6,14 @@ from typing import Any
 
 from dbops.engine import watchdog
 from dbops.engine.backing_up.work import Patience, RunJournal
-from dbops.engine.errors import RemoteFailure, Unreachable
-from dbops.engine.host_way import HostWay, remove_run
+from dbops.engine.errors import DbopsError, Refused, RemoteFailure, Unreachable
+from dbops.engine.host_way import End, HostWay, remove_run
 from dbops.engine.ports import Clock, Jobs, JobState, JobStatus
 from dbops.engine.proving.plan import JOB, REMOVAL, ProofPlan
 from dbops.engine.proving.verdict import FAILURES, Expected, Proven, judge_proof, read_steps
 from dbops.engine.scripts import load
 from dbops.engine.states import Level
+from dbops.engine.steps.run import IN_BASH
 
 #: What is read of the rows by table; a schema with more tables than fit is counted as a whole all the same.
 COUNTS_BYTES = 1024**2
@@ -22,13 +23,24 @@ KEY_SECONDS = 48 * 3600
 
 @dataclass(frozen=True, slots=True)
 class FileWay:
-    """From the host that has the backup to the one that proves it. ``words`` are what the forced command is told of the file."""
+    """From the host that has the backup to the one that proves it. ``words`` are what the forced command is told of the file.
+
+    ``machines`` are name and machine id of both, as they were read when the proof was planned: that which has the file first.
+    """
 
     way: HostWay
     words: tuple[str, ...]
+    machines: tuple[str, str]
 
     def open(self) -> None:
-        """Let a key of this proof in, to read this one file; it expires by itself. Any number of times. Raises as ``HostWay``."""
+        """Let a key of this proof in, to read this one file; it expires by itself. Any number of times.
+
+        Raises:
+            Refused: a host is another machine than the plan's (``proof.refused``); nothing was written.
+            RemoteFailure, Unreachable: as ``HostWay``.
+        """
+        for end, machine in zip((self.way.source, self.way.target), self.machines, strict=True):
+            _must_be_machine(end, machine)
         self.way.let_in(self.way.make_key(), self.words, load("common", "serve_file"), key_seconds=KEY_SECONDS)
 
     def close(self) -> None:
@@ -36,6 +48,19 @@ class FileWay:
         self.way.close()
         remove_run(self.way.source)
         self.way.forget_key()
+
+
+def _must_be_machine(end: End, machine: str) -> None:
+    result = end.jobs.act(IN_BASH, load("common") + '\nmust_be_machine "$1"', machine)
+    if result.exit_status == 0:
+        return
+    raise Refused(
+        "proof.refused",
+        f"Opening the way to the backup on {end.name}",
+        found=result.stdout.strip().removeprefix("REFUSED: ") or f"exit status {result.exit_status}",
+        left="Nothing was written.",
+        next_step="Look at the inventory: does this address still lead to the machine that was meant?",
+    )
 
 
 @dataclass(slots=True)
@@ -126,23 +151,40 @@ def clean_up(site: Site) -> bool:
                 next_step="Look at the host's disks. dbops asks again until the processes are gone.",
             )
         site.memory["stopped"] = True
-    silent = _close_way(site)
+    trouble = None if site.way is None or site.memory.get("closed") else _close(site.way)
     is_gone = remove(site.jobs, site.plan, REMOVAL)
-    if is_gone and silent:
-        raise silent
+    if is_gone and trouble:
+        raise trouble
+    if trouble is None:
+        site.memory["closed"] = True
     return is_gone
 
 
-def _close_way(site: Site) -> Unreachable | None:
-    """Close the way to the file. A host that is silent there keeps nobody from removing what was made here: it is returned."""
-    if site.way is None or site.memory.get("closed"):
-        return None
+def _close(way: FileWay) -> DbopsError | None:
+    """Close the way to the file. Trouble there keeps nobody from removing what was made here: it is returned."""
     try:
-        site.way.close()
-    except Unreachable as error:
+        way.close()
+    except DbopsError as error:
         return error
-    site.memory["closed"] = True
     return None
+
+
+def remove_left(jobs: Jobs, plan: ProofPlan, name: str, way: FileWay | None) -> bool:
+    """Remove what an older proof left on both hosts. Return whether it is done; raises as ``remove``.
+
+    The host that had its file may be silent for good: that is no reason not to prove another backup (``proof.not_removed``).
+    """
+    trouble = _close(way) if way else None
+    is_gone = remove(jobs, plan, name)
+    if is_gone and trouble:
+        raise RemoteFailure(
+            "proof.not_removed",
+            f"Removing what the proof of {plan.path} made on {plan.holder}",
+            found=str(trouble),
+            left="A key that may read that one backup, until it expires.",
+            next_step=FAILURES["not_removed"],
+        )
+    return is_gone
 
 
 def remove(jobs: Jobs, plan: ProofPlan, name: str) -> bool:

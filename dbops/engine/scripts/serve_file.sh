@@ -1,6 +1,6 @@
 #!/bin/bash
 # The forced command of a run's key that may read one finished backup: "check" looks at it, "backup" sends it. Nothing else is done.
-# backup.argv: path, bytes, run that made it, checksum
+# backup.argv: path, bytes, run that made it, checksum; "low" where every other work on this host comes first
 set -u
 umask 077
 cd "$(dirname "$(readlink -f "$0")")" || exit 70
@@ -15,6 +15,10 @@ case ${1-} in
     backup) is_there ;;
     *) echo "dbops: only check and backup are allowed" >&2 && exit 64 ;;
 esac
+if [ "${argv[4]-}" = low ]; then
+    renice -n 19 -p $$ >/dev/null 2>&1
+    ! command -v ionice >/dev/null || ionice -c 3 -p $$ 2>/dev/null
+fi
 exec 9>serve.lock
 flock -n 9 || { echo "dbops: this backup is being sent to this run already" >&2 && exit 75; }
 # in a group of its own, as a backup tool would be: the clean-up ends it by that
