@@ -9,7 +9,7 @@ from dbops.engine.flavors import Flavor, flavor_for
 from dbops.engine.flavors.loading import load_server_options
 from dbops.engine.flavors.prepare_habits import MIB
 from dbops.engine.pipeline import show
-from dbops.engine.preparing import GIB, Ground, choose
+from dbops.engine.preparing import GIB, Ground, Preparing, choose
 
 #: The job on the host, and the one that removes what is left of it.
 JOB, REMOVAL = "proof", "proof-remove"
@@ -130,11 +130,9 @@ def plan_proof(
     """Return what a proof will do.
 
     Args:
-        proof: its id on the host, hexadecimal.
-        archive: the backup.
+        proof, archive: its id on the host, hexadecimal; the backup.
         host: as a probe of this moment saw it.
-        owner: the system account whose server would own such data.
-        limits: from the settings.
+        owner, limits: the system account whose server would own such data; from the settings.
         server: of the source, where it answers: how much redo log there may be to apply, and how it writes names of tables.
         elsewhere: where the file lies on another host.
 
@@ -145,19 +143,11 @@ def plan_proof(
     flavor = flavor_for(archive.version, archive.flavor)
     place = limits.directory or (elsewhere.place if elsewhere else archive.path.rpartition("/")[0])
     data = f"{place.rstrip('/')}/.dbops-proof-{proof}/data"
-    tool = next((host.tools[name] for name in flavor.backup_programs if name in host.tools), None)
-    ground = Ground(
-        free_bytes=host.memory_available_bytes,
-        cpu_count=min(limits.cores, host.cpu_count),
-        redo_capacity_bytes=server.redo_capacity_bytes if server else REDO_CAPACITY_BYTES,
-    )
-    preparing = choose(flavor.prepare_habits(tool.version if tool else None), ground)
+    tool = _tool_of(archive, host, flavor, must_fit=elsewhere is not None)
+    preparing = _choose_preparing(flavor, tool, host, limits, server)
     memory = min(preparing.memory_bytes, PREPARE_MOST_BYTES)
     needed_memory = max(memory, POOL_BYTES) + BESIDE_POOL_BYTES
     _must_have_memory(archive, host, needed_memory)
-    if elsewhere:
-        _must_have_tool(archive, host, flavor, tool)
-    size = archive.data_bytes or archive.bytes * RATIO_UNKNOWN
     return ProofPlan(
         proof=proof,
         source=archive.instance,
@@ -168,7 +158,7 @@ def plan_proof(
         machine=machine_of(host),
         place=place or "/",
         owner=owner,
-        needed_bytes=int(size * SPACE_MARGIN) + SPACE_LEAST_BYTES,
+        needed_bytes=_bytes_needed(archive),
         needed_memory_bytes=needed_memory,
         most_memory_bytes=needed_memory + ADDRESSES_BYTES,
         cores=max(1, min(limits.cores, host.cpu_count)),
@@ -189,6 +179,22 @@ def plan_proof(
     )
 
 
+def _choose_preparing(
+    flavor: Flavor, tool: Tool | None, host: HostFacts, limits: Limits, server: ServerFacts | None
+) -> Preparing:
+    ground = Ground(
+        free_bytes=host.memory_available_bytes,
+        cpu_count=min(limits.cores, host.cpu_count),
+        redo_capacity_bytes=server.redo_capacity_bytes if server else REDO_CAPACITY_BYTES,
+    )
+    return choose(flavor.prepare_habits(tool.version if tool else None), ground)
+
+
+def _bytes_needed(archive: Archive) -> int:
+    size = archive.data_bytes or archive.bytes * RATIO_UNKNOWN
+    return int(size * SPACE_MARGIN) + SPACE_LEAST_BYTES
+
+
 def machine_of(host: HostFacts) -> str:
     """Return name and machine id of a host, as ``must_be_machine`` compares them."""
     return f"{host.hostname} {host.machine_id}".strip()
@@ -206,11 +212,12 @@ def _must_have_memory(archive: Archive, host: HostFacts, needed: int) -> None:
     )
 
 
-def _must_have_tool(archive: Archive, host: HostFacts, flavor: Flavor, tool: Tool | None) -> None:
-    """A host that was chosen for proofs may have another version than the servers that are backed up."""
+def _tool_of(archive: Archive, host: HostFacts, flavor: Flavor, *, must_fit: bool) -> Tool | None:
+    """Return the host's backup tool. One that was chosen for proofs may have another version than the servers that are backed up."""
+    tool = next((host.tools[name] for name in flavor.backup_programs if name in host.tools), None)
     problem = flavor.tool_problem(tool.version) if tool else f"none of {', '.join(flavor.backup_programs)} is installed"
-    if not problem:
-        return
+    if not (must_fit and problem):
+        return tool
     raise Refused(
         "proof.tool",
         f"Planning the proof of {archive.path}",

@@ -171,7 +171,7 @@ class Stream(JobStep):
         known = known_failure(said.splitlines()) if run.plan.compresses_itself else None
         if known is not None and known.code == DISK_FULL:
             raise RemoteFailure(
-                known.code,
+                "stream.disk_full",
                 "Unpacking into the new data directory",
                 found=f"{known.sentence} The unpacking tool wrote: {said.strip()[-500:]}",
                 left=f"The copy was ended. {where_things_are(run)}",

@@ -9,10 +9,10 @@ import pytest
 from dbops.engine.archives import Archive
 from dbops.engine.backups import BackupMethod
 from dbops.engine.errors import DbopsError, Refused, RemoteFailure
-from dbops.engine.facts import from_record, to_record
+from dbops.engine.facts import Tool, from_record, to_record
 from dbops.engine.ports import JobState
 from dbops.engine.proving.due import Attempt, Candidate, RestoreAge, RestoreState, due_runs
-from dbops.engine.proving.plan import Limits, ProofPlan, plan_proof
+from dbops.engine.proving.plan import Elsewhere, Limits, ProofPlan, plan_proof
 from dbops.engine.proving.verdict import FAILURES, Expected, Proven, judge_proof, read_counts, read_steps
 from tests.engine import builders
 from tests.fakes import ended, vanished
@@ -226,3 +226,39 @@ def test_the_oldest_backup_is_proven_first() -> None:
 )
 def test_what_is_said_of_a_source(age: RestoreAge, state: RestoreState) -> None:
     assert age.state(NOW, 2 * WEEK) is state
+
+
+# --- on a chosen host -------------------------------------------------------------------------------------------------
+
+ELSEWHERE = Elsewhere("backup-1", "db-12 0123", ("ssh", "--", "db-12"), "/var/lib/dbops")
+
+
+def on_chosen(**host: Any) -> ProofPlan:
+    return plan_proof(
+        "fedcba9876543210",
+        archive(),
+        builders.host(15, **host),
+        owner="mysql",
+        limits=Limits(),
+        server=None,
+        elsewhere=ELSEWHERE,
+    )
+
+
+def test_a_chosen_host_works_in_a_directory_of_its_own_and_fetches_the_file() -> None:
+    made = on_chosen()
+    assert made.scratch == "/var/lib/dbops/.dbops-proof-fedcba9876543210"
+    assert dict(made.commands)["unpack"].startswith("ssh -- db-12 backup | zstd -d -c | ")
+    assert made.arguments()[-3:] == list(ELSEWHERE.pull)
+    assert from_record(ProofPlan, to_record(made)) == made
+
+
+@pytest.mark.parametrize(
+    ("tools", "word"),
+    [({}, "none of mariadb-backup"), ({"mariadb-backup": Tool("/usr/bin/mariadb-backup", "10.5.1")}, "10.5.1")],
+)
+def test_a_chosen_host_needs_the_tool_of_the_backup(tools: dict[str, Tool], word: str) -> None:
+    with pytest.raises(Refused) as refused:
+        on_chosen(tools=tools)
+    assert refused.value.code == "proof.tool"
+    assert word in refused.value.found
