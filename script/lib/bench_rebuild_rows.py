@@ -273,7 +273,7 @@ def _restore_note(samples: Samples) -> str:
 def _backup_rows(samples: Samples) -> list[Row]:
     dumped, made = samples[f"dump and gzip{PLAIN}"], samples[f"physical backup and zstd{PLAIN}"]
     sizes = samples[f"bytes of it{PLAIN}"], samples[f"bytes{PLAIN}"]
-    note = f"the dump took {median(dumped):.0f} s, the backup {median(made):.1f} s with low priority, one copy thread, zstd on every core"
+    note = f"the dump took {median(dumped):.0f} s, the backup {median(made):.1f} s with low priority, two copy threads, zstd on every core"
     more = f"{sizes[0][0] / MIB:.0f} MiB against {sizes[1][0] / MIB:.0f} MiB: only the physical one holds secondary indexes"
     time_ratio, size_ratio = against_median(dumped, made), against_median(sizes[0], sizes[1])
     return [row_of("backup", time_ratio, note), row_of("backup", size_ratio, more, number=1)]
