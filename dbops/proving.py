@@ -109,6 +109,7 @@ class Driver:
         """Advance the proof. Return seconds until the next tick is due, or ``None`` when it has ended."""
         if self.lease.reattached_after_seconds is not None:
             self.journal.say(f"re-attached after {self.lease.reattached_after_seconds:.0f} s.")
+            self.memory["to_fence"] = True
         while time.monotonic() < until:
             try:
                 if "ending" in self.memory:
@@ -161,11 +162,19 @@ class Driver:
         patience = Patience(settings.STALL_NOTICE_SECONDS, settings.STALL_PREPARE_SECONDS)
         jobs = self.hosts.jobs(self.proof.uid)
         way = self.hosts.way_to_file(self.proof, plan)
-        self.site = Site(plan, jobs, SystemClock(), self.memory, self.journal, self._expected, patience, way)
-        if self.lease.reattached_after_seconds is not None and self.memory.get("asked"):
-            for fenced in (jobs, *((self.site.way.way.source.jobs,) if self.site.way else ())):
-                fenced.act("true")  # the last driver may only have been slow: from now on the hosts refuse its token
-        return self.site
+        silence = settings.UNREACHABLE_PATIENCE_SECONDS
+        site = Site(plan, jobs, SystemClock(), self.memory, self.journal, self._expected, patience, way, silence)
+        if self.memory.pop("to_fence", False) and self.memory.get("asked"):
+            self._shut_out_the_last_driver(site)
+        self.site = site
+        return site
+
+    def _shut_out_the_last_driver(self, site: Site) -> None:
+        """It may only have been slow: from now on the hosts refuse its token. Raises ``Unreachable``, and is done again then."""
+        self.memory["to_fence"] = True
+        for fenced in (site.jobs, *((site.way.way.source.jobs,) if site.way and "ending" not in self.memory else ())):
+            fenced.act("true")
+        del self.memory["to_fence"]
 
     def _expected(self) -> Expected:
         """Return what should be in the backup, by the source's server and by the last good proof."""
@@ -192,8 +201,11 @@ class Driver:
         return {(row["s"], row["t"]): bool(row["older"]) for row in rows}
 
     def _remove_leftovers(self) -> None:
-        """What proofs on this host could not remove."""
+        """What proofs on this host could not remove. A host of files that does not answer is asked once."""
+        silent: set[int] = set()
         for dead in lifecycle.proofs_left(self.proof):
+            if dead.source.host_id in silent:
+                continue
             if "plan" not in dead.memory:
                 lifecycle.mark_proof_removed(dead)
                 continue
@@ -208,6 +220,7 @@ class Driver:
                 raise
             except DbopsError as error:
                 self.journal.say(f"what proof {dead.pk} left is still there: {error}", level=Level.WARNING)
+                silent.add(dead.source.host_id)
                 continue
             if gone:
                 lifecycle.mark_proof_removed(dead)
@@ -220,8 +233,10 @@ class Driver:
         if not self.memory.get("asked") and self._silent_seconds() > settings.UNREACHABLE_PATIENCE_SECONDS:
             error.left, error.next_step = "Nothing was written.", "Look at the host; the backup can be proven again."
             self._begin_ending(RunStatus.FAILED, error)
-            self._end()
-            return None
+            try:
+                return None if self._end() else 0.0
+            except Unreachable:
+                return RETRY_SECONDS  # of the way to the file, which was opened
         text = f"Proof {self.proof.pk}: {error} The work on the host may be going on; trying again."
         self.proof.unreachable_since = lifecycle.mark_unreachable(self.lease, text)
         return LOST_RETRY_SECONDS if self.proof.status == RunStatus.LOST else RETRY_SECONDS

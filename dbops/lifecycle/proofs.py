@@ -171,7 +171,7 @@ def stop_proof(proof: BackupProof, by: str) -> bool:
 def proofs_left(proof: BackupProof) -> list[BackupProof]:
     """Return ended proofs on the same host of which something may still be there."""
     rows = BackupProof.objects.filter(host=proof.host, is_left=True, status__in=RUN_FINAL)
-    return list(rows.exclude(pk=proof.pk).order_by("pk")[:20])
+    return list(rows.exclude(pk=proof.pk).select_related("source__host").order_by("pk")[:20])
 
 
 def mark_proof_removed(proof: BackupProof) -> None:

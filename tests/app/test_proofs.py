@@ -308,7 +308,7 @@ def test_a_chosen_host_fetches_it_and_closes_the_way(host: Any, run: BackupRun, 
     opened = next(number for number, script in enumerate(asked) if "restrict,command=" in script)
     closed = next(number for number, script in enumerate(asked) if "Give the source back now" in script)
     assert opened < closed
-    assert any("rm -f key key.pub known_hosts" in script for script in asked[closed:])
+    assert any("rm -f key key.pub known_hosts" in script for script in asked[opened:])
     assert run.events.filter(
         text__endswith=f"begins on {fetched.name}, with the file on {proof.source.host.name}."
     ).exists()
@@ -329,6 +329,27 @@ def test_a_way_that_cannot_be_closed_keeps_no_copy_and_the_next_proof_closes_it(
     end(following)
     proof.refresh_from_db()
     assert (proof.is_left, following.is_left) == (False, False)
+
+
+def test_a_holder_that_stays_silent_withholds_no_verdict(
+    host: Any, run: BackupRun, fetched: Host, settings: Any
+) -> None:
+    settings.UNREACHABLE_PATIENCE_SECONDS = -1
+    proof = begun(run)
+    play(host, good())
+    host.answers.add("Give the source back now", Unreachable("ssh.timeout", "Closing the source", found="no answer"))
+    assert (end(proof).status, proof.is_left, proof.host_slot) == ("succeeded", True, None)
+    assert run.events.filter(text__contains="A key that may read that one backup, until it expires").exists()
+
+
+def test_a_holder_that_cannot_be_opened_ends_the_proof_as_nothing_was_begun(
+    host: Any, run: BackupRun, fetched: Host, settings: Any
+) -> None:
+    settings.UNREACHABLE_PATIENCE_SECONDS = -1
+    proof = begun(run)
+    host.answers.add("restrict,command=", Unreachable("ssh.timeout", "Opening the source", found="no answer"))
+    assert (end(proof).status, code(proof)) == ("failed", "ssh.timeout")
+    assert (proof.uid, "proof") not in host.jobs
 
 
 def test_it_waits_for_who_works_on_either_host(played: Played, run: BackupRun, fetched: Host) -> None:

@@ -45,11 +45,12 @@ done
 printf '%s\n' "$answer"
 """
 STOP = """#!/bin/bash
-# $1 how it ends: stops, fails, or does nothing
+# $1 how it ends: stops, fails, does nothing, or lets somebody restore a file meanwhile
 echo asked >"$(dirname "$0")/stopped"
 case $1 in
     stops) while read -r pid; do kill -9 "$pid"; done <"$(dirname "$0")/pids" ;;
     fails) exit 3 ;;
+    restores) echo restored >"$(dirname "$0")/host/var/lib/mysql/restored" ;;
 esac
 """
 

@@ -233,6 +233,16 @@ def test_a_server_that_does_not_stop_keeps_its_data(how: str) -> None:
     assert (ended.exit_status, ended.touched, ended.stopped) == (70, frozenset(), frozenset()), ended
 
 
+@pytest.mark.parametrize("keeps_old_data", [True, False])
+def test_who_begins_to_work_there_while_it_is_stopped_loses_nothing(keeps_old_data: bool) -> None:
+    with target_host() as host:
+        told = build(host, replace(LEFT, keeps_old_data=keeps_old_data))
+        ended = host.take_over(replace(told, stop="restores"))
+        assert (ended.exit_status, ended.touched) == (70, frozenset()), ended
+        assert "nothing was moved" in ended.output
+        assert (host.place(DATADIR) / "restored").read_text() == "restored\n"
+
+
 def test_what_already_lies_where_the_old_data_would_go_is_not_overwritten() -> None:
     with target_host() as host:
         told = build(host, STOPPED)

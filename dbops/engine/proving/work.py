@@ -44,10 +44,18 @@ class FileWay:
         self.way.let_in(self.way.make_key(), self.words, load("common", "serve_file"), key_seconds=KEY_SECONDS)
 
     def close(self) -> None:
-        """Take the key away on both hosts, and what was written down where the file lies. Raises as ``HostWay``."""
-        self.way.close()
-        remove_run(self.way.source)
-        self.way.forget_key()
+        """Take the key away on both hosts, and what was written down where the file lies. One that fails keeps none of the others.
+
+        Raises the first error, as ``HostWay``.
+        """
+        first: DbopsError | None = None
+        for part in (self.way.forget_key, self.way.close, lambda: remove_run(self.way.source)):
+            try:
+                part()
+            except DbopsError as error:
+                first = first or error
+        if first:
+            raise first
 
 
 def _must_be_machine(end: End, machine: str) -> None:
@@ -65,7 +73,10 @@ def _must_be_machine(end: End, machine: str) -> None:
 
 @dataclass(slots=True)
 class Site:
-    """One proof at work. ``memory`` is plain data that survives the driver; ``expected`` is asked for once all tables are read."""
+    """One proof at work. ``memory`` is plain data that survives the driver; ``expected`` is asked for once all tables are read.
+
+    ``way`` leads to a file that lies elsewhere; at the end a host that is silent there is asked for ``silent_seconds``.
+    """
 
     plan: ProofPlan
     jobs: Jobs
@@ -75,6 +86,7 @@ class Site:
     expected: Callable[[], Expected]
     patience: Patience = Patience()
     way: FileWay | None = None
+    silent_seconds: float = 120.0
 
 
 def advance(site: Site) -> Proven | None:
@@ -88,13 +100,13 @@ def advance(site: Site) -> Proven | None:
     if not site.memory.get("asked"):
         site.jobs.follow(JOB)  # a silent host is met here, before anything can have been started
         if site.way:
-            site.way.way.source.jobs.act("true")
+            site.memory["opened"] = True
+            site.journal.flush()
+            site.way.open()
         site.memory["asked"] = True
         site.journal.flush()
     state = site.jobs.follow(JOB, wait_seconds=0.8, tail_lines=40)
     if state.status is JobStatus.ABSENT:
-        if site.way:
-            site.way.open()
         site.jobs.start(JOB, load("common", "proof_scratch", "prove_backup"), *site.plan.arguments())
         return None
     site.memory["steps"] = read_steps(state.tails.get("steps", ""))
@@ -140,7 +152,7 @@ def clean_up(site: Site) -> bool:
         RemoteFailure: something stays (``proof.not_removed``).
     """
     if not site.memory.get("asked"):
-        return True
+        return _must_be_closed(site)
     if not site.memory.get("stopped"):
         if site.jobs.stop(JOB).status is JobStatus.RUNNING:
             raise Unreachable(
@@ -151,13 +163,39 @@ def clean_up(site: Site) -> bool:
                 next_step="Look at the host's disks. dbops asks again until the processes are gone.",
             )
         site.memory["stopped"] = True
-    trouble = None if site.way is None or site.memory.get("closed") else _close(site.way)
+    trouble = _trouble_in_closing(site)
     is_gone = remove(site.jobs, site.plan, REMOVAL)
     if is_gone and trouble:
         raise trouble
-    if trouble is None:
-        site.memory["closed"] = True
     return is_gone
+
+
+def _must_be_closed(site: Site) -> bool:
+    if trouble := _trouble_in_closing(site):
+        raise trouble
+    return True
+
+
+def _trouble_in_closing(site: Site) -> DbopsError | None:
+    """Close the way to the file, if one was opened. A host that stays silent there does not withhold what was proven."""
+    if site.way is None or not site.memory.get("opened") or site.memory.get("closed"):
+        return None
+    since = site.memory.setdefault("closing_since", site.clock.now())
+    trouble = _close(site.way)
+    site.memory["closed"] = trouble is None
+    if trouble is None or (isinstance(trouble, Unreachable) and site.clock.now() - since < site.silent_seconds):
+        return trouble
+    return _stays_open(site.plan, trouble)
+
+
+def _stays_open(plan: ProofPlan, trouble: DbopsError) -> RemoteFailure:
+    return RemoteFailure(
+        "proof.not_removed",
+        f"Removing what the proof of {plan.path} made on {plan.holder}",
+        found=str(trouble),
+        left="A key that may read that one backup, until it expires.",
+        next_step=FAILURES["not_removed"],
+    )
 
 
 def _close(way: FileWay) -> DbopsError | None:
@@ -177,13 +215,7 @@ def remove_left(jobs: Jobs, plan: ProofPlan, name: str, way: FileWay | None) -> 
     trouble = _close(way) if way else None
     is_gone = remove(jobs, plan, name)
     if is_gone and trouble:
-        raise RemoteFailure(
-            "proof.not_removed",
-            f"Removing what the proof of {plan.path} made on {plan.holder}",
-            found=str(trouble),
-            left="A key that may read that one backup, until it expires.",
-            next_step=FAILURES["not_removed"],
-        )
+        raise _stays_open(plan, trouble)
     return is_gone
 
 

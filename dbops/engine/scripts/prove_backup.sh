@@ -56,7 +56,10 @@ program=$(first_program "${programs[@]}") || refuse "${programs[0]} is not insta
 client=$(first_program "${clients[@]}") || refuse "${clients[0]} is not installed on this host."
 command -v zstd >/dev/null || refuse "zstd is not installed on this host."
 if is_remote; then # there the forced command looks at the record beside the file
-    answer=$("${transport[@]}" check 2>&1 </dev/null) || refuse "The host that has the backup does not let it be read: $answer"
+    answer=$("${transport[@]}" check 2>&1 </dev/null)
+    status=$?
+    answer=$(printf '%s' "$answer" | tr '\n\t' '  ' | tail -c 400) # ssh may say it in many lines, and the last one counts
+    [ "$status" = 0 ] || refuse "The host that has the backup does not let it be read: $answer"
     case $answer in *dbops-ready*) ;; *) refuse "The host that has the backup says something else: $answer" ;; esac
 else
     is_backup_of "$path" "$bytes" "$run" "$sum" || refuse "$path is not the backup of run $run with $bytes bytes, by the record beside it."
@@ -144,8 +147,9 @@ for name in transport see decompress unpack; do
 done
 ! grep -qi 'no space left' log.unpack log.decompress 2>/dev/null || fail "space the disk became full while the backup was unpacked."
 # a link that broke is no word on the backup: then who adds up has had its end, and nobody after it had broken off before
-! is_remote || [ "${stages[0]}" = 0 ] || [ "${stages[1]}" != 0 ] ||
-    fail "transport ssh ended with status ${stages[0]}: $(words_of log.transport)"
+# (ssh itself ends with 255, or by a signal; every other status is that of who reads there)
+is_broken() { is_remote && { [ "$1" -ge 128 ] || [ "$1" = 75 ]; }; }
+! is_broken "${stages[0]}" || [ "${stages[1]}" != 0 ] || fail "transport ssh ended with status ${stages[0]}: $(words_of log.transport)"
 # who unpacks may stumble over damage before the whole file was read: only its checksum says whose fault it is
 if [ "${stages[*]}" != "0 0 0 0" ]; then
     for _ in $(seq 30); do # the one who sends may not have noticed yet that nobody reads any more (75)
@@ -154,7 +158,8 @@ if [ "${stages[*]}" != "0 0 0 0" ]; then
         [ "$status" = 75 ] || break
         sleep 1
     done
-    [ "$status" = 0 ] || ! is_remote || fail "transport the file could not be read to its end: $(words_of log.transport)"
+    ! is_broken "$status" || fail "transport the file could not be read to its end: $(words_of log.transport)"
+    [ "$status" = 0 ] || fail "damaged the file cannot be read where it lies: $(words_of log.transport)"
 fi
 read -r found _ <sum
 [ "$found" = "$sum" ] ||

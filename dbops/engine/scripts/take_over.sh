@@ -60,6 +60,8 @@ done
 
 group=$(id -gn -- "$owner") || fail "The user $owner does not exist."
 mode=0750
+# the stop command took its time: whoever began to work there meanwhile is not to lose it
+[ -z "$tree" ] || [ "$(tree_of "$datadir")" = "$tree" ] || fail "What lies in $datadir changed while it was being taken over: nothing was moved."
 : >"$DBOPS_RUN_DIR/moved" || fail "$DBOPS_RUN_DIR cannot be written."
 if [ -d "$datadir" ]; then
     mode=$(stat -c %a -- "$datadir")
