@@ -39,6 +39,11 @@ def unlike_confirmed(before: Plan, now: Plan, memory: Mapping[str, Any]) -> list
     changes = differences_for_retry(before, now, was_touched=was_touched)
     if was_touched:
         changes += _unlike_left(now, memory)
+    elif before.target.datadir_identity and not before.target.is_answering:
+        # nothing was looked at in there before: somebody may be restoring into it by now
+        changes.append(
+            f"the server of {now.target.name} was down from the start, and nobody knows what lies in its data directory now"
+        )
     if now.pause_source and not before.pause_source:
         changes.append(f"replication of {now.source.name} would be paused")
     accepted = {finding.accepted_as for finding in before.warnings}

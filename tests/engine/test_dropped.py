@@ -60,6 +60,15 @@ def test_a_target_that_was_not_touched_is_the_same_in_everything(key: str) -> No
     assert change.startswith(f"target {key}: ")
 
 
+def test_a_target_that_was_down_before_it_was_touched_is_left_to_a_person() -> None:
+    """Its directory and its server look the same whether or not somebody restores into it meanwhile."""
+    down = replace(CONFIRMED, target=replace(CONFIRMED.target, is_answering=False))
+    [change] = unlike_confirmed(down, down, {})
+    assert "was down from the start" in change
+    none = replace(down, target=replace(down.target, datadir_identity=""))
+    assert unlike_confirmed(none, none, {}) == []
+
+
 @pytest.mark.parametrize("code", sorted(OF_A_TOUCHED_TARGET))
 def test_what_it_has_done_itself_is_excused_where_it_has_done_it(code: str) -> None:
     assert unlike_confirmed(CONFIRMED, with_warning(LEFT, code), TOUCHED) == []

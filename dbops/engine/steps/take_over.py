@@ -1,5 +1,6 @@
 """From the old data to an empty directory: the last check, the stop and the move."""
 
+from dbops.engine.errors import Refused
 from dbops.engine.plan import Plan, PlannedCommand
 from dbops.engine.ports import JobState
 from dbops.engine.scripts import load
@@ -37,6 +38,14 @@ class TakeOver(JobStep):
 
     def start(self, run: Run) -> JobState:
         target, plan, admin = run.plan.target, run.plan, run.accounts.admin
+        if "half_copy" in run.memory and not run.memory.get("half_copy_tree"):
+            raise Refused(
+                "retry.changed",
+                f"Taking {target.name} over again",
+                found="what the failed rebuild left in the data directory is not known",
+                left="Nothing was changed.",
+                next_step="Look at the instance, and plan a new rebuild.",
+            )
         run.memory["touched"] = True
         return run.start_job(
             run.target,

@@ -46,6 +46,13 @@ def where_things_are(run: Run) -> str:
     if found is None:
         return f"{target.name} could not be looked at again. {old_data(run)}"
     runs = found.get("pids", "").strip()
+    if "half_copy" in run.memory and not (found.get("new") or found.get("aside")):
+        older = run.memory["half_copy"]
+        where = f" The old data is at {older}." if older else ""
+        return (
+            f"What the rebuild before left at {target.datadir}, and whatever was put there since, is in place: half a copy, "
+            f"do not start a server on it.{where}"
+        )
     aside = old_data_is_aside(run)
     if not found.get("new") and not aside and (run.plan.aside_path or not found.get("moved")):
         state = "the server runs" if runs else f"the server is stopped: start it with {target.start_command}"
