@@ -55,8 +55,8 @@ class TestDying:
 
     def test_while_a_child_lives_it_runs_and_holds_its_lock(self, make: Maker) -> None:
         jobs = make()
-        jobs.start("a", "sleep 61 | sleep 60", secrets={"key": "secret"})
-        wait_until(lambda: (job_dir(jobs, "a") / "log.out").exists())
+        jobs.start("a", "sleep 61 | { echo 0 >stage.ready; sleep 60; }", secrets={"key": "secret"})
+        wait_until(lambda: (job_dir(jobs, "a") / "stage.ready").exists())  # its children are there
         os.kill(int((job_dir(jobs, "a") / "pid").read_text().split()[0]), 9)
         assert jobs.follow("a", 0.5).status is RUNNING
         with pytest.raises(RemoteFailure) as caught:
