@@ -33,6 +33,7 @@ probes = (
     "count_availability",
     "send_weekly_report",
     "measure_links",
+    "queue_proofs",
 )
 task_routes = {f"dbops.tasks.{name}": {"queue": "probes"} for name in probes}
 timezone = "UTC"
@@ -45,6 +46,7 @@ beat_schedule = {
     "backups": {"task": "dbops.tasks.watch_backups", "schedule": 30.0, "options": {"expires": 25}},
     "availability": {"task": "dbops.tasks.count_availability", "schedule": 60.0, "options": {"expires": 55}},
     "probe": {"task": "dbops.tasks.probe_due", "schedule": 2.0, "options": {"expires": 5}},
+    "proofs": {"task": "dbops.tasks.queue_proofs", "schedule": 10.0, "options": {"expires": 10}},
     "links": {"task": "dbops.tasks.measure_links", "schedule": 60.0, "options": {"expires": 55}},
     "weekly report": {"task": "dbops.tasks.send_weekly_report", "schedule": 3600.0, "options": {"expires": 3500}},
     "audit head": {

@@ -7,7 +7,7 @@ from typing import Any
 from django.utils import timezone
 
 from dbops import lifecycle
-from dbops.cleaner import clean, clean_record
+from dbops.cleaner import RecordCleaner, clean, clean_record
 from dbops.engine.errors import Cancelled, DbopsError
 from dbops.engine.sampling import Figures
 from dbops.engine.states import Level, Status, StepState
@@ -28,6 +28,7 @@ class RowJournal:
         self._news = lifecycle.News()
         self._written_at = 0.0
         self._written_memory = ""
+        self._cleaner = RecordCleaner(secrets)
 
     def begin(self, step: str) -> None:
         """Tell of this step from now on. What was measured of another one is not its own."""
@@ -67,8 +68,13 @@ class RowJournal:
     def finished(self, key: str, exit_status: int | None, output: str = "") -> None:
         self._news.finished_commands[key] = (exit_status, clean(output, self._secrets), timezone.now())
 
+    @property
+    def is_due(self) -> bool:
+        """Whether the next ``check`` writes, and so proves the lease."""
+        return time.monotonic() - self._written_at >= WRITE_INTERVAL_SECONDS
+
     def check(self) -> None:
-        if time.monotonic() - self._written_at >= WRITE_INTERVAL_SECONDS:
+        if self.is_due:
             self.flush()
 
     def flush(self) -> None:
@@ -87,7 +93,7 @@ class RowJournal:
 
     def _changed_memory(self) -> dict[str, Any] | None:
         """Return the memory when it differs from what is written: a step may remember without having news."""
-        cleaned = clean_record(self.memory, self._secrets, limit=None)
+        cleaned = self._cleaner.clean(self.memory)
         text = json.dumps(cleaned, sort_keys=True)
         if text == self._written_memory:
             return None
@@ -97,7 +103,7 @@ class RowJournal:
     def end_step(self, state: StepState, result: dict[str, Any]) -> None:
         """Close the current step together with what is gathered. Raises ``LeaseLost``."""
         news, self._news = self._news, lifecycle.News()
-        memory, result = clean_record(self.memory, self._secrets, limit=None), clean_record(result, self._secrets)
+        memory, result = self._cleaner.clean(self.memory), clean_record(result, self._secrets)
         lifecycle.end_step(self._lease, self.step, state, result, news, memory)
         self._written_at = time.monotonic()
 
@@ -111,7 +117,7 @@ class RowJournal:
             status,
             clean_record(result, self._secrets),
             news,
-            clean_record(self.memory, self._secrets, limit=None),
+            self._cleaner.clean(self.memory),
             last_step=last_step,
             error=clean_record(error.as_record(), self._secrets) if error else {},
             text=clean(str(error), self._secrets) if error else "",

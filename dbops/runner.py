@@ -124,11 +124,11 @@ class Driver:
 
     def _begin(self, step: Step) -> None:
         """A step is advanced some ten thousand times: what is begun is not written, and told to every viewer, each time."""
-        if step.name == self.begun:
+        if step.name != self.begun:
+            lifecycle.begin_step(self.lease, step.name)
+            self.begun = step.name
+        elif not self.journal.is_due:  # else what is written next proves it
             lifecycle.prove(self.lease)
-            return
-        lifecycle.begin_step(self.lease, step.name)
-        self.begun = step.name
 
     def _record(self, step: Step, outcome: Outcome) -> None:
         if outcome.done:

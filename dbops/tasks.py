@@ -25,6 +25,7 @@ from dbops import (
     weekly,
 )
 from dbops.celery import app
+from dbops.pending import pending
 
 log = logging.getLogger(__name__)
 
@@ -52,9 +53,10 @@ def prove(proof_id: int) -> None:
 
 @app.task
 def reconcile() -> None:
-    """Queue the backups and proofs that are due, start what can start, and publish ticks that are due and have no living owner."""
+    """Queue the backups that are due, start what can start, and publish ticks that are due and have no living owner."""
+    if not pending(timezone.now()):
+        return
     due_backups.queue_due(timezone.now())
-    due_proofs.queue_due(timezone.now())
     scheduler.start_what_can()
     due_proofs.start_what_can()
     for rebuild_id in lifecycle.due(timezone.now()):
@@ -108,6 +110,12 @@ def watch_backups() -> None:
 def measure_links() -> None:
     """Queue a measurement of the stream that is due and can begin now; ``reconcile`` sends it to a worker."""
     due_links.queue_due(timezone.now())
+
+
+@app.task
+def queue_proofs() -> None:
+    """Queue the proofs of backups that are due; ``reconcile`` starts them."""
+    due_proofs.queue_due(timezone.now())
 
 
 @app.task

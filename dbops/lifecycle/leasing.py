@@ -48,10 +48,15 @@ class Lease(Generic[Row]):
         return self.row
 
 
-def due_of(model: type[Row], now: datetime) -> list[int]:
-    """Return the ids of rows that have work due and no living owner."""
+def without_driver(model: type[Row], now: datetime) -> QuerySet[Any]:
+    """Return the rows that have work due and no living owner."""
     rows: QuerySet[Any] = model._default_manager.filter(status__in=DRIVEN, next_tick_at__lte=now)
-    return list(rows.filter(Q(lease_until=None) | Q(lease_until__lt=now)).values_list("pk", flat=True))
+    return rows.filter(Q(lease_until=None) | Q(lease_until__lt=now))
+
+
+def due_of(model: type[Row], now: datetime) -> list[int]:
+    """Return their ids."""
+    return list(without_driver(model, now).values_list("pk", flat=True))
 
 
 def take_lease_of(model: type[Row], pk: int, *related: str) -> Lease[Row] | None:

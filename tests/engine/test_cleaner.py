@@ -1,8 +1,11 @@
 """What hosts write is cleaned before it is kept."""
 
+from typing import Any
+
 import pytest
 
-from dbops.cleaner import MAXIMUM_CHARACTERS, clean
+from dbops import cleaner
+from dbops.cleaner import MAXIMUM_CHARACTERS, RecordCleaner, clean, clean_record
 
 
 def test_secrets_are_masked_wherever_they_stand() -> None:
@@ -53,3 +56,20 @@ def test_a_flood_is_cut_in_the_middle_and_says_so() -> None:
     text = clean("a" * MAXIMUM_CHARACTERS + "END")
     assert text.endswith("END")
     assert "characters left out" in text
+
+
+def test_a_record_that_is_cleaned_again_is_cleaned_as_if_for_the_first_time(monkeypatch: pytest.MonkeyPatch) -> None:
+    looked: list[str] = []
+    real = cleaner.clean
+    monkeypatch.setattr(cleaner, "clean", lambda text, *rest, **how: looked.append(text) or real(text, *rest, **how))
+    record: dict[str, Any] = {"log": ["pw=SECRET", "a\0b", "a\0b"], "n": 1, "deep": {"x": ("SECRET", None)}}
+    again = RecordCleaner(["SECRET"])
+    assert again.clean(record) == clean_record(record, ["SECRET"], limit=None)
+    record["log"].append("--password=x")
+    looked.clear()
+    assert again.clean(record) == clean_record(record, ["SECRET"], limit=None)
+    assert looked.count("--password=x") == 2  # by both; what was there before by the other one alone
+    assert looked.count("pw=SECRET") == 1
+    record.clear()
+    again.clean(record)
+    assert not again._known
