@@ -64,8 +64,11 @@ def follow_up_plan(rebuild: Rebuild, offer: Offer) -> Plan:
 
 
 def has_worked(rebuild: Rebuild) -> bool:
-    """Tell whether a rebuild has changed its target: one that never started has its memory from the one that it was to follow."""
-    return bool(rebuild.started_at and rebuild.memory.get("touched"))
+    """Tell whether a rebuild has changed its target: not one that the target's host refused before anything.
+
+    One that never started has its memory from the one that it was to follow.
+    """
+    return bool(rebuild.started_at and rebuild.memory.get("touched") and not rebuild.memory.get("refused"))
 
 
 def request_follow_up(

@@ -11,6 +11,7 @@ from dbops.models import Rebuild
 from dbops.operations.follow_ups import offers, request_follow_up
 
 from . import rows
+from .factories import make_rebuild
 
 pytestmark = pytest.mark.django_db
 
@@ -71,6 +72,14 @@ def test_both_may_follow_until_one_does(failed: Rebuild) -> None:
     assert scheduler.start_what_can() == [following.pk]
     end(following)
     assert possible(failed) == set(), "what it worked on is not as this one left it"
+
+
+@pytest.mark.parametrize("refused", [True, False])
+def test_a_newer_rebuild_that_the_host_refused_takes_nothing_away(failed: Rebuild, refused: bool) -> None:
+    newer = make_rebuild(target=failed.target, source=failed.source)
+    memory = {"touched": True, "aside_path": "/data.dbops-old-2"}
+    end(newer, memory=memory | ({"refused": True} if refused else {}))
+    assert possible(failed) == ({"put-back", "retry"} if refused else set())
 
 
 @pytest.mark.parametrize("status", [Status.EXPIRED, Status.CANCELLED])

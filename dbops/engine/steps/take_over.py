@@ -4,7 +4,7 @@ from dbops.engine.errors import Refused
 from dbops.engine.plan import Plan, PlannedCommand
 from dbops.engine.ports import JobState
 from dbops.engine.scripts import load
-from dbops.engine.steps.base import JobStep, job_must_succeed
+from dbops.engine.steps.base import REFUSED_STATUS, JobStep, job_must_succeed
 from dbops.engine.steps.fan_out import ASK_SECONDS, may_take_over
 from dbops.engine.steps.run import Outcome, Run, again, done, pairs
 from dbops.engine.steps.whereabouts import old_data
@@ -46,6 +46,8 @@ class TakeOver(JobStep):
                 left="Nothing was changed.",
                 next_step="Look at the instance, and plan a new rebuild.",
             )
+        if run.memory.get("touched"):  # begun before, and nobody knows how far it came
+            run.memory["take-over.again"] = True
         run.memory["touched"] = True
         return run.start_job(
             run.target,
@@ -76,6 +78,8 @@ class TakeOver(JobStep):
         run.journal.progress(note="stopping the server, moving its data")
 
     def finish(self, run: Run, state: JobState) -> Outcome:
+        if state.exit_status == REFUSED_STATUS and not run.memory.get("take-over.again"):
+            run.memory["refused"] = True  # its script refuses before it does anything
         job_must_succeed(state, f"Stopping {run.plan.target.name} and moving its data aside")
         told = pairs(state.tails.get("out", ""))
         run.memory["new_identity"] = told["identity"]
