@@ -105,7 +105,9 @@ def _branches(read_by: Mapping[int, int]) -> dict[int, str]:
             branches[pk] = ""
         else:
             text = f"Rebuild {reader.number} reads without this one, which waits for the source by itself now."
-            lifecycle.leave(Rebuild.objects.defer("plan", "memory").get(pk=pk), text)
+            branch = Rebuild.objects.defer("plan", "memory").filter(pk=pk, reads_with=reader.number).first()
+            if branch is not None:  # else it was joined to another one a moment ago: the next look sees that
+                lifecycle.leave(branch, text)
     return branches
 
 

@@ -34,6 +34,7 @@ def join(rebuild: Rebuild, reader: Rebuild, by: str) -> bool:
     may_read = Q(status=Status.QUEUED) | Q(status=Status.RUNNING, ending="")
     try:
         with transaction.atomic():
+            _lock(rebuild.pk, reader.pk)
             # both rows are written, so that of two who join each other at one moment the second finds what the first did
             if not locked(Rebuild, reader.pk).filter(may_read, reads_with=None).update(revision=F("revision") + 1):
                 return False
@@ -56,11 +57,15 @@ def join(rebuild: Rebuild, reader: Rebuild, by: str) -> bool:
 
 
 def leave(rebuild: Rebuild, text: str) -> bool:
-    """Let a queued branch wait for the source by itself again. Return whether it was a queued branch."""
+    """Let a queued branch wait for the source by itself again. Return whether it was a queued branch.
+
+    Args:
+        rebuild: as it was read: one that was joined to another reader since then stays with that one.
+    """
     with transaction.atomic():
         moved = (
             locked(Rebuild, rebuild.pk)
-            .filter(status=Status.QUEUED)
+            .filter(status=Status.QUEUED, reads_with=rebuild.reads_with_id)
             .exclude(reads_with=None)
             .update(reads_with=None, revision=F("revision") + 1)
         )
@@ -72,9 +77,15 @@ def leave(rebuild: Rebuild, text: str) -> bool:
 
 
 def lock_with_branches(rebuild: Rebuild) -> None:
-    """Lock a rebuild and those who wait for its read in the order in which all who lock several do: by primary key."""
+    """Lock a rebuild and those who wait for its read, where there are any."""
     waiting = list(_branches(rebuild).filter(status=Status.QUEUED).values_list("pk", flat=True))
-    for pk in sorted((rebuild.pk, *waiting)) if waiting else ():
+    if waiting:
+        _lock(rebuild.pk, *waiting)
+
+
+def _lock(*rebuilds: int) -> None:
+    """Lock several rebuilds in the order in which all who lock several do: by primary key."""
+    for pk in sorted(rebuilds):
         list(Rebuild.objects.filter(pk=pk).order_by().select_for_update().values_list("pk"))
 
 

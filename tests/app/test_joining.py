@@ -274,6 +274,16 @@ def test_leaving_takes_it_back_into_the_line(line: Line, olga: User) -> None:
     assert refused.value.code == "join.not_joined"
 
 
+def test_who_was_joined_to_another_one_meanwhile_stays_with_that_one(line: Line, olga: User) -> None:
+    first, second, branch = line.ask(0), line.ask(1), line.ask(2)
+    joining.join_read(actor=olga, rebuild=branch, reader=first)
+    seen_then = fresh(branch)
+    joining.leave_read(actor=olga, rebuild=fresh(branch))
+    joining.join_read(actor=olga, rebuild=fresh(branch), reader=second)
+    assert not lifecycle.leave(seen_then, "the reader has ended")
+    assert fresh(branch).reads_with == second
+
+
 def test_how_far_the_others_are_is_read_anew(line: Line, olga: User) -> None:
     reader, branch = line.ask(0, Status.RUNNING), line.ask(1)
     joining.join_read(actor=olga, rebuild=branch, reader=reader)
