@@ -11,7 +11,7 @@ from dbops.engine.backups import RUN_AT_WORK, Origin
 from dbops.engine.states import ACTIVE
 from dbops.fleetfile.conflicts import PlacedHost, PlacedInstance
 from dbops.fleetfile.rules import SECRETS
-from dbops.models import BackupRun, BackupSchedule, Cluster, Host, Instance, Rebuild
+from dbops.models import BackupProof, BackupRun, BackupSchedule, Cluster, Host, Instance, Rebuild
 from dbops.models.secret import holds, is_set
 
 # A running rebuild acts on exactly these values: changing them could send it to another machine or directory.
@@ -19,6 +19,8 @@ FROZEN_INSTANCE = frozenset({"name", "cluster", "host", "role", "address", "port
 FROZEN_HOST = frozenset({"name", "ssh_address", "ssh_port", "stream_address", "work_dir"})
 # A backup that dbops runs goes on whatever the role; all else says where its job is looked for.
 FROZEN_INSTANCE_BY_BACKUP = FROZEN_INSTANCE - {"role"}
+# A proof fetches its file from the host of its source, and takes the way to it away again there.
+FROZEN_INSTANCE_BY_PROOF = frozenset({"host"})
 # After a change of these, what the last probe found is about another server.
 IDENTITY: dict[type[Model], frozenset[str]] = {
     Instance: frozenset({"host", "address", "port", "datadir", "defaults_file"}),
@@ -28,7 +30,10 @@ IDENTITY: dict[type[Model], frozenset[str]] = {
 
 @dataclass(frozen=True, slots=True)
 class Stored:
-    """Every row, by name, and the active rebuild and backup run of ours of each instance (by primary key) that has one."""
+    """Every row, by name, and the active rebuild and backup run of ours of each instance (by primary key) that has one.
+
+    ``proofs`` are those at work, by primary key of each host that they use, ``proofs_of`` by that of their source.
+    """
 
     hosts: dict[str, Host]
     clusters: dict[str, Cluster]
@@ -36,6 +41,8 @@ class Stored:
     rebuilds: dict[int, int]
     schedules: dict[str, BackupSchedule] = field(default_factory=dict)
     backups: dict[int, int] = field(default_factory=dict)
+    proofs: dict[int, int] = field(default_factory=dict)
+    proofs_of: dict[int, int] = field(default_factory=dict)
 
     def datadirs_beside(self, instance: Instance) -> dict[str, str]:
         """Return the data directory by name of each instance on the same host, the instance itself included."""
@@ -80,7 +87,13 @@ class Stored:
                 return f"rebuild {self.rebuilds[item.pk]} of or from {item.name!r} is not over: {held} may not change"
             if item.pk in self.backups and (held := ", ".join(sorted(by_backup & changed))):
                 return f"backup run {self.backups[item.pk]} of {item.name!r} is not over: {held} may not change"
-        return ""
+        return self._frozen_by_proof(row, changed)
+
+    def _frozen_by_proof(self, row: Instance | Host, changed: set[str]) -> str:
+        is_host = isinstance(row, Host)
+        proof = (self.proofs if is_host else self.proofs_of).get(row.pk)
+        held = ", ".join(sorted((FROZEN_HOST if is_host else FROZEN_INSTANCE_BY_PROOF) & changed))
+        return f"proof {proof} uses {row.name!r} and is not over: {held} may not change" if proof and held else ""
 
 
 def load(*, lock: bool = False) -> Stored:
@@ -95,12 +108,15 @@ def load(*, lock: bool = False) -> Stored:
         instances = (
             instances.select_for_update(of=("self",)) if _can_lock_one_table() else instances.select_for_update()
         )
+    proofs, proofs_of = active_proofs()
     return Stored(
         hosts={row.name: row for row in hosts},
         clusters={row.name: row for row in clusters},
         instances={row.name: row for row in instances},
         rebuilds=active_rebuilds(),
         backups=active_backups(),
+        proofs=proofs,
+        proofs_of=proofs_of,
         schedules={row.name: row for row in BackupSchedule.objects.select_related("instance")},
     )
 
@@ -126,6 +142,16 @@ def active_backups() -> dict[int, int]:
     """Return the backup run of ours that is at work, or lost, by primary key of its instance: its job is on the host as it is stored."""
     runs = BackupRun.objects.filter(origin=Origin.MANAGED, status__in=RUN_AT_WORK).order_by()
     return dict(runs.values_list("instance_id", "pk"))
+
+
+def active_proofs() -> tuple[dict[int, int], dict[int, int]]:
+    """Return the proof that is at work, or lost, by primary key of each host that it uses, and of its source."""
+    rows = BackupProof.objects.filter(status__in=RUN_AT_WORK).order_by()
+    by_host: dict[int, int] = {}
+    by_source: dict[int, int] = {}
+    for pk, host, source, holder in rows.values_list("pk", "host_id", "source_id", "source__host_id"):
+        by_host[host] = by_host[holder] = by_source[source] = pk
+    return by_host, by_source
 
 
 def differences(row: Model | None, model: type[Model], values: Mapping[str, Any]) -> dict[str, Any]:

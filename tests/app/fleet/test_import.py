@@ -9,6 +9,7 @@ from dbops.operations.fleet import FleetFileErrors, export_fleet
 from tests.app.backup_rows import make_run, make_schedule
 from tests.app.factories import make_rebuild
 from tests.app.fleet.builders import SECRETS, host_key, private_key
+from tests.app.proof_rows import ended_proof, made
 
 pytestmark = pytest.mark.django_db
 
@@ -234,6 +235,25 @@ def test_an_instance_in_an_active_rebuild_stays_as_it_is(folder, olga, member):
     [found] = errors_of(folder, folder.with_change("{address: 192.0.2.2,", "{address: 192.0.2.7,"))[:1]
     assert "ssh_address may not change" in found
     # What does not move the machine may be put right meanwhile.
+    assert folder.load(folder.with_change("/srv/shop/start --now", "/srv/shop/start")).count("changed") == 1
+
+
+@pytest.mark.parametrize("status", [RunStatus.RUNNING, RunStatus.LOST])
+def test_the_hosts_of_a_proof_at_work_stay_where_they_are(folder, status):
+    """Its way from the one to the other would be closed at the new place, and left open at the old one."""
+    folder.load()
+    one, two = Instance.objects.order_by("name")
+    proof = ended_proof(made(make_schedule(two, is_enabled=False)), status, host=one.host, finished_at=None)
+    for host, change in (
+        ("db-1", ("address: 192.0.2.1\n", "address: 192.0.2.7\n")),
+        ("db-2", ("address: 192.0.2.2, key", "address: 192.0.2.7, key")),
+    ):
+        found = " ".join(errors_of(folder, folder.with_change(*change)))
+        assert f"proof {proof.pk} uses '{host}' and is not over: ssh_address may not change" in found
+    moved = folder.with_change("role: replica\n        host: db-2", "role: replica\n        host: db-1")
+    assert f"proof {proof.pk} uses 'shop-2' and is not over: host may not change" in " ".join(errors_of(folder, moved))
+    proof.status = RunStatus.SUCCEEDED
+    proof.save()
     assert folder.load(folder.with_change("/srv/shop/start --now", "/srv/shop/start")).count("changed") == 1
 
 
