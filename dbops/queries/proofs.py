@@ -7,10 +7,10 @@ from datetime import datetime, timedelta
 from typing import Any, NamedTuple
 
 from django.conf import settings
-from django.db.models import Max
+from django.db.models import Max, Q
 
 from dbops.engine.backups import BackupMethod, RunBy, RunStatus
-from dbops.engine.proving.due import RestoreAge, RestoreState
+from dbops.engine.proving.due import OF_THE_PLACE, OF_THE_WAY, RestoreAge, RestoreState
 from dbops.engine.proving.verdict import STEPS
 from dbops.models import BackupProof, BackupRun, BackupSchedule
 
@@ -128,6 +128,9 @@ def restores(now: datetime, only: Collection[int] | None = None) -> dict[int, li
     sources = _sources(only)
     newest: dict[tuple[int, str], dict[str, Any]] = {}
     ended = BackupProof.objects.filter(source__in=sources, status__in=(RunStatus.SUCCEEDED, RunStatus.FAILED))
+    # by their keys: a proof without a code is to count, and NOT of what is missing is not true
+    nothing = Q(error__code__in=sorted(OF_THE_PLACE)) | Q(error__code__startswith=OF_THE_WAY)
+    ended = ended.exclude(pk__in=BackupProof.objects.filter(nothing).order_by().values("pk"))
     keys = [row["newest"] for row in ended.order_by().values("source", "status").annotate(newest=Max("pk"))]
     columns = ("source_id", "status", "finished_at", "run_id", "error")
     for row in BackupProof.objects.filter(pk__in=keys).order_by().values(*columns):

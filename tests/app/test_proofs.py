@@ -15,7 +15,7 @@ from dbops.operations.backups import prove_run, stop_proof
 from tests.app.backup_rows import make_run, make_schedule
 from tests.app.factories import make_host, make_instance
 from tests.app.played_backups import Played, operator
-from tests.app.proof_rows import made
+from tests.app.proof_rows import ended_proof, made
 from tests.fakes import OK, FakeDatabase, FakeJobs, ended, running, vanished
 
 pytestmark = pytest.mark.django_db
@@ -267,6 +267,18 @@ def test_the_newest_backup_of_a_source_is_queued_once(played: Played, schedule: 
     [proof] = due_proofs.queue_due(timezone.now())
     assert BackupProof.objects.get(pk=proof).run == newest
     assert due_proofs.queue_due(timezone.now()) == []
+
+
+@pytest.mark.parametrize(
+    ("code", "minutes", "again"),
+    [("proof.transport", 61, True), ("proof.transport", 59, False), ("proof.damaged", 61, False)],
+)
+def test_the_same_backup_is_tried_again_where_nothing_was_said_of_it(
+    played: Played, run: BackupRun, code: str, minutes: int, again: bool
+) -> None:
+    then = timezone.now() - timedelta(minutes=minutes)
+    ended_proof(run, RunStatus.FAILED, finished_at=then, error={"code": code})
+    assert bool(due_proofs.queue_due(timezone.now())) is again
 
 
 def test_zero_proves_nothing_by_itself(played: Played, run: BackupRun, settings: Any) -> None:

@@ -5,6 +5,20 @@ from dataclasses import dataclass
 from datetime import datetime, timedelta
 from enum import StrEnum
 
+#: Ends that say nothing of the backup: the host of the proof, or the way to the file, was not as it has to be.
+OF_THE_PLACE = frozenset(
+    {"proof.no_host", "proof.tool", "proof.transport", "proof.memory", "proof.space", "proof.vanished"}
+)
+#: What the SSH driver says is never of the backup either.
+OF_THE_WAY = "ssh."
+#: After one of these the same backup is tried again.
+AGAIN_AFTER = timedelta(hours=1)
+
+
+def says_nothing(code: str) -> bool:
+    """Tell whether a proof that failed with this code says nothing of its backup."""
+    return code in OF_THE_PLACE or code.startswith(OF_THE_WAY)
+
 
 @dataclass(frozen=True, slots=True)
 class Candidate:
@@ -17,12 +31,19 @@ class Candidate:
 
 @dataclass(frozen=True, slots=True)
 class Attempt:
-    """The last proof of a source: of which run, whether it is over and was good, and when it ended or was asked for."""
+    """The last proof of a source: of which run, whether it is over and was good, and when it ended or was asked for. ``code`` of its end."""
 
     run: int
     is_over: bool
     is_good: bool
     at: datetime
+    code: str = ""
+
+    def is_done_with(self, run: int, now: datetime) -> bool:
+        """Tell whether nothing is to be found out by proving a run now, before the interval is over."""
+        if says_nothing(self.code):
+            return now - self.at < AGAIN_AFTER
+        return self.is_good or run <= self.run
 
 
 def due_runs(
@@ -31,12 +52,13 @@ def due_runs(
     """Return the runs to prove now, the oldest first.
 
     A source is due when it was never proven, when its last proof is ``interval`` old, or when that proof did not succeed and there
-    is a newer backup: that one may be good, and somebody waits to know. One backup is not tried twice within the interval.
+    is a newer backup: that one may be good, and somebody waits to know. One backup is not tried twice within the interval, but an hour
+    after a proof that says nothing of it.
     """
     due = []
     for one in newest:
         last = attempts.get(one.source)
-        if last is None or (last.is_over and (now - last.at >= interval or (not last.is_good and one.run > last.run))):
+        if last is None or (last.is_over and (now - last.at >= interval or not last.is_done_with(one.run, now))):
             due.append(one)
     return [one.run for one in sorted(due, key=lambda one: (one.taken_at, one.run))]
 
@@ -52,7 +74,10 @@ class RestoreState(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class RestoreAge:
-    """The newest proof that succeeded, and one that failed since; both ``None`` where there is none. ``code`` is of the failure."""
+    """The newest proof that succeeded, and one that failed since; both ``None`` where there is none. ``code`` is of the failure.
+
+    A proof that says nothing of its backup is none of the two.
+    """
 
     source: str
     proven_at: datetime | None = None

@@ -42,6 +42,24 @@ def test_the_age_of_a_restore(played: Played, run: BackupRun, settings: Any) -> 
     assert restores(timezone.now()) == {}
 
 
+@pytest.mark.parametrize("code", ["proof.transport", "proof.no_host", "proof.vanished", "ssh.unreachable"])
+def test_a_proof_that_says_nothing_of_its_backup_is_no_failed_restore(
+    played: Played, run: BackupRun, code: str
+) -> None:
+    ended_proof(run, RunStatus.FAILED, error={"code": code})
+    assert state(run) == "never proven"
+    good = ended_proof(run, RunStatus.SUCCEEDED)
+    ended_proof(run, RunStatus.FAILED, error={"code": code})
+    assert state(run) == "proven"
+    BackupProof.objects.filter(pk=good.pk).update(finished_at=timezone.now() - timedelta(days=30))
+    assert state(run) == "too old"
+    ended_proof(run, RunStatus.FAILED, error={"code": "proof.damaged"})
+    ended_proof(run, RunStatus.FAILED, error={"code": code})
+    assert state(run) == "failed"
+    BackupProof.objects.filter(error__code="proof.damaged").update(error={})
+    assert state(run) == "failed", "an end without a code is no reason to look away"
+
+
 @pytest.fixture
 def look(db: None) -> Any:
     """Return a client of a person by name."""

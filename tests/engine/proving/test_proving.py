@@ -202,6 +202,11 @@ def due(*, run: int = 5, last: Attempt | None = None) -> list[int]:
         (Attempt(4, is_over=True, is_good=False, at=NOW - timedelta(hours=1)), True),
         (Attempt(5, is_over=True, is_good=False, at=NOW - timedelta(hours=1)), False),
         (Attempt(5, is_over=False, is_good=False, at=NOW - 2 * WEEK), False),
+        (Attempt(5, is_over=True, is_good=False, at=NOW - timedelta(minutes=61), code="proof.transport"), True),
+        (Attempt(5, is_over=True, is_good=False, at=NOW - timedelta(minutes=61), code="ssh.unreachable"), True),
+        (Attempt(5, is_over=True, is_good=False, at=NOW - timedelta(minutes=59), code="ssh.unreachable"), False),
+        (Attempt(4, is_over=True, is_good=False, at=NOW - timedelta(minutes=59), code="proof.no_host"), False),
+        (Attempt(5, is_over=True, is_good=False, at=NOW - timedelta(minutes=61), code="proof.damaged"), False),
     ],
 )
 def test_when_a_source_is_due(last: Attempt | None, is_due: bool) -> None:
