@@ -31,7 +31,7 @@ class Candidate:
 
 @dataclass(frozen=True, slots=True)
 class Attempt:
-    """The last proof of a source: of which run, whether it is over and was good, and when it ended or was asked for. ``code`` of its end."""
+    """The last proof of a source: of which run, whether it is over and was good, when it ended or was asked for, its end's code."""
 
     run: int
     is_over: bool
