@@ -43,7 +43,7 @@ PATIENCE = timedelta(hours=1)
 @app.task
 def rebuild_dropped() -> None:
     """Look at every branch that is to be rebuilt once more."""
-    now = timezone.now()
+    now, unknown = timezone.now(), list[tuple[int, Exception]]()
     for rebuild_id in lifecycle.retries_due(now):
         try:
             look_at(rebuild_id, now)
@@ -52,7 +52,9 @@ def rebuild_dropped() -> None:
                 raise
         except Exception as error:
             log.exception("rebuild %s is left to a person; the others are looked at", rebuild_id)
-            _give_up(Rebuild.objects.get(pk=rebuild_id), f"{type(error).__name__}: {error}.", "bug")
+            unknown.append((rebuild_id, error))
+    for rebuild_id, error in unknown:  # after all others: should this not go well either, nobody waits for it
+        _give_up(Rebuild.objects.get(pk=rebuild_id), f"{type(error).__name__}: {error}.", "bug")
 
 
 def look_at(rebuild_id: int, now: datetime) -> Rebuild | None:

@@ -8,7 +8,7 @@ import pytest
 from dbops.engine.planning import build_plan
 from dbops.engine.scripts import load
 from dbops.engine.steps.run import pairs
-from dbops.engine.steps.whereabouts import where_things_are
+from dbops.engine.steps.whereabouts import how_it_serves, where_things_are
 
 from . import builders
 from .test_take_over import DATADIR, RIGHT, SCRIPT, build, target_host
@@ -39,3 +39,13 @@ def test_a_server_that_was_told_to_stop_is_not_told_to_run(was_told: bool) -> No
         text = where_things_are(Seen(look(run_directory, host.place(DATADIR))))  # type: ignore[arg-type]
     assert ("was told to stop" in text) is was_told, text
     assert ("the server runs" in text) is not was_told, text
+
+
+@pytest.mark.parametrize("older", ["/data.dbops-old-1", "", None])
+def test_who_succeeds_after_half_a_copy_says_where_the_data_of_before_still_is(older: str | None) -> None:
+    seen = Seen({})
+    if older is not None:
+        seen.memory["half_copy"] = older
+    text = how_it_serves(seen)  # type: ignore[arg-type]
+    assert ("/data.dbops-old-1" in text) is (older == "/data.dbops-old-1"), text
+    assert ("remove it when nobody wants it" in text) is bool(older), text
