@@ -53,8 +53,8 @@ def rebuild_dropped() -> None:
         except Exception as error:
             log.exception("rebuild %s is left to a person; the others are looked at", rebuild_id)
             unknown.append((rebuild_id, error))
-    for rebuild_id, error in unknown:  # after all others: should this not go well either, nobody waits for it
-        _give_up(Rebuild.objects.get(pk=rebuild_id), f"{type(error).__name__}: {error}.", "bug")
+    for rebuild_id, cause in unknown:  # after all others: should this not go well either, nobody waits for it
+        _give_up(Rebuild.objects.get(pk=rebuild_id), f"{type(cause).__name__}: {cause}.", "bug")
 
 
 def look_at(rebuild_id: int, now: datetime) -> Rebuild | None:

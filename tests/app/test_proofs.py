@@ -1,4 +1,4 @@
-"""Proofs of backups: how one is driven to its end, and who may ask (which are queued: ``test_due_proofs.py``). The host is played, the rows are real."""
+"""Proofs of backups: how one is driven to its end, and who may ask. The host is played, the rows are real."""
 
 from datetime import timedelta
 from typing import Any
