@@ -2,7 +2,7 @@
 
 import logging
 import re
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from typing import Any
 
 MAXIMUM_CHARACTERS = 20_000
@@ -52,12 +52,17 @@ def _masked(text: str, secrets: Iterable[str]) -> str:
 def clean_record(value: Any, secrets: Iterable[str] = (), *, limit: int | None = MAXIMUM_CHARACTERS) -> Any:
     """Return plain data with every text in it cleaned: what is kept as JSON is kept as carefully as what is kept as text."""
     known = tuple(secrets)
+    return _with_texts(value, lambda text: clean(text, known, limit=limit))
+
+
+def _with_texts(value: Any, change: Callable[[str], str]) -> Any:
+    """Return plain data with every text in it changed, the names of a record's entries left as they are."""
     if isinstance(value, str):
-        return clean(value, known, limit=limit)
+        return change(value)
     if isinstance(value, dict):
-        return {key: clean_record(item, known, limit=limit) for key, item in value.items()}
+        return {key: _with_texts(item, change) for key, item in value.items()}
     if isinstance(value, list | tuple):
-        return [clean_record(item, known, limit=limit) for item in value]
+        return [_with_texts(item, change) for item in value]
     return value
 
 
@@ -76,20 +81,14 @@ class RecordCleaner:
     def clean(self, record: Any) -> Any:
         """Return what ``clean_record`` returns of it, every text whole."""
         self._seen = {}
-        cleaned = self._clean(record)
+        cleaned = _with_texts(record, self._clean)
         self._known = self._seen  # what is not in it any more is forgotten: no text outlives its record
         return cleaned
 
-    def _clean(self, value: Any) -> Any:
-        if isinstance(value, str):
-            known = self._known.get(value)
-            self._seen[value] = cleaned = clean(value, self._secrets, limit=None) if known is None else known
-            return cleaned
-        if isinstance(value, dict):
-            return {key: self._clean(item) for key, item in value.items()}
-        if isinstance(value, list | tuple):
-            return [self._clean(item) for item in value]
-        return value
+    def _clean(self, text: str) -> str:
+        known = self._known.get(text)
+        self._seen[text] = cleaned = clean(text, self._secrets, limit=None) if known is None else known
+        return cleaned
 
 
 def without_nul(value: Any) -> Any:

@@ -81,8 +81,6 @@ def how_it_serves(run: Run) -> str:
     """Return how a rebuild that succeeded is told."""
     target, aside = run.plan.target, run.memory.get("aside_path", "")
     kept = f" The old data is kept at {aside}." if aside else ""
-    if older := run.memory.get(
-        "half_copy"
-    ):  # moved by the rebuild before, which nobody lets remove it: it was never replaced
+    if older := run.memory.get("half_copy"):
         kept = f" The data of before is still at {older}, where the rebuild before moved it: remove it when nobody wants it any more.{kept}"
     return f"{target.name} serves, replicates from {run.plan.primary.name} and has caught up.{kept}"
