@@ -8,7 +8,7 @@ from django.db.models import F
 from django.utils import timezone
 
 from dbops.engine.dropped import ended_on_the_way
-from dbops.engine.states import Level, Status
+from dbops.engine.states import Level, Status, StepState
 from dbops.lifecycle.database import locked
 from dbops.lifecycle.telling import announce_later, tell
 from dbops.models import Rebuild
@@ -29,6 +29,8 @@ def note_retry(rebuild: Rebuild, status: Status) -> None:
         and not Rebuild.objects.filter(reads_with=rebuild.pk, started_at__isnull=False).exists()
     ):
         return  # it read alone
+    if rebuild.steps.filter(name="stream", state=StepState.DONE).exists():
+        return  # its copy was whole: what failed came after the read
     ended = locked(Rebuild, rebuild.pk).filter(status=Status.FAILED, cancel_requested_at=None, follows=None)
     if ended.update(retry_due_at=timezone.now()):
         text = f"{rebuild.target.name} is rebuilt once more by itself, alone, if another one of the same read gets its copy."

@@ -48,6 +48,15 @@ def test_it_is_planned_anew_and_queued_alone(read: Read, olga: User) -> None:
     assert set(queued.steps.values_list("state", flat=True)) == {"pending"}
 
 
+def test_whose_copy_was_whole_is_not_rebuilt_by_itself(read: Read) -> None:
+    read.copied(read.reader)
+    read.copied(read.branch)
+    ended = read.drop("transport.lost")
+    assert (ended.status, ended.retry_due_at) == ("failed", None)
+    assert "rebuilt once more" not in read.told()
+    assert read.look() is None
+
+
 def test_who_did_it_and_for_whom_stands_in_both_histories_and_in_the_audit_log(read: Read, olga: User) -> None:
     read.copied(read.reader)
     read.drop()

@@ -285,6 +285,25 @@ def test_what_was_left_is_the_same_for_as_long_as_nobody_works_there() -> None:
         assert host.tree(ELSEWHERE) == "", "of what cannot be read nothing is said"
 
 
+def test_what_was_left_is_the_same_without_the_data_of_before() -> None:
+    """On a mount point older data lies beside the copy, and lost+found is root's: nobody else can read it."""
+    with target_host() as host:
+        host.add_directory("meant", DATADIR)
+        datadir = host.place(DATADIR)
+        (datadir / ".dbops-old-another").mkdir()
+        (datadir / "lost+found").mkdir()
+        left = host.tree(DATADIR)
+        (datadir / ".dbops-old-another").rmdir()
+        (datadir / "lost+found" / "#12").write_text("found")
+        assert left == host.tree(DATADIR) != ""
+        (datadir / "shop").mkdir()
+        (datadir / "shop" / "lost+found").write_text("this one is data")
+        assert left != host.tree(DATADIR)
+        left = host.tree(DATADIR)
+        datadir.chmod(0o777)
+        assert left != host.tree(DATADIR)
+
+
 # --- the negative control -------------------------------------------------------------------------------------------
 #: Checks without which the next one refuses all the same: their loss is a worse sentence, not a wrong machine.
 ONLY_FOR_THE_SENTENCE = (

@@ -20,9 +20,9 @@ VIRTUAL = StorageFacts("ext4", 4096, "vda", 0, turns=None)
 NETWORK = StorageFacts("nfs4", 1048576, "-", None, turns=None)
 
 
-@pytest.mark.parametrize(("cores", "threads"), [(1, 1), (2, 1), (3, 1), (4, 2), (8, 4), (64, 4)])
+@pytest.mark.parametrize(("cores", "threads"), [(1, 2), (2, 2), (4, 2), (6, 3), (8, 4), (64, 4)])
 @pytest.mark.parametrize("storage", [None, FLASH, VIRTUAL, NETWORK])
-def test_half_of_the_cores_at_most_four(cores: int, threads: int, storage: StorageFacts | None) -> None:
+def test_half_of_the_cores_at_least_two_at_most_four(cores: int, threads: int, storage: StorageFacts | None) -> None:
     machine = host(1, cpu_count=cores)
     assert choose_threads(machine, storage) == threads
 
@@ -52,9 +52,12 @@ def test_a_disk_that_turns_is_read_and_written_by_one() -> None:
 def test_the_sentences_of_both_ends() -> None:
     machine = host(1, cpu_count=8)
     assert threads_reason(End.SOURCE, machine, FLASH) == (
-        "4 copy threads: half of the source's 8 cores, at most 4: one pipe takes no more."
+        "4 copy threads: half of the source's 8 cores, at least 2, at most 4: one pipe takes no more."
     )
-    assert threads_reason(End.TARGET, machine, FLASH) == "4 unpacking threads: half of the target's 8 cores, at most 4."
+    assert (
+        threads_reason(End.TARGET, machine, FLASH)
+        == "4 unpacking threads: half of the target's 8 cores, at least 2, at most 4."
+    )
 
 
 def test_what_a_virtual_disk_is_stays_open_and_is_said() -> None:

@@ -164,7 +164,7 @@ def _start(site: Site) -> None:
     site.memory.setdefault("began", site.clock.now())
     site.jobs.start(
         JOB,
-        load("common", "back_up"),
+        load("common", "pipes", "back_up"),
         plan.machine,
         plan.datadir,
         plan.datadir_identity,

@@ -41,7 +41,7 @@ class FileWay:
         """
         for end, machine in zip((self.way.source, self.way.target), self.machines, strict=True):
             _must_be_machine(end, machine)
-        self.way.let_in(self.way.make_key(), self.words, load("common", "serve_file"), key_seconds=KEY_SECONDS)
+        self.way.let_in(self.way.make_key(), self.words, load("common", "pipes", "serve_file"), key_seconds=KEY_SECONDS)
 
     def close(self) -> None:
         """Take the key away on both hosts, and what was written down where the file lies. One that fails keeps none of the others.
@@ -107,7 +107,7 @@ def advance(site: Site) -> Proven | None:
         site.journal.flush()
     state = site.jobs.follow(JOB, wait_seconds=0.8, tail_lines=40)
     if state.status is JobStatus.ABSENT:
-        site.jobs.start(JOB, load("common", "proof_scratch", "prove_backup"), *site.plan.arguments())
+        site.jobs.start(JOB, load("common", "pipes", "proof_scratch", "prove_backup"), *site.plan.arguments())
         return None
     site.memory["steps"] = read_steps(state.tails.get("steps", ""))
     if state.status is JobStatus.RUNNING:

@@ -63,6 +63,7 @@ stage() { # name, command: one stage of the pipe, counted and logged under its n
     echo "$BASHPID" >"pid.$1"
     exec 2>"log.$1"
     shift
+    widen_input
     cd / && exec "$@"
 }
 

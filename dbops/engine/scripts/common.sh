@@ -64,12 +64,14 @@ must_be_new_copy() {
 }
 
 # What lies in $1, as one checksum of each file's inode, kind, mode, owner, size and times; nothing where it cannot be read whole. A time of
-# change cannot be set, and whatever is written, moved, removed or given to somebody changes one. What was moved aside does not count.
+# change cannot be set, and whatever is written, moved, removed or given to somebody changes one. What was moved aside does not count, nor
+# the times of $1 itself, which tell of that too; nor lost+found of a mount point, which is root's.
 tree_of() {
     local tree
     tree=$(
         set -o pipefail
-        cd -- "$1" && find . -xdev \( -path './.dbops-old-*' -o -path './.dbops-failed-*' \) -prune \
+        cd -- "$1" && find . -xdev \( -path './.dbops-old-*' -o -path './.dbops-failed-*' -o -path ./lost+found \) -prune \
+            -o -path . -printf '%D:%i %y %m %U:%G\0' \
             -o -printf '%D:%i %y %m %U:%G %s %T@ %C@ %P\0' | LC_ALL=C sort -z | sha256sum
     ) 2>/dev/null || return 0
     echo "${tree%% *}"

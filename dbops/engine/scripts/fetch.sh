@@ -20,9 +20,12 @@ stage() { # name, command: one stage of the pipe, counted and logged under its n
     echo "$BASHPID" >"pid.$1"
     exec 2>"log.$1"
     shift
+    widen_input
     exec "$@"
 }
 
+# where there is no room for the sum nobody would open the pipe, and who writes to it would wait for ever
+{ : >sum; } 2>/dev/null || refuse "No file can be written in $PWD."
 mkfifo seen
 sha256sum <seen >sum 2>/dev/null &
 adding=$!
@@ -32,9 +35,11 @@ stage transport "${transport[@]}" </dev/null |
     (
         echo "$BASHPID" >pid.unpack
         exec 2>log.unpack >&2
+        widen_input
         cd / && exec "${as_owner[@]}" "${unpack[@]}"
     )
 stages=("${PIPESTATUS[@]}")
+{ : <>seen; } 2>/dev/null # so that it ends also where nobody has written to it
 wait "$adding"
 stat -c %i -- "$datadir/ibdata1" 2>/dev/null >"$(mark_of "$datadir" "$mark")" # whose data this is, from here on
 number=0

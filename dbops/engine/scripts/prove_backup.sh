@@ -119,10 +119,13 @@ stage() { # name, command: a process that is counted and logged under its name
     echo "$BASHPID" >"pid.$1"
     exec 2>"log.$1"
     shift
+    widen_input
     exec "$@"
 }
 
 step unpack
+# where there is no room for the sum nobody would open the pipe, and who writes to it would wait for ever
+{ : >sum; } 2>/dev/null || fail "space no file can be written in $PWD."
 mkfifo seen
 sha256sum <seen >sum 2>/dev/null &
 adding=$!
@@ -136,9 +139,11 @@ adding=$!
     (
         echo "$BASHPID" >pid.unpack
         exec 2>log.unpack >&2
+        widen_input
         cd / && exec "${as_owner[@]}" "$unpacker" "${unpack[@]}"
     )
 stages=("${PIPESTATUS[@]}")
+{ : <>seen; } 2>/dev/null # so that it ends also where nobody has written to it
 wait "$adding"
 number=0
 for name in transport see decompress unpack; do

@@ -16,6 +16,7 @@ if [ -e fan_out ]; then # one read for several targets: another process runs the
 fi
 [ ! -e backup.pid ] || { echo "dbops: this run has sent its backup already" >&2 && exit 75; }
 mkdir -p target lsn
+widen_output
 mapfile -d '' -t command <backup.argv
 # in a group of its own: the tool may be a script, and what it started is ended with it
 # shellcheck disable=SC2016  # for the inner shell

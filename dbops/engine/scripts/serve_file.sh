@@ -21,6 +21,7 @@ if [ "${argv[4]-}" = low ]; then
 fi
 exec 9>serve.lock
 flock -n 9 || { echo "dbops: this backup is being sent to this run already" >&2 && exit 75; }
+widen_output
 # in a group of its own, as a backup tool would be: the clean-up ends it by that
 # shellcheck disable=SC2016  # for the inner shell
 setsid -- bash -c 'echo "$$ $(cut -d" " -f22 "/proc/$$/stat")" >backup.pid && exec cat -- "$1" 2>backup.log' dbops "$path" 9>&-

@@ -27,12 +27,14 @@ pull() {
 
 expand() {
     echo "$BASHPID" >pid.expand
+    widen_input
     exec "${expand[@]}" 2>log.expand
 }
 
 unpack() {
     echo "$BASHPID" >pid.unpack
     exec 2>log.unpack >&2
+    widen_input
     cd / && exec "${as_owner[@]}" "${unpack[@]}"
 }
 

@@ -76,7 +76,7 @@ class Fetch(Stream):
             run.target,
             self.name,
             f"{show(pull)} | tee >(sha256sum) | zstd -q -d -c | {show(unpack)}",
-            load("common", "fetch"),
+            load("common", "pipes", "fetch"),
             run.plan.target.datadir,
             run.memory["new_identity"],
             run.copy_run,

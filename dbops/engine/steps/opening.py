@@ -39,12 +39,12 @@ def let_in(run: Run, public_key: str, key: str) -> None:
     source, account = run.source.party, run.accounts.backup
     command = sent_command(run.plan, run.flavor, run.source.jobs.run_directory)
     credentials = run.flavor.credentials_file(account.user, account.password, include=source.defaults_file)
-    serve(run, public_key, key, command, script=load("serve"), credentials=credentials)
+    serve(run, public_key, key, command, script=load("pipes", "serve"), credentials=credentials)
 
 
 def let_in_to_read(run: Run, archive: Archive, public_key: str, key: str) -> None:
     """Let the run's key in to read one file, and nothing else. Raises as ``Run.act``."""
-    serve(run, public_key, key, file_words(archive), script=load("common", "serve_file"), credentials="")
+    serve(run, public_key, key, file_words(archive), script=load("common", "pipes", "serve_file"), credentials="")
 
 
 def file_words(archive: Archive) -> list[str]:

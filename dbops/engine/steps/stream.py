@@ -64,7 +64,7 @@ class Stream(JobStep):
             run.target,
             self.name,
             f"{show(pull)} | {_received(run.plan, run.flavor)}",
-            load("common", "stream"),
+            load("common", "pipes", "stream"),
             run.plan.target.datadir,
             run.memory["new_identity"],
             run.copy_run,

@@ -84,7 +84,7 @@ class Place:
         ]
         with (self.job / "log.out").open("w") as out:
             done = subprocess.run(
-                ["bash", "-c", load("common", "back_up"), "dbops", *words],
+                ["bash", "-c", load("common", "pipes", "back_up"), "dbops", *words],
                 cwd=self.job,
                 env={"PATH": self.path(), "DBOPS_JOB_DIR": str(self.job), "LC_ALL": "C", **self.environment},
                 stdout=out,
