@@ -23,6 +23,7 @@ from lab.lab import Lab
 from lab.pytest_plugin import start_lab
 from script.lib import supervisor
 from script.lib.bench_ground import option_file, report, say, scratch, timed
+from script.lib.bench_memory import settle
 from script.lib.bench_rows import Samples, pairs, table
 from script.lib.stage import PYTHON, ROOT
 from script.lib.supervisor import Failed, Process, StopFlag
@@ -102,7 +103,7 @@ class Bench:
     def rebuild(self, method: str = "xbstream") -> dict[str, float]:
         """Rebuild through the product. Return seconds by step, in sum, and until the replica replicates from the primary."""
         self.wait_for_plan(method)
-        os.sync()
+        settle()
         words = ("rebuild", REPLICA, "--method", method, "--reason", "benchmark", "--follow", "--json")
         result: dict[str, Any] = json.loads(self.manage(*words).splitlines()[-1])
         steps = {step["name"]: float(step["seconds"]) for step in result["steps"]}
@@ -132,7 +133,7 @@ class Bench:
             ssh += [word for option in options for word in ("-o", option)]
             ssh += ["-c", cipher] if cipher else []
             pull = shlex.join([*ssh, source.address, f"{backup} 2>/dev/null"])
-            os.sync()
+            settle()
             seconds = timed(f"{pull} | mbstream -x -C {shlex.quote(str(directory))} -p 1")
         shutil.rmtree(old, ignore_errors=True)
         return seconds
@@ -142,7 +143,7 @@ class Bench:
         source, owner, file = self.lab.host(SOURCE), self.lab.accounts["owner"], self.folder / DUMP
         with option_file(None, owner.user, owner.password) as credentials:
             dump = f"mariadb-dump --defaults-file={credentials} --socket={source.socket} --single-transaction sbtest"
-            os.sync()
+            settle()
             dumped = timed(f"{dump} | gzip > {file}")
         return {"dump and gzip": dumped, "bytes": float(file.stat().st_size)}
 
@@ -153,7 +154,7 @@ class Bench:
             client = f"mariadb --defaults-file={credentials} --socket={target.socket}"
             empty = "SET sql_log_bin=0; DROP DATABASE IF EXISTS bench_restore; CREATE DATABASE bench_restore"
             timed(f"{client} -e {shlex.quote(empty)}")
-            os.sync()
+            settle()
             restored = timed(f"zcat {file} | {client} --init-command='SET sql_log_bin=0' bench_restore")
             timed(f"{client} -e 'SET sql_log_bin=0; DROP DATABASE bench_restore'")
         file.unlink()

@@ -17,6 +17,7 @@ import pymysql
 from lab.unpacked import why_no_mysql
 from script.lib.bench import REPLICA, SOURCE, Bench, stage
 from script.lib.bench_ground import option_file, report, say, timed
+from script.lib.bench_memory import settle
 from script.lib.bench_rows import Samples, table
 from script.lib.supervisor import Failed
 
@@ -33,13 +34,18 @@ class CloneBench(Bench):
         """Dump the source, and make the replica anew from that. Return seconds by part, and in sum."""
         source, target, owner = self.lab.host(SOURCE), self.lab.host(REPLICA), self.lab.accounts["owner"]
         programs, file = self.lab.flavor.programs, self.folder / "dump.sql.gz"
+        settle()
         with option_file(None, owner.user, owner.password) as credentials:
             command = f"{programs['mysqldump']} --defaults-file={credentials} --socket={source.socket} {DUMP}"
             dumped = timed(f"{command} | gzip > {shlex.quote(str(file))}")
         began = time.monotonic()
         target.stop_server()
+        # by hand, too, it stays the server that it was: the dashboard would rather ask than rebuild one that was replaced
+        identity = target.data_dir / "auto.cnf"
+        uuid = identity.read_text()
         target.make_data_dir()
         self.lab.flavor.initialise(target.plan())
+        identity.write_text(uuid)
         target.start_server()
         client = shlex.join(self.lab.flavor.superuser_client(target.plan()))
         timed(

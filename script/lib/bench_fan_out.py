@@ -7,7 +7,6 @@ target's end. Nothing here is asserted.
 
 import argparse
 import json
-import os
 import shlex
 import shutil
 import sys
@@ -18,6 +17,7 @@ from datetime import UTC, datetime, timedelta
 from script.lib import supervisor
 from script.lib.bench import Bench, stage
 from script.lib.bench_ground import report, say
+from script.lib.bench_memory import settle
 from script.lib.bench_rows import Samples, pairs, table
 from script.lib.supervisor import Failed
 
@@ -89,13 +89,13 @@ class FanOutBench(Bench):
 
     def alone(self, target: str) -> float:
         self.wait_for_plan("xbstream")
-        os.sync()
+        settle()
         return self.stream_seconds(self.ask(target))
 
     def together(self) -> float:
         """The first waits for a later moment until the others have joined it; then the moment is taken away."""
         self.wait_for_plan("xbstream")
-        os.sync()
+        settle()
         later = f"at:{datetime.now(UTC) + timedelta(hours=2):%Y%m%dT%H%M00Z}"
         first = self.ask(TARGETS[0], "--start", later)
         keys = [first, *(self.ask(name, "--with", TARGETS[0]) for name in TARGETS[1:])]

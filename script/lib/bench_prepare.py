@@ -27,6 +27,7 @@ from lab.processes import is_running
 from lab.pytest_plugin import start_lab
 from lab.settings import parse_size
 from script.lib.bench_ground import option_file, report, say, scratch
+from script.lib.bench_memory import settle
 from script.lib.supervisor import Failed
 
 MIB = 1024**2
@@ -130,7 +131,7 @@ def copy_of(backup: Path, *, cold: bool) -> Iterator[Path]:
     directory = backup.with_name("work")
     shutil.rmtree(directory, ignore_errors=True)
     subprocess.run(["cp", "-a", "--reflink=auto", str(backup), str(directory)], check=True)
-    os.sync()
+    settle()
     if cold:
         Path("/proc/sys/vm/drop_caches").write_text("3\n")
     yield directory

@@ -15,6 +15,7 @@ import yaml
 from script.lib.bench import REPLICA, SOURCE, Bench, stage, streams
 from script.lib.bench_cpu import Watch
 from script.lib.bench_ground import say
+from script.lib.bench_memory import settle
 from script.lib.bench_rows import Group, Row, Samples, against_median, pairs, row_of, without
 from script.lib.supervisor import Failed, wait_until
 
@@ -146,7 +147,7 @@ class TableBench(Bench):
 
     def back_up(self) -> dict[str, float]:
         """Have the product make a physical backup. Return its seconds, from start to published, and its bytes."""
-        os.sync()
+        settle()
         result = json.loads(self.manage("backup", PHYSICAL, "--watch", "--json").splitlines()[-1])
         sql = "SELECT started_at, finished_at FROM dbops_backuprun WHERE id = ?"
         started, finished = self.rows(sql, result["backup_run"])[0]

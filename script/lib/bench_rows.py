@@ -81,12 +81,14 @@ GOALS: dict[str, tuple[tuple[str, Goal], ...]] = {
 HOW = """\
 ## What is compared, and how
 
-* Each run begins with nothing waiting to be written to the disk (`sync`), and each round with another of ours and the pipelines typed
-  by hand: whoever comes after somebody else's gigabyte is slower. By hand, too, the last copy is removed only when the new one is there:
-  memory that was freed a moment ago is written faster.
+* Each run begins with nothing waiting to be written to the disk (`sync`) and with the memory of a server that has run for weeks: all that
+  is free is taken by the page cache (`script/lib/bench_memory.py`), for the first write to memory that a virtual machine's host has taken
+  back costs several times as much as any other. Each round begins with another of ours and the pipelines typed by hand: whoever comes
+  after somebody else's gigabyte is slower. By hand, too, the last copy is removed only when the new one is there.
 * **The stream step** is the step as its page shows it: starting the job, the copy, seeing that it has ended, and the proof that it is
   whole. By hand there is none of that: `ssh SOURCE "mariadb-backup --backup --stream=xbstream ..." | mbstream -x`, as root, over the
-  lab's own key.
+  lab's own key, with one thread at each end, which is both tools' default. Ours has two and wide pipes (docs/methods.md says what each
+  of the two is worth).
 * **Until attached**: from the click until the replica replicates from the primary. What follows is the gate, in which the replica
   serves and is watched (2 s unless `DBOPS_VERIFY_STEADY_SECONDS` says more), and the removal of the old data.
 * **Around the data** are the seconds from the click (the rebuild's row) to the first file on the target, and from the end of the tool
