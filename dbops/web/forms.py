@@ -3,7 +3,7 @@
 import hashlib
 import json
 from collections.abc import Iterator
-from typing import Any, ClassVar
+from typing import Any, ClassVar, cast
 
 from django import forms
 from django.core.exceptions import ValidationError
@@ -231,7 +231,6 @@ class ClusterForm(InventoryForm):
     proof_host = forms.ChoiceField(
         label="Host on which its backups are proven",
         required=False,
-        choices=lambda: [("", "each where its file lies"), *((name, name) for name in _hosts_with_an_instance())],
         help_text="It fetches them: a host with the backup tool, a server program and room for the data.",
     )
     admin_password = secret_field("Password")
@@ -262,6 +261,14 @@ class ClusterForm(InventoryForm):
             "wanted_replicas": "Instances besides the primary that are to be healthy: with fewer, availability counts a gap. Empty: all.",
             "needs_approval": "It waits until an operator other than the one who asked for it approves it.",
         }
+
+    def __init__(self, *args: Any, **kwargs: Any) -> None:
+        super().__init__(*args, **kwargs)
+        chosen, names = self.instance.proof_host, _hosts_with_an_instance()
+        # what was chosen stays a choice: to save something else must not take it away
+        lost = [(chosen, f"{chosen} (no instance stands on it)")] if chosen and chosen not in names else []
+        field = cast(forms.ChoiceField, self.fields["proof_host"])
+        field.choices = [("", "each where its file lies"), *((name, name) for name in names), *lost]
 
     def clean_together(self, given: dict[str, Any]) -> None:
         for account in rules.ACCOUNTS:

@@ -56,6 +56,14 @@ CASES = {
         "clusters[0].proof_host",
         "there is no host 'db-99'",
     ),
+    "host of proofs that nobody reads": (
+        "clusters:\n  - name: shop\n",
+        "  - name: db-3\n    ssh: {address: 192.0.2.3, user: dbops, key_file: KEYFILE}\n"
+        "clusters:\n  - name: shop\n    proof_host: db-3\n",
+        14,
+        "clusters[0].proof_host",
+        "no instance stands on 'db-3'",
+    ),
     "target": ("  - name: shop\n", "  - name: shop\n    wanted_replicas: -1\n", 12, "clusters[0].wanted_replicas", "from 0 to 1000"),
     "goal": ("  - name: shop\n", f"{GOAL}59\n", 12, "clusters[0].redundancy_goal_seconds", "from 60 to"),
     "goal with seconds": ("  - name: shop\n", f"{GOAL}90\n", 12, "clusters[0].redundancy_goal_seconds", "whole minutes"),

@@ -91,6 +91,18 @@ def test_a_goal_of_its_own_is_typed_in_minutes(fleet, operator):
     assert Cluster.objects.get().redundancy_goal_seconds is None
 
 
+def test_a_host_of_proofs_without_instances_stays_until_another_is_chosen(fleet, operator):
+    values = shown(operator, edit_url("cluster", "shop"))
+    operator.post(edit_url("cluster", "shop"), values | {"proof_host": "db-2"})
+    Instance.objects.filter(host__name="db-2").delete()
+    page = operator.get(edit_url("cluster", "shop"))
+    assert b"db-2 (no instance stands on it)" in page.content
+    operator.post(edit_url("cluster", "shop"), shown(operator, edit_url("cluster", "shop")) | {"wanted_replicas": "1"})
+    assert (Cluster.objects.get().proof_host, Cluster.objects.get().wanted_replicas) == ("db-2", 1)
+    operator.post(edit_url("cluster", "shop"), shown(operator, edit_url("cluster", "shop")) | {"proof_host": ""})
+    assert b"no instance stands" not in operator.get(edit_url("cluster", "shop")).content
+
+
 def test_the_host_of_proofs_is_one_that_is_read_and_follows_its_name(fleet, operator):
     values = shown(operator, edit_url("cluster", "shop"))
     assert "proof_host" in errors(operator.post(edit_url("cluster", "shop"), values | {"proof_host": "db-99"}))
