@@ -6,6 +6,7 @@ What the page shows stays true: it is the kernel's count of the bytes that this 
 import os
 import signal
 import threading
+import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -13,6 +14,8 @@ from pathlib import Path
 from lab.hosts import LabHost
 
 PERIOD_SECONDS = 0.2
+#: A process is known to be this old, a file to the moment.
+CLOCK_TICK_SECONDS = 0.05
 
 
 def worker_of(target: LabHost, stage: str) -> int | None:
@@ -22,18 +25,27 @@ def worker_of(target: LabHost, stage: str) -> int | None:
         try:
             pid = int(file.read_text())
             words = Path(f"/proc/{pid}/cmdline").read_bytes().split(b"\0")
+            wrote_it = born_at(pid) <= file.stat().st_mtime + CLOCK_TICK_SECONDS
         except (OSError, ValueError):
             continue
-        if any(word.endswith(str(target.data_dir).encode()) for word in words):
+        if wrote_it and any(word.endswith(str(target.data_dir).encode()) for word in words):
             return pid
     return None
 
 
+def born_at(pid: int) -> float:
+    """Return when a process began, by the clock of files. Numbers are given again: whoever began after his file is somebody else."""
+    ticks = int(Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[19])
+    uptime = time.clock_gettime(time.CLOCK_BOOTTIME)
+    return time.time() - uptime + ticks / os.sysconf("SC_CLK_TCK")
+
+
 class Brake:
-    """``share`` is how much of the time the process may run: 0 holds it, 1 lets it go."""
+    """``share`` is how much of the time the process may run: 0 holds it, 1 lets it go. ``held`` tells which ones it was, by their words."""
 
     def __init__(self, target: LabHost, share: float, stage: str) -> None:
         self.target, self.share, self.stage = target, share, stage
+        self.held: list[str] = []
         self._ends = threading.Event()
 
     def release(self) -> None:
@@ -54,10 +66,12 @@ class Brake:
 
     def _brake(self, pid: int) -> None:
         os.kill(pid, signal.SIGSTOP)
+        if not self.held or not self.held[-1].startswith(f"{pid} "):
+            self.held.append(f"{pid} {Path(f'/proc/{pid}/cmdline').read_text()}".replace("\0", " "))
         try:
             self._ends.wait(PERIOD_SECONDS * (1 - self.share))
             while self.share == 0 and not self._ends.wait(PERIOD_SECONDS):
-                pass
+                os.kill(pid, signal.SIGSTOP)
         finally:
             os.kill(pid, signal.SIGCONT)
         self._ends.wait(PERIOD_SECONDS * self.share)
