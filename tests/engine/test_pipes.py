@@ -1,6 +1,7 @@
-"""The pipes of a copy are made wide where the host can do that, and nothing else happens where it cannot."""
+"""The pipes of a copy are made wide where the host can do that, and added up by what is fast there; else all is as it was."""
 
 import fcntl
+import hashlib
 import os
 import shutil
 import subprocess
@@ -61,3 +62,31 @@ def test_what_is_no_pipe_is_left_alone(tmp_path: Path) -> None:
     with file.open("rb") as opened:
         done = run("widen_input && widen_output", opened.fileno(), subprocess.PIPE, os.environ["PATH"])
     assert (done.returncode, done.stdout, done.stderr) == (0, b"a file", b"")
+
+
+def openssl_that(folder: Path, does: str) -> None:
+    (folder / "openssl").write_text(f"#!/bin/sh\necho asked >>{folder}/asked\n{does}\n")
+    (folder / "openssl").chmod(0o755)
+
+
+@pytest.mark.parametrize(
+    ("does", "asked"),
+    [
+        ('exec {openssl} "$@"', 2),
+        ("echo 'Error setting digest' >&2; exit 1", 1),
+        ("echo 'SHA256(stdin)= e3b0c44298fc1c149afbf4c8996fb92427ae41e4649b934ca495991b7852b855'", 1),
+        (None, 0),
+    ],
+)
+def test_the_sum_is_that_of_sha256sum_with_openssl_and_without(does: str | None, asked: int, tmp_path: Path) -> None:
+    """One that refuses, or says the sum in another form, is asked once and does not get the data."""
+    path = programs(tmp_path, "perl", "sha256sum")
+    if does:
+        openssl_that(tmp_path, does.format(openssl=shutil.which("openssl")))
+    words = ["/bin/bash", "-c", f"set -u\n{load('pipes')}\nadd_up"]
+    sent = os.urandom(1 << 20)
+    done = subprocess.run(words, input=sent, capture_output=True, env={"PATH": path}, timeout=30, check=False)
+    assert (done.returncode, done.stderr) == (0, b"")
+    assert done.stdout.split()[0].decode() == hashlib.sha256(sent).hexdigest()
+    seen = tmp_path / "asked"
+    assert (seen.read_text().count("asked") if seen.exists() else 0) == asked

@@ -76,9 +76,9 @@ positions() {
 run_tool() { stage tool "$tool" "${options[@]}" </dev/null; }
 # a full disk ends the whole pipe at once, not after the last byte was thrown away
 write() { stage write tee --output-error=exit -- "$file"; }
-add_up() {
+add_up_here() {
     echo "$BASHPID" >pid.sum
-    exec sha256sum 2>log.sum >sum
+    add_up 2>log.sum >sum
 }
 
 mkdir -p target lsn
@@ -89,14 +89,14 @@ if [ "$method" = dump ]; then
     mkfifo seen
     exec 5<>seen
     { head -c 65536 >first.part && tail -c 65536 >last.part; } <seen 5>&- &
-    run_tool 5>&- | stage see tee --output-error=exit -- "$PWD/seen" 5>&- | stage compress "${compress[@]}" 5>&- | write 5>&- | add_up 5>&-
+    run_tool 5>&- | stage see tee --output-error=exit -- "$PWD/seen" 5>&- | stage compress "${compress[@]}" 5>&- | write 5>&- | add_up_here 5>&-
     stages=("${PIPESTATUS[@]}")
     names=(tool see compress write sum)
     exec 5>&-
     wait
     [ -s last.part ] || tail -c 400 first.part >last.part # a dump that is shorter than its head
 else
-    run_tool | stage compress "${compress[@]}" | write | add_up
+    run_tool | stage compress "${compress[@]}" | write | add_up_here
     stages=("${PIPESTATUS[@]}")
     names=(tool compress write sum)
 fi

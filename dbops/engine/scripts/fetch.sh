@@ -27,7 +27,7 @@ stage() { # name, command: one stage of the pipe, counted and logged under its n
 # where there is no room for the sum nobody would open the pipe, and who writes to it would wait for ever
 { : >sum; } 2>/dev/null || refuse "No file can be written in $PWD."
 mkfifo seen
-sha256sum <seen >sum 2>/dev/null &
+add_up <seen >sum 2>/dev/null &
 adding=$!
 stage transport "${transport[@]}" </dev/null |
     stage see tee --output-error=exit -- seen |

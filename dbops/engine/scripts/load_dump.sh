@@ -44,7 +44,7 @@ stage() { # name, command: one stage of the pipe, counted and logged under its n
 }
 
 mkfifo seen
-sha256sum <seen >sum 2>/dev/null &
+add_up <seen >sum 2>/dev/null &
 adding=$!
 stage transport "${transport[@]}" </dev/null |
     stage see tee --output-error=exit -- seen |

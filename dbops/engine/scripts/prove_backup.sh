@@ -127,7 +127,7 @@ step unpack
 # where there is no room for the sum nobody would open the pipe, and who writes to it would wait for ever
 { : >sum; } 2>/dev/null || fail "space no file can be written in $PWD."
 mkfifo seen
-sha256sum <seen >sum 2>/dev/null &
+add_up <seen >sum 2>/dev/null &
 adding=$!
 (
     echo "$BASHPID" >pid.transport
@@ -158,7 +158,7 @@ is_broken() { is_remote && { [ "$1" -ge 128 ] || [ "$1" = 75 ]; }; }
 # who unpacks may stumble over damage before the whole file was read: only its checksum says whose fault it is
 if [ "${stages[*]}" != "0 0 0 0" ]; then
     for _ in $(seq 30); do # the one who sends may not have noticed yet that nobody reads any more (75)
-        (read_file 2>log.transport) | sha256sum >sum
+        (read_file 2>log.transport) | add_up >sum
         status=${PIPESTATUS[0]}
         [ "$status" = 75 ] || break
         sleep 1

@@ -47,7 +47,7 @@ class LoadDump(JobStep):
             run.target,
             self.name,
             "\n".join(command.text for command in self.commands(run.plan)[1:]),
-            load("common", "load_dump"),
+            load("common", "pipes", "load_dump"),
             run.plan.target.datadir,
             run.memory["new_identity"],
             run.copy_run,
