@@ -3,13 +3,15 @@
 import os
 import re
 import subprocess
+import time
+from collections.abc import Callable
 from importlib.util import find_spec
 from pathlib import Path
 
 import pytest
 
 from script.lib import bench_ciphers, benches
-from script.lib.bench_cpu import Cost, cost_between, cost_of
+from script.lib.bench_cpu import Cost, Programs, cost_between, cost_of
 from script.lib.bench_rebuild_rows import KEYS, first_birth, rows_of
 from script.lib.bench_rows import GOALS, Goal, Group, Row, against_median, document, pairs, row_of, rows_without, table
 from script.lib.bench_table import PARTS, parse
@@ -132,6 +134,9 @@ SAMPLES = {
     "physical backup and zstd (one index)": [10.0, 10.0],
     "bytes of it (one index)": [120.0, 120.0],
     "rebuild by archive until attached": [40.0, 25.0],
+    "archive's stream": [30.0, 20.0],
+    "archive, processor s of sshd": [2.0, 4.0],
+    "archive, processor s of zstd": [9.0, 11.0],
 }
 
 
@@ -152,6 +157,7 @@ def test_the_rows_of_the_stream_come_from_the_right_seconds() -> None:
         ("worker", (110.0, 111.0)),
     ]
     assert "restoring took 400 s" in next(row.note for row in rows if row.key == "restore")
+    assert "took of the processors: zstd 10.0 s, sshd 3.0 s." in next(row.note for row in rows if row.key == "archive")
     assert values((bench_ciphers.row(SAMPLES),)) == [("default-cipher", (0.5, 0.75))]
     slower = SAMPLES | {"stream": [18.0, 15.0]}
     assert "takes 0.56 of the default one's time" in bench_ciphers.row(slower).note
@@ -188,6 +194,33 @@ def test_a_session_costs_what_its_processes_do(tmp_path: Path) -> None:
     cost = cost_of(50, tmp_path)
     assert cost.cpu_seconds == 330 / os.sysconf("SC_CLK_TCK")
     assert cost.resident_bytes == 20 * os.sysconf("SC_PAGE_SIZE")
+
+
+def test_programs_are_added_up_by_name_from_the_beginning_of_the_block_on(tmp_path: Path) -> None:
+    def process(pid: int, name: str, born: int, ticks: int) -> None:
+        fields = [0] * 50
+        fields[11], fields[12], fields[19] = ticks, 1, born
+        (tmp_path / str(pid)).mkdir(exist_ok=True)
+        (tmp_path / str(pid) / "stat").write_text(f"{pid} ({name}) {' '.join(map(str, fields))}\n")
+
+    hertz = os.sysconf("SC_CLK_TCK")
+    process(50, "sshd", born=1, ticks=1000)  # it was there before
+    process(51, "worker", born=2, ticks=5000)
+    with Programs("sshd", "zstd", proc=tmp_path) as programs:
+        process(50, "sshd", born=1, ticks=1000 + hertz)
+        process(52, "zstd", born=3, ticks=2 * hertz - 1)
+        assert wait_until_true(lambda: len(programs.now) == 2 and sum(programs.now.values()) > 1000 + hertz)
+        process(52, "zstd", born=4, ticks=hertz - 1)  # another one, with the same number
+        assert wait_until_true(lambda: len(programs.now) == 3)
+    assert programs.seconds() == {"sshd": 1.0, "zstd": 3.0}
+
+
+def wait_until_true(condition: Callable[[], bool]) -> bool:
+    for _ in range(200):
+        if condition():
+            return True
+        time.sleep(0.05)
+    return False
 
 
 def test_a_cost_lies_between_the_looks_nearest_to_both_moments() -> None:
