@@ -47,9 +47,13 @@ class Forked:
         if self._status is None:
             self._connection.settimeout(timeout_seconds)
             self._status = int(self._answers.readline())
-            self._answers.close()
-            self._connection.close()
+            self.close()
         return self._status
+
+    def close(self) -> None:
+        """Ask nothing more of it: how it ends is not learned any more."""
+        self._answers.close()
+        self._connection.close()
 
 
 class Loaded:
@@ -100,6 +104,7 @@ class Loaded:
                 status = forked.wait(timeout)
             except TimeoutError:
                 forked.kill()
+                forked.close()
                 raise subprocess.TimeoutExpired(words, timeout) from None
             out.seek(0)
             errors.seek(0)

@@ -187,6 +187,20 @@ class Stack:
         )
         return json.loads(rows[0]["record"]) if rows else {}
 
+    def wait_for_first_facts(self) -> None:
+        """Wait until every instance has answered twice: two probes make a rate."""
+        for name in [host.name for host in self.lab.hosts]:
+            try:
+                wait_for(
+                    f"facts of {name}",
+                    lambda name=name: (self.facts(name).get("server") or {}).get("redo_bytes_per_second") is not None,
+                    40,
+                )
+            except AssertionError as error:
+                facts = self.facts(name)
+                known = {part: facts.get(part) for part in ("observed_at", "host_problem", "server_problem", "server")}
+                raise AssertionError(f"{error}\n{known}\n{self.tail('worker')}\n{self.tail('beat')}") from None
+
     def wait_for_facts(self, name: str, seconds: float = 40.0, *, answering: bool | None = None) -> dict[str, Any]:
         """Wait for a probe that begins after now: one that was under way has seen half of what was just done."""
         asked = datetime.now(UTC)
@@ -259,14 +273,7 @@ def running_stack(
                 stack.start("redis", "worker", "beat", *(["web"] if web else []))
                 if web:
                     wait_for("the web process", lambda: answers(f"{stack.url}/healthz/"))
-                for name in [host.name for host in lab.hosts]:
-                    wait_for(
-                        f"facts of {name}",
-                        lambda name=name: (
-                            (stack.facts(name).get("server") or {}).get("redo_bytes_per_second") is not None
-                        ),
-                        40,
-                    )
+                stack.wait_for_first_facts()
                 yield stack
             finally:
                 ran.note(stack)
