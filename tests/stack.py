@@ -4,7 +4,6 @@ import json
 import os
 import shutil
 import signal
-import socket
 import subprocess
 import tempfile
 import threading
@@ -21,7 +20,7 @@ from lab.lab import Lab
 from lab.pytest_plugin import start_lab
 from tests import ran, tables
 from tests.loaded import MANAGE, Loaded
-from tests.networks import free_network
+from tests.networks import free_network, free_port
 
 ROOT = Path(__file__).parents[1]
 OPERATOR, OPERATOR_PASSWORD = "olga", "correct horse battery staple"
@@ -38,12 +37,6 @@ session[HASH_SESSION_KEY] = user.get_session_auth_hash()
 session.create()
 print(session.session_key)
 """
-
-
-def free_port() -> int:
-    with socket.socket() as listener:
-        listener.bind(("127.0.0.1", 0))
-        return int(listener.getsockname()[1])
 
 
 def wait_for(what: str, probe: Callable[[], Any], seconds: float = 30.0) -> Any:

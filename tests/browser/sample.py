@@ -9,7 +9,8 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
-from tests.stack import ROOT, VIEWER, VIEWER_PASSWORD, answers, free_port, wait_for
+from tests.networks import free_port
+from tests.stack import ROOT, VIEWER, VIEWER_PASSWORD, answers, wait_for
 
 
 @contextmanager

@@ -14,7 +14,8 @@ import redis
 from kombu import Connection, Consumer, Queue
 
 from dbops.celery import app
-from tests.stack import ROOT, free_port, wait_for
+from tests.networks import free_port
+from tests.stack import ROOT, wait_for
 
 pytestmark = pytest.mark.services
 

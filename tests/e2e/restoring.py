@@ -13,7 +13,8 @@ import pymysql
 
 from lab.checks import is_root, server_user
 from lab.flavors.base import Account
-from tests.stack import Stack, free_port, wait_for
+from tests.networks import free_port
+from tests.stack import Stack, wait_for
 
 from .looks import TABLES
 
