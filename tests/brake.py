@@ -66,9 +66,9 @@ class Brake:
 
     def _brake(self, pid: int) -> None:
         os.kill(pid, signal.SIGSTOP)
-        if not self.held or not self.held[-1].startswith(f"{pid} "):
-            self.held.append(f"{pid} {Path(f'/proc/{pid}/cmdline').read_text()}".replace("\0", " "))
         try:
+            if not self.held or not self.held[-1].startswith(f"{pid} "):
+                self.held.append(f"{pid} {Path(f'/proc/{pid}/cmdline').read_text()}".replace("\0", " "))
             self._ends.wait(PERIOD_SECONDS * (1 - self.share))
             while self.share == 0 and not self._ends.wait(PERIOD_SECONDS):
                 os.kill(pid, signal.SIGSTOP)

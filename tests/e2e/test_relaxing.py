@@ -71,15 +71,23 @@ def is_started(stack: Stack, known: int) -> bool:
 
 
 def held_tables(stack: Stack) -> Any:
-    """Return a connection that lets nobody write into the tables of the load, ``None`` while the server does not answer."""
+    """Return a connection that lets nobody write into the tables of the load, ``None`` while the server does not give them.
+
+    Some may be held while a transaction that waits to commit after another one has the rest: nobody ends that but who asks for them.
+    """
     try:
         connection = stack.lab.connect("replica-1")
     except (LabError, pymysql.Error):
         return None
-    with connection.cursor() as cursor:
-        cursor.execute(TABLES)
-        tables = ", ".join(f"sbtest.{row['TABLE_NAME']} READ" for row in cursor.fetchall())
-        cursor.execute(f"LOCK TABLES {tables}")
+    try:
+        with connection.cursor() as cursor:
+            cursor.execute(TABLES)
+            tables = ", ".join(f"sbtest.{row['TABLE_NAME']} READ" for row in cursor.fetchall())
+            cursor.execute("SET SESSION lock_wait_timeout = 1")
+            cursor.execute(f"LOCK TABLES {tables}")
+    except pymysql.Error:
+        connection.close()
+        return None
     return connection
 
 
