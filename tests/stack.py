@@ -39,13 +39,13 @@ print(session.session_key)
 """
 
 
-def wait_for(what: str, probe: Callable[[], Any], seconds: float = 30.0) -> Any:
+def wait_for(what: str, probe: Callable[[], Any], seconds: float = 30.0, *, every_seconds: float = 0.2) -> Any:
     """Return the first true answer of ``probe``; fail the test after ``seconds``."""
     deadline = time.monotonic() + seconds
     while time.monotonic() < deadline:
         if answer := probe():
             return answer
-        time.sleep(0.2)
+        time.sleep(every_seconds)
     raise AssertionError(f"not seen within {seconds} s: {what}")
 
 

@@ -29,8 +29,8 @@ def switch_approval(stack: Stack, folder: Path, *, on: bool) -> None:
 
 @pytest.fixture
 def succeeded(stack: Stack) -> int:
-    """The newest rebuild that has all that evidence can tell."""
-    newest = "SELECT max(id) AS id FROM dbops_rebuild WHERE status = 'succeeded' HAVING max(id) IS NOT NULL"
+    """The newest rebuild by stream: it has all that evidence can tell."""
+    newest = "SELECT max(id) AS id FROM dbops_rebuild WHERE status = 'succeeded' AND method = 'xbstream' HAVING max(id) IS NOT NULL"
     if not stack.rows(newest):
         stack.wait_for_possible_plan(TARGET)
         stack.rebuild(TARGET)

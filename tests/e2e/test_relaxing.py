@@ -98,7 +98,8 @@ def while_relaxed(stack: Stack, act: Callable[[], Any]) -> Iterator[None]:
 
     def hold() -> dict[str, int]:
         wait_for("the start of the new server", lambda: is_started(stack, known), 120)
-        connection = wait_for("the new server", lambda: held_tables(stack), 60)
+        # Between its start and the first transaction lies less than a second.
+        connection = wait_for("the new server", lambda: held_tables(stack), 60, every_seconds=0.01)
         try:
             wait_for("relaxed settings", lambda: "relax.1.slave_parallel_threads" in commands_of(stack), 60)
             wait_for("replication", lambda: is_replicating(stack, "replica-1"), 30)
