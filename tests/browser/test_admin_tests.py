@@ -57,7 +57,7 @@ def test_the_stream_is_measured_and_nothing_is_left(olga: Visitor, stack: Stack)
         expect(said).to_contain_text(re.compile(r"\d+ MiB/s"))
         expect(said).to_contain_text("aes128-gcm@openssh.com")
     row = stack.rows("SELECT * FROM dbops_connectiontest ORDER BY id DESC LIMIT 1")[0]
-    wait_for("the processes of the test to end", lambda: processes_of(row["uid"]) == [], 5)
+    wait_for("the processes of the test to end", lambda: processes_of(row["uid"]) == [], 30)
     said.get_by_text("What ran").click()
     expect(said).to_contain_text("cat /dev/zero")
     page.get_by_role("link", name=f"Test {row['id']}").click()

@@ -159,7 +159,7 @@ def test_the_link_to_a_line_works_on_a_telephone(logged: tuple[Stack, str], read
     wait_for("line 55555 in the log's frame", lambda: is_seen(page, 55555))
     page.locator("#log-find").fill("[055790]")
     expect(page.locator("#log-found")).to_have_text("1 of 1")
-    wait_for("line 55790 in the log's frame", lambda: is_seen(page, 55790), 10)
+    wait_for("line 55790 in the log's frame", lambda: is_seen(page, 55790), 30)
     page.wait_for_timeout(500)
     assert is_seen(page, 55790)
     assert page.evaluate("document.documentElement.scrollWidth <= document.documentElement.clientWidth")

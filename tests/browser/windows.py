@@ -57,7 +57,7 @@ def held_backup(stack: Stack) -> Iterator[tuple[int, Brake]]:
     with braked(stack.lab.host(SOURCE), 0, "backup/tool") as brake:
         done = stack.manage("backup", HELD, "--json")
         run = int(json.loads(done.stdout.splitlines()[-1])["backup_run"])
-        wait_for("the backup to run", lambda: run_status(stack, run) == "running", 20)
+        wait_for("the backup to run", lambda: run_status(stack, run) == "running", 60)
         yield run, brake
     wait_for("the end of the backup", lambda: run_status(stack, run) not in ("queued", "running"), 60)
 

@@ -90,8 +90,9 @@ def words_for(shell: list[str], url: str, token_file: Path, *words: str) -> list
 
 
 def as_in_a_terminal() -> None:
-    """Whoever runs these tests in the background has had SIGINT ignored in them, and so in what they start."""
-    signal.signal(signal.SIGINT, signal.SIG_DFL)
+    """Whoever runs these tests in the background, or behind ``nohup``, has had signals ignored in them, and so in what they start."""
+    for number in (signal.SIGINT, signal.SIGHUP):
+        signal.signal(number, signal.SIG_DFL)
 
 
 def run(*arguments: Any, stdin: bytes = b"", **options: Any) -> subprocess.CompletedProcess[bytes]:

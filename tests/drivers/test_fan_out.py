@@ -40,7 +40,7 @@ class Source:
         words = [sys.executable, "fan_out.py", "send", str(stall), str(wait), str(BUFFER), *names]
         sender = subprocess.Popen(words, cwd=self.reader, stdout=subprocess.PIPE, text=True)
         self.processes.append(sender)
-        wait_for("the sender listens", (self.reader / "fan_out.sock").exists, 20)
+        wait_for("the sender listens", (self.reader / "fan_out.sock").exists, 60)
         return sender
 
     def take(self, name: str, out: int = subprocess.PIPE) -> "subprocess.Popen[bytes]":

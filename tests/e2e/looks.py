@@ -161,7 +161,7 @@ def source_is_given_back(stack: Stack, uid: str) -> None:
     assert is_replicating(stack, "backup-1")
     assert uid not in (source.folder / "authorized_keys").read_text()
     assert not (source.work_dir / "rebuilds" / uid / "backup.cnf").exists()
-    wait_for("no process of the run", lambda: not processes_of(uid), 10)
+    wait_for("no process of the run", lambda: not processes_of(uid), 30)
     assert stack.rows("SELECT * FROM dbops_hold") == []
 
 

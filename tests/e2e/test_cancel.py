@@ -34,7 +34,7 @@ def test_cancel_in_a_step_leaves_a_known_state(stack: Stack, step: str) -> None:
     assert is_replicating(stack, "backup-1")
     assert rebuild["uid"] not in (source.folder / "authorized_keys").read_text()
     assert not (source.folder / "dbops" / "rebuilds" / rebuild["uid"] / "backup.cnf").exists()
-    wait_for("no process of the run", lambda: not processes_of(rebuild["uid"]), 10)
+    wait_for("no process of the run", lambda: not processes_of(rebuild["uid"]), 30)
     assert stack.rows("SELECT * FROM dbops_hold") == []
     if "old data of replica-1 is at" in rebuild["outcome"]:
         assert (target.data_dir.with_name(f"data.dbops-old-{rebuild['uid']}")).is_dir()

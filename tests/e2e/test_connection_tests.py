@@ -78,10 +78,10 @@ def test_a_worker_that_is_killed_leaves_no_key_and_no_process(stack: Stack) -> N
     before = keys(stack)
     pk = ask(stack)
     uid = row(stack, pk)["uid"]
-    wait_for("the key of the test", lambda: uid in keys(stack), 20)
+    wait_for("the key of the test", lambda: uid in keys(stack), 60)
     stack.stop("worker", signal.SIGKILL)
     wait_for("the key to be gone", lambda: keys(stack) == before, GUARD_SECONDS + 15)
-    wait_for("its processes to be gone", lambda: processes_of(uid) == [], 10)
+    wait_for("its processes to be gone", lambda: processes_of(uid) == [], 30)
     run = stack.lab.host(TARGET).work_dir / "rebuilds" / uid
     assert not (run / "key").exists()
     stack.start("worker")

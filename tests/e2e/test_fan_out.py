@@ -19,6 +19,8 @@ from .looks import is_replicating, one, processes_of, same_data_at_one_gtid
 pytestmark = pytest.mark.services
 
 MIB = 1024**2
+#: Small against the copy, so that who may be no further ahead is soon there.
+BUFFER_BYTES = 16 * MIB
 REPLICAS = ("replica-1", "replica-2", "replica-3")
 FINAL = "('succeeded', 'failed', 'cancelled', 'expired')"
 
@@ -30,6 +32,7 @@ def three() -> Iterator[Stack]:
         one(running, "backup-1", "SET GLOBAL binlog_format = STATEMENT")
         running.wait_for_facts("backup-1", answering=True)
         running.environment["DBOPS_FAN_OUT_STALL_SECONDS"] = "4"
+        running.environment["DBOPS_FAN_OUT_BUFFER_BYTES"] = str(BUFFER_BYTES)
         running.stop("worker")
         running.start("worker")
         yield running
@@ -191,7 +194,12 @@ def test_one_branch_that_is_held_to_a_rate_slows_all_and_is_not_dropped(three: S
     wait_for("the limit is told", lambda: "held to 4.0 MiB/s" in events(three, keys[1]), 120)
     for key in keys:
         wait_for_bytes(three, key)
-    time.sleep(4)  # so far ahead as the buffer goes the others are not held
+
+    def are_ahead() -> bool:
+        first, held, third = (copied(three, key) for key in keys)
+        return min(first, third) - held >= BUFFER_BYTES
+
+    wait_for("the others are ahead as far as the buffer goes: from there on they are held", are_ahead, 60)
     before, began = [copied(three, key) for key in keys], time.monotonic()
     time.sleep(12)
     seen = [

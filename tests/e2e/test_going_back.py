@@ -69,7 +69,7 @@ def test_the_old_data_is_put_back_and_serves(stack: Stack, step: str) -> None:
     assert "It serves and replicates from" in lines[-1]["outcome"]
     assert target.data_dir.stat().st_ino == before
     assert beside_data(stack) == beside
-    wait_for("replication", lambda: is_replicating(stack, "replica-1"), 20)
+    wait_for("replication", lambda: is_replicating(stack, "replica-1"), 60)
     same_data_at_one_gtid(stack, "replica-1")
     assert last_rebuild(stack)["follows_id"] == failed["id"]
     assert stack.rows("SELECT * FROM dbops_hold") == []
@@ -87,7 +87,7 @@ def test_a_retry_goes_on_with_the_copy(stack: Stack, step: str) -> None:
     retried = last_rebuild(stack)
     assert retried["follows_id"] == failed["id"]
     assert "stream" not in commands_of(stack, retried), "no byte is sent again"
-    wait_for("replication", lambda: is_replicating(stack, "replica-1"), 20)
+    wait_for("replication", lambda: is_replicating(stack, "replica-1"), 60)
     same_data_at_one_gtid(stack, "replica-1")
     assert beside_data(stack) == beside
 
@@ -125,7 +125,7 @@ def test_data_that_is_not_the_old_data_is_not_put_back(stack: Stack) -> None:
     aside.rmdir()
     hidden.rename(aside)
     assert stack.rebuild("replica-1", "--put-back")[0] == 0
-    wait_for("replication", lambda: is_replicating(stack, "replica-1"), 20)
+    wait_for("replication", lambda: is_replicating(stack, "replica-1"), 60)
 
 
 def test_a_copy_that_takes_writes_is_not_replaced(stack: Stack) -> None:

@@ -66,7 +66,7 @@ def back_up(stack: Stack, schedule: str, *words: str) -> tuple[int, dict[str, An
 def begin(stack: Stack, schedule: str = "files") -> int:
     """Ask for a backup and wait until its job is on the host."""
     pk = int(json.loads(stack.manage("backup", schedule, "--json").stdout.splitlines()[-1])["backup_run"])
-    wait_for("the backup tool", lambda: tool_of(stack, run_of(stack, pk)["uid"]), 20)
+    wait_for("the backup tool", lambda: tool_of(stack, run_of(stack, pk)["uid"]), 60)
     return pk
 
 
@@ -228,7 +228,7 @@ def test_a_stopped_backup_leaves_nothing_and_the_next_one_runs(stack: Stack) -> 
     assert (status, result["status"]) == (3, "cancelled"), result
     assert list(backups_of(stack).glob(f"*{uid}*")) == []
     assert list(backups_of(stack).glob(f".*{uid}*")) == []
-    wait_for("no process of the run", lambda: not processes_of(uid), 10)
+    wait_for("no process of the run", lambda: not processes_of(uid), 30)
     assert is_replicating(stack, SOURCE)
     assert stack.rows("SELECT * FROM dbops_hold") == []
 

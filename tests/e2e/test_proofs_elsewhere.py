@@ -88,6 +88,12 @@ def transports(proof: dict[str, Any]) -> list[int]:
     return [pid for pid, words in command_lines() if words[0] == "ssh" and proof["uid"] in " ".join(words)]
 
 
+def sender_of(stack: Stack, run: int) -> int | None:
+    """Return the process that reads the backup where it lies, ``None`` until the transport has had it started."""
+    file = run_of(stack, run)["path"]
+    return next((pid for pid, words in command_lines() if words[0] == "cat" and words[-2] == file), None)
+
+
 @pytest.mark.runs("MariaDB 10.11", "proof")
 def test_the_backup_is_fetched_and_proven_on_the_chosen_host(stack: Stack, run: int) -> None:
     status, result = prove(stack, run)
@@ -135,9 +141,7 @@ def test_a_cancel_while_it_is_fetched_leaves_nothing_on_either_host(stack: Stack
         proof = begin(stack, run, "unpack")
         wait_for("the transport", lambda: transports(proof), 30)
         assert is_let_in(stack, proof["uid"])
-        [sender] = [
-            pid for pid, words in command_lines() if words[0] == "cat" and words[-2] == run_of(stack, run)["path"]
-        ]
+        sender = wait_for("who sends the file", lambda: sender_of(stack, run), 30)
         assert os.getpriority(os.PRIO_PROCESS, sender) == 19, "a backup there comes first"
         ended = cancel(stack, proof)
     assert (ended["status"], ended["is_left"]) == ("cancelled", 0)

@@ -37,7 +37,7 @@ def test_nothing_of_the_run_is_left_on_the_source(stack: Stack) -> None:
     assert rebuild["uid"] not in (source.folder / "authorized_keys").read_text()
     run = source.folder / "dbops" / "rebuilds" / rebuild["uid"]
     assert not (run / "backup.cnf").exists()
-    wait_for("the guard to end", lambda: (run / "jobs" / "guard" / "rc").exists(), 5)
+    wait_for("the guard to end", lambda: (run / "jobs" / "guard" / "rc").exists(), 30)
     assert is_replicating(stack, "backup-1")
     assert stack.rows("SELECT * FROM dbops_hold") == []
 

@@ -85,7 +85,7 @@ def held_tables(stack: Stack) -> Any:
             tables = ", ".join(f"sbtest.{row['TABLE_NAME']} READ" for row in cursor.fetchall())
             cursor.execute("SET SESSION lock_wait_timeout = 1")
             cursor.execute(f"LOCK TABLES {tables}")
-    except pymysql.Error:
+    except pymysql.OperationalError:  # the second is over, or the server is
         connection.close()
         return None
     return connection

@@ -80,7 +80,7 @@ def began_held(stack: Stack, mib: int) -> int:
 def test_a_stream_is_held_to_its_rate_and_let_go(stack: Stack) -> None:
     stack.lab.load_start(tps=20)
     key = began_held(stack, 6)
-    wait_for("the limit is told", lambda: "held to 6.0 MiB/s" in told(stack, key), 20)
+    wait_for("the limit is told", lambda: "held to 6.0 MiB/s" in told(stack, key), 60)
     seen = held_rate(stack, key)
     assert 3 * MIB < seen < 9 * MIB, f"{seen / MIB:.1f} MiB/s"
     assert is_streaming(stack, key)
@@ -94,10 +94,10 @@ def test_a_stream_is_held_to_its_rate_and_let_go(stack: Stack) -> None:
 
 def test_a_held_stream_that_is_cancelled_leaves_no_stopped_process(stack: Stack) -> None:
     key = began_held(stack, 2)
-    wait_for("the limit is told", lambda: "held to 2.0 MiB/s" in told(stack, key), 20)
+    wait_for("the limit is told", lambda: "held to 2.0 MiB/s" in told(stack, key), 60)
     reader = worker_of(stack.lab.host(TARGET), "stream/unpack")
     assert reader is not None
-    wait_for("the unpacking is stopped", lambda: "T" in [state_of(reader) for _ in range(100)], 20)
+    wait_for("the unpacking is stopped", lambda: "T" in [state_of(reader) for _ in range(100)], 60)
     for _ in range(100):  # never ssh: who does not answer keepalives is hung up on
         assert stopped(last(stack)["uid"]) == []
         time.sleep(0.02)
