@@ -13,6 +13,10 @@ from dbops.engine.steps.run import Outcome, Run, Side, again
 
 #: Exit status with which our scripts refuse: what they found is not what the plan saw.
 REFUSED_STATUS = 65
+#: How long one look at a job waits on the host for its end, which is seen at once. What has lasted for a while is looked at half as
+#: often: each look costs the worker some 10 ms (measured), and only how far it is, and a cancel, are seen a second later.
+LOOK_SECONDS, LASTING_LOOK_SECONDS = 0.8, 1.8
+LASTS_AFTER_SECONDS = 20.0
 
 
 class Step(ABC):
@@ -67,7 +71,7 @@ class JobStep(Step):
             self.start(run)
             run.memory[f"{self.name}.started"] = True
             run.journal.check()
-        state = self.side(run).jobs.follow(self.name, wait_seconds=0.8, tail_lines=40)
+        state = self.side(run).jobs.follow(self.name, wait_seconds=self._patience(run), tail_lines=40)
         if state.status is JobStatus.RUNNING:
             self.follow(run, state)
             self._watch(run, state)
@@ -78,6 +82,11 @@ class JobStep(Step):
         run.journal.finished(self.name, state.exit_status, _tails(state))
         self.stopped(run, state)
         return self.finish(run, state)
+
+    def _patience(self, run: Run) -> float:
+        """Return for how many seconds the next look waits for the job's end."""
+        since = run.memory.setdefault(f"{self.name}.looked_since", run.clock.now())
+        return LASTING_LOOK_SECONDS if run.clock.now() - since > LASTS_AFTER_SECONDS else LOOK_SECONDS
 
     def _watch(self, run: Run, state: JobState) -> None:
         """Tell of silence, and end what has stalled."""
