@@ -1,7 +1,7 @@
 """Reading one instance: its host over SSH, its server over SQL. Each part fails alone and says why."""
 
 import posixpath
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
 from datetime import datetime
 
@@ -10,7 +10,7 @@ from dbops.drivers.probe_server import ServerReading, read_server
 from dbops.engine.backup_facts import FoundSchedule
 from dbops.engine.backup_tools import DEFAULT_PORT
 from dbops.engine.errors import DbopsError
-from dbops.engine.facts import DatadirFacts, InstanceFacts, Problem
+from dbops.engine.facts import DatadirFacts, InstanceFacts, Problem, Tool
 from dbops.engine.ports import Database, Shell
 
 #: sizes are read again after this time
@@ -51,7 +51,9 @@ def probe_instance(
     """
     measure = is_measuring_due(now, previous)
     server, server_problem = _server(target, open_database, measure, now, previous)
-    host, host_problem = _host(target, shell, measure, server)
+    # A script that starts another file stays the same when that is replaced: now and then all are asked.
+    tools = previous.host.tools if previous and previous.host and not measure else {}
+    host, host_problem = _host(target, shell, measure, server, tools)
     return InstanceFacts(
         observed_at=now,
         host=host.host if host else None,
@@ -118,7 +120,7 @@ def _server(
 
 
 def _host(
-    target: ProbeTarget, shell: Shell, measure: bool, server: ServerReading | None
+    target: ProbeTarget, shell: Shell, measure: bool, server: ServerReading | None, tools: Mapping[str, Tool]
 ) -> tuple[HostReading | None, Problem | None]:
     statements: list[str] = []
     credentials = ""
@@ -138,6 +140,7 @@ def _host(
             address=target.address,
             port=target.port,
             work_dir=target.work_dir,
+            known=tools,
         )
     except DbopsError as error:
         return None, _problem(error)

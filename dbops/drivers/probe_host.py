@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
+from types import MappingProxyType
 
 from dbops.drivers.probe_backups import backup_processes, found_schedules
 from dbops.engine.backup_facts import BackupProcess, FoundSchedule
@@ -51,6 +52,7 @@ def read_host(
     address: str = "",
     port: int = DEFAULT_PORT,
     work_dir: str = "",
+    known: Mapping[str, Tool] = MappingProxyType({}),
 ) -> HostReading:
     """Ask the host.
 
@@ -60,6 +62,8 @@ def read_host(
         credentials: an option file for the account that tries ``statements``.
         address, port: of the server, by which a backup may name it.
         work_dir: this product's directory on the host, by which its own jobs are known.
+        known: programs as they were read before. One that is still the same file is not started to say its version again: a look with
+            seven such programs cost the host 155 ms of processor time, and costs 67 ms (2026-11-25).
 
     Raises:
         Unreachable, Refused: as ``Shell.run``.
@@ -72,6 +76,7 @@ def read_host(
         defaults_file,
         "1" if measure else "0",
         socket,
+        "".join(f"\n{tool.path} {tool.identity}" for tool in known.values() if tool.identity) + "\n",
         *statements,
         stdin=credentials.encode(),
         timeout_seconds=TIMEOUT_SECONDS,
@@ -79,7 +84,7 @@ def read_host(
     after = time.time()
     records = parse_records(result.stdout)
     _refuse_half(result, records)
-    host, directory = _host(records, before, after), _datadir(records)
+    host, directory = _host(records, before, after, known), _datadir(records)
     config = parse_config(records["config"]) if "config" in records else None
     place = _place(
         records, host, directory, config, socket=socket, address=address, port=port, defaults_file=defaults_file
@@ -170,12 +175,19 @@ def parse_version(said: str) -> str | None:
     return None
 
 
-def _host(records: Mapping[str, str], before: float, after: float) -> HostFacts:
+def _tools(records: Mapping[str, str], known: Mapping[str, Tool]) -> dict[str, Tool]:
     tools = {}
     for key, value in records.items():
         if key.startswith("tool."):
-            path, _, said = value.partition("\n")
-            tools[key.removeprefix("tool.")] = Tool(path, parse_version(said))
+            name = key.removeprefix("tool.")
+            path, identity, said = value.split("\n", 2)
+            before = known.get(name)
+            same = not said and before is not None and (before.path, before.identity) == (path, identity)
+            tools[name] = before if before and same else Tool(path, parse_version(said), identity)
+    return tools
+
+
+def _host(records: Mapping[str, str], before: float, after: float, known: Mapping[str, Tool]) -> HostFacts:
     connection = records["ssh_connection"].split()
     limit = records["open_files_limit"]
     return HostFacts(
@@ -188,7 +200,7 @@ def _host(records: Mapping[str, str], before: float, after: float) -> HostFacts:
         ssh_ciphers=tuple(records["ssh_ciphers"].split()),
         open_files_limit=int(limit) if limit.isdigit() else UNLIMITED,
         clock_offset_seconds=clock_offset(records["time.first"], records["time.last"], before, after),
-        tools=tools,
+        tools=_tools(records, known),
         has_systemd=records["has_systemd"] == "1",
     )
 

@@ -27,10 +27,14 @@ class Problem:
 
 @dataclass(frozen=True, slots=True)
 class Tool:
-    """A program on a host: its path and the version that it prints (``10.11.19``), if it prints one."""
+    """A program on a host: its path and the version that it prints (``10.11.19``), if it prints one.
+
+    ``identity`` is the file's ``device:inode:size:changed`` where it was asked for its version: what is still that file has it still.
+    """
 
     path: str
     version: str | None = None
+    identity: str = ""
 
 
 @dataclass(frozen=True, slots=True)

@@ -137,6 +137,35 @@ class TestHost:
         assert config.options["wsrep_sst_auth"] == "***"
         assert ask(any_shell, tmp_path, defaults_file=str(tmp_path / "none")).config is None
 
+    def test_a_program_that_is_the_same_file_is_not_started_for_its_version_again(
+        self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        monkeypatch.setenv("PATH", f"{tmp_path}:{os.environ['PATH']}")
+        tool, starts = tmp_path / "xtrabackup", tmp_path / "starts"
+
+        def install(version: str) -> None:
+            script = f"#!/bin/sh\necho >>{starts}\necho 'xtrabackup version {version} based on MySQL server 8.0.35'\n"
+            (tmp_path / "new").write_text(script)
+            (tmp_path / "new").chmod(0o755)
+            (tmp_path / "new").rename(tool)
+
+        install("8.0.35-30")
+        shell = FakeShell(runs_here=True)
+        first = ask(shell, tmp_path).host.tools
+        again = ask(shell, tmp_path, known=first).host.tools
+        assert first["xtrabackup"].version == "8.0.35-30"
+        assert again == first
+        assert starts.read_text() == "\n"
+        install("8.0.35-31")
+        newer = ask(shell, tmp_path, known=again).host.tools
+        assert newer["xtrabackup"].version == "8.0.35-31"
+        assert starts.read_text() == "\n\n"
+        assert {name: newer[name] for name in first if name != "xtrabackup"} == {
+            name: first[name] for name in first if name != "xtrabackup"
+        }
+        tool.unlink()
+        assert "xtrabackup" not in ask(shell, tmp_path, known=newer).host.tools
+
     def test_a_host_without_the_tools_to_answer_is_a_failure_in_words(self, tmp_path: Path) -> None:
         shell = FakeShell()
         shell.expect("", "this account is currently not available\n")
@@ -261,6 +290,10 @@ class TestInstance:
         assert second.datadir is not None
         assert first.datadir is not None
         assert (second.datadir.total_bytes, second.datadir.measured_at) == (first.datadir.total_bytes, NOW)
+        assert first.host is not None
+        assert second.host is not None
+        assert second.host.tools == first.host.tools
+        assert second.host.tools["mariadbd"].version
         third = probe_instance(target, shell, opened, NOW + timedelta(seconds=MEASURE_SECONDS), second)
         assert third.server is not None
         assert third.server.foreign_engines == {}

@@ -1,9 +1,9 @@
 #!/bin/sh
 # What a host shows of itself and of one data directory: records "KEY<TAB>VALUE<NUL>" on standard output, nothing is changed.
 #
-#   probe.sh DATADIR DEFAULTS_FILE MEASURE SOCKET [STATEMENT...]
+#   probe.sh DATADIR DEFAULTS_FILE MEASURE SOCKET KNOWN [STATEMENT...]
 #
-# MEASURE 1 adds sizes, which read the whole directory tree, and the lines of crontabs and timers that run a backup. Standard input: an option file for the backup account, which
+# KNOWN: lines "PATH IDENTITY" of programs whose versions are known: they are not started to say them again. MEASURE 1 adds sizes, which read the whole directory tree, and the lines of crontabs and timers that run a backup. Standard input: an option file for the backup account, which
 # then runs each STATEMENT over the local socket, to see whether it may.
 set -u
 umask 077
@@ -11,8 +11,8 @@ PATH=${PATH:-/usr/bin:/bin}:/usr/local/bin:/usr/local/sbin:/usr/sbin:/sbin:/usr/
 LC_ALL=C
 export PATH LC_ALL
 
-datadir=$1 defaults_file=$2 measure=$3 socket=$4
-shift 4
+datadir=$1 defaults_file=$2 measure=$3 socket=$4 known=$5
+shift 5
 
 put() { printf '%s\t%s\000' "$1" "$2"; }
 
@@ -40,20 +40,45 @@ host_facts() {
     put has_systemd "$([ -d /run/systemd/system ] && echo 1)"
 }
 
-tool_facts() {
+tool_facts() { # each program's path, the file that it is where its version is asked for, and what it says of its version
+    set --
     for name in mariadb-backup mariabackup xtrabackup xbstream mbstream mariadbd mysqld mariadb mysql \
         ssh ssh-keygen flock setsid setpriv bash systemctl zstd \
         gzip python3 mariadb-install-db mysql_install_db; do
         path=$(command -v "$name") || continue
-        case $name in
-        xbstream) said=$(timeout 5 "$path" --version 2>&1) ;;
-        ssh) said=$(ssh -V 2>&1) ;;
-        mbstream | ssh-keygen | flock | setsid | setpriv | bash | systemctl | zstd | gzip | python3 | *-install-db | *_install_db) said='' ;;
-        *) said=$(timeout 5 "$path" --no-defaults --version 2>&1) ;;
+        set -- "$@" "$path"
+    done
+    files="
+$(stat -L -c '%n %d:%i:%s:%Z' -- "$@" 2>/dev/null)
+"
+    for path in "$@"; do
+        identity='' said=''
+        case ${path##*/} in
+        mbstream | ssh-keygen | flock | setsid | setpriv | bash | systemctl | zstd | gzip | python3 | *-install-db | *_install_db) ;;
+        *)
+            identity=$(identity_in "$files")
+            [ -n "$identity" ] && [ "$identity" = "$(identity_in "$known")" ] || said=$(version)
+            ;;
         esac
-        put "tool.$name" "$path
+        put "tool.${path##*/}" "$path
+$identity
 $said"
     done
+}
+
+identity_in() { # of "path", in these lines; no program is started to look for it
+    rest=${1#*"
+$path "}
+    [ "$rest" = "$1" ] || printf '%s' "${rest%%"
+"*}"
+}
+
+version() {
+    case ${path##*/} in
+    xbstream) timeout 5 "$path" --version 2>&1 ;;
+    ssh) ssh -V 2>&1 ;;
+    *) timeout 5 "$path" --no-defaults --version 2>&1 ;;
+    esac
 }
 
 config_facts() {
