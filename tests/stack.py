@@ -1,5 +1,7 @@
 """The whole product for real: a lab, Redis, web, worker and beat, each as its own process, in a folder of its own."""
 
+import atexit
+import functools
 import json
 import os
 import shutil
@@ -23,6 +25,7 @@ from tests.loaded import MANAGE, Loaded
 from tests.networks import free_network, free_port
 
 ROOT = Path(__file__).parents[1]
+DATABASE = "dbops.sqlite3"
 OPERATOR, OPERATOR_PASSWORD = "olga", "correct horse battery staple"
 VIEWER, VIEWER_PASSWORD = "victor", "staple battery horse correct"
 LOG_IN = f"""
@@ -49,12 +52,27 @@ def wait_for(what: str, probe: Callable[[], Any], seconds: float = 30.0, *, ever
     raise AssertionError(f"not seen within {seconds} s: {what}")
 
 
+def run_migrate(environment: dict[str, str]) -> None:
+    subprocess.run([ROOT / "script" / "run", "migrate"], env=environment, check=True, capture_output=True, timeout=300)
+
+
+@functools.cache
+def migrated() -> Path:
+    """Return a folder with the tables and files of a dashboard that nobody has used, and without its keys: each makes its own."""
+    folder = Path(tempfile.mkdtemp(prefix="dbops-test-migrated-", dir="/var/tmp"))
+    atexit.register(shutil.rmtree, folder, ignore_errors=True)
+    run_migrate({**os.environ, "DBOPS_STATE_DIR": str(folder), "DBOPS_DATABASE_URL": f"sqlite:///{folder / DATABASE}"})
+    for key in folder.glob("*.key"):
+        key.unlink()
+    return folder
+
+
 class Stack:
     """Processes of one dashboard over one lab."""
 
     def __init__(self, folder: Path, lab: Lab, database_url: str = "") -> None:
         self.folder, self.lab = folder, lab
-        self.database_url = database_url or f"sqlite:///{folder / 'dbops.sqlite3'}"
+        self.database_url = database_url or f"sqlite:///{folder / DATABASE}"
         self.processes: dict[str, subprocess.Popen[bytes]] = {}
         self._loaded: Loaded | None = None
         self._loading = threading.Lock()
@@ -66,7 +84,8 @@ class Stack:
             "DBOPS_REDIS_URL": f"redis://127.0.0.1:{self.redis_port}/0",
             "DBOPS_REDIS_PORT": str(self.redis_port),
             "DBOPS_WEB_PORT": str(self.web_port),
-            "DBOPS_PROBE_INTERVAL_SECONDS": "3",
+            # who waits for a probe asks for one
+            "DBOPS_PROBE_INTERVAL_SECONDS": "6",
             "DBOPS_WORKER_CONCURRENCY": "3",
             # what a test wants proven it asks for
             "DBOPS_PROOF_INTERVAL_SECONDS": "0",
@@ -112,10 +131,11 @@ class Stack:
             self._loaded.close()
 
     def migrate(self) -> None:
-        """Make the tables, and collect what pages load, as it is installed for real."""
-        subprocess.run(
-            [ROOT / "script" / "run", "migrate"], env=self.environment, check=True, capture_output=True, timeout=300
-        )
+        """Make the tables, and collect what pages load, as it is installed for real; SQLite's once, then copies of that."""
+        if self.database_url == f"sqlite:///{self.folder / DATABASE}":
+            shutil.copytree(migrated(), self.folder, dirs_exist_ok=True)
+        else:
+            run_migrate(self.environment)
 
     def manage(
         self, *words: str, stdin: str = "", check: bool = True, timeout: float = 300
@@ -154,24 +174,34 @@ class Stack:
     def write(self, sql: str, *parameters: Any) -> None:
         tables.write(self.database_url, sql, *parameters)
 
-    def wait_for_possible_plan(self, target: str) -> dict[str, Any]:
-        """Wait until probes have seen the fleet as it is now, and a rebuild is possible."""
+    def wait_for_possible_plan(self, target: str, *words: str) -> dict[str, Any]:
+        """Wait until probes have seen the fleet as it is now, and a rebuild is possible. ``words`` are more options of its command."""
         self.wait_for_facts(target)
-        asked = ""
+        asked, plan = "", dict[str, Any]()
 
-        def plan() -> dict[str, Any] | None:
-            nonlocal asked
+        def is_possible() -> bool:
+            nonlocal asked, plan
             # The answer changes with what was seen, and a process for each question would take the machine from the probes.
             [newest] = self.rows("SELECT max(observed_at) AS at FROM dbops_instancestate")
             if newest["at"] == asked:
-                return None
-            asked = newest["at"]
-            done = self.manage("rebuild", target, "--plan", "--json", check=False)
-            answer: dict[str, Any] = json.loads(done.stdout) if done.stdout else {}
-            return answer if answer.get("is_possible") else None
+                return False
+            asked, plan = newest["at"], self.plan(target, *words)
+            if not plan.get("is_possible"):
+                self.probe_now()
+            return bool(plan.get("is_possible"))
 
-        found: dict[str, Any] = wait_for(f"a possible plan for {target}", plan, 60)
-        return found
+        try:
+            wait_for(f"a possible plan for {target}", is_possible, 60)
+        except AssertionError as error:
+            refused = [item for item in plan.get("findings", []) if item["severity"] == "refusal"]
+            raise AssertionError(f"{error}: {refused}") from None
+        return plan
+
+    def plan(self, target: str, *words: str) -> dict[str, Any]:
+        """Return what ``rebuild --plan --json`` says now."""
+        done = self.manage("rebuild", target, *words, "--plan", "--json", check=False)
+        answer: dict[str, Any] = json.loads(done.stdout.splitlines()[-1]) if done.stdout else {}
+        return answer
 
     def facts(self, name: str) -> dict[str, Any]:
         rows = self.rows(
@@ -184,26 +214,34 @@ class Stack:
         """Wait until every instance has answered twice: two probes make a rate."""
         for name in [host.name for host in self.lab.hosts]:
             try:
-                wait_for(
-                    f"facts of {name}",
-                    lambda name=name: (self.facts(name).get("server") or {}).get("redo_bytes_per_second") is not None,
-                    40,
-                )
+                wait_for(f"facts of {name}", lambda name=name: self._has_rate(name), 40)
             except AssertionError as error:
                 facts = self.facts(name)
                 known = {part: facts.get(part) for part in ("observed_at", "host_problem", "server_problem", "server")}
                 raise AssertionError(f"{error}\n{known}\n{self.tail('worker')}\n{self.tail('beat')}") from None
 
+    def _has_rate(self, name: str) -> bool:
+        server = self.facts(name).get("server") or {}
+        if server and server.get("redo_bytes_per_second") is None:
+            self.probe_now(name)
+        return server.get("redo_bytes_per_second") is not None
+
+    def probe_now(self, *names: str) -> None:
+        """Make probes due now, of all instances where none is named: nobody has to wait for what is due in some seconds."""
+        now = datetime.now(UTC).strftime("%Y-%m-%d %H:%M:%S.%f")
+        for name in names or [host.name for host in self.lab.hosts]:
+            self.write(
+                "UPDATE dbops_instancestate SET probe_due_at = ? WHERE probe_due_at > ?"
+                " AND instance_id = (SELECT id FROM dbops_instance WHERE name = ?)",
+                now,
+                now,
+                name,
+            )
+
     def wait_for_facts(self, name: str, seconds: float = 40.0, *, answering: bool | None = None) -> dict[str, Any]:
         """Wait for a probe that begins after now: one that was under way has seen half of what was just done."""
         asked = datetime.now(UTC)
-        # Nobody has to wait for what is due in some seconds: it is due now.
-        self.write(
-            "UPDATE dbops_instancestate SET probe_due_at = ? WHERE probe_due_at > ?"
-            " AND instance_id = (SELECT id FROM dbops_instance WHERE name = ?)",
-            *[asked.strftime("%Y-%m-%d %H:%M:%S.%f")] * 2,
-            name,
-        )
+        self.probe_now(name)
 
         def fresh() -> dict[str, Any] | None:
             facts = self.facts(name)

@@ -1,10 +1,8 @@
 """A replica rebuilt from a finished backup or dump, for real: while the server that made it is down; and a damaged file is found out."""
 
 import gzip
-import json
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Any
 
 import pytest
 
@@ -19,31 +17,10 @@ TARGET = "replica-1"
 
 @pytest.fixture(scope="module")
 def stack() -> Iterator[Stack]:
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setenv("DBOPS_PROBE_INTERVAL_SECONDS", "3")
-        with running_stack(replicas=1, web=False) as running:
-            make_schedule(running, "files", "physical")
-            make_schedule(running, "statements", "dump")
-            yield running
-
-
-def plan_of(stack: Stack, method: str) -> dict[str, Any]:
-    done = stack.manage("rebuild", TARGET, "--method", method, "--plan", "--json", check=False)
-    return json.loads(done.stdout.splitlines()[-1]) if done.stdout else {}
-
-
-def wait_for_possible_plan(stack: Stack, method: str = "archive") -> None:
-    # A plan from what was seen before the last test's end differs from what is found when it starts.
-    stack.wait_for_facts(TARGET)
-
-    def possible() -> bool:
-        return bool(plan_of(stack, method).get("is_possible"))
-
-    try:
-        wait_for(f"a plan by {method} that is possible", possible, 60)
-    except AssertionError as error:
-        refused = [item for item in plan_of(stack, method).get("findings", []) if item["severity"] == "refusal"]
-        raise AssertionError(f"{error}: {refused}") from None
+    with running_stack(replicas=1, web=False) as running:
+        make_schedule(running, "files", "physical")
+        make_schedule(running, "statements", "dump")
+        yield running
 
 
 def newest_file(stack: Stack) -> Path:
@@ -61,7 +38,7 @@ def test_a_replica_comes_from_the_backup_while_its_server_is_down(stack: Stack) 
     source.stop_server()
     try:
         stack.wait_for_facts(SOURCE, answering=False)
-        wait_for_possible_plan(stack)
+        stack.wait_for_possible_plan(TARGET, "--method", "archive")
         status, lines = stack.rebuild(TARGET, "--method", "archive")
         assert status == 0
         [rebuild] = stack.rows("SELECT * FROM dbops_rebuild ORDER BY id DESC LIMIT 1")
@@ -85,7 +62,7 @@ def test_a_file_that_was_damaged_since_is_found_out_and_the_old_data_goes_back(s
     middle = len(whole) // 2
     file.write_bytes(whole[:middle] + bytes([whole[middle] ^ 1]) + whole[middle + 1 :])
     try:
-        wait_for_possible_plan(stack)
+        stack.wait_for_possible_plan(TARGET, "--method", "archive")
         status, lines = stack.rebuild(TARGET, "--method", "archive", check=False)
         assert status == 1
         assert lines[-1]["error"]["code"] == "archive.damaged", lines[-1]
@@ -102,7 +79,7 @@ def test_a_file_that_is_not_there_any_more_stops_before_anything_is_changed(stac
     file.rename(away)
     server = stack.lab.host(TARGET).server_pid()
     try:
-        wait_for_possible_plan(stack)
+        stack.wait_for_possible_plan(TARGET, "--method", "archive")
         status, lines = stack.rebuild(TARGET, "--method", "archive", check=False)
         assert status == 1
         assert lines[-1]["error"]["code"] == "stream.no_way"
@@ -117,7 +94,7 @@ def test_a_replica_comes_from_a_dump(stack: Stack) -> None:
     status, _ = back_up(stack, "statements")
     assert status == 0
     one(stack, "primary-1", "CREATE TABLE sbtest.after_the_dump AS SELECT 4 AS id")
-    wait_for_possible_plan(stack, "dump")
+    stack.wait_for_possible_plan(TARGET, "--method", "dump")
     before = stack.lab.host(TARGET).data_dir.stat().st_ino
     status, lines = stack.rebuild(TARGET, "--method", "dump")
     assert status == 0
@@ -137,7 +114,7 @@ def test_a_dump_whose_statement_is_refused_ends_with_the_servers_words(stack: St
     spoilt = gzip.compress(b"NO SUCH STATEMENT;\n" + text, 1)
     file.write_bytes(spoilt[: len(whole)].ljust(len(whole), b"\0"))
     try:
-        wait_for_possible_plan(stack, "dump")
+        stack.wait_for_possible_plan(TARGET, "--method", "dump")
         status, lines = stack.rebuild(TARGET, "--method", "dump", check=False)
         assert status == 1
         assert lines[-1]["error"]["code"] in ("dump.load", "archive.damaged"), lines[-1]

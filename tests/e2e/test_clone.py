@@ -1,6 +1,5 @@
 """A MySQL replica rebuilt by clone, for real: under writes, donor killed, cancelled, worker killed; nothing is left on the donor."""
 
-import json
 import os
 import signal
 import threading
@@ -74,19 +73,10 @@ def replicates(stack: Stack, name: str) -> bool:
     return bool(rows) and (rows[0]["Replica_IO_Running"], rows[0]["Replica_SQL_Running"]) == ("Yes", "Yes")
 
 
-def plan_of(stack: Stack) -> dict[str, Any]:
-    done = stack.manage("rebuild", TARGET, "--method", "clone", "--plan", "--json", check=False)
-    return json.loads(done.stdout.splitlines()[-1]) if done.stdout else {}
-
-
 def wait_for_possible_plan(stack: Stack) -> None:
-    for name in (TARGET, DONOR, "primary-1"):
+    for name in (DONOR, "primary-1"):
         stack.wait_for_facts(name)
-    try:
-        wait_for("a plan by clone that is possible", lambda: plan_of(stack).get("is_possible"), 60)
-    except AssertionError as error:
-        refused = [item for item in plan_of(stack).get("findings", []) if item["severity"] == "refusal"]
-        raise AssertionError(f"{error}: {refused}") from None
+    stack.wait_for_possible_plan(TARGET, "--method", "clone")
 
 
 def clone(stack: Stack, *, check: bool = True) -> tuple[int, list[dict[str, Any]]]:

@@ -30,7 +30,6 @@ def stack() -> Iterator[Stack]:
     """A lab of its own, with two replicas; leases are short, so that a dead worker is soon known to be dead."""
     with pytest.MonkeyPatch.context() as patch:
         patch.setenv("DBOPS_LEASE_SECONDS", "8")
-        patch.setenv("DBOPS_PROBE_INTERVAL_SECONDS", "3")
         with running_stack(replicas=2, web=False) as running:
             for name, method in (("files", "physical"), ("statements", "dump")):
                 make_schedule(running, name, method)

@@ -3,7 +3,6 @@
 Its tools write metadata files of other names (``mariadb_backup_*``), and its clients want TLS.
 """
 
-import json
 import subprocess
 from collections.abc import Iterator
 
@@ -62,8 +61,7 @@ def test_a_tool_of_another_series_that_is_found_first_is_refused(stack: Stack) -
     try:
         for name in (SOURCE, TARGET):
             stack.wait_for_facts(name)
-        done = stack.manage("rebuild", TARGET, "--plan", "--json", check=False)
-        plan = json.loads(done.stdout.splitlines()[-1])
+        plan = stack.plan(TARGET)
         refused = {item["code"]: item["seen"] for item in plan["findings"] if item["severity"] == "refusal"}
         assert not plan["is_possible"]
         assert "is of another series than the server 11.8." in refused["tools.source"], refused

@@ -25,7 +25,6 @@ pytestmark = pytest.mark.services
 def stack() -> Iterator[Stack]:
     with pytest.MonkeyPatch.context() as patch:
         patch.setenv("DBOPS_LEASE_SECONDS", "8")
-        patch.setenv("DBOPS_PROBE_INTERVAL_SECONDS", "3")
         with running_stack(replicas=1, web=False) as running:
             make_schedule(running, "files", "physical")
             yield running

@@ -26,7 +26,6 @@ CHOSEN = "replica-1"
 def stack() -> Iterator[Stack]:
     with pytest.MonkeyPatch.context() as patch:
         patch.setenv("DBOPS_LEASE_SECONDS", "8")
-        patch.setenv("DBOPS_PROBE_INTERVAL_SECONDS", "3")
         with running_stack(replicas=1, web=False) as running:
             make_schedule(running, "files", "physical")
             running.write("UPDATE dbops_cluster SET proof_host = ?", CHOSEN)
