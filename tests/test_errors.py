@@ -15,7 +15,7 @@ import pytest
 from dbops.drivers.jobs import ADVICE, LAUNCHER, REFUSALS
 from dbops.engine import errors
 from dbops.engine.flavors.failures import CATALOGUE
-from dbops.engine.proving.verdict import FAILURES
+from dbops.engine.proving.verdict import FAILURES, HOSTS, OPERATORS
 
 ROOT = Path(__file__).parents[1]
 WHO = {
@@ -154,6 +154,10 @@ DYNAMIC: dict[str, Callable[[], Codes]] = {
     "dbops/engine/archive_evidence.py:judge_load": lambda: of_fetch() | {("dump.server", "host")},
     "dbops/engine/backing_up/evidence.py:_known_cause": catalogue,
     "dbops/drivers/jobs.py:HostJobs._answer": of_launcher,
+    "dbops/engine/proving/verdict.py:_refuse": lambda: (
+        {(f"proof.{kind}", "host") for kind in HOSTS}
+        | {(f"proof.{kind}", "operator") for kind in (*OPERATORS, "refused")}
+    ),
     "dbops/engine/proving/verdict.py:_fail": lambda: (
         {(f"proof.{kind}", "host") for kind in FAILURES} | {("proof.failed", "host")}
     ),

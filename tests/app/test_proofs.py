@@ -138,7 +138,8 @@ def test_a_source_that_does_not_answer_spoils_no_proof(host: Any, run: BackupRun
     ("state", "wanted"),
     [
         (vanished(), "proof.vanished"),
-        (ended(65, tails={"out": "REFUSED: 3 MiB are free"}), "proof.refused"),
+        (ended(65, tails={"out": "REFUSED: space 3 MiB are free"}), "proof.space"),
+        (ended(65, tails={"out": "REFUSED: it is not the backup of run 1"}), "proof.refused"),
         (ended(70, tails={"out": "FAILED: damaged checksum"}), "proof.damaged"),
     ],
 )

@@ -202,7 +202,7 @@ def test_too_little_space_refuses_before_anything_is_written(stack: Stack, run: 
     finally:
         memory["plan"]["data_bytes"] = size
         stack.write("UPDATE dbops_backuprun SET memory = ? WHERE id = ?", json.dumps(memory), run)
-    assert (status, result["error"]["code"]) == (1, "proof.refused"), result
+    assert (status, result["error"]["code"]) == (1, "proof.space"), result
     assert "MiB are needed" in result["error"]["found"]
     assert [step["name"] for step in result["steps"]] == ["look"]
 

@@ -202,5 +202,5 @@ def test_where_there_is_no_room_nothing_is_written(stack: Stack, run: int) -> No
         del stack.environment["DBOPS_PROOF_DIRECTORY"]
         stack.stop("worker")
         stack.start("worker")
-    assert (status, result["error"]["code"]) == (1, "proof.refused"), result
+    assert (status, result["error"]["code"]) == (1, "proof.space"), result
     assert "/nowhere is not there" in result["error"]["found"]

@@ -2,7 +2,7 @@
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, NoReturn
 
 from dbops.engine.errors import Refused, RemoteFailure
 from dbops.engine.ports import JobState, JobStatus
@@ -32,6 +32,9 @@ FAILURES = {
     "tables": "The backup holds damaged tables. Check the same tables on the source now, and keep an older backup that is proven.",
     "not_removed": "Look at the directory on the host, and remove it. The next proof on this host tries it again.",
 }
+#: First words with which it refuses where the backup is not to blame, by who has to act: each has a code of its own, for such an end
+#: says nothing of the backup.
+OPERATORS, HOSTS = ("tool", "memory"), ("space", "transport")
 GONE = "Everything that the proof made is removed. No running server was touched."
 AGAIN = "Mend the cause on the host, then prove the backup again."
 #: A table is worth a word when it lost more than this part of its rows since the last proof, if it had so many.
@@ -108,7 +111,8 @@ def judge_proof(source: str, path: str, state: JobState, counts_text: str, expec
         expected: what should be there.
 
     Raises:
-        Refused: the host is not as it must be; nothing was written (``proof.refused``).
+        Refused: the host is not as it must be (``proof.tool``, ``proof.memory``), or the file is not the backup's
+            (``proof.refused``); nothing was written.
         RemoteFailure: why the backup, or the host, did not do.
     """
     doing = f"Proving the backup {path} of {source}"
@@ -118,8 +122,7 @@ def judge_proof(source: str, path: str, state: JobState, counts_text: str, expec
         found = "the job is gone and left no exit status (killed, or the host was restarted)"
         raise RemoteFailure("proof.vanished", doing, found=found, left=GONE, next_step=AGAIN)
     if state.exit_status == REFUSED_STATUS and last.startswith("REFUSED: "):
-        said = last.removeprefix("REFUSED: ")
-        raise Refused("proof.refused", doing, found=said, left="Nothing was written.", next_step=AGAIN)
+        _refuse(doing, last.removeprefix("REFUSED: "))
     if state.exit_status != 0:
         _fail(doing, last.removeprefix("FAILED: "), state.exit_status)
     facts = pairs(state.tails.get("facts", ""))
@@ -137,6 +140,14 @@ def judge_proof(source: str, path: str, state: JobState, counts_text: str, expec
     renamed = [f"{schema}.{name} is older than the backup and not in it: was it renamed?" for schema, name in missing]
     warnings = (*renamed, *_unlike(counts, expected.last))
     return Proven(int(facts["checked"]), int(facts["rows"]), counts, warnings)
+
+
+def _refuse(doing: str, said: str) -> NoReturn:
+    kind, _, found = said.partition(" ")
+    if kind in HOSTS:
+        raise RemoteFailure(f"proof.{kind}", doing, found=found, left="Nothing was written.", next_step=FAILURES[kind])
+    code, found = (kind, found) if kind in OPERATORS else ("refused", said)
+    raise Refused(f"proof.{code}", doing, found=found, left="Nothing was written.", next_step=AGAIN)
 
 
 def _fail(doing: str, said: str, exit_status: int | None) -> None:

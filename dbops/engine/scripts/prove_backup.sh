@@ -50,28 +50,29 @@ step look
 must_be_proof "$id"
 must_be_machine "$machine"
 # (each program is looked for before the first byte is written)
-unpacker=$(first_program "${unpackers[@]}") || refuse "${unpackers[0]} is not installed on this host."
-tool=$(first_program "${tools[@]}") || refuse "${tools[0]} is not installed on this host."
-program=$(first_program "${programs[@]}") || refuse "${programs[0]} is not installed on this host: a proof needs a server of its own."
-client=$(first_program "${clients[@]}") || refuse "${clients[0]} is not installed on this host."
-command -v zstd >/dev/null || refuse "zstd is not installed on this host."
+unpacker=$(first_program "${unpackers[@]}") || refuse "tool ${unpackers[0]} is not installed on this host."
+tool=$(first_program "${tools[@]}") || refuse "tool ${tools[0]} is not installed on this host."
+program=$(first_program "${programs[@]}") || refuse "tool ${programs[0]} is not installed on this host: a proof needs a server of its own."
+client=$(first_program "${clients[@]}") || refuse "tool ${clients[0]} is not installed on this host."
+command -v zstd >/dev/null || refuse "tool zstd is not installed on this host."
 if is_remote; then # there the forced command looks at the record beside the file
     answer=$("${transport[@]}" check 2>&1 </dev/null)
     status=$?
     answer=$(printf '%s' "$answer" | tr '\n\t' '  ' | tail -c 400) # ssh may say it in many lines, and the last one counts
+    [ "$status" != 255 ] || refuse "transport The host that has the backup cannot be reached: $answer" # ssh's own
     [ "$status" = 0 ] || refuse "The host that has the backup does not let it be read: $answer"
     case $answer in *dbops-ready*) ;; *) refuse "The host that has the backup says something else: $answer" ;; esac
 else
     is_backup_of "$path" "$bytes" "$run" "$sum" || refuse "$path is not the backup of run $run with $bytes bytes, by the record beside it."
     [ -r "$path" ] || refuse "$path cannot be read."
 fi
-[ -d "$place" ] || refuse "The directory $place is not there: a proof makes its scratch directory in it."
+[ -d "$place" ] || refuse "space The directory $place is not there: a proof makes its scratch directory in it."
 free=$(df -B1 --output=avail -- "$place" | tail -n 1)
 [ "${free:-0}" -ge "$needed" ] ||
-    refuse "$((free / 1048576)) MiB are free in $place, and $((needed / 1048576)) MiB are needed for the restored copy."
+    refuse "space $((free / 1048576)) MiB are free in $place, and $((needed / 1048576)) MiB are needed for the restored copy."
 memory=$(($(sed -n 's/^MemAvailable: *\([0-9]*\).*/\1/p' /proc/meminfo) * 1024))
 [ "$memory" -ge "$needed_memory" ] ||
-    refuse "$((memory / 1048576)) MiB of memory are free, and $((needed_memory / 1048576)) MiB are needed."
+    refuse "memory $((memory / 1048576)) MiB of memory are free, and $((needed_memory / 1048576)) MiB are needed."
 scratch=$(scratch_of "$place" "$id") sockets=$(sockets_of "$id")
 { [ ! -e "$scratch" ] && [ ! -L "$scratch" ] && [ ! -e "$sockets" ] && [ ! -L "$sockets" ]; } ||
     refuse "$scratch or $sockets is there already."
@@ -82,7 +83,7 @@ renice -n 19 -p $$ >/dev/null 2>&1
 all=$(nproc --all 2>/dev/null || echo 1)
 [ "$cores" -ge "$all" ] || ! command -v taskset >/dev/null || taskset -cp "$((all - cores))-$((all - 1))" $$ >/dev/null 2>&1
 export MALLOC_ARENA_MAX=2
-ulimit -v "$((most_memory / 1024))" || refuse "The limit of memory cannot be set."
+ulimit -v "$((most_memory / 1024))" || refuse "memory The limit of memory cannot be set."
 
 serving=''
 leave() {

@@ -151,7 +151,11 @@ def test_each_failure_of_the_script_has_its_code(kind: str) -> None:
     ("state", "code"),
     [
         (vanished(), "proof.vanished"),
-        (ended(65, tails={"out": "REFUSED: no space"}), "proof.refused"),
+        (ended(65, tails={"out": "REFUSED: /b/x is not the backup of run 1"}), "proof.refused"),
+        (ended(65, tails={"out": "REFUSED: space 3 MiB are free"}), "proof.space"),
+        (ended(65, tails={"out": "REFUSED: memory 3 MiB are free"}), "proof.memory"),
+        (ended(65, tails={"out": "REFUSED: tool zstd is not installed on this host."}), "proof.tool"),
+        (ended(65, tails={"out": "REFUSED: transport The host cannot be reached"}), "proof.transport"),
         (ended(70, tails={"out": "FAILED: something_else entirely"}), "proof.failed"),
         (ended(137), "proof.failed"),
         (ended(0), "proof.failed"),
