@@ -21,6 +21,8 @@ else:
 
 #: the connection could not be made or is gone: client errors 2xxx, server shutdown, killed, closed as idle
 LOST = {1053, 1080, 1152, 1159, 1160, 1161, 1184, 1927, 2002, 2003, 2005, 2006, 2013, 2014, 2055, 4031}
+#: no connection of TCP came about: PyMySQL says 2013 where it did and the greeting or an answer does not come
+NO_CONNECTION = 2003
 #: wrong password, address not allowed, account without a usable login
 DENIED = {1045, 1129, 1130, 1698, 1862, 3118, 4151}
 
@@ -141,13 +143,15 @@ class MysqlDatabase(Database):
                 next_step="Correct the account's password, or the host that it may come from",
             )
         if number in LOST or not isinstance(error, pymysql.MySQLError) or isinstance(error, pymysql.InterfaceError):
-            return Unreachable(
+            failure = Unreachable(
                 "mysql.unreachable",
                 f"Talking to the server on {place}",
                 found=_clean(error, (self.address.password, *parameters)),
                 left="Whether the statement took effect is not known",
                 next_step="Check that the server runs and that its port is open from here",
             )
+            failure.took_no_connection = number == NO_CONNECTION
+            return failure
         return RemoteFailure(
             "mysql.error",
             f"Running {_words(sql)} on {place}",

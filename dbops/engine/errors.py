@@ -59,7 +59,12 @@ class RemoteFailure(DbopsError):
 
 
 class Unreachable(RemoteFailure):
-    """Nothing is known: the host or server could not be reached. The work there may be going on."""
+    """Nothing is known: the host or server could not be reached. The work there may be going on.
+
+    ``took_no_connection`` where not even a connection came about, so that nothing was asked; a server that is too busy takes one.
+    """
+
+    took_no_connection = False
 
 
 class Cancelled(DbopsError):

@@ -113,12 +113,16 @@ class TestServer:
         assert "wrong-one" not in str(error)
 
     def test_a_closed_port_is_unreachable(self, server: Server) -> None:
-        assert refusal(MysqlDatabase(replace(server.address, port=1))).code == "mysql.unreachable"
+        error = refusal(MysqlDatabase(replace(server.address, port=1)))
+        assert isinstance(error, Unreachable)
+        assert (error.code, error.took_no_connection) == ("mysql.unreachable", True)
 
     def test_a_silent_port_is_given_up_soon(self, server: Server, silent_port: int) -> None:
         before = time.monotonic()
         database = MysqlDatabase(replace(server.address, port=silent_port), connect_timeout_seconds=1)
-        assert refusal(database).code == "mysql.unreachable"
+        error = refusal(database)
+        assert isinstance(error, Unreachable)
+        assert (error.code, error.took_no_connection) == ("mysql.unreachable", False)
         assert time.monotonic() - before < 4
 
     def test_an_answer_that_takes_too_long_is_unreachable(self, server: Server) -> None:

@@ -114,15 +114,27 @@ def test_what_came_over_the_link_counts_and_not_what_was_unpacked() -> None:
     assert run.memory["stream.link"][-1][1] == 1200.0 * MIB
 
 
-@pytest.mark.parametrize("seconds", [0.0, 5.0])
-def test_a_server_that_cannot_be_reached_is_no_slow_server(seconds: float) -> None:
-    """However long it took to find out: a primary that is away is not relieved by a slower rebuild."""
+class Silent(Slow):
+    """Connects with its first statement, as the driver does, and fails in it after so many seconds."""
+
+    def __init__(self, clock: FakeClock, seconds: float, *, took_no_connection: bool) -> None:
+        super().__init__(clock, seconds)
+        self.failure = Unreachable("mysql.unreachable", "Logging in", found="no answer")
+        self.failure.took_no_connection = took_no_connection
+
+    def query(self, sql: str, parameters: Any = ()) -> list[dict[str, Any]]:
+        self.clock.sleep(self.seconds)
+        raise self.failure
+
+
+@pytest.mark.parametrize(
+    ("seconds", "took_no_connection", "is_slow"),
+    [(0.0, True, False), (5.0, True, False), (0.0, False, False), (5.0, False, True)],
+)
+def test_a_server_that_is_away_is_no_slow_server(seconds: float, took_no_connection: bool, is_slow: bool) -> None:
+    """However long it took to find out: a primary that is away is not relieved by a slower rebuild. One that is silent is."""
     run, jobs, _ = running(limit_ms=100)
-
-    def refuse(_: float) -> Any:
-        run.clock.sleep(seconds)
-        raise Unreachable("mysql.unreachable", "Logging in", found="refused")
-
-    run.primary = replace(run.primary, connect=refuse)
+    away = Silent(run.clock, seconds, took_no_connection=took_no_connection)
+    run.primary = replace(run.primary, connect=lambda _: away)
     looked_at(run, 3 * LOOKS)
-    assert jobs.told == []
+    assert bool(jobs.told) is is_slow

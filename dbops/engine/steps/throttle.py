@@ -3,10 +3,10 @@
 Nothing has to be alive for it there but the stream's own job, and where nobody asks for it nothing is slowed, not even by being counted.
 """
 
-from contextlib import closing, suppress
+from contextlib import closing
 from dataclasses import asdict
 
-from dbops.engine.errors import DbopsError
+from dbops.engine.errors import DbopsError, Unreachable
 from dbops.engine.ports import JobState
 from dbops.engine.progress import add_sample, rate_of
 from dbops.engine.scripts import load
@@ -81,15 +81,19 @@ def _braked(run: Run) -> int | None:
 
 
 def _latency_ms(run: Run, side: Side | Server) -> float | None:
-    """Return how long a server takes to log us in and answer, ``None`` where it cannot be reached.
+    """Return how long a server takes to log us in and answer, ``None`` where it takes no connection or has just gone away.
 
     A server that is away is not relieved by a slower stream, and a rebuild is most urgent then.
     """
-    began = run.clock.now()
+    began, lost = run.clock.now(), False
     try:
-        database = side.connect(PATIENCE_SECONDS)
+        with closing(side.connect(PATIENCE_SECONDS)) as database:
+            database.query("SELECT 1")  # the driver connects with its first statement
+    except Unreachable as error:
+        if error.took_no_connection:
+            return None
+        lost = True
     except DbopsError:
-        return None
-    with closing(database), suppress(DbopsError):  # no answer within our patience: as slow as that
-        database.query("SELECT 1")
-    return (run.clock.now() - began) * 1000
+        pass  # it has answered, if with a refusal
+    took = run.clock.now() - began
+    return None if lost and took < PATIENCE_SECONDS else took * 1000
