@@ -87,6 +87,7 @@ class Stack:
             # who waits for a probe asks for one
             "DBOPS_PROBE_INTERVAL_SECONDS": "6",
             "DBOPS_WORKER_CONCURRENCY": "3",
+            "DBOPS_VERIFY_STEADY_SECONDS": "2",
             # what a test wants proven it asks for
             "DBOPS_PROOF_INTERVAL_SECONDS": "0",
             "DBOPS_LINK_INTERVAL_SECONDS": "0",

@@ -90,7 +90,7 @@ HOW = """\
   lab's own key, with one thread at each end, which is both tools' default. Ours has two and wide pipes (docs/methods.md says what each
   of the two is worth).
 * **Until attached**: from the click until the replica replicates from the primary. What follows is the gate, in which the replica
-  serves and is watched (2 s unless `DBOPS_VERIFY_STEADY_SECONDS` says more), and the removal of the old data.
+  serves and is watched (2 s here, 60 s unless `DBOPS_VERIFY_STEADY_SECONDS` says otherwise), and the removal of the old data.
 * **Around the data** are the seconds from the click (the rebuild's row) to the first file on the target, and from the end of the tool
   on the source to a replica that replicates from the primary, prepare and catch-up left out. Stopping and starting the target's server
   are in it.
