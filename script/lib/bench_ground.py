@@ -3,6 +3,7 @@
 import json
 import os
 import platform
+import re
 import shlex
 import shutil
 import subprocess
@@ -48,7 +49,14 @@ def own_django() -> Iterator[Path]:
 
 
 def machine() -> str:
-    return f"{os.cpu_count()} cores, {platform.system()} {platform.release()}"
+    model = _first("/proc/cpuinfo", r"^model name\s*:\s*(.+)$") or platform.machine()
+    gib = int(_first("/proc/meminfo", r"^MemTotal:\s*(\d+)") or 0) / 1024**2
+    return f"{os.cpu_count()} cores ({model}), {gib:.0f} GiB of memory, {platform.system()} {platform.release()}"
+
+
+def _first(file: str, pattern: str) -> str:
+    found = re.search(pattern, Path(file).read_text(), re.MULTILINE)
+    return found[1].strip() if found else ""
 
 
 def headline(name: str, arguments: list[str], *facts: str) -> str:

@@ -27,8 +27,9 @@ PLAIN, DRESSED = " (one index)", " (three indexes)"
 INDEXES = {"by_c": "c", "by_pad": "pad"}
 POOL_BYTES = 1024**3
 ARCHIVE_PROGRAMS = ("cat", "sshd", "ssh", "tee", "openssl", "sha256sum", "zstd", "mbstream")
+BACKUP_PROGRAMS = ("mariadb-backup", "zstd", "tee", "openssl", "sha256sum", "sync")
 #: Before the name of each of them, where its processor seconds are noted.
-ARCHIVE_CPU = "archive, processor s of "
+ARCHIVE_CPU, BACKUP_CPU = "archive, processor s of ", "backup, processor s of "
 IDLE_SECONDS = 20.0
 FOLLOWED_SECONDS = 60.0
 MIB = 1024**2
@@ -160,12 +161,19 @@ class TableBench(Bench):
         return {"click to first byte": before, "last byte to serving": after, "around": before + after}
 
     def back_up(self) -> dict[str, float]:
-        """Have the product make a physical backup. Return its seconds, from start to published, and its bytes."""
+        """Have the product make a physical backup. Return its seconds, from start to published, its bytes, and its programs' processor
+        seconds."""
         settle()
-        result = json.loads(self.manage("backup", PHYSICAL, "--watch", "--json").splitlines()[-1])
+        with Programs(*BACKUP_PROGRAMS) as programs:
+            result = json.loads(self.manage("backup", PHYSICAL, "--watch", "--json").splitlines()[-1])
         sql = "SELECT started_at, finished_at FROM dbops_backuprun WHERE id = ?"
         started, finished = self.rows(sql, result["backup_run"])[0]
-        return {"physical backup and zstd": _epoch(finished) - _epoch(started), "bytes of it": float(result["bytes"])}
+        costs = {f"{BACKUP_CPU}{name}": seconds for name, seconds in programs.seconds().items()}
+        return {
+            "physical backup and zstd": _epoch(finished) - _epoch(started),
+            "bytes of it": float(result["bytes"]),
+            **costs,
+        }
 
     def backup_file(self) -> Path:
         """Return the newest backup."""
@@ -283,21 +291,30 @@ def _restore_note(samples: Samples) -> str:
 def _archive_note(samples: Samples) -> str:
     attached, archive = samples["rebuild until attached"], samples["rebuild by archive until attached"]
     streams = median(samples["archive's stream"]), median(samples["stream"])
-    costs = {
-        name.removeprefix(ARCHIVE_CPU): median(found) for name, found in samples.items() if name.startswith(ARCHIVE_CPU)
-    }
-    dearest = ", ".join(f"{name} {costs[name]:.1f} s" for name in sorted(costs, key=lambda name: -costs[name]))
     return (
         f"by archive {median(archive):.1f} s, by stream {median(attached):.1f} s, of them {streams[0]:.1f} s and {streams[1]:.1f} s of "
-        f"stream. What the archive's took of the processors: {dearest}. The backup is smaller than the data: the faster the archive is "
-        "read, the less the stream gains on it"
+        f"stream. What the archive's took of the processors: {_dearest(samples, ARCHIVE_CPU)}. The backup is smaller than the data: the "
+        "faster the archive is read, the less the stream gains on it"
     )
+
+
+def _dearest(samples: Samples, before: str, behind: str = "") -> str:
+    """Return the processor seconds of the programs that are noted between these words, the most first."""
+    costs = {
+        name.removeprefix(before).removesuffix(behind): median(found)
+        for name, found in samples.items()
+        if name.startswith(before) and name.endswith(behind)
+    }
+    return ", ".join(f"{name} {costs[name]:.1f} s" for name in sorted(costs, key=lambda name: -costs[name]))
 
 
 def _backup_rows(samples: Samples) -> list[Row]:
     dumped, made = samples[f"dump and gzip{PLAIN}"], samples[f"physical backup and zstd{PLAIN}"]
     sizes = samples[f"bytes of it{PLAIN}"], samples[f"bytes{PLAIN}"]
-    note = f"the dump took {median(dumped):.0f} s, the backup {median(made):.1f} s with low priority, two copy threads, zstd on every core"
+    note = (
+        f"the dump took {median(dumped):.0f} s, the backup {median(made):.1f} s with low priority, two copy threads, zstd on every core; "
+        f"of the processors it took {_dearest(samples, BACKUP_CPU, PLAIN)}"
+    )
     more = f"{sizes[0][0] / MIB:.0f} MiB against {sizes[1][0] / MIB:.0f} MiB: only the physical one holds secondary indexes"
     time_ratio, size_ratio = against_median(dumped, made), against_median(sizes[0], sizes[1])
     return [row_of("backup", time_ratio, note), row_of("backup", size_ratio, more, number=1)]

@@ -52,7 +52,8 @@
   document.querySelectorAll("[data-mirrors]").forEach((slider) => {
     const number = document.getElementById(slider.dataset.mirrors);
     slider.hidden = false;
-    slider.addEventListener("input", () => (number.value = Number(slider.value).toFixed(1)));
+    // in tenths, but never below the least that the form takes
+    slider.addEventListener("input", () => (number.value = Math.max(number.min, Number(slider.value).toFixed(1))));
     number.addEventListener("input", () => (slider.value = number.value));
   });
 
