@@ -76,7 +76,7 @@ class Repoint(Step):
                 "repoint.not_primary",
                 f"Looking at the primary {run.plan.primary.name}",
                 found="it is read-only now: it may not be the primary any more",
-                left=f"{run.plan.target.name} serves and replicates from {run.plan.source.name}.",
+                left=_as_it_is(run),
                 next_step="After a failover: correct the roles in the inventory, wait for a probe, then go on with the copy.",
             )
 
@@ -94,6 +94,12 @@ class Repoint(Step):
                 "repoint.errant",
                 f"Comparing {run.plan.target.name} with the primary",
                 found=f"the primary does not have {errant}",
-                left=f"{run.plan.target.name} serves and replicates from {run.plan.source.name}.",
+                left=_as_it_is(run),
                 next_step=f"{run.plan.source.name} holds transactions of its own: find out why before you repoint.",
             )
+
+
+def _as_it_is(run: Run) -> str:
+    """A copy from a running source follows that until it is repointed; what came from a file follows the primary from the first moment."""
+    followed = run.plan.primary if run.plan.archive else run.plan.source
+    return f"{run.plan.target.name} serves and replicates from {followed.name}."
