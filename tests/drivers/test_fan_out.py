@@ -12,6 +12,7 @@ from pathlib import Path
 import pytest
 
 from dbops.engine.scripts import load_python
+from dbops.engine.steps.commands import COMPRESSED
 from tests.stack import wait_for
 
 MEGABYTES = 24
@@ -234,3 +235,86 @@ def test_a_second_sender_of_one_run_sends_nothing(source: Source) -> None:
         timeout=20,
     )
     assert (again.returncode, again.stdout) == (75, "This run has sent its backup already.\n")
+
+
+def compress(source: Source, script: str, *, zstd: str = "zstd") -> None:
+    """Let the backup be what a shell prints, compressed in the pipe."""
+    source.tool(
+        "bash", "-c", COMPRESSED, "compressed", "2", zstd, "bash", "-c", script, "x", str(source.folder / "data")
+    )
+
+
+def expanded(*takers: "subprocess.Popen[bytes]") -> list[tuple[str, int]]:
+    """Return the digest of what each target expands, and how its ``zstd`` ends, as ``stream.sh`` runs it."""
+    script = "set -o pipefail; zstd -q -d -c | sha256sum"
+    readers = [
+        subprocess.Popen(["bash", "-c", script], stdin=taker.stdout, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL)
+        for taker in takers
+    ]
+    return [(reader.communicate(timeout=30)[0].split()[0].decode(), reader.returncode) for reader in readers]
+
+
+def test_it_is_compressed_once_and_each_target_expands_every_byte(source: Source) -> None:
+    compress(source, 'echo "completed OK!" >&2; cat "$1"')
+    sender = source.send("reader", "b", "c")
+    takers = [source.take(name) for name in ("reader", "b", "c")]
+    assert expanded(*takers) == [(wanted(source), 0)] * 3
+    assert [taker.wait(10) for taker in takers] == [0, 0, 0]
+    assert sender.wait(10) == 0
+    for name in ("reader", "b", "c"):
+        assert (source.folder / name / "backup.log").read_text() == "completed OK!\n"
+        assert (source.folder / name / "backup.status").read_text() == "0\n"
+
+
+def test_a_tool_that_fails_before_a_compressor_that_does_not_is_told_to_each(source: Source) -> None:
+    """What the compressor sends has a proper end then: its status alone would say that all is well."""
+    compress(source, 'head -c 3000000 "$1"; echo broken >&2; exit 3')
+    sender = source.send("reader", "b")
+    takers = [source.take("reader"), source.take("b")]
+    assert [status for _, status in expanded(*takers)] == [0, 0]
+    assert [taker.wait(10) for taker in takers] == [3, 3]
+    assert sender.wait(10) == 1
+    assert [(source.folder / name / "backup.status").read_text() for name in ("reader", "b")] == ["3\n"] * 2
+
+
+@pytest.mark.parametrize(
+    ("compressor", "status"), [("kill -9 $BASHPID", 137), ("exit 1", 1)], ids=["killed", "ended with an error"]
+)
+def test_a_compressor_that_fails_fails_all_though_the_tool_ends_well(
+    source: Source, compressor: str, status: int
+) -> None:
+    """It has taken everything, the tool is content and says so: only the compressor knows that the rest is not sent."""
+    broken = source.folder / "zstd-that-breaks"
+    broken.write_text(f"#!/bin/bash\nzstd -q -1 -c | head -c 2000000\ncat >/dev/null\n{compressor}\n")
+    broken.chmod(0o700)
+    compress(source, 'cat "$1"; echo "completed OK!" >&2; exit 0', zstd=str(broken))
+    sender = source.send("reader", "b")
+    takers = [source.take("reader"), source.take("b")]
+    assert all(code != 0 and digest != wanted(source) for digest, code in expanded(*takers))
+    assert [taker.wait(10) for taker in takers] == [status] * 2
+    assert sender.wait(10) == 1
+    assert [(source.folder / name / "backup.status").read_text() for name in ("reader", "b")] == [f"{status}\n"] * 2
+
+
+def test_when_nobody_is_left_tool_and_compressor_are_ended_though_the_tool_ignores_sigint(source: Source) -> None:
+    compress(source, 'trap "" INT TERM PIPE; while :; do head -c 1000000 "$1" 2>/dev/null; sleep 0.01; done')
+    sender = source.send("reader")
+    taker = source.take("reader")
+    assert taker.stdout is not None
+    taker.stdout.read(2)
+    group = int((source.reader / "backup.pid").read_text().split()[0])
+    taker.send_signal(signal.SIGKILL)
+    assert sender.wait(20) == 1
+    wait_for("all of the group is gone", lambda: not lives(group), 10)
+
+
+def lives(group: int) -> bool:
+    """Tell whether anything of a process group is left but what waits to be reaped."""
+    for path in Path("/proc").glob("[0-9]*/stat"):
+        try:
+            words = path.read_text().rpartition(")")[2].split()
+        except OSError:
+            continue
+        if int(words[2]) == group and words[0] != "Z":
+            return True
+    return False

@@ -123,6 +123,40 @@ def test_three_replicas_from_one_read_under_load(three: Stack) -> None:
     assert len(copies) == 1, "one backup, by the uuid that the tool gave it"
 
 
+@pytest.fixture
+def narrow(three: Stack) -> Iterator[Stack]:
+    """The same lab, all of whose links were measured to be those of 1 GbE."""
+    now = datetime.now(UTC).strftime("%Y-%m-%d %H:%M:%S.%f")
+    result = json.dumps({"rates": {"aes128-gcm@openssh.com": 112.0 * MIB}, "ciphers_offered": ""})
+    hosts = {row["name"]: row["id"] for row in three.rows("SELECT id, name FROM dbops_host")}
+    for name in REPLICAS:
+        three.write(
+            "INSERT INTO dbops_connectiontest (kind, uid, requested_by, requested_at, status, finished_at, result, error,"
+            " host_id, source_host_id) VALUES ('stream', ?, 'dbops', ?, 'passed', ?, ?, '{}', ?, ?)",
+            *(f"narrow-{name}", now, now, result, hosts[name], hosts["backup-1"]),
+        )
+    yield three
+    three.write("DELETE FROM dbops_connectiontest WHERE uid LIKE 'narrow-%'")
+
+
+def test_three_replicas_from_one_read_that_is_compressed_once(narrow: Stack) -> None:
+    keys = ask_for_three(narrow)
+    plans = [json.loads(row["plan"]) for row in rebuilds(narrow, keys)]
+    assert [plan["compress_threads"] > 0 and not plan["compresses_itself"] for plan in plans] == [True] * 3
+    assert wait_for_the_end(narrow, keys) == ["succeeded"] * 3, [row["error"] for row in rebuilds(narrow, keys)]
+    for name in REPLICAS:
+        same_data_at_one_gtid(narrow, name)
+    nothing_is_left(narrow, keys)
+    told = [events(narrow, key) for key in keys]
+    assert "replica-3), compressed once for all." in told[0], told[0]
+    assert len({text.split("The copy is whole: backup ")[1].split(",")[0] for text in told}) == 1
+    for key, plan in zip(keys, plans, strict=True):
+        [step] = narrow.rows("SELECT result FROM dbops_step WHERE name = 'stream' AND rebuild_id = ?", key)
+        assert json.loads(step["result"])["bytes"] > 0.8 * plan["bytes_to_copy"], "what is told is what was unpacked"
+        commands = narrow.rows("SELECT text FROM dbops_command WHERE rebuild_id = ? AND step = 'stream'", key)
+        assert any("zstd -q -d -c |" in row["text"] for row in commands), "which reads nothing that is not compressed"
+
+
 def wait_for_the_rebuild_that_follows(stack: Stack, key: int) -> dict[str, Any]:
     """Return the row of the rebuild that the product asked for by itself, once it has ended."""
 

@@ -165,12 +165,47 @@ def test_a_plan_of_before_is_compressed_in_the_pipe() -> None:
     assert "--decompress" not in unpack_command(from_record(Plan, record), flavor_for("8.4.10"))
 
 
-@pytest.mark.parametrize("unpacker", ["8.4.0-5", "8.4.0-1"])
-def test_what_is_compressed_is_not_shared(unpacker: str) -> None:
-    plan, plain = plan_with(unpacker=unpacker), plan_with(link=None)
-    assert why_not_together(plain, plain, ["python3"]) == ""
-    for one, other in ((plan, plan), (plan, plain), (plain, plan)):
-        assert "compressed for the slow link" in why_not_together(one, other, ["python3"])
+BY_TOOL, IN_PIPE, PLAIN = "compressed by the backup tool", "compressed by zstd in the pipe", "not compressed"
+
+
+@pytest.mark.parametrize(
+    ("plan", "reader"),
+    [
+        (plan_with(unpacker="8.4.0-5"), plan_with(unpacker="8.4.0-4")),
+        (plan_with(unpacker="8.4.0-1"), plan_with(unpacker="8.4.0-2")),
+        (plan_with(unpacker="8.4.0-5", link=None), plan_with(unpacker="8.4.0-1", link=None)),
+    ],
+    ids=[BY_TOOL, IN_PIPE, PLAIN],
+)
+def test_what_is_compressed_alike_is_read_once_and_each_target_expands_it(plan: Plan, reader: Plan) -> None:
+    flavor = flavor_for("8.4.10")
+    assert why_not_together(plan, reader, ["python3"]) == ""
+    assert sent_command(plan, flavor, "RUN") == sent_command(reader, flavor, "RUN")
+    for one in (plan, reader):
+        assert ("--decompress" in unpack_command(one, flavor)) == (
+            "--compress=zstd" in sent_command(one, flavor, "RUN")
+        )
+        assert bool(expand_words(one)) == (sent_command(one, flavor, "RUN")[0] == "bash")
+
+
+@pytest.mark.parametrize(
+    ("one", "its", "other", "others"),
+    [
+        (plan_with(), BY_TOOL, plan_with(link=None), PLAIN),
+        (plan_with(unpacker="8.4.0-1"), IN_PIPE, plan_with(link=None), PLAIN),
+        (plan_with(), BY_TOOL, plan_with(unpacker="8.4.0-1"), IN_PIPE),
+    ],
+    ids=["by the tool or not at all", "in the pipe or not at all", "by the tool or in the pipe"],
+)
+def test_what_one_target_could_not_expand_is_not_shared_with_it(one: Plan, its: str, other: Plan, others: str) -> None:
+    told = "all of one read get the same bytes, and this one's stream is"
+    assert why_not_together(one, other, ["python3"]) == f"{told} {its}, the other's is {others}"
+    assert why_not_together(other, one, ["python3"]) == f"{told} {others}, the other's is {its}"
+
+
+def test_another_number_of_threads_is_another_way_to_read() -> None:
+    plan = plan_with(unpacker="8.4.0-1")
+    assert "different options" in why_not_together(replace(plan, compress_threads=2), plan, ["python3"])
 
 
 def running(plan: Plan) -> tuple[Run, Told]:

@@ -7,6 +7,8 @@ Each taker hands its standard output to the sender, which writes the backup stra
 the slowest has not taken yet are kept once, whatever the number of targets; each may be BUFFER_BYTES behind. A target that breaks
 off, or takes no byte for STALL_SECONDS, is dropped, and the others go on. When nobody is left the backup is ended.
 
+Bytes are not looked into: where the command of ``backup.argv`` compresses, that happens once, and each target expands.
+
 ``tee`` cannot do this: one that stalls stops them all (and a branch that shares its output makes it non-blocking: tee then fails).
 """
 

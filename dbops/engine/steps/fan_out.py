@@ -2,6 +2,9 @@
 
 The order keeps each from harm by the others. A branch takes nothing over before the one who reads has taken its own target over; that
 one waits for its branches before it pauses the source; what fails afterwards fails alone. ``scripts/fan_out.py`` is the sender.
+
+What it sends is the output of ``sent_command``, compressed or not, and it looks into none of it: one compressor works for all, each target
+expands for itself, and the one exit status that all are told is not 0 where the backup tool or the compressor failed.
 """
 
 import posixpath
@@ -77,7 +80,8 @@ def settle(run: Run) -> bool:
 
 def _tell(run: Run, ready: list[Companion], left: list[Companion]) -> None:
     if ready:
-        run.journal.say(f"One read of {run.source.party.name} for this and {', '.join(map(str, ready))}.")
+        once = ", compressed once for all" if run.plan.compress_threads else ""
+        run.journal.say(f"One read of {run.source.party.name} for this and {', '.join(map(str, ready))}{once}.")
     if left:
         text = f"Not waited for any longer: {', '.join(map(str, left))}."
         run.journal.say(text, level=Level.WARNING)
@@ -263,9 +267,16 @@ def why_not_together(plan: Plan, reader: Plan, tools: Collection[str]) -> str:
         return "without GTID each replica is repointed while the source is paused for it alone"
     if "python3" not in tools:
         return f"the host of {plan.source.name} has no python3, which sends one backup to several targets"
-    if plan.compress_threads or reader.compress_threads:
-        return "what one of them gets is compressed for the slow link that it goes over"
+    if _compressed(plan) != _compressed(reader):
+        return f"all of one read get the same bytes, and this one's stream is {_compressed(plan)}, the other's is {_compressed(reader)}"
     flavor = flavor_for(plan.source.version, plan.flavor)
     if sent_command(plan, flavor, "RUN") != sent_command(reader, flavor, "RUN"):
         return "the two plans read the source with different options"
     return ""
+
+
+def _compressed(plan: Plan) -> str:
+    """Return in words by whom what is read is compressed: each target of one read expands it in its own plan's way."""
+    if plan.compresses_itself:
+        return "compressed by the backup tool"
+    return "compressed by zstd in the pipe" if plan.pipe_threads else "not compressed"
