@@ -18,7 +18,7 @@ from dbops import lifecycle, probing
 from dbops.cleaner import clean, clean_record
 from dbops.composition import build_site, jobs_of, secrets_of
 from dbops.engine.backing_up.plan import Asked, BackupPlan, plan_backup
-from dbops.engine.backing_up.retention import Kept, to_remove
+from dbops.engine.backing_up.retention import Kept, spared, to_remove
 from dbops.engine.backing_up.work import Published, Removal, Site, advance, clean_up, remove
 from dbops.engine.backups import BackupMethod, RunStatus
 from dbops.engine.errors import Bug, Cancelled, DbopsError, Unreachable
@@ -27,6 +27,7 @@ from dbops.engine.run_flags import RunFlag
 from dbops.engine.states import Level, Role
 from dbops.engine.topology.meanings import REPLACED
 from dbops.models import BackupEvent, BackupRun, TopologyDifference
+from dbops.situations import proofs_of_runs
 from dbops.ticking import LOST_RETRY_SECONDS, RETRY_SECONDS, drive_once
 
 log = logging.getLogger(__name__)
@@ -316,12 +317,16 @@ class Driver:
         if schedule is None or self.site is None:
             return
         rows = {item.pk: item for item in lifecycle.kept_runs(schedule)}
+        read = lifecycle.runs_being_read()  # first: a proof that ends from here on is seen as running or as its end
+        proven = {pk for pk, proof in proofs_of_runs(list(rows)).items() if proof.is_good}
         kept = [
-            Kept(item.pk, item.uid, item.started_at or now, item.path)
+            Kept(item.pk, item.uid, item.started_at or now, item.path, is_proven=item.pk in proven)
             for item in rows.values()
             if item.instance_id == run.instance_id
         ]
-        read = lifecycle.runs_being_read()
+        if stays := spared(kept, keep_count=schedule.keep_count, keep_days=schedule.keep_days, now=now):
+            text = f"{stays.path} of backup run {stays.pk} stays until a newer backup of this schedule is proven."
+            self.journal.say(text)
         for old, why in to_remove(kept, keep_count=schedule.keep_count, keep_days=schedule.keep_days, now=now):
             if old.pk in read:
                 self.journal.say(f"{old.path} of backup run {old.pk} stays for now: a rebuild or a proof reads it.")

@@ -1,7 +1,7 @@
 """From rows to the engine's ``Situation``: the whole fleet as it was last read, and this fleet's history."""
 
 from collections import defaultdict
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from datetime import datetime
 from typing import Any
 
@@ -12,15 +12,16 @@ from django.utils import timezone
 
 from dbops import lifecycle
 from dbops.connections import member_of
-from dbops.engine.archives import Archive
+from dbops.engine.archives import Archive, is_known_bad
 from dbops.engine.backups import BackupMethod, Origin, RunStatus
 from dbops.engine.facts import HostFacts
 from dbops.engine.methods import METHODS
 from dbops.engine.pipeline import Link
+from dbops.engine.proving.ends import ProofEnd, last_that_tell
 from dbops.engine.situation import History, Situation
 from dbops.engine.states import Role, Status, StepState
 from dbops.engine.windows import LEARNED_RUNS
-from dbops.models import BackupRun, Cluster, ConnectionTest, Host, Instance, InstanceState, Step
+from dbops.models import BackupProof, BackupRun, Cluster, ConnectionTest, Host, Instance, InstanceState, Step
 
 #: So many finished steps are read: about what so many rebuilds leave as speak for the next one.
 HISTORY_STEPS = LEARNED_RUNS * sum(len(method.steps) for method in METHODS.values())
@@ -51,6 +52,7 @@ def situation_of(target: Instance, source: Instance, *, keep_old_data: bool = Fa
         replication_user=target.cluster.replication_user,
         histories=histories_of(target.cluster_id),
         archives=tuple(archives_of(target.cluster_id)),
+        proofs=proofs_in(target.cluster_id),
         relaxes=settings.RELAX_CATCH_UP,
         link=link_between(source.host_id, target.host_id),
         differences=lifecycle.open_differences([target.cluster_id]).get(target.cluster_id, ()),
@@ -78,6 +80,38 @@ def archives_of(cluster_id: int) -> Iterator[Archive]:
     for values in rows.values_list(*_OF_ARCHIVE)[:ARCHIVES]:
         if archive := _archive(*values):
             yield archive
+
+
+def archives_to_read(cluster_id: int) -> list[Archive]:
+    """Return the finished backups of a cluster that no proof has found bad, the newest first. Two queries."""
+    proofs = proofs_in(cluster_id)
+    return [one for one in archives_of(cluster_id) if not is_known_bad(one, proofs)]
+
+
+def proofs_in(cluster_id: int) -> dict[int, ProofEnd]:
+    """Return by run the last proof that tells something of a backup of a cluster that can be read. One query."""
+    return proofs_of_runs(readable_runs().filter(instance__cluster=cluster_id).order_by().values("pk"))
+
+
+def proofs_of_runs(runs: Iterable[int] | QuerySet[Any, Any]) -> dict[int, ProofEnd]:
+    """Return by run the last proof that tells something of its backup. One query.
+
+    Args:
+        runs: primary keys, or a query that gives them.
+    """
+    ended = BackupProof.objects.filter(run__in=runs, status__in=(RunStatus.SUCCEEDED, RunStatus.FAILED)).order_by("pk")
+    return last_that_tell(
+        ProofEnd(
+            run,
+            is_good=status == RunStatus.SUCCEEDED,
+            at=finished or requested,
+            code=error.get("code", ""),
+            found=error.get("found", ""),
+        )
+        for run, status, finished, requested, error in ended.values_list(
+            "run_id", "status", "finished_at", "requested_at", "error"
+        )
+    )
 
 
 def readable_runs() -> QuerySet[BackupRun]:

@@ -1,10 +1,11 @@
-"""Finished backups that a rebuild may read instead of a running server: which file, how old, and whether binary logs still reach back."""
+"""Finished backups that a rebuild may read instead of a running server: which files there are, and which of them is read."""
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from datetime import datetime
 
 from dbops.engine.backups import BackupMethod
+from dbops.engine.proving.ends import ProofEnd
 
 
 @dataclass(frozen=True, slots=True)
@@ -30,7 +31,27 @@ class Archive:
     gtid: str = ""
 
 
-def newest(archives: Iterable[Archive], *, instance: str, method: BackupMethod) -> Archive | None:
-    """Return the newest backup of an instance by one method, ``None`` where there is none."""
+def newest(
+    archives: Iterable[Archive], *, instance: str, method: BackupMethod, proofs: Mapping[int, ProofEnd] | None = None
+) -> Archive | None:
+    """Return the backup that is read: the newest of an instance by one method that is not known to be bad.
+
+    Args:
+        archives: of any instances and methods.
+        instance: name of the instance.
+        method: by which the backup was made.
+        proofs: by run, the last proof that tells something of it.
+
+    One in doubt is passed over as long as there is another. Where all are known to be bad it is the newest of these, and whoever
+    plans has to refuse it (``engine.checks.archive``); ``None`` where there is none at all.
+    """
     found = [one for one in archives if one.instance == instance and one.method is method]
-    return max(found, key=lambda one: (one.taken_at, one.run), default=None)
+    said = proofs or {}
+    sound = [one for one in found if not is_known_bad(one, said)]
+    clear = [one for one in sound if not (one.run in said and said[one.run].is_doubt)]
+    return max(clear or sound or found, key=lambda one: (one.taken_at, one.run), default=None)
+
+
+def is_known_bad(archive: Archive, proofs: Mapping[int, ProofEnd]) -> bool:
+    """Tell whether the last proof that tells something of a backup found it bad."""
+    return archive.run in proofs and proofs[archive.run].is_bad

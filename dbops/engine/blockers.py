@@ -131,7 +131,7 @@ def _of_source(picture: Picture, source: str | None, method: str) -> Iterator[Bl
             Work.NO_COPY,
             method,
             instance=machine.name,
-            text=f"There is no complete {what} of {machine.name}.",
+            text=f"There is no complete {what} of {machine.name} to read.",
             clears=f"a {what} of {machine.name} that succeeds",
         )
 

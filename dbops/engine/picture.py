@@ -26,7 +26,7 @@ class Machine:
     """One instance. ``problem`` is why it cannot be asked now, ``""`` where it answers; ``stopped`` is why it does not replicate.
 
     Both are empty while a rebuild replaces it: the rebuild explains it better. ``lag_seconds`` is ``None`` where it is
-    unknown. ``has_dump`` and ``has_archive`` tell of complete backups of it.
+    unknown. ``has_dump`` and ``has_archive`` tell of complete backups of it that no proof has found bad.
     """
 
     name: str

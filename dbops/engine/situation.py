@@ -10,6 +10,7 @@ from dbops.engine.facts import InstanceFacts, ServerFacts
 from dbops.engine.flavors import Flavor, flavor_for
 from dbops.engine.pipeline import Link
 from dbops.engine.plan import Party
+from dbops.engine.proving.ends import ProofEnd
 from dbops.engine.topology.differences import OpenDifference
 from dbops.engine.windows import Duration, learn
 
@@ -98,7 +99,8 @@ class Situation:
     """All that ``build_plan`` looks at. ``members`` are all instances of the fleet, of every cluster.
 
     ``differences`` are the confirmed ones of the target's cluster that nobody has accepted. ``archives`` are the finished backups of the
-    cluster that can be read; ``histories`` what the cluster's rebuilds measured, by method, and ``history`` that of the method asked for.
+    cluster that can be read, and ``proofs`` by run the last proof that tells something of one. ``histories`` are what the cluster's
+    rebuilds measured, by method, and ``history`` that of the method asked for.
     ``link`` is what was measured between the two hosts.
     """
 
@@ -117,6 +119,7 @@ class Situation:
     history: History = field(default_factory=History)
     differences: tuple[OpenDifference, ...] = ()
     archives: tuple[Archive, ...] = ()
+    proofs: Mapping[int, ProofEnd] = field(default_factory=dict)
     histories: Mapping[str, History] = field(default_factory=dict)
     archive: Archive | None = None
     link: Link | None = None
@@ -124,8 +127,19 @@ class Situation:
     def by(self, method: str) -> "Situation":
         """Return the same as one method sees it: its own history, and the backup that it would read."""
         kind = READS.get(method)
-        found = newest(self.archives, instance=self.source.name, method=kind) if kind else None
+        name = self.source.name
+        found = newest(self.archives, instance=name, method=kind, proofs=self.proofs) if kind else None
         return replace(self, history=self.histories.get(method, self.history), archive=found)
+
+    @property
+    def newer_archives(self) -> tuple[Archive, ...]:
+        """Return the backups of the same instance and method that are newer than the one that is read, the newest first."""
+        read = self.archive
+        if read is None:
+            return ()
+        alike = [one for one in self.archives if (one.instance, one.method) == (read.instance, read.method)]
+        newer = [one for one in alike if (one.taken_at, one.run) > (read.taken_at, read.run)]
+        return tuple(sorted(newer, key=lambda one: (one.taken_at, one.run), reverse=True))
 
     @property
     def flavor(self) -> Flavor | None:

@@ -19,7 +19,7 @@ from dbops.engine.ways import Choice, Way, moment_of
 from dbops.lifecycle import Start
 from dbops.models import BackupRun, BackupSchedule, Instance
 from dbops.pictures import picture_of, predicted
-from dbops.situations import archives_of
+from dbops.situations import archives_to_read
 
 #: Bounds of what a person may choose. A week: whoever waits longer plans anew.
 EXPIRES_HOURS = range(1, 7 * 24 + 1)
@@ -71,7 +71,7 @@ def offer(target: Instance, source: Instance | None, *, method: str = "xbstream"
 
 def _as_seen_by(method: str, picture: Picture, target: Instance) -> Picture:
     """Return the picture with what another method than the usual one asks for: its own times, and which backups are there to read."""
-    there = {(one.instance, one.method) for one in archives_of(target.cluster_id)}
+    there = {(one.instance, one.method) for one in archives_to_read(target.cluster_id)}
     machines = tuple(
         replace(
             machine,

@@ -62,7 +62,10 @@ class ScheduleForm(InventoryForm):
             "cron": "Minute, hour, day of the month, month, day of the week: 30 2 * * * is every night at 02:30.",
             "time_zone": "The one in which the expression is meant, for example Europe/Berlin.",
             "directory": "On the instance's host, outside every data directory. Needed where dbops runs the backup.",
-            "keep_count": "So many complete backups at least are kept; dbops removes only its own.",
+            "keep_count": (
+                "So many complete backups at least are kept, and the newest one that was proven until a newer one is; "
+                "dbops removes only its own."
+            ),
             "keep_days": "Younger ones are kept too. Empty: only the number counts.",
         }
 

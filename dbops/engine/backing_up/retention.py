@@ -7,12 +7,16 @@ from datetime import datetime, timedelta
 
 @dataclass(frozen=True, slots=True)
 class Kept:
-    """A backup that was published and is not known to be removed. ``path`` is its file on the host."""
+    """A backup that was published and is not known to be removed. ``path`` is its file on the host.
+
+    ``is_proven``: the last proof that tells something of it has shown that it is good.
+    """
 
     pk: int
     run_id: str
     taken_at: datetime
     path: str
+    is_proven: bool = False
 
 
 def to_remove(
@@ -25,11 +29,36 @@ def to_remove(
         keep_count: so many are kept; 0 sets no limit by number.
         keep_days: what is older goes; ``None`` sets no limit by age.
 
-    The newest one stays whatever its age, and nothing is removed that does not carry its own run in its name.
+    The newest one stays whatever its age, and so does the newest one that is proven: the others are not known to be of any use.
+    Nothing is removed that does not carry its own run in its name.
     """
-    newest_first = sorted(runs, key=lambda run: (run.taken_at, run.pk), reverse=True)
+    known = list(runs)
+    stays = newest_proven(known)
+    return tuple((run, why) for run, why in _beyond(known, keep_count, keep_days, now) if run != stays)
+
+
+def spared(runs: Iterable[Kept], *, keep_count: int, keep_days: int | None, now: datetime) -> Kept | None:
+    """Return what only stays because no newer one is proven, ``None`` where nothing does. Arguments as of ``to_remove``."""
+    known = list(runs)
+    stays = newest_proven(known)
+    return next((run for run, _ in _beyond(known, keep_count, keep_days, now) if run == stays), None)
+
+
+def newest_proven(runs: Iterable[Kept]) -> Kept | None:
+    """Return the newest backup that is proven, ``None`` where none is."""
+    return max((run for run in runs if run.is_proven), key=_age, default=None)
+
+
+def _age(run: Kept) -> tuple[datetime, int]:
+    return run.taken_at, run.pk
+
+
+def _beyond(
+    runs: Iterable[Kept], keep_count: int, keep_days: int | None, now: datetime
+) -> tuple[tuple[Kept, str], ...]:
+    """Return what is beyond the number or the age that is kept, oldest first, each with the reason."""
     found = []
-    for place, run in enumerate(newest_first):
+    for place, run in enumerate(sorted(runs, key=_age, reverse=True)):
         if place == 0 or run.run_id not in run.path.rpartition("/")[2] or not run.path.startswith("/"):
             continue
         if keep_count and place >= keep_count:

@@ -1,6 +1,7 @@
 """Can a finished physical backup become the new data? The server that made it is not asked: it may be down."""
 
 from collections.abc import Iterator
+from datetime import datetime
 
 from dbops.engine.checks.findings import duration, gib, ok, refusal, unknown, warning
 from dbops.engine.checks.pair import find_tool
@@ -8,10 +9,13 @@ from dbops.engine.errors import DbopsError
 from dbops.engine.flavors import parse_version
 from dbops.engine.flavors.loading import install_programs
 from dbops.engine.plan import Finding
+from dbops.engine.proving.ends import ProofEnd
 from dbops.engine.situation import Situation
 
 #: Older ones are told of: all that was written since is applied from binary logs.
 OLD_SECONDS = 3 * 24 * 3600
+#: So much is shown of what a proof found, in characters.
+FOUND_SHOWN = 300
 
 
 def there_is_one(situation: Situation) -> Iterator[Finding]:
@@ -31,6 +35,59 @@ def there_is_one(situation: Situation) -> Iterator[Finding]:
         yield warning(code, title, seen, "All that was written since is applied from binary logs: that takes its time.")
     else:
         yield ok(code, title, seen)
+
+
+def no_proof_is_against_it(situation: Situation) -> Iterator[Finding]:
+    """What is read was restored by a proof, or by none yet; one that a proof found bad is refused."""
+    code, title = "archive.proof", "No proof says that the backup is bad"
+    archive = situation.archive
+    if archive is None:
+        return
+    proof, run = situation.proofs.get(archive.run), f"backup run {archive.run}"
+    if proof is None:
+        yield ok(code, title, f"No proof has told yet whether {run} can be restored.")
+    elif proof.is_good:
+        yield ok(code, title, f"{run.capitalize()} was proven on {_moment(proof.at)}: restored, and all of it read.")
+    elif proof.is_bad:
+        others = (
+            sum(one.instance == archive.instance and one.method is archive.method for one in situation.archives) - 1
+        )
+        rest = f" The others that are kept ({others}) are known to be bad too." if others else ""
+        advice = (
+            f"Make a new backup of {archive.instance}, or choose another method. Where the cause was mended, prove "
+            f"{run} again: a proof that succeeds counts from then on."
+        )
+        yield refusal(code, title, f"{run.capitalize()}: {_found(proof)}{rest}", advice)
+    else:
+        advice = "Look at that proof before you go on: the copy may not start either. Another method does not read the backup."
+        yield warning(code, title, f"{run.capitalize()} is in doubt: {_found(proof)}", advice)
+
+
+def no_newer_one_was_passed_over(situation: Situation) -> Iterator[Finding]:
+    """Who expects the newest backup is told why an older one is read."""
+    archive, newer = situation.archive, situation.newer_archives
+    proof = situation.proofs.get(newer[0].run) if newer else None
+    if archive is None or proof is None:
+        return
+    others = f" {len(newer) - 1} more of those between were passed over too." if len(newer) > 1 else ""
+    seen = (
+        f"Backup run {newer[0].run} of {_moment(newer[0].taken_at)} is newer than backup run {archive.run} and is not read: "
+        f"{_found(proof)}{others}"
+    )
+    advice = (
+        f"Look at the page of backup run {newer[0].run}. A new backup that can be restored makes the way shorter again."
+    )
+    yield warning("archive.passed_over", "The newest backup is the one that is read", seen, advice)
+
+
+def _found(proof: ProofEnd) -> str:
+    """What a proof that did not succeed found, as a sentence."""
+    said = proof.found[:FOUND_SHOWN].strip().rstrip(".") or "it did not succeed"
+    return f"its proof of {_moment(proof.at)} found: {said} ({proof.code})."
+
+
+def _moment(at: datetime) -> str:
+    return f"{at:%Y-%m-%d %H:%M} UTC"
 
 
 def its_host_answers(situation: Situation) -> Iterator[Finding]:
@@ -150,6 +207,8 @@ def programs_that_load_are_there(situation: Situation) -> Iterator[Finding]:
 #: Of a physical backup.
 CHECKS = (
     there_is_one,
+    no_proof_is_against_it,
+    no_newer_one_was_passed_over,
     its_host_answers,
     the_target_can_open_it,
     programs_are_there,

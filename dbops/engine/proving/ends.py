@@ -1,0 +1,47 @@
+"""What the ends of proofs say of the backups that they were made of: good, bad, in doubt, or nothing. Pure."""
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+from datetime import datetime
+
+#: Ends that say that the backup itself is bad, on whatever host it is restored: its file, its redo log or its tables.
+OF_THE_BACKUP = frozenset({"proof.damaged", "proof.unpack", "proof.prepare", "proof.tables"})
+#: Ends that may be the backup's fault as well as that of its surroundings: a key or a plugin that was missing, data that lies elsewhere.
+IN_DOUBT = frozenset({"proof.start", "proof.outside"})
+
+
+@dataclass(frozen=True, slots=True)
+class ProofEnd:
+    """How one proof of a backup run ended, and when. ``code`` and ``found`` are those of its error, empty where it was good."""
+
+    run: int
+    is_good: bool
+    at: datetime
+    code: str = ""
+    found: str = ""
+
+    @property
+    def is_bad(self) -> bool:
+        """Whether the backup is known to be bad."""
+        return not self.is_good and self.code in OF_THE_BACKUP
+
+    @property
+    def is_doubt(self) -> bool:
+        """Whether the backup may be bad, and may as well be good."""
+        return not self.is_good and self.code in IN_DOUBT
+
+
+def last_that_tell(ends: Iterable[ProofEnd]) -> dict[int, ProofEnd]:
+    """Return by run the last proof that tells something of its backup; a run of which none does is not in it.
+
+    Args:
+        ends: of any runs, the oldest first.
+
+    What is clear, good or bad, is replaced by what is clear later, and never by a doubt.
+    """
+    told: dict[int, ProofEnd] = {}
+    for end in ends:
+        before = told.get(end.run)
+        if end.is_good or end.is_bad or (end.is_doubt and (before is None or before.is_doubt)):
+            told[end.run] = end
+    return told
