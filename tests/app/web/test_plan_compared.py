@@ -157,3 +157,15 @@ def test_the_history_of_the_fleet_takes_one_query() -> None:
         found = histories_of(here[2].cluster_id)
     assert len(asked) == 1
     assert (set(found.own), set(found.others)) == ({"xbstream"}, {"xbstream"})
+
+
+def test_the_time_of_all_steps_by_another_method_is_told_by_the_fleet(viewer: Client) -> None:
+    """The size of what would be read was not given, and so the rebuilds of others could say nothing."""
+    fleet = rows.make_fleet()
+    make_past(make_trio("legacy"), "clone")
+    page = " ".join(viewer.get(f"{ADDRESS}?source={fleet['backup-1'].name}&method=clone").content.decode().split())
+    assert (
+        "The time of all steps is from the size of the source and the speed of this fleet&#x27;s other rebuilds."
+        in page
+    )
+    assert "the size of the source was not measured yet" not in page
