@@ -1,13 +1,11 @@
 """From rows to the engine's ``Situation``: the whole fleet as it was last read, and this fleet's history."""
 
-from collections import defaultdict
 from collections.abc import Iterable, Iterator
 from datetime import datetime
 from typing import Any
 
 from django.conf import settings
 from django.db.models import QuerySet
-from django.db.models.fields.json import KeyTextTransform
 from django.utils import timezone
 
 from dbops import lifecycle
@@ -15,20 +13,15 @@ from dbops.connections import member_of
 from dbops.engine.archives import Archive, is_known_bad
 from dbops.engine.backups import BackupMethod, Origin, RunStatus
 from dbops.engine.facts import HostFacts
-from dbops.engine.methods import METHODS
 from dbops.engine.pipeline import Link
 from dbops.engine.proving.ends import ProofEnd, last_that_tell
-from dbops.engine.situation import History, Situation
-from dbops.engine.states import Role, Status, StepState
-from dbops.engine.windows import LEARNED_RUNS
-from dbops.models import BackupProof, BackupRun, Cluster, ConnectionTest, Host, Instance, InstanceState, Step
+from dbops.engine.situation import Situation
+from dbops.engine.states import Role
+from dbops.histories import histories_of
+from dbops.models import BackupProof, BackupRun, Cluster, ConnectionTest, Host, Instance, InstanceState
 
-#: So many finished steps are read: about what so many rebuilds leave as speak for the next one.
-HISTORY_STEPS = LEARNED_RUNS * sum(len(method.steps) for method in METHODS.values())
 #: So many of the newest finished backups of a cluster are looked at: one of each instance and method is among them.
 ARCHIVES = 200
-#: Steps whose time follows the bytes that are copied.
-STEPS_BY_BYTES = ("stream", "prepare", "own")
 
 
 def situation_of(target: Instance, source: Instance, *, keep_old_data: bool = False, run_id: str = "RUN") -> Situation:
@@ -38,6 +31,7 @@ def situation_of(target: Instance, source: Instance, *, keep_old_data: bool = Fa
     primary = next(
         (item for item in instances if item.cluster_id == target.cluster_id and item.role == Role.PRIMARY), None
     )
+    histories = histories_of(target.cluster_id)
     addresses = [address for cluster in Cluster.objects.all() for address in cluster.write_addresses]
     return Situation(
         target=members[target.pk],
@@ -50,7 +44,8 @@ def situation_of(target: Instance, source: Instance, *, keep_old_data: bool = Fa
         keep_old_data=keep_old_data,
         run_id=run_id,
         replication_user=target.cluster.replication_user,
-        histories=histories_of(target.cluster_id),
+        histories=histories.own,
+        fleet=histories.others,
         archives=tuple(archives_of(target.cluster_id)),
         proofs=proofs_in(target.cluster_id),
         relaxes=settings.RELAX_CATCH_UP,
@@ -149,37 +144,3 @@ def _archive(
         data_bytes=(plan or {}).get("data_bytes"),
         gtid=str((evidence.get("position") or {}).get("gtid", "")),
     )
-
-
-def histories_of(cluster_id: int) -> dict[str, History]:
-    """Return by method what the steps of the cluster's last rebuilds that succeeded took, the latest first. One query.
-
-    What a retry completed counts for the method whose steps it repeats.
-    """
-    found: dict[str, tuple[dict[str, list[float]], dict[str, list[float]]]] = defaultdict(
-        lambda: (defaultdict(list), defaultdict(list))
-    )
-    rows = Step.objects.filter(
-        state=StepState.DONE,
-        rebuild__status=Status.SUCCEEDED,
-        rebuild__target__cluster_id=cluster_id,
-    ).annotate(copied=KeyTextTransform("stream.bytes", "rebuild__memory"))
-    for name, method, started, finished, copied in rows.order_by("-finished_at").values_list(
-        "name", "rebuild__method", "started_at", "finished_at", "copied"
-    )[:HISTORY_STEPS]:
-        if not (started and finished):
-            continue
-        rates, seconds = found[method if method in METHODS else "xbstream"]
-        taken = (finished - started).total_seconds()
-        size = int(copied) if copied not in (None, "null", "") else 0
-        if name in STEPS_BY_BYTES and size and taken > 0:
-            rates[name].append(size / taken)
-        else:
-            seconds[name].append(taken)
-    return {
-        method: History(
-            bytes_per_second={name: tuple(values) for name, values in rates.items()},
-            seconds={name: tuple(values) for name, values in seconds.items()},
-        )
-        for method, (rates, seconds) in found.items()
-    }

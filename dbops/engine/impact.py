@@ -82,7 +82,7 @@ def impact(plan: Plan, picture: Picture, choice: Choice | None, states: Mapping[
         source=plan.source.name,
         pauses=plan.pause_source,
         pause_reason=plan.pause_reason,
-        reading=_span(plan, PAUSED_STEPS),
+        reading=reading(plan),
         reads_server=plan.archive is None,
         collisions=_collisions(plan, picture, choice),
         before=before,
@@ -93,9 +93,10 @@ def impact(plan: Plan, picture: Picture, choice: Choice | None, states: Mapping[
     )
 
 
-def _span(plan: Plan, names: tuple[str, ...]) -> Span:
-    """The sum of the steps; what 9 of 10 take is no more than the sum of theirs."""
-    steps = [step for step in plan.steps if step.name in names]
+def reading(plan: Plan) -> Span:
+    """Return how long the source is read, and stands still where it is paused: the sum of the steps; what 9 of 10 take is no more
+    than the sum of theirs."""
+    steps = [step for step in plan.steps if step.name in PAUSED_STEPS]
     likely = [step.predicted_seconds for step in steps]
     late = [step.predicted_p90_seconds for step in steps]
     return Span(_sum(likely), _sum(late))

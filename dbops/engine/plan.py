@@ -44,7 +44,7 @@ class PlannedStep:
     """One step of the plan.
 
     ``predicted_seconds`` is what half of ``predicted_runs`` past ones took at most, ``None`` where there is none;
-    ``predicted_p90_seconds`` 9 of 10, ``None`` also where there are too few.
+    ``predicted_p90_seconds`` 9 of 10, ``None`` also where there are too few. ``is_of_others``: those were rebuilds of other clusters.
     """
 
     name: str
@@ -53,6 +53,7 @@ class PlannedStep:
     predicted_seconds: float | None = None
     predicted_p90_seconds: float | None = None
     predicted_runs: int = 0
+    is_of_others: bool = False
 
 
 @dataclass(frozen=True, slots=True)

@@ -7,6 +7,7 @@ from dbops.engine.checks import run_checks
 from dbops.engine.checks.capacity import fits_beside_old_data
 from dbops.engine.checks.pair import find_tool
 from dbops.engine.errors import Refused
+from dbops.engine.experience import COPY
 from dbops.engine.facts import HostFacts, ServerFacts, StorageFacts
 from dbops.engine.flavors import Flavor
 from dbops.engine.flavors.loading import install_programs
@@ -86,7 +87,7 @@ def build_plan(situation: Situation, method: str = "xbstream") -> Plan:
         },
         archive=archive,
     )
-    steps = tuple(_planned(step, draft, situation) for step in METHODS[method].steps)
+    steps = _planned_steps(draft, situation)
     known = [step.predicted_seconds for step in steps if step.predicted_seconds is not None]
     return replace(draft, steps=steps, predicted_seconds=sum(known) if len(known) == len(steps) else None)
 
@@ -152,15 +153,39 @@ def _preparing(situation: Situation, flavor: Flavor, source: ServerFacts, target
     return choose(flavor.prepare_habits(tool.version if tool else None), ground)
 
 
-def _planned(step: Step, draft: Plan, situation: Situation) -> PlannedStep:
-    expected = situation.predict(step.name)
+def _planned_steps(draft: Plan, situation: Situation) -> tuple[PlannedStep, ...]:
+    planned: list[PlannedStep] = []
+    for step in METHODS[draft.method].steps:
+        planned.append(_planned(step, draft, situation, _age_after(planned, situation)))
+    return tuple(planned)
+
+
+def _age_after(planned: list[PlannedStep], situation: Situation) -> float | None:
+    """Return how old the data will be after these steps, in seconds; ``None`` where one of them takes nobody knows how long.
+
+    A finished backup's counts from when it was begun, and a rebuild as beginning now. What a running server gives counts from the
+    beginning of the copy, which is about the oldest that it can be; past rebuilds are counted alike (``experience.PastRebuild``).
+    """
+    archive = situation.archive
+    copy = next((number for number, step in enumerate(planned) if step.name == COPY), len(planned))
+    seconds = [step.predicted_seconds for step in planned[0 if archive else copy :]]
+    known = [value for value in seconds if value is not None]
+    if len(known) < len(seconds):
+        return None
+    return sum(known) + (max(0.0, (situation.now - archive.taken_at).total_seconds()) if archive else 0.0)
+
+
+def _planned(step: Step, draft: Plan, situation: Situation, age_seconds: float | None) -> PlannedStep:
+    expected = situation.predict(step.name, age_seconds=age_seconds)
+    duration = expected.duration if expected else None
     return PlannedStep(
         name=step.name,
         title=step.title,
         commands=step.commands(draft),
-        predicted_seconds=expected.p50_seconds if expected else None,
-        predicted_p90_seconds=expected.p90_seconds if expected and expected.tells_p90 else None,
-        predicted_runs=expected.runs if expected else 0,
+        predicted_seconds=duration.p50_seconds if duration else None,
+        predicted_p90_seconds=duration.p90_seconds if duration and duration.tells_p90 else None,
+        predicted_runs=duration.runs if duration else 0,
+        is_of_others=expected is not None and expected.is_of_others,
     )
 
 

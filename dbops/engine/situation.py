@@ -1,18 +1,18 @@
 """What a plan is made from: the inventory's words, the latest facts, and this fleet's own history."""
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from datetime import datetime
 
 from dbops.engine.archives import Archive, newest
 from dbops.engine.backups import BackupMethod
+from dbops.engine.experience import COPY, Expected, History
 from dbops.engine.facts import InstanceFacts, ServerFacts
 from dbops.engine.flavors import Flavor, flavor_for
 from dbops.engine.pipeline import Link
 from dbops.engine.plan import Party
 from dbops.engine.proving.ends import ProofEnd
 from dbops.engine.topology.differences import OpenDifference
-from dbops.engine.windows import Duration, learn
 
 #: Which finished backup a method reads instead of a server.
 READS = {"archive": BackupMethod.PHYSICAL, "dump": BackupMethod.DUMP}
@@ -86,22 +86,13 @@ class Member:
 
 
 @dataclass(frozen=True, slots=True)
-class History:
-    """What the cluster's own rebuilds measured, the latest first: by step bytes a second where the work follows the bytes,
-    seconds elsewhere."""
-
-    bytes_per_second: dict[str, tuple[float, ...]] = field(default_factory=dict)
-    seconds: dict[str, tuple[float, ...]] = field(default_factory=dict)
-
-
-@dataclass(frozen=True, slots=True)
 class Situation:
     """All that ``build_plan`` looks at. ``members`` are all instances of the fleet, of every cluster.
 
     ``differences`` are the confirmed ones of the target's cluster that nobody has accepted. ``archives`` are the finished backups of the
     cluster that can be read, and ``proofs`` by run the last proof that tells something of one. ``histories`` are what the cluster's
-    rebuilds measured, by method, and ``history`` that of the method asked for.
-    ``link`` is what was measured between the two hosts.
+    rebuilds measured, by method, and ``history`` that of the method asked for; ``fleet`` and ``others`` are the same of all other
+    clusters. ``link`` is what was measured between the two hosts.
     """
 
     target: Member
@@ -121,15 +112,19 @@ class Situation:
     archives: tuple[Archive, ...] = ()
     proofs: Mapping[int, ProofEnd] = field(default_factory=dict)
     histories: Mapping[str, History] = field(default_factory=dict)
+    others: History = field(default_factory=History)
+    fleet: Mapping[str, History] = field(default_factory=dict)
     archive: Archive | None = None
     link: Link | None = None
 
     def by(self, method: str) -> "Situation":
         """Return the same as one method sees it: its own history, and the backup that it would read."""
-        kind = READS.get(method)
-        name = self.source.name
-        found = newest(self.archives, instance=name, method=kind, proofs=self.proofs) if kind else None
-        return replace(self, history=self.histories.get(method, self.history), archive=found)
+        return replace(
+            self,
+            history=self.histories.get(method, self.history),
+            others=self.fleet.get(method, self.others),
+            archive=archive_for(method, self.archives, source=self.source.name, proofs=self.proofs),
+        )
 
     @property
     def newer_archives(self) -> tuple[Archive, ...]:
@@ -162,31 +157,64 @@ class Situation:
 
     @property
     def bytes_to_copy(self) -> int | None:
-        """What will be unpacked: measured on the source's disk, else what InnoDB says; of a backup, what its tool read; a dump's file."""
-        if self.archive and self.archive.method is BackupMethod.DUMP:
-            return self.archive.bytes
-        return self.bytes_of_data
+        return bytes_to_copy(self.source, self.archive)
 
     @property
     def bytes_of_data(self) -> int | None:
-        """What the data takes on the disk: when it was backed up, or on the source now."""
-        if self.archive and self.archive.data_bytes is not None:
-            return self.archive.data_bytes
-        facts = self.source.facts
-        if facts and facts.datadir and facts.datadir.data_bytes is not None:
-            return facts.datadir.data_bytes
-        return self.source.server.innodb_bytes if self.source.server else None
+        return bytes_of_data(self.source, self.archive)
 
-    def predict(self, step: str) -> Duration | None:
-        """Return how long a step takes by the cluster's history, ``None`` where there is none."""
-        if (rates := self.history.bytes_per_second.get(step)) and self.bytes_to_copy is not None:
-            return learn([self.bytes_to_copy / rate for rate in rates])
-        return learn(self.history.seconds.get(step, ()))
+    def predict(self, step: str, *, age_seconds: float | None = None) -> Expected | None:
+        """Return how long a step takes: by the cluster's own rebuilds, else by those of other clusters; ``None`` where none tells.
+
+        Args:
+            age_seconds: how old the data will be when the step begins, ``None`` where that is not known.
+        """
+        size = self.bytes_to_copy
+        if own := self.history.expect(step, bytes_to_copy=size, age_seconds=age_seconds):
+            return Expected(own)
+        others = self.others.of_any_size().expect(step, bytes_to_copy=size, age_seconds=age_seconds)
+        return Expected(others, is_of_others=True) if others else None
 
     @property
     def cautious_copy_seconds(self) -> float | None:
-        """Expected seconds of the copy for judging limits: from history, else at a slow assumed rate."""
-        if self.bytes_to_copy is None:
+        """Expected seconds of the copy for judging limits: from the cluster's own history, else at a slow assumed rate.
+
+        Other clusters do not count here: theirs may be the faster machines, and the limit would be passed unseen.
+        """
+        size = self.bytes_to_copy
+        if size is None:
             return None
-        copy = self.predict("stream")
-        return copy.p50_seconds if copy else self.bytes_to_copy / CAUTIOUS_BYTES_PER_SECOND
+        copy = self.history.expect(COPY, bytes_to_copy=size, age_seconds=None)
+        return copy.p50_seconds if copy else size / CAUTIOUS_BYTES_PER_SECOND
+
+
+def archive_for(
+    method: str, archives: Iterable[Archive], *, source: str, proofs: Mapping[int, ProofEnd] | None = None
+) -> Archive | None:
+    """Return the finished backup of an instance that a method would read, ``None`` where there is none or it reads a server.
+
+    Args:
+        method: name of the method.
+        archives: of any instances and methods.
+        source: name of the instance.
+        proofs: by run, the last proof that tells something of it.
+    """
+    kind = READS.get(method)
+    return newest(archives, instance=source, method=kind, proofs=proofs) if kind else None
+
+
+def bytes_to_copy(source: Member, archive: Archive | None) -> int | None:
+    """What will be unpacked: measured on the source's disk, else what InnoDB says; of a backup, what its tool read; a dump's file."""
+    if archive and archive.method is BackupMethod.DUMP:
+        return archive.bytes
+    return bytes_of_data(source, archive)
+
+
+def bytes_of_data(source: Member, archive: Archive | None) -> int | None:
+    """What the data takes on the disk: when it was backed up, or on the source now."""
+    if archive and archive.data_bytes is not None:
+        return archive.data_bytes
+    facts = source.facts
+    if facts and facts.datadir and facts.datadir.data_bytes is not None:
+        return facts.datadir.data_bytes
+    return source.server.innodb_bytes if source.server else None

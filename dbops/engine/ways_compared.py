@@ -4,7 +4,9 @@ from dataclasses import dataclass
 from datetime import datetime
 
 from dbops.engine.errors import DbopsError, Refused
+from dbops.engine.experience import STEP_BY_AGE
 from dbops.engine.flavors import flavor_for
+from dbops.engine.impact import reading
 from dbops.engine.methods import METHODS
 from dbops.engine.plan import Plan
 from dbops.engine.planning import build_plan
@@ -15,9 +17,11 @@ from dbops.engine.situation import READS, Situation
 class Compared:
     """One method as its plan of now shows it.
 
-    ``why_not`` is empty where it is possible. ``predicted_seconds`` rests on this cluster's own rebuilds by this method, ``None``
-    where there is none; ``data_of`` is when the data that is copied was current, ``None`` for a running server's; ``behind`` how many
-    transactions the primary has written since, ``None`` where that is not known.
+    ``why_not`` is empty where it is possible. ``predicted_seconds`` are of all steps, ``None`` where one of them is not known, and
+    ``rests_on`` says whose rebuilds by this method they are from. ``data_of`` is when the data that is copied was current, ``None`` for
+    a running server's; ``behind`` how many transactions the primary has written since, ``None`` where that is not known;
+    ``catch_up_seconds`` how long it rolls forward. ``pause_seconds`` is how long the source's replication stands still where
+    ``pauses_source``, ``None`` where that is not known.
     """
 
     method: str
@@ -29,6 +33,9 @@ class Compared:
     pause_reason: str = ""
     data_of: datetime | None = None
     behind: int | None = None
+    rests_on: str = ""
+    pause_seconds: float | None = None
+    catch_up_seconds: float | None = None
 
     @property
     def is_possible(self) -> bool:
@@ -60,7 +67,29 @@ def _compared(situation: Situation, method: str) -> Compared:
         pause_reason=plan.pause_reason,
         data_of=plan.archive.taken_at if plan.archive else None,
         behind=_behind(situation, plan),
+        rests_on=rests_on(plan),
+        pause_seconds=reading(plan).p50_seconds if plan.pause_source else None,
+        catch_up_seconds=next((step.predicted_seconds for step in plan.steps if step.name == STEP_BY_AGE), None),
     )
+
+
+def rests_on(plan: Plan) -> str:
+    """Say whose rebuilds a plan's predicted time is from, ``""`` where it is not known.
+
+    A step that this cluster's own do not tell is told by the others.
+    """
+    if plan.predicted_seconds is None:
+        return ""
+    own = max((step.predicted_runs for step in plan.steps if not step.is_of_others), default=0)
+    others = max((step.predicted_runs for step in plan.steps if step.is_of_others), default=0)
+    of_others = f"{_counted(others)} of other clusters"
+    if not own:
+        return f"from {of_others}"
+    return f"from {_counted(own)} of this cluster" + (f", in part from {of_others}" if others else "")
+
+
+def _counted(rebuilds: int) -> str:
+    return f"{rebuilds} rebuild{'' if rebuilds == 1 else 's'}"
 
 
 def _behind(situation: Situation, plan: Plan) -> int | None:

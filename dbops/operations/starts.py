@@ -7,6 +7,7 @@ from typing import Any
 from django.conf import settings
 from django.utils import timezone
 
+from dbops.connections import member_of
 from dbops.engine.backups import BackupMethod
 from dbops.engine.choices import choices, chosen
 from dbops.engine.effects import Effect, Work
@@ -14,6 +15,7 @@ from dbops.engine.errors import Refused
 from dbops.engine.methods import DEFAULT_METHOD
 from dbops.engine.picture import Picture
 from dbops.engine.prediction import Prediction
+from dbops.engine.situation import archive_for, bytes_to_copy
 from dbops.engine.verdicts import Verdict, verdict
 from dbops.engine.ways import Choice, Way, moment_of
 from dbops.lifecycle import Start
@@ -50,7 +52,7 @@ def offer(target: Instance, source: Instance | None, *, method: str = "xbstream"
     """
     picture = picture_of(target.cluster)
     if method != DEFAULT_METHOD:
-        picture = _as_seen_by(method, picture, target)
+        picture = _as_seen_by(method, picture, target, source)
     name = source.name if source else None
     return Offer(
         verdict=verdict(picture, target=target.name, source=name, method=method),
@@ -69,9 +71,11 @@ def offer(target: Instance, source: Instance | None, *, method: str = "xbstream"
     )
 
 
-def _as_seen_by(method: str, picture: Picture, target: Instance) -> Picture:
+def _as_seen_by(method: str, picture: Picture, target: Instance, source: Instance | None) -> Picture:
     """Return the picture with what another method than the usual one asks for: its own times, and which backups are there to read."""
-    there = {(one.instance, one.method) for one in archives_to_read(target.cluster_id)}
+    archives = archives_to_read(target.cluster_id)
+    there = {(one.instance, one.method) for one in archives}
+    size = bytes_to_copy(member_of(source), archive_for(method, archives, source=source.name)) if source else None
     machines = tuple(
         replace(
             machine,
@@ -84,7 +88,7 @@ def _as_seen_by(method: str, picture: Picture, target: Instance) -> Picture:
         picture,
         machines=machines,
         predictions={},
-        prediction=predicted(method, {target.cluster_id: None})[target.cluster_id],
+        prediction=predicted(method, {target.cluster_id: size})[target.cluster_id],
     )
 
 

@@ -1,6 +1,7 @@
 """``manage.py rebuild``: the ways to start and the place in line, as on the pages."""
 
 import json
+from dataclasses import replace
 from datetime import timedelta
 from io import StringIO
 from typing import Any
@@ -115,3 +116,5 @@ def test_no_place_without_a_rebuild(trio: tuple[Any, ...]) -> None:
 def test_a_step_tells_its_usual_and_its_late_end(likely: float | None, late: float | None, told: str) -> None:
     step = PlannedStep("stream", "Stream", predicted_seconds=likely, predicted_p90_seconds=late)
     assert predicted(step) == told
+    whose = "" if likely is None else ", by rebuilds of other clusters"
+    assert predicted(replace(step, is_of_others=True)) == f"{told}{whose}"

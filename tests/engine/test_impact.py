@@ -7,12 +7,12 @@ import pytest
 
 from dbops.engine.backups import RunBy
 from dbops.engine.choices import choices, chosen
+from dbops.engine.experience import History
 from dbops.engine.impact import Impact, Span, impact
 from dbops.engine.picture import Picture
 from dbops.engine.plan import Plan
 from dbops.engine.planning import build_plan
 from dbops.engine.prediction import Prediction
-from dbops.engine.situation import History
 
 from .builders import GIB, situation, source_with
 from .pictures import HOUR, hours, picture, queued, rebuild, window

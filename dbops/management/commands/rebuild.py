@@ -320,7 +320,7 @@ def predicted(step: PlannedStep) -> str:
     if step.predicted_seconds is None:
         return "not known yet"
     late = "" if step.predicted_p90_seconds is None else f", 9 of 10 within {step.predicted_p90_seconds:.1f} s"
-    return f"{step.predicted_seconds:.1f} s{late}"
+    return f"{step.predicted_seconds:.1f} s{late}" + (", by rebuilds of other clusters" if step.is_of_others else "")
 
 
 def _end_of(step: Step) -> dict[str, Any]:

@@ -295,7 +295,8 @@ def stops(request: HttpRequest, found: Plan | None, row: InstanceRow) -> list[st
 
 def _source(target: Instance, name: str) -> Instance | None:
     """Return the named instance of the target's cluster, ``None`` where there is no such one."""
-    return Instance.objects.filter(cluster=target.cluster_id, name=name).exclude(pk=target.pk).first() if name else None
+    others = Instance.objects.select_related("host", "cluster", "state").filter(cluster=target.cluster_id)
+    return others.filter(name=name).exclude(pk=target.pk).first() if name else None
 
 
 def _method(name: str) -> str:
