@@ -97,7 +97,9 @@ def parse(arguments: list[str]) -> argparse.Namespace:
     parser.add_argument(
         "--size", default="1G", help="data of the stream's lab before its secondary indexes (default 1G)"
     )
-    parser.add_argument("--cipher-size", default="512M", help="data of the lab of ciphers (default 512M)")
+    parser.add_argument(
+        "--cipher-size", default="2G", help="data of the lab of ciphers: it has to fit into memory twice (default 2G)"
+    )
     parser.add_argument("--rounds", type=int, default=3, help="rounds of all but the dumps (default 3)")
     parser.add_argument("--only", metavar="ROW,ROW", default="", help="measure these rows, and write no page")
     parser.add_argument("--clone-size", default="2G", help="data of the MySQL lab (default 2G)")
