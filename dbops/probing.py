@@ -23,7 +23,7 @@ from dbops.engine.planning import build_plan
 from dbops.engine.situation import METHOD_OF
 from dbops.engine.topology.members import transactions_lost
 from dbops.models import Instance, InstanceState
-from dbops.situations import situation_of
+from dbops.situations import proofs_of_runs, situation_of
 
 log = logging.getLogger(__name__)
 
@@ -188,4 +188,6 @@ def replan(target: Instance, source: Instance, before: Plan) -> Plan:
         return build_plan(
             situation, before.copied_by or (before.method if before.method in METHODS else DEFAULT_METHOD)
         )
-    return build_plan(replace(situation, archives=(before.archive,)), METHOD_OF[before.archive.method])
+    # whose file may have been removed meanwhile: what a proof found of it is true of the copy as well
+    proofs = proofs_of_runs([before.archive.run])
+    return build_plan(replace(situation, archives=(before.archive,), proofs=proofs), METHOD_OF[before.archive.method])

@@ -21,8 +21,8 @@ else:
 
 #: the connection could not be made or is gone: client errors 2xxx, server shutdown, killed, closed as idle
 LOST = {1053, 1080, 1152, 1159, 1160, 1161, 1184, 1927, 2002, 2003, 2005, 2006, 2013, 2014, 2055, 4031}
-#: no connection of TCP came about: PyMySQL says 2013 where it did and the greeting or an answer does not come
-NO_CONNECTION = 2003
+#: no connection of TCP came about; where it did, and the greeting or an answer does not come, it is the other one
+NO_CONNECTION, LOST_MEANWHILE = 2003, 2013
 #: wrong password, address not allowed, account without a usable login
 DENIED = {1045, 1129, 1130, 1698, 1862, 3118, 4151}
 
@@ -177,6 +177,13 @@ class _Connection(_Base):
     def _create_ssl_ctx(self, sslp: Any) -> ssl.SSLContext:
         context: ssl.SSLContext = super()._create_ssl_ctx(sslp) if sslp else _unverified()  # type: ignore[misc]
         return context
+
+    def _request_authentication(self) -> None:
+        """PyMySQL says of every error of the socket that it cannot connect, also of one in the TLS handshake after the greeting."""
+        try:
+            super()._request_authentication()  # type: ignore[misc]
+        except OSError as error:
+            raise pymysql.OperationalError(LOST_MEANWHILE, f"the server's greeting came, and then: {error}") from None
 
 
 def _tls_context(address: MysqlAddress) -> ssl.SSLContext | None:

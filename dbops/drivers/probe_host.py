@@ -76,7 +76,7 @@ def read_host(
         defaults_file,
         "1" if measure else "0",
         socket,
-        "".join(f"\n{tool.path} {tool.identity}" for tool in known.values() if tool.identity) + "\n",
+        "".join(f"\n{tool.path} {tool.identity}" for tool in known.values() if tool.identity and tool.version) + "\n",
         *statements,
         stdin=credentials.encode(),
         timeout_seconds=TIMEOUT_SECONDS,

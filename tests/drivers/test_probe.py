@@ -156,10 +156,12 @@ class TestHost:
         assert first["xtrabackup"].version == "8.0.35-30"
         assert again == first
         assert starts.read_text() == "\n"
+        silent = {**again, "xtrabackup": replace(again["xtrabackup"], version=None)}
+        assert ask(shell, tmp_path, known=silent).host.tools == first, "one that could not say it is asked again"
         install("8.0.35-31")
         newer = ask(shell, tmp_path, known=again).host.tools
         assert newer["xtrabackup"].version == "8.0.35-31"
-        assert starts.read_text() == "\n\n"
+        assert starts.read_text() == "\n\n\n"
         assert {name: newer[name] for name in first if name != "xtrabackup"} == {
             name: first[name] for name in first if name != "xtrabackup"
         }

@@ -232,6 +232,15 @@ def test_a_job_that_is_killed_on_its_host_fails_the_proof(stack: Stack, run: int
     assert json.loads(proof["error"])["code"] == "proof.vanished"
 
 
+def test_a_preparation_that_is_killed_is_no_word_on_the_backup(stack: Stack, run: int) -> None:
+    with slow_prepare(stack):
+        proof = begin(stack, run, "prepare")
+        job = stack.lab.host(SOURCE).work_dir / "rebuilds" / proof["uid"] / "jobs" / "proof"
+        os.kill(int((job / "pid.prepare").read_text()), signal.SIGKILL)
+        proof = wait_for_end(stack, proof["id"])
+    assert (proof["status"], json.loads(proof["error"])["code"]) == ("failed", "proof.killed")
+
+
 def test_a_stopped_proof_leaves_nothing_and_kept_its_limits(stack: Stack, run: int) -> None:
     with slow_prepare(stack):
         proof = begin(stack, run, "prepare")

@@ -7,7 +7,10 @@ from enum import StrEnum
 
 #: Ends that say nothing of the backup: the host of the proof, or the way to the file, was not as it has to be.
 OF_THE_PLACE = frozenset(
-    {"proof.no_host", "proof.tool", "proof.transport", "proof.memory", "proof.space", "proof.vanished"}
+    {
+        *("proof.no_host", "proof.tool", "proof.transport"),
+        *("proof.memory", "proof.space", "proof.killed", "proof.vanished"),
+    }
 )
 #: What the SSH driver says is never of the backup either.
 OF_THE_WAY = "ssh."

@@ -124,6 +124,32 @@ stage() { # name, command: a process that is counted and logged under its name
     exec "$@"
 }
 
+# Fail with a word of the host's own where that, and not the backup, may be to blame: no room, no memory, or somebody (the kernel, where
+# memory is short) has killed a program. Other signals are a program's own way to end on what it cannot read.
+# $1 exit status  $2 what it was about  then its logs
+blame_the_host() {
+    local status=$1 about=$2
+    shift 2
+    ! grep -qi 'no space left' -- "$@" 2>/dev/null || fail "space the disk became full while $about."
+    ! grep -Eqi 'cannot allocate|out of memory' -- "$@" 2>/dev/null || fail "killed no memory was left while $about: $(words_of "$1")"
+    case $status in 137 | 143) fail "killed a program was killed (status $status) while $about." ;; esac
+}
+
+# As above for the server, where it has ended. $1 exit status of the client  $2 what it was about
+blame_the_host_of_server() {
+    local ended=0
+    [ "$1" != 137 ] && [ "$1" != 143 ] || blame_the_host "$1" "$2"
+    for _ in 1 2 3 4 5; do # a client may notice the end before the shell does
+        kill -0 "$serving" 2>/dev/null || break
+        sleep 0.2
+    done
+    if ! kill -0 "$serving" 2>/dev/null; then
+        wait "$serving"
+        ended=$?
+    fi
+    blame_the_host "$ended" "$2" log.server
+}
+
 step unpack
 # where there is no room for the sum nobody would open the pipe, and who writes to it would wait for ever
 { : >sum; } 2>/dev/null || fail "space no file can be written in $PWD."
@@ -170,8 +196,12 @@ fi
 read -r found _ <sum
 [ "$found" = "$sum" ] ||
     fail "damaged the file has checksum $found, published was $sum. $(words_of log.decompress) $(words_of log.unpack)"
-[ "${stages[*]}" = "0 0 0 0" ] ||
+if [ "${stages[*]}" != "0 0 0 0" ]; then
+    for status in "${stages[@]}"; do
+        blame_the_host "$status" "the backup was unpacked" log.unpack log.decompress
+    done
     fail "unpack reading, adding up, zstd and the unpacker ended with ${stages[*]}: $(words_of log.decompress) $(words_of log.unpack)"
+fi
 [ ! -s log.unpack ] || fail "unpack the unpacking tool wrote: $(words_of log.unpack)"
 rm -f seen sum
 end_step "$(du -sb -- "$data" | cut -f1)"
@@ -191,8 +221,10 @@ redo=$(cat -- "$data"/ib_logfile* "$data"/xtrabackup_logfile 2>/dev/null | wc -c
 )
 status=$?
 echo "$status" >stage.prepare
-{ [ "$status" = 0 ] && tail -n 5 log.prepare | grep -q 'completed OK!'; } ||
+if [ "$status" != 0 ] || ! tail -n 5 log.prepare | grep -q 'completed OK!'; then
+    blame_the_host "$status" "the backup was prepared" log.prepare
     fail "prepare the tool ended with status $status: $(words_of log.prepare)"
+fi
 type=
 for name in "${checkpoints[@]}"; do
     [ -n "$type" ] || type=$(sed -n 's/^backup_type *= *//p' "$data/$name" 2>/dev/null)
@@ -220,7 +252,10 @@ serving=$!
 ask=("$client" --no-defaults "--socket=$sockets/s" --user=root --batch --skip-column-names)
 deadline=$(($(date +%s) + start_seconds))
 until "${ask[@]}" -e 'SELECT 1' >/dev/null 2>log.ask; do
-    kill -0 "$serving" 2>/dev/null || fail "start the server ended: $(grep -i '\[error\]' log.server | tail -n 3 | tr '\n' ' ' | head -c 600)"
+    kill -0 "$serving" 2>/dev/null || {
+        blame_the_host_of_server 0 "the server started"
+        fail "start the server ended: $(grep -i '\[error\]' log.server | tail -n 3 | tr '\n' ' ' | head -c 600)"
+    }
     [ "$(date +%s)" -lt "$deadline" ] || fail "start the server does not answer after $start_seconds s: $(words_of log.ask)"
     sleep 0.2
 done
@@ -239,15 +274,22 @@ status=$?
 awk -F '\t' 'tolower($3) == "error" || ($3 == "status" && $4 != "OK" && $4 != "Table is already up to date")' log.checked >log.bad
 checked=$(grep -c . check.sql)
 [ ! -s log.bad ] || fail "tables bad lines of CHECK TABLE: $(wc -l <log.bad), the first: $(head -n 3 log.bad | tr '\n\t' '; ' | head -c 600)"
+[ "$status" = 0 ] || blame_the_host_of_server "$status" "tables were checked"
 [ "$status" = 0 ] || fail "tables the server did not check all tables: $(words_of log.check) $(grep -i '\[error\]' log.server | tail -n 2 | tr '\n' ' ' | head -c 400)"
-kill -0 "$serving" 2>/dev/null || fail "tables the server ended while it checked tables: $(words_of log.server)"
+kill -0 "$serving" 2>/dev/null || {
+    blame_the_host_of_server 0 "tables were checked"
+    fail "tables the server ended while it checked tables: $(words_of log.server)"
+}
 end_step "$(du -sb -- "$data" | cut -f1)"
 
 step rows
 "${ask[@]}" --raw -e "SELECT CONCAT('SELECT ', QUOTE(TABLE_SCHEMA), ', ', QUOTE(TABLE_NAME), ', COUNT(*) FROM ', $name, ';') $tables
     AND TABLE_SCHEMA <> 'mysql' ORDER BY TABLE_SCHEMA, TABLE_NAME" >count.sql 2>log.ask ||
     fail "tables the server cannot list its tables: $(words_of log.ask)"
-(stage count "${ask[@]}" <count.sql >log.counts) || fail "tables rows could not be counted: $(words_of log.count)"
+(stage count "${ask[@]}" <count.sql >log.counts) || {
+    blame_the_host_of_server "$?" "rows were counted"
+    fail "tables rows could not be counted: $(words_of log.count)"
+}
 end_step
 
 step stop

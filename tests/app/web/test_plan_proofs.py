@@ -11,6 +11,7 @@ from dbops import probing
 from dbops.engine.backups import RunStatus
 from dbops.engine.plan import Plan
 from dbops.engine.steps.prelude import differences
+from dbops.engine.steps.recheck import differences_for_retry
 from dbops.models import BackupProof, BackupRun, Instance, Rebuild
 from dbops.operations.rebuilds import plan_rebuild
 from dbops.operations.starts import offer
@@ -134,3 +135,17 @@ def test_a_proof_between_the_click_and_the_start_is_met_by_the_live_check(
     assert len(found(older)) == 1
     ended_proof(new, RunStatus.SUCCEEDED)
     assert found(frozen) == []
+
+
+def test_what_a_proof_found_is_true_of_the_copy_also_when_the_file_is_gone(
+    fleet: dict[str, Instance], old: BackupRun, new: BackupRun, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(probing, "probe_all", lambda wanted, **_: len(wanted))
+
+    def found(before: Plan) -> list[str]:
+        return differences_for_retry(before, probing.replan(fleet["replica-1"], fleet["backup-1"], before))
+
+    frozen = planned(fleet)
+    bad(new)
+    BackupRun.objects.filter(pk=new.pk).update(removed_at=timezone.now())
+    assert any(f"Backup run {new.pk}: its proof of " in difference for difference in found(frozen))
