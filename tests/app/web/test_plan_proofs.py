@@ -1,5 +1,6 @@
 """A rebuild from a finished backup, where proofs say something of the backups that there are: rows, page, click and start."""
 
+from collections.abc import Callable
 from datetime import timedelta
 from typing import Any
 
@@ -115,37 +116,35 @@ def test_a_proof_between_the_page_and_the_click_is_confirmed_anew(
     assert not Rebuild.objects.exists()
 
 
-def test_a_proof_between_the_click_and_the_start_is_met_by_the_live_check(
-    fleet: dict[str, Instance], old: BackupRun, new: BackupRun, monkeypatch: pytest.MonkeyPatch
-) -> None:
+@pytest.fixture
+def seen_now(fleet: dict[str, Instance], monkeypatch: pytest.MonkeyPatch) -> Callable[[Plan], Plan]:
+    """Return what is planned anew from a frozen plan; the hosts are as they were."""
     monkeypatch.setattr(probing, "probe_all", lambda wanted, **_: len(wanted))
+    return lambda before: probing.replan(fleet["replica-1"], fleet["backup-1"], before)
 
-    def found(before: Plan) -> list[str]:
-        return differences(before, probing.replan(fleet["replica-1"], fleet["backup-1"], before))
 
+def test_a_proof_between_the_click_and_the_start_is_met_by_the_live_check(
+    fleet: dict[str, Instance], old: BackupRun, new: BackupRun, seen_now: Callable[[Plan], Plan]
+) -> None:
     frozen = planned(fleet)
-    assert found(frozen) == []
+    assert differences(frozen, seen_now(frozen)) == []
     bad(new)
-    [difference] = found(frozen)
+    [difference] = differences(frozen, seen_now(frozen))
     assert f"Backup run {new.pk}: its proof of " in difference
     older = planned(fleet)
     assert read_by(older) == old.pk
-    assert found(older) == []
+    assert differences(older, seen_now(older)) == []
     bad(old)
-    assert len(found(older)) == 1
+    assert len(differences(older, seen_now(older))) == 1
     ended_proof(new, RunStatus.SUCCEEDED)
-    assert found(frozen) == []
+    assert differences(frozen, seen_now(frozen)) == []
 
 
 def test_what_a_proof_found_is_true_of_the_copy_also_when_the_file_is_gone(
-    fleet: dict[str, Instance], old: BackupRun, new: BackupRun, monkeypatch: pytest.MonkeyPatch
+    fleet: dict[str, Instance], old: BackupRun, new: BackupRun, seen_now: Callable[[Plan], Plan]
 ) -> None:
-    monkeypatch.setattr(probing, "probe_all", lambda wanted, **_: len(wanted))
-
-    def found(before: Plan) -> list[str]:
-        return differences_for_retry(before, probing.replan(fleet["replica-1"], fleet["backup-1"], before))
-
     frozen = planned(fleet)
     bad(new)
     BackupRun.objects.filter(pk=new.pk).update(removed_at=timezone.now())
-    assert any(f"Backup run {new.pk}: its proof of " in difference for difference in found(frozen))
+    found = differences_for_retry(frozen, seen_now(frozen))
+    assert any(f"Backup run {new.pk}: its proof of " in difference for difference in found)
