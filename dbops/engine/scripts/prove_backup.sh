@@ -126,7 +126,7 @@ stage() { # name, command: a process that is counted and logged under its name
 
 # Fail with a word of the host's own where that, and not the backup, may be to blame: no room, no memory, or somebody (the kernel, where
 # memory is short) has killed a program. Other signals are a program's own way to end on what it cannot read.
-# $1 exit status  $2 what it was about  then its logs
+# $1 exit status  $2 what it was about  then its logs, one at least
 blame_the_host() {
     local status=$1 about=$2
     shift 2
@@ -138,7 +138,7 @@ blame_the_host() {
 # As above for the server, where it has ended. $1 exit status of the client  $2 what it was about
 blame_the_host_of_server() {
     local ended=0
-    [ "$1" != 137 ] && [ "$1" != 143 ] || blame_the_host "$1" "$2"
+    case $1 in 137 | 143) blame_the_host "$1" "$2" log.server ;; esac
     for _ in 1 2 3 4 5; do # a client may notice the end before the shell does
         kill -0 "$serving" 2>/dev/null || break
         sleep 0.2
