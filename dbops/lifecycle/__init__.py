@@ -18,18 +18,6 @@ from dbops.lifecycle.differences import (
 from dbops.lifecycle.dropped import claim_retry, end_retry, retries_due, tell_retry
 from dbops.lifecycle.flagging import flag, flag_running
 from dbops.lifecycle.joining import join, leave
-from dbops.lifecycle.leases import (
-    News,
-    RebuildLease,
-    beat,
-    begin_step,
-    due,
-    end_badly,
-    end_step,
-    finish,
-    prove,
-    take_lease,
-)
 from dbops.lifecycle.leasing import (
     Lease,
     LeaseLost,
@@ -77,6 +65,18 @@ from dbops.lifecycle.proofs import (
     start_proof,
     stop_proof,
     take_proof_lease,
+)
+from dbops.lifecycle.rebuild_driver import (
+    News,
+    RebuildLease,
+    beat,
+    begin_step,
+    due,
+    end_badly,
+    end_step,
+    finish,
+    prove,
+    take_lease,
 )
 from dbops.lifecycle.recounts import recount
 from dbops.lifecycle.reports import Told, end_silent_reports, report_run

@@ -11,8 +11,8 @@ from dbops.auditing import SYSTEM, append
 from dbops.engine.states import FINAL, Level, Status, StepState
 from dbops.lifecycle.database import locked
 from dbops.lifecycle.joining import pass_on_source
-from dbops.lifecycle.leases import News, audit_commands, write_news
 from dbops.lifecycle.managed_runs import run_again
+from dbops.lifecycle.rebuild_driver import News, audit_commands, write_news
 from dbops.lifecycle.telling import announce_later, tell
 from dbops.models import Hold, Rebuild
 

@@ -21,7 +21,7 @@ from dbops.engine.methods.base import Method
 from dbops.engine.states import FINAL, Approval, Status
 from dbops.engine.steps.base import Step
 from dbops.engine.steps.run import Outcome, Run, again, done
-from dbops.lifecycle import leases, requests
+from dbops.lifecycle import rebuild_driver, requests
 from dbops.models import (
     AuditEntry,
     BackupRun,
@@ -266,7 +266,7 @@ def hang_in(deed: str, arguments: list[Any], about: str) -> None:
         Path(about).touch()
         os.kill(os.getpid(), signal.SIGSTOP)
 
-    requests.tell = leases.tell = stand_still  # type: ignore[assignment]
+    requests.tell = rebuild_driver.tell = stand_still  # type: ignore[assignment]
     DEEDS[deed](*arguments)
 
 
