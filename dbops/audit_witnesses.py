@@ -11,7 +11,7 @@ from django.conf import settings
 from django.utils import timezone
 
 from dbops.auditing import current_head
-from dbops.engine.audit_chain import Head, moment
+from dbops.engine.audit.chain import Head, moment
 
 PATIENCE_SECONDS = 10
 SYSLOG_PORT = 514

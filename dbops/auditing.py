@@ -9,9 +9,9 @@ from typing import Any
 from django.db import transaction
 from django.utils import timezone
 
-from dbops.engine.audit_blocks import block_of, bounds_of, ends_block, signature_of
-from dbops.engine.audit_chain import Head, Link, hash_of, plain
-from dbops.engine.audit_words import outcome_of, subject_is, text_of
+from dbops.engine.audit.chain import Head, Link, hash_of, plain
+from dbops.engine.audit.entries import outcome_of, subject_is, text_of
+from dbops.engine.audit.search_index import block_of, bounds_of, ends_block, signature_of
 from dbops.models import AuditBlock, AuditEntry, AuditHead, AuditName, AuditSegment, AuditText, Instance
 from dbops.models.audit import NAMED
 

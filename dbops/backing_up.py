@@ -17,15 +17,15 @@ from django.utils import timezone
 from dbops import lifecycle, probing
 from dbops.cleaner import clean, clean_record
 from dbops.composition import build_site, jobs_of, secrets_of
-from dbops.engine.backing_up.plan import Asked, BackupPlan, plan_backup
-from dbops.engine.backing_up.retention import Kept, spared, to_remove
-from dbops.engine.backing_up.work import Published, Removal, Site, advance, clean_up, remove
-from dbops.engine.backups import BackupMethod, RunStatus
+from dbops.engine.backup_states import BackupMethod, RunStatus
+from dbops.engine.backups.flags import RunFlag
+from dbops.engine.backups.job import Published, Removal, Site, advance, clean_up, remove
+from dbops.engine.backups.plan import Asked, BackupPlan, plan_backup
+from dbops.engine.backups.retention import Kept, spared, to_remove
 from dbops.engine.errors import Bug, Cancelled, DbopsError, Unreachable
-from dbops.engine.facts import from_record, to_record
-from dbops.engine.run_flags import RunFlag
+from dbops.engine.facts.instance import from_record, to_record
 from dbops.engine.states import Level, Role
-from dbops.engine.topology.meanings import REPLACED
+from dbops.engine.topology.difference_kinds import REPLACED
 from dbops.models import BackupEvent, BackupRun, TopologyDifference
 from dbops.situations import proofs_of_runs
 from dbops.ticking import LOST_RETRY_SECONDS, RETRY_SECONDS, drive_once

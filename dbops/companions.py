@@ -2,13 +2,13 @@
 
 from collections.abc import Iterable, Sequence
 
-from dbops.engine.companions import BRANCHES, Companion, Phase, phase_of_branch, phase_of_reader
+from dbops.engine.rebuilds.shared_read import BRANCHES, Companion, Phase, phase_of_branch, phase_of_reader
 from dbops.engine.states import STEP_FINAL, Status, StepState
 from dbops.models import Rebuild
 
 
 class RowCompanions:
-    """The companions of one rebuild (``engine.companions.Companions``). A running rebuild's own place does not change."""
+    """The companions of one rebuild (``engine.rebuilds.shared_read.Companions``). A running rebuild's own place does not change."""
 
     def __init__(self, rebuild: Rebuild) -> None:
         self._pk, self._reader = rebuild.pk, rebuild.reads_with_id

@@ -10,12 +10,12 @@ from dbops import probing
 from dbops.companions import RowCompanions
 from dbops.connections import connect_to, open_database, open_shell
 from dbops.drivers.jobs import HostJobs
-from dbops.engine.backing_up.plan import BackupPlan
-from dbops.engine.backing_up.work import Patience, RunJournal, Site
-from dbops.engine.backups import BackupMethod
+from dbops.engine.backup_states import BackupMethod
+from dbops.engine.backups.job import Patience, RunJournal, Site
+from dbops.engine.backups.plan import BackupPlan
 from dbops.engine.flavors import flavor_for
-from dbops.engine.plan import Party, Plan
-from dbops.engine.steps.run import Account, Accounts, Journal, Run, Server, Settings, Side
+from dbops.engine.rebuilds.plan import Party, Plan
+from dbops.engine.rebuilds.steps.run import Account, Accounts, Journal, Run, Server, Settings, Side
 from dbops.models import BackupRun, Cluster, Instance, Rebuild
 from dbops.stream_floor import slowest_rate
 

@@ -9,9 +9,9 @@ from dbops.drivers.hostkeys import fingerprint_of
 from dbops.drivers.mysql import MysqlAddress, MysqlDatabase
 from dbops.drivers.ssh import SshAddress, SshShell
 from dbops.engine.errors import Refused
-from dbops.engine.host_way import End
+from dbops.engine.hosts.access import End
+from dbops.engine.planning.inputs import Member
 from dbops.engine.ports import Jobs
-from dbops.engine.situation import Member
 from dbops.models import Cluster, Host, Instance
 
 SYSTEMCTL = "/usr/bin/systemctl"

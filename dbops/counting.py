@@ -12,8 +12,8 @@ from django.db.models import F, Min
 from dbops import lifecycle
 from dbops.engine.availability.days import DAY, RULES, by_day, day_of, midnight, settled_until
 from dbops.engine.availability.gaps import parts
-from dbops.engine.calendar import Interval
-from dbops.engine.periods import longest_gap
+from dbops.engine.availability.periods import longest_gap
+from dbops.engine.schedule.calendar import Interval
 from dbops.models import Cluster, GapCount, GapDay, InstancePeriod, Maintenance, Rebuild
 from dbops.records import records
 

@@ -10,7 +10,7 @@ from dbops.cleaner import without_nul
 from dbops.connections import connect_with
 from dbops.drivers.discover import Bounds, discover
 from dbops.engine.errors import Refused
-from dbops.engine.facts import to_record
+from dbops.engine.facts.instance import to_record
 from dbops.engine.ports import Database
 from dbops.engine.topology.nodes import Address
 from dbops.models import Discovery, Instance

@@ -1,6 +1,6 @@
 """A branch that was dropped from a shared read is rebuilt once more by itself, alone: planned anew, in the name of the person who asked.
 
-What a person's click is held to holds here as well, and more: nothing is accepted in anybody's name (``engine.dropped``).
+What a person's click is held to holds here as well, and more: nothing is accepted in anybody's name (``engine.rebuilds.automatic_retry``).
 """
 
 import logging
@@ -18,14 +18,14 @@ from dbops import lifecycle
 from dbops.access import require_operator
 from dbops.auditing import SYSTEM
 from dbops.celery import app
-from dbops.engine.audit_chain import digest
-from dbops.engine.dropped import unlike_confirmed
+from dbops.engine.audit.chain import digest
 from dbops.engine.errors import Refused
-from dbops.engine.facts import from_record
-from dbops.engine.plan import Plan
+from dbops.engine.facts.instance import from_record
+from dbops.engine.rebuilds.automatic_retry import unlike_confirmed
+from dbops.engine.rebuilds.plan import Plan
+from dbops.engine.schedule.start_option_keys import Way
 from dbops.engine.states import Approval, Level, StepState
-from dbops.engine.throttling import MIB
-from dbops.engine.ways import Way
+from dbops.engine.tuning.stream_rate import MIB
 from dbops.models import Rebuild
 from dbops.operations.audit import record
 from dbops.operations.rebuilds import check_plan, plan_rebuild

@@ -13,7 +13,7 @@ from django.db import transaction
 
 from dbops import lifecycle
 from dbops.cron import BadSchedule, due_times, next_due
-from dbops.engine.backups import RunBy, RunStatus
+from dbops.engine.backup_states import RunBy, RunStatus
 from dbops.models import BackupRun, BackupSchedule
 
 log = logging.getLogger(__name__)

@@ -10,9 +10,9 @@ from django.db import IntegrityError, transaction
 from dbops.auditing import SYSTEM, append
 from dbops.connection_tests import why_in_use
 from dbops.connections import member_of
-from dbops.engine.facts import HostFacts
-from dbops.engine.pipeline import choose_ciphers
+from dbops.engine.facts.instance import HostFacts
 from dbops.engine.states import Role
+from dbops.engine.tuning.transport import choose_ciphers
 from dbops.models import ConnectionTest, Host, Instance
 
 Kinds, Statuses = ConnectionTest.Kinds, ConnectionTest.Statuses

@@ -1,7 +1,7 @@
 """What keeps queued rebuilds from starting though nobody holds their instances. For the scheduler; reads tables only.
 
 Holds speak of what dbops runs. A backup of somebody else holds nothing, and a maintenance or a topology that differs is no job: what
-they mean is read from the same table that the pages show (``engine.effects``).
+they mean is read from the same table that the pages show (``engine.schedule.conflicts``).
 """
 
 from collections import defaultdict
@@ -9,9 +9,9 @@ from datetime import datetime
 
 from django.db.models import Q, QuerySet
 
-from dbops.engine.backups import RUN_AT_WORK, BackupMethod, Origin
-from dbops.engine.effects import Effect, Work, cell, of_backup
-from dbops.engine.methods import METHODS, method_named
+from dbops.engine.backup_states import RUN_AT_WORK, BackupMethod, Origin
+from dbops.engine.rebuilds.methods import METHODS, method_named
+from dbops.engine.schedule.conflicts import Effect, Work, cell, of_backup
 from dbops.engine.states import Approval, Status
 from dbops.models import BackupRun, Maintenance, Rebuild
 from dbops.pictures import differences

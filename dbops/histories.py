@@ -11,10 +11,10 @@ from django.db.models import Window as Over
 from django.db.models.fields.json import KeyTextTransform, KeyTransform
 from django.db.models.functions import RowNumber
 
-from dbops.engine.experience import STEP_BY_AGE, DoneStep, History, PastRebuild, history_of
-from dbops.engine.methods import METHODS
+from dbops.engine.planning.step_estimates import STEP_BY_AGE, DoneStep, History, PastRebuild, history_of
+from dbops.engine.rebuilds.methods import METHODS
+from dbops.engine.schedule.backup_windows import LEARNED_RUNS
 from dbops.engine.states import Status, StepState
-from dbops.engine.windows import LEARNED_RUNS
 from dbops.models import Rebuild, Step
 
 RETRY = "retry"

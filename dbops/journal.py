@@ -9,7 +9,7 @@ from django.utils import timezone
 from dbops import lifecycle
 from dbops.cleaner import RecordCleaner, clean, clean_record
 from dbops.engine.errors import Cancelled, DbopsError
-from dbops.engine.sampling import Figures
+from dbops.engine.rebuilds.metrics import Figures
 from dbops.engine.states import Level, Status, StepState
 from dbops.models import Command, Event
 

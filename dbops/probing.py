@@ -14,13 +14,13 @@ from dbops import lifecycle
 from dbops.cleaner import without_nul
 from dbops.connections import open_database, open_shell
 from dbops.drivers.probe import ProbeTarget, probe_instance
+from dbops.engine.availability.periods import longest_gap
 from dbops.engine.errors import Refused, Unreachable
-from dbops.engine.facts import InstanceFacts, Problem
-from dbops.engine.methods import DEFAULT_METHOD, METHODS
-from dbops.engine.periods import longest_gap
-from dbops.engine.plan import Plan
-from dbops.engine.planning import build_plan
-from dbops.engine.situation import METHOD_OF
+from dbops.engine.facts.instance import InstanceFacts, Problem
+from dbops.engine.planning.inputs import METHOD_OF
+from dbops.engine.planning.planner import build_plan
+from dbops.engine.rebuilds.methods import DEFAULT_METHOD, METHODS
+from dbops.engine.rebuilds.plan import Plan
 from dbops.engine.topology.members import transactions_lost
 from dbops.models import Instance, InstanceState
 from dbops.situations import proofs_of_runs, situation_of

@@ -8,11 +8,11 @@ from dbops import probing
 from dbops.connections import end_of_way, open_shell
 from dbops.drivers.jobs import HostJobs
 from dbops.engine.errors import Refused
-from dbops.engine.facts import HostFacts
-from dbops.engine.host_way import HostWay
-from dbops.engine.pipeline import choose_ciphers
-from dbops.engine.proving.plan import Elsewhere, Limits, ProofPlan, machine_of, plan_proof
-from dbops.engine.proving.work import FileWay
+from dbops.engine.facts.instance import HostFacts
+from dbops.engine.hosts.access import HostWay
+from dbops.engine.restore_tests.job import FileWay
+from dbops.engine.restore_tests.plan import Elsewhere, Limits, ProofPlan, machine_of, plan_proof
+from dbops.engine.tuning.transport import choose_ciphers
 from dbops.models import BackupProof, Host, Instance
 from dbops.situations import archive_of_run, host_facts, link_between
 

@@ -17,13 +17,13 @@ from dbops import lifecycle
 from dbops.cleaner import clean, clean_record
 from dbops.composition import SystemClock, secrets_of
 from dbops.connections import open_database
-from dbops.engine.backing_up.work import Patience
-from dbops.engine.backups import RunStatus
+from dbops.engine.backup_states import RunStatus
+from dbops.engine.backups.job import Patience
 from dbops.engine.errors import Bug, Cancelled, DbopsError, Unreachable
-from dbops.engine.facts import from_record, to_record
-from dbops.engine.proving.plan import ProofPlan
-from dbops.engine.proving.verdict import Expected, Proven
-from dbops.engine.proving.work import Site, advance, clean_up, remove_left
+from dbops.engine.facts.instance import from_record, to_record
+from dbops.engine.restore_tests.job import Site, advance, clean_up, remove_left
+from dbops.engine.restore_tests.plan import ProofPlan
+from dbops.engine.restore_tests.result import Expected, Proven
 from dbops.engine.states import Level
 from dbops.models import BackupEvent, BackupProof
 from dbops.proof_hosts import Hosts

@@ -10,13 +10,13 @@ from django.conf import settings
 from django.db.models import F, Max, Min, Q, QuerySet
 from django.db.models.fields.json import KeyTransform
 
-from dbops.engine.availability.lives import READ_THE_SERVER, RebuildLife, StepTime, occupied, phases
+from dbops.engine.availability.periods import longest_gap
+from dbops.engine.availability.rebuild_intervals import READ_THE_SERVER, RebuildLife, StepTime, occupied, phases
 from dbops.engine.availability.record import Cause, Occupied, Planned, Record, Seen, Usable
-from dbops.engine.backups import BackupMethod, Origin, RunStatus
-from dbops.engine.calendar import Interval
-from dbops.engine.effects import METHODS, Effect, cell, of_backup
-from dbops.engine.methods import method_named
-from dbops.engine.periods import longest_gap
+from dbops.engine.backup_states import BackupMethod, Origin, RunStatus
+from dbops.engine.rebuilds.methods import method_named
+from dbops.engine.schedule.calendar import Interval
+from dbops.engine.schedule.conflicts import METHODS, Effect, cell, of_backup
 from dbops.engine.states import Role, Status
 from dbops.models import BackupRun, Cluster, Instance, InstancePeriod, Maintenance, Rebuild, Step
 
@@ -147,7 +147,7 @@ def _backups(only: Collection[int], within: Interval, now: datetime) -> dict[int
 
 @lru_cache(maxsize=8)
 def blocked_methods(method: str, is_managed: bool) -> frozenset[str]:
-    """Return by which methods no rebuild starts from a source that such a backup reads: ``engine.effects`` says it."""
+    """Return by which methods no rebuild starts from a source that such a backup reads: ``engine.schedule.conflicts`` says it."""
     work = of_backup(is_dump=method == BackupMethod.DUMP, is_managed=is_managed)
     effects = {name: cell(name, work) for name in METHODS}
     return frozenset(name for name, found in effects.items() if found and found.effect is not Effect.BESIDE)

@@ -15,15 +15,15 @@ from django.utils import timezone
 from dbops import lifecycle
 from dbops.composition import build_run, secrets_of
 from dbops.engine.errors import Bug, Cancelled, DbopsError, Unreachable
-from dbops.engine.facts import from_record
-from dbops.engine.methods import method_named
-from dbops.engine.plan import Plan
+from dbops.engine.facts.instance import from_record
+from dbops.engine.rebuilds.methods import method_named
+from dbops.engine.rebuilds.plan import Plan
+from dbops.engine.rebuilds.steps.base import Step
+from dbops.engine.rebuilds.steps.finish.sweep import needs_sweep
+from dbops.engine.rebuilds.steps.preflight.data_location import where_things_are
+from dbops.engine.rebuilds.steps.run import Outcome
+from dbops.engine.rebuilds.steps.source.access import keep_open
 from dbops.engine.states import STEP_FINAL, Level, Status, StepState
-from dbops.engine.steps.base import Step
-from dbops.engine.steps.opening import keep_open
-from dbops.engine.steps.run import Outcome
-from dbops.engine.steps.sweep import needs_sweep
-from dbops.engine.steps.whereabouts import where_things_are
 from dbops.journal import RowJournal
 from dbops.sampling import Sampler
 from dbops.ticking import LOST_RETRY_SECONDS, RETRY_SECONDS, Renewal, drive_once

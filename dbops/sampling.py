@@ -9,7 +9,7 @@ from django.conf import settings
 from django.utils import timezone
 
 from dbops import lifecycle
-from dbops.engine.sampling import Figures, number_at
+from dbops.engine.rebuilds.metrics import Figures, number_at
 from dbops.models import InstanceState, Rebuild
 
 log = logging.getLogger(__name__)

@@ -11,10 +11,10 @@ from django.utils import timezone
 
 from dbops import lifecycle
 from dbops.companions import readers
-from dbops.engine.backups import RUN_ACTIVE, Origin, RunStatus
-from dbops.engine.companions import Phase
-from dbops.engine.methods import FOLLOW_UPS, METHODS
-from dbops.engine.scheduling import Job, Key, Kind, decide
+from dbops.engine.backup_states import RUN_ACTIVE, Origin, RunStatus
+from dbops.engine.rebuilds.methods import FOLLOW_UPS, METHODS
+from dbops.engine.rebuilds.shared_read import Phase
+from dbops.engine.schedule.scheduler import Job, Key, Kind, decide
 from dbops.engine.states import Status
 from dbops.gates import closed_gates
 from dbops.models import BackupRun, Instance, Rebuild
@@ -29,7 +29,7 @@ _LINE_TIME = Cast(Coalesce("not_before", "requested_at"), CharField())
 def start_what_can() -> list[int]:
     """Start every queued rebuild and backup run whose instances can be held. Return the ids of the rebuilds that started.
 
-    The order of a line is the engine's (``engine.scheduling``). Inserting the holds decides: what the engine saw may be a
+    The order of a line is the engine's (``engine.schedule.scheduler``). Inserting the holds decides: what the engine saw may be a
     moment old. Reading and deciding takes a constant number of queries; writing reasons takes some for hundreds of rows, where
     they changed, and each start a handful.
     """

@@ -10,13 +10,13 @@ from django.utils import timezone
 
 from dbops import lifecycle
 from dbops.connections import member_of
-from dbops.engine.archives import Archive, is_known_bad
-from dbops.engine.backups import BackupMethod, Origin, RunStatus
-from dbops.engine.facts import HostFacts
-from dbops.engine.pipeline import Link
-from dbops.engine.proving.ends import ProofEnd, last_that_tell
-from dbops.engine.situation import Situation
+from dbops.engine.backup_states import BackupMethod, Origin, RunStatus
+from dbops.engine.backups.archives import Archive, is_known_bad
+from dbops.engine.backups.restore_test_ends import ProofEnd, last_that_tell
+from dbops.engine.facts.instance import HostFacts
+from dbops.engine.planning.inputs import Situation
 from dbops.engine.states import Role
+from dbops.engine.tuning.transport import Link
 from dbops.histories import histories_of
 from dbops.models import BackupProof, BackupRun, Cluster, ConnectionTest, Host, Instance, InstanceState
 

@@ -1,8 +1,8 @@
 """How slow the stream of a rebuild may be made, by what was last read of its source."""
 
 from dbops.connections import member_of
-from dbops.engine.plan import Plan
-from dbops.engine.throttling import floor_of
+from dbops.engine.rebuilds.plan import Plan
+from dbops.engine.tuning.stream_rate import floor_of
 from dbops.models import Instance
 
 

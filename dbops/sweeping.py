@@ -11,13 +11,13 @@ from dbops import lifecycle
 from dbops.cleaner import clean, clean_record
 from dbops.composition import build_run, secrets_of
 from dbops.engine.errors import DbopsError
-from dbops.engine.facts import from_record
-from dbops.engine.methods import method_named
-from dbops.engine.plan import Plan
-from dbops.engine.sampling import Figures
+from dbops.engine.facts.instance import from_record
+from dbops.engine.rebuilds.methods import method_named
+from dbops.engine.rebuilds.metrics import Figures
+from dbops.engine.rebuilds.plan import Plan
+from dbops.engine.rebuilds.steps.finish.sweep import needs_sweep, sweep
+from dbops.engine.rebuilds.steps.preflight.data_location import where_things_are
 from dbops.engine.states import Level
-from dbops.engine.steps.sweep import needs_sweep, sweep
-from dbops.engine.steps.whereabouts import where_things_are
 from dbops.models import Command, Event, Rebuild
 
 log = logging.getLogger(__name__)

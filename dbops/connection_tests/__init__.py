@@ -18,8 +18,8 @@ from dbops.connection_tests.report import Report
 from dbops.connection_tests.stream import refuse_in_use, test_stream, why_in_use
 from dbops.connections import open_database, open_shell, shown_fingerprint
 from dbops.engine.errors import DbopsError, Refused, RemoteFailure
-from dbops.engine.scripts import load
-from dbops.engine.steps.run import pairs
+from dbops.engine.hosts.scripts import load
+from dbops.engine.rebuilds.steps.run import pairs
 from dbops.models import Cluster, ConnectionTest, Host, Instance
 from dbops.models.secret import as_stored, key_number
 
@@ -88,7 +88,7 @@ def _test_ssh(row: ConnectionTest, report: Report) -> None:
     names = (host.work_dir, host.authorized_keys_file, host.ssh_user)
     with closing(open_shell(host)) as shell:
         began = time.monotonic()
-        said = shell.run(load("look_host"), *names, *PROGRAMS, timeout_seconds=10)
+        said = shell.run(load("inspect_host"), *names, *PROGRAMS, timeout_seconds=10)
     took = time.monotonic() - began
     report.command(host.name, "look_host: user, programs, work directory, authorized_keys; it changes nothing")
     found = pairs(said.stdout)

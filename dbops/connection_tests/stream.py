@@ -10,12 +10,12 @@ from django.db.models import Q
 from dbops.connection_tests.report import Report
 from dbops.connections import end_of_way, open_shell
 from dbops.drivers.jobs import HostJobs
-from dbops.engine.backups import RUN_AT_WORK
+from dbops.engine.backup_states import RUN_AT_WORK
 from dbops.engine.errors import Refused, RemoteFailure
-from dbops.engine.facts import HostFacts
-from dbops.engine.host_way import End, HostWay
-from dbops.engine.pipeline import choose_ciphers
-from dbops.engine.stream_trial import Measured, pull_zeros
+from dbops.engine.facts.instance import HostFacts
+from dbops.engine.hosts.access import End, HostWay
+from dbops.engine.hosts.stream_test import Measured, pull_zeros
+from dbops.engine.tuning.transport import choose_ciphers
 from dbops.models import BackupRun, ConnectionTest, Hold, Host
 from dbops.situations import host_facts
 

@@ -5,7 +5,7 @@ from datetime import datetime
 from typing import Any
 
 from dbops.cron import next_due
-from dbops.engine.backups import RunBy
+from dbops.engine.backup_states import RunBy
 from dbops.fleetfile.rules import nested
 from dbops.models import BackupSchedule
 

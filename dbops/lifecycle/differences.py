@@ -16,9 +16,9 @@ from django.utils import timezone
 
 from dbops.auditing import SYSTEM, append
 from dbops.engine.topology import members as engine
-from dbops.engine.topology.comparing import Judgement, compare
+from dbops.engine.topology.comparison import Judgement, compare
+from dbops.engine.topology.difference_kinds import REPLACED
 from dbops.engine.topology.differences import OpenDifference
-from dbops.engine.topology.meanings import REPLACED
 from dbops.models import Cluster, Hold, Instance, InstanceState, Rebuild, ServerIdentity, TopologyDifference
 
 ABOUT_CHARACTERS = TopologyDifference._meta.get_field("about").max_length

@@ -7,7 +7,7 @@ from django.db import transaction
 from django.db.models import F
 from django.utils import timezone
 
-from dbops.engine.dropped import ended_on_the_way
+from dbops.engine.rebuilds.automatic_retry import ended_on_the_way
 from dbops.engine.states import Level, Status, StepState
 from dbops.lifecycle.database import locked
 from dbops.lifecycle.telling import announce_later, tell

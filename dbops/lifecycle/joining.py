@@ -10,7 +10,7 @@ from django.db import transaction
 from django.db.models import F, Q, QuerySet
 from django.utils import timezone
 
-from dbops.engine.companions import BRANCHES
+from dbops.engine.rebuilds.shared_read import BRANCHES
 from dbops.engine.states import Status, StepState
 from dbops.lifecycle.database import locked
 from dbops.lifecycle.telling import announce_later, tell

@@ -11,7 +11,7 @@ from django.db.models import F, Q, QuerySet
 from django.utils import timezone
 
 from dbops.auditing import SYSTEM, append
-from dbops.engine.audit_chain import moment
+from dbops.engine.audit.chain import moment
 from dbops.engine.states import Level
 from dbops.lifecycle.telling import last_line, news_of, tell
 from dbops.models import BackupProof, BackupRun, Rebuild

@@ -14,9 +14,9 @@ from django.db.models import F
 from django.utils import timezone
 
 from dbops.auditing import SYSTEM, append
-from dbops.engine.backups import LATE, RUN_FINAL, Origin, RunBy, RunStatus, may_end
+from dbops.engine.backup_states import LATE, RUN_FINAL, Origin, RunBy, RunStatus, may_end
 from dbops.engine.errors import Bug
-from dbops.engine.situation import READS
+from dbops.engine.planning.inputs import READS
 from dbops.engine.states import FINAL, Level
 from dbops.lifecycle.database import locked
 from dbops.lifecycle.flagging import flag

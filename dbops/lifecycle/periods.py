@@ -6,10 +6,10 @@ from django.db import transaction
 from django.db.models import Max, QuerySet
 from django.utils import timezone
 
-from dbops.engine.facts import InstanceFacts
-from dbops.engine.periods import Seen, end_of_period
+from dbops.engine.availability.periods import Seen, end_of_period
+from dbops.engine.facts.instance import InstanceFacts
+from dbops.engine.facts.summary import judge, summarize
 from dbops.engine.states import Role
-from dbops.engine.summary import judge, summarize
 from dbops.lifecycle.recounts import recount
 from dbops.models import Instance, InstancePeriod, InstanceState
 
@@ -21,7 +21,7 @@ def note_period(instance: Instance, facts: InstanceFacts, *, gap: timedelta) -> 
 
     Args:
         instance: with its state and the state's period as they stood before this probe was stored.
-        gap: ``engine.periods.longest_gap``.
+        gap: ``engine.availability.periods.longest_gap``.
     """
     state, role = instance.state, Role(instance.role)
     word, because = judge(summarize(facts), role, is_fresh=True)

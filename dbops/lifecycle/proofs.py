@@ -8,7 +8,7 @@ from typing import Any, TypeAlias
 from django.db import IntegrityError, transaction
 from django.utils import timezone
 
-from dbops.engine.backups import RUN_FINAL, RunStatus
+from dbops.engine.backup_states import RUN_FINAL, RunStatus
 from dbops.engine.states import Level
 from dbops.lifecycle.database import locked
 from dbops.lifecycle.leasing import Lease, LeaseLost, audit_move, due_of, heartbeat, mine, take_lease_of

@@ -8,9 +8,9 @@ from typing import Any
 from django.db import IntegrityError
 
 from dbops.cleaner import clean
-from dbops.engine.backups import RUN_ACTIVE, BackupMethod, Origin, RunStatus
+from dbops.engine.backup_states import RUN_ACTIVE, BackupMethod, Origin, RunStatus
+from dbops.engine.backups.matching import Sighting, Where
 from dbops.engine.errors import Refused
-from dbops.engine.observing import Sighting, Where
 from dbops.engine.states import Level
 from dbops.lifecycle.flagging import flag
 from dbops.lifecycle.seen_runs import change, end_unknown, locked, take_in, tell_run

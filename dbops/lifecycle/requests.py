@@ -13,12 +13,12 @@ from django.db.models import Case, F, QuerySet, Value, When
 from django.utils import timezone
 
 from dbops.auditing import SYSTEM
-from dbops.engine.backups import LATE
+from dbops.engine.backup_states import LATE
 from dbops.engine.errors import Refused
-from dbops.engine.facts import to_record
-from dbops.engine.methods import method_named
-from dbops.engine.plan import Plan
-from dbops.engine.scheduling import Kind, held_in_words
+from dbops.engine.facts.instance import to_record
+from dbops.engine.rebuilds.methods import method_named
+from dbops.engine.rebuilds.plan import Plan
+from dbops.engine.schedule.scheduler import Kind, held_in_words
 from dbops.engine.states import STEP_FINAL, Approval, Level, Status, StepState
 from dbops.lifecycle.database import locked, lost_a_race
 from dbops.lifecycle.joining import let_another_read, lock_with_branches

@@ -4,7 +4,7 @@ from datetime import datetime
 
 from django.db import transaction
 
-from dbops.engine.sampling import Figures
+from dbops.engine.rebuilds.metrics import Figures
 from dbops.models import Rebuild, Sample
 
 

@@ -11,8 +11,8 @@ from django.db.models import F
 from django.utils import timezone
 
 from dbops.cron import BadSchedule, last_due, next_due
-from dbops.engine.backups import Origin, RunBy, RunStatus
-from dbops.engine.due import EARLY, fits
+from dbops.engine.backup_states import Origin, RunBy, RunStatus
+from dbops.engine.backups.due import EARLY, fits
 from dbops.engine.states import Level
 from dbops.lifecycle.flagging import figures
 from dbops.models import BackupEvent, BackupRun, BackupSchedule, InstanceState

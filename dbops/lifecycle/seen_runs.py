@@ -16,10 +16,8 @@ from django.utils import timezone
 
 from dbops.cleaner import clean
 from dbops.engine.availability.days import day_of
-from dbops.engine.backup_facts import BackupConnection, BackupProcess
-from dbops.engine.backups import RUN_ACTIVE, BackupMethod, Origin, RunStatus
-from dbops.engine.facts import InstanceFacts
-from dbops.engine.observing import (
+from dbops.engine.backup_states import RUN_ACTIVE, BackupMethod, Origin, RunStatus
+from dbops.engine.backups.matching import (
     FAMILY_GAP,
     KnownRun,
     Sighting,
@@ -29,6 +27,8 @@ from dbops.engine.observing import (
     sightings_of,
     which_run,
 )
+from dbops.engine.facts.backups import BackupConnection, BackupProcess
+from dbops.engine.facts.instance import InstanceFacts
 from dbops.engine.states import Level
 from dbops.lifecycle.beside import tell_beside
 from dbops.lifecycle.flagging import flag

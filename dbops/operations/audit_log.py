@@ -11,7 +11,7 @@ from django.db import transaction
 from dbops.audit_guards import missing_guards
 from dbops.auditing import current_anchor, current_head
 from dbops.cleaner import cell
-from dbops.engine.audit_chain import Finding, Head, Tampering, Verification, covered
+from dbops.engine.audit.chain import Finding, Head, Tampering, Verification, covered
 from dbops.models import AuditEntry, AuditSegment, Rebuild
 from dbops.operations.audit import record, record_export
 

@@ -10,10 +10,10 @@ from dbops.access import require_operator
 from dbops.companions import readers
 from dbops.connections import member_of
 from dbops.engine.errors import Refused
-from dbops.engine.facts import from_record
-from dbops.engine.plan import Plan
+from dbops.engine.facts.instance import from_record
+from dbops.engine.rebuilds.plan import Plan
+from dbops.engine.rebuilds.steps.copy.shared_read import why_not_together
 from dbops.engine.states import Status
-from dbops.engine.steps.fan_out import why_not_together
 from dbops.models import Instance, Rebuild
 from dbops.operations.audit import record
 from dbops.tasks import nudge

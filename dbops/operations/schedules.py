@@ -8,7 +8,7 @@ from django.core.exceptions import ValidationError
 from django.db import IntegrityError, transaction
 
 from dbops.access import require_operator
-from dbops.engine.backups import RUN_ACTIVE
+from dbops.engine.backup_states import RUN_ACTIVE
 from dbops.engine.errors import Refused
 from dbops.engine.states import ACTIVE
 from dbops.fleetfile import rules, stored

@@ -8,16 +8,16 @@ from django.conf import settings
 from django.utils import timezone
 
 from dbops.connections import member_of
-from dbops.engine.backups import BackupMethod
-from dbops.engine.choices import choices, chosen
-from dbops.engine.effects import Effect, Work
+from dbops.engine.backup_states import BackupMethod
 from dbops.engine.errors import Refused
-from dbops.engine.methods import DEFAULT_METHOD
-from dbops.engine.picture import Picture
-from dbops.engine.prediction import Prediction
-from dbops.engine.situation import archive_for, bytes_to_copy
-from dbops.engine.verdicts import Verdict, verdict
-from dbops.engine.ways import Choice, Way, moment_of
+from dbops.engine.planning.inputs import archive_for, bytes_to_copy
+from dbops.engine.rebuilds.methods import DEFAULT_METHOD
+from dbops.engine.schedule.conflicts import Effect, Work
+from dbops.engine.schedule.duration_estimates import Prediction
+from dbops.engine.schedule.eligibility import Verdict, verdict
+from dbops.engine.schedule.snapshot import Picture
+from dbops.engine.schedule.start_option_keys import Choice, Way, moment_of
+from dbops.engine.schedule.start_options import choices, chosen
 from dbops.lifecycle import Start
 from dbops.models import BackupRun, BackupSchedule, Instance
 from dbops.pictures import picture_of, predicted

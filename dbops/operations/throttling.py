@@ -6,9 +6,9 @@ from django.db import transaction
 from dbops import lifecycle
 from dbops.access import require_operator
 from dbops.engine.errors import Refused
-from dbops.engine.facts import from_record
-from dbops.engine.plan import Plan
-from dbops.engine.throttling import MIB, SLOWEST
+from dbops.engine.facts.instance import from_record
+from dbops.engine.rebuilds.plan import Plan
+from dbops.engine.tuning.stream_rate import MIB, SLOWEST
 from dbops.models import Rebuild
 from dbops.operations.audit import record
 from dbops.stream_floor import slowest_rate

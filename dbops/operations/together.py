@@ -8,8 +8,8 @@ from django.contrib.auth.models import User
 
 from dbops.access import require_operator
 from dbops.engine.errors import Refused
-from dbops.engine.plan import Plan
-from dbops.engine.steps.fan_out import why_not_together
+from dbops.engine.rebuilds.plan import Plan
+from dbops.engine.rebuilds.steps.copy.shared_read import why_not_together
 from dbops.models import Instance, Rebuild
 from dbops.operations.audit import refusals_recorded
 from dbops.operations.joining import tools_of

@@ -11,7 +11,7 @@ from dbops import lifecycle
 from dbops.access import require_operator
 from dbops.engine.errors import Refused
 from dbops.engine.states import Role
-from dbops.engine.topology.meanings import CHANGES_ROLES, REPLACED
+from dbops.engine.topology.difference_kinds import CHANGES_ROLES, REPLACED
 from dbops.fleetfile import stored
 from dbops.fleetfile.rules import field_problem
 from dbops.fleetfile.store import store

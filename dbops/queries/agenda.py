@@ -7,13 +7,13 @@ from datetime import datetime, timedelta
 
 from django.db.models import Q
 
-from dbops.engine.backups import RUN_FINAL, RunStatus
-from dbops.engine.calendar import Interval
-from dbops.engine.methods import method_named
-from dbops.engine.picture import Picture
+from dbops.engine.backup_states import RUN_FINAL, RunStatus
+from dbops.engine.rebuilds.methods import method_named
+from dbops.engine.schedule.calendar import Interval
+from dbops.engine.schedule.eligibility import Verdict, verdict
+from dbops.engine.schedule.snapshot import Picture
+from dbops.engine.schedule.timeline import Bar, BarKind, Timeline, timeline
 from dbops.engine.states import FINAL
-from dbops.engine.timeline import Bar, BarKind, Timeline, timeline
-from dbops.engine.verdicts import Verdict, verdict
 from dbops.models import BackupRun, Maintenance, Rebuild
 from dbops.pictures import pictures
 from dbops.queries.clusters import ClusterNow

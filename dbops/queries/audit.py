@@ -11,7 +11,7 @@ from datetime import datetime, timedelta
 from django.db.models import F, Q, QuerySet
 from django.db.models.lookups import Contains
 
-from dbops.engine.audit_words import VIEWS
+from dbops.engine.audit.entries import VIEWS
 from dbops.models import AuditEntry, AuditName, AuditSegment
 from dbops.queries.audit_text import containing
 
@@ -31,7 +31,7 @@ class AuditFilter:
         actor, subject, instance, cluster: parts of names, upper and lower case alike.
         action: how it begins.
         text: a part of the reason, or of what the detail says (commands, for example).
-        view: a key of ``engine.audit_words.VIEWS``.
+        view: a key of ``engine.audit.entries.VIEWS``.
     """
 
     actor: str = ""

@@ -7,7 +7,7 @@ from typing import Any
 from django.db.models import F, Q, QuerySet
 from django.db.models.lookups import Contains
 
-from dbops.engine.audit_blocks import block_of, ranges_that_may_have, wanted_bits
+from dbops.engine.audit.search_index import block_of, ranges_that_may_have, wanted_bits
 from dbops.models import AuditBlock, AuditEntry, AuditText
 
 #: Texts are gone through in steps that grow: a frequent word is found in the first; of a rare one the last reads signatures.

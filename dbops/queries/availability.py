@@ -12,10 +12,10 @@ from dbops.counting import METHOD
 from dbops.engine.availability.days import Amounts, amounts
 from dbops.engine.availability.debt import Week, debt, weeks
 from dbops.engine.availability.gaps import parts, seconds_by_cause
-from dbops.engine.availability.judging import Gap, Part
 from dbops.engine.availability.record import Cause, Record
-from dbops.engine.backups import RunStatus
-from dbops.engine.calendar import Interval
+from dbops.engine.availability.shortages import Gap, Part
+from dbops.engine.backup_states import RunStatus
+from dbops.engine.schedule.calendar import Interval
 from dbops.engine.states import Status
 from dbops.models import BackupRun, Cluster, Rebuild
 from dbops.queries.availability_sums import totals

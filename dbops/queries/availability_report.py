@@ -4,11 +4,11 @@ from collections import defaultdict
 from dataclasses import dataclass
 from datetime import date, datetime, timedelta, tzinfo
 
-from dbops.engine.availability.judging import Gap
-from dbops.engine.availability.proofs import Proof
 from dbops.engine.availability.rebuild_times import MethodTimes
 from dbops.engine.availability.record import Cause
-from dbops.engine.calendar import Interval, day
+from dbops.engine.availability.shortages import Gap
+from dbops.engine.availability.verified_sources import Proof
+from dbops.engine.schedule.calendar import Interval, day
 from dbops.models import Cluster
 from dbops.queries import rebuild_history
 from dbops.queries.availability import MICROSECONDS, TOLD, ClusterGaps, ClusterSums, Sum, gaps_of, sums

@@ -20,9 +20,9 @@ from dbops.engine.availability.days import (
     midnight,
 )
 from dbops.engine.availability.gaps import parts
-from dbops.engine.availability.judging import Gap
 from dbops.engine.availability.record import Cause
-from dbops.engine.calendar import Interval
+from dbops.engine.availability.shortages import Gap
+from dbops.engine.schedule.calendar import Interval
 from dbops.models import GapCount, GapDay
 from dbops.records import records
 

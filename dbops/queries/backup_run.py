@@ -3,7 +3,7 @@
 from dataclasses import dataclass
 from typing import Any
 
-from dbops.engine.backups import RUN_FINAL, Origin, RunStatus
+from dbops.engine.backup_states import RUN_FINAL, Origin, RunStatus
 from dbops.models import BackupEvent, BackupRun
 from dbops.queries.beside import Beside, rebuild_beside
 

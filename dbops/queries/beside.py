@@ -2,8 +2,8 @@
 
 from dataclasses import dataclass
 
-from dbops.engine.backups import RUN_AT_WORK, RUN_FINAL, BackupMethod, Origin
-from dbops.engine.effects import meaning_beside
+from dbops.engine.backup_states import RUN_AT_WORK, RUN_FINAL, BackupMethod, Origin
+from dbops.engine.schedule.conflicts import meaning_beside
 from dbops.engine.states import FINAL
 from dbops.models import BackupRun, Hold, Rebuild
 

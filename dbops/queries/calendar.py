@@ -3,8 +3,8 @@
 from dataclasses import dataclass
 from datetime import date, datetime, timedelta, tzinfo
 
-from dbops.engine.calendar import Interval, days
-from dbops.engine.timeline import Bar, Timeline
+from dbops.engine.schedule.calendar import Interval, days
+from dbops.engine.schedule.timeline import Bar, Timeline
 from dbops.models import Cluster, Maintenance
 from dbops.queries.agenda import Agenda, agendas
 from dbops.queries.clusters import clusters_now

@@ -13,9 +13,9 @@ from typing import Any, NamedTuple
 from django.conf import settings
 from django.db.models import Case, CharField, Value, When
 
-from dbops.engine.picture import Machine, Picture
+from dbops.engine.facts.summary import Summary, judge
+from dbops.engine.schedule.snapshot import Machine, Picture
 from dbops.engine.states import ACTIVE, Role, Status, StepState
-from dbops.engine.summary import Summary, judge
 from dbops.models import Cluster, Instance, Rebuild, Step
 from dbops.pictures import differences, going_on, machine
 

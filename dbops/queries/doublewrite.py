@@ -1,7 +1,7 @@
 """Whether an instance could do without doublewrite, for its page."""
 
-from dbops.engine.doublewrite import Verdict, judge_doublewrite
-from dbops.engine.facts import InstanceFacts, from_record
+from dbops.engine.facts.instance import InstanceFacts, from_record
+from dbops.engine.tuning.doublewrite import Verdict, judge_doublewrite
 from dbops.models import Instance, InstanceState
 
 

@@ -6,7 +6,7 @@ from itertools import islice, takewhile
 from zoneinfo import ZoneInfo
 
 from dbops.cron import BadSchedule, due_times
-from dbops.engine.calendar import ClockChange, day, next_clock_change
+from dbops.engine.schedule.calendar import ClockChange, day, next_clock_change
 
 DUE_TIMES_SHOWN = 5
 #: A change of the clock within so many days is told of.

@@ -4,7 +4,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Any
 
-from dbops.engine.plan import Party, Plan
+from dbops.engine.rebuilds.plan import Party, Plan
 from dbops.engine.states import StepState
 from dbops.models import Command, Step
 

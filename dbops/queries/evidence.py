@@ -8,10 +8,10 @@ from typing import Any
 from django.db.models import Q
 
 from dbops.auditing import current_anchor, current_head
-from dbops.engine.audit_chain import Head, digest, moment
-from dbops.engine.audit_proof import proof
-from dbops.engine.facts import from_record, to_record
-from dbops.engine.plan import Party, Plan
+from dbops.engine.audit.chain import Head, digest, moment
+from dbops.engine.audit.excerpt import proof
+from dbops.engine.facts.instance import from_record, to_record
+from dbops.engine.rebuilds.plan import Party, Plan
 from dbops.models import AuditEntry, Command, Rebuild, Step
 
 FORMAT = "dbops evidence 1"

@@ -8,9 +8,9 @@ from django.conf import settings
 from django.db.models import QuerySet
 from django.utils import timezone
 
-from dbops.engine.facts import InstanceFacts, ReplicationFacts, ServerFacts
+from dbops.engine.facts.instance import InstanceFacts, ReplicationFacts, ServerFacts
+from dbops.engine.facts.summary import judge, summarize
 from dbops.engine.states import ACTIVE, Role, Status, StepState
-from dbops.engine.summary import judge, summarize
 from dbops.models import Cluster, Hold, Instance, Rebuild, Step
 
 RECENT_REBUILDS = 8

@@ -9,8 +9,8 @@ from django.db.models import Q
 from django.db.models.functions import Lower
 from django.db.models.lookups import Contains
 
-from dbops.engine.calendar import Interval, days
-from dbops.engine.timeline import can_start
+from dbops.engine.schedule.calendar import Interval, days
+from dbops.engine.schedule.timeline import can_start
 from dbops.models import Cluster, Instance
 from dbops.queries.agenda import Agenda, agendas
 from dbops.queries.clusters import ClusterNow, clusters_now

@@ -8,10 +8,10 @@ from typing import Any
 from django.db.models import Q
 from django.db.models.fields.json import KeyTextTransform, KeyTransform
 
-from dbops.engine.lineage import Act, Found, Generation, Known, lineage
-from dbops.engine.methods import METHODS
+from dbops.engine.rebuilds.lineage import Act, Found, Generation, Known, lineage
+from dbops.engine.rebuilds.methods import METHODS
 from dbops.engine.states import Status
-from dbops.engine.topology.meanings import REPLACED
+from dbops.engine.topology.difference_kinds import REPLACED
 from dbops.models import Instance, Rebuild, Step, TopologyDifference
 
 IN_A_CARD = 3

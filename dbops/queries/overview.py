@@ -8,10 +8,10 @@ from typing import NamedTuple
 
 from django.core.paginator import Page, Paginator
 
-from dbops.engine.calendar import Interval
+from dbops.engine.schedule.backup_windows import Window
+from dbops.engine.schedule.calendar import Interval
+from dbops.engine.schedule.timeline import can_start
 from dbops.engine.states import Role, Status
-from dbops.engine.timeline import can_start
-from dbops.engine.windows import Window
 from dbops.queries.agenda import Agenda, agendas
 from dbops.queries.clusters import ClusterNow, clusters_now
 from dbops.queries.proofs import Restore, restores

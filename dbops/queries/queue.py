@@ -7,10 +7,10 @@ from datetime import datetime
 
 from django.core.paginator import Page, Paginator
 
-from dbops.engine.occupation import NOT_APPROVED, stays
-from dbops.engine.picture import Job, Picture, Use
-from dbops.engine.verdicts import free_from, verdict
-from dbops.engine.windows import End
+from dbops.engine.schedule.backup_windows import End
+from dbops.engine.schedule.eligibility import free_from, verdict
+from dbops.engine.schedule.occupancy import NOT_APPROVED, stays
+from dbops.engine.schedule.snapshot import Job, Picture, Use
 from dbops.models import Rebuild
 from dbops.queries.agenda import Agenda, agendas
 from dbops.queries.clusters import ClusterNow, clusters_now

@@ -1,9 +1,9 @@
 """What past rebuilds of a cluster prove: how long they take, and which sources gave their data back."""
 
-from dbops.engine.availability.proofs import Proof, oldest_first
 from dbops.engine.availability.rebuild_times import MethodTimes, Took, rebuild_times
-from dbops.engine.calendar import Interval
-from dbops.engine.methods import FOLLOW_UPS
+from dbops.engine.availability.verified_sources import Proof, oldest_first
+from dbops.engine.rebuilds.methods import FOLLOW_UPS
+from dbops.engine.schedule.calendar import Interval
 from dbops.engine.states import Role, Status, StepState
 from dbops.models import Cluster, Instance, Rebuild, Step
 from dbops.queries.newest import newest

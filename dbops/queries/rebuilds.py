@@ -7,12 +7,12 @@ from django.core.paginator import Page, Paginator
 from django.db.models import Exists, OuterRef, Q
 from django.db.models.functions import Coalesce
 
-from dbops.engine import windows
-from dbops.engine.facts import from_record
-from dbops.engine.methods import METHODS
-from dbops.engine.plan import Plan
+from dbops.engine.facts.instance import from_record
+from dbops.engine.rebuilds.methods import METHODS
+from dbops.engine.rebuilds.plan import Plan
+from dbops.engine.schedule import backup_windows
+from dbops.engine.schedule.eligibility import expected_start
 from dbops.engine.states import Approval, Status, StepState
-from dbops.engine.verdicts import expected_start
 from dbops.models import Command, Hold, Rebuild, Step
 from dbops.pictures import picture_of
 from dbops.queries.beside import Beside, backups_beside
@@ -68,7 +68,7 @@ class RebuildPage:
     holds: tuple[Hold, ...]
     ends: tuple[End, ...] = ()
     followers: tuple[Rebuild, ...] = ()
-    expected_start: windows.End | None = None
+    expected_start: backup_windows.End | None = None
     beside: tuple[Beside, ...] = ()
     shared: tuple[Rebuild, ...] = ()
 
@@ -143,7 +143,7 @@ def page(rebuild: Rebuild) -> RebuildPage:
     )
 
 
-def _expected_start(rebuild: Rebuild) -> windows.End | None:
+def _expected_start(rebuild: Rebuild) -> backup_windows.End | None:
     if (
         rebuild.reads_with_id
         or rebuild.approval == Approval.WAITING

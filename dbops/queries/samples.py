@@ -2,8 +2,8 @@
 
 from typing import Any
 
-from dbops.engine.sampling import SHOWN, Figures, Point, points, thinned
-from dbops.engine.sampling import Sample as Taken
+from dbops.engine.rebuilds.metrics import SHOWN, Figures, Point, points, thinned
+from dbops.engine.rebuilds.metrics import Sample as Taken
 from dbops.models import Sample
 
 #: What a rebuild of many days may have; the newest count.

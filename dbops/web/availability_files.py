@@ -7,10 +7,10 @@ from typing import Any
 from django.http import HttpResponse
 
 from dbops.engine.availability.forecast import Hour
-from dbops.engine.availability.judging import Gap, Part
-from dbops.engine.availability.proofs import Proof
 from dbops.engine.availability.rebuild_times import MethodTimes, Times
-from dbops.engine.calendar import Interval
+from dbops.engine.availability.shortages import Gap, Part
+from dbops.engine.availability.verified_sources import Proof
+from dbops.engine.schedule.calendar import Interval
 from dbops.queries.availability import MICROSECONDS, ClusterGaps, ClusterSums, Sum
 from dbops.queries.forecast import ClusterForecast
 from dbops.queries.proofs import Restore

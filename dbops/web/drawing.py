@@ -9,8 +9,8 @@ from django.utils.html import escape
 from django.utils.safestring import SafeString, mark_safe
 
 from dbops.cleaner import CONTROL, ESCAPES
-from dbops.engine.calendar import Interval, lanes, merge, place, position, ticks
-from dbops.engine.timeline import SHORTEST_SECONDS, Bar, BarKind, Timeline
+from dbops.engine.schedule.calendar import Interval, lanes, merge, place, position, ticks
+from dbops.engine.schedule.timeline import SHORTEST_SECONDS, Bar, BarKind, Timeline
 
 #: What is narrower than this could not be seen, in percent.
 NARROWEST = 0.4

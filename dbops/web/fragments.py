@@ -5,7 +5,7 @@ from typing import Any
 
 from django.template.loader import render_to_string
 
-from dbops.engine.following import Offer
+from dbops.engine.rebuilds.follow_ups import Offer
 from dbops.engine.states import Status
 from dbops.models import Event, Rebuild
 from dbops.operations.follow_ups import offers

@@ -7,10 +7,10 @@ from collections.abc import Sequence
 
 from django.core import signing
 
-from dbops.engine.facts import from_record, to_record
-from dbops.engine.plan import Plan
-from dbops.engine.plan_changes import Change, Shown, changes
-from dbops.engine.ways import Choice
+from dbops.engine.facts.instance import from_record, to_record
+from dbops.engine.planning.plan_diff import Change, Shown, changes
+from dbops.engine.rebuilds.plan import Plan
+from dbops.engine.schedule.start_option_keys import Choice
 
 SALT = "dbops.shown-plan"
 #: A plan takes about 5,000 characters. One that is longer is not sent along: its differences are not shown then.

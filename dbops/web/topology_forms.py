@@ -8,7 +8,7 @@ from django.core.exceptions import ValidationError
 from django.http import QueryDict
 
 from dbops.engine.states import Role
-from dbops.engine.topology.proposing import ProposedMember
+from dbops.engine.topology.proposals import ProposedMember
 from dbops.fleetfile.proposal import Account, ProposedInstance
 from dbops.fleetfile.rules import ACCOUNTS
 from dbops.models import Cluster, Host

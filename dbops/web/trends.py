@@ -12,11 +12,11 @@ from django.utils import timezone
 from django.utils.html import escape
 from django.utils.safestring import SafeString, mark_safe
 
-from dbops.engine.backups import RunStatus
-from dbops.engine.calendar import Interval, days, position
-from dbops.engine.history import Figure, PastRun, Scale, odd_ones, scale
-from dbops.engine.run_flags import RunFlag
-from dbops.engine.windows import Duration
+from dbops.engine.backup_states import RunStatus
+from dbops.engine.backups.flags import RunFlag
+from dbops.engine.backups.trends import Figure, PastRun, Scale, odd_ones, scale
+from dbops.engine.schedule.backup_windows import Duration
+from dbops.engine.schedule.calendar import Interval, days, position
 from dbops.queries.backup_history import Series
 from dbops.web.drawing import percent
 from dbops.web.templatetags.dbops import bytes_text, duration, words

@@ -12,7 +12,7 @@ from django.utils.safestring import SafeString, mark_safe
 
 from dbops.engine.availability.debt import Week, causes_of
 from dbops.engine.availability.record import Cause
-from dbops.engine.history import Figure, Scale, scale
+from dbops.engine.backups.trends import Figure, Scale, scale
 from dbops.web.drawing import percent
 from dbops.web.templatetags.dbops import duration
 

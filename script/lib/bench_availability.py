@@ -133,7 +133,7 @@ def measure(options: argparse.Namespace) -> int:
     from dbops.counting import count_days
     from dbops.engine.availability.days import amounts
     from dbops.engine.availability.gaps import parts
-    from dbops.engine.calendar import Interval
+    from dbops.engine.schedule.calendar import Interval
     from dbops.models import Cluster, GapDay
     from dbops.queries.availability_sums import totals
     from dbops.records import records

@@ -10,7 +10,7 @@ from django.contrib.auth.models import User
 from django.db import transaction
 
 from dbops.cron import due_times, next_due
-from dbops.engine.facts import (
+from dbops.engine.facts.instance import (
     Client,
     ConfigFacts,
     DatadirFacts,

@@ -9,7 +9,7 @@ from django.contrib.auth.models import Group, User
 from django.utils import timezone
 
 from dbops.access import OPERATOR, VIEWER, make_groups
-from dbops.engine.facts import (
+from dbops.engine.facts.instance import (
     Client,
     ConfigFacts,
     DatadirFacts,
@@ -22,7 +22,7 @@ from dbops.engine.facts import (
     Tool,
     to_record,
 )
-from dbops.engine.plan import Finding, Party, Plan, PlannedCommand, PlannedStep
+from dbops.engine.rebuilds.plan import Finding, Party, Plan, PlannedCommand, PlannedStep
 from dbops.engine.states import FINAL, Severity, Status, StepState
 from dbops.models import BackupRun, BackupSchedule, Cluster, Event, Host, Instance, InstanceState, Rebuild, Step
 

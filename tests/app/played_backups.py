@@ -5,7 +5,7 @@ from typing import Any
 from django.utils import timezone
 
 from dbops import backing_up, scheduler
-from dbops.engine.backups import RUN_FINAL
+from dbops.engine.backup_states import RUN_FINAL
 from dbops.models import BackupRun, BackupSchedule, InstanceState
 from tests.app import rows
 from tests.app.backup_rows import make_run

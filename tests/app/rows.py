@@ -8,7 +8,7 @@ from django.utils import timezone
 
 from dbops import scheduler
 from dbops.access import OPERATOR, VIEWER, make_groups
-from dbops.engine.facts import InstanceFacts
+from dbops.engine.facts.instance import InstanceFacts
 from dbops.models import Cluster, Host, Instance, InstanceState, Rebuild
 from dbops.operations.rebuilds import plan_rebuild, request_rebuild
 from tests.engine import builders

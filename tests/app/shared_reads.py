@@ -9,7 +9,7 @@ from django.contrib.auth.models import User
 from django.utils import timezone
 
 from dbops import dropped, lifecycle, scheduler
-from dbops.engine.facts import InstanceFacts, Problem
+from dbops.engine.facts.instance import InstanceFacts, Problem
 from dbops.engine.states import Status, StepState
 from dbops.models import Instance, InstanceState, Rebuild
 from dbops.operations.together import Confirmed, plan_together, request_together

@@ -14,7 +14,7 @@ from django.test import Client
 from django.utils import timezone
 
 from dbops.auditing import current_anchor, current_head
-from dbops.engine.audit_chain import hash_of
+from dbops.engine.audit.chain import hash_of
 from dbops.engine.errors import Refused
 from dbops.models import AuditEntry, AuditSegment, AuditText
 from dbops.operations.audit import record

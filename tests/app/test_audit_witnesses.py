@@ -11,7 +11,7 @@ import pytest
 
 from dbops.audit_witnesses import send_head
 from dbops.auditing import current_head
-from dbops.engine.audit_chain import read_heads
+from dbops.engine.audit.chain import read_heads
 from dbops.operations.audit import record
 
 pytestmark = pytest.mark.django_db

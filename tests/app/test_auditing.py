@@ -7,7 +7,7 @@ from django.db import DatabaseError, connection, transaction
 
 from dbops.auditing import Origin, coming_from, current_head
 from dbops.databases import MARIADB
-from dbops.engine.audit_chain import GENESIS, Head, verify
+from dbops.engine.audit.chain import GENESIS, Head, verify
 from dbops.models import AuditEntry, AuditHead, AuditName, AuditText
 from dbops.operations.audit import record
 from tests.app.factories import make_trio

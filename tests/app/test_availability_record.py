@@ -7,9 +7,9 @@ import pytest
 from django.utils import timezone
 
 from dbops.engine.availability.gaps import parts, seconds
-from dbops.engine.availability.judging import Gap
 from dbops.engine.availability.record import Cause, Record
-from dbops.engine.calendar import Interval
+from dbops.engine.availability.shortages import Gap
+from dbops.engine.schedule.calendar import Interval
 from dbops.engine.states import Approval, Status
 from dbops.models import Instance, InstancePeriod, InstanceState, Maintenance, Rebuild, Step
 from dbops.records import records

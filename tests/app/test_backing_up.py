@@ -9,7 +9,7 @@ from django.db import OperationalError
 from django.utils import timezone
 
 from dbops import backing_up, lifecycle, scheduler
-from dbops.engine.backups import RunStatus
+from dbops.engine.backup_states import RunStatus
 from dbops.engine.errors import Refused, Unreachable
 from dbops.models import AuditEntry, BackupRun, BackupSchedule, Hold
 from dbops.operations.backups import give_up_run, run_now, stop_run

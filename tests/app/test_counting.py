@@ -9,9 +9,9 @@ import pytest
 from dbops import counting, lifecycle
 from dbops.engine.availability.days import RULES, Kind, amounts
 from dbops.engine.availability.gaps import parts
-from dbops.engine.availability.judging import Gap
 from dbops.engine.availability.record import Cause
-from dbops.engine.calendar import Interval
+from dbops.engine.availability.shortages import Gap
+from dbops.engine.schedule.calendar import Interval
 from dbops.engine.states import Status
 from dbops.models import Cluster, GapCount, GapDay, Instance, InstancePeriod, InstanceState, Maintenance, Rebuild, Step
 from dbops.queries.availability_sums import totals

@@ -8,7 +8,7 @@ from django.db import DataError, IntegrityError, connection, transaction
 
 from dbops import probing
 from dbops.databases import database_settings
-from dbops.engine.facts import to_record
+from dbops.engine.facts.instance import to_record
 from dbops.models import Command, Event, Host, Instance, InstanceState, Rebuild
 from tests.app import factories, rows
 

@@ -9,9 +9,9 @@ from django.test import Client
 from django.utils import timezone
 
 from dbops import dropped, lifecycle, scheduler
-from dbops.engine.dropped import OF_THE_WAY
-from dbops.engine.facts import from_record
-from dbops.engine.plan import Plan
+from dbops.engine.facts.instance import from_record
+from dbops.engine.rebuilds.automatic_retry import OF_THE_WAY
+from dbops.engine.rebuilds.plan import Plan
 from dbops.engine.states import Status
 from dbops.models import AuditEntry, Hold, Rebuild
 from dbops.operations import joining

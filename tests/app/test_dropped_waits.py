@@ -12,9 +12,9 @@ from django.test import Client
 from django.utils import timezone
 
 from dbops import dropped, scheduler
-from dbops.engine.checks.capacity import bytes_needed
-from dbops.engine.facts import from_record
-from dbops.engine.plan import Plan
+from dbops.engine.facts.instance import from_record
+from dbops.engine.planning.checks.capacity import bytes_needed
+from dbops.engine.rebuilds.plan import Plan
 from dbops.engine.states import Approval, Level, Status
 from dbops.models import AuditEntry, Cluster, Instance, Rebuild
 from dbops.operations.follow_ups import offers

@@ -8,7 +8,7 @@ from django.db import connection
 from django.test.utils import CaptureQueriesContext
 
 from dbops import due_backups
-from dbops.engine.backups import RunStatus
+from dbops.engine.backup_states import RunStatus
 from dbops.models import AuditEntry, BackupRun, BackupSchedule, Instance
 from tests.app.backup_rows import make_run, make_schedule
 from tests.app.factories import make_trio

@@ -7,7 +7,7 @@ import pytest
 from django.utils import timezone
 
 from dbops import due_proofs, lifecycle
-from dbops.engine.backups import RunStatus
+from dbops.engine.backup_states import RunStatus
 from dbops.models import BackupProof, BackupRun, BackupSchedule, Hold
 from dbops.operations.backups import prove_run
 from tests.app.backup_rows import make_run, make_schedule

@@ -16,8 +16,8 @@ from django.test import Client
 from django.utils import timezone
 
 from dbops import lifecycle
-from dbops.engine.audit_chain import GENESIS, Head
-from dbops.engine.audit_proof import holes
+from dbops.engine.audit.chain import GENESIS, Head
+from dbops.engine.audit.excerpt import holes
 from dbops.engine.states import Status, StepState
 from dbops.models import AuditEntry, Command, Rebuild
 from dbops.operations.audit import record

@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 from django.utils import timezone
 
-from dbops.engine.backups import BackupMethod, Origin, RunStatus
+from dbops.engine.backup_states import BackupMethod, Origin, RunStatus
 from dbops.engine.states import Status
 from dbops.gates import closed_gates
 from dbops.models import Instance, Maintenance, Rebuild

@@ -11,9 +11,9 @@ from django.utils import timezone
 
 from dbops import lifecycle, scheduler
 from dbops.companions import RowCompanions
-from dbops.engine.companions import BEGUN, BRANCHES, Companion, Phase
 from dbops.engine.errors import Refused
-from dbops.engine.facts import Tool
+from dbops.engine.facts.instance import Tool
+from dbops.engine.rebuilds.shared_read import BEGUN, BRANCHES, Companion, Phase
 from dbops.engine.states import Status, StepState
 from dbops.models import AuditEntry, Hold, Instance, Rebuild, Step
 from dbops.operations import joining

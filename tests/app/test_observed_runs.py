@@ -11,10 +11,10 @@ from django.utils import timezone
 from pytest_django import DjangoAssertNumQueries
 
 from dbops import lifecycle, probing
-from dbops.engine.backup_facts import BackupConnection, BackupProcess, Reads
-from dbops.engine.backups import BackupMethod, Origin, RunStatus
-from dbops.engine.facts import InstanceFacts
-from dbops.engine.observing import Where
+from dbops.engine.backup_states import BackupMethod, Origin, RunStatus
+from dbops.engine.backups.matching import Where
+from dbops.engine.facts.backups import BackupConnection, BackupProcess, Reads
+from dbops.engine.facts.instance import InstanceFacts
 from dbops.lifecycle.reports import ReportKind, Told
 from dbops.models import BackupRun, BackupSchedule, Hold, Instance, InstanceState
 from tests.app.backup_rows import make_run, make_schedule

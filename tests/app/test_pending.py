@@ -10,7 +10,7 @@ from django.test.utils import CaptureQueriesContext
 from django.utils import timezone
 
 from dbops import scheduler, tasks
-from dbops.engine.backups import RunStatus
+from dbops.engine.backup_states import RunStatus
 from dbops.engine.states import FINAL, Status
 from dbops.models import BackupSchedule, ConnectionTest, Discovery, Instance
 from dbops.pending import pending

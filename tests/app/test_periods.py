@@ -7,10 +7,10 @@ import pytest
 from django.utils import timezone
 
 from dbops import lifecycle
-from dbops.engine.facts import InstanceFacts
-from dbops.engine.periods import longest_gap
+from dbops.engine.availability.periods import longest_gap
+from dbops.engine.facts.instance import InstanceFacts
+from dbops.engine.facts.summary import judge, summarize
 from dbops.engine.states import Role
-from dbops.engine.summary import judge, summarize
 from dbops.models import Instance, InstancePeriod, InstanceState
 from dbops.operations import fleet
 

@@ -7,7 +7,7 @@ import pytest
 from django.utils import timezone
 
 from dbops import due_proofs, lifecycle, proof_hosts, proving
-from dbops.engine.backups import RunStatus
+from dbops.engine.backup_states import RunStatus
 from dbops.engine.errors import Refused, RemoteFailure, Unreachable
 from dbops.engine.ports import CommandResult
 from dbops.models import AuditEntry, BackupProof, BackupRun, BackupSchedule, Cluster, Hold, Host

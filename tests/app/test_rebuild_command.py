@@ -10,7 +10,7 @@ import pytest
 from django.core.management import CommandError, call_command
 from django.utils import timezone
 
-from dbops.engine.plan import PlannedStep
+from dbops.engine.rebuilds.plan import PlannedStep
 from dbops.engine.states import Status
 from dbops.management.commands.rebuild import predicted
 from dbops.models import AuditEntry, Instance, Rebuild

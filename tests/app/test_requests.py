@@ -10,8 +10,8 @@ from django.utils import timezone
 
 from dbops import lifecycle, scheduler
 from dbops.engine.errors import Refused
-from dbops.engine.facts import from_record, to_record
-from dbops.engine.plan import Plan
+from dbops.engine.facts.instance import from_record, to_record
+from dbops.engine.rebuilds.plan import Plan
 from dbops.engine.states import Status
 from dbops.models import AuditEntry, Hold, Instance, InstanceState, Rebuild
 from dbops.operations.rebuilds import cancel_rebuild, candidate_sources, plan_rebuild, request_rebuild

@@ -8,11 +8,11 @@ from django.db import InterfaceError, InternalError, OperationalError
 
 from dbops import runner
 from dbops.engine.errors import RemoteFailure, Unreachable
-from dbops.engine.methods import METHODS
-from dbops.engine.methods.base import Method
+from dbops.engine.rebuilds.methods import METHODS
+from dbops.engine.rebuilds.methods.base import Method
+from dbops.engine.rebuilds.steps.base import Step
+from dbops.engine.rebuilds.steps.run import Outcome, Run, again, done
 from dbops.engine.states import Status
-from dbops.engine.steps.base import Step
-from dbops.engine.steps.run import Outcome, Run, again, done
 from dbops.models import AuditEntry, Hold, Rebuild
 from dbops.operations.rebuilds import cancel_rebuild
 

@@ -10,9 +10,9 @@ from django.test import Client
 from django.urls import URLResolver, get_resolver, reverse
 from django.utils import timezone
 
-from dbops.engine.backups import RunStatus
-from dbops.engine.facts import from_record
-from dbops.engine.plan import Plan
+from dbops.engine.backup_states import RunStatus
+from dbops.engine.facts.instance import from_record
+from dbops.engine.rebuilds.plan import Plan
 from dbops.engine.states import Status, StepState
 from dbops.generated import is_generated
 from dbops.management.sample import fill

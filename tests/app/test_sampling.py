@@ -10,7 +10,7 @@ from django.utils import timezone
 from pytest_django import DjangoAssertNumQueries
 
 from dbops import lifecycle
-from dbops.engine.sampling import Figures
+from dbops.engine.rebuilds.metrics import Figures
 from dbops.models import InstanceState, Rebuild, Sample
 from dbops.sampling import Sampler
 from tests.app.factories import make_channel, make_facts, make_rebuild, make_trio, set_facts

@@ -6,7 +6,7 @@ import pytest
 from django.contrib.auth.models import User
 from django.utils import timezone
 
-from dbops.engine.backups import RunStatus
+from dbops.engine.backup_states import RunStatus
 from dbops.engine.errors import Refused
 from dbops.engine.states import Status
 from dbops.models import AccessToken, AuditEntry, BackupSchedule, Instance, Maintenance

@@ -9,8 +9,8 @@ from django.test.utils import CaptureQueriesContext
 from django.utils import timezone
 
 from dbops import lifecycle, scheduler
-from dbops.engine.backups import Origin, RunStatus
-from dbops.engine.scheduling import decide
+from dbops.engine.backup_states import Origin, RunStatus
+from dbops.engine.schedule.scheduler import decide
 from dbops.engine.states import Status
 from dbops.lifecycle.managed_runs import run_again
 from dbops.models import BackupRun, Event, Hold, Instance, Maintenance, Rebuild

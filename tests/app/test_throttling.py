@@ -10,10 +10,10 @@ from django.test import Client
 
 from dbops import lifecycle
 from dbops.engine.errors import Refused
-from dbops.engine.facts import from_record
-from dbops.engine.plan import Plan
+from dbops.engine.facts.instance import from_record
+from dbops.engine.rebuilds.plan import Plan
 from dbops.engine.states import Status, StepState
-from dbops.engine.throttling import MIB, SLOWEST
+from dbops.engine.tuning.stream_rate import MIB, SLOWEST
 from dbops.models import AuditEntry, Instance, InstanceState, Rebuild
 from dbops.operations.throttling import set_stream_rate
 from dbops.stream_floor import slowest_rate

@@ -11,10 +11,10 @@ from hypothesis import strategies as st
 
 from dbops import scheduler
 from dbops.engine.errors import Refused
-from dbops.engine.facts import from_record, to_record
-from dbops.engine.plan import Plan
+from dbops.engine.facts.instance import from_record, to_record
+from dbops.engine.rebuilds.plan import Plan
+from dbops.engine.rebuilds.steps.preflight import live_check
 from dbops.engine.states import Role
-from dbops.engine.steps import prelude
 from dbops.models import Instance, InstanceState, Rebuild
 from dbops.operations.fleet import delete, save_host, save_instance
 from dbops.operations.rebuilds import plan_rebuild, request_rebuild
@@ -94,7 +94,7 @@ def is_let_through(rebuild: Rebuild) -> bool:
         now = plan_rebuild(target=rebuild.target, source=rebuild.source, keep_old_data=before.keep_old_data)
     except Refused:
         return False
-    return not prelude.differences(before, now)
+    return not live_check.differences(before, now)
 
 
 WHAT = ("ssh_address", "host_key", "address", "datadir", "role", "systemd_unit", "port", "delete")

@@ -14,13 +14,13 @@ from django.utils import timezone
 
 from dbops import lifecycle, runner, scheduler
 from dbops.auditing import current_head
-from dbops.engine.audit_chain import verify
+from dbops.engine.audit.chain import verify
 from dbops.engine.errors import Refused
-from dbops.engine.methods import METHODS
-from dbops.engine.methods.base import Method
+from dbops.engine.rebuilds.methods import METHODS
+from dbops.engine.rebuilds.methods.base import Method
+from dbops.engine.rebuilds.steps.base import Step
+from dbops.engine.rebuilds.steps.run import Outcome, Run, again, done
 from dbops.engine.states import FINAL, Approval, Status
-from dbops.engine.steps.base import Step
-from dbops.engine.steps.run import Outcome, Run, again, done
 from dbops.lifecycle import rebuild_driver, requests
 from dbops.models import (
     AuditEntry,

@@ -10,7 +10,7 @@ from django.utils import timezone
 
 from dbops import dropped, lifecycle
 from dbops.engine.errors import Refused
-from dbops.engine.facts import Tool
+from dbops.engine.facts.instance import Tool
 from dbops.engine.states import Status, StepState
 from dbops.models import AuditEntry, Event, Hold, Rebuild
 from dbops.operations.joining import join_read

@@ -9,8 +9,8 @@ from dataclasses import dataclass, field, replace
 from datetime import timedelta
 from typing import Any
 
-from dbops.engine.facts import Attached, Client, ConfigFacts, InstanceFacts, Problem, ServerFacts
-from dbops.engine.situation import Member, Situation
+from dbops.engine.facts.instance import Attached, Client, ConfigFacts, InstanceFacts, Problem, ServerFacts
+from dbops.engine.planning.inputs import Member, Situation
 
 from . import builders
 

@@ -17,9 +17,9 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any
 
-from dbops.engine.scripts import load
+from dbops.engine.hosts.scripts import load
 
-SCRIPT = load("common", "take_over")
+SCRIPT = load("common", "swap_datadir")
 REFUSED = 65
 SOCKET = "/run/mysqld/mysqld.sock"
 ASIDE = ".dbops-old-run"

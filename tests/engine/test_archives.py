@@ -6,19 +6,19 @@ from typing import Any
 
 import pytest
 
-from dbops.engine.archive_evidence import FetchEvidence, judge_fetch, judge_load
-from dbops.engine.archives import Archive, newest
-from dbops.engine.backups import BackupMethod
+from dbops.engine.backup_states import BackupMethod
+from dbops.engine.backups.archives import Archive, newest
 from dbops.engine.errors import Refused, RemoteFailure
-from dbops.engine.evidence import CopyEvidence
-from dbops.engine.facts import Problem, Tool
+from dbops.engine.facts.instance import Problem, Tool
 from dbops.engine.flavors import flavor_for
-from dbops.engine.following import Ended, offer_retry, remembered
-from dbops.engine.plan import Plan
-from dbops.engine.planning import build_plan
-from dbops.engine.situation import Situation
+from dbops.engine.planning.inputs import Situation
+from dbops.engine.planning.method_comparison import compare
+from dbops.engine.planning.planner import build_plan
+from dbops.engine.rebuilds.archive_check import FetchEvidence, judge_fetch, judge_load
+from dbops.engine.rebuilds.copy_check import CopyEvidence
+from dbops.engine.rebuilds.follow_ups import Ended, offer_retry, remembered
+from dbops.engine.rebuilds.plan import Plan
 from dbops.engine.states import Severity, Status, StepState
-from dbops.engine.ways_compared import compare
 from tests.engine.builders import NOW, situation
 
 SUM = "ab" * 32

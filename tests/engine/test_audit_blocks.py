@@ -1,7 +1,7 @@
 from hypothesis import given
 from hypothesis import strategies as st
 
-from dbops.engine.audit_blocks import (
+from dbops.engine.audit.search_index import (
     ENTRIES,
     block_of,
     bounds_of,

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from dbops.engine.audit_chain import (
+from dbops.engine.audit.chain import (
     GENESIS,
     MOST_FINDINGS,
     Head,

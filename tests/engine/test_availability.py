@@ -8,9 +8,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from dbops.engine.availability.gaps import any_gap, parts, seconds, seconds_by_cause
-from dbops.engine.availability.judging import Gap, Part
 from dbops.engine.availability.record import Cause, Occupied, Phase, Planned, Record, Seen, Usable
-from dbops.engine.calendar import Interval, day, free, merge
+from dbops.engine.availability.shortages import Gap, Part
+from dbops.engine.schedule.calendar import Interval, day, free, merge
 from dbops.engine.states import Role
 
 T0 = datetime(2026, 3, 23, tzinfo=UTC)

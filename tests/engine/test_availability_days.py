@@ -17,9 +17,9 @@ from dbops.engine.availability.days import (
     settled_until,
 )
 from dbops.engine.availability.gaps import parts
-from dbops.engine.availability.judging import Gap, Part
 from dbops.engine.availability.record import Cause, Record
-from dbops.engine.calendar import Interval
+from dbops.engine.availability.shortages import Gap, Part
+from dbops.engine.schedule.calendar import Interval
 
 from .test_availability import HOURS, WEEK, gaps, records, span
 

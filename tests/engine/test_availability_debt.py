@@ -8,9 +8,9 @@ from hypothesis import strategies as st
 
 from dbops.engine.availability.debt import causes_of, debt, weeks
 from dbops.engine.availability.gaps import seconds_by_cause
-from dbops.engine.availability.judging import Gap, Part
 from dbops.engine.availability.record import Cause, Record
-from dbops.engine.calendar import Interval
+from dbops.engine.availability.shortages import Gap, Part
+from dbops.engine.schedule.calendar import Interval
 
 from .test_availability import WEEK, gaps, records
 

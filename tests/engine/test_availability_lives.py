@@ -6,9 +6,9 @@ from datetime import UTC, datetime, timedelta
 from hypothesis import given
 from hypothesis import strategies as st
 
-from dbops.engine.availability.lives import RebuildLife, StepTime, occupied, phases
+from dbops.engine.availability.rebuild_intervals import RebuildLife, StepTime, occupied, phases
 from dbops.engine.availability.record import Cause, Occupied, Phase
-from dbops.engine.calendar import Interval, merge
+from dbops.engine.schedule.calendar import Interval, merge
 from dbops.engine.states import Status
 
 T0 = datetime(2026, 11, 1, tzinfo=UTC)

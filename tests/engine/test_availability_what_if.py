@@ -8,10 +8,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from dbops.engine.availability.days import amounts
-from dbops.engine.availability.judging import Gap
 from dbops.engine.availability.record import Cause, Occupied, Planned, Record, Seen, Usable
+from dbops.engine.availability.shortages import Gap
 from dbops.engine.availability.what_if import Change, blocked, by_method, changed, compare, proposals
-from dbops.engine.calendar import clip, merge
+from dbops.engine.schedule.calendar import clip, merge
 from dbops.engine.states import Role
 
 from .test_availability import HOUR, READS, WEEK, gaps, record, records, span, well

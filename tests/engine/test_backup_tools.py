@@ -6,8 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from dbops.engine.backup_facts import Reads
-from dbops.engine.backup_tools import (
+from dbops.engine.backups.tools import (
     Endpoint,
     Place,
     makes_a_backup,
@@ -15,6 +14,7 @@ from dbops.engine.backup_tools import (
     tool_of_statement,
     which_instance,
 )
+from dbops.engine.facts.backups import Reads
 
 SOCKET = "/run/mysqld/mysqld.sock"
 PLACE = Place(

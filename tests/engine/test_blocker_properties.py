@@ -6,15 +6,15 @@ from datetime import datetime, timedelta
 from hypothesis import given
 from hypothesis import strategies as st
 
-from dbops.engine.backups import BackupMethod, RunBy
-from dbops.engine.blockers import blockers
-from dbops.engine.effects import METHODS
-from dbops.engine.occupation import stays
-from dbops.engine.picture import Job, Machine, Picture, Stop, Use
-from dbops.engine.prediction import Prediction
+from dbops.engine.backup_states import BackupMethod, RunBy
+from dbops.engine.schedule.backup_windows import Duration, Window, window_at
+from dbops.engine.schedule.blockers import blockers
+from dbops.engine.schedule.conflicts import METHODS
+from dbops.engine.schedule.duration_estimates import Prediction
+from dbops.engine.schedule.eligibility import Answer, verdict
+from dbops.engine.schedule.occupancy import stays
+from dbops.engine.schedule.snapshot import Job, Machine, Picture, Stop, Use
 from dbops.engine.states import Role
-from dbops.engine.verdicts import Answer, verdict
-from dbops.engine.windows import Duration, Window, window_at
 from tests.engine.pictures import NOW, hours, picture
 
 NAMES = ("backup-1", "backup-2", "replica-1", "replica-2")

@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from dbops.engine.calendar import (
+from dbops.engine.schedule.calendar import (
     ClockChange,
     Interval,
     clip,

@@ -5,10 +5,10 @@ from datetime import timedelta
 
 import pytest
 
-from dbops.engine.checks import CHECKS, run_checks
-from dbops.engine.facts import Attached, Client, ConfigFacts, Problem, StatementCheck
-from dbops.engine.planning import build_plan
-from dbops.engine.situation import Situation
+from dbops.engine.facts.instance import Attached, Client, ConfigFacts, Problem, StatementCheck
+from dbops.engine.planning.checks import CHECKS, run_checks
+from dbops.engine.planning.inputs import Situation
+from dbops.engine.planning.planner import build_plan
 from dbops.engine.states import Severity
 
 from .builders import (

@@ -4,13 +4,13 @@ from typing import Any
 
 import pytest
 
-from dbops.engine.backups import RunBy
-from dbops.engine.blocker import Kind
-from dbops.engine.choices import choices, chosen
-from dbops.engine.picture import Picture, Stop
-from dbops.engine.prediction import Prediction
-from dbops.engine.ways import Choice, Way, moment_key, moment_of
-from dbops.engine.windows import Duration
+from dbops.engine.backup_states import RunBy
+from dbops.engine.schedule.backup_windows import Duration
+from dbops.engine.schedule.blocker import Kind
+from dbops.engine.schedule.duration_estimates import Prediction
+from dbops.engine.schedule.snapshot import Picture, Stop
+from dbops.engine.schedule.start_option_keys import Choice, Way, moment_key, moment_of
+from dbops.engine.schedule.start_options import choices, chosen
 from tests.engine.pictures import HOUR, backup, hours, machines, picture, queued, rebuild, window
 
 

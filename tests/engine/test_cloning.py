@@ -5,17 +5,17 @@ from typing import Any
 
 import pytest
 
-from dbops.engine import cloning
-from dbops.engine.cloning import CloneEvidence, judge_clone, progress_of, read_stages, version_problem
 from dbops.engine.errors import RemoteFailure
-from dbops.engine.facts import CloneFacts, Tool
+from dbops.engine.facts.instance import CloneFacts, Tool
 from dbops.engine.flavors.versions import parse_version
-from dbops.engine.following import Ended, offer_retry, plan_follow_up
-from dbops.engine.plan import Plan
-from dbops.engine.planning import OF_A_CLONE, build_plan
-from dbops.engine.situation import Member, Situation
+from dbops.engine.planning.inputs import Member, Situation
+from dbops.engine.planning.method_comparison import compare
+from dbops.engine.planning.planner import OF_A_CLONE, build_plan
+from dbops.engine.rebuilds import clone as cloning
+from dbops.engine.rebuilds.clone import CloneEvidence, judge_clone, progress_of, read_stages, version_problem
+from dbops.engine.rebuilds.follow_ups import Ended, offer_retry, plan_follow_up
+from dbops.engine.rebuilds.plan import Plan
 from dbops.engine.states import Severity, Status, StepState
-from dbops.engine.ways_compared import compare
 from tests.engine.builders import situation
 
 UUIDS = {name: f"{number}{'0' * 7}-1111-2222-3333-444444444444" for number, name in enumerate("123", 1)}

@@ -5,12 +5,12 @@ from typing import Any
 import pytest
 
 from dbops.engine.errors import RemoteFailure, Unreachable
-from dbops.engine.plan import Plan
-from dbops.engine.planning import build_plan
+from dbops.engine.planning.planner import build_plan
 from dbops.engine.ports import JobState, JobStatus
-from dbops.engine.steps.cloning import Clone, OpenDonor, close_donor
-from dbops.engine.steps.run import Run
-from dbops.engine.steps.sweep import needs_sweep, sweep
+from dbops.engine.rebuilds.plan import Plan
+from dbops.engine.rebuilds.steps.copy.clone import Clone, OpenDonor, close_donor
+from dbops.engine.rebuilds.steps.finish.sweep import needs_sweep, sweep
+from dbops.engine.rebuilds.steps.run import Run
 from tests.engine.runs import Told, make_run
 from tests.engine.test_cloning import POLLS, world
 from tests.fakes import FakeClock, FakeDatabase, FakeJobs, running, server_error

@@ -10,19 +10,19 @@ from typing import Any
 import pytest
 
 from dbops.engine.errors import RemoteFailure
-from dbops.engine.evidence import CopyEvidence, judge_copy
-from dbops.engine.facts import HostFacts, Tool, from_record, to_record
+from dbops.engine.facts.instance import HostFacts, Tool, from_record, to_record
 from dbops.engine.flavors import flavor_for
-from dbops.engine.flavors.compressing import xtrabackup_compress_problem
-from dbops.engine.pipeline import Link
-from dbops.engine.plan import Plan
-from dbops.engine.planning import build_plan
+from dbops.engine.flavors.compression import xtrabackup_compress_problem
+from dbops.engine.planning.inputs import Member
+from dbops.engine.planning.planner import build_plan
 from dbops.engine.ports import JobState, JobStatus
-from dbops.engine.situation import Member
-from dbops.engine.steps.commands import expand_words, sent_command, unpack_command
-from dbops.engine.steps.fan_out import why_not_together
-from dbops.engine.steps.run import Run
-from dbops.engine.steps.stream import Stream
+from dbops.engine.rebuilds.copy_check import CopyEvidence, judge_copy
+from dbops.engine.rebuilds.plan import Plan
+from dbops.engine.rebuilds.steps.commands import expand_words, sent_command, unpack_command
+from dbops.engine.rebuilds.steps.copy.shared_read import why_not_together
+from dbops.engine.rebuilds.steps.copy.stream import Stream
+from dbops.engine.rebuilds.steps.run import Run
+from dbops.engine.tuning.transport import Link
 from tests.engine import builders
 from tests.engine.runs import Told, make_run
 from tests.fakes import FakeClock, FakeDatabase, FakeJobs

@@ -2,8 +2,8 @@
 
 from dataclasses import replace
 
-from dbops.engine.doublewrite import judge_doublewrite
-from dbops.engine.facts import InstanceFacts, StorageFacts, from_record, to_record
+from dbops.engine.facts.instance import InstanceFacts, StorageFacts, from_record, to_record
+from dbops.engine.tuning.doublewrite import judge_doublewrite
 
 from . import builders
 

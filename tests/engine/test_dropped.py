@@ -5,9 +5,9 @@ from typing import Any
 
 import pytest
 
-from dbops.engine.dropped import OF_A_TOUCHED_TARGET, ended_on_the_way, unlike_confirmed
-from dbops.engine.plan import Finding, Plan
-from dbops.engine.planning import build_plan
+from dbops.engine.planning.planner import build_plan
+from dbops.engine.rebuilds.automatic_retry import OF_A_TOUCHED_TARGET, ended_on_the_way, unlike_confirmed
+from dbops.engine.rebuilds.plan import Finding, Plan
 from dbops.engine.states import Severity
 
 from .builders import situation

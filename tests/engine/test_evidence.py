@@ -5,8 +5,8 @@ from dataclasses import replace
 import pytest
 
 from dbops.engine.errors import RemoteFailure
-from dbops.engine.evidence import CopyEvidence, decode_files, judge_copy
 from dbops.engine.flavors import flavor_for
+from dbops.engine.rebuilds.copy_check import CopyEvidence, decode_files, judge_copy
 
 FLAVOR = flavor_for("10.11.19", "mariadb")
 INFO = """uuid = 5dd06d32-e535-11f1-8e2d-02fc00000001

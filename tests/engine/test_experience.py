@@ -6,12 +6,12 @@ from typing import Any
 
 import pytest
 
-from dbops.engine.experience import DoneStep, History, PastRebuild, history_of
-from dbops.engine.methods import METHODS
-from dbops.engine.plan import Plan
-from dbops.engine.planning import build_plan
-from dbops.engine.situation import Situation
-from dbops.engine.ways_compared import Compared, compare
+from dbops.engine.planning.inputs import Situation
+from dbops.engine.planning.method_comparison import Compared, compare
+from dbops.engine.planning.planner import build_plan
+from dbops.engine.planning.step_estimates import DoneStep, History, PastRebuild, history_of
+from dbops.engine.rebuilds.methods import METHODS
+from dbops.engine.rebuilds.plan import Plan
 
 from .builders import GIB, NOW, situation, source_with
 from .test_archives import archive, world

@@ -4,14 +4,14 @@ from dataclasses import dataclass, field
 
 import pytest
 
-from dbops.engine.companions import BEGUN, BRANCHES, Companion, Phase, phase_of_branch, phase_of_reader
 from dbops.engine.errors import RemoteFailure
-from dbops.engine.evidence import CopyEvidence
-from dbops.engine.planning import build_plan
+from dbops.engine.hosts.scripts import load
+from dbops.engine.planning.planner import build_plan
 from dbops.engine.ports import JobState, JobStatus
-from dbops.engine.scripts import load
+from dbops.engine.rebuilds.copy_check import CopyEvidence
+from dbops.engine.rebuilds.shared_read import BEGUN, BRANCHES, Companion, Phase, phase_of_branch, phase_of_reader
+from dbops.engine.rebuilds.steps.copy import shared_read
 from dbops.engine.states import Status, StepState
-from dbops.engine.steps import fan_out
 from tests.engine import builders
 from tests.engine.runs import Told, make_run
 from tests.fakes import FakeClock, FakeDatabase, FakeJobs
@@ -45,42 +45,42 @@ def run_with(shared: Shared, **memory: object):  # type: ignore[no-untyped-def]
 
 def test_one_who_reads_alone_settles_at_once_and_nobody_joins_afterwards() -> None:
     run = run_with(Shared())
-    assert fan_out.settle(run)
+    assert shared_read.settle(run)
     assert run.memory[BRANCHES] == {}
-    assert not fan_out.reads_for_others(run)
+    assert not shared_read.reads_for_others(run)
 
 
 def test_a_branch_that_still_stops_its_server_is_waited_for_and_one_that_has_ended_is_not() -> None:
     shared = Shared(others=[other(Phase.COMING)])
     run = run_with(shared)
-    assert not fan_out.settle(run)
+    assert not shared_read.settle(run)
     shared.others = [other(Phase.READY)]
-    assert fan_out.settle(run)
-    assert fan_out.reads_for_others(run)
+    assert shared_read.settle(run)
+    assert shared_read.reads_for_others(run)
     shared.others = [other(Phase.GONE)]
-    assert fan_out.settle(run), "what was settled stays"
+    assert shared_read.settle(run), "what was settled stays"
     assert run.memory[BRANCHES] == {"b" * 16: "replica-2"}
 
 
 @pytest.mark.parametrize(
-    ("phase", "patience"), [(Phase.QUEUED, fan_out.QUEUED_PATIENCE_SECONDS), (Phase.COMING, 900.0)]
+    ("phase", "patience"), [(Phase.QUEUED, shared_read.QUEUED_PATIENCE_SECONDS), (Phase.COMING, 900.0)]
 )
 def test_nobody_is_waited_for_without_end(phase: Phase, patience: float) -> None:
     run = run_with(Shared(others=[other(phase)]))
-    assert not fan_out.settle(run)
+    assert not shared_read.settle(run)
     run.clock.sleep(patience - 1)
-    assert not fan_out.settle(run)
+    assert not shared_read.settle(run)
     run.clock.sleep(2)
-    assert fan_out.settle(run)
+    assert shared_read.settle(run)
     assert run.memory[BRANCHES] == {}
 
 
 def test_a_branch_takes_nothing_over_before_the_one_who_reads_has() -> None:
     shared = Shared(other(Phase.COMING))
     run = run_with(shared)
-    assert not fan_out.may_take_over(run)
+    assert not shared_read.may_take_over(run)
     shared.read_by = other(Phase.READY)
-    assert fan_out.may_take_over(run)
+    assert shared_read.may_take_over(run)
 
 
 @pytest.mark.parametrize(
@@ -95,7 +95,7 @@ def test_a_branch_takes_nothing_over_before_the_one_who_reads_has() -> None:
 def test_a_branch_that_was_left_behind_changes_nothing(reader: Companion, code: str) -> None:
     run = run_with(Shared(reader))
     with pytest.raises(RemoteFailure) as raised:
-        fan_out.may_take_over(run)
+        shared_read.may_take_over(run)
     assert raised.value.code == code
     assert "was changed" in raised.value.left
 
@@ -103,9 +103,9 @@ def test_a_branch_that_was_left_behind_changes_nothing(reader: Companion, code: 
 def test_a_branch_streams_when_it_is_read_for_it() -> None:
     shared = Shared(other(Phase.READY))
     run = run_with(shared, touched=True)
-    assert not fan_out.may_stream(run)
+    assert not shared_read.may_stream(run)
     shared.read_by = other(Phase.READING, (run.run_id,))
-    assert fan_out.may_stream(run)
+    assert shared_read.may_stream(run)
 
 
 STEPS = {"take-over": StepState.PENDING, "stream": StepState.PENDING}
@@ -152,7 +152,7 @@ DROPPED = "dbops: dropped after 4096 bytes: its connection broke: Broken pipe\n"
 @pytest.mark.parametrize("unpack_log", ["", "mbstream: unexpected end of file\n"])
 def test_what_the_sender_said_comes_before_the_missing_end(unpack_log: str) -> None:
     with pytest.raises(RemoteFailure) as raised:
-        fan_out.refuse_dropped(run_with(Shared()), CopyEvidence(0, 74, 1, "", DROPPED, unpack_log))
+        shared_read.refuse_dropped(run_with(Shared()), CopyEvidence(0, 74, 1, "", DROPPED, unpack_log))
     assert raised.value.code == "shared.dropped"
 
 
@@ -162,44 +162,44 @@ def test_what_the_sender_said_comes_before_the_missing_end(unpack_log: str) -> N
 )
 def test_what_the_target_itself_says_comes_before_the_sender(unpack_status: int, unpack_log: str) -> None:
     """A full disk is not mended by sending once more."""
-    fan_out.refuse_dropped(run_with(Shared()), CopyEvidence(0, 74, unpack_status, "", DROPPED, unpack_log))
+    shared_read.refuse_dropped(run_with(Shared()), CopyEvidence(0, 74, unpack_status, "", DROPPED, unpack_log))
 
 
 def sending(shared: Shared, **memory: object):  # type: ignore[no-untyped-def]
     """One who reads for replica-2, and whose sender has begun ten seconds ago."""
     run = run_with(shared, **{BRANCHES: {"b" * 16: "replica-2"}, BEGUN: True, **memory})
-    run.source.jobs.play(fan_out.SEND_JOB, JobState(JobStatus.RUNNING))
-    run.source.jobs.start(fan_out.SEND_JOB, "send")
+    run.source.jobs.play(shared_read.SEND_JOB, JobState(JobStatus.RUNNING))
+    run.source.jobs.start(shared_read.SEND_JOB, "send")
     run.memory.setdefault("fan_out.begun_at", run.clock.now())
     run.clock.sleep(10)
     return run
 
 
 def gone(run) -> list[str]:  # type: ignore[no-untyped-def]
-    return [act.arguments[1] for act in run.source.jobs.acts if act.arguments[0] == load("gone")]
+    return [act.arguments[1] for act in run.source.jobs.acts if act.arguments[0] == load("drop_target")]
 
 
 def test_a_branch_that_has_ended_before_it_came_is_not_waited_for_and_that_is_said_once() -> None:
     shared = Shared(others=[other(Phase.COMING)])
     run = sending(shared)
-    fan_out.follow_sender(run)
+    shared_read.follow_sender(run)
     assert gone(run) == []
     shared.others = [other(Phase.GONE)]
-    fan_out.follow_sender(run)
-    fan_out.follow_sender(run)
+    shared_read.follow_sender(run)
+    shared_read.follow_sender(run)
     assert gone(run) == ["b" * 16]
 
 
 def test_one_who_reads_and_ends_before_it_came_is_not_waited_for_either() -> None:
     run = sending(Shared(others=[other(Phase.READY)]))
-    assert not fan_out.give_back(run)
+    assert not shared_read.give_back(run)
     assert gone(run) == [run.run_id]
 
 
 def test_nothing_is_said_of_one_for_whom_nobody_reads_nor_when_nobody_is_waited_for_any_more() -> None:
     run = sending(Shared(others=[Companion(8, "c" * 16, "replica-3", Phase.GONE)]))
-    fan_out.follow_sender(run)
-    run.clock.sleep(fan_out.CONNECT_SECONDS)
+    shared_read.follow_sender(run)
+    run.clock.sleep(shared_read.CONNECT_SECONDS)
     run.companions = Shared(others=[other(Phase.GONE)])
-    fan_out.follow_sender(run)
+    shared_read.follow_sender(run)
     assert gone(run) == []

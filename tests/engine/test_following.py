@@ -4,8 +4,8 @@ from typing import Any
 
 import pytest
 
-from dbops.engine.following import AFTER_THE_COPY, Ended, offer_put_back, offer_retry, remembered
-from dbops.engine.methods import METHODS
+from dbops.engine.rebuilds.follow_ups import AFTER_THE_COPY, Ended, offer_put_back, offer_retry, remembered
+from dbops.engine.rebuilds.methods import METHODS
 from dbops.engine.states import Status, StepState
 
 NAMES = [step.name for step in METHODS["xbstream"].steps]

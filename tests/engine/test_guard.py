@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from dbops.engine.scripts import load
+from dbops.engine.hosts.scripts import load
 
 PAUSE, GUARD = load("release", "pause"), load("release", "guard")
 RUN = "0123456789abcdef"

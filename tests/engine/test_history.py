@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as some
 
-from dbops.engine.history import SCALE_LINES, Figure, PastRun, odd_ones, scale
+from dbops.engine.backups.trends import SCALE_LINES, Figure, PastRun, odd_ones, scale
 
 NOW = datetime(2026, 11, 22, 3, tzinfo=UTC)
 GIB = 1024**3

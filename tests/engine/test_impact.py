@@ -5,14 +5,14 @@ from typing import Any
 
 import pytest
 
-from dbops.engine.backups import RunBy
-from dbops.engine.choices import choices, chosen
-from dbops.engine.experience import History
-from dbops.engine.impact import Impact, Span, impact
-from dbops.engine.picture import Picture
-from dbops.engine.plan import Plan
-from dbops.engine.planning import build_plan
-from dbops.engine.prediction import Prediction
+from dbops.engine.backup_states import RunBy
+from dbops.engine.planning.impact import Impact, Span, impact
+from dbops.engine.planning.planner import build_plan
+from dbops.engine.planning.step_estimates import History
+from dbops.engine.rebuilds.plan import Plan
+from dbops.engine.schedule.duration_estimates import Prediction
+from dbops.engine.schedule.snapshot import Picture
+from dbops.engine.schedule.start_options import choices, chosen
 
 from .builders import GIB, situation, source_with
 from .pictures import HOUR, hours, picture, queued, rebuild, window

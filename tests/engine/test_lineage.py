@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from dbops.engine.lineage import Act, Found, Known, lineage
+from dbops.engine.rebuilds.lineage import Act, Found, Known, lineage
 from dbops.engine.states import Status
 
 BEGIN = datetime(2026, 3, 1, tzinfo=UTC)

@@ -5,11 +5,11 @@ from typing import Any
 import pytest
 
 from dbops.engine.errors import Refused, RemoteFailure, Unreachable
-from dbops.engine.planning import build_plan
+from dbops.engine.planning.planner import build_plan
 from dbops.engine.ports import CommandResult
-from dbops.engine.steps.put_back import LookBack
-from dbops.engine.steps.replication import SERVER_GONE_SECONDS, target_database
-from dbops.engine.steps.run import Run
+from dbops.engine.rebuilds.steps.finish.rollback import LookBack
+from dbops.engine.rebuilds.steps.replicate.replication import SERVER_GONE_SECONDS, target_database
+from dbops.engine.rebuilds.steps.run import Run
 from tests.fakes import FakeClock, FakeDatabase, FakeJobs
 
 from . import builders

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from dbops.engine.periods import Seen, end_of_period, longest_gap
+from dbops.engine.availability.periods import Seen, end_of_period, longest_gap
 from dbops.engine.states import Role
 
 T0 = datetime(2026, 3, 29, 0, 30, tzinfo=UTC)

@@ -8,9 +8,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from dbops.engine import pipeline
-from dbops.engine.facts import HostFacts, Tool
-from dbops.engine.pipeline import (
+from dbops.engine.facts.instance import HostFacts, Tool
+from dbops.engine.tuning import transport
+from dbops.engine.tuning.transport import (
     COMPRESSED_BYTES_PER_SECOND,
     Compression,
     Link,
@@ -21,9 +21,9 @@ from dbops.engine.pipeline import (
 from tests.engine import builders
 
 
-@pytest.mark.parametrize("seconds", [pipeline.PAUSED_DEAD_AFTER_SECONDS, pipeline.DEAD_AFTER_SECONDS])
+@pytest.mark.parametrize("seconds", [transport.PAUSED_DEAD_AFTER_SECONDS, transport.DEAD_AFTER_SECONDS])
 def test_ssh_gives_a_silent_peer_up_after_as_long_as_said(seconds: int) -> None:
-    words = pipeline.ssh_command(
+    words = transport.ssh_command(
         address="10.0.0.2",
         port=22,
         user="dbops",
@@ -39,12 +39,12 @@ def test_ssh_gives_a_silent_peer_up_after_as_long_as_said(seconds: int) -> None:
 
 
 def test_a_paused_source_is_given_back_in_time_and_a_short_cut_is_borne() -> None:
-    assert 30 <= pipeline.PAUSED_DEAD_AFTER_SECONDS <= 45
-    assert pipeline.PAUSED_DEAD_AFTER_SECONDS < pipeline.DEAD_AFTER_SECONDS
+    assert 30 <= transport.PAUSED_DEAD_AFTER_SECONDS <= 45
+    assert transport.PAUSED_DEAD_AFTER_SECONDS < transport.DEAD_AFTER_SECONDS
 
 
-AES128, AES256, CTR, CHACHA = pipeline.CIPHERS_WITH_AES
-HOST = replace(builders.host(12), has_aes=True, ssh_ciphers=pipeline.CIPHERS_WITH_AES)
+AES128, AES256, CTR, CHACHA = transport.CIPHERS_WITH_AES
+HOST = replace(builders.host(12), has_aes=True, ssh_ciphers=transport.CIPHERS_WITH_AES)
 WHEN = datetime(2026, 11, 1, tzinfo=UTC)
 
 
@@ -55,7 +55,7 @@ def chosen(**rates: float) -> list[str]:
 
 
 def test_without_a_measurement_the_known_order_counts() -> None:
-    assert choose_ciphers(HOST, HOST).split(",") == list(pipeline.CIPHERS_WITH_AES)
+    assert choose_ciphers(HOST, HOST).split(",") == list(transport.CIPHERS_WITH_AES)
     slow = replace(HOST, has_aes=False)
     assert choose_ciphers(HOST, slow).split(",")[0] == CHACHA
     assert "not measured yet" in cipher_reason(choose_ciphers(HOST, slow), HOST, slow, None)
@@ -79,13 +79,13 @@ def test_a_cipher_that_one_end_has_lost_is_not_offered_however_fast_it_was() -> 
     assert CHACHA not in choose_ciphers(HOST, replace(HOST, ssh_ciphers=(AES128, CTR)), link)
 
 
-@given(st.dictionaries(st.sampled_from([*pipeline.CIPHERS_WITH_AES, "3des-cbc"]), st.floats(0, 1e10)))
+@given(st.dictionaries(st.sampled_from([*transport.CIPHERS_WITH_AES, "3des-cbc"]), st.floats(0, 1e10)))
 def test_the_first_is_never_slower_than_the_best_by_more_than_what_counts_as_the_same(rates: dict[str, float]) -> None:
     first, *rest = choose_ciphers(HOST, HOST, Link(rates, WHEN)).split(",")
-    assert sorted([first, *rest]) == sorted(pipeline.CIPHERS_WITH_AES)
-    shared = {name: rate for name, rate in rates.items() if name in pipeline.CIPHERS_WITH_AES}
+    assert sorted([first, *rest]) == sorted(transport.CIPHERS_WITH_AES)
+    shared = {name: rate for name, rate in rates.items() if name in transport.CIPHERS_WITH_AES}
     if any(shared.values()):
-        assert shared.get(first, 0.0) >= pipeline.SAME_RATE * max(shared.values())
+        assert shared.get(first, 0.0) >= transport.SAME_RATE * max(shared.values())
 
 
 def test_the_reason_names_the_rates_and_the_day() -> None:

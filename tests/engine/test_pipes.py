@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from dbops.engine.scripts import load
+from dbops.engine.hosts.scripts import load
 
 GET_PIPE_SIZE = 1032  # F_GETPIPE_SZ of Linux, which Python names since 3.10
 WIDE, USUAL = 1 << 20, 1 << 16

@@ -6,10 +6,10 @@ from typing import Any
 
 import pytest
 
-from dbops.engine.facts import from_record, to_record
-from dbops.engine.plan import Finding, Plan, PlannedCommand
-from dbops.engine.plan_changes import Change, Shown, Unit, changes
-from dbops.engine.planning import build_plan
+from dbops.engine.facts.instance import from_record, to_record
+from dbops.engine.planning.plan_diff import Change, Shown, Unit, changes
+from dbops.engine.planning.planner import build_plan
+from dbops.engine.rebuilds.plan import Finding, Plan, PlannedCommand
 from dbops.engine.states import Severity
 
 from .builders import GIB, NOW, datadir, facts, link, member, server, situation, source_with, target_with

@@ -5,10 +5,10 @@ from dataclasses import replace
 import pytest
 
 from dbops.engine.errors import Refused
-from dbops.engine.experience import History
-from dbops.engine.facts import from_record, to_record
-from dbops.engine.plan import Plan
-from dbops.engine.planning import build_plan
+from dbops.engine.facts.instance import from_record, to_record
+from dbops.engine.planning.planner import build_plan
+from dbops.engine.planning.step_estimates import History
+from dbops.engine.rebuilds.plan import Plan
 
 from .builders import GIB, datadir, facts, link, member, server, situation, source_with
 

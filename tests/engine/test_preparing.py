@@ -5,14 +5,14 @@ from typing import Any
 
 import pytest
 
-from dbops.engine.facts import Tool
+from dbops.engine.facts.instance import Tool
 from dbops.engine.flavors import flavor_for
-from dbops.engine.planning import build_plan
-from dbops.engine.preparing import Ground, choose, within_what_is_free
-from dbops.engine.scripts import load
-from dbops.engine.situation import Situation
-from dbops.engine.steps.bring_up import Prepare
-from dbops.engine.steps.run import IN_BASH, Run
+from dbops.engine.hosts.scripts import load
+from dbops.engine.planning.inputs import Situation
+from dbops.engine.planning.planner import build_plan
+from dbops.engine.rebuilds.steps.run import IN_BASH, Run
+from dbops.engine.rebuilds.steps.start.prepare_and_start import Prepare
+from dbops.engine.tuning.prepare import Ground, choose, within_what_is_free
 from tests.fakes import FakeClock, FakeDatabase, FakeJobs, FakeShell, running
 
 from .builders import GIB, datadir, facts, host, member, server, situation, source_with

@@ -6,17 +6,17 @@ from pathlib import Path
 
 import pytest
 
-from dbops.engine.archives import newest
-from dbops.engine.backups import BackupMethod
-from dbops.engine.plan import Plan
-from dbops.engine.plan_changes import Shown, changes
-from dbops.engine.planning import build_plan
-from dbops.engine.proving.ends import ProofEnd
-from dbops.engine.situation import Situation
+from dbops.engine.backup_states import BackupMethod
+from dbops.engine.backups.archives import newest
+from dbops.engine.backups.restore_test_ends import ProofEnd
+from dbops.engine.planning.inputs import Situation
+from dbops.engine.planning.method_comparison import compare
+from dbops.engine.planning.plan_diff import Shown, changes
+from dbops.engine.planning.planner import build_plan
+from dbops.engine.rebuilds.plan import Plan
+from dbops.engine.rebuilds.steps.preflight.live_check import differences
+from dbops.engine.rebuilds.steps.preflight.resume_check import differences_for_retry
 from dbops.engine.states import Severity
-from dbops.engine.steps.prelude import differences
-from dbops.engine.steps.recheck import differences_for_retry
-from dbops.engine.ways_compared import compare
 from tests.engine.builders import NOW
 
 from .test_archives import archive, refused, world

@@ -6,12 +6,12 @@ from pathlib import Path
 
 import pytest
 
-from dbops.engine.scripts import load
+from dbops.engine.hosts.scripts import load
 
 RUN = "0123456789abcdef"
 OLD = {"ibdata1": "old", "mysql": "old", "only-old": "old"}
 COPY = {"ibdata1": "copy", "mysql": "copy", "only-copy": "copy"}
-SCRIPT = load("common", "put_back")
+SCRIPT = load("common", "rollback")
 #: ``mv`` that works file by file, and fails for good after as many as the file ``left`` says.
 WORN_OUT_MV = """#!/bin/bash
 step() {
@@ -92,7 +92,7 @@ class Host:
     def look(self) -> dict[str, str]:
         words = ["look", str(self.datadir), str(self.aside), RUN]
         told = subprocess.run(
-            ["bash", "-c", load("common", "look_target"), *words], capture_output=True, text=True, check=True
+            ["bash", "-c", load("common", "inspect_target"), *words], capture_output=True, text=True, check=True
         )
         return dict(line.split("=", 1) for line in told.stdout.splitlines())
 

@@ -6,8 +6,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from dbops.engine.availability.proofs import STALE_AFTER, Proof, oldest_first
 from dbops.engine.availability.rebuild_times import Took, rebuild_times
+from dbops.engine.availability.verified_sources import STALE_AFTER, Proof, oldest_first
 
 NOW = datetime(2026, 3, 4, 12, tzinfo=UTC)
 RUNS = st.lists(

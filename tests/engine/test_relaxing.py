@@ -9,15 +9,15 @@ import pytest
 
 from dbops.engine.errors import RemoteFailure, Unreachable
 from dbops.engine.flavors import flavor_for
-from dbops.engine.flavors.relaxing import relaxations, same_value
-from dbops.engine.planning import build_plan
+from dbops.engine.flavors.relaxed_durability import relaxations, same_value
+from dbops.engine.hosts.progress import catch_up_progress
+from dbops.engine.planning.planner import build_plan
 from dbops.engine.ports import CommandResult
-from dbops.engine.progress import catch_up_progress
-from dbops.engine.steps.clean_up import CleanUp
-from dbops.engine.steps.relaxing import become_ordinary, put_back_at_end, relax, watch
-from dbops.engine.steps.run import Run
-from dbops.engine.steps.sweep import needs_sweep
-from dbops.engine.steps.verify import Verify
+from dbops.engine.rebuilds.steps.finish.clean_up import CleanUp
+from dbops.engine.rebuilds.steps.finish.sweep import needs_sweep
+from dbops.engine.rebuilds.steps.finish.verify import Verify
+from dbops.engine.rebuilds.steps.run import Run
+from dbops.engine.rebuilds.steps.start.relaxed_durability import become_ordinary, put_back_at_end, relax, watch
 from tests.fakes import FakeClock, FakeDatabase, FakeJobs, ended, server_error
 
 from . import builders

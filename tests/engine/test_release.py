@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from dbops.engine.scripts import load
+from dbops.engine.hosts.scripts import load
 
 OURS, OTHERS = b"ssh-ed25519 AAAA dbops-0123456789abcdef\n", b"ssh-ed25519 BBBB admin\nssh-ed25519 CCCC dashboard\n"
 SCRIPT = load("release") + '\nset -eu\nrevoke_key "$1" 0123456789abcdef\n'

@@ -5,9 +5,9 @@ import json
 import pytest
 
 from dbops.engine.errors import RemoteFailure
-from dbops.engine.planning import build_plan
-from dbops.engine.steps.replication import CONNECT_SECONDS, fail_on_error
-from dbops.engine.steps.run import Run
+from dbops.engine.planning.planner import build_plan
+from dbops.engine.rebuilds.steps.replicate.replication import CONNECT_SECONDS, fail_on_error
+from dbops.engine.rebuilds.steps.run import Run
 from tests.fakes import FakeClock, FakeDatabase, FakeJobs
 
 from . import builders

@@ -1,6 +1,6 @@
 """Samples: how often, which are kept, and the rates between them."""
 
-from dbops.engine.sampling import (
+from dbops.engine.rebuilds.metrics import (
     INTERVAL_SECONDS,
     SHOWN,
     Figures,

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from dbops.engine.scheduling import Certainty, Job, Key, Kind, Length, Moment, Queued, decide, expect_starts
+from dbops.engine.schedule.scheduler import Certainty, Job, Key, Kind, Length, Moment, Queued, decide, expect_starts
 
 R, B = Kind.REBUILD, Kind.BACKUP
 NOW = 1_000_000.0

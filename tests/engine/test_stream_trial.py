@@ -6,9 +6,9 @@ from typing import Any
 import pytest
 
 from dbops.engine.errors import RemoteFailure, Unreachable
-from dbops.engine.host_way import End, HostWay
+from dbops.engine.hosts.access import End, HostWay
+from dbops.engine.hosts.stream_test import judge, pull_zeros
 from dbops.engine.ports import CommandResult, JobState, JobStatus
-from dbops.engine.stream_trial import judge, pull_zeros
 
 CIPHER = "debug1: kex: server->client cipher: aes128-gcm@openssh.com MAC: <implicit> compression: none\n"
 

@@ -13,7 +13,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from dbops.engine.scripts import load
+from dbops.engine.hosts.scripts import load
 
 from .target_host import REFUSED, SCRIPT, Ended, TakeOver, TargetHost, target_host, this_machine
 
@@ -317,7 +317,7 @@ ELSEWHERE_TESTED = ("is no data directory",)
 
 def without_check(number: int) -> str:
     """Return the script with one of its refusals made silent."""
-    parts = load("take_over").split('refuse "')
+    parts = load("swap_datadir").split('refuse "')
     return load("common") + "\n" + 'refuse "'.join(parts[: number + 1]) + ': "' + 'refuse "'.join(parts[number + 1 :])
 
 
@@ -326,7 +326,7 @@ def sees(script: str) -> str:
     return next((name for name, world in WORLDS.items() if not is_right(world, end_of(world, script))), "")
 
 
-CHECKS = [part.split('"')[0] for part in load("take_over").split('refuse "')[1:]]
+CHECKS = [part.split('"')[0] for part in load("swap_datadir").split('refuse "')[1:]]
 
 
 @pytest.mark.parametrize("number", range(len(CHECKS)), ids=lambda number: f"without: {CHECKS[number]}")

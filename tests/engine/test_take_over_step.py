@@ -3,11 +3,11 @@
 import pytest
 
 from dbops.engine.errors import Refused
-from dbops.engine.planning import build_plan
+from dbops.engine.planning.planner import build_plan
 from dbops.engine.ports import JobState, JobStatus
-from dbops.engine.steps.base import REFUSED_STATUS
-from dbops.engine.steps.run import Run
-from dbops.engine.steps.take_over import TakeOver
+from dbops.engine.rebuilds.steps.base import REFUSED_STATUS
+from dbops.engine.rebuilds.steps.copy.swap_datadir import TakeOver
+from dbops.engine.rebuilds.steps.run import Run
 from tests.engine import builders
 from tests.engine.runs import Told, make_run
 from tests.fakes import FakeClock, FakeDatabase, FakeJobs

@@ -6,11 +6,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from dbops.engine.facts import InstanceFacts, StorageFacts, from_record, to_record
+from dbops.engine.facts.instance import InstanceFacts, StorageFacts, from_record, to_record
 from dbops.engine.flavors import flavor_for
-from dbops.engine.planning import build_plan
-from dbops.engine.steps.commands import unpack_command
-from dbops.engine.threads import PARALLEL_MAXIMUM, End, choose_threads, threads_reason
+from dbops.engine.planning.planner import build_plan
+from dbops.engine.rebuilds.steps.commands import unpack_command
+from dbops.engine.tuning.threads import PARALLEL_MAXIMUM, End, choose_threads, threads_reason
 
 from .builders import datadir, facts, host, situation
 

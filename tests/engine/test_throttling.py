@@ -3,7 +3,7 @@
 from hypothesis import given
 from hypothesis import strategies as st
 
-from dbops.engine.throttling import LOOKS, MARGIN, SLOWEST, USABLE, Brake, brake, floor_of
+from dbops.engine.tuning.stream_rate import LOOKS, MARGIN, SLOWEST, USABLE, Brake, brake, floor_of
 
 GIB, MIB = 1024**3, 1024**2
 SIZES = st.integers(1, 10**14)

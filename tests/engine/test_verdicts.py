@@ -5,16 +5,16 @@ from typing import Any
 
 import pytest
 
-from dbops.engine.backups import RunBy
-from dbops.engine.blocker import Kind
-from dbops.engine.blockers import blockers
-from dbops.engine.effects import Effect
-from dbops.engine.occupation import stays
-from dbops.engine.picture import Job
+from dbops.engine.backup_states import RunBy
+from dbops.engine.schedule.backup_windows import Duration
+from dbops.engine.schedule.blocker import Kind
+from dbops.engine.schedule.blockers import blockers
+from dbops.engine.schedule.conflicts import Effect
+from dbops.engine.schedule.eligibility import Answer, expected_start, verdict
+from dbops.engine.schedule.occupancy import stays
+from dbops.engine.schedule.snapshot import Job
+from dbops.engine.schedule.timeline import can_start
 from dbops.engine.states import Role
-from dbops.engine.timeline import can_start
-from dbops.engine.verdicts import Answer, expected_start, verdict
-from dbops.engine.windows import Duration
 from tests.engine.pictures import HOUR, MACHINES, NOW, backup, hours, picture, queued, rebuild, window
 
 

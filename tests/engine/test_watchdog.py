@@ -1,6 +1,6 @@
 """Silence in each phase: told, borne, or the end."""
 
-from dbops.engine.watchdog import Patience, look, signs_of
+from dbops.engine.hosts.stall import Patience, look, signs_of
 
 
 def test_what_moves_is_alive_however_long_it_takes() -> None:

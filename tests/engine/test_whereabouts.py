@@ -5,10 +5,10 @@ from pathlib import Path
 
 import pytest
 
-from dbops.engine.planning import build_plan
-from dbops.engine.scripts import load
-from dbops.engine.steps.run import pairs
-from dbops.engine.steps.whereabouts import how_it_serves, where_things_are
+from dbops.engine.hosts.scripts import load
+from dbops.engine.planning.planner import build_plan
+from dbops.engine.rebuilds.steps.preflight.data_location import how_it_serves, where_things_are
+from dbops.engine.rebuilds.steps.run import pairs
 
 from . import builders
 from .test_take_over import DATADIR, RIGHT, SCRIPT, build, target_host
@@ -24,7 +24,7 @@ class Seen:
 
 def look(run_directory: Path, datadir: Path) -> dict[str, str]:
     words = ["look", str(datadir), f"{datadir}.dbops-old-run", "run"]
-    command = ["bash", "-c", load("common", "look_target"), *words]
+    command = ["bash", "-c", load("common", "inspect_target"), *words]
     return pairs(subprocess.run(command, cwd=run_directory, capture_output=True, text=True, check=True).stdout)
 
 

@@ -6,12 +6,12 @@ from typing import Any
 import pytest
 
 from dbops.engine.errors import DbopsError, Refused
-from dbops.engine.planning import build_plan
+from dbops.engine.planning.planner import build_plan
 from dbops.engine.ports import CommandResult
-from dbops.engine.steps.opening import have_guard, rearm
-from dbops.engine.steps.recheck import Recheck
-from dbops.engine.steps.repoint_by_position import ATTEMPTS, PAUSE_SECONDS, repoint_by_position
-from dbops.engine.steps.run import Run
+from dbops.engine.rebuilds.steps.preflight.resume_check import Recheck
+from dbops.engine.rebuilds.steps.replicate.repoint_by_position import ATTEMPTS, PAUSE_SECONDS, repoint_by_position
+from dbops.engine.rebuilds.steps.run import Run
+from dbops.engine.rebuilds.steps.source.access import have_guard, rearm
 from tests.fakes import FakeClock, FakeDatabase, FakeJobs, ended
 
 from . import builders

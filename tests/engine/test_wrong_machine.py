@@ -13,9 +13,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from dbops.engine.errors import Refused
-from dbops.engine.plan import Plan
-from dbops.engine.planning import build_plan
-from dbops.engine.steps import prelude
+from dbops.engine.planning.planner import build_plan
+from dbops.engine.rebuilds.plan import Plan
+from dbops.engine.rebuilds.steps.preflight import live_check
 
 from .fleet_world import EDITS, EVENTS, NAMES, SOURCE, TARGET, Directory, Machine, Server, World
 from .target_host import SCRIPT, Ended, TakeOver, target_host
@@ -74,7 +74,7 @@ def compared(before: list[Event], between: list[Event], flavor: str) -> Story:
     story.meant = what_is_meant(story.world)
     story.happen(between)
     now = plan_of(story.world, story.world.live_names())
-    if now is None or prelude.differences(story.confirmed, now):
+    if now is None or live_check.differences(story.confirmed, now):
         story.refused_by = "the comparison"
     return story
 

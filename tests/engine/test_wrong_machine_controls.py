@@ -5,10 +5,10 @@ from collections.abc import Callable
 
 import pytest
 
-from dbops.engine import planning
-from dbops.engine.checks import run_checks
-from dbops.engine.situation import Situation
-from dbops.engine.steps import prelude
+from dbops.engine.planning import planner
+from dbops.engine.planning.checks import run_checks
+from dbops.engine.planning.inputs import Situation
+from dbops.engine.rebuilds.steps.preflight import live_check
 
 from .fleet_world import PRIMARY, SOURCE, TARGET, THIRD
 from .target_host import SCRIPT
@@ -111,11 +111,11 @@ WEAKER = {
 @pytest.mark.parametrize("name", WEAKER)
 def test_a_weaker_comparison_is_seen(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
     old, new = WEAKER[name]
-    source = inspect.getsource(prelude.differences)
+    source = inspect.getsource(live_check.differences)
     assert old in source, "the comparison was changed: change this mutation too"
-    names = dict(vars(prelude))
+    names = dict(vars(live_check))
     exec(source.replace(old, new), names)
-    monkeypatch.setattr(prelude, "differences", names["differences"])
+    monkeypatch.setattr(live_check, "differences", names["differences"])
     assert seen_in()
 
 
@@ -125,13 +125,13 @@ def without(*codes: str) -> Callable[[Situation], object]:
 
 @pytest.mark.parametrize("code", ["target.read_only", "target.replicas", "target.errant"])
 def test_a_missing_check_is_seen(code: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(planning, "run_checks", without(code))
+    monkeypatch.setattr(planner, "run_checks", without(code))
     assert seen_in()
 
 
 def test_with_no_comparison_and_no_script_check_the_wrong_data_is_moved(monkeypatch: pytest.MonkeyPatch) -> None:
     """The control of the oracle that looks at what the script did."""
     before, between = STORIES["its directories are swapped"][0]
-    monkeypatch.setattr(prelude, "differences", lambda before, now: [])
+    monkeypatch.setattr(live_check, "differences", lambda before, now: [])
     assert tell(before, between, [], "mariadb").refused_by == "the script"
     assert "is touched" in wrong_end(tell(before, between, [], "mariadb", SCRIPT.replace('refuse "', ': "')))

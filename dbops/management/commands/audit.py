@@ -10,8 +10,8 @@ from django.core.management.base import CommandError, CommandParser
 from django.utils import timezone
 
 from dbops.auditing import current_head
-from dbops.engine.audit_chain import Tampering, read_heads
-from dbops.engine.audit_words import VIEWS
+from dbops.engine.audit.chain import Tampering, read_heads
+from dbops.engine.audit.entries import VIEWS
 from dbops.engine.errors import Refused
 from dbops.management.command import DbopsCommand
 from dbops.operations.audit_log import FORMATS, export_log, verify_log

@@ -8,7 +8,7 @@ from typing import Any, NoReturn
 from django.contrib.auth.models import User
 from django.core.management.base import CommandError, CommandParser
 
-from dbops.engine.backups import RUN_FINAL, RunBy, RunStatus
+from dbops.engine.backup_states import RUN_FINAL, RunBy, RunStatus
 from dbops.engine.errors import Refused
 from dbops.management.command import DbopsCommand
 from dbops.management.people import actor_named

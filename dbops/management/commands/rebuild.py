@@ -12,14 +12,14 @@ from typing import Any
 from django.core.management.base import CommandError, CommandParser
 
 from dbops.engine.errors import Refused
-from dbops.engine.facts import to_record
-from dbops.engine.methods import DEFAULT_METHOD, METHODS
-from dbops.engine.plan import Plan, PlannedStep
+from dbops.engine.facts.instance import to_record
+from dbops.engine.rebuilds.methods import DEFAULT_METHOD, METHODS
+from dbops.engine.rebuilds.plan import Plan, PlannedStep
+from dbops.engine.schedule.backup_windows import End
+from dbops.engine.schedule.eligibility import Answer
+from dbops.engine.schedule.start_option_keys import Way
 from dbops.engine.states import Status, StepState
-from dbops.engine.throttling import MIB
-from dbops.engine.verdicts import Answer
-from dbops.engine.ways import Way
-from dbops.engine.windows import End
+from dbops.engine.tuning.stream_rate import MIB
 from dbops.management.command import DbopsCommand
 from dbops.management.people import actor_named
 from dbops.models import Instance, Rebuild, Step

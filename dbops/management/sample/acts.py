@@ -6,8 +6,8 @@ from datetime import UTC, datetime, timedelta
 from typing import Any
 
 from dbops.auditing import SYSTEM, Origin, coming_from
-from dbops.engine.backups import Origin as SeenBy
-from dbops.engine.backups import RunStatus
+from dbops.engine.backup_states import Origin as SeenBy
+from dbops.engine.backup_states import RunStatus
 from dbops.generated import ACTION as GENERATED
 from dbops.management.sample.clusters import CLUSTERS, PEOPLE
 from dbops.management.sample.story import ANNA, JONAS, PRIYA, maintenance, moment

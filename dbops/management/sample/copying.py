@@ -7,8 +7,8 @@ from dataclasses import dataclass
 from datetime import datetime, timedelta
 from typing import Any
 
-from dbops.engine.plan import Plan
-from dbops.engine.sampling import number_at, spacing
+from dbops.engine.rebuilds.metrics import number_at, spacing
+from dbops.engine.rebuilds.plan import Plan
 from dbops.engine.states import Level, StepState
 from dbops.management.sample.clusters import MIB, Cluster
 from dbops.models import Command, Event, Rebuild, Sample, Step

@@ -4,7 +4,7 @@ import uuid
 from dataclasses import replace
 from datetime import datetime
 
-from dbops.engine.facts import (
+from dbops.engine.facts.instance import (
     Attached,
     Client,
     ConfigFacts,

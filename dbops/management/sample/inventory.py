@@ -8,7 +8,7 @@ from django.contrib.auth.models import Group, User
 
 from dbops.access import make_groups
 from dbops.cron import next_due
-from dbops.engine.facts import InstanceFacts
+from dbops.engine.facts.instance import InstanceFacts
 from dbops.management.sample import clusters as plan
 from dbops.management.sample.facts import facts_of, with_lag
 from dbops.management.sample.story import LAG_SECONDS, LAGGING_NOW

@@ -7,12 +7,12 @@ from datetime import datetime, timedelta
 
 from django.contrib.auth.models import User
 
-from dbops.engine.calendar import Interval
 from dbops.engine.errors import Cancelled, RemoteFailure
-from dbops.engine.facts import InstanceFacts, to_record
-from dbops.engine.following import Ended, offer_put_back, plan_follow_up, remembered
-from dbops.engine.plan import Plan
-from dbops.engine.planning import build_plan
+from dbops.engine.facts.instance import InstanceFacts, to_record
+from dbops.engine.planning.planner import build_plan
+from dbops.engine.rebuilds.follow_ups import Ended, offer_put_back, plan_follow_up, remembered
+from dbops.engine.rebuilds.plan import Plan
+from dbops.engine.schedule.calendar import Interval
 from dbops.engine.states import Status, StepState
 from dbops.management.sample.clusters import CLUSTERS, Cluster
 from dbops.management.sample.copying import Ending, seconds_of, write_history, write_samples, write_steps

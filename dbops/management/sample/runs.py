@@ -8,10 +8,10 @@ from itertools import takewhile
 from typing import Any
 
 from dbops.cron import due_times
-from dbops.engine.backups import LATE, RunStatus
-from dbops.engine.calendar import Interval
+from dbops.engine.backup_states import LATE, RunStatus
+from dbops.engine.backups.flags import RunFigures, flags_of
 from dbops.engine.errors import RemoteFailure
-from dbops.engine.run_flags import RunFigures, flags_of
+from dbops.engine.schedule.calendar import Interval
 from dbops.management.sample.clusters import CLUSTERS, Cluster, Schedule
 from dbops.management.sample.facts import position_of
 from dbops.management.sample.inventory import KEPT, LATE_AFTER_SECONDS

@@ -3,7 +3,7 @@
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 
-from dbops.engine.calendar import Interval
+from dbops.engine.schedule.calendar import Interval
 from dbops.management.sample.story import (
     LAG_SECONDS,
     LAGGING_MINUTES,

@@ -14,9 +14,9 @@ from django.utils.html import format_html
 from django.utils.safestring import SafeString
 
 from dbops.cleaner import CONTROL, ESCAPES
-from dbops.engine.calendar import Interval
-from dbops.engine.plan import Party, Plan, PlannedCommand
-from dbops.engine.timeline import Timeline
+from dbops.engine.rebuilds.plan import Party, Plan, PlannedCommand
+from dbops.engine.schedule.calendar import Interval
+from dbops.engine.schedule.timeline import Timeline
 from dbops.web import drawing
 
 register = template.Library()

@@ -9,8 +9,8 @@ from django.utils import timezone
 from django.utils.dateparse import parse_date, parse_datetime
 from django.views.decorators.http import require_GET, require_POST
 
-from dbops.engine.audit_chain import Tampering
-from dbops.engine.audit_words import VIEWS
+from dbops.engine.audit.chain import Tampering
+from dbops.engine.audit.entries import VIEWS
 from dbops.operations.audit_log import FORMATS, export_log, verify_log
 from dbops.queries.audit import AuditFilter, choices, entries, every, stored, where_it_went
 from dbops.queries.audit import entry as find

@@ -11,9 +11,9 @@ from django.utils import timezone
 from django.views.decorators.cache import never_cache
 from django.views.decorators.http import require_GET, require_POST
 
-from dbops.engine.availability.judging import Gap
-from dbops.engine.availability.proofs import STALE_AFTER
 from dbops.engine.availability.record import Planned
+from dbops.engine.availability.shortages import Gap
+from dbops.engine.availability.verified_sources import STALE_AFTER
 from dbops.engine.errors import Refused
 from dbops.models import Cluster, Maintenance
 from dbops.operations import maintenance as verbs

@@ -7,8 +7,8 @@ from django.views.decorators.cache import never_cache
 from django.views.decorators.http import require_http_methods
 
 from dbops.engine.errors import Refused
-from dbops.engine.facts import from_record
-from dbops.engine.plan import Plan
+from dbops.engine.facts.instance import from_record
+from dbops.engine.rebuilds.plan import Plan
 from dbops.engine.states import Status
 from dbops.operations.joining import join_read, leave_read, partners
 from dbops.queries import rebuilds as queries

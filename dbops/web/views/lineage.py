@@ -11,7 +11,7 @@ from django.utils import timezone
 from django.views.decorators.cache import never_cache
 from django.views.decorators.http import require_GET
 
-from dbops.engine.audit_chain import moment
+from dbops.engine.audit.chain import moment
 from dbops.models import Instance
 from dbops.queries.doublewrite import doublewrite_of
 from dbops.queries.lineage import Ancestor, Lineage, Movement, lineage_of

@@ -15,16 +15,16 @@ from django.views.decorators.cache import never_cache
 from django.views.decorators.http import require_http_methods
 
 from dbops.access import require_operator
-from dbops.engine import ways as start_ways
-from dbops.engine.blocker import Kind
 from dbops.engine.errors import Refused
-from dbops.engine.impact import impact
-from dbops.engine.methods import DEFAULT_METHOD, METHODS
-from dbops.engine.plan import Plan
-from dbops.engine.plan_changes import Shown
-from dbops.engine.planning import build_plan
+from dbops.engine.planning.impact import impact
+from dbops.engine.planning.method_comparison import Compared, compare
+from dbops.engine.planning.plan_diff import Shown
+from dbops.engine.planning.planner import build_plan
+from dbops.engine.rebuilds.methods import DEFAULT_METHOD, METHODS
+from dbops.engine.rebuilds.plan import Plan
+from dbops.engine.schedule import start_option_keys as start_ways
+from dbops.engine.schedule.blocker import Kind
 from dbops.engine.states import Role
-from dbops.engine.ways_compared import Compared, compare
 from dbops.models import Instance, Rebuild
 from dbops.operations.rebuilds import candidate_sources, request_rebuild, situation_to_plan
 from dbops.operations.starts import EXPIRES_HOURS, Offer, default_expires_hours, offer

@@ -7,10 +7,10 @@ from django.views.decorators.cache import never_cache
 from django.views.decorators.http import require_http_methods
 
 from dbops.engine.errors import Refused
-from dbops.engine.facts import from_record
-from dbops.engine.plan import Plan
+from dbops.engine.facts.instance import from_record
+from dbops.engine.rebuilds.plan import Plan
 from dbops.engine.states import StepState
-from dbops.engine.throttling import MIB, SLOWEST
+from dbops.engine.tuning.stream_rate import MIB, SLOWEST
 from dbops.operations.throttling import set_stream_rate
 from dbops.queries import rebuilds as queries
 from dbops.stream_floor import slowest_rate

@@ -11,7 +11,7 @@ from pytest_django import DjangoAssertNumQueries
 
 from dbops import lifecycle
 from dbops.engine.errors import Refused
-from dbops.engine.facts import Problem, to_record
+from dbops.engine.facts.instance import Problem, to_record
 from dbops.engine.states import Role, Status
 from dbops.engine.topology.differences import in_words
 from dbops.models import AuditEntry, Cluster, Hold, Instance, InstanceState, ServerIdentity, TopologyDifference

@@ -10,7 +10,7 @@ from pytest_django import DjangoAssertNumQueries
 
 from dbops import discovering, lifecycle
 from dbops.engine.errors import Refused
-from dbops.engine.facts import Attached, InstanceFacts, Problem, to_record
+from dbops.engine.facts.instance import Attached, InstanceFacts, Problem, to_record
 from dbops.engine.topology.nodes import Found, Link, Node
 from dbops.models import AuditEntry, Cluster, Discovery, Host, Instance, InstanceState, TopologyDifference
 from dbops.operations.topology import request_discovery

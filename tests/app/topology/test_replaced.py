@@ -8,10 +8,10 @@ from django.contrib.auth.models import User
 from django.utils import timezone
 
 from dbops import probing
-from dbops.engine.facts import to_record
-from dbops.engine.lineage import Known
+from dbops.engine.facts.instance import to_record
+from dbops.engine.rebuilds.lineage import Known
 from dbops.engine.states import Status
-from dbops.engine.topology.meanings import REPLACED
+from dbops.engine.topology.difference_kinds import REPLACED
 from dbops.models import AuditEntry, Hold, Instance, InstanceState, ServerIdentity, TopologyDifference
 from dbops.operations import topology
 from dbops.operations.fleet import save_instance

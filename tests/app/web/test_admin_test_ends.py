@@ -11,9 +11,9 @@ from django.utils import timezone
 
 from dbops import connection_tests
 from dbops.engine.errors import RemoteFailure, Unreachable
-from dbops.engine.facts import Problem, StatementCheck
+from dbops.engine.facts.instance import Problem, StatementCheck
+from dbops.engine.hosts.stream_test import Measured
 from dbops.engine.ports import CommandResult
-from dbops.engine.stream_trial import Measured
 from dbops.models import AuditEntry, ConnectionTest, Host, Instance, InstanceState
 from dbops.operations.rebuilds import plan_rebuild
 from tests.app.factories import make_facts, make_host, make_instance, make_trio

@@ -9,7 +9,7 @@ from django.db import DatabaseError, connection, transaction
 from django.test.utils import CaptureQueriesContext
 from django.utils import timezone
 
-from dbops.engine import audit_blocks
+from dbops.engine.audit import search_index
 from dbops.models import AuditBlock, AuditEntry, AuditSegment, AuditText
 from dbops.operations.audit import record
 from dbops.queries.audit import AuditFilter, entries
@@ -22,7 +22,7 @@ WORDS = ("disk full", "lag since upgrade", "DRIFT", "50% gone", "a", "needle")
 @pytest.fixture(autouse=True)
 def small_blocks(monkeypatch: pytest.MonkeyPatch) -> None:
     """Blocks of four entries, four entries a page, and steps of three that double."""
-    monkeypatch.setattr(audit_blocks, "ENTRIES", 4)
+    monkeypatch.setattr(search_index, "ENTRIES", 4)
     monkeypatch.setattr(migration, "ENTRIES", 4)
     monkeypatch.setattr("dbops.queries.audit_text.FIRST_STEP", 3)
     monkeypatch.setattr("dbops.queries.audit_text.GROWTH", 2)

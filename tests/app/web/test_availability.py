@@ -10,7 +10,7 @@ from django.utils import timezone
 
 from dbops.cleaner import cell
 from dbops.counting import count_days
-from dbops.engine.availability.judging import Gap
+from dbops.engine.availability.shortages import Gap
 from dbops.engine.states import Status, StepState
 from dbops.models import (
     AuditEntry,

@@ -8,9 +8,9 @@ from django.test import Client
 from django.utils import timezone
 
 from dbops import lifecycle
-from dbops.engine.backup_facts import BackupProcess, Reads
-from dbops.engine.backups import BackupMethod, Origin, RunStatus
-from dbops.engine.effects import meaning_beside
+from dbops.engine.backup_states import BackupMethod, Origin, RunStatus
+from dbops.engine.facts.backups import BackupProcess, Reads
+from dbops.engine.schedule.conflicts import meaning_beside
 from dbops.engine.states import Status
 from dbops.models import BackupRun, Rebuild
 from tests.app.factories import make_facts, make_rebuild, make_trio

@@ -5,8 +5,8 @@ from datetime import UTC, datetime, timedelta
 import pytest
 from django.utils import timezone
 
-from dbops.engine.calendar import Interval
-from dbops.engine.timeline import Bar, BarKind, Timeline
+from dbops.engine.schedule.calendar import Interval
+from dbops.engine.schedule.timeline import Bar, BarKind, Timeline
 from dbops.web.drawing import calendar_row, words
 
 MIDNIGHT = datetime(2026, 3, 4, tzinfo=UTC)

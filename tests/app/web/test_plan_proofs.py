@@ -9,10 +9,10 @@ from django.test import Client
 from django.utils import timezone
 
 from dbops import probing
-from dbops.engine.backups import RunStatus
-from dbops.engine.plan import Plan
-from dbops.engine.steps.prelude import differences
-from dbops.engine.steps.recheck import differences_for_retry
+from dbops.engine.backup_states import RunStatus
+from dbops.engine.rebuilds.plan import Plan
+from dbops.engine.rebuilds.steps.preflight.live_check import differences
+from dbops.engine.rebuilds.steps.preflight.resume_check import differences_for_retry
 from dbops.models import BackupProof, BackupRun, Instance, Rebuild
 from dbops.operations.rebuilds import plan_rebuild
 from dbops.operations.starts import offer

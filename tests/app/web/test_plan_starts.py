@@ -9,7 +9,7 @@ import pytest
 from django.test import Client
 from django.utils import timezone
 
-from dbops.engine.backups import BackupMethod, RunBy, RunStatus
+from dbops.engine.backup_states import BackupMethod, RunBy, RunStatus
 from dbops.engine.states import Status
 from dbops.models import AuditEntry, BackupRun, Instance, Maintenance, Rebuild
 from tests.app.factories import (

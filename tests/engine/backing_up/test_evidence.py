@@ -5,8 +5,8 @@ from typing import Any
 
 import pytest
 
-from dbops.engine.backing_up.evidence import judge_backup
-from dbops.engine.backups import BackupMethod
+from dbops.engine.backup_states import BackupMethod
+from dbops.engine.backups.completeness import judge_backup
 from dbops.engine.errors import DbopsError, Refused
 from dbops.engine.flavors.base import Coordinates
 from tests.fakes import ended, vanished

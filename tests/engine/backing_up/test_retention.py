@@ -5,7 +5,7 @@ from datetime import UTC, datetime, timedelta
 from hypothesis import given
 from hypothesis import strategies as st
 
-from dbops.engine.backing_up.retention import Kept, spared, to_remove
+from dbops.engine.backups.retention import Kept, spared, to_remove
 
 NOW = datetime(2026, 3, 1, tzinfo=UTC)
 

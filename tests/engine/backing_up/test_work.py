@@ -4,7 +4,7 @@ from typing import Any
 
 import pytest
 
-from dbops.engine.backing_up.work import Patience, Site, advance, clean_up
+from dbops.engine.backups.job import Patience, Site, advance, clean_up
 from dbops.engine.errors import RemoteFailure, Unreachable
 from dbops.engine.ports import CommandResult
 from tests.fakes import FakeClock, FakeHost, FakeJobs, running, vanished

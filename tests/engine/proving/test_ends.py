@@ -4,9 +4,9 @@ from datetime import UTC, datetime, timedelta
 
 import pytest
 
-from dbops.engine.proving.due import OF_THE_PLACE, says_nothing
-from dbops.engine.proving.ends import IN_DOUBT, OF_THE_BACKUP, ProofEnd, last_that_tell
-from dbops.engine.proving.verdict import FAILURES
+from dbops.engine.backups.restore_test_ends import IN_DOUBT, OF_THE_BACKUP, ProofEnd, last_that_tell
+from dbops.engine.restore_tests.due import OF_THE_PLACE, says_nothing
+from dbops.engine.restore_tests.result import FAILURES
 
 NOW = datetime(2026, 3, 1, tzinfo=UTC)
 

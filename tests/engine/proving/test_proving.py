@@ -6,14 +6,14 @@ from typing import Any
 
 import pytest
 
-from dbops.engine.archives import Archive
-from dbops.engine.backups import BackupMethod
+from dbops.engine.backup_states import BackupMethod
+from dbops.engine.backups.archives import Archive
 from dbops.engine.errors import DbopsError, Refused, RemoteFailure
-from dbops.engine.facts import Tool, from_record, to_record
+from dbops.engine.facts.instance import Tool, from_record, to_record
 from dbops.engine.ports import JobState
-from dbops.engine.proving.due import Attempt, Candidate, RestoreAge, RestoreState, due_runs
-from dbops.engine.proving.plan import Elsewhere, Limits, ProofPlan, plan_proof
-from dbops.engine.proving.verdict import FAILURES, Expected, Proven, judge_proof, read_counts, read_steps
+from dbops.engine.restore_tests.due import Attempt, Candidate, RestoreAge, RestoreState, due_runs
+from dbops.engine.restore_tests.plan import Elsewhere, Limits, ProofPlan, plan_proof
+from dbops.engine.restore_tests.result import FAILURES, Expected, Proven, judge_proof, read_counts, read_steps
 from tests.engine import builders
 from tests.fakes import ended, vanished
 
