@@ -5,11 +5,11 @@ from pathlib import Path
 from django.conf import settings
 
 from dbops.access import sample_refusal
-from dbops.drivers.hostkeys import fingerprint_of
 from dbops.drivers.mysql import MysqlAddress, MysqlDatabase
 from dbops.drivers.ssh import SshAddress, SshShell
 from dbops.engine.errors import Refused
 from dbops.engine.hosts.access import End
+from dbops.engine.hosts.host_keys import fingerprint_of
 from dbops.engine.planning.inputs import Member
 from dbops.engine.ports import Jobs
 from dbops.models import Cluster, Host, Instance

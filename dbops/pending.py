@@ -14,7 +14,7 @@ from django.db.models import CharField, Q, QuerySet, Value
 
 from dbops.engine.backup_states import RunBy, RunStatus
 from dbops.engine.states import FINAL, Status
-from dbops.lifecycle.leasing import without_driver
+from dbops.lifecycle.leases import without_driver
 from dbops.models import BackupProof, BackupRun, BackupSchedule, ConnectionTest, Discovery, Rebuild
 
 #: Stands for the moment at which is looked.

@@ -3,7 +3,7 @@
 from dbops.engine.backup_states import BackupMethod
 from dbops.engine.schedule.conflicts import meaning_beside
 from dbops.engine.states import Level
-from dbops.lifecycle.telling import announce_later, tell
+from dbops.lifecycle.events import announce_later, tell
 from dbops.models import BackupRun, Hold
 
 

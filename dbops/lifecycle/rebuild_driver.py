@@ -13,11 +13,11 @@ from dbops.auditing import SYSTEM, append
 from dbops.engine.audit.chain import moment
 from dbops.engine.errors import Bug
 from dbops.engine.states import STEP_FINAL, Level, Status, StepState, may_move
-from dbops.lifecycle.dropped import note_retry
-from dbops.lifecycle.joining import pass_on_source
-from dbops.lifecycle.leasing import Lease, LeaseLost, due_of, heartbeat, mine, take_lease_of
-from dbops.lifecycle.managed_runs import run_again
-from dbops.lifecycle.telling import announce_later, tell
+from dbops.lifecycle.automatic_retries import note_retry
+from dbops.lifecycle.backup_runs import run_again
+from dbops.lifecycle.events import announce_later, tell
+from dbops.lifecycle.leases import Lease, LeaseLost, due_of, heartbeat, mine, take_lease_of
+from dbops.lifecycle.shared_reads import pass_on_source
 from dbops.models import Command, Event, Hold, InstanceState, Rebuild, Step
 
 #: How the last line of a rebuild's history reads.

@@ -13,7 +13,7 @@ from dbops.engine.backup_states import BackupMethod
 from dbops.engine.backups.matching import Where
 from dbops.engine.errors import Refused
 from dbops.engine.schedule.occupancy import stays
-from dbops.lifecycle.reports import ReportKind, Told
+from dbops.lifecycle.run_reports import ReportKind, Told
 from dbops.models import AccessToken, BackupRun, BackupSchedule, Hold, Instance
 from dbops.pictures import picture_of
 

@@ -182,7 +182,7 @@ class TestThePastChanges:
         before = totals([trio[1].cluster_id], Interval(ago(120), NOW), NOW)[trio[1].cluster_id]
         blocked = Kind(Gap.NOT_REBUILDABLE, Cause.BACKUP, False)
         assert before[blocked] == 100 * 3600 * 10**6
-        lifecycle.seen_runs.end_unknown(run, ago(97), "gone")
+        lifecycle.external_runs.end_unknown(run, ago(97), "gone")
         assert self.until() == ago(97).date()
         after = totals([trio[1].cluster_id], Interval(ago(120), NOW), NOW)[trio[1].cluster_id]
         assert after[blocked] == 3 * 3600 * 10**6
@@ -190,7 +190,7 @@ class TestThePastChanges:
 
     def test_a_run_that_ends_now(self, trio: Any) -> None:
         run = make_run(trio[1], started_at=ago(100), origin="reported")
-        lifecycle.seen_runs.end_unknown(run, NOW, "gone")
+        lifecycle.external_runs.end_unknown(run, NOW, "gone")
         assert self.until() == NOW.date()
 
     def test_an_instance_that_left_after_days_of_silence(self, trio: Any) -> None:

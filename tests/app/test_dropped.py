@@ -210,7 +210,7 @@ def test_of_two_that_look_at_once_one_does_it(read: Read) -> None:
     slow = lifecycle.claim_retry(read.branch.pk, now)
     assert slow is not None
     assert lifecycle.claim_retry(read.branch.pk, now) is None
-    assert read.look(after=lifecycle.dropped.LOOK_SECONDS + 1) is not None
+    assert read.look(after=lifecycle.automatic_retries.LOOK_SECONDS + 1) is not None
     assert dropped._queue(slow) is None
     dropped._give_up(slow, "")
     assert Rebuild.objects.filter(follows=read.branch).count() == 1

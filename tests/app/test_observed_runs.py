@@ -15,7 +15,7 @@ from dbops.engine.backup_states import BackupMethod, Origin, RunStatus
 from dbops.engine.backups.matching import Where
 from dbops.engine.facts.backups import BackupConnection, BackupProcess, Reads
 from dbops.engine.facts.instance import InstanceFacts
-from dbops.lifecycle.reports import ReportKind, Told
+from dbops.lifecycle.run_reports import ReportKind, Told
 from dbops.models import BackupRun, BackupSchedule, Hold, Instance, InstanceState
 from tests.app.backup_rows import make_run, make_schedule
 from tests.app.rows import facts_of, make_fleet, started_rebuild
@@ -276,19 +276,19 @@ class TestRaces:
         """The control: the same, deciding outside of a transaction."""
         from contextlib import nullcontext
 
-        from dbops.lifecycle import reports, seen_runs
+        from dbops.lifecycle import external_runs, run_reports
 
         backup = make_fleet()["backup-1"]
         decided = threading.Barrier(2)
-        which_run = seen_runs.which_run
+        which_run = external_runs.which_run
 
         def slowly(*arguments: Any) -> Any:
             found = which_run(*arguments)
             decided.wait(20)
             return found
 
-        monkeypatch.setattr(seen_runs, "which_run", slowly)
-        for module in (seen_runs, reports):
+        monkeypatch.setattr(external_runs, "which_run", slowly)
+        for module in (external_runs, run_reports):
             monkeypatch.setattr(module, "locked", lambda instance: nullcontext())
         self.race(
             lambda: lifecycle.report_run(backup, told("start", 0), at(1)),

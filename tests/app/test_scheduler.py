@@ -12,7 +12,7 @@ from dbops import lifecycle, scheduler
 from dbops.engine.backup_states import Origin, RunStatus
 from dbops.engine.schedule.scheduler import decide
 from dbops.engine.states import Status
-from dbops.lifecycle.managed_runs import run_again
+from dbops.lifecycle.backup_runs import run_again
 from dbops.models import BackupRun, Event, Hold, Instance, Maintenance, Rebuild
 from tests.app.backup_rows import make_run, make_schedule
 from tests.app.factories import make_cluster, make_instance, make_operator, make_rebuild, make_trio

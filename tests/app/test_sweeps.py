@@ -8,8 +8,8 @@ from django.utils import timezone
 
 from dbops import lifecycle
 from dbops.engine.states import FINAL, Level, Status, StepState
+from dbops.lifecycle.cleanups import HOUR_SECONDS, LATER_SECONDS, SOON_SECONDS
 from dbops.lifecycle.rebuild_driver import end_step, finish
-from dbops.lifecycle.sweeps import HOUR_SECONDS, LATER_SECONDS, SOON_SECONDS
 from dbops.models import AuditEntry, Event, Hold, Instance, Rebuild
 from tests.app.factories import make_rebuild, make_trio
 

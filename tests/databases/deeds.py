@@ -21,7 +21,7 @@ from dbops.engine.rebuilds.methods.base import Method
 from dbops.engine.rebuilds.steps.base import Step
 from dbops.engine.rebuilds.steps.run import Outcome, Run, again, done
 from dbops.engine.states import FINAL, Approval, Status
-from dbops.lifecycle import rebuild_driver, requests
+from dbops.lifecycle import rebuild_driver, rebuild_requests
 from dbops.models import (
     AuditEntry,
     BackupRun,
@@ -266,7 +266,7 @@ def hang_in(deed: str, arguments: list[Any], about: str) -> None:
         Path(about).touch()
         os.kill(os.getpid(), signal.SIGSTOP)
 
-    requests.tell = rebuild_driver.tell = stand_still  # type: ignore[assignment]
+    rebuild_requests.tell = rebuild_driver.tell = stand_still  # type: ignore[assignment]
     DEEDS[deed](*arguments)
 
 

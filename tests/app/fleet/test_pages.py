@@ -4,8 +4,8 @@ import pytest
 from django.core.files.uploadedfile import SimpleUploadedFile
 from django.urls import reverse
 
-from dbops.drivers.hostkeys import parse_host_key
 from dbops.engine.errors import Refused, Unreachable
+from dbops.engine.hosts.host_keys import parse_host_key
 from dbops.fleetfile import sshkeys
 from dbops.models import AuditEntry, Cluster, Host, Instance
 from dbops.operations.fleet import accept_host_key, delete, save_host

@@ -13,7 +13,7 @@ from django.utils import timezone
 from dbops.auditing import SYSTEM, append
 from dbops.engine.audit.chain import moment
 from dbops.engine.states import Level
-from dbops.lifecycle.telling import last_line, news_of, tell
+from dbops.lifecycle.events import last_line, news_of, tell
 from dbops.models import BackupProof, BackupRun, Rebuild
 
 Row = TypeVar("Row", Rebuild, BackupRun, BackupProof)

@@ -30,10 +30,10 @@ from dbops.engine.backups.matching import (
 from dbops.engine.facts.backups import BackupConnection, BackupProcess
 from dbops.engine.facts.instance import InstanceFacts
 from dbops.engine.states import Level
+from dbops.lifecycle.availability_rollups import recount
 from dbops.lifecycle.beside import tell_beside
-from dbops.lifecycle.flagging import flag
-from dbops.lifecycle.recounts import recount
-from dbops.lifecycle.schedules_of_runs import assign_schedule
+from dbops.lifecycle.run_flags import flag
+from dbops.lifecycle.run_schedules import assign_schedule
 from dbops.models import BackupEvent, BackupRun, Hold, Instance, Rebuild
 
 #: The report of an end is on its way when a probe sees the process gone; a busy server answers the next time.

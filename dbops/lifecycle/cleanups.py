@@ -8,12 +8,12 @@ from django.db.models import F
 from django.utils import timezone
 
 from dbops.auditing import SYSTEM, append
+from dbops.database.errors import locked
 from dbops.engine.states import FINAL, Level, Status, StepState
-from dbops.lifecycle.database import locked
-from dbops.lifecycle.joining import pass_on_source
-from dbops.lifecycle.managed_runs import run_again
+from dbops.lifecycle.backup_runs import run_again
+from dbops.lifecycle.events import announce_later, tell
 from dbops.lifecycle.rebuild_driver import News, audit_commands, write_news
-from dbops.lifecycle.telling import announce_later, tell
+from dbops.lifecycle.shared_reads import pass_on_source
 from dbops.models import Hold, Rebuild
 
 #: Between two tries: half a minute in the first hour after the end, then ten.

@@ -14,7 +14,7 @@ from dbops.cron import BadSchedule, last_due, next_due
 from dbops.engine.backup_states import Origin, RunBy, RunStatus
 from dbops.engine.backups.due import EARLY, fits
 from dbops.engine.states import Level
-from dbops.lifecycle.flagging import figures
+from dbops.lifecycle.run_flags import figures
 from dbops.models import BackupEvent, BackupRun, BackupSchedule, InstanceState
 
 log = logging.getLogger(__name__)

@@ -13,6 +13,7 @@ from django.db.models import Case, F, QuerySet, Value, When
 from django.utils import timezone
 
 from dbops.auditing import SYSTEM
+from dbops.database.errors import locked, lost_a_race
 from dbops.engine.backup_states import LATE
 from dbops.engine.errors import Refused
 from dbops.engine.facts.instance import to_record
@@ -20,11 +21,10 @@ from dbops.engine.rebuilds.methods import method_named
 from dbops.engine.rebuilds.plan import Plan
 from dbops.engine.schedule.scheduler import Kind, held_in_words
 from dbops.engine.states import STEP_FINAL, Approval, Level, Status, StepState
-from dbops.lifecycle.database import locked, lost_a_race
-from dbops.lifecycle.joining import let_another_read, lock_with_branches
-from dbops.lifecycle.leasing import audit_move
-from dbops.lifecycle.managed_runs import run_again
-from dbops.lifecycle.telling import announce_later, announce_many_later, news_of, tell, tell_many
+from dbops.lifecycle.backup_runs import run_again
+from dbops.lifecycle.events import announce_later, announce_many_later, news_of, tell, tell_many
+from dbops.lifecycle.leases import audit_move
+from dbops.lifecycle.shared_reads import let_another_read, lock_with_branches
 from dbops.models import BackupRun, BackupSchedule, Hold, Instance, Rebuild, Step
 
 REASON_CHARACTERS: int = Rebuild._meta.get_field("waiting_for").max_length or 0

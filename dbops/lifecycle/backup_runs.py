@@ -14,14 +14,14 @@ from django.db.models import F
 from django.utils import timezone
 
 from dbops.auditing import SYSTEM, append
+from dbops.database.errors import locked
 from dbops.engine.backup_states import LATE, RUN_FINAL, Origin, RunBy, RunStatus, may_end
 from dbops.engine.errors import Bug
 from dbops.engine.planning.inputs import READS
 from dbops.engine.states import FINAL, Level
-from dbops.lifecycle.database import locked
-from dbops.lifecycle.flagging import flag
-from dbops.lifecycle.leasing import Lease, LeaseLost, due_of, heartbeat, mine, take_lease_of
-from dbops.lifecycle.telling import tell
+from dbops.lifecycle.events import tell
+from dbops.lifecycle.leases import Lease, LeaseLost, due_of, heartbeat, mine, take_lease_of
+from dbops.lifecycle.run_flags import flag
 from dbops.models import BackupEvent, BackupProof, BackupRun, BackupSchedule, Hold, Rebuild
 
 RunLease: TypeAlias = Lease[BackupRun]

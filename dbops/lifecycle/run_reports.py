@@ -12,8 +12,8 @@ from dbops.engine.backup_states import RUN_ACTIVE, BackupMethod, Origin, RunStat
 from dbops.engine.backups.matching import Sighting, Where
 from dbops.engine.errors import Refused
 from dbops.engine.states import Level
-from dbops.lifecycle.flagging import flag
-from dbops.lifecycle.seen_runs import change, end_unknown, locked, take_in, tell_run
+from dbops.lifecycle.external_runs import change, end_unknown, locked, take_in, tell_run
+from dbops.lifecycle.run_flags import flag
 from dbops.models import BackupRun, Instance
 
 #: A reporter that gave signs of life gives one a minute: after this time without one it is gone.

@@ -10,7 +10,7 @@ from dbops.engine.availability.periods import Seen, end_of_period
 from dbops.engine.facts.instance import InstanceFacts
 from dbops.engine.facts.summary import judge, summarize
 from dbops.engine.states import Role
-from dbops.lifecycle.recounts import recount
+from dbops.lifecycle.availability_rollups import recount
 from dbops.models import Instance, InstancePeriod, InstanceState
 
 

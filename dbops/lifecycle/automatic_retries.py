@@ -7,10 +7,10 @@ from django.db import transaction
 from django.db.models import F
 from django.utils import timezone
 
+from dbops.database.errors import locked
 from dbops.engine.rebuilds.automatic_retry import ended_on_the_way
 from dbops.engine.states import Level, Status, StepState
-from dbops.lifecycle.database import locked
-from dbops.lifecycle.telling import announce_later, tell
+from dbops.lifecycle.events import announce_later, tell
 from dbops.models import Rebuild
 
 #: Between two looks whether it can be planned yet.

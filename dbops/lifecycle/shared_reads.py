@@ -10,10 +10,10 @@ from django.db import transaction
 from django.db.models import F, Q, QuerySet
 from django.utils import timezone
 
+from dbops.database.errors import locked
 from dbops.engine.rebuilds.shared_read import BRANCHES
 from dbops.engine.states import Status, StepState
-from dbops.lifecycle.database import locked
-from dbops.lifecycle.telling import announce_later, tell
+from dbops.lifecycle.events import announce_later, tell
 from dbops.models import Hold, Rebuild, Step
 
 AT_WORK = (Status.RUNNING, Status.LOST)
