@@ -29,7 +29,7 @@ from dbops.engine.tuning.stream_rate import MIB
 from dbops.models import Rebuild
 from dbops.operations.audit import record
 from dbops.operations.rebuilds import check_plan, plan_rebuild
-from dbops.operations.starts import audited, choose
+from dbops.operations.start_options import audited, choose
 from dbops.tasks import nudge
 
 log = logging.getLogger(__name__)

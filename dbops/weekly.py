@@ -10,7 +10,7 @@ from django.utils import timezone
 
 from dbops.models import SentReport
 from dbops.paper import document
-from dbops.queries.availability_report import FleetReport, fleet_report, last_week
+from dbops.queries.availability.report import FleetReport, fleet_report, last_week
 
 #: So long after the week's end: its last day is counted by then.
 SENT_AFTER = timedelta(hours=6)

@@ -23,8 +23,8 @@ from dbops.engine.states import Approval, Role, Status
 from dbops.models import BackupRun, Cluster, Instance, Rebuild
 from dbops.operations.audit import record, refusals_recorded, says_why
 from dbops.operations.backups import stop_run
-from dbops.operations.joining import may_join, refused
-from dbops.operations.starts import audited, choose
+from dbops.operations.shared_reads import may_join, refused
+from dbops.operations.start_options import audited, choose
 from dbops.situations import situation_of
 from dbops.tasks import nudge
 

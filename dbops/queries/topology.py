@@ -16,7 +16,7 @@ from dbops.engine.topology.layout import Branch, arrange
 from dbops.engine.topology.nodes import Found, Link, Node
 from dbops.engine.topology.proposals import ProposedCluster, propose
 from dbops.models import Discovery, Instance, TopologyDifference
-from dbops.queries.fleet import ClusterPage, InstanceRow, Running
+from dbops.queries.fleet.cluster import ClusterPage, InstanceRow, Running
 
 #: Below this depth a chain is drawn side by side: each server says whom it replicates from anyway.
 DEEPEST = 12

@@ -11,10 +11,10 @@ from dbops.engine.availability.rebuild_times import MethodTimes, Times
 from dbops.engine.availability.shortages import Gap, Part
 from dbops.engine.availability.verified_sources import Proof
 from dbops.engine.schedule.calendar import Interval
-from dbops.queries.availability import MICROSECONDS, ClusterGaps, ClusterSums, Sum
-from dbops.queries.forecast import ClusterForecast
-from dbops.queries.proofs import Restore
-from dbops.queries.what_if import Row, WhatIf
+from dbops.queries.availability.forecast import ClusterForecast
+from dbops.queries.availability.overview import MICROSECONDS, ClusterGaps, ClusterSums, Sum
+from dbops.queries.availability.what_if import Row, WhatIf
+from dbops.queries.restore_tests import Restore
 from dbops.web.changes import Proposal, in_words
 from dbops.web.heat import DAYS
 from dbops.web.tables import csv_answer, json_answer

@@ -9,9 +9,10 @@ from dbops.engine.rebuilds.follow_ups import Offer
 from dbops.engine.states import Status
 from dbops.models import Event, Rebuild
 from dbops.operations.follow_ups import offers
-from dbops.queries import rebuild_log, samples
-from dbops.queries import rebuilds as queries
-from dbops.queries.outcome import comparison
+from dbops.queries.rebuilds import log as rebuild_log
+from dbops.queries.rebuilds import metrics
+from dbops.queries.rebuilds import pages as queries
+from dbops.queries.rebuilds.outcome import comparison
 from dbops.web import charts
 from dbops.web.templatetags.dbops import clean
 
@@ -41,10 +42,10 @@ def context(rebuild: Rebuild) -> dict[str, Any]:
     log = rebuild_log.end(rebuild.pk)
     rows, count = queries.commands(rebuild.pk)
     page = replace(queries.page(rebuild), last_event=log.last_event)
-    points = samples.history(rebuild.pk)
+    points = metrics.history(rebuild.pk)
     return {
         "page": page,
-        "points": charts.as_json(points[-samples.NEWEST :]),
+        "points": charts.as_json(points[-metrics.NEWEST :]),
         "charts": charts.charts(points),
         "summary": comparison(page),
         "rebuild": rebuild,
@@ -72,7 +73,7 @@ def snapshot(rebuild_id: int) -> Snapshot | None:
     rows, count = queries.commands(rebuild_id)
     shared = {
         "page": page,
-        "points": charts.as_json(samples.newest(rebuild_id)),
+        "points": charts.as_json(metrics.newest(rebuild_id)),
         "summary": comparison(page),
         "rebuild": rebuild,
         "commands": rows,

@@ -3,7 +3,7 @@
 from dataclasses import dataclass, replace
 
 from dbops.engine.availability.forecast import Hour
-from dbops.queries.forecast import ClusterForecast
+from dbops.queries.availability.forecast import ClusterForecast
 from dbops.web.templatetags.dbops import duration
 
 DAYS = ("Monday", "Tuesday", "Wednesday", "Thursday", "Friday", "Saturday", "Sunday")

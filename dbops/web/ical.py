@@ -5,7 +5,7 @@ from datetime import UTC, datetime, timedelta
 
 from icalendar import Calendar, Event
 
-from dbops.queries.feed import Entry
+from dbops.queries.schedule.feed import Entry
 from dbops.web.templatetags.dbops import clean
 
 REFRESH = timedelta(hours=1)

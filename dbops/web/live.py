@@ -27,8 +27,8 @@ from redis.exceptions import RedisError
 
 from dbops.access import may_view, people_who_may_view
 from dbops.announce import STREAM
-from dbops.queries import rebuild_log
-from dbops.queries import rebuilds as queries
+from dbops.queries.rebuilds import log as rebuild_log
+from dbops.queries.rebuilds import pages as queries
 from dbops.web import bars, fragments
 from dbops.web.fragments import Line, Snapshot
 

@@ -17,7 +17,7 @@ from dbops.engine.backups.flags import RunFlag
 from dbops.engine.backups.trends import Figure, PastRun, Scale, odd_ones, scale
 from dbops.engine.schedule.backup_windows import Duration
 from dbops.engine.schedule.calendar import Interval, days, position
-from dbops.queries.backup_history import Series
+from dbops.queries.backups.trends import Series
 from dbops.web.drawing import percent
 from dbops.web.templatetags.dbops import bytes_text, duration, words
 

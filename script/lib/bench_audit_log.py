@@ -19,7 +19,7 @@ from dbops.engine.audit.search_index import block_of
 from dbops.models import AuditEntry, AuditHead, AuditName, AuditText
 from dbops.models.audit import NAMED
 from dbops.operations.audit_log import verify_log
-from dbops.queries.audit import stored
+from dbops.queries.audit.log import stored
 
 BATCH = 5_000
 YEAR_SECONDS = 365 * 86400

@@ -135,7 +135,7 @@ def measure(options: argparse.Namespace) -> int:
     from dbops.engine.availability.gaps import parts
     from dbops.engine.schedule.calendar import Interval
     from dbops.models import Cluster, GapDay
-    from dbops.queries.availability_sums import totals
+    from dbops.queries.availability.sums import totals
     from dbops.records import records
 
     call_command("migrate", verbosity=0)

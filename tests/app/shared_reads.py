@@ -12,7 +12,7 @@ from dbops import dropped, lifecycle, scheduler
 from dbops.engine.facts.instance import InstanceFacts, Problem
 from dbops.engine.states import Status, StepState
 from dbops.models import Instance, InstanceState, Rebuild
-from dbops.operations.together import Confirmed, plan_together, request_together
+from dbops.operations.rebuild_group import Confirmed, plan_together, request_together
 from tests.app import rows
 
 MADE = "64769:99"

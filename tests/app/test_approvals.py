@@ -15,7 +15,7 @@ from dbops.models import AuditEntry, Cluster, Rebuild
 from dbops.operations.approvals import approve_rebuild, decline_rebuild, override_approval, who_may_approve
 from dbops.operations.fleet import save_cluster
 from dbops.operations.rebuilds import cancel_rebuild, plan_rebuild, request_rebuild
-from dbops.queries.audit import AuditFilter, entries
+from dbops.queries.audit.log import AuditFilter, entries
 from tests.app import rows
 
 pytestmark = pytest.mark.django_db

@@ -20,7 +20,7 @@ from dbops.models import AuditEntry, AuditSegment, AuditText
 from dbops.operations.audit import record
 from dbops.operations.audit_log import verify_log
 from dbops.operations.audit_retention import put_away
-from dbops.queries.audit import stored
+from dbops.queries.audit.log import stored
 from tests.app.factories import make_viewer
 from tests.audit_guards import MIGRATIONS, unguarded
 

@@ -14,7 +14,7 @@ from dbops.engine.availability.shortages import Gap
 from dbops.engine.schedule.calendar import Interval
 from dbops.engine.states import Status
 from dbops.models import Cluster, GapCount, GapDay, Instance, InstancePeriod, InstanceState, Maintenance, Rebuild, Step
-from dbops.queries.availability_sums import totals
+from dbops.queries.availability.sums import totals
 from dbops.records import records
 
 from .factories import make_rebuild, make_run, make_trio

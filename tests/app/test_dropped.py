@@ -14,7 +14,7 @@ from dbops.engine.rebuilds.automatic_retry import OF_THE_WAY
 from dbops.engine.rebuilds.plan import Plan
 from dbops.engine.states import Status
 from dbops.models import AuditEntry, Hold, Rebuild
-from dbops.operations import joining
+from dbops.operations import shared_reads
 from dbops.operations.rebuilds import plan_rebuild, request_rebuild
 from tests.app.shared_reads import MADE, TOUCHED, Read, fresh
 
@@ -183,7 +183,7 @@ def test_nothing_is_done_by_itself_a_second_time(read: Read, olga: User) -> None
         fingerprint=plan.fingerprint,
         request_key=str(uuid.uuid4()),
     )
-    joining.join_read(actor=olga, rebuild=queued, reader=other)
+    shared_reads.join_read(actor=olga, rebuild=queued, reader=other)
     assert scheduler.start_what_can() == [other.pk]
     assert scheduler.start_what_can() == [queued.pk]
     ended = read.end(queued, Status.FAILED, ending=Status.FAILED, error={"code": "shared.dropped"})

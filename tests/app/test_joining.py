@@ -16,7 +16,7 @@ from dbops.engine.facts.instance import Tool
 from dbops.engine.rebuilds.shared_read import BEGUN, BRANCHES, Companion, Phase
 from dbops.engine.states import Status, StepState
 from dbops.models import AuditEntry, Hold, Instance, Rebuild, Step
-from dbops.operations import joining
+from dbops.operations import shared_reads
 from tests.app.factories import (
     make_facts,
     make_host,
@@ -83,7 +83,7 @@ def finish(row: Rebuild, status: Status = Status.SUCCEEDED) -> None:
 
 def test_who_has_joined_starts_with_the_one_who_reads_and_holds_its_target_alone(line: Line, olga: User) -> None:
     reader, branch = line.ask(0), line.ask(1)
-    joining.join_read(actor=olga, rebuild=branch, reader=reader)
+    shared_reads.join_read(actor=olga, rebuild=branch, reader=reader)
     assert scheduler.start_what_can() == [reader.pk]
     assert fresh(branch).waiting_for == f"it starts together with rebuild {reader.pk}"
     assert scheduler.start_what_can() == [branch.pk]
@@ -99,7 +99,7 @@ def test_who_has_joined_starts_with_the_one_who_reads_and_holds_its_target_alone
 
 def test_a_third_that_has_not_joined_waits_until_all_of_them_have_ended(line: Line, olga: User) -> None:
     reader, branch, other = line.ask(0), line.ask(1), line.ask(2)
-    joining.join_read(actor=olga, rebuild=branch, reader=reader)
+    shared_reads.join_read(actor=olga, rebuild=branch, reader=reader)
     scheduler.start_what_can()
     scheduler.start_what_can()
     finish(reader)
@@ -113,7 +113,7 @@ def test_a_third_that_has_not_joined_waits_until_all_of_them_have_ended(line: Li
 def test_the_source_is_not_passed_to_one_that_has_ended_or_never_started(line: Line, olga: User) -> None:
     reader, branch, queued = line.ask(0), line.ask(1), line.ask(2)
     for row in (branch, queued):
-        joining.join_read(actor=olga, rebuild=row, reader=reader)
+        shared_reads.join_read(actor=olga, rebuild=row, reader=reader)
     scheduler.start_what_can()
     Rebuild.objects.filter(pk=queued.pk).update(not_before=None)
     lifecycle.start(fresh(branch))
@@ -125,7 +125,7 @@ def test_the_source_is_not_passed_to_one_that_has_ended_or_never_started(line: L
 
 def test_one_that_is_late_waits_for_the_source_by_itself(line: Line, olga: User) -> None:
     reader, branch = line.ask(0), line.ask(1)
-    joining.join_read(actor=olga, rebuild=branch, reader=reader)
+    shared_reads.join_read(actor=olga, rebuild=branch, reader=reader)
     scheduler.start_what_can()
     Rebuild.objects.filter(pk=reader.pk).update(memory={BRANCHES: {}})
     assert scheduler.start_what_can() == []
@@ -137,7 +137,7 @@ def test_one_that_is_late_waits_for_the_source_by_itself(line: Line, olga: User)
 def test_when_the_one_who_was_to_read_is_cancelled_another_reads(line: Line, olga: User) -> None:
     reader, branch, third = line.ask(0), line.ask(1), line.ask(2)
     for row in (branch, third):
-        joining.join_read(actor=olga, rebuild=row, reader=reader)
+        shared_reads.join_read(actor=olga, rebuild=row, reader=reader)
     lifecycle.end_queued(reader, Status.CANCELLED, "Cancelled.")
     assert (fresh(branch).reads_with, fresh(third).reads_with_id) == (None, branch.pk)
     assert scheduler.start_what_can() == [branch.pk]
@@ -148,7 +148,7 @@ def test_nothing_starts_earlier_because_the_one_who_was_to_read_is_cancelled(lin
     """Its target would be wiped at noon instead of at night."""
     night = timezone.now() + timedelta(hours=8)
     reader, branch = line.ask(0, not_before=night), line.ask(1)
-    joining.join_read(actor=olga, rebuild=branch, reader=reader)
+    shared_reads.join_read(actor=olga, rebuild=branch, reader=reader)
     lifecycle.end_queued(reader, Status.CANCELLED, "Cancelled.")
     assert fresh(branch).not_before == night
     assert scheduler.start_what_can() == []
@@ -160,19 +160,19 @@ def test_who_has_joined_starts_with_the_other_and_has_its_own_moment_again_when_
 ) -> None:
     night = timezone.now() + timedelta(hours=8)
     reader, branch = line.ask(0), line.ask(1, not_before=night)
-    joining.join_read(actor=olga, rebuild=branch, reader=reader)
+    shared_reads.join_read(actor=olga, rebuild=branch, reader=reader)
     assert scheduler.start_what_can() == [reader.pk]
     assert scheduler.start_what_can() == [branch.pk]
     later = line.ask(2, not_before=night)
-    joining.join_read(actor=olga, rebuild=later, reader=reader)
-    joining.leave_read(actor=olga, rebuild=fresh(later))
+    shared_reads.join_read(actor=olga, rebuild=later, reader=reader)
+    shared_reads.leave_read(actor=olga, rebuild=fresh(later))
     assert fresh(later).not_before == night
 
 
 def test_one_that_is_late_starts_no_earlier_than_was_wanted(line: Line, olga: User) -> None:
     """Its own wishes did not count while another one read for it; they do from the moment at which it waits by itself."""
     reader, branch = line.ask(0), line.ask(1)
-    joining.join_read(actor=olga, rebuild=branch, reader=reader)
+    shared_reads.join_read(actor=olga, rebuild=branch, reader=reader)
     scheduler.start_what_can()
     tonight = timezone.now() + timedelta(hours=9)
     Rebuild.objects.filter(pk=branch.pk).update(not_before=tonight)
@@ -184,7 +184,7 @@ def test_one_that_is_late_starts_no_earlier_than_was_wanted(line: Line, olga: Us
 
 def test_one_whose_reader_ends_at_this_moment_does_not_start(line: Line, olga: User) -> None:
     reader, branch = line.ask(0), line.ask(1)
-    joining.join_read(actor=olga, rebuild=branch, reader=reader)
+    shared_reads.join_read(actor=olga, rebuild=branch, reader=reader)
     scheduler.start_what_can()
     row = fresh(branch)
     finish(reader, Status.FAILED)
@@ -197,7 +197,7 @@ def test_one_whose_reader_ends_at_this_moment_does_not_start(line: Line, olga: U
 def test_a_row_that_was_read_before_it_joined_is_not_started_with_the_holds_of_before(line: Line, olga: User) -> None:
     reader, branch = line.ask(0), line.ask(1)
     before = fresh(branch)
-    joining.join_read(actor=olga, rebuild=branch, reader=reader)
+    shared_reads.join_read(actor=olga, rebuild=branch, reader=reader)
     assert lifecycle.start(before) == "it is no longer queued"
     assert not Hold.objects.exists()
 
@@ -205,7 +205,7 @@ def test_a_row_that_was_read_before_it_joined_is_not_started_with_the_holds_of_b
 def test_nobody_joins_itself(line: Line, olga: User) -> None:
     alone = line.ask(0)
     with pytest.raises(Refused):
-        joining.join_read(actor=olga, rebuild=alone, reader=alone)
+        shared_reads.join_read(actor=olga, rebuild=alone, reader=alone)
     assert fresh(alone).reads_with is None
 
 
@@ -220,7 +220,7 @@ def test_nobody_joins_itself(line: Line, olga: User) -> None:
 def test_what_cannot_share_one_read_says_why(line: Line, olga: User, changes: dict[str, Any], why: str) -> None:
     reader, other = line.ask(0), line.ask(1, plan=changes)
     with pytest.raises(Refused) as refused:
-        joining.join_read(actor=olga, rebuild=other, reader=reader)
+        shared_reads.join_read(actor=olga, rebuild=other, reader=reader)
     assert refused.value.code == "join.not_possible"
     assert why in str(refused.value)
     assert fresh(other).reads_with is None
@@ -230,34 +230,34 @@ def test_a_source_without_python_is_read_by_each(line: Line, olga: User) -> None
     set_facts(line.source, make_facts())
     reader, other = line.ask(0), line.ask(1)
     with pytest.raises(Refused, match="has no python3"):
-        joining.join_read(actor=olga, rebuild=other, reader=reader)
+        shared_reads.join_read(actor=olga, rebuild=other, reader=reader)
 
 
 def test_a_branch_has_no_branches_and_who_reads_does_not_join(line: Line, olga: User) -> None:
     first, second, third = line.ask(0), line.ask(1), line.ask(2)
-    joining.join_read(actor=olga, rebuild=second, reader=first)
+    shared_reads.join_read(actor=olga, rebuild=second, reader=first)
     for rebuild, reader in ((third, second), (first, third), (second, third), (first, first)):
         with pytest.raises(Refused) as refused:
-            joining.join_read(actor=olga, rebuild=fresh(rebuild), reader=fresh(reader))
+            shared_reads.join_read(actor=olga, rebuild=fresh(rebuild), reader=fresh(reader))
         assert refused.value.code == "join.not_possible"
     assert [fresh(row).reads_with_id for row in (first, second, third)] == [None, first.pk, None]
 
 
 def test_one_that_has_begun_is_joined_until_it_has_settled_for_whom_it_reads(line: Line, olga: User) -> None:
     reader = line.ask(0, Status.RUNNING)
-    joining.join_read(actor=olga, rebuild=line.ask(1), reader=reader)
+    shared_reads.join_read(actor=olga, rebuild=line.ask(1), reader=reader)
     Rebuild.objects.filter(pk=reader.pk).update(memory={BRANCHES: {}})
     late = line.ask(2)
     with pytest.raises(Refused):
-        joining.join_read(actor=olga, rebuild=late, reader=reader)
+        shared_reads.join_read(actor=olga, rebuild=late, reader=reader)
     assert fresh(late).reads_with is None
 
 
 def test_a_viewer_may_not(line: Line, victor: User) -> None:
     first, second = line.ask(0), line.ask(1)
     for refuse in (
-        lambda: joining.join_read(actor=victor, rebuild=second, reader=first),
-        lambda: joining.leave_read(actor=victor, rebuild=second),
+        lambda: shared_reads.join_read(actor=victor, rebuild=second, reader=first),
+        lambda: shared_reads.leave_read(actor=victor, rebuild=second),
     ):
         with pytest.raises(Refused) as refused:
             refuse()
@@ -266,27 +266,27 @@ def test_a_viewer_may_not(line: Line, victor: User) -> None:
 
 def test_leaving_takes_it_back_into_the_line(line: Line, olga: User) -> None:
     reader, branch = line.ask(0), line.ask(1)
-    joining.join_read(actor=olga, rebuild=branch, reader=reader)
-    joining.leave_read(actor=olga, rebuild=fresh(branch))
+    shared_reads.join_read(actor=olga, rebuild=branch, reader=reader)
+    shared_reads.leave_read(actor=olga, rebuild=fresh(branch))
     assert fresh(branch).reads_with is None
     with pytest.raises(Refused) as refused:
-        joining.leave_read(actor=olga, rebuild=fresh(branch))
+        shared_reads.leave_read(actor=olga, rebuild=fresh(branch))
     assert refused.value.code == "join.not_joined"
 
 
 def test_who_was_joined_to_another_one_meanwhile_stays_with_that_one(line: Line, olga: User) -> None:
     first, second, branch = line.ask(0), line.ask(1), line.ask(2)
-    joining.join_read(actor=olga, rebuild=branch, reader=first)
+    shared_reads.join_read(actor=olga, rebuild=branch, reader=first)
     seen_then = fresh(branch)
-    joining.leave_read(actor=olga, rebuild=fresh(branch))
-    joining.join_read(actor=olga, rebuild=fresh(branch), reader=second)
+    shared_reads.leave_read(actor=olga, rebuild=fresh(branch))
+    shared_reads.join_read(actor=olga, rebuild=fresh(branch), reader=second)
     assert not lifecycle.leave(seen_then, "the reader has ended")
     assert fresh(branch).reads_with == second
 
 
 def test_how_far_the_others_are_is_read_anew(line: Line, olga: User) -> None:
     reader, branch = line.ask(0, Status.RUNNING), line.ask(1)
-    joining.join_read(actor=olga, rebuild=branch, reader=reader)
+    shared_reads.join_read(actor=olga, rebuild=branch, reader=reader)
     asked = RowCompanions(reader)
 
     def seen() -> Companion:

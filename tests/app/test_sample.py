@@ -29,7 +29,7 @@ from dbops.models import (
     Step,
 )
 from dbops.operations.audit_log import verify_log
-from dbops.queries.audit import stored
+from dbops.queries.audit.log import stored
 from tests.app.factories import make_operator
 
 WEEKS = 4

@@ -15,7 +15,7 @@ from dbops.engine.rebuilds.plan import Plan
 from dbops.engine.states import Status, StepState
 from dbops.engine.tuning.stream_rate import MIB, SLOWEST
 from dbops.models import AuditEntry, Instance, InstanceState, Rebuild
-from dbops.operations.throttling import set_stream_rate
+from dbops.operations.rate_limit import set_stream_rate
 from dbops.stream_floor import slowest_rate
 from tests.app.factories import make_plan, make_rebuild, make_trio
 

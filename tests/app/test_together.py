@@ -10,7 +10,7 @@ from django.test import Client
 
 from dbops.engine.errors import Refused
 from dbops.models import AuditEntry, Instance, Rebuild
-from dbops.operations.together import Confirmed, plan_together, request_together
+from dbops.operations.rebuild_group import Confirmed, plan_together, request_together
 from tests.app import rows
 
 pytestmark = pytest.mark.django_db

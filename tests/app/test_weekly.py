@@ -13,7 +13,7 @@ from django.core import mail
 
 from dbops import tasks, weekly
 from dbops.models import InstancePeriod, InstanceState, SentReport
-from dbops.queries.availability_report import last_week
+from dbops.queries.availability.report import last_week
 from tests.app.factories import make_trio
 
 pytestmark = pytest.mark.django_db

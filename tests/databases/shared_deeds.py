@@ -13,8 +13,8 @@ from dbops.engine.errors import Refused
 from dbops.engine.facts.instance import Tool
 from dbops.engine.states import Status, StepState
 from dbops.models import AuditEntry, Event, Hold, Rebuild
-from dbops.operations.joining import join_read
 from dbops.operations.rebuilds import cancel_rebuild, plan_rebuild, request_rebuild
+from dbops.operations.shared_reads import join_read
 from tests.app import factories, rows
 from tests.databases.deeds import empty
 

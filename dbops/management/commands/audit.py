@@ -16,7 +16,7 @@ from dbops.engine.errors import Refused
 from dbops.management.command import DbopsCommand
 from dbops.operations.audit_log import FORMATS, export_log, verify_log
 from dbops.operations.audit_retention import put_away
-from dbops.queries.audit import AuditFilter, every, stored
+from dbops.queries.audit.log import AuditFilter, every, stored
 
 NAMES = ("actor", "action", "subject", "instance", "cluster", "outcome", "text")
 

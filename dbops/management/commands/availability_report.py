@@ -12,7 +12,7 @@ from dbops.management.command import DbopsCommand
 from dbops.models import Cluster
 from dbops.operations.audit import record_export
 from dbops.paper import NoBrowser, document, pdf
-from dbops.queries.availability_report import cluster_report, fleet_report, last_month, month_of
+from dbops.queries.availability.report import cluster_report, fleet_report, last_month, month_of
 
 
 class Command(DbopsCommand):

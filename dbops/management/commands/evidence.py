@@ -10,8 +10,8 @@ from django.utils import timezone
 from dbops.management.command import DbopsCommand
 from dbops.operations.audit_log import take_evidence
 from dbops.paper import document
-from dbops.queries.evidence import evidence_of
-from dbops.queries.rebuilds import find
+from dbops.queries.rebuilds.evidence import evidence_of
+from dbops.queries.rebuilds.pages import find
 
 
 class Command(DbopsCommand):

@@ -25,6 +25,7 @@ from dbops.management.people import actor_named
 from dbops.models import Instance, Rebuild, Step
 from dbops.operations.approvals import approve_rebuild, decline_rebuild, override_approval
 from dbops.operations.follow_ups import has_worked, request_follow_up
+from dbops.operations.rate_limit import set_stream_rate
 from dbops.operations.rebuilds import (
     cancel_rebuild,
     give_up_rebuild,
@@ -33,8 +34,7 @@ from dbops.operations.rebuilds import (
     request_rebuild,
     set_priority,
 )
-from dbops.operations.starts import Offer, offer
-from dbops.operations.throttling import set_stream_rate
+from dbops.operations.start_options import Offer, offer
 
 EXIT_STATUS = {Status.SUCCEEDED: 0, Status.FAILED: 1, Status.EXPIRED: 1, Status.LOST: 1, Status.CANCELLED: 3}
 REFUSED = 2

@@ -2,7 +2,7 @@
 
 from django import template
 
-from dbops.queries.forecast import ClusterForecast
+from dbops.queries.availability.forecast import ClusterForecast
 from dbops.web.heat import Worst, worst_hour, worst_in_words
 
 register = template.Library()

@@ -5,9 +5,9 @@ from django.shortcuts import render
 from django.views.decorators.cache import never_cache
 from django.views.decorators.http import require_GET
 
-from dbops.queries import configuration
-from dbops.queries import credentials as queries
-from dbops.queries.pulses import pulses
+from dbops.queries.admin import configuration
+from dbops.queries.admin import credentials as queries
+from dbops.queries.admin.heartbeats import pulses
 from dbops.web.access import operator_page
 from dbops.web.bars import ask_redis
 from dbops.web.templatetags.dbops import age

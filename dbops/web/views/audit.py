@@ -12,8 +12,8 @@ from django.views.decorators.http import require_GET, require_POST
 from dbops.engine.audit.chain import Tampering
 from dbops.engine.audit.entries import VIEWS
 from dbops.operations.audit_log import FORMATS, export_log, verify_log
-from dbops.queries.audit import AuditFilter, choices, entries, every, stored, where_it_went
-from dbops.queries.audit import entry as find
+from dbops.queries.audit.log import AuditFilter, choices, entries, every, stored, where_it_went
+from dbops.queries.audit.log import entry as find
 from dbops.web.access import user_of, viewer_page
 from dbops.web.streaming import streamed
 

@@ -14,8 +14,8 @@ from dbops.engine.errors import Refused
 from dbops.models import BackupRun
 from dbops.operations import backups as verbs
 from dbops.operations.backups import give_up_run, say_over, stop_run
-from dbops.queries import backup_run as queries
-from dbops.queries.proofs import find_proof, proofs_of
+from dbops.queries.backups import detail as queries
+from dbops.queries.restore_tests import find_proof, proofs_of
 from dbops.web.access import operator_page, user_of, viewer_page
 
 

@@ -6,8 +6,8 @@ from django.utils import timezone
 from django.views.decorators.cache import never_cache
 from django.views.decorators.http import require_GET
 
-from dbops.queries import backup_history
-from dbops.queries import backup_runs as queries
+from dbops.queries.backups import lists as queries
+from dbops.queries.backups import trends
 from dbops.web.access import viewer_page
 from dbops.web.trends import card, legend
 
@@ -38,13 +38,13 @@ def history(request: HttpRequest) -> HttpResponse:
     """Show duration and size of each schedule's runs over time."""
     asked = request.GET
     text, days = asked.get("text", "").strip().replace("\0", ""), _period(asked.get("days", ""))
-    found = backup_history.history(timezone.now(), days=days, text=text, number=asked.get("page", "1"))
+    found = trends.history(timezone.now(), days=days, text=text, number=asked.get("page", "1"))
     context = {
         "page": found.page,
         "cards": [card(series, days) for series in found.series],
         "legend": legend(),
-        "periods": backup_history.PERIODS,
-        "most": backup_history.RUNS_DRAWN,
+        "periods": trends.PERIODS,
+        "most": trends.RUNS_DRAWN,
         "days": days,
         "text": text,
     }
@@ -53,4 +53,4 @@ def history(request: HttpRequest) -> HttpResponse:
 
 def _period(text: str) -> int:
     """Return one of the periods; the middle one for what is none."""
-    return next((days for days in backup_history.PERIODS if str(days) == text), backup_history.PERIODS[1])
+    return next((days for days in trends.PERIODS if str(days) == text), trends.PERIODS[1])

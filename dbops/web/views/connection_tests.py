@@ -13,7 +13,7 @@ from django.views.decorators.vary import vary_on_headers
 from dbops.engine.errors import Refused
 from dbops.models import ConnectionTest, Host, Instance
 from dbops.operations import connection_tests as verbs
-from dbops.queries import connection_tests as queries
+from dbops.queries.admin import connection_tests as queries
 from dbops.web.access import operator_page, user_of
 
 GONE = "It was renamed or removed since the page was made."

@@ -7,8 +7,8 @@ from django.views.decorators.http import require_GET
 
 from dbops.operations.audit_log import take_evidence
 from dbops.paper import document
-from dbops.queries.evidence import evidence_of
-from dbops.queries.rebuilds import find
+from dbops.queries.rebuilds.evidence import evidence_of
+from dbops.queries.rebuilds.pages import find
 from dbops.web.access import user_of, viewer_page
 
 

@@ -11,7 +11,7 @@ from django.views.decorators.http import require_http_methods, require_POST
 
 from dbops.engine.errors import Refused
 from dbops.operations.follow_ups import OFFERS, call_off_retry, follow_up_plan, offers, request_follow_up
-from dbops.queries import rebuilds as queries
+from dbops.queries.rebuilds import pages as queries
 from dbops.web.access import operator_page, user_of
 
 

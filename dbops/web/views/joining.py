@@ -10,8 +10,8 @@ from dbops.engine.errors import Refused
 from dbops.engine.facts.instance import from_record
 from dbops.engine.rebuilds.plan import Plan
 from dbops.engine.states import Status
-from dbops.operations.joining import join_read, leave_read, partners
-from dbops.queries import rebuilds as queries
+from dbops.operations.shared_reads import join_read, leave_read, partners
+from dbops.queries.rebuilds import pages as queries
 from dbops.web.access import operator_page, user_of
 
 

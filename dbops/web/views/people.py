@@ -13,8 +13,8 @@ from django.views.decorators.debug import sensitive_post_parameters
 from django.views.decorators.http import require_GET, require_http_methods, require_POST
 
 from dbops.engine.errors import Refused
-from dbops.operations import people as verbs
-from dbops.queries import accounts as queries
+from dbops.operations import account_admin as verbs
+from dbops.queries.admin import accounts as queries
 from dbops.web.access import superuser_page, user_of
 from dbops.web.account_forms import AddForm, ChangeForm, PasswordForm
 

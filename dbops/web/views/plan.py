@@ -27,8 +27,8 @@ from dbops.engine.schedule.blocker import Kind
 from dbops.engine.states import Role
 from dbops.models import Instance, Rebuild
 from dbops.operations.rebuilds import candidate_sources, request_rebuild, situation_to_plan
-from dbops.operations.starts import EXPIRES_HOURS, Offer, default_expires_hours, offer
-from dbops.queries.fleet import InstanceRow, cluster_row
+from dbops.operations.start_options import EXPIRES_HOURS, Offer, default_expires_hours, offer
+from dbops.queries.fleet.cluster import InstanceRow, cluster_row
 from dbops.web.access import viewer_page
 from dbops.web.shown_plan import differences, packed, shown, unpacked
 

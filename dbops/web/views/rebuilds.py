@@ -13,8 +13,8 @@ from dbops.engine.errors import Refused
 from dbops.engine.states import Status
 from dbops.models import Rebuild
 from dbops.operations.rebuilds import PRIORITIES, cancel_rebuild, give_up_rebuild, move_first, set_priority
-from dbops.queries import rebuilds as queries
-from dbops.queries import samples
+from dbops.queries.rebuilds import metrics
+from dbops.queries.rebuilds import pages as queries
 from dbops.web import charts, fragments
 from dbops.web.access import operator_page, viewer_page
 
@@ -68,7 +68,7 @@ def poll(request: HttpRequest, rebuild_id: int) -> HttpResponse:
 def rebuild_samples(request: HttpRequest, rebuild_id: int) -> HttpResponse:
     """Answer with a rebuild's points after the one that the page has, for its charts; 204 where there is none."""
     asked = request.GET.get("after", "")
-    points = samples.after(rebuild_id, int(asked)) if NUMBER.fullmatch(asked) else samples.history(rebuild_id)
+    points = metrics.after(rebuild_id, int(asked)) if NUMBER.fullmatch(asked) else metrics.history(rebuild_id)
     if points:
         return HttpResponse(charts.as_json(points), content_type="application/json")
     if queries.revision(rebuild_id) is None:

@@ -13,9 +13,9 @@ from django.views.decorators.http import require_http_methods
 from dbops.engine.errors import Refused
 from dbops.engine.states import Role
 from dbops.models import Cluster, Instance
+from dbops.operations.rebuild_group import Confirmed, Planned, plan_together, request_together
 from dbops.operations.rebuilds import candidate_sources
-from dbops.operations.together import Confirmed, Planned, plan_together, request_together
-from dbops.queries.fleet import InstanceRow, cluster_row
+from dbops.queries.fleet.cluster import InstanceRow, cluster_row
 from dbops.web.access import operator_page, user_of
 
 FINGERPRINT = re.compile(r"[0-9a-f]{64}")

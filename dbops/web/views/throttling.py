@@ -11,8 +11,8 @@ from dbops.engine.facts.instance import from_record
 from dbops.engine.rebuilds.plan import Plan
 from dbops.engine.states import StepState
 from dbops.engine.tuning.stream_rate import MIB, SLOWEST
-from dbops.operations.throttling import set_stream_rate
-from dbops.queries import rebuilds as queries
+from dbops.operations.rate_limit import set_stream_rate
+from dbops.queries.rebuilds import pages as queries
 from dbops.stream_floor import slowest_rate
 from dbops.web.access import operator_page, user_of
 

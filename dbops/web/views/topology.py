@@ -16,7 +16,7 @@ from dbops.fleetfile.proposal import proposal_text
 from dbops.models import Cluster, Discovery
 from dbops.operations import fleet, topology
 from dbops.queries import topology as queries
-from dbops.queries.fleet import cluster_page
+from dbops.queries.fleet.cluster import cluster_page
 from dbops.web.access import operator_page, viewer_page
 from dbops.web.topology_forms import DiscoveryForm, ProposalForm
 

@@ -9,8 +9,8 @@ from django.views.decorators.cache import never_cache
 from django.views.decorators.http import require_GET
 
 from dbops.models import Cluster
-from dbops.queries.availability import PERIODS
-from dbops.queries.what_if import HOURS, Asked, what_if
+from dbops.queries.availability.overview import PERIODS
+from dbops.queries.availability.what_if import HOURS, Asked, what_if
 from dbops.web.access import viewer_page
 from dbops.web.availability_files import FORMATS, what_if_file
 from dbops.web.changes import in_words, proposal

@@ -15,7 +15,7 @@ from dbops.engine.topology.nodes import Found, Link, Node
 from dbops.models import AuditEntry, Cluster, Discovery, Host, Instance, InstanceState, TopologyDifference
 from dbops.operations.topology import request_discovery
 from dbops.queries import topology as queries
-from dbops.queries.fleet import cluster_page
+from dbops.queries.fleet.cluster import cluster_page
 from tests.app.factories import make_channel, make_cluster, make_facts, make_instance, make_trio, set_facts
 
 pytestmark = pytest.mark.django_db

@@ -15,7 +15,7 @@ from dbops.engine.topology.difference_kinds import REPLACED
 from dbops.models import AuditEntry, Hold, Instance, InstanceState, ServerIdentity, TopologyDifference
 from dbops.operations import topology
 from dbops.operations.fleet import save_instance
-from dbops.queries.lineage import lineage_of
+from dbops.queries.rebuilds.lineage import lineage_of
 from tests.app import rows
 
 from .test_differences import blocked, compare, differences

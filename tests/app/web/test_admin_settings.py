@@ -10,7 +10,7 @@ from django.test import Client
 from pytest_django import DjangoAssertNumQueries
 
 from dbops import __version__, migrations
-from dbops.queries import configuration
+from dbops.queries.admin import configuration
 
 pytestmark = pytest.mark.django_db
 

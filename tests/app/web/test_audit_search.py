@@ -12,7 +12,7 @@ from django.utils import timezone
 from dbops.engine.audit import search_index
 from dbops.models import AuditBlock, AuditEntry, AuditSegment, AuditText
 from dbops.operations.audit import record
-from dbops.queries.audit import AuditFilter, entries
+from dbops.queries.audit.log import AuditFilter, entries
 
 pytestmark = pytest.mark.django_db
 migration = import_module("dbops.migrations.0021_audit_blocks")
@@ -24,10 +24,10 @@ def small_blocks(monkeypatch: pytest.MonkeyPatch) -> None:
     """Blocks of four entries, four entries a page, and steps of three that double."""
     monkeypatch.setattr(search_index, "ENTRIES", 4)
     monkeypatch.setattr(migration, "ENTRIES", 4)
-    monkeypatch.setattr("dbops.queries.audit_text.FIRST_STEP", 3)
-    monkeypatch.setattr("dbops.queries.audit_text.GROWTH", 2)
-    monkeypatch.setattr("dbops.queries.audit_text.MOST_RANGES", 2)
-    monkeypatch.setattr("dbops.queries.audit.ENTRIES_ON_A_PAGE", 4)
+    monkeypatch.setattr("dbops.queries.audit.text.FIRST_STEP", 3)
+    monkeypatch.setattr("dbops.queries.audit.text.GROWTH", 2)
+    monkeypatch.setattr("dbops.queries.audit.text.MOST_RANGES", 2)
+    monkeypatch.setattr("dbops.queries.audit.log.ENTRIES_ON_A_PAGE", 4)
 
 
 def write(count: int) -> list[str]:

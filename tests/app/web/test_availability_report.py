@@ -13,7 +13,7 @@ from django.utils import timezone
 from dbops import paper
 from dbops.counting import count_days
 from dbops.models import InstancePeriod, InstanceState
-from dbops.queries.availability_report import last_month, month_of
+from dbops.queries.availability.report import last_month, month_of
 from tests.app.factories import make_trio
 
 pytestmark = pytest.mark.django_db

@@ -11,7 +11,7 @@ from django.test.utils import CaptureQueriesContext
 from django.utils import timezone
 
 from dbops.models import BackupRun, Instance
-from dbops.queries import backup_history as queries
+from dbops.queries.backups import trends as queries
 from tests.app.factories import make_run, make_schedule, make_trio
 
 pytestmark = pytest.mark.django_db

@@ -12,7 +12,7 @@ from pytest_django import DjangoAssertNumQueries
 from dbops.engine.backup_states import BackupMethod
 from dbops.engine.facts.backups import BackupProcess, FoundSchedule, Reads
 from dbops.models import BackupRun, BackupSchedule, Instance
-from dbops.queries import backup_runs as queries
+from dbops.queries.backups import lists as queries
 from tests.app.factories import make_facts, make_trio, set_facts
 
 pytestmark = pytest.mark.django_db

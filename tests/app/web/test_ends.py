@@ -14,7 +14,7 @@ from pytest_django import DjangoAssertNumQueries
 from dbops.engine.states import Status, StepState
 from dbops.management.commands.rebuild import Command as RebuildCommand
 from dbops.models import Command, Rebuild, Step
-from dbops.queries import rebuilds as queries
+from dbops.queries.rebuilds import pages as queries
 from dbops.web.templatetags.dbops import ended, ssh_ended
 from tests.app.factories import make_rebuild, make_trio
 

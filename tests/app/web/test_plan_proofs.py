@@ -15,7 +15,7 @@ from dbops.engine.rebuilds.steps.preflight.live_check import differences
 from dbops.engine.rebuilds.steps.preflight.resume_check import differences_for_retry
 from dbops.models import BackupProof, BackupRun, Instance, Rebuild
 from dbops.operations.rebuilds import plan_rebuild
-from dbops.operations.starts import offer
+from dbops.operations.start_options import offer
 from dbops.situations import proofs_in
 from tests.app import rows
 from tests.app.proof_rows import ended_proof

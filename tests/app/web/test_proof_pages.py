@@ -9,7 +9,7 @@ from django.utils import timezone
 
 from dbops.engine.backup_states import RunStatus
 from dbops.models import BackupProof, BackupRun, BackupSchedule
-from dbops.queries.proofs import restores
+from dbops.queries.restore_tests import restores
 from tests.app import rows
 from tests.app.played_backups import Played
 from tests.app.proof_rows import ended_proof, made

@@ -13,9 +13,9 @@ from pytest_django import DjangoAssertNumQueries
 
 from dbops.engine.states import Status, StepState
 from dbops.models import Rebuild, Sample, Step
-from dbops.queries import rebuilds as queries
-from dbops.queries import samples
-from dbops.queries.outcome import comparison
+from dbops.queries.rebuilds import metrics
+from dbops.queries.rebuilds import pages as queries
+from dbops.queries.rebuilds.outcome import comparison
 from dbops.web.charts import charts, path
 from tests.app.factories import make_rebuild, make_run, make_trio
 
@@ -80,12 +80,12 @@ def test_a_long_history_is_thinned(viewer: Client, running: Rebuild) -> None:
 def test_points_cost_one_query(running: Rebuild, django_assert_num_queries: DjangoAssertNumQueries) -> None:
     add(running, 20)
     with django_assert_num_queries(1):
-        assert len(samples.history(running.pk)) == 20
+        assert len(metrics.history(running.pk)) == 20
     with django_assert_num_queries(1):
-        assert [point.number for point in samples.after(running.pk, 17)] == [18, 19]
+        assert [point.number for point in metrics.after(running.pk, 17)] == [18, 19]
     with django_assert_num_queries(1):
-        newest = samples.newest(running.pk)
-    assert [point.number for point in newest] == list(range(20 - samples.NEWEST, 20))
+        newest = metrics.newest(running.pk)
+    assert [point.number for point in newest] == list(range(20 - metrics.NEWEST, 20))
     assert newest[0].rate == 100 * MB
 
 

@@ -13,7 +13,7 @@ from django.db.models.lookups import Contains
 
 from dbops.engine.audit.entries import VIEWS
 from dbops.models import AuditEntry, AuditName, AuditSegment
-from dbops.queries.audit_text import containing
+from dbops.queries.audit.text import containing
 
 ENTRIES_ON_A_PAGE = 50
 #: So many values are asked for one by one, each by its index; of more, entries are dense enough to be met on the way.

@@ -16,7 +16,7 @@ from dbops.engine.backups.trends import PastRun, odd_ones
 from dbops.engine.schedule.backup_windows import LEARNED_RUNS, Duration, learn
 from dbops.engine.schedule.calendar import Interval
 from dbops.models import BackupRun, BackupSchedule
-from dbops.queries.schedules import learned
+from dbops.queries.backups.schedules import learned
 
 SERIES_ON_A_PAGE = 10
 PERIODS = (30, 90, 365)

@@ -12,9 +12,9 @@ from dbops.engine.schedule.eligibility import free_from, verdict
 from dbops.engine.schedule.occupancy import NOT_APPROVED, stays
 from dbops.engine.schedule.snapshot import Job, Picture, Use
 from dbops.models import Rebuild
-from dbops.queries.agenda import Agenda, agendas
-from dbops.queries.clusters import ClusterNow, clusters_now
-from dbops.queries.overview import strip_of
+from dbops.queries.fleet.agenda import Agenda, agendas
+from dbops.queries.fleet.cluster_status import ClusterNow, clusters_now
+from dbops.queries.fleet.overview import strip_of
 
 #: So many of those that wait are asked when they start; of the rest only their place is told.
 ASKED = 20

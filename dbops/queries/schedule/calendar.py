@@ -6,9 +6,9 @@ from datetime import date, datetime, timedelta, tzinfo
 from dbops.engine.schedule.calendar import Interval, days
 from dbops.engine.schedule.timeline import Bar, Timeline
 from dbops.models import Cluster, Maintenance
-from dbops.queries.agenda import Agenda, agendas
-from dbops.queries.clusters import clusters_now
-from dbops.queries.overview import strip_of
+from dbops.queries.fleet.agenda import Agenda, agendas
+from dbops.queries.fleet.cluster_status import clusters_now
+from dbops.queries.fleet.overview import strip_of
 
 DAYS = 7
 #: The calendar begins so many days before today.

@@ -12,8 +12,8 @@ from dbops.engine.rebuilds.plan import Plan
 from dbops.engine.rebuilds.steps.copy.shared_read import why_not_together
 from dbops.models import Instance, Rebuild
 from dbops.operations.audit import refusals_recorded
-from dbops.operations.joining import tools_of
 from dbops.operations.rebuilds import check_plan, check_words, plan_rebuild, request_rebuild
+from dbops.operations.shared_reads import tools_of
 
 
 @dataclass(frozen=True, slots=True)

@@ -5,7 +5,7 @@ from typing import Any
 
 from dbops.engine.backup_states import RUN_FINAL, Origin, RunStatus
 from dbops.models import BackupEvent, BackupRun
-from dbops.queries.beside import Beside, rebuild_beside
+from dbops.queries.rebuilds.overlaps import Beside, rebuild_beside
 
 LINES_SHOWN = 300
 

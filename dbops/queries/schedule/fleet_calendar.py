@@ -12,8 +12,8 @@ from django.db.models.lookups import Contains
 from dbops.engine.schedule.calendar import Interval, days
 from dbops.engine.schedule.timeline import can_start
 from dbops.models import Cluster, Instance
-from dbops.queries.agenda import Agenda, agendas
-from dbops.queries.clusters import ClusterNow, clusters_now
+from dbops.queries.fleet.agenda import Agenda, agendas
+from dbops.queries.fleet.cluster_status import ClusterNow, clusters_now
 
 CLUSTERS_ON_A_PAGE = 25
 

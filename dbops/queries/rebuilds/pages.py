@@ -15,8 +15,8 @@ from dbops.engine.schedule.eligibility import expected_start
 from dbops.engine.states import Approval, Status, StepState
 from dbops.models import Command, Hold, Rebuild, Step
 from dbops.pictures import picture_of
-from dbops.queries.beside import Beside, backups_beside
-from dbops.queries.ends import End, ends_of
+from dbops.queries.rebuilds.overlaps import Beside, backups_beside
+from dbops.queries.rebuilds.stream_ends import End, ends_of
 
 REBUILDS_ON_A_PAGE = 30
 COMMANDS_SHOWN = 100

@@ -16,7 +16,7 @@ from dbops.engine.schedule.timeline import Bar, BarKind, Timeline, timeline
 from dbops.engine.states import FINAL
 from dbops.models import BackupRun, Maintenance, Rebuild
 from dbops.pictures import pictures
-from dbops.queries.clusters import ClusterNow
+from dbops.queries.fleet.cluster_status import ClusterNow
 
 #: A window that begins later than the drawing ends may still be in the way of what starts within it.
 LOOK_AHEAD = timedelta(hours=24)

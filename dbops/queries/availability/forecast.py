@@ -19,8 +19,8 @@ from dbops.engine.schedule.duration_estimates import Prediction
 from dbops.engine.states import Role
 from dbops.models import BackupSchedule, Cluster, Instance, Maintenance
 from dbops.pictures import predicted
-from dbops.queries.planned import planned
-from dbops.queries.schedules import learned
+from dbops.queries.backups.schedules import learned
+from dbops.queries.schedule.windows import planned
 from dbops.records import blocked_methods
 
 #: A backup that began longer ago is over, however long it takes.

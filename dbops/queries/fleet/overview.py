@@ -12,9 +12,9 @@ from dbops.engine.schedule.backup_windows import Window
 from dbops.engine.schedule.calendar import Interval
 from dbops.engine.schedule.timeline import can_start
 from dbops.engine.states import Role, Status
-from dbops.queries.agenda import Agenda, agendas
-from dbops.queries.clusters import ClusterNow, clusters_now
-from dbops.queries.proofs import Restore, restores
+from dbops.queries.fleet.agenda import Agenda, agendas
+from dbops.queries.fleet.cluster_status import ClusterNow, clusters_now
+from dbops.queries.restore_tests import Restore, restores
 
 CLUSTERS_ON_A_PAGE = 25
 #: How much earlier a cluster is looked at in which no rebuild can start.

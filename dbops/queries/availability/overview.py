@@ -18,11 +18,11 @@ from dbops.engine.backup_states import RunStatus
 from dbops.engine.schedule.calendar import Interval
 from dbops.engine.states import Status
 from dbops.models import BackupRun, Cluster, Rebuild
-from dbops.queries.availability_sums import totals
-from dbops.queries.clusters import ClusterNow
-from dbops.queries.forecast import ClusterForecast, forecasts
-from dbops.queries.newest import Last, newest
-from dbops.queries.overview import FleetPage, FleetRow, Show, fleet, matching
+from dbops.queries.availability.forecast import ClusterForecast, forecasts
+from dbops.queries.availability.sums import totals
+from dbops.queries.fleet.cluster_status import ClusterNow
+from dbops.queries.fleet.newest import Last, newest
+from dbops.queries.fleet.overview import FleetPage, FleetRow, Show, fleet, matching
 from dbops.records import records
 
 #: Days that can be looked at, up to now.

@@ -6,7 +6,7 @@ from dbops.engine.rebuilds.methods import FOLLOW_UPS
 from dbops.engine.schedule.calendar import Interval
 from dbops.engine.states import Role, Status, StepState
 from dbops.models import Cluster, Instance, Rebuild, Step
-from dbops.queries.newest import newest
+from dbops.queries.fleet.newest import newest
 
 #: Those that copy from a source and end with a replica that serves. What follows up copies nothing, or only the rest.
 COPIES = Rebuild.objects.filter(status=Status.SUCCEEDED, finished_at__isnull=False).exclude(method__in=FOLLOW_UPS)

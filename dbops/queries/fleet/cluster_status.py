@@ -1,6 +1,6 @@
 """Every cluster at one moment, from columns alone: what the fleet page judges a thousand clusters by.
 
-Windows are left out here: what is due later never changes whether a rebuild can start now. ``dbops.queries.agenda`` adds them for
+Windows are left out here: what is due later never changes whether a rebuild can start now. ``dbops.queries.fleet.agenda`` adds them for
 the clusters that are shown.
 """
 

@@ -10,11 +10,11 @@ from dbops.engine.availability.shortages import Gap
 from dbops.engine.availability.verified_sources import Proof
 from dbops.engine.schedule.calendar import Interval, day
 from dbops.models import Cluster
-from dbops.queries import rebuild_history
-from dbops.queries.availability import MICROSECONDS, TOLD, ClusterGaps, ClusterSums, Sum, gaps_of, sums
-from dbops.queries.availability_sums import totals
-from dbops.queries.forecast import ClusterForecast, cluster_forecast
-from dbops.queries.proofs import Restore, restores
+from dbops.queries.availability.forecast import ClusterForecast, cluster_forecast
+from dbops.queries.availability.overview import MICROSECONDS, TOLD, ClusterGaps, ClusterSums, Sum, gaps_of, sums
+from dbops.queries.availability.sums import totals
+from dbops.queries.rebuilds import history
+from dbops.queries.restore_tests import Restore, restores
 
 
 @dataclass(frozen=True, slots=True)
@@ -114,13 +114,13 @@ def fleet_report(span: Span, now: datetime) -> FleetReport:
 
 def cluster_report(cluster: Cluster, span: Span, now: datetime) -> ClusterReport:
     """Return a month of one cluster, with every interval. Twenty-six queries."""
-    proofs = rebuild_history.proofs(cluster)
+    proofs = history.proofs(cluster)
     return ClusterReport(
         span=span,
         computed_at=now,
         cluster=cluster,
         gaps=gaps_of(cluster, span.period, now, gap=None),
-        times=rebuild_history.times(cluster, span.period),
+        times=history.times(cluster, span.period),
         proofs=tuple((proof, proof.is_stale(now)) for proof in proofs),
         restores=tuple(restores(now, [cluster.pk]).get(cluster.pk, ())),
         ahead=cluster_forecast(cluster, now),

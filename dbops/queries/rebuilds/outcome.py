@@ -5,7 +5,7 @@ from dbops.engine.rebuilds.comparison import Comparison, Other, StepTime, dumps_
 from dbops.engine.rebuilds.methods import METHODS
 from dbops.engine.states import Status, StepState
 from dbops.models import BackupRun, Rebuild, Step
-from dbops.queries.rebuilds import RebuildPage, StepRow
+from dbops.queries.rebuilds.pages import RebuildPage, StepRow
 
 OTHERS_SHOWN = 5
 DUMPS_COUNTED = 10

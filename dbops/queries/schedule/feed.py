@@ -10,8 +10,8 @@ from dbops.engine.backup_states import RUN_FINAL, RunStatus
 from dbops.engine.schedule.backup_windows import Duration, Window, spell
 from dbops.engine.schedule.calendar import Interval
 from dbops.models import BackupRun, BackupSchedule, Cluster, Maintenance
-from dbops.queries.planned import planned
-from dbops.queries.schedules import learned
+from dbops.queries.backups.schedules import learned
+from dbops.queries.schedule.windows import planned
 
 PAST, AHEAD = timedelta(days=2), timedelta(days=14)
 #: More than this would keep the web process busy for seconds, and calendars as well.

@@ -12,7 +12,7 @@ from dbops.engine.backup_states import BackupMethod, Origin, RunBy, RunStatus
 from dbops.engine.schedule.backup_windows import LEARNED_RUNS, Duration, learn
 from dbops.engine.schedule.calendar import Interval
 from dbops.models import BackupRun, BackupSchedule, Cluster
-from dbops.queries.availability import MICROSECONDS, Sum, period_of, sums
+from dbops.queries.availability.overview import MICROSECONDS, Sum, period_of, sums
 from dbops.records import READ_BY, blocked_methods, records
 
 #: A run may be moved by so many hours; twelve earlier and twelve later are the same time of the day.
