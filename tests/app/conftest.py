@@ -9,7 +9,7 @@ from django.test import Client
 from dbops import backing_up, composition, ticking
 from dbops.generated import Agreement, agreement
 from dbops.models import BackupSchedule
-from dbops.web.bars import Standing
+from dbops.web.live.status_bars import Standing
 from tests.app import rows
 from tests.app.backup_rows import make_schedule
 from tests.app.factories import make_operator, make_user, make_viewer

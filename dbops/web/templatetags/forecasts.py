@@ -3,7 +3,7 @@
 from django import template
 
 from dbops.queries.availability.forecast import ClusterForecast
-from dbops.web.heat import Worst, worst_hour, worst_in_words
+from dbops.web.charts.heatmap import Worst, worst_hour, worst_in_words
 
 register = template.Library()
 

@@ -14,8 +14,8 @@ from dbops.engine.audit.entries import VIEWS
 from dbops.operations.audit_log import FORMATS, export_log, verify_log
 from dbops.queries.audit.log import AuditFilter, choices, entries, every, stored, where_it_went
 from dbops.queries.audit.log import entry as find
-from dbops.web.access import user_of, viewer_page
-from dbops.web.streaming import streamed
+from dbops.web.decorators import user_of, viewer_page
+from dbops.web.exports.streaming import streamed
 
 NAMES = ("actor", "action", "subject", "instance", "cluster", "outcome", "text")
 TYPES = {"jsonl": "application/jsonl", "csv": "text/csv; charset=utf-8"}

@@ -22,12 +22,12 @@ from dbops.queries.availability.overview import PERIODS, ClusterGaps, cluster_ga
 from dbops.queries.availability.report import last_month
 from dbops.queries.rebuilds import history
 from dbops.queries.restore_tests import restores
-from dbops.web.access import operator_page, user_of, viewer_page
-from dbops.web.availability_files import FORMATS, cluster_file, fleet_file, forecast_file
-from dbops.web.heat import heat
-from dbops.web.schedule_forms import MarkForm
+from dbops.web.charts.debt import by_cause, legend, waterfall
+from dbops.web.charts.heatmap import heat
+from dbops.web.decorators import operator_page, user_of, viewer_page
+from dbops.web.exports.availability import FORMATS, cluster_file, fleet_file, forecast_file
+from dbops.web.forms.schedules import MarkForm
 from dbops.web.views.fleet import SHOWS, filters
-from dbops.web.waterfall import by_cause, legend, waterfall
 
 INTERVALS_ON_A_PAGE = 50
 GAPS = {gap.name.lower(): gap for gap in Gap}

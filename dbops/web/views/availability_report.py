@@ -11,7 +11,7 @@ from django.views.decorators.http import require_GET
 from dbops.models import Cluster
 from dbops.paper import document
 from dbops.queries.availability.report import Span, cluster_report, fleet_report, month_of
-from dbops.web.access import viewer_page
+from dbops.web.decorators import viewer_page
 
 
 class MonthConverter:

@@ -9,7 +9,7 @@ from dbops.operations.audit_log import take_evidence
 from dbops.paper import document
 from dbops.queries.rebuilds.evidence import evidence_of
 from dbops.queries.rebuilds.pages import find
-from dbops.web.access import user_of, viewer_page
+from dbops.web.decorators import user_of, viewer_page
 
 
 @require_GET

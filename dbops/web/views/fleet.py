@@ -20,9 +20,9 @@ from dbops.queries.fleet import overview
 from dbops.queries.fleet.overview import Show
 from dbops.queries.schedule import calendar
 from dbops.queries.schedule.queue import lines_of
-from dbops.web.access import user_of, viewer_page
-from dbops.web.drawing import instance_rows
-from dbops.web.schedule_forms import MaintenanceForm
+from dbops.web.charts.timeline import instance_rows
+from dbops.web.decorators import user_of, viewer_page
+from dbops.web.forms.schedules import MaintenanceForm
 
 #: Of the text that is kept: room for each of them to be written as twelve.
 TEXT_CHARACTERS = 80

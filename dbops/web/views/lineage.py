@@ -15,8 +15,8 @@ from dbops.engine.audit.chain import moment
 from dbops.models import Instance
 from dbops.queries.fleet.doublewrite import doublewrite_of
 from dbops.queries.rebuilds.lineage import Ancestor, Lineage, Movement, lineage_of
-from dbops.web.access import viewer_page
-from dbops.web.tables import csv_answer, json_answer
+from dbops.web.decorators import viewer_page
+from dbops.web.exports.tables import csv_answer, json_answer
 
 SHOWN = 200
 COLUMNS = (

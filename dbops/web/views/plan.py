@@ -29,8 +29,8 @@ from dbops.models import Instance, Rebuild
 from dbops.operations.rebuilds import candidate_sources, request_rebuild, situation_to_plan
 from dbops.operations.start_options import EXPIRES_HOURS, Offer, default_expires_hours, offer
 from dbops.queries.fleet.cluster import InstanceRow, cluster_row
-from dbops.web.access import viewer_page
-from dbops.web.shown_plan import differences, packed, shown, unpacked
+from dbops.web.decorators import viewer_page
+from dbops.web.plan_snapshot import differences, packed, shown, unpacked
 
 #: Where on the form a refusal is put right, by its code.
 FIELDS = {"rebuild.name": "typed_name", "rebuild.reason": "reason", "plan.expiry": "expires_hours"}

@@ -15,8 +15,9 @@ from dbops.models import Rebuild
 from dbops.operations.rebuilds import PRIORITIES, cancel_rebuild, give_up_rebuild, move_first, set_priority
 from dbops.queries.rebuilds import metrics
 from dbops.queries.rebuilds import pages as queries
-from dbops.web import charts, fragments
-from dbops.web.access import operator_page, viewer_page
+from dbops.web.charts import rebuild as charts
+from dbops.web.decorators import operator_page, viewer_page
+from dbops.web.live import fragments
 
 #: What a sample's number may look like; every database takes it.
 NUMBER = re.compile(r"[0-9]{1,9}")
@@ -125,7 +126,7 @@ def give_up(request: HttpRequest, rebuild_id: int) -> HttpResponse:
             )
             return redirect("rebuild", rebuild_id=rebuild_id)
     context = {"rebuild": found, "refused": refused, "reason": request.POST.get("reason", "")}
-    return render(request, "rebuilds/give_up.html", context, status=status)
+    return render(request, "rebuilds/force_fail.html", context, status=status)
 
 
 @require_http_methods(["GET", "POST"])
@@ -148,7 +149,7 @@ def place(request: HttpRequest, rebuild_id: int) -> HttpResponse:
             messages.success(request, f"Rebuild {rebuild_id} has priority {found.priority} now.")
             return redirect("rebuild", rebuild_id=rebuild_id)
     context = {"rebuild": found, "refused": refused, "line": queries.line_of(found), "priorities": PRIORITIES}
-    return render(request, "rebuilds/place.html", context, status=status)
+    return render(request, "rebuilds/queue_position.html", context, status=status)
 
 
 def _priority(request: HttpRequest) -> int:

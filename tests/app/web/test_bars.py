@@ -9,8 +9,8 @@ from django.test import Client
 from django.utils import timezone
 
 from dbops.models import Pulse
-from dbops.web import bars
-from dbops.web.bars import Bar, Standing, judge
+from dbops.web.live import status_bars
+from dbops.web.live.status_bars import Bar, Standing, judge
 
 NOW = datetime.fromisoformat("2026-03-01T03:00:00+00:00")
 
@@ -81,7 +81,7 @@ def test_redis_is_away_since_it_was_first_missed_and_then_there_again(asked: Ask
     asked.answers = False
     first = asked.standing.bars()
     asked.time = 6.0
-    assert bars.key(asked.standing.bars()) == bars.key(first) != ""
+    assert status_bars.key(asked.standing.bars()) == status_bars.key(first) != ""
     asked.time, asked.answers = 12.0, True
     assert asked.standing.bars() == []
 
@@ -107,7 +107,7 @@ def say(monkeypatch: pytest.MonkeyPatch) -> Iterator[Say]:
 
     def say(*errors: Any) -> None:
         found = [Bar(error(), timezone.now() - timedelta(seconds=47)) for error in errors]
-        monkeypatch.setattr(bars.standing, "found", found)
+        monkeypatch.setattr(status_bars.standing, "found", found)
 
     return say
 
@@ -115,7 +115,7 @@ def say(monkeypatch: pytest.MonkeyPatch) -> Iterator[Say]:
 @pytest.mark.parametrize("page", ["/", "/rebuilds/", "/audit/", "/queue/", "/schedules/", "/backups/"])
 def test_every_page_shows_the_bar(viewer: Client, say: Say, page: str) -> None:
     assert 'id="bar-' not in viewer.get(page).content.decode()
-    say(bars._worker_away)
+    say(status_bars._worker_away)
     text = " ".join(viewer.get(page).content.decode().split())
     assert 'No worker has reported for <span data-elapsed="47">47 s</span>' in text
     assert (
@@ -128,7 +128,7 @@ def test_every_page_shows_the_bar(viewer: Client, say: Say, page: str) -> None:
 
 
 def test_the_bar_costs_no_query_while_it_is_fresh(viewer: Client, say: Say, django_assert_num_queries: Any) -> None:
-    say(bars._redis_away)
+    say(status_bars._redis_away)
     with django_assert_num_queries(3):  # session, user, groups
         assert "Redis is away" in viewer.get("/status/").content.decode()
 
@@ -137,17 +137,17 @@ def test_one_query_when_it_is_not(
     viewer: Client, monkeypatch: pytest.MonkeyPatch, django_assert_num_queries: Any
 ) -> None:
     monkeypatch.setattr(Standing, "is_fresh", False)
-    monkeypatch.setattr(bars.standing, "redis_answers", lambda: True)
+    monkeypatch.setattr(status_bars.standing, "redis_answers", lambda: True)
     Pulse.objects.create(name="beat", at=timezone.now())
     Pulse.objects.create(name="worker", at=timezone.now() - timedelta(seconds=50))
     with django_assert_num_queries(4):
         text = viewer.get("/status/").content.decode()
     assert "No worker has reported" in text
-    monkeypatch.setattr(bars.standing, "found", [])
+    monkeypatch.setattr(status_bars.standing, "found", [])
 
 
 def test_a_page_that_shows_it_already_is_told_nothing_new(viewer: Client, say: Say) -> None:
-    say(bars._beat_away)
+    say(status_bars._beat_away)
     address = viewer.get("/status/").content.decode().split('hx-get="')[1].split('"')[0]
     assert viewer.get(address).status_code == 204
     say()
@@ -158,7 +158,7 @@ def test_a_page_that_shows_it_already_is_told_nothing_new(viewer: Client, say: S
 
 
 def test_a_page_whose_session_has_ended_says_so_and_stays(client: Client, db: None, say: Say) -> None:
-    say(bars._worker_away)
+    say(status_bars._worker_away)
     answer = client.get("/status/?shown=")
     text = answer.content.decode()
     assert answer.status_code == 200
@@ -168,6 +168,6 @@ def test_a_page_whose_session_has_ended_says_so_and_stays(client: Client, db: No
 
 
 def test_a_stranger_is_told_nothing(stranger: Client, say: Say) -> None:
-    say(bars._worker_away)
+    say(status_bars._worker_away)
     assert stranger.get("/status/").status_code == 204
     assert "No worker" not in stranger.get("/").content.decode()

@@ -7,7 +7,7 @@ from django.utils import timezone
 
 from dbops.engine.schedule.calendar import Interval
 from dbops.engine.schedule.timeline import Bar, BarKind, Timeline
-from dbops.web.drawing import calendar_row, words
+from dbops.web.charts.timeline import calendar_row, words
 
 MIDNIGHT = datetime(2026, 3, 4, tzinfo=UTC)
 

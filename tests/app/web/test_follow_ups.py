@@ -14,7 +14,7 @@ from dbops.engine.states import Role, Status, StepState
 from dbops.models import AuditEntry, Hold, Instance, Rebuild, Step
 from dbops.operations.follow_ups import OFFERS
 from dbops.queries.rebuilds import pages as queries
-from dbops.web import fragments
+from dbops.web.live import fragments
 from tests.app.factories import make_plan, make_rebuild, make_trio
 
 pytestmark = pytest.mark.django_db

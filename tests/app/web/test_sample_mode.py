@@ -8,8 +8,8 @@ from django.urls import URLResolver, get_resolver
 
 from dbops import access, connections
 from dbops.engine.errors import Refused
-from dbops.web.bars import Standing
-from dbops.web.sample import ALLOWED
+from dbops.web.live.status_bars import Standing
+from dbops.web.middleware.sample import ALLOWED
 from tests.app import rows
 
 BAR = "Sample: generated history, no real servers"

@@ -16,7 +16,7 @@ from dbops.models import Rebuild, Sample, Step
 from dbops.queries.rebuilds import metrics
 from dbops.queries.rebuilds import pages as queries
 from dbops.queries.rebuilds.outcome import comparison
-from dbops.web.charts import charts, path
+from dbops.web.charts.rebuild import charts, path
 from tests.app.factories import make_rebuild, make_run, make_trio
 
 pytestmark = pytest.mark.django_db

@@ -6,7 +6,7 @@ from typing import Any
 from asgiref.sync import async_to_sync
 from django.test import AsyncRequestFactory, RequestFactory
 
-from dbops.web.streaming import LINES, streamed
+from dbops.web.exports.streaming import LINES, streamed
 
 
 def counted(made: list[int], most: int) -> Iterator[str]:
