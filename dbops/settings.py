@@ -6,8 +6,8 @@ from typing import Any
 
 from csp.constants import NONE, SELF
 
-from dbops.databases import database_settings
-from dbops.keys import make_encryption_key, make_signing_key, read_if_there, read_or_make
+from dbops.database.config import database_settings
+from dbops.security.keys import make_encryption_key, make_signing_key, read_if_there, read_or_make
 
 BASE_DIR = Path(__file__).resolve().parent.parent
 
@@ -219,7 +219,7 @@ LOGGING = {
     "disable_existing_loggers": False,
     "formatters": {"plain": {"format": "%(asctime)s %(levelname)s %(name)s %(message)s"}},
     # A calendar's token stands in its address, and the web server writes addresses.
-    "filters": {"without_tokens": {"()": "dbops.cleaner.WithoutTokens"}},
+    "filters": {"without_tokens": {"()": "dbops.security.redaction.WithoutTokens"}},
     "handlers": {"console": {"class": "logging.StreamHandler", "formatter": "plain"}},
     "root": {"handlers": ["console"], "level": "INFO"},
     "loggers": {

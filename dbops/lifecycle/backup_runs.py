@@ -13,7 +13,7 @@ from django.db import IntegrityError, transaction
 from django.db.models import F
 from django.utils import timezone
 
-from dbops.auditing import SYSTEM, append
+from dbops.audit.log import SYSTEM, append
 from dbops.database.errors import locked
 from dbops.engine.backup_states import LATE, RUN_FINAL, Origin, RunBy, RunStatus, may_end
 from dbops.engine.errors import Bug

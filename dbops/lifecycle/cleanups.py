@@ -7,7 +7,7 @@ from django.db import transaction
 from django.db.models import F
 from django.utils import timezone
 
-from dbops.auditing import SYSTEM, append
+from dbops.audit.log import SYSTEM, append
 from dbops.database.errors import locked
 from dbops.engine.states import FINAL, Level, Status, StepState
 from dbops.lifecycle.backup_runs import run_again

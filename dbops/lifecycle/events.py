@@ -6,10 +6,10 @@ from django.db import transaction
 from django.db.models import F
 from django.utils import timezone
 
-from dbops import announce
-from dbops.cleaner import clean
 from dbops.engine.states import Level
+from dbops.messaging import updates
 from dbops.models import BackupEvent, BackupProof, BackupRun, Event, Rebuild
+from dbops.security.redaction import clean
 
 
 def tell(row: Rebuild | BackupRun | BackupProof, text: str, *, level: Level = Level.INFO) -> None:
@@ -51,7 +51,7 @@ def news_of(row: Rebuild | BackupRun | BackupProof) -> None:
 def announce_later(rebuild_id: int) -> None:
     def publish() -> None:
         revision = Rebuild.objects.values_list("revision", flat=True).filter(pk=rebuild_id).first()
-        announce.announce(rebuild_id, revision or 0)
+        updates.announce(rebuild_id, revision or 0)
 
     transaction.on_commit(publish)
 
@@ -59,4 +59,4 @@ def announce_later(rebuild_id: int) -> None:
 def announce_many_later(revisions: Iterable[tuple[int, int]]) -> None:
     """Hint at news of many rebuilds, given as (id, revision)."""
     known = list(revisions)
-    transaction.on_commit(lambda: announce.announce_many(known))
+    transaction.on_commit(lambda: updates.announce_many(known))

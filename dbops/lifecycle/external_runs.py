@@ -14,7 +14,6 @@ from django.db import connection, transaction
 from django.db.models import F, Q
 from django.utils import timezone
 
-from dbops.cleaner import clean
 from dbops.engine.availability.days import day_of
 from dbops.engine.backup_states import RUN_ACTIVE, BackupMethod, Origin, RunStatus
 from dbops.engine.backups.matching import (
@@ -35,6 +34,7 @@ from dbops.lifecycle.beside import tell_beside
 from dbops.lifecycle.run_flags import flag
 from dbops.lifecycle.run_schedules import assign_schedule
 from dbops.models import BackupEvent, BackupRun, Hold, Instance, Rebuild
+from dbops.security.redaction import clean
 
 #: The report of an end is on its way when a probe sees the process gone; a busy server answers the next time.
 GRACE = timedelta(seconds=60)

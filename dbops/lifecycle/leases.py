@@ -10,7 +10,7 @@ from django.db import transaction
 from django.db.models import F, Q, QuerySet
 from django.utils import timezone
 
-from dbops.auditing import SYSTEM, append
+from dbops.audit.log import SYSTEM, append
 from dbops.engine.audit.chain import moment
 from dbops.engine.states import Level
 from dbops.lifecycle.events import last_line, news_of, tell

@@ -12,7 +12,7 @@ from django.db import IntegrityError, OperationalError, transaction
 from django.db.models import Case, F, QuerySet, Value, When
 from django.utils import timezone
 
-from dbops.auditing import SYSTEM
+from dbops.audit.log import SYSTEM
 from dbops.database.errors import locked, lost_a_race
 from dbops.engine.backup_states import LATE
 from dbops.engine.errors import Refused

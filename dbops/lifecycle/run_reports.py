@@ -7,7 +7,6 @@ from typing import Any
 
 from django.db import IntegrityError
 
-from dbops.cleaner import clean
 from dbops.engine.backup_states import RUN_ACTIVE, BackupMethod, Origin, RunStatus
 from dbops.engine.backups.matching import Sighting, Where
 from dbops.engine.errors import Refused
@@ -15,6 +14,7 @@ from dbops.engine.states import Level
 from dbops.lifecycle.external_runs import change, end_unknown, locked, take_in, tell_run
 from dbops.lifecycle.run_flags import flag
 from dbops.models import BackupRun, Instance
+from dbops.security.redaction import clean
 
 #: A reporter that gave signs of life gives one a minute: after this time without one it is gone.
 SILENT_AFTER = timedelta(minutes=15)

@@ -14,7 +14,7 @@ from django.db import transaction
 from django.db.models import F, QuerySet
 from django.utils import timezone
 
-from dbops.auditing import SYSTEM, append
+from dbops.audit.log import SYSTEM, append
 from dbops.engine.topology import members as engine
 from dbops.engine.topology.comparison import Judgement, compare
 from dbops.engine.topology.difference_kinds import REPLACED

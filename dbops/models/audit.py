@@ -11,7 +11,7 @@ NAMED = ("actor", "action", "subject", "instance", "cluster", "outcome")
 
 
 class AuditEntry(models.Model):
-    """One act of a person (or of the product itself), chained to the one before it. Written by ``dbops.auditing`` alone.
+    """One act of a person (or of the product itself), chained to the one before it. Written by ``dbops.audit.log`` alone.
 
     ``hash`` covers every other column but ``id``; ``engine.audit.chain`` has the form. ``sequence`` has no gaps.
     """

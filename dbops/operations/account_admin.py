@@ -12,10 +12,10 @@ from django.db import IntegrityError, transaction
 from django.db.models import QuerySet
 from django.utils import timezone
 
-from dbops.access import GROUPS, group_of, make_groups, require_superuser
 from dbops.engine.errors import Refused
 from dbops.operations.accounts import check_account, check_password
 from dbops.operations.audit import record
+from dbops.security.permissions import GROUPS, group_of, make_groups, require_superuser
 
 NOTHING = "Nothing was changed."
 

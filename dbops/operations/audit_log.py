@@ -8,12 +8,12 @@ from collections.abc import Iterable, Iterator, Mapping
 
 from django.db import transaction
 
-from dbops.audit_guards import missing_guards
-from dbops.auditing import current_anchor, current_head
-from dbops.cleaner import cell
+from dbops.audit.log import current_anchor, current_head
+from dbops.audit.triggers import missing_guards
 from dbops.engine.audit.chain import Finding, Head, Tampering, Verification, covered
 from dbops.models import AuditEntry, AuditSegment, Rebuild
 from dbops.operations.audit import record, record_export
+from dbops.security.redaction import cell
 
 FORMATS = ("jsonl", "csv")
 COLUMNS = (

@@ -10,7 +10,7 @@ from pathlib import Path
 from django.db import IntegrityError, transaction
 from django.utils import timezone
 
-from dbops.auditing import current_anchor
+from dbops.audit.log import current_anchor
 from dbops.engine.audit.chain import Head, Link, Verification, covered, read_link
 from dbops.engine.audit.search_index import block_of
 from dbops.engine.errors import Refused

@@ -14,8 +14,8 @@ from dbops.engine.backups.matching import Where
 from dbops.engine.errors import Refused
 from dbops.engine.schedule.occupancy import stays
 from dbops.lifecycle.run_reports import ReportKind, Told
+from dbops.loaders.cluster_snapshots import picture_of
 from dbops.models import AccessToken, BackupRun, BackupSchedule, Hold, Instance
-from dbops.pictures import picture_of
 
 KEY = re.compile(r"[A-Za-z0-9._-]{8,64}")
 #: Longest time that a report may speak of, in seconds: a month.

@@ -4,15 +4,15 @@ from django.contrib.auth.models import User
 from django.db import transaction
 
 from dbops import lifecycle
-from dbops.access import require_operator
 from dbops.engine.errors import Refused
 from dbops.engine.facts.instance import from_record
 from dbops.engine.rebuilds.plan import Plan
 from dbops.engine.tuning.stream_rate import MIB, SLOWEST
+from dbops.loaders.stream_limits import slowest_rate
 from dbops.models import Rebuild
 from dbops.operations.audit import record
-from dbops.stream_floor import slowest_rate
-from dbops.tasks import nudge
+from dbops.security.permissions import require_operator
+from dbops.worker.tasks import nudge
 
 #: Faster than any link that is there; a number beyond is a slip of the hand.
 FASTEST = 100 * 1024 * MIB

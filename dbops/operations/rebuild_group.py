@@ -6,7 +6,6 @@ from dataclasses import dataclass
 
 from django.contrib.auth.models import User
 
-from dbops.access import require_operator
 from dbops.engine.errors import Refused
 from dbops.engine.rebuilds.plan import Plan
 from dbops.engine.rebuilds.steps.copy.shared_read import why_not_together
@@ -14,6 +13,7 @@ from dbops.models import Instance, Rebuild
 from dbops.operations.audit import refusals_recorded
 from dbops.operations.rebuilds import check_plan, check_words, plan_rebuild, request_rebuild
 from dbops.operations.shared_reads import tools_of
+from dbops.security.permissions import require_operator
 
 
 @dataclass(frozen=True, slots=True)

@@ -6,17 +6,17 @@ from django.contrib.auth.models import User
 from django.db import OperationalError, transaction
 
 from dbops import lifecycle
-from dbops.access import require_operator
-from dbops.companions import readers
-from dbops.connections import member_of
 from dbops.engine.errors import Refused
 from dbops.engine.facts.instance import from_record
 from dbops.engine.rebuilds.plan import Plan
 from dbops.engine.rebuilds.steps.copy.shared_read import why_not_together
 from dbops.engine.states import Status
+from dbops.loaders.shared_reads import readers
 from dbops.models import Instance, Rebuild
 from dbops.operations.audit import record
-from dbops.tasks import nudge
+from dbops.security.permissions import require_operator
+from dbops.worker.connections import member_of
+from dbops.worker.tasks import nudge
 
 
 @dataclass(frozen=True, slots=True)

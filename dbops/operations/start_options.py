@@ -7,7 +7,6 @@ from typing import Any
 from django.conf import settings
 from django.utils import timezone
 
-from dbops.connections import member_of
 from dbops.engine.backup_states import BackupMethod
 from dbops.engine.errors import Refused
 from dbops.engine.planning.inputs import archive_for, bytes_to_copy
@@ -19,9 +18,10 @@ from dbops.engine.schedule.snapshot import Picture
 from dbops.engine.schedule.start_option_keys import Choice, Way, moment_of
 from dbops.engine.schedule.start_options import choices, chosen
 from dbops.lifecycle import Start
+from dbops.loaders.cluster_snapshots import picture_of, predicted
+from dbops.loaders.plan_inputs import archives_to_read
 from dbops.models import BackupRun, BackupSchedule, Instance
-from dbops.pictures import picture_of, predicted
-from dbops.situations import archives_to_read
+from dbops.worker.connections import member_of
 
 #: Bounds of what a person may choose. A week: whoever waits longer plans anew.
 EXPIRES_HOURS = range(1, 7 * 24 + 1)

@@ -8,7 +8,7 @@ from django.contrib.auth.models import User
 from django.core.exceptions import PermissionDenied
 from django.http import HttpRequest, HttpResponseBase
 
-from dbops.access import may_administer, may_operate, may_view
+from dbops.security.permissions import may_administer, may_operate, may_view
 
 P = ParamSpec("P")
 R = TypeVar("R", bound=HttpResponseBase)

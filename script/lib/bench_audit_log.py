@@ -12,7 +12,7 @@ from django.db import connection, transaction
 from django.test import Client
 from django.test.utils import CaptureQueriesContext
 
-from dbops.auditing import close_block
+from dbops.audit.log import close_block
 from dbops.engine.audit.chain import Head, Link, hash_of
 from dbops.engine.audit.entries import outcome_of, text_of
 from dbops.engine.audit.search_index import block_of

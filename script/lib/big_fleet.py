@@ -9,7 +9,6 @@ from typing import Any
 from django.contrib.auth.models import User
 from django.db import transaction
 
-from dbops.cron import due_times, next_due
 from dbops.engine.facts.instance import (
     Client,
     ConfigFacts,
@@ -20,6 +19,7 @@ from dbops.engine.facts.instance import (
     ServerFacts,
     Tool,
 )
+from dbops.lib.cron import due_times, next_due
 from dbops.models import (
     BackupRun,
     BackupSchedule,

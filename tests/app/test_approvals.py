@@ -7,7 +7,7 @@ from django.contrib.auth.models import User
 from django.core.management import call_command
 from django.test import Client
 
-from dbops import lifecycle, scheduler
+from dbops import lifecycle
 from dbops.engine.errors import Refused
 from dbops.engine.states import Approval
 from dbops.fleetfile.write import cluster_content
@@ -16,6 +16,7 @@ from dbops.operations.approvals import approve_rebuild, decline_rebuild, overrid
 from dbops.operations.fleet import save_cluster
 from dbops.operations.rebuilds import cancel_rebuild, plan_rebuild, request_rebuild
 from dbops.queries.audit.log import AuditFilter, entries
+from dbops.worker import scheduler
 from tests.app import rows
 
 pytestmark = pytest.mark.django_db
@@ -23,9 +24,9 @@ pytestmark = pytest.mark.django_db
 
 @pytest.fixture(autouse=True)
 def _no_broker(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("dbops.tasks._publish", lambda *_: None)
-    monkeypatch.setattr("dbops.announce.announce", lambda *_: None)
-    monkeypatch.setattr("dbops.announce.announce_many", lambda *_: None)
+    monkeypatch.setattr("dbops.worker.tasks._publish", lambda *_: None)
+    monkeypatch.setattr("dbops.messaging.updates.announce", lambda *_: None)
+    monkeypatch.setattr("dbops.messaging.updates.announce_many", lambda *_: None)
 
 
 @pytest.fixture

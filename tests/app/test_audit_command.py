@@ -11,8 +11,8 @@ import pytest
 from django.core.management import call_command
 from django.db import connection
 
-from dbops.audit_guards import missing_guards
-from dbops.auditing import current_head
+from dbops.audit.log import current_head
+from dbops.audit.triggers import missing_guards
 from dbops.models import AuditEntry
 from dbops.operations.audit import record
 from tests.audit_guards import unguarded

@@ -11,11 +11,12 @@ import pytest
 from django.test import Client
 from django.utils import timezone
 
-from dbops import lifecycle, operations, scheduler, web
+from dbops import lifecycle, operations, web
 from dbops.engine.errors import Refused
 from dbops.engine.states import TRANSITIONS, Status, StepState
 from dbops.models import AuditEntry, Command, Rebuild
 from dbops.operations.rebuilds import cancel_rebuild, plan_rebuild, request_rebuild
+from dbops.worker import scheduler
 from tests.app import rows
 from tests.app.factories import make_trio
 
@@ -119,8 +120,8 @@ VERBS = {
 
 @pytest.fixture(autouse=True)
 def _no_broker(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("dbops.tasks._publish", lambda *_: None)
-    monkeypatch.setattr("dbops.announce.announce", lambda *_: None)
+    monkeypatch.setattr("dbops.worker.tasks._publish", lambda *_: None)
+    monkeypatch.setattr("dbops.messaging.updates.announce", lambda *_: None)
 
 
 def _verbs() -> dict[str, str]:

@@ -13,7 +13,7 @@ from django.db import DatabaseError, connection, transaction
 from django.test import Client
 from django.utils import timezone
 
-from dbops.auditing import current_anchor, current_head
+from dbops.audit.log import current_anchor, current_head
 from dbops.engine.audit.chain import hash_of
 from dbops.engine.errors import Refused
 from dbops.models import AuditEntry, AuditSegment, AuditText

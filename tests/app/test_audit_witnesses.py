@@ -9,8 +9,8 @@ from typing import Any
 
 import pytest
 
-from dbops.audit_witnesses import send_head
-from dbops.auditing import current_head
+from dbops.audit.head_export import send_head
+from dbops.audit.log import current_head
 from dbops.engine.audit.chain import read_heads
 from dbops.operations.audit import record
 

@@ -5,8 +5,8 @@ from typing import Any
 import pytest
 from django.db import DatabaseError, connection, transaction
 
-from dbops.auditing import Origin, coming_from, current_head
-from dbops.databases import MARIADB
+from dbops.audit.log import Origin, coming_from, current_head
+from dbops.database.config import MARIADB
 from dbops.engine.audit.chain import GENESIS, Head, verify
 from dbops.models import AuditEntry, AuditHead, AuditName, AuditText
 from dbops.operations.audit import record

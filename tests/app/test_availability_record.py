@@ -11,8 +11,8 @@ from dbops.engine.availability.record import Cause, Record
 from dbops.engine.availability.shortages import Gap
 from dbops.engine.schedule.calendar import Interval
 from dbops.engine.states import Approval, Status
+from dbops.loaders.availability_records import records
 from dbops.models import Instance, InstancePeriod, InstanceState, Maintenance, Rebuild, Step
-from dbops.records import records
 
 from .factories import make_rebuild, make_run, make_trio
 

@@ -8,11 +8,12 @@ import pytest
 from django.db import OperationalError
 from django.utils import timezone
 
-from dbops import backing_up, lifecycle, scheduler
+from dbops import lifecycle
 from dbops.engine.backup_states import RunStatus
 from dbops.engine.errors import Refused, Unreachable
 from dbops.models import AuditEntry, BackupRun, BackupSchedule, Hold
 from dbops.operations.backups import give_up_run, run_now, stop_run
+from dbops.worker import backups, scheduler
 from tests.app import rows
 from tests.app.backup_rows import make_run, make_schedule
 from tests.app.played_backups import Played, begun, drive, end, operator
@@ -47,7 +48,7 @@ def test_a_second_message_and_a_dead_worker_start_no_second_job(played: Played, 
     assert run.events.filter(text__startswith="Re-attached after").count() == 1
     assert run.events.filter(text__startswith="Runs on").count() == 1
     BackupRun.objects.update(lease_owner="a living worker", lease_until=timezone.now() + timedelta(minutes=1))
-    assert backing_up.tick(run.pk) is False
+    assert backups.tick(run.pk) is False
 
 
 def test_a_host_that_was_restarted_fails_the_run_and_its_partial_file_goes(
@@ -103,7 +104,7 @@ def test_an_error_that_nobody_foresaw_is_ours(
         raise ZeroDivisionError("oops")
 
     run = begun(schedule)
-    monkeypatch.setattr(backing_up, "advance", broken)
+    monkeypatch.setattr(backups, "advance", broken)
     end(run)
     assert (run.status, run.error["code"], run.error["who"]) == ("failed", "bug", "dbops")
 
@@ -115,7 +116,7 @@ def test_a_database_that_goes_away_ends_the_tick_and_never_the_run(
         raise OperationalError("gone")
 
     run = begun(schedule)
-    monkeypatch.setattr(backing_up, "advance", away)
+    monkeypatch.setattr(backups, "advance", away)
     assert drive(run).status == "running"
     assert run.error == {}
 

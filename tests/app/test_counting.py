@@ -6,16 +6,17 @@ from typing import Any
 
 import pytest
 
-from dbops import counting, lifecycle
+from dbops import lifecycle
 from dbops.engine.availability.days import RULES, Kind, amounts
 from dbops.engine.availability.gaps import parts
 from dbops.engine.availability.record import Cause
 from dbops.engine.availability.shortages import Gap
 from dbops.engine.schedule.calendar import Interval
 from dbops.engine.states import Status
+from dbops.loaders.availability_records import records
 from dbops.models import Cluster, GapCount, GapDay, Instance, InstancePeriod, InstanceState, Maintenance, Rebuild, Step
 from dbops.queries.availability.sums import totals
-from dbops.records import records
+from dbops.worker import availability_rollup
 
 from .factories import make_rebuild, make_run, make_trio
 
@@ -86,7 +87,7 @@ def test_the_same_numbers_with_and_without_counted_days(seed: int) -> None:
     keys = [cluster.pk for cluster in clusters]
     Cluster.objects.filter(pk=keys[0]).update(wanted_replicas=1)
     # Counting stands at another day with each of them.
-    counting.count_days(ago(dice.uniform(0, 300)))
+    availability_rollup.count_days(ago(dice.uniform(0, 300)))
     GapCount.objects.filter(cluster=keys[1]).delete()
     GapDay.objects.filter(cluster=keys[1]).delete()
     lifecycle.recount([keys[2]], ago(dice.uniform(24, 300)), NOW)
@@ -102,12 +103,12 @@ def test_the_same_numbers_with_and_without_counted_days(seed: int) -> None:
 def test_counted_day_by_day_or_at_once_is_the_same() -> None:
     cluster = history("shop", random.Random(3))
     for day in range(25, 0, -1):
-        counting.count_days(ago(24 * day))
-    counting.count_days(NOW)
+        availability_rollup.count_days(ago(24 * day))
+    availability_rollup.count_days(NOW)
     one = stored()
     lifecycle.recount([cluster.pk], None, NOW)
     assert not GapDay.objects.exists()
-    counting.count_days(NOW)
+    availability_rollup.count_days(NOW)
     other = stored()
     assert one == other
     assert GapCount.objects.get().until == NOW.date()
@@ -115,34 +116,34 @@ def test_counted_day_by_day_or_at_once_is_the_same() -> None:
 
 def test_today_is_not_counted_and_a_second_call_does_nothing(django_assert_num_queries: Any) -> None:
     history("shop", random.Random(4))
-    assert counting.count_days(NOW) == 1
+    assert availability_rollup.count_days(NOW) == 1
     assert not GapDay.objects.filter(day__gte=NOW.date()).exists()
     with django_assert_num_queries(3):
-        assert counting.count_days(NOW) == 0
+        assert availability_rollup.count_days(NOW) == 0
 
 
 def test_who_counted_while_the_past_changed_keeps_nothing(monkeypatch: Any) -> None:
     cluster = history("shop", random.Random(5))
-    real = counting.records
+    real = availability_rollup.records
 
     def change_meanwhile(*given: Any, **values: Any) -> Any:
         found = real(*given, **values)
         lifecycle.recount([cluster.pk], ago(48), NOW)
         return found
 
-    monkeypatch.setattr(counting, "records", change_meanwhile)
-    assert counting.count_days(NOW) == 0
+    monkeypatch.setattr(availability_rollup, "records", change_meanwhile)
+    assert availability_rollup.count_days(NOW) == 0
     assert not GapDay.objects.exists()
     monkeypatch.undo()
-    assert counting.count_days(NOW) == 1
+    assert availability_rollup.count_days(NOW) == 1
 
 
 def test_other_rules_count_all_days_anew() -> None:
     history("shop", random.Random(6))
-    counting.count_days(NOW)
+    availability_rollup.count_days(NOW)
     GapCount.objects.update(rules=RULES + 1)
     GapDay.objects.update(microseconds=1)
-    counting.count_days(NOW)
+    availability_rollup.count_days(NOW)
     assert GapCount.objects.get().rules == RULES
     assert not GapDay.objects.filter(microseconds=1).exists()
 
@@ -163,7 +164,7 @@ class TestThePastChanges:
                 started_at=FIRST,
             )
             InstanceState.objects.filter(instance=instance).update(period=row, observed_at=NOW)
-        counting.count_days(NOW)
+        availability_rollup.count_days(NOW)
         assert GapCount.objects.get().until == NOW.date()
         return trio
 
@@ -178,7 +179,7 @@ class TestThePastChanges:
     def test_a_run_whose_end_became_known_late(self, trio: Any) -> None:
         run = make_run(trio[1], started_at=ago(100), origin="reported")
         lifecycle.recount([run.instance.cluster_id], ago(100), NOW)
-        counting.count_days(NOW)
+        availability_rollup.count_days(NOW)
         before = totals([trio[1].cluster_id], Interval(ago(120), NOW), NOW)[trio[1].cluster_id]
         blocked = Kind(Gap.NOT_REBUILDABLE, Cause.BACKUP, False)
         assert before[blocked] == 100 * 3600 * 10**6

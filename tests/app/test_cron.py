@@ -5,7 +5,7 @@ from itertools import islice
 
 import pytest
 
-from dbops.cron import BadSchedule, due_times, next_due
+from dbops.lib.cron import BadSchedule, due_times, next_due
 
 BERLIN = "Europe/Berlin"
 

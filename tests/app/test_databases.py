@@ -6,10 +6,10 @@ from typing import Any
 import pytest
 from django.db import DataError, IntegrityError, connection, transaction
 
-from dbops import probing
-from dbops.databases import database_settings
+from dbops.database.config import database_settings
 from dbops.engine.facts.instance import to_record
 from dbops.models import Command, Event, Host, Instance, InstanceState, Rebuild
+from dbops.worker import prober
 from tests.app import factories, rows
 
 
@@ -85,8 +85,8 @@ def test_a_host_that_writes_a_nul_keeps_no_facts_from_being_stored(monkeypatch: 
         object.__setattr__(facts.host, "hostname", f"{instance.name}\0")
         return facts
 
-    monkeypatch.setattr(probing, "read", probe)
-    assert probing.probe_all(list(Instance.objects.select_related("host", "cluster", "state"))) == 3
+    monkeypatch.setattr(prober, "read", probe)
+    assert prober.probe_all(list(Instance.objects.select_related("host", "cluster", "state"))) == 3
     state = InstanceState.objects.get(instance=fleet["replica-1"])
     assert state.observed_at is not None
     assert before is not None

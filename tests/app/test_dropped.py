@@ -8,7 +8,7 @@ from django.contrib.auth.models import User
 from django.test import Client
 from django.utils import timezone
 
-from dbops import dropped, lifecycle, scheduler
+from dbops import lifecycle
 from dbops.engine.facts.instance import from_record
 from dbops.engine.rebuilds.automatic_retry import OF_THE_WAY
 from dbops.engine.rebuilds.plan import Plan
@@ -16,6 +16,7 @@ from dbops.engine.states import Status
 from dbops.models import AuditEntry, Hold, Rebuild
 from dbops.operations import shared_reads
 from dbops.operations.rebuilds import plan_rebuild, request_rebuild
+from dbops.worker import automatic_retry, scheduler
 from tests.app.shared_reads import MADE, TOUCHED, Read, fresh
 
 pytestmark = [pytest.mark.django_db, pytest.mark.usefixtures("no_broker")]
@@ -155,7 +156,7 @@ def test_the_one_who_reads_is_as_well_where_its_target_was_dropped(read: Read) -
     read.end(read.reader, Status.FAILED, ending=Status.FAILED, error={"code": "shared.dropped"}, memory=TOUCHED)
     read.see_target("replica-1")
     read.see_source()
-    queued = dropped.look_at(read.reader.pk, timezone.now())
+    queued = automatic_retry.look_at(read.reader.pk, timezone.now())
     assert queued is not None
     assert (queued.follows_id, queued.target.name, queued.reads_with) == (read.reader.pk, "replica-1", None)
 
@@ -211,7 +212,7 @@ def test_of_two_that_look_at_once_one_does_it(read: Read) -> None:
     assert slow is not None
     assert lifecycle.claim_retry(read.branch.pk, now) is None
     assert read.look(after=lifecycle.automatic_retries.LOOK_SECONDS + 1) is not None
-    assert dropped._queue(slow) is None
-    dropped._give_up(slow, "")
+    assert automatic_retry._queue(slow) is None
+    automatic_retry._give_up(slow, "")
     assert Rebuild.objects.filter(follows=read.branch).count() == 1
     assert "is not rebuilt again" not in read.told()

@@ -11,15 +11,15 @@ from django.contrib.auth.models import User
 from django.test import Client
 from django.utils import timezone
 
-from dbops import dropped, scheduler
 from dbops.engine.facts.instance import from_record
 from dbops.engine.planning.checks.capacity import bytes_needed
 from dbops.engine.rebuilds.plan import Plan
 from dbops.engine.states import Approval, Level, Status
+from dbops.loaders.plan_inputs import situation_of
 from dbops.models import AuditEntry, Cluster, Instance, Rebuild
 from dbops.operations.follow_ups import offers
 from dbops.operations.rebuilds import cancel_rebuild, plan_rebuild, request_rebuild
-from dbops.situations import situation_of
+from dbops.worker import automatic_retry, scheduler
 from tests.app.shared_reads import MADE, TOUCHED, Read, fresh
 from tests.engine import builders
 
@@ -228,11 +228,11 @@ def test_it_can_be_turned_off(read: Read, settings: Any, is_off_at_the_end: bool
 
 
 def test_the_task_looks_at_all_that_are_due(read: Read) -> None:
-    dropped.rebuild_dropped()
+    automatic_retry.rebuild_dropped()
     assert Rebuild.objects.count() == 2
     read.copied(read.reader)
     read.drop()
-    dropped.rebuild_dropped()
+    automatic_retry.rebuild_dropped()
     assert Rebuild.objects.filter(follows=read.branch).count() == 1
 
 
@@ -242,7 +242,7 @@ def test_one_that_cannot_be_read_keeps_no_other_from_being_looked_at(
     read.drop()
     Rebuild.objects.filter(pk=read.reader.pk).update(retry_due_at=timezone.now())  # the first in order
     read.copied(read.reader)
-    look_at, seen = dropped.look_at, []
+    look_at, seen = automatic_retry.look_at, []
 
     def look(rebuild_id: int, now: datetime) -> Rebuild | None:
         seen.append(rebuild_id)
@@ -250,8 +250,8 @@ def test_one_that_cannot_be_read_keeps_no_other_from_being_looked_at(
             raise KeyError("a plan of another version")
         return look_at(rebuild_id, now)
 
-    monkeypatch.setattr(dropped, "look_at", look)
-    dropped.rebuild_dropped()
+    monkeypatch.setattr(automatic_retry, "look_at", look)
+    automatic_retry.rebuild_dropped()
     assert seen == [read.reader.pk, read.branch.pk]
     assert Rebuild.objects.filter(follows=read.branch).exists()
     assert f"rebuild {read.reader.pk} is left to a person" in caplog.text
@@ -265,9 +265,9 @@ def test_a_worker_that_is_told_to_hurry_looks_at_no_other(read: Read, monkeypatc
     def look(rebuild_id: int, now: datetime) -> None:
         raise SoftTimeLimitExceeded
 
-    monkeypatch.setattr(dropped, "look_at", look)
+    monkeypatch.setattr(automatic_retry, "look_at", look)
     with pytest.raises(SoftTimeLimitExceeded):
-        dropped.rebuild_dropped()
+        automatic_retry.rebuild_dropped()
     assert fresh(read.branch).retry_due_at is not None
 
 

@@ -5,10 +5,11 @@ from typing import Any
 import pytest
 from django.utils import timezone
 
-from dbops import lifecycle, scheduler
+from dbops import lifecycle
 from dbops.engine.states import Status, StepState
 from dbops.models import Rebuild
 from dbops.operations.follow_ups import offers, request_follow_up
+from dbops.worker import scheduler
 
 from . import rows
 from .factories import make_rebuild
@@ -29,8 +30,8 @@ COPIED = {
 
 @pytest.fixture(autouse=True)
 def _no_broker(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("dbops.tasks._publish", lambda *_: None)
-    monkeypatch.setattr("dbops.announce.announce", lambda *_: None)
+    monkeypatch.setattr("dbops.worker.tasks._publish", lambda *_: None)
+    monkeypatch.setattr("dbops.messaging.updates.announce", lambda *_: None)
 
 
 @pytest.fixture

@@ -8,8 +8,8 @@ from django.utils import timezone
 
 from dbops.engine.backup_states import BackupMethod, Origin, RunStatus
 from dbops.engine.states import Status
-from dbops.gates import closed_gates
 from dbops.models import Instance, Maintenance, Rebuild
+from dbops.worker.start_conditions import closed_gates
 from tests.app.factories import make_rebuild, make_trio
 from tests.app.test_pictures import make_run
 

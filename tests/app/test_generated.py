@@ -9,23 +9,24 @@ from django.core.management import CommandError, call_command, load_command_clas
 from django.db import DatabaseError
 from django.test import Client
 
-from dbops import generated, pulses, tasks
-from dbops.auditing import SYSTEM, append
+from dbops.audit.log import SYSTEM, append
 from dbops.celery import app
-from dbops.generated import Agreement, disagreement, is_generated
 from dbops.management.command import DbopsCommand
 from dbops.models import AuditEntry, Cluster, Pulse
+from dbops.sample import database_check
+from dbops.sample.database_check import Agreement, disagreement, is_generated
+from dbops.worker import heartbeats, tasks
 from tests.app.factories import make_cluster, make_operator
 from tests.audit_guards import unguarded
 
-COMMANDS = Path(generated.__file__).parent / "management" / "commands"
+COMMANDS = Path(database_check.__file__).parent / "management" / "commands"
 CODE = "sample.wrong_database"
 
 
 def fill() -> None:
     """Leave what ``manage.py sample`` leaves (``test_sample.py`` sees that it does)."""
     make_cluster("billing")
-    append(actor=SYSTEM, action=generated.ACTION, subject="sample", detail={})
+    append(actor=SYSTEM, action=database_check.ACTION, subject="sample", detail={})
 
 
 @pytest.fixture
@@ -73,7 +74,7 @@ def test_what_is_real_is_not_shown_as_a_sample(settings: Any) -> None:
 def test_the_mark_stays_where_its_entry_was_put_away() -> None:
     fill()
     with unguarded():
-        AuditEntry.objects.filter(action=generated.ACTION).delete()
+        AuditEntry.objects.filter(action=database_check.ACTION).delete()
     assert is_generated()
 
 
@@ -83,7 +84,7 @@ def test_worker_and_beat_do_nothing_in_it(caplog: pytest.LogCaptureFixture, tmp_
         with pytest.raises(Ignore):
             task.before_start("id", (), {})
     assert CODE in caplog.text
-    scheduler = pulses.ReportingScheduler(app=app, lazy=True, schedule_filename=str(tmp_path / "schedule"))
+    scheduler = heartbeats.ReportingScheduler(app=app, lazy=True, schedule_filename=str(tmp_path / "schedule"))
     scheduler._store = {"entries": {}}  # nothing is due
     scheduler.tick()
     scheduler._store = None
@@ -116,7 +117,7 @@ def test_it_is_filled_once(settings: Any) -> None:
 @pytest.mark.django_db
 def test_an_empty_database_that_a_worker_works_with_is_not_filled(settings: Any) -> None:
     settings.SAMPLE = True
-    pulses.report("worker")
+    heartbeats.report("worker")
     with pytest.raises(CommandError, match="in use already"):
         call_command("sample")
 
@@ -137,7 +138,7 @@ def test_it_is_asked_seldom(monkeypatch: pytest.MonkeyPatch, django_assert_num_q
     with django_assert_num_queries(1):
         assert agreement.disagreement() is None
         assert agreement.disagreement() is None
-    now = generated.FRESH_SECONDS
+    now = database_check.FRESH_SECONDS
     with django_assert_num_queries(1):
         assert agreement.disagreement() is None
 
@@ -147,8 +148,8 @@ def test_a_database_that_is_away_is_told_of_by_what_wants_it(monkeypatch: pytest
     def fails() -> None:
         raise DatabaseError("gone")
 
-    monkeypatch.setattr(generated, "disagreement", fails)
+    monkeypatch.setattr(database_check, "disagreement", fails)
     monkeypatch.setattr("dbops.management.command.disagreement", fails)
     assert Client().get("/healthz/").status_code == 200
-    assert not pulses.is_wrong_database()
+    assert not heartbeats.is_wrong_database()
     call_command("account", "list")

@@ -9,14 +9,15 @@ from django.contrib.auth.models import User
 from django.test import Client
 from django.utils import timezone
 
-from dbops import lifecycle, scheduler
-from dbops.companions import RowCompanions
+from dbops import lifecycle
 from dbops.engine.errors import Refused
 from dbops.engine.facts.instance import Tool
 from dbops.engine.rebuilds.shared_read import BEGUN, BRANCHES, Companion, Phase
 from dbops.engine.states import Status, StepState
+from dbops.loaders.shared_reads import RowCompanions
 from dbops.models import AuditEntry, Hold, Instance, Rebuild, Step
 from dbops.operations import shared_reads
+from dbops.worker import scheduler
 from tests.app.factories import (
     make_facts,
     make_host,
@@ -33,9 +34,9 @@ pytestmark = pytest.mark.django_db
 
 @pytest.fixture(autouse=True)
 def _no_broker(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("dbops.tasks._publish", lambda *_: None)
-    monkeypatch.setattr("dbops.announce.announce", lambda *_: None)
-    monkeypatch.setattr("dbops.announce.announce_many", lambda *_: None)
+    monkeypatch.setattr("dbops.worker.tasks._publish", lambda *_: None)
+    monkeypatch.setattr("dbops.messaging.updates.announce", lambda *_: None)
+    monkeypatch.setattr("dbops.messaging.updates.announce_many", lambda *_: None)
 
 
 class Line:

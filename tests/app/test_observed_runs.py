@@ -10,13 +10,14 @@ from django.db import connection
 from django.utils import timezone
 from pytest_django import DjangoAssertNumQueries
 
-from dbops import lifecycle, probing
+from dbops import lifecycle
 from dbops.engine.backup_states import BackupMethod, Origin, RunStatus
 from dbops.engine.backups.matching import Where
 from dbops.engine.facts.backups import BackupConnection, BackupProcess, Reads
 from dbops.engine.facts.instance import InstanceFacts
 from dbops.lifecycle.run_reports import ReportKind, Told
 from dbops.models import BackupRun, BackupSchedule, Hold, Instance, InstanceState
+from dbops.worker import prober
 from tests.app.backup_rows import make_run, make_schedule
 from tests.app.rows import facts_of, make_fleet, started_rebuild
 from tests.engine import builders
@@ -140,7 +141,7 @@ class TestObserving:
             def result(self) -> InstanceFacts:
                 return facts(1, dump())
 
-        assert probing._store(backup, Done())  # type: ignore[arg-type]
+        assert prober._store(backup, Done())  # type: ignore[arg-type]
         assert only().instance == backup
         assert InstanceState.objects.get(instance=backup).host_read_since == at(1)
 

@@ -9,11 +9,11 @@ from django.db import connection
 from django.test.utils import CaptureQueriesContext
 from django.utils import timezone
 
-from dbops import scheduler, tasks
 from dbops.engine.backup_states import RunStatus
 from dbops.engine.states import FINAL, Status
 from dbops.models import BackupSchedule, ConnectionTest, Discovery, Instance
-from dbops.pending import pending
+from dbops.worker import scheduler, tasks
+from dbops.worker.pending import pending
 from tests.app.backup_rows import make_run, make_schedule
 from tests.app.factories import make_rebuild, make_trio
 from tests.app.proof_rows import ended_proof, made
@@ -27,9 +27,9 @@ Trio = tuple[Instance, Instance, Instance]
 def looks(monkeypatch: pytest.MonkeyPatch) -> list[Any]:
     """Return what the scheduler was asked for: empty where ``reconcile`` has not looked."""
     asked: list[Any] = []
-    monkeypatch.setattr("dbops.tasks._publish", lambda *_: None)
-    monkeypatch.setattr("dbops.announce.announce", lambda *_: None)
-    monkeypatch.setattr("dbops.announce.announce_many", lambda *_: None)
+    monkeypatch.setattr("dbops.worker.tasks._publish", lambda *_: None)
+    monkeypatch.setattr("dbops.messaging.updates.announce", lambda *_: None)
+    monkeypatch.setattr("dbops.messaging.updates.announce_many", lambda *_: None)
     monkeypatch.setattr(scheduler, "start_what_can", lambda: asked.append("start"))
     return asked
 

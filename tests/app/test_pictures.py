@@ -11,8 +11,8 @@ from dbops.engine.backup_states import BackupMethod, Origin, RunBy, RunStatus
 from dbops.engine.schedule.eligibility import Answer, verdict
 from dbops.engine.schedule.snapshot import Use
 from dbops.engine.states import Status
+from dbops.loaders.cluster_snapshots import HORIZON, picture_of, pictures
 from dbops.models import BackupRun, BackupSchedule, Hold, Instance, Maintenance, Rebuild
-from dbops.pictures import HORIZON, picture_of, pictures
 from tests.app.factories import make_channel, make_facts, make_rebuild, make_trio, make_unreachable, set_facts
 
 pytestmark = pytest.mark.django_db

@@ -6,12 +6,13 @@ from typing import Any
 import pytest
 from django.utils import timezone
 
-from dbops import due_proofs, lifecycle, proof_hosts, proving
+from dbops import lifecycle
 from dbops.engine.backup_states import RunStatus
 from dbops.engine.errors import Refused, RemoteFailure, Unreachable
 from dbops.engine.ports import CommandResult
 from dbops.models import AuditEntry, BackupProof, BackupRun, BackupSchedule, Cluster, Hold, Host
 from dbops.operations.backups import prove_run, stop_proof
+from dbops.worker import due_restore_tests, restore_test_hosts, restore_tests
 from tests.app.backup_rows import make_run
 from tests.app.factories import make_host, make_instance
 from tests.app.played_backups import Played, operator
@@ -36,12 +37,12 @@ def host(played: Played, monkeypatch: pytest.MonkeyPatch) -> Any:
     database.expect("information_schema.TABLES", [])
     played.host.tables = database  # type: ignore[attr-defined]
 
-    def jobs(self: proof_hosts.Hosts, host: Host, uid: str, key: str) -> FakeJobs:
+    def jobs(self: restore_test_hosts.Hosts, host: Host, uid: str, key: str) -> FakeJobs:
         return FakeJobs(played.host, token=self._proof.host_token, run_id=uid)
 
-    monkeypatch.setattr(proof_hosts.Hosts, "_jobs_on", jobs)
-    monkeypatch.setattr(proving, "open_database", lambda instance: database)
-    monkeypatch.setattr(proof_hosts.probing, "look_now", played.look_now)
+    monkeypatch.setattr(restore_test_hosts.Hosts, "_jobs_on", jobs)
+    monkeypatch.setattr(restore_tests, "open_database", lambda instance: database)
+    monkeypatch.setattr(restore_test_hosts.prober, "look_now", played.look_now)
     return played.host
 
 
@@ -68,14 +69,14 @@ def good() -> Any:
 
 def begun(run: BackupRun) -> BackupProof:
     proof = prove_run(run, operator())
-    assert due_proofs.start_what_can() == [proof.pk]
+    assert due_restore_tests.start_what_can() == [proof.pk]
     return proof
 
 
 def drive(proof: BackupProof, ticks: int = 1) -> BackupProof:
     for _ in range(ticks):
         BackupProof.objects.filter(pk=proof.pk).update(next_tick_at=timezone.now())
-        proving.tick(proof.pk)
+        restore_tests.tick(proof.pk)
     proof.refresh_from_db()
     return proof
 
@@ -162,14 +163,14 @@ def test_a_second_message_and_a_dead_worker_start_no_second_job(host: Any, run: 
     play(host, running())
     drive(proof)
     BackupProof.objects.update(lease_owner="a living worker", lease_until=timezone.now() + timedelta(minutes=1))
-    assert proving.tick(proof.pk) is False
+    assert restore_tests.tick(proof.pk) is False
     BackupProof.objects.update(lease_until=timezone.now() - timedelta(seconds=1))
     drive(proof, 2)
     assert [job.name for job in host.order] == ["proof"]
     assert run.events.filter(text__contains="re-attached after").count() == 1
     host.order[0].become(good())
     assert end(proof).status == "succeeded"
-    assert proving.tick(proof.pk) is False
+    assert restore_tests.tick(proof.pk) is False
     assert AuditEntry.objects.filter(action="proof.succeeded").count() == 1
 
 
@@ -242,7 +243,7 @@ def test_an_error_that_nobody_foresaw_is_ours(host: Any, run: BackupRun, monkeyp
         raise ZeroDivisionError("oops")
 
     proof = begun(run)
-    monkeypatch.setattr(proving, "advance", broken)
+    monkeypatch.setattr(restore_tests, "advance", broken)
     assert (end(proof).status, code(proof)) == ("failed", "bug")
 
 
@@ -253,7 +254,7 @@ def test_a_proof_that_hangs_is_ended(host: Any, run: BackupRun, monkeypatch: pyt
     proof = begun(run)
     play(host, running())
     drive(proof)
-    monkeypatch.setattr(proving, "advance", stalled)
+    monkeypatch.setattr(restore_tests, "advance", stalled)
     assert (end(proof).status, host.stopped) == ("failed", ["proof"])
 
 
@@ -320,7 +321,7 @@ def test_a_holder_that_cannot_be_opened_ends_the_proof_as_nothing_was_begun(
 def test_it_waits_for_who_works_on_either_host(played: Played, run: BackupRun, fetched: Host) -> None:
     proof = prove_run(run, operator())
     other = make_run(run.schedule, RunStatus.RUNNING)  # type: ignore[arg-type]
-    assert due_proofs.start_what_can() == [], "it would read beside a backup run"
+    assert due_restore_tests.start_what_can() == [], "it would read beside a backup run"
     proof.refresh_from_db()
     assert proof.waiting_for == f"backup run {other.pk} uses {run.instance.name}"
 

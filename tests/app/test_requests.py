@@ -8,13 +8,14 @@ import pytest
 from django.db import connection
 from django.utils import timezone
 
-from dbops import lifecycle, scheduler
+from dbops import lifecycle
 from dbops.engine.errors import Refused
 from dbops.engine.facts.instance import from_record, to_record
 from dbops.engine.rebuilds.plan import Plan
 from dbops.engine.states import Status
 from dbops.models import AuditEntry, Hold, Instance, InstanceState, Rebuild
 from dbops.operations.rebuilds import cancel_rebuild, candidate_sources, plan_rebuild, request_rebuild
+from dbops.worker import scheduler
 
 from . import rows
 
@@ -24,8 +25,8 @@ pytestmark = pytest.mark.django_db
 @pytest.fixture(autouse=True)
 def _no_broker(settings: Any, monkeypatch: pytest.MonkeyPatch) -> None:
     """The hints to the broker are only hints: every test here holds without them."""
-    monkeypatch.setattr("dbops.tasks._publish", lambda *_: None)
-    monkeypatch.setattr("dbops.announce.announce", lambda *_: None)
+    monkeypatch.setattr("dbops.worker.tasks._publish", lambda *_: None)
+    monkeypatch.setattr("dbops.messaging.updates.announce", lambda *_: None)
 
 
 def ask(fleet: dict[str, Instance], actor: Any, **changes: Any) -> Rebuild:

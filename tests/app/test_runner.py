@@ -6,7 +6,6 @@ from typing import Any
 import pytest
 from django.db import InterfaceError, InternalError, OperationalError
 
-from dbops import runner
 from dbops.engine.errors import RemoteFailure, Unreachable
 from dbops.engine.rebuilds.methods import METHODS
 from dbops.engine.rebuilds.methods.base import Method
@@ -15,6 +14,7 @@ from dbops.engine.rebuilds.steps.run import Outcome, Run, again, done
 from dbops.engine.states import Status
 from dbops.models import AuditEntry, Hold, Rebuild
 from dbops.operations.rebuilds import cancel_rebuild
+from dbops.worker import rebuilds
 
 from . import rows
 
@@ -53,10 +53,10 @@ def touch(run: Run) -> Outcome:
 
 @pytest.fixture
 def start(monkeypatch: pytest.MonkeyPatch) -> Callable[..., Rebuild]:
-    monkeypatch.setattr("dbops.tasks._publish", lambda *_: None)
-    monkeypatch.setattr("dbops.announce.announce", lambda *_: None)
+    monkeypatch.setattr("dbops.worker.tasks._publish", lambda *_: None)
+    monkeypatch.setattr("dbops.messaging.updates.announce", lambda *_: None)
     # SQLite has one writer, and a test is one long transaction: the thread that renews a lease would wait for it.
-    monkeypatch.setattr(runner.Renewal, "run", lambda self: None)
+    monkeypatch.setattr(rebuilds.Renewal, "run", lambda self: None)
 
     def start_with(*steps: Step) -> Rebuild:
         monkeypatch.setitem(METHODS, "xbstream", Method("xbstream", "scripted", steps))
@@ -67,7 +67,7 @@ def start(monkeypatch: pytest.MonkeyPatch) -> Callable[..., Rebuild]:
 
 def drive(rebuild: Rebuild, ticks: int = 1) -> Rebuild:
     for _ in range(ticks):
-        runner.tick(rebuild.pk)
+        rebuilds.tick(rebuild.pk)
     rebuild.refresh_from_db()
     return rebuild
 
@@ -190,7 +190,7 @@ def test_a_person_ends_a_lost_rebuild_and_it_counts_as_failed(
     start: Any, settings: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     settings.LOST_AFTER_SECONDS = -1
-    monkeypatch.setattr(runner, "CLEAN_UP_PATIENCE_SECONDS", -1)
+    monkeypatch.setattr(rebuilds, "CLEAN_UP_PATIENCE_SECONDS", -1)
     rebuild = start(Scripted("one", touch), Scripted("two", silent()), Scripted("clean-up", silent()))
     assert drive(rebuild).status == "lost"
     cancel_rebuild(actor=rebuild.requested_by, rebuild=rebuild)

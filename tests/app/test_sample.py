@@ -14,8 +14,6 @@ from dbops.engine.backup_states import RunStatus
 from dbops.engine.facts.instance import from_record
 from dbops.engine.rebuilds.plan import Plan
 from dbops.engine.states import Status, StepState
-from dbops.generated import is_generated
-from dbops.management.sample import fill
 from dbops.models import (
     AuditEntry,
     BackupProof,
@@ -30,6 +28,8 @@ from dbops.models import (
 )
 from dbops.operations.audit_log import verify_log
 from dbops.queries.audit.log import stored
+from dbops.sample.database_check import is_generated
+from dbops.sample.generate import fill
 from tests.app.factories import make_operator
 
 WEEKS = 4

@@ -8,8 +8,8 @@ from django.contrib.auth.models import User
 from django.core.management import CommandError, call_command
 from django.db import transaction
 
-from dbops.management.sample import fill
 from dbops.models import BackupRun, Cluster, InstancePeriod, Rebuild
+from dbops.sample.generate import fill
 from tests.app.factories import make_cluster
 
 

@@ -12,7 +12,7 @@ from pytest_django import DjangoAssertNumQueries
 from dbops import lifecycle
 from dbops.engine.rebuilds.metrics import Figures
 from dbops.models import InstanceState, Rebuild, Sample
-from dbops.sampling import Sampler
+from dbops.worker.metrics import Sampler
 from tests.app.factories import make_channel, make_facts, make_rebuild, make_trio, set_facts
 
 pytestmark = pytest.mark.django_db

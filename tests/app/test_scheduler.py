@@ -8,12 +8,13 @@ from django.db import connection
 from django.test.utils import CaptureQueriesContext
 from django.utils import timezone
 
-from dbops import lifecycle, scheduler
+from dbops import lifecycle
 from dbops.engine.backup_states import Origin, RunStatus
 from dbops.engine.schedule.scheduler import decide
 from dbops.engine.states import Status
 from dbops.lifecycle.backup_runs import run_again
 from dbops.models import BackupRun, Event, Hold, Instance, Maintenance, Rebuild
+from dbops.worker import scheduler
 from tests.app.backup_rows import make_run, make_schedule
 from tests.app.factories import make_cluster, make_instance, make_operator, make_rebuild, make_trio
 
@@ -22,9 +23,9 @@ pytestmark = pytest.mark.django_db
 
 @pytest.fixture(autouse=True)
 def _no_broker(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("dbops.tasks._publish", lambda *_: None)
-    monkeypatch.setattr("dbops.announce.announce", lambda *_: None)
-    monkeypatch.setattr("dbops.announce.announce_many", lambda *_: None)
+    monkeypatch.setattr("dbops.worker.tasks._publish", lambda *_: None)
+    monkeypatch.setattr("dbops.messaging.updates.announce", lambda *_: None)
+    monkeypatch.setattr("dbops.messaging.updates.announce_many", lambda *_: None)
 
 
 @pytest.fixture
@@ -201,7 +202,7 @@ def test_what_begins_after_the_decision_keeps_it_from_starting(
             reasons.append(begin(trio[1]))
         return decide(*given, **more)
 
-    monkeypatch.setattr("dbops.scheduler.decide", decides)
+    monkeypatch.setattr("dbops.worker.scheduler.decide", decides)
     assert scheduler.start_what_can() == []
     waits = fresh(rebuild)
     assert (waits.status, waits.waiting_for, waits.started_at) == ("queued", reasons[0], None)

@@ -14,9 +14,9 @@ from dbops.engine.facts.instance import from_record
 from dbops.engine.rebuilds.plan import Plan
 from dbops.engine.states import Status, StepState
 from dbops.engine.tuning.stream_rate import MIB, SLOWEST
+from dbops.loaders.stream_limits import slowest_rate
 from dbops.models import AuditEntry, Instance, InstanceState, Rebuild
 from dbops.operations.rate_limit import set_stream_rate
-from dbops.stream_floor import slowest_rate
 from tests.app.factories import make_plan, make_rebuild, make_trio
 
 pytestmark = pytest.mark.django_db
@@ -24,8 +24,8 @@ pytestmark = pytest.mark.django_db
 
 @pytest.fixture(autouse=True)
 def _no_broker(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("dbops.tasks._publish", lambda *_: None)
-    monkeypatch.setattr("dbops.announce.announce", lambda *_: None)
+    monkeypatch.setattr("dbops.worker.tasks._publish", lambda *_: None)
+    monkeypatch.setattr("dbops.messaging.updates.announce", lambda *_: None)
 
 
 def fresh(row: Rebuild) -> Rebuild:

@@ -11,9 +11,9 @@ from aiosmtpd.controller import Controller
 from aiosmtpd.smtp import SMTP, AuthResult, Envelope, LoginPassword, Session
 from django.core import mail
 
-from dbops import tasks, weekly
 from dbops.models import InstancePeriod, InstanceState, SentReport
 from dbops.queries.availability.report import last_week
+from dbops.worker import tasks, weekly_report
 from tests.app.factories import make_trio
 
 pytestmark = pytest.mark.django_db
@@ -49,9 +49,9 @@ def watched() -> None:
 
 def test_it_is_sent_once_with_the_numbers_of_the_week() -> None:
     watched()
-    assert weekly.send_report(NOW)
-    assert not weekly.send_report(NOW)
-    assert not weekly.send_report(NOW + timedelta(days=3))
+    assert weekly_report.send_report(NOW)
+    assert not weekly_report.send_report(NOW)
+    assert not weekly_report.send_report(NOW + timedelta(days=3))
     [message] = mail.outbox
     assert message.subject == "Availability of all clusters in the week from 2 March 2026"
     assert (message.to, message.from_email) == (["boss@example.org", "dba@example.org"], "dbops@example.org")
@@ -62,14 +62,14 @@ def test_it_is_sent_once_with_the_numbers_of_the_week() -> None:
     assert "href=" not in str(html)
     row = SentReport.objects.get()
     assert (row.monday, row.sent_at) == (date(2026, 3, 2), NOW)
-    assert weekly.send_report(NOW + timedelta(days=7))
+    assert weekly_report.send_report(NOW + timedelta(days=7))
     assert len(mail.outbox) == 2
 
 
 def test_nothing_is_sent_where_nobody_wants_it_nor_too_early(settings: Any) -> None:
-    assert weekly.send_report(datetime(2026, 3, 9, 5, 59, tzinfo=UTC)) is False
+    assert weekly_report.send_report(datetime(2026, 3, 9, 5, 59, tzinfo=UTC)) is False
     settings.REPORT_RECIPIENTS = []
-    assert weekly.send_report(NOW) is False
+    assert weekly_report.send_report(NOW) is False
     assert not SentReport.objects.exists()
     assert mail.outbox == []
 
@@ -111,7 +111,7 @@ def letters(settings: Any) -> Iterator[Letters]:
 
 
 def test_a_mail_server_takes_it(letters: Letters) -> None:
-    assert weekly.send_report(NOW)
+    assert weekly_report.send_report(NOW)
     [envelope] = letters.taken
     assert (envelope.mail_from, envelope.rcpt_tos) == ("dbops@example.org", ["boss@example.org", "dba@example.org"])
     assert isinstance(envelope.content, bytes)
@@ -122,29 +122,29 @@ def test_what_could_not_be_sent_is_tried_again(
     letters: Letters, settings: Any, caplog: pytest.LogCaptureFixture
 ) -> None:
     letters.is_full = True
-    assert weekly.send_report(NOW) is False
+    assert weekly_report.send_report(NOW) is False
     letters.is_full = False
     settings.EMAIL_HOST_PASSWORD = "another"
-    assert weekly.send_report(NOW) is False
+    assert weekly_report.send_report(NOW) is False
     assert "SMTPDataError" in caplog.text
     assert "SMTPAuthenticationError" in caplog.text
     assert "secret-account" not in caplog.text
     assert "letter-secret" not in caplog.text
     settings.EMAIL_HOST_PASSWORD = "letter-secret"
-    assert weekly.send_report(NOW + timedelta(hours=1))
+    assert weekly_report.send_report(NOW + timedelta(hours=1))
     assert len(letters.taken) == 1
 
 
 def test_a_mail_server_that_is_away_is_asked_again(settings: Any, letters: Letters) -> None:
     port, settings.EMAIL_PORT = settings.EMAIL_PORT, 1
-    assert weekly.send_report(NOW) is False
+    assert weekly_report.send_report(NOW) is False
     settings.EMAIL_PORT = port
-    assert weekly.send_report(NOW + timedelta(hours=1))
+    assert weekly_report.send_report(NOW + timedelta(hours=1))
 
 
 def test_one_that_is_being_sent_elsewhere_is_left_alone() -> None:
     SentReport.objects.create(monday=date(2026, 3, 2), claimed_at=NOW)
-    assert weekly.send_report(NOW) is False
+    assert weekly_report.send_report(NOW) is False
     assert mail.outbox == []
 
 

@@ -9,7 +9,6 @@ from django.utils import timezone
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from dbops import scheduler
 from dbops.engine.errors import Refused
 from dbops.engine.facts.instance import from_record, to_record
 from dbops.engine.rebuilds.plan import Plan
@@ -18,6 +17,7 @@ from dbops.engine.states import Role
 from dbops.models import Instance, InstanceState, Rebuild
 from dbops.operations.fleet import delete, save_host, save_instance
 from dbops.operations.rebuilds import plan_rebuild, request_rebuild
+from dbops.worker import scheduler
 
 from . import rows
 
@@ -29,8 +29,8 @@ Edit = tuple[str, str, str]
 
 @pytest.fixture(autouse=True)
 def _no_broker(settings: Any, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("dbops.tasks._publish", lambda *_: None)
-    monkeypatch.setattr("dbops.announce.announce", lambda *_: None)
+    monkeypatch.setattr("dbops.worker.tasks._publish", lambda *_: None)
+    monkeypatch.setattr("dbops.messaging.updates.announce", lambda *_: None)
 
 
 def edit(actor: Any, what: str, name: str, other: str) -> None:

@@ -4,8 +4,8 @@ from typing import Any
 
 import pytest
 
-from dbops import cleaner
-from dbops.cleaner import MAXIMUM_CHARACTERS, RecordCleaner, clean, clean_record
+from dbops.security import redaction
+from dbops.security.redaction import MAXIMUM_CHARACTERS, RecordCleaner, clean, clean_record
 
 
 def test_secrets_are_masked_wherever_they_stand() -> None:
@@ -60,8 +60,8 @@ def test_a_flood_is_cut_in_the_middle_and_says_so() -> None:
 
 def test_a_record_that_is_cleaned_again_is_cleaned_as_if_for_the_first_time(monkeypatch: pytest.MonkeyPatch) -> None:
     looked: list[str] = []
-    real = cleaner.clean
-    monkeypatch.setattr(cleaner, "clean", lambda text, *rest, **how: looked.append(text) or real(text, *rest, **how))
+    real = redaction.clean
+    monkeypatch.setattr(redaction, "clean", lambda text, *rest, **how: looked.append(text) or real(text, *rest, **how))
     record: dict[str, Any] = {"log": ["pw=SECRET", "a\0b", "a\0b"], "n": 1, "deep": {"x": ("SECRET", None)}}
     again = RecordCleaner(["SECRET"])
     assert again.clean(record) == clean_record(record, ["SECRET"], limit=None)

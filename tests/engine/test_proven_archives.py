@@ -130,7 +130,7 @@ def test_a_proof_between_the_page_and_the_click_changes_what_was_confirmed() -> 
 
 @pytest.mark.parametrize("code", ["proof.damaged", "proof.start"])
 def test_what_was_found_out_between_the_plan_and_the_start_is_a_difference(code: str) -> None:
-    """The live check reads the backup of the plan and no other (``probing.replan``)."""
+    """The live check reads the backup of the plan and no other (``worker.prober.replan``)."""
     shown = build_plan(proven(), "archive")
     live = build_plan(replace(proven(proof(8, code)), archives=(NEW,)), "archive")
     assert len(differences(shown, live)) == 1

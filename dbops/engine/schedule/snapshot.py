@@ -1,6 +1,6 @@
 """What blockers are found in: one cluster's instances, what runs on them, what waits, what is due. Pure.
 
-``dbops.pictures`` makes it from rows.
+``dbops.loaders.cluster_snapshots`` makes it from rows.
 """
 
 from dataclasses import dataclass, field

@@ -9,7 +9,7 @@ from typing import Any
 from django.core.management.base import CommandError, CommandParser
 from django.utils import timezone
 
-from dbops.auditing import current_head
+from dbops.audit.log import current_head
 from dbops.engine.audit.chain import Tampering, read_heads
 from dbops.engine.audit.entries import VIEWS
 from dbops.engine.errors import Refused

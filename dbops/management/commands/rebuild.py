@@ -20,8 +20,8 @@ from dbops.engine.schedule.eligibility import Answer
 from dbops.engine.schedule.start_option_keys import Way
 from dbops.engine.states import Status, StepState
 from dbops.engine.tuning.stream_rate import MIB
+from dbops.management.accounts import actor_named
 from dbops.management.command import DbopsCommand
-from dbops.management.people import actor_named
 from dbops.models import Instance, Rebuild, Step
 from dbops.operations.approvals import approve_rebuild, decline_rebuild, override_approval
 from dbops.operations.follow_ups import has_worked, request_follow_up

@@ -4,7 +4,7 @@ from dataclasses import dataclass
 
 from django.contrib.auth.models import User
 
-from dbops.access import group_of
+from dbops.security.permissions import group_of
 
 
 @dataclass(frozen=True, slots=True)

@@ -10,18 +10,18 @@ from django.db.models import Q
 from django.db.models.fields.json import KeyTextTransform, KeyTransform
 from django.utils import timezone
 
-from dbops.counting import METHOD
 from dbops.engine.availability.forecast import LOOK_AHEAD, WEEK, Busy, Forecast, forecast, week_ahead
 from dbops.engine.backup_states import RunBy
 from dbops.engine.schedule.backup_windows import Duration
 from dbops.engine.schedule.calendar import Interval
 from dbops.engine.schedule.duration_estimates import Prediction
 from dbops.engine.states import Role
+from dbops.loaders.availability_records import blocked_methods
+from dbops.loaders.cluster_snapshots import predicted
 from dbops.models import BackupSchedule, Cluster, Instance, Maintenance
-from dbops.pictures import predicted
 from dbops.queries.backups.schedules import learned
 from dbops.queries.schedule.windows import planned
-from dbops.records import blocked_methods
+from dbops.worker.availability_rollup import METHOD
 
 #: A backup that began longer ago is over, however long it takes.
 LONGEST = timedelta(days=7)

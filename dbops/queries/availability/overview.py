@@ -8,7 +8,6 @@ from datetime import datetime, timedelta
 from django.core.paginator import Page
 from django.utils import timezone
 
-from dbops.counting import METHOD
 from dbops.engine.availability.days import Amounts, amounts
 from dbops.engine.availability.debt import Week, debt, weeks
 from dbops.engine.availability.gaps import parts, seconds_by_cause
@@ -17,13 +16,14 @@ from dbops.engine.availability.shortages import Gap, Part
 from dbops.engine.backup_states import RunStatus
 from dbops.engine.schedule.calendar import Interval
 from dbops.engine.states import Status
+from dbops.loaders.availability_records import records
 from dbops.models import BackupRun, Cluster, Rebuild
 from dbops.queries.availability.forecast import ClusterForecast, forecasts
 from dbops.queries.availability.sums import totals
 from dbops.queries.fleet.cluster_status import ClusterNow
 from dbops.queries.fleet.newest import Last, newest
 from dbops.queries.fleet.overview import FleetPage, FleetRow, Show, fleet, matching
-from dbops.records import records
+from dbops.worker.availability_rollup import METHOD
 
 #: Days that can be looked at, up to now.
 PERIODS = (7, 30, 90)

@@ -5,15 +5,15 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 
-from dbops.counting import METHOD
 from dbops.engine.availability.record import Cause, Record
 from dbops.engine.availability.what_if import Change, Outcome, by_method, compare, proposals
 from dbops.engine.backup_states import BackupMethod, Origin, RunBy, RunStatus
 from dbops.engine.schedule.backup_windows import LEARNED_RUNS, Duration, learn
 from dbops.engine.schedule.calendar import Interval
+from dbops.loaders.availability_records import READ_BY, blocked_methods, records
 from dbops.models import BackupRun, BackupSchedule, Cluster
 from dbops.queries.availability.overview import MICROSECONDS, Sum, period_of, sums
-from dbops.records import READ_BY, blocked_methods, records
+from dbops.worker.availability_rollup import METHOD
 
 #: A run may be moved by so many hours; twelve earlier and twelve later are the same time of the day.
 HOURS = range(-11, 13)

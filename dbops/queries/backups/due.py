@@ -5,8 +5,8 @@ from datetime import datetime, timedelta
 from itertools import islice, takewhile
 from zoneinfo import ZoneInfo
 
-from dbops.cron import BadSchedule, due_times
 from dbops.engine.schedule.calendar import ClockChange, day, next_clock_change
+from dbops.lib.cron import BadSchedule, due_times
 
 DUE_TIMES_SHOWN = 5
 #: A change of the clock within so many days is told of.

@@ -14,8 +14,8 @@ from dbops.engine.schedule.eligibility import Verdict, verdict
 from dbops.engine.schedule.snapshot import Picture
 from dbops.engine.schedule.timeline import Bar, BarKind, Timeline, timeline
 from dbops.engine.states import FINAL
+from dbops.loaders.cluster_snapshots import pictures
 from dbops.models import BackupRun, Maintenance, Rebuild
-from dbops.pictures import pictures
 from dbops.queries.fleet.cluster_status import ClusterNow
 
 #: A window that begins later than the drawing ends may still be in the way of what starts within it.

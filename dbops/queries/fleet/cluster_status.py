@@ -16,8 +16,8 @@ from django.db.models import Case, CharField, Value, When
 from dbops.engine.facts.summary import Summary, judge
 from dbops.engine.schedule.snapshot import Machine, Picture
 from dbops.engine.states import ACTIVE, Role, Status, StepState
+from dbops.loaders.cluster_snapshots import differences, going_on, machine
 from dbops.models import Cluster, Instance, Rebuild, Step
-from dbops.pictures import differences, going_on, machine
 
 ROLE_ORDER = {Role.PRIMARY: 0, Role.BACKUP: 1, Role.REPLICA: 2}
 STATE_COLUMNS = ("state__problem", "state__stopped", "state__lag_seconds", "read_only", "freshness")

@@ -7,7 +7,7 @@ from typing import Any
 
 from django.db.models import Q
 
-from dbops.auditing import current_anchor, current_head
+from dbops.audit.log import current_anchor, current_head
 from dbops.engine.audit.chain import Head, digest, moment
 from dbops.engine.audit.excerpt import proof
 from dbops.engine.facts.instance import from_record, to_record

@@ -13,8 +13,8 @@ from dbops.engine.rebuilds.plan import Plan
 from dbops.engine.schedule import backup_windows
 from dbops.engine.schedule.eligibility import expected_start
 from dbops.engine.states import Approval, Status, StepState
+from dbops.loaders.cluster_snapshots import picture_of
 from dbops.models import Command, Hold, Rebuild, Step
-from dbops.pictures import picture_of
 from dbops.queries.rebuilds.overlaps import Beside, backups_beside
 from dbops.queries.rebuilds.stream_ends import End, ends_of
 

@@ -8,9 +8,9 @@ from django.utils import timezone
 from django.utils.html import escape
 from django.utils.safestring import SafeString, mark_safe
 
-from dbops.cleaner import CONTROL, ESCAPES
 from dbops.engine.schedule.calendar import Interval, lanes, merge, place, position, ticks
 from dbops.engine.schedule.timeline import SHORTEST_SECONDS, Bar, BarKind, Timeline
+from dbops.security.redaction import CONTROL, ESCAPES
 
 #: What is narrower than this could not be seen, in percent.
 NARROWEST = 0.4

@@ -7,8 +7,8 @@ from django.contrib.auth.models import User
 from django.contrib.auth.password_validation import validate_password
 from django.core.exceptions import ValidationError
 
-from dbops.access import GROUPS, group_of
 from dbops.operations.account_admin import standing_of
+from dbops.security.permissions import GROUPS, group_of
 
 MEANINGS = {"viewer": "viewer: may look", "operator": "operator: may change things"}
 

@@ -25,10 +25,10 @@ from django.http import HttpRequest, HttpResponse, HttpResponseBase, StreamingHt
 from django.views.decorators.http import require_GET
 from redis.exceptions import RedisError
 
-from dbops.access import may_view, people_who_may_view
-from dbops.announce import STREAM
+from dbops.messaging.updates import STREAM
 from dbops.queries.rebuilds import log as rebuild_log
 from dbops.queries.rebuilds import pages as queries
+from dbops.security.permissions import may_view, people_who_may_view
 from dbops.web.live import fragments
 from dbops.web.live import status_bars as bars
 from dbops.web.live.fragments import Line, Snapshot

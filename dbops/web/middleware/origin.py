@@ -9,7 +9,7 @@ from django.http import HttpRequest
 from django.http.response import HttpResponseBase
 from django.utils.decorators import sync_and_async_middleware
 
-from dbops.auditing import Origin, coming_from
+from dbops.audit.log import Origin, coming_from
 
 HEADER = "X-Request-ID"
 

@@ -13,9 +13,9 @@ from django.http import HttpRequest, HttpResponse, JsonResponse
 from django.shortcuts import render
 from django.utils.deprecation import MiddlewareMixin
 
-from dbops.access import sample_refusal
 from dbops.engine.errors import Refused
-from dbops.generated import agreement
+from dbops.sample.database_check import agreement
+from dbops.security.permissions import sample_refusal
 from dbops.web.middleware.refusals import typed
 
 log = logging.getLogger(__name__)

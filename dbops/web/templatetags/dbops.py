@@ -13,10 +13,10 @@ from django.utils import timezone
 from django.utils.html import format_html
 from django.utils.safestring import SafeString
 
-from dbops.cleaner import CONTROL, ESCAPES
 from dbops.engine.rebuilds.plan import Party, Plan, PlannedCommand
 from dbops.engine.schedule.calendar import Interval
 from dbops.engine.schedule.timeline import Timeline
+from dbops.security.redaction import CONTROL, ESCAPES
 from dbops.web.charts import timeline
 
 register = template.Library()

@@ -7,7 +7,7 @@ from django.shortcuts import render
 from django.views.decorators.cache import never_cache
 from django.views.decorators.http import require_safe
 
-from dbops.access import may_view
+from dbops.security.permissions import may_view
 from dbops.web.live import status_bars
 
 

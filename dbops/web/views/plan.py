@@ -14,7 +14,6 @@ from django.urls import reverse
 from django.views.decorators.cache import never_cache
 from django.views.decorators.http import require_http_methods
 
-from dbops.access import require_operator
 from dbops.engine.errors import Refused
 from dbops.engine.planning.impact import impact
 from dbops.engine.planning.method_comparison import Compared, compare
@@ -29,6 +28,7 @@ from dbops.models import Instance, Rebuild
 from dbops.operations.rebuilds import candidate_sources, request_rebuild, situation_to_plan
 from dbops.operations.start_options import EXPIRES_HOURS, Offer, default_expires_hours, offer
 from dbops.queries.fleet.cluster import InstanceRow, cluster_row
+from dbops.security.permissions import require_operator
 from dbops.web.decorators import viewer_page
 from dbops.web.plan_snapshot import differences, packed, shown, unpacked
 

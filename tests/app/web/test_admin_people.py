@@ -8,10 +8,10 @@ from django.contrib.sessions.models import Session
 from django.test import Client
 from pytest_django import DjangoAssertNumQueries
 
-from dbops.access import group_of
 from dbops.engine.errors import Refused
 from dbops.models import AuditEntry
 from dbops.operations import account_admin
+from dbops.security.permissions import group_of
 from tests.app.factories import make_operator, make_user, make_viewer
 
 pytestmark = pytest.mark.django_db

@@ -74,7 +74,7 @@ def test_a_text_in_no_entry_is_looked_for_in_the_newest_alone() -> None:
 
 def test_a_block_without_signature_is_searched(monkeypatch: pytest.MonkeyPatch) -> None:
     with monkeypatch.context() as patched:
-        patched.setattr("dbops.auditing.close_block", lambda number: None)
+        patched.setattr("dbops.audit.log.close_block", lambda number: None)
         record(actor="olga", action="test", subject="s", reason="needle")
         write(3)
     write(5)

@@ -12,7 +12,7 @@ from django.utils import timezone
 
 from dbops.engine.rebuilds.methods import FOLLOW_UPS, METHODS
 from dbops.engine.states import Status, StepState
-from dbops.histories import histories_of
+from dbops.loaders.step_history import histories_of
 from dbops.models import Instance, InstanceState, Rebuild, Step
 from tests.app import rows
 from tests.app.factories import GIB, make_rebuild, make_trio

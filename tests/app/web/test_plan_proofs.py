@@ -8,15 +8,15 @@ import pytest
 from django.test import Client
 from django.utils import timezone
 
-from dbops import probing
 from dbops.engine.backup_states import RunStatus
 from dbops.engine.rebuilds.plan import Plan
 from dbops.engine.rebuilds.steps.preflight.live_check import differences
 from dbops.engine.rebuilds.steps.preflight.resume_check import differences_for_retry
+from dbops.loaders.plan_inputs import proofs_in
 from dbops.models import BackupProof, BackupRun, Instance, Rebuild
 from dbops.operations.rebuilds import plan_rebuild
 from dbops.operations.start_options import offer
-from dbops.situations import proofs_in
+from dbops.worker import prober
 from tests.app import rows
 from tests.app.proof_rows import ended_proof
 
@@ -119,8 +119,8 @@ def test_a_proof_between_the_page_and_the_click_is_confirmed_anew(
 @pytest.fixture
 def seen_now(fleet: dict[str, Instance], monkeypatch: pytest.MonkeyPatch) -> Callable[[Plan], Plan]:
     """Return what is planned anew from a frozen plan; the hosts are as they were."""
-    monkeypatch.setattr(probing, "probe_all", lambda wanted, **_: len(wanted))
-    return lambda before: probing.replan(fleet["replica-1"], fleet["backup-1"], before)
+    monkeypatch.setattr(prober, "probe_all", lambda wanted, **_: len(wanted))
+    return lambda before: prober.replan(fleet["replica-1"], fleet["backup-1"], before)
 
 
 def test_a_proof_between_the_click_and_the_start_is_met_by_the_live_check(
