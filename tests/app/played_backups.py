@@ -9,7 +9,7 @@ from dbops.models import BackupRun, BackupSchedule, InstanceState
 from dbops.worker import backups, scheduler
 from tests.app import rows
 from tests.app.backup_rows import make_run
-from tests.engine.backing_up import samples
+from tests.engine.backups import samples
 from tests.fakes import FakeHost, FakeJobs
 
 #: Bytes of a backup that nobody takes for that of an empty server.

@@ -12,9 +12,9 @@ from django.utils import timezone
 from dbops import lifecycle
 from dbops.engine.backup_states import Origin, RunStatus
 from dbops.models import AuditEntry, BackupEvent, BackupRun
-from tests.app import test_observed_runs as observed
 from tests.app.backup_rows import make_run, make_schedule
 from tests.app.factories import make_trio
+from tests.app.lifecycle import test_external_runs as observed
 
 pytestmark = pytest.mark.django_db
 

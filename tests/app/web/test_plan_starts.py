@@ -21,7 +21,7 @@ from tests.app.factories import (
     make_unreachable,
     set_facts,
 )
-from tests.app.test_pictures import hold, make_past, make_run, make_schedule
+from tests.app.loaders.test_cluster_snapshots import hold, make_past, make_run, make_schedule
 
 pytestmark = pytest.mark.django_db
 ADDRESS = "/instances/replica-1/rebuild/"
