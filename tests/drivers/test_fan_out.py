@@ -1,4 +1,4 @@
-"""The sender that reads one backup for several targets (``engine/hosts/scripts/source/shared_read_sender.py``), as its own processes, with real pipes."""
+"""The sender that reads one backup for several targets (``shared_read_sender.py``), as its own processes, with real pipes."""
 
 import hashlib
 import os
@@ -31,7 +31,7 @@ class Source:
     def _directory(self, name: str) -> Path:
         directory = self.folder / name
         directory.mkdir()
-        (directory / "fan_out.py").write_text(load_python("fan_out"))
+        (directory / "fan_out.py").write_text(load_python("shared_read_sender"))
         return directory
 
     def tool(self, *command: str) -> None:

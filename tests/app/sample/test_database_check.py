@@ -19,12 +19,12 @@ from dbops.worker import heartbeats, tasks
 from tests.app.factories import make_cluster, make_operator
 from tests.audit_guards import unguarded
 
-COMMANDS = Path(database_check.__file__).parent / "management" / "commands"
+COMMANDS = Path(database_check.__file__).parents[1] / "management" / "commands"
 CODE = "sample.wrong_database"
 
 
 def fill() -> None:
-    """Leave what ``manage.py sample`` leaves (``test_sample.py`` sees that it does)."""
+    """Leave what ``manage.py sample`` leaves (``test_generate.py`` sees that it does)."""
     make_cluster("billing")
     append(actor=SYSTEM, action=database_check.ACTION, subject="sample", detail={})
 

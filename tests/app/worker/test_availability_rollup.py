@@ -169,7 +169,7 @@ class TestThePastChanges:
 
     @pytest.fixture(autouse=True)
     def a_clock_that_stands(self, monkeypatch: Any) -> None:
-        for module in ("seen_runs", "periods"):
+        for module in ("external_runs", "instance_periods"):
             monkeypatch.setattr(f"dbops.lifecycle.{module}.timezone.now", lambda: NOW)
 
     def until(self) -> date:

@@ -1,7 +1,7 @@
 """One read of the source for several targets: who waits for whom, and what is different on the source.
 
 The order keeps each from harm by the others. A branch takes nothing over before the one who reads has taken its own target over; that
-one waits for its branches before it pauses the source; what fails afterwards fails alone. ``hosts/scripts/source/shared_read_sender.py`` is the sender.
+one waits for its branches before it pauses the source; what fails afterwards fails alone. ``shared_read_sender.py`` is the sender.
 
 What it sends is the output of ``sent_command``, compressed or not, and it looks into none of it: one compressor works for all, each target
 expands for itself, and the one exit status that all are told is not 0 where the backup tool or the compressor failed.
@@ -151,7 +151,7 @@ def _take_from(run: Run, reader: str) -> None:
         load("attach_to_sender"),
         directory,
         run.run_id,
-        stdin=load_python("fan_out").encode(),
+        stdin=load_python("shared_read_sender").encode(),
     )
 
 
