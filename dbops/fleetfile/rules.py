@@ -16,8 +16,7 @@ from typing import Any
 from django.core.exceptions import ValidationError
 from django.db.models import Model
 
-from dbops.engine.backup_states import BackupMethod, RunBy
-from dbops.engine.states import Role
+from dbops.engine.states import BackupMethod, Role, RunBy
 from dbops.fleetfile import sshkeys
 from dbops.lib.cron import BadSchedule, next_due
 from dbops.models import Cluster, Host, Instance

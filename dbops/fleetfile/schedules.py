@@ -4,7 +4,7 @@ from collections.abc import Collection, Iterator, Mapping
 from datetime import datetime
 from typing import Any
 
-from dbops.engine.backup_states import RunBy
+from dbops.engine.states import RunBy
 from dbops.fleetfile.rules import nested
 from dbops.lib.cron import next_due
 from dbops.models import BackupSchedule

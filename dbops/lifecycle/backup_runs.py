@@ -15,10 +15,9 @@ from django.utils import timezone
 
 from dbops.audit.log import SYSTEM, append
 from dbops.database.errors import locked
-from dbops.engine.backup_states import LATE, RUN_FINAL, Origin, RunBy, RunStatus, may_end
 from dbops.engine.errors import Bug
 from dbops.engine.planning.inputs import READS
-from dbops.engine.states import FINAL, Level
+from dbops.engine.states import FINAL, LATE, RUN_FINAL, Level, Origin, RunBy, RunStatus, may_end
 from dbops.lifecycle.events import tell
 from dbops.lifecycle.leases import Lease, LeaseLost, due_of, heartbeat, mine, take_lease_of
 from dbops.lifecycle.run_flags import flag

@@ -1,8 +1,7 @@
 """A backup that dbops did not start, on an instance that a rebuild uses: nobody could hold it back, so both are told."""
 
-from dbops.engine.backup_states import BackupMethod
 from dbops.engine.schedule.conflicts import meaning_beside
-from dbops.engine.states import Level
+from dbops.engine.states import BackupMethod, Level
 from dbops.lifecycle.events import announce_later, tell
 from dbops.models import BackupRun, Hold
 

@@ -15,7 +15,6 @@ from django.db.models import F, Q
 from django.utils import timezone
 
 from dbops.engine.availability.days import day_of
-from dbops.engine.backup_states import RUN_ACTIVE, BackupMethod, Origin, RunStatus
 from dbops.engine.backups.matching import (
     FAMILY_GAP,
     KnownRun,
@@ -28,7 +27,7 @@ from dbops.engine.backups.matching import (
 )
 from dbops.engine.facts.backups import BackupConnection, BackupProcess
 from dbops.engine.facts.instance import InstanceFacts
-from dbops.engine.states import Level
+from dbops.engine.states import RUN_ACTIVE, BackupMethod, Level, Origin, RunStatus
 from dbops.lifecycle.availability_rollups import recount
 from dbops.lifecycle.beside import tell_beside
 from dbops.lifecycle.run_flags import flag

@@ -14,13 +14,12 @@ from django.utils import timezone
 
 from dbops.audit.log import SYSTEM
 from dbops.database.errors import locked, lost_a_race
-from dbops.engine.backup_states import LATE
 from dbops.engine.errors import Refused
 from dbops.engine.facts.instance import to_record
 from dbops.engine.rebuilds.methods import method_named
 from dbops.engine.rebuilds.plan import Plan
 from dbops.engine.schedule.scheduler import Kind, held_in_words
-from dbops.engine.states import STEP_FINAL, Approval, Level, Status, StepState
+from dbops.engine.states import LATE, STEP_FINAL, Approval, Level, Status, StepState
 from dbops.lifecycle.backup_runs import run_again
 from dbops.lifecycle.events import announce_later, announce_many_later, news_of, tell, tell_many
 from dbops.lifecycle.leases import audit_move

@@ -9,8 +9,7 @@ from django.db import IntegrityError, transaction
 from django.utils import timezone
 
 from dbops.database.errors import locked
-from dbops.engine.backup_states import RUN_FINAL, RunStatus
-from dbops.engine.states import Level
+from dbops.engine.states import RUN_FINAL, Level, RunStatus
 from dbops.lifecycle.events import news_of, tell
 from dbops.lifecycle.leases import Lease, LeaseLost, audit_move, due_of, heartbeat, mine, take_lease_of
 from dbops.models import BackupEvent, BackupProof, BackupRun, Host

@@ -6,8 +6,8 @@ from typing import Any
 from django.db.models import F
 from django.utils import timezone
 
-from dbops.engine.backup_states import RUN_AT_WORK, RunStatus
 from dbops.engine.backups.flags import HISTORY_RUNS, RunFigures, flags_of
+from dbops.engine.states import RUN_AT_WORK, RunStatus
 from dbops.models import BackupRun
 
 

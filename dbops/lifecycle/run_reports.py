@@ -7,10 +7,9 @@ from typing import Any
 
 from django.db import IntegrityError
 
-from dbops.engine.backup_states import RUN_ACTIVE, BackupMethod, Origin, RunStatus
 from dbops.engine.backups.matching import Sighting, Where
 from dbops.engine.errors import Refused
-from dbops.engine.states import Level
+from dbops.engine.states import RUN_ACTIVE, BackupMethod, Level, Origin, RunStatus
 from dbops.lifecycle.external_runs import change, end_unknown, locked, take_in, tell_run
 from dbops.lifecycle.run_flags import flag
 from dbops.models import BackupRun, Instance

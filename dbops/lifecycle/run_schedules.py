@@ -10,9 +10,8 @@ from django.db import IntegrityError, transaction
 from django.db.models import F
 from django.utils import timezone
 
-from dbops.engine.backup_states import Origin, RunBy, RunStatus
 from dbops.engine.backups.due import EARLY, fits
-from dbops.engine.states import Level
+from dbops.engine.states import Level, Origin, RunBy, RunStatus
 from dbops.lib.cron import BadSchedule, last_due, next_due
 from dbops.lifecycle.run_flags import figures
 from dbops.models import BackupEvent, BackupRun, BackupSchedule, InstanceState

@@ -13,11 +13,10 @@ from django.db.models.fields.json import KeyTransform
 from dbops.engine.availability.periods import longest_gap
 from dbops.engine.availability.rebuild_intervals import READ_THE_SERVER, RebuildLife, StepTime, occupied, phases
 from dbops.engine.availability.record import Cause, Occupied, Planned, Record, Seen, Usable
-from dbops.engine.backup_states import BackupMethod, Origin, RunStatus
 from dbops.engine.rebuilds.methods import method_named
 from dbops.engine.schedule.calendar import Interval
 from dbops.engine.schedule.conflicts import METHODS, Effect, cell, of_backup
-from dbops.engine.states import Role, Status
+from dbops.engine.states import BackupMethod, Origin, Role, RunStatus, Status
 from dbops.models import BackupRun, Cluster, Instance, InstancePeriod, Maintenance, Rebuild, Step
 
 #: Which way of rebuilding reads which backup.

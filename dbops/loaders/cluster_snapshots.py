@@ -16,12 +16,11 @@ from django.db.models.functions import RowNumber
 from django.utils import timezone
 
 from dbops import lifecycle
-from dbops.engine.backup_states import RUN_ACTIVE, BackupMethod, Origin, RunBy, RunStatus
 from dbops.engine.rebuilds.methods import DEFAULT_METHOD, METHODS, method_named
 from dbops.engine.schedule.backup_windows import LEARNED_RUNS, Duration, Window, learn, window_at
 from dbops.engine.schedule.duration_estimates import Past, Prediction, predict
 from dbops.engine.schedule.snapshot import Difference, Job, Machine, Picture, Stop, Use
-from dbops.engine.states import ACTIVE, Approval, Role, Status
+from dbops.engine.states import ACTIVE, RUN_ACTIVE, Approval, BackupMethod, Origin, Role, RunBy, RunStatus, Status
 from dbops.engine.topology.differences import in_words
 from dbops.lib.cron import BadSchedule, due_times, last_due
 from dbops.models import BackupRun, BackupSchedule, Cluster, Hold, Instance, Maintenance, Rebuild

@@ -9,12 +9,11 @@ from django.db.models import QuerySet
 from django.utils import timezone
 
 from dbops import lifecycle
-from dbops.engine.backup_states import BackupMethod, Origin, RunStatus
 from dbops.engine.backups.archives import Archive, is_known_bad
 from dbops.engine.backups.restore_test_ends import ProofEnd, last_that_tell
 from dbops.engine.facts.instance import HostFacts
 from dbops.engine.planning.inputs import Situation
-from dbops.engine.states import Role
+from dbops.engine.states import BackupMethod, Origin, Role, RunStatus
 from dbops.engine.tuning.transport import Link
 from dbops.loaders.step_history import histories_of
 from dbops.models import BackupProof, BackupRun, Cluster, ConnectionTest, Host, Instance, InstanceState

@@ -24,7 +24,7 @@ class GapCount(models.Model):
 class GapDay(models.Model):
     """How long a cluster was short of one thing for one cause on one day. A day without a gap has no row.
 
-    ``gap`` and ``cause`` are names of ``engine.availability``. ``worker.availability_rollup`` adds rows, ``lifecycle.recount`` removes them.
+    ``gap`` and ``cause`` are names of ``engine.availability``. ``worker.availability_rollup`` adds it, ``lifecycle.recount`` removes it.
     """
 
     cluster = models.ForeignKey(Cluster, on_delete=models.CASCADE, related_name="+", db_index=False)

@@ -4,7 +4,7 @@ from typing import ClassVar
 
 from django.db import models
 
-from dbops.engine.backup_states import RUN_FINAL, RunStatus
+from dbops.engine.states import RUN_FINAL, RunStatus
 
 from .backups import BackupRun
 from .fleet import Host, Instance

@@ -9,10 +9,10 @@ from typing import Any
 from django.utils import timezone
 
 from dbops import lifecycle
-from dbops.engine.backup_states import BackupMethod
 from dbops.engine.backups.matching import Where
 from dbops.engine.errors import Refused
 from dbops.engine.schedule.occupancy import stays
+from dbops.engine.states import BackupMethod
 from dbops.lifecycle.run_reports import ReportKind, Told
 from dbops.loaders.cluster_snapshots import picture_of
 from dbops.models import AccessToken, BackupRun, BackupSchedule, Hold, Instance

@@ -4,8 +4,8 @@ from django.contrib.auth.models import User
 from django.db import transaction
 
 from dbops import lifecycle
-from dbops.engine.backup_states import RUN_FINAL, Origin, RunBy, RunStatus
 from dbops.engine.errors import Refused
+from dbops.engine.states import RUN_FINAL, Origin, RunBy, RunStatus
 from dbops.models import BackupProof, BackupRun, BackupSchedule
 from dbops.operations.audit import record, says_why
 from dbops.security.permissions import require_operator

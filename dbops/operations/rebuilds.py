@@ -11,14 +11,13 @@ from django.db.models import Max, Q
 
 from dbops import lifecycle
 from dbops.engine.audit.chain import digest
-from dbops.engine.backup_states import RunStatus
 from dbops.engine.errors import Refused
 from dbops.engine.planning.inputs import Situation
 from dbops.engine.planning.planner import build_plan
 from dbops.engine.rebuilds.methods import DEFAULT_METHOD
 from dbops.engine.rebuilds.plan import Plan
 from dbops.engine.schedule.start_option_keys import Way
-from dbops.engine.states import Approval, Role, Status
+from dbops.engine.states import Approval, Role, RunStatus, Status
 from dbops.loaders.plan_inputs import situation_of
 from dbops.models import BackupRun, Cluster, Instance, Rebuild
 from dbops.operations.audit import record, refusals_recorded, says_why

@@ -7,9 +7,8 @@ from django.contrib.auth.models import User
 from django.core.exceptions import ValidationError
 from django.db import IntegrityError, transaction
 
-from dbops.engine.backup_states import RUN_ACTIVE
 from dbops.engine.errors import Refused
-from dbops.engine.states import ACTIVE
+from dbops.engine.states import ACTIVE, RUN_ACTIVE
 from dbops.fleetfile import rules, stored
 from dbops.fleetfile.schedules import schedule_problems
 from dbops.fleetfile.store import store

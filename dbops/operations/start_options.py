@@ -7,7 +7,6 @@ from typing import Any
 from django.conf import settings
 from django.utils import timezone
 
-from dbops.engine.backup_states import BackupMethod
 from dbops.engine.errors import Refused
 from dbops.engine.planning.inputs import archive_for, bytes_to_copy
 from dbops.engine.rebuilds.methods import DEFAULT_METHOD
@@ -17,6 +16,7 @@ from dbops.engine.schedule.eligibility import Verdict, verdict
 from dbops.engine.schedule.snapshot import Picture
 from dbops.engine.schedule.start_option_keys import Choice, Way, moment_of
 from dbops.engine.schedule.start_options import choices, chosen
+from dbops.engine.states import BackupMethod
 from dbops.lifecycle import Start
 from dbops.loaders.cluster_snapshots import picture_of, predicted
 from dbops.loaders.plan_inputs import archives_to_read

@@ -9,9 +9,9 @@ from typing import Any, NamedTuple
 from django.conf import settings
 from django.db.models import Max, Q
 
-from dbops.engine.backup_states import BackupMethod, RunBy, RunStatus
 from dbops.engine.restore_tests.due import OF_THE_PLACE, OF_THE_WAY, RestoreAge, RestoreState
 from dbops.engine.restore_tests.result import STEPS
+from dbops.engine.states import BackupMethod, RunBy, RunStatus
 from dbops.models import BackupProof, BackupRun, BackupSchedule
 
 #: Of one run so many proofs are shown, the newest.

@@ -12,9 +12,8 @@ from typing import Any
 
 from django.db.models import Count, Q, Sum
 
-from dbops.engine.backup_states import RUN_AT_WORK, RunStatus
 from dbops.engine.schedule.scheduler import Certainty, Key, Kind, Length, Moment, Queued, expect_starts
-from dbops.engine.states import Approval, Status, StepState
+from dbops.engine.states import RUN_AT_WORK, Approval, RunStatus, Status, StepState
 from dbops.models import BackupRun, Hold, Rebuild
 from dbops.worker import scheduler
 

@@ -15,14 +15,13 @@ from django.conf import settings
 from django.utils import timezone
 
 from dbops import lifecycle
-from dbops.engine.backup_states import BackupMethod, RunStatus
 from dbops.engine.backups.flags import RunFlag
 from dbops.engine.backups.job import Published, Removal, Site, advance, clean_up, remove
 from dbops.engine.backups.plan import Asked, BackupPlan, plan_backup
 from dbops.engine.backups.retention import Kept, spared, to_remove
 from dbops.engine.errors import Bug, Cancelled, DbopsError, Unreachable
 from dbops.engine.facts.instance import from_record, to_record
-from dbops.engine.states import Level, Role
+from dbops.engine.states import BackupMethod, Level, Role, RunStatus
 from dbops.engine.topology.difference_kinds import REPLACED
 from dbops.loaders.plan_inputs import proofs_of_runs
 from dbops.models import BackupEvent, BackupRun, TopologyDifference

@@ -12,7 +12,7 @@ from itertools import takewhile
 from django.db import transaction
 
 from dbops import lifecycle
-from dbops.engine.backup_states import RunBy, RunStatus
+from dbops.engine.states import RunBy, RunStatus
 from dbops.lib.cron import BadSchedule, due_times, next_due
 from dbops.models import BackupRun, BackupSchedule
 

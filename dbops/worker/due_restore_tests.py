@@ -7,8 +7,8 @@ from django.db import transaction
 from django.db.models import Max
 
 from dbops import lifecycle
-from dbops.engine.backup_states import RUN_ACTIVE, BackupMethod, RunStatus
 from dbops.engine.restore_tests.due import Attempt, Candidate, due_runs
+from dbops.engine.states import RUN_ACTIVE, BackupMethod, RunStatus
 from dbops.loaders.plan_inputs import readable_runs
 from dbops.models import BackupProof, BackupRun, Hold
 

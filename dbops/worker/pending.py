@@ -12,8 +12,7 @@ from typing import Any
 from django.db import connection
 from django.db.models import CharField, Q, QuerySet, Value
 
-from dbops.engine.backup_states import RunBy, RunStatus
-from dbops.engine.states import FINAL, Status
+from dbops.engine.states import FINAL, RunBy, RunStatus, Status
 from dbops.lifecycle.leases import without_driver
 from dbops.models import BackupProof, BackupRun, BackupSchedule, ConnectionTest, Discovery, Rebuild
 

@@ -14,14 +14,13 @@ from django.conf import settings
 from django.utils import timezone
 
 from dbops import lifecycle
-from dbops.engine.backup_states import RunStatus
 from dbops.engine.backups.job import Patience
 from dbops.engine.errors import Bug, Cancelled, DbopsError, Unreachable
 from dbops.engine.facts.instance import from_record, to_record
 from dbops.engine.restore_tests.job import Site, advance, clean_up, remove_left
 from dbops.engine.restore_tests.plan import ProofPlan
 from dbops.engine.restore_tests.result import Expected, Proven
-from dbops.engine.states import Level
+from dbops.engine.states import Level, RunStatus
 from dbops.models import BackupEvent, BackupProof
 from dbops.security.redaction import clean, clean_record
 from dbops.worker.connections import open_database

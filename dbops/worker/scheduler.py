@@ -10,11 +10,10 @@ from django.db.models.functions import Cast, Coalesce
 from django.utils import timezone
 
 from dbops import lifecycle
-from dbops.engine.backup_states import RUN_ACTIVE, Origin, RunStatus
 from dbops.engine.rebuilds.methods import FOLLOW_UPS, METHODS
 from dbops.engine.rebuilds.shared_read import Phase
 from dbops.engine.schedule.scheduler import Job, Key, Kind, decide
-from dbops.engine.states import Status
+from dbops.engine.states import RUN_ACTIVE, Origin, RunStatus, Status
 from dbops.loaders.shared_reads import readers
 from dbops.models import BackupRun, Instance, Rebuild
 from dbops.worker.start_conditions import closed_gates

@@ -9,10 +9,9 @@ from datetime import datetime
 
 from django.db.models import Q, QuerySet
 
-from dbops.engine.backup_states import RUN_AT_WORK, BackupMethod, Origin
 from dbops.engine.rebuilds.methods import METHODS, method_named
 from dbops.engine.schedule.conflicts import Effect, Work, cell, of_backup
-from dbops.engine.states import Approval, Status
+from dbops.engine.states import RUN_AT_WORK, Approval, BackupMethod, Origin, Status
 from dbops.loaders.cluster_snapshots import differences
 from dbops.models import BackupRun, Maintenance, Rebuild
 

@@ -7,12 +7,12 @@ from typing import Any
 from django.conf import settings
 
 from dbops.drivers.jobs import HostJobs
-from dbops.engine.backup_states import BackupMethod
 from dbops.engine.backups.job import Patience, RunJournal, Site
 from dbops.engine.backups.plan import BackupPlan
 from dbops.engine.flavors import flavor_for
 from dbops.engine.rebuilds.plan import Party, Plan
 from dbops.engine.rebuilds.steps.run import Account, Accounts, Journal, Run, Server, Settings, Side
+from dbops.engine.states import BackupMethod
 from dbops.loaders.shared_reads import RowCompanions
 from dbops.loaders.stream_limits import slowest_rate
 from dbops.models import BackupRun, Cluster, Instance, Rebuild

@@ -4,7 +4,7 @@ from typing import Any
 
 from django.utils import timezone
 
-from dbops.engine.backup_states import RUN_FINAL
+from dbops.engine.states import RUN_FINAL
 from dbops.models import BackupRun, BackupSchedule, InstanceState
 from dbops.worker import backups, scheduler
 from tests.app import rows

@@ -5,7 +5,7 @@ from typing import Any
 
 from django.utils import timezone
 
-from dbops.engine.backup_states import RunStatus
+from dbops.engine.states import RunStatus
 from dbops.models import BackupProof, BackupRun, BackupSchedule
 from tests.app.backup_rows import make_run
 

@@ -8,8 +8,8 @@ from django.contrib.auth.models import User
 from django.utils import timezone
 
 from dbops import lifecycle
-from dbops.engine.backup_states import RunStatus
 from dbops.engine.errors import Refused
+from dbops.engine.states import RunStatus
 from dbops.models import BackupRun, BackupSchedule, Hold, Instance, Rebuild
 from dbops.operations.backups import run_now
 from dbops.worker import due_backups

@@ -13,9 +13,9 @@ import pytest
 from dbops.drivers import probe_host
 from dbops.drivers.probe_backups import address_of, found_schedules, is_below
 from dbops.drivers.probe_server import backup_connections, client_host
-from dbops.engine.backup_states import BackupMethod
 from dbops.engine.facts.backups import BackupProcess, Reads
 from dbops.engine.ports import Shell
+from dbops.engine.states import BackupMethod
 from tests.drivers.test_probe import NOW, ask
 from tests.fakes import FakeShell
 

@@ -3,11 +3,10 @@
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
-from dbops.engine.backup_states import BackupMethod, RunBy
 from dbops.engine.schedule.backup_windows import Duration, Window, window_at
 from dbops.engine.schedule.duration_estimates import Prediction
 from dbops.engine.schedule.snapshot import Job, Machine, Picture, Use
-from dbops.engine.states import Role
+from dbops.engine.states import BackupMethod, Role, RunBy
 
 NOW = datetime(2026, 3, 2, 1, 0, tzinfo=UTC)
 HOUR = 3600.0

@@ -4,8 +4,8 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from datetime import datetime
 
-from dbops.engine.backup_states import BackupMethod
 from dbops.engine.backups.restore_test_ends import ProofEnd
+from dbops.engine.states import BackupMethod
 
 
 @dataclass(frozen=True, slots=True)

@@ -4,7 +4,6 @@ import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
-from dbops.engine.backup_states import BackupMethod
 from dbops.engine.backups.plan import BackupPlan, proof_files
 from dbops.engine.errors import Refused, RemoteFailure
 from dbops.engine.flavors import flavor_for
@@ -16,6 +15,7 @@ from dbops.engine.ports import JobState, JobStatus
 from dbops.engine.rebuilds.copy_check import KILLED_STATUSES, OTHER_DATADIR, decode_files, first_of
 from dbops.engine.rebuilds.steps.base import REFUSED_STATUS
 from dbops.engine.rebuilds.steps.run import pairs
+from dbops.engine.states import BackupMethod
 
 STAGES = {
     BackupMethod.DUMP: ("tool", "see", "compress", "write", "sum"),

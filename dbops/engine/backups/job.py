@@ -9,7 +9,6 @@ from datetime import UTC, datetime
 from enum import StrEnum
 from typing import Any, Protocol
 
-from dbops.engine.backup_states import BackupMethod
 from dbops.engine.backups.completeness import Whole, judge_backup
 from dbops.engine.backups.plan import CREDENTIALS, JOB, BackupPlan, proof_files, record_of
 from dbops.engine.errors import RemoteFailure, Unreachable
@@ -19,7 +18,7 @@ from dbops.engine.hosts.scripts import load
 from dbops.engine.ports import Clock, Jobs, JobState, JobStatus
 from dbops.engine.rebuilds.steps.base import REFUSED_STATUS
 from dbops.engine.rebuilds.steps.run import IN_BASH
-from dbops.engine.states import Level
+from dbops.engine.states import BackupMethod, Level
 
 
 class RunJournal(Protocol):

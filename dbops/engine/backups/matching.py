@@ -9,9 +9,9 @@ from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
 from enum import StrEnum
 
-from dbops.engine.backup_states import BackupMethod, Origin, knows_better
 from dbops.engine.facts.backups import BackupConnection, BackupProcess, Reads
 from dbops.engine.facts.instance import InstanceFacts
+from dbops.engine.states import BackupMethod, Origin, knows_better
 
 #: What was observed may begin a little before the report's own start, or end after it: clocks of calls, not of hosts.
 TOLERANCE = timedelta(seconds=60)

@@ -4,13 +4,12 @@ from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import Any
 
-from dbops.engine.backup_states import BackupMethod
 from dbops.engine.errors import Refused
 from dbops.engine.facts.instance import InstanceFacts, ServerFacts
 from dbops.engine.flavors import Flavor, flavor_for
 from dbops.engine.flavors.base import BackupRequest
 from dbops.engine.flavors.dumps import dump_options, dump_programs
-from dbops.engine.states import Role
+from dbops.engine.states import BackupMethod, Role
 from dbops.engine.tuning.transport import show
 
 #: The job on the host, and the file with credentials in its directory.

@@ -4,8 +4,8 @@ import re
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
-from dbops.engine.backup_states import BackupMethod
 from dbops.engine.facts.backups import Reads
+from dbops.engine.states import BackupMethod
 
 DUMP_TOOLS = ("mysqldump", "mariadb-dump", "mysqlpump", "mydumper")
 PHYSICAL_TOOLS = ("xtrabackup", "mariadb-backup", "mariabackup", "innobackupex")

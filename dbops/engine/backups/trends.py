@@ -10,8 +10,8 @@ from datetime import datetime
 from enum import StrEnum
 from math import ceil
 
-from dbops.engine.backup_states import RunStatus
 from dbops.engine.backups.flags import RunFlag
+from dbops.engine.states import RunStatus
 
 #: A scale has at most so many lines above zero.
 SCALE_LINES = 3

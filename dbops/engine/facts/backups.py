@@ -4,7 +4,7 @@ from dataclasses import dataclass
 from datetime import datetime
 from enum import StrEnum
 
-from dbops.engine.backup_states import BackupMethod
+from dbops.engine.states import BackupMethod
 
 
 class Reads(StrEnum):

@@ -4,13 +4,13 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from datetime import datetime
 
-from dbops.engine.backup_states import BackupMethod
 from dbops.engine.backups.archives import Archive, newest
 from dbops.engine.backups.restore_test_ends import ProofEnd
 from dbops.engine.facts.instance import InstanceFacts, ServerFacts
 from dbops.engine.flavors import Flavor, flavor_for
 from dbops.engine.planning.step_estimates import COPY, Expected, History
 from dbops.engine.rebuilds.plan import Party
+from dbops.engine.states import BackupMethod
 from dbops.engine.topology.differences import OpenDifference
 from dbops.engine.tuning.transport import Link
 

@@ -9,7 +9,7 @@ from datetime import datetime, timedelta
 from math import ceil
 from statistics import median
 
-from dbops.engine.backup_states import BackupMethod, RunBy
+from dbops.engine.states import BackupMethod, RunBy
 
 #: How many of the last runs of a schedule speak for the next one.
 LEARNED_RUNS = 20

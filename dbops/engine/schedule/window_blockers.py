@@ -4,11 +4,11 @@ from collections.abc import Iterator
 from dataclasses import replace
 from datetime import datetime, timedelta
 
-from dbops.engine.backup_states import BackupMethod
 from dbops.engine.schedule.backup_windows import End, Window
 from dbops.engine.schedule.blocker import Blocker, Kind, make
 from dbops.engine.schedule.conflicts import Work, of_backup
 from dbops.engine.schedule.snapshot import Picture
+from dbops.engine.states import BackupMethod
 
 #: How far ahead a window is looked at where it is not known how long the rebuild takes.
 BLIND_HOURS = 24

@@ -8,8 +8,8 @@ from typing import Any, NoReturn
 from django.contrib.auth.models import User
 from django.core.management.base import CommandError, CommandParser
 
-from dbops.engine.backup_states import RUN_FINAL, RunBy, RunStatus
 from dbops.engine.errors import Refused
+from dbops.engine.states import RUN_FINAL, RunBy, RunStatus
 from dbops.management.accounts import actor_named
 from dbops.management.command import DbopsCommand
 from dbops.models import BackupRun, BackupSchedule, Instance

@@ -11,11 +11,10 @@ from django.db.models.fields.json import KeyTextTransform, KeyTransform
 from django.utils import timezone
 
 from dbops.engine.availability.forecast import LOOK_AHEAD, WEEK, Busy, Forecast, forecast, week_ahead
-from dbops.engine.backup_states import RunBy
 from dbops.engine.schedule.backup_windows import Duration
 from dbops.engine.schedule.calendar import Interval
 from dbops.engine.schedule.duration_estimates import Prediction
-from dbops.engine.states import Role
+from dbops.engine.states import Role, RunBy
 from dbops.loaders.availability_records import blocked_methods
 from dbops.loaders.cluster_snapshots import predicted
 from dbops.models import BackupSchedule, Cluster, Instance, Maintenance

@@ -13,9 +13,8 @@ from dbops.engine.availability.debt import Week, debt, weeks
 from dbops.engine.availability.gaps import parts, seconds_by_cause
 from dbops.engine.availability.record import Cause, Record
 from dbops.engine.availability.shortages import Gap, Part
-from dbops.engine.backup_states import RunStatus
 from dbops.engine.schedule.calendar import Interval
-from dbops.engine.states import Status
+from dbops.engine.states import RunStatus, Status
 from dbops.loaders.availability_records import records
 from dbops.models import BackupRun, Cluster, Rebuild
 from dbops.queries.availability.forecast import ClusterForecast, forecasts

@@ -7,9 +7,9 @@ from datetime import datetime, timedelta
 
 from dbops.engine.availability.record import Cause, Record
 from dbops.engine.availability.what_if import Change, Outcome, by_method, compare, proposals
-from dbops.engine.backup_states import BackupMethod, Origin, RunBy, RunStatus
 from dbops.engine.schedule.backup_windows import LEARNED_RUNS, Duration, learn
 from dbops.engine.schedule.calendar import Interval
+from dbops.engine.states import BackupMethod, Origin, RunBy, RunStatus
 from dbops.loaders.availability_records import READ_BY, blocked_methods, records
 from dbops.models import BackupRun, BackupSchedule, Cluster
 from dbops.queries.availability.overview import MICROSECONDS, Sum, period_of, sums

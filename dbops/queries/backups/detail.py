@@ -3,7 +3,7 @@
 from dataclasses import dataclass
 from typing import Any
 
-from dbops.engine.backup_states import RUN_FINAL, Origin, RunStatus
+from dbops.engine.states import RUN_FINAL, Origin, RunStatus
 from dbops.models import BackupEvent, BackupRun
 from dbops.queries.rebuilds.overlaps import Beside, rebuild_beside
 

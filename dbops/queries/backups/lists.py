@@ -10,10 +10,10 @@ from django.db.models import F, Q, QuerySet, TextField
 from django.db.models.functions import Cast, Coalesce
 from django.utils import timezone
 
-from dbops.engine.backup_states import RUN_ACTIVE, RUN_AT_WORK, RunStatus
 from dbops.engine.backups.flags import RunFlag
 from dbops.engine.facts.backups import BackupProcess, FoundSchedule, Reads
 from dbops.engine.facts.instance import from_record
+from dbops.engine.states import RUN_ACTIVE, RUN_AT_WORK, RunStatus
 from dbops.models import BackupRun, BackupSchedule, Cluster, InstanceState
 
 T = TypeVar("T")

@@ -9,8 +9,8 @@ from django.db.models import F, Q, Window
 from django.db.models.functions import Coalesce, Lower, RowNumber
 from django.db.models.lookups import Contains
 
-from dbops.engine.backup_states import RUN_FINAL, RunStatus
 from dbops.engine.schedule.backup_windows import LEARNED_RUNS, Duration, learn
+from dbops.engine.states import RUN_FINAL, RunStatus
 from dbops.models import BackupRun, BackupSchedule
 
 SCHEDULES_ON_A_PAGE = 50

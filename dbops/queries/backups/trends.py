@@ -11,10 +11,10 @@ from django.db.models import Count, F, Q, QuerySet, Window
 from django.db.models.functions import Coalesce, Lower, RowNumber
 from django.db.models.lookups import Contains
 
-from dbops.engine.backup_states import RUN_FINAL, RunStatus
 from dbops.engine.backups.trends import PastRun, odd_ones
 from dbops.engine.schedule.backup_windows import LEARNED_RUNS, Duration, learn
 from dbops.engine.schedule.calendar import Interval
+from dbops.engine.states import RUN_FINAL, RunStatus
 from dbops.models import BackupRun, BackupSchedule
 from dbops.queries.backups.schedules import learned
 

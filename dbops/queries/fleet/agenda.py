@@ -7,13 +7,12 @@ from datetime import datetime, timedelta
 
 from django.db.models import Q
 
-from dbops.engine.backup_states import RUN_FINAL, RunStatus
 from dbops.engine.rebuilds.methods import method_named
 from dbops.engine.schedule.calendar import Interval
 from dbops.engine.schedule.eligibility import Verdict, verdict
 from dbops.engine.schedule.snapshot import Picture
 from dbops.engine.schedule.timeline import Bar, BarKind, Timeline, timeline
-from dbops.engine.states import FINAL
+from dbops.engine.states import FINAL, RUN_FINAL, RunStatus
 from dbops.loaders.cluster_snapshots import pictures
 from dbops.models import BackupRun, Maintenance, Rebuild
 from dbops.queries.fleet.cluster_status import ClusterNow

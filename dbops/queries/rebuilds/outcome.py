@@ -1,9 +1,8 @@
 """What the page of a rebuild that has ended says of it as a whole."""
 
-from dbops.engine.backup_states import BackupMethod, RunStatus
 from dbops.engine.rebuilds.comparison import Comparison, Other, StepTime, dumps_of
 from dbops.engine.rebuilds.methods import METHODS
-from dbops.engine.states import Status, StepState
+from dbops.engine.states import BackupMethod, RunStatus, Status, StepState
 from dbops.models import BackupRun, Rebuild, Step
 from dbops.queries.rebuilds.pages import RebuildPage, StepRow
 

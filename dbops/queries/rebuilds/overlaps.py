@@ -2,9 +2,8 @@
 
 from dataclasses import dataclass
 
-from dbops.engine.backup_states import RUN_AT_WORK, RUN_FINAL, BackupMethod, Origin
 from dbops.engine.schedule.conflicts import meaning_beside
-from dbops.engine.states import FINAL
+from dbops.engine.states import FINAL, RUN_AT_WORK, RUN_FINAL, BackupMethod, Origin
 from dbops.models import BackupRun, Hold, Rebuild
 
 

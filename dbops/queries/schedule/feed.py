@@ -6,9 +6,9 @@ from datetime import UTC, datetime, timedelta
 
 from django.db.models import Q
 
-from dbops.engine.backup_states import RUN_FINAL, RunStatus
 from dbops.engine.schedule.backup_windows import Duration, Window, spell
 from dbops.engine.schedule.calendar import Interval
+from dbops.engine.states import RUN_FINAL, RunStatus
 from dbops.models import BackupRun, BackupSchedule, Cluster, Maintenance
 from dbops.queries.backups.schedules import learned
 from dbops.queries.schedule.windows import planned

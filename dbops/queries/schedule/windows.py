@@ -4,9 +4,9 @@ from collections.abc import Iterable, Mapping
 from datetime import timedelta
 from itertools import takewhile
 
-from dbops.engine.backup_states import BackupMethod, RunBy
 from dbops.engine.schedule.backup_windows import Duration, Window, window_at
 from dbops.engine.schedule.calendar import Interval
+from dbops.engine.states import BackupMethod, RunBy
 from dbops.lib.cron import BadSchedule, due_times
 from dbops.models import BackupSchedule
 

@@ -6,8 +6,8 @@ from datetime import UTC, datetime, timedelta
 from typing import Any
 
 from dbops.audit.log import SYSTEM, Origin, coming_from
-from dbops.engine.backup_states import Origin as SeenBy
-from dbops.engine.backup_states import RunStatus
+from dbops.engine.states import Origin as SeenBy
+from dbops.engine.states import RunStatus
 from dbops.models import BackupProof, BackupRun, Instance, Rebuild
 from dbops.operations.audit import record
 from dbops.sample.database_check import ACTION as GENERATED

@@ -5,9 +5,9 @@ import uuid
 from datetime import datetime, timedelta
 from typing import Any
 
-from dbops.engine.backup_states import RunStatus
 from dbops.engine.errors import RemoteFailure
 from dbops.engine.restore_tests.result import FAILURES, GONE, STEPS
+from dbops.engine.states import RunStatus
 from dbops.models import BackupEvent, BackupProof, BackupRun
 
 EVERY_DAYS = 7

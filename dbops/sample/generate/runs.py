@@ -7,10 +7,10 @@ from datetime import datetime, timedelta
 from itertools import takewhile
 from typing import Any
 
-from dbops.engine.backup_states import LATE, RunStatus
 from dbops.engine.backups.flags import RunFigures, flags_of
 from dbops.engine.errors import RemoteFailure
 from dbops.engine.schedule.calendar import Interval
+from dbops.engine.states import LATE, RunStatus
 from dbops.lib.cron import due_times
 from dbops.models import BackupEvent, BackupRun, BackupSchedule, Hold
 from dbops.sample.generate.clusters import CLUSTERS, Cluster, Schedule

@@ -12,11 +12,11 @@ from django.utils import timezone
 from django.utils.html import escape
 from django.utils.safestring import SafeString, mark_safe
 
-from dbops.engine.backup_states import RunStatus
 from dbops.engine.backups.flags import RunFlag
 from dbops.engine.backups.trends import Figure, PastRun, Scale, odd_ones, scale
 from dbops.engine.schedule.backup_windows import Duration
 from dbops.engine.schedule.calendar import Interval, days, position
+from dbops.engine.states import RunStatus
 from dbops.queries.backups.trends import Series
 from dbops.web.charts.timeline import percent
 from dbops.web.templatetags.dbops import bytes_text, duration, words

@@ -8,11 +8,11 @@ from typing import NoReturn
 from django.db.models import Q
 
 from dbops.drivers.jobs import HostJobs
-from dbops.engine.backup_states import RUN_AT_WORK
 from dbops.engine.errors import Refused, RemoteFailure
 from dbops.engine.facts.instance import HostFacts
 from dbops.engine.hosts.access import End, HostWay
 from dbops.engine.hosts.stream_test import Measured, pull_zeros
+from dbops.engine.states import RUN_AT_WORK
 from dbops.engine.tuning.transport import choose_ciphers
 from dbops.loaders.plan_inputs import host_facts
 from dbops.models import BackupRun, ConnectionTest, Hold, Host

@@ -6,7 +6,7 @@ import pytest
 from django.urls import reverse
 
 from dbops.engine.availability.days import RULES
-from dbops.engine.backup_states import RunStatus
+from dbops.engine.states import RunStatus
 from dbops.models import AuditEntry, Cluster, GapCount, Host, Instance, InstanceState
 from tests.app.backup_rows import make_run, make_schedule
 from tests.app.factories import make_rebuild

@@ -3,7 +3,7 @@
 import pytest
 from django.db import IntegrityError, connection, transaction
 
-from dbops.engine.backup_states import Origin, RunStatus
+from dbops.engine.states import Origin, RunStatus
 from dbops.models import AuditEntry, BackupRun, Cluster, Host, Instance, InstanceState
 from dbops.operations.fleet import FleetFileErrors, export_fleet
 from tests.app.backup_rows import make_run, make_schedule

@@ -11,10 +11,10 @@ from django.utils import timezone
 from pytest_django import DjangoAssertNumQueries
 
 from dbops import lifecycle
-from dbops.engine.backup_states import BackupMethod, Origin, RunStatus
 from dbops.engine.backups.matching import Where
 from dbops.engine.facts.backups import BackupConnection, BackupProcess, Reads
 from dbops.engine.facts.instance import InstanceFacts
+from dbops.engine.states import BackupMethod, Origin, RunStatus
 from dbops.lifecycle.run_reports import ReportKind, Told
 from dbops.models import BackupRun, BackupSchedule, Hold, Instance, InstanceState
 from dbops.worker import prober

@@ -1,9 +1,9 @@
 """Observed runs that are known by less than a process of somebody else: by connections, or by a job of ours that was given up."""
 
 from dbops import lifecycle
-from dbops.engine.backup_states import BackupMethod, Origin, RunStatus
 from dbops.engine.facts.backups import BackupConnection, Reads
 from dbops.engine.facts.instance import Problem
+from dbops.engine.states import BackupMethod, Origin, RunStatus
 from dbops.models import BackupRun, Instance
 from tests.app.backup_rows import make_run, make_schedule
 from tests.app.lifecycle.test_external_runs import at, backup, dump, facts, only

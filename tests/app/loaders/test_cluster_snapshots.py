@@ -7,10 +7,9 @@ from typing import Any
 import pytest
 from django.utils import timezone
 
-from dbops.engine.backup_states import BackupMethod, Origin, RunBy, RunStatus
 from dbops.engine.schedule.eligibility import Answer, verdict
 from dbops.engine.schedule.snapshot import Use
-from dbops.engine.states import Status
+from dbops.engine.states import BackupMethod, Origin, RunBy, RunStatus, Status
 from dbops.loaders.cluster_snapshots import HORIZON, picture_of, pictures
 from dbops.models import BackupRun, BackupSchedule, Hold, Instance, Maintenance, Rebuild
 from tests.app.factories import make_channel, make_facts, make_rebuild, make_trio, make_unreachable, set_facts

@@ -6,9 +6,8 @@ import pytest
 from django.contrib.auth.models import User
 from django.utils import timezone
 
-from dbops.engine.backup_states import RunStatus
 from dbops.engine.errors import Refused
-from dbops.engine.states import Status
+from dbops.engine.states import RunStatus, Status
 from dbops.models import AccessToken, AuditEntry, BackupSchedule, Instance, Maintenance
 from dbops.operations.maintenance import begin_maintenance, end_maintenance
 from dbops.operations.schedules import remove_schedule, save_schedule, set_enabled

@@ -8,9 +8,8 @@ from django.db import connection
 from django.test.utils import CaptureQueriesContext
 from django.utils import timezone
 
-from dbops.engine.backup_states import RunStatus
 from dbops.engine.schedule.scheduler import Certainty, Kind
-from dbops.engine.states import Status
+from dbops.engine.states import RunStatus, Status
 from dbops.models import BackupRun, Hold, Instance, Rebuild
 from dbops.queries.waiting import expected_starts
 from tests.app.backup_rows import make_run, make_schedule

@@ -10,10 +10,9 @@ from django.test import Client
 from django.urls import URLResolver, get_resolver, reverse
 from django.utils import timezone
 
-from dbops.engine.backup_states import RunStatus
 from dbops.engine.facts.instance import from_record
 from dbops.engine.rebuilds.plan import Plan
-from dbops.engine.states import Status, StepState
+from dbops.engine.states import RunStatus, Status, StepState
 from dbops.models import (
     AuditEntry,
     BackupProof,

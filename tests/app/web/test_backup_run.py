@@ -10,7 +10,7 @@ from django.test.utils import CaptureQueriesContext
 from django.utils import timezone
 
 from dbops import lifecycle
-from dbops.engine.backup_states import Origin, RunStatus
+from dbops.engine.states import Origin, RunStatus
 from dbops.models import AuditEntry, BackupEvent, BackupRun
 from tests.app.backup_rows import make_run, make_schedule
 from tests.app.factories import make_trio

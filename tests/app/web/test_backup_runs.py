@@ -9,8 +9,8 @@ from django.test import Client
 from django.utils import timezone
 from pytest_django import DjangoAssertNumQueries
 
-from dbops.engine.backup_states import BackupMethod
 from dbops.engine.facts.backups import BackupProcess, FoundSchedule, Reads
+from dbops.engine.states import BackupMethod
 from dbops.models import BackupRun, BackupSchedule, Instance
 from dbops.queries.backups import lists as queries
 from tests.app.factories import make_facts, make_trio, set_facts

@@ -8,10 +8,9 @@ from django.test import Client
 from django.utils import timezone
 
 from dbops import lifecycle
-from dbops.engine.backup_states import BackupMethod, Origin, RunStatus
 from dbops.engine.facts.backups import BackupProcess, Reads
 from dbops.engine.schedule.conflicts import meaning_beside
-from dbops.engine.states import Status
+from dbops.engine.states import BackupMethod, Origin, RunStatus, Status
 from dbops.models import BackupRun, Rebuild
 from tests.app.factories import make_facts, make_rebuild, make_trio
 from tests.app.loaders.test_cluster_snapshots import hold, make_run

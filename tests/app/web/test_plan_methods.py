@@ -5,7 +5,7 @@ from django.test import Client
 from django.utils import timezone
 
 from dbops import lifecycle
-from dbops.engine.backup_states import RunStatus
+from dbops.engine.states import RunStatus
 from dbops.models import AuditEntry, BackupRun, BackupSchedule, Instance, InstanceState, Rebuild
 from dbops.operations.rebuilds import plan_rebuild
 from tests.app import rows

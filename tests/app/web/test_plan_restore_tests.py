@@ -8,10 +8,10 @@ import pytest
 from django.test import Client
 from django.utils import timezone
 
-from dbops.engine.backup_states import RunStatus
 from dbops.engine.rebuilds.plan import Plan
 from dbops.engine.rebuilds.steps.preflight.live_check import differences
 from dbops.engine.rebuilds.steps.preflight.resume_check import differences_for_retry
+from dbops.engine.states import RunStatus
 from dbops.loaders.plan_inputs import proofs_in
 from dbops.models import BackupProof, BackupRun, Instance, Rebuild
 from dbops.operations.rebuilds import plan_rebuild

@@ -9,8 +9,7 @@ import pytest
 from django.test import Client
 from django.utils import timezone
 
-from dbops.engine.backup_states import BackupMethod, RunBy, RunStatus
-from dbops.engine.states import Status
+from dbops.engine.states import BackupMethod, RunBy, RunStatus, Status
 from dbops.models import AuditEntry, BackupRun, Instance, Maintenance, Rebuild
 from tests.app.factories import (
     make_channel,

@@ -7,7 +7,7 @@ import pytest
 from django.test import Client
 from django.utils import timezone
 
-from dbops.engine.backup_states import RunStatus
+from dbops.engine.states import RunStatus
 from dbops.models import BackupProof, BackupRun, BackupSchedule
 from dbops.queries.restore_tests import restores
 from tests.app import rows

@@ -9,8 +9,8 @@ from django.db import OperationalError
 from django.utils import timezone
 
 from dbops import lifecycle
-from dbops.engine.backup_states import RunStatus
 from dbops.engine.errors import Refused, Unreachable
+from dbops.engine.states import RunStatus
 from dbops.models import AuditEntry, BackupRun, BackupSchedule, Hold
 from dbops.operations.backups import give_up_run, run_now, stop_run
 from dbops.worker import backups, scheduler

@@ -7,7 +7,7 @@ import pytest
 from django.db import connection
 from django.test.utils import CaptureQueriesContext
 
-from dbops.engine.backup_states import RunStatus
+from dbops.engine.states import RunStatus
 from dbops.models import AuditEntry, BackupRun, BackupSchedule, Instance
 from dbops.worker import due_backups
 from tests.app.backup_rows import make_run, make_schedule

@@ -7,7 +7,7 @@ import pytest
 from django.utils import timezone
 
 from dbops import lifecycle
-from dbops.engine.backup_states import RunStatus
+from dbops.engine.states import RunStatus
 from dbops.models import BackupProof, BackupRun, BackupSchedule, Hold
 from dbops.operations.backups import prove_run
 from dbops.worker import due_restore_tests

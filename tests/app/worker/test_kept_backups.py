@@ -7,8 +7,8 @@ import pytest
 from django.utils import timezone
 
 from dbops import lifecycle
-from dbops.engine.backup_states import RunStatus
 from dbops.engine.errors import Unreachable
+from dbops.engine.states import RunStatus
 from dbops.models import BackupRun, BackupSchedule, TopologyDifference
 from dbops.operations.backups import give_up_run, stop_run
 from tests.app.backup_rows import make_run

@@ -5,7 +5,7 @@ from datetime import timedelta
 import pytest
 from django.utils import timezone
 
-from dbops.engine.backup_states import RunStatus
+from dbops.engine.states import RunStatus
 from dbops.models import BackupRun, BackupSchedule
 from tests.app.backup_rows import make_run
 from tests.app.played_backups import USUAL, Played, begun, drive, end

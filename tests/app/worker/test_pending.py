@@ -9,8 +9,7 @@ from django.db import connection
 from django.test.utils import CaptureQueriesContext
 from django.utils import timezone
 
-from dbops.engine.backup_states import RunStatus
-from dbops.engine.states import FINAL, Status
+from dbops.engine.states import FINAL, RunStatus, Status
 from dbops.models import BackupSchedule, ConnectionTest, Discovery, Instance
 from dbops.worker import scheduler, tasks
 from dbops.worker.pending import pending

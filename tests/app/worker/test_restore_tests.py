@@ -7,9 +7,9 @@ import pytest
 from django.utils import timezone
 
 from dbops import lifecycle
-from dbops.engine.backup_states import RunStatus
 from dbops.engine.errors import Refused, RemoteFailure, Unreachable
 from dbops.engine.ports import CommandResult
+from dbops.engine.states import RunStatus
 from dbops.models import AuditEntry, BackupProof, BackupRun, BackupSchedule, Cluster, Hold, Host
 from dbops.operations.backups import prove_run, stop_proof
 from dbops.worker import due_restore_tests, restore_test_hosts, restore_tests

@@ -9,9 +9,8 @@ from django.test.utils import CaptureQueriesContext
 from django.utils import timezone
 
 from dbops import lifecycle
-from dbops.engine.backup_states import Origin, RunStatus
 from dbops.engine.schedule.scheduler import decide
-from dbops.engine.states import Status
+from dbops.engine.states import Origin, RunStatus, Status
 from dbops.lifecycle.backup_runs import run_again
 from dbops.models import BackupRun, Event, Hold, Instance, Maintenance, Rebuild
 from dbops.worker import scheduler

@@ -6,8 +6,7 @@ from typing import Any
 import pytest
 from django.utils import timezone
 
-from dbops.engine.backup_states import BackupMethod, Origin, RunStatus
-from dbops.engine.states import Status
+from dbops.engine.states import BackupMethod, Origin, RunStatus, Status
 from dbops.models import Instance, Maintenance, Rebuild
 from dbops.worker.start_conditions import closed_gates
 from tests.app.factories import make_rebuild, make_trio

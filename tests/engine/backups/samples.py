@@ -4,10 +4,10 @@ import base64
 from datetime import UTC, datetime
 from typing import Any
 
-from dbops.engine.backup_states import BackupMethod
 from dbops.engine.backups.plan import Asked, BackupPlan, plan_backup
 from dbops.engine.facts.instance import InstanceFacts
 from dbops.engine.ports import JobState
+from dbops.engine.states import BackupMethod
 from tests.engine import builders
 from tests.fakes import ended
 

@@ -6,7 +6,6 @@ from typing import Any
 
 import pytest
 
-from dbops.engine.backup_states import BackupMethod
 from dbops.engine.backups.archives import Archive, newest
 from dbops.engine.errors import Refused, RemoteFailure
 from dbops.engine.facts.instance import Problem, Tool
@@ -18,7 +17,7 @@ from dbops.engine.rebuilds.archive_check import FetchEvidence, judge_fetch, judg
 from dbops.engine.rebuilds.copy_check import CopyEvidence
 from dbops.engine.rebuilds.follow_ups import Ended, offer_retry, remembered
 from dbops.engine.rebuilds.plan import Plan
-from dbops.engine.states import Severity, Status, StepState
+from dbops.engine.states import BackupMethod, Severity, Status, StepState
 from tests.engine.builders import NOW, situation
 
 SUM = "ab" * 32

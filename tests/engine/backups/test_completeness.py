@@ -5,10 +5,10 @@ from typing import Any
 
 import pytest
 
-from dbops.engine.backup_states import BackupMethod
 from dbops.engine.backups.completeness import judge_backup
 from dbops.engine.errors import DbopsError, Refused
 from dbops.engine.flavors.base import Coordinates
+from dbops.engine.states import BackupMethod
 from tests.fakes import ended, vanished
 
 from . import samples

@@ -9,9 +9,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from dbops.engine.backup_states import BackupMethod, Origin, knows_better
 from dbops.engine.backups.matching import KnownRun, Sighting, Where, joined, sightings_of, which_run
 from dbops.engine.facts.backups import BackupConnection, BackupProcess, Reads
+from dbops.engine.states import BackupMethod, Origin, knows_better
 from tests.engine import builders
 from tests.engine.builders import NOW
 

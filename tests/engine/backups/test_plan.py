@@ -5,13 +5,12 @@ from typing import Any
 
 import pytest
 
-from dbops.engine.backup_states import BackupMethod
 from dbops.engine.backups.plan import BackupPlan
 from dbops.engine.errors import Refused
 from dbops.engine.facts.instance import StorageFacts, from_record, to_record
 from dbops.engine.flavors import flavor_for
 from dbops.engine.flavors.dumps import dump_options, dump_position, dump_programs
-from dbops.engine.states import Role
+from dbops.engine.states import BackupMethod, Role
 from tests.engine import builders
 
 from . import samples

@@ -8,11 +8,11 @@ from pathlib import Path
 
 import pytest
 
-from dbops.engine.backup_states import BackupMethod
 from dbops.engine.backups.completeness import judge_backup
 from dbops.engine.errors import DbopsError, Refused
 from dbops.engine.hosts.scripts import load
 from dbops.engine.ports import JobState, JobStatus
+from dbops.engine.states import BackupMethod
 
 from . import samples
 

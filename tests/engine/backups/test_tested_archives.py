@@ -6,7 +6,6 @@ from pathlib import Path
 
 import pytest
 
-from dbops.engine.backup_states import BackupMethod
 from dbops.engine.backups.archives import newest
 from dbops.engine.backups.restore_test_ends import ProofEnd
 from dbops.engine.planning.inputs import Situation
@@ -16,7 +15,7 @@ from dbops.engine.planning.planner import build_plan
 from dbops.engine.rebuilds.plan import Plan
 from dbops.engine.rebuilds.steps.preflight.live_check import differences
 from dbops.engine.rebuilds.steps.preflight.resume_check import differences_for_retry
-from dbops.engine.states import Severity
+from dbops.engine.states import BackupMethod, Severity
 from tests.engine.builders import NOW
 
 from .test_archives import archive, refused, world

@@ -5,7 +5,6 @@ from typing import Any
 
 import pytest
 
-from dbops.engine.backup_states import RunBy
 from dbops.engine.planning.impact import Impact, Span, impact
 from dbops.engine.planning.planner import build_plan
 from dbops.engine.planning.step_estimates import History
@@ -13,6 +12,7 @@ from dbops.engine.rebuilds.plan import Plan
 from dbops.engine.schedule.duration_estimates import Prediction
 from dbops.engine.schedule.snapshot import Picture
 from dbops.engine.schedule.start_options import choices, chosen
+from dbops.engine.states import RunBy
 from tests.engine.backups.test_archives import archive, world
 from tests.engine.builders import GIB, situation, source_with
 from tests.engine.snapshots import HOUR, hours, picture, queued, rebuild, window

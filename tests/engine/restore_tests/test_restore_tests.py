@@ -6,7 +6,6 @@ from typing import Any
 
 import pytest
 
-from dbops.engine.backup_states import BackupMethod
 from dbops.engine.backups.archives import Archive
 from dbops.engine.errors import DbopsError, Refused, RemoteFailure
 from dbops.engine.facts.instance import Tool, from_record, to_record
@@ -14,6 +13,7 @@ from dbops.engine.ports import JobState
 from dbops.engine.restore_tests.due import Attempt, Candidate, RestoreAge, RestoreState, due_runs
 from dbops.engine.restore_tests.plan import Elsewhere, Limits, ProofPlan, plan_proof
 from dbops.engine.restore_tests.result import FAILURES, Expected, Proven, judge_proof, read_counts, read_steps
+from dbops.engine.states import BackupMethod
 from tests.engine import builders
 from tests.fakes import ended, vanished
 

@@ -6,7 +6,6 @@ from datetime import datetime, timedelta
 from hypothesis import given
 from hypothesis import strategies as st
 
-from dbops.engine.backup_states import BackupMethod, RunBy
 from dbops.engine.schedule.backup_windows import Duration, Window, window_at
 from dbops.engine.schedule.blockers import blockers
 from dbops.engine.schedule.conflicts import METHODS
@@ -14,7 +13,7 @@ from dbops.engine.schedule.duration_estimates import Prediction
 from dbops.engine.schedule.eligibility import Answer, verdict
 from dbops.engine.schedule.occupancy import stays
 from dbops.engine.schedule.snapshot import Job, Machine, Picture, Stop, Use
-from dbops.engine.states import Role
+from dbops.engine.states import BackupMethod, Role, RunBy
 from tests.engine.snapshots import NOW, hours, picture
 
 NAMES = ("backup-1", "backup-2", "replica-1", "replica-2")

@@ -5,7 +5,6 @@ from typing import Any
 
 import pytest
 
-from dbops.engine.backup_states import RunBy
 from dbops.engine.schedule.backup_windows import Duration
 from dbops.engine.schedule.blocker import Kind
 from dbops.engine.schedule.blockers import blockers
@@ -14,7 +13,7 @@ from dbops.engine.schedule.eligibility import Answer, expected_start, verdict
 from dbops.engine.schedule.occupancy import stays
 from dbops.engine.schedule.snapshot import Job
 from dbops.engine.schedule.timeline import can_start
-from dbops.engine.states import Role
+from dbops.engine.states import Role, RunBy
 from tests.engine.snapshots import HOUR, MACHINES, NOW, backup, hours, picture, queued, rebuild, window
 
 

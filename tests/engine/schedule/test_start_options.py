@@ -4,13 +4,13 @@ from typing import Any
 
 import pytest
 
-from dbops.engine.backup_states import RunBy
 from dbops.engine.schedule.backup_windows import Duration
 from dbops.engine.schedule.blocker import Kind
 from dbops.engine.schedule.duration_estimates import Prediction
 from dbops.engine.schedule.snapshot import Picture, Stop
 from dbops.engine.schedule.start_option_keys import Choice, Way, moment_key, moment_of
 from dbops.engine.schedule.start_options import choices, chosen
+from dbops.engine.states import RunBy
 from tests.engine.snapshots import HOUR, backup, hours, machines, picture, queued, rebuild, window
 
 

@@ -5,14 +5,13 @@ from datetime import datetime, timedelta
 from hypothesis import given
 from hypothesis import strategies as st
 
-from dbops.engine.backup_states import RunBy
 from dbops.engine.schedule.backup_windows import Duration
 from dbops.engine.schedule.blockers import blockers
 from dbops.engine.schedule.calendar import Interval, merge
 from dbops.engine.schedule.eligibility import Answer, sources_of, verdict
 from dbops.engine.schedule.snapshot import Machine, Stop
 from dbops.engine.schedule.timeline import Bar, BarKind, Timeline, can_start, timeline
-from dbops.engine.states import Role
+from dbops.engine.states import Role, RunBy
 from tests.engine.snapshots import HOUR, MACHINES, backup, hours, picture, queued, rebuild, window
 
 DAY = Interval(hours(-6), hours(18))
