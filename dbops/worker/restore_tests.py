@@ -14,9 +14,9 @@ from django.conf import settings
 from django.utils import timezone
 
 from dbops import lifecycle
-from dbops.engine.backups.job import Patience
 from dbops.engine.errors import Bug, Cancelled, DbopsError, Unreachable
 from dbops.engine.facts.instance import from_record, to_record
+from dbops.engine.hosts.jobs import Patience
 from dbops.engine.restore_tests.job import Site, advance, clean_up, remove_left
 from dbops.engine.restore_tests.plan import ProofPlan
 from dbops.engine.restore_tests.result import Expected, Proven

@@ -7,9 +7,10 @@ from typing import Any
 from django.conf import settings
 
 from dbops.drivers.jobs import HostJobs
-from dbops.engine.backups.job import Patience, RunJournal, Site
+from dbops.engine.backups.job import Site
 from dbops.engine.backups.plan import BackupPlan
 from dbops.engine.flavors import flavor_for
+from dbops.engine.hosts.jobs import Patience, RunJournal
 from dbops.engine.rebuilds.plan import Party, Plan
 from dbops.engine.rebuilds.steps.run import Account, Accounts, Journal, Run, Server, Settings, Side
 from dbops.engine.states import BackupMethod

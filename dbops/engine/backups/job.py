@@ -7,42 +7,17 @@ import json
 from dataclasses import asdict, dataclass
 from datetime import UTC, datetime
 from enum import StrEnum
-from typing import Any, Protocol
+from typing import Any
 
 from dbops.engine.backups.completeness import Whole, judge_backup
 from dbops.engine.backups.plan import CREDENTIALS, JOB, BackupPlan, proof_files, record_of
 from dbops.engine.errors import RemoteFailure, Unreachable
 from dbops.engine.hosts import stall
+from dbops.engine.hosts.jobs import IN_BASH, REFUSED_STATUS, Patience, RunJournal
 from dbops.engine.hosts.progress import add_sample, copy_progress
 from dbops.engine.hosts.scripts import load
 from dbops.engine.ports import Clock, Jobs, JobState, JobStatus
-from dbops.engine.rebuilds.steps.base import REFUSED_STATUS
-from dbops.engine.rebuilds.steps.run import IN_BASH
 from dbops.engine.states import BackupMethod, Level
-
-
-class RunJournal(Protocol):
-    """How the work tells what it does; gathered, and written with the heartbeat."""
-
-    def say(self, text: str, *, level: Level = Level.INFO) -> None: ...
-
-    def progress(self, **known: Any) -> None: ...
-
-    def flush(self) -> None:
-        """Write what is gathered, now. Raises ``Cancelled``, or the driver's own error when it owns the run no more."""
-        ...
-
-    def check(self) -> None:
-        """As ``flush``, at most once a second."""
-        ...
-
-
-@dataclass(frozen=True, slots=True)
-class Patience:
-    """Seconds without a byte or a line after which it is told, and after which the job is ended."""
-
-    notice_seconds: float = 60.0
-    limit_seconds: float = 1800.0
 
 
 @dataclass(slots=True)

@@ -7,9 +7,9 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 
 from dbops.engine.errors import RemoteFailure
+from dbops.engine.hosts.jobs import IN_BASH
 from dbops.engine.hosts.scripts import load
 from dbops.engine.ports import Jobs
-from dbops.engine.rebuilds.steps.run import IN_BASH
 from dbops.engine.tuning.transport import allowed_from, known_host, ssh_command
 
 

@@ -4,13 +4,12 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
-from dbops.engine.backups.job import Patience, RunJournal
 from dbops.engine.errors import DbopsError, Refused, RemoteFailure, Unreachable
 from dbops.engine.hosts import stall
 from dbops.engine.hosts.access import End, HostWay, remove_run
+from dbops.engine.hosts.jobs import IN_BASH, Patience, RunJournal
 from dbops.engine.hosts.scripts import load
 from dbops.engine.ports import Clock, Jobs, JobState, JobStatus
-from dbops.engine.rebuilds.steps.run import IN_BASH
 from dbops.engine.restore_tests.plan import JOB, REMOVAL, ProofPlan
 from dbops.engine.restore_tests.result import FAILURES, Expected, Proven, judge_proof, read_steps
 from dbops.engine.states import Level

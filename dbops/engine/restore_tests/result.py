@@ -5,9 +5,8 @@ from dataclasses import dataclass, field
 from typing import Any, NoReturn
 
 from dbops.engine.errors import Refused, RemoteFailure
+from dbops.engine.hosts.jobs import REFUSED_STATUS, pairs
 from dbops.engine.ports import JobState, JobStatus
-from dbops.engine.rebuilds.steps.base import REFUSED_STATUS
-from dbops.engine.rebuilds.steps.run import pairs
 
 #: The steps in their order, with their names for readers.
 STEPS = {

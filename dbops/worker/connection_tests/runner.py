@@ -13,8 +13,8 @@ from django.utils import timezone
 
 from dbops.audit.log import SYSTEM, append
 from dbops.engine.errors import DbopsError, Refused, RemoteFailure
+from dbops.engine.hosts.jobs import pairs
 from dbops.engine.hosts.scripts import load
-from dbops.engine.rebuilds.steps.run import pairs
 from dbops.models import Cluster, ConnectionTest, Host, Instance
 from dbops.models.secret import as_stored, key_number
 from dbops.security.redaction import clean_record

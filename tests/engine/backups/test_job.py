@@ -4,8 +4,9 @@ from typing import Any
 
 import pytest
 
-from dbops.engine.backups.job import Patience, Site, advance, clean_up
+from dbops.engine.backups.job import Site, advance, clean_up
 from dbops.engine.errors import RemoteFailure, Unreachable
+from dbops.engine.hosts.jobs import Patience
 from dbops.engine.ports import CommandResult
 from tests.fakes import FakeClock, FakeHost, FakeJobs, running, vanished
 

@@ -7,10 +7,11 @@ import pytest
 
 from dbops.engine.facts.instance import Tool
 from dbops.engine.flavors import flavor_for
+from dbops.engine.hosts.jobs import IN_BASH
 from dbops.engine.hosts.scripts import load
 from dbops.engine.planning.inputs import Situation
 from dbops.engine.planning.planner import build_plan
-from dbops.engine.rebuilds.steps.run import IN_BASH, Run
+from dbops.engine.rebuilds.steps.run import Run
 from dbops.engine.rebuilds.steps.start.prepare_and_start import Prepare
 from dbops.engine.tuning.prepare import Ground, choose, within_what_is_free
 from tests.engine.builders import GIB, datadir, facts, host, member, server, situation, source_with

@@ -1,18 +1,15 @@
 """The shape of a step."""
 
 from abc import ABC, abstractmethod
-from collections.abc import Callable
 from typing import ClassVar
 
-from dbops.engine.errors import Refused, RemoteFailure
+from dbops.engine.errors import RemoteFailure
 from dbops.engine.hosts import stall
 from dbops.engine.ports import JobState, JobStatus
 from dbops.engine.rebuilds.plan import Plan, PlannedCommand
 from dbops.engine.rebuilds.steps.run import Outcome, Run, Side, again
 from dbops.engine.states import Level
 
-#: Exit status with which our scripts refuse: what they found is not what the plan saw.
-REFUSED_STATUS = 65
 #: How long one look at a job waits on the host for its end, which is seen at once. What has lasted for a while is looked at half as
 #: often: each look costs the worker some 10 ms (measured), and only how far it is, and a cancel, are seen a second later.
 LOOK_SECONDS, LASTING_LOOK_SECONDS = 0.8, 1.8
@@ -119,33 +116,3 @@ class JobStep(Step):
 
 def _tails(state: JobState) -> str:
     return "\n".join(f"== {name}\n{tail}" for name, tail in state.tails.items() if tail)
-
-
-def job_must_succeed(state: JobState, doing: str, *, left: Callable[[], str] = str) -> None:
-    """Raise what a finished job's status means: ``Refused`` (``host.refused``) or ``RemoteFailure`` (``host.job``)."""
-    output = state.tails.get("out", "").strip()
-    last = output.splitlines()[-1] if output else ""
-    if state.status is JobStatus.VANISHED:
-        raise RemoteFailure(
-            "host.vanished",
-            doing,
-            found="the process is gone and left no exit status (killed, or the host was restarted)",
-            left=left(),
-            next_step="Look at the host's system log, then rebuild again.",
-        )
-    if state.exit_status == REFUSED_STATUS and last.startswith("REFUSED: "):
-        raise Refused(
-            "host.refused",
-            doing,
-            found=last.removeprefix("REFUSED: "),
-            left=left() or "Nothing was changed.",
-            next_step="Look at the host, wait for a fresh probe, and plan again.",
-        )
-    if state.exit_status != 0:
-        raise RemoteFailure(
-            "host.job",
-            doing,
-            found=last.removeprefix("FAILED: ") or f"exit status {state.exit_status}",
-            left=left(),
-            next_step="Mend the cause on the host, then rebuild again.",
-        )

@@ -6,6 +6,7 @@ from typing import Any, Protocol
 
 from dbops.engine.errors import RemoteFailure
 from dbops.engine.flavors import Flavor
+from dbops.engine.hosts.jobs import IN_BASH
 from dbops.engine.ports import Clock, CommandResult, Database, Jobs, JobState, Shell
 from dbops.engine.rebuilds.metrics import Figures
 from dbops.engine.rebuilds.plan import Party, Plan
@@ -49,10 +50,6 @@ class Server:
 
     party: Party
     connect: Callable[[float], Database]
-
-
-#: Our scripts are bash; what a shell runs is POSIX sh.
-IN_BASH = 'script=$1; shift; exec bash -c "$script" dbops "$@"'
 
 
 class Journal(Protocol):
@@ -202,8 +199,3 @@ def done(**result: Any) -> Outcome:
 
 def again(wait_seconds: float = 0.0) -> Outcome:
     return Outcome(False, wait_seconds=wait_seconds)
-
-
-def pairs(text: str) -> dict[str, str]:
-    """Return ``key=value`` lines of a script's output as a dictionary."""
-    return dict(line.split("=", 1) for line in text.splitlines() if "=" in line)

@@ -5,10 +5,10 @@ from pathlib import Path
 
 import pytest
 
+from dbops.engine.hosts.jobs import pairs
 from dbops.engine.hosts.scripts import load
 from dbops.engine.planning.planner import build_plan
 from dbops.engine.rebuilds.steps.preflight.data_location import how_it_serves, where_things_are
-from dbops.engine.rebuilds.steps.run import pairs
 from tests.engine import builders
 from tests.engine.hosts.test_swap_datadir import DATADIR, RIGHT, SCRIPT, build, target_host
 

@@ -3,9 +3,9 @@
 import pytest
 
 from dbops.engine.errors import Refused
+from dbops.engine.hosts.jobs import REFUSED_STATUS
 from dbops.engine.planning.planner import build_plan
 from dbops.engine.ports import JobState, JobStatus
-from dbops.engine.rebuilds.steps.base import REFUSED_STATUS
 from dbops.engine.rebuilds.steps.copy.swap_datadir import TakeOver
 from dbops.engine.rebuilds.steps.run import Run
 from tests.engine import builders

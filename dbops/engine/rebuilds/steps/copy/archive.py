@@ -6,17 +6,17 @@ from dataclasses import asdict
 from dbops.engine.backups.archives import Archive
 from dbops.engine.errors import Unreachable
 from dbops.engine.flavors import flavor_for
+from dbops.engine.hosts.jobs import IN_BASH, REFUSED_STATUS, job_must_succeed, pairs
 from dbops.engine.hosts.scripts import load
 from dbops.engine.ports import JobState
 from dbops.engine.rebuilds.archive_check import FetchEvidence, judge_fetch
 from dbops.engine.rebuilds.copy_check import CopyEvidence, decode_files
 from dbops.engine.rebuilds.plan import Plan, PlannedCommand
-from dbops.engine.rebuilds.steps.base import REFUSED_STATUS, job_must_succeed
 from dbops.engine.rebuilds.steps.commands import pull_command, transport_command, unpack_command
 from dbops.engine.rebuilds.steps.copy.stream import Stream, proof_files
 from dbops.engine.rebuilds.steps.preflight.data_location import where_things_are
 from dbops.engine.rebuilds.steps.preflight.live_check import OpenSource, try_the_account, try_the_way
-from dbops.engine.rebuilds.steps.run import IN_BASH, Outcome, Run, done, pairs
+from dbops.engine.rebuilds.steps.run import Outcome, Run, done
 from dbops.engine.rebuilds.steps.source.access import file_words, let_in_to_read, make_key
 from dbops.engine.tuning.transport import show
 

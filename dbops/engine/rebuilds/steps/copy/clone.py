@@ -8,6 +8,7 @@ from dbops.engine.flavors import Flavor, flavor_for
 from dbops.engine.flavors.base import Coordinates
 from dbops.engine.flavors.dump_load import clone_server_options, initialise_command, load_server_options
 from dbops.engine.hosts import stall
+from dbops.engine.hosts.jobs import pairs
 from dbops.engine.hosts.progress import add_sample, rate_of
 from dbops.engine.hosts.scripts import load
 from dbops.engine.ports import Database, JobState, JobStatus
@@ -30,7 +31,7 @@ from dbops.engine.rebuilds.steps.copy.archive import must_have_begun
 from dbops.engine.rebuilds.steps.preflight.live_check import try_the_account
 from dbops.engine.rebuilds.steps.preflight.source_replication import remember_replication
 from dbops.engine.rebuilds.steps.replicate.replication import MASKED
-from dbops.engine.rebuilds.steps.run import Outcome, Run, done, pairs
+from dbops.engine.rebuilds.steps.run import Outcome, Run, done
 from dbops.engine.tuning.transport import show
 
 DOING = "Opening the source for the clone"

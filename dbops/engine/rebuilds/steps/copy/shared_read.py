@@ -12,6 +12,7 @@ from collections.abc import Collection, Iterable
 
 from dbops.engine.errors import RemoteFailure
 from dbops.engine.flavors import flavor_for
+from dbops.engine.hosts.jobs import IN_BASH
 from dbops.engine.hosts.scripts import load, load_python
 from dbops.engine.ports import JobStatus
 from dbops.engine.rebuilds.copy_check import CopyEvidence, receiver_has_failed
@@ -19,7 +20,7 @@ from dbops.engine.rebuilds.plan import Plan
 from dbops.engine.rebuilds.shared_read import BEGUN, BRANCHES, Companion, Phase
 from dbops.engine.rebuilds.steps.commands import sent_command
 from dbops.engine.rebuilds.steps.preflight.data_location import where_things_are
-from dbops.engine.rebuilds.steps.run import IN_BASH, Run
+from dbops.engine.rebuilds.steps.run import Run
 from dbops.engine.rebuilds.steps.source.access import keep_open
 from dbops.engine.rebuilds.steps.source.release import close_source
 from dbops.engine.states import Level

@@ -8,13 +8,14 @@ from dbops.engine.flavors import Flavor, flavor_for
 from dbops.engine.flavors.failures import DISK_FULL, known_failure
 from dbops.engine.flavors.logs import stuck_redo
 from dbops.engine.hosts import stall
+from dbops.engine.hosts.jobs import IN_BASH, REFUSED_STATUS, job_must_succeed, pairs
 from dbops.engine.hosts.progress import add_sample, copy_progress
 from dbops.engine.hosts.scripts import load
 from dbops.engine.ports import JobState
 from dbops.engine.rebuilds.copy_check import CopyEvidence, decode_files, first_of, judge_copy
 from dbops.engine.rebuilds.metrics import figures_of
 from dbops.engine.rebuilds.plan import Plan, PlannedCommand
-from dbops.engine.rebuilds.steps.base import REFUSED_STATUS, JobStep, job_must_succeed
+from dbops.engine.rebuilds.steps.base import JobStep
 from dbops.engine.rebuilds.steps.commands import (
     backup_command,
     expand_words,
@@ -30,7 +31,7 @@ from dbops.engine.rebuilds.steps.copy.shared_read import (
     refuse_dropped,
 )
 from dbops.engine.rebuilds.steps.preflight.data_location import where_things_are
-from dbops.engine.rebuilds.steps.run import IN_BASH, Outcome, Run, again, done, pairs
+from dbops.engine.rebuilds.steps.run import Outcome, Run, again, done
 from dbops.engine.rebuilds.steps.source.access import BEAT_SECONDS, SILENT_SECONDS, keep_open, rearm
 from dbops.engine.rebuilds.steps.source.throttle import begin_held, count_link, pass_rate_on
 from dbops.engine.states import Level

@@ -1,13 +1,14 @@
 """From the old data to an empty directory: the last check, the stop and the move."""
 
 from dbops.engine.errors import Refused
+from dbops.engine.hosts.jobs import REFUSED_STATUS, job_must_succeed, pairs
 from dbops.engine.hosts.scripts import load
 from dbops.engine.ports import JobState
 from dbops.engine.rebuilds.plan import Plan, PlannedCommand
-from dbops.engine.rebuilds.steps.base import REFUSED_STATUS, JobStep, job_must_succeed
+from dbops.engine.rebuilds.steps.base import JobStep
 from dbops.engine.rebuilds.steps.copy.shared_read import ASK_SECONDS, may_take_over
 from dbops.engine.rebuilds.steps.preflight.data_location import old_data
-from dbops.engine.rebuilds.steps.run import Outcome, Run, again, done, pairs
+from dbops.engine.rebuilds.steps.run import Outcome, Run, again, done
 from dbops.engine.rebuilds.steps.words import split_command
 
 

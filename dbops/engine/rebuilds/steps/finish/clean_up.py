@@ -1,10 +1,11 @@
 """The last step: it always runs, goes on past errors, and leaves the source as it was found."""
 
 from dbops.engine.errors import DbopsError
+from dbops.engine.hosts.jobs import job_must_succeed
 from dbops.engine.hosts.scripts import load
 from dbops.engine.ports import JobStatus
 from dbops.engine.rebuilds.plan import Plan, PlannedCommand
-from dbops.engine.rebuilds.steps.base import Step, job_must_succeed
+from dbops.engine.rebuilds.steps.base import Step
 from dbops.engine.rebuilds.steps.copy.clone import close_donor, closing_statements
 from dbops.engine.rebuilds.steps.copy.shared_read import give_back
 from dbops.engine.rebuilds.steps.preflight.data_location import look

@@ -3,14 +3,15 @@
 from contextlib import closing
 
 from dbops.engine.errors import Refused
+from dbops.engine.hosts.jobs import job_must_succeed, pairs
 from dbops.engine.hosts.scripts import load
 from dbops.engine.ports import JobState
 from dbops.engine.rebuilds.plan import Plan, PlannedCommand
-from dbops.engine.rebuilds.steps.base import JobStep, Step, job_must_succeed
+from dbops.engine.rebuilds.steps.base import JobStep, Step
 from dbops.engine.rebuilds.steps.finish.clean_up import look_unless_verified, remove_moved
 from dbops.engine.rebuilds.steps.preflight.data_location import look, old_data_is_aside, where_things_are
 from dbops.engine.rebuilds.steps.replicate.replication import read_link
-from dbops.engine.rebuilds.steps.run import Outcome, Run, again, done, pairs
+from dbops.engine.rebuilds.steps.run import Outcome, Run, again, done
 from dbops.engine.rebuilds.steps.start.prepare_and_start import Start
 from dbops.engine.rebuilds.steps.words import split_command
 from dbops.engine.states import Level

@@ -1,7 +1,8 @@
 """What of the target's old and new data is where: looked up on the host when a rebuild ends badly, never guessed."""
 
+from dbops.engine.hosts.jobs import IN_BASH, pairs
 from dbops.engine.hosts.scripts import load
-from dbops.engine.rebuilds.steps.run import IN_BASH, Run, pairs
+from dbops.engine.rebuilds.steps.run import Run
 
 
 def look(run: Run) -> None:

@@ -4,9 +4,10 @@ from collections.abc import Sequence
 
 from dbops.engine.backups.archives import Archive
 from dbops.engine.errors import RemoteFailure, Unreachable
+from dbops.engine.hosts.jobs import IN_BASH, pairs
 from dbops.engine.hosts.scripts import load
 from dbops.engine.rebuilds.steps.commands import from_addresses, known_hosts_line, sent_command
-from dbops.engine.rebuilds.steps.run import IN_BASH, Run, pairs
+from dbops.engine.rebuilds.steps.run import Run
 from dbops.engine.rebuilds.steps.source.release import start_guard
 from dbops.engine.states import Level
 

@@ -7,10 +7,11 @@ from contextlib import closing
 from dataclasses import asdict
 
 from dbops.engine.errors import DbopsError, Unreachable
+from dbops.engine.hosts.jobs import IN_BASH
 from dbops.engine.hosts.progress import add_sample, rate_of
 from dbops.engine.hosts.scripts import load
 from dbops.engine.ports import JobState
-from dbops.engine.rebuilds.steps.run import IN_BASH, Run, Server, Side
+from dbops.engine.rebuilds.steps.run import Run, Server, Side
 from dbops.engine.states import Level
 from dbops.engine.tuning.stream_rate import Brake, brake
 

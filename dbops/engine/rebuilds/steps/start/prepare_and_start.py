@@ -5,14 +5,15 @@ from typing import Any
 from dbops.engine.errors import RemoteFailure
 from dbops.engine.flavors import flavor_for
 from dbops.engine.flavors.base import Checkpoints
+from dbops.engine.hosts.jobs import REFUSED_STATUS, job_must_succeed, pairs
 from dbops.engine.hosts.scripts import load
 from dbops.engine.ports import JobState
 from dbops.engine.rebuilds.metrics import figures_of
 from dbops.engine.rebuilds.plan import Plan, PlannedCommand
-from dbops.engine.rebuilds.steps.base import REFUSED_STATUS, JobStep, job_must_succeed
+from dbops.engine.rebuilds.steps.base import JobStep
 from dbops.engine.rebuilds.steps.commands import prepare_command
 from dbops.engine.rebuilds.steps.preflight.data_location import where_things_are
-from dbops.engine.rebuilds.steps.run import Outcome, Run, done, pairs
+from dbops.engine.rebuilds.steps.run import Outcome, Run, done
 from dbops.engine.rebuilds.steps.words import split_command
 from dbops.engine.states import Level
 from dbops.engine.tuning.prepare import size, within_what_is_free

@@ -13,12 +13,12 @@ from typing import Any
 from dbops.engine.errors import RemoteFailure, Unreachable
 from dbops.engine.flavors import flavor_for
 from dbops.engine.flavors.relaxed_durability import Relaxation, is_settable, relaxations, same_value, set_global
+from dbops.engine.hosts.jobs import IN_BASH, job_must_succeed, pairs
 from dbops.engine.hosts.scripts import load
 from dbops.engine.ports import Database, JobStatus
 from dbops.engine.rebuilds.plan import Plan, PlannedCommand
-from dbops.engine.rebuilds.steps.base import job_must_succeed
 from dbops.engine.rebuilds.steps.replicate.replication import read_link
-from dbops.engine.rebuilds.steps.run import IN_BASH, Outcome, Run, again, pairs
+from dbops.engine.rebuilds.steps.run import Outcome, Run, again
 from dbops.engine.states import Level
 
 #: How often host and server are looked at while a crash of them would cost the copy.
