@@ -18,9 +18,9 @@ from dbops.engine.errors import Refused
 from dbops.engine.flavors.optionfile import LONGEST_LINE_BYTES, credentials_text
 from dbops.engine.hosts.jobs import IN_BASH
 from dbops.engine.hosts.scripts import load
+from dbops.engine.hosts.ssh import show
 from dbops.engine.ports import JobStatus, Shell
 from dbops.engine.rebuilds.steps.words import split_command
-from dbops.engine.tuning.transport import show
 from tests.drivers.conftest import ADDRESS, SSH_PORT, Sshd
 from tests.fakes import FakeShell
 from tests.hostile import CANARY, PAYLOADS, names, one_line, texts

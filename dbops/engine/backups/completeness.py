@@ -12,8 +12,8 @@ from dbops.engine.flavors.dumps import dump_position
 from dbops.engine.flavors.failures import CONSEQUENCES, KnownFailure, known_failure
 from dbops.engine.flavors.gtid import without_space
 from dbops.engine.hosts.jobs import REFUSED_STATUS, pairs
+from dbops.engine.hosts.tool_output import KILLED_STATUSES, OTHER_DATADIR, decode_files, first_of
 from dbops.engine.ports import JobState, JobStatus
-from dbops.engine.rebuilds.copy_check import KILLED_STATUSES, OTHER_DATADIR, decode_files, first_of
 from dbops.engine.states import BackupMethod
 
 STAGES = {

@@ -9,8 +9,8 @@ from dbops.engine.facts.instance import InstanceFacts, ServerFacts
 from dbops.engine.flavors import Flavor, flavor_for
 from dbops.engine.flavors.base import BackupRequest
 from dbops.engine.flavors.dumps import dump_options, dump_programs
+from dbops.engine.hosts.ssh import show
 from dbops.engine.states import BackupMethod, Role
-from dbops.engine.tuning.transport import show
 
 #: The job on the host, and the file with credentials in its directory.
 JOB = "backup"

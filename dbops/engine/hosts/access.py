@@ -9,8 +9,8 @@ from dataclasses import dataclass, field
 from dbops.engine.errors import RemoteFailure
 from dbops.engine.hosts.jobs import IN_BASH
 from dbops.engine.hosts.scripts import load
+from dbops.engine.hosts.ssh import allowed_from, known_host, ssh_command
 from dbops.engine.ports import Jobs
-from dbops.engine.tuning.transport import allowed_from, known_host, ssh_command
 
 
 @dataclass(frozen=True, slots=True)

@@ -11,8 +11,8 @@ from dataclasses import dataclass
 from dbops.engine.errors import DbopsError, RemoteFailure
 from dbops.engine.hosts.access import HostWay, remove_run
 from dbops.engine.hosts.scripts import load
+from dbops.engine.hosts.ssh import show
 from dbops.engine.ports import JobState, JobStatus
-from dbops.engine.tuning.transport import show
 
 #: With each cipher: enough for TCP to find its rate.
 SECONDS = 2

@@ -9,7 +9,8 @@ from dbops.engine.errors import RemoteFailure
 from dbops.engine.flavors import Flavor
 from dbops.engine.flavors.base import Checkpoints
 from dbops.engine.flavors.failures import known_failure
-from dbops.engine.rebuilds.copy_check import CopyEvidence, first_cause, first_of
+from dbops.engine.hosts.tool_output import first_of
+from dbops.engine.rebuilds.copy_check import CopyEvidence, first_cause
 
 DOING = "Checking that the backup arrived whole"
 LEFT = "The new data directory is incomplete and is not used. The old data is where the plan says."

@@ -4,7 +4,6 @@ Both unpackers return 0 on an empty stream and on one that is cut at a chunk bou
 create (measured with 10.11 and 11.8).
 """
 
-import base64
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
@@ -12,10 +11,8 @@ from dbops.engine.errors import RemoteFailure
 from dbops.engine.flavors import Flavor
 from dbops.engine.flavors.base import BackupInfo, Checkpoints
 from dbops.engine.flavors.failures import CONSEQUENCES, DISK_FULL, known_failure
+from dbops.engine.hosts.tool_output import KILLED_STATUSES, OTHER_DATADIR, first_of
 
-#: mariadb-backup only warns of this, and then copies the other server's files with "completed OK!" (measured with 10.11.19).
-OTHER_DATADIR = "option 'datadir' has different values"
-KILLED_STATUSES = {128 + number: number for number in (2, 9, 15)}
 #: of ssh: it failed itself, whatever became of the command at the other end
 SSH_FAILED_STATUS = 255
 DOING = "Copying the data from the source"
@@ -33,17 +30,6 @@ class CopyEvidence:
     unpack_log: str
     source_files: Mapping[str, str] = field(default_factory=dict)
     target_files: Mapping[str, str] = field(default_factory=dict)
-
-
-def decode_files(output: str) -> dict[str, str]:
-    """Return the files that our scripts print, one line ``NAME BASE64`` each."""
-    lines = (line.partition(" ") for line in output.splitlines() if line.strip())
-    return {name: base64.b64decode(content).decode("utf-8", "replace") for name, _, content in lines}
-
-
-def first_of(flavor: Flavor, kind: str, files: Mapping[str, str]) -> str | None:
-    """Return the content of a metadata file under whichever of its names is there."""
-    return next((files[name] for name in flavor.metadata_files[kind] if name in files), None)
 
 
 def judge_copy(flavor: Flavor, evidence: CopyEvidence) -> tuple[BackupInfo, Checkpoints]:

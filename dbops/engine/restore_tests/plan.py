@@ -8,8 +8,8 @@ from dbops.engine.facts.instance import HostFacts, ServerFacts, Tool
 from dbops.engine.flavors import Flavor, flavor_for
 from dbops.engine.flavors.dump_load import load_server_options
 from dbops.engine.flavors.prepare import MIB
+from dbops.engine.hosts.ssh import show
 from dbops.engine.tuning.prepare import GIB, Ground, Preparing, choose
-from dbops.engine.tuning.transport import show
 
 #: The job on the host, and the one that removes what is left of it.
 JOB, REMOVAL = "proof", "proof-remove"

@@ -6,7 +6,8 @@ import pytest
 
 from dbops.engine.errors import RemoteFailure
 from dbops.engine.flavors import flavor_for
-from dbops.engine.rebuilds.copy_check import CopyEvidence, decode_files, judge_copy
+from dbops.engine.hosts.tool_output import decode_files
+from dbops.engine.rebuilds.copy_check import CopyEvidence, judge_copy
 
 FLAVOR = flavor_for("10.11.19", "mariadb")
 INFO = """uuid = 5dd06d32-e535-11f1-8e2d-02fc00000001

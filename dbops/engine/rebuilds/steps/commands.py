@@ -2,15 +2,9 @@
 
 from dbops.engine.flavors import Flavor
 from dbops.engine.flavors.base import BackupRequest
+from dbops.engine.hosts.ssh import DEAD_AFTER_SECONDS, PAUSED_DEAD_AFTER_SECONDS, allowed_from, known_host, ssh_command
 from dbops.engine.rebuilds.plan import Plan
 from dbops.engine.rebuilds.steps.run import Run, Side
-from dbops.engine.tuning.transport import (
-    DEAD_AFTER_SECONDS,
-    PAUSED_DEAD_AFTER_SECONDS,
-    allowed_from,
-    known_host,
-    ssh_command,
-)
 
 
 def backup_command(plan: Plan, flavor: Flavor, directory: str) -> list[str]:

@@ -8,9 +8,11 @@ from dbops.engine.errors import Unreachable
 from dbops.engine.flavors import flavor_for
 from dbops.engine.hosts.jobs import IN_BASH, REFUSED_STATUS, job_must_succeed, pairs
 from dbops.engine.hosts.scripts import load
+from dbops.engine.hosts.ssh import show
+from dbops.engine.hosts.tool_output import decode_files
 from dbops.engine.ports import JobState
 from dbops.engine.rebuilds.archive_check import FetchEvidence, judge_fetch
-from dbops.engine.rebuilds.copy_check import CopyEvidence, decode_files
+from dbops.engine.rebuilds.copy_check import CopyEvidence
 from dbops.engine.rebuilds.plan import Plan, PlannedCommand
 from dbops.engine.rebuilds.steps.commands import pull_command, transport_command, unpack_command
 from dbops.engine.rebuilds.steps.copy.stream import Stream, proof_files
@@ -18,7 +20,6 @@ from dbops.engine.rebuilds.steps.preflight.data_location import where_things_are
 from dbops.engine.rebuilds.steps.preflight.live_check import OpenSource, try_the_account, try_the_way
 from dbops.engine.rebuilds.steps.run import Outcome, Run, done
 from dbops.engine.rebuilds.steps.source.access import file_words, let_in_to_read, make_key
-from dbops.engine.tuning.transport import show
 
 
 def archive_of(plan: Plan) -> Archive:

@@ -11,6 +11,7 @@ from dbops.engine.hosts import stall
 from dbops.engine.hosts.jobs import pairs
 from dbops.engine.hosts.progress import add_sample, rate_of
 from dbops.engine.hosts.scripts import load
+from dbops.engine.hosts.ssh import show
 from dbops.engine.ports import Database, JobState, JobStatus
 from dbops.engine.rebuilds.clone import (
     ACCOUNT_DAYS,
@@ -32,7 +33,6 @@ from dbops.engine.rebuilds.steps.preflight.live_check import try_the_account
 from dbops.engine.rebuilds.steps.preflight.source_replication import remember_replication
 from dbops.engine.rebuilds.steps.replicate.replication import MASKED
 from dbops.engine.rebuilds.steps.run import Outcome, Run, done
-from dbops.engine.tuning.transport import show
 
 DOING = "Opening the source for the clone"
 UNTOUCHED = "Nothing was changed on the target."

@@ -7,6 +7,7 @@ from dbops.engine.flavors.base import Coordinates
 from dbops.engine.flavors.dump_load import initialise_command, load_server_options
 from dbops.engine.hosts.progress import add_sample, copy_progress
 from dbops.engine.hosts.scripts import load
+from dbops.engine.hosts.ssh import show
 from dbops.engine.ports import JobState
 from dbops.engine.rebuilds.archive_check import judge_load
 from dbops.engine.rebuilds.plan import Plan, PlannedCommand
@@ -20,7 +21,6 @@ from dbops.engine.rebuilds.steps.copy.archive import (
     read_evidence,
 )
 from dbops.engine.rebuilds.steps.run import Outcome, Run, done
-from dbops.engine.tuning.transport import show
 
 
 class LoadDump(JobStep):

@@ -11,8 +11,10 @@ from dbops.engine.hosts import stall
 from dbops.engine.hosts.jobs import IN_BASH, REFUSED_STATUS, job_must_succeed, pairs
 from dbops.engine.hosts.progress import add_sample, copy_progress
 from dbops.engine.hosts.scripts import load
+from dbops.engine.hosts.ssh import show
+from dbops.engine.hosts.tool_output import decode_files, first_of
 from dbops.engine.ports import JobState
-from dbops.engine.rebuilds.copy_check import CopyEvidence, decode_files, first_of, judge_copy
+from dbops.engine.rebuilds.copy_check import CopyEvidence, judge_copy
 from dbops.engine.rebuilds.metrics import figures_of
 from dbops.engine.rebuilds.plan import Plan, PlannedCommand
 from dbops.engine.rebuilds.steps.base import JobStep
@@ -35,7 +37,6 @@ from dbops.engine.rebuilds.steps.run import Outcome, Run, again, done
 from dbops.engine.rebuilds.steps.source.access import BEAT_SECONDS, SILENT_SECONDS, keep_open, rearm
 from dbops.engine.rebuilds.steps.source.throttle import begin_held, count_link, pass_rate_on
 from dbops.engine.states import Level
-from dbops.engine.tuning.transport import show
 
 #: Lines of the source's log that are remembered to see whether its redo copier stands still; it retries once a second.
 STUCK_LINES = 120

@@ -3,6 +3,7 @@
 from dbops.engine.errors import Refused, RemoteFailure
 from dbops.engine.facts.instance import to_record
 from dbops.engine.hosts.scripts import load
+from dbops.engine.hosts.ssh import show
 from dbops.engine.rebuilds.plan import Plan, PlannedCommand
 from dbops.engine.rebuilds.steps.base import Step
 from dbops.engine.rebuilds.steps.commands import pull_command
@@ -10,7 +11,6 @@ from dbops.engine.rebuilds.steps.preflight.source_replication import remember_re
 from dbops.engine.rebuilds.steps.run import Outcome, Run, again, done
 from dbops.engine.rebuilds.steps.source.access import let_in, make_key
 from dbops.engine.rebuilds.steps.source.release import start_guard
-from dbops.engine.tuning.transport import show
 
 
 def differences(before: Plan, now: Plan) -> list[str]:

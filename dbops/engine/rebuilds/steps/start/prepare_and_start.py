@@ -7,6 +7,7 @@ from dbops.engine.flavors import flavor_for
 from dbops.engine.flavors.base import Checkpoints
 from dbops.engine.hosts.jobs import REFUSED_STATUS, job_must_succeed, pairs
 from dbops.engine.hosts.scripts import load
+from dbops.engine.hosts.ssh import show
 from dbops.engine.ports import JobState
 from dbops.engine.rebuilds.metrics import figures_of
 from dbops.engine.rebuilds.plan import Plan, PlannedCommand
@@ -17,7 +18,6 @@ from dbops.engine.rebuilds.steps.run import Outcome, Run, done
 from dbops.engine.rebuilds.steps.words import split_command
 from dbops.engine.states import Level
 from dbops.engine.tuning.prepare import size, within_what_is_free
-from dbops.engine.tuning.transport import show
 
 
 class Prepare(JobStep):
