@@ -15,9 +15,9 @@ from dbops.engine.facts.instance import HostFacts
 from dbops.engine.planning.inputs import Situation
 from dbops.engine.states import BackupMethod, Origin, Role, RunStatus
 from dbops.engine.tuning.transport import Link
+from dbops.loaders.members import member_of
 from dbops.loaders.step_history import histories_of
 from dbops.models import BackupProof, BackupRun, Cluster, ConnectionTest, Host, Instance, InstanceState
-from dbops.worker.connections import member_of
 
 #: So many of the newest finished backups of a cluster are looked at: one of each instance and method is among them.
 ARCHIVES = 200

@@ -2,8 +2,8 @@
 
 from dbops.engine.rebuilds.plan import Plan
 from dbops.engine.tuning.stream_rate import floor_of
+from dbops.loaders.members import member_of
 from dbops.models import Instance
-from dbops.worker.connections import member_of
 
 
 def slowest_rate(plan: Plan, source_id: int) -> int:

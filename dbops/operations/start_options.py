@@ -19,9 +19,9 @@ from dbops.engine.schedule.start_options import choices, chosen
 from dbops.engine.states import BackupMethod
 from dbops.lifecycle import Start
 from dbops.loaders.cluster_snapshots import picture_of, predicted
+from dbops.loaders.members import member_of
 from dbops.loaders.plan_inputs import archives_to_read
 from dbops.models import BackupRun, BackupSchedule, Instance
-from dbops.worker.connections import member_of
 
 #: Bounds of what a person may choose. A week: whoever waits longer plans anew.
 EXPIRES_HOURS = range(1, 7 * 24 + 1)

@@ -8,13 +8,9 @@ from dbops.drivers.mysql import MysqlAddress, MysqlDatabase
 from dbops.drivers.ssh import SshAddress, SshShell
 from dbops.engine.errors import Refused
 from dbops.engine.hosts.access import End
-from dbops.engine.hosts.host_keys import fingerprint_of
-from dbops.engine.planning.inputs import Member
 from dbops.engine.ports import Jobs
 from dbops.models import Cluster, Host, Instance
 from dbops.security.permissions import sample_refusal
-
-SYSTEMCTL = "/usr/bin/systemctl"
 
 
 def open_shell(host: Host) -> SshShell:
@@ -97,46 +93,6 @@ def connect_with(
         MysqlAddress(host=address, port=port, user=user, password=password),
         connect_timeout_seconds=connect_timeout_seconds,
         read_timeout_seconds=read_timeout_seconds,
-    )
-
-
-def service_commands(instance: Instance) -> tuple[str, str]:
-    """Return the start and the stop command."""
-    if instance.systemd_unit:
-        return f"{SYSTEMCTL} start {instance.systemd_unit}", f"{SYSTEMCTL} stop {instance.systemd_unit}"
-    return instance.start_command, instance.stop_command
-
-
-def shown_fingerprint(host: Host) -> str:
-    """Return the fingerprint of the pinned key; one host's unreadable key must not hinder the plans of all others."""
-    try:
-        return fingerprint_of(host.host_key) if host.host_key else ""
-    except Refused:
-        return "unreadable"
-
-
-def member_of(instance: Instance) -> Member:
-    """Return an instance as the engine sees it. Its ``state``, ``host`` and ``cluster`` are read from the row."""
-    start, stop = service_commands(instance)
-    state = getattr(instance, "state", None)
-    host = instance.host
-    return Member(
-        name=instance.name,
-        cluster=instance.cluster.name,
-        role=instance.role,
-        host=host.name,
-        host_key_fingerprint=shown_fingerprint(host),
-        ssh_address=host.ssh_address,
-        ssh_port=host.ssh_port,
-        ssh_user=host.ssh_user,
-        address=instance.address,
-        port=instance.port,
-        datadir=instance.datadir,
-        defaults_file=instance.defaults_file,
-        os_user=instance.os_user,
-        start_command=start,
-        stop_command=stop,
-        facts=state.facts() if state else None,
     )
 
 

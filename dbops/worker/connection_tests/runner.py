@@ -15,13 +15,14 @@ from dbops.audit.log import SYSTEM, append
 from dbops.engine.errors import DbopsError, Refused, RemoteFailure
 from dbops.engine.hosts.jobs import pairs
 from dbops.engine.hosts.scripts import load
+from dbops.loaders.members import shown_fingerprint
 from dbops.models import Cluster, ConnectionTest, Host, Instance
 from dbops.models.secret import as_stored, key_number
 from dbops.security.redaction import clean_record
 from dbops.worker import prober
 from dbops.worker.connection_tests.report import Report
 from dbops.worker.connection_tests.stream import refuse_in_use, test_stream, why_in_use
-from dbops.worker.connections import open_database, open_shell, shown_fingerprint
+from dbops.worker.connections import open_database, open_shell
 
 __all__ = [
     "RUNS_AT_MOST_SECONDS",

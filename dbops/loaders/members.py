@@ -1,0 +1,48 @@
+"""Instances and hosts as the engine sees them, from their rows."""
+
+from dbops.engine.errors import Refused
+from dbops.engine.hosts.host_keys import fingerprint_of
+from dbops.engine.planning.inputs import Member
+from dbops.models import Host, Instance
+
+SYSTEMCTL = "/usr/bin/systemctl"
+
+
+def service_commands(instance: Instance) -> tuple[str, str]:
+    """Return the start and the stop command."""
+    if instance.systemd_unit:
+        return f"{SYSTEMCTL} start {instance.systemd_unit}", f"{SYSTEMCTL} stop {instance.systemd_unit}"
+    return instance.start_command, instance.stop_command
+
+
+def shown_fingerprint(host: Host) -> str:
+    """Return the fingerprint of the pinned key; one host's unreadable key must not hinder the plans of all others."""
+    try:
+        return fingerprint_of(host.host_key) if host.host_key else ""
+    except Refused:
+        return "unreadable"
+
+
+def member_of(instance: Instance) -> Member:
+    """Return an instance as the engine sees it. Its ``state``, ``host`` and ``cluster`` are read from the row."""
+    start, stop = service_commands(instance)
+    state = getattr(instance, "state", None)
+    host = instance.host
+    return Member(
+        name=instance.name,
+        cluster=instance.cluster.name,
+        role=instance.role,
+        host=host.name,
+        host_key_fingerprint=shown_fingerprint(host),
+        ssh_address=host.ssh_address,
+        ssh_port=host.ssh_port,
+        ssh_user=host.ssh_user,
+        address=instance.address,
+        port=instance.port,
+        datadir=instance.datadir,
+        defaults_file=instance.defaults_file,
+        os_user=instance.os_user,
+        start_command=start,
+        stop_command=stop,
+        facts=state.facts() if state else None,
+    )
