@@ -7,10 +7,10 @@ from django.db import IntegrityError, transaction
 from django.utils import timezone
 
 from dbops.engine.errors import Refused
+from dbops.loaders.host_usage import refuse_in_use, why_in_use
 from dbops.models import ConnectionTest, Host, Instance
 from dbops.operations.audit import record
 from dbops.security.permissions import require_operator
-from dbops.worker.connection_tests.runner import refuse_in_use, why_in_use
 from dbops.worker.tasks import publish_test
 
 Kinds, Statuses = ConnectionTest.Kinds, ConnectionTest.Statuses

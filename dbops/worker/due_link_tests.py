@@ -11,9 +11,9 @@ from dbops.audit.log import SYSTEM, append
 from dbops.engine.facts.instance import HostFacts
 from dbops.engine.states import Role
 from dbops.engine.tuning.transport import choose_ciphers
+from dbops.loaders.host_usage import why_in_use
 from dbops.loaders.members import member_of
 from dbops.models import ConnectionTest, Host, Instance
-from dbops.worker.connection_tests.runner import why_in_use
 
 Kinds, Statuses = ConnectionTest.Kinds, ConnectionTest.Statuses
 #: What could not be measured is not tried again and again.

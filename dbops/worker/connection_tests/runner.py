@@ -21,17 +21,15 @@ from dbops.models.secret import as_stored, key_number
 from dbops.security.redaction import clean_record
 from dbops.worker import prober
 from dbops.worker.connection_tests.report import Report
-from dbops.worker.connection_tests.stream import refuse_in_use, test_stream, why_in_use
+from dbops.worker.connection_tests.stream import test_stream
 from dbops.worker.connections import open_database, open_shell
 
 __all__ = [
     "RUNS_AT_MOST_SECONDS",
     "WAITS_AT_MOST_SECONDS",
     "Report",
-    "refuse_in_use",
     "run_test",
     "tests_due",
-    "why_in_use",
 ]
 
 log = logging.getLogger(__name__)

@@ -1,0 +1,43 @@
+"""What uses a host now, and would share its bandwidth with a test of the stream."""
+
+from collections.abc import Iterable
+from typing import NoReturn
+
+from django.db.models import Q
+
+from dbops.engine.errors import Refused
+from dbops.engine.states import RUN_AT_WORK
+from dbops.models import BackupRun, ConnectionTest, Hold, Host
+
+Statuses, Kinds = ConnectionTest.Statuses, ConnectionTest.Kinds
+
+
+def why_in_use(hosts: Iterable[Host], *, besides: int | None = None) -> str:
+    """Return what runs on these hosts and would share its bandwidth with a test of the stream; empty when nothing does.
+
+    Args:
+        besides: the test that asks.
+    """
+    wanted = list(hosts)
+    holds = Hold.objects.filter(instance__host__in=wanted).select_related("instance")
+    for hold in holds.order_by("pk")[:1]:
+        what = f"rebuild {hold.rebuild_id}" if hold.rebuild_id else f"backup run {hold.backup_run_id}"
+        return f"{what} uses {hold.instance.name}"
+    runs = BackupRun.objects.filter(instance__host__in=wanted, status__in=RUN_AT_WORK).select_related("instance")
+    for run in runs.order_by("pk")[:1]:
+        return f"backup run {run.pk} reads {run.instance.name}"
+    others = ConnectionTest.objects.filter(kind=Kinds.STREAM, status__in=(Statuses.QUEUED, Statuses.RUNNING))
+    others = others.filter(Q(host__in=wanted) | Q(source_host__in=wanted)).exclude(pk=besides or 0)
+    for test in others.select_related("host", "source_host", "instance").order_by("pk")[:1]:
+        return f"another test of the stream runs there ({test.subject})"
+    return ""
+
+
+def refuse_in_use(doing: str, why: str) -> NoReturn:
+    raise Refused(
+        "test.busy",
+        doing,
+        found=f"{why}: a test would take its bandwidth, and measure too little",
+        left="Nothing was sent.",
+        next_step="Wait for its end, then test again.",
+    )
