@@ -17,4 +17,3 @@ os.environ.setdefault("DJANGO_SETTINGS_MODULE", "dbops.settings")
 app = Celery("dbops", task_cls="dbops.worker.heartbeats:ReportingTask")
 app.config_from_object("dbops.celeryconfig")
 app.autodiscover_tasks(["dbops.worker"])
-app.autodiscover_tasks(["dbops.worker"], related_name="automatic_retry")  # it uses the verbs, which use the tasks

@@ -6,10 +6,10 @@ from django.db import transaction
 from dbops import lifecycle
 from dbops.engine.errors import Refused
 from dbops.engine.states import Approval
+from dbops.messaging.wakeups import nudge
 from dbops.models import Rebuild
 from dbops.operations.audit import record, refusals_recorded, says_why
 from dbops.security.permissions import operators, require_operator
-from dbops.worker.tasks import nudge
 
 DOING = {
     Approval.APPROVED: "Approving rebuild {}",

@@ -6,10 +6,10 @@ from django.db import transaction
 from dbops import lifecycle
 from dbops.engine.errors import Refused
 from dbops.engine.states import RUN_FINAL, Origin, RunBy, RunStatus
+from dbops.messaging.wakeups import nudge
 from dbops.models import BackupProof, BackupRun, BackupSchedule
 from dbops.operations.audit import record, says_why
 from dbops.security.permissions import require_operator
-from dbops.worker.tasks import nudge
 
 
 def run_now(schedule: BackupSchedule, actor: User, reason: str = "") -> BackupRun:

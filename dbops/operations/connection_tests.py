@@ -8,10 +8,10 @@ from django.utils import timezone
 
 from dbops.engine.errors import Refused
 from dbops.loaders.host_usage import refuse_in_use, why_in_use
+from dbops.messaging.wakeups import publish_test
 from dbops.models import ConnectionTest, Host, Instance
 from dbops.operations.audit import record
 from dbops.security.permissions import require_operator
-from dbops.worker.tasks import publish_test
 
 Kinds, Statuses = ConnectionTest.Kinds, ConnectionTest.Statuses
 

@@ -14,11 +14,11 @@ from dbops.engine.rebuilds.plan import Plan
 from dbops.engine.rebuilds.steps.finish.sweep import is_target_known
 from dbops.engine.states import Role, Status, StepState
 from dbops.loaders.members import member_of
+from dbops.messaging.wakeups import nudge
 from dbops.models import Instance, Rebuild
 from dbops.operations.audit import record, refusals_recorded
 from dbops.operations.rebuilds import check_words, write_once
 from dbops.security.permissions import require_operator
-from dbops.worker.tasks import nudge
 
 OFFERS = {"put-back": offer_put_back, "retry": offer_retry}
 DOING = {"put-back": "Putting the old data of {} back", "retry": "Going on with the copy of {}"}

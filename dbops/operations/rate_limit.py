@@ -9,10 +9,10 @@ from dbops.engine.facts.instance import from_record
 from dbops.engine.rebuilds.plan import Plan
 from dbops.engine.tuning.stream_rate import MIB, SLOWEST
 from dbops.loaders.stream_limits import slowest_rate
+from dbops.messaging.wakeups import nudge
 from dbops.models import Rebuild
 from dbops.operations.audit import record
 from dbops.security.permissions import require_operator
-from dbops.worker.tasks import nudge
 
 #: Faster than any link that is there; a number beyond is a slip of the hand.
 FASTEST = 100 * 1024 * MIB

@@ -19,13 +19,13 @@ from dbops.engine.rebuilds.plan import Plan
 from dbops.engine.schedule.start_option_keys import Way
 from dbops.engine.states import Approval, Role, RunStatus, Status
 from dbops.loaders.plan_inputs import situation_of
+from dbops.messaging.wakeups import nudge
 from dbops.models import BackupRun, Cluster, Instance, Rebuild
 from dbops.operations.audit import record, refusals_recorded, says_why
 from dbops.operations.backups import stop_run
 from dbops.operations.shared_reads import may_join, refused
 from dbops.operations.start_options import audited, choose
 from dbops.security.permissions import require_operator
-from dbops.worker.tasks import nudge
 
 #: What a person may choose. Moving to the front goes above, where others stand there already.
 PRIORITIES = range(-9, 10)

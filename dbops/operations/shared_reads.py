@@ -13,10 +13,10 @@ from dbops.engine.rebuilds.steps.copy.shared_read import why_not_together
 from dbops.engine.states import Status
 from dbops.loaders.members import member_of
 from dbops.loaders.shared_reads import readers
+from dbops.messaging.wakeups import nudge
 from dbops.models import Instance, Rebuild
 from dbops.operations.audit import record
 from dbops.security.permissions import require_operator
-from dbops.worker.tasks import nudge
 
 
 @dataclass(frozen=True, slots=True)

@@ -14,10 +14,10 @@ from dbops.engine.topology.difference_kinds import CHANGES_ROLES, REPLACED
 from dbops.fleetfile import stored
 from dbops.fleetfile.rules import field_problem
 from dbops.fleetfile.store import store
+from dbops.messaging.wakeups import nudge, publish_discovery
 from dbops.models import Cluster, Discovery, Instance, TopologyDifference
 from dbops.operations.audit import record, says_why
 from dbops.security.permissions import require_operator
-from dbops.worker.tasks import nudge, publish_discovery
 
 NOTHING = "Nothing was changed."
 

@@ -16,7 +16,6 @@ from django.utils import timezone
 
 from dbops import lifecycle
 from dbops.audit.log import SYSTEM
-from dbops.celery import app
 from dbops.engine.audit.chain import digest
 from dbops.engine.errors import Refused
 from dbops.engine.facts.instance import from_record
@@ -25,12 +24,12 @@ from dbops.engine.rebuilds.plan import Plan
 from dbops.engine.schedule.start_option_keys import Way
 from dbops.engine.states import Approval, Level, StepState
 from dbops.engine.tuning.stream_rate import MIB
+from dbops.messaging.wakeups import nudge
 from dbops.models import Rebuild
 from dbops.operations.audit import record
 from dbops.operations.rebuilds import check_plan, plan_rebuild
 from dbops.operations.start_options import audited, choose
 from dbops.security.permissions import require_operator
-from dbops.worker.tasks import nudge
 
 log = logging.getLogger(__name__)
 
@@ -40,7 +39,6 @@ PASSING = frozenset({"plan.refused", "plan.no_facts", "plan.blocked"})
 PATIENCE = timedelta(hours=1)
 
 
-@app.task
 def rebuild_dropped() -> None:
     """Look at every branch that is to be rebuilt once more."""
     now, unknown = timezone.now(), list[tuple[int, Exception]]()

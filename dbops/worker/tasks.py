@@ -1,16 +1,14 @@
 """Celery's tasks: thin. A message is a hint that something may be due; the table says whether it is."""
 
-import logging
-
 from django.conf import settings
-from django.db import transaction
 from django.utils import timezone
-from kombu.exceptions import OperationalError
 
 from dbops import lifecycle
 from dbops.audit import head_export
 from dbops.celery import app
+from dbops.messaging import wakeups
 from dbops.worker import (
+    automatic_retry,
     availability_rollup,
     backups,
     cleanup,
@@ -27,28 +25,26 @@ from dbops.worker import (
 from dbops.worker.connection_tests import runner as connection_tests
 from dbops.worker.pending import pending
 
-log = logging.getLogger(__name__)
-
 
 @app.task
 def tick(rebuild_id: int) -> None:
     """Drive one rebuild for a while, and ask for the next tick when there is more to do."""
     if rebuilds.tick(rebuild_id):
-        publish_tick(rebuild_id)
+        wakeups.publish("tick", rebuild_id)
 
 
 @app.task
 def back_up(run_id: int) -> None:
     """Drive one backup run for a while, and ask for the next tick when there is more to do."""
     if backups.tick(run_id):
-        _publish(back_up, run_id)
+        wakeups.publish("back_up", run_id)
 
 
 @app.task
 def prove(proof_id: int) -> None:
     """Drive one proof of a backup for a while, and ask for the next tick when there is more to do."""
     if restore_tests.tick(proof_id):
-        _publish(prove, proof_id)
+        wakeups.publish("prove", proof_id)
 
 
 @app.task
@@ -60,17 +56,17 @@ def reconcile() -> None:
     scheduler.start_what_can()
     due_restore_tests.start_what_can()
     for rebuild_id in lifecycle.due(timezone.now()):
-        publish_tick(rebuild_id)
+        wakeups.publish("tick", rebuild_id)
     for run_id in lifecycle.due_runs(timezone.now()):
-        _publish(back_up, run_id)
+        wakeups.publish("back_up", run_id)
     for proof_id in lifecycle.due_proofs(timezone.now()):
-        _publish(prove, proof_id)
+        wakeups.publish("prove", proof_id)
     for rebuild_id in lifecycle.sweeps_due(timezone.now()):
-        _publish(sweep, rebuild_id)
+        wakeups.publish("sweep", rebuild_id)
     for discovery_id in discovery.discoveries_due():
-        _publish(discover, discovery_id)
+        wakeups.publish("discover", discovery_id)
     for test_id in connection_tests.tests_due():
-        _publish(test_connection, test_id)
+        wakeups.publish("test_connection", test_id)
 
 
 @app.task
@@ -136,28 +132,7 @@ def send_weekly_report() -> None:
     weekly_report.send_report(timezone.now())
 
 
-def publish_tick(rebuild_id: int) -> None:
-    _publish(tick, rebuild_id)
-
-
-def nudge() -> None:
-    """Ask for a reconcile once the current transaction is committed: a click need not wait for beat."""
-    transaction.on_commit(lambda: _publish(reconcile))
-
-
-def publish_discovery(discovery_id: int) -> None:
-    """Ask for a discovery once the current transaction is committed."""
-    transaction.on_commit(lambda: _publish(discover, discovery_id))
-
-
-def publish_test(test_id: int) -> None:
-    """Ask for a test of a connection once the current transaction is committed."""
-    transaction.on_commit(lambda: _publish(test_connection, test_id))
-
-
-def _publish(task: object, *arguments: int) -> None:
-    """Send a hint. When the broker is away, beat and the reconciler make it good: nothing is lost."""
-    try:
-        task.apply_async(args=arguments, expires=30)  # type: ignore[attr-defined]
-    except (OperationalError, OSError) as error:
-        log.warning("publishing %s: %s", task, error)
+@app.task
+def rebuild_dropped() -> None:
+    """Look at every branch that is to be rebuilt once more."""
+    automatic_retry.rebuild_dropped()

@@ -34,7 +34,7 @@ def _all_is_well(monkeypatch: pytest.MonkeyPatch) -> None:
 @pytest.fixture
 def no_broker(monkeypatch: pytest.MonkeyPatch) -> None:
     """No message is sent to a worker, and no page that is open is told."""
-    monkeypatch.setattr("dbops.worker.tasks._publish", lambda *_: None)
+    monkeypatch.setattr("dbops.messaging.wakeups.publish", lambda *_: None)
     monkeypatch.setattr("dbops.messaging.updates.announce", lambda *_: None)
     monkeypatch.setattr("dbops.messaging.updates.announce_many", lambda *_: None)
 
@@ -78,7 +78,7 @@ def stranger(sam: User) -> Client:
 @pytest.fixture
 def played(monkeypatch: pytest.MonkeyPatch, settings: Any) -> Played:
     found = Played()
-    monkeypatch.setattr("dbops.worker.tasks._publish", lambda *_: None)
+    monkeypatch.setattr("dbops.messaging.wakeups.publish", lambda *_: None)
     monkeypatch.setattr("dbops.messaging.updates.announce", lambda *_: None)
     monkeypatch.setattr("dbops.messaging.updates.announce_many", lambda *_: None)
     monkeypatch.setattr(driver.Renewal, "run", lambda self: None)

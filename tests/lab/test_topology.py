@@ -19,6 +19,7 @@ from dbops.models import AuditEntry, Discovery, Host, Instance, TopologyDifferen
 from dbops.operations.fleet import import_fleet
 from dbops.operations.rebuilds import plan_rebuild
 from dbops.queries.topology import found_of, proposals
+from dbops.worker import tasks
 from dbops.worker.prober import probe_all, replan
 from lab import Lab
 from lab.checks import current_user
@@ -44,7 +45,9 @@ def _a_worker_that_is_at_hand(monkeypatch: pytest.MonkeyPatch, settings: Any) ->
     """Tasks run as soon as they are sent, with nobody in between; the scheduler stays out of it."""
     settings.WHITENOISE_AUTOREFRESH = True
     settings.PASSWORD_HASHERS = ["django.contrib.auth.hashers.MD5PasswordHasher"]
-    monkeypatch.setattr("dbops.worker.tasks._publish", lambda task, *ids: task(*ids) if ids else None)
+    monkeypatch.setattr(
+        "dbops.messaging.wakeups.publish", lambda task, *ids: getattr(tasks, task)(*ids) if ids else None
+    )
 
 
 @pytest.fixture

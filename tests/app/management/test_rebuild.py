@@ -22,7 +22,7 @@ pytestmark = pytest.mark.django_db
 
 @pytest.fixture
 def trio(monkeypatch: pytest.MonkeyPatch) -> tuple[Instance, Instance, Instance]:
-    monkeypatch.setattr("dbops.worker.tasks._publish", lambda *_: None)
+    monkeypatch.setattr("dbops.messaging.wakeups.publish", lambda *_: None)
     monkeypatch.setattr("dbops.messaging.updates.announce", lambda *_: None)
     make_operator()
     return make_trio()

@@ -28,7 +28,7 @@ Edit = tuple[str, str, str]
 
 @pytest.fixture(autouse=True)
 def _no_broker(settings: Any, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("dbops.worker.tasks._publish", lambda *_: None)
+    monkeypatch.setattr("dbops.messaging.wakeups.publish", lambda *_: None)
     monkeypatch.setattr("dbops.messaging.updates.announce", lambda *_: None)
 
 

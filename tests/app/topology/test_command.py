@@ -2,13 +2,13 @@
 
 import io
 import sys
-from typing import Any
 
 import pytest
 from django.core.management import CommandError, call_command
 
 from dbops.management.commands.discover import _split
 from dbops.models import Discovery
+from dbops.worker import tasks
 from tests.app.factories import make_cluster
 
 pytestmark = pytest.mark.django_db(transaction=True)
@@ -55,17 +55,17 @@ def test_what_cannot_be_asked_ends_with_two(words: tuple[str, ...], text: str, m
 
 
 def test_without_a_worker_it_says_where_to_look(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("dbops.worker.tasks._publish", lambda *_: None)
+    monkeypatch.setattr("dbops.messaging.wakeups.publish", lambda *_: None)
     words = ("127.0.0.1:1", "--user", "dbops", "--password-stdin", "--wait-seconds", "0.5")
     error = discover(*words, stdin="secret\n", monkeypatch=monkeypatch)
     assert "still queued: look whether worker and Redis run" in str(error)
 
 
 def test_where_nobody_answers_it_ends_with_one(monkeypatch: pytest.MonkeyPatch) -> None:
-    def at_once(task: Any, *ids: int) -> None:
-        task(*ids)
+    def at_once(task: str, *ids: int) -> None:
+        getattr(tasks, task)(*ids)
 
-    monkeypatch.setattr("dbops.worker.tasks._publish", at_once)
+    monkeypatch.setattr("dbops.messaging.wakeups.publish", at_once)
     words = ("127.0.0.1:1", "--user", "dbops", "--password-stdin")
     error = discover(*words, stdin="secret\n", monkeypatch=monkeypatch)
     assert (error.returncode, str(error)) == (1, "No server could be read.")

@@ -27,7 +27,7 @@ FROM_REPLICA = (builders.link("10.0.0.13"),)
 
 @pytest.fixture(autouse=True)
 def _no_broker(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("dbops.worker.tasks._publish", lambda *_: None)
+    monkeypatch.setattr("dbops.messaging.wakeups.publish", lambda *_: None)
     monkeypatch.setattr("dbops.messaging.updates.announce", lambda *_: None)
 
 

@@ -30,7 +30,7 @@ HIDDEN = r'<input type="hidden" name="(source|fingerprint|request_key|start)" va
 
 @pytest.fixture(autouse=True)
 def _no_broker(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("dbops.worker.tasks._publish", lambda *_: None)
+    monkeypatch.setattr("dbops.messaging.wakeups.publish", lambda *_: None)
     monkeypatch.setattr("dbops.messaging.updates.announce", lambda *_: None)
 
 

@@ -26,7 +26,7 @@ Trio = tuple[Instance, Instance, Instance]
 def looks(monkeypatch: pytest.MonkeyPatch) -> list[Any]:
     """Return what the scheduler was asked for: empty where ``reconcile`` has not looked."""
     asked: list[Any] = []
-    monkeypatch.setattr("dbops.worker.tasks._publish", lambda *_: None)
+    monkeypatch.setattr("dbops.messaging.wakeups.publish", lambda *_: None)
     monkeypatch.setattr("dbops.messaging.updates.announce", lambda *_: None)
     monkeypatch.setattr("dbops.messaging.updates.announce_many", lambda *_: None)
     monkeypatch.setattr(scheduler, "start_what_can", lambda: asked.append("start"))

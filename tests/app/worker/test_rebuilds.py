@@ -52,7 +52,7 @@ def touch(run: Run) -> Outcome:
 
 @pytest.fixture
 def start(monkeypatch: pytest.MonkeyPatch) -> Callable[..., Rebuild]:
-    monkeypatch.setattr("dbops.worker.tasks._publish", lambda *_: None)
+    monkeypatch.setattr("dbops.messaging.wakeups.publish", lambda *_: None)
     monkeypatch.setattr("dbops.messaging.updates.announce", lambda *_: None)
     # SQLite has one writer, and a test is one long transaction: the thread that renews a lease would wait for it.
     monkeypatch.setattr(rebuilds.Renewal, "run", lambda self: None)
