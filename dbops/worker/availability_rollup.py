@@ -13,12 +13,11 @@ from dbops import lifecycle
 from dbops.engine.availability.days import DAY, RULES, by_day, day_of, midnight, settled_until
 from dbops.engine.availability.gaps import parts
 from dbops.engine.availability.periods import longest_gap
+from dbops.engine.availability.record import METHOD
 from dbops.engine.schedule.calendar import Interval
 from dbops.loaders.availability_records import records
 from dbops.models import Cluster, GapCount, GapDay, InstancePeriod, Maintenance, Rebuild
 
-#: The way of rebuilding that is asked about.
-METHOD = "xbstream"
 #: So many clusters are read at once, and so many days of each.
 CLUSTERS, DAYS = 50, timedelta(days=92)
 ROWS = 500

@@ -113,3 +113,7 @@ class Record:
         yield from (item.interval for item in self.phases)
         yield from (item.interval for item in self.planned)
         yield from (item.interval for item in self.backups)
+
+
+#: The way of rebuilding that is asked about.
+METHOD = "xbstream"

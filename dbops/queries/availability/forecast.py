@@ -11,6 +11,7 @@ from django.db.models.fields.json import KeyTextTransform, KeyTransform
 from django.utils import timezone
 
 from dbops.engine.availability.forecast import LOOK_AHEAD, WEEK, Busy, Forecast, forecast, week_ahead
+from dbops.engine.availability.record import METHOD
 from dbops.engine.schedule.backup_windows import Duration
 from dbops.engine.schedule.calendar import Interval
 from dbops.engine.schedule.duration_estimates import Prediction
@@ -20,7 +21,6 @@ from dbops.loaders.cluster_snapshots import predicted
 from dbops.models import BackupSchedule, Cluster, Instance, Maintenance
 from dbops.queries.backups.schedules import learned
 from dbops.queries.schedule.windows import planned
-from dbops.worker.availability_rollup import METHOD
 
 #: A backup that began longer ago is over, however long it takes.
 LONGEST = timedelta(days=7)

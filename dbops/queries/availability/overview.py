@@ -11,7 +11,7 @@ from django.utils import timezone
 from dbops.engine.availability.days import Amounts, amounts
 from dbops.engine.availability.debt import Week, debt, weeks
 from dbops.engine.availability.gaps import parts, seconds_by_cause
-from dbops.engine.availability.record import Cause, Record
+from dbops.engine.availability.record import METHOD, Cause, Record
 from dbops.engine.availability.shortages import Gap, Part
 from dbops.engine.schedule.calendar import Interval
 from dbops.engine.states import RunStatus, Status
@@ -22,7 +22,6 @@ from dbops.queries.availability.sums import totals
 from dbops.queries.fleet.cluster_status import ClusterNow
 from dbops.queries.fleet.newest import Last, newest
 from dbops.queries.fleet.overview import FleetPage, FleetRow, Show, fleet, matching
-from dbops.worker.availability_rollup import METHOD
 
 #: Days that can be looked at, up to now.
 PERIODS = (7, 30, 90)

@@ -19,12 +19,11 @@ from dbops.engine.availability.days import (
     midnight,
 )
 from dbops.engine.availability.gaps import parts
-from dbops.engine.availability.record import Cause
+from dbops.engine.availability.record import METHOD, Cause
 from dbops.engine.availability.shortages import Gap
 from dbops.engine.schedule.calendar import Interval
 from dbops.loaders.availability_records import records
 from dbops.models import GapCount, GapDay
-from dbops.worker.availability_rollup import METHOD
 
 GAPS = {gap.name.lower(): gap for gap in Gap}
 CAUSES = {cause.name.lower(): cause for cause in Cause}

@@ -5,7 +5,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 
-from dbops.engine.availability.record import Cause, Record
+from dbops.engine.availability.record import METHOD, Cause, Record
 from dbops.engine.availability.what_if import Change, Outcome, by_method, compare, proposals
 from dbops.engine.schedule.backup_windows import LEARNED_RUNS, Duration, learn
 from dbops.engine.schedule.calendar import Interval
@@ -13,7 +13,6 @@ from dbops.engine.states import BackupMethod, Origin, RunBy, RunStatus
 from dbops.loaders.availability_records import READ_BY, blocked_methods, records
 from dbops.models import BackupRun, BackupSchedule, Cluster
 from dbops.queries.availability.overview import MICROSECONDS, Sum, period_of, sums
-from dbops.worker.availability_rollup import METHOD
 
 #: A run may be moved by so many hours; twelve earlier and twelve later are the same time of the day.
 HOURS = range(-11, 13)
