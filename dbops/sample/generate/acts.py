@@ -5,11 +5,10 @@ from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
-from dbops.audit.log import SYSTEM, Origin, coming_from
+from dbops.audit.log import SYSTEM, Origin, append, coming_from
 from dbops.engine.states import Origin as SeenBy
 from dbops.engine.states import RunStatus
 from dbops.models import BackupProof, BackupRun, Instance, Rebuild
-from dbops.operations.audit import record
 from dbops.sample.database_check import ACTION as GENERATED
 from dbops.sample.generate.clusters import CLUSTERS, PEOPLE
 from dbops.sample.generate.story import ANNA, JONAS, PRIYA, maintenance, moment
@@ -19,6 +18,8 @@ EVA = "eva.lindqvist"
 #: Where people sit: addresses that are reserved for examples.
 PLACES = {name: f"198.51.100.{number}" for number, name in enumerate(PEOPLE, 21)}
 A_STRANGER = "203.0.113.77"
+#: What an act knows of these goes into the entry's columns.
+COLUMNS = ("outcome", "instance", "cluster")
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,22 +49,26 @@ def write_log(
         *_others(now),
     ]
     acts = sorted((act for act in acts if begin <= act.at < now), key=lambda act: act.at)
-    record(
+    append(
         actor=SYSTEM,
         action=GENERATED,
         subject="sample",
-        weeks=weeks,
-        note="What follows was generated. Each entry was written now, and says under 'happened at' when it would have happened.",
+        detail={
+            "weeks": weeks,
+            "note": "What follows was generated. Each entry was written now, and says under 'happened at' when it would have happened.",
+        },
     )
     for act in acts:
+        columns = {name: str(act.detail[name]) for name in COLUMNS if name in act.detail}
+        detail = {name: value for name, value in act.detail.items() if name not in COLUMNS}
         with coming_from(Origin(address=act.address or PLACES.get(act.actor, ""))):
-            record(
+            append(
                 actor=act.actor,
                 action=act.action,
                 subject=act.subject,
                 reason=act.reason,
-                happened_at=f"{act.at.astimezone(UTC):%Y-%m-%d %H:%M:%S} UTC",
-                **act.detail,
+                detail={"happened_at": f"{act.at.astimezone(UTC):%Y-%m-%d %H:%M:%S} UTC", **detail},
+                **columns,
             )
     return len(acts) + 1
 
