@@ -1,7 +1,6 @@
 """Blockers and the one answer, over a table of cases."""
 
 from datetime import timedelta
-from pathlib import Path
 from typing import Any
 
 import pytest
@@ -14,8 +13,6 @@ from dbops.engine.picture import Difference, Picture, Stop, Use
 from dbops.engine.prediction import Prediction
 from dbops.engine.windows import Duration
 from tests.engine.pictures import NOW, backup, hours, machines, picture, queued, rebuild, window
-
-DOCUMENT = Path(__file__).parents[2] / "docs" / "blockers.md"
 
 
 def only(seen: Picture, **asked: Any) -> Blocker:
@@ -315,22 +312,6 @@ def test_what_takes_the_same_hold_never_runs_beside() -> None:
         for work in (Work.TARGET_BACKUP, Work.TARGET_READ, Work.TARGET_REPLACED)
         for method in METHODS
     )
-
-
-def test_the_document_shows_the_table_that_the_code_reads() -> None:
-    rows = [
-        [part.strip() for part in line.strip("|\n").split(" | ")]
-        for line in DOCUMENT.read_text().split("## The table")[1].split("## ")[0].splitlines()
-        if line.startswith("| ") and not line.startswith("| what runs")
-    ]
-    shown = {
-        (work, method): (effect, reason) for work, methods, effect, reason in rows for method in methods.split(", ")
-    }
-    assert shown == {
-        (str(work), method): (str(cell.effect), cell.reason)
-        for work, cells in TABLE.items()
-        for method, cell in cells.items()
-    }
 
 
 def test_a_physical_run_is_judged_by_its_own_row() -> None:
