@@ -16,6 +16,9 @@ from dbops.engine.scripts import load
 
 from . import samples
 
+#: What servers, tools and scripts say or get: recorded, not worded here.
+COMPLETED = "-- Dump completed on 2026-03-29  1:31:00\n"
+
 DUMP, PHYSICAL = BackupMethod.DUMP, BackupMethod.PHYSICAL
 #: A dump that is longer than what is kept of its two ends, and whose position stands in both.
 DUMPER = r"""#!/bin/bash
@@ -126,7 +129,7 @@ def test_a_dump_is_whole_and_its_position_is_found_at_both_ends(place: Place) ->
     assert whole.sha256 == subprocess.run(["sha256sum", file], capture_output=True, text=True).stdout.split()[0]
     assert (whole.position.log_file, whole.position.gtid) == ("b.000001", "0-7-3")
     text = subprocess.run(["gzip", "-dc", file], capture_output=True, text=True).stdout
-    assert text.endswith("-- Dump completed on 2026-03-29  1:31:00\n")
+    assert text.endswith(COMPLETED)
     assert not (place.job / "seen").exists()
 
 

@@ -11,6 +11,10 @@ from tests.fakes import FakeClock, FakeHost, FakeJobs, running, vanished
 
 from . import samples
 
+#: What servers, tools and scripts say or get: recorded, not worded here.
+REMOVES = "# Remove files of backups"
+REMOVES_OF_FAILED = "# Remove what a run that failed"
+
 
 class Told:
     """A journal that remembers."""
@@ -131,9 +135,9 @@ def test_a_publication_that_fails_is_a_failure_and_leaves_no_final_name() -> Non
     with pytest.raises(RemoteFailure) as caught:
         drive(one)
     assert caught.value.code == "backup.unpublished"
-    jobs_of(one).expect("# Remove files of backups", f"removed {one.plan.partial_path}\n")
+    jobs_of(one).expect(REMOVES, f"removed {one.plan.partial_path}\n")
     clean_up(one, is_final_kept=True)
-    assert "# Remove files of backups" in jobs_of(one).acts[-1].arguments[0]
+    assert REMOVES in jobs_of(one).acts[-1].arguments[0]
     clean_up(one)
     assert jobs_of(one).acts[-2].arguments[-1] == one.plan.partial_path
     known = (one.plan.directory, one.plan.file, "1000", one.plan.run_id, samples.SHA)
@@ -144,20 +148,20 @@ def test_another_file_under_the_final_name_is_never_touched() -> None:
     one = site()
     jobs_of(one).play("backup", running(), running())
     jobs_of(one).expect("# Give a whole backup", CommandResult(65, "REFUSED: it is another file\n", ""))
-    jobs_of(one).expect("# Remove files of backups", f"removed {one.plan.partial_path}\n")
+    jobs_of(one).expect(REMOVES, f"removed {one.plan.partial_path}\n")
     drive(one, 2)
     finished(one)
     with pytest.raises(RemoteFailure):
         drive(one)
     clean_up(one)
     assert jobs_of(one).acts[-1].arguments[-1] == one.plan.partial_path
-    assert not any("# Remove what a run that failed" in text for ran in jobs_of(one).acts for text in ran.arguments)
+    assert not any(REMOVES_OF_FAILED in text for ran in jobs_of(one).acts for text in ran.arguments)
 
 
 def test_a_host_that_was_restarted_is_a_failure_and_its_partial_file_goes() -> None:
     one = site()
     jobs_of(one).play("backup", running(), vanished())
-    jobs_of(one).expect("# Remove files of backups", f"removed {one.plan.partial_path}\n")
+    jobs_of(one).expect(REMOVES, f"removed {one.plan.partial_path}\n")
     with pytest.raises(RemoteFailure) as caught:
         drive(one)
     assert caught.value.code == "backup.vanished"
@@ -169,7 +173,7 @@ def test_what_cannot_be_removed_is_told() -> None:
     one = site()
     jobs_of(one).play("backup", running(), running())
     drive(one, 2)
-    jobs_of(one).expect("# Remove files of backups", CommandResult(1, f"kept {one.plan.partial_path}\n", ""))
+    jobs_of(one).expect(REMOVES, CommandResult(1, f"kept {one.plan.partial_path}\n", ""))
     with pytest.raises(RemoteFailure) as caught:
         clean_up(one)
     assert caught.value.code == "backup.not_removed"
@@ -179,7 +183,7 @@ def test_what_cannot_be_removed_is_told() -> None:
 def test_a_job_that_cannot_be_ended_keeps_its_file_until_it_is_gone(monkeypatch: pytest.MonkeyPatch) -> None:
     one = site()
     jobs_of(one).play("backup", running(), running())
-    jobs_of(one).expect("# Remove files of backups", f"removed {one.plan.partial_path}\n")
+    jobs_of(one).expect(REMOVES, f"removed {one.plan.partial_path}\n")
     drive(one, 2)
     with monkeypatch.context() as patched:
         patched.setattr(FakeJobs, "stop", lambda self, name: self.job(name).state)

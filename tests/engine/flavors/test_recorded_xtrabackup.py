@@ -11,6 +11,9 @@ from dbops.engine.flavors.failures import known_failure
 from dbops.engine.preparing import Ground, choose
 from tests.engine.flavors.test_commands import REQUEST
 
+#: What servers, tools and scripts say or get: recorded, not worded here.
+BINLOG = "filename 'binlog.000001', position '577'"
+
 RECORDED = Path(__file__).parents[1] / "recorded"
 GIB = 1024**3
 
@@ -241,7 +244,7 @@ def test_what_is_read_of_the_summary_is_in_it_and_a_set_of_two_lines_hides_nothi
         (info.to_lsn, "innodb_to_lsn"),
     ):
         assert value == f"value of {key}"
-    assert info.binlog_pos.startswith("filename 'binlog.000001', position '577'")
+    assert info.binlog_pos.startswith(BINLOG)
 
 
 def test_the_recorded_line_of_the_summary_is_read_as_it_stands() -> None:
