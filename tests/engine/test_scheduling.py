@@ -1,5 +1,6 @@
 """Lines and holds: who starts, who waits for what, and when it is expected to start."""
 
+from collections.abc import Callable
 from typing import Any
 
 import pytest
@@ -44,6 +45,14 @@ def test_the_first_of_a_line_starts_and_the_others_say_for_whom_they_wait() -> N
     decision = decide([rebuild(2, 1, 12), rebuild(1, 1, 11), rebuild(3, 2, 13)], {}, name_of)
     assert [job.pk for job in decision.starts] == [1, 3]
     assert decision.reasons == {(R, 2): held_in_words("i1", R, 1, "source")}
+
+
+@pytest.mark.parametrize("words", [held_in_words, wanted_in_words])
+def test_reason_names_instance_job_and_purpose(words: Callable[[str, Kind, int, str], str]) -> None:
+    rebuilt, backed_up = words("db-1", R, 41, "target"), words("db-1", B, 41, "backup")
+    assert all(part in rebuilt for part in ("db-1", f"{R} 41", "target"))
+    assert all(part in backed_up for part in ("db-1", f"{B} 41"))
+    assert held_in_words("db-1", B, 41, "backup") != wanted_in_words("db-1", B, 41, "backup")
 
 
 def test_priority_passes_and_age_decides_among_equals() -> None:
