@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from dbops.engine.effects import TABLE
+from dbops.engine.schedule.conflicts import TABLE
 from dbops.engine.states import TRANSITIONS, Status
 from script.lib.docs import PARTS, generated, main
 

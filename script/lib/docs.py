@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from itertools import groupby
 from pathlib import Path
 
-from dbops.engine.effects import TABLE
+from dbops.engine.schedule.conflicts import TABLE
 from script.lib.reliability import between, cell
 
 DOCS = Path(__file__).resolve().parents[2] / "docs"
@@ -26,7 +26,7 @@ class Part:
 
 
 def effects() -> str:
-    """Return the table of ``dbops.engine.effects``; methods with the same cell share a row."""
+    """Return the table of ``dbops.engine.schedule.conflicts``; methods with the same cell share a row."""
     lines = ["| what runs, is due or is amiss | method | effect | why |", "|---|---|---|---|"]
     for work, cells in TABLE.items():
         for judged, methods in groupby(cells, key=cells.__getitem__):
