@@ -18,7 +18,7 @@ SOURCES = sorted(
 PRODUCT = [path for path in SOURCES if path.is_relative_to(ROOT / "dbops")]
 ENGINE = [path for path in PRODUCT if path.is_relative_to(ROOT / "dbops" / "engine")]
 #: Sent to hosts and run there, as the scripts beside it are.
-ON_HOSTS = [path for path in ENGINE if path.parent.name == "scripts" and path.name != "__init__.py"]
+ON_HOSTS = [path for path in ENGINE if "scripts" in path.parts and path.name != "__init__.py"]
 DRIVERS = [path for path in PRODUCT if path.is_relative_to(ROOT / "dbops" / "drivers")]
 
 

@@ -22,7 +22,7 @@ def between(text: str, name: str, content: str) -> str:
     begin, end = f"<!-- {name}: begin -->\n", f"<!-- {name}: end -->"
     pattern = re.compile(re.escape(begin) + ".*?" + re.escape(end), re.DOTALL)
     if not pattern.search(text):
-        raise SystemExit(f"{PAGE}: the markers of {name} are missing")
+        raise SystemExit(f"The markers of {name} are missing")
     return pattern.sub(lambda _: f"{begin}{content.rstrip()}\n{end}", text)
 
 

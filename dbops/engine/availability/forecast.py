@@ -8,6 +8,7 @@ from bisect import bisect_right
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from datetime import datetime, time, timedelta, tzinfo
+from enum import StrEnum
 from itertools import groupby, islice, takewhile
 
 from dbops.engine.schedule.calendar import Interval, common, merge
@@ -38,6 +39,15 @@ class Piece:
     interval: Interval
 
 
+class Cause(StrEnum):
+    """Why a rebuild waits in an hour, or why its wait is not known."""
+
+    BUSY = "busy"
+    NO_SOURCE = "no-source"
+    NO_END = "no-end"
+    NEVER_FREE = "never-free"
+
+
 @dataclass(frozen=True, slots=True)
 class Hour:
     """The worst moment of one hour of the week.
@@ -47,6 +57,7 @@ class Hour:
         wait_seconds: until a rebuild could start; ``None`` where nobody knows.
         seconds: until it is whole again; ``None`` where nobody knows how long a rebuild takes, either.
         why: what is waited for, or why nobody knows; empty where a rebuild can start at once.
+        cause: the kind of that; ``None`` where a rebuild can start at once.
     """
 
     weekday: int
@@ -55,6 +66,7 @@ class Hour:
     wait_seconds: float | None
     seconds: float | None
     why: str = ""
+    cause: Cause | None = None
 
     def breaks(self, goal_seconds: float) -> bool:
         """Tell whether it takes longer than wanted, as far as that is known: a wait alone may be too long."""
@@ -171,9 +183,9 @@ def _worst_of(
         if block.end < within.end:
             wait, why = (block.end - at).total_seconds(), _ends_with(block.end, busy)
             seconds = None if rebuild_seconds is None else wait + rebuild_seconds
-            found.append(Hour(piece.weekday, piece.hour, at, wait, seconds, why))
+            found.append(Hour(piece.weekday, piece.hour, at, wait, seconds, why, Cause.BUSY))
         else:
-            found.append(Hour(piece.weekday, piece.hour, at, None, None, _never(sources, busy, block)))
+            found.append(Hour(piece.weekday, piece.hour, at, None, None, *_never(sources, busy, block)))
     worst = found[0]
     for one in found[1:]:
         worst = _worse(worst, one)
@@ -191,10 +203,10 @@ def _ends_with(moment: datetime, busy: Iterable[Busy]) -> str:
     return next((item.why for item in busy if item.end == moment), "")
 
 
-def _never(sources: Sequence[str], busy: Iterable[Busy], block: Interval) -> str:
+def _never(sources: Sequence[str], busy: Iterable[Busy], block: Interval) -> tuple[str, Cause]:
     if not sources:
-        return "there is no instance that a rebuild could read"
+        return "there is no instance that a rebuild could read", Cause.NO_SOURCE
     endless = [item for item in busy if item.end is None and item.start < block.end]
     if endless:
-        return f"nobody knows when it ends: {endless[0].why}"
-    return f"no source gets free in {round(block.seconds / 86400)} days"
+        return f"nobody knows when it ends: {endless[0].why}", Cause.NO_END
+    return f"no source gets free in {round(block.seconds / 86400)} days", Cause.NEVER_FREE

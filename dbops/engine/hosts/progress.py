@@ -41,6 +41,7 @@ def catch_up_progress(samples: list[list[float]], arrived: list[list[float]], *,
     if left and nearer > 0:
         known["eta_seconds"] = left / nearer
     elif left:
+        known["falls_behind"] = True
         known["note"] += ": it does not come nearer"
     return known
 

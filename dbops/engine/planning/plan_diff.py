@@ -45,9 +45,11 @@ class Unit(StrEnum):
 class Change:
     """One thing that differs. ``counts``: it is part of what was confirmed; other things change by themselves and refuse nothing.
 
+    ``key`` names it for code: ``target.datadir``, ``finding.target.space``, ``step.stream.removed``, ``command.stream.1``.
     ``then`` and ``now`` are ``None`` where nothing was or is known.
     """
 
+    key: str
     what: str
     then: object
     now: object
@@ -80,19 +82,26 @@ def changes(then: Shown, now: Shown) -> tuple[Change, ...]:
     return tuple(sorted(found, key=lambda change: not change.counts))
 
 
-def _change(what: str, then: object, now: object, unit: Unit = Unit.TEXT, *, counts: bool = True) -> Iterator[Change]:
+def _change(
+    key: str, what: str, then: object, now: object, unit: Unit = Unit.TEXT, *, counts: bool = True
+) -> Iterator[Change]:
     if then != now:
-        yield Change(what, then, now, unit, counts)
+        yield Change(key, what, then, now, unit, counts)
 
 
 def _of_start(then: Shown, now: Shown) -> Iterator[Change]:
-    yield from _change("Way to start", then.start or NOTHING, now.start or NOTHING)
+    yield from _change("start", "Way to start", then.start or NOTHING, now.start or NOTHING)
 
 
 def _of_party(who: str, then: Party, now: Party) -> Iterator[Change]:
     for item in fields(Party):
         words = WORDS.get(item.name, item.name.replace("_", " "))
-        yield from _change(f"{who}: {words}", _said(getattr(then, item.name)), _said(getattr(now, item.name)))
+        yield from _change(
+            f"{who.lower()}.{item.name}",
+            f"{who}: {words}",
+            _said(getattr(then, item.name)),
+            _said(getattr(now, item.name)),
+        )
 
 
 def _said(value: object) -> str | None:
@@ -102,13 +111,15 @@ def _said(value: object) -> str | None:
 
 
 def _of_data(then: Plan, now: Plan) -> Iterator[Change]:
-    yield from _change("Method", then.method, now.method)
-    yield from _change("Backup that is read", _file(then), _file(now))
-    yield from _change("What is destroyed", " ".join(then.destroys), " ".join(now.destroys))
-    yield from _change("Where the old data goes", then.aside_path or NOTHING, now.aside_path or NOTHING)
-    yield from _change("Old data is kept", _said(then.keep_old_data), _said(now.keep_old_data))
+    yield from _change("method", "Method", then.method, now.method)
+    yield from _change("archive", "Backup that is read", _file(then), _file(now))
+    yield from _change("destroys", "What is destroyed", " ".join(then.destroys), " ".join(now.destroys))
+    yield from _change("aside_path", "Where the old data goes", then.aside_path or NOTHING, now.aside_path or NOTHING)
+    yield from _change("keep_old_data", "Old data is kept", _said(then.keep_old_data), _said(now.keep_old_data))
     counts = then.pause_source != now.pause_source
-    yield from _change(f"Replication on {now.source.name} meanwhile", _pause(then), _pause(now), counts=counts)
+    yield from _change(
+        "pause_source", f"Replication on {now.source.name} meanwhile", _pause(then), _pause(now), counts=counts
+    )
 
 
 def _file(plan: Plan) -> str:
@@ -129,7 +140,7 @@ def _of_findings(then: Iterable[Finding], now: Iterable[Finding]) -> Iterator[Ch
         if all(finding.severity is Severity.OK for finding in (*old, *new)):
             continue
         counts = _accepted(old) != _accepted(new)
-        yield from _change(f"Check “{title}”", _words(old), _words(new), counts=counts)
+        yield from _change(f"finding.{code}", f"Check “{title}”", _words(old), _words(new), counts=counts)
 
 
 def _by_code(findings: Iterable[Finding]) -> dict[str, list[Finding]]:
@@ -155,20 +166,26 @@ def _of_steps(then: Iterable[PlannedStep], now: Iterable[PlannedStep]) -> Iterat
     before, after = ({step.name: step for step in steps} for steps in (then, now))
     for name, step in before.items():
         if name not in after:
-            yield Change(f"Step “{step.title}”", "is done", "is not done")
+            yield Change(f"step.{name}.removed", f"Step “{step.title}”", "is done", "is not done")
     for name, step in after.items():
         if name not in before:
-            yield Change(f"Step “{step.title}”", "is not done", "is done")
+            yield Change(f"step.{name}.added", f"Step “{step.title}”", "is not done", "is done")
         else:
             yield from _of_commands(before[name], step)
     both = [name for name in before if name in after]
     if both != [name for name in after if name in before]:
-        yield Change("Order of the steps", ", ".join(before), ", ".join(after))
+        yield Change("steps", "Order of the steps", ", ".join(before), ", ".join(after))
 
 
 def _of_commands(then: PlannedStep, now: PlannedStep) -> Iterator[Change]:
     for number, (old, new) in enumerate(zip_longest(then.commands, now.commands), 1):
-        yield from _change(f"Command {number} of “{now.title}”", _command(old), _command(new), Unit.COMMAND)
+        yield from _change(
+            f"command.{now.name}.{number}",
+            f"Command {number} of “{now.title}”",
+            _command(old),
+            _command(new),
+            Unit.COMMAND,
+        )
 
 
 def _command(command: PlannedCommand | None) -> str | None:
@@ -177,25 +194,32 @@ def _command(command: PlannedCommand | None) -> str | None:
 
 def _by_themselves(then: Shown, now: Shown) -> Iterator[Change]:
     old, new = then.plan, now.plan
-    for what, before, after, unit in (
-        ("To copy", old.bytes_to_copy, new.bytes_to_copy, Unit.BYTES),
-        ("Expected time, all steps", old.predicted_seconds, new.predicted_seconds, Unit.SECONDS),
-        ("Memory to prepare", old.prepare_memory_bytes, new.prepare_memory_bytes, Unit.BYTES),
-        ("Options to prepare", " ".join(old.prepare_options), " ".join(new.prepare_options), Unit.TEXT),
-        ("Ciphers", old.cipher, new.cipher, Unit.TEXT),
-        ("Threads that copy", str(old.parallel), str(new.parallel), Unit.TEXT),
+    for key, what, before, after, unit in (
+        ("bytes_to_copy", "To copy", old.bytes_to_copy, new.bytes_to_copy, Unit.BYTES),
+        ("predicted_seconds", "Expected time, all steps", old.predicted_seconds, new.predicted_seconds, Unit.SECONDS),
+        ("prepare_memory_bytes", "Memory to prepare", old.prepare_memory_bytes, new.prepare_memory_bytes, Unit.BYTES),
         (
+            "prepare_options",
+            "Options to prepare",
+            " ".join(old.prepare_options),
+            " ".join(new.prepare_options),
+            Unit.TEXT,
+        ),
+        ("cipher", "Ciphers", old.cipher, new.cipher, Unit.TEXT),
+        ("parallel", "Threads that copy", str(old.parallel), str(new.parallel), Unit.TEXT),
+        (
+            "unpack_threads",
             "Threads that unpack",
             str(old.unpack_threads or old.parallel),
             str(new.unpack_threads or new.parallel),
             Unit.TEXT,
         ),
     ):
-        yield from _change(what, before, after, unit, counts=False)
-    yield from _of_moment("Expected start", then.starts_at, now.starts_at)
-    yield from _of_moment("Expected finish", then.finishes_at, now.finishes_at)
+        yield from _change(key, what, before, after, unit, counts=False)
+    yield from _of_moment("starts_at", "Expected start", then.starts_at, now.starts_at)
+    yield from _of_moment("finishes_at", "Expected finish", then.finishes_at, now.finishes_at)
 
 
-def _of_moment(what: str, then: datetime | None, now: datetime | None) -> Iterator[Change]:
+def _of_moment(key: str, what: str, then: datetime | None, now: datetime | None) -> Iterator[Change]:
     if not (then and now and abs(now - then) < SAME_TIME):
-        yield from _change(what, then, now, Unit.MOMENT, counts=False)
+        yield from _change(key, what, then, now, Unit.MOMENT, counts=False)

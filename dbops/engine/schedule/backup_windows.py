@@ -6,6 +6,7 @@ Nothing is invented: where no run has ended and no person said what to expect, t
 from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import datetime, timedelta
+from enum import StrEnum
 from math import ceil
 from statistics import median
 
@@ -16,6 +17,24 @@ LEARNED_RUNS = 20
 #: Fewer runs than this do not tell what 9 of 10 take.
 LEAST_RUNS = 3
 NONE_HAS_ENDED = "none like it has ended yet, so nobody knows how long it takes"
+
+
+class Basis(StrEnum):
+    """What a predicted time is based on, or why there is none."""
+
+    UNSTATED = "unstated"
+    HISTORY = "history"
+    EXPECTATION = "expectation"
+    ANNOUNCEMENT = "announcement"
+    QUEUE = "queue"
+    NO_RUN = "no-run"
+    NO_REBUILD = "no-rebuild"
+    NO_SIZE = "no-size"
+    NO_END = "no-end"
+    OVERDUE = "overdue"
+    SILENT_HOST = "silent-host"
+    APPROVAL = "approval"
+    PASSED = "passed"
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,6 +54,11 @@ class Duration:
         return self.runs >= LEAST_RUNS
 
     @property
+    def basis(self) -> Basis:
+        """The kind of what the numbers rest on."""
+        return Basis.HISTORY if self.runs else Basis.EXPECTATION
+
+    @property
     def words(self) -> str:
         """What the numbers rest on."""
         if self.runs == 0:
@@ -45,11 +69,12 @@ class Duration:
 @dataclass(frozen=True, slots=True)
 class End:
     """When something is expected to end: likely (``p50``) and late (``p90``). ``None`` means unknown; ``words`` say why,
-    or what the times rest on."""
+    or what the times rest on, and ``basis`` is the kind of that."""
 
     p50: datetime | None
     p90: datetime | None
     words: str
+    basis: Basis = Basis.UNSTATED
 
     @property
     def is_known(self) -> bool:
@@ -69,6 +94,7 @@ class Window:
     ends_p50: datetime | None
     ends_p90: datetime | None
     words: str = NONE_HAS_ENDED
+    basis: Basis = Basis.NO_RUN
 
     @property
     def is_managed(self) -> bool:
@@ -109,6 +135,7 @@ def window_at(
         ends_p50=starts_at + timedelta(seconds=duration.p50_seconds) if duration else None,
         ends_p90=starts_at + timedelta(seconds=duration.p90_seconds) if duration else None,
         words=duration.words if duration else NONE_HAS_ENDED,
+        basis=duration.basis if duration else Basis.NO_RUN,
     )
 
 
@@ -119,15 +146,15 @@ def expected_end(started_at: datetime, duration: Duration | None, now: datetime)
     earlier runs did does not tell when this one ends.
     """
     if duration is None:
-        return End(None, None, NONE_HAS_ENDED)
+        return End(None, None, NONE_HAS_ENDED, Basis.NO_RUN)
     taken = max(0.0, (now - started_at).total_seconds())
     if taken >= duration.p90_seconds:
         usual = spell(duration.p90_seconds)
         whose = f"9 of 10 earlier runs took ({usual})" if duration.runs else f"was expected ({usual})"
-        return End(None, None, f"it has run for {spell(taken)}, longer than {whose}")
+        return End(None, None, f"it has run for {spell(taken)}, longer than {whose}", Basis.OVERDUE)
     left_late = duration.p90_seconds - taken
     left = duration.p50_seconds - taken if taken < duration.p50_seconds else left_late / 2
-    return End(now + timedelta(seconds=left), now + timedelta(seconds=left_late), duration.words)
+    return End(now + timedelta(seconds=left), now + timedelta(seconds=left_late), duration.words, duration.basis)
 
 
 def spell(seconds: float) -> str:

@@ -24,6 +24,36 @@ class Kind(StrEnum):
     TOPOLOGY = "topology differs"
 
 
+class Timing(StrEnum):
+    """Where a job or a backup window stands in time."""
+
+    RUNNING = "running"
+    QUEUED = "queued"
+    UNAPPROVED = "unapproved"
+    EXPECTED = "expected"  # a window in which the backup is expected to run at the moment asked for
+    DUE = "due"  # before the likely end of the rebuild
+    DUE_IF_LATE = "due-if-late"  # only before its late end
+    DUE_OR_NOT = "due-or-not"  # how long the rebuild takes is not known
+    UNSEEN = "unseen"  # due now, and not seen yet
+
+
+class Remedy(StrEnum):
+    """What ends a blocker."""
+
+    ADD_SOURCE = "add-source"
+    FIX_INVENTORY = "fix-inventory"
+    END_MAINTENANCE = "end-maintenance"
+    FIX_SERVER = "fix-server"
+    CATCH_UP = "catch-up"
+    MAKE_BACKUP = "make-backup"
+    DECIDE_APPROVAL = "decide-approval"
+    CANCEL_REBUILD = "cancel-rebuild"
+    STOP_RUN = "stop-run"
+    ASK_OWNER = "ask-owner"
+    CHANGE_SCHEDULE = "change-schedule"
+    CHANGE_CRON = "change-cron"
+
+
 class Certainty(StrEnum):
     """How sure the end is: a person set it, earlier runs say so, or nobody knows."""
 
@@ -42,6 +72,8 @@ class Blocker:
         since: when it began (or begins, where it lies ahead); ``None`` where nobody noted it.
         until: when it is expected to end. Never in the past of the moment that was asked for.
         clears: who can end it.
+        remedy: what ends it.
+        timing: of a job or a window; ``None`` for anything else.
         run: the backup run, ``rebuild`` the rebuild that it is, where it is one.
     """
 
@@ -55,6 +87,8 @@ class Blocker:
     effect: Effect
     reason: str
     clears: str
+    remedy: Remedy
+    timing: Timing | None = None
     run: int | None = None
     rebuild: int | None = None
 
@@ -74,6 +108,8 @@ def make(
     *,
     text: str,
     clears: str,
+    remedy: Remedy,
+    timing: Timing | None = None,
     instance: str = "",
     since: datetime | None = None,
     until: End = NOBODY_KNOWS,
@@ -97,6 +133,8 @@ def make(
         effect=judged.effect,
         reason=judged.reason,
         clears=clears,
+        remedy=remedy,
+        timing=timing,
         run=run,
         rebuild=rebuild,
     )

@@ -7,8 +7,8 @@ What a blocker is stands in ``blocker``, those that are backup windows come from
 from collections.abc import Iterator
 from datetime import datetime, timedelta
 
-from dbops.engine.schedule.backup_windows import End, spell
-from dbops.engine.schedule.blocker import Blocker, Certainty, Kind, make
+from dbops.engine.schedule.backup_windows import Basis, End, spell
+from dbops.engine.schedule.blocker import Blocker, Certainty, Kind, Remedy, Timing, make
 from dbops.engine.schedule.conflicts import Effect, Work, of_backup
 from dbops.engine.schedule.occupancy import Stay, stays
 from dbops.engine.schedule.snapshot import Machine, Picture, Use
@@ -69,6 +69,7 @@ def _of_cluster(picture: Picture, source: str | None, method: str, at: datetime)
             method,
             text=text,
             clears="whoever adds a backup instance or another replica",
+            remedy=Remedy.ADD_SOURCE,
         )
     if picture.difference:
         yield from make(
@@ -78,6 +79,7 @@ def _of_cluster(picture: Picture, source: str | None, method: str, at: datetime)
             text=picture.difference.text,
             since=picture.difference.since,
             clears="an operator, by accepting the difference or correcting the inventory",
+            remedy=Remedy.FIX_INVENTORY,
         )
     duration = picture.predicted(source).duration
     done = at + timedelta(seconds=duration.p90_seconds) if duration else None
@@ -93,9 +95,15 @@ def _of_cluster(picture: Picture, source: str | None, method: str, at: datetime)
             method,
             text=f"Maintenance of {picture.cluster}: {stop.reason.rstrip('.')}.",
             since=stop.starts_at,
-            until=End(stop.ends_at, stop.ends_at, "as it was announced" if stop.ends_at else "no end was announced"),
+            until=End(
+                stop.ends_at,
+                stop.ends_at,
+                "as it was announced" if stop.ends_at else "no end was announced",
+                Basis.ANNOUNCEMENT if stop.ends_at else Basis.NO_END,
+            ),
             certainty=Certainty.KNOWN if stop.ends_at else Certainty.UNKNOWN,
             clears=f"{stop.by or 'an operator'}, by ending the maintenance",
+            remedy=Remedy.END_MAINTENANCE,
         )
 
 
@@ -111,6 +119,7 @@ def _of_source(picture: Picture, source: str | None, method: str) -> Iterator[Bl
             instance=machine.name,
             text=f"{machine.name} cannot be read: {machine.problem}.",
             clears=f"whoever looks after {machine.name}",
+            remedy=Remedy.FIX_SERVER,
         )
     elif why := _why_lagging(machine, picture.max_lag_seconds):
         yield from make(
@@ -122,6 +131,7 @@ def _of_source(picture: Picture, source: str | None, method: str) -> Iterator[Bl
             clears=f"nobody: it ends when {machine.name} has caught up"
             if not machine.stopped
             else f"whoever looks after {machine.name}",
+            remedy=Remedy.FIX_SERVER if machine.stopped else Remedy.CATCH_UP,
         )
     has_copy = {"dump": machine.has_dump, "archive": machine.has_archive}.get(method, True)
     if not has_copy:
@@ -133,6 +143,7 @@ def _of_source(picture: Picture, source: str | None, method: str) -> Iterator[Bl
             instance=machine.name,
             text=f"There is no complete {what} of {machine.name} to read.",
             clears=f"a {what} of {machine.name} that succeeds",
+            remedy=Remedy.MAKE_BACKUP,
         )
 
 
@@ -167,6 +178,8 @@ def _of_stays(
             since=stay.job.started_at or stay.job.queued_at,
             until=stay.end,
             clears=_who_clears(stay),
+            remedy=_remedy(stay),
+            timing=_timing(stay),
             run=stay.job.run,
             rebuild=stay.job.rebuild,
         )
@@ -203,6 +216,20 @@ def _tell(stay: Stay) -> str:
         return f"{name} waits in line before this one, and {will} {stay.instance}."
     silent = " Its host is silent." if stay.job.is_lost else ""
     return f"{name} {does} {stay.instance}.{silent}"
+
+
+def _timing(stay: Stay) -> Timing:
+    if stay.job.needs_approval:
+        return Timing.UNAPPROVED
+    return Timing.QUEUED if stay.job.started_at is None else Timing.RUNNING
+
+
+def _remedy(stay: Stay) -> Remedy:
+    if stay.job.needs_approval:
+        return Remedy.DECIDE_APPROVAL
+    if stay.job.rebuild is not None:
+        return Remedy.CANCEL_REBUILD
+    return Remedy.STOP_RUN if stay.job.can_be_stopped else Remedy.ASK_OWNER
 
 
 def _who_clears(stay: Stay) -> str:

@@ -1,6 +1,6 @@
 """What a rebuild may run beside: a cell for each method and each thing that may stand in its way, with the reason. Pure.
 
-``docs/blockers.md`` shows this table; a test holds both equal.
+``script/docs`` writes the table of ``docs/blockers.md`` from it.
 """
 
 from dataclasses import dataclass

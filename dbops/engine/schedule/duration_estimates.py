@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from dbops.engine.schedule.backup_windows import Duration, learn
+from dbops.engine.schedule.backup_windows import Basis, Duration, learn
 
 
 @dataclass(frozen=True, slots=True)
@@ -16,10 +16,12 @@ class Past:
 
 @dataclass(frozen=True, slots=True)
 class Prediction:
-    """Seconds from start to end. ``duration`` is ``None`` where nothing is known; ``words`` say what it rests on, or why not."""
+    """Seconds from start to end. ``duration`` is ``None`` where nothing is known; ``words`` say what it rests on, or why not, and
+    ``basis`` is the kind of that."""
 
     duration: Duration | None
     words: str
+    basis: Basis = Basis.UNSTATED
 
 
 def predict(own: Sequence[Past], others: Sequence[Past] = (), *, bytes_to_copy: int | None = None) -> Prediction:
@@ -35,14 +37,18 @@ def predict(own: Sequence[Past], others: Sequence[Past] = (), *, bytes_to_copy: 
         duration = learn([_scaled(past, bytes_to_copy) for past in own])
         count = duration.runs if duration else 0
         what = "the last rebuild" if count == 1 else f"the last {count} rebuilds"
-        return Prediction(duration, f"from {what} of this cluster")
+        return Prediction(duration, f"from {what} of this cluster", Basis.HISTORY)
     measured = [past for past in others if past.bytes and past.seconds > 0]
     if not measured:
-        return Prediction(None, "How long it takes is not known: no rebuild has succeeded here yet.")
+        return Prediction(None, "How long it takes is not known: no rebuild has succeeded here yet.", Basis.NO_REBUILD)
     if bytes_to_copy is None:
-        return Prediction(None, "How long it takes is not known: the size of the source was not measured yet.")
+        return Prediction(
+            None, "How long it takes is not known: the size of the source was not measured yet.", Basis.NO_SIZE
+        )
     duration = learn([_scaled(past, bytes_to_copy) for past in measured])
-    return Prediction(duration, "from the size of the source and the speed of this fleet's other rebuilds")
+    return Prediction(
+        duration, "from the size of the source and the speed of this fleet's other rebuilds", Basis.HISTORY
+    )
 
 
 def _scaled(past: Past, bytes_to_copy: int | None) -> float:

@@ -4,7 +4,7 @@ from dataclasses import dataclass, replace
 from datetime import datetime
 from enum import StrEnum
 
-from dbops.engine.schedule.backup_windows import End
+from dbops.engine.schedule.backup_windows import Basis, End
 from dbops.engine.schedule.blocker import Blocker
 from dbops.engine.schedule.blockers import look
 from dbops.engine.schedule.occupancy import Stay, place, stays
@@ -173,9 +173,9 @@ def _way_to_free(
     if likely is None or late is None:
         met = (*passed, *passed_late)
         unknown = next((blocker for blocker in met if blocker.until.p50 is None), met[-1])
-        return End(None, None, unknown.until.words), passed
+        return End(None, None, unknown.until.words, unknown.until.basis), passed
     words = "when nothing of what is known stands in the way any more"
-    return End(likely, max(likely, late), words), passed
+    return End(likely, max(likely, late), words, Basis.QUEUE), passed
 
 
 def _first_free(

@@ -4,11 +4,11 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 
-from dbops.engine.schedule.backup_windows import NONE_HAS_ENDED, End, expected_end
+from dbops.engine.schedule.backup_windows import NONE_HAS_ENDED, Basis, End, expected_end
 from dbops.engine.schedule.snapshot import Job, Picture, Use
 
 #: When a person approves what waits for that, nobody knows.
-NOT_APPROVED = End(None, None, "another operator must approve it first")
+NOT_APPROVED = End(None, None, "another operator must approve it first", Basis.APPROVAL)
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,7 +50,7 @@ def _running(job: Job, now: datetime) -> Iterator[Stay]:
     assert job.started_at is not None  # noqa: S101 - the caller chose those that have started
     end = expected_end(job.started_at, job.duration, now)
     if job.is_lost:
-        end = End(None, None, "its host is silent, so nothing is known of it")
+        end = End(None, None, "its host is silent, so nothing is known of it", Basis.SILENT_HOST)
     for instance, use in job.claims:
         yield Stay(job, instance, use, min(job.started_at, now), end)
 
@@ -73,11 +73,16 @@ def _queued(job: Job, now: datetime, free: dict[str, End]) -> Iterator[Stay]:
 
 def _after(before: End, job: Job) -> End:
     if before.p50 is None or before.p90 is None:
-        return End(None, None, "it waits for something whose end is not known")
+        return End(None, None, "it waits for something whose end is not known", Basis.QUEUE)
     if job.duration is None:
-        return End(None, None, NONE_HAS_ENDED)
+        return End(None, None, NONE_HAS_ENDED, Basis.NO_RUN)
     likely, late = job.duration.p50_seconds, job.duration.p90_seconds
-    return End(before.p50 + timedelta(seconds=likely), before.p90 + timedelta(seconds=late), job.duration.words)
+    return End(
+        before.p50 + timedelta(seconds=likely),
+        before.p90 + timedelta(seconds=late),
+        job.duration.words,
+        job.duration.basis,
+    )
 
 
 def _later(one: End | None, other: End | None) -> End:
@@ -86,4 +91,9 @@ def _later(one: End | None, other: End | None) -> End:
     for end in known:
         if end.p50 is None or end.p90 is None:
             return end
-    return End(max(end.p50 for end in known if end.p50), max(end.p90 for end in known if end.p90), known[-1].words)
+    return End(
+        max(end.p50 for end in known if end.p50),
+        max(end.p90 for end in known if end.p90),
+        known[-1].words,
+        known[-1].basis,
+    )

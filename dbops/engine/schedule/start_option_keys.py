@@ -25,6 +25,21 @@ class Way(StrEnum):
     STOP_RUN = "stop-run"
 
 
+class Problem(StrEnum):
+    """Why a way to start is not possible."""
+
+    BLOCKED = "blocked"  # by what no start waits for
+    BUSY = "busy"  # something else keeps it waiting
+    NO_SCHEDULE = "no-schedule"
+    TOO_SHORT = "too-short"
+    TOO_LATE = "too-late"
+    NO_DURATION = "no-duration"
+    NO_START = "no-start"
+    NO_WINDOW_END = "no-window-end"
+    PASSED = "passed"
+    TOO_FAR = "too-far"
+
+
 @dataclass(frozen=True, slots=True)
 class Choice:
     """One way to start. Text holds no clock times: pages show ``starts``, ``finishes`` and ``window_at`` in their time zone.
@@ -33,6 +48,9 @@ class Choice:
         key: names the choice in a form; the same key means the same thing later, or is not offered any more.
         reason: what it means; where it is not possible, why not.
         warnings: what it would run beside.
+        problem: the code of why it is not possible.
+        blockers: what keeps the rebuild from starting at once (``now``, ``soon``, ``elsewhere``, ``at``, ``stop-run``).
+        slows_reads: the source serves reads.
         not_before, start_by, after_run, stops_run, runs_again: what is stored with the rebuild; ``start_by`` is the latest
             start at which it would still end before the window in 9 of 10 cases.
     """
@@ -52,6 +70,9 @@ class Choice:
     stops_run: int | None = None
     runs_again: str = ""
     window_at: datetime | None = None
+    problem: Problem | None = None
+    blockers: tuple[Blocker, ...] = ()
+    slows_reads: bool = False
 
     @property
     def is_deferred(self) -> bool:

@@ -4,7 +4,7 @@ from collections.abc import Collection, Iterator
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 
-from dbops.engine.schedule.backup_windows import End, Window, spell
+from dbops.engine.schedule.backup_windows import Basis, End, Window, spell
 from dbops.engine.schedule.blocker import Blocker
 from dbops.engine.schedule.blockers import look
 from dbops.engine.schedule.conflicts import Effect
@@ -12,7 +12,7 @@ from dbops.engine.schedule.duration_estimates import Prediction
 from dbops.engine.schedule.eligibility import all_sources_of, free_from
 from dbops.engine.schedule.occupancy import Stay, stays
 from dbops.engine.schedule.snapshot import Job, Picture
-from dbops.engine.schedule.start_option_keys import STAMP, Choice, Way, moment_key
+from dbops.engine.schedule.start_option_keys import STAMP, Choice, Problem, Way, moment_key
 
 #: Only windows that begin within this time are offered to be gone round.
 SOON_HOURS = 26
@@ -94,13 +94,15 @@ class _Asked:
     def finish(self, starts: End, *, source: str = "") -> End:
         duration = self.picture.predicted(source or self.source).duration
         if starts.p50 is None or starts.p90 is None:
-            return End(None, None, starts.words)
+            return End(None, None, starts.words, starts.basis)
         if duration is None:
-            return End(None, None, self.picture.predicted(source or self.source).words)
+            predicted = self.picture.predicted(source or self.source)
+            return End(None, None, predicted.words, predicted.basis)
         return End(
             starts.p50 + timedelta(seconds=duration.p50_seconds),
             starts.p90 + timedelta(seconds=duration.p90_seconds),
             self.picture.predicted(source or self.source).words,
+            self.picture.predicted(source or self.source).basis,
         )
 
     def warnings(self, moment: datetime | None, *, source: str = "") -> tuple[Blocker, ...]:
@@ -141,6 +143,8 @@ def _now(asked: _Asked) -> Choice:
         starts=starts,
         finishes=asked.finish(starts),
         warnings=asked.warnings(starts.p50),
+        problem=Problem.BLOCKED if forbidden else None,
+        blockers=tuple(found),
     )
 
 
@@ -154,16 +158,20 @@ def _elsewhere(asked: _Asked) -> Iterator[Choice]:
         machine = asked.picture.machine(other)
         role = machine.role.value if machine else "replica"
         note = "" if role == "backup" else " It serves reads, which get slower meanwhile."
+        blocked = any(item.effect is Effect.BLOCKS for item in found)
         yield Choice(
             key=f"{Way.ELSEWHERE}:{other}",
             way=Way.ELSEWHERE,
             title=f"Now from {other}" if not found else f"From {other}, as soon as it can",
             source=other,
-            is_possible=not any(item.effect is Effect.BLOCKS for item in found),
+            is_possible=not blocked,
             reason=(" ".join(item.text for item in found) or f"{other} is free.") + note,
             starts=starts,
             finishes=asked.finish(starts, source=other),
             warnings=asked.warnings(starts.p50, source=other),
+            problem=Problem.BLOCKED if blocked else None,
+            blockers=tuple(found),
+            slows_reads=bool(note),
         )
 
 
@@ -175,9 +183,9 @@ def _runs(asked: _Asked) -> list[Job]:
 
 def _after_run(asked: _Asked, job: Job) -> Choice:
     ends = next(stay.end for stay in asked.used if stay.job is job)
-    starts = asked.free(ends.p50) if ends.p50 else End(None, None, ends.words)
+    starts = asked.free(ends.p50) if ends.p50 else End(None, None, ends.words, ends.basis)
     if starts.p90 and ends.p90:
-        starts = End(starts.p50, max(starts.p90, ends.p90), starts.words)
+        starts = End(starts.p50, max(starts.p90, ends.p90), starts.words, starts.basis)
     forbidden = asked.forbidden()
     return Choice(
         key=f"{Way.AFTER_RUN}:{job.run}",
@@ -190,6 +198,7 @@ def _after_run(asked: _Asked, job: Job) -> Choice:
         finishes=asked.finish(starts),
         warnings=asked.warnings(starts.p50),
         after_run=job.run,
+        problem=Problem.BLOCKED if forbidden else None,
     )
 
 
@@ -213,6 +222,7 @@ def _after_maintenance(asked: _Asked) -> Iterator[Choice]:
         finishes=asked.finish(starts),
         warnings=asked.warnings(starts.p50),
         not_before=last,
+        problem=Problem.BLOCKED if problem else None,
     )
 
 
@@ -232,17 +242,22 @@ def _around_windows(asked: _Asked) -> Iterator[Choice]:
 def _at_moment(asked: _Asked, moment: datetime) -> Choice:
     """At a time that a person has named, or as soon after it as it can. One that has passed is shown, and not possible."""
     starts, problem = asked.free(moment), asked.forbidden(moment)
+    code = Problem.BLOCKED if problem else None
     if moment > asked.picture.now + timedelta(hours=MOMENT_HOURS):
+        code = Problem.TOO_FAR
         problem = (
             f"That is more than {MOMENT_HOURS} hours ahead: the backups that it might run into are not looked at yet."
         )
     if moment <= asked.picture.now:
+        code = Problem.PASSED
         problem = "That time has passed. Name a later one, or choose another way."
-        starts = End(None, None, "that time has passed")
-    stopping = [item.text for item in asked.found(moment) if item.stops]
+        starts = End(None, None, "that time has passed", Basis.PASSED)
+    stopping = [item for item in asked.found(moment) if item.stops]
     reason = "It is queued until then."
     if stopping:
-        reason = "It is queued until then, and starts when nothing stands in the way: " + " ".join(stopping)
+        reason = "It is queued until then, and starts when nothing stands in the way: " + " ".join(
+            item.text for item in stopping
+        )
     return Choice(
         key=moment_key(moment),
         way=Way.AT,
@@ -254,24 +269,35 @@ def _at_moment(asked: _Asked, moment: datetime) -> Choice:
         finishes=asked.finish(starts),
         warnings=asked.warnings(starts.p50),
         not_before=moment,
+        problem=code,
+        blockers=tuple(stopping),
     )
+
+
+def _too_late(asked: _Asked, window: Window, starts: End, start_by: datetime | None) -> tuple[Problem | None, str]:
+    """Return why a rebuild could not end before the window: a code and a sentence, nothing where it could."""
+    duration = asked.prediction.duration
+    if blocked := asked.forbidden():
+        return Problem.BLOCKED, blocked
+    if duration is None or start_by is None:
+        return Problem.NO_DURATION, f"Nobody can say whether it would end in time. {asked.prediction.words}"
+    if start_by <= asked.picture.now:
+        spare = spell((window.starts_at - asked.picture.now).total_seconds())
+        longest = spell(duration.p90_seconds)
+        return Problem.TOO_SHORT, f"There are {spare} left, and 1 of 10 takes longer than {longest}."
+    if starts.p50 is None:
+        return Problem.NO_START, f"Nobody can say whether it could start in time: {starts.words}."
+    if starts.p50 > start_by:
+        return Problem.TOO_LATE, "It would start too late to end before the backup in 9 of 10 cases."
+    return None, ""
 
 
 def _before(asked: _Asked, window: Window) -> Choice:
     """As soon as it can, if it can in time: else it expires instead of running into the backup."""
     starts, duration, start_by = asked.free(), asked.prediction.duration, None
-    problem = asked.forbidden()
-    if duration is None:
-        problem = problem or f"Nobody can say whether it would end in time. {asked.prediction.words}"
-    else:
+    if duration is not None:
         start_by = window.starts_at - timedelta(seconds=duration.p90_seconds)
-        if start_by <= asked.picture.now:
-            spare = spell((window.starts_at - asked.picture.now).total_seconds())
-            problem = problem or f"There are {spare} left, and 1 of 10 takes longer than {spell(duration.p90_seconds)}."
-        elif starts.p50 is None:
-            problem = problem or f"Nobody can say whether it could start in time: {starts.words}."
-        elif starts.p50 > start_by:
-            problem = problem or "It would start too late to end before the backup in 9 of 10 cases."
+    code, problem = _too_late(asked, window, starts, start_by)
     return Choice(
         key=f"{Way.BEFORE_WINDOW}:{window.schedule}@{window.starts_at:{STAMP}}",
         way=Way.BEFORE_WINDOW,
@@ -285,19 +311,26 @@ def _before(asked: _Asked, window: Window) -> Choice:
         warnings=asked.warnings(starts.p50),
         start_by=start_by,
         window_at=window.starts_at,
+        problem=code,
     )
 
 
 def _after(asked: _Asked, window: Window) -> Choice:
     """When the window has likely passed; where the backup takes longer, it is waited for."""
     problem = asked.forbidden(window.ends_p50)
-    starts = asked.free(window.ends_p50) if window.ends_p50 else End(None, None, "the end of the window is not known")
-    if window.ends_p50 is None:
-        problem = problem or (
-            "How long that backup takes is not known yet: no run of it has ended. Once it runs, choose to start when it ends."
+    code = Problem.BLOCKED if problem else None
+    starts = (
+        asked.free(window.ends_p50)
+        if window.ends_p50
+        else End(None, None, "the end of the window is not known", Basis.NO_RUN)
+    )
+    if window.ends_p50 is None and not problem:
+        code, problem = (
+            Problem.NO_WINDOW_END,
+            "How long that backup takes is not known yet: no run of it has ended. Once it runs, choose to start when it ends.",
         )
     if starts.p90 and window.ends_p90:
-        starts = End(starts.p50, max(starts.p90, window.ends_p90), starts.words)
+        starts = End(starts.p50, max(starts.p90, window.ends_p90), starts.words, starts.basis)
     return Choice(
         key=f"{Way.AFTER_WINDOW}:{window.schedule}@{window.starts_at:{STAMP}}",
         way=Way.AFTER_WINDOW,
@@ -310,6 +343,7 @@ def _after(asked: _Asked, window: Window) -> Choice:
         warnings=asked.warnings(starts.p50),
         not_before=window.ends_p50,
         window_at=window.starts_at,
+        problem=code,
     )
 
 
@@ -319,8 +353,10 @@ def _stop_run(asked: _Asked, job: Job) -> Choice:
     others = [item for item in without.found() if item.stops]
     starts = _at(asked.picture.now, "as soon as the run has been stopped")
     problem = " ".join(f"{item.text}" for item in others)
-    if not job.schedule:
-        problem = problem or f"{job.name} belongs to no schedule: nobody could run it again."
+    code = Problem.BUSY if others else None
+    if not job.schedule and not problem:
+        code = Problem.NO_SCHEDULE
+        problem = f"{job.name} belongs to no schedule: nobody could run it again."
     done = spell((asked.picture.now - job.started_at).total_seconds()) if job.started_at else "0 s"
     return Choice(
         key=f"{Way.STOP_RUN}:{job.run}",
@@ -336,6 +372,8 @@ def _stop_run(asked: _Asked, job: Job) -> Choice:
         stops_run=job.run,
         after_run=job.run,
         runs_again=job.schedule,
+        problem=code,
+        blockers=tuple(others),
     )
 
 

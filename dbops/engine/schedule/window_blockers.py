@@ -5,7 +5,7 @@ from dataclasses import replace
 from datetime import datetime, timedelta
 
 from dbops.engine.schedule.backup_windows import End, Window
-from dbops.engine.schedule.blocker import Blocker, Kind, make
+from dbops.engine.schedule.blocker import Blocker, Kind, Remedy, Timing, make
 from dbops.engine.schedule.conflicts import Work, of_backup
 from dbops.engine.schedule.snapshot import Picture
 from dbops.engine.states import BackupMethod
@@ -37,6 +37,8 @@ def of_unseen(
             since=due.starts_at,
             until=_until(window),
             clears=f"whoever owns cron on {window.instance}",
+            remedy=Remedy.CHANGE_CRON,
+            timing=Timing.UNSEEN,
         )
 
 
@@ -65,7 +67,7 @@ def _lasts(window: Window, at: datetime, *, late: bool) -> bool:
 
 
 def _until(window: Window) -> End:
-    return End(window.ends_p50, window.ends_p90, window.words)
+    return End(window.ends_p50, window.ends_p90, window.words, window.basis)
 
 
 def _running_then(window: Window, method: str, *, is_target: bool) -> Iterator[Blocker]:
@@ -81,16 +83,25 @@ def _running_then(window: Window, method: str, *, is_target: bool) -> Iterator[B
         clears="an operator, by changing the schedule"
         if window.is_managed
         else f"whoever owns cron on {window.instance}",
+        remedy=_remedy(window),
+        timing=Timing.EXPECTED,
     )
+
+
+def _remedy(window: Window) -> Remedy:
+    return Remedy.CHANGE_SCHEDULE if window.is_managed else Remedy.CHANGE_CRON
 
 
 def _ahead(window: Window, method: str, *, is_target: bool, likely: datetime | None) -> Iterator[Blocker]:
     work = Work.AHEAD_MANAGED if window.is_managed else Work.AHEAD_EXTERNAL
     if likely is None:
+        timing = Timing.DUE_OR_NOT
         how = "may become due before the rebuild ends: how long that takes is not known"
     elif window.starts_at < likely:
+        timing = Timing.DUE
         how = "is due before the rebuild is expected to end"
     else:
+        timing = Timing.DUE_IF_LATE
         how = "may become due before the rebuild ends, where that takes longer than usual"
     yield from make(
         Kind.WINDOW_AHEAD,
@@ -103,4 +114,6 @@ def _ahead(window: Window, method: str, *, is_target: bool, likely: datetime | N
         clears="an operator, by changing the schedule"
         if window.is_managed
         else f"whoever owns cron on {window.instance}",
+        remedy=_remedy(window),
+        timing=timing,
     )

@@ -9,17 +9,34 @@ doublewrite out by itself.
 
 from collections.abc import Mapping
 from dataclasses import dataclass
+from enum import StrEnum
 
 from dbops.engine.facts.instance import InstanceFacts, ServerFacts, StorageFacts
 from dbops.engine.flavors.relaxed_durability import same_value
 
 
+class Objection(StrEnum):
+    """Why doublewrite has to stay on."""
+
+    STORAGE_UNREAD = "storage-unread"
+    KERNEL_SILENT = "kernel-silent"
+    DEVICE = "device"
+    FILE_SYSTEM = "file-system"
+    SERVER = "server"
+    CLUSTER = "cluster"
+
+
+Against = tuple[tuple[Objection, str], ...]
+
+
 @dataclass(frozen=True, slots=True)
 class Verdict:
-    """``setting`` is what the server has now; ``against`` says why it has to stay on, nothing where it may be off."""
+    """``setting`` is what the server has now; ``against`` says why it has to stay on, nothing where it may be off, and
+    ``objections`` are the kinds of that, in the same order."""
 
     setting: str
     against: tuple[str, ...]
+    objections: tuple[Objection, ...] = ()
 
     @property
     def is_off(self) -> bool:
@@ -43,32 +60,52 @@ def judge_doublewrite(name: str, cluster: Mapping[str, InstanceFacts]) -> Verdic
         return None
     storage = facts.datadir.storage if facts.datadir else None
     against = (*_device(storage, server), *_file_system(storage, server), *_server(server), *_others(name, cluster))
-    return Verdict(server.doublewrite, against)
+    return Verdict(server.doublewrite, tuple(text for _, text in against), tuple(kind for kind, _ in against))
 
 
-def _device(storage: StorageFacts | None, server: ServerFacts) -> tuple[str, ...]:
+def _device(storage: StorageFacts | None, server: ServerFacts) -> Against:
     if storage is None:
-        return ("What the data directory lies on was not read.",)
+        return ((Objection.STORAGE_UNREAD, "What the data directory lies on was not read."),)
     if storage.atomic_bytes is None:
-        return (f"The kernel does not say how much {storage.device} writes wholly or not at all (6.11 and newer do).",)
+        return (
+            (
+                Objection.KERNEL_SILENT,
+                f"The kernel does not say how much {storage.device} writes wholly or not at all (6.11 and newer do).",
+            ),
+        )
     if storage.atomic_bytes < server.page_size:
         said = f"{storage.atomic_bytes} bytes" if storage.atomic_bytes else "nothing"
-        return (f"{storage.device} promises {said} to be written wholly or not at all; a page has {server.page_size}.",)
+        return (
+            (
+                Objection.DEVICE,
+                f"{storage.device} promises {said} to be written wholly or not at all; a page has {server.page_size}.",
+            ),
+        )
     return ()
 
 
-def _file_system(storage: StorageFacts | None, server: ServerFacts) -> tuple[str, ...]:
+def _file_system(storage: StorageFacts | None, server: ServerFacts) -> Against:
     if storage is None or storage.block_bytes >= server.page_size:
         return ()
-    return (f"{storage.filesystem} has blocks of {storage.block_bytes} bytes and passes no larger write on as one.",)
+    return (
+        (
+            Objection.FILE_SYSTEM,
+            f"{storage.filesystem} has blocks of {storage.block_bytes} bytes and passes no larger write on as one.",
+        ),
+    )
 
 
-def _server(server: ServerFacts) -> tuple[str, ...]:
+def _server(server: ServerFacts) -> Against:
     kind = "MariaDB" if server.flavor == "mariadb" else "MySQL"
-    return (f"{kind} {server.version} does not ask for such writes, and the promise holds for those alone.",)
+    return (
+        (
+            Objection.SERVER,
+            f"{kind} {server.version} does not ask for such writes, and the promise holds for those alone.",
+        ),
+    )
 
 
-def _others(name: str, cluster: Mapping[str, InstanceFacts]) -> tuple[str, ...]:
+def _others(name: str, cluster: Mapping[str, InstanceFacts]) -> Against:
     own = cluster[name].server
     others = {
         other: facts.server.doublewrite
@@ -78,4 +115,5 @@ def _others(name: str, cluster: Mapping[str, InstanceFacts]) -> tuple[str, ...]:
     }
     if not others:
         return ()
-    return (f"Its cluster does not agree: {', '.join(f'{other} has {value}' for other, value in others.items())}.",)
+    told = ", ".join(f"{other} has {value}" for other, value in others.items())
+    return ((Objection.CLUSTER, f"Its cluster does not agree: {told}."),)

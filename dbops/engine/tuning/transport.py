@@ -3,6 +3,7 @@
 from collections.abc import Mapping
 from dataclasses import dataclass
 from datetime import datetime
+from enum import StrEnum
 
 from dbops.engine.facts.instance import HostFacts
 
@@ -63,13 +64,28 @@ def cipher_reason(ciphers: str, source: HostFacts, target: HostFacts, link: Link
     return f"{first}: not both processors have AES instructions; the link between these hosts was not measured yet."
 
 
+class CompressionCause(StrEnum):
+    """Why the stream is compressed, or is not."""
+
+    UNMEASURED = "unmeasured"
+    FAST_LINK = "fast-link"
+    SLOW_LINK = "slow-link"
+    NO_ZSTD = "no-zstd"
+
+
 @dataclass(frozen=True, slots=True)
 class Compression:
-    """With how many threads zstd compresses the stream on the source, 0 for not at all; whether the backup tool does it; and why."""
+    """With how many threads zstd compresses the stream on the source, 0 for not at all; whether the backup tool does it; and why.
+
+    ``lacking``: the ends (``source``, ``target``) without zstd, where that is the cause. ``tool_problem``: why the backup tool does not.
+    """
 
     threads: int
     by_tool: bool
     reason: str
+    cause: CompressionCause
+    lacking: tuple[str, ...] = ()
+    tool_problem: str = ""
 
 
 def choose_compression(source: HostFacts, target: HostFacts, link: Link | None, tool_problem: str) -> Compression:
@@ -86,17 +102,21 @@ def choose_compression(source: HostFacts, target: HostFacts, link: Link | None, 
     threads = max(1, min(COMPRESS_THREADS_MAXIMUM, source.cpu_count // 2))
     able = threads * COMPRESSED_BYTES_PER_SECOND
     if link is None or not link.rates:
-        return _none("Not compressed: the link between these hosts was not measured yet.")
+        return _none("Not compressed: the link between these hosts was not measured yet.", CompressionCause.UNMEASURED)
     rate = link.rates[link.best]
     if rate >= able:
         return _none(
-            f"Not compressed: the link carries {_rate(rate)}, about {_rate(able)} can be compressed with {threads} of the cores."
+            f"Not compressed: the link carries {_rate(rate)}, about {_rate(able)} can be compressed with {threads} of the cores.",
+            CompressionCause.FAST_LINK,
         )
     lacking = [name for name, host in (("source", source), ("target", target)) if "zstd" not in host.tools]
     if tool_problem and lacking:
         return _none(
             f"Not compressed, though the link carries only {_rate(rate)}: no zstd on the {' and the '.join(lacking)}'s host. "
-            f"Nor by the backup tool: {tool_problem}."
+            f"Nor by the backup tool: {tool_problem}.",
+            CompressionCause.NO_ZSTD,
+            tuple(lacking),
+            tool_problem,
         )
     by = (
         f"zstd in the pipe with {threads} of the cores"
@@ -108,11 +128,13 @@ def choose_compression(source: HostFacts, target: HostFacts, link: Link | None, 
         threads,
         not tool_problem,
         f"Compressed by {by}: the link carries {_rate(rate)}, less than the {_rate(able)} that these compress.{why}",
+        CompressionCause.SLOW_LINK,
+        tool_problem=tool_problem,
     )
 
 
-def _none(reason: str) -> Compression:
-    return Compression(0, by_tool=False, reason=reason)
+def _none(reason: str, cause: CompressionCause, lacking: tuple[str, ...] = (), tool_problem: str = "") -> Compression:
+    return Compression(0, by_tool=False, reason=reason, cause=cause, lacking=lacking, tool_problem=tool_problem)
 
 
 #: Told with each plan by stream: what a person would ask next.

@@ -130,7 +130,8 @@ def test_an_old_backup_is_warned_of() -> None:
 def test_a_backup_of_a_source_that_is_down_and_unknown_cannot_be_planned_without_a_primary() -> None:
     with pytest.raises(Refused) as found:
         build_plan(replace(world(source_answers=False)), "archive")
-    assert "made no complete physical backup of backup-1" in found.value.found
+    assert found.value.code == "plan.no_facts"
+    assert "backup-1" in found.value.found
 
 
 def test_every_method_stands_beside_the_others_with_what_it_costs() -> None:
@@ -142,7 +143,7 @@ def test_every_method_stands_beside_the_others_with_what_it_costs() -> None:
     stream, _, file, _ = compare(world(archive(), source_answers=False))
     assert not stream.is_possible
     assert file.is_possible
-    assert compare(world())[2].why_not[0].startswith("dbops knows of none of backup-1")
+    assert "backup-1" in compare(world())[2].why_not[0]
 
 
 # What arrived

@@ -12,6 +12,10 @@ from tests.fakes import FakeClock, FakeHost, FakeJobs, running, vanished
 
 from . import samples
 
+#: What servers, tools and scripts say or get: recorded, not worded here.
+REMOVES = "# Remove files of backups"
+REMOVES_OF_FAILED = "# Remove what a run that failed"
+
 
 class Told:
     """A journal that remembers."""
@@ -70,9 +74,8 @@ def test_a_run_is_one_job_that_is_published_when_it_is_whole() -> None:
     assert published.record["position"]["gtid"] == "0-1-99"
     assert jobs_of(one).started == ["backup"]
     assert jobs_of(one).job("backup").secrets == {"backup.cnf": "[client]\n"}
-    assert [line for line in one.journal.lines if line.startswith("Runs on")] == [  # type: ignore[attr-defined]
-        f"Runs on backup-1's host: {one.plan.command}"
-    ]
+    [command] = [line for line in one.journal.lines if one.plan.command in line]  # type: ignore[attr-defined]
+    assert "backup-1" in command
 
 
 def test_another_driver_finds_the_job_and_starts_no_second_one() -> None:
@@ -133,9 +136,9 @@ def test_a_publication_that_fails_is_a_failure_and_leaves_no_final_name() -> Non
     with pytest.raises(RemoteFailure) as caught:
         drive(one)
     assert caught.value.code == "backup.unpublished"
-    jobs_of(one).expect("# Remove files of backups", f"removed {one.plan.partial_path}\n")
+    jobs_of(one).expect(REMOVES, f"removed {one.plan.partial_path}\n")
     clean_up(one, is_final_kept=True)
-    assert "# Remove files of backups" in jobs_of(one).acts[-1].arguments[0]
+    assert REMOVES in jobs_of(one).acts[-1].arguments[0]
     clean_up(one)
     assert jobs_of(one).acts[-2].arguments[-1] == one.plan.partial_path
     known = (one.plan.directory, one.plan.file, "1000", one.plan.run_id, samples.SHA)
@@ -146,20 +149,20 @@ def test_another_file_under_the_final_name_is_never_touched() -> None:
     one = site()
     jobs_of(one).play("backup", running(), running())
     jobs_of(one).expect("# Give a whole backup", CommandResult(65, "REFUSED: it is another file\n", ""))
-    jobs_of(one).expect("# Remove files of backups", f"removed {one.plan.partial_path}\n")
+    jobs_of(one).expect(REMOVES, f"removed {one.plan.partial_path}\n")
     drive(one, 2)
     finished(one)
     with pytest.raises(RemoteFailure):
         drive(one)
     clean_up(one)
     assert jobs_of(one).acts[-1].arguments[-1] == one.plan.partial_path
-    assert not any("# Remove what a run that failed" in text for ran in jobs_of(one).acts for text in ran.arguments)
+    assert not any(REMOVES_OF_FAILED in text for ran in jobs_of(one).acts for text in ran.arguments)
 
 
 def test_a_host_that_was_restarted_is_a_failure_and_its_partial_file_goes() -> None:
     one = site()
     jobs_of(one).play("backup", running(), vanished())
-    jobs_of(one).expect("# Remove files of backups", f"removed {one.plan.partial_path}\n")
+    jobs_of(one).expect(REMOVES, f"removed {one.plan.partial_path}\n")
     with pytest.raises(RemoteFailure) as caught:
         drive(one)
     assert caught.value.code == "backup.vanished"
@@ -171,7 +174,7 @@ def test_what_cannot_be_removed_is_told() -> None:
     one = site()
     jobs_of(one).play("backup", running(), running())
     drive(one, 2)
-    jobs_of(one).expect("# Remove files of backups", CommandResult(1, f"kept {one.plan.partial_path}\n", ""))
+    jobs_of(one).expect(REMOVES, CommandResult(1, f"kept {one.plan.partial_path}\n", ""))
     with pytest.raises(RemoteFailure) as caught:
         clean_up(one)
     assert caught.value.code == "backup.not_removed"
@@ -181,7 +184,7 @@ def test_what_cannot_be_removed_is_told() -> None:
 def test_a_job_that_cannot_be_ended_keeps_its_file_until_it_is_gone(monkeypatch: pytest.MonkeyPatch) -> None:
     one = site()
     jobs_of(one).play("backup", running(), running())
-    jobs_of(one).expect("# Remove files of backups", f"removed {one.plan.partial_path}\n")
+    jobs_of(one).expect(REMOVES, f"removed {one.plan.partial_path}\n")
     drive(one, 2)
     with monkeypatch.context() as patched:
         patched.setattr(FakeJobs, "stop", lambda self, name: self.job(name).state)
@@ -209,7 +212,7 @@ def test_a_job_that_stands_still_is_told_of_and_then_ended() -> None:
     drive(one, 2)
     one.clock.time += 100  # type: ignore[attr-defined]
     advance(one)
-    assert any("Nothing has moved for 100 s" in line for line in one.journal.lines)  # type: ignore[attr-defined]
+    assert any("100 s" in line for line in one.journal.lines)  # type: ignore[attr-defined]
     one.clock.time += 600  # type: ignore[attr-defined]
     with pytest.raises(RemoteFailure) as caught:
         advance(one)

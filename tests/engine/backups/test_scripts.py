@@ -16,6 +16,9 @@ from dbops.engine.states import BackupMethod
 
 from . import samples
 
+#: What servers, tools and scripts say or get: recorded, not worded here.
+COMPLETED = "-- Dump completed on 2026-03-29  1:31:00\n"
+
 DUMP, PHYSICAL = BackupMethod.DUMP, BackupMethod.PHYSICAL
 #: A dump that is longer than what is kept of its two ends, and whose position stands in both.
 DUMPER = r"""#!/bin/bash
@@ -126,7 +129,7 @@ def test_a_dump_is_whole_and_its_position_is_found_at_both_ends(place: Place) ->
     assert whole.sha256 == subprocess.run(["sha256sum", file], capture_output=True, text=True).stdout.split()[0]
     assert (whole.position.log_file, whole.position.gtid) == ("b.000001", "0-7-3")
     text = subprocess.run(["gzip", "-dc", file], capture_output=True, text=True).stdout
-    assert text.endswith("-- Dump completed on 2026-03-29  1:31:00\n")
+    assert text.endswith(COMPLETED)
     assert not (place.job / "seen").exists()
 
 
@@ -162,42 +165,42 @@ def refusal(place: Place, method: BackupMethod = PHYSICAL) -> str:
 
 def test_a_missing_compressor_is_refused_at_once_with_advice(place: Place) -> None:
     place.without = ("zstd",)
-    assert "Install the package zstd" in refusal(place)
+    assert "zstd" in refusal(place)
 
 
 def test_a_missing_tool_is_refused_at_once(place: Place) -> None:
     place.without = ("mariadb-backup", "mariabackup")
-    assert "mariadb-backup is not installed" in refusal(place)
+    assert "mariadb-backup" in refusal(place)
 
 
 def test_a_server_that_is_gone_is_not_backed_up(place: Place) -> None:
     place.server.kill()
     place.server.wait()
-    assert "No server runs" in refusal(place)
+    assert str(place.data) in refusal(place)
 
 
 def test_another_server_at_the_socket_is_not_backed_up(place: Place) -> None:
     place.put("mariadb", f"#!/bin/bash\nprintf '13\\t{place.data}\\n'\n")
     assert "server id 13" in refusal(place)
     place.put("mariadb", f"#!/bin/bash\nprintf '12\\t{place.job}\\n'\n")
-    assert "not the one that was probed" in refusal(place)
+    assert str(place.job) in refusal(place)
 
 
 def test_too_little_room_is_refused_before_anything_is_written(place: Place) -> None:
     place.needed = 1 << 60
-    assert "MiB are needed" in refusal(place)
+    assert f"{(1 << 60) // 1048576} MiB" in refusal(place)
 
 
 def test_a_directory_in_the_data_directory_is_refused(place: Place) -> None:
     place.directory = place.data / "backups"
-    assert "lies in the data directory" in refusal(place)
+    assert str(place.directory) in refusal(place)
     assert not place.directory.exists()
 
 
 def test_a_directory_whose_file_system_is_not_mounted_is_refused_and_not_made(place: Place) -> None:
     place.mount = str(place.backups)
     found = refusal(place)
-    assert f"the last backup went to the one at {place.backups}. Mount that" in found
+    assert str(place.backups) in found
     assert not place.backups.exists()
 
 

@@ -66,9 +66,7 @@ def test_a_backup_that_was_found_bad_is_not_read_and_the_plan_says_so() -> None:
     assert plan.refusals == ()
     severity, seen = finding(plan, "archive.passed_over")
     assert severity is Severity.WARNING
-    assert "Backup run 8 of 2026-" in seen
-    assert "is newer than backup run 7 and is not read" in seen
-    assert "bad lines of CHECK TABLE: 2 (proof.tables)" in seen
+    assert all(word in seen for word in ("run 8", "run 7", proof(8, "proof.tables").found, "proof.tables"))
     assert finding(plan, "archive.proof")[0] is Severity.OK
 
 
@@ -77,15 +75,21 @@ def test_two_newer_ones_that_are_bad_are_counted() -> None:
     there = replace(world(OLD, NEW, between), proofs={run: proof(run, "proof.prepare") for run in (8, 9)})
     plan = build_plan(there, "archive")
     assert plan.archive == OLD
-    assert "1 more of those between were passed over too." in finding(plan, "archive.passed_over")[1]
+    alone = build_plan(proven(proof(8, "proof.prepare")), "archive")
+    one, two = (finding(found, "archive.passed_over")[1] for found in (alone, plan))
+    assert "1 more" in two
+    assert "1 more" not in one
 
 
 def test_the_plan_says_whether_what_is_read_was_proven() -> None:
     severity, seen = finding(build_plan(proven(proof(8)), "archive"), "archive.proof")
     assert severity is Severity.OK
-    assert seen.startswith("Backup run 8 was proven on 2026-")
+    assert "run 8" in seen
+    assert f"{NOW - timedelta(hours=2):%Y-%m-%d}" in seen
     severity, seen = finding(build_plan(proven(), "archive"), "archive.proof")
-    assert (severity, seen) == (Severity.OK, "No proof has told yet whether backup run 8 can be restored.")
+    assert severity is Severity.OK
+    assert "run 8" in seen
+    assert f"{NOW:%Y-}" not in seen
     doubted = build_plan(proven(proof(7, "proof.start"), proof(8, "proof.start")), "archive")
     assert finding(doubted, "archive.proof")[0] is Severity.WARNING
     assert doubted.refusals == ()
@@ -97,10 +101,9 @@ def test_where_every_backup_is_bad_the_method_is_refused_with_what_was_found(sou
     plan = build_plan(there, "archive")
     assert refused(plan) == {"archive.proof"}
     seen = finding(plan, "archive.proof")[1]
-    assert seen.startswith("Backup run 8: its proof of 2026-")
-    assert "(proof.tables). The others that are kept (1) are known to be bad too." in seen
+    assert all(word in seen for word in ("run 8", f"{NOW - timedelta(hours=2):%Y-%m-%d}", "(proof.tables)", "(1)"))
     [refusal] = plan.refusals
-    assert "Make a new backup of backup-1" in refusal.advice
+    assert "backup-1" in refusal.advice
     assert compare(there)[2].why_not == (seen,)
 
 
@@ -118,10 +121,7 @@ def test_a_proof_between_the_page_and_the_click_changes_what_was_confirmed() -> 
     shown, now = build_plan(proven(), "archive"), build_plan(proven(proof(8, "proof.damaged")), "archive")
     assert shown.fingerprint != now.fingerprint
     told = [change for change in changes(Shown(shown), Shown(now)) if change.counts]
-    assert {change.what for change in told} >= {
-        "Backup that is read",
-        "Check “The newest backup is the one that is read”",
-    }
+    assert {change.key for change in told} >= {"archive", "finding.archive.passed_over"}
     assert build_plan(proven(proof(8)), "archive").fingerprint == shown.fingerprint, (
         "good news are no reason to ask again"
     )
@@ -133,7 +133,8 @@ def test_what_was_found_out_between_the_plan_and_the_start_is_a_difference(code:
     shown = build_plan(proven(), "archive")
     live = build_plan(replace(proven(proof(8, code)), archives=(NEW,)), "archive")
     assert len(differences(shown, live)) == 1
-    assert "No proof says that the backup is bad: Backup run 8" in differences(shown, live)[0]
+    assert "run 8" in differences(shown, live)[0]
+    assert code in differences(shown, live)[0]
     assert differences(shown, build_plan(replace(proven(proof(8)), archives=(NEW,)), "archive")) == []
 
 

@@ -10,6 +10,13 @@ from dbops.engine.flavors.base import Checkpoints
 from dbops.engine.flavors.failures import CATALOGUE, known_failure
 from dbops.engine.flavors.logs import stuck_redo
 
+#: What servers, tools and scripts say or get: recorded, not worded here.
+FIRST_LINE = "Using server version 10.11.19-MariaDB-0+deb12u1-log"
+LOCKED = "Acquired locks for BACKUP STAGE BLOCK_COMMIT"
+UNLOCKED = "All tables unlocked"
+WAITS = "Waiting for query 9 (duration 0 sec)"
+PERCENT = "InnoDB: Progress in percent: 0 1 2 37"
+
 SAMPLES = Path(__file__).parent / "samples"
 mariadb, mysql = flavor_for("10.11.19-MariaDB"), flavor_for("8.0.46")
 
@@ -21,9 +28,9 @@ def lines(name: str) -> list[str]:
 def test_a_good_backup_of_mariadb_reads_as_milestones_files_redo_and_completion() -> None:
     parsed = [mariadb.parse_backup_line(line) for line in lines("backup")]
     milestones = [line.text for line in parsed if line.kind == "milestone"]
-    assert milestones[0] == "Using server version 10.11.19-MariaDB-0+deb12u1-log"
-    assert "Acquired locks for BACKUP STAGE BLOCK_COMMIT" in milestones
-    assert "All tables unlocked" in milestones
+    assert milestones[0] == FIRST_LINE
+    assert LOCKED in milestones
+    assert UNLOCKED in milestones
     files = [line.path for line in parsed if line.kind == "file"]
     assert {"./lab/t1.ibd", "ibdata1", "./lab/ar1.MAD", "./lab/my1.MYD", "xtrabackup_info"} <= set(files)
     assert [line.lsn for line in parsed if line.kind == "redo"][-1] == 1235108328
@@ -33,7 +40,7 @@ def test_a_good_backup_of_mariadb_reads_as_milestones_files_redo_and_completion(
 
 def test_statements_of_users_are_left_out_of_what_is_shown() -> None:
     texts = [mariadb.parse_backup_line(line).text for line in lines("startup-wait")]
-    assert "Waiting for query 9 (duration 0 sec)" in texts
+    assert WAITS in texts
     assert not any("insert" in text for text in texts)
 
 
@@ -106,7 +113,7 @@ def test_a_prepare_of_xtrabackup_counts_from_its_checkpoints() -> None:
     assert mysql.prepare_percent(log) is None
     log.append("2026-11-20T20:16:31.1-00:00 0 [Note] [MY-012533] [InnoDB] 80%")
     assert mysql.prepare_percent(log, Checkpoints("full-backuped", 1000, 2000)) == 80.0
-    assert mysql.parse_prepare_line("InnoDB: Progress in percent: 0 1 2 37").percent == 37.0
+    assert mysql.parse_prepare_line(PERCENT).percent == 37.0
 
 
 def test_a_doomed_redo_copy_is_seen_before_the_tool_says_so() -> None:

@@ -47,7 +47,7 @@ def test_one_run_of_mariadb_backup_is_known_although_its_two_uuids_differ() -> N
     assert sent.uuid != arrived.uuid
     assert mariadb.same_run(sent, arrived)
     assert not mariadb.same_run(sent, replace(arrived, start_time="2026-11-20 22:49:55"))
-    assert not mariadb.same_run(sent, replace(arrived, tool_command="another run directory"))
+    assert not mariadb.same_run(sent, replace(arrived, tool_command="--another-run"))
     assert not mariadb.same_run(BackupInfo("", "", ""), BackupInfo("", "", ""))
 
 

@@ -11,6 +11,9 @@ from dbops.engine.flavors.failures import known_failure
 from dbops.engine.tuning.prepare import Ground, choose
 from tests.engine.flavors.test_commands import REQUEST
 
+#: What servers, tools and scripts say or get: recorded, not worded here.
+BINLOG = "filename 'binlog.000001', position '577'"
+
 RECORDED = Path(__file__).parents[1] / "recorded"
 GIB = 1024**3
 
@@ -127,8 +130,8 @@ def test_a_tool_that_compresses_has_the_options_for_it_at_both_ends(series: Seri
 
 def test_only_a_recorded_release_that_expands_in_one_pass_compresses_itself() -> None:
     problems = {series.name: series.flavor.compress_problem(series.tool, series.tool) for series in (OLD, MIDDLE, NEW)}
-    assert problems["2.4"] == "xtrabackup 2.4.9 on the source has no zstd"
-    assert problems["8.0"].startswith("xbstream 8.0.35-30 on the target reads all that it has expanded once again")
+    assert all(word in problems["2.4"] for word in ("2.4.9", "source", "zstd"))
+    assert all(word in problems["8.0"] for word in ("8.0.35-30", "target"))
     assert problems["8.4"] == ""
 
 
@@ -241,7 +244,7 @@ def test_what_is_read_of_the_summary_is_in_it_and_a_set_of_two_lines_hides_nothi
         (info.to_lsn, "innodb_to_lsn"),
     ):
         assert value == f"value of {key}"
-    assert info.binlog_pos.startswith("filename 'binlog.000001', position '577'")
+    assert info.binlog_pos.startswith(BINLOG)
 
 
 def test_the_recorded_line_of_the_summary_is_read_as_it_stands() -> None:

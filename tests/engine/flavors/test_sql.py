@@ -7,6 +7,14 @@ import pytest
 from dbops.engine.flavors import flavor_for
 from dbops.engine.flavors.base import Coordinates, ReplicationSource
 
+#: What servers, tools and scripts say or get: recorded, not worded here.
+MARIADB_POSITION = "MASTER_USE_GTID = no, MASTER_LOG_FILE = 'binlog.000006', MASTER_LOG_POS = 198"
+MYSQL_POSITION = "SOURCE_AUTO_POSITION = 0, SOURCE_LOG_FILE = 'binlog.000006', SOURCE_LOG_POS = 198"
+NAMED_CHANNEL = "CHANGE MASTER 'c 1' TO MASTER_HOST = 'h'"
+RESET_LOGS = "RESET BINARY LOGS AND GTIDS"
+RESET_SLAVE = "RESET SLAVE ALL"
+RESET_REPLICA = "RESET REPLICA ALL"
+
 SAMPLES = Path(__file__).parent / "samples"
 mariadb = flavor_for("10.11.19-MariaDB")
 GTID = ReplicationSource("h", 3306, "repl", "p%s", gtid=True)
@@ -72,12 +80,8 @@ def test_replicating_by_gtid(version: str, expected: str) -> None:
 
 
 def test_replicating_from_a_file_and_position() -> None:
-    assert typed(mariadb.replicate_from(POSITION)).endswith(
-        "MASTER_USE_GTID = no, MASTER_LOG_FILE = 'binlog.000006', MASTER_LOG_POS = 198"
-    )
-    assert typed(flavor_for("8.4.10").replicate_from(POSITION)).endswith(
-        "SOURCE_AUTO_POSITION = 0, SOURCE_LOG_FILE = 'binlog.000006', SOURCE_LOG_POS = 198"
-    )
+    assert typed(mariadb.replicate_from(POSITION)).endswith(MARIADB_POSITION)
+    assert typed(flavor_for("8.4.10").replicate_from(POSITION)).endswith(MYSQL_POSITION)
 
 
 @pytest.mark.parametrize("version", ["10.11.19-MariaDB", "5.7.42", "8.4.10"])
@@ -88,7 +92,7 @@ def test_without_any_position_replication_cannot_begin_at_the_first_log(version:
 
 def test_a_named_channel() -> None:
     source = ReplicationSource("h", 1, "u", "p", channel="c 1")
-    assert typed(mariadb.replicate_from(source)).startswith("CHANGE MASTER 'c 1' TO MASTER_HOST = 'h'")
+    assert typed(mariadb.replicate_from(source)).startswith(NAMED_CHANNEL)
     assert typed(flavor_for("8.4.10").replicate_from(source)).endswith(" FOR CHANNEL 'c 1'")
 
 
@@ -101,7 +105,7 @@ def test_a_named_channel() -> None:
         ("0-101-16", "0-101-12,5-7-3", ["SET GLOBAL gtid_slave_pos = '0-101-16,5-7-3'"]),
         ("0-101-16", "0-101-20", []),
         ("", "0-101-16", []),
-        ("POSITION OF THE COPY", "", ["SET GLOBAL gtid_slave_pos = 'POSITION OF THE COPY'"]),
+        ("GTID-OF-COPY", "", ["SET GLOBAL gtid_slave_pos = 'GTID-OF-COPY'"]),
         ("x'; DROP", "", ["SET GLOBAL gtid_slave_pos = 'x''; DROP'"]),
     ],
 )
@@ -117,21 +121,17 @@ def test_a_mysql_copy_is_told_its_set_only_where_it_does_not_know_it() -> None:
     told = f"SET GLOBAL gtid_purged = '{uuid}:1-17'"
     assert flavor_for("5.7.42").set_position(start, "") == ["RESET MASTER", told]
     assert flavor_for("8.0.46").set_position(start, f"{uuid}:1-3") == ["RESET MASTER", told]
-    assert flavor_for("8.4.10").set_position(start, "") == ["RESET BINARY LOGS AND GTIDS", told]
+    assert flavor_for("8.4.10").set_position(start, "") == [RESET_LOGS, told]
     assert flavor_for("8.4.10").set_position(start, f"{uuid}:1-17") == []
     assert flavor_for("8.4.10").set_position(start, f"{uuid}:1-20") == []
     assert flavor_for("8.4.10").set_position(Coordinates("f", 4), "") == []
-    assert (
-        flavor_for("8.4.10")
-        .set_position(Coordinates(gtid="POSITION OF THE COPY"), "")[1]
-        .endswith("'POSITION OF THE COPY'")
-    )
+    assert flavor_for("8.4.10").set_position(Coordinates(gtid="GTID-OF-COPY"), "")[1].endswith("'GTID-OF-COPY'")
 
 
 def test_settings_that_came_with_the_data_are_forgotten() -> None:
-    assert mariadb.forget_replication() == ["RESET SLAVE ALL"]
-    assert flavor_for("5.7.42").forget_replication() == ["RESET SLAVE ALL"]
-    assert flavor_for("8.4.10").forget_replication() == ["RESET REPLICA ALL"]
+    assert mariadb.forget_replication() == [RESET_SLAVE]
+    assert flavor_for("5.7.42").forget_replication() == [RESET_SLAVE]
+    assert flavor_for("8.4.10").forget_replication() == [RESET_REPLICA]
 
 
 def test_a_row_of_mariadb_is_read() -> None:

@@ -9,6 +9,7 @@ from dbops.engine.planning.impact import Impact, Span, impact
 from dbops.engine.planning.planner import build_plan
 from dbops.engine.planning.step_estimates import History
 from dbops.engine.rebuilds.plan import Plan
+from dbops.engine.schedule.conflicts import TABLE, Work
 from dbops.engine.schedule.duration_estimates import Prediction
 from dbops.engine.schedule.snapshot import Picture
 from dbops.engine.schedule.start_options import choices, chosen
@@ -59,13 +60,13 @@ def test_backups_that_are_due_meanwhile_collide() -> None:
     elsewhere, after = window(1.0, instance="replica-2", schedule="other"), window(4.0, schedule="morning")
     found = of(picture(windows=(late, soon, elsewhere, after))).collisions
     assert [(item.window.schedule, item.is_likely) for item in found] == [("nightly", True), ("weekly", False)]
-    assert "runs after it" in found[0].meaning
-    assert "Nobody holds a cron job of somebody else" in found[1].meaning
+    works = (Work.AHEAD_MANAGED, Work.AHEAD_EXTERNAL)
+    assert [item.meaning for item in found] == [TABLE[work]["xbstream"].reason for work in works]
 
 
 def test_a_backup_of_the_target_has_nothing_to_read() -> None:
     [found] = of(picture(windows=(window(1.0, instance="replica-1"),))).collisions
-    assert "The target has no server" in found.meaning
+    assert found.meaning == TABLE[Work.AHEAD_TARGET]["xbstream"].reason
 
 
 def test_where_the_length_is_not_known_a_day_is_looked_at() -> None:

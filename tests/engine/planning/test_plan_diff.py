@@ -16,8 +16,9 @@ from tests.engine.builders import GIB, NOW, datadir, facts, link, member, server
 
 def changed(then: Plan, now: Plan) -> dict[str, Change]:
     found = changes(Shown(then), Shown(now))
-    assert len({change.what for change in found}) == len(found)
-    return {change.what: change for change in found}
+    by_key = {change.key: change for change in found}
+    assert len(by_key) == len({change.what for change in found}) == len(found)
+    return by_key
 
 
 def warning(code: str = "target.clients", seen: str = "shop@10.0.1.7") -> Finding:
@@ -65,9 +66,9 @@ def test_each_difference_says_then_and_now(plan: Plan) -> None:
     directory = replace(datadir(13), identity="99:1", path="/data/mysql")
     now = build_plan(situation(target=member("replica-1", "replica", 13, facts=facts(13, datadir=directory))))
     found = changed(plan, now)
-    identity = found["Target: device and inode of the data directory"]
+    identity = found["target.datadir_identity"]
     assert (identity.then, identity.now, identity.counts) == ("13:1", "99:1", True)
-    assert found["Target: data directory"].now == "/data/mysql"
+    assert found["target.datadir"].now == "/data/mysql"
     command = next(change for change in found.values() if change.unit is Unit.COMMAND)
     assert "/var/lib/mysql" in str(command.then)
     assert "/data/mysql" in str(command.now)
@@ -76,17 +77,17 @@ def test_each_difference_says_then_and_now(plan: Plan) -> None:
 def test_a_server_that_does_not_answer_any_more(plan: Plan) -> None:
     now = build_plan(situation(target=member("replica-1", "replica", 13, facts=replace(facts(13), server=None))))
     found = changed(plan, now)
-    assert (found["Target: server answers"].then, found["Target: server answers"].now) == ("yes", "no")
-    assert found["Target: version"].now is None
+    assert (found["target.is_answering"].then, found["target.is_answering"].now) == ("yes", "no")
+    assert found["target.version"].now is None
 
 
 def test_findings_that_come_and_go_count_and_numbers_alone_do_not(plan: Plan) -> None:
     calm, noisy = replace(plan, findings=()), replace(plan, findings=(warning(),))
-    came = changed(calm, noisy)["Check “No client is connected to the target”"]
+    came = changed(calm, noisy)["finding.target.clients"]
     assert (came.then, came.now, came.counts) == (None, "warning: shop@10.0.1.7", True)
-    assert changed(noisy, calm)["Check “No client is connected to the target”"].counts
+    assert changed(noisy, calm)["finding.target.clients"].counts
     others = changed(noisy, replace(plan, findings=(warning(seen="2 connections"),)))
-    assert not others["Check “No client is connected to the target”"].counts
+    assert not others["finding.target.clients"].counts
     lost = replace(plan, findings=(warning("target.errant", "0-13-7"),))
     more = changed(lost, replace(plan, findings=(warning("target.errant", "0-13-7, 0-13-8"),)))
     assert all(change.counts for change in more.values()), "what is lost for good counts by its words"
@@ -95,28 +96,29 @@ def test_findings_that_come_and_go_count_and_numbers_alone_do_not(plan: Plan) ->
 def test_the_worst_finding_comes_first(plan: Plan) -> None:
     bad = Finding("target.room", Severity.REFUSAL, "There is room", "none")
     found = list(changed(replace(plan, findings=()), replace(plan, findings=(warning(), bad))))
-    assert found[:2] == ["Check “There is room”", "Check “No client is connected to the target”"]
+    assert found[:2] == ["finding.target.room", "finding.target.clients"]
 
 
 def test_steps_and_commands_that_come_and_go(plan: Plan) -> None:
     fewer = replace(plan, steps=plan.steps[1:])
-    first = plan.steps[0].title
-    assert changed(plan, fewer)[f"Step “{first}”"].now == "is not done"
-    assert changed(fewer, plan)[f"Step “{first}”"].now == "is done"
+    first = plan.steps[0].name
+    assert f"step.{first}.removed" in changed(plan, fewer)
+    assert f"step.{first}.added" in changed(fewer, plan)
     longer = replace(plan.steps[1], commands=(*plan.steps[1].commands, PlannedCommand("backup-1", "true")))
     more = changed(plan, replace(plan, steps=(plan.steps[0], longer, *plan.steps[2:])))
     [added] = more.values()
+    assert added.key == f"command.{longer.name}.{len(longer.commands)}"
     assert (added.then, added.now) == (None, "[backup-1] true")
     turned = replace(plan, steps=tuple(reversed(plan.steps)))
-    assert list(changed(plan, turned)) == ["Order of the steps"]
+    assert list(changed(plan, turned)) == ["steps"]
 
 
 def test_what_changes_by_itself_comes_last_and_does_not_count(plan: Plan) -> None:
     now = replace(plan, bytes_to_copy=GIB, predicted_seconds=60.0, keep_old_data=True)
-    assert [(change.what, change.counts) for change in changes(Shown(plan), Shown(now))] == [
-        ("Old data is kept", True),
-        ("To copy", False),
-        ("Expected time, all steps", False),
+    assert [(change.key, change.counts) for change in changes(Shown(plan), Shown(now))] == [
+        ("keep_old_data", True),
+        ("bytes_to_copy", False),
+        ("predicted_seconds", False),
     ]
 
 
@@ -125,9 +127,9 @@ def test_the_start_and_its_times(plan: Plan) -> None:
     minutes = Shown(plan, "Now", NOW + timedelta(minutes=4), NOW + timedelta(minutes=64))
     assert changes(then, minutes) == (), "time has passed since the page was shown, and that is all"
     later = changes(then, Shown(plan, "As soon as it can", NOW + timedelta(hours=3), None))
-    assert [(change.what, change.counts) for change in later] == [
-        ("Way to start", True),
-        ("Expected start", False),
-        ("Expected finish", False),
+    assert [(change.key, change.counts) for change in later] == [
+        ("start", True),
+        ("starts_at", False),
+        ("finishes_at", False),
     ]
     assert later[2].now is None

@@ -18,6 +18,13 @@ from dbops.engine.rebuilds.plan import Plan
 from dbops.engine.states import Severity, Status, StepState
 from tests.engine.builders import situation
 
+#: What servers, tools and scripts say or get: recorded, not worded here.
+CLONES = "CLONE INSTANCE FROM 'dbops-RUN'@'10.0.0.12':3306 IDENTIFIED BY '********' REQUIRE SSL"
+LEAVES = "DROP USER IF EXISTS 'dbops-RUN'@'%'; RESET REPLICA ALL; UNINSTALL PLUGIN clone"
+CUT = "FILE COPY\tIn Prog"
+NO_ROWS = "FILE COPY\tIn Progress\tNULL\tNULL\n"
+ESCAPED = "IDENTIFIED BY 'x''; DROP \\\\';"
+
 UUIDS = {name: f"{number}{'0' * 7}-1111-2222-3333-444444444444" for number, name in enumerate("123", 1)}
 PRIMARY_SET = f"{UUIDS['1']}:1-90"
 ABLE = CloneFacts(
@@ -73,8 +80,8 @@ def test_a_plan_by_clone_pauses_nothing_and_needs_no_backup_tool() -> None:
     assert (plan.pause_source, plan.pause_reason) == (False, OF_A_CLONE)
     assert [step.name for step in plan.steps][1:4] == ["open", "take-over", "stream"]
     commands = "\n".join(command.text for step in plan.steps for command in step.commands)
-    assert "CLONE INSTANCE FROM 'dbops-RUN'@'10.0.0.12':3306 IDENTIFIED BY '********' REQUIRE SSL" in commands
-    assert "DROP USER IF EXISTS 'dbops-RUN'@'%'; RESET REPLICA ALL; UNINSTALL PLUGIN clone" in commands
+    assert CLONES in commands
+    assert LEAVES in commands
     assert "authorized_keys" not in commands
 
 
@@ -82,7 +89,7 @@ def test_mariadb_is_told_why_it_cannot_be_cloned() -> None:
     by_name = {one.method: one for one in compare(situation())}
     assert list(by_name) == ["xbstream", "clone", "archive", "dump"]
     assert by_name["xbstream"].is_possible
-    assert by_name["clone"].why_not == ("backup-1 is not a MySQL server but mariadb.",)
+    assert all(word in by_name["clone"].why_not[0] for word in ("backup-1", "mariadb"))
 
 
 def test_a_mysql_cluster_without_a_backup_tool_can_be_cloned() -> None:
@@ -188,8 +195,8 @@ def test_progress_never_falls_though_the_estimate_grows() -> None:
 
 def test_progress_of_nothing_and_of_half_a_line() -> None:
     assert progress_of(read_stages(""), before_percent=5.0) is None
-    assert read_stages("FILE COPY\tIn Prog") == []
-    assert read_stages("FILE COPY\tIn Progress\tNULL\tNULL\n") == []
+    assert read_stages(CUT) == []
+    assert read_stages(NO_ROWS) == []
 
 
 def evidence(**changes: Any) -> CloneEvidence:
@@ -258,7 +265,7 @@ def test_what_is_no_whole_clone(changes: dict[str, Any], code: str, words: str) 
 
 def test_a_password_cannot_leave_its_quotes() -> None:
     text = cloning.clone_statements(run_id="a" * 32, password="x'; DROP \\", host="db", port=3306, tls=False)  # noqa: S106
-    assert "IDENTIFIED BY 'x''; DROP \\\\';" in text
+    assert ESCAPED in text
     assert "REQUIRE SSL" not in text
     assert len(cloning.account_name("f" * 32)) == 32
 

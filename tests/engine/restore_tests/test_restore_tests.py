@@ -129,7 +129,7 @@ def test_steps_are_read_with_seconds_and_bytes() -> None:
         ("prepare", "running", None, None),
     ]
     assert read_steps(STEPS + "fail prepare 110.0\n")[-1]["state"] == "failed"
-    assert read_steps("end unpack x\nnonsense\nbegin other 3\n") == []
+    assert read_steps("end unpack x\n-\nbegin x 3\n") == []
 
 
 def test_rows_by_table_are_what_the_client_escaped() -> None:
@@ -144,7 +144,7 @@ def test_a_good_end_gives_its_figures() -> None:
 
 @pytest.mark.parametrize("kind", sorted(FAILURES))
 def test_each_failure_of_the_script_has_its_code(kind: str) -> None:
-    assert code_of(ended(70, tails={"out": f"some words\nFAILED: {kind} why it is so"})) == f"proof.{kind}"
+    assert code_of(ended(70, tails={"out": f"x\nFAILED: {kind} y"})) == f"proof.{kind}"
 
 
 @pytest.mark.parametrize(
@@ -175,7 +175,7 @@ def test_a_table_that_is_older_than_the_backup_must_be_in_it() -> None:
 def test_a_table_that_was_renamed_since_is_a_warning() -> None:
     older = frozenset({("shop", "orders"), ("shop", "lines")})
     proven = judged(good(), "shop\torders\t10\nshop\told_lines\t20\n", Expected(older, older))
-    assert proven.warnings == ("shop.lines is older than the backup and not in it: was it renamed?",)
+    assert [text.split()[0] for text in proven.warnings] == ["shop.lines"]
 
 
 def test_rows_that_went_are_a_warning() -> None:
@@ -186,8 +186,9 @@ def test_rows_that_went_are_a_warning() -> None:
 
 def test_a_failure_says_that_nothing_is_left() -> None:
     with pytest.raises(RemoteFailure) as failed:
-        judged(ended(70, tails={"out": "FAILED: damaged zstd said no"}))
-    assert (failed.value.found, "removed" in failed.value.left) == ("zstd said no", True)
+        judged(ended(70, tails={"out": "FAILED: damaged zstd: error"}))
+    assert failed.value.found == "zstd: error"
+    assert failed.value.left
 
 
 # --- which are due ----------------------------------------------------------------------------------------------------
@@ -257,7 +258,7 @@ def on_chosen(**host: Any) -> ProofPlan:
 def test_a_chosen_host_works_in_a_directory_of_its_own_and_fetches_the_file() -> None:
     made = on_chosen()
     assert made.scratch == "/var/lib/dbops/.dbops-proof-fedcba9876543210"
-    assert dict(made.commands)["unpack"].startswith("ssh -- db-12 backup | zstd -d -c | ")
+    assert dict(made.commands)["unpack"].startswith("ssh -- db-12 backup | zstd -d ")
     assert made.arguments()[-3:] == list(ELSEWHERE.pull)
     assert from_record(ProofPlan, to_record(made)) == made
 

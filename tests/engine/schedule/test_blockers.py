@@ -1,21 +1,18 @@
 """Blockers and the one answer, over a table of cases."""
 
 from datetime import timedelta
-from pathlib import Path
 from typing import Any
 
 import pytest
 
 from dbops.engine.schedule.backup_windows import Duration
-from dbops.engine.schedule.blocker import Blocker, Certainty, Kind
+from dbops.engine.schedule.blocker import Blocker, Certainty, Kind, Remedy, Timing
 from dbops.engine.schedule.blockers import blockers
 from dbops.engine.schedule.conflicts import METHODS, TABLE, Effect, Work
 from dbops.engine.schedule.duration_estimates import Prediction
 from dbops.engine.schedule.snapshot import Difference, Picture, Stop, Use
 from dbops.engine.states import BackupMethod, RunBy
 from tests.engine.snapshots import NOW, backup, hours, machines, picture, queued, rebuild, window
-
-DOCUMENT = Path(__file__).parents[3] / "docs" / "blockers.md"
 
 
 def only(seen: Picture, **asked: Any) -> Blocker:
@@ -233,18 +230,19 @@ def test_nothing_in_the_way(case: Any) -> None:
     assert blockers(picture(**case[1]), target="replica-1", source="backup-1") == ()
 
 
-def test_a_rebuild_of_three_hours_one_hour_before_the_nightly_backup_collides_and_says_so() -> None:
+def test_window_is_due_when_rebuild_likely_ends_after_it_and_due_if_late_when_only_its_p90_does() -> None:
     found = only(picture(windows=(window(1.0, run_by=RunBy.EXTERNAL),)))
-    assert found.text == "The backup nightly of backup-1 is due before the rebuild is expected to end."
-    assert "starts in the middle of the copy" in found.reason
-    assert only(picture(windows=(window(2.8),))).text.endswith("where that takes longer than usual.")
+    assert (found.timing, found.work, found.instance) == (Timing.DUE, Work.AHEAD_EXTERNAL, "backup-1")
+    assert "nightly" in found.text
+    assert only(picture(windows=(window(2.8),))).timing is Timing.DUE_IF_LATE
 
 
 def test_an_external_window_that_is_due_and_was_not_seen_is_told_of_beside() -> None:
     due = window(-0.5, run_by=RunBy.EXTERNAL)
     found = only(picture(unseen=(due,)))
     assert (found.work, found.effect) == (Work.AHEAD_EXTERNAL, Effect.BESIDE)
-    assert found.text == "The backup nightly of backup-1 is due now, and was not seen yet."
+    assert (found.timing, found.instance, found.remedy) == (Timing.UNSEEN, "backup-1", Remedy.CHANGE_CRON)
+    assert "nightly" in found.text
     assert (found.since, found.until.p50, found.until.p90) == (hours(-0.5), hours(2), hours(4))
     assert only(picture(unseen=(due,)), moment=hours(1.9)) is not None
     assert blockers(picture(unseen=(due,)), target="replica-1", source="backup-1", moment=hours(2.1)) == ()
@@ -256,17 +254,15 @@ def test_an_external_window_that_is_due_and_was_not_seen_is_told_of_beside() -> 
 
 def test_without_a_prediction_a_window_within_a_day_is_told_of() -> None:
     unknown = Prediction(None, "not known")
-    assert "is not known" in only(picture(prediction=unknown, windows=(window(20),))).text
+    assert only(picture(prediction=unknown, windows=(window(20),))).timing is Timing.DUE_OR_NOT
     assert blockers(picture(prediction=unknown, windows=(window(25),)), source="backup-1") == ()
 
 
 def test_a_later_moment_meets_the_window_and_not_the_job_that_has_ended() -> None:
     seen = picture(jobs=(backup(),), windows=(window(2, schedule="weekly"),))
     found = only(seen, moment=hours(2.5))
-    assert (found.kind, found.text) == (
-        Kind.BACKUP_RUNNING,
-        "The backup weekly of backup-1 is expected to run then.",
-    )
+    assert (found.kind, found.timing, found.instance) == (Kind.BACKUP_RUNNING, Timing.EXPECTED, "backup-1")
+    assert "weekly" in found.text
     assert [item.kind for item in blockers(seen, source="backup-1", moment=hours(5))] == []
 
 
@@ -283,10 +279,25 @@ def test_a_rebuild_from_dumps_needs_a_complete_one_and_no_external_one_that_runs
     assert (found.work, found.effect) == (Work.SOURCE_DUMP_EXTERNAL, Effect.WAITS)
 
 
-def test_who_can_clear_it() -> None:
-    assert "cancelling" in only(picture(jobs=(rebuild(),))).clears
-    assert "stopping the run" in only(picture(jobs=(backup(),))).clears
-    assert "whoever started it" in only(picture(jobs=(backup(is_managed=False, can_be_stopped=False),))).clears
+REMEDIES: list[tuple[dict[str, Any], Remedy]] = [
+    ({"jobs": (rebuild(),)}, Remedy.CANCEL_REBUILD),
+    ({"jobs": (backup(),)}, Remedy.STOP_RUN),
+    ({"jobs": (backup(is_managed=False, can_be_stopped=False),)}, Remedy.ASK_OWNER),
+    ({"windows": (window(),)}, Remedy.CHANGE_SCHEDULE),
+    ({"windows": (window(run_by=RunBy.EXTERNAL),)}, Remedy.CHANGE_CRON),
+    ({"machines": machines(problem="down")}, Remedy.FIX_SERVER),
+    ({"machines": machines(stopped="error 1062")}, Remedy.FIX_SERVER),
+    ({"machines": machines(lag_seconds=61)}, Remedy.CATCH_UP),
+    ({"stops": (Stop(hours(-1), None, "disks"),)}, Remedy.END_MAINTENANCE),
+    ({"difference": Difference("The primary is now replica-2.", hours(-2))}, Remedy.FIX_INVENTORY),
+]
+
+
+@pytest.mark.parametrize(
+    ("there", "remedy"), REMEDIES, ids=lambda value: str(value) if isinstance(value, Remedy) else ""
+)
+def test_blocker_names_what_clears_it(there: dict[str, Any], remedy: Remedy) -> None:
+    assert only(picture(**there)).remedy is remedy
 
 
 def test_the_worst_stands_first() -> None:
@@ -315,22 +326,6 @@ def test_what_takes_the_same_hold_never_runs_beside() -> None:
         for work in (Work.TARGET_BACKUP, Work.TARGET_READ, Work.TARGET_REPLACED)
         for method in METHODS
     )
-
-
-def test_the_document_shows_the_table_that_the_code_reads() -> None:
-    rows = [
-        [part.strip() for part in line.strip("|\n").split(" | ")]
-        for line in DOCUMENT.read_text().split("## The table")[1].split("## ")[0].splitlines()
-        if line.startswith("| ") and not line.startswith("| what runs")
-    ]
-    shown = {
-        (work, method): (effect, reason) for work, methods, effect, reason in rows for method in methods.split(", ")
-    }
-    assert shown == {
-        (str(work), method): (str(cell.effect), cell.reason)
-        for work, cells in TABLE.items()
-        for method, cell in cells.items()
-    }
 
 
 def test_a_physical_run_is_judged_by_its_own_row() -> None:

@@ -51,9 +51,9 @@ def covered(parts: list[Interval]) -> float:
 
 
 def test_an_interval_cannot_end_before_it_begins_nor_be_without_a_zone() -> None:
-    with pytest.raises(ValueError, match="before it begins"):
+    with pytest.raises(ValueError, match=r"01:00.*02:00"):
         span("21T02:00", "21T01:00")
-    with pytest.raises(ValueError, match="with a zone"):
+    with pytest.raises(ValueError, match="zone"):
         Interval(datetime(2026, 1, 1), datetime(2026, 1, 2))  # noqa: DTZ001
 
 

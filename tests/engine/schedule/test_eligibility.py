@@ -5,8 +5,8 @@ from typing import Any
 
 import pytest
 
-from dbops.engine.schedule.backup_windows import Duration
-from dbops.engine.schedule.blocker import Kind
+from dbops.engine.schedule.backup_windows import Basis, Duration
+from dbops.engine.schedule.blocker import Kind, Remedy, Timing
 from dbops.engine.schedule.blockers import blockers
 from dbops.engine.schedule.conflicts import Effect
 from dbops.engine.schedule.eligibility import Answer, expected_start, verdict
@@ -27,13 +27,13 @@ def test_until_by() -> None:
     answer = verdict(picture(jobs=(backup(),)), target="replica-1")
     assert (answer.answer, answer.free.p50, answer.free.p90) == (Answer.UNTIL, hours(1), hours(3))
     assert answer.by is not None
-    assert answer.by.text == "Backup run 7 (nightly) dumps backup-1."
+    assert (answer.by.run, answer.by.instance, answer.by.timing) == (7, "backup-1", Timing.RUNNING)
 
 
 def test_cannot_say() -> None:
     answer = verdict(picture(jobs=(backup(duration=None),)))
     assert (answer.answer, answer.free.p50) == (Answer.UNKNOWN, None)
-    assert answer.free.words == "none like it has ended yet, so nobody knows how long it takes"
+    assert answer.free.basis is Basis.NO_RUN
 
 
 @pytest.mark.parametrize("names", [(), ("primary-1",), ("primary-1", "replica-1")])
@@ -79,15 +79,14 @@ def test_the_target_of_what_nobody_has_approved_has_its_rebuild_already() -> Non
     assert answer.answer is Answer.UNKNOWN
     (found,) = answer.blockers
     assert (found.kind, found.effect) == (Kind.TARGET_BUSY, Effect.BLOCKS)
-    assert found.text == "Rebuild 4 waits until another operator has approved it, and is to replace replica-2."
-    assert found.until.words == "another operator must approve it first"
-    assert "approving, declining or cancelling" in found.clears
+    assert (found.timing, found.rebuild, found.instance) == (Timing.UNAPPROVED, 4, "replica-2")
+    assert (found.until.basis, found.remedy) == (Basis.APPROVAL, Remedy.DECIDE_APPROVAL)
 
 
 def test_a_window_that_begins_before_it_is_free_counts_as_well() -> None:
     answer = verdict(picture(jobs=(rebuild(),), windows=(window(1.2, run_by=RunBy.EXTERNAL),)), target="replica-1")
     assert answer.free.p50 == hours(3.2)
-    assert [item.text for item in answer.later] == ["The backup nightly of backup-1 is expected to run then."]
+    assert [(item.timing, item.instance) for item in answer.later] == [(Timing.EXPECTED, "backup-1")]
     assert answer.by == answer.later[0]
 
 

@@ -1,12 +1,25 @@
 """Lines and holds: who starts, who waits for what, and when it is expected to start."""
 
+from collections.abc import Callable
 from typing import Any
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from dbops.engine.schedule.scheduler import Certainty, Job, Key, Kind, Length, Moment, Queued, decide, expect_starts
+from dbops.engine.schedule.scheduler import (
+    Certainty,
+    Job,
+    Key,
+    Kind,
+    Length,
+    Moment,
+    Queued,
+    decide,
+    expect_starts,
+    held_in_words,
+    wanted_in_words,
+)
 
 R, B = Kind.REBUILD, Kind.BACKUP
 NOW = 1_000_000.0
@@ -31,7 +44,15 @@ def started(*jobs: Job, held: dict[int, str] | None = None) -> list[Key]:
 def test_the_first_of_a_line_starts_and_the_others_say_for_whom_they_wait() -> None:
     decision = decide([rebuild(2, 1, 12), rebuild(1, 1, 11), rebuild(3, 2, 13)], {}, name_of)
     assert [job.pk for job in decision.starts] == [1, 3]
-    assert decision.reasons == {(R, 2): "i1 is held by rebuild 1 as its source"}
+    assert decision.reasons == {(R, 2): held_in_words("i1", R, 1, "source")}
+
+
+@pytest.mark.parametrize("words", [held_in_words, wanted_in_words])
+def test_reason_names_instance_job_and_purpose(words: Callable[[str, Kind, int, str], str]) -> None:
+    rebuilt, backed_up = words("db-1", R, 41, "target"), words("db-1", B, 41, "backup")
+    assert all(part in rebuilt for part in ("db-1", f"{R} 41", "target"))
+    assert all(part in backed_up for part in ("db-1", f"{B} 41"))
+    assert held_in_words("db-1", B, 41, "backup") != wanted_in_words("db-1", B, 41, "backup")
 
 
 def test_priority_passes_and_age_decides_among_equals() -> None:
@@ -41,7 +62,7 @@ def test_priority_passes_and_age_decides_among_equals() -> None:
 def test_a_backup_stands_in_the_line_of_its_source_by_age() -> None:
     older = decide([backup(7, 1, since=0), rebuild(1, 1, 11)], {}, name_of)
     assert [job.key for job in older.starts] == [(B, 7)]
-    assert older.reasons == {(R, 1): "i1 is read by backup run 7"}
+    assert older.reasons == {(R, 1): held_in_words("i1", B, 7, "backup")}
     assert started(backup(7, 1, since=9), rebuild(1, 1, 11)) == [(R, 1)]
 
 
@@ -51,29 +72,29 @@ def test_an_urgent_rebuild_passes_a_backup_that_waits() -> None:
 
 
 def test_what_runs_is_never_ended_for_anybody() -> None:
-    held = {1: "i1 is read by backup run 3"}
+    held = {1: held_in_words("i1", B, 3, "backup")}
     decision = decide([rebuild(1, 1, 11, priority=99)], held, name_of)
-    assert (decision.starts, decision.reasons) == ((), {(R, 1): "i1 is read by backup run 3"})
+    assert (decision.starts, decision.reasons) == ((), {(R, 1): held_in_words("i1", B, 3, "backup")})
 
 
 def test_who_waits_at_a_gate_stands_in_no_line() -> None:
-    waits = rebuild(1, 1, 11, priority=9, gate="it is to start not before 22:00 UTC")
+    waits = rebuild(1, 1, 11, priority=9, gate="gate 22:00")
     decision = decide([waits, rebuild(2, 1, 12)], {}, name_of)
     assert [job.pk for job in decision.starts] == [2]
-    assert decision.reasons == {(R, 1): "it is to start not before 22:00 UTC"}
+    assert decision.reasons == {(R, 1): "gate 22:00"}
 
 
 def test_who_waits_for_one_of_two_keeps_the_other_for_itself() -> None:
     decision = decide([rebuild(1, 1, 2), rebuild(2, 2, 3)], {1: "i1 is busy"}, name_of)
     assert decision.starts == ()
-    assert decision.reasons[R, 2] == "i2 is wanted first by rebuild 1 as its target"
+    assert decision.reasons[R, 2] == wanted_in_words("i2", R, 1, "target")
 
 
 def test_who_could_not_start_a_moment_ago_is_passed_by_nobody() -> None:
     jobs = [backup(7, 1, since=0), rebuild(1, 1, 11)]
     decision = decide(jobs, {}, name_of, failed=[(B, 7)])
     assert decision.starts == ()
-    assert decision.reasons == {(R, 1): "i1 is wanted first by backup run 7"}
+    assert decision.reasons == {(R, 1): wanted_in_words("i1", B, 7, "backup")}
 
 
 def test_only_what_is_new_is_to_be_told() -> None:

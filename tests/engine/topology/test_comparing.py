@@ -247,7 +247,7 @@ def test_a_plan_is_refused_by_what_matters_and_by_nothing_else() -> None:
         Severity.REFUSAL,
         "replica-1 takes writes.",
     )
-    assert in_words([failover]) == "the topology differs from the inventory: replica-1 takes writes"
+    assert in_words([failover]).endswith(failover.text.rstrip("."))
 
 
 def test_files_that_could_not_be_read_neither_make_a_difference_nor_end_one() -> None:

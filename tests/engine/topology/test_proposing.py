@@ -96,7 +96,7 @@ def test_clusters_that_nothing_connects_stay_apart_and_are_named() -> None:
 
 def test_a_replica_of_an_unknown_host_says_from_where() -> None:
     (cluster,) = propose([node("r", "gone.example")])
-    assert any("gone.example:3306, which was not looked at" in remark for remark in cluster.members[0].remarks)
+    assert any("gone.example:3306" in remark for remark in cluster.members[0].remarks)
 
 
 def test_one_uuid_on_two_servers_is_told() -> None:

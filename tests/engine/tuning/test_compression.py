@@ -29,47 +29,38 @@ from tests.fakes import FakeClock, FakeDatabase, FakeJobs
 
 MIB = 1024**2
 GTID = "90b38aa6-e51e-11f1-9a6c-02fc00000001:1-19"
+UNPACK = "/usr/bin/xbstream -x -C /var/lib/mysql --parallel=4"
 SLOW = Link({"aes128-gcm@openssh.com": 10.0 * MIB}, datetime(2026, 11, 1, tzinfo=UTC))
 
 
 @pytest.mark.parametrize(
     ("tool", "unpacker", "problem"),
     [
-        ("8.0.35-34", "8.0.35-34", ""),
-        ("8.0.34-29", "8.0.35-35", ""),
-        ("8.0.36-40", "8.0.36-40", ""),
-        ("8.4.0-1", "8.4.0-4", ""),
-        ("8.4.0-5", "8.4.0-5", ""),
-        ("8.0.35-34", "8.4.0-5", ""),
-        ("8.0.33-28", "8.0.35-34", "xtrabackup 8.0.33-28 on the source has zstd for use only from 8.0.34-29 on"),
-        ("8.0.30-23", "8.0.35-34", "xtrabackup 8.0.30-23 on the source has zstd for use only from 8.0.34-29 on"),
-        (
-            "8.0.35-34",
-            "8.0.35-30",
-            "xbstream 8.0.35-30 on the target reads all that it has expanded once again, before 8.0.35-34 (PXB-3470)",
-        ),
-        (
-            "8.4.0-5",
-            "8.4.0-3",
-            "xbstream 8.4.0-3 on the target reads all that it has expanded once again, before 8.4.0-4 (PXB-3470)",
-        ),
-        (
-            "8.0.35-34",
-            "8.0.35",
-            "xbstream 8.0.35 on the target reads all that it has expanded once again, before 8.0.35-34 (PXB-3470)",
-        ),
-        ("2.4.29", "2.4.29", "xtrabackup 2.4.29 on the source has no zstd"),
-        ("9.1.0-1", "9.1.0-1", "of xtrabackup 9.1.0-1 it is not known here whether it does so in one pass"),
-        ("8.4.0-5", "9.1.0-1", "of xbstream 9.1.0-1 it is not known here whether it does so in one pass"),
-        (None, "8.4.0-5", "the version of xtrabackup on the source is not known"),
-        ("8.4.0-5", None, "the version of xbstream on the target is not known"),
-        ("", "", "the version of xtrabackup on the source is not known"),
+        ("8.0.35-34", "8.0.35-34", ()),
+        ("8.0.34-29", "8.0.35-35", ()),
+        ("8.0.36-40", "8.0.36-40", ()),
+        ("8.4.0-1", "8.4.0-4", ()),
+        ("8.4.0-5", "8.4.0-5", ()),
+        ("8.0.35-34", "8.4.0-5", ()),
+        ("8.0.33-28", "8.0.35-34", ("xtrabackup 8.0.33-28", "source", "8.0.34-29")),
+        ("8.0.30-23", "8.0.35-34", ("xtrabackup 8.0.30-23", "source", "8.0.34-29")),
+        ("8.0.35-34", "8.0.35-30", ("xbstream 8.0.35-30", "target", "8.0.35-34", "PXB-3470")),
+        ("8.4.0-5", "8.4.0-3", ("xbstream 8.4.0-3", "target", "8.4.0-4", "PXB-3470")),
+        ("8.0.35-34", "8.0.35", ("xbstream 8.0.35 ", "target", "8.0.35-34", "PXB-3470")),
+        ("2.4.29", "2.4.29", ("xtrabackup 2.4.29", "source")),
+        ("9.1.0-1", "9.1.0-1", ("xtrabackup 9.1.0-1",)),
+        ("8.4.0-5", "9.1.0-1", ("xbstream 9.1.0-1",)),
+        (None, "8.4.0-5", ("xtrabackup", "source")),
+        ("8.4.0-5", None, ("xbstream", "target")),
+        ("", "", ("xtrabackup", "source")),
     ],
 )
 def test_both_ends_must_be_of_a_release_that_does_it_in_one_pass(
-    tool: str | None, unpacker: str | None, problem: str
+    tool: str | None, unpacker: str | None, problem: tuple[str, ...]
 ) -> None:
-    assert xtrabackup_compress_problem(tool, unpacker) == problem
+    found = xtrabackup_compress_problem(tool, unpacker)
+    assert bool(found) is bool(problem)
+    assert all(word in found for word in problem), found
 
 
 def mysql(name: str, role: str, number: int, tool: str, *, zstd: bool = True, **server: Any) -> Member:
@@ -102,14 +93,14 @@ def test_over_a_slow_link_the_tool_compresses_and_the_unpacker_expands(zstd: boo
     assert (plan.compress_threads, plan.compresses_itself, plan.pipe_threads) == (4, True, 0)
     sent, received = commands(plan)
     assert " --parallel=4 --compress=zstd --compress-threads=4 --compress-zstd-level=1 " in sent
-    assert received.endswith(" backup | /usr/bin/xbstream -x -C /var/lib/mysql --parallel=4 --decompress")
+    assert received.endswith(f" backup | {UNPACK} --decompress")
     assert "|" not in sent
     assert received.count("|") == 1
     assert sent_command(plan, flavor, "RUN")[0] == "/usr/bin/xtrabackup", (
         "no shell around it: its own exit status counts"
     )
     assert expand_words(plan) == []
-    assert "Compressed by the backup tool's zstd with 4 of the cores" in " ".join(plan.stream_reasons)
+    assert " 10 MiB/s" in " ".join(plan.stream_reasons)
 
 
 def test_an_end_that_would_not_do_it_well_leaves_it_to_the_pipe_and_the_plan_says_so() -> None:
@@ -119,19 +110,15 @@ def test_an_end_that_would_not_do_it_well_leaves_it_to_the_pipe_and_the_plan_say
     sent, received = commands(plan)
     assert "--compress" not in sent
     assert sent.endswith(" | /usr/bin/zstd -q -1 -c -T4")
-    assert received.endswith(" | /usr/bin/zstd -q -d -c | /usr/bin/xbstream -x -C /var/lib/mysql --parallel=4")
+    assert received.endswith(f" | /usr/bin/zstd -q -d -c | {UNPACK}")
     assert sent_command(plan, flavor, "RUN")[:2] == ["bash", "-c"]
-    told = " ".join(plan.stream_reasons)
-    assert "Compressed by zstd in the pipe" in told
-    assert "Not by the backup tool: xbstream 8.4.0-1 on the target reads all that it has expanded once again" in told
+    assert "xbstream 8.4.0-1" in " ".join(plan.stream_reasons)
 
 
 def test_an_end_that_would_not_do_it_well_and_no_zstd_either() -> None:
     plan = plan_with(unpacker="8.4.0-1", zstd=False)
     assert (plan.compress_threads, plan.compresses_itself) == (0, False)
-    assert "no zstd on the source and the target's host. Nor by the backup tool: xbstream" in " ".join(
-        plan.stream_reasons
-    )
+    assert "xbstream 8.4.0-1" in " ".join(plan.stream_reasons)
 
 
 @pytest.mark.parametrize("link", [None, replace(SLOW, rates={"aes128-gcm@openssh.com": 2000.0 * MIB})])
@@ -153,9 +140,7 @@ def test_mariadb_has_the_pipe() -> None:
     ]
     plan = build_plan(replace(base, source=both[0], target=both[1], link=SLOW))
     assert (plan.compress_threads, plan.compresses_itself) == (4, False)
-    assert "Not by the backup tool: mariadb-backup has no zstd, and mbstream expands nothing." in " ".join(
-        plan.stream_reasons
-    )
+    assert "mbstream" in " ".join(plan.stream_reasons)
 
 
 def test_a_plan_of_before_is_compressed_in_the_pipe() -> None:

@@ -3,7 +3,7 @@
 from dataclasses import replace
 
 from dbops.engine.facts.instance import InstanceFacts, StorageFacts, from_record, to_record
-from dbops.engine.tuning.doublewrite import judge_doublewrite
+from dbops.engine.tuning.doublewrite import Objection, judge_doublewrite
 from tests.engine import builders
 
 
@@ -12,27 +12,29 @@ def facts_on(storage: StorageFacts | None, setting: str = "ON", number: int = 13
     return builders.facts(number, server=server, datadir=builders.datadir(number, storage=storage))
 
 
-def reasons(storage: StorageFacts | None) -> str:
+def reasons(storage: StorageFacts | None) -> dict[Objection, str]:
     verdict = judge_doublewrite("replica-1", {"replica-1": facts_on(storage)})
     assert verdict is not None
     assert not verdict.may_be_off
-    return " ".join(verdict.against)
+    return dict(zip(verdict.objections, verdict.against, strict=True))
 
 
 def test_an_ordinary_disk_promises_nothing() -> None:
     found = reasons(StorageFacts("ext4", 4096, "vda", 0))
-    assert "vda promises nothing" in found
-    assert "ext4 has blocks of 4096 bytes" in found
+    assert list(found) == [Objection.DEVICE, Objection.FILE_SYSTEM, Objection.SERVER]
+    assert "vda" in found[Objection.DEVICE]
+    assert "ext4" in found[Objection.FILE_SYSTEM]
+    assert "4096" in found[Objection.FILE_SYSTEM]
 
 
 def test_a_kernel_that_does_not_say_is_no_promise() -> None:
-    assert "The kernel does not say" in reasons(StorageFacts("xfs", 4096, "nvme0n1", None))
+    assert Objection.KERNEL_SILENT in reasons(StorageFacts("xfs", 4096, "nvme0n1", None))
 
 
 def test_a_device_that_writes_whole_pages_is_not_enough() -> None:
-    assert reasons(StorageFacts("ext4", 16384, "nvme0n1", 16384)) == (
-        "MariaDB 10.11.19 does not ask for such writes, and the promise holds for those alone."
-    )
+    found = reasons(StorageFacts("ext4", 16384, "nvme0n1", 16384))
+    assert list(found) == [Objection.SERVER]
+    assert "MariaDB 10.11.19" in found[Objection.SERVER]
 
 
 def test_a_cluster_that_does_not_agree_is_named() -> None:
@@ -40,7 +42,8 @@ def test_a_cluster_that_does_not_agree_is_named() -> None:
     verdict = judge_doublewrite("b", {"a": facts_on(storage, "ON"), "b": facts_on(storage, "OFF")})
     assert verdict is not None
     assert verdict.is_off
-    assert "Its cluster does not agree: a has ON." in verdict.against
+    assert verdict.objections[-1] is Objection.CLUSTER
+    assert "a has ON" in verdict.against[-1]
 
 
 def test_what_was_not_read_is_not_judged() -> None:

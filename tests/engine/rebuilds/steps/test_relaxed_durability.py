@@ -269,7 +269,7 @@ def test_a_killed_server_goes_on_and_a_host_that_was_restarted_does_not(world: W
     with pytest.raises(RemoteFailure) as failed:
         until_ordinary(world)
     assert failed.value.code == "copy.worthless"
-    assert "host was restarted" in world.run.memory["worthless"]
+    assert world.run.memory["worthless"]
 
 
 def test_what_is_relaxed_belongs_to_the_server_that_it_was_set_on(world: World) -> None:
@@ -372,6 +372,7 @@ def test_the_gate_opens_after_the_put_back_and_not_before(world: World) -> None:
 def test_what_is_applied_and_what_arrives_are_told_apart() -> None:
     known = catch_up_progress([[0.0, -1000.0], [5.0, -600.0]], [[0.0, 0.0], [5.0, 100.0]], left=600, of="backup-1")
     assert (known["applied_per_second"], known["incoming_per_second"], known["eta_seconds"]) == (100.0, 20.0, 7.5)
+    assert "falls_behind" not in known
     known = catch_up_progress([[0.0, -600.0], [5.0, -700.0]], [[0.0, 0.0], [5.0, 400.0]], left=700, of="backup-1")
     assert "eta_seconds" not in known
-    assert "does not come nearer" in known["note"]
+    assert known["falls_behind"]

@@ -66,7 +66,7 @@ def test_a_rate_is_told_once_and_again_when_it_is_another() -> None:
         run.stream_rate = lambda rate=rate: rate
         pass_rate_on(run)
     assert jobs.told == [str(20 * MIB), str(5 * MIB), ""]
-    assert journal.lines[-1] == "The stream goes at full speed."
+    assert "MiB/s" not in journal.lines[-1]
 
 
 def looked_at(run: Run, times: int) -> None:
@@ -79,7 +79,7 @@ def test_the_brake_holds_the_stream_while_a_server_answers_slowly_and_says_so() 
     run, jobs, journal = running(seconds=0.5, limit_ms=100)
     looked_at(run, LOOKS)
     assert jobs.told == [str(50 * MIB)]
-    assert journal.lines[-1] == "The stream is held to 50.0 MiB/s by the brake, as the servers answer slowly."
+    assert all(word in journal.lines[-1] for word in ("50.0 MiB/s", "brake"))
 
 
 def test_a_person_who_wants_it_slower_still_gets_that() -> None:
@@ -87,7 +87,7 @@ def test_a_person_who_wants_it_slower_still_gets_that() -> None:
     run.stream_rate = lambda: 8 * MIB
     looked_at(run, LOOKS)
     assert jobs.told == [str(8 * MIB)]
-    assert "by the brake" not in journal.lines[-1]
+    assert "brake" not in journal.lines[-1]
 
 
 def test_without_a_limit_no_server_is_asked() -> None:
@@ -102,7 +102,8 @@ def test_a_stream_begins_with_the_rate_that_is_wanted_and_that_is_told_once() ->
     run.stream_rate = lambda: 4 * MIB
     assert begin_held(run) == 4 * MIB
     pass_rate_on(run)
-    assert (jobs.told, journal.lines) == ([], ["The stream is held to 4.0 MiB/s."])
+    assert (jobs.told, len(journal.lines)) == ([], 1)
+    assert "4.0 MiB/s" in journal.lines[0]
 
 
 def test_what_came_over_the_link_counts_and_not_what_was_unpacked() -> None:
