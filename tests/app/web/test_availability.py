@@ -272,7 +272,7 @@ def ahead_of(client: Client) -> ClusterForecast:
 def of_list(client: Client, name: str) -> str:
     """Return what the list says of a cluster's worst hour."""
     row = words(client, "/availability/").partition(f">{name}</a>")[2].partition("</tr>")[0]
-    return row.partition('data-label="Worst hour ahead"')[2].partition("</td>")[0]
+    return row.partition("data-worst")[2].partition("</td>")[0]
 
 
 def test_a_cluster_with_a_goal_of_its_own_is_measured_by_it(viewer: Client, lost: Any, settings: Any) -> None:
