@@ -15,7 +15,7 @@ from django.utils.html import strip_tags
 from dbops.engine.blocker import Kind
 from dbops.engine.states import Status
 from dbops.engine.verdicts import Answer, Verdict
-from dbops.models import Hold, Maintenance, StartView
+from dbops.models import Hold, Maintenance
 from dbops.queries import fleet, overview
 from dbops.queries.overview import Show
 from script.lib.big_fleet import make_big_fleet
@@ -275,34 +275,6 @@ def test_the_next_backup_stands_in_the_row(operator: Client) -> None:
     make_schedule(backup, cron=f"30 {due.hour} * * *")
     shown = operator.get("/").content.decode().partition('data-window="backup-1"')[2].partition("</div>")[0]
     assert f"{due:%H:%M}" in shown
-
-
-class TestStartView:
-    """Each person begins with the filters that they have kept."""
-
-    def test_it_is_kept_for_one_person_and_forgotten(self, operator: Client, viewer: Client) -> None:
-        make_trio()
-        sent = {"text": "shöp & co", "show": "trouble"}
-        kept = viewer.post("/start-view/", sent)
-        assert kept["Location"] == "/?show=trouble&text=sh%C3%B6p+%26+co"
-        assert viewer.get("/")["Location"] == kept["Location"]
-        assert "data-kept" in viewer.get(kept["Location"]).content.decode()
-        assert viewer.get("/?show=all").status_code == 200
-        assert operator.get("/").status_code == 200
-        # what polls is not sent elsewhere
-        assert viewer.get("/", headers={"HX-Request": "true"}).status_code == 200
-        viewer.post("/start-view/", {"text": "", "show": "all"})
-        assert viewer.get("/").status_code == 200
-        assert not StartView.objects.exists()
-
-    def test_what_is_kept_has_room_in_every_database(self, viewer: Client) -> None:
-        make_trio()
-        viewer.post("/start-view/", {"text": "\U0001f42c" * 500, "show": "running"})
-        assert len(StartView.objects.get().query) <= 1000
-        assert viewer.get("/", follow=True).status_code == 200
-
-    def test_it_takes_a_post(self, viewer: Client) -> None:
-        assert viewer.get("/start-view/").status_code == 405
 
 
 def test_a_cluster_page_and_the_fleet_page_give_one_answer(operator: Client) -> None:
