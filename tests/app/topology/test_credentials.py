@@ -10,6 +10,7 @@ import pytest
 from django.utils import timezone
 
 from dbops.discovering import run_discovery
+from dbops.drivers.mysql import NO_PLUGIN
 from dbops.models import Cluster, Discovery
 from tests.app.factories import make_cluster, make_instance
 
@@ -111,5 +112,6 @@ def test_no_server_gets_a_password_in_clear(listener: Listener, asks: bytes) -> 
     listener.asks = asks
     problem = walked(listener, None)
     assert problem["code"] == "mysql.error"
+    assert str(NO_PLUGIN) in problem["text"]
     assert b"dbops" in listener.heard[0]
     assert PASSWORD.encode() not in listener.heard[0]
