@@ -57,7 +57,7 @@ def test_discover_refuses_wrong_arguments_with_status_two(
 
 
 def test_discover_ends_with_status_one_when_no_worker_runs(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("dbops.tasks._publish", lambda *_: None)
+    monkeypatch.setattr("dbops.worker.tasks._publish", lambda *_: None)
     words = ("127.0.0.1:1", "--user", "dbops", "--password-stdin", "--wait-seconds", "0.5")
     error = discover(*words, stdin="secret\n", monkeypatch=monkeypatch)
     assert error.returncode == 1
@@ -70,7 +70,7 @@ def test_discover_ends_with_status_one_when_no_server_answers(monkeypatch: pytes
     def at_once(task: Any, *ids: int) -> None:
         task(*ids)
 
-    monkeypatch.setattr("dbops.tasks._publish", at_once)
+    monkeypatch.setattr("dbops.worker.tasks._publish", at_once)
     words = ("127.0.0.1:1", "--user", "dbops", "--password-stdin")
     error = discover(*words, stdin="secret\n", monkeypatch=monkeypatch)
     assert error.returncode == 1

@@ -9,10 +9,8 @@ from django.test import Client
 from django.utils import timezone
 from django.utils.html import escape
 
-from dbops.cleaner import cell
-from dbops.counting import count_days
-from dbops.engine.availability.judging import Gap
 from dbops.engine.availability.record import Cause
+from dbops.engine.availability.shortages import Gap
 from dbops.engine.states import Status, StepState
 from dbops.models import (
     AuditEntry,
@@ -27,7 +25,9 @@ from dbops.models import (
     Rebuild,
     Sample,
 )
-from dbops.queries.forecast import ClusterForecast
+from dbops.queries.availability.forecast import ClusterForecast
+from dbops.security.redaction import cell
+from dbops.worker.availability_rollup import count_days
 from tests.app.factories import make_rebuild, make_run, make_schedule, make_trio, make_viewer
 
 pytestmark = pytest.mark.django_db

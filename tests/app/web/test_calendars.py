@@ -12,14 +12,14 @@ from django.utils import timezone
 from django.utils.html import escape, strip_tags
 from icalendar import Calendar
 
-from dbops.engine.occupation import NOT_APPROVED
-from dbops.engine.picture import Use
+from dbops.engine.schedule.occupancy import NOT_APPROVED
+from dbops.engine.schedule.snapshot import Use
 from dbops.engine.states import Status
 from dbops.models import AccessToken, Hold, Maintenance
 from dbops.operations.tokens import make_token, revoke_token
-from dbops.queries import calendar as queries
-from dbops.queries import feed as feeds
-from dbops.queries.queue import DOES, lines_of
+from dbops.queries.schedule import calendar as queries
+from dbops.queries.schedule import feed as feeds
+from dbops.queries.schedule.queue import DOES, lines_of
 from tests.app.factories import make_rebuild, make_run, make_schedule, make_trio
 
 pytestmark = pytest.mark.django_db

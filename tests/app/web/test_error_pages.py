@@ -12,7 +12,7 @@ from django.urls import include, path
 from django.utils.html import escape
 
 from dbops.engine.errors import Refused
-from dbops.web.access import viewer_page
+from dbops.web.decorators import viewer_page
 from tests.app.factories import make_trio
 
 HUNG = "it hangs"

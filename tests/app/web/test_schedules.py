@@ -10,7 +10,7 @@ from django.utils import timezone
 from django.utils.html import escape
 
 from dbops.models import BackupRun, BackupSchedule
-from dbops.queries.due import due_times_of
+from dbops.queries.backups.due import due_times_of
 from tests.app.factories import make_run, make_schedule, make_trio
 
 pytestmark = pytest.mark.django_db

@@ -1,0 +1,56 @@
+"""What a drawing says to those who do not see it."""
+
+import re
+from datetime import UTC, datetime, timedelta
+
+import pytest
+from django.utils import timezone
+
+from dbops.engine.schedule.calendar import Interval
+from dbops.engine.schedule.timeline import Bar, BarKind, Timeline
+from dbops.web.charts.timeline import calendar_row, words
+
+MIDNIGHT = datetime(2026, 3, 4, tzinfo=UTC)
+
+
+def at(hour: int, minute: int = 0, second: int = 0) -> datetime:
+    return MIDNIGHT + timedelta(hours=hour, minutes=minute, seconds=second)
+
+
+def line(*free: Interval, end: datetime, now: datetime = MIDNIGHT) -> Timeline:
+    return Timeline(Interval(MIDNIGHT, end), now, bars=(), blocked=(), perhaps=(), free=free)
+
+
+@pytest.mark.parametrize(
+    ("free", "times"),
+    [
+        ((Interval(at(7, 36), at(10, 34, 5)), Interval(at(10, 34, 40), at(23, 30))), ["07:36", "23:30"]),
+        ((Interval(at(7, 36), at(10, 34)), Interval(at(10, 35), at(24))), ["07:36", "10:34", "10:35", "24:00"]),
+    ],
+)
+def test_what_lies_within_one_minute_is_no_end_of_a_free_slot(free: tuple[Interval, ...], times: list[str]) -> None:
+    with timezone.override(UTC):
+        assert re.findall(r"\d\d:\d\d", words(line(*free, end=at(24)))) == times
+
+
+def test_slots_of_several_days_name_their_days() -> None:
+    slots = Interval(at(1), at(23, 59, 10)), Interval(at(23, 59, 50), at(30))
+    with timezone.override(UTC):
+        assert re.findall(r"[A-Z]\w\w \d\d:\d\d", words(line(*slots, end=at(48)))) == ["Wed 01:00", "Thu 06:00"]
+
+
+def test_a_job_without_a_known_end_is_drawn_up_to_now_and_maintenance_to_the_edge() -> None:
+    day = Interval(at(0), at(24))
+    bars = tuple(
+        Bar(kind, "backup-1", Interval(at(6), at(24)), kind.value, "running", is_open=True)
+        for kind in (BarKind.BACKUP, BarKind.MAINTENANCE)
+    )
+    drawn = [
+        shape
+        for shape in calendar_row(Timeline(day, at(12), bars, (), (), ()), name="shop", days=1).shapes
+        if "bar-shape" in shape.css
+    ]
+    widths = {shape.title.partition(":")[0]: shape.width for shape in drawn}
+    assert widths == {"backup": "25.000%", "maintenance": "75.000%"}
+    assert all("bar-open" in shape.css for shape in drawn)
+    assert all(len(re.findall(r"\d\d:\d\d", shape.title)) == 1 for shape in drawn), "a start and no end"
