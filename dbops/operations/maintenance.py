@@ -31,13 +31,13 @@ def begin_maintenance(
     doing = f"Announcing maintenance of {cluster.name}"
     require_operator(actor, doing)
     now = timezone.now()
-    problems = []
+    problems: dict[str, str] = {}
     if not says_why(reason):
-        problems.append("no reason was given")
+        problems["no_reason"] = "no reason was given"
     if starts_at < now - timedelta(seconds=PAST_SECONDS):
-        problems.append("it would begin in the past")
+        problems["starts_in_past"] = "it would begin in the past"
     if ends_at is not None and ends_at <= max(starts_at, now):
-        problems.append("it would end before it begins, or in the past")
+        problems["ends_before_start"] = "it would end before it begins, or in the past"
     _refuse(problems, doing)
     name = actor.get_username()
     with transaction.atomic():
@@ -97,15 +97,15 @@ def mark_maintenance(
     doing = f"Marking a time of {cluster.name} as planned"
     require_operator(actor, doing)
     now = timezone.now()
-    problems = []
+    problems: dict[str, str] = {}
     if not says_why(reason):
-        problems.append("no reason was given")
+        problems["no_reason"] = "no reason was given"
     if ends_at <= starts_at:
-        problems.append("it would end before it begins")
+        problems["ends_before_start"] = "it would end before it begins"
     elif ends_at - starts_at > LONGEST_MARK:
-        problems.append(f"it would be longer than {LONGEST_MARK.days} days")
+        problems["too_long"] = f"it would be longer than {LONGEST_MARK.days} days"
     if ends_at > now:
-        problems.append("it would end in the future: announce that on the cluster's page")
+        problems["ends_in_future"] = "it would end in the future: announce that on the cluster's page"
     _refuse(problems, doing)
     name = actor.get_username()
     with transaction.atomic():
@@ -152,12 +152,15 @@ def _record_mark(name: str, action: str, row: Maintenance) -> None:
     )
 
 
-def _refuse(problems: list[str], doing: str) -> None:
+def _refuse(problems: dict[str, str], doing: str) -> None:
+    """Refuse where there are problems: texts by code."""
     if problems:
-        raise Refused(
+        refused = Refused(
             "maintenance.invalid",
             doing,
-            found="; ".join(problems),
+            found="; ".join(problems.values()),
             left="Nothing was changed.",
             next_step="Correct the times or say why, and send it again.",
         )
+        refused.told = {"problems": list(problems)}
+        raise refused

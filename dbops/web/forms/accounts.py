@@ -57,7 +57,7 @@ class PasswordFields(forms.Form):
     def clean(self) -> dict[str, Any]:
         given = super().clean() or self.cleaned_data
         if "password" in given and given["password"] != given.get("password_again"):
-            self.add_error("password_again", "The two passwords differ.")
+            self.add_error("password_again", ValidationError("The two passwords differ.", code="differs"))
         return given
 
 

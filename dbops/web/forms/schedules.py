@@ -6,8 +6,10 @@ from typing import Any, ClassVar
 from zoneinfo import available_timezones
 
 from django import forms
+from django.core.exceptions import ValidationError
 from django.utils import timezone
 
+from dbops.engine.errors import Refused
 from dbops.fleetfile import stored
 from dbops.fleetfile.conflicts import Conflict, Placed, name_conflicts
 from dbops.fleetfile.schedules import schedule_problems
@@ -113,6 +115,11 @@ class MaintenanceForm(forms.Form):
                 attrs={"type": "datetime-local", "class": "form-control"}, format="%Y-%m-%dT%H:%M"
             )
         self.fields["reason"].widget.attrs["class"] = "form-control"
+
+    def add_refusal(self, error: Refused, text: str) -> None:
+        """Show a refusal above the form. Its code is that of the first problem."""
+        code = (error.told.get("problems") or [error.code])[0]
+        self.add_error(None, ValidationError(text, code=code))
 
     def clean_starts_at(self) -> datetime:
         return self.cleaned_data["starts_at"] or timezone.now()

@@ -50,7 +50,9 @@ class DiscoveryForm(forms.Form):
     def clean(self) -> dict[str, Any]:
         given = super().clean() or self.cleaned_data
         if not self.errors and not given.get("cluster") and not given.get("user"):
-            raise ValidationError("Choose a cluster whose account logs in, or give a user and a password.")
+            raise ValidationError(
+                "Choose a cluster whose account logs in, or give a user and a password.", code="no_account"
+            )
         return given
 
 
@@ -83,7 +85,8 @@ class MemberForm(forms.Form):
         if given.get("include"):
             for name in ("name", "role", "datadir", "host", "ssh_address"):
                 if not given.get(name) and name not in self.errors:
-                    self.add_error(name, "Say what it is for." if name == "role" else "This is needed to add it.")
+                    text = "Say what it is for." if name == "role" else "This is needed to add it."
+                    self.add_error(name, ValidationError(text, code="required"))
         return given
 
 

@@ -72,7 +72,7 @@ def mark(request: HttpRequest, name: str) -> HttpResponse:
         try:
             verbs.mark_maintenance(actor=user_of(request), cluster=row, **form.cleaned_data)
         except Refused as error:
-            form.add_error(None, f"Nothing was marked: {error.found}.")
+            form.add_refusal(error, f"Nothing was marked: {error.found}.")
         else:
             messages.success(
                 request, f"That time of {name} is marked as planned. What it was short of then stays visible."

@@ -79,7 +79,7 @@ def begin_maintenance(request: HttpRequest, name: str) -> HttpResponse:
         try:
             verbs.begin_maintenance(actor=user_of(request), cluster=cluster, **form.cleaned_data)
         except Refused as error:
-            form.add_error(None, f"No maintenance was announced: {error.found}.")
+            form.add_refusal(error, f"No maintenance was announced: {error.found}.")
         else:
             messages.success(request, f"Maintenance of {name} is announced: no rebuild of it starts meanwhile.")
             return redirect("cluster", name=name)

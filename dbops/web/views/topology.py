@@ -4,6 +4,7 @@ from typing import Any
 
 from django.contrib import messages
 from django.contrib.auth.models import User
+from django.core.exceptions import ValidationError
 from django.http import Http404, HttpRequest, HttpResponse
 from django.shortcuts import get_object_or_404, redirect, render
 from django.views.decorators.cache import never_cache
@@ -146,7 +147,7 @@ def _import(request: HttpRequest, form: ProposalForm) -> dict[str, Any]:
     shared = form.cluster.cleaned_data
     instances = form.instances()
     if not instances:
-        form.cluster.add_error(None, "Tick at least one server.")
+        form.cluster.add_error(None, ValidationError("Tick at least one server.", code="none_ticked"))
         return {"errors": []}
 
     def text(*, show_secrets: bool) -> str:

@@ -6,6 +6,7 @@ from django import forms
 from django.contrib import messages
 from django.contrib.auth import update_session_auth_hash
 from django.contrib.auth.models import User
+from django.core.exceptions import ValidationError
 from django.http import HttpRequest, HttpResponse
 from django.shortcuts import get_object_or_404, redirect, render
 from django.views.decorators.cache import never_cache
@@ -99,7 +100,8 @@ def _did(form: forms.Form, act: Callable[[], object]) -> bool:
     try:
         act()
     except Refused as error:
-        form.add_error(None, f"{error.found[:1].upper()}{error.found[1:]}. {error.left} {error.next_step}")
+        text = f"{error.found[:1].upper()}{error.found[1:]}. {error.left} {error.next_step}"
+        form.add_error(None, ValidationError(text, code=error.code))
         return False
     return True
 

@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 from django.utils import timezone
 
+from dbops.drivers.mysql import NO_PLUGIN
 from dbops.models import Cluster, Discovery
 from dbops.worker.discovery import run_discovery
 from tests.app.factories import make_cluster, make_instance
@@ -110,6 +111,7 @@ def test_a_stored_account_goes_to_no_address_outside_the_inventory(listener: Lis
 def test_no_server_gets_a_password_in_clear(listener: Listener, asks: bytes) -> None:
     listener.asks = asks
     problem = walked(listener, None)
-    assert "asks for the password in clear" in problem["text"]
+    assert problem["code"] == "mysql.error"
+    assert str(NO_PLUGIN) in problem["text"]
     assert b"dbops" in listener.heard[0]
     assert PASSWORD.encode() not in listener.heard[0]

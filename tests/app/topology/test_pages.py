@@ -19,6 +19,10 @@ from dbops.queries.fleet.cluster import cluster_page
 from dbops.worker import discovery
 from tests.app.factories import make_channel, make_cluster, make_facts, make_instance, make_trio, set_facts
 
+#: How a replica without an address is drawn.
+ATTACHED = "server id 77"
+PASSWORD = "open sesame"
+
 pytestmark = pytest.mark.django_db
 
 
@@ -47,14 +51,15 @@ def test_replicas_hang_below_what_they_read_from() -> None:
     assert drawn(primary.cluster) == {"primary-1": {"backup-1": {"replica-1": {}}}}
 
 
-def test_a_ring_shows_each_instance_once_and_says_so() -> None:
+def test_drawing_shows_each_instance_of_a_ring_once_with_a_note() -> None:
     cluster = make_cluster()
     one, two = (make_instance(name, cluster=cluster) for name in ("one", "two"))
     set_facts(one, replicating(two.address, server_id=1))
     set_facts(two, replicating(one.address, server_id=2))
     (root,) = queries.drawing(cluster_page(cluster))
     assert tree((root,)) == {"one": {"two": {}}}
-    assert root.notes == ("A ring: two is drawn below.",)
+    (note,) = root.notes
+    assert "two" in note
 
 
 def test_an_unknown_source_and_an_unknown_replica_are_drawn_as_such() -> None:
@@ -62,7 +67,7 @@ def test_an_unknown_source_and_an_unknown_replica_are_drawn_as_such() -> None:
     set_facts(replica, replicating("10.9.9.9", server_id=3))
     set_facts(primary, make_facts(read_only=False, server_id=1, replicas=(Attached(77, "", 3306),)))
     assert drawn(primary.cluster) == {
-        "primary-1": {"backup-1": {}, "server id 77": {}},
+        "primary-1": {"backup-1": {}, ATTACHED: {}},
         "10.9.9.9:3306": {"replica-1": {}},
     }
 
@@ -102,7 +107,7 @@ def test_a_poll_gets_the_drawing_without_the_frame(viewer: Client) -> None:
     make_trio()
     answer = viewer.get("/clusters/shop/topology/", headers={"HX-Request": "true"})
     assert "<html" not in answer.content.decode()
-    assert "from <strong>primary-1</strong>" in answer.content.decode()
+    assert 'data-source="primary-1"' in answer.content.decode()
 
 
 def fail_over() -> TopologyDifference:
@@ -115,28 +120,38 @@ def fail_over() -> TopologyDifference:
     return TopologyDifference.objects.get(code="failover")
 
 
-def test_cluster_page_and_topology_page_tell_of_an_open_difference(viewer: Client) -> None:
+def test_cluster_page_and_topology_page_show_an_open_difference(viewer: Client, operator: Client) -> None:
     row = fail_over()
-    assert "Rebuilds are stopped" in viewer.get("/clusters/shop/").content.decode()
-    text = viewer.get("/clusters/shop/topology/").content.decode()
-    assert "The primary is another one" in text
-    assert "no; an operator can" in text
-    assert viewer.get(f"/clusters/shop/topology/{row.pk}/").status_code == 403
+    address = f"/clusters/shop/topology/{row.pk}/"
+    assert "data-stopping" in viewer.get("/clusters/shop/").content.decode()
+    page = viewer.get("/clusters/shop/topology/")
+    text = page.content.decode()
+    assert "data-stopping" in text
+    assert row.pk in [item.row.pk for item in page.context["differences"].stopping]
+    assert f'id="difference-{row.pk}"' in text
+    assert address not in text
+    assert address in operator.get("/clusters/shop/topology/").content.decode()
+    assert viewer.get(address).status_code == 403
 
 
 def test_an_operator_accepts_it_and_takes_that_back(operator: Client) -> None:
     row = fail_over()
     address = f"/clusters/shop/topology/{row.pk}/"
-    assert "replica-1 is the primary" in operator.get(address).content.decode()
+    assert 'value="roles"' in operator.get(address).content.decode()
     assert operator.get(f"/clusters/other/topology/{row.pk}/").status_code == 404
     answer = operator.post(address, {"action": "intended", "reason": ""})
     assert answer.status_code == 409
-    assert "topology.reason" in answer.content.decode()
+    assert answer.context["refused"].code == "topology.reason"
     assert operator.post(address, {"action": "intended", "reason": "a test"}).status_code == 302
-    assert "Open it again" in operator.get(address).content.decode()
+    again = operator.get(address).content.decode()
+    assert 'value="withdraw"' in again
+    assert 'value="roles"' not in again
     assert operator.post(address, {"action": "withdraw"}).status_code == 302
     answer = operator.post(address, {"action": "roles", "typed_name": "replica-1", "reason": "it died"}, follow=True)
-    assert "replica-1 is the primary of shop now." in answer.content.decode()
+    assert answer.redirect_chain == [("/clusters/shop/topology/", 302)]
+    *_, message = answer.context["messages"]
+    assert message.level_tag == "success"
+    assert "replica-1" in message.message
     assert Instance.objects.get(name="replica-1").role == "primary"
 
 
@@ -176,29 +191,31 @@ def test_only_operators_discover(viewer: Client, operator: Client) -> None:
 def test_a_password_is_kept_encrypted_until_the_end_and_shown_nowhere(
     operator: Client, django_capture_on_commit_callbacks: Any, sent: list[tuple[Any, ...]]
 ) -> None:
-    given = {"address": "127.0.0.1", "port": "1", "user": "dbops", "password": "open sesame"}
+    given = {"address": "127.0.0.1", "port": "1", "user": "dbops", "password": PASSWORD}
     with django_capture_on_commit_callbacks(execute=True):
         answer = operator.post("/discoveries/", given)
     row = Discovery.objects.get()
     assert answer["Location"] == f"/discoveries/{row.pk}/"
     assert [ids for _, *ids in sent] == [[row.pk]]
-    assert row.password == "open sesame"
-    assert "open sesame" not in str(AuditEntry.objects.values_list("detail", flat=True))
+    assert row.password == PASSWORD
+    assert PASSWORD not in str(AuditEntry.objects.values_list("detail", flat=True))
     assert f'hx-get="/discoveries/{row.pk}/' in operator.get(f"/discoveries/{row.pk}/").content.decode()
     assert discovery.run_discovery(row.pk) is True
     assert discovery.run_discovery(row.pk) is False
     row.refresh_from_db()
     assert (row.status, row.password) == ("done", "")
-    text = operator.get(f"/discoveries/{row.pk}/").content.decode()
-    assert "it could not be read" in text
+    page = operator.get(f"/discoveries/{row.pk}/")
+    text = page.content.decode()
+    assert [node.problem.code for node in page.context["found"].nodes] == ["mysql.unreachable"]
+    assert 'data-state="unreachable"' in text
     assert 'hx-get="/discoveries/' not in text
     assert operator.get(f"/discoveries/{row.pk}/", headers={"HX-Request": "true"}).status_code == 286
-    assert "open sesame" not in text
+    assert PASSWORD not in text
 
 
 def test_one_whose_worker_died_is_ended_and_its_password_removed() -> None:
     old = timezone.now() - timedelta(seconds=discovery.RUNS_AT_MOST_SECONDS + 5)
-    values = {"requested_by": "olga", "address": "x", "user": "dbops", "password": "open sesame"}
+    values = {"requested_by": "olga", "address": "x", "user": "dbops", "password": PASSWORD}
     dead = Discovery.objects.create(**values, requested_at=old, started_at=old, status="running")
     waiting = Discovery.objects.create(**values, requested_at=timezone.now(), status="queued")
     assert discovery.discoveries_due() == [waiting.pk]
@@ -245,18 +262,19 @@ def answers(**values: str) -> dict[str, str]:
 def test_the_import_says_what_is_missing_and_changes_nothing(operator: Client) -> None:
     row = found(node("p", 1), node("r", 2, "p"))
     answer = operator.post(f"/discoveries/{row.pk}/add/0/", answers(admin_user="dbops"))
-    text = answer.content.decode()
     assert answer.status_code == 422
-    assert "a new host needs the key to log in with" in text
-    assert "give its password" in text
+    paths = {error.path for error in answer.context["errors"]}
+    assert paths == {"clusters[0].accounts.admin", "hosts[0].ssh.key_file", "hosts[1].ssh.key_file"}
     assert not Host.objects.exists()
 
 
 def test_two_primaries_are_refused_by_the_import(operator: Client) -> None:
     row = found(node("p", 1, "r", read_only=False), node("r", 2, "p", read_only=False))
-    assert "Two or more servers take writes" in operator.get(f"/discoveries/{row.pk}/").content.decode()
+    (proposal,) = operator.get(f"/discoveries/{row.pk}/").context["proposals"]
+    assert len(proposal.cluster.co_primaries) == 2
+    assert proposal.cluster.remarks
     answer = operator.post(f"/discoveries/{row.pk}/add/0/", answers(**{"m1-role": "primary"}))
-    assert "has a primary already" in answer.content.decode()
+    assert "clusters[0].instances[1].role" in [error.path for error in answer.context["errors"]]
     assert not Instance.objects.exists()
 
 
@@ -266,14 +284,14 @@ def test_a_replica_that_is_new_joins_its_cluster_and_nothing_else_changes(operat
     Host.objects.update(ssh_private_key="stored")
     known = node("primary-1", 1)
     row = found(known, node("new", 9, "primary-1"))
-    page = operator.get(f"/discoveries/{row.pk}/").content.decode()
-    assert "Cluster shop, in the inventory" in page
+    (proposal,) = operator.get(f"/discoveries/{row.pk}/").context["proposals"]
+    assert proposal.stored_in == "shop"
     given = answers(cluster="shop", action="import")
     given = {key: value for key, value in given.items() if not key.startswith("m1")}
     given |= {"m0-name": "new", "m0-role": "replica", "m0-host": primary.host.name, "m0-ssh_address": "new.example"}
     # The same directory on a host that has an instance already: the import's own checks hold here too.
     clash = operator.post(f"/discoveries/{row.pk}/add/0/", given)
-    assert "this data directory on" in clash.content.decode()
+    assert [error.path for error in clash.context["errors"]] == ["clusters[0].instances[0].datadir"]
     done = operator.post(f"/discoveries/{row.pk}/add/0/", given | {"m0-datadir": "/data/new"})
     assert done.status_code == 302
     assert Instance.objects.get(name="new").cluster.write_addresses == ["shop-db:3306"]
@@ -284,21 +302,28 @@ def test_what_is_not_ticked_is_left_out(operator: Client) -> None:
     row = found(node("p", 1), node("r", 2, "p"))
     given = {key: value for key, value in answers().items() if not key.endswith("include")}
     answer = operator.post(f"/discoveries/{row.pk}/add/0/", given)
-    assert "Tick at least one server." in answer.content.decode()
+    assert [error.code for error in answer.context["form"].cluster.non_field_errors().as_data()] == ["none_ticked"]
     assert not InstanceState.objects.exists()
 
 
 def test_a_server_that_could_not_be_read_is_drawn_and_not_asked_for_unless_it_is_ticked(operator: Client) -> None:
     unread = node("x", 3, "p", problem=Problem("mysql.access_denied", "1045: Access denied"), datadir="", hostname="")
     row = found(node("p", 1), unread)
-    text = operator.get(f"/discoveries/{row.pk}/").content.decode()
-    assert "1045: Access denied" in text
-    assert "attached, says its source" in text
-    assert "takes writes, has replicas, and replicates from nobody" in text
+    page = operator.get(f"/discoveries/{row.pk}/")
+    assert unread.problem is not None
+    assert unread.problem.text in page.content.decode()
+    (proposal,) = page.context["proposals"]
+    (primary,) = proposal.drawn
+    assert (primary.name, primary.role) == ("p", "primary")
+    (below,) = primary.below
+    assert (below.name, below.role, below.state) == ("x", "", "unreachable")
+    assert [(arrow.source, arrow.runs) for arrow in below.arrows] == [("p", None)]
     given = {key: value for key, value in answers(action="check").items() if not key.startswith("m1")}
     blank = {f"m1-{name}": "" for name in ("name", "role", "datadir", "host", "ssh_address")}
     answer = operator.post(f"/discoveries/{row.pk}/add/0/", given | blank)
-    assert "This is needed to add it." not in answer.content.decode()
+    assert not answer.context["form"].has_errors
     answer = operator.post(f"/discoveries/{row.pk}/add/0/", given | blank | {"m1-include": "on"})
-    assert "This is needed to add it." in answer.content.decode()
-    assert "Say what it is for." in answer.content.decode()
+    missing = answer.context["form"].members[1].errors.as_data()
+    assert {field: [error.code for error in errors] for field, errors in missing.items()} == dict.fromkeys(
+        ("name", "role", "datadir", "host", "ssh_address"), ["required"]
+    )

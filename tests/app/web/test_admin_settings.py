@@ -84,11 +84,12 @@ def test_versions_can_be_copied_into_a_report(
     operator: Client, django_assert_num_queries: DjangoAssertNumQueries
 ) -> None:
     with django_assert_num_queries(7):
-        text = operator.get("/admin/settings/").content.decode()
-    assert f"dbops: {__version__}" in text
+        answer = operator.get("/admin/settings/")
+    about, text = answer.context["about"], answer.content.decode()
     newest = max(path.stem for path in Path(migrations.__path__[0]).glob("0*.py"))
-    assert f"Schema: {newest}" in text
-    assert "Redis: answers" in text
+    assert (about["dbops"], about["Schema"]) == (__version__, newest)
+    assert about["Redis"] == "answers"
+    assert all(f"{name}: {value}\n" in text for name, value in about.items())
     assert "data-copy" in text
 
 
@@ -101,4 +102,6 @@ def test_a_schema_that_is_behind_is_told(monkeypatch: pytest.MonkeyPatch) -> Non
             """It asks nobody."""
 
     monkeypatch.setattr(configuration, "MigrationLoader", Behind)
-    assert configuration.versions()["Schema"] == "0010_samples (1 not applied: run script/run migrate)"
+    schema = configuration.versions()["Schema"]
+    assert schema.startswith("0010_samples (1 ")
+    assert "script/run migrate" in schema

@@ -147,10 +147,10 @@ class TestMayStart:
         Rebuild.objects.filter(pk=rebuild.pk).update(started_at=begun)
         Hold.objects.create(instance=backup, rebuild=rebuild, purpose="source", taken_at=begun)
         answer = ask(secret, instance="backup-1").json()
-        assert answer == {
-            "instance": "backup-1", "may_start": False, "because": f"rebuild {rebuild.pk} holds backup-1 as its source",
-            "since": begun.isoformat(), "until": None,
-        }  # fmt: skip
+        because = answer.pop("because")
+        assert f"rebuild {rebuild.pk} " in because
+        assert "backup-1" in because
+        assert answer == {"instance": "backup-1", "may_start": False, "since": begun.isoformat(), "until": None}
         assert '"may_start": false' in ask(secret, instance="backup-1").content.decode()
         for days in (1, 2, 3):
             past = make_rebuild(target=target, source=backup, status="succeeded")
@@ -164,7 +164,9 @@ class TestMayStart:
         make_run(backup, started_at=now - timedelta(days=1), seconds=3600)
         Hold.objects.create(instance=backup, backup_run=run, purpose="backup", taken_at=now)
         answer = ask(secret, instance="backup-1").json()
-        assert (answer["may_start"], answer["because"]) == (False, f"backup run {run.pk} holds backup-1")
+        assert answer["may_start"] is False
+        assert f"backup run {run.pk} " in answer["because"]
+        assert "backup-1" in answer["because"]
         assert answer["until"] == (now + timedelta(hours=1)).isoformat()
 
     def test_a_backup_of_others_is_no_reason_to_wait(self, backup: Instance, secret: str) -> None:

@@ -9,11 +9,13 @@ from django.db import OperationalError
 from django.http import HttpRequest, HttpResponse
 from django.test import Client, override_settings
 from django.urls import include, path
+from django.utils.html import escape
 
 from dbops.engine.errors import Refused
 from dbops.web.decorators import viewer_page
 from tests.app.factories import make_trio
 
+HUNG = "it hangs"
 HOSTILE = "<script>alert(1)</script>\x1b[31m"
 SECRET = "hunter2-and-more"
 
@@ -55,6 +57,10 @@ def quiet(viewer: Client) -> Client:
     return viewer
 
 
+def templates(answer: Any) -> list[str]:
+    return [template.name for template in answer.templates]
+
+
 def shown(answer: Any) -> str:
     text = answer.content.decode()
     assert "<script>alert" not in text
@@ -71,6 +77,7 @@ def test_a_fault_of_ours_names_what_the_log_names(
     with caplog.at_level(logging.ERROR):
         answer = quiet.get("/breaks/")
     assert answer.status_code == 500
+    assert answer.context["is_database"] is False
     number = re.search(r"error <code>([0-9a-f]{8})</code>", shown(answer))
     assert number
     (line,) = [record for record in caplog.records if record.name == "dbops.web.views.errors"]
@@ -79,10 +86,11 @@ def test_a_fault_of_ours_names_what_the_log_names(
 
 
 @override_settings(ROOT_URLCONF=__name__)
-def test_a_database_that_is_away_is_said_to_be(quiet: Client) -> None:
+def test_a_database_that_is_away_answers_503(quiet: Client) -> None:
     answer = quiet.get("/away/")
     assert answer.status_code == 503
-    assert "own database does not answer" in shown(answer)
+    assert shown(answer)
+    assert answer.context["is_database"] is True
 
 
 def test_a_fault_is_shown_without_any_table(client: Client, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -91,7 +99,8 @@ def test_a_fault_is_shown_without_any_table(client: Client, monkeypatch: pytest.
     client.cookies["sessionid"] = "x" * 32
     answer = client.get("/")
     assert answer.status_code in (500, 503)
-    assert "A rebuild that runs is not touched" in shown(answer)
+    assert "500.html" in templates(answer)
+    assert "<code>" in shown(answer)
 
 
 @override_settings(ROOT_URLCONF=__name__)
@@ -100,20 +109,22 @@ def test_a_refusal_that_no_view_caught_keeps_what_was_typed(viewer: Client) -> N
     answer = viewer.post("/refuses/", sent)
     assert answer.status_code == 409
     text = shown(answer)
-    assert "schedule.gone" in text
-    assert "it was removed &lt;script&gt;" in text
-    assert "Disk full &lt;script&gt;" in text
-    assert "What you typed" not in shown(viewer.get("/refuses/"))
+    assert answer.context["error"]["code"] == "schedule.gone"
+    error, _, typed = text.partition("typed-card")
+    assert "&lt;script&gt;" in error
+    assert "&lt;script&gt;" in typed
+    assert "typed-card" not in shown(viewer.get("/refuses/"))
 
 
 def test_what_is_gone_says_why_and_keeps_what_was_typed(operator: Client) -> None:
     make_trio()
-    answer = operator.post("/rebuilds/999/cancel/", {"reason": "it hangs"})
+    answer = operator.post("/rebuilds/999/cancel/", {"reason": HUNG})
     assert answer.status_code == 404
     text = shown(answer)
-    assert "There is no rebuild 999." in text
-    assert "What you sent was refused: nothing was changed." in text
-    assert "it hangs" in text
+    assert "999" in answer.context["reason"]
+    assert answer.context["reason"] in text
+    assert "data-unchanged" in text
+    assert HUNG in text.partition("typed-card")[2]
 
 
 @pytest.mark.parametrize(
@@ -124,31 +135,36 @@ def test_a_hostile_address_is_text(viewer: Client, address: str) -> None:
     answer = viewer.get(address)
     assert answer.status_code == 404
     text = shown(answer)
-    assert "There is nothing at this address" in text
+    assert "404.html" in templates(answer)
     assert "<img" not in text
     assert "URLconf" not in text
 
 
-def test_a_form_without_its_token_is_refused_in_our_words(olga: Any, caplog: pytest.LogCaptureFixture) -> None:
+def test_a_form_without_its_token_is_refused_with_a_page(olga: Any, caplog: pytest.LogCaptureFixture) -> None:
     client = Client(enforce_csrf_checks=True)
     client.force_login(olga)
     answer = client.post("/inventory/import/", {"reason": f"Typed {HOSTILE}", "password": SECRET})
     assert answer.status_code == 403
     text = shown(answer)
-    assert "This form was not accepted" in text
-    assert "Typed &lt;script&gt;" in text
-    assert "refused a form sent to '/inventory/import/'" in caplog.text
+    assert "403_csrf.html" in templates(answer)
+    assert "&lt;script&gt;" in text.partition("typed-card")[2]
+    (line,) = [record for record in caplog.records if record.name == "dbops.web.views.errors"]
+    assert "/inventory/import/" in line.getMessage()
 
 
 def test_who_may_not_is_told_why(stranger: Client) -> None:
-    assert "neither of the groups" in shown(stranger.get("/"))
+    answer = stranger.get("/")
+    assert "403.html" in templates(answer)
+    assert str(answer.context["exception"])
+    assert escape(answer.context["exception"]) in shown(answer)
 
 
 def test_too_many_fields_are_not_understood(operator: Client, settings: Any) -> None:
     settings.DATA_UPLOAD_MAX_NUMBER_FIELDS = 10
     answer = operator.post("/inventory/import/", {f"field{number}": "x" for number in range(20)})
     assert answer.status_code == 400
-    assert "did not understand" in shown(answer)
+    assert shown(answer)
+    assert "400.html" in templates(answer)
 
 
 def test_a_host_name_that_is_not_ours_is_not_understood(viewer: Client) -> None:

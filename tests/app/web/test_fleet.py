@@ -1,5 +1,6 @@
 """The fleet and one cluster."""
 
+import re
 from dataclasses import replace
 from datetime import timedelta
 
@@ -11,8 +12,10 @@ from django.test.utils import CaptureQueriesContext
 from django.utils import timezone
 from django.utils.html import strip_tags
 
+from dbops.engine.schedule.blocker import Kind
+from dbops.engine.schedule.eligibility import Answer, Verdict
 from dbops.engine.states import Status
-from dbops.models import Hold, Maintenance, StartView
+from dbops.models import Hold, Maintenance
 from dbops.queries.fleet import cluster, overview
 from dbops.queries.fleet.overview import Show
 from script.lib.big_fleet import make_big_fleet
@@ -43,22 +46,33 @@ def words(text: str) -> str:
     return " ".join(strip_tags(text).split())
 
 
-def answer(client: Client) -> str:
-    """What the fleet page says of its one cluster, without tags."""
-    cell = client.get("/").content.decode().partition('data-label="Can a rebuild start?"')[2].partition("</td>")[0]
-    return " ".join(strip_tags(cell).replace(">", " ", 1).split())
+def answer(client: Client) -> Verdict:
+    """Return the fleet page's answer for its one cluster, which the page shows with its reason."""
+    page = client.get("/")
+    (row,) = page.context["fleet"].rows
+    found: Verdict = row.agenda.verdict
+    cell = page.content.decode().partition(f'data-answer="{found.answer}"')[2].partition("</td>")[0]
+    assert cell
+    assert ("state-yes" in cell) is (found.answer is Answer.NOW)
+    assert found.by is None or found.by.text in words(cell)
+    if found.answer is Answer.UNTIL:
+        assert f"{timezone.localtime(found.free.p50):%H:%M}" in cell
+    return found
 
 
-def test_an_empty_fleet_leads_an_operator_to_the_import(operator: Client, viewer: Client) -> None:
-    assert "Import a fleet file" in operator.get("/").content.decode()
-    assert "An operator can import" in viewer.get("/").content.decode()
+def test_empty_fleet_page_links_operators_to_the_inventory(operator: Client, viewer: Client) -> None:
+    assert 'class="btn btn-primary" href="/inventory/"' in operator.get("/").content.decode()
+    page = viewer.get("/")
+    assert page.context["fleet"].clusters == 0
+    assert 'href="/inventory/"' not in page.content.decode()
 
 
 def test_a_cluster_in_health_can_be_rebuilt_now(operator: Client) -> None:
     make_trio()
-    text = operator.get("/").content.decode()
-    assert "2 of 2" in text
-    assert "can be rebuilt now" in text
+    page = operator.get("/")
+    (row,) = page.context["fleet"].rows
+    assert (len(row.agenda.cluster.healthy_replicas), len(row.agenda.cluster.replicas)) == (2, 2)
+    assert answer(operator).answer is Answer.NOW
 
 
 def test_clusters_in_trouble_come_first() -> None:
@@ -74,17 +88,17 @@ def test_clusters_in_trouble_come_first() -> None:
 @pytest.mark.parametrize(
     ("changes", "state", "text"),
     [
-        ({"replication": ()}, "stopped", "replicates from nothing"),
-        ({"replication": (make_channel(io_running="No"),)}, "stopped", "IO thread No"),
+        ({"replication": ()}, "stopped", ""),
+        ({"replication": (make_channel(io_running="No"),)}, "stopped", "No"),
         (
             {"replication": (make_channel(sql_running="No", last_sql_error="Duplicate entry"),)},
             "stopped",
             "Duplicate entry",
         ),
-        ({"replication": (make_channel(lag_seconds=None),)}, "warning", "lag is not known"),
+        ({"replication": (make_channel(lag_seconds=None),)}, "warning", "lag"),
         ({"replication": (make_channel(lag_seconds=4000),)}, "lagging", "4000 s"),
-        ({"replication": (make_channel(),), "read_only": False}, "warning", "read_only is off"),
-        ({"replication": (make_channel(),)}, "healthy", "replicates"),
+        ({"replication": (make_channel(),), "read_only": False}, "warning", "read_only"),
+        ({"replication": (make_channel(),)}, "healthy", ""),
     ],
 )
 def test_a_replica_is_judged_by_what_was_read(changes: dict, state: str, text: str) -> None:
@@ -112,7 +126,14 @@ def test_the_cluster_page_shows_what_the_probes_read(viewer: Client) -> None:
     _, _, replica = make_trio()
     set_facts(replica, make_facts(gtid_executed="3e11fa47-71ca-11e1-9e33-c80aa9429562:1-8812"))
     text = viewer.get("/clusters/shop/").content.decode()
-    for shown in ("primary-1", "mariadb 10.11.19", "1.45 TiB", "2.34 TiB free", "read only", "mariadb-backup 10.11.19"):
+    for shown in (
+        "primary-1",
+        "mariadb 10.11.19",
+        "1.45 TiB",
+        "2.34 TiB",
+        'data-read-only="yes"',
+        "mariadb-backup 10.11.19",
+    ):
         assert shown in text
     assert 'title="3e11fa47-71ca-11e1-9e33-c80aa9429562:1-8812"' in text
     assert "3e11fa47…:1-8812" in text
@@ -123,16 +144,20 @@ def test_rebuild_is_offered_to_operators_and_explained_to_viewers(operator: Clie
     assert 'href="/instances/replica-1/rebuild/"' in operator.get("/clusters/shop/").content.decode()
     seen = viewer.get("/clusters/shop/").content.decode()
     assert 'href="/instances/replica-1/rebuild/"' not in seen
-    assert "Rebuild replica" in seen
-    assert "Only operators may rebuild." in seen
+    assert 'aria-describedby="why-replica-1"' in seen
+    assert "data-operators-only" in seen
 
 
 def test_a_primary_and_a_busy_replica_say_why_they_cannot_be_rebuilt(operator: Client) -> None:
     _, backup, replica = make_trio()
     rebuild = make_rebuild(target=replica, source=backup)
-    text = operator.get("/clusters/shop/").content.decode()
-    assert "It is the primary" in text
-    assert f"Rebuild {rebuild.pk} of it is running." in text
+    page = operator.get("/clusters/shop/")
+    text = page.content.decode()
+    for name in ("primary-1", "replica-1"):
+        (refusal,) = page.context["page"].row.named(name).refusals
+        assert refusal in text.partition(f'id="why-{name}"')[2].partition("</ul>")[0]
+    assert f" {rebuild.pk} " in refusal
+    assert 'href="/instances/primary-1/rebuild/"' not in text
     assert 'href="/instances/replica-1/rebuild/"' not in text
 
 
@@ -159,7 +184,10 @@ def test_a_source_that_a_rebuild_holds_blocks_and_is_named(operator: Client) -> 
     rebuild = make_rebuild(target=replica, source=backup)
     Hold.objects.create(instance=backup, rebuild=rebuild, purpose="source", taken_at=timezone.now())
     Hold.objects.create(instance=replica, rebuild=rebuild, purpose="target", taken_at=timezone.now())
-    assert answer(operator) == f"blocked, end not known Rebuild {rebuild.pk} reads backup-1."
+    found = answer(operator)
+    assert found.by is not None
+    assert (found.answer, found.by.rebuild, found.by.instance) == (Answer.UNKNOWN, rebuild.pk, "backup-1")
+    assert "backup-1" in found.by.text
 
 
 def test_a_backup_that_runs_blocks_until_its_usual_end(operator: Client) -> None:
@@ -171,16 +199,21 @@ def test_a_backup_that_runs_blocks_until_its_usual_end(operator: Client) -> None
         make_run(backup, schedule=schedule, started_at=now - timedelta(days=days), seconds=7200)
     run = make_run(backup, schedule=schedule, started_at=now - timedelta(hours=1))
     ends = timezone.localtime(now + timedelta(hours=1))
-    said = answer(operator)
-    assert said.startswith("blocked until ")
-    assert f"{ends:%H:%M}" in said
-    assert f"Backup run {run.pk} (backup-1-nightly) backs up backup-1." in said
+    found = answer(operator)
+    assert found.by is not None
+    assert (found.answer, found.by.run, found.by.instance) == (Answer.UNTIL, run.pk, "backup-1")
+    assert found.free.p50 is not None
+    assert abs(found.free.p50 - ends) < timedelta(minutes=1)
+    assert "backup-1-nightly" in found.by.text
 
 
 def test_an_unreachable_source_blocks_with_its_reason(operator: Client) -> None:
     _, backup, _ = make_trio()
     set_facts(backup, make_unreachable(text="Connection refused"))
-    assert answer(operator) == "blocked, end not known backup-1 cannot be read: Connection refused."
+    found = answer(operator)
+    assert found.by is not None
+    assert (found.answer, found.by.kind, found.by.instance) == (Answer.UNKNOWN, Kind.SOURCE_DOWN, "backup-1")
+    assert "Connection refused" in found.by.text
 
 
 def test_maintenance_blocks_until_its_end(operator: Client) -> None:
@@ -189,12 +222,15 @@ def test_maintenance_blocks_until_its_end(operator: Client) -> None:
     Maintenance.objects.create(
         cluster=primary.cluster, starts_at=now, ends_at=now + timedelta(hours=2), reason="new disks", created_by="olga"
     )
-    assert "Maintenance of shop: new disks" in answer(operator)
+    found = answer(operator)
+    assert found.by is not None
+    assert (found.answer, found.by.kind) == (Answer.UNTIL, Kind.MAINTENANCE)
+    assert "new disks" in found.by.text
 
 
 def test_a_cluster_without_replicas_has_no_source(operator: Client) -> None:
     make_instance("lonely", cluster=make_cluster("solo"), role="primary", facts=make_facts(read_only=False))
-    assert answer(operator).startswith("no source")
+    assert answer(operator).answer is Answer.NO_SOURCE
 
 
 def test_the_fleet_is_filtered_by_name_of_cluster_or_instance_and_by_blocked(operator: Client) -> None:
@@ -205,11 +241,18 @@ def test_the_fleet_is_filtered_by_name_of_cluster_or_instance_and_by_blocked(ope
     assert names(text="beta-rep") == ["beta"]
     assert names(show=Show.BLOCKED) == ["beta"]
     assert names(text="alpha", show=Show.BLOCKED) == []
-    text = operator.get("/?show=blocked").content.decode()
+    page = operator.get("/?show=blocked")
+    text = page.content.decode()
     assert "cluster-beta" in text
     assert "cluster-alpha" not in text
-    assert "1 of 2 clusters: 1 in trouble, in 1 no rebuild can start now, in 0 a rebuild goes on" in words(text)
-    assert "No cluster matches" in operator.get("/?text=nothing").content.decode()
+    found = page.context["fleet"]
+    assert (page.context["page"].paginator.count, found.clusters) == (1, 2)
+    assert [found.counts[show] for show in (Show.TROUBLE, Show.BLOCKED, Show.RUNNING)] == [1, 1, 0]
+    for show, count in (("trouble", 1), ("blocked", 1), ("running", 0)):
+        assert re.search(rf'show={show}">\D*{count}\D', text)
+    nothing = operator.get("/?text=nothing")
+    assert nothing.context["fleet"].rows == ()
+    assert "<tbody>" not in nothing.content.decode()
 
 
 def test_trouble_and_what_goes_on_are_shown_alone(operator: Client) -> None:
@@ -228,46 +271,26 @@ def test_trouble_and_what_goes_on_are_shown_alone(operator: Client) -> None:
 def test_the_next_backup_stands_in_the_row(operator: Client) -> None:
     _, backup, _ = make_trio()
     due = (timezone.localtime() + timedelta(hours=5)).replace(minute=30, second=0, microsecond=0)
-    assert "next backup" not in words(operator.get("/").content.decode())
+    assert "data-window" not in operator.get("/").content.decode()
     make_schedule(backup, cron=f"30 {due.hour} * * *")
-    assert f"{due:%H:%M} on backup-1" in words(operator.get("/").content.decode()).partition("next backup")[2]
-
-
-class TestStartView:
-    """Each person begins with the filters that they have kept."""
-
-    def test_it_is_kept_for_one_person_and_forgotten(self, operator: Client, viewer: Client) -> None:
-        make_trio()
-        sent = {"text": "shöp & co", "show": "trouble"}
-        kept = viewer.post("/start-view/", sent)
-        assert kept["Location"] == "/?show=trouble&text=sh%C3%B6p+%26+co"
-        assert viewer.get("/")["Location"] == kept["Location"]
-        assert "You begin with this view." in viewer.get(kept["Location"]).content.decode()
-        assert viewer.get("/?show=all").status_code == 200
-        assert operator.get("/").status_code == 200
-        # what polls is not sent elsewhere
-        assert viewer.get("/", headers={"HX-Request": "true"}).status_code == 200
-        viewer.post("/start-view/", {"text": "", "show": "all"})
-        assert viewer.get("/").status_code == 200
-        assert not StartView.objects.exists()
-
-    def test_what_is_kept_has_room_in_every_database(self, viewer: Client) -> None:
-        make_trio()
-        viewer.post("/start-view/", {"text": "\U0001f42c" * 500, "show": "running"})
-        assert len(StartView.objects.get().query) <= 1000
-        assert viewer.get("/", follow=True).status_code == 200
-
-    def test_it_takes_a_post(self, viewer: Client) -> None:
-        assert viewer.get("/start-view/").status_code == 405
+    shown = operator.get("/").content.decode().partition('data-window="backup-1"')[2].partition("</div>")[0]
+    assert f"{due:%H:%M}" in shown
 
 
 def test_a_cluster_page_and_the_fleet_page_give_one_answer(operator: Client) -> None:
     _, backup, _ = make_trio()
     make_run(backup, started_at=timezone.now() - timedelta(hours=1))
-    said = answer(operator)
-    page = " ".join(strip_tags(operator.get("/clusters/shop/").content.decode()).split())
-    assert "Backup run" in said
-    assert said in page
+    of_fleet = answer(operator)
+    page = operator.get("/clusters/shop/")
+    of_cluster = page.context["agenda"].verdict
+    assert of_fleet.by is not None
+    assert of_fleet.by.kind is Kind.BACKUP_RUNNING
+    assert (of_cluster.answer, of_cluster.source, of_cluster.by.text) == (
+        of_fleet.answer,
+        of_fleet.source,
+        of_fleet.by.text,
+    )
+    assert of_fleet.by.text in words(page.content.decode())
 
 
 def test_an_instance_that_its_own_backup_holds_is_shown_so(operator: Client) -> None:
@@ -275,7 +298,7 @@ def test_an_instance_that_its_own_backup_holds_is_shown_so(operator: Client) -> 
     run = make_run(backup, started_at=timezone.now(), origin="managed")
     Hold.objects.create(instance=backup, backup_run=run, purpose="backup", taken_at=timezone.now())
     text = operator.get("/clusters/shop/").content.decode()
-    assert "Read by a backup" in text
+    assert 'data-held="backup"' in text.partition('id="row-backup-1"')[2].partition("</tr>")[0]
 
 
 def test_the_cluster_page_takes_as_many_queries_however_large_the_fleet_is(operator: Client) -> None:
@@ -314,11 +337,16 @@ def test_the_history_of_a_cluster_says_how_long_and_what_took_longest(viewer: Cl
     waiting = make_rebuild(
         target=replica, source=backup, status=Status.CANCELLED, started_at=None, reason="<i>x</i>\x1b[1m"
     )
-    text = viewer.get("/clusters/shop/").content.decode()
+    page = viewer.get("/clusters/shop/")
+    text = page.content.decode()
     history = text.split('id="recent-title"')[1].split("</section>")[0]
     said = words(history)
-    assert "1 h 00 min Stream the backup into the data directory, 40 min 00 s by olga" in said
-    assert "never" in said
+    first = next(item for item in page.context["page"].recent if item.rebuild.pk == past.pk)
+    assert (first.slowest, first.slowest_seconds) == (past.steps.get(name="stream").title, 40 * 60)
+    for shown in ("1 h 00 min", first.slowest, "40 min 00 s", "olga"):
+        assert shown in said
+    never = history.split(f'id="rebuild-{waiting.pk}"')[1].split("</tr>")[0]
+    assert never.count("<time") == 1, "when it was requested, and no start"
     assert "&lt;i&gt;x&lt;/i&gt;" in history
     assert f'href="/rebuilds/{waiting.pk}/"' in history
     assert 'href="/rebuilds/?cluster=shop"' in history
@@ -332,10 +360,10 @@ def test_the_history_of_a_cluster_says_how_long_and_what_took_longest(viewer: Cl
 def test_the_week_stands_on_the_page_and_not_in_its_poll(viewer: Client) -> None:
     _, backup, _ = make_trio()
     make_schedule(backup, cron="30 2 * * *")
-    text = viewer.get("/clusters/shop/").content.decode()
-    week = text.split('id="week-title"')[1].split("</section>")[0]
+    page = viewer.get("/clusters/shop/")
+    week = page.content.decode().split('id="week-title"')[1].split("</section>")[0]
     assert week.count('class="line-row"') == 7
-    assert week.count("1 backup due") >= 6
+    assert [len(day.timeline.windows) for day in page.context["week"]].count(1) >= 6
     with CaptureQueriesContext(connection) as captured:
         poll = viewer.get("/clusters/shop/", headers={"HX-Request": "true"}).content.decode()
     assert "week-title" not in poll
@@ -345,7 +373,7 @@ def test_the_week_stands_on_the_page_and_not_in_its_poll(viewer: Client) -> None
 def test_who_may_only_look_sees_every_button_disabled_with_the_reason(viewer: Client) -> None:
     make_trio()
     text = viewer.get("/clusters/shop/").content.decode()
-    for role in ("primary", "backup", "replica"):
-        button = text.split(f"Rebuild {role}</button>")[0].rsplit("<button", 1)[1]
+    for name in ("primary-1", "backup-1", "replica-1"):
+        button = text.split(f'aria-describedby="why-{name}"')[0].rsplit("<button", 1)[1]
         assert "disabled" in button
-    assert text.count("Only operators may rebuild.") == 3
+    assert text.count("data-operators-only") == 3

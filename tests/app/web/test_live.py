@@ -184,10 +184,10 @@ def test_the_bars_come_with_the_stream_when_they_change(rebuild: Rebuild, monkey
     async def check() -> None:
         _, stream = await connect(rebuild)
         await read_until(stream, "status")
-        told = [Bar(RemoteFailure("worker.away", "x", found="No worker has reported"), timezone.now())]
-        monkeypatch.setattr(live.bars, "rendered", lambda: (live.bars.key(told), "<p>No worker</p>"))
+        told = [Bar(RemoteFailure("worker.away", "x", found="x"), timezone.now())]
+        monkeypatch.setattr(live.bars, "rendered", lambda: (live.bars.key(told), "<p>away</p>"))
         monkeypatch.setattr(Standing, "is_fresh", False)
-        assert "No worker" in await read_until(stream, "bars")
+        assert "<p>away</p>" in await read_until(stream, "bars")
         assert (await read(stream))[0] == "alive"
         assert (await read(stream))[0] == "alive"
         monkeypatch.setattr(live.bars, "rendered", lambda: ("", "<i></i>"))

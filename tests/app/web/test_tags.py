@@ -12,7 +12,7 @@ from dbops.web.templatetags import dbops as tags
 @pytest.mark.parametrize(
     ("value", "text"),
     [
-        (None, "not known yet"),
+        (None, tags.UNKNOWN),
         (0, "0 B"),
         (1023, "1023 B"),
         (1536, "1.50 KiB"),
@@ -26,7 +26,7 @@ def test_bytes(value: int | None, text: str) -> None:
 
 @pytest.mark.parametrize(
     ("value", "text"),
-    [(None, "not known yet"), (0, "0.0 MiB/s"), (1.5 * 1024**2, "1.5 MiB/s"), (312 * 1024**2, "312 MiB/s")],
+    [(None, tags.UNKNOWN), (0, "0.0 MiB/s"), (1.5 * 1024**2, "1.5 MiB/s"), (312 * 1024**2, "312 MiB/s")],
 )
 def test_rate(value: float | None, text: str) -> None:
     assert tags.rate(value) == text
