@@ -219,9 +219,7 @@ def test_page_has_no_form_when_the_follow_up_is_not_possible(operator: Client, t
 
 
 @pytest.mark.parametrize("status", [Status.FAILED, Status.CANCELLED])
-def test_page_offers_follow_ups_to_operators_only(
-    operator: Client, viewer: Client, trio: Any, status: Status
-) -> None:
+def test_page_offers_follow_ups_to_operators_only(operator: Client, viewer: Client, trio: Any, status: Status) -> None:
     rebuild = failed_in("own", trio, status=status)
     seen, looked = (text_of(person.get(f"/rebuilds/{rebuild.pk}/")) for person in (operator, viewer))
     for method in METHOD:
