@@ -184,7 +184,7 @@ def test_the_bars_come_with_the_stream_when_they_change(rebuild: Rebuild, monkey
     async def check() -> None:
         _, stream = await connect(rebuild)
         await read_until(stream, "status")
-        told = [Bar(RemoteFailure("worker.away", "x", found="No worker has reported"), timezone.now())]
+        told = [Bar(RemoteFailure("worker.away", "x", found="reported"), timezone.now())]
         monkeypatch.setattr(live.bars, "rendered", lambda: (live.bars.key(told), "<p>No worker</p>"))
         monkeypatch.setattr(Standing, "is_fresh", False)
         assert "No worker" in await read_until(stream, "bars")

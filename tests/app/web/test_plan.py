@@ -213,12 +213,12 @@ def test_a_refusal_shows_its_parts_and_the_new_plan(
 ) -> None:
     shown = planned()
     refusing(monkeypatch, "plan.stale")
-    answer = operator.post(ADDRESS, form(shown, reason="disk <i>died</i>"))
+    answer = operator.post(ADDRESS, form(shown, reason="disk <i>7</i>"))
     assert answer.status_code == 409
     text = answer.content.decode()
     for shown_part in ("plan.stale", "&lt;b&gt;found&lt;/b&gt;", "left-part", "next-part"):
         assert shown_part in text
-    assert 'value="disk &lt;i&gt;died&lt;/i&gt;"' in text
+    assert f'value="{html.escape("disk <i>7</i>")}"' in text
     assert shown.fingerprint in text
     assert 'value=""' in text.split('id="typed-name"')[1].split(">")[0], "the name confirmed another plan"
 
@@ -312,7 +312,7 @@ class TestAStalePlan:
     """Facts change between the page and the click: nothing is started, and the page says what differs."""
 
     def test_page_shows_the_differences_and_a_form_for_the_new_plan(self, operator: Client, trio: Any) -> None:
-        given = typed(operator, reason="disk <i>died</i>")
+        given = typed(operator, reason="disk <i>7</i>")
         changed = make_facts(server_id=3, version="10.11.20", replication=(make_channel(),))
         set_facts(trio[2], replace(changed, datadir=make_datadir_facts(identity="64769:99", data_bytes=GIB)))
         set_facts(
@@ -334,7 +334,7 @@ class TestAStalePlan:
         for shown in ("64769:1835010", "64769:99", "10.11.19", "10.11.20", "1.45 TiB", "1000 GiB"):
             assert shown in table
         assert table.count('class="by-itself"') == list(found.values()).count(False) > 0
-        assert 'value="disk &lt;i&gt;died&lt;/i&gt;"' in text
+        assert f'value="{html.escape("disk <i>7</i>")}"' in text
         again = given | dict(re.findall(HIDDEN, text))
         assert again["fingerprint"] != given["fingerprint"]
         assert operator.post(ADDRESS, again).status_code == 302, (

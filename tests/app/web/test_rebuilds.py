@@ -135,11 +135,11 @@ def test_pages_escape_what_people_and_hosts_wrote(viewer: Client, running: Rebui
 
 
 def test_page_names_what_is_held_and_what_it_waits_for(viewer: Client, trio: Any) -> None:
-    rebuild = make_rebuild(target=trio[2], source=trio[1], status=Status.QUEUED, waiting_for="backup-1: rebuild <1>")
+    rebuild = make_rebuild(target=trio[2], source=trio[1], status=Status.QUEUED, waiting_for="backup-1: <1>")
     Hold.objects.create(instance=trio[1], rebuild=rebuild, purpose="source", taken_at=timezone.now())
     text = viewer.get(f"/rebuilds/{rebuild.pk}/").content.decode()
     assert marks(text, "waits") == ["held"]
-    assert "backup-1: rebuild &lt;1&gt;" in text
+    assert "backup-1: &lt;1&gt;" in text
     assert marks(text, "hold") == ["source"]
     assert "backup-1" in part(text, 'data-hold="source"', "</span>")
     assert marks(text, "began") == ["no"]
