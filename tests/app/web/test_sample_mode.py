@@ -12,7 +12,7 @@ from dbops.web.bars import Standing
 from dbops.web.sample import ALLOWED
 from tests.app import rows
 
-BAR = "Sample: generated history, no real servers"
+BAR = '<aside class="sample-bar"'
 
 
 @pytest.fixture
