@@ -12,10 +12,10 @@ from django.utils import timezone
 from django.utils.html import escape
 from pytest_django import DjangoAssertNumQueries
 
-from dbops.engine.lineage import Known
+from dbops.engine.rebuilds.lineage import Known
 from dbops.engine.states import Status
 from dbops.models import InstanceState, Rebuild, Step
-from dbops.queries.lineage import lineage_of
+from dbops.queries.rebuilds.lineage import lineage_of
 from tests.app.factories import make_rebuild, make_trio
 
 from .marks import marks, part

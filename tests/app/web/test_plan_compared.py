@@ -10,10 +10,10 @@ from django.test.utils import CaptureQueriesContext
 from django.utils import timezone
 from django.utils.html import escape
 
-from dbops.engine.methods import FOLLOW_UPS, METHODS
+from dbops.engine.planning.method_comparison import Compared
+from dbops.engine.rebuilds.methods import FOLLOW_UPS, METHODS
 from dbops.engine.states import Status, StepState
-from dbops.engine.ways_compared import Compared
-from dbops.histories import histories_of
+from dbops.loaders.step_history import histories_of
 from dbops.models import Instance, InstanceState, Rebuild, Step
 from dbops.web.templatetags.dbops import duration
 from tests.app import rows

@@ -8,8 +8,8 @@ from django.test import Client
 from django.utils import timezone
 from django.utils.html import escape
 
-from dbops.engine.effects import Work, cell
-from dbops.engine.impact import Span
+from dbops.engine.planning.impact import Span
+from dbops.engine.schedule.conflicts import Work, cell
 from dbops.engine.states import Status
 from tests.app.factories import (
     make_channel,

@@ -6,8 +6,8 @@ from django.utils import timezone
 from django.utils.html import escape
 
 from dbops import lifecycle
-from dbops.engine.backups import RunStatus
-from dbops.engine.methods import METHODS
+from dbops.engine.backup_states import RunStatus
+from dbops.engine.rebuilds.methods import METHODS
 from dbops.models import AuditEntry, BackupRun, BackupSchedule, Instance, InstanceState, Rebuild
 from dbops.operations.rebuilds import plan_rebuild
 from tests.app import rows
@@ -40,7 +40,7 @@ def test_page_compares_every_method_and_plans_the_chosen_one(operator: Client, v
 
 
 def test_request_by_archive_reads_the_backup_that_was_shown(operator: Client, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("dbops.tasks._publish", lambda *_: None)
+    monkeypatch.setattr("dbops.worker.tasks._publish", lambda *_: None)
     fleet = rows.make_fleet()
     run = finished(fleet["backup-1"])
     able_to_unpack(fleet)

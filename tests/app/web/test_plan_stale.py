@@ -11,7 +11,7 @@ from django.test import Client
 from django.utils import timezone
 
 from dbops.models import Instance, Rebuild
-from dbops.web.shown_plan import unpacked
+from dbops.web.plan_snapshot import unpacked
 from tests.app.factories import (
     GIB,
     make_channel,

@@ -10,11 +10,11 @@ from django.test import Client
 from django.utils import timezone
 from django.utils.html import escape
 
-from dbops.engine.backups import BackupMethod, RunBy, RunStatus
-from dbops.engine.blocker import Kind
-from dbops.engine.effects import Work, cell
+from dbops.engine.backup_states import BackupMethod, RunBy, RunStatus
+from dbops.engine.schedule.blocker import Kind
+from dbops.engine.schedule.conflicts import Work, cell
+from dbops.engine.schedule.start_option_keys import Way
 from dbops.engine.states import Status
-from dbops.engine.ways import Way
 from dbops.models import AuditEntry, BackupRun, Instance, Maintenance, Rebuild
 from tests.app.factories import (
     make_channel,
@@ -25,7 +25,7 @@ from tests.app.factories import (
     make_unreachable,
     set_facts,
 )
-from tests.app.test_pictures import hold, make_past, make_run, make_schedule
+from tests.app.loaders.test_cluster_snapshots import hold, make_past, make_run, make_schedule
 
 from .marks import marks, part
 
@@ -37,8 +37,8 @@ HIDDEN = r'<input type="hidden" name="(source|fingerprint|request_key|start)" va
 
 @pytest.fixture(autouse=True)
 def _no_broker(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("dbops.tasks._publish", lambda *_: None)
-    monkeypatch.setattr("dbops.announce.announce", lambda *_: None)
+    monkeypatch.setattr("dbops.worker.tasks._publish", lambda *_: None)
+    monkeypatch.setattr("dbops.messaging.updates.announce", lambda *_: None)
 
 
 @pytest.fixture

@@ -9,11 +9,11 @@ import pytest
 from django.test import Client
 from django.utils import timezone
 
-from dbops.engine.availability.judging import Gap
 from dbops.engine.availability.record import Cause
+from dbops.engine.availability.shortages import Gap
 from dbops.engine.availability.what_if import Change
 from dbops.models import BackupRun, Instance, InstancePeriod, InstanceState
-from dbops.queries.what_if import WAYS
+from dbops.queries.availability.what_if import WAYS
 from tests.app.factories import make_instance, make_run, make_schedule, make_trio
 
 from .marks import marks, text_of
