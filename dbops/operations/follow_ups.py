@@ -32,28 +32,30 @@ def ended(rebuild: Rebuild) -> Ended:
 
 def offers(rebuild: Rebuild) -> dict[str, Offer]:
     """Return what may follow a rebuild that has ended, and why not. Reads tables only."""
-    if why := _overtaken(rebuild):
-        return {name: Offer(name, False, why) for name in OFFERS}
-    found = ended(rebuild)
-    made = {name: offer(found) for name, offer in OFFERS.items()}
+    if found := _overtaken(rebuild):
+        code, why = found
+        return {name: Offer(name, False, why, code=code) for name in OFFERS}
+    before = ended(rebuild)
+    made = {name: offer(before) for name, offer in OFFERS.items()}
     if rebuild.sweep_due_at:
-        made["retry"] = Offer("retry", False, "The source has not answered since it ended: nothing is known of it yet.")
+        why = "The source has not answered since it ended: nothing is known of it yet."
+        made["retry"] = Offer("retry", False, why, code="source_silent")
     return made
 
 
-def _overtaken(rebuild: Rebuild) -> str:
-    """Say which newer rebuild has changed the target since: only the last one's data lies there."""
+def _overtaken(rebuild: Rebuild) -> tuple[str, str] | None:
+    """Return the code and the words of why nothing may follow: only the last rebuild's data lies on the target."""
     newer = Rebuild.objects.filter(target=rebuild.target_id, pk__gt=rebuild.pk)
     for other in newer.order_by("-pk").only("status", "memory", "started_at"):
         if not other.is_final:
-            return f"Rebuild {other.pk} of this instance is {other.status}."
+            return "busy", f"Rebuild {other.pk} of this instance is {other.status}."
         if has_worked(other):
-            return f"Rebuild {other.pk} has worked on this instance since: look there."
+            return "overtaken", f"Rebuild {other.pk} has worked on this instance since: look there."
     if rebuild.sweep_due_at and not is_target_known(rebuild.memory):
-        return f"{rebuild.target.name} has not answered since it ended: nothing is known of it yet."
+        return "target_silent", f"{rebuild.target.name} has not answered since it ended: nothing is known of it yet."
     if rebuild.target.role == Role.PRIMARY:
-        return f"{rebuild.target.name} is a primary now."
-    return ""
+        return "primary", f"{rebuild.target.name} is a primary now."
+    return None
 
 
 def follow_up_plan(rebuild: Rebuild, offer: Offer) -> Plan:

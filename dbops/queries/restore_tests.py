@@ -21,6 +21,7 @@ SHOWN = 5
 class StepShown(NamedTuple):
     """One step of a proof. Unknown numbers are ``None``."""
 
+    name: str
     title: str
     state: str
     seconds: float | None
@@ -40,7 +41,7 @@ class ProofShown:
     @property
     def steps(self) -> tuple[StepShown, ...]:
         return tuple(
-            StepShown(self._title(step["name"]), step["state"], step["seconds"], step["bytes"])
+            StepShown(step["name"], self._title(step["name"]), step["state"], step["seconds"], step["bytes"])
             for step in self.proof.steps
             if step.get("name") in STEPS
         )

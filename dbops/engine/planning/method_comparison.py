@@ -17,8 +17,9 @@ from dbops.engine.rebuilds.plan import Plan
 class Compared:
     """One method as its plan of now shows it.
 
-    ``why_not`` is empty where it is possible. ``predicted_seconds`` are of all steps, ``None`` where one of them is not known, and
-    ``rests_on`` says whose rebuilds by this method they are from. ``data_of`` is when the data that is copied was current, ``None`` for
+    ``why_not`` is empty where it is possible. ``predicted_seconds`` are of all steps, ``None`` where one of them is not known.
+    ``rests_on`` says whose rebuilds by this method they are from: ``own_rebuilds`` of this cluster, ``other_rebuilds`` of others.
+    ``data_of`` is when the data that is copied was current, ``None`` for
     a running server's; ``behind`` how many transactions the primary has written since, ``None`` where that is not known;
     ``catch_up_seconds`` how long it rolls forward. ``pause_seconds`` is how long the source's replication stands still where
     ``pauses_source``, ``None`` where that is not known.
@@ -36,6 +37,8 @@ class Compared:
     rests_on: str = ""
     pause_seconds: float | None = None
     catch_up_seconds: float | None = None
+    own_rebuilds: int = 0
+    other_rebuilds: int = 0
 
     @property
     def is_possible(self) -> bool:
@@ -61,6 +64,8 @@ def _compared(situation: Situation, method: str) -> Compared:
         method,
         summary,
         tuple(finding.seen for finding in plan.refusals),
+        own_rebuilds=_most_runs(plan, of_others=False),
+        other_rebuilds=_most_runs(plan, of_others=True),
         predicted_seconds=plan.predicted_seconds,
         bytes_to_copy=plan.bytes_to_copy,
         pauses_source=plan.pause_source,
@@ -80,12 +85,15 @@ def rests_on(plan: Plan) -> str:
     """
     if plan.predicted_seconds is None:
         return ""
-    own = max((step.predicted_runs for step in plan.steps if not step.is_of_others), default=0)
-    others = max((step.predicted_runs for step in plan.steps if step.is_of_others), default=0)
+    own, others = _most_runs(plan, of_others=False), _most_runs(plan, of_others=True)
     of_others = f"{_counted(others)} of other clusters"
     if not own:
         return f"from {of_others}"
     return f"from {_counted(own)} of this cluster" + (f", in part from {of_others}" if others else "")
+
+
+def _most_runs(plan: Plan, *, of_others: bool) -> int:
+    return max((step.predicted_runs for step in plan.steps if step.is_of_others is of_others), default=0)
 
 
 def _counted(rebuilds: int) -> str:

@@ -43,12 +43,13 @@ class Ended:
 
 @dataclass(frozen=True, slots=True)
 class Offer:
-    """Whether a follow-up is possible. ``reason`` says why not, or from where it goes on."""
+    """Whether a follow-up is possible. ``reason`` says why not, or from where it continues; ``code`` names that reason."""
 
     method: str
     is_possible: bool
     reason: str
     skips: tuple[str, ...] = ()
+    code: str = ""
 
 
 def _ended_badly(ended: Ended) -> bool:
@@ -58,56 +59,62 @@ def _ended_badly(ended: Ended) -> bool:
 def offer_put_back(ended: Ended) -> Offer:
     """Tell whether the old data can be put back: it was moved aside, and the copy was never verified."""
 
-    def answer(reason: str, possible: bool = False) -> Offer:
-        return Offer("put-back", possible, reason)
+    def answer(code: str, reason: str, possible: bool = False) -> Offer:
+        return Offer("put-back", possible, reason, code=code)
 
     memory = ended.memory
     if not _ended_badly(ended):
-        return answer("Only a rebuild that failed or was cancelled can be gone back from.")
+        return answer("status", "Only a rebuild that failed or was cancelled can be gone back from.")
     if not memory.get("touched"):
-        return answer("Nothing was changed on the target.")
+        return answer("untouched", "Nothing was changed on the target.")
     if memory.get("verified"):
-        return answer("The new copy was verified: it is the data of this instance now.")
+        return answer("verified", "The new copy was verified: it is the data of this instance now.")
     if memory.get("put_back") or memory.get("old_identity"):
-        return answer("The old data is in place already.")
+        return answer("in_place", "The old data is in place already.")
     if "half_copy" in memory:
         older = memory["half_copy"]
         where = f" The old data is where the first one moved it, at {older}: put it back by hand." if older else ""
-        return answer(f"What was moved aside is half a copy of the rebuild before.{where}")
+        return answer("half_copy_aside", f"What was moved aside is half a copy of the rebuild before.{where}")
     if not (memory.get("aside_path") and memory.get("aside_identity")):
         return answer(
-            "No old data was moved aside: there was none, there was no room for both, or it is in place still."
+            "no_old_data",
+            "No old data was moved aside: there was none, there was no room for both, or it is in place still.",
         )
-    return answer(f"The old data at {memory['aside_path']} goes back, and the server is started on it.", True)
+    return answer(
+        "possible", f"The old data at {memory['aside_path']} goes back, and the server is started on it.", True
+    )
 
 
 def offer_retry(ended: Ended) -> Offer:
     """Tell whether what is left can be done with the copy that was made, and from which step on."""
 
-    def answer(reason: str, possible: bool = False, skips: tuple[str, ...] = ()) -> Offer:
-        return Offer("retry", possible, reason, skips)
+    def answer(code: str, reason: str, possible: bool = False, skips: tuple[str, ...] = ()) -> Offer:
+        return Offer("retry", possible, reason, skips, code)
 
     memory, steps = ended.memory, ended.steps
     if not _ended_badly(ended):
-        return answer("Only a rebuild that failed or was cancelled can be gone on with.")
+        return answer("status", "Only a rebuild that failed or was cancelled can be gone on with.")
     went_back = steps.get("put-back", StepState.SKIPPED) not in (StepState.PENDING, StepState.SKIPPED)
     if memory.get("verified") or (went_back and not (memory.get("found") or {}).get("new")):
-        return answer("There is no copy to go on with.")
+        return answer("no_copy", "There is no copy to go on with.")
     if not memory.get("touched"):
-        return answer("Nothing was changed on the target.")
+        return answer("untouched", "Nothing was changed on the target.")
     if not (memory.get("checkpoints") or memory.get("loaded")) or not memory.get("new_identity"):
-        return answer("The copy is not whole, and half a copy cannot be continued: plan a new rebuild.")
+        return answer("half_copy", "The copy is not whole, and half a copy cannot be continued: plan a new rebuild.")
     if memory.get("worthless"):
-        return answer(f"The copy is worthless: {memory['worthless']}. Plan a new rebuild.")
+        return answer("worthless", f"The copy is worthless: {memory['worthless']}. Plan a new rebuild.")
     done = steps_done(ended)
     if "prepare" not in done and memory.get("prepare.begun"):
         return answer(
+            "half_prepared",
             "Preparing the copy was begun and not completed; the tools do not promise that it can be done twice: "
-            "plan a new rebuild."
+            "plan a new rebuild.",
         )
     first = next((name for name in AFTER_THE_COPY if name not in done), "verify")
     skips = tuple(name for name in AFTER_THE_COPY if name in done and name not in ALWAYS)
-    return answer(f"The copy is whole: it goes on with “{FOLLOW_UPS['retry'].step(first).title}”.", True, skips)
+    return answer(
+        "possible", f"The copy is whole: it goes on with “{FOLLOW_UPS['retry'].step(first).title}”.", True, skips
+    )
 
 
 def steps_done(ended: Ended) -> set[str]:

@@ -52,6 +52,7 @@ class Row:
 class Way:
     """For how much of a period no rebuild could start in one way, and why: each cause in words with its seconds, the longest first."""
 
+    method: str
     text: str
     of_seconds: float
     causes: tuple[tuple[str, float], ...]
@@ -116,7 +117,7 @@ def _ways(cluster: Cluster, record: Record, period: Interval) -> Iterable[Way]:
     others = _made_by_others(cluster, period)
     for method, found in by_method(record, period, WAYS):
         causes = ((_why(cause, method, others), value / MICROSECONDS) for cause, value in found.items())
-        yield Way(WAYS[method], period.seconds, tuple(causes))
+        yield Way(method, WAYS[method], period.seconds, tuple(causes))
 
 
 def _made_by_others(cluster: Cluster, period: Interval) -> Counter[str]:

@@ -1,7 +1,7 @@
 """The availability pages as files: the same period, filters and numbers, as CSV or JSON."""
 
 from collections.abc import Iterable, Iterator
-from datetime import datetime
+from datetime import datetime, timedelta
 from typing import Any
 
 from django.http import HttpResponse
@@ -10,6 +10,7 @@ from dbops.engine.availability.forecast import Hour
 from dbops.engine.availability.rebuild_times import MethodTimes, Times
 from dbops.engine.availability.shortages import Gap, Part
 from dbops.engine.availability.verified_sources import Proof
+from dbops.engine.availability.what_if import Change
 from dbops.engine.schedule.calendar import Interval
 from dbops.queries.availability.forecast import ClusterForecast
 from dbops.queries.availability.overview import MICROSECONDS, ClusterGaps, ClusterSums, Sum
@@ -132,6 +133,7 @@ def what_if_file(cluster: str, found: WhatIf, best: Iterable[Proposal], form: st
         "best": [
             {
                 "change": one.text,
+                **_fields(one.outcome.change),
                 "removed_percent": round(one.outcome.removed_percent, 4),
                 "seconds_left": one.left_seconds,
             }
@@ -139,6 +141,7 @@ def what_if_file(cluster: str, found: WhatIf, best: Iterable[Proposal], form: st
         ],
         "by_method": [
             {
+                "method": way.method,
                 "way": way.text,
                 "seconds": way.seconds,
                 "percent": round(way.percent, 4),
@@ -148,6 +151,16 @@ def what_if_file(cluster: str, found: WhatIf, best: Iterable[Proposal], form: st
         ],
     }
     return json_answer(name, content)
+
+
+def _fields(change: Change) -> dict[str, Any]:
+    """Return a change as the request for it names it."""
+    return {
+        "schedule": change.schedule,
+        "moved_by_hours": change.by // timedelta(hours=1),
+        "as_physical": change.takes is not None,
+        "adds_source": change.adds_source,
+    }
 
 
 def _what_if_rows(found: WhatIf, best: Iterable[Proposal]) -> Iterator[tuple[Any, ...]]:

@@ -77,6 +77,14 @@ class MethodChoice:
 
 
 @dataclass(frozen=True, slots=True)
+class Stop:
+    """One reason why the form cannot be sent now."""
+
+    code: str
+    text: str
+
+
+@dataclass(frozen=True, slots=True)
 class StartChoice:
     """One way to start, with the address of the page that plans it."""
 
@@ -264,7 +272,7 @@ def _start_choice(choice: start_ways.Choice, url: Callable[..., str], start: sta
     return StartChoice(choice, address, start is choice)
 
 
-def start_stops(ways: Offer, start: start_ways.Choice | None, asked: str) -> list[str]:
+def start_stops(ways: Offer, start: start_ways.Choice | None, asked: str) -> list[Stop]:
     """Return why the chosen way to start cannot be asked for now, but for what the plan's own checks say already.
 
     Where what was asked for is gone, a person chooses anew: nothing starts now because something else was wanted.
@@ -272,24 +280,25 @@ def start_stops(ways: Offer, start: start_ways.Choice | None, asked: str) -> lis
     if start is None:
         return []
     if asked not in ("", start.key, start_ways.Way.SOON):
-        return ["The way to start that was asked for is not offered any more. Look above, and choose anew."]
+        gone = "The way to start that was asked for is not offered any more. Look above, and choose anew."
+        return [Stop("start_gone", gone)]
     if start.is_possible:
         return []
     blocking = [item for item in ways.verdict.blockers if item.kind in (Kind.MAINTENANCE, Kind.TOPOLOGY)]
     if blocking and not start.not_before:
-        return [f"{item.text} {item.reason}" for item in blocking]
-    return [f"{start.title}: {start.reason}"] if start.is_deferred and start.reason else []
+        return [Stop(f"blocker.{item.kind.name.lower()}", f"{item.text} {item.reason}") for item in blocking]
+    return [Stop("start", f"{start.title}: {start.reason}")] if start.is_deferred and start.reason else []
 
 
-def stops(request: HttpRequest, found: Plan | None, row: InstanceRow) -> list[str]:
+def stops(request: HttpRequest, found: Plan | None, row: InstanceRow) -> list[Stop]:
     """Return why the form cannot be sent now."""
     reasons = []
     if not request.may_operate:  # type: ignore[attr-defined]
-        reasons.append("You may look at this plan. Only operators may start a rebuild.")
+        reasons.append(Stop("access", "You may look at this plan. Only operators may start a rebuild."))
     if row.rebuild:
-        reasons.append(f"Rebuild {row.rebuild.pk} of {row.instance.name} is {row.rebuild.status}.")
+        reasons.append(Stop("busy", f"Rebuild {row.rebuild.pk} of {row.instance.name} is {row.rebuild.status}."))
     if found and found.refusals:
-        reasons += [f"“{finding.title}” does not hold: {finding.seen}" for finding in found.refusals]
+        reasons += [Stop(f"finding.{one.code}", f"“{one.title}” does not hold: {one.seen}") for one in found.refusals]
     return reasons
 
 

@@ -101,7 +101,7 @@ def cancel(request: HttpRequest, rebuild_id: int) -> HttpResponse:
         else:
             is_over = found.started_at is None and _find(rebuild_id).is_final
             said = "was cancelled before it started" if is_over else "is asked to stop. Its clean-up is shown below"
-            messages.success(request, f"Rebuild {rebuild_id} {said}.")
+            messages.success(request, f"Rebuild {rebuild_id} {said}.", extra_tags="over" if is_over else "stopping")
             return redirect("rebuild", rebuild_id=rebuild_id)
     context = {"page": queries.page(found), "rebuild": found, "refused": refused}
     return render(request, "rebuilds/cancel.html", context, status=status)

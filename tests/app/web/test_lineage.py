@@ -1,6 +1,7 @@
 """The lineage of an instance: page, card, CSV and JSON."""
 
 import csv
+import re
 from datetime import timedelta
 from io import StringIO
 from typing import Any
@@ -8,12 +9,16 @@ from typing import Any
 import pytest
 from django.test import Client
 from django.utils import timezone
+from django.utils.html import escape
 from pytest_django import DjangoAssertNumQueries
 
+from dbops.engine.rebuilds.lineage import Known
 from dbops.engine.states import Status
 from dbops.models import InstanceState, Rebuild, Step
 from dbops.queries.rebuilds.lineage import lineage_of
 from tests.app.factories import make_rebuild, make_trio
+
+from .marks import marks, part
 
 pytestmark = pytest.mark.django_db
 ADDRESS = "/instances/replica-1/lineage/"
@@ -50,33 +55,28 @@ def words(client: Client, address: str) -> str:
     return " ".join(answer.content.decode().split())
 
 
-def test_the_page_goes_back_to_where_the_data_comes_from(viewer: Client, two: Any) -> None:
+def test_page_follows_the_data_back_to_its_origin(viewer: Client, two: Any) -> None:
     _, first, second = two
     text = words(viewer, ADDRESS)
-    assert text.index(f"rebuild {second.pk}</a>") < text.index(f"rebuild {first.pk}</a>")
-    for shown in (
-        "has the data of <strong>backup-1</strong>",
-        "has the data of <strong>primary-1</strong>",
-        "3.00 GiB",
-    ):
-        assert shown in text
-    for shown in (
-        "aes128-gcm@openssh.com",
-        "approved by otto",
-        "for 1 h 00 min",
-        "<strong>primary-1</strong> had its own data",
-    ):
-        assert shown in text
-    assert f'href="/rebuilds/{second.pk}/evidence/"' in text
-    assert "None." in text, "nothing went out from replica-1"
+    assert list(zip(marks(text, "instance"), marks(text, "known"), marks(text, "source"), strict=True)) == [
+        ("replica-1", Known.COPIED, "backup-1"),
+        ("backup-1", Known.COPIED, "primary-1"),
+        ("primary-1", Known.NEVER_REBUILT, ""),
+    ]
+    origin = part(text, 'id="origin-title"', "</section>")
+    assert re.findall(r'href="/rebuilds/(\d+)/"', origin) == [str(second.pk), str(first.pk)]
+    received = part(text, 'id="received"', "</section>")
+    assert marks(received, "copy") == ["backup-1/replica-1"]
+    for shown in ("3.00 GiB", "aes128-gcm@openssh.com", "approved", "otto", "1 h 00 min"):
+        assert shown in received
+    assert f'href="/rebuilds/{second.pk}/evidence/"' in received
+    assert marks(part(text, 'id="sent"', "</section>"), "copy") == [], "nothing went out from replica-1"
     sent = words(viewer, "/instances/backup-1/lineage/")
-    assert (
-        'backup-1 →</span> <strong class="nowrap">replica-1</strong>' in sent.partition("Copies of it that went out")[2]
-    )
+    assert marks(part(sent, 'id="sent"', "</section>"), "copy") == ["backup-1/replica-1"]
     assert viewer.get("/instances/nobody/lineage/").status_code == 404
 
 
-def test_what_did_not_reach_the_copy_moved_nothing(viewer: Client, two: Any) -> None:
+def test_lineage_leaves_out_a_rebuild_that_copied_nothing(viewer: Client, two: Any) -> None:
     trio, _, second = two
     early = copied(trio[2], trio[1], 1, status=Status.CANCELLED, memory={})
     Step.objects.filter(rebuild=early).update(started_at=None)
@@ -86,11 +86,12 @@ def test_what_did_not_reach_the_copy_moved_nothing(viewer: Client, two: Any) -> 
     half = copied(trio[2], trio[1], 0.5, status=Status.FAILED, memory={"touched": True})
     found = lineage_of(trio[2], timezone.now())
     assert [one.rebuild for one in found.received] == [half.pk, second.pk], "a part of the data went over"
-    assert (found.ancestors[0].known, found.ancestors[0].copy) == ("left undone", None)
-    assert "What <strong>replica-1</strong> had is not known" in words(viewer, ADDRESS)
+    assert (found.ancestors[0].known, found.ancestors[0].copy) == (Known.LEFT_UNDONE, None)
+    text = words(viewer, ADDRESS)
+    assert (marks(text, "instance")[0], marks(text, "known")[0]) == ("replica-1", Known.LEFT_UNDONE)
 
 
-def test_csv_and_json_have_the_same(viewer: Client, two: Any) -> None:
+def test_csv_and_json_have_the_same_copies(viewer: Client, two: Any) -> None:
     _, first, second = two
     lines = list(csv.DictReader(StringIO(viewer.get(f"{ADDRESS}?format=csv").content.decode("utf-8-sig"))))
     assert [(line["part"], int(line["rebuild"])) for line in lines] == [
@@ -100,22 +101,23 @@ def test_csv_and_json_have_the_same(viewer: Client, two: Any) -> None:
     ]
     assert lines[0]["reason"] == "'=the disk"
     told = viewer.get(f"{ADDRESS}?format=json").json()
-    assert [one["known"] for one in told["lineage"]] == ["copied", "copied", "never rebuilt"]
+    assert [one["known"] for one in told["lineage"]] == [Known.COPIED, Known.COPIED, Known.NEVER_REBUILT]
     assert told["lineage"][0]["copy"] == told["received"][0]
     assert (told["received"][0]["bytes"], told["sent"]) == (3 * 1024**3, [])
 
 
-def test_the_card_of_an_instance_has_the_last_few(operator: Client, two: Any) -> None:
+def test_card_of_an_instance_shows_the_last_copies(operator: Client, two: Any) -> None:
     trio, _, second = two
     numbers = [copied(trio[2], trio[1], 9 - number).pk for number in range(3)]
     text = words(operator, "/inventory/instance/replica-1/").partition('id="lineage"')[2]
-    assert [f"Evidence of {pk}<" in text for pk in (*numbers, second.pk)] == [True, True, True, False]
+    links = [f'href="/rebuilds/{pk}/evidence/"' in text for pk in (*numbers, second.pk)]
+    assert links == [True, True, True, False]
     assert f'href="{ADDRESS}"' in text
     assert 'id="lineage"' not in words(operator, "/inventory/add/instance/")
     assert f'href="{ADDRESS}"' in words(operator, "/clusters/shop/")
 
 
-def test_it_costs_three_queries(two: Any, django_assert_num_queries: DjangoAssertNumQueries) -> None:
+def test_lineage_takes_three_queries(two: Any, django_assert_num_queries: DjangoAssertNumQueries) -> None:
     trio, _, _ = two
     for _ in range(2):
         with django_assert_num_queries(3):
@@ -123,21 +125,28 @@ def test_it_costs_three_queries(two: Any, django_assert_num_queries: DjangoAsser
         copied(trio[2], trio[1], 2)
 
 
-def test_the_page_says_why_doublewrite_has_to_stay_on(viewer: Client, two: Any) -> None:
-    assert "innodb_doublewrite" not in words(viewer, ADDRESS)  # an older record does not say
+def test_page_shows_why_doublewrite_has_to_stay_on(viewer: Client, two: Any) -> None:
+    assert marks(words(viewer, ADDRESS), "doublewrite") == []  # an older record does not say
     state = InstanceState.objects.get(instance__name="replica-1")
     state.record["server"]["doublewrite"] = "ON"
     state.record["datadir"]["storage"] = {
         **{"filesystem": "ext4", "block_bytes": 4096, "device": "vda", "atomic_bytes": 0},
     }
     state.save(update_fields=["record"])
-    text = words(viewer, ADDRESS)
-    assert "<code>innodb_doublewrite</code> is <strong>ON</strong>. It has to stay on" in text
-    assert "vda promises nothing to be written wholly or not at all; a page has 16384." in text
-    assert "does not ask for such writes" in text
+    answer = viewer.get(ADDRESS)
+    text = " ".join(answer.content.decode().split())
+    assert marks(text, "doublewrite") == ["stays-on"]
+    found = answer.context["doublewrite"]
+    assert (found.setting, found.may_be_off, found.is_off) == ("ON", False, False)
+    [storage] = [reason for reason in found.against if "vda" in reason]
+    assert "16384" in storage
+    assert len(found.against) > 1, "its server does not make use of it either"
+    shown = part(text, 'aria-labelledby="doublewrite-title"', "</section>")
+    for said in ("<strong>ON</strong>", *map(escape, found.against)):
+        assert said in shown
 
 
-def test_a_finished_backup_holds_what_its_source_had_when_it_was_taken(two: Any) -> None:
+def test_lineage_of_an_archive_follows_the_source_at_the_time_of_the_backup(two: Any) -> None:
     """Between the backup and the rebuild that read it, the source was copied anew: that copy is not what the backup has."""
     trio, first, _ = two
     copied(trio[1], trio[0], 5)

@@ -1,6 +1,7 @@
 """The figures of a rebuild over time: their points, their charts without a script, and the summary at the end."""
 
 import json
+import re
 from datetime import timedelta
 from typing import Any
 
@@ -9,8 +10,10 @@ from django.db import connection
 from django.test import Client
 from django.test.utils import CaptureQueriesContext
 from django.utils import timezone
+from django.utils.html import escape
 from pytest_django import DjangoAssertNumQueries
 
+from dbops.engine.rebuilds.comparison import PROOFS, Comparison
 from dbops.engine.states import Status, StepState
 from dbops.models import Rebuild, Sample, Step
 from dbops.queries.rebuilds import metrics
@@ -18,6 +21,8 @@ from dbops.queries.rebuilds import pages as queries
 from dbops.queries.rebuilds.outcome import comparison
 from dbops.web.charts.rebuild import charts, path
 from tests.app.factories import make_rebuild, make_run, make_trio
+
+from .marks import marks, part
 
 pytestmark = pytest.mark.django_db
 MB = 1_000_000
@@ -50,7 +55,7 @@ def ask(client: Client, rebuild: Rebuild, after: str = "") -> Any:
     return json.loads(answer.content) if answer.status_code == 200 else answer.status_code
 
 
-def test_all_points_then_only_what_is_new_then_nothing(viewer: Client, running: Rebuild) -> None:
+def test_samples_are_all_points_then_new_ones_then_204(viewer: Client, running: Rebuild) -> None:
     add(running, 4, source_lag_seconds=1.5)
     found = ask(viewer, running)
     assert found["number"] == [0, 1, 2, 3]
@@ -61,23 +66,23 @@ def test_all_points_then_only_what_is_new_then_nothing(viewer: Client, running: 
     assert ask(viewer, running, after="3") == 204
 
 
-def test_nonsense_gets_all_and_no_rebuild_gets_404(viewer: Client, running: Rebuild) -> None:
+def test_samples_ignore_an_unreadable_number(viewer: Client, running: Rebuild) -> None:
     add(running, 2)
     for asked in ("-1", "1 OR 1", "9" * 40, "\N{ARABIC-INDIC DIGIT ONE}"):
         assert ask(viewer, running, after=asked)["number"] == [0, 1]
     assert viewer.get("/rebuilds/4711/samples/").status_code == 404
 
 
-def test_points_are_for_those_who_may_look(client: Client, running: Rebuild) -> None:
+def test_samples_need_a_viewer(client: Client, running: Rebuild) -> None:
     assert client.get(f"/rebuilds/{running.pk}/samples/").status_code == 302
 
 
-def test_a_long_history_is_thinned(viewer: Client, running: Rebuild) -> None:
+def test_samples_thin_a_long_history(viewer: Client, running: Rebuild) -> None:
     add(running, 2600)
     assert len(ask(viewer, running)["number"]) <= 1000
 
 
-def test_points_cost_one_query(running: Rebuild, django_assert_num_queries: DjangoAssertNumQueries) -> None:
+def test_samples_take_one_query(running: Rebuild, django_assert_num_queries: DjangoAssertNumQueries) -> None:
     add(running, 20)
     with django_assert_num_queries(1):
         assert len(metrics.history(running.pk)) == 20
@@ -89,7 +94,7 @@ def test_points_cost_one_query(running: Rebuild, django_assert_num_queries: Djan
     assert newest[0].rate == 100 * MB
 
 
-def test_the_page_costs_as_many_queries_with_a_thousand_points(viewer: Client, running: Rebuild) -> None:
+def test_page_takes_as_many_queries_with_a_thousand_points(viewer: Client, running: Rebuild) -> None:
     counts = []
     for count, first in ((2, 0), (1000, 2)):
         add(running, count, first=first)
@@ -99,22 +104,31 @@ def test_the_page_costs_as_many_queries_with_a_thousand_points(viewer: Client, r
     assert counts == [11, 11], counts
 
 
-def test_without_a_script_the_page_draws_them_and_says_them(viewer: Client, running: Rebuild) -> None:
+def test_page_draws_charts_and_names_their_values_without_a_script(viewer: Client, running: Rebuild) -> None:
     add(running, 3, source_lag_seconds=75.0)
-    text = viewer.get(f"/rebuilds/{running.pk}/").content.decode()
-    assert "copied least 95, median 95, most 95 MiB/s" in text
-    assert "lag least 1 min 15 s" in text
+    answer = viewer.get(f"/rebuilds/{running.pk}/")
+    text = answer.content.decode()
+    shown = {chart.key: chart for chart in answer.context["charts"]}
+    assert re.findall(r"\d+", shown["rate"].words) == ["95"] * 3
+    assert "MiB/s" in shown["rate"].words
+    assert shown["lag"].words.count("1 min 15 s") == 3
+    for chart in shown.values():
+        for line in chart.lines:
+            assert line.words in part(text, f'data-line="{line.key}"', "</li>")
+        assert chart.words in part(text, f'aria-labelledby="chart-{chart.key}"', "</section>")
     assert text.count('class="spark-box"') == 3
     assert "style=" not in text.split('id="charts"')[1].split("</section>")[0]
 
 
-def test_what_was_not_measured_is_said(viewer: Client, running: Rebuild) -> None:
-    text = viewer.get(f"/rebuilds/{running.pk}/").content.decode()
-    assert "No figures: no copy has run." in text
+def test_page_explains_every_chart_without_points(viewer: Client, running: Rebuild) -> None:
+    answer = viewer.get(f"/rebuilds/{running.pk}/")
+    for chart in answer.context["charts"]:
+        shown = part(answer.content.decode(), f'data-chart="{chart.key}"', "</section>")
+        assert f'<p class="chart-empty" >{chart.empty}</p>' in shown
     assert [chart.empty != "" for chart in charts([])] == [True, True, True]
 
 
-def test_the_pen_is_lifted_where_nothing_is_known() -> None:
+def test_path_has_gaps_where_values_are_unknown() -> None:
     drawn = path([0.0, 1.0, 2.0, 3.0], [1.0, None, 0.5, 0.5], 1.0)
     assert drawn.count("M") == 2
     assert path([], [], 0.0) == ""
@@ -130,15 +144,19 @@ def test_fragments_carry_the_newest_points(viewer: Client, running: Rebuild) -> 
 # At the end
 
 
+def summary_of(client: Client, rebuild: Rebuild) -> tuple[Comparison, str]:
+    """Return the summary of a rebuild's page, and its card."""
+    answer = client.get(f"/rebuilds/{rebuild.pk}/")
+    return answer.context["summary"], part(answer.content.decode(), 'id="summary-title"', "</section>")
+
+
 def finished(rebuild: Rebuild, rate: float = 50.0 * MB) -> None:
     Step.objects.filter(rebuild=rebuild, name="stream").update(
         state=StepState.DONE, progress={"bytes": 3000 * MB, "average_bytes_per_second": rate}
     )
 
 
-def test_a_rebuild_that_has_ended_is_compared_with_the_last_ones_and_with_dumps(
-    viewer: Client, running: Rebuild
-) -> None:
+def test_summary_compares_with_the_last_rebuilds_and_with_dumps(viewer: Client, running: Rebuild) -> None:
     source, target = running.source, running.target
     other = make_rebuild(target=target, source=source, status=Status.SUCCEEDED)
     failed = make_rebuild(target=target, source=source, status=Status.FAILED)
@@ -146,32 +164,37 @@ def test_a_rebuild_that_has_ended_is_compared_with_the_last_ones_and_with_dumps(
     make_run(source, started_at=timezone.now() - timedelta(hours=20), seconds=16 * 3600, method="dump")
     own = make_rebuild(target=target, source=source, status=Status.SUCCEEDED)
     finished(own)
-    card = viewer.get(f"/rebuilds/{own.pk}/").content.decode().split('id="summary-title"')[1].split("</section>")[0]
-    assert f"Rebuild {other.pk}</a> of replica-1" in card
+    summary, card = summary_of(viewer, own)
+    assert [(one.number, one.target) for one in summary.others] == [(other.pk, "replica-1")]
+    assert re.findall(r'href="/rebuilds/(\d+)/"', card) == [str(other.pk)]
+    assert str(failed.pk) not in re.findall(r'href="/rebuilds/(\d+)/"', card)
     assert "58 MiB/s" in card
-    assert f"Rebuild {failed.pk}</a>" not in card
-    assert "A dump of this cluster took <strong>16 h 00 min</strong>" in card
-    assert "The copy was whole" in card
+    assert 'class="summary-own"' in card
+    assert (summary.dumps.seconds, marks(card, "dumps")) == (16 * 3600, ["1"])
+    assert "<strong>16 h 00 min</strong>" in card
+    assert summary.proofs == (PROOFS["stream"],)
+    assert escape(PROOFS["stream"]) in part(card, 'id="summary-proofs"', "</details>")
 
 
-def test_a_rebuild_that_failed_is_no_time_to_compare(viewer: Client, running: Rebuild) -> None:
-    make_rebuild(target=running.target, source=running.source, status=Status.SUCCEEDED)
+def test_summary_of_a_failed_rebuild_shows_the_last_ones_without_itself(viewer: Client, running: Rebuild) -> None:
+    other = make_rebuild(target=running.target, source=running.source, status=Status.SUCCEEDED)
     failed = make_rebuild(target=running.target, source=running.source, status=Status.FAILED)
-    card = viewer.get(f"/rebuilds/{failed.pk}/").content.decode().split('id="summary-title"')[1].split("</section>")[0]
-    assert "This one" not in card
-    assert "The last rebuilds of this cluster that succeeded" in card
-    assert "not known yet" not in card
+    summary, card = summary_of(viewer, failed)
+    assert [one.number for one in summary.others] == [other.pk]
+    assert re.findall(r'href="/rebuilds/(\d+)/"', card) == [str(other.pk)]
+    assert 'class="summary-own"' not in card
+    assert marks(card, "figure") == []
 
 
-def test_nothing_is_invented_where_nothing_was_measured(viewer: Client, running: Rebuild) -> None:
+def test_summary_shows_no_figures_that_were_not_measured(viewer: Client, running: Rebuild) -> None:
     own = make_rebuild(target=running.target, source=running.source, status=Status.SUCCEEDED)
-    card = viewer.get(f"/rebuilds/{own.pk}/").content.decode().split('id="summary-title"')[1].split("</section>")[0]
-    assert "No other rebuild of this cluster had succeeded before it." in card
-    assert "dump" not in card
-    assert "Expected</dt>" not in card
+    summary, card = summary_of(viewer, own)
+    assert (summary.others, summary.dumps, summary.expected_seconds) == ((), None, None)
+    assert marks(card, "others") == ["0"]
+    assert (marks(card, "dumps"), marks(card, "figure")) == ([], [])
 
 
-def test_what_runs_has_no_summary_and_asks_nothing_for_it(
+def test_running_rebuild_has_no_summary_and_takes_no_query_for_it(
     viewer: Client, running: Rebuild, django_assert_num_queries: DjangoAssertNumQueries
 ) -> None:
     page = queries.page(running)

@@ -1,11 +1,13 @@
 """A backup that dbops did not start, in the middle of a rebuild: both pages and both histories say so, and what it means."""
 
+import re
 from dataclasses import replace
 from datetime import timedelta
 
 import pytest
 from django.test import Client
 from django.utils import timezone
+from django.utils.html import escape
 
 from dbops import lifecycle
 from dbops.engine.facts.backups import BackupProcess, Reads
@@ -14,6 +16,8 @@ from dbops.engine.states import BackupMethod, Origin, RunStatus, Status
 from dbops.models import BackupRun, Rebuild
 from tests.app.factories import make_facts, make_rebuild, make_trio
 from tests.app.loaders.test_cluster_snapshots import hold, make_run
+
+from .marks import marks
 
 pytestmark = pytest.mark.django_db
 
@@ -50,35 +54,43 @@ def seen(rebuild: Rebuild) -> BackupRun:
     return BackupRun.objects.get()
 
 
-def test_one_probe_tells_both_histories_what_it_means(rebuild: Rebuild) -> None:
+def test_probe_logs_the_backup_once_on_both_sides(rebuild: Rebuild) -> None:
     run = seen(rebuild)
     meaning = meaning_beside("xbstream", is_target=False, is_dump=True)
     assert meaning
-    told = rebuild.events.get(text__contains=f"backup run {run.pk}")
-    assert (told.level, meaning in told.text) == ("warning", True)
-    assert run.events.filter(text__contains=f"Rebuild {rebuild.pk} uses backup-1 as its source. {meaning}").exists()
+    logged = rebuild.events.get(text__contains=meaning)
+    assert (logged.level, str(run.pk) in re.findall(r"\d+", logged.text)) == ("warning", True)
+    other = run.events.get(text__contains=meaning).text
+    assert "backup-1" in other
+    assert str(rebuild.pk) in re.findall(r"\d+", other)
     seen(rebuild)
-    assert rebuild.events.filter(text__contains="backup run").count() == 1, "told once"
+    assert rebuild.events.filter(text__contains=meaning).count() == 1, "logged once"
+    assert run.events.filter(text__contains=meaning).count() == 1, "logged once"
 
 
-def test_both_pages_show_it_while_it_goes_on(operator: Client, rebuild: Rebuild) -> None:
+def test_both_pages_show_the_other_while_it_runs(operator: Client, rebuild: Rebuild) -> None:
     run = seen(rebuild)
     page, other = f"/rebuilds/{rebuild.pk}/", f"/backups/runs/{run.pk}/"
-    assert f"backup run {run.pk}</a> (dump, observed), which dbops did not start" in operator.get(page).content.decode()
-    assert f"Rebuild {rebuild.pk}</a> uses backup-1 as its source." in operator.get(other).content.decode()
+    meaning = escape(meaning_beside("xbstream", is_target=False, is_dump=True))
+    for address, number, linked in ((page, run.pk, other), (other, rebuild.pk, page)):
+        text = operator.get(address).content.decode()
+        assert marks(text, "beside") == [str(number)]
+        shown = text[text.rindex("<p", 0, text.index("data-beside=")) :].partition("</p>")[0]
+        for said in (f'href="{linked}"', "backup-1", meaning):
+            assert said in shown
     BackupRun.objects.update(status=RunStatus.ENDED, finished_at=timezone.now())
-    assert "which dbops did not start, goes on" not in operator.get(page).content.decode()
-    assert "uses backup-1 as its source.\n" not in operator.get(other).content.decode()
+    for address in (page, other):
+        assert marks(operator.get(address).content.decode(), "beside") == []
 
 
-def test_a_backup_of_an_instance_that_no_rebuild_uses_tells_nothing(rebuild: Rebuild) -> None:
+def test_probe_logs_nothing_for_an_instance_that_no_rebuild_uses(rebuild: Rebuild) -> None:
     lifecycle.end_queued(rebuild, Status.CANCELLED, "")
     rebuild.holds.all().delete()
     run = seen(rebuild)
     assert not run.events.filter(text__contains="Rebuild").exists()
 
 
-def test_what_dbops_runs_itself_is_never_beside(operator: Client, rebuild: Rebuild) -> None:
+def test_page_of_a_managed_run_shows_no_rebuild_beside_it(operator: Client, rebuild: Rebuild) -> None:
     rebuild.holds.all().delete()
     run = make_run(rebuild.source, origin=Origin.MANAGED)
-    assert "which dbops did not start" not in operator.get(f"/backups/runs/{run.pk}/").content.decode()
+    assert marks(operator.get(f"/backups/runs/{run.pk}/").content.decode(), "beside") == []

@@ -1,6 +1,5 @@
 """How the plan's page compares the methods: times from the cluster's rebuilds, else from those of others, the pause, the roll-forward."""
 
-import re
 from datetime import datetime, timedelta
 from typing import Any
 
@@ -9,14 +8,18 @@ from django.db import connection
 from django.test import Client
 from django.test.utils import CaptureQueriesContext
 from django.utils import timezone
+from django.utils.html import escape
 
+from dbops.engine.planning.method_comparison import Compared
 from dbops.engine.rebuilds.methods import FOLLOW_UPS, METHODS
 from dbops.engine.states import Status, StepState
 from dbops.loaders.step_history import histories_of
 from dbops.models import Instance, InstanceState, Rebuild, Step
+from dbops.web.templatetags.dbops import duration
 from tests.app import rows
 from tests.app.factories import GIB, make_rebuild, make_trio
 
+from .marks import marks, part, text_of
 from .test_plan import ADDRESS
 from .test_plan_methods import able_to_unpack, finished
 
@@ -51,16 +54,22 @@ def make_past(trio: Any, method: str = "xbstream", *, taken_at: datetime | None 
     return past
 
 
-def cells(page: str, method: str) -> dict[str, str]:
-    """Return what stands in the row of a method, by the head of its column."""
-    table = page.split('id="methods"')[1].split("</section>")[0]
-    row = next(part for part in table.split("<tr")[2:] if f">{method}</a>" in part)
-    found = re.findall(r'data-label="([^"]+)"[^>]*>(.*?)</t[dh]>', row, re.S)
-    return {label: " ".join(re.sub(r"<[^>]+>", " ", text).split()) for label, text in found}
+def of(client: Client, method: str, **asked: str) -> Compared:
+    """Return a method as the page compares it, and hold what its row marks equal to that."""
+    answer = client.get(ADDRESS, asked)
+    [one] = [choice.compared for choice in answer.context["methods"] if choice.compared.method == method]
+    row = part(answer.content.decode(), f'<tr data-method="{method}"', "</tr>")
+    assert marks(row, "possible") == ["yes" if one.is_possible else "no"]
+    assert marks(row, "predicted") == [marked(one.predicted_seconds)]
+    assert marks(row, "catch-up") == [marked(one.catch_up_seconds)]
+    assert marks(row, "pause") == [marked(one.pause_seconds) if one.pauses_source else "none"]
+    for seconds in (one.predicted_seconds, one.catch_up_seconds, one.pause_seconds):
+        assert seconds is None or duration(seconds) in row
+    return one
 
 
-def of(client: Client, method: str, **asked: str) -> dict[str, str]:
-    return cells(client.get(ADDRESS, asked).content.decode(), method)
+def marked(seconds: float | None) -> str:
+    return "unknown" if seconds is None else str(seconds)
 
 
 def of_statements(instance: Instance) -> None:
@@ -70,37 +79,44 @@ def of_statements(instance: Instance) -> None:
     InstanceState.objects.filter(instance=instance).update(record=record)
 
 
-def test_the_own_rebuilds_say_how_long_and_whose_they_are(viewer: Client) -> None:
+def test_prediction_comes_from_the_clusters_own_rebuilds(viewer: Client) -> None:
     fleet = rows.make_fleet()
-    assert of(viewer, "xbstream")["Predicted"] == "not known yet"
+    assert of(viewer, "xbstream").predicted_seconds is None
     make_past(list(fleet.values()))
     found = of(viewer, "xbstream")
     # ten steps of 10 s, the copy of 100 s, and 60 s of roll-forward: the copy is as large, and its data as old
     assert len(METHODS["xbstream"].steps) == 13
-    assert found["Predicted"] == "4 min 30 s from 1 rebuild of this cluster"
-    assert found["Data is of"] == "now about 1 min 00 s to roll forward"
-    assert found["Source's replication"] == "goes on"
+    assert found.predicted_seconds == 270
+    assert (found.own_rebuilds, found.other_rebuilds) == (1, 0)
+    assert (found.data_of, found.reads_server, found.catch_up_seconds) == (None, True, 60)
+    assert not found.pauses_source
 
 
-def test_a_method_that_was_never_used_here_is_told_by_other_clusters(viewer: Client) -> None:
+def test_prediction_comes_from_other_clusters_when_the_method_was_never_used_here(viewer: Client) -> None:
     fleet = rows.make_fleet()
     finished(fleet["backup-1"])
     able_to_unpack(fleet)
-    assert of(viewer, "archive")["Predicted"] == "not known yet"
-    assert "how long to roll forward is not known yet" in of(viewer, "archive")["Data is of"]
+    before = of(viewer, "archive")
+    assert (before.predicted_seconds, before.catch_up_seconds) == (None, None)
+    assert before.data_of
     began = timezone.now() - 2 * DAY
     for name in ("legacy", "third", "fourth"):
         make_past(make_trio(name), "archive", taken_at=began - HOUR)
     found = of(viewer, "archive")
-    assert found["Predicted"].endswith("from 3 rebuilds of other clusters")
-    assert found["Predicted"].startswith("3 min ")
-    page = " ".join(viewer.get(f"{ADDRESS}?method=archive").content.decode().split())
-    assert "(3 runs of other clusters)" in page
-    assert "the sum of the steps: rolling forward follows the age of the backup" in page
-    assert of(viewer, "xbstream")["Predicted"] == "not known yet", "another method tells nothing"
+    assert (found.own_rebuilds, found.other_rebuilds) == (0, 3)
+    assert found.predicted_seconds is not None
+    assert 180 <= found.predicted_seconds < 240
+    answer = viewer.get(f"{ADDRESS}?method=archive")
+    plan = answer.context["plan"]
+    assert {(step.predicted_runs, step.is_of_others) for step in plan.steps} == {(3, True)}
+    steps = part(text_of(answer), 'class="plan-steps"', "</ol>")
+    assert steps.count("(3 runs") == len(plan.steps)
+    # The whole is the sum of the steps: the rebuilds of others copied older or newer backups.
+    assert duration(plan.predicted_seconds) in part(text_of(answer), 'class="figures wide"', "</dl>")
+    assert of(viewer, "xbstream").predicted_seconds is None, "another method tells nothing"
 
 
-def test_an_older_backup_is_predicted_to_roll_forward_longer(viewer: Client) -> None:
+def test_older_backup_rolls_forward_longer(viewer: Client) -> None:
     fleet = rows.make_fleet()
     run = finished(fleet["backup-1"])
     able_to_unpack(fleet)
@@ -109,23 +125,24 @@ def test_an_older_backup_is_predicted_to_roll_forward_longer(viewer: Client) -> 
     assert rolled
     plan = {**past.plan, "archive": {"taken_at": (rolled - timedelta(seconds=6000)).isoformat()}}
     Rebuild.objects.filter(pk=past.pk).update(plan=plan)  # 60 s for 6000 s of age
-    for days, said in ((1, "about 14 min"), (7, "about 1 h 40 min")):
+    for days in (1, 7):
         run.started_at = timezone.now() - days * DAY
         run.save(update_fields=["started_at"])
-        assert said in of(viewer, "archive")["Data is of"]
+        assert of(viewer, "archive").catch_up_seconds == pytest.approx(days * 864, abs=20)
 
 
-def test_a_method_that_pauses_says_for_how_long(viewer: Client) -> None:
+def test_method_that_pauses_the_source_shows_for_how_long(viewer: Client) -> None:
     fleet = rows.make_fleet()
     of_statements(fleet["backup-1"])
-    assert of(viewer, "xbstream")["Source's replication"] == "paused meanwhile how long is not known yet"
+    before = of(viewer, "xbstream")
+    assert (before.pauses_source, before.pause_seconds) == (True, None)
     make_past(list(fleet.values()))
-    assert of(viewer, "xbstream")["Source's replication"] == "paused meanwhile about 2 min 00 s"
+    assert of(viewer, "xbstream").pause_seconds == 120
     finished(fleet["backup-1"])
-    assert of(viewer, "archive")["Source's replication"] == "goes on"
+    assert not of(viewer, "archive").pauses_source
 
 
-def test_a_retry_counts_for_the_method_whose_copy_it_goes_on_with() -> None:
+def test_retry_counts_for_the_method_of_its_copy() -> None:
     trio = make_trio()
     past = make_past(trio, "retry")
     Rebuild.objects.filter(pk=past.pk).update(plan={**past.plan, "copied_by": "archive"})
@@ -138,7 +155,7 @@ def test_a_retry_counts_for_the_method_whose_copy_it_goes_on_with() -> None:
     assert set(histories_of(make_trio("legacy")[2].cluster_id).others) == {"archive"}
 
 
-def test_a_method_that_is_rare_is_not_crowded_out_by_the_usual_one() -> None:
+def test_history_keeps_a_rare_method_beside_a_common_one() -> None:
     here, there = make_trio(), make_trio("legacy")
     rare = make_past(there, "archive")
     Rebuild.objects.filter(pk=rare.pk).update(finished_at=timezone.now() - 50 * DAY)
@@ -149,7 +166,7 @@ def test_a_method_that_is_rare_is_not_crowded_out_by_the_usual_one() -> None:
     assert len(found.others["archive"].seconds["start"]) == 1
 
 
-def test_the_history_of_the_fleet_takes_one_query() -> None:
+def test_history_takes_one_query() -> None:
     here, there = make_trio(), make_trio("legacy")
     for trio in (here, there):
         make_past(trio)
@@ -159,13 +176,12 @@ def test_the_history_of_the_fleet_takes_one_query() -> None:
     assert (set(found.own), set(found.others)) == ({"xbstream"}, {"xbstream"})
 
 
-def test_the_time_of_all_steps_by_another_method_is_told_by_the_fleet(viewer: Client) -> None:
+def test_prediction_of_all_steps_comes_from_other_clusters_for_another_method(viewer: Client) -> None:
     """The size of what would be read was not given, and so the rebuilds of others could say nothing."""
     fleet = rows.make_fleet()
     make_past(make_trio("legacy"), "clone")
-    page = " ".join(viewer.get(f"{ADDRESS}?source={fleet['backup-1'].name}&method=clone").content.decode().split())
-    assert (
-        "The time of all steps is from the size of the source and the speed of this fleet&#x27;s other rebuilds."
-        in page
-    )
-    assert "the size of the source was not measured yet" not in page
+    answer = viewer.get(f"{ADDRESS}?source={fleet['backup-1'].name}&method=clone")
+    prediction = answer.context["prediction"]
+    assert prediction.duration is not None
+    assert prediction.duration.runs == 1
+    assert escape(prediction.words) in text_of(answer)

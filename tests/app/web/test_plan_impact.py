@@ -6,7 +6,10 @@ from typing import Any
 import pytest
 from django.test import Client
 from django.utils import timezone
+from django.utils.html import escape
 
+from dbops.engine.planning.impact import Span
+from dbops.engine.schedule.conflicts import Work, cell
 from dbops.engine.states import Status
 from tests.app.factories import (
     make_channel,
@@ -18,6 +21,7 @@ from tests.app.factories import (
     set_facts,
 )
 
+from .marks import marks, part, text_of
 from .test_plan_starts import ADDRESS, HOUR, due_in
 
 pytestmark = pytest.mark.django_db
@@ -28,19 +32,20 @@ def trio() -> Any:
     return make_trio()
 
 
-class TestWhatItDoesToTheOthers:
-    """The short section about the source, backups, the line and redundancy."""
+class TestImpact:
+    """The section about the source, backups, the queue and redundancy."""
 
     @staticmethod
-    def section(operator: Client, **asked: str) -> str:
-        text = operator.get(ADDRESS, asked).content.decode()
-        part = text.split('id="impact-title"')[1].split("</section>")[0]
-        return " ".join(re.sub(r"<[^>]+>", " ", part).split())
+    def seen(operator: Client) -> tuple[Any, str]:
+        """Return what the page says happens, and its section."""
+        answer = operator.get(ADDRESS)
+        return answer.context["impact"], part(text_of(answer), 'id="impact-title"', "</section>")
 
-    def test_a_source_that_must_be_paused(self, operator: Client, trio: Any) -> None:
+    def test_section_shows_how_long_the_source_is_paused(self, operator: Client, trio: Any) -> None:
         set_facts(trio[1], make_facts(server_id=2, binlog_format="STATEMENT", replication=(make_channel(),)))
-        said = self.section(operator)
-        assert "paused during the copy; how long that is is not known yet." in said
+        impact, section = self.seen(operator)
+        assert (impact.pauses, impact.reading) == (True, Span(None, None))
+        assert marks(section, "pause") == ["unknown"]
         ended = timezone.now() - HOUR
         for _ in range(3):
             past = make_rebuild(target=trio[2], source=trio[1], status=Status.SUCCEEDED, finished_at=ended)
@@ -49,29 +54,53 @@ class TestWhatItDoesToTheOthers:
             past.steps.filter(name="take_over").update(
                 name="pause", state="done", started_at=ended - HOUR, finished_at=ended
             )
-        assert (
-            "paused about 3 h 00 min, in 9 of 10 cases at most 3 h 00 min. It catches up afterwards."
-            in self.section(operator)
-        )
-        text = operator.get(ADDRESS).content.decode()
-        assert "1 h 00 min, 9 in 10 within 1 h 00 min (3 runs)" in " ".join(text.split())
+        impact, section = self.seen(operator)
+        assert impact.reading == Span(10800, 10800)
+        assert marks(section, "pause") == ["10800.0"]
+        assert section.partition("data-pause")[2].partition("</dd>")[0].count("3 h 00 min") == 2
+        answer = operator.get(ADDRESS)
+        steps = part(text_of(answer), 'class="plan-steps"', "</ol>")
+        [stream] = [step for step in answer.context["plan"].steps if step.name == "stream"]
+        assert (stream.predicted_seconds, stream.predicted_p90_seconds, stream.predicted_runs) == (3600, 3600, 3)
+        times = part(steps, 'data-step="stream"', "</summary>")
+        assert times.count("1 h 00 min") == 2
+        assert "(3 runs" in times
 
-    def test_a_backup_that_is_due_meanwhile_is_named_with_its_time(self, operator: Client, trio: Any) -> None:
+    def test_section_names_a_backup_that_is_due_during_the_rebuild(self, operator: Client, trio: Any) -> None:
         due = due_in(2, trio[1])
-        said = self.section(operator)
-        assert f"collides nightly of backup-1 at {due:%H:%M}" in said.replace("tomorrow ", "")
-        assert "late, and not lost" in said
-        assert "goes on" in said
+        impact, section = self.seen(operator)
+        [collision] = impact.collisions
+        assert (collision.window.schedule, collision.window.instance) == ("nightly", "backup-1")
+        assert collision.window.starts_at == due
+        expected = cell("xbstream", Work.AHEAD_MANAGED)
+        assert expected
+        assert collision.meaning == expected.reason
+        assert marks(section, "collision") == ["nightly"]
+        shown = section.partition("data-collision")[2].partition("</p>")[0]
+        for said in ("backup-1", f"{due:%H:%M}", escape(collision.meaning)):
+            assert said in shown
+        assert marks(section, "pause") == ["none"]
 
-    def test_the_line_and_redundancy(self, operator: Client, trio: Any) -> None:
+    def test_section_shows_queue_and_redundancy(self, operator: Client, trio: Any) -> None:
         other = make_instance("replica-2", cluster=trio[2].cluster, facts=make_unreachable())
         waiting = make_rebuild(target=other, source=trio[1], status=Status.QUEUED)
         behind = make_instance("replica-3", cluster=trio[2].cluster, facts=make_unreachable())
         later = make_rebuild(target=behind, source=trio[1], status=Status.QUEUED, priority=-1)
-        said = self.section(operator)
-        assert f"Before it: rebuild {waiting.pk} Wait behind it: rebuild {later.pk}" in said
-        assert "1 of 4 replicas healthy while this runs : backup-1; now 2 of 4." in said.replace("runs:", "runs :")
+        impact, section = self.seen(operator)
+        for side, rebuild in (("before", waiting), ("behind", later)):
+            line = part(section, f'data-line="{side}"', "</p>")
+            assert re.findall(r'href="/rebuilds/(\d+)/"', line) == [str(rebuild.pk)]
+        assert marks(section, "redundancy") == ["1/2/4"]
+        assert impact.redundancy.meanwhile == ("backup-1",)
+        shown = section.partition("data-redundancy")[2].partition("</dd>")[0]
+        assert "backup-1" in shown
+        assert 'class="state state-ok"' in shown
 
-    def test_no_healthy_replica_is_left(self, operator: Client, trio: Any) -> None:
+    def test_section_warns_when_no_healthy_replica_is_left(self, operator: Client, trio: Any) -> None:
         set_facts(trio[1], make_facts(server_id=2, replication=(make_channel(lag_seconds=4000.0),)))
-        assert "none left 0 of 2 replicas healthy while this runs" in self.section(operator)
+        impact, section = self.seen(operator)
+        assert impact.redundancy.is_lost
+        assert len(impact.redundancy.replicas) == 2
+        assert marks(section, "redundancy")[0].startswith("0/")
+        shown = section.partition("data-redundancy")[2].partition("</dd>")[0]
+        assert 'class="state state-warning"' in shown

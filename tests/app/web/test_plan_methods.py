@@ -3,8 +3,10 @@
 import pytest
 from django.test import Client
 from django.utils import timezone
+from django.utils.html import escape
 
 from dbops import lifecycle
+from dbops.engine.rebuilds.methods import METHODS
 from dbops.engine.states import RunStatus
 from dbops.models import AuditEntry, BackupRun, BackupSchedule, Instance, InstanceState, Rebuild
 from dbops.operations.rebuilds import plan_rebuild
@@ -12,17 +14,23 @@ from tests.app import rows
 from tests.app.backup_rows import make_run, make_schedule
 from tests.app.factories import GIB
 
+from .marks import marks, part
 from .test_plan import ADDRESS, form
 
 pytestmark = pytest.mark.django_db
 
 
-def test_every_method_stands_side_by_side_and_the_one_chosen_is_planned(operator: Client, viewer: Client) -> None:
+def test_page_compares_every_method_and_plans_the_chosen_one(operator: Client, viewer: Client) -> None:
     fleet = rows.make_fleet()
-    text = viewer.get(ADDRESS).content.decode()
-    assert "Ways to copy" in text
-    assert "dbops knows of none of backup-1 of this kind that it made itself" in text  # why archive is not possible
-    assert "backup-1 is not a MySQL server but mariadb." in text  # why clone is not
+    answer = viewer.get(ADDRESS)
+    text = answer.content.decode()
+    assert marks(text, "method") == list(METHODS)
+    why_not = {choice.compared.method: choice.compared.why_not for choice in answer.context["methods"]}
+    for method, named in (("archive", "backup-1"), ("clone", "mariadb")):
+        row = part(text, f'data-method="{method}"', "</tr>")
+        assert marks(row, "possible") == ["no"]
+        assert named in why_not[method][0]
+        assert escape(why_not[method][0][:190]) in row
     finished(fleet["backup-1"])
     page = operator.get(f"{ADDRESS}?method=archive").content.decode()
     assert 'name="method" value="archive"' in page
@@ -31,9 +39,7 @@ def test_every_method_stands_side_by_side_and_the_one_chosen_is_planned(operator
     assert operator.get(f"{ADDRESS}?method=telepathy").status_code == 200
 
 
-def test_a_rebuild_by_archive_is_asked_for_with_the_backup_that_was_shown(
-    operator: Client, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_request_by_archive_reads_the_backup_that_was_shown(operator: Client, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("dbops.messaging.wakeups.publish", lambda *_: None)
     fleet = rows.make_fleet()
     run = finished(fleet["backup-1"])
@@ -50,7 +56,7 @@ def test_a_rebuild_by_archive_is_asked_for_with_the_backup_that_was_shown(
     assert [instance.name for instance, _ in lifecycle.claims_of(rebuild)] == ["replica-1"]  # the source is not held
 
 
-def test_a_newer_backup_than_the_one_that_was_shown_is_confirmed_anew(operator: Client) -> None:
+def test_request_is_refused_when_a_newer_backup_than_the_shown_one_exists(operator: Client) -> None:
     fleet = rows.make_fleet()
     finished(fleet["backup-1"])
     able_to_unpack(fleet)
@@ -58,6 +64,7 @@ def test_a_newer_backup_than_the_one_that_was_shown_is_confirmed_anew(operator: 
     finished(fleet["backup-1"], path="/backups/backup-1-newer.xbstream.zst")
     answer = operator.post(ADDRESS, form(shown, method="archive"))
     assert answer.status_code == 409
+    assert answer.context["refused"].code == "plan.stale"
     assert not Rebuild.objects.exists()
 
 

@@ -1,5 +1,6 @@
 """A rebuild from a finished backup, where proofs say something of the backups that there are: rows, page, click and start."""
 
+import re
 from collections.abc import Callable
 from datetime import timedelta
 from typing import Any
@@ -7,11 +8,13 @@ from typing import Any
 import pytest
 from django.test import Client
 from django.utils import timezone
+from django.utils.html import escape
 
 from dbops.engine.rebuilds.plan import Plan
 from dbops.engine.rebuilds.steps.preflight.live_check import differences
 from dbops.engine.rebuilds.steps.preflight.resume_check import differences_for_retry
-from dbops.engine.states import RunStatus
+from dbops.engine.schedule.blocker import Kind
+from dbops.engine.states import RunStatus, Severity
 from dbops.loaders.plan_inputs import proofs_in
 from dbops.models import BackupProof, BackupRun, Instance, Rebuild
 from dbops.operations.rebuilds import plan_rebuild
@@ -20,12 +23,13 @@ from dbops.worker import prober
 from tests.app import rows
 from tests.app.restore_test_rows import ended_proof
 
+from .marks import part
 from .test_plan import ADDRESS, form
 from .test_plan_methods import able_to_unpack, finished
 
 pytestmark = pytest.mark.django_db
 
-BAD = {"code": "proof.tables", "found": "bad lines of CHECK TABLE: 1, the first: shop.orders"}
+BAD = {"code": "proof.tables", "found": "shop.orders: corrupt"}
 
 
 @pytest.fixture
@@ -60,20 +64,27 @@ def bad(run: BackupRun, **values: Any) -> BackupProof:
     return ended_proof(run, RunStatus.FAILED, **{"error": BAD, **values})
 
 
-def test_the_page_names_the_newer_backup_that_is_not_read(
+def test_page_names_the_newer_backup_that_is_not_read(
     operator: Client, fleet: dict[str, Instance], old: BackupRun, new: BackupRun
 ) -> None:
     assert read_by(planned(fleet)) == new.pk
     bad(new)
     assert read_by(planned(fleet)) == old.pk
-    page = operator.get(f"{ADDRESS}?method=archive").content.decode()
+    answer = operator.get(f"{ADDRESS}?method=archive")
+    page = answer.content.decode()
     assert "/backups/backup-1-old.xbstream.zst" in page
-    assert f"Backup run {new.pk} of " in page
-    assert "bad lines of CHECK TABLE: 1, the first: shop.orders (proof.tables)." in page
-    assert f"No proof has told yet whether backup run {old.pk} can be restored." in page
+    found = {one.code: one for one in answer.context["plan"].findings}
+    newer, read = found["archive.passed_over"], found["archive.proof"]
+    assert (newer.severity, read.severity) == (Severity.WARNING, Severity.OK)
+    assert {str(new.pk), str(old.pk)} < set(re.findall(r"\d+", newer.seen))
+    assert "shop.orders" in newer.seen
+    assert "proof.tables" in newer.seen
+    assert re.findall(r"\d+", read.seen) == [str(old.pk)]
+    for one in (newer, read):
+        assert escape(one.seen) in part(page, f'data-finding="{one.code}"', "</li>")
 
 
-def test_a_later_proof_that_succeeds_makes_it_good_again(
+def test_backup_is_read_again_after_a_later_proof_that_succeeds(
     fleet: dict[str, Instance], old: BackupRun, new: BackupRun
 ) -> None:
     bad(new)
@@ -81,7 +92,7 @@ def test_a_later_proof_that_succeeds_makes_it_good_again(
     assert read_by(planned(fleet)) == new.pk
 
 
-def test_which_proofs_count(fleet: dict[str, Instance], new: BackupRun) -> None:
+def test_only_the_last_proof_that_judged_a_backup_counts(fleet: dict[str, Instance], new: BackupRun) -> None:
     cluster = fleet["backup-1"].cluster_id
     ended_proof(new, RunStatus.CANCELLED)
     ended_proof(new, RunStatus.RUNNING, finished_at=None)
@@ -93,7 +104,7 @@ def test_which_proofs_count(fleet: dict[str, Instance], new: BackupRun) -> None:
     assert proofs_in(cluster) == {}
 
 
-def test_where_all_are_bad_nothing_can_start_and_nothing_is_asked_for(
+def test_plan_is_refused_when_every_backup_is_bad(
     operator: Client, fleet: dict[str, Instance], old: BackupRun, new: BackupRun
 ) -> None:
     shown = planned(fleet)
@@ -102,18 +113,23 @@ def test_where_all_are_bad_nothing_can_start_and_nothing_is_asked_for(
     bad(new)
     assert [finding.code for finding in planned(fleet).refusals] == ["archive.proof"]
     verdict = offer(target=fleet["replica-1"], source=fleet["backup-1"], method="archive").verdict
-    assert "There is no complete physical backup of backup-1 to read." in [one.text for one in verdict.blockers]
+    assert (Kind.NO_COPY, "backup-1") in [(one.kind, one.instance) for one in verdict.blockers]
     assert operator.post(ADDRESS, form(shown, method="archive")).status_code == 409
     assert not Rebuild.objects.exists()
 
 
-def test_a_proof_between_the_page_and_the_click_is_confirmed_anew(
+def test_request_is_refused_when_a_proof_fails_after_the_page_was_shown(
     operator: Client, fleet: dict[str, Instance], old: BackupRun, new: BackupRun
 ) -> None:
     shown = planned(fleet)
     bad(new)
     assert operator.post(ADDRESS, form(shown, method="archive")).status_code == 409
     assert not Rebuild.objects.exists()
+
+
+def names(difference: str, run: BackupRun) -> bool:
+    """Tell whether a difference names a backup run and what its proof found."""
+    return str(run.pk) in re.findall(r"\d+", difference) and BAD["code"] in difference
 
 
 @pytest.fixture
@@ -123,14 +139,14 @@ def seen_now(fleet: dict[str, Instance], monkeypatch: pytest.MonkeyPatch) -> Cal
     return lambda before: prober.replan(fleet["replica-1"], fleet["backup-1"], before)
 
 
-def test_a_proof_between_the_click_and_the_start_is_met_by_the_live_check(
+def test_live_check_finds_a_proof_that_failed_after_the_request(
     fleet: dict[str, Instance], old: BackupRun, new: BackupRun, seen_now: Callable[[Plan], Plan]
 ) -> None:
     frozen = planned(fleet)
     assert differences(frozen, seen_now(frozen)) == []
     bad(new)
     [difference] = differences(frozen, seen_now(frozen))
-    assert f"Backup run {new.pk}: its proof of " in difference
+    assert names(difference, new)
     older = planned(fleet)
     assert read_by(older) == old.pk
     assert differences(older, seen_now(older)) == []
@@ -140,11 +156,11 @@ def test_a_proof_between_the_click_and_the_start_is_met_by_the_live_check(
     assert differences(frozen, seen_now(frozen)) == []
 
 
-def test_what_a_proof_found_is_true_of_the_copy_also_when_the_file_is_gone(
+def test_retry_check_finds_a_failed_proof_when_the_file_is_gone(
     fleet: dict[str, Instance], old: BackupRun, new: BackupRun, seen_now: Callable[[Plan], Plan]
 ) -> None:
     frozen = planned(fleet)
     bad(new)
     BackupRun.objects.filter(pk=new.pk).update(removed_at=timezone.now())
     found = differences_for_retry(frozen, seen_now(frozen))
-    assert any(f"Backup run {new.pk}: its proof of " in difference for difference in found)
+    assert any(names(difference, new) for difference in found)

@@ -85,7 +85,7 @@ def test_pages_of_the_log_meet_without_gap_and_overlap(
     assert sides(answer) == (has_older, has_newer)
 
 
-def test_a_line_of_another_rebuild_is_no_line_of_this_one(viewer: Client, rebuild: Rebuild, keys: list[int]) -> None:
+def test_log_answers_404_around_a_line_of_another_rebuild(viewer: Client, rebuild: Rebuild, keys: list[int]) -> None:
     other = Event.objects.exclude(rebuild=rebuild)[0]
     assert ask(viewer, rebuild, f"around={other.pk}").status_code == 404
     assert ask(viewer, rebuild, f"around={other.pk}", part="").status_code == 404
@@ -93,7 +93,7 @@ def test_a_line_of_another_rebuild_is_no_line_of_this_one(viewer: Client, rebuil
 
 
 @pytest.mark.parametrize("nonsense", ["before=x", "after=-1", "around=" + "9" * 40, "level=loud", "before="])
-def test_an_address_that_says_nothing_shows_the_end(
+def test_log_shows_its_end_for_an_unreadable_query(
     viewer: Client, rebuild: Rebuild, keys: list[int], nonsense: str
 ) -> None:
     assert shown(ask(viewer, rebuild, nonsense)) == keys[700:]
@@ -110,7 +110,7 @@ def test_lines_are_filtered_by_level_and_host(viewer: Client, rebuild: Rebuild, 
     assert len(shown(ask(viewer, rebuild, "host=-"))) == 1
 
 
-def test_the_search_tells_every_line_that_holds_the_text(viewer: Client, rebuild: Rebuild, keys: list[int]) -> None:
+def test_search_returns_every_line_with_the_text(viewer: Client, rebuild: Rebuild, keys: list[int]) -> None:
     assert ask(viewer, rebuild, "find=LINE+11.", "matches/").json() == {"events": [keys[11]], "is_cut": False}
     assert ask(viewer, rebuild, "find=line&level=error", "matches/").json()["events"] == [keys[650]]
     # What means something in LIKE means itself here, and no text finds nothing.
@@ -120,7 +120,7 @@ def test_the_search_tells_every_line_that_holds_the_text(viewer: Client, rebuild
     assert (events, is_cut) == (keys[-10:], True)
 
 
-def test_without_javascript_links_lead_through_the_log(viewer: Client, rebuild: Rebuild, keys: list[int]) -> None:
+def test_log_has_links_without_javascript(viewer: Client, rebuild: Rebuild, keys: list[int]) -> None:
     text = ask(viewer, rebuild, f"around={keys[600]}&level=&host=", part="").content.decode()
     assert f'href="?before={keys[351]}&amp;level=&amp;host="' in text
     assert f'href="?after={keys[850]}&amp;level=&amp;host="' in text
@@ -132,7 +132,7 @@ def test_without_javascript_links_lead_through_the_log(viewer: Client, rebuild: 
 
 
 @pytest.mark.parametrize("text", [*HOSTILE, *PIECES])
-def test_hostile_text_is_shown_as_text(viewer: Client, rebuild: Rebuild, text: str) -> None:
+def test_log_escapes_hostile_text(viewer: Client, rebuild: Rebuild, text: str) -> None:
     make_event(rebuild, text, host=text[:60])
     for part in ("", "lines/"):
         page = ask(viewer, rebuild, part=part).content.decode()
@@ -144,7 +144,7 @@ def test_hostile_text_is_shown_as_text(viewer: Client, rebuild: Rebuild, text: s
         assert html.unescape(words) == "red"
 
 
-def test_a_burst_brings_no_more_lines_than_are_kept(rebuild: Rebuild, keys: list[int]) -> None:
+def test_news_are_cut_to_the_lines_that_are_shown(rebuild: Rebuild, keys: list[int]) -> None:
     log = rebuild_log.news(rebuild.pk, keys[10], shown=100)
     assert [event.pk for event in log.events] == keys[-100:]
     assert log.has_older
@@ -163,7 +163,7 @@ def test_a_burst_brings_no_more_lines_than_are_kept(rebuild: Rebuild, keys: list
         ("matches/", "find=line", 1),
     ],
 )
-def test_a_page_of_the_log_costs_a_fixed_number_of_queries(
+def test_log_page_takes_a_fixed_number_of_queries(
     viewer: Client, rebuild: Rebuild, part: str, query: str, reads: int
 ) -> None:
     def count() -> int:

@@ -1,5 +1,6 @@
 """What pages say of proofs, and who may ask for one there."""
 
+import re
 from datetime import timedelta
 from typing import Any
 
@@ -7,12 +8,15 @@ import pytest
 from django.test import Client
 from django.utils import timezone
 
+from dbops.engine.restore_tests.due import RestoreState
 from dbops.engine.states import RunStatus
 from dbops.models import BackupProof, BackupRun, BackupSchedule
 from dbops.queries.restore_tests import restores
 from tests.app import rows
 from tests.app.played_backups import Played
 from tests.app.restore_test_rows import ended_proof, made
+
+from .marks import marks, part
 
 pytestmark = pytest.mark.django_db
 
@@ -22,42 +26,40 @@ def run(schedule: BackupSchedule) -> BackupRun:
     return made(schedule)
 
 
-def state(run: BackupRun) -> str:
+def state(run: BackupRun) -> RestoreState:
     [one] = restores(timezone.now())[run.instance.cluster_id]
-    return str(one.state)
+    return one.state
 
 
-def test_the_age_of_a_restore(played: Played, run: BackupRun, settings: Any) -> None:
-    assert state(run) == "never proven"
+def test_state_of_a_restore_follows_its_last_proof_and_its_age(played: Played, run: BackupRun, settings: Any) -> None:
+    assert state(run) == RestoreState.NEVER
     proof = ended_proof(run, RunStatus.SUCCEEDED)
-    assert state(run) == "proven"
+    assert state(run) == RestoreState.PROVEN
     BackupProof.objects.update(finished_at=timezone.now() - timedelta(days=30))
-    assert state(run) == "too old"
+    assert state(run) == RestoreState.OLD
     ended_proof(run, RunStatus.FAILED, error={"code": "proof.damaged"})
-    assert state(run) == "failed"
+    assert state(run) == RestoreState.FAILED
     BackupProof.objects.filter(pk=proof.pk).update(finished_at=timezone.now())
-    assert state(run) == "proven"
+    assert state(run) == RestoreState.PROVEN
     BackupProof.objects.all().delete()
     settings.PROOF_INTERVAL_SECONDS = 0
     assert restores(timezone.now()) == {}
 
 
 @pytest.mark.parametrize("code", ["proof.transport", "proof.no_host", "proof.vanished", "ssh.unreachable"])
-def test_a_proof_that_says_nothing_of_its_backup_is_no_failed_restore(
-    played: Played, run: BackupRun, code: str
-) -> None:
+def test_state_ignores_a_proof_that_did_not_judge_its_backup(played: Played, run: BackupRun, code: str) -> None:
     ended_proof(run, RunStatus.FAILED, error={"code": code})
-    assert state(run) == "never proven"
+    assert state(run) == RestoreState.NEVER
     good = ended_proof(run, RunStatus.SUCCEEDED)
     ended_proof(run, RunStatus.FAILED, error={"code": code})
-    assert state(run) == "proven"
+    assert state(run) == RestoreState.PROVEN
     BackupProof.objects.filter(pk=good.pk).update(finished_at=timezone.now() - timedelta(days=30))
-    assert state(run) == "too old"
+    assert state(run) == RestoreState.OLD
     ended_proof(run, RunStatus.FAILED, error={"code": "proof.damaged"})
     ended_proof(run, RunStatus.FAILED, error={"code": code})
-    assert state(run) == "failed"
+    assert state(run) == RestoreState.FAILED
     BackupProof.objects.filter(error__code="proof.damaged").update(error={})
-    assert state(run) == "failed", "an end without a code is no reason to look away"
+    assert state(run) == RestoreState.FAILED, "an error without a code counts"
 
 
 @pytest.fixture
@@ -72,19 +74,19 @@ def look(db: None) -> Any:
     return of
 
 
-def test_an_operator_proves_a_backup_from_its_page(played: Played, run: BackupRun, look: Any) -> None:
+def test_operator_starts_and_stops_a_proof_from_the_page(played: Played, run: BackupRun, look: Any) -> None:
     client, page = look("olga"), f"/backups/runs/{run.pk}/"
-    assert "Prove this backup" in client.get(page).content.decode()
+    assert f'action="{page}prove/"' in client.get(page).content.decode()
     assert client.get(f"{page}prove/").status_code == 405
     for _ in range(2):
         assert client.post(f"{page}prove/").status_code == 302
     proof = BackupProof.objects.get()
     text = client.get(page).content.decode()
-    assert "Prove this backup" not in text
+    assert f'action="{page}prove/"' not in text
     assert f'hx-get="{page}' in text  # it follows the proof
     stop = f"/backups/proofs/{proof.pk}/stop/"
     assert stop in text
-    assert "Stop the proof" in client.get(stop).content.decode()
+    assert 'name="reason"' in client.get(stop).content.decode()
     assert client.post(stop, {"reason": ""}).status_code == 409
     assert client.post(stop, {"reason": "a rebuild"}).status_code == 302
     proof.refresh_from_db()
@@ -92,40 +94,46 @@ def test_an_operator_proves_a_backup_from_its_page(played: Played, run: BackupRu
     assert client.get("/backups/proofs/999/stop/").status_code == 404
 
 
-def test_a_viewer_sees_it_and_may_not(played: Played, run: BackupRun, viewer: Client, stranger: Client) -> None:
+def test_viewer_sees_a_proof_and_cannot_start_or_stop_one(
+    played: Played, run: BackupRun, viewer: Client, stranger: Client
+) -> None:
     proof = ended_proof(
         run,
         RunStatus.SUCCEEDED,
         tables_checked=12,
         rows_counted=30,
         steps=[{"name": "unpack", "state": "done", "seconds": 2.0, "bytes": 4 * 1024**2}],
-        result={"warnings": ["shop.<b>orders</b> has 1 rows"], "tables": []},
+        result={"warnings": ["shop.<b>orders</b>: 1"], "tables": []},
     )
     text = viewer.get(f"/backups/runs/{run.pk}/").content.decode()
-    for words in ("Decompress and unpack", "2.0 MiB/s", "12</strong> tables", "shop.&lt;b&gt;orders"):
-        assert words in text, words
-    assert "Prove this backup" not in text
+    assert "2.0 MiB/s" in part(text, 'data-step="unpack"', "</tr>")
+    assert re.findall(r'data-figure="tables">(\d+)<', text) == ["12"]
+    assert "shop.&lt;b&gt;orders" in text
+    assert f'action="/backups/runs/{run.pk}/prove/"' not in text
     for client in (viewer, stranger):
         assert client.post(f"/backups/runs/{run.pk}/prove/").status_code == 403
         assert client.post(f"/backups/proofs/{proof.pk}/stop/", {"reason": "no"}).status_code == 403
     assert BackupProof.objects.count() == 1
 
 
-def test_fleet_page_and_availability_say_so(played: Played, run: BackupRun, viewer: Client) -> None:
+def test_fleet_and_availability_pages_show_the_state_of_restores(
+    played: Played, run: BackupRun, viewer: Client
+) -> None:
     name = run.instance.cluster.name
-    assert "restore never proven" in viewer.get("/").content.decode()
+    assert marks(viewer.get("/").content.decode(), "restore") == [RestoreState.NEVER]
     ended_proof(run, RunStatus.FAILED, error={"code": "proof.damaged"})
     fleet = viewer.get("/").content.decode()
-    assert "restore failed" in fleet
+    assert marks(fleet, "restore") == [RestoreState.FAILED]
     assert f'href="/backups/runs/{run.pk}/#proofs"' in fleet
     page = viewer.get(f"/availability/{name}/").content.decode()
-    assert "Restore age" in page
-    assert f"backup run {run.pk}" in page
+    restores_shown = part(page, 'id="restores-title"', "</section>")
+    assert "state-failed" in restores_shown
+    assert f'href="/backups/runs/{run.pk}/#proofs"' in restores_shown
     told = viewer.get(f"/availability/{name}/?format=json").json()["restores"]
     assert [(one["state"], one["backup_run"]) for one in told] == [("failed", run.pk)]
     month = f"{timezone.now():%Y-%m}"
     for address in (f"/availability/report/{month}/", f"/availability/report/{month}/{name}/"):
-        assert "Restore age" in viewer.get(address).content.decode()
+        assert marks(viewer.get(address).content.decode(), "restore") == [RestoreState.FAILED]
     BackupProof.objects.all().delete()
     ended_proof(run, RunStatus.SUCCEEDED)
-    assert "restore proven" in viewer.get("/").content.decode()
+    assert marks(viewer.get("/").content.decode(), "restore") == [RestoreState.PROVEN]

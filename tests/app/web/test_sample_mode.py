@@ -13,7 +13,7 @@ from dbops.web.middleware.sample import ALLOWED
 from dbops.worker import connections
 from tests.app import rows
 
-BAR = 'class="sample-bar"'
+BAR = '<aside class="sample-bar"'
 
 
 @pytest.fixture
