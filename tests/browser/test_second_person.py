@@ -94,7 +94,7 @@ def test_axe_objects_to_nothing_that_a_second_person_sees(visit: Open, waiting: 
     look("refused", page)
     page.locator("#reason").fill("Not during the sale")
     page.locator("[name=decision][value=decline]").click()
-    expect(page.get_by_role("status")).to_be_visible()
+    expect(page.locator(".messages .alert")).to_contain_text(str(waiting))
     page = sue.open(address)
     expect(page.locator(f"[data-approval=declined][data-approval-by={SECOND}]")).to_be_visible()
     look("declined", page)
