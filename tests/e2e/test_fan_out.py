@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 
-from dbops.engine.companions import BRANCHES
+from dbops.engine.rebuilds.shared_read import BRANCHES
 from tests.brake import braked
 from tests.stack import Stack, running_stack, wait_for
 

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from dbops.engine.flavors import flavor_for
-from dbops.engine.scripts import load
+from dbops.engine.hosts.scripts import load
 from tests.said import names
 from tests.stack import Stack
 
@@ -17,7 +17,7 @@ from .looks import is_replicating, one
 
 pytestmark = pytest.mark.services
 
-SCRIPT = load("common", "take_over")
+SCRIPT = load("common", "swap_datadir")
 REFUSED = 65
 
 

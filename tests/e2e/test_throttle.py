@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from dbops.engine.steps.throttle import SHOWN
+from dbops.engine.rebuilds.steps.source.throttle import SHOWN
 from tests.brake import worker_of
 from tests.stack import Stack, running_stack, wait_for
 
