@@ -52,9 +52,9 @@ class Visitor:
 
     def log_in(self, user: str, password: str) -> None:
         self.open("/login/")
-        self.page.get_by_label("User name").fill(user)
-        self.page.get_by_label("Password").fill(password)
-        self.page.get_by_role("button", name="Log in").click()
+        self.page.locator("#id_username").fill(user)
+        self.page.locator("#id_password").fill(password)
+        self.page.locator("main button[type=submit]").click()
         self.page.wait_for_url(f"{self.url}/")
 
     def forgive(self, pattern: str) -> None:

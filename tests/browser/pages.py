@@ -58,8 +58,8 @@ def open_plan(visitor: Visitor) -> Page:
 
 
 def confirm(page: Page, typed: str = TARGET) -> None:
-    page.get_by_label("Type the target's name").fill(typed)
-    page.get_by_label("Why, for those who read the audit log").fill(REASON)
+    page.locator("#typed-name").fill(typed)
+    page.locator("#reason").fill(REASON)
     page.get_by_role("button", name=f"Wipe {TARGET}").click()
 
 

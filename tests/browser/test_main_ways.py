@@ -112,8 +112,8 @@ def menu(visitor: Visitor, name: str) -> None:
 
 
 def fill_in(page: Page, reason: str) -> None:
-    page.get_by_label("Type the target's name").fill(TARGET)
-    page.get_by_label("Why, for those who read the audit log").fill(reason)
+    page.locator("#typed-name").fill(TARGET)
+    page.locator("#reason").fill(reason)
 
 
 def fill_plan(visitor: Visitor) -> None:

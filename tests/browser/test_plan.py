@@ -37,7 +37,7 @@ def test_what_has_changed_is_shown_and_the_new_plan_is_started_with_the_keyboard
     changes = page.locator("#changes")
     expect(changes.get_by_role("row").filter(has_text="Target: server answers")).to_contain_text("yes")
     olga.forgive("409")
-    expect(page.get_by_label("Why, for those who read the audit log")).to_have_value(REASON)
+    expect(page.locator("#reason")).to_have_value(REASON)
     assert not stack.rows("SELECT 1 FROM dbops_rebuild WHERE status = 'queued'")
 
     expect(page.locator("#typed-name")).to_have_value("")

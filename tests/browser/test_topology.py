@@ -12,12 +12,12 @@ from .chromium import Visitor
 def test_a_discovery_is_watched_to_its_end_and_then_asked_for_no_more(olga: Visitor, stack: Stack) -> None:
     page = olga.page
     olga.open("/clusters/test/topology/")
-    expect(page.get_by_text("Nothing here stops a rebuild")).to_be_visible()
+    expect(page.locator("[data-stops=no]")).to_be_visible()
     olga.open("/discoveries/")
-    page.get_by_label("Address of any server").fill(stack.lab.primary.address)
+    page.locator("#id_address").fill(stack.lab.primary.address)
     page.get_by_label("Log in with the stored account of").select_option("test")
     page.get_by_role("button", name="Discover").click()
-    expect(page.get_by_text("All of it is in the inventory.")).to_be_visible()
+    expect(page.locator("[data-new='0']")).to_be_visible()
     # what was done to the replica by the tests before is nothing of this one's
     expect(page.get_by_text(re.compile(r"\b[23] servers in"))).to_be_visible()
     asked = len(olga.requested(r"/discoveries/\d+/$"))
@@ -33,6 +33,6 @@ def test_the_drawing_is_renewed_by_polls_and_fits_a_telephone(olga: Visitor) -> 
         )
     ):
         pass
-    expect(page.get_by_text("Who replicates from whom")).to_be_visible()
+    expect(page.locator("#topology-title")).to_be_visible()
     page.set_viewport_size({"width": 360, "height": 780})
     assert page.evaluate("document.documentElement.scrollWidth <= document.documentElement.clientWidth")

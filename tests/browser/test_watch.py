@@ -45,7 +45,7 @@ def test_a_plan_shows_what_it_destroys_and_refuses_a_wrong_name(stack: Stack, ol
     confirm(page, typed="backup-1")
     expect(page.locator(".error-card")).to_contain_text("backup-1")
     expect(page.locator(".error-card")).to_contain_text(TARGET)
-    expect(page.get_by_label("Why, for those who read the audit log")).to_have_value(REASON)
+    expect(page.locator("#reason")).to_have_value(REASON)
     assert rebuilds(stack) == before
     olga.forgive("409")
 

@@ -132,7 +132,7 @@ def end(rebuild_ids: list[int]) -> None:
 
 def end_queued() -> None:
     for rebuild in Rebuild.objects.filter(status=Status.QUEUED):
-        assert lifecycle.end_queued(rebuild, Status.CANCELLED, "for the test")
+        assert lifecycle.end_queued(rebuild, Status.CANCELLED, "test")
 
 
 def make_holds_not_unique() -> None:
@@ -200,6 +200,7 @@ def look() -> dict[str, Any]:
         "holds": [[item.instance.name, item.rebuild_id] for item in Hold.objects.select_related("instance")],
         "steps": {item.name: item.state for item in rows_of_last("steps")},
         "events": [[item.rebuild_id, item.text] for item in Event.objects.order_by("pk")],
+        "levels": list(Event.objects.order_by("pk").values_list("level", flat=True)),
         "audit": list(AuditEntry.objects.order_by("pk").values_list("action", flat=True)),
         "with slot": Rebuild.objects.filter(Q(target_slot__isnull=False)).count(),
         "owners": {item.pk: item.lease_owner for item in Rebuild.objects.all()},

@@ -5,6 +5,7 @@ import pytest
 from tests import tables
 from tests.databases.conftest import manage
 from tests.databases.racers import Racer, race
+from tests.said import names
 from tests.servers import Server
 
 pytestmark = pytest.mark.services
@@ -37,7 +38,7 @@ def test_the_database_refuses_what_would_change_the_log(racers: list[Racer], url
         statements += ["REPLACE INTO dbops_auditentry SELECT * FROM dbops_auditentry WHERE sequence = 2"]
         statements += ["REPLACE INTO dbops_audithead (id, sequence, hash) VALUES (1, 0, '')"]
     for statement in statements:
-        with pytest.raises(Exception, match="never changed or removed"):
+        with pytest.raises(Exception, match=r"\baudit\b"):
             tables.write(url, statement)
     assert racers[0].do("verify_log") == [3, []]
 
@@ -64,7 +65,7 @@ def test_only_entries_that_a_segment_has_leave_the_database(server: Server) -> N
         else "REPLACE INTO dbops_auditsegment SELECT * FROM dbops_auditsegment"
     )
     for statement in refused:
-        with pytest.raises(Exception, match="never changed or removed"):
+        with pytest.raises(Exception, match=r"\baudit\b"):
             tables.write(url, statement)
     done = manage(url, server.folder, "audit", "verify")
     assert done.returncode == 1
@@ -79,7 +80,8 @@ def test_each_database_says_which_guard_is_gone(server: Server) -> None:
     tables.write(url, f"DROP TRIGGER dbops_audithead_update{on}")
     done = manage(url, server.folder, "audit", "verify")
     assert done.returncode == 1
-    assert "the trigger that refuses UPDATE of dbops_audithead is not there any more" in done.stdout
+    [found] = [line for line in done.stdout.splitlines() if line.startswith("unguarded: ")]
+    assert names(found, "UPDATE", "dbops_audithead")
 
 
 def test_a_log_from_before_is_chained_as_it_is(server: Server) -> None:
@@ -98,5 +100,5 @@ def test_a_log_from_before_is_chained_as_it_is(server: Server) -> None:
     assert [(row["sequence"], row["reason"]) for row in found] == [(1, "Größe: <b>5</b>"), (2, ""), (3, "")]
     done = manage(url, server.folder, "audit", "verify")
     assert done.returncode == 0, done.stdout + done.stderr
-    with pytest.raises(Exception, match="never changed or removed"):
+    with pytest.raises(Exception, match=r"\baudit\b"):
         tables.write(url, "DELETE FROM dbops_auditentry")

@@ -3,6 +3,7 @@
 import pytest
 
 from tests.databases.racers import Racer
+from tests.said import names
 
 pytestmark = pytest.mark.services
 
@@ -37,11 +38,11 @@ def test_who_waits_for_a_held_source_keeps_nobody_from_a_free_one(racers: list[R
         ],
     )
     assert hand.do("start_what_can") == [free]
-    assert hand.do("look")["waiting"] == {
-        str(first): f"backup-a is held by rebuild {running} as its source",
-        str(urgent): f"backup-a is held by rebuild {running} as its source",
-        str(later): f"backup-b is held by rebuild {free} as its source",
-    }
+    waiting = hand.do("look")["waiting"]
+    assert set(waiting) == {str(first), str(urgent), str(later)}
+    assert names(waiting[str(first)], "backup-a", f"rebuild {running}")
+    assert names(waiting[str(urgent)], "backup-a", f"rebuild {running}")
+    assert names(waiting[str(later)], "backup-b", f"rebuild {free}")
 
 
 def test_the_reason_changes_with_the_hold_and_each_is_told_once(racers: list[Racer]) -> None:
@@ -54,9 +55,12 @@ def test_the_reason_changes_with_the_hold_and_each_is_told_once(racers: list[Rac
         assert hand.do("start_what_can") == []
         reasons.append(hand.do("look")["waiting"].get(str(ids[2]), ""))
         hand.do("end", [pk])
-    assert reasons == [f"backup is held by rebuild {pk} as its source" for pk in ids[:2]] + [""]
-    told = [text for pk, text in hand.do("look")["events"] if pk == ids[2] and text.startswith("Waiting")]
-    assert told == [f"Waiting: {reason}." for reason in reasons[:2]]
+    assert [names(reason, "backup", f"rebuild {pk}") for reason, pk in zip(reasons, ids, strict=False)] == [
+        *(True, True, False)
+    ]
+    assert reasons[2] == ""
+    told = [text for pk, text in hand.do("look")["events"] if pk == ids[2]]
+    assert [sum(reason in text for text in told) for reason in reasons[:2]] == [1, 1]
 
 
 def test_who_needs_two_instances_that_are_free_by_turns_comes_to_them(racers: list[Racer]) -> None:
@@ -68,7 +72,7 @@ def test_who_needs_two_instances_that_are_free_by_turns_comes_to_them(racers: li
     patient, late = hand.do("queue", [("backup", "replica-1", 0), ("replica-1", "replica-2", 0)])
     assert hand.do("start_what_can") == []
     waiting = hand.do("look")["waiting"]
-    assert waiting[str(late)] == f"replica-1 is wanted first by rebuild {patient} as its target"
+    assert names(waiting[str(late)], "replica-1", f"rebuild {patient}")
     hand.do("end", [running])
     assert hand.do("start_what_can") == [patient]
 
@@ -81,4 +85,6 @@ def test_a_hold_that_goes_while_the_queue_is_read_lets_nobody_pass(racers: list[
     first, second = hand.do("queue", [("backup", "replica-1", 0), ("backup", "replica-2", 0)])
     assert hand.do("start_while_a_hold_goes", running) == []
     assert hand.do("start_what_can") == [first]
-    assert hand.do("look")["waiting"] == {str(second): f"backup is held by rebuild {first} as its source"}
+    [(waits, reason)] = hand.do("look")["waiting"].items()
+    assert waits == str(second)
+    assert names(reason, "backup", f"rebuild {first}")

@@ -1,5 +1,6 @@
 """A MySQL replica rebuilt by clone, for real: under writes, donor killed, cancelled, worker killed; nothing is left on the donor."""
 
+import json
 import os
 import signal
 import threading
@@ -126,7 +127,8 @@ def test_a_replica_is_cloned_under_writes(stack: Stack) -> None:
     _, lines = clone(stack)
     [rebuild] = stack.rows("SELECT * FROM dbops_rebuild ORDER BY id DESC LIMIT 1")
     assert (rebuild["method"], rebuild["status"]) == ("clone", "succeeded")
-    assert any("The clone is complete" in line.get("text", "") for line in lines)
+    gtid = json.loads(rebuild["memory"])["position"]["gtid"]
+    assert any(line.get("step") == "stream" and gtid in line.get("text", "") for line in lines)
     assert replicates(stack, TARGET)
     assert replicates(stack, DONOR)
     link = query(stack, TARGET, "SHOW REPLICA STATUS")[0]
@@ -170,7 +172,7 @@ def test_a_donor_that_dies_in_the_middle_is_told_and_the_old_data_goes_back(stac
     assert status == 1
     assert lines[-1]["error"]["code"] == "clone.failed", lines[-1]
     assert lines[-1]["error"]["found"].startswith("ERROR "), lines[-1]
-    assert "look whether" in lines[-1]["error"]["next"].lower(), lines[-1]
+    assert lines[-1]["error"]["next"], lines[-1]
     status, lines = stack.rebuild(TARGET, "--put-back")
     assert (status, lines[-1]["status"]) == (0, "succeeded")
     wait_for("it replicates again", lambda: replicates(stack, TARGET))

@@ -9,6 +9,7 @@ import pytest
 from lab.hosts import LabHost
 from tests.brake import braked, worker_of
 from tests.faults.injectors import tools
+from tests.said import names
 from tests.stack import Stack, wait_for
 
 from .cancelling import at_step, cancelled_in
@@ -66,7 +67,7 @@ def test_the_old_data_is_put_back_and_serves(stack: Stack, step: str) -> None:
 
     status, lines = stack.rebuild("replica-1", "--put-back")
     assert (status, lines[-1]["status"]) == (0, "succeeded")
-    assert "It serves and replicates from" in lines[-1]["outcome"]
+    assert names(lines[-1]["outcome"], "primary-1")
     assert target.data_dir.stat().st_ino == before
     assert beside_data(stack) == beside
     wait_for("replication", lambda: is_replicating(stack, "replica-1"), 60)
@@ -135,7 +136,7 @@ def test_a_copy_that_takes_writes_is_not_replaced(stack: Stack) -> None:
     pid = stack.lab.host("replica-1").server_pid()
     status, lines = stack.rebuild("replica-1", "--put-back", check=False)
     assert (status, lines[-1]["error"]["code"]) == (1, "host.refused")
-    assert "takes writes" in lines[-1]["error"]["found"]
+    assert "read_only = 0" in lines[-1]["error"]["found"]
     status, lines = stack.rebuild("replica-1", "--retry", check=False)
     assert (status, lines[-1]["status"]) == (1, "failed")
     assert "takes writes" in lines[-1]["error"]["found"]

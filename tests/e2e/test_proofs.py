@@ -13,12 +13,15 @@ from typing import Any
 
 import pytest
 
+from tests.said import numbers
 from tests.stack import Stack, running_stack, wait_for
 
 from .looks import is_replicating, one
 from .test_managed_backup import SOURCE, back_up, backups_of, make_schedule, run_of
 
 pytestmark = pytest.mark.services
+#: What the kernel calls a limit of a process.
+ADDRESS_SPACE = "Max address space"
 
 
 @pytest.fixture(scope="module")
@@ -203,7 +206,7 @@ def test_too_little_space_refuses_before_anything_is_written(stack: Stack, run: 
         memory["plan"]["data_bytes"] = size
         stack.write("UPDATE dbops_backuprun SET memory = ? WHERE id = ?", json.dumps(memory), run)
     assert (status, result["error"]["code"]) == (1, "proof.space"), result
-    assert "MiB are needed" in result["error"]["found"]
+    assert max(numbers(result["error"]["found"])) >= 10**18 // 1024**2, "the MiB that are needed"
     assert [step["name"] for step in result["steps"]] == ["look"]
 
 
@@ -215,8 +218,7 @@ def test_a_killed_worker_is_replaced_and_the_proof_goes_on(stack: Stack, run: in
         stack.start("worker")
         proof = wait_for_end(stack, proof["id"])
     assert proof["status"] == "succeeded", proof["error"]
-    texts = [row["text"] for row in stack.rows("SELECT text FROM dbops_backupevent WHERE run_id = ?", run)]
-    assert any("re-attached after" in text for text in texts)
+    assert stack.rows("SELECT 1 FROM dbops_auditentry WHERE action = 'proof.taken_over'")
     job = stack.lab.host(SOURCE).work_dir / "rebuilds" / proof["uid"] / "jobs"
     assert sorted(path.name for path in job.iterdir()) == ["proof", "proof-remove"]
 
@@ -251,7 +253,7 @@ def test_a_stopped_proof_leaves_nothing_and_kept_its_limits(stack: Stack, run: i
             line.split("  ", 1) for line in Path(f"/proc/{pid}/limits").read_text().splitlines() if "  " in line
         )
         wanted = json.loads(proof["memory"])["plan"]["most_memory_bytes"]
-        assert int(limits["Max address space"].split()[0]) == wanted // 1024 * 1024
+        assert int(limits[ADDRESS_SPACE].split()[0]) == wanted // 1024 * 1024
         stack.write(
             "UPDATE dbops_backupproof SET cancel_requested_at = requested_at, cancel_requested_by = 'olga' WHERE id = ?",
             proof["id"],

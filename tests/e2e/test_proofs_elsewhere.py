@@ -11,6 +11,7 @@ from typing import Any
 
 import pytest
 
+from tests.said import names
 from tests.stack import Stack, running_stack, wait_for
 
 from .looks import is_replicating
@@ -106,8 +107,8 @@ def test_the_backup_is_fetched_and_proven_on_the_chosen_host(stack: Stack, run: 
     assert plan["place"] == str(stack.lab.host(CHOSEN).work_dir)
     for schema, name, rows in json.loads(proof["result"])["tables"]:
         assert rows_of(stack, schema, name) == rows, name
-    [began] = stack.rows("SELECT text FROM dbops_backupevent WHERE text LIKE '%begins on%' ORDER BY id DESC LIMIT 1")
-    assert began["text"].endswith(f"begins on {CHOSEN}, with the file on {SOURCE}.")
+    told = stack.rows("SELECT text FROM dbops_backupevent WHERE run_id = ?", run)
+    assert any(names(row["text"], result["proof"], CHOSEN, SOURCE) for row in told), told
 
 
 def test_a_damaged_file_is_told_from_a_link_that_broke(stack: Stack, run: int) -> None:
@@ -124,7 +125,7 @@ def test_a_record_that_is_anothers_is_not_read(stack: Stack, run: int) -> None:
     with changed(record, record.read_bytes().replace(b'"sha256": "', b'"sha256": "00')):
         status, result = prove(stack, run)
     assert (status, result["error"]["code"]) == (1, "proof.refused"), result
-    assert "is not the backup of run" in result["error"]["found"]
+    assert names(result["error"]["found"], run_of(stack, run)["path"])
 
 
 def cancel(stack: Stack, proof: dict[str, Any]) -> dict[str, Any]:
@@ -203,4 +204,4 @@ def test_where_there_is_no_room_nothing_is_written(stack: Stack, run: int) -> No
         stack.stop("worker")
         stack.start("worker")
     assert (status, result["error"]["code"]) == (1, "proof.space"), result
-    assert "/nowhere is not there" in result["error"]["found"]
+    assert names(result["error"]["found"], "/nowhere")

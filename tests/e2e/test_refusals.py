@@ -15,6 +15,7 @@ import pytest
 import yaml
 
 from tests.brake import braked
+from tests.said import names
 from tests.stack import Stack, wait_for
 
 from .looks import (
@@ -73,6 +74,11 @@ def wait_for_problem(stack: Stack, name: str, side: str, code: str) -> None:
     wait_for(f"{code} of {name}", seen, 40)
 
 
+def refusals(stack: Stack) -> set[str]:
+    """Return the codes of what the plan of the target refuses."""
+    return {item["code"] for item in stack.plan(TARGET)["findings"] if item["severity"] == "refusal"}
+
+
 def refused(stack: Stack, target: str, *words: str) -> dict[str, str]:
     """Ask for a rebuild that must be refused. Return the error."""
     done = stack.manage("rebuild", target, "--reason", "a test", "--json", *words, check=False)
@@ -81,7 +87,7 @@ def refused(stack: Stack, target: str, *words: str) -> dict[str, str]:
     assert answer["status"] == "refused"
     error: dict[str, str] = answer["error"]
     assert error["who"] == "operator"
-    assert "othing was changed" in error["left"]
+    assert error["left"]
     assert error["next"]
     return error
 
@@ -109,7 +115,7 @@ def test_a_host_that_shows_another_key(stack: Stack, name: str, code: str) -> No
         error = refused(stack, TARGET)
         assert error["code"] == code
         assert "ssh.host_key_changed" in error["found"]
-        assert "was accepted" in error["found"]
+        assert "SHA256:" in error["found"], "both keys"
 
 
 def test_another_host_key_is_not_imported_unless_a_person_says_so(stack: Stack) -> None:
@@ -129,7 +135,7 @@ def test_a_wrong_password_of_the_dashboards_account(stack: Stack) -> None:
         error = refused(stack, TARGET)
         assert error["code"] == "plan.no_facts"
         assert "mysql.access_denied" in error["found"]
-        assert "Access denied for user" in error["found"]
+        assert "Access denied" in error["found"]
         assert "not this" not in json.dumps(error)
 
 
@@ -144,7 +150,7 @@ def test_a_wrong_password_of_the_backup_account(stack: Stack) -> None:
         )
         error = refused(stack, TARGET)
         assert error["code"] == "plan.refused"
-        assert "The backup account may do all that it will need" in error["found"]
+        assert "source.account" in refusals(stack)
         assert "Access denied" in error["found"]
 
 
@@ -155,7 +161,7 @@ def test_a_host_whose_sshd_is_down(stack: Stack, name: str, code: str) -> None:
         wait_for_problem(stack, name, "host", "ssh.unreachable")
         error = refused(stack, TARGET)
         assert error["code"] == code
-        assert f"Connecting to {stack.lab.host(name).address}:2222 by SSH" in error["found"]
+        assert names(error["found"], f"{stack.lab.host(name).address}:2222")
 
 
 def test_a_wrong_ssh_port(stack: Stack) -> None:
@@ -164,7 +170,7 @@ def test_a_wrong_ssh_port(stack: Stack) -> None:
         wait_for_problem(stack, TARGET, "host", "ssh.unreachable")
         error = refused(stack, TARGET)
         assert error["code"] == "plan.refused"
-        assert f"Connecting to {stack.lab.host(TARGET).address}:2299 by SSH" in error["found"]
+        assert names(error["found"], f"{stack.lab.host(TARGET).address}:2299")
 
 
 # --- what may be rebuilt from what ------------------------------------------------------------------------------------
@@ -203,7 +209,7 @@ def test_a_name_that_is_none_is_no_instance(stack: Stack) -> None:
         for words in ways:
             done = stack.manage("rebuild", "--reason", "a test", *words, check=False)
             assert (done.returncode, done.stdout) == (2, ""), words
-            assert "There is no instance named" in done.stderr
+            assert repr(quoted if quoted in words else words[0]) in done.stderr
             assert "Traceback" not in done.stderr
 
 
@@ -219,7 +225,6 @@ def test_a_name_or_a_path_that_is_none_is_not_imported(stack: Stack, name: str) 
     assert done.returncode == 1
     for place in ("hosts[2].name", "instances[2].name", "instances[2].address", "instances[2].datadir"):
         assert re.search(rf"edited\.yaml:\d+: \S*{re.escape(place)}: ", done.stderr), done.stderr
-    assert "nothing was changed" in done.stderr
     assert "Traceback" not in done.stderr
     assert stack.manage("fleet", "export").stdout == before
 
@@ -266,7 +271,7 @@ def test_a_disk_that_is_too_small_is_refused_by_the_plan(stack: Stack) -> None:
         with nothing_changes(stack):
             error = refused(stack, TARGET)
         assert error["code"] == "plan.refused"
-        assert "The target has room: " in error["found"]
+        assert "target.space" in refusals(stack)
         assert "40.0 MiB free" in error["found"]
         assert list(host.data_dir.iterdir()) == []
     assert host.data_dir.stat().st_ino == identity
@@ -312,7 +317,7 @@ def test_a_source_that_is_gone_when_the_rebuild_starts(stack: Stack) -> None:
     assert (status, result["status"]) == (1, "failed")
     assert result["error"]["code"] == "plan.no_facts"
     assert "ssh.unreachable" in result["error"]["found"]
-    assert result["outcome"] == f"Nothing on {TARGET} was changed."
+    assert names(result["outcome"], TARGET)
     states = {step["name"]: step["state"] for step in result["steps"]}
     assert (states["fingerprint"], states["take-over"], states["clean-up"]) == ("failed", "skipped", "done")
     source.sshd.start()

@@ -26,29 +26,31 @@ def by_position(stack: Stack, *names: str) -> None:
         stack.wait_for_facts(name, answering=True)
 
 
-def events_of(stack: Stack) -> str:
+def paused(stack: Stack) -> bool:
+    """Whether the last rebuild stopped the source's applier."""
     rebuild = stack.rows("SELECT id FROM dbops_rebuild ORDER BY id DESC LIMIT 1")[0]["id"]
-    return "\n".join(row["text"] for row in stack.rows("SELECT text FROM dbops_event WHERE rebuild_id = ?", rebuild))
+    return bool(stack.rows("SELECT 1 FROM dbops_command WHERE rebuild_id = ? AND \"key\" LIKE 'pause.%'", rebuild))
 
 
-def rebuild_under_load(stack: Stack) -> str:
+def rebuild_under_load(stack: Stack) -> None:
     stack.lab.load_start(tps=100)
     stack.wait_for_possible_plan("replica-1")
     stack.rebuild("replica-1")
     assert is_replicating(stack, "backup-1")
     same_data_at_one_gtid(stack, "replica-1")
-    return events_of(stack)
 
 
 def test_a_source_with_parallel_appliers_gives_a_true_copy_without_a_pause(variant: Stack) -> None:
-    assert "is paused" not in rebuild_under_load(variant)
+    rebuild_under_load(variant)
+    assert not paused(variant)
 
 
 def test_statement_based_replication_is_paused_and_resumed(variant: Stack) -> None:
     one(variant, "backup-1", "SET GLOBAL binlog_format = STATEMENT")
     try:
         variant.wait_for_facts("backup-1", answering=True)
-        assert "Replication on backup-1 is paused" in rebuild_under_load(variant)
+        rebuild_under_load(variant)
+        assert paused(variant)
     finally:
         one(variant, "backup-1", "SET GLOBAL binlog_format = ROW")
         variant.wait_for_facts("backup-1", answering=True)
@@ -56,7 +58,6 @@ def test_statement_based_replication_is_paused_and_resumed(variant: Stack) -> No
 
 def test_replication_by_file_and_position_is_rebuilt_and_repointed(variant: Stack) -> None:
     by_position(variant, "backup-1", "replica-1")
-    events = rebuild_under_load(variant)
+    rebuild_under_load(variant)
     link = one(variant, "replica-1", "SHOW SLAVE STATUS")
     assert (link["Using_Gtid"], link["Master_Host"]) == ("No", variant.lab.host("primary-1").address)
-    assert "replicates from the primary primary-1" in events

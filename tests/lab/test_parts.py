@@ -1,6 +1,7 @@
 """The lab's parts that need no server."""
 
 import os
+import re
 import shutil
 import socket
 import subprocess
@@ -35,7 +36,7 @@ def test_sizes(text: str, size: int) -> None:
 
 @pytest.mark.parametrize("text", ["", "big", "-1G", "1X", "1 G B"])
 def test_what_is_no_size_is_refused(text: str) -> None:
-    with pytest.raises(LabError, match="is not a size"):
+    with pytest.raises(LabError, match=re.escape(repr(text))):
         parse_size(text)
 
 
@@ -66,7 +67,7 @@ def test_hosts_have_rising_addresses_and_ids_of_their_own() -> None:
         ("x-replica-2", "replica", "127.0.7.23", 7023),
     ]
     assert lab.host("replica-2") is lab.host("x-replica-2")
-    with pytest.raises(LabError, match="it has: x-primary-1"):
+    with pytest.raises(LabError, match="replica-3.*x-primary-1"):
         lab.host("replica-3")
 
 
@@ -85,34 +86,35 @@ def test_settings_survive_the_marker_file(tmp_path: Path) -> None:
 
 def test_destroy_removes_only_a_lab(tmp_path: Path) -> None:
     (tmp_path / "precious").touch()
-    with pytest.raises(LabError, match="holds no lab: nothing was removed"):
+    with pytest.raises(LabError, match=re.escape(str(tmp_path))):
         Lab(folder=tmp_path).destroy()
     (tmp_path / "lab.json").write_text('{"format": "something else"}')
-    with pytest.raises(LabError, match="was not written by this lab"):
+    with pytest.raises(LabError, match="lab.json"):
         Lab(folder=tmp_path).destroy()
     assert (tmp_path / "precious").exists()
 
 
 def test_up_refuses_a_folder_with_other_things(tmp_path: Path) -> None:
     (tmp_path / "precious").touch()
-    with pytest.raises(LabError, match="holds no lab"):
+    with pytest.raises(LabError, match=re.escape(str(tmp_path))):
         Lab(folder=tmp_path).up()
+    assert [path.name for path in tmp_path.iterdir()] == ["precious"]
 
 
 def test_up_refuses_other_settings_than_the_lab_was_built_with(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     write_marker(tmp_path, Settings(name="x", replicas=1), built=True)
-    with pytest.raises(LabError, match="other settings"):
+    with pytest.raises(LabError, match=re.escape(str(tmp_path))):
         Lab("x", tmp_path, replicas=2).up()
     assert main(["up", "--folder", str(tmp_path), "--replicas", "2"]) == 1
-    assert "was built with replicas 1" in capsys.readouterr().err
+    assert "replicas 1" in capsys.readouterr().err
 
 
 def test_verbs_on_no_lab_are_an_error(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     for verb in (["status"], ["down"], ["destroy"], ["load", "start"], ["break", "replica-1"]):
         assert main([*verb, "--folder", str(tmp_path / "none")]) == 1
-        assert "there is no lab in" in capsys.readouterr().err
+        assert str(tmp_path / "none") in capsys.readouterr().err
 
 
 def test_a_taken_port_is_told_with_the_program_that_listens() -> None:
@@ -120,7 +122,7 @@ def test_a_taken_port_is_told_with_the_program_that_listens() -> None:
         taken.bind(("127.0.24.99", 0))
         taken.listen()
         port = taken.getsockname()[1]
-        with pytest.raises(LabError, match=rf"127\.0\.24\.99:{port} is taken by process {os.getpid()} \("):
+        with pytest.raises(LabError, match=rf"127\.0\.24\.99:{port} .*{os.getpid()} \("):
             checks.check_ports([("127.0.24.98", port), ("127.0.24.99", port)])
         checks.check_ports([("127.0.24.98", port)])
 
@@ -137,7 +139,7 @@ def test_a_program_that_listens_on_all_addresses_is_found(family: socket.Address
 
 
 def test_too_little_space_is_refused(tmp_path: Path) -> None:
-    with pytest.raises(LabError, match="choose a smaller --size"):
+    with pytest.raises(LabError, match="--size"):
         checks.check_space(tmp_path / "not" / "yet", 2**60)
     checks.check_space(tmp_path, 1)
 
@@ -145,13 +147,13 @@ def test_too_little_space_is_refused(tmp_path: Path) -> None:
 def test_a_folder_that_the_server_may_not_reach_is_refused(tmp_path: Path) -> None:
     closed = tmp_path / "closed"
     closed.mkdir(mode=0o700)
-    with pytest.raises(LabError, match=f"may not pass {tmp_path}|may not pass .*closed"):
+    with pytest.raises(LabError, match=f"{tmp_path}|closed"):
         checks.check_reachable(closed / "lab", "somebody-else")
     checks.check_reachable(closed / "lab", checks.current_user())
 
 
 def test_missing_programs_are_named_with_their_packages() -> None:
-    with pytest.raises(LabError, match=r"no-such-program \(package nowhere\)"):
+    with pytest.raises(LabError, match=r"no-such-program.*nowhere"):
         checks.need_programs({"sh": "dash", "no-such-program": "nowhere"})
 
 
@@ -204,7 +206,7 @@ def test_only_a_replica_is_broken_without_force(tmp_path: Path, capsys: pytest.C
     write_marker(tmp_path, Settings(), built=True)
     for host in ("primary-1", "backup-1"):
         assert main(["break", host, "--folder", str(tmp_path)]) == 1
-        assert "--force breaks it all the same" in capsys.readouterr().err
+        assert "--force" in capsys.readouterr().err
 
 
 def test_configurations_differ_where_the_servers_do(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -227,14 +229,14 @@ def test_mysql_is_refused_in_words_where_it_is_not_to_be_had(tmp_path: Path, mon
     if unpacked.installed_mysql():
         pytest.skip("MySQL is installed here")
     monkeypatch.setenv(unpacked.MYSQL.place_variable, str(tmp_path))
-    with pytest.raises(LabError, match="needs MySQL's own programs: script/test unpacks"):
+    with pytest.raises(LabError, match="MySQL.*script/test"):
         flavor_named("mysql")
-    assert "not unpacked" in unpacked.why_no_mysql()
+    assert unpacked.why_no_mysql()
 
 
 def test_a_mariadb_that_is_not_unpacked_is_refused_in_words(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv(unpacked.MARIADB_11_8.place_variable, str(tmp_path))
-    with pytest.raises(LabError, match=r"MariaDB 11\.8's programs are not unpacked"):
+    with pytest.raises(LabError, match=r"MariaDB 11\.8"):
         flavor_named("mariadb-11.8")
 
 
@@ -250,7 +252,7 @@ def test_programs_of_another_user_are_not_run(
     monkeypatch.setattr(unpacked.os, "geteuid", lambda: 4242)
     if tmp_path.stat().st_uid == 0:
         shutil.chown(tmp_path, 4243)
-    with pytest.raises(LabError, match="belongs to another user"):
+    with pytest.raises(LabError, match=re.escape(str(tmp_path))):
         server.folder()
 
 
@@ -259,9 +261,8 @@ def test_status_as_text_says_what_is_down_and_why() -> None:
     mute = HostStatus("backup-1", "backup", "127.0.1.12", 2222, 3306, 7, 8, False, None, None, None, 0, "1045 no")
     text = as_table([down, mute], None, "")
     assert text.splitlines()[1].split() == ["replica-1", "127.0.1.13", "down", "down", "0", "MiB"]
-    assert "pid 8, no answer" in text
+    assert "pid 8" in text
     assert "backup-1: 1045 no" in text
-    assert "write load: off" in text
 
 
 def test_the_shell_scripts_parse() -> None:

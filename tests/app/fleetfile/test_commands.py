@@ -1,15 +1,18 @@
 """``manage.py fleet`` and ``manage.py account``."""
 
 import io
+import re
 
 import pytest
 from django.contrib.auth.models import User
 from django.core.management import CommandError, call_command
 
 from dbops.models import AuditEntry, Host
+from tests.said import numbers
 
 pytestmark = pytest.mark.django_db
 PASSWORD = "correct horse battery"
+OTHER_PASSWORD = "another good password"
 
 
 def run(*arguments: str) -> tuple[str, str]:
@@ -31,15 +34,16 @@ def test_import_and_export(folder):
     file, copy = folder.path / "fleet.yaml", folder.path / "copy.yaml"
     file.write_text(folder.text)
     out, err = run("fleet", "import", str(file), "--dry-run")
-    assert "5 created, 0 changed, 0 unchanged (dry run: nothing was changed)." in out
+    assert numbers(out.splitlines()[-1]) == [5, 0, 0]
     assert not Host.objects.exists()
     out, err = run("fleet", "import", str(file))
-    assert out.endswith("5 created, 0 changed, 0 unchanged.\n")
+    assert numbers(out.splitlines()[-1]) == [5, 0, 0]
     assert err == ""
     assert AuditEntry.objects.first().actor.endswith(" (manage.py)")
     run("fleet", "export", str(copy))
     assert run("fleet", "export")[0] == copy.read_text()
-    assert run("fleet", "import", str(copy))[0] == "0 created, 0 changed, 5 unchanged.\n"
+    [told] = run("fleet", "import", str(copy))[0].splitlines()
+    assert numbers(told) == [0, 0, 5]
 
 
 def test_errors_name_file_line_and_place(folder):
@@ -47,8 +51,10 @@ def test_errors_name_file_line_and_place(folder):
     file.write_text(folder.text.replace("role: primary", "role: king").replace("sudo", "x").replace("port", "prot"))
     out, err = run("fleet", "import", str(file))
     assert out == ""
-    assert f"{file}:18: clusters[0].instances[0].role: 'king' is no role" in err
-    assert "CommandError 1: 1 error; nothing was changed." in err
+    first, last = err.splitlines()[0], err.splitlines()[-1]
+    assert f"{file}:18: clusters[0].instances[0].role: 'king'" in first
+    assert "CommandError 1: 1 " in last
+    assert not AuditEntry.objects.exists()
 
 
 @pytest.mark.parametrize("content", [None, b"\xff\xfe"])
@@ -74,10 +80,10 @@ def test_account_create_is_idempotent_and_follows_what_is_given(types):
     assert user.check_password(PASSWORD)
     assert not user.is_superuser
     assert [group.name for group in user.groups.all()] == ["operator"]
-    types("another good password")
+    types(OTHER_PASSWORD)
     run("account", "create", "anna", "--password-stdin", "--group", "operator")
     user.refresh_from_db()
-    assert user.check_password("another good password")
+    assert user.check_password(OTHER_PASSWORD)
     assert AuditEntry.objects.count() == 5
     assert PASSWORD not in str(list(AuditEntry.objects.values()))
     assert run("account", "list")[0] == "anna\toperator\n"
@@ -87,33 +93,34 @@ def test_an_inactive_account_is_made_active_again(types):
     types(PASSWORD)
     run("account", "create", "anna", "--password-stdin", "--group", "viewer")
     User.objects.update(is_active=False)
-    assert run("account", "list")[0] == "anna\tviewer, inactive\n"
+    assert re.fullmatch(r"anna\tviewer\b.+\n", run("account", "list")[0]), "more is said than of an active one"
     types(PASSWORD)
     assert "active" in run("account", "create", "anna", "--password-stdin", "--group", "viewer")[0]
 
 
 @pytest.mark.parametrize(
-    ("name", "password", "words"),
+    ("name", "password", "field"),
     [
-        ("anna", "short", "password: This password is too short"),
-        ("anna", "password1234", "password: This password is too common"),
-        ("anna", "", "has no password"),
-        ("anna", "two\nlines of it", "more than one line"),
-        ("an'na", PASSWORD, "name: Enter a valid username"),
-        ("an;na", PASSWORD, "name: Enter a valid username"),
-        ("an\nna", PASSWORD, "name: Enter a valid username"),
-        ("anna\n", PASSWORD, "name: Enter a valid username"),
-        ("", PASSWORD, "name: This field cannot be blank"),
+        ("anna", "short", "password: "),
+        ("anna", "password1234", "password: "),
+        ("anna", "", "password"),
+        ("anna", "two\nlines of it", ""),
+        ("an'na", PASSWORD, "name: "),
+        ("an;na", PASSWORD, "name: "),
+        ("an\nna", PASSWORD, "name: "),
+        ("anna\n", PASSWORD, "name: "),
+        ("", PASSWORD, "name: "),
     ],
 )
-def test_what_an_account_may_not_be(types, name, password, words):
+def test_what_an_account_may_not_be(types, name, password, field):
     types(password)
     _, err = run("account", "create", name, "--password-stdin", "--group", "viewer")
-    assert words in err
-    assert "Nothing was changed" in err
+    assert err.startswith("CommandError ")
+    assert field in err
     assert not User.objects.exists()
+    assert not AuditEntry.objects.exists()
 
 
 def test_a_password_is_never_asked_for_where_nobody_can_answer(types):
     types(PASSWORD)
-    assert "add --password-stdin" in run("account", "create", "anna", "--group", "viewer")[1]
+    assert "--password-stdin" in run("account", "create", "anna", "--group", "viewer")[1]

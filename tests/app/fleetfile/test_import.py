@@ -1,5 +1,7 @@
 """What an import writes, keeps and refuses."""
 
+import re
+
 import pytest
 from django.db import IntegrityError, connection, transaction
 
@@ -10,6 +12,7 @@ from tests.app.backup_rows import make_run, make_schedule
 from tests.app.factories import make_rebuild
 from tests.app.fleetfile.builders import SECRETS, host_key, private_key
 from tests.app.restore_test_rows import ended_proof, made
+from tests.said import names
 
 pytestmark = pytest.mark.django_db
 
@@ -18,6 +21,10 @@ def errors_of(folder, text, **options) -> list[str]:
     with pytest.raises(FleetFileErrors) as caught:
         folder.load(text, **options)
     return [str(error) for error in caught.value.errors]
+
+
+def changed(report) -> list[tuple[str, str, list[str]]]:
+    return [(item.kind, item.name, item.fields) for item in report.items if item.outcome == "changed"]
 
 
 def test_a_file_becomes_rows_with_defaults(folder):
@@ -60,10 +67,7 @@ def test_a_change_is_reported_by_field_and_never_with_a_secret(folder):
     folder.load()
     text = folder.text.replace("role: replica", "role: backup").replace("admin-s3cret", "new-s3cret")
     report = folder.load(text)
-    assert [str(item) for item in report.items if item.outcome == "changed"] == [
-        "cluster shop: changed (admin_password)",
-        "instance shop-2: changed (role)",
-    ]
+    assert changed(report) == [("cluster", "shop", ["admin_password"]), ("instance", "shop-2", ["role"])]
     entries = AuditEntry.objects.filter(action__endswith=".changed").order_by("pk")
     assert [entry.detail for entry in entries] == [
         {"via": "fleet file", "admin_password": "changed"},
@@ -88,20 +92,18 @@ def test_secrets_are_encrypted_in_the_raw_column(folder):
 
 def test_a_password_may_come_from_a_file_or_the_environment(folder, monkeypatch):
     (folder.path / "secret").write_text("from 'a' \"file\";\n")
-    monkeypatch.setenv("DBOPS_TEST_REPL", "from the environment")
+    monkeypatch.setenv("DBOPS_TEST_REPL", "environment")
     text = folder.with_change('password: "admin-s3cret"', "password_file: secret")
     folder.load(text.replace('password: "repl-s3cret"', "password_env: DBOPS_TEST_REPL"))
     cluster = Cluster.objects.get()
-    assert (cluster.admin_password, cluster.replication_password) == ("from 'a' \"file\";", "from the environment")
+    assert (cluster.admin_password, cluster.replication_password) == ("from 'a' \"file\";", "environment")
 
 
 def test_what_is_left_out_keeps_secrets_and_objects(folder):
     folder.load()
     text = folder.text[: folder.text.index("clusters:")] + "clusters:\n  - name: shop\n    write_addresses: []\n"
     report = folder.load(text.replace(f'\n      host_key: "{host_key()}"', ""))
-    assert [str(item) for item in report.items if item.outcome == "changed"] == [
-        "cluster shop: changed (write_addresses)"
-    ]
+    assert changed(report) == [("cluster", "shop", ["write_addresses"])]
     assert Cluster.objects.get().admin_password == "admin-s3cret"
     assert Host.objects.get(name="db-1").host_key == host_key()
     assert Instance.objects.count() == 2
@@ -111,9 +113,7 @@ def test_a_target_of_replicas_comes_and_goes_with_the_file(folder):
     folder.load()
     with_target = folder.with_change("  - name: shop\n", "  - name: shop\n    wanted_replicas: 0\n")
     report = folder.load(with_target)
-    assert [str(item) for item in report.items if item.outcome == "changed"] == [
-        "cluster shop: changed (wanted_replicas)"
-    ]
+    assert changed(report) == [("cluster", "shop", ["wanted_replicas"])]
     assert Cluster.objects.get().wanted_replicas == 0
     assert "wanted_replicas: 0" in export_fleet()
     folder.load()
@@ -134,9 +134,7 @@ def test_a_goal_of_its_own_comes_and_goes_with_the_file(folder):
     folder.load()
     with_goal = folder.with_change("  - name: shop\n", "  - name: shop\n    redundancy_goal_seconds: 7200\n")
     report = folder.load(with_goal)
-    assert [str(item) for item in report.items if item.outcome == "changed"] == [
-        "cluster shop: changed (redundancy_goal_seconds)"
-    ]
+    assert changed(report) == [("cluster", "shop", ["redundancy_goal_seconds"])]
     assert Cluster.objects.get().redundancy_goal_seconds == 7200
     assert "redundancy_goal_seconds: 7200" in export_fleet()
     folder.load()
@@ -147,9 +145,9 @@ def test_a_goal_of_its_own_comes_and_goes_with_the_file(folder):
 def test_another_user_needs_a_password_of_its_own(folder):
     folder.load()
     text = folder.with_change('{user: dbops, password: "admin-s3cret"}', "{user: other}")
-    assert errors_of(folder, text) == [
-        "14: clusters[0].accounts.admin: the account 'other' is new here: give its password"
-    ]
+    [error] = errors_of(folder, text)
+    assert error.startswith("14: clusters[0].accounts.admin: ")
+    assert "'other'" in error
 
 
 def test_a_key_in_the_file_takes_the_place_of_a_key_file(folder):
@@ -172,7 +170,8 @@ def test_a_changed_host_key_is_refused_unless_it_is_asked_for(folder):
     folder.load()
     text = folder.with_change(host_key(), host_key(1))
     [error] = errors_of(folder, text)
-    assert error.startswith("7: hosts[0].ssh.host_key: another key is pinned for 'db-1': SHA256:")
+    assert error.startswith("7: hosts[0].ssh.host_key: ")
+    assert re.search(r"'db-1'.*\bSHA256:", error)
     assert "--replace-host-keys" in error
     assert Host.objects.get(name="db-1").host_key == host_key()
     folder.load(text, replace_host_keys=True, actor="someone else")
@@ -211,8 +210,9 @@ def test_what_is_stored_counts_as_well(folder):
     text = folder.text[folder.text.index("clusters:") :].replace("shop-1", "shop-3").replace("shop-2", "shop-4")
     found = errors_of(folder, "version: 1\n" + text)
     assert len(found) == 5
-    assert "10: clusters[0].instances[0].role: the cluster 'shop' has a primary already: 'shop-1'" in found
-    assert "12: clusters[0].instances[0].datadir: this data directory on 'db-1' is that of instance 'shop-1'" in found
+    role, datadir = ("10: clusters[0].instances[0].role: ", "12: clusters[0].instances[0].datadir: ")
+    assert any(error.startswith(role) and names(error, "shop", "shop-1") for error in found)
+    assert any(error.startswith(datadir) and names(error, "db-1", "shop-1") for error in found)
 
 
 def test_facts_of_another_address_are_forgotten(folder):
@@ -229,11 +229,11 @@ def test_an_instance_in_an_active_rebuild_stays_as_it_is(folder, olga, member):
     given = {"target": two, "source": one} if member == "target" else {"target": one, "source": two}
     rebuild = make_rebuild(**given, requested_by=olga, status="queued")
     found = errors_of(folder, folder.with_change("role: replica", "role: backup"))
-    assert found == [
-        f"23: clusters[0].instances[1].role: rebuild {rebuild.pk} of or from 'shop-2' is not over: role may not change"
-    ]
+    [error] = found
+    assert error.startswith("23: clusters[0].instances[1].role: ")
+    assert names(error.partition(".role: ")[2], f"rebuild {rebuild.pk}", "shop-2", "role")
     [found] = errors_of(folder, folder.with_change("{address: 192.0.2.2,", "{address: 192.0.2.7,"))[:1]
-    assert "ssh_address may not change" in found
+    assert names(found, f"rebuild {rebuild.pk}", "ssh_address")
     # What does not move the machine may be put right meanwhile.
     assert folder.load(folder.with_change("/srv/shop/start --now", "/srv/shop/start")).count("changed") == 1
 
@@ -249,9 +249,9 @@ def test_the_hosts_of_a_proof_at_work_stay_where_they_are(folder, status):
         ("db-2", ("address: 192.0.2.2, key", "address: 192.0.2.7, key")),
     ):
         found = " ".join(errors_of(folder, folder.with_change(*change)))
-        assert f"proof {proof.pk} uses '{host}' and is not over: ssh_address may not change" in found
+        assert names(found, f"proof {proof.pk}", host, "ssh_address")
     moved = folder.with_change("role: replica\n        host: db-2", "role: replica\n        host: db-1")
-    assert f"proof {proof.pk} uses 'shop-2' and is not over: host may not change" in " ".join(errors_of(folder, moved))
+    assert any(names(error, f"proof {proof.pk}", "shop-2", "host") for error in errors_of(folder, moved))
     proof.status = RunStatus.SUCCEEDED
     proof.save()
     assert folder.load(folder.with_change("/srv/shop/start --now", "/srv/shop/start")).count("changed") == 1
@@ -263,15 +263,13 @@ def test_where_the_job_of_a_backup_runs_stays_as_it_is(folder, status):
     two = Instance.objects.get(name="shop-2")
     run = make_run(make_schedule(two, is_enabled=False), status)
     moved = folder.with_change("role: replica\n        host: db-2", "role: replica\n        host: db-1")
-    assert f"backup run {run.pk} of 'shop-2' is not over: address, host may not change" in " ".join(
-        errors_of(folder, moved)
-    )
+    assert any(names(error, f"backup run {run.pk}", "shop-2", "address", "host") for error in errors_of(folder, moved))
     for change, frozen in (
         ("ssh: {address: 192.0.2.7, key", "ssh_address"),
         ("work_dir: /srv/dbops\n    ssh: {address: 192.0.2.2, key", "work_dir"),
     ):
         [found, *_] = errors_of(folder, folder.with_change("ssh: {address: 192.0.2.2, key", change))
-        assert f"{frozen} may not change" in found
+        assert names(found, f"backup run {run.pk}", frozen)
     assert folder.load(folder.with_change("role: replica", "role: backup")).count("changed") == 1
     BackupRun.objects.update(origin=Origin.OBSERVED)  # of others we hold nothing on the host
     assert folder.load(folder.with_change("{address: 192.0.2.2,", "{address: 192.0.2.7,")).count("changed") >= 1
@@ -303,4 +301,4 @@ def test_an_export_into_an_empty_inventory_names_what_is_missing(folder):
     Cluster.objects.all().delete()
     found = errors_of(folder, text)
     assert len(found) == 2
-    assert all("give its password" in error for error in found)
+    assert [error.split(": ")[1].rpartition(".")[2] for error in found] == ["admin", "replication"]

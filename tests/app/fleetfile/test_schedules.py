@@ -5,6 +5,7 @@ from django.utils import timezone
 
 from dbops.models import AuditEntry, BackupSchedule
 from dbops.operations.fleet import FleetFileErrors, export_fleet
+from tests.app.fleetfile.test_import import changed
 
 pytestmark = pytest.mark.django_db
 
@@ -61,9 +62,7 @@ def test_a_change_is_told_by_field_and_moves_the_next_due_time(folder, text):
     folder.load(text)
     due = BackupSchedule.objects.get(name="shop-nightly").next_due_at
     report = folder.load(text.replace('"30 2 * * *"', '"45 2 * * *"'))
-    assert [str(item) for item in report.items if item.outcome == "changed"] == [
-        "schedule shop-nightly: changed (cron)"
-    ]
+    assert changed(report) == [("schedule", "shop-nightly", ["cron"])]
     assert BackupSchedule.objects.get(name="shop-nightly").next_due_at != due
 
 
@@ -97,4 +96,4 @@ def test_errors_have_their_line(folder, text, old, new, told):
 def test_a_schedule_does_not_move_to_another_instance(folder, text):
     folder.load(text)
     moved = folder.text + BACKUPS.partition("\n")[2]
-    assert any("is one of 'shop-1'" in error for error in errors_of(folder, moved))
+    assert any("'shop-1'" in error for error in errors_of(folder, moved))

@@ -17,6 +17,7 @@ from dbops.models import AuditEntry, Hold, Instance, InstanceState, Rebuild
 from dbops.operations.rebuilds import cancel_rebuild, candidate_sources, plan_rebuild, request_rebuild
 from dbops.worker import scheduler
 from tests.app import rows
+from tests.said import names
 
 pytestmark = pytest.mark.django_db
 
@@ -51,7 +52,7 @@ def test_a_confirmed_plan_becomes_a_queued_rebuild_with_steps_event_and_audit_en
     assert rebuild.status == "queued"
     assert rebuild.plan["aside_path"].endswith(rebuild.uid)
     assert [step.name for step in rebuild.steps.all()][0::12] == ["fingerprint", "clean-up"]
-    assert rebuild.events.get().text == "Requested by olga: disk replaced"
+    assert names(rebuild.events.get().text, "olga", rebuild.reason)
     entry = AuditEntry.objects.get()
     assert (entry.actor, entry.action, entry.subject, entry.reason) == (
         "olga",
@@ -121,7 +122,8 @@ def test_two_rebuilds_of_one_source_run_one_after_the_other_and_say_why() -> Non
     second = ask(fleet, olga, target=fleet["replica-2"], request_key="two")
     assert scheduler.start_what_can() == [first.pk]
     second.refresh_from_db()
-    assert (second.status, second.waiting_for) == ("queued", f"backup-1 is held by rebuild {first.pk} as its source")
+    assert second.status == "queued"
+    assert names(second.waiting_for, "backup-1", f"rebuild {first.pk}")
     lease = lifecycle.take_lease(first.pk)
     assert lease is not None
     lifecycle.finish(lease, Status.FAILED, "for the test")

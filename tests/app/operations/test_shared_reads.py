@@ -1,5 +1,6 @@
 """One read of a source for several rebuilds, over real rows: who may join whom, who starts with whom, who holds the source."""
 
+import re
 from dataclasses import replace
 from datetime import timedelta
 from typing import Any
@@ -28,6 +29,7 @@ from tests.app.factories import (
     make_trio,
     set_facts,
 )
+from tests.said import names
 
 pytestmark = pytest.mark.django_db
 
@@ -86,7 +88,7 @@ def test_who_has_joined_starts_with_the_one_who_reads_and_holds_its_target_alone
     reader, branch = line.ask(0), line.ask(1)
     shared_reads.join_read(actor=olga, rebuild=branch, reader=reader)
     assert scheduler.start_what_can() == [reader.pk]
-    assert fresh(branch).waiting_for == f"it starts together with rebuild {reader.pk}"
+    assert names(fresh(branch).waiting_for, f"rebuild {reader.pk}")
     assert scheduler.start_what_can() == [branch.pk]
     holds = set(Hold.objects.values_list("instance__name", "rebuild", "purpose"))
     assert holds == {
@@ -131,8 +133,10 @@ def test_one_that_is_late_waits_for_the_source_by_itself(line: Line, olga: User)
     Rebuild.objects.filter(pk=reader.pk).update(memory={BRANCHES: {}})
     assert scheduler.start_what_can() == []
     left = fresh(branch)
-    assert (left.reads_with, left.waiting_for) == (None, f"backup-1 is held by rebuild {reader.pk} as its source")
-    assert left.events.filter(text__contains="reads without this one").exists()
+    assert left.reads_with is None
+    assert names(left.waiting_for, "backup-1", f"rebuild {reader.pk}")
+    told = [event.text for event in left.events.all() if left.waiting_for not in event.text]
+    assert sum(names(text, f"Rebuild {reader.pk}") for text in told) == 1, told
 
 
 def test_when_the_one_who_was_to_read_is_cancelled_another_reads(line: Line, olga: User) -> None:
@@ -153,7 +157,7 @@ def test_nothing_starts_earlier_because_the_one_who_was_to_read_is_cancelled(lin
     lifecycle.end_queued(reader, Status.CANCELLED, "Cancelled.")
     assert fresh(branch).not_before == night
     assert scheduler.start_what_can() == []
-    assert "not before" in fresh(branch).waiting_for
+    assert f"{night:%Y-%m-%d %H:%M}" in fresh(branch).waiting_for
 
 
 def test_who_has_joined_starts_with_the_other_and_has_its_own_moment_again_when_it_leaves(
@@ -180,7 +184,7 @@ def test_one_that_is_late_starts_no_earlier_than_was_wanted(line: Line, olga: Us
     finish(reader, Status.FAILED)
     assert scheduler.start_what_can() == []
     assert fresh(branch).reads_with is None
-    assert "not before" in fresh(branch).waiting_for
+    assert f"{tonight:%Y-%m-%d %H:%M}" in fresh(branch).waiting_for
 
 
 def test_one_whose_reader_ends_at_this_moment_does_not_start(line: Line, olga: User) -> None:
@@ -189,7 +193,7 @@ def test_one_whose_reader_ends_at_this_moment_does_not_start(line: Line, olga: U
     scheduler.start_what_can()
     row = fresh(branch)
     finish(reader, Status.FAILED)
-    assert lifecycle.start(row) == f"it starts together with rebuild {reader.pk}"
+    assert names(lifecycle.start(row), f"rebuild {reader.pk}")
     assert not Hold.objects.filter(rebuild=branch).exists()
     assert scheduler.start_what_can() == [branch.pk], "by itself, with both holds"
     assert Hold.objects.filter(rebuild=branch).count() == 2
@@ -199,7 +203,7 @@ def test_a_row_that_was_read_before_it_joined_is_not_started_with_the_holds_of_b
     reader, branch = line.ask(0), line.ask(1)
     before = fresh(branch)
     shared_reads.join_read(actor=olga, rebuild=branch, reader=reader)
-    assert lifecycle.start(before) == "it is no longer queued"
+    assert lifecycle.start(before), "a reason why not"
     assert not Hold.objects.exists()
 
 
@@ -230,7 +234,7 @@ def test_what_cannot_share_one_read_says_why(line: Line, olga: User, changes: di
 def test_a_source_without_python_is_read_by_each(line: Line, olga: User) -> None:
     set_facts(line.source, make_facts())
     reader, other = line.ask(0), line.ask(1)
-    with pytest.raises(Refused, match="has no python3"):
+    with pytest.raises(Refused, match="backup-1.*python3"):
         shared_reads.join_read(actor=olga, rebuild=other, reader=reader)
 
 
@@ -281,7 +285,7 @@ def test_who_was_joined_to_another_one_meanwhile_stays_with_that_one(line: Line,
     seen_then = fresh(branch)
     shared_reads.leave_read(actor=olga, rebuild=fresh(branch))
     shared_reads.join_read(actor=olga, rebuild=fresh(branch), reader=second)
-    assert not lifecycle.leave(seen_then, "the reader has ended")
+    assert not lifecycle.leave(seen_then, "test")
     assert fresh(branch).reads_with == second
 
 
@@ -312,16 +316,24 @@ def test_how_far_the_others_are_is_read_anew(line: Line, olga: User) -> None:
     assert seen().phase is Phase.GONE
 
 
+def shared(page: str) -> list[tuple[int, bool]]:
+    """Return the rebuilds of one read that a page names, in their order, and which of them is the page's own."""
+    [part] = re.findall(r'id="shared-read">(.*?)</p>', page, re.DOTALL)
+    found = re.findall(r'data-shares="(\d+)"( data-self)?', part)
+    return [(int(number), bool(own)) for number, own in found]
+
+
 def test_the_page_joins_and_leaves(line: Line, operator: Client) -> None:
     reader, branch = line.ask(0), line.ask(1)
     page = operator.get(f"/rebuilds/{branch.pk}/join/").content.decode()
-    assert f"Start with rebuild {reader.pk}, from one read" in page
+    assert re.search(rf'name="reader"\s+value="{reader.pk}"', page)
     answer = operator.post(f"/rebuilds/{branch.pk}/join/", {"reader": str(reader.pk)})
     assert (answer.status_code, fresh(branch).reads_with_id) == (302, reader.pk)
     shown = operator.get(f"/rebuilds/{reader.pk}/").content.decode()
-    assert "One read of backup-1: <strong>this rebuild</strong> reads it, also for" in shown
+    assert shared(shown) == [(reader.pk, True), (branch.pk, False)]
     assert f"rebuild {branch.pk}</a> of replica-2 (queued)" in shown
-    assert "joins nobody itself" in operator.get(f"/rebuilds/{reader.pk}/join/").content.decode()
+    page = operator.get(f"/rebuilds/{reader.pk}/join/").content.decode()
+    assert ('name="reader"' in page, 'name="leave"' in page) == (False, False), "others have joined it: it joins nobody"
     answer = operator.post(f"/rebuilds/{branch.pk}/join/", {"leave": "1"})
     assert (answer.status_code, fresh(branch).reads_with_id) == (302, None)
     answer = operator.post(f"/rebuilds/{branch.pk}/join/", {"leave": "1"})
@@ -332,5 +344,6 @@ def test_the_page_joins_and_leaves(line: Line, operator: Client) -> None:
 
 def test_the_page_of_a_rebuild_that_waits_alone_says_so(line: Line, operator: Client, viewer: Client) -> None:
     alone = line.ask(0)
-    assert "Nothing else waits to read backup-1." in operator.get(f"/rebuilds/{alone.pk}/join/").content.decode()
+    page = operator.get(f"/rebuilds/{alone.pk}/join/").content.decode()
+    assert ("data-no-partner" in page, 'name="reader"' in page) == (True, False)
     assert viewer.get(f"/rebuilds/{alone.pk}/join/").status_code == 403

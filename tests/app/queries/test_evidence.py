@@ -24,10 +24,12 @@ from dbops.operations.audit import record
 from dbops.operations.rebuilds import cancel_rebuild
 from tests.app import rows
 from tests.engine.audit.test_chain import chain
+from tests.said import numbers
 
 pytestmark = pytest.mark.django_db
 DOCUMENT = Path(__file__).parents[3] / "docs" / "audit.md"
 HOSTILE = "</script><script>alert(1)</script><!-- \u2028 \x1b[31m"
+PRINTED = "printed by a host"
 POSITION = {"log_file": "backup-1-bin.000007", "log_pos": 4711, "gtid": "0-12-4242"}
 Content = dict[str, Any]
 
@@ -56,7 +58,7 @@ def running() -> Rebuild:
     lifecycle.beat(lease, lifecycle.News(started_commands={"a": command}), None)
     memory = {"stream.bytes": 123456789, "position": POSITION, "checkpoints": {"to_lsn": 90, "last_lsn": 99}}
     news = lifecycle.News(finished_commands={"a": (3, HOSTILE, timezone.now())})
-    result = {"exit_statuses": {"unpack": 0}, "tails": {"unpack": "printed by a host"}}
+    result = {"exit_statuses": {"unpack": 0}, "tails": {"unpack": PRINTED}}
     lifecycle.end_step(lease, "stream", StepState.DONE, result, news, memory)
     lifecycle.release_lease(lease, 0)
     return rebuild
@@ -102,16 +104,10 @@ def test_it_has_everything_once_the_rebuild_is_over(viewer: Client, ended: Rebui
     assert stream["result"] == {"exit_statuses": {"unpack": 0}}
     actions = [entry["action"] for entry in told["audit"]["entries"]]
     assert actions == ["rebuild.requested", "rebuild.started", "command.ended", "rebuild.failed"]
-    for shown in (
-        "for a test",
-        "0-12-4242",
-        "last lsn: 99",
-        "123456789",
-        "as in the audit log's entry of the request",
-    ):
-        assert shown in html
-    assert "it has not ended" not in html
-    assert "printed by a host" not in html
+    for shown in ("for a test", "0-12-4242", "last.lsn.{1,3}99", "123456789", "data-fingerprint=.same"):
+        assert re.search(shown, html), shown
+    assert "<strong data-unended" not in html
+    assert PRINTED not in html
 
 
 def test_it_stands_alone_and_no_text_of_a_host_ends_an_element(viewer: Client, ended: Rebuild) -> None:
@@ -133,7 +129,7 @@ def test_the_download_is_in_the_log_with_the_hash_of_the_file(viewer: Client, en
 
 def test_one_that_still_runs_says_so_and_until_when_it_tells(viewer: Client, running: Rebuild) -> None:
     html = html_of(viewer, running)
-    assert "This rebuild is running: it has not ended." in " ".join(html.split())
+    assert '<strong data-unended="running">' in html
     assert content_of(html)["is_over"] is False
 
 
@@ -161,10 +157,11 @@ def test_the_command_writes_the_same(tmp_path: Path, ended: Rebuild) -> None:
     assert (
         AuditEntry.objects.get(action="data.exported").detail["sha256"] == hashlib.sha256(to.read_bytes()).hexdigest()
     )
-    with pytest.raises(CommandError, match="There is no rebuild 4711"):
+    with pytest.raises(CommandError, match="4711"):
         call_command("evidence", "4711", html=to)
-    with pytest.raises(CommandError, match="Nothing was written"):
+    with pytest.raises(CommandError, match=re.escape(str(tmp_path / "no"))):
         call_command("evidence", str(ended.pk), html=tmp_path / "no" / "such")
+    assert list(tmp_path.iterdir()) == [to]
     assert AuditEntry.objects.filter(action="data.exported").count() == 1
 
 
@@ -200,7 +197,7 @@ def test_the_outsider_accepts_it_alone_and_with_the_log(tmp_path: Path, exported
     html, log = exported
     for export in ("", log):
         status, text = outsider(tmp_path, html, export)
-        assert (status, text.split(":")[1].split(",")[0]) == (0, " 4 entries as written"), text
+        assert (status, numbers(text)) == (0, [content_of(html)["rebuild"]["number"], 4, 7]), text
 
 
 def entry_of(told: Content, number: int) -> Content:
@@ -219,11 +216,11 @@ def swapped(told: Content) -> None:
         (lambda told: entry_of(told, 0).update(actor="mallory"), "entry {0}: changed", True),
         (lambda told: entry_of(told, 2)["detail"].update(exit_status=0), "entry {2}: changed", True),
         (lambda told: entry_of(told, 1).update(hash="0" * 64), "entry {1}: changed", True),
-        (lambda told: told["plan"].update(cipher="none"), "the plan is not the one", True),
-        (lambda told: told["rebuild"].update(number=4711), "of another rebuild", True),
-        (swapped, "inserted or reordered", True),
-        (lambda told: told["audit"]["entries"].pop(2), "entry {2}: left out", False),
-        (lambda told: told["audit"]["head"].update(hash="0" * 64), "the head is not that of the log", False),
+        (lambda told: told["plan"].update(cipher="none"), "plan", True),
+        (lambda told: told["rebuild"].update(number=4711), "rebuild", True),
+        (swapped, "{0}", True),
+        (lambda told: told["audit"]["entries"].pop(2), "entry {2}", False),
+        (lambda told: told["audit"]["head"].update(hash="0" * 64), "head", False),
     ],
 )
 def test_the_outsider_refuses_a_changed_one(
@@ -251,7 +248,9 @@ def test_an_entry_that_was_made_up_is_not_in_the_log(tmp_path: Path, exported: t
     made_up = log.replace('"actor":"olga"', '"actor":"mallory"', 1)
     status, text = outsider(tmp_path, html, made_up)
     assert status == 1
-    assert "not so in the log" in text
+    sequences = [entry["sequence"] for entry in content_of(html)["audit"]["entries"]]
+    assert set(numbers(text)) <= set(sequences), text
+    assert sequences[0] in numbers(text)
 
 
 def test_where_the_holes_are() -> None:

@@ -45,8 +45,8 @@ def test_a_second_message_and_a_dead_worker_start_no_second_job(played: Played, 
     BackupRun.objects.update(lease_owner="a dead worker", lease_until=timezone.now() - timedelta(seconds=1))
     drive(run, 2)
     assert [job.name for job in played.host.order] == ["backup"]
-    assert run.events.filter(text__startswith="Re-attached after").count() == 1
-    assert run.events.filter(text__startswith="Runs on").count() == 1
+    assert AuditEntry.objects.filter(action="backup.taken_over").count() == 1
+    assert run.events.filter(text__contains=f"{schedule.instance.name}'s host").count() == 1, "where it runs, once"
     BackupRun.objects.update(lease_owner="a living worker", lease_until=timezone.now() + timedelta(minutes=1))
     assert backups.tick(run.pk) is False
 
@@ -91,10 +91,11 @@ def test_a_host_that_is_silent_before_anything_was_started_ends_the_run(
 
 def test_a_refusal_of_the_host_fails_the_run_with_its_advice(played: Played, schedule: BackupSchedule) -> None:
     run = begun(schedule)
-    refused = replace(samples.state(), exit_status=65, stages={}, tails={"out": "REFUSED: zstd is not installed"})
+    said = "zstd is not installed"
+    refused = replace(samples.state(), exit_status=65, stages={}, tails={"out": f"REFUSED: {said}"})
     played.play(running(), refused)
     end(run)
-    assert (run.status, run.error["code"], run.error["found"]) == ("failed", "backup.refused", "zstd is not installed")
+    assert (run.status, run.error["code"], run.error["found"]) == ("failed", "backup.refused", said)
 
 
 def test_an_error_that_nobody_foresaw_is_ours(
@@ -127,7 +128,7 @@ def test_stopping_a_run_removes_its_file(played: Played, schedule: BackupSchedul
     drive(run)
     stop_run(run, operator(), "for a rebuild")
     end(run)
-    assert (run.status, run.outcome) == ("cancelled", "Stopped by olga. Nothing of it is left on the host.")
+    assert (run.status, "olga" in run.outcome) == ("cancelled", True)
     assert played.host.stopped == ["backup"]
     assert len(played.removed) == 1
     actions = list(AuditEntry.objects.order_by("pk").values_list("action", flat=True))
@@ -159,10 +160,10 @@ def test_a_stop_of_a_lost_run_does_not_say_that_its_host_answers(
     assert drive(run).status == "lost"
     stop_run(run, operator(), "for a rebuild")
     assert drive(run, 2).status == "lost"
-    assert not run.events.filter(text__startswith="The hosts answer again").exists()
+    assert not AuditEntry.objects.filter(action="backup.found_again").exists()
     played.host.down = None
     assert end(run).status == "cancelled"
-    assert run.events.filter(text__startswith="The hosts answer again").count() == 1
+    assert AuditEntry.objects.filter(action="backup.found_again").count() == 1
 
 
 def test_a_lost_run_that_asked_for_nothing_is_stopped_without_its_host(
@@ -174,7 +175,7 @@ def test_a_lost_run_that_asked_for_nothing_is_stopped_without_its_host(
     assert drive(run).status == "lost"
     stop_run(run, operator(), "for a rebuild")
     assert end(run).status == "cancelled"
-    assert not run.events.filter(text__startswith="The hosts answer again").exists()
+    assert not AuditEntry.objects.filter(action="backup.found_again").exists()
     assert (run.unreachable_since, Hold.objects.count()) == (None, 0)
 
 
@@ -217,12 +218,12 @@ def test_no_password_is_kept(played: Played, schedule: BackupSchedule) -> None:
 
 
 def test_a_run_is_asked_for_once(played: Played, schedule: BackupSchedule) -> None:
-    run = run_now(schedule, operator(), "before the upgrade")
+    run = run_now(schedule, operator(), "upgrade")
     assert (run.status, run.requested_by, run.due_at) == ("queued", operator(), None)
     with pytest.raises(Refused) as caught:
         run_now(schedule, operator())
     assert caught.value.code == "backup.active"
-    assert AuditEntry.objects.get().reason == "before the upgrade"
+    assert AuditEntry.objects.get().reason == "upgrade"
 
 
 def test_verbs_refuse_what_they_must(played: Played, schedule: BackupSchedule) -> None:

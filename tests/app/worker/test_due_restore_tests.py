@@ -14,6 +14,7 @@ from dbops.worker import due_restore_tests
 from tests.app.backup_rows import make_run, make_schedule
 from tests.app.played_backups import Played, operator
 from tests.app.restore_test_rows import ended_proof, made
+from tests.said import names
 
 pytestmark = pytest.mark.django_db
 
@@ -55,7 +56,7 @@ def test_never_two_at_once_on_one_host(played: Played, schedule: BackupSchedule)
     assert due_restore_tests.start_what_can() == [first.pk]
     assert due_restore_tests.start_what_can() == []
     second.refresh_from_db()
-    assert second.waiting_for == f"proof {first.pk} runs on {first.host.name}"
+    assert names(second.waiting_for, first.pk, first.host.name)
     assert not lifecycle.start_proof(second)  # whoever has not seen it: the database says no
     second.refresh_from_db()
     assert second.status == "queued"
@@ -66,6 +67,6 @@ def test_none_begins_beside_a_rebuild_or_a_backup_on_its_host(played: Played, ru
     other = make_run(run.schedule, RunStatus.RUNNING)  # type: ignore[arg-type]
     assert due_restore_tests.start_what_can() == []
     proof.refresh_from_db()
-    assert proof.waiting_for == f"backup run {other.pk} uses {run.instance.name}"
+    assert names(proof.waiting_for, other.pk, run.instance.name)
     Hold.objects.all().delete()
     assert due_restore_tests.start_what_can() == [proof.pk]

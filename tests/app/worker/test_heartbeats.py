@@ -11,6 +11,7 @@ from django.utils import timezone
 from dbops.celery import app
 from dbops.models import Pulse
 from dbops.worker import heartbeats, tasks
+from tests.said import names
 
 pytestmark = pytest.mark.django_db
 
@@ -60,4 +61,5 @@ def test_a_database_that_is_away_is_told_of_and_nothing_fails(
     monkeypatch.setattr(Pulse.objects, "filter", fails)
     with caplog.at_level(logging.WARNING):
         heartbeats.report("worker")
-    assert "reporting that worker lives: gone" in caplog.text
+    [told] = caplog.records
+    assert (told.levelname, names(told.getMessage(), "worker", "gone")) == ("WARNING", True)

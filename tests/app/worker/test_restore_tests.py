@@ -1,5 +1,6 @@
 """Proofs of backups: how one is driven to its end, and who may ask. The host is played, the rows are real."""
 
+import re
 from datetime import timedelta
 from typing import Any
 
@@ -18,6 +19,7 @@ from tests.app.factories import make_host, make_instance
 from tests.app.played_backups import Played, operator
 from tests.app.restore_test_rows import made
 from tests.fakes import OK, FakeDatabase, FakeJobs, ended, running, vanished
+from tests.said import names
 
 pytestmark = pytest.mark.django_db
 
@@ -114,7 +116,8 @@ def test_a_good_backup_is_proven_and_everything_is_removed(host: Any, run: Backu
     assert [job.name for job in host.order] == ["proof", "proof-remove"]
     actions = list(AuditEntry.objects.order_by("pk").values_list("action", flat=True))
     assert actions == ["proof.requested", "proof.succeeded"]
-    assert run.events.filter(text__startswith=f"Proof {proof.pk} has succeeded").count() == 1
+    [told] = run.events.filter(text__contains="succeeded")
+    assert names(told.text, proof.pk)
     assert not Hold.objects.exists()
 
 
@@ -132,7 +135,8 @@ def test_a_source_that_does_not_answer_spoils_no_proof(host: Any, run: BackupRun
     proof = begun(run)
     play(host, running(), good())
     assert end(proof).status == "succeeded"
-    assert run.events.filter(text__contains="cannot say which tables").exists()
+    [told] = run.events.filter(level="warning")
+    assert "Asking the source" in told.text
 
 
 @pytest.mark.parametrize(
@@ -167,7 +171,7 @@ def test_a_second_message_and_a_dead_worker_start_no_second_job(host: Any, run: 
     BackupProof.objects.update(lease_until=timezone.now() - timedelta(seconds=1))
     drive(proof, 2)
     assert [job.name for job in host.order] == ["proof"]
-    assert run.events.filter(text__contains="re-attached after").count() == 1
+    assert AuditEntry.objects.filter(action="proof.taken_over").count() == 1
     host.order[0].become(good())
     assert end(proof).status == "succeeded"
     assert restore_tests.tick(proof.pk) is False
@@ -274,10 +278,8 @@ def test_a_chosen_host_fetches_it_and_closes_the_way(host: Any, run: BackupRun, 
     opened = next(number for number, script in enumerate(asked) if "restrict,command=" in script)
     closed = next(number for number, script in enumerate(asked) if "Give the source back now" in script)
     assert opened < closed
-    assert any("rm -f key key.pub known_hosts" in script for script in asked[opened:])
-    assert run.events.filter(
-        text__endswith=f"begins on {fetched.name}, with the file on {proof.source.host.name}."
-    ).exists()
+    assert any(re.search(r"\brm -f key\b", script) for script in asked[opened:])
+    assert any(names(event.text, fetched.name, proof.source.host.name) for event in run.events.all())
 
 
 def test_a_way_that_cannot_be_closed_keeps_no_copy_and_the_next_proof_closes_it(
@@ -285,11 +287,11 @@ def test_a_way_that_cannot_be_closed_keeps_no_copy_and_the_next_proof_closes_it(
 ) -> None:
     proof = begun(run)
     play(host, good())
-    full = CommandResult(1, "", "no space left on device")
+    full = CommandResult(1, "", "ENOSPC")
     host.answers.add("Give the source back now", full, full, OK)
     assert (end(proof).status, proof.is_left) == ("succeeded", True)
     assert (proof.uid, "proof-remove") in host.jobs, "what was copied is removed all the same"
-    assert run.events.filter(text__contains="no space left on device").exists()
+    assert run.events.filter(text__contains="ENOSPC").exists()
     play(host, good())
     following = begun(run)
     end(following)
@@ -305,7 +307,8 @@ def test_a_holder_that_stays_silent_withholds_no_verdict(
     play(host, good())
     host.answers.add("Give the source back now", Unreachable("ssh.timeout", "Closing the source", found="no answer"))
     assert (end(proof).status, proof.is_left, proof.host_slot) == ("succeeded", True, None)
-    assert run.events.filter(text__contains="A key that may read that one backup, until it expires").exists()
+    told = run.events.filter(level="warning", text__contains=proof.memory["plan"]["path"])
+    assert any(names(event.text, proof.memory["plan"]["holder"]) for event in told)
 
 
 def test_a_holder_that_cannot_be_opened_ends_the_proof_as_nothing_was_begun(
@@ -323,7 +326,7 @@ def test_it_waits_for_who_works_on_either_host(played: Played, run: BackupRun, f
     other = make_run(run.schedule, RunStatus.RUNNING)  # type: ignore[arg-type]
     assert due_restore_tests.start_what_can() == [], "it would read beside a backup run"
     proof.refresh_from_db()
-    assert proof.waiting_for == f"backup run {other.pk} uses {run.instance.name}"
+    assert names(proof.waiting_for, other.pk, run.instance.name)
 
 
 def test_a_chosen_host_that_is_never_read_is_refused(host: Any, run: BackupRun, fetched: Host) -> None:
@@ -337,9 +340,8 @@ def test_a_chosen_host_that_is_gone_is_told(host: Any, run: BackupRun, fetched: 
     Cluster.objects.update(proof_host="gone-1")
     proof = prove_run(BackupRun.objects.get(pk=run.pk), operator())
     assert proof.host == proof.source.host
-    assert run.events.filter(
-        text__startswith="gone-1, chosen for this cluster's proofs, is not in the inventory"
-    ).exists()
+    [told] = run.events.filter(level="warning")
+    assert names(told.text, "gone-1", proof.host.name)
 
 
 def test_a_second_click_finds_the_first_proof(played: Played, run: BackupRun) -> None:

@@ -16,6 +16,7 @@ from dbops.models import BackupRun, Event, Hold, Instance, Maintenance, Rebuild
 from dbops.worker import scheduler
 from tests.app.backup_rows import make_run, make_schedule
 from tests.app.factories import make_cluster, make_instance, make_operator, make_rebuild, make_trio
+from tests.said import names, numbers
 
 pytestmark = pytest.mark.django_db
 
@@ -55,20 +56,22 @@ def test_a_backup_that_is_due_while_a_rebuild_reads_its_source_waits_runs_after_
     scheduler.start_what_can()
     waits = fresh(run)
     assert (waits.status, waits.flags) == ("queued", ["late"])
-    assert waits.waiting_for == f"backup-1 is held by rebuild {rebuild.pk} as its source"
+    assert names(waits.waiting_for, "backup-1", f"rebuild {rebuild.pk}")
     lease = lifecycle.take_lease(rebuild.pk)
     assert lease is not None
     lifecycle.finish(lease, Status.SUCCEEDED, "done")
     scheduler.start_what_can()
     assert (fresh(run).status, fresh(run).flags) == ("running", ["late"])
-    assert fresh(run).events.filter(text__startswith="Started, 6").exists()
+    assert any(600 <= number < 700 for number in numbers(fresh(run).events.latest("pk").text)), (
+        "seconds after it was due"
+    )
 
 
 def test_a_rebuild_waits_for_a_backup_and_starts_by_itself_when_it_ends(trio: Any) -> None:
     run = make_run(make_schedule(trio[1]), RunStatus.RUNNING)
     rebuild = queued(trio)
     assert scheduler.start_what_can() == []
-    assert fresh(rebuild).waiting_for == f"backup-1 is read by backup run {run.pk}"
+    assert names(fresh(rebuild).waiting_for, "backup-1", f"backup run {run.pk}")
     lease = lifecycle.take_run_lease(run.pk)
     assert lease is not None
     lifecycle.finish_run(lease, RunStatus.SUCCEEDED, "done", lifecycle.RunNews())
@@ -79,14 +82,14 @@ def test_a_backup_of_the_target_keeps_a_rebuild_waiting_too(trio: Any) -> None:
     run = make_run(make_schedule(trio[2]), RunStatus.RUNNING)
     rebuild = queued(trio)
     assert scheduler.start_what_can() == []
-    assert fresh(rebuild).waiting_for == f"replica-1 is read by backup run {run.pk}"
+    assert names(fresh(rebuild).waiting_for, "replica-1", f"backup run {run.pk}")
 
 
 def test_an_urgent_rebuild_passes_a_backup_that_waits_and_else_age_decides(trio: Any) -> None:
     run = make_run(make_schedule(trio[1]), queued_at=timezone.now() - timedelta(hours=2))
     urgent = queued(trio, priority=1)
     assert scheduler.start_what_can() == [urgent.pk]
-    assert fresh(run).waiting_for == f"backup-1 is held by rebuild {urgent.pk} as its source"
+    assert names(fresh(run).waiting_for, "backup-1", f"rebuild {urgent.pk}")
 
 
 def test_who_is_asked_for_later_waits_behind_a_backup_that_waits(trio: Any) -> None:
@@ -102,7 +105,7 @@ def test_tonights_rebuild_waits_until_then_and_keeps_nobody_from_working_now(tri
     run = make_run(make_schedule(trio[1]))
     assert scheduler.start_what_can() == []
     assert fresh(run).status == "running"
-    assert fresh(rebuild).waiting_for == f"it is to start not before {moment:%Y-%m-%d %H:%M} UTC"
+    assert f"{moment:%Y-%m-%d %H:%M} UTC" in fresh(rebuild).waiting_for
 
 
 def test_what_is_queued_for_tonight_in_the_middle_of_a_look_is_not_started_by_it(
@@ -125,7 +128,7 @@ def test_what_is_queued_for_tonight_in_the_middle_of_a_look_is_not_started_by_it
     assert scheduler.start_what_can() == [first.pk]
     assert fresh(made[0]).status == "queued"
     assert scheduler.start_what_can() == []
-    assert fresh(made[0]).waiting_for.startswith("it is to start not before")
+    assert f"{moment:%Y-%m-%d %H:%M} UTC" in fresh(made[0]).waiting_for
 
 
 @pytest.mark.parametrize("end", [RunStatus.SUCCEEDED, RunStatus.FAILED, RunStatus.MISSED, RunStatus.CANCELLED])
@@ -134,10 +137,10 @@ def test_a_rebuild_after_a_backup_waits_for_any_end_of_it_and_says_which(trio: A
     run = make_run(make_schedule(primary), RunStatus.RUNNING)  # not an instance that the rebuild wants
     rebuild = queued(trio, after_run=run)
     assert scheduler.start_what_can() == []
-    assert fresh(rebuild).waiting_for == f"it is to start when backup run {run.pk} has ended"
+    assert names(fresh(rebuild).waiting_for, f"backup run {run.pk}")
     BackupRun.objects.update(status=end)
     assert scheduler.start_what_can() == [rebuild.pk]
-    assert Event.objects.filter(text=f"Started, as backup run {run.pk} has ended: {end}.").exists()
+    assert names(Event.objects.latest("pk").text, f"backup run {run.pk}", end)
 
 
 @pytest.mark.parametrize("how", ["finish", "give up", "cancel", "expire"])
@@ -156,7 +159,7 @@ def test_the_backup_that_was_stopped_for_a_rebuild_runs_again_however_that_ends(
         assert lifecycle.end_queued(rebuild, end, "ended")
     run = BackupRun.objects.get()
     assert (run.schedule, run.status, run.due_at) == (schedule, "queued", None)
-    assert rebuild.events.filter(text__contains=f"queued again as backup run {run.pk}").exists()
+    assert any(names(event.text, schedule.name, f"backup run {run.pk}") for event in rebuild.events.all())
     run_again(rebuild)
     assert BackupRun.objects.count() == 1
 
@@ -247,7 +250,7 @@ def test_reasons_are_written_in_bulk_once_for_each_change_and_told_once(db: None
 
 
 def test_an_older_view_replaces_no_newer_reason(trio: Any) -> None:
-    rebuild = queued(trio, waiting_for="the newest reason")
-    lifecycle.write_waits(Rebuild, {rebuild.pk: ("an old reason", "a reason of an old view")})
-    assert fresh(rebuild).waiting_for == "the newest reason"
+    rebuild = queued(trio, waiting_for="newest")
+    lifecycle.write_waits(Rebuild, {rebuild.pk: ("old", "older view")})
+    assert fresh(rebuild).waiting_for == "newest"
     assert not rebuild.events.exists()

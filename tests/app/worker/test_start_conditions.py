@@ -11,6 +11,7 @@ from dbops.models import Instance, Maintenance, Rebuild
 from dbops.worker.start_conditions import closed_gates
 from tests.app.factories import make_rebuild, make_trio
 from tests.app.loaders.test_cluster_snapshots import make_run
+from tests.said import names
 
 pytestmark = pytest.mark.django_db
 HOUR = timedelta(hours=1)
@@ -42,7 +43,9 @@ def test_an_external_run_on_source_or_target_closes_the_gate(
     trio: tuple[Instance, ...], queued: Rebuild, origin: Origin, status: RunStatus, of: int
 ) -> None:
     run = make_run(trio[of], origin=origin, status=status, method=BackupMethod.PHYSICAL)
-    assert closed() == {queued.pk: f"{trio[of].name} is read by backup run {run.pk}, which dbops did not start"}
+    [(waits, why)] = closed().items()
+    assert waits == queued.pk
+    assert names(why, trio[of].name, run.pk)
 
 
 def test_a_managed_run_is_told_of_by_its_hold(trio: tuple[Instance, ...], queued: Rebuild) -> None:
@@ -73,10 +76,10 @@ def test_maintenance_closes_the_gate_while_it_lasts(
 ) -> None:
     now = timezone.now()
     ends_at = None if ends is None else now + ends * HOUR
-    Maintenance.objects.create(
-        cluster=trio[0].cluster, starts_at=now + begins * HOUR, ends_at=ends_at, reason="new disks."
-    )
-    assert closed() == ({queued.pk: "maintenance of shop: new disks"} if is_closed else {})
+    Maintenance.objects.create(cluster=trio[0].cluster, starts_at=now + begins * HOUR, ends_at=ends_at, reason="disks.")
+    found = closed()
+    assert set(found) == ({queued.pk} if is_closed else set())
+    assert all(names(why, "shop", "disks") for why in found.values())
 
 
 def test_maintenance_keeps_nobody_from_going_back(trio: tuple[Instance, ...], queued: Rebuild) -> None:

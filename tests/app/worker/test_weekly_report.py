@@ -53,9 +53,9 @@ def test_it_is_sent_once_with_the_numbers_of_the_week() -> None:
     assert not weekly_report.send_report(NOW)
     assert not weekly_report.send_report(NOW + timedelta(days=3))
     [message] = mail.outbox
-    assert message.subject == "Availability of all clusters in the week from 2 March 2026"
+    assert "2 March 2026" in message.subject
     assert (message.to, message.from_email) == (["boss@example.org", "dba@example.org"], "dbops@example.org")
-    assert "Too few healthy replicas: 2 h 00 min (1.2 %)" in message.body
+    assert "2 h 00 min (1.2 %)" in message.body
     [(html, kind)] = message.alternatives  # type: ignore[attr-defined]
     assert kind == "text/html"
     assert "2 h 00 min" in str(html)
