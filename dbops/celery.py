@@ -17,4 +17,3 @@ os.environ.setdefault("DJANGO_SETTINGS_MODULE", "dbops.settings")
 app = Celery("dbops", task_cls="dbops.pulses:ReportingTask")
 app.config_from_object("dbops.celeryconfig")
 app.autodiscover_tasks(["dbops"])
-app.autodiscover_tasks(["dbops"], related_name="dropped")  # it uses the verbs, which use the tasks

@@ -42,7 +42,6 @@ beat_scheduler = "dbops.pulses:ReportingScheduler"
 # An expired hint is dropped: the table, not the broker, says what is due.
 beat_schedule = {
     "reconcile": {"task": "dbops.tasks.reconcile", "schedule": 2.0, "options": {"expires": 5}},
-    "dropped": {"task": "dbops.dropped.rebuild_dropped", "schedule": 10.0, "options": {"expires": 10}},
     "backups": {"task": "dbops.tasks.watch_backups", "schedule": 30.0, "options": {"expires": 25}},
     "availability": {"task": "dbops.tasks.count_availability", "schedule": 60.0, "options": {"expires": 55}},
     "probe": {"task": "dbops.tasks.probe_due", "schedule": 2.0, "options": {"expires": 5}},

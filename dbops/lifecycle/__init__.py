@@ -15,7 +15,6 @@ from dbops.lifecycle.differences import (
     stored_of,
     withdraw_acceptance,
 )
-from dbops.lifecycle.dropped import claim_retry, end_retry, retries_due, tell_retry
 from dbops.lifecycle.flagging import flag, flag_running
 from dbops.lifecycle.joining import join, leave
 from dbops.lifecycle.leases import (
@@ -119,7 +118,6 @@ __all__ = [
     "begin_step",
     "blocks_rebuilds",
     "claim_sweep",
-    "claim_retry",
     "claims_of",
     "decide",
     "due",
@@ -129,7 +127,6 @@ __all__ = [
     "end_queued",
     "end_queued_run",
     "end_silent_reports",
-    "end_retry",
     "end_sweep",
     "end_step",
     "end_sweep",
@@ -167,7 +164,6 @@ __all__ = [
     "renew",
     "say_over",
     "reprioritize",
-    "retries_due",
     "report_run",
     "request_cancel",
     "request_cancel_run",
@@ -176,7 +172,6 @@ __all__ = [
     "sweeps_due",
     "take_lease",
     "take_run_lease",
-    "tell_retry",
     "tell_trouble",
     "wait",
     "active_proof",

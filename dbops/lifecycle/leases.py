@@ -13,7 +13,6 @@ from dbops.auditing import SYSTEM, append
 from dbops.engine.audit_chain import moment
 from dbops.engine.errors import Bug
 from dbops.engine.states import STEP_FINAL, Level, Status, StepState, may_move
-from dbops.lifecycle.dropped import note_retry
 from dbops.lifecycle.joining import pass_on_source
 from dbops.lifecycle.leasing import Lease, LeaseLost, due_of, heartbeat, mine, take_lease_of
 from dbops.lifecycle.managed_runs import run_again
@@ -227,7 +226,6 @@ def finish(lease: RebuildLease, status: Status, outcome: str, *, needs_sweep: bo
             f"The rebuild has {_ended(status)}. {outcome}",
             level=LEVELS.get(status, Level.ERROR),
         )
-        note_retry(lease.rebuild, status)
         run_again(lease.rebuild)
         append(
             actor=SYSTEM,

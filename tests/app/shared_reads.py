@@ -2,13 +2,13 @@
 
 import uuid
 from dataclasses import replace
-from datetime import datetime, timedelta
+from datetime import datetime
 from typing import Any
 
 from django.contrib.auth.models import User
 from django.utils import timezone
 
-from dbops import dropped, lifecycle, scheduler
+from dbops import lifecycle, scheduler
 from dbops.engine.facts import InstanceFacts, Problem
 from dbops.engine.states import Status, StepState
 from dbops.models import Instance, InstanceState, Rebuild
@@ -92,9 +92,3 @@ class Read:
         self.see_target()
         self.see_source()
         return fresh(self.branch)
-
-    def look(self, after: float = 0) -> Rebuild | None:
-        return dropped.look_at(self.branch.pk, timezone.now() + timedelta(seconds=after))
-
-    def told(self) -> str:
-        return "\n".join(self.branch.events.order_by("pk").values_list("text", flat=True))

@@ -12,7 +12,7 @@ from dbops.engine.methods import FOLLOW_UPS, METHODS
 from dbops.engine.plan import Plan, PlannedStep
 from dbops.engine.states import Role, Status, StepState
 from dbops.models import AuditEntry, Hold, Instance, Rebuild, Step
-from dbops.operations.follow_ups import OFFERS
+from dbops.operations.offers import OFFERS
 from dbops.queries import rebuilds as queries
 from dbops.web import fragments
 from tests.app.factories import make_plan, make_rebuild, make_trio
