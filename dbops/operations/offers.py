@@ -4,10 +4,10 @@ import re
 from dataclasses import dataclass
 
 from dbops.engine.errors import Refused
-from dbops.engine.following import Ended, Offer, half_copy_of, offer_again, offer_put_back, offer_retry
-from dbops.engine.plan import Plan
+from dbops.engine.rebuilds.follow_ups import Ended, Offer, half_copy_of, offer_again, offer_put_back, offer_retry
+from dbops.engine.rebuilds.plan import Plan
+from dbops.engine.rebuilds.steps.finish.sweep import is_target_known
 from dbops.engine.states import Role, Status, StepState
-from dbops.engine.steps.sweep import is_target_known
 from dbops.models import Instance, Rebuild
 
 #: Follow-ups that use what the rebuild left on the target.

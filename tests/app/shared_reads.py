@@ -8,11 +8,12 @@ from typing import Any
 from django.contrib.auth.models import User
 from django.utils import timezone
 
-from dbops import lifecycle, scheduler
-from dbops.engine.facts import InstanceFacts, Problem
+from dbops import lifecycle
+from dbops.engine.facts.instance import InstanceFacts, Problem
 from dbops.engine.states import Status, StepState
 from dbops.models import Instance, InstanceState, Rebuild
-from dbops.operations.together import Confirmed, plan_together, request_together
+from dbops.operations.rebuild_group import Confirmed, plan_together, request_together
+from dbops.worker import scheduler
 from tests.app import rows
 
 MADE = "64769:99"

@@ -12,11 +12,11 @@ from django.core.management import call_command
 from django.test import Client
 
 import dbops
-from dbops import scheduler, tasks
 from dbops.engine.states import Role, Status
 from dbops.models import AuditEntry, Instance, Rebuild
 from dbops.operations.offers import choices_of, offers
 from dbops.operations.rebuilds import cancel_rebuild
+from dbops.worker import scheduler, tasks
 from tests.app.factories import make_rebuild
 from tests.app.shared_reads import TOUCHED, Read, fresh
 

@@ -9,11 +9,11 @@ from django.utils import timezone
 
 from dbops import lifecycle
 from dbops.engine.errors import Refused
-from dbops.engine.facts import Tool
+from dbops.engine.facts.instance import Tool
 from dbops.engine.states import Status
 from dbops.models import Hold, Rebuild
-from dbops.operations.joining import join_read
 from dbops.operations.rebuilds import cancel_rebuild
+from dbops.operations.shared_reads import join_read
 from tests.app import factories
 from tests.databases.deeds import empty
 

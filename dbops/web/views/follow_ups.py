@@ -11,8 +11,8 @@ from django.views.decorators.http import require_http_methods
 from dbops.engine.errors import Refused
 from dbops.operations.follow_ups import follow_up_plan, request_follow_up
 from dbops.operations.offers import OFFERS, offers
-from dbops.queries import rebuilds as queries
-from dbops.web.access import operator_page
+from dbops.queries.rebuilds import pages as queries
+from dbops.web.decorators import operator_page
 
 
 class MethodConverter:
