@@ -42,7 +42,6 @@ beat_scheduler = "dbops.worker.heartbeats:ReportingScheduler"
 # An expired hint is dropped: the table, not the broker, says what is due.
 beat_schedule = {
     "reconcile": {"task": "dbops.worker.tasks.reconcile", "schedule": 2.0, "options": {"expires": 5}},
-    "dropped": {"task": "dbops.worker.tasks.rebuild_dropped", "schedule": 10.0, "options": {"expires": 10}},
     "backups": {"task": "dbops.worker.tasks.watch_backups", "schedule": 30.0, "options": {"expires": 25}},
     "availability": {"task": "dbops.worker.tasks.count_availability", "schedule": 60.0, "options": {"expires": 55}},
     "probe": {"task": "dbops.worker.tasks.probe_due", "schedule": 2.0, "options": {"expires": 5}},

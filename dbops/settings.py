@@ -179,8 +179,6 @@ STALL_CATCH_UP_SECONDS = env_int("DBOPS_STALL_CATCH_UP_SECONDS", 300)
 FAN_OUT_WAIT_SECONDS = env_int("DBOPS_FAN_OUT_WAIT_SECONDS", 900)
 FAN_OUT_STALL_SECONDS = env_int("DBOPS_FAN_OUT_STALL_SECONDS", 120)
 FAN_OUT_BUFFER_BYTES = env_int("DBOPS_FAN_OUT_BUFFER_BYTES", 64 * 1024**2)
-# One that was dropped is rebuilt once more by itself, alone.
-FAN_OUT_RETRY = env_bool("DBOPS_FAN_OUT_RETRY", True)
 
 # The stream is slowed down by itself while source or primary take longer than so many milliseconds to log us in and answer (0: never).
 BRAKE_LATENCY_MS = float(os.environ.get("DBOPS_BRAKE_LATENCY_MS", "") or 0)

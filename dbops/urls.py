@@ -46,7 +46,6 @@ urlpatterns = [
     path("rebuilds/<int:rebuild_id>/actions/", rebuilds.actions, name="rebuild-actions"),
     path("rebuilds/<int:rebuild_id>/cancel/", rebuilds.cancel, name="rebuild-cancel"),
     path("rebuilds/<int:rebuild_id>/approval/", approvals.approval, name="rebuild-approval"),
-    path("rebuilds/<int:rebuild_id>/retry/off/", follow_ups.call_off, name="rebuild-retry-off"),
     path("rebuilds/<int:rebuild_id>/join/", shared_reads.join, name="rebuild-join"),
     path("rebuilds/<int:rebuild_id>/rate/", rate_limit.rate, name="rebuild-rate"),
     path("rebuilds/<int:rebuild_id>/place/", rebuilds.place, name="rebuild-place"),

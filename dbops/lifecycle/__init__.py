@@ -5,7 +5,6 @@ Every move is a conditional update, and the caller obeys the row count: whoever 
 
 from dbops.database.errors import AWAY, lost_a_race, mend_connection
 from dbops.lifecycle.approvals import decide
-from dbops.lifecycle.automatic_retries import claim_retry, end_retry, retries_due, tell_retry
 from dbops.lifecycle.availability_rollups import recount
 from dbops.lifecycle.backup_runs import (
     RunLease,
@@ -119,7 +118,6 @@ __all__ = [
     "begin_step",
     "blocks_rebuilds",
     "claim_sweep",
-    "claim_retry",
     "claims_of",
     "decide",
     "due",
@@ -129,7 +127,6 @@ __all__ = [
     "end_queued",
     "end_queued_run",
     "end_silent_reports",
-    "end_retry",
     "end_sweep",
     "end_step",
     "end_sweep",
@@ -167,7 +164,6 @@ __all__ = [
     "renew",
     "say_over",
     "reprioritize",
-    "retries_due",
     "report_run",
     "request_cancel",
     "request_cancel_run",
@@ -176,7 +172,6 @@ __all__ = [
     "sweeps_due",
     "take_lease",
     "take_run_lease",
-    "tell_retry",
     "tell_trouble",
     "wait",
     "active_proof",

@@ -13,7 +13,6 @@ from dbops.audit.log import SYSTEM, append
 from dbops.engine.audit.chain import moment
 from dbops.engine.errors import Bug
 from dbops.engine.states import STEP_FINAL, Level, Status, StepState, may_move
-from dbops.lifecycle.automatic_retries import note_retry
 from dbops.lifecycle.backup_runs import run_again
 from dbops.lifecycle.events import announce_later, tell
 from dbops.lifecycle.leases import Lease, LeaseLost, due_of, heartbeat, mine, take_lease_of
@@ -227,7 +226,6 @@ def finish(lease: RebuildLease, status: Status, outcome: str, *, needs_sweep: bo
             f"The rebuild has {_ended(status)}. {outcome}",
             level=LEVELS.get(status, Level.ERROR),
         )
-        note_retry(lease.rebuild, status)
         run_again(lease.rebuild)
         append(
             actor=SYSTEM,

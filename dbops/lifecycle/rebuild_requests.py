@@ -71,16 +71,14 @@ def queue(
     skips: Collection[str] = (),
     begin: Start = AT_ONCE,
     needs_approval: bool = False,
-    by: str = "",
 ) -> Rebuild:
     """Write a rebuild with its frozen plan, steps and first event. The caller's transaction makes it one act.
 
     Args:
-        follows: the rebuild that this one goes on with or goes back from.
+        follows: the rebuild that this one retries, repeats or rolls back.
         memory: what it knows from there.
         skips: names of the steps that are done already.
         begin, needs_approval: when a person wants it to start, and whether a second person must approve it before.
-        by: who is told to have asked; empty: ``actor``.
 
     Raises:
         Refused: the target has an unfinished rebuild (``rebuild.busy``).
@@ -112,7 +110,7 @@ def queue(
     except IntegrityError as error:
         raise _busy(target) from error
     _write_steps(rebuild, plan, skips)
-    tell(rebuild, f"Requested by {by or actor.get_username()}: {reason}{f' ({begin.words})' if begin.words else ''}")
+    tell(rebuild, f"Requested by {actor.get_username()}: {reason}{f' ({begin.words})' if begin.words else ''}")
     return rebuild
 
 

@@ -22,8 +22,7 @@ class Rebuild(Leased):
     it gets its copy. ``ending`` is the status that the clean-up
     will give, once a step has failed or a person has cancelled. ``approval`` and what follows it say what a second person decided, where
     the cluster asks for one. ``follows`` is the rebuild whose copy a retry goes on with,
-    or whose old data is put back, or that was dropped from a shared read and is repeated. ``retry_due_at`` is when it is looked at whether
-    one that was dropped can be repeated.
+    or whose old data is put back, or that a person repeats.
     """
 
     uid = models.CharField(max_length=32, unique=True)
@@ -53,7 +52,6 @@ class Rebuild(Leased):
     stream_rate = models.BigIntegerField(null=True)
 
     sweep_due_at = models.DateTimeField(null=True, db_index=True)
-    retry_due_at = models.DateTimeField(null=True, db_index=True)
 
     approval = models.CharField(
         max_length=10, blank=True, choices=[(item.value, item.value) for item in Approval], db_index=True

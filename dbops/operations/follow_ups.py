@@ -9,53 +9,18 @@ from dbops import lifecycle
 from dbops.engine.audit.chain import digest
 from dbops.engine.errors import Refused
 from dbops.engine.facts.instance import from_record
-from dbops.engine.rebuilds.follow_ups import Ended, Offer, offer_put_back, offer_retry, plan_follow_up, remembered
+from dbops.engine.rebuilds.follow_ups import Offer, plan_follow_up, remembered
 from dbops.engine.rebuilds.plan import Plan
-from dbops.engine.rebuilds.steps.finish.sweep import is_target_known
-from dbops.engine.states import Role, Status, StepState
+from dbops.engine.states import Role
 from dbops.loaders.members import member_of
 from dbops.messaging.wakeups import nudge
 from dbops.models import Instance, Rebuild
 from dbops.operations.audit import record, refusals_recorded
+from dbops.operations.offers import ended, offers
 from dbops.operations.rebuilds import check_words, write_once
 from dbops.security.permissions import require_operator
 
-OFFERS = {"put-back": offer_put_back, "retry": offer_retry}
 DOING = {"put-back": "Putting the old data of {} back", "retry": "Going on with the copy of {}"}
-
-
-def ended(rebuild: Rebuild) -> Ended:
-    """Return a rebuild as the engine judges it. Its steps are read."""
-    states = {name: StepState(state) for name, state in rebuild.steps.values_list("name", "state")}
-    return Ended(rebuild.uid, Status(rebuild.status), rebuild.memory, states)
-
-
-def offers(rebuild: Rebuild) -> dict[str, Offer]:
-    """Return what may follow a rebuild that has ended, and why not. Reads tables only."""
-    if found := _overtaken(rebuild):
-        code, why = found
-        return {name: Offer(name, False, why, code=code) for name in OFFERS}
-    before = ended(rebuild)
-    made = {name: offer(before) for name, offer in OFFERS.items()}
-    if rebuild.sweep_due_at:
-        why = "The source has not answered since it ended: nothing is known of it yet."
-        made["retry"] = Offer("retry", False, why, code="source_silent")
-    return made
-
-
-def _overtaken(rebuild: Rebuild) -> tuple[str, str] | None:
-    """Return the code and the words of why nothing may follow: only the last rebuild's data lies on the target."""
-    newer = Rebuild.objects.filter(target=rebuild.target_id, pk__gt=rebuild.pk)
-    for other in newer.order_by("-pk").only("status", "memory", "started_at"):
-        if not other.is_final:
-            return "busy", f"Rebuild {other.pk} of this instance is {other.status}."
-        if has_worked(other):
-            return "overtaken", f"Rebuild {other.pk} has worked on this instance since: look there."
-    if rebuild.sweep_due_at and not is_target_known(rebuild.memory):
-        return "target_silent", f"{rebuild.target.name} has not answered since it ended: nothing is known of it yet."
-    if rebuild.target.role == Role.PRIMARY:
-        return "primary", f"{rebuild.target.name} is a primary now."
-    return None
 
 
 def follow_up_plan(rebuild: Rebuild, offer: Offer) -> Plan:
@@ -63,14 +28,6 @@ def follow_up_plan(rebuild: Rebuild, offer: Offer) -> Plan:
     rows = Instance.objects.select_related("host", "cluster", "state")
     primary = rows.filter(cluster=rebuild.target.cluster_id, role=Role.PRIMARY).first()
     return plan_follow_up(from_record(Plan, rebuild.plan), offer, member_of(primary).party() if primary else None)
-
-
-def has_worked(rebuild: Rebuild) -> bool:
-    """Tell whether a rebuild has changed its target: not one that the target's host refused before anything.
-
-    One that never started has its memory from the one that it was to follow.
-    """
-    return bool(rebuild.started_at and rebuild.memory.get("touched") and not rebuild.memory.get("refused"))
 
 
 def request_follow_up(
@@ -143,32 +100,3 @@ def _write(actor: User, rebuild: Rebuild, method: str, reason: str, request_key:
         )
         nudge()
     return following
-
-
-def call_off_retry(*, actor: User, rebuild: Rebuild) -> None:
-    """Leave to people what a shared read went on without.
-
-    Raises:
-        Refused: ``access.denied``, or it is not going to be rebuilt by itself, or is in the queue already (``retry.not_coming``).
-    """
-    doing = f"Keeping {rebuild.target.name} from being rebuilt again by itself"
-    require_operator(actor, doing)
-    name = actor.get_username()
-    with transaction.atomic():
-        was_coming = lifecycle.end_retry(rebuild)
-        if was_coming:
-            lifecycle.tell_retry(
-                rebuild, f"{rebuild.target.name} is not rebuilt again by itself: called off by {name}."
-            )
-            record(actor=name, action="rebuild.retry_called_off", subject=rebuild.target.name, rebuild=rebuild.pk)
-    rebuild.refresh_from_db()
-    if was_coming:
-        return
-    queued = Rebuild.objects.filter(follows=rebuild).order_by("-pk").values_list("pk", flat=True).first()
-    raise Refused(
-        "retry.not_coming",
-        doing,
-        found=f"rebuild {queued} does it" if queued else "nothing of that kind is to come",
-        left="Nothing was changed.",
-        next_step="Cancel that one if it is not wanted." if queued else "Look at the rebuild's page.",
-    )

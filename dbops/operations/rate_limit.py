@@ -10,7 +10,7 @@ from dbops.engine.rebuilds.plan import Plan
 from dbops.engine.tuning.stream_rate import MIB, SLOWEST
 from dbops.loaders.stream_limits import slowest_rate
 from dbops.messaging.wakeups import nudge
-from dbops.models import Rebuild
+from dbops.models import Instance, Rebuild
 from dbops.operations.audit import record
 from dbops.security.permissions import require_operator
 
@@ -30,10 +30,10 @@ def set_stream_rate(*, actor: User, rebuild: Rebuild, rate: int | None) -> None:
     """
     doing = f"Setting the rate of rebuild {rebuild.pk}"
     require_operator(actor, doing)
-    if rebuild.method != "xbstream":
+    if not can_be_held(rebuild.method):
         raise _refused("rebuild.no_stream", doing, f"the method {rebuild.method} has no stream", "Look at its page.")
     if rate is not None:
-        _check(doing, rebuild, rate)
+        check_rate(doing, from_record(Plan, rebuild.plan), rebuild.source, rate)
     name, before = actor.get_username(), rebuild.stream_rate
     text = f"Stream at most {rate / MIB:.1f} MiB/s, by {name}." if rate else f"Stream at full speed, by {name}."
     with transaction.atomic():
@@ -53,8 +53,14 @@ def set_stream_rate(*, actor: User, rebuild: Rebuild, rate: int | None) -> None:
         raise _refused("rebuild.no_stream", doing, "its stream is over", "Nothing is left to slow down.")
 
 
-def _check(doing: str, rebuild: Rebuild, rate: int) -> None:
-    slowest = slowest_rate(from_record(Plan, rebuild.plan), rebuild.source_id)
+def can_be_held(method: str) -> bool:
+    """Tell whether the stream of a method can be held to a rate."""
+    return method == "xbstream"
+
+
+def check_rate(doing: str, plan: Plan, source: Instance, rate: int) -> None:
+    """Refuse a rate outside the bounds of a plan (``rebuild.rate``)."""
+    slowest = slowest_rate(plan, source.pk)
     if slowest <= rate <= FASTEST:
         return
     why = (

@@ -23,6 +23,8 @@ from dbops.messaging.wakeups import nudge
 from dbops.models import BackupRun, Cluster, Instance, Rebuild
 from dbops.operations.audit import record, refusals_recorded, says_why
 from dbops.operations.backups import stop_run
+from dbops.operations.offers import known_by_next
+from dbops.operations.rate_limit import set_stream_rate
 from dbops.operations.shared_reads import may_join, refused
 from dbops.operations.start_options import audited, choose
 from dbops.security.permissions import require_operator
@@ -87,6 +89,8 @@ def request_rebuild(
     start: str = Way.SOON,
     expires_hours: int | None = None,
     joins: Rebuild | None = None,
+    repeats: Rebuild | None = None,
+    rate: int | None = None,
 ) -> Rebuild:
     """Confirm a plan: plan again, compare, and write rebuild, first event and audit entry in one transaction.
 
@@ -100,10 +104,12 @@ def request_rebuild(
         start: the key of the way to start that the person saw (``engine.schedule.start_options``).
         expires_hours: after how many hours it expires when it could not start; the settings' where it is ``None``.
         joins: the rebuild whose read of the source it shares, and with which it starts.
+        repeats: the rebuild of the same target that did not succeed and is planned again.
+        rate: bytes a second to which the stream is held; ``None`` for no limit.
 
     Raises:
         Refused: ``access.denied``, ``rebuild.name``, ``rebuild.reason``, ``plan.refused``, ``plan.stale``, ``rebuild.busy``,
-            ``join.not_possible``, or as ``plan_rebuild`` and ``starts.choose``.
+            ``join.not_possible``, ``rebuild.no_follow_up``, ``rebuild.rate``, or as ``plan_rebuild`` and ``starts.choose``.
     """
     doing = f"Requesting a rebuild of {target.name}"
     with refusals_recorded(
@@ -118,7 +124,7 @@ def request_rebuild(
         if existing := Rebuild.objects.filter(request_key=request_key).first():
             return existing
         check_words(doing, target, typed_name, reason)
-        wish = _Wish(target, source, method, keep_old_data, start, expires_hours, joins)
+        wish = _Wish(target, source, method, keep_old_data, start, expires_hours, joins, repeats, rate)
         return write_once(request_key, lambda: _write(actor, wish, reason.strip(), fingerprint, request_key))
 
 
@@ -149,6 +155,8 @@ class _Wish:
     start: str
     expires_hours: int | None
     joins: Rebuild | None
+    repeats: Rebuild | None
+    rate: int | None
 
     def plan(self, run_id: str = "RUN") -> Plan:
         return plan_rebuild(
@@ -171,6 +179,7 @@ def _write(actor: User, wish: _Wish, reason: str, fingerprint: str, request_key:
         needs_approval = Cluster.objects.values_list("needs_approval", flat=True).get(pk=target.cluster_id)
         uid = secrets.token_hex(8)
         frozen = wish.plan(uid)
+        known = known_by_next(wish.repeats, frozen, doing) if wish.repeats else {}
         rebuild = lifecycle.queue(
             plan=frozen,
             uid=uid,
@@ -179,10 +188,14 @@ def _write(actor: User, wish: _Wish, reason: str, fingerprint: str, request_key:
             reason=reason,
             target=target,
             source=source,
+            follows=wish.repeats,
+            memory=known,
             begin=begin,
             needs_approval=needs_approval,
         )
         shared: dict[str, Any] = {"reads_with": wish.joins.pk} if wish.joins else {}
+        if wish.repeats is not None:
+            shared["follows"] = wish.repeats.pk
         if wish.joins is not None:
             may_join(frozen, wish.joins, doing)
             if not lifecycle.join(rebuild, wish.joins, actor.get_username()):
@@ -206,6 +219,8 @@ def _write(actor: User, wish: _Wish, reason: str, fingerprint: str, request_key:
             **({"approval": Approval.WAITING.value} if needs_approval else {}),
             **audited(choice, begin),
         )
+        if wish.rate is not None:
+            set_stream_rate(actor=actor, rebuild=rebuild, rate=wish.rate)
         nudge()
     return rebuild
 

@@ -8,7 +8,6 @@ from dbops.audit import head_export
 from dbops.celery import app
 from dbops.messaging import wakeups
 from dbops.worker import (
-    automatic_retry,
     availability_rollup,
     backups,
     cleanup,
@@ -130,9 +129,3 @@ def count_availability() -> None:
 def send_weekly_report() -> None:
     """Send the report of the last week, once."""
     weekly_report.send_report(timezone.now())
-
-
-@app.task
-def rebuild_dropped() -> None:
-    """Look at every branch that is to be rebuilt once more."""
-    automatic_retry.rebuild_dropped()

@@ -2,7 +2,7 @@
 
 import uuid
 from dataclasses import replace
-from datetime import datetime, timedelta
+from datetime import datetime
 from typing import Any
 
 from django.contrib.auth.models import User
@@ -13,7 +13,7 @@ from dbops.engine.facts.instance import InstanceFacts, Problem
 from dbops.engine.states import Status, StepState
 from dbops.models import Instance, InstanceState, Rebuild
 from dbops.operations.rebuild_group import Confirmed, plan_together, request_together
-from dbops.worker import automatic_retry, scheduler
+from dbops.worker import scheduler
 from tests.app import rows
 
 MADE = "64769:99"
@@ -93,9 +93,3 @@ class Read:
         self.see_target()
         self.see_source()
         return fresh(self.branch)
-
-    def look(self, after: float = 0) -> Rebuild | None:
-        return automatic_retry.look_at(self.branch.pk, timezone.now() + timedelta(seconds=after))
-
-    def told(self) -> str:
-        return "\n".join(self.branch.events.order_by("pk").values_list("text", flat=True))

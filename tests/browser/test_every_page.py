@@ -68,7 +68,6 @@ ELSEWHERE = {
     "rebuild-approval",  # test_second_person.py
     "rebuild-cancel",
     "rebuild-give-up",
-    "rebuild-retry-off",  # a button on the page of a rebuild
     "rebuild-join",  # test_one_read.py
     "rebuild-rate",  # test_one_read.py
     "rebuild-place",

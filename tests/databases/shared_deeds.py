@@ -2,7 +2,6 @@
 
 from collections.abc import Callable
 from dataclasses import replace
-from datetime import timedelta
 from typing import Any
 
 from django.contrib.auth.models import User
@@ -11,12 +10,11 @@ from django.utils import timezone
 from dbops import lifecycle
 from dbops.engine.errors import Refused
 from dbops.engine.facts.instance import Tool
-from dbops.engine.states import Status, StepState
-from dbops.models import AuditEntry, Event, Hold, Rebuild
-from dbops.operations.rebuilds import cancel_rebuild, plan_rebuild, request_rebuild
+from dbops.engine.states import Status
+from dbops.models import Hold, Rebuild
+from dbops.operations.rebuilds import cancel_rebuild
 from dbops.operations.shared_reads import join_read
-from dbops.worker import automatic_retry
-from tests.app import factories, rows
+from tests.app import factories
 from tests.databases.deeds import empty
 
 
@@ -83,70 +81,6 @@ def look_at_reads() -> dict[str, Any]:
     }
 
 
-def drop_one() -> int:
-    """Leave a branch that was dropped, whose reader has its copy. Return its id."""
-    forget_reads()
-    empty()
-    fleet, user = rows.make_fleet("primary-1", "backup-1", "replica-1", "replica-2"), rows.operator()
-    made = []
-    for name in ("replica-1", "replica-2"):
-        plan = plan_rebuild(target=fleet[name], source=fleet["backup-1"])
-        made.append(
-            request_rebuild(
-                actor=user,
-                target=fleet[name],
-                source=fleet["backup-1"],
-                typed_name=name,
-                reason="for a race",
-                fingerprint=plan.fingerprint,
-                request_key=name,
-            )
-        )
-    reader, branch = made
-    reader.steps.filter(name="stream").update(state=StepState.DONE)
-    ended = timezone.now() - timedelta(minutes=1)
-    Rebuild.objects.filter(pk=branch.pk).update(
-        status=Status.FAILED,
-        ending=Status.FAILED,
-        error={"code": "shared.missed"},
-        finished_at=ended,
-        target_slot=None,
-        reads_with=reader,
-        retry_due_at=ended,
-    )
-    return branch.pk
-
-
-def look_at_dropped(rebuild_id: int, later: float) -> int | None:
-    """Look at a branch as the worker does, so many seconds from now. Return what was queued."""
-    queued = automatic_retry.look_at(rebuild_id, timezone.now() + timedelta(seconds=later))
-    return queued.pk if queued else None
-
-
-def queue_dropped(rebuild_id: int) -> int | None:
-    """As one that has claimed its look, whoever else has."""
-    found = Rebuild.objects.select_related("target__cluster", "target__state", "source__state", "requested_by")
-    try:
-        queued = automatic_retry._queue(found.get(pk=rebuild_id))
-    except automatic_retry.OperationalError as error:
-        if not lifecycle.lost_a_race(error):
-            raise
-        return None
-    return queued.pk if queued else None
-
-
-def told_of_dropped(rebuild_id: int) -> dict[str, Any]:
-    return {
-        "rebuilds": list(Rebuild.objects.filter(follows=rebuild_id).values_list("pk", flat=True)),
-        "events": list(Event.objects.filter(rebuild=rebuild_id).values_list("text", flat=True)),
-        "asked": AuditEntry.objects.filter(action="rebuild.requested", actor="dbops").count(),
-        "due": Rebuild.objects.filter(retry_due_at__isnull=False).count(),
-    }
-
-
 DEEDS: dict[str, Callable[..., Any]] = {
-    deed.__name__: deed
-    for deed in (
-        *(forget_reads, line, join, share, look_at_reads, drop_one, look_at_dropped, queue_dropped, told_of_dropped),
-    )
+    deed.__name__: deed for deed in (*(forget_reads, line, join, share, look_at_reads),)
 }

@@ -92,29 +92,3 @@ def test_who_joins_while_the_other_starts_and_is_cancelled_is_not_left_behind(ra
         orders = [("join", branch, reader), ("start", reader), ("cancel", reader), ("start", branch)] * 2
         race(racers, "share", each=orders)
         assert_it_fits_together(hand.do("look_at_reads"), targets)
-
-
-def test_a_dropped_branch_is_rebuilt_once_whoever_looks(racers: list[Racer], hand: Racer) -> None:
-    for _ in range(max(2, ROUNDS // 2)):
-        branch = hand.do("drop_one")
-        answers = race(racers, "look_at_dropped", branch, 0)
-        assert sum(answer is not None for answer in answers) <= 1, answers
-        race(racers, "look_at_dropped", branch, 60)
-        assert_one_was_queued(hand, branch)
-
-
-def test_a_dropped_branch_is_rebuilt_once_whoever_is_slow(racers: list[Racer], hand: Racer) -> None:
-    """All of them have claimed their look: the last one a moment after the claim of the one before had run out."""
-    for _ in range(max(2, ROUNDS // 2)):
-        branch = hand.do("drop_one")
-        answers = race(racers, "queue_dropped", branch)
-        assert sum(answer is not None for answer in answers) == 1, answers
-        assert_one_was_queued(hand, branch)
-
-
-def assert_one_was_queued(hand: Racer, branch: int) -> None:
-    told = hand.do("told_of_dropped", branch)
-    [queued_id] = told["rebuilds"]
-    assert told["events"].count(f"Rebuild {queued_id} rebuilds replica-2 once more, alone.") == 1
-    assert not any("not rebuilt again" in text for text in told["events"])
-    assert (told["asked"], told["due"]) == (1, 0)

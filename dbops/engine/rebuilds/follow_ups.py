@@ -1,4 +1,4 @@
-"""What may follow a rebuild that did not succeed: going on with its copy, or going back to the old data. Pure."""
+"""What may follow a rebuild that did not succeed: retry with its copy, put the old data back, or rebuild again."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
@@ -27,6 +27,8 @@ REMEMBERED = (
 )
 #: Steps that a retry never skips: each finds out by itself that nothing is left to do.
 ALWAYS = {"recheck", "start", "verify", "clean-up"}
+#: Ends after which the same rebuild can be planned again.
+REPEATABLE = frozenset({Status.FAILED, Status.CANCELLED, Status.EXPIRED})
 #: In this order, from the first that a copy needs once it is whole.
 AFTER_THE_COPY = ("prepare", "own", "start", "catch-up", "repoint", "verify")
 
@@ -115,6 +117,39 @@ def offer_retry(ended: Ended) -> Offer:
     return answer(
         "possible", f"The copy is whole: it goes on with “{FOLLOW_UPS['retry'].step(first).title}”.", True, skips
     )
+
+
+def offer_again(ended: Ended) -> Offer:
+    """Tell whether the same rebuild can be planned again, from the start."""
+    if ended.status in REPEATABLE:
+        return Offer("again", True, "A new plan with the same choices. Nothing changes until you confirm it.")
+    return Offer(
+        "again",
+        False,
+        "Only a rebuild that failed, expired or was cancelled can be planned again.",
+        code="not_ended_badly",
+    )
+
+
+def half_copy_of(ended: Ended, target: Party) -> dict[str, str]:
+    """Return what a second rebuild must know of the half copy that the first one left; nothing where that is unknown.
+
+    The target's host compares ``half_copy_tree`` with the data directory before it changes anything. ``half_copy`` is where the old
+    data is: what the second rebuild moves aside is no data to put back.
+
+    Args:
+        ended: the first rebuild.
+        target: the target in the second one's plan.
+    """
+    memory = ended.memory
+    if target.is_answering:
+        return {}
+    if not memory.get("touched"):  # it never started: it knows the half copy from the rebuild before
+        return {key: memory[key] for key in ("half_copy", "half_copy_tree") if memory.get("half_copy_tree")}
+    tree = memory.get("left_tree")
+    if not tree or memory.get("refused") or memory.get("new_identity") != target.datadir_identity:
+        return {}
+    return {"half_copy": memory.get("half_copy", memory.get("aside_path", "")), "half_copy_tree": tree}
 
 
 def steps_done(ended: Ended) -> set[str]:

@@ -24,8 +24,9 @@ from dbops.management.accounts import actor_named
 from dbops.management.command import DbopsCommand
 from dbops.models import Instance, Rebuild, Step
 from dbops.operations.approvals import approve_rebuild, decline_rebuild, override_approval
-from dbops.operations.follow_ups import has_worked, request_follow_up
-from dbops.operations.rate_limit import set_stream_rate
+from dbops.operations.follow_ups import request_follow_up
+from dbops.operations.offers import choices_of, has_worked
+from dbops.operations.rate_limit import can_be_held, set_stream_rate
 from dbops.operations.rebuilds import (
     cancel_rebuild,
     give_up_rebuild,
@@ -90,6 +91,11 @@ class Command(DbopsCommand):
         parser.add_argument(
             "--retry", action="store_true", help="go on with the copy of the last, failed rebuild where that is safe"
         )
+        parser.add_argument(
+            "--again",
+            action="store_true",
+            help="plan the last rebuild that did not succeed again: same source, method, old data, rate and reason",
+        )
         for verb, text in APPROVAL_HELP.items():
             parser.add_argument(f"--{verb}", action="store_true", help=text)
         parser.add_argument("--give-up", action="store_true", help="end a lost rebuild without its hosts")
@@ -122,6 +128,12 @@ class Command(DbopsCommand):
                     self._follow_up(target, "put-back" if options["put_back"] else "retry", options), options
                 )
                 return
+            last = self._newest(target) if options["again"] else None
+            if last is not None:
+                before = choices_of(last)
+                source = before.source
+                options |= {"method": before.method, "keep_old_data": before.keep_old_data}
+                options["reason"] = options["reason"] or before.reason
             method = options["method"]
             plan = plan_rebuild(target=target, source=source, method=method, keep_old_data=options["keep_old_data"])
             if options["plan"]:
@@ -141,6 +153,8 @@ class Command(DbopsCommand):
                 start=options["start"],
                 expires_hours=options["expires_hours"],
                 joins=self._unfinished(options["with_target"]) if options["with_target"] else None,
+                repeats=last,
+                rate=last.stream_rate if last and can_be_held(method) else None,
             )
         except Refused as error:
             self._refuse(error)
@@ -165,6 +179,12 @@ class Command(DbopsCommand):
             reason=options["reason"],
             request_key=secrets.token_hex(16),
         )
+
+    def _newest(self, target: Instance) -> Rebuild:
+        rebuild = Rebuild.objects.filter(target=target).select_related("target", "source").order_by("-pk").first()
+        if rebuild is None:
+            raise CommandError(f"{target.name} has no rebuild to plan again.", returncode=REFUSED)
+        return rebuild
 
     def _unfinished(self, name: str) -> Rebuild:
         rebuild = Rebuild.objects.filter(target_slot__name=name).first()

@@ -66,7 +66,6 @@ SETTINGS: dict[str, Callable[[], object]] = {
             ),
         )
     },
-    "DBOPS_FAN_OUT_RETRY": lambda: int(settings.FAN_OUT_RETRY),
     "DBOPS_RELAX_CATCH_UP": lambda: int(settings.RELAX_CATCH_UP),
     "DBOPS_REPORT_RECIPIENTS": lambda: ", ".join(settings.REPORT_RECIPIENTS),
     "DBOPS_REPORT_FROM": lambda: settings.REPORT_FROM,

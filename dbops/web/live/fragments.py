@@ -5,10 +5,10 @@ from typing import Any
 
 from django.template.loader import render_to_string
 
-from dbops.engine.rebuilds.follow_ups import Offer
+from dbops.engine.rebuilds.follow_ups import REPEATABLE, Offer
 from dbops.engine.states import Status
 from dbops.models import Event, Rebuild
-from dbops.operations.follow_ups import offers
+from dbops.operations.offers import offers
 from dbops.queries.rebuilds import log as rebuild_log
 from dbops.queries.rebuilds import metrics
 from dbops.queries.rebuilds import pages as queries
@@ -59,9 +59,13 @@ def context(rebuild: Rebuild) -> dict[str, Any]:
 
 def offered(rebuild: Rebuild) -> dict[str, Offer]:
     """Return what may follow a rebuild that did not succeed, by names that templates can say."""
-    if rebuild.status not in (Status.FAILED, Status.CANCELLED):
+    if rebuild.status not in REPEATABLE:
         return {}
-    return {name.replace("-", "_"): offer for name, offer in offers(rebuild).items()}
+    return {
+        name.replace("-", "_"): offer
+        for name, offer in offers(rebuild).items()
+        if name == "again" or rebuild.status != Status.EXPIRED
+    }
 
 
 def snapshot(rebuild_id: int) -> Snapshot | None:

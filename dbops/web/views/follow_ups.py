@@ -2,17 +2,17 @@
 
 import uuid
 
-from django.contrib import messages
 from django.contrib.auth.models import User
 from django.http import Http404, HttpRequest, HttpResponse
 from django.shortcuts import redirect, render
 from django.views.decorators.cache import never_cache
-from django.views.decorators.http import require_http_methods, require_POST
+from django.views.decorators.http import require_http_methods
 
 from dbops.engine.errors import Refused
-from dbops.operations.follow_ups import OFFERS, call_off_retry, follow_up_plan, offers, request_follow_up
+from dbops.operations.follow_ups import follow_up_plan, request_follow_up
+from dbops.operations.offers import OFFERS, offers
 from dbops.queries.rebuilds import pages as queries
-from dbops.web.decorators import operator_page, user_of
+from dbops.web.decorators import operator_page
 
 
 class MethodConverter:
@@ -68,22 +68,6 @@ def follow_up(request: HttpRequest, rebuild_id: int, method: str) -> HttpRespons
         "request_key": uuid.uuid4(),
     }
     return render(request, "rebuilds/follow_up.html", context, status=status)
-
-
-@require_POST
-@operator_page
-def call_off(request: HttpRequest, rebuild_id: int) -> HttpResponse:
-    """Leave to people what would be rebuilt once more by itself, and show the rebuild again."""
-    found = queries.find(rebuild_id)
-    if found is None:
-        raise Http404(f"There is no rebuild {rebuild_id}.")
-    try:
-        call_off_retry(actor=user_of(request), rebuild=found)
-    except Refused as error:
-        messages.error(request, f"{error.doing}: {error.found}. {error.next_step}")
-    else:
-        messages.success(request, f"{found.target.name} is not rebuilt again by itself.")
-    return redirect("rebuild", rebuild_id=rebuild_id)
 
 
 def _request_key(request: HttpRequest) -> str:

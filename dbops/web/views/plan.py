@@ -1,5 +1,6 @@
 """The plan of a rebuild: looking at it writes nothing, confirming it asks for exactly what was shown."""
 
+import re
 import uuid
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field, replace
@@ -8,7 +9,7 @@ from urllib.parse import urlencode
 
 from django import forms
 from django.contrib.auth.models import User
-from django.http import HttpRequest, HttpResponse
+from django.http import Http404, HttpRequest, HttpResponse, QueryDict
 from django.shortcuts import get_object_or_404, redirect, render
 from django.urls import reverse
 from django.views.decorators.cache import never_cache
@@ -24,7 +25,10 @@ from dbops.engine.rebuilds.plan import Plan
 from dbops.engine.schedule import start_option_keys as start_ways
 from dbops.engine.schedule.blocker import Kind
 from dbops.engine.states import Role
+from dbops.engine.tuning.stream_rate import MIB
 from dbops.models import Instance, Rebuild
+from dbops.operations.offers import choices_of, offers
+from dbops.operations.rate_limit import can_be_held
 from dbops.operations.rebuilds import candidate_sources, request_rebuild, situation_to_plan
 from dbops.operations.start_options import EXPIRES_HOURS, Offer, default_expires_hours, offer
 from dbops.queries.fleet.cluster import InstanceRow, cluster_row
@@ -33,9 +37,16 @@ from dbops.web.decorators import viewer_page
 from dbops.web.plan_snapshot import differences, packed, shown, unpacked
 
 #: Where on the form a refusal is put right, by its code.
-FIELDS = {"rebuild.name": "typed_name", "rebuild.reason": "reason", "plan.expiry": "expires_hours"}
+FIELDS = {
+    "rebuild.name": "typed_name",
+    "rebuild.reason": "reason",
+    "plan.expiry": "expires_hours",
+    "rebuild.rate": "rate",
+}
 #: What is typed is sent back with the page; nobody types more than this.
 TYPED_CHARACTERS = 2000
+#: What the number of a rebuild may look like; every database takes it.
+REBUILD_ID = re.compile(r"[0-9]{1,9}")
 
 
 class ConfirmForm(forms.Form):
@@ -49,6 +60,7 @@ class ConfirmForm(forms.Form):
     keep_old_data = forms.BooleanField(required=False)
     start = forms.CharField(max_length=120, required=False, empty_value=start_ways.Way.SOON.value)
     expires_hours = forms.IntegerField(min_value=EXPIRES_HOURS[0], max_value=EXPIRES_HOURS[-1], required=False)
+    rate = forms.FloatField(required=False)
 
 
 class MomentForm(forms.Form):
@@ -98,6 +110,7 @@ class Asked:
     """What the address or the form says: the page shows it, and a confirmation asks for it.
 
     ``typed`` is what a person typed, by field, as they typed it; ``seen`` is the plan that they typed it under.
+    ``again`` is the rebuild that did not succeed and is planned again.
     """
 
     source: Instance | None
@@ -108,6 +121,7 @@ class Asked:
     reason: str = ""
     typed: dict[str, str] = field(default_factory=dict)
     seen: Shown | None = None
+    again: Rebuild | None = None
 
 
 @require_http_methods(["GET", "POST"])
@@ -118,18 +132,44 @@ def plan(request: HttpRequest, name: str) -> HttpResponse:
     target = get_object_or_404(Instance.objects.select_related("cluster", "host"), name=name)
     if request.method == "POST":
         return _confirm(request, target)
-    asked = Asked(
-        source=_source(target, request.GET.get("source", "")),
-        keep=request.GET.get("keep_old_data") == "1",
-        start=request.GET.get("start", ""),
-        method=_method(request.GET.get("method", "")),
-    )
+    asked = _asked(request.GET, target)
     if "start_at" not in request.GET:
         return _show(request, target, asked)
     named = MomentForm(request.GET)
     if named.is_valid():
         return _show(request, target, replace(asked, start=start_ways.moment_key(named.cleaned_data["start_at"])))
     return _show(request, target, asked, bad_moment=" ".join(str(item) for item in named.errors["start_at"]))
+
+
+def _asked(given: QueryDict, target: Instance) -> Asked:
+    """Return what the address asks for: its own choices, or those of the rebuild that is planned again."""
+    asked = Asked(
+        source=_source(target, given.get("source", "")),
+        keep=given.get("keep_old_data") == "1",
+        start=given.get("start", ""),
+        method=_method(given.get("method", "")),
+        again=_again(target, given.get("again", "")),
+    )
+    if asked.again is None:
+        return asked
+    before = choices_of(asked.again)
+    typed = {"reason": before.reason[:TYPED_CHARACTERS]}
+    if before.rate:
+        typed["rate"] = f"{before.rate / MIB:g}"
+    asked = replace(asked, typed=typed)
+    if "source" in given:
+        return asked
+    source = _source(target, before.source.name)
+    return replace(asked, source=source, method=_method(before.method), keep=before.keep_old_data)
+
+
+def _again(target: Instance, number: str) -> Rebuild | None:
+    """Return the rebuild of the target that is planned again. Raises ``Http404``: there is none of that number."""
+    if not number:
+        return None
+    if not REBUILD_ID.fullmatch(number):
+        raise Http404
+    return get_object_or_404(Rebuild.objects.select_related("target", "source"), pk=number, target=target)
 
 
 def _confirm(request: HttpRequest, target: Instance) -> HttpResponse:
@@ -143,8 +183,9 @@ def _confirm(request: HttpRequest, target: Instance) -> HttpResponse:
         method=_method(given.get("method", "")),
         expires_hours=given.get("expires_hours"),
         reason=given.get("reason", ""),
-        typed={name: request.POST.get(name, "")[:TYPED_CHARACTERS] for name in FIELDS.values()},
+        typed={name: request.POST[name][:TYPED_CHARACTERS] for name in FIELDS.values() if name in request.POST},
         seen=unpacked(request.POST.get("shown", ""), given.get("fingerprint", "")),
+        again=_again(target, request.POST.get("again", "")),
     )
     try:
         rebuild = _request(request, target, asked, form)
@@ -163,6 +204,8 @@ def _request(request: HttpRequest, target: Instance, asked: Asked, form: Confirm
     if "reason" in form.errors:
         found = f"the reason is longer than {TYPED_CHARACTERS} characters, or holds some that cannot be stored"
         raise _refused("rebuild.reason", doing, found, "Say why in fewer words, for those who read the audit log.")
+    if "rate" in form.errors:
+        raise _refused("rebuild.rate", doing, "the stream limit is not a number", "Give a number of MiB/s, or none.")
     if asked.source is None or "method" in form.errors or "request_key" not in given or "fingerprint" not in given:
         found = "the form came without its source, its fingerprint or its request key"
         raise _refused("plan.incomplete", doing, found, "Read the plan again below and confirm it anew.")
@@ -170,7 +213,7 @@ def _request(request: HttpRequest, target: Instance, asked: Asked, form: Confirm
         actor=request.user,
         target=target,
         source=asked.source,
-        typed_name=asked.typed["typed_name"].strip(),
+        typed_name=asked.typed.get("typed_name", "").strip(),
         reason=asked.reason,
         fingerprint=given["fingerprint"],
         request_key=str(given["request_key"]),
@@ -178,7 +221,14 @@ def _request(request: HttpRequest, target: Instance, asked: Asked, form: Confirm
         keep_old_data=asked.keep,
         start=asked.start,
         expires_hours=asked.expires_hours,
+        repeats=asked.again,
+        rate=_rate(asked.method, given["rate"]),
     )
+
+
+def _rate(method: str, mib: float | None) -> int | None:
+    """Return bytes a second; ``None`` without a limit, or where the method has no stream to limit."""
+    return None if mib is None or not can_be_held(method) else round(mib * MIB)
 
 
 def _refused(code: str, doing: str, found: str, next_step: str) -> Refused:
@@ -229,7 +279,9 @@ def _show(
         "bad_moment": bad_moment,
         "expires_hours": asked.typed.get("expires_hours") or default_expires_hours(),
         "expires_bounds": EXPIRES_HOURS,
-        "stops": stops(request, found, row) + start_stops(ways, start, asked.start),
+        "stops": stops(request, found, row) + again_stops(asked.again) + start_stops(ways, start, asked.start),
+        "again": asked.again,
+        "has_rate": "rate" in asked.typed and can_be_held(asked.method),
         "request_key": uuid.uuid4(),
         **_other_plans(target, asked, chosen, sources, compared, ways.choices, start),
     }
@@ -248,7 +300,11 @@ def _other_plans(
     """Return every choice that a person has on the page, each with the address of the plan that comes of it."""
 
     def url(**values: Any) -> str:
-        asked_for = {"source": chosen, "method": asked.method, "keep": asked.keep, "start": asked.start}
+        again = asked.again.pk if asked.again else None
+        asked_for = {
+            **{"source": chosen, "method": asked.method, "keep": asked.keep, "start": asked.start},
+            "again": again,
+        }
         return _url(target, **{**asked_for, **values})
 
     return {
@@ -290,6 +346,13 @@ def start_stops(ways: Offer, start: start_ways.Choice | None, asked: str) -> lis
     return [Stop("start", f"{start.title}: {start.reason}")] if start.is_deferred and start.reason else []
 
 
+def again_stops(again: Rebuild | None) -> list[Stop]:
+    """Return why a rebuild cannot be planned again. A plan without it may still be possible."""
+    if again is None or (offer := offers(again)["again"]).is_possible:
+        return []
+    return [Stop(f"again.{offer.code}", offer.reason)]
+
+
 def stops(request: HttpRequest, found: Plan | None, row: InstanceRow) -> list[Stop]:
     """Return why the form cannot be sent now."""
     reasons = []
@@ -312,8 +375,8 @@ def _method(name: str) -> str:
     return name if name in METHODS else DEFAULT_METHOD
 
 
-def _url(target: Instance, *, source: str, method: str, keep: bool, start: str) -> str:
+def _url(target: Instance, *, source: str, method: str, keep: bool, start: str, again: int | None) -> str:
     named = "" if method == DEFAULT_METHOD else method
-    asked = {"source": source, "method": named, "keep_old_data": "1" if keep else "", "start": start}
+    asked = {"source": source, "method": named, "keep_old_data": "1" if keep else "", "start": start, "again": again}
     given = {name: value for name, value in asked.items() if value}
     return reverse("plan", args=[target.name]) + (f"?{urlencode(given)}" if given else "")

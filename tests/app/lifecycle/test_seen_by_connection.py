@@ -3,6 +3,7 @@
 from dbops import lifecycle
 from dbops.engine.facts.backups import BackupConnection, Reads
 from dbops.engine.facts.instance import Problem
+from dbops.engine.states import BackupMethod, Origin, RunStatus
 from dbops.lifecycle.external_runs import SERVER_IS_SILENT
 from dbops.models import BackupRun, Instance
 from tests.app.backup_rows import make_run, make_schedule

@@ -17,7 +17,8 @@ from dbops.engine.rebuilds.methods import FOLLOW_UPS, METHODS
 from dbops.engine.rebuilds.plan import Plan, PlannedStep
 from dbops.engine.states import Status, StepState
 from dbops.models import AuditEntry, Hold, Instance, Rebuild
-from dbops.operations.follow_ups import offers, request_follow_up
+from dbops.operations.follow_ups import request_follow_up
+from dbops.operations.offers import offers
 from tests.app.factories import make_plan, make_rebuild, make_trio
 
 pytestmark = pytest.mark.django_db

@@ -8,7 +8,8 @@ from django.utils import timezone
 from dbops import lifecycle
 from dbops.engine.states import Status, StepState
 from dbops.models import Rebuild
-from dbops.operations.follow_ups import offers, request_follow_up
+from dbops.operations.follow_ups import request_follow_up
+from dbops.operations.offers import offers
 from dbops.worker import scheduler
 from tests.app import rows
 from tests.app.factories import make_rebuild
@@ -66,7 +67,7 @@ def possible(rebuild: Rebuild) -> set[str]:
 
 
 def test_both_may_follow_until_one_does(failed: Rebuild) -> None:
-    assert possible(failed) == {"put-back", "retry"}
+    assert possible(failed) == {"put-back", "retry", "again"}
     following = follow(failed, "retry")
     assert possible(failed) == set()
     assert scheduler.start_what_can() == [following.pk]
@@ -79,19 +80,19 @@ def test_a_newer_rebuild_that_the_host_refused_takes_nothing_away(failed: Rebuil
     newer = make_rebuild(target=failed.target, source=failed.source)
     memory = {"touched": True, "aside_path": "/data.dbops-old-2"}
     end(newer, memory=memory | ({"refused": True} if refused else {}))
-    assert possible(failed) == ({"put-back", "retry"} if refused else set())
+    assert possible(failed) == ({"put-back", "retry", "again"} if refused else set())
 
 
 @pytest.mark.parametrize("status", [Status.EXPIRED, Status.CANCELLED])
 def test_a_follow_up_that_never_started_takes_nothing_away(failed: Rebuild, status: Status) -> None:
     following = follow(failed, "retry")
     assert lifecycle.end_queued(following, status, "for a test")
-    assert possible(failed) == {"put-back", "retry"}
+    assert possible(failed) == {"put-back", "retry", "again"}
 
 
 def test_old_data_goes_back_though_the_source_is_silent_for_good(failed: Rebuild) -> None:
     end(failed, sweep_due_at=timezone.now())
-    assert possible(failed) == {"put-back"}
+    assert possible(failed) == {"put-back", "again"}
 
 
 def test_nothing_follows_while_the_target_is_silent(failed: Rebuild) -> None:

@@ -13,7 +13,7 @@ from dbops.engine.rebuilds.methods import FOLLOW_UPS, METHODS
 from dbops.engine.rebuilds.plan import Plan, PlannedStep
 from dbops.engine.states import Role, Status, StepState
 from dbops.models import AuditEntry, Hold, Instance, Rebuild, Step
-from dbops.operations.follow_ups import OFFERS
+from dbops.operations.offers import OFFERS
 from dbops.queries.rebuilds import pages as queries
 from dbops.web.live import fragments
 from tests.app.factories import make_plan, make_rebuild, make_trio

@@ -198,6 +198,8 @@ def test_confirming_asks_for_what_was_shown(
         "keep_old_data": True,
         "start": "soon",
         "expires_hours": None,
+        "repeats": None,
+        "rate": None,
     }
 
 

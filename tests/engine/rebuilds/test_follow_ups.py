@@ -1,12 +1,23 @@
 """What may follow a rebuild that did not succeed, and why not."""
 
+from dataclasses import replace
 from typing import Any
 
 import pytest
 
-from dbops.engine.rebuilds.follow_ups import AFTER_THE_COPY, Ended, offer_put_back, offer_retry, remembered
+from dbops.engine.planning.planner import build_plan
+from dbops.engine.rebuilds.follow_ups import (
+    AFTER_THE_COPY,
+    Ended,
+    half_copy_of,
+    offer_again,
+    offer_put_back,
+    offer_retry,
+    remembered,
+)
 from dbops.engine.rebuilds.methods import METHODS
 from dbops.engine.states import Status, StepState
+from tests.engine.builders import situation
 
 NAMES = [step.name for step in METHODS["xbstream"].steps]
 MOVED = {"touched": True, "new_identity": "1:2", "aside_path": "/data.dbops-old-run", "aside_identity": "1:1"}
@@ -89,3 +100,33 @@ def test_a_copy_that_a_crash_made_worthless_is_not_gone_on_with() -> None:
     assert not offer.is_possible
     assert "worthless" in offer.reason
     assert {"relaxed", "undurable"} <= set(remembered(ended("catch-up", {**memory, "relaxed": {}, "undurable": {}})))
+
+
+@pytest.mark.parametrize("status", list(Status))
+def test_offer_again_is_possible_after_an_end_without_success(status: Status) -> None:
+    expected = status in (Status.FAILED, Status.CANCELLED, Status.EXPIRED)
+    assert offer_again(ended("stream", MOVED, status)).is_possible is expected
+
+
+TREE = "0f" * 32
+LEFT = replace(build_plan(situation()).target, datadir_identity="1:2", is_answering=False)
+
+
+@pytest.mark.parametrize(
+    ("memory", "changes", "known"),
+    [
+        ({**MOVED, "left_tree": TREE}, {}, {"half_copy": "/data.dbops-old-run", "half_copy_tree": TREE}),
+        ({**MOVED, "left_tree": TREE, "half_copy": "/first"}, {}, {"half_copy": "/first", "half_copy_tree": TREE}),
+        ({**MOVED, "left_tree": TREE, "aside_path": ""}, {}, {"half_copy": "", "half_copy_tree": TREE}),
+        ({"half_copy": "", "half_copy_tree": TREE}, {}, {"half_copy": "", "half_copy_tree": TREE}),
+        (MOVED, {}, {}),
+        ({**MOVED, "left_tree": TREE}, {"is_answering": True}, {}),
+        ({**MOVED, "left_tree": TREE}, {"datadir_identity": "1:3"}, {}),
+        ({**MOVED, "left_tree": TREE, "refused": True}, {}, {}),
+        ({}, {}, {}),
+    ],
+)
+def test_half_copy_of_is_known_where_the_target_is_as_it_was_left(
+    memory: dict[str, Any], changes: dict[str, Any], known: dict[str, str]
+) -> None:
+    assert half_copy_of(ended("stream", memory), replace(LEFT, **changes)) == known

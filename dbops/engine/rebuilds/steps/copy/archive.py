@@ -71,6 +71,7 @@ class Fetch(Stream):
         unpack = unpack_command(run.plan, run.flavor)
         pull = [*pull_command(run), "backup"]
         run.memory["stream.began"] = run.clock.now()
+        run.memory.pop("left_tree", None)  # the tree after the take-over is about to change
         words = show(["cat", "--", file_words(archive_of(run.plan))[0]])
         run.journal.command("stream.backup", run.source.party.host, words)
         return run.start_job(

@@ -48,6 +48,7 @@ class LoadDump(JobStep):
         initialise, server = _initialise(run.plan, run.flavor), _server(run.plan, run.flavor)
         pull = [*pull_command(run), "backup"]
         run.memory["stream.began"] = run.clock.now()
+        run.memory.pop("left_tree", None)  # the tree after the take-over is about to change
         run.journal.command("stream.backup", run.source.party.host, show(["cat", "--", archive_of(run.plan).path]))
         return run.start_job(
             run.target,

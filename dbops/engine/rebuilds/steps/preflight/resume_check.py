@@ -23,11 +23,11 @@ OF_THE_COPY = {
 }
 
 
-def differences_for_retry(before: Plan, now: Plan, *, was_touched: bool = True) -> list[str]:
-    """Return what is not as the plan saw it, but for what the failed rebuild changed where it touched the target, as sentences."""
+def differences_for_retry(before: Plan, now: Plan) -> list[str]:
+    """Return how the instances differ from the plan, as sentences, except for what the failed rebuild changed on the target."""
     changes: list[str] = []
     for role, ignored in (
-        ("target", CHANGED_BY_US if was_touched else set[str]()),
+        ("target", CHANGED_BY_US),
         ("source", set[str]()),
         ("primary", set[str]()),
     ):
