@@ -1,6 +1,6 @@
 """The tables, a file for each aggregate."""
 
-from .audit import AuditBlock, AuditEntry, AuditHead, AuditName, AuditText
+from .audit import AuditEntry, AuditHead, AuditName, AuditText
 from .audit_segments import AuditSegment
 from .backups import AccessToken, BackupEvent, BackupRun, BackupSchedule, Maintenance
 from .connection_tests import ConnectionTest
@@ -15,7 +15,6 @@ from .topology import Discovery, ServerIdentity, TopologyDifference
 
 __all__ = [
     "AccessToken",
-    "AuditBlock",
     "AuditEntry",
     "AuditHead",
     "AuditName",

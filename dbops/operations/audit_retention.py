@@ -11,10 +11,9 @@ from django.db import IntegrityError, transaction
 from django.utils import timezone
 
 from dbops.auditing import current_anchor
-from dbops.engine.audit_blocks import block_of
 from dbops.engine.audit_chain import Head, Link, Verification, covered, read_link
 from dbops.engine.errors import Refused
-from dbops.models import AuditBlock, AuditEntry, AuditSegment, AuditText
+from dbops.models import AuditEntry, AuditSegment, AuditText
 from dbops.operations.audit import record
 
 #: What is younger stays: whoever looks into something that happened lately finds it in the log itself.
@@ -121,7 +120,6 @@ def _remove(actor: str, anchor: Head, head: Head, path: Path, file_hash: str) ->
         )
         # The segment comes first: the database refuses to remove what none has, and of two at once one finds its number taken.
         AuditText.objects.filter(sequence__lte=head.sequence).delete()
-        AuditBlock.objects.filter(number__lt=block_of(head.sequence + 1)).delete()
         AuditEntry.objects.filter(sequence__lte=head.sequence).delete()
         record(
             actor=actor,

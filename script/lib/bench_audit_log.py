@@ -12,8 +12,6 @@ from django.db import connection, transaction
 from django.test import Client
 from django.test.utils import CaptureQueriesContext
 
-from dbops.auditing import close_block
-from dbops.engine.audit_blocks import block_of
 from dbops.engine.audit_chain import Head, Link, hash_of
 from dbops.engine.audit_words import outcome_of, text_of
 from dbops.models import AuditEntry, AuditHead, AuditName, AuditText
@@ -40,8 +38,6 @@ def make(count: int) -> None:
         if len(batch) == BATCH or link.sequence == count:
             write(batch)
             head, batch = Head(link.sequence, link.hash), []
-    for block in range(block_of(count + 1)):
-        close_block(block)
     AuditName.objects.bulk_create(
         [AuditName(column=column, name=name, folded=name) for column, name in sorted(names)], batch_size=100
     )
