@@ -271,9 +271,9 @@ def test_a_cluster_with_a_goal_of_its_own_is_measured_by_it(viewer: Client, lost
     assert (found["goal_seconds"], found["goal_is_its_own"], found["breaches"]) == (4 * 3600, True, 7)
     lines = viewer.get(f"{PAGE}?of=forecast&format=csv").content.decode("utf-8-sig").split("\r\n")
     assert sum(row["breaks the goal"] == "yes" for row in csv.DictReader(lines)) == 7
-    paper = words(viewer, "/availability/report/2026-03/shop/")
+    report = words(viewer, "/availability/report/2026-03/shop/")
     for told in ("goal: 4 h 00 min (its own)", "Worst hour: Thursday 02:00", "7 hours of 168 break the goal"):
-        assert told in paper
+        assert told in report
 
 
 def test_the_worst_hour_of_a_list_says_what_is_not_known(viewer: Client, lost: Any) -> None:

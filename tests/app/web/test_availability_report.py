@@ -1,4 +1,4 @@
-"""A month on paper: the numbers of the pages, without anything to click."""
+"""The monthly availability report: page, and file of the command."""
 
 from datetime import UTC, date, datetime
 from pathlib import Path
@@ -10,7 +10,6 @@ from django.core.management import CommandError, call_command
 from django.test import Client
 from django.utils import timezone
 
-from dbops import paper
 from dbops.counting import count_days
 from dbops.models import InstancePeriod, InstanceState
 from dbops.queries.availability_report import last_month, month_of
@@ -134,17 +133,3 @@ def test_the_command_writes_a_file_that_stands_alone(shop: None, tmp_path: Path)
 def test_the_command_says_what_is_wrong(shop: None, tmp_path: Path, given: list[str], told: str) -> None:
     with pytest.raises(CommandError, match=told):
         call_command("availability_report", *given, "--html", str(tmp_path / "x.html"))
-
-
-def test_without_chromium_it_says_so(shop: None, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(paper, "BROWSERS", ("no-such-browser",))
-    with pytest.raises(CommandError, match="no Chromium was found"):
-        call_command("availability_report", "--pdf", str(tmp_path / "x.pdf"))
-    assert not (tmp_path / "x.pdf").exists()
-
-
-def test_a_browser_that_fails_leaves_no_file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(paper, "BROWSERS", ("false",))
-    with pytest.raises(paper.NoBrowser, match="status 1"):
-        paper.pdf("<p>x</p>", tmp_path / "x.pdf")
-    assert not (tmp_path / "x.pdf").exists()
