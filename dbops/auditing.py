@@ -98,7 +98,7 @@ def current_head() -> Head:
 
 
 def current_anchor() -> Head:
-    """Return what the oldest entry in the database follows: the end of what was put away, or the beginning."""
+    """Return what the oldest entry in the database follows: the last archived entry, or the beginning of the log."""
     newest = AuditSegment.objects.last()
     return newest.anchor if newest else Head()
 

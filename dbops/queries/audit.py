@@ -108,10 +108,10 @@ def every(wanted: AuditFilter) -> Iterator[AuditEntry]:
         after = numbers[-1]
 
 
-def where_it_went(sequence: int) -> str:
-    """Return in words which file has an entry that was put away; ``""`` for one that was not."""
+def archived_in(sequence: int) -> str:
+    """Return a sentence that names the file of an archived entry; ``""`` for every other number."""
     segment = AuditSegment.objects.filter(first__lte=sequence, last__gte=sequence).first()
-    return f"Entry {sequence} was put away on {segment.at:%Y-%m-%d}, into {segment.file_name}." if segment else ""
+    return f"Entry {sequence} was archived on {segment.at:%Y-%m-%d}, in {segment.file_name}." if segment else ""
 
 
 def stored() -> Iterator[AuditEntry]:

@@ -79,7 +79,7 @@ VERBS = {
     "maintenance.end_maintenance": "maintenance.ended",
     "maintenance.mark_maintenance": "maintenance.marked",
     "maintenance.unmark_maintenance": "maintenance.unmarked",
-    "audit_retention.put_away": "audit.put_away",
+    "audit_archive.archive_entries": "audit.archived",
     "people.standing_of": READS + " a row",
     "people.add_account": "account.created",
     "people.change_account": "account.changed",

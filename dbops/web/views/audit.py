@@ -12,7 +12,7 @@ from django.views.decorators.http import require_GET, require_POST
 from dbops.engine.audit_chain import Tampering
 from dbops.engine.audit_words import VIEWS
 from dbops.operations.audit_log import FORMATS, export_log, verify_log
-from dbops.queries.audit import AuditFilter, choices, entries, every, stored, where_it_went
+from dbops.queries.audit import AuditFilter, archived_in, choices, entries, every, stored
 from dbops.queries.audit import entry as find
 from dbops.web.access import user_of, viewer_page
 from dbops.web.streaming import streamed
@@ -45,7 +45,7 @@ def entry(request: HttpRequest, sequence: int) -> HttpResponse:
     """Show one entry, with its place in the chain."""
     row = find(sequence)
     if row is None:
-        raise Http404(where_it_went(sequence) or f"The audit log has no entry {sequence}.")
+        raise Http404(archived_in(sequence) or f"The audit log has no entry {sequence}.")
     return render(request, "audit/entry.html", {"entry": row})
 
 
