@@ -85,9 +85,9 @@ def _is_recorded(segment: AuditSegment) -> bool:
 
 
 def _unguarded() -> list[Finding]:
-    """What the database no longer refuses: nothing need have been changed yet."""
+    """Return the missing triggers: the entries may still be unchanged."""
     return [
-        Finding(Tampering.UNGUARDED, 0, 0, f"the trigger that refuses {event.upper()} of {table} is not there any more")
+        Finding(Tampering.UNGUARDED, 0, 0, f"the trigger that refuses {event.upper()} of {table} is missing")
         for table, event in missing_guards()
     ]
 

@@ -43,7 +43,7 @@ def exported(capsys: pytest.CaptureFixture[str]) -> Lines:
     return [json.loads(line) for line in capsys.readouterr().out.splitlines()]
 
 
-def test_a_guard_that_is_gone_is_told_of(capsys: pytest.CaptureFixture[str]) -> None:
+def test_verify_reports_a_missing_trigger(capsys: pytest.CaptureFixture[str]) -> None:
     if connection.vendor == "mysql":
         pytest.skip("its triggers are dropped only by ending the transaction of this test")
     write()
@@ -54,8 +54,9 @@ def test_a_guard_that_is_gone_is_told_of(capsys: pytest.CaptureFixture[str]) -> 
     with pytest.raises(SystemExit):
         call_command("audit", "verify")
     out = capsys.readouterr().out
-    assert "unguarded: the trigger that refuses DELETE of dbops_auditentry is not there any more" in out
-    assert "The entries are as they were written, but the database would let them be changed." in out
+    lines = [line for line in out.splitlines() if line.startswith("unguarded: ")]
+    assert len(lines) == 1
+    assert "DELETE of dbops_auditentry" in lines[0]
     with unguarded():
         assert len(missing_guards()) == (10 if connection.vendor == "mysql" else 15)
 
@@ -100,13 +101,12 @@ def test_the_outsider_finds_each_tampering(
     assert told in text
 
 
-def test_verify_says_that_all_is_well_and_is_in_the_log(capsys: pytest.CaptureFixture[str]) -> None:
+def test_verify_prints_the_head_and_is_in_the_log(capsys: pytest.CaptureFixture[str]) -> None:
     write(3)
     head = str(current_head())
     call_command("audit", "verify")
     told = capsys.readouterr().out
     assert f"3 entries, head {head}" in told
-    assert "as it was written" in told
     entry = AuditEntry.objects.get(action="audit.verified")
     assert (entry.detail["head"], entry.detail["findings"]) == (head, [])
     call_command("audit", "head")

@@ -79,7 +79,7 @@ def test_each_database_says_which_guard_is_gone(server: Server) -> None:
     tables.write(url, f"DROP TRIGGER dbops_audithead_update{on}")
     done = manage(url, server.folder, "audit", "verify")
     assert done.returncode == 1
-    assert "the trigger that refuses UPDATE of dbops_audithead is not there any more" in done.stdout
+    assert "the trigger that refuses UPDATE of dbops_audithead is missing" in done.stdout
 
 
 def test_a_log_from_before_is_chained_as_it_is(server: Server) -> None:
