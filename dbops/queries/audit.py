@@ -136,18 +136,19 @@ def _numbers(wanted: AuditFilter, limit: int, *, before: int | None, after: int 
     rows = rows.filter(at__gte=wanted.since) if wanted.since is not None else rows
     rows = rows.filter(at__lt=wanted.until) if wanted.until is not None else rows
     order = "sequence" if is_upward else "-sequence"
-    if wanted.text:
-        texts = AuditText.objects.filter(span, Part(F("text"), wanted.text.casefold()))
-        if values or wanted.since or wanted.until:
-            rows = rows.filter(**{f"{column}__in": names for column, names in values.items()})
-            texts = texts.filter(Exists(rows.filter(sequence=OuterRef("sequence"))))
-        return list(texts.order_by(order).values_list("sequence", flat=True)[:limit])
     # The index of the column with the fewest values gives each value's entries in order; the others are compared.
     first = min(
         (column for column in values if len(values[column]) <= FEW), key=lambda name: len(values[name]), default=""
     )
     for column, names in values.items():
         rows = rows if column == first else rows.filter(**{f"{column}__in": names})
+    if wanted.text:
+        texts = AuditText.objects.filter(span, Part(F("text"), wanted.text.casefold()))
+        if not first:  # a scan of the narrow table is faster than one of the entries
+            if values or wanted.since or wanted.until:
+                texts = texts.filter(Exists(rows.filter(sequence=OuterRef("sequence"))))
+            return list(texts.order_by(order).values_list("sequence", flat=True)[:limit])
+        rows = rows.filter(Exists(texts.filter(sequence=OuterRef("sequence"))))
     ways = [rows.filter(**{first: name}) for name in values[first]] if first else [rows]
     found = {number for way in ways for number in way.order_by(order).values_list("sequence", flat=True)[:limit]}
     return sorted(found, reverse=not is_upward)[:limit]
