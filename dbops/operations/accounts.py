@@ -7,9 +7,9 @@ from django.contrib.auth.password_validation import validate_password
 from django.core.exceptions import ValidationError
 from django.db import transaction
 
-from dbops.access import GROUPS, make_groups
 from dbops.engine.errors import Refused
 from dbops.operations.audit import record
+from dbops.security.permissions import GROUPS, make_groups
 
 
 @dataclass(frozen=True, slots=True)

@@ -4,7 +4,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Any
 
-from dbops.auditing import append
+from dbops.audit.log import append
 from dbops.engine.errors import Refused
 from dbops.fleetfile.store import CREATED, UNCHANGED, Item
 from dbops.models import AuditEntry
@@ -28,10 +28,10 @@ def record(
     cluster: str = "",
     **detail: Any,
 ) -> AuditEntry:
-    """Write one entry, in the caller's transaction, as the last thing that it does (``auditing.append`` says why).
+    """Write one entry, in the caller's transaction, as the last thing that it does (``audit.log.append`` says why).
 
     Args:
-        actor: a person's name, or ``auditing.SYSTEM``.
+        actor: a person's name, or ``audit.log.SYSTEM``.
         reason: as the person typed it.
         outcome: read from the action where it is not given, as are instance and cluster.
         detail: plain data without secrets.

@@ -10,8 +10,8 @@ from pathlib import Path
 from django.db import IntegrityError, transaction
 from django.utils import timezone
 
-from dbops.auditing import current_anchor
-from dbops.engine.audit_chain import Head, Link, Verification, covered, read_link
+from dbops.audit.log import current_anchor
+from dbops.engine.audit.chain import Head, Link, Verification, covered, read_link
 from dbops.engine.errors import Refused
 from dbops.models import AuditEntry, AuditSegment, AuditText
 from dbops.operations.audit import record

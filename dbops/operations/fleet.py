@@ -9,7 +9,6 @@ from django.core.exceptions import ValidationError
 from django.db import IntegrityError, transaction
 from django.db.models import ProtectedError
 
-from dbops.access import require_operator
 from dbops.engine.errors import Refused
 from dbops.fleetfile import sshkeys, stored
 from dbops.fleetfile.apply import apply
@@ -21,6 +20,7 @@ from dbops.fleetfile.write import write
 from dbops.lifecycle import end_periods
 from dbops.models import Cluster, Host, Instance, InstanceState
 from dbops.operations.audit import record, record_item
+from dbops.security.permissions import require_operator
 
 NOTHING = "Nothing was changed."
 

@@ -6,11 +6,11 @@ from django.contrib.auth.models import User
 from django.db import transaction
 from django.utils import timezone
 
-from dbops.access import require_operator
 from dbops.engine.errors import Refused
 from dbops.lifecycle import recount
 from dbops.models import Cluster, Maintenance
 from dbops.operations.audit import record, says_why
+from dbops.security.permissions import require_operator
 
 #: A time typed as "now" has passed when it arrives here.
 PAST_SECONDS = 120

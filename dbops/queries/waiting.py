@@ -12,11 +12,11 @@ from typing import Any
 
 from django.db.models import Count, Q, Sum
 
-from dbops import scheduler
-from dbops.engine.backups import RUN_AT_WORK, RunStatus
-from dbops.engine.scheduling import Certainty, Key, Kind, Length, Moment, Queued, expect_starts
+from dbops.engine.backup_states import RUN_AT_WORK, RunStatus
+from dbops.engine.schedule.scheduler import Certainty, Key, Kind, Length, Moment, Queued, expect_starts
 from dbops.engine.states import Approval, Status, StepState
 from dbops.models import BackupRun, Hold, Rebuild
+from dbops.worker import scheduler
 
 #: Runs that ended longer ago say nothing of the next one.
 HISTORY_DAYS = 60

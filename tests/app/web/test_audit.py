@@ -13,7 +13,7 @@ from pytest_django import DjangoAssertNumQueries
 
 from dbops.models import AuditEntry
 from dbops.operations.audit import record
-from dbops.queries.audit import ENTRIES_ON_A_PAGE, AuditFilter, entries
+from dbops.queries.audit.log import ENTRIES_ON_A_PAGE, AuditFilter, entries
 from tests.app.factories import make_rebuild, make_trio
 from tests.audit_guards import unguarded
 
@@ -98,7 +98,7 @@ def test_a_span_of_time_is_found() -> None:
 
 
 def test_the_text_is_found_far_back_and_page_by_page(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("dbops.queries.audit.ENTRIES_ON_A_PAGE", 2)
+    monkeypatch.setattr("dbops.queries.audit.log.ENTRIES_ON_A_PAGE", 2)
     for number in range(9):
         record(actor="olga", action="test", subject="s", reason="odd" if number % 2 else "even")
     first = entries(AuditFilter(text="even"))

@@ -8,7 +8,7 @@ from django.test.utils import CaptureQueriesContext
 
 from dbops.models import AuditEntry
 from dbops.operations.audit import record
-from dbops.queries.audit import AuditFilter, entries
+from dbops.queries.audit.log import AuditFilter, entries
 
 pytestmark = pytest.mark.django_db
 WORDS = ("disk full", "lag since upgrade", "DRIFT", "50% gone", "a", "needle", "[a]*?")
@@ -16,7 +16,7 @@ WORDS = ("disk full", "lag since upgrade", "DRIFT", "50% gone", "a", "needle", "
 
 @pytest.fixture(autouse=True)
 def small_pages(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("dbops.queries.audit.ENTRIES_ON_A_PAGE", 4)
+    monkeypatch.setattr("dbops.queries.audit.log.ENTRIES_ON_A_PAGE", 4)
 
 
 def write(count: int) -> list[str]:
@@ -51,7 +51,7 @@ def test_search_finds_the_entries_whose_text_has_the_part(
     assert found(text) == wanted
     of_olga = set(AuditEntry.objects.filter(actor="olga").values_list("sequence", flat=True))
     assert found(text, actor="olga") == [number for number in wanted if number in of_olga]
-    monkeypatch.setattr("dbops.queries.audit.FEW", 0)
+    monkeypatch.setattr("dbops.queries.audit.log.FEW", 0)
     assert found(text, actor="olga") == [number for number in wanted if number in of_olga]
 
 

@@ -10,9 +10,9 @@ from django.core.management import CommandError, call_command
 from django.test import Client
 from django.utils import timezone
 
-from dbops.counting import count_days
 from dbops.models import InstancePeriod, InstanceState
-from dbops.queries.availability_report import last_month, month_of
+from dbops.queries.availability.report import last_month, month_of
+from dbops.worker.availability_rollup import count_days
 from tests.app.factories import make_trio
 
 pytestmark = pytest.mark.django_db
