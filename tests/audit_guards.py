@@ -8,13 +8,10 @@ from types import SimpleNamespace
 from django.db import connection
 from django.test import TransactionTestCase
 
-from dbops.models import AuditBlock, AuditEntry, AuditHead, AuditName, AuditSegment, AuditText
+from dbops.models import AuditEntry, AuditHead, AuditName, AuditSegment, AuditText
 
-MIGRATIONS = [
-    import_module(f"dbops.migrations.{name}")
-    for name in ("0013_audit_chain", "0018_audit_segments", "0021_audit_blocks")
-]
-TABLES = (AuditText, AuditBlock, AuditName, AuditHead, AuditEntry, AuditSegment)
+MIGRATIONS = [import_module(f"dbops.migrations.{name}") for name in ("0013_audit_chain", "0018_audit_segments")]
+TABLES = (AuditText, AuditName, AuditHead, AuditEntry, AuditSegment)
 
 
 @contextmanager

@@ -1,9 +1,7 @@
-"""Sends the audit log's head out of the machine: a tail that was cut off with its head cannot be seen from inside."""
+"""Exports the head of the audit log to a file and to syslog. Only a copy elsewhere shows that entries and head were cut off."""
 
-import json
 import logging
 import os
-import urllib.request
 from datetime import datetime
 from logging.handlers import SysLogHandler
 
@@ -13,27 +11,23 @@ from django.utils import timezone
 from dbops.audit.log import current_head
 from dbops.engine.audit.chain import Head, moment
 
-PATIENCE_SECONDS = 10
 SYSLOG_PORT = 514
 log = logging.getLogger(__name__)
 
 
 def send_head() -> list[str]:
-    """Send the head every way that is set. Return the names of those that failed; each is in the worker's log."""
+    """Send the head to each configured destination. Return the names of those that failed; the worker's log has the reasons."""
     head, now = current_head(), timezone.now()
-    ways = {
-        "file": settings.AUDIT_HEAD_FILE,
-        "syslog": settings.AUDIT_HEAD_SYSLOG,
-        "webhook": settings.AUDIT_HEAD_WEBHOOK,
-    }
     failed = []
-    for name, where in ways.items():
+    for name, destination, send in (
+        ("file", settings.AUDIT_HEAD_FILE, _append),
+        ("syslog", settings.AUDIT_HEAD_SYSLOG, _syslog),
+    ):
         try:
-            if where:
-                {"file": _append, "syslog": _syslog, "webhook": _post}[name](where, head, now)
+            if destination:
+                send(destination, head, now)
         except (OSError, ValueError) as error:
-            # The address may hold a secret of its receiver: it is not repeated here.
-            log.warning("the audit log's head %d was not sent by %s: %s", head.sequence, name, type(error).__name__)
+            log.warning("audit head %d was not exported to %s: %s", head.sequence, name, type(error).__name__)
             failed.append(name)
     return failed
 
@@ -50,7 +44,7 @@ def _syslog(where: str, head: Head, now: datetime) -> None:
     host, _, port = where.rpartition(":")
     address = where if where.startswith("/") else (host or where, int(port) if host else SYSLOG_PORT)
     handler = SysLogHandler(address, facility=SysLogHandler.LOG_AUTHPRIV)
-    # Called for what it does, not through a logger: that would swallow what goes wrong.
+    # Called directly: a logger would swallow errors.
     handler.handleError = _raise  # type: ignore[method-assign]
     try:
         handler.emit(
@@ -62,12 +56,3 @@ def _syslog(where: str, head: Head, now: datetime) -> None:
 
 def _raise(record: logging.LogRecord) -> None:
     raise  # noqa: PLE0704 - called within the handler's own except
-
-
-def _post(where: str, head: Head, now: datetime) -> None:
-    if not where.startswith(("https://", "http://")):
-        raise ValueError("neither http nor https")
-    body = json.dumps({"sequence": head.sequence, "hash": head.hash, "at": moment(now)}).encode()
-    request = urllib.request.Request(where, body, {"Content-Type": "application/json"})  # noqa: S310 - checked above
-    with urllib.request.urlopen(request, timeout=PATIENCE_SECONDS):  # noqa: S310 - checked above
-        pass

@@ -11,8 +11,7 @@ from django.utils import timezone
 
 from dbops.engine.audit.chain import Head, Link, hash_of, plain
 from dbops.engine.audit.entries import outcome_of, subject_is, text_of
-from dbops.engine.audit.search_index import block_of, bounds_of, ends_block, signature_of
-from dbops.models import AuditBlock, AuditEntry, AuditHead, AuditName, AuditSegment, AuditText, Instance
+from dbops.models import AuditEntry, AuditHead, AuditName, AuditSegment, AuditText, Instance
 from dbops.models.audit import NAMED
 
 #: The product itself, where no person acts.
@@ -88,16 +87,8 @@ def append(
         entry = AuditEntry.objects.create(**{name: getattr(link, name) for name in Link.__dataclass_fields__})
         AuditText.objects.create(sequence=link.sequence, text=text_of(link.reason, link.detail))
         _learn_names(link)
-        if ends_block(link.sequence):
-            close_block(block_of(link.sequence))
         AuditHead.objects.filter(pk=THE_HEAD).update(sequence=link.sequence, hash=link.hash)
     return entry
-
-
-def close_block(number: int) -> None:
-    """Keep what the texts of a block have together. Under the head's lock every entry before the newest is there."""
-    texts = AuditText.objects.filter(sequence__range=bounds_of(number)).values_list("text", flat=True)
-    AuditBlock.objects.create(number=number, signature=signature_of(texts.iterator()))
 
 
 def current_head() -> Head:
@@ -107,7 +98,7 @@ def current_head() -> Head:
 
 
 def current_anchor() -> Head:
-    """Return what the oldest entry in the database follows: the end of what was put away, or the beginning."""
+    """Return what the oldest entry in the database follows: the last archived entry, or the beginning of the log."""
     newest = AuditSegment.objects.last()
     return newest.anchor if newest else Head()
 

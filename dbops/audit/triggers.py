@@ -1,8 +1,8 @@
-"""Whether the database still refuses what would change the audit log: its triggers (migrations 0013, 0018 and 0021), looked up by name."""
+"""Whether the database still refuses what would change the audit log: its triggers (migrations 0013 and 0018), looked up by name."""
 
 from django.db import connection
 
-from dbops.models import AuditBlock, AuditEntry, AuditHead, AuditName, AuditSegment, AuditText
+from dbops.models import AuditEntry, AuditHead, AuditName, AuditSegment, AuditText
 
 EVENTS = {
     "sqlite": ("update", "delete", "insert"),
@@ -25,6 +25,6 @@ def missing_guards() -> list[tuple[str, str]]:
     with connection.cursor() as cursor:
         cursor.execute(THERE[connection.vendor])
         there = {row[0] for row in cursor.fetchall()}
-    tables = [model._meta.db_table for model in (AuditEntry, AuditText, AuditBlock, AuditName, AuditHead, AuditSegment)]
+    tables = [model._meta.db_table for model in (AuditEntry, AuditText, AuditName, AuditHead, AuditSegment)]
     wanted = [(table, event) for table in tables for event in EVENTS[connection.vendor]]
     return [(table, event) for table, event in wanted if f"{table}_{event}" not in there]

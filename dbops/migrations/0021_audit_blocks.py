@@ -2,24 +2,11 @@
 
 from django.db import migrations, models
 
-from dbops.engine.audit.search_index import signature_of
-
 REFUSAL = "audit entries are never changed or removed"
 TABLE = "dbops_auditblock"
 ENTRIES = 1000
 #: A block may go when every one of its entries was put away.
 IS_NEEDED = f"(OLD.number + 1) * {ENTRIES} > (SELECT COALESCE(MAX(last), 0) FROM dbops_auditsegment)"  # noqa: S608 - our own names
-
-
-def sum_up(apps, schema_editor):
-    """Give every whole block that is there its signature."""
-    blocks, texts = apps.get_model("dbops", "AuditBlock"), apps.get_model("dbops", "AuditText")
-    numbers = texts.objects.order_by("sequence").values_list("sequence", flat=True)
-    if not (first := numbers.first()):
-        return
-    for number in range(-(-(first - 1) // ENTRIES), numbers.last() // ENTRIES):
-        within = texts.objects.filter(sequence__range=(number * ENTRIES + 1, (number + 1) * ENTRIES))
-        blocks.objects.create(number=number, signature=signature_of(within.values_list("text", flat=True)))
 
 
 def guard(apps, schema_editor):
@@ -85,6 +72,5 @@ class Migration(migrations.Migration):
             ],
         ),
         # Not in a transaction of its own: MariaDB would end it with the first trigger.
-        migrations.RunPython(sum_up, migrations.RunPython.noop, atomic=False),
         migrations.RunPython(guard, unguard, atomic=False),
     ]

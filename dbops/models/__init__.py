@@ -1,7 +1,7 @@
 """The tables, a file for each aggregate."""
 
 from .accounts import StartView
-from .audit import AuditBlock, AuditEntry, AuditHead, AuditName, AuditText
+from .audit import AuditEntry, AuditHead, AuditName, AuditText
 from .audit_segments import AuditSegment
 from .availability import GapCount, GapDay, SentReport
 from .backups import AccessToken, BackupEvent, BackupRun, BackupSchedule, Maintenance
@@ -15,7 +15,6 @@ from .topology import Discovery, ServerIdentity, TopologyDifference
 
 __all__ = [
     "AccessToken",
-    "AuditBlock",
     "AuditEntry",
     "AuditHead",
     "AuditName",

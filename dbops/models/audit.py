@@ -59,17 +59,10 @@ class AuditHead(models.Model):
 
 
 class AuditText(models.Model):
-    """The text in which an entry is searched for, beside it: a narrow table is gone through quickly."""
+    """The searchable text of an entry. A narrow table of its own keeps a full scan fast."""
 
     sequence = models.BigIntegerField(primary_key=True)
     text = models.TextField()
-
-
-class AuditBlock(models.Model):
-    """What texts of a thousand entries have together (``engine.audit.search_index``): most blocks need not be searched for a text."""
-
-    number = models.BigIntegerField(primary_key=True)
-    signature = models.BinaryField()
 
 
 class AuditName(models.Model):

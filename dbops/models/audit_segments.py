@@ -1,4 +1,4 @@
-"""Parts of the audit log that were put away into files: what the rest of the log follows."""
+"""Parts of the audit log that were archived into files. The first entry in the database follows the last of them."""
 
 from typing import ClassVar
 
@@ -8,7 +8,7 @@ from dbops.engine.audit.chain import Head
 
 
 class AuditSegment(models.Model):
-    """Whole entries, ``first`` to ``last``, that a file has and the database no more. Rows are only ever added (migration 0018).
+    """The entries ``first`` to ``last``, which are in a file and no longer in the database. Rows are only ever added (migration 0018).
 
     ``previous`` and ``hash`` are the ends of the segment's own chain; ``file_hash`` is the SHA-256 of the file.
     """

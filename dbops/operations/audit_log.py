@@ -42,11 +42,11 @@ def verify_log(
         if row.sequence > head.sequence and current_head().sequence >= row.sequence:
             break
         run.see(row.link)
-    # What was put away while it was read is not missing.
+    # Entries that were archived during this verification are not missing.
     newer = current_anchor()
-    put_away = newer.sequence if newer != anchor else 0
-    found = [item for item in run.end(head) if item.kind is not Tampering.REMOVED or item.last > put_away]
-    findings = [*_unannounced(), *found, *_unguarded()]
+    archived = newer.sequence if newer != anchor else 0
+    found = [item for item in run.end(head) if item.kind is not Tampering.REMOVED or item.last > archived]
+    findings = [*_unrecorded(), *found, *_unguarded()]
     record(
         actor=actor,
         action="audit.verified",
@@ -59,8 +59,8 @@ def verify_log(
     return findings, head, run.count
 
 
-def _unannounced() -> list[Finding]:
-    """Segments that no entry tells of, or that do not follow each other: who removes entries by hand leaves such."""
+def _unrecorded() -> list[Finding]:
+    """Return segments without an ``audit.archived`` entry, and segments that do not follow each other: signs of removal by hand."""
     segments = list(AuditSegment.objects.order_by("last"))
     findings, before = [], Head()
     for segment in segments:
@@ -68,26 +68,26 @@ def _unannounced() -> list[Finding]:
             text = f"the segment {segment.first} to {segment.last} does not follow entry {before.sequence}"
             findings.append(Finding(Tampering.REMOVED, segment.first, segment.last, text))
         before = segment.anchor
-    if segments and not _is_told(segments[-1]):
+    if segments and not _is_recorded(segments[-1]):
         first, last = segments[-1].first, segments[-1].last
-        text = f"entries {first} to {last} were removed, and no entry says that they were put away"
+        text = f"entries {first} to {last} were removed, and no entry records that they were archived"
         findings.append(Finding(Tampering.REMOVED, first, last, text))
     return findings
 
 
-def _is_told(segment: AuditSegment) -> bool:
-    """Tell whether the entry is there that was written with the segment: it is younger, so it was not put away with it."""
-    told = AuditEntry.objects.filter(action="audit.put_away", sequence__gt=segment.last)
+def _is_recorded(segment: AuditSegment) -> bool:
+    """Return whether the entry that was written with the segment exists. It is newer than the segment, so it was not archived with it."""
+    candidates = AuditEntry.objects.filter(action="audit.archived", sequence__gt=segment.last)
     wanted = (segment.first, segment.last, segment.hash, segment.file_hash)
     return any(
-        tuple(entry.detail.get(key) for key in ("first", "last", "hash", "file_hash")) == wanted for entry in told
+        tuple(entry.detail.get(key) for key in ("first", "last", "hash", "file_hash")) == wanted for entry in candidates
     )
 
 
 def _unguarded() -> list[Finding]:
-    """What the database no longer refuses: nothing need have been changed yet."""
+    """Return the missing triggers: the entries may still be unchanged."""
     return [
-        Finding(Tampering.UNGUARDED, 0, 0, f"the trigger that refuses {event.upper()} of {table} is not there any more")
+        Finding(Tampering.UNGUARDED, 0, 0, f"the trigger that refuses {event.upper()} of {table} is missing")
         for table, event in missing_guards()
     ]
 

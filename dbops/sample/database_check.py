@@ -1,7 +1,7 @@
 """Whether history in this database is real or the sample's, and whether this process takes it for what it is.
 
 The mark is the first entry of the sample's audit log: the database refuses to change it, and its action's name stays even where entries
-are put away. A real dashboard never writes it.
+are archived. A real dashboard never writes it.
 """
 
 import time

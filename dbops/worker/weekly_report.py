@@ -8,7 +8,7 @@ from django.core.mail import EmailMultiAlternatives, get_connection
 from django.template.loader import render_to_string
 from django.utils import timezone
 
-from dbops.lib.pdf import document
+from dbops.lib.documents import render_document
 from dbops.models import SentReport
 from dbops.queries.availability.report import FleetReport, fleet_report, last_week
 
@@ -50,6 +50,6 @@ def _message(report: FleetReport) -> EmailMultiAlternatives:
     subject = f"Availability of all clusters in {report.span.title}"
     text = render_to_string("availability/weekly.txt", {"report": report, "rows": report.rows[:NAMED]})
     message = EmailMultiAlternatives(subject, text, settings.REPORT_FROM, settings.REPORT_RECIPIENTS)
-    html = document("availability/report_fleet.html", report=report, stands_alone=True)
+    html = render_document("availability/report_fleet.html", report=report, is_file=True)
     message.attach_alternative(html, "text/html")
     return message

@@ -12,7 +12,7 @@ from statistics import median
 
 from script.lib.bench_ground import headline, own_django
 
-GOAL_MS = 300
+GOAL_MS, TEXT_GOAL_MS = 300, 1000
 #: By what a reader asks for: the address. The text stands in one entry, the oldest, and in every hundredth.
 PAGES = {
     "no filter": "",
@@ -31,6 +31,9 @@ PAGES = {
     "text, in the oldest entry alone": "text=needle",
     "text, in none": "text=haystack",
     "text and person": "text=needle&actor=person-3",
+    "frequent text and rare person": "text=upgrade&actor=rare",
+    "rare text and frequent outcome": "text=needle&outcome=done",
+    "rare text in a month": "text=haystack&from=2026-02-01&to=2026-02-28",
     "person and outcome": "actor=person-3&outcome=failed",
     "person, cluster, outcome and time": "actor=person-3&cluster=cluster-42&outcome=failed&from=2026-02-01&to=2026-06-01",
     "rare person and an outcome that they never had": "actor=rare&outcome=failed",
@@ -57,10 +60,13 @@ def main(arguments: list[str]) -> int:
         print(f"making {options.entries:,} entries", flush=True)
         bench_audit_log.make(options.entries)
         print(f"\n{headline('audit', arguments, f'load {os.getloadavg()[0]:.1f}')}\n")
-        print(f"| first page of | median ms | most ms | queries | goal {GOAL_MS} ms |\n|---|---|---|---|---|")
+        print(
+            f"| first page of | median ms | most ms | queries | goal {GOAL_MS} ms, with a text {TEXT_GOAL_MS} |\n|---|---|---|---|---|"
+        )
         for title, query in PAGES.items():
             walls, queries = bench_audit_log.measure(query, options.rounds)
-            met = "met" if median(walls) <= GOAL_MS else "MISSED"
+            goal = TEXT_GOAL_MS if "text=" in query else GOAL_MS
+            met = "met" if median(walls) <= goal else "MISSED"
             print(f"| {title} | {median(walls):,.0f} | {max(walls):,.0f} | {queries} | {met} |", flush=True)
         if options.verify:
             began = time.perf_counter()

@@ -12,10 +12,8 @@ from django.db import connection, transaction
 from django.test import Client
 from django.test.utils import CaptureQueriesContext
 
-from dbops.audit.log import close_block
 from dbops.engine.audit.chain import Head, Link, hash_of
 from dbops.engine.audit.entries import outcome_of, text_of
-from dbops.engine.audit.search_index import block_of
 from dbops.models import AuditEntry, AuditHead, AuditName, AuditText
 from dbops.models.audit import NAMED
 from dbops.operations.audit_log import verify_log
@@ -40,8 +38,6 @@ def make(count: int) -> None:
         if len(batch) == BATCH or link.sequence == count:
             write(batch)
             head, batch = Head(link.sequence, link.hash), []
-    for block in range(block_of(count + 1)):
-        close_block(block)
     AuditName.objects.bulk_create(
         [AuditName(column=column, name=name, folded=name) for column, name in sorted(names)], batch_size=100
     )

@@ -69,7 +69,7 @@ def test_only_entries_that_a_segment_has_leave_the_database(server: Server) -> N
             tables.write(url, statement)
     done = manage(url, server.folder, "audit", "verify")
     assert done.returncode == 1
-    assert "entries 1 to 2 were removed, and no entry says that they were put away" in done.stdout
+    assert "entries 1 to 2 were removed, and no entry records that they were archived" in done.stdout
 
 
 def test_each_database_says_which_guard_is_gone(server: Server) -> None:

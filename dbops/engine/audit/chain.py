@@ -291,7 +291,7 @@ def verify(
     start: Head | None = None,
     witnesses: Mapping[int, str] | None = None,
 ) -> list[Finding]:
-    """Return what was done to a log; nothing: it is as it was written.
+    """Return what was done to a log; an empty result means that it is unchanged.
 
     Args:
         links: the entries in the order in which they are stored.

@@ -1,4 +1,4 @@
-"""``manage.py availability_report [--month 2026-03] [--cluster NAME] [--pdf FILE | --html FILE]``."""
+"""``manage.py availability_report [--month 2026-03] [--cluster NAME] --html FILE``."""
 
 import getpass
 from datetime import date
@@ -8,7 +8,7 @@ from typing import Any
 from django.core.management.base import CommandError, CommandParser
 from django.utils import timezone
 
-from dbops.lib.pdf import NoBrowser, document, pdf
+from dbops.lib.documents import render_document
 from dbops.management.command import DbopsCommand
 from dbops.models import Cluster
 from dbops.operations.audit import record_export
@@ -16,14 +16,12 @@ from dbops.queries.availability.report import cluster_report, fleet_report, last
 
 
 class Command(DbopsCommand):
-    help = "Write a month's availability, of all clusters or of one, as HTML that stands alone or as PDF."
+    help = "Write the availability report of a month, for all clusters or one, to a single HTML file."
 
     def add_arguments(self, parser: CommandParser) -> None:
-        parser.add_argument("--month", default="", help="for example 2026-03; the last one that is over by default")
-        parser.add_argument("--cluster", default="", help="one cluster with all of its intervals; else all clusters")
-        into = parser.add_mutually_exclusive_group(required=True)
-        into.add_argument("--pdf", type=Path, metavar="FILE", help="needs Chromium on this machine")
-        into.add_argument("--html", type=Path, metavar="FILE")
+        parser.add_argument("--month", default="", help="for example 2026-03; default: last month")
+        parser.add_argument("--cluster", default="", help="one cluster with every interval; default: all clusters")
+        parser.add_argument("--html", type=Path, metavar="FILE", required=True, help="the file to write")
 
     def handle(self, *args: Any, **options: Any) -> None:
         now, zone = timezone.now(), timezone.get_current_timezone()
@@ -35,17 +33,12 @@ class Command(DbopsCommand):
             if cluster is None:
                 raise CommandError(f"There is no cluster {options['cluster']!r}.")
             of_one = cluster_report(cluster, month, now)
-            html = document("availability/report_cluster.html", report=of_one, stands_alone=True)
+            html = render_document("availability/report_cluster.html", report=of_one, is_file=True)
         else:
-            html = document("availability/report_fleet.html", report=fleet_report(month, now), stands_alone=True)
-        to: Path = options["pdf"] or options["html"]
+            html = render_document("availability/report_fleet.html", report=fleet_report(month, now), is_file=True)
+        to: Path = options["html"]
         try:
-            if options["pdf"]:
-                pdf(html, to)
-            else:
-                to.write_text(html, encoding="utf-8")
-        except NoBrowser as error:
-            raise CommandError(f"No PDF was made: {error}.") from None
+            to.write_text(html, encoding="utf-8")
         except OSError as error:
             raise CommandError(f"{to}: {error.strerror}. Nothing was written.") from None
         asked = {"month": month.key, "cluster": options["cluster"]}

@@ -7,7 +7,7 @@ from typing import Any
 from django.core.management.base import CommandError, CommandParser
 from django.utils import timezone
 
-from dbops.lib.pdf import document
+from dbops.lib.documents import render_document
 from dbops.management.command import DbopsCommand
 from dbops.operations.audit_log import take_evidence
 from dbops.queries.rebuilds.evidence import evidence_of
@@ -30,7 +30,7 @@ class Command(DbopsCommand):
             raise CommandError(f"There is no rebuild {number}.")
         actor = f"{getpass.getuser()} (manage.py)"
         found = evidence_of(rebuild, made_by=actor, now=timezone.now())
-        html = document("rebuilds/evidence.html", evidence=found, stands_alone=True)
+        html = render_document("rebuilds/evidence.html", evidence=found, is_file=True)
         try:
             # Byte for byte what its hash in the log is of.
             to.write_bytes(html.encode())

@@ -74,8 +74,6 @@ SETTINGS: dict[str, Callable[[], object]] = {
     "DBOPS_EMAIL_USER": lambda: settings.EMAIL_HOST_USER,
     "DBOPS_EMAIL_PASSWORD": lambda: "(set)" if settings.EMAIL_HOST_PASSWORD else "",
     "DBOPS_EMAIL_TLS": lambda: int(settings.EMAIL_USE_TLS),
-    # Such an address is often a secret of its receiver.
-    "DBOPS_AUDIT_HEAD_WEBHOOK": lambda: "(set)" if settings.AUDIT_HEAD_WEBHOOK else "",
     **{
         name: partial(_from_environment, name, default)
         for name, default in {

@@ -4,16 +4,17 @@ A part of a name (``ol`` for ``olga``) is first looked up among the names that t
 itself is then whole values, which its indexes know. The time becomes a span of numbers: they rise together.
 """
 
+import re
 from collections.abc import Iterator
 from dataclasses import dataclass, fields
 from datetime import datetime, timedelta
+from typing import Any
 
-from django.db.models import F, Q, QuerySet
+from django.db.models import Exists, F, OuterRef, Q
 from django.db.models.lookups import Contains
 
 from dbops.engine.audit.entries import VIEWS
-from dbops.models import AuditEntry, AuditName, AuditSegment
-from dbops.queries.audit.text import containing
+from dbops.models import AuditEntry, AuditName, AuditSegment, AuditText
 
 ENTRIES_ON_A_PAGE = 50
 #: So many values are asked for one by one, each by its index; of more, entries are dense enough to be met on the way.
@@ -21,6 +22,15 @@ FEW = 20
 #: How far a clock may have stepped back.
 SLACK = timedelta(days=1)
 BATCH = 2000
+
+
+class Part(Contains):
+    """A case-sensitive "contains" for texts that are in lower case already. On SQLite ``GLOB`` is a fifth faster than ``LIKE``."""
+
+    def as_sqlite(self, compiler: Any, connection: Any) -> tuple[str, list[Any]]:
+        place, parameters = self.process_lhs(compiler, connection)
+        pattern = re.sub(r"[*?[]", r"[\g<0>]", str(self.rhs))
+        return f"{place} GLOB %s", [*parameters, f"*{pattern}*"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -98,10 +108,10 @@ def every(wanted: AuditFilter) -> Iterator[AuditEntry]:
         after = numbers[-1]
 
 
-def where_it_went(sequence: int) -> str:
-    """Return in words which file has an entry that was put away; ``""`` for one that was not."""
+def archived_in(sequence: int) -> str:
+    """Return a sentence that names the file of an archived entry; ``""`` for every other number."""
     segment = AuditSegment.objects.filter(first__lte=sequence, last__gte=sequence).first()
-    return f"Entry {sequence} was put away on {segment.at:%Y-%m-%d}, into {segment.file_name}." if segment else ""
+    return f"Entry {sequence} was archived on {segment.at:%Y-%m-%d}, in {segment.file_name}." if segment else ""
 
 
 def stored() -> Iterator[AuditEntry]:
@@ -121,21 +131,24 @@ def _numbers(wanted: AuditFilter, limit: int, *, before: int | None, after: int 
     values = _values(wanted)
     if values is None:
         return []
-    rows = AuditEntry.objects.all()
-    rows = rows.filter(sequence__lt=before) if before is not None else rows
-    rows = rows.filter(sequence__gt=after) if after is not None else rows
-    rows = _in_time(rows, wanted)
+    span = _span(wanted, before, after)
+    rows = AuditEntry.objects.filter(span)
+    rows = rows.filter(at__gte=wanted.since) if wanted.since is not None else rows
+    rows = rows.filter(at__lt=wanted.until) if wanted.until is not None else rows
     order = "sequence" if is_upward else "-sequence"
-    if wanted.text:
-        chosen = rows.filter(**{f"{column}__in": names for column, names in values.items()})
-        is_plain = not (values or wanted.since or wanted.until)
-        return containing(chosen, wanted.text, limit, is_upward=is_upward, is_plain=is_plain)
     # The index of the column with the fewest values gives each value's entries in order; the others are compared.
     first = min(
         (column for column in values if len(values[column]) <= FEW), key=lambda name: len(values[name]), default=""
     )
     for column, names in values.items():
         rows = rows if column == first else rows.filter(**{f"{column}__in": names})
+    if wanted.text:
+        texts = AuditText.objects.filter(span, Part(F("text"), wanted.text.casefold()))
+        if not first:  # a scan of the narrow table is faster than one of the entries
+            if values or wanted.since or wanted.until:
+                texts = texts.filter(Exists(rows.filter(sequence=OuterRef("sequence"))))
+            return list(texts.order_by(order).values_list("sequence", flat=True)[:limit])
+        rows = rows.filter(Exists(texts.filter(sequence=OuterRef("sequence"))))
     ways = [rows.filter(**{first: name}) for name in values[first]] if first else [rows]
     found = {number for way in ways for number in way.order_by(order).values_list("sequence", flat=True)[:limit]}
     return sorted(found, reverse=not is_upward)[:limit]
@@ -162,15 +175,12 @@ def _values(wanted: AuditFilter) -> dict[str, list[str]] | None:
     return found if all(found.values()) else None
 
 
-def _in_time(rows: QuerySet[AuditEntry], wanted: AuditFilter) -> QuerySet[AuditEntry]:
-    """Narrow entries to a span of time, and, for the sake of the indexes, to the numbers that it has."""
+def _span(wanted: AuditFilter, before: int | None, after: int | None) -> Q:
+    """Return the range of numbers in which the entries of a page and of a period are: numbers rise with time."""
     by_time = AuditEntry.objects.order_by("at").values_list("sequence", flat=True)
+    bounds = {"sequence__lt": before, "sequence__gt": after}
     if wanted.since is not None:
-        rows = rows.filter(at__gte=wanted.since)
-        lowest = by_time.filter(at__gte=wanted.since - SLACK).first()
-        rows = rows.filter(sequence__gte=lowest) if lowest is not None else rows
+        bounds["sequence__gte"] = by_time.filter(at__gte=wanted.since - SLACK).first()
     if wanted.until is not None:
-        rows = rows.filter(at__lt=wanted.until)
-        highest = by_time.filter(at__gte=wanted.until + SLACK).first()
-        rows = rows.filter(sequence__lte=highest) if highest is not None else rows
-    return rows
+        bounds["sequence__lte"] = by_time.filter(at__gte=wanted.until + SLACK).first()
+    return Q(**{name: number for name, number in bounds.items() if number is not None})

@@ -1,4 +1,4 @@
-"""A month's availability for paper: of all clusters, and of one."""
+"""The monthly availability report: of all clusters, and of one."""
 
 from collections import defaultdict
 from dataclasses import dataclass

@@ -102,7 +102,7 @@ def evidence_of(rebuild: Rebuild, *, made_by: str, now: datetime) -> Evidence:
                 "outcome": rebuild.outcome,
                 "error": rebuild.error,
             },
-            "audit": {**proof([entry.link for entry in entries], head), "put_away_to": current_anchor().sequence},
+            "audit": {**proof([entry.link for entry in entries], head), "archived_to": current_anchor().sequence},
         },
     )
 

@@ -9,10 +9,9 @@ from django.utils import timezone
 from django.utils.dateparse import parse_date, parse_datetime
 from django.views.decorators.http import require_GET, require_POST
 
-from dbops.engine.audit.chain import Tampering
 from dbops.engine.audit.entries import VIEWS
 from dbops.operations.audit_log import FORMATS, export_log, verify_log
-from dbops.queries.audit.log import AuditFilter, choices, entries, every, stored, where_it_went
+from dbops.queries.audit.log import AuditFilter, archived_in, choices, entries, every, stored
 from dbops.queries.audit.log import entry as find
 from dbops.web.decorators import user_of, viewer_page
 from dbops.web.exports.streaming import streamed
@@ -45,25 +44,22 @@ def entry(request: HttpRequest, sequence: int) -> HttpResponse:
     """Show one entry, with its place in the chain."""
     row = find(sequence)
     if row is None:
-        raise Http404(where_it_went(sequence) or f"The audit log has no entry {sequence}.")
+        raise Http404(archived_in(sequence) or f"The audit log has no entry {sequence}.")
     return render(request, "audit/entry.html", {"entry": row})
 
 
 @require_POST
 @viewer_page
 def verify(request: HttpRequest) -> HttpResponse:
-    """Verify the whole chain, and say what was found."""
+    """Verify the whole log and show the findings."""
     findings, head, count = verify_log(stored(), actor=user_of(request).get_username())
     if findings:
-        told = "; ".join(str(item) for item in findings[:3])
+        listed = "; ".join(str(item) for item in findings[:3])
         more = f"; and {len(findings) - 3} more" if len(findings) > 3 else ""
-        is_whole = all(item.kind is Tampering.UNGUARDED for item in findings)
-        what = (
-            "The entries are as they were written, but not guarded" if is_whole else "The log is not as it was written"
-        )
-        messages.error(request, f"{what}. {told}{more}.")
+        found = f"Verification found {len(findings)} problem{'' if len(findings) == 1 else 's'}"
+        messages.error(request, f"{found}. {listed}{more}.")
     else:
-        messages.success(request, f"All {count} entries are as they were written. Head: {head}")
+        messages.success(request, f"Verification found no problems. Entries: {count}. Head: {head}")
     return redirect("audit")
 
 

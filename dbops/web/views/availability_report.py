@@ -1,4 +1,4 @@
-"""A month's availability, made for paper."""
+"""The monthly availability report as a page that prints well."""
 
 from datetime import date, datetime
 
@@ -8,7 +8,7 @@ from django.utils import timezone
 from django.views.decorators.cache import never_cache
 from django.views.decorators.http import require_GET
 
-from dbops.lib.pdf import document
+from dbops.lib.documents import render_document
 from dbops.models import Cluster
 from dbops.queries.availability.report import Span, cluster_report, fleet_report, month_of
 from dbops.web.decorators import viewer_page
@@ -33,7 +33,7 @@ def fleet(request: HttpRequest, first: date) -> HttpResponse:
     """Show a month of all clusters."""
     now = timezone.now()
     report = fleet_report(_month(first, now), now)
-    return HttpResponse(document("availability/report_fleet.html", report=report, stands_alone=False))
+    return HttpResponse(render_document("availability/report_fleet.html", report=report, is_file=False))
 
 
 @require_GET
@@ -43,7 +43,7 @@ def cluster(request: HttpRequest, first: date, name: str) -> HttpResponse:
     """Show a month of one cluster."""
     now, row = timezone.now(), get_object_or_404(Cluster, name=name)
     report = cluster_report(row, _month(first, now), now)
-    return HttpResponse(document("availability/report_cluster.html", report=report, stands_alone=False))
+    return HttpResponse(render_document("availability/report_cluster.html", report=report, is_file=False))
 
 
 def _month(first: date, now: datetime) -> Span:

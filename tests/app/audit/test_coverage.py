@@ -83,7 +83,7 @@ VERBS = {
     "maintenance.end_maintenance": "maintenance.ended",
     "maintenance.mark_maintenance": "maintenance.marked",
     "maintenance.unmark_maintenance": "maintenance.unmarked",
-    "audit_retention.put_away": "audit.put_away",
+    "audit_archive.archive_entries": "audit.archived",
     "account_admin.standing_of": READS + " a row",
     "account_admin.add_account": "account.created",
     "account_admin.change_account": "account.changed",

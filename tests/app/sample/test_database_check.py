@@ -75,7 +75,7 @@ def test_what_is_real_is_not_shown_as_a_sample(settings: Any) -> None:
 
 
 @pytest.mark.django_db(transaction=True)  # taking a guard away ends MariaDB's transaction
-def test_the_mark_stays_where_its_entry_was_put_away() -> None:
+def test_sample_mark_stays_when_its_entry_is_archived() -> None:
     fill()
     with unguarded():
         AuditEntry.objects.filter(action=database_check.ACTION).delete()

@@ -103,8 +103,6 @@ def test_a_span_of_time_is_found() -> None:
 
 
 def test_the_text_is_found_far_back_and_page_by_page(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("dbops.queries.audit.text.FIRST_STEP", 2)
-    monkeypatch.setattr("dbops.queries.audit.text.GROWTH", 1)
     monkeypatch.setattr("dbops.queries.audit.log.ENTRIES_ON_A_PAGE", 2)
     for number in range(9):
         record(actor="olga", action="test", subject="s", reason="odd" if number % 2 else "even")

@@ -1,4 +1,4 @@
-"""A month on paper: the numbers of the pages, without anything to click."""
+"""The monthly availability report: page, and file of the command."""
 
 from datetime import UTC, date, datetime
 from pathlib import Path
@@ -10,7 +10,6 @@ from django.core.management import CommandError, call_command
 from django.test import Client
 from django.utils import timezone
 
-from dbops.lib import pdf
 from dbops.models import InstancePeriod, InstanceState
 from dbops.queries.availability.report import last_month, month_of
 from dbops.web.templatetags.dbops import machine_time
@@ -140,17 +139,3 @@ def test_report_command_refuses_wrong_arguments(shop: None, tmp_path: Path, give
     with pytest.raises(CommandError, match=names):
         call_command("availability_report", *given, "--html", str(tmp_path / "x.html"))
     assert not (tmp_path / "x.html").exists()
-
-
-def test_report_command_fails_without_chromium(shop: None, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(pdf, "BROWSERS", ("no-such-browser",))
-    with pytest.raises(CommandError, match="no-such-browser"):
-        call_command("availability_report", "--pdf", str(tmp_path / "x.pdf"))
-    assert not (tmp_path / "x.pdf").exists()
-
-
-def test_a_browser_that_fails_leaves_no_file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(pdf, "BROWSERS", ("false",))
-    with pytest.raises(pdf.NoBrowser, match=r"false.* 1$"):
-        pdf.pdf("<p>x</p>", tmp_path / "x.pdf")
-    assert not (tmp_path / "x.pdf").exists()

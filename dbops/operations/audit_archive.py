@@ -1,4 +1,4 @@
-"""Putting the oldest part of the audit log away: into a file, and then out of the database. The rest of the chain stays verifiable."""
+"""Archives the oldest entries of the audit log: into a verified file, then out of the database. The rest of the chain stays verifiable."""
 
 import hashlib
 import json
@@ -12,56 +12,54 @@ from django.utils import timezone
 
 from dbops.audit.log import current_anchor
 from dbops.engine.audit.chain import Head, Link, Verification, covered, read_link
-from dbops.engine.audit.search_index import block_of
 from dbops.engine.errors import Refused
-from dbops.models import AuditBlock, AuditEntry, AuditSegment, AuditText
+from dbops.models import AuditEntry, AuditSegment, AuditText
 from dbops.operations.audit import record
 
-#: What is younger stays: whoever looks into something that happened lately finds it in the log itself.
-YOUNGEST = timedelta(days=90)
+#: More recent entries stay in the log, where people look for them.
+MIN_AGE = timedelta(days=90)
 BATCH = 2000
-DOING = "Putting entries of the audit log away"
+DOING = "Archiving audit entries"
 
 
-def put_away(*, actor: str, before: datetime, folder: Path) -> AuditSegment:
-    """Write the entries up to a time into a new file, read it back and verify it, and only then remove them.
+def archive_entries(*, actor: str, before: datetime, folder: Path) -> AuditSegment:
+    """Write the oldest entries into a new file, read it back and verify it, and only then remove them from the database.
 
-    Whole entries from the oldest on; the file is an export as ``manage.py audit export`` writes it, so that all files and an
-    export one after the other are the whole log. Where it stops half-way the entries are still there, and the file is begun anew under
-    the same name the next time.
+    The file has the format of ``manage.py audit export``: all files and an export, concatenated, are the whole log. After an
+    interruption the entries are still in the database; the next call writes the same file again.
 
     Args:
-        before: entries from the first on that is not older stay.
-        folder: is there, and belongs to the machine or the mount on which the file is kept.
+        before: the first entry at or after this time, and all later entries, stay.
+        folder: an existing folder on the machine or mount that keeps the file.
 
     Raises:
-        Refused: it is too young (``audit.too_young``), there is nothing (``audit.nothing_to_put_away``), the entries are not as
-            they were written (``audit.not_as_written``), or the file is not to be had (``audit.file``).
+        Refused: the time is too recent (``audit.too_recent``), no entry is older (``audit.nothing_to_archive``), the entries
+            were changed (``audit.not_as_written``), or the file cannot be written or verified (``audit.file``).
     """
-    if timezone.now() - before < YOUNGEST:
-        found = f"{before:%Y-%m-%d} is less than {YOUNGEST.days} days ago"
-        raise _refused("audit.too_young", found, "Give an earlier day.")
+    if timezone.now() - before < MIN_AGE:
+        found = f"{before:%Y-%m-%d} is less than {MIN_AGE.days} days ago"
+        raise _refused("audit.too_recent", found, "Choose an earlier day.")
     anchor = current_anchor()
     last = _last_before(before, anchor)
     if last is None:
-        raise _refused(
-            "audit.nothing_to_put_away", f"no entry is older than {before:%Y-%m-%d}", "Nothing is to be done."
-        )
+        raise _refused("audit.nothing_to_archive", f"no entry is older than {before:%Y-%m-%d}", "No action is needed.")
     path = folder / f"audit-{anchor.sequence + 1:09}-{last:09}.jsonl"
     try:
         head, file_hash = _written(path, anchor, last)
-        _hold_against(path, anchor, head)
+        _verify_file(path, anchor, head)
     except OSError as error:
-        raise _refused("audit.file", f"{path}: {error.strerror or error}", "Mend that, and do it again.") from None
+        raise _refused(
+            "audit.file", f"{path}: {error.strerror or error}", "Fix the folder, then run the command again."
+        ) from None
     try:
         return _remove(actor, anchor, head, path, file_hash)
     except IntegrityError:
-        found = f"entry {anchor.sequence + 1} was put away a moment ago"
-        raise _refused("audit.nothing_to_put_away", found, "Look at the audit log.") from None
+        found = f"another process has just archived entry {anchor.sequence + 1}"
+        raise _refused("audit.nothing_to_archive", found, "Read the newest entries of the audit log.") from None
 
 
 def _last_before(before: datetime, anchor: Head) -> int | None:
-    """Return the last entry before the first that is not older: a clock that stepped back takes nothing away."""
+    """Return the last entry before the first one that stays. If the clock stepped back, more entries stay."""
     entries = AuditEntry.objects.filter(sequence__gt=anchor.sequence).order_by("sequence")
     first_kept = entries.filter(at__gte=before).values_list("sequence", flat=True).first()
     older = entries.filter(sequence__lt=first_kept) if first_kept else entries
@@ -88,20 +86,20 @@ def _written(path: Path, anchor: Head, last: int) -> tuple[Head, str]:
         os.fsync(file.fileno())
     if findings := run.end():
         draft.unlink()
-        told = "; ".join(str(item) for item in findings[:3])
-        raise _refused("audit.not_as_written", told, "Keep everything as it is, and look at manage.py audit verify.")
+        found = "; ".join(str(item) for item in findings[:3])
+        raise _refused("audit.not_as_written", found, "Change nothing, and run manage.py audit verify.")
     os.replace(draft, path)
     return run.head, digest.hexdigest()
 
 
-def _hold_against(path: Path, anchor: Head, head: Head) -> None:
-    """Read the file back from where it lies: what leaves the database must be there, whole and verifiable."""
+def _verify_file(path: Path, anchor: Head, head: Head) -> None:
+    """Read the file back: it must hold every entry that leaves the database."""
     run = Verification(start=anchor)
     with path.open(encoding="utf-8") as file:
         for link in _read(file):
             run.see(link)
     if run.end() or run.head != head:
-        raise _refused("audit.file", f"{path} does not hold what was written", "Use another folder.")
+        raise _refused("audit.file", f"{path} does not contain what dbops wrote", "Choose another folder.")
 
 
 def _read(lines: Iterable[str]) -> Iterator[Link]:
@@ -119,13 +117,12 @@ def _remove(actor: str, anchor: Head, head: Head, path: Path, file_hash: str) ->
             file_hash=file_hash,
             at=timezone.now(),
         )
-        # The segment comes first: the database refuses to remove what none has, and of two at once one finds its number taken.
+        # First the segment: the database refuses to remove entries without one, and a second process finds its number taken.
         AuditText.objects.filter(sequence__lte=head.sequence).delete()
-        AuditBlock.objects.filter(number__lt=block_of(head.sequence + 1)).delete()
         AuditEntry.objects.filter(sequence__lte=head.sequence).delete()
         record(
             actor=actor,
-            action="audit.put_away",
+            action="audit.archived",
             subject="audit log",
             first=segment.first,
             last=segment.last,
@@ -138,4 +135,4 @@ def _remove(actor: str, anchor: Head, head: Head, path: Path, file_hash: str) ->
 
 
 def _refused(code: str, found: str, next_step: str) -> Refused:
-    return Refused(code, DOING, found=found, left="Every entry is in the database as before.", next_step=next_step)
+    return Refused(code, DOING, found=found, left="All entries are still in the database.", next_step=next_step)

@@ -1,4 +1,4 @@
-"""Old entries go into a file and out of the database, and the whole can be verified as before."""
+"""Archiving moves old entries into a file; file and database together still verify."""
 
 import hashlib
 import json
@@ -18,8 +18,8 @@ from dbops.engine.audit.chain import hash_of
 from dbops.engine.errors import Refused
 from dbops.models import AuditEntry, AuditSegment, AuditText
 from dbops.operations.audit import record
+from dbops.operations.audit_archive import archive_entries
 from dbops.operations.audit_log import verify_log
-from dbops.operations.audit_retention import put_away
 from dbops.queries.audit.log import stored
 from tests.app.factories import make_viewer
 from tests.audit_guards import MIGRATIONS, unguarded
@@ -63,10 +63,10 @@ def findings() -> list[str]:
 
 @needs_triggers_dropped
 @pytest.mark.usefixtures("log")
-def test_what_was_put_away_and_the_rest_are_the_whole_log(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_archive_and_export_together_are_the_whole_log(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     call_command("audit", "export")
     before = capsys.readouterr().out.splitlines()[:6]
-    call_command("audit", "put-away", "--before", days_ago(200), "--to", str(tmp_path))
+    call_command("audit", "archive", "--before", days_ago(200), "--to", str(tmp_path))
     file = tmp_path / "audit-000000001-000000004.jsonl"
     assert f"Entries 1 to 4 are in {file}." in capsys.readouterr().out
     assert file.read_text().splitlines() == before[:4]
@@ -75,7 +75,7 @@ def test_what_was_put_away_and_the_rest_are_the_whole_log(tmp_path: Path, capsys
     assert AuditEntry.objects.order_by("sequence").first().sequence == 5  # type: ignore[union-attr]
     assert not AuditText.objects.filter(sequence__lte=4).exists()
     assert findings() == []
-    told = AuditEntry.objects.get(action="audit.put_away")
+    told = AuditEntry.objects.get(action="audit.archived")
     assert (told.detail["first"], told.detail["last"], told.detail["file"]) == (1, 4, file.name)
     assert told.detail["file_hash"] == hashlib.sha256(file.read_bytes()).hexdigest()
 
@@ -93,20 +93,20 @@ def test_what_was_put_away_and_the_rest_are_the_whole_log(tmp_path: Path, capsys
 @needs_triggers_dropped
 @pytest.mark.usefixtures("log")
 def test_a_second_segment_follows_the_first(tmp_path: Path) -> None:
-    first = put_away(actor="olga", before=timezone.now() - timedelta(days=397.5), folder=tmp_path)
-    second = put_away(actor="olga", before=timezone.now() - timedelta(days=100), folder=tmp_path)
+    first = archive_entries(actor="olga", before=timezone.now() - timedelta(days=397.5), folder=tmp_path)
+    second = archive_entries(actor="olga", before=timezone.now() - timedelta(days=100), folder=tmp_path)
     assert [(item.first, item.last) for item in (first, second)] == [(1, 2), (3, 4)]
     assert (second.previous, current_anchor()) == (first.hash, second.anchor)
     assert findings() == []
     with pytest.raises(Refused) as refused:
-        put_away(actor="olga", before=timezone.now() - timedelta(days=100), folder=tmp_path)
-    assert refused.value.code == "audit.nothing_to_put_away"
+        archive_entries(actor="olga", before=timezone.now() - timedelta(days=100), folder=tmp_path)
+    assert refused.value.code == "audit.nothing_to_archive"
 
 
 @needs_triggers_dropped
 @pytest.mark.usefixtures("log")
-def test_only_what_was_put_away_leaves_the_database(tmp_path: Path) -> None:
-    put_away(actor="olga", before=timezone.now() - timedelta(days=100), folder=tmp_path)
+def test_database_refuses_to_delete_entries_that_are_not_archived(tmp_path: Path) -> None:
+    archive_entries(actor="olga", before=timezone.now() - timedelta(days=100), folder=tmp_path)
     for act in (
         lambda: AuditEntry.objects.filter(sequence=5).delete(),
         lambda: AuditText.objects.filter(sequence=5).delete(),
@@ -120,7 +120,7 @@ def test_only_what_was_put_away_leaves_the_database(tmp_path: Path) -> None:
 
 @needs_triggers_dropped
 @pytest.mark.usefixtures("log")
-def test_who_removes_entries_behind_a_segment_of_their_own_is_found(tmp_path: Path) -> None:
+def test_verify_finds_entries_removed_behind_a_forged_segment(tmp_path: Path) -> None:
     entry = AuditEntry.objects.get(sequence=5)
     AuditSegment.objects.create(
         first=1,
@@ -132,36 +132,36 @@ def test_who_removes_entries_behind_a_segment_of_their_own_is_found(tmp_path: Pa
         at=timezone.now(),
     )
     AuditEntry.objects.filter(sequence__lte=5).delete()
-    assert findings() == ["removed: entries 1 to 5 were removed, and no entry says that they were put away"]
+    assert findings() == ["removed: entries 1 to 5 were removed, and no entry records that they were archived"]
 
 
 @needs_triggers_dropped
 @pytest.mark.usefixtures("log")
-def test_entries_that_were_changed_are_not_put_away(tmp_path: Path) -> None:
+def test_archive_refuses_entries_that_were_changed(tmp_path: Path) -> None:
     with unguarded():
         AuditEntry.objects.filter(sequence=2).update(actor="mallory")
     with pytest.raises(CommandError, match="entry 2 is not what its hash was made of"):
-        call_command("audit", "put-away", "--before", days_ago(200), "--to", str(tmp_path))
+        call_command("audit", "archive", "--before", days_ago(200), "--to", str(tmp_path))
     assert list(tmp_path.iterdir()) == []
     assert AuditEntry.objects.filter(sequence__lte=4).count() == 4
 
 
 @needs_triggers_dropped
 @pytest.mark.usefixtures("log")
-def test_a_folder_that_is_not_there_and_a_day_too_young_change_nothing(tmp_path: Path) -> None:
+def test_archive_changes_nothing_when_folder_is_missing_or_day_too_recent(tmp_path: Path) -> None:
     count = AuditEntry.objects.count()
     with pytest.raises(CommandError, match="No such file"):
-        call_command("audit", "put-away", "--before", days_ago(200), "--to", str(tmp_path / "none"))
+        call_command("audit", "archive", "--before", days_ago(200), "--to", str(tmp_path / "none"))
     with pytest.raises(CommandError, match="90 days"):
-        call_command("audit", "put-away", "--before", days_ago(30), "--to", str(tmp_path))
+        call_command("audit", "archive", "--before", days_ago(30), "--to", str(tmp_path))
     assert AuditEntry.objects.count() == count
     assert not AuditSegment.objects.exists()
 
 
 @needs_triggers_dropped
 @pytest.mark.usefixtures("log")
-def test_an_entry_that_went_says_where(tmp_path: Path, client: Client) -> None:
-    put_away(actor="olga", before=timezone.now() - timedelta(days=100), folder=tmp_path)
+def test_archived_entry_page_names_its_file(tmp_path: Path, client: Client) -> None:
+    archive_entries(actor="olga", before=timezone.now() - timedelta(days=100), folder=tmp_path)
     client.force_login(make_viewer())
     answer = client.get("/audit/3/")
     assert answer.status_code == 404
