@@ -11,7 +11,7 @@ from django.db.models.functions import Cast, Coalesce
 from django.utils import timezone
 
 from dbops.engine.backup_facts import BackupProcess, FoundSchedule, Reads
-from dbops.engine.backups import RUN_ACTIVE, RUN_AT_WORK, RunStatus
+from dbops.engine.backups import RUN_ACTIVE, RunStatus
 from dbops.engine.facts import from_record
 from dbops.engine.run_flags import RunFlag
 from dbops.models import BackupRun, BackupSchedule, Cluster, InstanceState
@@ -36,10 +36,6 @@ class RunRow:
     def moment(self) -> datetime | None:
         """Return when it began, and where it never did, when it was due."""
         return self.run.started_at or self.run.due_at or self.run.queued_at
-
-    @property
-    def is_at_work(self) -> bool:
-        return self.run.status in RUN_AT_WORK
 
     @property
     def command(self) -> str:

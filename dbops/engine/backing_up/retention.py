@@ -61,7 +61,7 @@ def _beyond(
     for place, run in enumerate(sorted(runs, key=_age, reverse=True)):
         if place == 0 or run.run_id not in run.path.rpartition("/")[2] or not run.path.startswith("/"):
             continue
-        if keep_count and place >= keep_count:
+        if place >= keep_count:
             found.append((run, f"the newest {keep_count} are kept"))
         elif keep_days is not None and now - run.taken_at > timedelta(days=keep_days):
             found.append((run, f"it is older than {keep_days} days"))

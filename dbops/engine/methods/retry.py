@@ -7,11 +7,9 @@ from dbops.engine.steps.clean_up import CleanUp
 from dbops.engine.steps.recheck import Recheck
 from dbops.engine.steps.repoint import Repoint
 from dbops.engine.steps.verify import Verify
-from dbops.engine.steps.whereabouts import how_it_serves
 
 METHOD = Method(
     name="retry",
     summary="Go on with the copy of a failed rebuild, from the first step that is not done.",
     steps=(Recheck(), Prepare(), Own(), Start(), CatchUp(), Repoint(), Verify(), CleanUp()),
-    outcome=how_it_serves,
 )
