@@ -61,9 +61,11 @@ def _decide(actor: User, rebuild: Rebuild, decision: Approval, reason: str) -> N
         require_operator(actor, doing)
         if decision is not Approval.OVERRIDDEN and rebuild.requested_by_id == actor.pk:
             found = "it is your own request"
-            raise _refused("approval.own", doing, found, "Ask another operator. To take it back, cancel it.")
+            raise Refused.unchanged("approval.own", doing, found, "Ask another operator. To take it back, cancel it.")
         if decision is not Approval.APPROVED and not says_why(reason):
-            raise _refused("rebuild.reason", doing, "no reason was given", "Say why, for those who read the audit log.")
+            raise Refused.unchanged(
+                "rebuild.reason", doing, "no reason was given", "Say why, for those who read the audit log."
+            )
         with transaction.atomic():
             decided = lifecycle.decide(rebuild, decision, name, reason)
             if decided and decision is not Approval.DECLINED:
@@ -73,7 +75,9 @@ def _decide(actor: User, rebuild: Rebuild, decision: Approval, reason: str) -> N
         rebuild.refresh_from_db()
         if not decided:
             said = f", {rebuild.approval} by {rebuild.approval_by}" if rebuild.approval_by else ""
-            raise _refused("approval.not_waiting", doing, f"it is {rebuild.status}{said}", "Look at it as it is now.")
+            raise Refused.unchanged(
+                "approval.not_waiting", doing, f"it is {rebuild.status}{said}", "Look at it as it is now."
+            )
 
 
 def _record(rebuild: Rebuild, decision: Approval, name: str, reason: str) -> None:
@@ -87,7 +91,3 @@ def _record(rebuild: Rebuild, decision: Approval, name: str, reason: str) -> Non
         fingerprint=rebuild.plan_fingerprint,
         requested_by=rebuild.requested_by.get_username(),
     )
-
-
-def _refused(code: str, doing: str, found: str, next_step: str) -> Refused:
-    return Refused(code, doing, found=found, left="Nothing was changed on any host.", next_step=next_step)

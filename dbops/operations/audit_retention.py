@@ -40,24 +40,26 @@ def put_away(*, actor: str, before: datetime, folder: Path) -> AuditSegment:
     """
     if timezone.now() - before < YOUNGEST:
         found = f"{before:%Y-%m-%d} is less than {YOUNGEST.days} days ago"
-        raise _refused("audit.too_young", found, "Give an earlier day.")
+        raise Refused.unchanged("audit.too_young", DOING, found, "Give an earlier day.")
     anchor = current_anchor()
     last = _last_before(before, anchor)
     if last is None:
-        raise _refused(
-            "audit.nothing_to_put_away", f"no entry is older than {before:%Y-%m-%d}", "Nothing is to be done."
+        raise Refused.unchanged(
+            "audit.nothing_to_put_away", DOING, f"no entry is older than {before:%Y-%m-%d}", "Nothing is to be done."
         )
     path = folder / f"audit-{anchor.sequence + 1:09}-{last:09}.jsonl"
     try:
         head, file_hash = _written(path, anchor, last)
         _hold_against(path, anchor, head)
     except OSError as error:
-        raise _refused("audit.file", f"{path}: {error.strerror or error}", "Mend that, and do it again.") from None
+        raise Refused.unchanged(
+            "audit.file", DOING, f"{path}: {error.strerror or error}", "Mend that, and do it again."
+        ) from None
     try:
         return _remove(actor, anchor, head, path, file_hash)
     except IntegrityError:
         found = f"entry {anchor.sequence + 1} was put away a moment ago"
-        raise _refused("audit.nothing_to_put_away", found, "Look at the audit log.") from None
+        raise Refused.unchanged("audit.nothing_to_put_away", DOING, found, "Look at the audit log.") from None
 
 
 def _last_before(before: datetime, anchor: Head) -> int | None:
@@ -89,7 +91,9 @@ def _written(path: Path, anchor: Head, last: int) -> tuple[Head, str]:
     if findings := run.end():
         draft.unlink()
         told = "; ".join(str(item) for item in findings[:3])
-        raise _refused("audit.not_as_written", told, "Keep everything as it is, and look at manage.py audit verify.")
+        raise Refused.unchanged(
+            "audit.not_as_written", DOING, told, "Keep everything as it is, and look at manage.py audit verify."
+        )
     os.replace(draft, path)
     return run.head, digest.hexdigest()
 
@@ -101,7 +105,7 @@ def _hold_against(path: Path, anchor: Head, head: Head) -> None:
         for link in _read(file):
             run.see(link)
     if run.end() or run.head != head:
-        raise _refused("audit.file", f"{path} does not hold what was written", "Use another folder.")
+        raise Refused.unchanged("audit.file", DOING, f"{path} does not hold what was written", "Use another folder.")
 
 
 def _read(lines: Iterable[str]) -> Iterator[Link]:
@@ -135,7 +139,3 @@ def _remove(actor: str, anchor: Head, head: Head, path: Path, file_hash: str) ->
             file_hash=file_hash,
         )
     return segment
-
-
-def _refused(code: str, found: str, next_step: str) -> Refused:
-    return Refused(code, DOING, found=found, left="Every entry is in the database as before.", next_step=next_step)

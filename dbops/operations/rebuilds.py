@@ -215,21 +215,23 @@ def check_words(doing: str, target: Instance, typed_name: str, reason: str) -> N
     """Refuse unless the person typed the target's name and said why (``rebuild.name``, ``rebuild.reason``)."""
     if typed_name != target.name:
         found = f"the name typed is {typed_name!r}, the target is {target.name!r}"
-        raise _refused("rebuild.name", doing, found, "Type the target's name.")
+        raise Refused.unchanged("rebuild.name", doing, found, "Type the target's name.")
     if not says_why(reason):
-        raise _refused("rebuild.reason", doing, "no reason was given", "Say why, for those who read the audit log.")
+        raise Refused.unchanged(
+            "rebuild.reason", doing, "no reason was given", "Say why, for those who read the audit log."
+        )
 
 
 def check_plan(doing: str, plan: Plan, fingerprint: str) -> None:
     """Refuse unless a plan is possible and is the one that the person saw (``plan.refused``, ``plan.stale``)."""
     if plan.refusals:
         seen = "; ".join(f"{finding.title}: {finding.seen}" for finding in plan.refusals)
-        refused = _refused("plan.refused", doing, seen, "Mend what is refused, and plan again.")
+        refused = Refused.unchanged("plan.refused", doing, seen, "Mend what is refused, and plan again.")
         refused.told = {"findings": [finding.code for finding in plan.refusals]}
         raise refused
     if plan.fingerprint != fingerprint:
         found = "the plan has changed since it was shown"
-        stale = _refused("plan.stale", doing, found, "Read the new plan, then confirm it.")
+        stale = Refused.unchanged("plan.stale", doing, found, "Read the new plan, then confirm it.")
         stale.told = {"fingerprint_now": plan.fingerprint}
         raise stale
 
@@ -253,7 +255,7 @@ def cancel_rebuild(*, actor: User, rebuild: Rebuild) -> None:
             nudge()
     rebuild.refresh_from_db()
     if not asked and rebuild.is_final:
-        raise _refused("rebuild.ended", doing, f"it has ended: {rebuild.status}", "Nothing is left to cancel.")
+        raise Refused.unchanged("rebuild.ended", doing, f"it has ended: {rebuild.status}", "Nothing is left to cancel.")
 
 
 def set_priority(*, actor: User, rebuild: Rebuild, priority: int) -> None:
@@ -267,7 +269,7 @@ def set_priority(*, actor: User, rebuild: Rebuild, priority: int) -> None:
     require_operator(actor, doing)
     if priority not in PRIORITIES:
         found = f"{priority} was given"
-        raise _refused("rebuild.priority", doing, found, f"Give {PRIORITIES[0]} to {PRIORITIES[-1]}.")
+        raise Refused.unchanged("rebuild.priority", doing, found, f"Give {PRIORITIES[0]} to {PRIORITIES[-1]}.")
     _move(actor, rebuild, priority, doing, "Priority {0} instead of {1}, by {2}.")
 
 
@@ -307,7 +309,7 @@ def _move(actor: User, rebuild: Rebuild, priority: int, doing: str, text: str) -
     rebuild.refresh_from_db()
     if not moved:
         found = f"it is {rebuild.status}"
-        raise _refused("rebuild.not_queued", doing, found, "Only what waits has a place in a line.")
+        raise Refused.unchanged("rebuild.not_queued", doing, found, "Only what waits has a place in a line.")
 
 
 def give_up_rebuild(*, actor: User, rebuild: Rebuild, reason: str) -> None:
@@ -319,7 +321,9 @@ def give_up_rebuild(*, actor: User, rebuild: Rebuild, reason: str) -> None:
     doing = f"Ending rebuild {rebuild.pk} without its hosts"
     require_operator(actor, doing)
     if not says_why(reason):
-        raise _refused("rebuild.reason", doing, "no reason was given", "Say why, for those who read the audit log.")
+        raise Refused.unchanged(
+            "rebuild.reason", doing, "no reason was given", "Say why, for those who read the audit log."
+        )
     name = actor.get_username()
     with transaction.atomic():
         ended = lifecycle.give_up(rebuild, name)
@@ -334,8 +338,4 @@ def give_up_rebuild(*, actor: User, rebuild: Rebuild, reason: str) -> None:
     if not ended:
         rebuild.refresh_from_db()
         found = f"it is {rebuild.status}: its hosts are known, or it has ended"
-        raise _refused("rebuild.not_lost", doing, found, "Cancel it instead, if it still runs.")
-
-
-def _refused(code: str, doing: str, found: str, next_step: str) -> Refused:
-    return Refused(code, doing, found=found, left="Nothing was changed on any host.", next_step=next_step)
+        raise Refused.unchanged("rebuild.not_lost", doing, found, "Cancel it instead, if it still runs.")

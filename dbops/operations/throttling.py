@@ -31,7 +31,9 @@ def set_stream_rate(*, actor: User, rebuild: Rebuild, rate: int | None) -> None:
     doing = f"Setting the rate of rebuild {rebuild.pk}"
     require_operator(actor, doing)
     if rebuild.method != "xbstream":
-        raise _refused("rebuild.no_stream", doing, f"the method {rebuild.method} has no stream", "Look at its page.")
+        raise Refused.unchanged(
+            "rebuild.no_stream", doing, f"the method {rebuild.method} has no stream", "Look at its page."
+        )
     if rate is not None:
         _check(doing, rebuild, rate)
     name, before = actor.get_username(), rebuild.stream_rate
@@ -50,7 +52,7 @@ def set_stream_rate(*, actor: User, rebuild: Rebuild, rate: int | None) -> None:
             nudge()
     rebuild.refresh_from_db()
     if not is_set:
-        raise _refused("rebuild.no_stream", doing, "its stream is over", "Nothing is left to slow down.")
+        raise Refused.unchanged("rebuild.no_stream", doing, "its stream is over", "Nothing is left to slow down.")
 
 
 def _check(doing: str, rebuild: Rebuild, rate: int) -> None:
@@ -61,8 +63,4 @@ def _check(doing: str, rebuild: Rebuild, rate: int) -> None:
         "the source's redo log would be overwritten before it is read" if slowest > SLOWEST else "it would hardly move"
     )
     found = f"{rate / MIB:.2f} MiB/s was asked for; below {slowest / MIB:.2f} MiB/s {why}"
-    raise _refused("rebuild.rate", doing, found, f"Give {slowest / MIB:.2f} MiB/s or more, or full speed.")
-
-
-def _refused(code: str, doing: str, found: str, next_step: str) -> Refused:
-    return Refused(code, doing, found=found, left="The rate is as it was.", next_step=next_step)
+    raise Refused.unchanged("rebuild.rate", doing, found, f"Give {slowest / MIB:.2f} MiB/s or more, or full speed.")

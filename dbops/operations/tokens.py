@@ -117,10 +117,4 @@ def _check(token: AccessToken) -> None:
 
 
 def _invalid(name: str, found: str) -> Refused:
-    return Refused(
-        "token.invalid",
-        f"Making the token {name!r}",
-        found=found,
-        left="Nothing was changed.",
-        next_step="Correct this and try again.",
-    )
+    return Refused.unchanged("token.invalid", f"Making the token {name!r}", found, "Correct this and try again.")

@@ -151,13 +151,15 @@ def _request(request: HttpRequest, target: Instance, asked: Asked, form: Confirm
     assert isinstance(request.user, User)  # noqa: S101 - only a user is an operator
     if "expires_hours" in form.errors:
         found = "the hours after which it expires are no number within the bounds"
-        raise _refused("plan.expiry", doing, found, f"Give {EXPIRES_HOURS[0]} to {EXPIRES_HOURS[-1]} hours.")
+        raise Refused.unchanged("plan.expiry", doing, found, f"Give {EXPIRES_HOURS[0]} to {EXPIRES_HOURS[-1]} hours.")
     if "reason" in form.errors:
         found = f"the reason is longer than {TYPED_CHARACTERS} characters, or holds some that cannot be stored"
-        raise _refused("rebuild.reason", doing, found, "Say why in fewer words, for those who read the audit log.")
+        raise Refused.unchanged(
+            "rebuild.reason", doing, found, "Say why in fewer words, for those who read the audit log."
+        )
     if asked.source is None or "method" in form.errors or "request_key" not in given or "fingerprint" not in given:
         found = "the form came without its source, its fingerprint or its request key"
-        raise _refused("plan.incomplete", doing, found, "Read the plan again below and confirm it anew.")
+        raise Refused.unchanged("plan.incomplete", doing, found, "Read the plan again below and confirm it anew.")
     return request_rebuild(
         actor=request.user,
         target=target,
@@ -171,10 +173,6 @@ def _request(request: HttpRequest, target: Instance, asked: Asked, form: Confirm
         start=asked.start,
         expires_hours=asked.expires_hours,
     )
-
-
-def _refused(code: str, doing: str, found: str, next_step: str) -> Refused:
-    return Refused(code, doing, found=found, left="Nothing was changed.", next_step=next_step)
 
 
 def _show(
