@@ -16,7 +16,7 @@ from django.utils import timezone
 
 from dbops import lifecycle
 from dbops.access import require_operator
-from dbops.auditing import SYSTEM
+from dbops.auditing import SYSTEM, append
 from dbops.celery import app
 from dbops.engine.audit_chain import digest
 from dbops.engine.dropped import unlike_confirmed
@@ -27,7 +27,6 @@ from dbops.engine.states import Approval, Level, StepState
 from dbops.engine.throttling import MIB
 from dbops.engine.ways import Way
 from dbops.models import Rebuild
-from dbops.operations.audit import record
 from dbops.operations.rebuilds import check_plan, plan_rebuild
 from dbops.operations.starts import audited, choose
 from dbops.tasks import nudge
@@ -155,23 +154,25 @@ def _queue(branch: Rebuild) -> Rebuild | None:
             text = f"Stream at most {branch.stream_rate / MIB:.1f} MiB/s, as rebuild {branch.pk}."
             lifecycle.set_rate(queued, branch.stream_rate, text)
         lifecycle.tell_retry(branch, f"Rebuild {queued.pk} rebuilds {target.name} once more, alone.")
-        record(
+        append(
             actor=SYSTEM,
             action="rebuild.requested",
             subject=target.name,
-            rebuild=queued.pk,
-            follows=branch.pk,
-            requested_by=name,
-            source=source.name,
-            method=branch.method,
             reason=queued.reason,
-            why=why,
-            fingerprint=plan.fingerprint,
-            plan_sha256=digest(queued.plan),
-            old_data=plan.old_data,
-            keep_old_data=plan.keep_old_data,
-            **({"approval": Approval.WAITING.value} if needs_approval else {}),
-            **audited(choice, begin),
+            detail={
+                "rebuild": queued.pk,
+                "follows": branch.pk,
+                "requested_by": name,
+                "source": source.name,
+                "method": branch.method,
+                "why": why,
+                "fingerprint": plan.fingerprint,
+                "plan_sha256": digest(queued.plan),
+                "old_data": plan.old_data,
+                "keep_old_data": plan.keep_old_data,
+                **({"approval": Approval.WAITING.value} if needs_approval else {}),
+                **audited(choice, begin),
+            },
         )
         nudge()
     return queued
@@ -207,15 +208,17 @@ def _give_up(branch: Rebuild, why: str, code: str = "") -> None:
             return
         text = f"{branch.target.name} is not rebuilt again by itself: {why} Look at it, and plan its rebuild."
         lifecycle.tell_retry(branch, text, level=Level.WARNING)
-        record(
+        append(
             actor=SYSTEM,
             action="rebuild.refused",
             subject=branch.target.name,
-            follows=branch.pk,
-            requested_by=branch.requested_by.get_username(),
-            source=branch.source.name,
-            code=code,
-            why=why,
+            detail={
+                "follows": branch.pk,
+                "requested_by": branch.requested_by.get_username(),
+                "source": branch.source.name,
+                "code": code,
+                "why": why,
+            },
         )
 
 

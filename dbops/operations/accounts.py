@@ -8,8 +8,8 @@ from django.core.exceptions import ValidationError
 from django.db import transaction
 
 from dbops.access import GROUPS, make_groups
+from dbops.auditing import append
 from dbops.engine.errors import Refused
-from dbops.operations.audit import record
 
 
 @dataclass(frozen=True, slots=True)
@@ -60,7 +60,12 @@ def save_account(
             changed = ["created"]
         if changed:
             action = "account.created" if is_new else "account.changed"
-            record(actor=actor, action=action, subject=name, changed=changed, group=group, superuser=superuser)
+            append(
+                actor=actor,
+                action=action,
+                subject=name,
+                detail={"changed": changed, "group": group, "superuser": superuser},
+            )
     return user, changed
 
 

@@ -5,10 +5,11 @@ from django.db import transaction
 
 from dbops import lifecycle
 from dbops.access import operators, require_operator
+from dbops.auditing import append
 from dbops.engine.errors import Refused
 from dbops.engine.states import Approval
 from dbops.models import Rebuild
-from dbops.operations.audit import record, refusals_recorded, says_why
+from dbops.operations.audit import refusals_recorded, says_why
 from dbops.tasks import nudge
 
 DOING = {
@@ -81,13 +82,15 @@ def _decide(actor: User, rebuild: Rebuild, decision: Approval, reason: str) -> N
 
 
 def _record(rebuild: Rebuild, decision: Approval, name: str, reason: str) -> None:
-    record(
+    append(
         actor=name,
         action="override.approval" if decision is Approval.OVERRIDDEN else "rebuild.approved",
         subject=rebuild.target.name,
         instance=rebuild.target.name,
         reason=reason,
-        rebuild=rebuild.pk,
-        fingerprint=rebuild.plan_fingerprint,
-        requested_by=rebuild.requested_by.get_username(),
+        detail={
+            "rebuild": rebuild.pk,
+            "fingerprint": rebuild.plan_fingerprint,
+            "requested_by": rebuild.requested_by.get_username(),
+        },
     )

@@ -10,12 +10,11 @@ from pathlib import Path
 from django.db import IntegrityError, transaction
 from django.utils import timezone
 
-from dbops.auditing import current_anchor
+from dbops.auditing import append, current_anchor
 from dbops.engine.audit_blocks import block_of
 from dbops.engine.audit_chain import Head, Link, Verification, covered, read_link
 from dbops.engine.errors import Refused
 from dbops.models import AuditBlock, AuditEntry, AuditSegment, AuditText
-from dbops.operations.audit import record
 
 #: What is younger stays: whoever looks into something that happened lately finds it in the log itself.
 YOUNGEST = timedelta(days=90)
@@ -127,15 +126,17 @@ def _remove(actor: str, anchor: Head, head: Head, path: Path, file_hash: str) ->
         AuditText.objects.filter(sequence__lte=head.sequence).delete()
         AuditBlock.objects.filter(number__lt=block_of(head.sequence + 1)).delete()
         AuditEntry.objects.filter(sequence__lte=head.sequence).delete()
-        record(
+        append(
             actor=actor,
             action="audit.put_away",
             subject="audit log",
-            first=segment.first,
-            last=segment.last,
-            previous=segment.previous,
-            hash=segment.hash,
-            file=segment.file_name,
-            file_hash=file_hash,
+            detail={
+                "first": segment.first,
+                "last": segment.last,
+                "previous": segment.previous,
+                "hash": segment.hash,
+                "file": segment.file_name,
+                "file_hash": file_hash,
+            },
         )
     return segment

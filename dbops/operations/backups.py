@@ -5,10 +5,11 @@ from django.db import transaction
 
 from dbops import lifecycle
 from dbops.access import require_operator
+from dbops.auditing import append
 from dbops.engine.backups import RUN_FINAL, Origin, RunBy, RunStatus
 from dbops.engine.errors import Refused
 from dbops.models import BackupProof, BackupRun, BackupSchedule
-from dbops.operations.audit import record, says_why
+from dbops.operations.audit import says_why
 from dbops.tasks import nudge
 
 
@@ -35,13 +36,12 @@ def run_now(schedule: BackupSchedule, actor: User, reason: str = "") -> BackupRu
             raise Refused.unchanged("backup.active", doing, found, "Watch that one, or stop it first.")
         run = lifecycle.queue_run(locked, f"Asked for by {name}{f': {reason}' if reason else '.'}", actor=actor)
         assert run is not None  # noqa: S101 - only a due time can be there twice
-        record(
+        append(
             actor=name,
             action="backup.requested",
             subject=schedule.instance.name,
-            backup_run=run.pk,
-            schedule=schedule.name,
             reason=reason,
+            detail={"backup_run": run.pk, "schedule": schedule.name},
         )
         nudge()
     return run
@@ -63,12 +63,12 @@ def stop_run(run: BackupRun, actor: User, reason: str) -> None:
         text = f"Cancelled by {name} before it started: {reason.strip()}"
         asked = lifecycle.end_queued_run(run, RunStatus.CANCELLED, text) or lifecycle.request_cancel_run(run, name)
         if asked:
-            record(
+            append(
                 actor=name,
                 action="backup.stop_requested",
                 subject=run.instance.name,
-                backup_run=run.pk,
                 reason=reason.strip(),
+                detail={"backup_run": run.pk},
             )
             nudge()
     run.refresh_from_db()
@@ -89,12 +89,12 @@ def give_up_run(run: BackupRun, actor: User, reason: str) -> None:
     with transaction.atomic():
         ended = lifecycle.give_up_run(run, name)
         if ended:
-            record(
+            append(
                 actor=name,
                 action="backup.given_up",
                 subject=run.instance.name,
-                backup_run=run.pk,
                 reason=reason.strip(),
+                detail={"backup_run": run.pk},
             )
     if not ended:
         run.refresh_from_db()
@@ -121,12 +121,12 @@ def say_over(run: BackupRun, actor: User, reason: str) -> None:
     with transaction.atomic():
         ended = lifecycle.say_over(run, name)
         if ended:
-            record(
+            append(
                 actor=name,
                 action="backup.said_over",
                 subject=run.instance.name,
-                backup_run=run.pk,
                 reason=reason.strip(),
+                detail={"backup_run": run.pk},
             )
             nudge()
     if not ended:
@@ -152,8 +152,12 @@ def prove_run(run: BackupRun, actor: User, reason: str = "") -> BackupProof:
         )
         if proof is not None:
             subject = live.instance.name
-            record(
-                actor=name, action="proof.requested", subject=subject, reason=reason, proof=proof.pk, backup_run=run.pk
+            append(
+                actor=name,
+                action="proof.requested",
+                subject=subject,
+                reason=reason,
+                detail={"proof": proof.pk, "backup_run": run.pk},
             )
             nudge()
     found = proof or lifecycle.active_proof(run)
@@ -175,13 +179,12 @@ def stop_proof(proof: BackupProof, actor: User, reason: str) -> None:
     with transaction.atomic():
         asked = lifecycle.stop_proof(proof, name)
         if asked:
-            record(
+            append(
                 actor=name,
                 action="proof.stop_requested",
                 subject=proof.source.name,
                 reason=reason.strip(),
-                proof=proof.pk,
-                backup_run=proof.run_id,
+                detail={"proof": proof.pk, "backup_run": proof.run_id},
             )
             nudge()
     if not asked:

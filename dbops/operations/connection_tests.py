@@ -7,10 +7,10 @@ from django.db import IntegrityError, transaction
 from django.utils import timezone
 
 from dbops.access import require_operator
+from dbops.auditing import append
 from dbops.connection_tests import refuse_in_use, why_in_use
 from dbops.engine.errors import Refused
 from dbops.models import ConnectionTest, Host, Instance
-from dbops.operations.audit import record
 from dbops.tasks import publish_test
 
 Kinds, Statuses = ConnectionTest.Kinds, ConnectionTest.Statuses
@@ -71,7 +71,7 @@ def _ask(actor: User, kind: str, slot: str, **about: Host | Instance) -> Connect
                 status=Statuses.QUEUED,
                 **about,
             )
-            record(actor=by, action="test.requested", subject=row.subject, test=row.pk, kind=kind)
+            append(actor=by, action="test.requested", subject=row.subject, detail={"test": row.pk, "kind": kind})
             publish_test(row.pk)
     except IntegrityError:
         running = ConnectionTest.objects.filter(slot=slot).first()

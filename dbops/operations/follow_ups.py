@@ -7,6 +7,7 @@ from django.db import transaction
 
 from dbops import lifecycle
 from dbops.access import require_operator
+from dbops.auditing import append
 from dbops.connections import member_of
 from dbops.engine.audit_chain import digest
 from dbops.engine.errors import Refused
@@ -16,7 +17,7 @@ from dbops.engine.plan import Plan
 from dbops.engine.states import Role, Status, StepState
 from dbops.engine.steps.sweep import is_target_known
 from dbops.models import Instance, Rebuild
-from dbops.operations.audit import record, refusals_recorded
+from dbops.operations.audit import refusals_recorded
 from dbops.operations.rebuilds import check_words, write_once
 from dbops.tasks import nudge
 
@@ -129,15 +130,17 @@ def _write(actor: User, rebuild: Rebuild, method: str, reason: str, request_key:
             memory=remembered(ended(rebuild)),
             skips=offer.skips,
         )
-        record(
+        append(
             actor=actor.get_username(),
             action=f"rebuild.{method.replace('-', '_')}_requested",
             subject=target.name,
-            rebuild=following.pk,
-            follows=rebuild.pk,
-            plan_sha256=digest(following.plan),
             reason=reason,
-            why=offer.reason,
+            detail={
+                "rebuild": following.pk,
+                "follows": rebuild.pk,
+                "plan_sha256": digest(following.plan),
+                "why": offer.reason,
+            },
         )
         nudge()
     return following
@@ -158,7 +161,12 @@ def call_off_retry(*, actor: User, rebuild: Rebuild) -> None:
             lifecycle.tell_retry(
                 rebuild, f"{rebuild.target.name} is not rebuilt again by itself: called off by {name}."
             )
-            record(actor=name, action="rebuild.retry_called_off", subject=rebuild.target.name, rebuild=rebuild.pk)
+            append(
+                actor=name,
+                action="rebuild.retry_called_off",
+                subject=rebuild.target.name,
+                detail={"rebuild": rebuild.pk},
+            )
     rebuild.refresh_from_db()
     if was_coming:
         return

@@ -7,6 +7,7 @@ from django.db import OperationalError, transaction
 
 from dbops import lifecycle
 from dbops.access import require_operator
+from dbops.auditing import append
 from dbops.companions import readers
 from dbops.connections import member_of
 from dbops.engine.errors import Refused
@@ -15,7 +16,6 @@ from dbops.engine.plan import Plan
 from dbops.engine.states import Status
 from dbops.engine.steps.fan_out import why_not_together
 from dbops.models import Instance, Rebuild
-from dbops.operations.audit import record
 from dbops.tasks import nudge
 
 
@@ -72,13 +72,11 @@ def join_read(*, actor: User, rebuild: Rebuild, reader: Rebuild) -> None:
         with transaction.atomic():
             joined = lifecycle.join(rebuild, reader, name)
             if joined:
-                record(
+                append(
                     actor=name,
                     action="rebuild.joined",
                     subject=rebuild.target.name,
-                    rebuild=rebuild.pk,
-                    reads_with=reader.pk,
-                    source=rebuild.source.name,
+                    detail={"rebuild": rebuild.pk, "reads_with": reader.pk, "source": rebuild.source.name},
                 )
                 nudge()
     except OperationalError as error:
@@ -104,8 +102,11 @@ def leave_read(*, actor: User, rebuild: Rebuild) -> None:
     with transaction.atomic():
         left = lifecycle.leave(rebuild, f"It waits for the source by itself again, by {name}.")
         if left:
-            record(
-                actor=name, action="rebuild.left", subject=rebuild.target.name, rebuild=rebuild.pk, reads_with=reader
+            append(
+                actor=name,
+                action="rebuild.left",
+                subject=rebuild.target.name,
+                detail={"rebuild": rebuild.pk, "reads_with": reader},
             )
             nudge()
     rebuild.refresh_from_db()

@@ -11,6 +11,7 @@ from django.db.models import Max, Q
 
 from dbops import lifecycle
 from dbops.access import require_operator
+from dbops.auditing import append
 from dbops.engine.audit_chain import digest
 from dbops.engine.backups import RunStatus
 from dbops.engine.errors import Refused
@@ -21,7 +22,7 @@ from dbops.engine.situation import Situation
 from dbops.engine.states import Approval, Role, Status
 from dbops.engine.ways import Way
 from dbops.models import BackupRun, Cluster, Instance, Rebuild
-from dbops.operations.audit import record, refusals_recorded, says_why
+from dbops.operations.audit import refusals_recorded, says_why
 from dbops.operations.backups import stop_run
 from dbops.operations.joining import may_join, refused
 from dbops.operations.starts import audited, choose
@@ -190,22 +191,24 @@ def _write(actor: User, wish: _Wish, reason: str, fingerprint: str, request_key:
                 raise refused(doing, f"rebuild {wish.joins.pk} reads already, or reads no more")
         if choice.stops_run:
             stop_run(BackupRun.objects.get(pk=choice.stops_run), actor, f"for rebuild {rebuild.pk}: {reason}")
-        record(
+        append(
             actor=actor.get_username(),
             action="rebuild.requested",
             subject=target.name,
-            rebuild=rebuild.pk,
-            source=source.name,
-            method=wish.method,
             reason=reason,
-            backup_run=frozen.archive.run if frozen.archive else None,
-            fingerprint=fingerprint,
-            plan_sha256=digest(rebuild.plan),
-            old_data=frozen.old_data,
-            keep_old_data=frozen.keep_old_data,
-            **shared,
-            **({"approval": Approval.WAITING.value} if needs_approval else {}),
-            **audited(choice, begin),
+            detail={
+                "rebuild": rebuild.pk,
+                "source": source.name,
+                "method": wish.method,
+                "backup_run": frozen.archive.run if frozen.archive else None,
+                "fingerprint": fingerprint,
+                "plan_sha256": digest(rebuild.plan),
+                "old_data": frozen.old_data,
+                "keep_old_data": frozen.keep_old_data,
+                **shared,
+                **({"approval": Approval.WAITING.value} if needs_approval else {}),
+                **audited(choice, begin),
+            },
         )
         nudge()
     return rebuild
@@ -250,7 +253,12 @@ def cancel_rebuild(*, actor: User, rebuild: Rebuild) -> None:
         asked = lifecycle.end_queued(rebuild, Status.CANCELLED, text, by=name)
         if not asked and lifecycle.request_cancel(rebuild, name):
             asked = True
-            record(actor=name, action="rebuild.cancel_requested", subject=rebuild.target.name, rebuild=rebuild.pk)
+            append(
+                actor=name,
+                action="rebuild.cancel_requested",
+                subject=rebuild.target.name,
+                detail={"rebuild": rebuild.pk},
+            )
         if asked:
             nudge()
     rebuild.refresh_from_db()
@@ -297,13 +305,11 @@ def _move(actor: User, rebuild: Rebuild, priority: int, doing: str, text: str) -
     with transaction.atomic():
         moved = lifecycle.reprioritize(rebuild, priority, text.format(priority, before, name))
         if moved:
-            record(
+            append(
                 actor=name,
                 action="rebuild.priority_changed",
                 subject=rebuild.target.name,
-                rebuild=rebuild.pk,
-                priority=priority,
-                before=before,
+                detail={"rebuild": rebuild.pk, "priority": priority, "before": before},
             )
             nudge()
     rebuild.refresh_from_db()
@@ -328,12 +334,12 @@ def give_up_rebuild(*, actor: User, rebuild: Rebuild, reason: str) -> None:
     with transaction.atomic():
         ended = lifecycle.give_up(rebuild, name)
         if ended:
-            record(
+            append(
                 actor=name,
                 action="rebuild.given_up",
                 subject=rebuild.target.name,
-                rebuild=rebuild.pk,
                 reason=reason.strip(),
+                detail={"rebuild": rebuild.pk},
             )
     if not ended:
         rebuild.refresh_from_db()

@@ -8,6 +8,7 @@ from django.core.exceptions import ValidationError
 from django.db import IntegrityError, transaction
 
 from dbops.access import require_operator
+from dbops.auditing import append
 from dbops.engine.backups import RUN_ACTIVE
 from dbops.engine.errors import Refused
 from dbops.engine.states import ACTIVE
@@ -15,7 +16,7 @@ from dbops.fleetfile import rules, stored
 from dbops.fleetfile.schedules import schedule_problems
 from dbops.fleetfile.store import store
 from dbops.models import BackupRun, BackupSchedule, Rebuild
-from dbops.operations.audit import record, record_item
+from dbops.operations.audit import record_item
 
 CORRECT = "Correct it and save again."
 
@@ -73,7 +74,7 @@ def remove_schedule(*, actor: User, schedule: BackupSchedule) -> None:
             raise Refused.unchanged("schedule.busy", doing, found, "Switch it off, and remove it when that is over.")
         instance = row.instance.name
         row.delete()
-        record(actor=actor.get_username(), action="schedule.removed", subject=row.name, instance=instance)
+        append(actor=actor.get_username(), action="schedule.removed", subject=row.name, instance=instance)
 
 
 def _lock(schedule: BackupSchedule, doing: str) -> BackupSchedule:

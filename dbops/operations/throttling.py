@@ -5,12 +5,12 @@ from django.db import transaction
 
 from dbops import lifecycle
 from dbops.access import require_operator
+from dbops.auditing import append
 from dbops.engine.errors import Refused
 from dbops.engine.facts import from_record
 from dbops.engine.plan import Plan
 from dbops.engine.throttling import MIB, SLOWEST
 from dbops.models import Rebuild
-from dbops.operations.audit import record
 from dbops.stream_floor import slowest_rate
 from dbops.tasks import nudge
 
@@ -41,13 +41,11 @@ def set_stream_rate(*, actor: User, rebuild: Rebuild, rate: int | None) -> None:
     with transaction.atomic():
         is_set = lifecycle.set_rate(rebuild, rate, text)
         if is_set:
-            record(
+            append(
                 actor=name,
                 action="rebuild.rate_changed",
                 subject=rebuild.target.name,
-                rebuild=rebuild.pk,
-                bytes_per_second=rate,
-                before=before,
+                detail={"rebuild": rebuild.pk, "bytes_per_second": rate, "before": before},
             )
             nudge()
     rebuild.refresh_from_db()

@@ -12,9 +12,8 @@ from django.core.management import call_command
 from django.db import connection
 
 from dbops.audit_guards import missing_guards
-from dbops.auditing import current_head
+from dbops.auditing import append, current_head
 from dbops.models import AuditEntry
-from dbops.operations.audit import record
 from tests.audit_guards import unguarded
 
 pytestmark = pytest.mark.django_db
@@ -24,7 +23,13 @@ Lines = list[dict[str, Any]]
 
 def write(count: int = 5) -> None:
     for number in range(1, count + 1):
-        record(actor="olga", action="rebuild.requested", subject=f"replica-{number}", reason="é", size=1.0, ratio=0.5)
+        append(
+            actor="olga",
+            action="rebuild.requested",
+            subject=f"replica-{number}",
+            reason="é",
+            detail={"size": 1.0, "ratio": 0.5},
+        )
 
 
 @pytest.fixture

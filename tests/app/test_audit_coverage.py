@@ -33,7 +33,6 @@ VERBS = {
     "accounts.check_account": READS + " what was typed",
     "accounts.check_password": READS + " what was typed",
     "audit.says_why": READS + " what was typed",
-    "audit.record": "its callers name the act",
     "audit.record_export": "data.exported",
     "audit.record_item": "{item.kind}.{item.outcome}",
     "audit.refusals_recorded": "its callers name the act",

@@ -5,14 +5,13 @@ from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
-from dbops.auditing import SYSTEM, Origin, coming_from
+from dbops.auditing import SYSTEM, Origin, append, coming_from
 from dbops.engine.backups import Origin as SeenBy
 from dbops.engine.backups import RunStatus
 from dbops.generated import ACTION as GENERATED
 from dbops.management.sample.clusters import CLUSTERS, PEOPLE
 from dbops.management.sample.story import ANNA, JONAS, PRIYA, maintenance, moment
 from dbops.models import BackupProof, BackupRun, Instance, Rebuild
-from dbops.operations.audit import record
 
 SHELL = "root (manage.py)"
 EVA = "eva.lindqvist"
@@ -48,22 +47,23 @@ def write_log(
         *_others(now),
     ]
     acts = sorted((act for act in acts if begin <= act.at < now), key=lambda act: act.at)
-    record(
+    append(
         actor=SYSTEM,
         action=GENERATED,
         subject="sample",
-        weeks=weeks,
-        note="What follows was generated. Each entry was written now, and says under 'happened at' when it would have happened.",
+        detail={
+            "weeks": weeks,
+            "note": "What follows was generated. Each entry was written now, and says under 'happened at' when it would have happened.",
+        },
     )
     for act in acts:
         with coming_from(Origin(address=act.address or PLACES.get(act.actor, ""))):
-            record(
+            append(
                 actor=act.actor,
                 action=act.action,
                 subject=act.subject,
                 reason=act.reason,
-                happened_at=f"{act.at.astimezone(UTC):%Y-%m-%d %H:%M:%S} UTC",
-                **act.detail,
+                detail={"happened_at": f"{act.at.astimezone(UTC):%Y-%m-%d %H:%M:%S} UTC", **act.detail},
             )
     return len(acts) + 1
 

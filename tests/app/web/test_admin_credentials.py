@@ -9,11 +9,11 @@ from cryptography.fernet import Fernet
 from django.test import Client
 from pytest_django import DjangoAssertNumQueries
 
+from dbops.auditing import append
 from dbops.connections import private_key_of
 from dbops.engine.errors import Refused
 from dbops.models import AuditEntry, Cluster, Host
 from dbops.models.secret import as_stored, is_set
-from dbops.operations.audit import record
 from dbops.operations.fleet import save_cluster
 from tests.app.factories import make_cluster, make_host, make_instance
 
@@ -102,7 +102,7 @@ def test_who_changed_it_last_is_known_from_the_audit_log(operator: Client, olga:
     assert "not known" in page(operator)
     save_cluster(actor=olga, cluster=cluster, values={"admin_password": "another one for it"})
     save_cluster(actor=olga, cluster=cluster, values={"write_addresses": ["10.0.0.1:3306"]})
-    record(actor="mallory", action="host.changed", subject="shop")
+    append(actor="mallory", action="host.changed", subject="shop")
     text = page(operator)
     assert "by olga" in text
     assert "mallory" not in text

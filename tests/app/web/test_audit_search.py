@@ -9,9 +9,9 @@ from django.db import DatabaseError, connection, transaction
 from django.test.utils import CaptureQueriesContext
 from django.utils import timezone
 
+from dbops.auditing import append
 from dbops.engine import audit_blocks
 from dbops.models import AuditBlock, AuditEntry, AuditSegment, AuditText
-from dbops.operations.audit import record
 from dbops.queries.audit import AuditFilter, entries
 
 pytestmark = pytest.mark.django_db
@@ -34,7 +34,7 @@ def write(count: int) -> list[str]:
     dice = random.Random(count)  # noqa: S311 - it guards nothing
     texts = [dice.choice(WORDS) for _ in range(count)]
     for text in texts:
-        record(actor=dice.choice(("olga", "victor")), action="test", subject="s", reason=text)
+        append(actor=dice.choice(("olga", "victor")), action="test", subject="s", reason=text)
     return texts
 
 
@@ -75,7 +75,7 @@ def test_a_text_in_no_entry_is_looked_for_in_the_newest_alone() -> None:
 def test_a_block_without_signature_is_searched(monkeypatch: pytest.MonkeyPatch) -> None:
     with monkeypatch.context() as patched:
         patched.setattr("dbops.auditing.close_block", lambda number: None)
-        record(actor="olga", action="test", subject="s", reason="needle")
+        append(actor="olga", action="test", subject="s", reason="needle")
         write(3)
     write(5)
     assert list(AuditBlock.objects.values_list("number", flat=True)) == [1]
