@@ -17,7 +17,7 @@ from dbops.engine.flavors import flavor_for
 from dbops.engine.plan import Party, Plan
 from dbops.engine.steps.run import Account, Accounts, Journal, Run, Server, Settings, Side
 from dbops.models import BackupRun, Cluster, Instance, Rebuild
-from dbops.stream_floor import slowest_rate
+from dbops.situations import slowest_rate
 
 
 class SystemClock:

@@ -20,10 +20,9 @@ from dbops.cron import BadSchedule, due_times, last_due
 from dbops.engine.backups import RUN_ACTIVE, BackupMethod, Origin, RunBy, RunStatus
 from dbops.engine.methods import DEFAULT_METHOD, METHODS, method_named
 from dbops.engine.picture import Difference, Job, Machine, Picture, Stop, Use
-from dbops.engine.prediction import Past, Prediction, predict
 from dbops.engine.states import ACTIVE, Approval, Role, Status
 from dbops.engine.topology.differences import in_words
-from dbops.engine.windows import LEARNED_RUNS, Duration, Window, learn, window_at
+from dbops.engine.windows import LEARNED_RUNS, Duration, Past, Prediction, Window, learn, predict, window_at
 from dbops.models import BackupRun, BackupSchedule, Cluster, Hold, Instance, Maintenance, Rebuild
 
 #: Windows are drawn this far ahead: past the longest rebuild that begins tonight.

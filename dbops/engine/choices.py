@@ -9,10 +9,9 @@ from dbops.engine.blockers import look
 from dbops.engine.effects import Effect
 from dbops.engine.occupation import Stay, stays
 from dbops.engine.picture import Job, Picture
-from dbops.engine.prediction import Prediction
 from dbops.engine.verdicts import all_sources_of, free_from
 from dbops.engine.ways import STAMP, Choice, Way, moment_key
-from dbops.engine.windows import End, Window, spell
+from dbops.engine.windows import End, Prediction, Window, spell
 
 #: Only windows that begin within this time are offered to be gone round.
 SOON_HOURS = 26

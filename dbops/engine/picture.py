@@ -7,9 +7,8 @@ from dataclasses import dataclass, field
 from datetime import datetime
 from enum import StrEnum
 
-from dbops.engine.prediction import Prediction
 from dbops.engine.states import Role
-from dbops.engine.windows import Duration, Window
+from dbops.engine.windows import Duration, Prediction, Window
 
 
 class Use(StrEnum):

@@ -12,7 +12,7 @@ from django.utils import timezone
 
 from dbops.cron import BadSchedule, last_due, next_due
 from dbops.engine.backups import Origin, RunBy, RunStatus
-from dbops.engine.due import EARLY, fits
+from dbops.engine.observing import EARLY, fits
 from dbops.engine.states import Level
 from dbops.lifecycle.flagging import figures
 from dbops.models import BackupEvent, BackupRun, BackupSchedule, InstanceState

@@ -15,6 +15,7 @@ from django.utils import timezone
 from dbops.access import GROUPS, group_of, make_groups, require_superuser
 from dbops.auditing import append
 from dbops.engine.errors import Refused
+from dbops.models import StartView
 from dbops.operations.accounts import check_account, check_password
 
 NOTHING = "Nothing was changed."
@@ -139,6 +140,23 @@ def reactivate(*, actor: User, user: User, seen: str) -> None:
         row = _lock(user, doing, seen)
         User.objects.filter(pk=row.pk).update(is_active=True)
         append(actor=actor.get_username(), action="account.reactivated", subject=row.get_username())
+
+
+def keep_start_view(user: User, query: str) -> None:
+    """Keep the filters that the fleet page begins with for this person. The audit log says nothing of it.
+
+    Args:
+        query: as it stands in the page's address, at most 1,000 characters; empty to begin with the whole fleet.
+    """
+    if query:
+        StartView.objects.update_or_create(user=user, defaults={"query": query})
+    else:
+        StartView.objects.filter(user=user).delete()
+
+
+def start_view_of(user: User) -> str:
+    """Return the filters that a person begins with, empty where there are none. One query."""
+    return StartView.objects.filter(user=user).values_list("query", flat=True).first() or ""
 
 
 def _lock(user: User, doing: str, seen: str | None = None) -> User:

@@ -14,10 +14,10 @@ from dbops.engine.effects import Effect, Work
 from dbops.engine.errors import Refused
 from dbops.engine.methods import DEFAULT_METHOD
 from dbops.engine.picture import Picture
-from dbops.engine.prediction import Prediction
 from dbops.engine.situation import archive_for, bytes_to_copy
 from dbops.engine.verdicts import Verdict, verdict
 from dbops.engine.ways import Choice, Way, moment_of
+from dbops.engine.windows import Prediction
 from dbops.lifecycle import Start
 from dbops.models import BackupRun, BackupSchedule, Instance
 from dbops.pictures import picture_of, predicted

@@ -11,7 +11,7 @@ from dbops.engine.facts import from_record
 from dbops.engine.plan import Plan
 from dbops.engine.throttling import MIB, SLOWEST
 from dbops.models import Rebuild
-from dbops.stream_floor import slowest_rate
+from dbops.situations import slowest_rate
 from dbops.tasks import nudge
 
 #: Faster than any link that is there; a number beyond is a slip of the hand.

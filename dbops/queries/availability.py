@@ -21,8 +21,8 @@ from dbops.models import BackupRun, Cluster, Rebuild
 from dbops.queries.availability_sums import totals
 from dbops.queries.clusters import ClusterNow
 from dbops.queries.forecast import ClusterForecast, forecasts
-from dbops.queries.newest import Last, newest
 from dbops.queries.overview import FleetPage, FleetRow, Show, fleet, matching
+from dbops.queries.rebuild_history import Last, newest
 from dbops.records import records
 
 #: Days that can be looked at, up to now.

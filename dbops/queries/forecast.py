@@ -14,9 +14,8 @@ from dbops.counting import METHOD
 from dbops.engine.availability.forecast import LOOK_AHEAD, WEEK, Busy, Forecast, forecast, week_ahead
 from dbops.engine.backups import RunBy
 from dbops.engine.calendar import Interval
-from dbops.engine.prediction import Prediction
 from dbops.engine.states import Role
-from dbops.engine.windows import Duration
+from dbops.engine.windows import Duration, Prediction
 from dbops.models import BackupSchedule, Cluster, Instance, Maintenance
 from dbops.pictures import predicted
 from dbops.queries.planned import planned

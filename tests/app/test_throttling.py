@@ -16,7 +16,7 @@ from dbops.engine.states import Status, StepState
 from dbops.engine.throttling import MIB, SLOWEST
 from dbops.models import AuditEntry, Instance, InstanceState, Rebuild
 from dbops.operations.throttling import set_stream_rate
-from dbops.stream_floor import slowest_rate
+from dbops.situations import slowest_rate
 from tests.app.factories import make_plan, make_rebuild, make_trio
 
 pytestmark = pytest.mark.django_db

@@ -19,8 +19,8 @@ from dbops.engine.flavors.optionfile import LONGEST_LINE_BYTES, credentials_text
 from dbops.engine.pipeline import show
 from dbops.engine.ports import JobStatus, Shell
 from dbops.engine.scripts import load
+from dbops.engine.steps.commands import split_command
 from dbops.engine.steps.run import IN_BASH
-from dbops.engine.words import split_command
 from tests.drivers.conftest import ADDRESS, SSH_PORT, Sshd
 from tests.fakes import FakeShell
 from tests.hostile import CANARY, PAYLOADS, names, one_line, texts

@@ -5,9 +5,8 @@ from typing import Any
 
 from dbops.engine.backups import BackupMethod, RunBy
 from dbops.engine.picture import Job, Machine, Picture, Use
-from dbops.engine.prediction import Prediction
 from dbops.engine.states import Role
-from dbops.engine.windows import Duration, Window, window_at
+from dbops.engine.windows import Duration, Prediction, Window, window_at
 
 NOW = datetime(2026, 3, 2, 1, 0, tzinfo=UTC)
 HOUR = 3600.0

@@ -11,10 +11,9 @@ from dbops.engine.blockers import blockers
 from dbops.engine.effects import METHODS
 from dbops.engine.occupation import stays
 from dbops.engine.picture import Job, Machine, Picture, Stop, Use
-from dbops.engine.prediction import Prediction
 from dbops.engine.states import Role
 from dbops.engine.verdicts import Answer, verdict
-from dbops.engine.windows import Duration, Window, window_at
+from dbops.engine.windows import Duration, Prediction, Window, window_at
 from tests.engine.pictures import NOW, hours, picture
 
 NAMES = ("backup-1", "backup-2", "replica-1", "replica-2")

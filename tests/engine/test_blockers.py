@@ -11,8 +11,7 @@ from dbops.engine.blocker import Blocker, Certainty, Kind
 from dbops.engine.blockers import blockers
 from dbops.engine.effects import METHODS, TABLE, Effect, Work
 from dbops.engine.picture import Difference, Picture, Stop, Use
-from dbops.engine.prediction import Prediction
-from dbops.engine.windows import Duration
+from dbops.engine.windows import Duration, Prediction
 from tests.engine.pictures import NOW, backup, hours, machines, picture, queued, rebuild, window
 
 DOCUMENT = Path(__file__).parents[2] / "docs" / "blockers.md"

@@ -8,9 +8,8 @@ from dbops.engine.backups import RunBy
 from dbops.engine.blocker import Kind
 from dbops.engine.choices import choices, chosen
 from dbops.engine.picture import Picture, Stop
-from dbops.engine.prediction import Prediction
 from dbops.engine.ways import Choice, Way, moment_key, moment_of
-from dbops.engine.windows import Duration
+from dbops.engine.windows import Duration, Prediction
 from tests.engine.pictures import HOUR, backup, hours, machines, picture, queued, rebuild, window
 
 

@@ -12,7 +12,7 @@ from dbops.engine.impact import Impact, Span, impact
 from dbops.engine.picture import Picture
 from dbops.engine.plan import Plan
 from dbops.engine.planning import build_plan
-from dbops.engine.prediction import Prediction
+from dbops.engine.windows import Prediction
 
 from .builders import GIB, situation, source_with
 from .pictures import HOUR, hours, picture, queued, rebuild, window

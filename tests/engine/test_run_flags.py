@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from dbops.engine.due import fits
+from dbops.engine.observing import fits
 from dbops.engine.run_flags import RunFigures, flags_of, percentile
 from tests.engine.builders import NOW
 

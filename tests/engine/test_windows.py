@@ -6,8 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from dbops.engine.prediction import Past, predict
-from dbops.engine.windows import LEARNED_RUNS, Duration, expected_end, learn, spell
+from dbops.engine.windows import LEARNED_RUNS, Duration, Past, expected_end, learn, predict, spell
 from tests.engine.pictures import HOUR, NOW, hours, window
 
 seconds = st.floats(min_value=0, max_value=10 * 86400, allow_nan=False)

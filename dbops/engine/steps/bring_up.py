@@ -13,10 +13,9 @@ from dbops.engine.sampling import figures_of
 from dbops.engine.scripts import load
 from dbops.engine.states import Level
 from dbops.engine.steps.base import REFUSED_STATUS, JobStep, job_must_succeed
-from dbops.engine.steps.commands import prepare_command
+from dbops.engine.steps.commands import prepare_command, split_command
 from dbops.engine.steps.run import Outcome, Run, done, pairs
 from dbops.engine.steps.whereabouts import where_things_are
-from dbops.engine.words import split_command
 
 
 class Prepare(JobStep):

@@ -10,10 +10,10 @@ from dbops.engine.states import Level
 from dbops.engine.steps.base import JobStep, Step, job_must_succeed
 from dbops.engine.steps.bring_up import Start
 from dbops.engine.steps.clean_up import look_unless_verified, remove_moved
+from dbops.engine.steps.commands import split_command
 from dbops.engine.steps.replication import read_link
 from dbops.engine.steps.run import Outcome, Run, again, done, pairs
 from dbops.engine.steps.whereabouts import look, old_data_is_aside, where_things_are
-from dbops.engine.words import split_command
 
 #: How long old data may take to replicate again before its state is told as it is.
 REPLICATES_SECONDS = 15.0

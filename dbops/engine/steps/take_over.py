@@ -5,10 +5,10 @@ from dbops.engine.plan import Plan, PlannedCommand
 from dbops.engine.ports import JobState
 from dbops.engine.scripts import load
 from dbops.engine.steps.base import REFUSED_STATUS, JobStep, job_must_succeed
+from dbops.engine.steps.commands import split_command
 from dbops.engine.steps.fan_out import ASK_SECONDS, may_take_over
 from dbops.engine.steps.run import Outcome, Run, again, done, pairs
 from dbops.engine.steps.whereabouts import old_data
-from dbops.engine.words import split_command
 
 
 class TakeOver(JobStep):

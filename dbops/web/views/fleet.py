@@ -12,7 +12,7 @@ from django.views.decorators.http import require_GET, require_POST
 from django.views.decorators.vary import vary_on_headers
 
 from dbops.models import Cluster
-from dbops.operations.start_view import keep_start_view, start_view_of
+from dbops.operations.people import keep_start_view, start_view_of
 from dbops.queries import calendar, overview, schedules, topology
 from dbops.queries import fleet as queries
 from dbops.queries.overview import Show

@@ -13,7 +13,7 @@ from dbops.engine.states import StepState
 from dbops.engine.throttling import MIB, SLOWEST
 from dbops.operations.throttling import set_stream_rate
 from dbops.queries import rebuilds as queries
-from dbops.stream_floor import slowest_rate
+from dbops.situations import slowest_rate
 from dbops.web.access import operator_page, user_of
 
 #: The slider ends there where the stream has not run yet; a larger number can be typed.
