@@ -317,9 +317,10 @@ def _read_rebuilds(
         not_before,
         after,
         approval,
+        reads_with,
     ) in found.values_list(
         *("pk", "target__cluster", "status", "method", "target__name", "source__name", "priority"),
-        *("requested_at", "started_at", "not_before", "after_run", "approval"),
+        *("requested_at", "started_at", "not_before", "after_run", "approval", "reads_with"),
     ):
         is_queued = status == Status.QUEUED
         rows.jobs[key].append(
@@ -336,6 +337,9 @@ def _read_rebuilds(
                 is_lost=status == Status.LOST,
                 needs_approval=approval == Approval.WAITING,
                 rebuild=pk,
+                method=method,
+                source=source,
+                reads_with=reads_with,
             )
         )
 

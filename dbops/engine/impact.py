@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from datetime import timedelta
 
 from dbops.engine.effects import Work, cell
-from dbops.engine.occupation import place
+from dbops.engine.occupation import order_of
 from dbops.engine.picture import Job, Picture
 from dbops.engine.plan import Plan
 from dbops.engine.states import Role
@@ -140,11 +140,11 @@ def _line(plan: Plan, picture: Picture, choice: Choice | None) -> tuple[tuple[Jo
     used = _used(plan)
     waiting = [job for job in picture.jobs if not job.started_at and used & {name for name, _ in job.claims}]
     begins = (choice.not_before if choice else None) or picture.now
-    own = Job(name="", claims=(), started_at=None, queued_at=picture.now)
-    in_order = sorted(waiting, key=place)
+    own = Job(name="", claims=(), started_at=None, queued_at=begins)
+    in_order = sorted(waiting, key=order_of)
     # Who may not start before this one does is passed by it, whatever its place is.
     may_start = [job for job in in_order if (job.not_before or begins) <= begins and not job.needs_approval]
-    before = tuple(job for job in may_start if place(job) < place(own))
+    before = tuple(job for job in may_start if order_of(job) < order_of(own))
     return before, tuple(job for job in in_order if job not in before)
 
 

@@ -26,7 +26,7 @@ Key = tuple[Kind, int]
 class Job(NamedTuple):
     """Something queued. Ten thousand of them are made for each decision, so there is little in them.
 
-    ``order`` sorts a line: smaller comes first. ``claims`` are the instances that it holds while it runs: a rebuild's source, if
+    ``order`` is what ``line_order`` returns. ``claims`` are the instances that it holds while it runs: a rebuild's source, if
     it reads one, and last its target. ``gate`` says in words what it waits for by a person's wish, empty when it may start as
     soon as it is its turn. ``told`` is what its history says already that it waits for.
     """
@@ -47,6 +47,15 @@ class Job(NamedTuple):
         if self.kind is Kind.BACKUP:
             return "backup"
         return "target" if instance == self.claims[-1] else "source"
+
+
+def line_order(priority: int, since: Any, number: int) -> tuple[Any, ...]:
+    """Return the key that sorts a line: higher priority first, then who waits longer, then the lower primary key.
+
+    Args:
+        since: when the job wants to start: the moment that a person chose, else when it was queued. Any value that sorts.
+    """
+    return (-priority, since, number)
 
 
 @dataclass(frozen=True, slots=True)
