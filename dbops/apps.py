@@ -3,7 +3,7 @@
 from django.apps import AppConfig
 from django.core.checks import Tags, register
 
-from dbops.checks import check_collation
+from dbops.database.checks import check_collation
 
 
 class DbopsConfig(AppConfig):

@@ -10,11 +10,11 @@ from celery import Celery
 from kombu.transport import TRANSPORT_ALIASES
 
 # By alias, so that addresses (and their TLS) stay what they are.
-TRANSPORT_ALIASES.update(redis="dbops.broker:HintTransport", rediss="dbops.broker:HintTransport")
+TRANSPORT_ALIASES.update(redis="dbops.messaging.broker:HintTransport", rediss="dbops.messaging.broker:HintTransport")
 
 os.environ.setdefault("DJANGO_SETTINGS_MODULE", "dbops.settings")
 
-app = Celery("dbops", task_cls="dbops.pulses:ReportingTask")
+app = Celery("dbops", task_cls="dbops.worker.heartbeats:ReportingTask")
 app.config_from_object("dbops.celeryconfig")
-app.autodiscover_tasks(["dbops"])
-app.autodiscover_tasks(["dbops"], related_name="dropped")  # it uses the verbs, which use the tasks
+app.autodiscover_tasks(["dbops.worker"])
+app.autodiscover_tasks(["dbops.worker"], related_name="automatic_retry")  # it uses the verbs, which use the tasks

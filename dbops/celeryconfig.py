@@ -35,22 +35,26 @@ probes = (
     "measure_links",
     "queue_proofs",
 )
-task_routes = {f"dbops.tasks.{name}": {"queue": "probes"} for name in probes}
+task_routes = {f"dbops.worker.tasks.{name}": {"queue": "probes"} for name in probes}
 timezone = "UTC"
 enable_utc = True
-beat_scheduler = "dbops.pulses:ReportingScheduler"
+beat_scheduler = "dbops.worker.heartbeats:ReportingScheduler"
 # An expired hint is dropped: the table, not the broker, says what is due.
 beat_schedule = {
-    "reconcile": {"task": "dbops.tasks.reconcile", "schedule": 2.0, "options": {"expires": 5}},
-    "dropped": {"task": "dbops.dropped.rebuild_dropped", "schedule": 10.0, "options": {"expires": 10}},
-    "backups": {"task": "dbops.tasks.watch_backups", "schedule": 30.0, "options": {"expires": 25}},
-    "availability": {"task": "dbops.tasks.count_availability", "schedule": 60.0, "options": {"expires": 55}},
-    "probe": {"task": "dbops.tasks.probe_due", "schedule": 2.0, "options": {"expires": 5}},
-    "proofs": {"task": "dbops.tasks.queue_proofs", "schedule": 10.0, "options": {"expires": 10}},
-    "links": {"task": "dbops.tasks.measure_links", "schedule": 60.0, "options": {"expires": 55}},
-    "weekly report": {"task": "dbops.tasks.send_weekly_report", "schedule": 3600.0, "options": {"expires": 3500}},
+    "reconcile": {"task": "dbops.worker.tasks.reconcile", "schedule": 2.0, "options": {"expires": 5}},
+    "dropped": {"task": "dbops.worker.automatic_retry.rebuild_dropped", "schedule": 10.0, "options": {"expires": 10}},
+    "backups": {"task": "dbops.worker.tasks.watch_backups", "schedule": 30.0, "options": {"expires": 25}},
+    "availability": {"task": "dbops.worker.tasks.count_availability", "schedule": 60.0, "options": {"expires": 55}},
+    "probe": {"task": "dbops.worker.tasks.probe_due", "schedule": 2.0, "options": {"expires": 5}},
+    "proofs": {"task": "dbops.worker.tasks.queue_proofs", "schedule": 10.0, "options": {"expires": 10}},
+    "links": {"task": "dbops.worker.tasks.measure_links", "schedule": 60.0, "options": {"expires": 55}},
+    "weekly report": {
+        "task": "dbops.worker.tasks.send_weekly_report",
+        "schedule": 3600.0,
+        "options": {"expires": 3500},
+    },
     "audit head": {
-        "task": "dbops.tasks.send_audit_head",
+        "task": "dbops.worker.tasks.send_audit_head",
         "schedule": float(settings.AUDIT_HEAD_SECONDS),
         "options": {"expires": settings.AUDIT_HEAD_SECONDS},
     },

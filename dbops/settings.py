@@ -6,8 +6,8 @@ from typing import Any
 
 from csp.constants import NONE, SELF
 
-from dbops.databases import database_settings
-from dbops.keys import make_encryption_key, make_signing_key, read_if_there, read_or_make
+from dbops.database.config import database_settings
+from dbops.security.keys import make_encryption_key, make_signing_key, read_if_there, read_or_make
 
 BASE_DIR = Path(__file__).resolve().parent.parent
 
@@ -60,10 +60,10 @@ INSTALLED_APPS = [
     "dbops.apps.DbopsConfig",
 ]
 MIDDLEWARE = [
-    "dbops.web.origin.origin_middleware",
+    "dbops.web.middleware.origin.origin_middleware",
     "django.middleware.security.SecurityMiddleware",
     "whitenoise.middleware.WhiteNoiseMiddleware",
-    "dbops.web.weight.PagesGZipMiddleware",
+    "dbops.web.middleware.compression.PagesGZipMiddleware",
     "django.contrib.sessions.middleware.SessionMiddleware",
     "django.middleware.common.CommonMiddleware",
     "django.middleware.csrf.CsrfViewMiddleware",
@@ -72,8 +72,8 @@ MIDDLEWARE = [
     "django.contrib.messages.middleware.MessageMiddleware",
     "django.middleware.clickjacking.XFrameOptionsMiddleware",
     "csp.middleware.CSPMiddleware",
-    "dbops.web.refusals.RefusedMiddleware",
-    "dbops.web.sample.SampleMiddleware",
+    "dbops.web.middleware.refusals.RefusedMiddleware",
+    "dbops.web.middleware.sample.SampleMiddleware",
 ]
 ROOT_URLCONF = "dbops.urls"
 ASGI_APPLICATION = "dbops.asgi.application"
@@ -87,7 +87,7 @@ TEMPLATES = [
                 "django.template.context_processors.request",
                 "django.contrib.auth.context_processors.auth",
                 "django.contrib.messages.context_processors.messages",
-                "dbops.web.bars.bars",
+                "dbops.web.live.status_bars.bars",
             ],
             "builtins": [f"dbops.web.templatetags.{name}" for name in ("dbops", "moments", "sample", "forecasts")],
         },
@@ -136,7 +136,7 @@ STATICFILES_DIRS = [BASE_DIR / "static"]
 WHITENOISE_USE_FINDERS = True
 STORAGES = {
     "default": {"BACKEND": "django.core.files.storage.FileSystemStorage"},
-    "staticfiles": {"BACKEND": "dbops.web.weight.CollectedStorage"},
+    "staticfiles": {"BACKEND": "dbops.web.middleware.compression.CollectedStorage"},
 }
 MESSAGE_TAGS = {40: "danger"}
 
@@ -219,7 +219,7 @@ LOGGING = {
     "disable_existing_loggers": False,
     "formatters": {"plain": {"format": "%(asctime)s %(levelname)s %(name)s %(message)s"}},
     # A calendar's token stands in its address, and the web server writes addresses.
-    "filters": {"without_tokens": {"()": "dbops.cleaner.WithoutTokens"}},
+    "filters": {"without_tokens": {"()": "dbops.security.redaction.WithoutTokens"}},
     "handlers": {"console": {"class": "logging.StreamHandler", "formatter": "plain"}},
     "root": {"handlers": ["console"], "level": "INFO"},
     "loggers": {

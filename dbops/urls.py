@@ -3,30 +3,30 @@
 from django.contrib.auth.decorators import login_not_required
 from django.urls import include, path, register_converter
 
-from dbops.web.exports import exported
-from dbops.web.live import events
+from dbops.web.exports.record import exported
+from dbops.web.live.stream import events
 from dbops.web.views import (
     approvals,
     audit,
     availability,
     availability_report,
+    backup_detail,
     backup_reports,
-    backup_run,
-    backup_runs,
+    backups,
     evidence,
     fleet,
     follow_ups,
     health,
-    joining,
     lineage,
     plan,
+    rate_limit,
+    rebuild_group,
     rebuild_log,
     rebuilds,
-    several,
-    throttling,
+    shared_reads,
     what_if,
 )
-from dbops.web.views.accounts import LoginView, LogoutView
+from dbops.web.views.login import LoginView, LogoutView
 
 register_converter(follow_ups.MethodConverter, "method")
 register_converter(availability_report.MonthConverter, "month")
@@ -35,7 +35,7 @@ urlpatterns = [
     path("", fleet.fleet, name="fleet"),
     path("start-view/", fleet.start_view, name="start-view"),
     path("clusters/<str:name>/", fleet.cluster, name="cluster"),
-    path("clusters/<str:name>/rebuild-several/", several.several, name="rebuild-several"),
+    path("clusters/<str:name>/rebuild-several/", rebuild_group.several, name="rebuild-several"),
     path("instances/<str:name>/rebuild/", plan.plan, name="plan"),
     path("instances/<str:name>/lineage/", exported("lineage")(lineage.lineage), name="lineage"),
     path("rebuilds/", rebuilds.rebuilds, name="rebuilds"),
@@ -47,8 +47,8 @@ urlpatterns = [
     path("rebuilds/<int:rebuild_id>/cancel/", rebuilds.cancel, name="rebuild-cancel"),
     path("rebuilds/<int:rebuild_id>/approval/", approvals.approval, name="rebuild-approval"),
     path("rebuilds/<int:rebuild_id>/retry/off/", follow_ups.call_off, name="rebuild-retry-off"),
-    path("rebuilds/<int:rebuild_id>/join/", joining.join, name="rebuild-join"),
-    path("rebuilds/<int:rebuild_id>/rate/", throttling.rate, name="rebuild-rate"),
+    path("rebuilds/<int:rebuild_id>/join/", shared_reads.join, name="rebuild-join"),
+    path("rebuilds/<int:rebuild_id>/rate/", rate_limit.rate, name="rebuild-rate"),
     path("rebuilds/<int:rebuild_id>/place/", rebuilds.place, name="rebuild-place"),
     path("rebuilds/<int:rebuild_id>/end/", rebuilds.give_up, name="rebuild-give-up"),
     path("rebuilds/<int:rebuild_id>/<method:method>/", follow_ups.follow_up, name="follow-up"),
@@ -58,14 +58,14 @@ urlpatterns = [
     path("rebuilds/<int:rebuild_id>/log/lines/", rebuild_log.lines, name="rebuild-log-lines"),
     path("rebuilds/<int:rebuild_id>/log/matches/", rebuild_log.matches, name="rebuild-log-matches"),
     path("rebuilds/<int:rebuild_id>/log/text/", rebuild_log.text, name="rebuild-log-text"),
-    path("backups/runs/<int:run_id>/", backup_run.run, name="backup-run"),
-    path("backups/runs/<int:run_id>/stop/", backup_run.stop, name="backup-run-stop"),
-    path("backups/runs/<int:run_id>/end/", backup_run.give_up, name="backup-run-give-up"),
-    path("backups/runs/<int:run_id>/over/", backup_run.over, name="backup-run-over"),
-    path("backups/runs/<int:run_id>/prove/", backup_run.prove, name="backup-run-prove"),
-    path("backups/proofs/<int:proof_id>/stop/", backup_run.stop_proof, name="backup-proof-stop"),
-    path("backups/", backup_runs.backup_runs, name="backup-runs"),
-    path("backups/history/", backup_runs.history, name="backup-history"),
+    path("backups/runs/<int:run_id>/", backup_detail.run, name="backup-run"),
+    path("backups/runs/<int:run_id>/stop/", backup_detail.stop, name="backup-run-stop"),
+    path("backups/runs/<int:run_id>/end/", backup_detail.give_up, name="backup-run-give-up"),
+    path("backups/runs/<int:run_id>/over/", backup_detail.over, name="backup-run-over"),
+    path("backups/runs/<int:run_id>/prove/", backup_detail.prove, name="backup-run-prove"),
+    path("backups/proofs/<int:proof_id>/stop/", backup_detail.stop_proof, name="backup-proof-stop"),
+    path("backups/", backups.backup_runs, name="backup-runs"),
+    path("backups/history/", backups.history, name="backup-history"),
     path("api/v1/backup-runs/may-start", backup_reports.may_start, name="api-may-start"),
     *(
         path(f"api/v1/backup-runs/<str:key>/{kind}", backup_reports.report, {"kind": kind}, name=f"api-backup-{kind}")
@@ -82,10 +82,10 @@ urlpatterns = [
     path("audit/<int:sequence>/", audit.entry, name="audit-entry"),
     path("audit/verify/", audit.verify, name="audit-verify"),
     path("audit/export/", audit.export, name="audit-export"),
-    path("", include("dbops.web.topology_urls")),
-    path("admin/", include("dbops.web.admin_urls")),
-    path("inventory/", include("dbops.web.inventory_urls")),
-    path("", include("dbops.web.backup_urls")),
+    path("", include("dbops.web.urls.topology")),
+    path("admin/", include("dbops.web.urls.admin")),
+    path("inventory/", include("dbops.web.urls.inventory")),
+    path("", include("dbops.web.urls.backups")),
     path("login/", LoginView.as_view(), name="login"),
     path("logout/", login_not_required(LogoutView.as_view()), name="logout"),
     path("healthz/", health.healthz, name="healthz"),

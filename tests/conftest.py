@@ -5,7 +5,7 @@ from django.conf import settings
 from hypothesis import HealthCheck
 from hypothesis import settings as properties
 
-from dbops.databases import MARIADB, SQLITE
+from dbops.database.config import MARIADB, SQLITE
 from tests import ran
 
 # The same examples on every machine and in every run, and no clock that judges them: a shared machine is slow at times.

@@ -11,11 +11,11 @@ from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from pathlib import Path
 
-from dbops.engine.checks import cloning, pair
-from dbops.engine.facts import Tool
+from dbops.engine.facts.instance import Tool
 from dbops.engine.flavors import flavor_for
-from dbops.engine.methods import METHODS
-from dbops.engine.situation import Member, Situation
+from dbops.engine.planning.checks import clone, pair
+from dbops.engine.planning.inputs import Member, Situation
+from dbops.engine.rebuilds.methods import METHODS
 from dbops.engine.states import Severity
 from tests.engine.builders import situation
 
@@ -102,7 +102,7 @@ def refusal(server: Server, way: str) -> str:
     """Return why a plan for two healthy servers of that series is refused, ``""`` where it is not."""
     world = _world(server)
     checks = {
-        "clone": (cloning.both_can_clone,),
+        "clone": (clone.both_can_clone,),
         "dump": (pair.versions_fit,),
         "catch-up": (),
     }.get(way, (pair.versions_fit, pair.tools_are_there))

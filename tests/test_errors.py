@@ -15,7 +15,7 @@ import pytest
 from dbops.drivers.jobs import ADVICE, LAUNCHER, REFUSALS
 from dbops.engine import errors
 from dbops.engine.flavors.failures import CATALOGUE
-from dbops.engine.proving.verdict import FAILURES, HOSTS, OPERATORS
+from dbops.engine.restore_tests.result import FAILURES, HOSTS, OPERATORS
 
 ROOT = Path(__file__).parents[1]
 WHO = {
@@ -139,12 +139,15 @@ def catalogue() -> Codes:
 
 def of_evidence() -> Codes:
     """A known failure's code, or that of the evidence that is missing."""
-    return {(code, "host") for code in returned_first("dbops/engine/evidence.py", "first_cause", "_killed", "_missing")}
+    return {
+        (code, "host")
+        for code in returned_first("dbops/engine/rebuilds/copy_check.py", "first_cause", "_killed", "_missing")
+    }
 
 
 def of_fetch() -> Codes:
     """The same of a finished backup that was fetched."""
-    own = returned_first("dbops/engine/archive_evidence.py", "_broken", "_incomplete", "_refused")
+    own = returned_first("dbops/engine/rebuilds/archive_check.py", "_broken", "_incomplete", "_refused")
     return of_evidence() | {(code, "host") for code in own}
 
 
@@ -156,16 +159,16 @@ def of_launcher() -> Codes:
 
 #: Where the code is no constant: the place, and how its codes are read.
 DYNAMIC: dict[str, Callable[[], Codes]] = {
-    "dbops/engine/evidence.py:judge_copy": of_evidence,
-    "dbops/engine/archive_evidence.py:judge_fetch": of_fetch,
-    "dbops/engine/archive_evidence.py:judge_load": lambda: of_fetch() | {("dump.server", "host")},
-    "dbops/engine/backing_up/evidence.py:_known_cause": catalogue,
+    "dbops/engine/rebuilds/copy_check.py:judge_copy": of_evidence,
+    "dbops/engine/rebuilds/archive_check.py:judge_fetch": of_fetch,
+    "dbops/engine/rebuilds/archive_check.py:judge_load": lambda: of_fetch() | {("dump.server", "host")},
+    "dbops/engine/backups/completeness.py:_known_cause": catalogue,
     "dbops/drivers/jobs.py:HostJobs._answer": of_launcher,
-    "dbops/engine/proving/verdict.py:_refuse": lambda: (
+    "dbops/engine/restore_tests/result.py:_refuse": lambda: (
         {(f"proof.{kind}", "host") for kind in HOSTS}
         | {(f"proof.{kind}", "operator") for kind in (*OPERATORS, "refused")}
     ),
-    "dbops/engine/proving/verdict.py:_fail": lambda: (
+    "dbops/engine/restore_tests/result.py:_fail": lambda: (
         {(f"proof.{kind}", "host") for kind in FAILURES} | {("proof.failed", "host")}
     ),
 }

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field, replace
 from typing import Any
 
 from dbops.engine.errors import DbopsError
-from dbops.engine.facts import Problem
+from dbops.engine.facts.instance import Problem
 from dbops.engine.flavors import flavor_for
 from dbops.engine.flavors.base import Flavor
 from dbops.engine.flavors.variables import number_of, text_of, truth_of

@@ -7,10 +7,10 @@ from datetime import datetime
 
 from dbops.drivers.probe_host import HostReading, read_host
 from dbops.drivers.probe_server import ServerReading, read_server
-from dbops.engine.backup_facts import FoundSchedule
-from dbops.engine.backup_tools import DEFAULT_PORT
+from dbops.engine.backups.tools import DEFAULT_PORT
 from dbops.engine.errors import DbopsError
-from dbops.engine.facts import DatadirFacts, InstanceFacts, Problem, Tool
+from dbops.engine.facts.backups import FoundSchedule
+from dbops.engine.facts.instance import DatadirFacts, InstanceFacts, Problem, Tool
 from dbops.engine.ports import Database, Shell
 
 #: sizes are read again after this time

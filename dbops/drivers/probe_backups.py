@@ -6,8 +6,7 @@ import re
 from collections.abc import Iterator, Mapping
 from datetime import UTC, datetime, timedelta
 
-from dbops.engine.backup_facts import BackupProcess, FoundSchedule
-from dbops.engine.backup_tools import (
+from dbops.engine.backups.tools import (
     DUMP_TOOLS,
     PHYSICAL_TOOLS,
     Endpoint,
@@ -17,6 +16,7 @@ from dbops.engine.backup_tools import (
     method_of_tool,
     which_instance,
 )
+from dbops.engine.facts.backups import BackupProcess, FoundSchedule
 
 #: Parents that start many things: two processes of theirs have nothing to do with each other.
 DAEMONS = frozenset(

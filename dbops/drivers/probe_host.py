@@ -9,10 +9,10 @@ from pathlib import Path
 from types import MappingProxyType
 
 from dbops.drivers.probe_backups import backup_processes, found_schedules
-from dbops.engine.backup_facts import BackupProcess, FoundSchedule
-from dbops.engine.backup_tools import DEFAULT_PORT, LOCAL_NAMES, Place
+from dbops.engine.backups.tools import DEFAULT_PORT, LOCAL_NAMES, Place
 from dbops.engine.errors import RemoteFailure, Unreachable
-from dbops.engine.facts import ConfigFacts, DatadirFacts, HostFacts, StatementCheck, StorageFacts, Tool
+from dbops.engine.facts.backups import BackupProcess, FoundSchedule
+from dbops.engine.facts.instance import ConfigFacts, DatadirFacts, HostFacts, StatementCheck, StorageFacts, Tool
 from dbops.engine.ports import CommandResult, Shell
 
 SCRIPT = (Path(__file__).parent / "remote" / "probe.sh").read_text(encoding="utf-8")

@@ -6,16 +6,16 @@ from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
 from typing import Any
 
-from dbops.engine.backup_facts import BackupConnection
-from dbops.engine.backup_tools import LOCAL_NAMES, tool_of_statement
-from dbops.engine.cloning import FIRST_VERSION
+from dbops.engine.backups.tools import LOCAL_NAMES, tool_of_statement
 from dbops.engine.errors import RemoteFailure
-from dbops.engine.facts import Attached, Client, CloneFacts, InstanceFacts, ReplicationFacts, ServerFacts
+from dbops.engine.facts.backups import BackupConnection
+from dbops.engine.facts.instance import Attached, Client, CloneFacts, InstanceFacts, ReplicationFacts, ServerFacts
 from dbops.engine.flavors import flavor_for
 from dbops.engine.flavors.base import Flavor
 from dbops.engine.flavors.gtid import without_space
 from dbops.engine.flavors.variables import number_of, text_of, truth_of
 from dbops.engine.ports import Database
+from dbops.engine.rebuilds.clone import FIRST_VERSION
 
 #: two readings of the log sequence number that are closer give no rate worth the name
 RATE_SECONDS = 1.0

@@ -19,9 +19,9 @@ import paramiko
 from paramiko.pkey import UnknownKeyType
 from paramiko.ssh_exception import IncompatiblePeer
 
-from dbops.drivers.hostkeys import HOST_KEY_ALGORITHMS, HostKey, fingerprint_of_blob, parse_host_key
 from dbops.drivers.quoting import quote
 from dbops.engine.errors import Bug, Refused, RemoteFailure, Unreachable
+from dbops.engine.hosts.host_keys import HOST_KEY_ALGORITHMS, HostKey, fingerprint_of_blob, parse_host_key
 from dbops.engine.ports import CommandResult, Shell
 
 # paramiko logs tracebacks of its own thread; what matters reaches the caller as an exception

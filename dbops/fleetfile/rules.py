@@ -16,10 +16,10 @@ from typing import Any
 from django.core.exceptions import ValidationError
 from django.db.models import Model
 
-from dbops.cron import BadSchedule, next_due
-from dbops.engine.backups import BackupMethod, RunBy
+from dbops.engine.backup_states import BackupMethod, RunBy
 from dbops.engine.states import Role
 from dbops.fleetfile import sshkeys
+from dbops.lib.cron import BadSchedule, next_due
 from dbops.models import Cluster, Host, Instance
 from dbops.models.fleet import address_validator
 

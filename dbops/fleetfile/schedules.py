@@ -4,9 +4,9 @@ from collections.abc import Collection, Iterator, Mapping
 from datetime import datetime
 from typing import Any
 
-from dbops.cron import next_due
-from dbops.engine.backups import RunBy
+from dbops.engine.backup_states import RunBy
 from dbops.fleetfile.rules import nested
+from dbops.lib.cron import next_due
 from dbops.models import BackupSchedule
 
 #: A change of one of these means that it is due at other times.

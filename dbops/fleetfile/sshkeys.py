@@ -1,8 +1,8 @@
 """SSH keys in the inventory: the private keys with which the dashboard logs in, and the host keys that a person accepts."""
 
-from dbops.drivers.hostkeys import HostKey, parse_host_key
 from dbops.drivers.ssh import check_private_key, fetch_host_key
 from dbops.engine.errors import Refused
+from dbops.engine.hosts.host_keys import HostKey, parse_host_key
 
 FETCH_TIMEOUT_SECONDS = 5.0
 

@@ -7,7 +7,7 @@ from typing import Any
 from django.db import connection
 from django.db.models import Model, Q
 
-from dbops.engine.backups import RUN_AT_WORK, Origin
+from dbops.engine.backup_states import RUN_AT_WORK, Origin
 from dbops.engine.states import ACTIVE
 from dbops.fleetfile.conflicts import PlacedHost, PlacedInstance
 from dbops.fleetfile.rules import SECRETS

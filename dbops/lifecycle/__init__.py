@@ -3,43 +3,11 @@
 Every move is a conditional update, and the caller obeys the row count: whoever comes second changes nothing.
 """
 
+from dbops.database.errors import AWAY, lost_a_race, mend_connection
 from dbops.lifecycle.approvals import decide
-from dbops.lifecycle.database import AWAY, lost_a_race, mend_connection
-from dbops.lifecycle.differences import (
-    accept_difference,
-    accept_replaced,
-    blocks_rebuilds,
-    note_differences,
-    open_differences,
-    rename_differences,
-    stored_of,
-    withdraw_acceptance,
-)
-from dbops.lifecycle.dropped import claim_retry, end_retry, retries_due, tell_retry
-from dbops.lifecycle.flagging import flag, flag_running
-from dbops.lifecycle.joining import join, leave
-from dbops.lifecycle.leases import (
-    News,
-    RebuildLease,
-    beat,
-    begin_step,
-    due,
-    end_badly,
-    end_step,
-    finish,
-    prove,
-    take_lease,
-)
-from dbops.lifecycle.leasing import (
-    Lease,
-    LeaseLost,
-    mark_reachable,
-    mark_unreachable,
-    release_lease,
-    renew,
-    tell_trouble,
-)
-from dbops.lifecycle.managed_runs import (
+from dbops.lifecycle.automatic_retries import claim_retry, end_retry, retries_due, tell_retry
+from dbops.lifecycle.availability_rollups import recount
+from dbops.lifecycle.backup_runs import (
     RunLease,
     RunNews,
     active_runs,
@@ -62,8 +30,45 @@ from dbops.lifecycle.managed_runs import (
     write_late_news,
     write_missed,
 )
-from dbops.lifecycle.periods import end_periods, note_period, rename_periods
-from dbops.lifecycle.proofs import (
+from dbops.lifecycle.cleanups import claim_sweep, end_sweep, give_up, sweeps_due, write_sweep
+from dbops.lifecycle.external_runs import observe, say_over
+from dbops.lifecycle.instance_periods import end_periods, note_period, rename_periods
+from dbops.lifecycle.leases import (
+    Lease,
+    LeaseLost,
+    mark_reachable,
+    mark_unreachable,
+    release_lease,
+    renew,
+    tell_trouble,
+)
+from dbops.lifecycle.metrics import write_sample
+from dbops.lifecycle.rebuild_driver import (
+    News,
+    RebuildLease,
+    beat,
+    begin_step,
+    due,
+    end_badly,
+    end_step,
+    finish,
+    prove,
+    take_lease,
+)
+from dbops.lifecycle.rebuild_requests import (
+    Start,
+    claims_of,
+    end_queued,
+    held,
+    queue,
+    reprioritize,
+    request_cancel,
+    set_rate,
+    start,
+    wait,
+    write_waits,
+)
+from dbops.lifecycle.restore_tests import (
     ProofLease,
     ProofNews,
     active_proof,
@@ -78,25 +83,20 @@ from dbops.lifecycle.proofs import (
     stop_proof,
     take_proof_lease,
 )
-from dbops.lifecycle.recounts import recount
-from dbops.lifecycle.reports import Told, end_silent_reports, report_run
-from dbops.lifecycle.requests import (
-    Start,
-    claims_of,
-    end_queued,
-    held,
-    queue,
-    reprioritize,
-    request_cancel,
-    set_rate,
-    start,
-    wait,
-    write_waits,
+from dbops.lifecycle.run_flags import flag, flag_running
+from dbops.lifecycle.run_reports import Told, end_silent_reports, report_run
+from dbops.lifecycle.run_schedules import watch_schedules
+from dbops.lifecycle.shared_reads import join, leave
+from dbops.lifecycle.topology_differences import (
+    accept_difference,
+    accept_replaced,
+    blocks_rebuilds,
+    note_differences,
+    open_differences,
+    rename_differences,
+    stored_of,
+    withdraw_acceptance,
 )
-from dbops.lifecycle.samples import write_sample
-from dbops.lifecycle.schedules_of_runs import watch_schedules
-from dbops.lifecycle.seen_runs import observe, say_over
-from dbops.lifecycle.sweeps import claim_sweep, end_sweep, give_up, sweeps_due, write_sweep
 
 __all__ = [
     "AWAY",

@@ -4,10 +4,10 @@ from django.db import transaction
 from django.db.models import F
 from django.utils import timezone
 
+from dbops.database.errors import locked
 from dbops.engine.states import Approval, Level, Status
-from dbops.lifecycle.database import locked
-from dbops.lifecycle.requests import end_queued
-from dbops.lifecycle.telling import announce_later, tell
+from dbops.lifecycle.events import announce_later, tell
+from dbops.lifecycle.rebuild_requests import end_queued
 from dbops.models import Rebuild
 
 WORDS = {

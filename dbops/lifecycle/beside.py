@@ -1,9 +1,9 @@
 """A backup that dbops did not start, on an instance that a rebuild uses: nobody could hold it back, so both are told."""
 
-from dbops.engine.backups import BackupMethod
-from dbops.engine.effects import meaning_beside
+from dbops.engine.backup_states import BackupMethod
+from dbops.engine.schedule.conflicts import meaning_beside
 from dbops.engine.states import Level
-from dbops.lifecycle.telling import announce_later, tell
+from dbops.lifecycle.events import announce_later, tell
 from dbops.models import BackupRun, Hold
 
 

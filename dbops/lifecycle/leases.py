@@ -1,263 +1,177 @@
-"""Driving: one driver at a time holds the lease, and every write of it proves that it still does."""
+"""Leases of whatever has them, rebuilds, backup runs and proofs: one driver at a time, and every write of it proves that it still is."""
 
-from collections.abc import Collection
-from dataclasses import dataclass, field
-from datetime import datetime
-from typing import Any, TypeAlias
+import secrets
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+from typing import Any, Generic, TypeVar
 
+from django.conf import settings
 from django.db import transaction
-from django.db.models import F
+from django.db.models import F, Q, QuerySet
 from django.utils import timezone
 
-from dbops.auditing import SYSTEM, append
-from dbops.engine.audit_chain import moment
-from dbops.engine.errors import Bug
-from dbops.engine.states import STEP_FINAL, Level, Status, StepState, may_move
-from dbops.lifecycle.dropped import note_retry
-from dbops.lifecycle.joining import pass_on_source
-from dbops.lifecycle.leasing import Lease, LeaseLost, due_of, heartbeat, mine, take_lease_of
-from dbops.lifecycle.managed_runs import run_again
-from dbops.lifecycle.telling import announce_later, tell
-from dbops.models import Command, Event, Hold, InstanceState, Rebuild, Step
+from dbops.audit.log import SYSTEM, append
+from dbops.engine.audit.chain import moment
+from dbops.engine.states import Level
+from dbops.lifecycle.events import last_line, news_of, tell
+from dbops.models import BackupProof, BackupRun, Rebuild
 
-#: How the last line of a rebuild's history reads.
-LEVELS = {Status.SUCCEEDED: Level.INFO, Status.CANCELLED: Level.WARNING}
+Row = TypeVar("Row", Rebuild, BackupRun, BackupProof)
 
-RebuildLease: TypeAlias = Lease[Rebuild]
+#: Status and RunStatus use the same words for these: somebody drives the row, or will again.
+RUNNING, LOST = "running", "lost"
+DRIVEN = (RUNNING, LOST)
 
 
-@dataclass(slots=True)
-class News:
-    """What a driver has to write: gathered for a second, then written in one transaction with the heartbeat."""
-
-    events: list[Event] = field(default_factory=list)
-    started_commands: dict[str, Command] = field(default_factory=dict)
-    finished_commands: dict[str, tuple[int | None, str, datetime]] = field(default_factory=dict)
-    progress: tuple[str, dict[str, Any]] | None = None
-
-    def __bool__(self) -> bool:
-        return bool(self.events or self.started_commands or self.finished_commands or self.progress)
+class LeaseLost(Exception):
+    """Another driver owns the row now, or it has ended: this one must not act any more."""
 
 
-def due(now: datetime) -> list[int]:
-    """Return the ids of rebuilds that have work due and no living owner."""
-    return due_of(Rebuild, now)
+@dataclass(frozen=True, slots=True)
+class Lease(Generic[Row]):
+    """The right of one driver to act on one rebuild, backup run or proof until a time that each heartbeat moves."""
+
+    row: Row
+    owner: str
+    reattached_after_seconds: float | None
+
+    @property
+    def rebuild(self: "Lease[Rebuild]") -> Rebuild:
+        return self.row
+
+    @property
+    def run(self: "Lease[BackupRun]") -> BackupRun:
+        return self.row
+
+    @property
+    def proof(self: "Lease[BackupProof]") -> BackupProof:
+        return self.row
 
 
-def take_lease(rebuild_id: int) -> RebuildLease | None:
-    """Become the driver of a rebuild, or ``None`` when it has a living one or nothing to do."""
-    return take_lease_of(Rebuild, rebuild_id, "target__host", "target__cluster", "source__host", "requested_by")
+def without_driver(model: type[Row], now: datetime) -> QuerySet[Any]:
+    """Return the rows that have work due and no living owner."""
+    rows: QuerySet[Any] = model._default_manager.filter(status__in=DRIVEN, next_tick_at__lte=now)
+    return rows.filter(Q(lease_until=None) | Q(lease_until__lt=now))
 
 
-def beat(lease: RebuildLease, news: News, memory: dict[str, Any] | None) -> bool:
-    """Write what is new, prove the lease and move its end. Return whether a cancel is asked for.
+def due_of(model: type[Row], now: datetime) -> list[int]:
+    """Return their ids."""
+    return list(without_driver(model, now).values_list("pk", flat=True))
 
-    ``memory`` is ``None`` where it has not changed.
 
-    Raises:
-        LeaseLost: the lease is not ours any more; nothing of ``news`` was written.
-    """
+def take_lease_of(model: type[Row], pk: int, *related: str) -> Lease[Row] | None:
+    """Become the driver of a row, or ``None`` when it has a living one or nothing to do: a second delivery is no act."""
+    now, owner = timezone.now(), secrets.token_hex(8)
+    rows: QuerySet[Any] = model._default_manager.filter(pk=pk)
+    before = rows.values("lease_owner", "heartbeat_at").first()
+    silence = None
+    if before and before["lease_owner"] and before["heartbeat_at"]:
+        silence = (now - before["heartbeat_at"]).total_seconds()
     with transaction.atomic():
-        changes: dict[str, Any] = {"revision": F("revision") + 1} if news else {}
-        if memory is not None:
-            changes["memory"] = memory
-        if not heartbeat(lease, **changes):
-            raise LeaseLost
-        ended = write_news(lease.rebuild, news)
-        cancel = Rebuild.objects.filter(pk=lease.rebuild.pk, cancel_requested_at__isnull=False).exists()
-        audit_commands(lease.rebuild, ended)
-    if news:
-        announce_later(lease.rebuild.pk)
-    return cancel
-
-
-def write_news(rebuild: Rebuild, news: News) -> list[str]:
-    """Write events, commands and progress, within the caller's transaction. Return the keys of the commands that ended with it.
-
-    The caller ends its transaction with ``audit_commands`` of these.
-    """
-    Event.objects.bulk_create(news.events)
-    Command.objects.bulk_create(news.started_commands.values(), ignore_conflicts=True)
-    ended = [
-        key
-        for key, (exit_status, output, at) in news.finished_commands.items()
-        if Command.objects.filter(rebuild=rebuild, key=key, finished_at=None).update(
-            exit_status=exit_status, output=output, finished_at=at
+        taken = (
+            rows.filter(status__in=DRIVEN)
+            .filter(Q(lease_until=None) | Q(lease_until__lt=now))
+            .update(lease_owner=owner, lease_until=_end(now), heartbeat_at=now, fence=F("fence") + 1)
         )
-    ]
-    if news.progress:
-        name, known = news.progress
-        Step.objects.filter(rebuild=rebuild, name=name).update(progress=known)
-    return ended
+        if not taken:
+            return None
+        row = rows.select_related(*related).get()
+        if silence is not None:
+            _audit_take_over(row, silence)
+    return Lease(row, owner, silence)
 
 
-def audit_commands(rebuild: Rebuild, keys: Collection[str]) -> None:
-    """Write an audit entry for each command that has just ended: the last thing of its transaction.
-
-    Polls are no commands, and a command is told once, at its end: some dozens for each rebuild.
-    """
-    for command in Command.objects.filter(rebuild=rebuild, key__in=keys) if keys else ():
-        append(
-            actor=SYSTEM,
-            action="command.ended",
-            subject=command.place,
-            instance=rebuild.target.name,
-            cluster=rebuild.target.cluster.name,
-            outcome="unknown" if command.exit_status is None else "failed" if command.exit_status else "",
-            detail={
-                "rebuild": rebuild.pk,
-                "step": command.step,
-                "command": command.text,
-                "exit_status": command.exit_status,
-                "started_at": moment(command.started_at),
-                "finished_at": moment(command.finished_at) if command.finished_at else "",
-            },
-        )
+def _audit_take_over(row: Rebuild | BackupRun | BackupProof, silence: float) -> None:
+    """The driver before gave nothing back: it died, was ended, or was too slow. Another one goes on with its work."""
+    audit_move(row, "taken_over", silent_seconds=round(silence), fence=row.fence)
 
 
-def begin_step(lease: RebuildLease, name: str) -> None:
-    """Mark a step as running; a second call (after re-attaching) keeps the first time. Raises ``LeaseLost``."""
-    with transaction.atomic():
-        if not mine(lease).update(revision=F("revision") + 1):
-            raise LeaseLost
-        lease.rebuild.steps.filter(name=name, state=StepState.PENDING).update(
-            state=StepState.RUNNING, started_at=timezone.now()
-        )
-    announce_later(lease.rebuild.pk)
-
-
-def prove(lease: RebuildLease) -> None:
-    """Read whether the lease is still ours. Raises ``LeaseLost``."""
-    if not mine(lease).exists():
-        raise LeaseLost
-
-
-def end_step(
-    lease: RebuildLease, name: str, state: StepState, result: dict[str, Any], news: News, memory: dict[str, Any]
+def audit_move(
+    row: Rebuild | BackupRun | BackupProof, word: str, *, by: str = SYSTEM, reason: str = "", **detail: Any
 ) -> None:
-    """Close a step with its result, together with the last news of it. Raises ``LeaseLost``."""
-    with transaction.atomic():
-        ended = _end_step(lease, name, state, result, news, memory)
-        audit_commands(lease.rebuild, ended)
-    announce_later(lease.rebuild.pk)
+    """Write what became of a row: the last thing of its transaction. ``by``: the product, or a person."""
+    match row:
+        case Rebuild():
+            kind, subject, about = "rebuild", row.target.name, {"rebuild": row.pk}
+        case BackupProof():
+            kind, subject, about = "proof", row.source.name, {"proof": row.pk, "backup_run": row.run_id}
+        case _:
+            kind, subject, about = "backup", row.instance.name, {"backup_run": row.pk}
+    append(actor=by, reason=reason, action=f"{kind}.{word}", subject=subject, detail={**about, **detail})
 
 
-def _end_step(
-    lease: RebuildLease, name: str, state: StepState, result: dict[str, Any], news: News, memory: dict[str, Any]
-) -> list[str]:
-    if not mine(lease).update(memory=memory, revision=F("revision") + 1):
-        raise LeaseLost
-    ended = write_news(lease.rebuild, news)
-    lease.rebuild.steps.filter(name=name).exclude(state__in=STEP_FINAL).update(
-        state=state, finished_at=timezone.now(), result=result
+def mine(lease: Lease[Row]) -> QuerySet[Any]:
+    """Return the row while the lease is ours and it has not ended, else nothing."""
+    rows: QuerySet[Any] = type(lease.row)._default_manager.filter(
+        pk=lease.row.pk, lease_owner=lease.owner, status__in=DRIVEN
     )
-    return ended
+    return rows
 
 
-def end_badly(
-    lease: RebuildLease,
-    name: str,
-    status: Status,
-    result: dict[str, Any],
-    news: News,
-    memory: dict[str, Any],
-    *,
-    last_step: str,
-    error: dict[str, str],
-    text: str,
-) -> None:
-    """A step failed or a person cancelled: close it, and skip what is left but for the clean-up, in one transaction.
+def heartbeat(lease: Lease[Row], **changes: Any) -> bool:
+    """Prove the lease, move its end, and write changes with it. Return whether it was still ours."""
+    now = timezone.now()
+    return bool(mine(lease).update(heartbeat_at=now, lease_until=_end(now), **changes))
 
-    Raises:
-        LeaseLost: the lease is not ours any more, or the ending has begun already; nothing was written.
+
+def _end(now: datetime) -> datetime:
+    return now + timedelta(seconds=settings.LEASE_SECONDS)
+
+
+def renew(lease: Lease[Row]) -> bool:
+    """Move the lease's end while its driver waits for a host. Return whether it is still ours."""
+    return heartbeat(lease)
+
+
+def release_lease(lease: Lease[Row], wait_seconds: float) -> None:
+    """Give the row to whoever comes next, after ``wait_seconds``. A lease that is lost already is no error."""
+    mine(lease).update(lease_owner="", lease_until=None, next_tick_at=timezone.now() + timedelta(seconds=wait_seconds))
+
+
+def tell_trouble(lease: Lease[Row], text: str) -> None:
+    """Tell what keeps a driver from driving, once for each text."""
+    if last_line(lease.row) != text:
+        tell(lease.row, text, level=Level.ERROR)
+        news_of(lease.row)
+
+
+def mark_unreachable(lease: Lease[Row], text: str) -> datetime:
+    """Note that a host does not answer; after a while nothing is known any more and the row is ``lost``.
+
+    Return since when it has been silent. Raises ``LeaseLost``.
     """
-    state = StepState.CANCELLED if status is Status.CANCELLED else StepState.FAILED
+    now = timezone.now()
     with transaction.atomic():
-        ended = _end_step(lease, name, state, result, news, memory)
-        changes = {"ending": status, "error": error}
-        if not mine(lease).filter(ending="").update(revision=F("revision") + 1, **changes):
+        row = mine(lease).select_for_update().first()
+        if row is None:
             raise LeaseLost
-        pending = lease.rebuild.steps.filter(state=StepState.PENDING).exclude(name=last_step)
-        pending.update(state=StepState.SKIPPED)
-        if text:
-            tell(lease.rebuild, text, level=Level.ERROR)
-        audit_commands(lease.rebuild, ended)
-    lease.rebuild.ending, lease.rebuild.error = status, error
-    announce_later(lease.rebuild.pk)
+        since: datetime = row.unreachable_since or now
+        changes: dict[str, Any] = {"unreachable_since": since, "revision": row.revision + 1}
+        if row.unreachable_since is None:
+            tell(lease.row, text, level=Level.WARNING)
+        if row.status == RUNNING and (now - since).total_seconds() > settings.LOST_AFTER_SECONDS:
+            changes["status"] = LOST
+            tell(lease.row, f"Lost since {since:%H:%M:%S} UTC: {text} The holds stay.", level=Level.ERROR)
+        mine(lease).update(**changes)
+        if "status" in changes:
+            audit_move(lease.row, "lost", since=moment(since))
+    lease.row.status = changes.get("status", row.status)
+    news_of(lease.row)
+    return since
 
 
-def finish(lease: RebuildLease, status: Status, outcome: str, *, needs_sweep: bool = False) -> None:
-    """Give the rebuild its last status, free its holds and its target, and write it into the audit log.
-
-    ``needs_sweep``: something is left on a host that did not answer.
-
-    Raises:
-        LeaseLost: another driver did it, or owns it.
-        Bug: the move is not allowed.
-    """
-    found = mine(lease).values_list("status", flat=True).first()
-    if found is None:
-        raise LeaseLost
-    before = Status(found)
-    if not may_move(before, status):
-        raise Bug("rebuild.transition", f"Ending rebuild {lease.rebuild.pk}", found=f"{before} may not become {status}")
+def mark_reachable(lease: Lease[Row]) -> None:
+    """The hosts answer again. Raises ``LeaseLost``."""
     with transaction.atomic():
-        moved = (
-            mine(lease)
-            .filter(status=before)
-            .update(
-                status=status,
-                finished_at=timezone.now(),
-                outcome=outcome,
-                target_slot=None,
-                lease_owner="",
-                lease_until=None,
-                next_tick_at=None,
-                sweep_due_at=timezone.now() if needs_sweep else None,
-                revision=F("revision") + 1,
-            )
-        )
-        if not moved:
+        row = mine(lease).select_for_update().first()
+        if row is None:
             raise LeaseLost
-        pass_on_source(lease.rebuild)
-        Hold.objects.filter(rebuild=lease.rebuild).delete()
-        _look_soon(lease.rebuild)
-        tell(
-            lease.rebuild,
-            f"The rebuild has {_ended(status)}. {outcome}",
-            level=LEVELS.get(status, Level.ERROR),
-        )
-        note_retry(lease.rebuild, status)
-        run_again(lease.rebuild)
-        append(
-            actor=SYSTEM,
-            action=f"rebuild.{status}",
-            subject=lease.rebuild.target.name,
-            instance=lease.rebuild.target.name,
-            cluster=lease.rebuild.target.cluster.name,
-            detail=_told_at_the_end(lease.rebuild, outcome),
-        )
-    announce_later(lease.rebuild.pk)
-
-
-def _look_soon(rebuild: Rebuild) -> None:
-    """Have both instances probed at once: what is stored of the target is older than its new data, and a plan made from that is refused."""
-    instances = (rebuild.target_id, rebuild.source_id)
-    InstanceState.objects.filter(instance__in=instances).update(probe_due_at=timezone.now())
-
-
-def _told_at_the_end(rebuild: Rebuild, outcome: str) -> dict[str, Any]:
-    """Return what the audit log keeps of an end: whose copy went where, by which way, by whose order."""
-    told = {
-        "rebuild": rebuild.pk,
-        "source": rebuild.source.name,
-        "method": rebuild.method,
-        "cipher": rebuild.plan.get("cipher", "") if rebuild.plan else "",
-        "bytes": rebuild.memory.get("stream.bytes"),
-        "requested_by": rebuild.requested_by.get_username() if rebuild.requested_by else "",
-    }
-    return {"outcome": outcome, "error": rebuild.error, **told}
-
-
-def _ended(status: Status) -> str:
-    return {Status.SUCCEEDED: "succeeded", Status.CANCELLED: "been cancelled"}.get(status, "failed")
+        if row.unreachable_since is None and row.status == RUNNING:
+            return
+        seconds = (timezone.now() - row.unreachable_since).total_seconds() if row.unreachable_since else 0
+        mine(lease).update(status=RUNNING, unreachable_since=None, revision=row.revision + 1)
+        tell(lease.row, f"The hosts answer again: re-attached after {seconds:.0f} s.")
+        if row.status == LOST:
+            audit_move(lease.row, "found_again", silent_seconds=round(seconds))
+    lease.row.unreachable_since = None
+    news_of(lease.row)

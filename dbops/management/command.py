@@ -6,7 +6,7 @@ from django.core.management.base import BaseCommand, CommandError
 from django.db import DatabaseError
 
 from dbops.engine.errors import Refused
-from dbops.generated import disagreement
+from dbops.sample.database_check import disagreement
 
 
 class DbopsCommand(BaseCommand):

@@ -4,8 +4,8 @@ from dataclasses import replace
 
 from django.db import migrations, models
 
-from dbops.engine.audit_chain import GENESIS, Head, Link, hash_of, plain
-from dbops.engine.audit_words import outcome_of, subject_is, text_of
+from dbops.engine.audit.chain import GENESIS, Head, Link, hash_of, plain
+from dbops.engine.audit.entries import outcome_of, subject_is, text_of
 
 BATCH = 1000
 NAMED = ("actor", "action", "subject", "instance", "cluster", "outcome")

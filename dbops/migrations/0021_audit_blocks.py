@@ -2,7 +2,7 @@
 
 from django.db import migrations, models
 
-from dbops.engine.audit_blocks import signature_of
+from dbops.engine.audit.search_index import signature_of
 
 REFUSAL = "audit entries are never changed or removed"
 TABLE = "dbops_auditblock"

@@ -1,16 +1,16 @@
 """The tables, a file for each aggregate."""
 
+from .accounts import StartView
 from .audit import AuditBlock, AuditEntry, AuditHead, AuditName, AuditText
 from .audit_segments import AuditSegment
+from .availability import GapCount, GapDay, SentReport
 from .backups import AccessToken, BackupEvent, BackupRun, BackupSchedule, Maintenance
 from .connection_tests import ConnectionTest
 from .fleet import Cluster, Host, Instance, InstanceState
-from .gaps import GapCount, GapDay, SentReport
-from .people import StartView
-from .periods import InstancePeriod
-from .proofs import BackupProof
-from .pulses import Pulse
+from .heartbeats import Pulse
+from .instance_periods import InstancePeriod
 from .rebuilds import Command, Event, Hold, Rebuild, Sample, Step
+from .restore_tests import BackupProof
 from .topology import Discovery, ServerIdentity, TopologyDifference
 
 __all__ = [

@@ -4,16 +4,16 @@ from typing import ClassVar
 
 from django.db import models
 
-from dbops.engine.audit_chain import GENESIS, Head, Link
+from dbops.engine.audit.chain import GENESIS, Head, Link
 
 #: Columns whose values are known by name, so that a part of a name finds entries without looking at each.
 NAMED = ("actor", "action", "subject", "instance", "cluster", "outcome")
 
 
 class AuditEntry(models.Model):
-    """One act of a person (or of the product itself), chained to the one before it. Written by ``dbops.auditing`` alone.
+    """One act of a person (or of the product itself), chained to the one before it. Written by ``dbops.audit.log`` alone.
 
-    ``hash`` covers every other column but ``id``; ``engine.audit_chain`` has the form. ``sequence`` has no gaps.
+    ``hash`` covers every other column but ``id``; ``engine.audit.chain`` has the form. ``sequence`` has no gaps.
     """
 
     sequence = models.BigIntegerField(unique=True)
@@ -66,7 +66,7 @@ class AuditText(models.Model):
 
 
 class AuditBlock(models.Model):
-    """What texts of a thousand entries have together (``engine.audit_blocks``): most blocks need not be searched for a text."""
+    """What texts of a thousand entries have together (``engine.audit.search_index``): most blocks need not be searched for a text."""
 
     number = models.BigIntegerField(primary_key=True)
     signature = models.BinaryField()

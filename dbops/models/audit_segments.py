@@ -4,7 +4,7 @@ from typing import ClassVar
 
 from django.db import models
 
-from dbops.engine.audit_chain import Head
+from dbops.engine.audit.chain import Head
 
 
 class AuditSegment(models.Model):

@@ -5,7 +5,7 @@ from typing import ClassVar
 from django.conf import settings
 from django.db import models
 
-from dbops.engine.backups import BackupMethod, Origin, RunBy, RunStatus
+from dbops.engine.backup_states import BackupMethod, Origin, RunBy, RunStatus
 
 from .fleet import Cluster, Instance, name_validator, path_validator
 from .leased import Leased

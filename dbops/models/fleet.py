@@ -9,9 +9,9 @@ from django.core.validators import RegexValidator
 from django.db import models
 from django.db.models import Case, F, Value, When
 
-from dbops.engine import facts
+from dbops.engine.facts import instance as facts
+from dbops.engine.facts.summary import TEXT_CHARACTERS, summarize
 from dbops.engine.states import Role
-from dbops.engine.summary import TEXT_CHARACTERS, summarize
 
 from .secret import SecretTextField
 
@@ -137,7 +137,7 @@ class InstanceState(models.Model):
 
     ``host_read_since`` is since when its host has been read without a gap: before that, what nobody saw may have been.
 
-    ``problem`` to ``is_read_only`` are the facts in short (``engine.summary``), written with the record in one update: the fleet
+    ``problem`` to ``is_read_only`` are the facts in short (``engine.facts.summary``), written with the record in one update: the fleet
     page reads thousands of rows, and reading their records would cost it seconds. ``period`` is the one that goes on.
 
     ``gtid_seen`` is the newest GTID set or position that was read, also while the server is away; ``gtid_lost`` what of it a later read

@@ -179,7 +179,7 @@ class Command(models.Model):
 
 
 class Sample(models.Model):
-    """What one moment of a rebuild was like, for its charts: counts since the step's work began (``engine.sampling``).
+    """What one moment of a rebuild was like, for its charts: counts since the step's work began (``engine.rebuilds.metrics``).
 
     ``number`` follows from the time since the start, so two drivers at the same moment write one row. A row that is missing
     harms nothing.

@@ -7,9 +7,9 @@ from django.contrib.auth.password_validation import validate_password
 from django.core.exceptions import ValidationError
 from django.db import transaction
 
-from dbops.access import GROUPS, make_groups
-from dbops.auditing import append
+from dbops.audit.log import append
 from dbops.engine.errors import Refused
+from dbops.security.permissions import GROUPS, make_groups
 
 
 @dataclass(frozen=True, slots=True)

@@ -4,13 +4,13 @@ from django.contrib.auth.models import User
 from django.db import transaction
 
 from dbops import lifecycle
-from dbops.access import operators, require_operator
-from dbops.auditing import append
+from dbops.audit.log import append
 from dbops.engine.errors import Refused
 from dbops.engine.states import Approval
 from dbops.models import Rebuild
 from dbops.operations.audit import refusals_recorded, says_why
-from dbops.tasks import nudge
+from dbops.security.permissions import operators, require_operator
+from dbops.worker.tasks import nudge
 
 DOING = {
     Approval.APPROVED: "Approving rebuild {}",

@@ -8,12 +8,12 @@ from collections.abc import Iterable, Iterator, Mapping
 
 from django.db import transaction
 
-from dbops.audit_guards import missing_guards
-from dbops.auditing import append, current_anchor, current_head
-from dbops.cleaner import cell
-from dbops.engine.audit_chain import Finding, Head, Tampering, Verification, covered
+from dbops.audit.log import append, current_anchor, current_head
+from dbops.audit.triggers import missing_guards
+from dbops.engine.audit.chain import Finding, Head, Tampering, Verification, covered
 from dbops.models import AuditEntry, AuditSegment, Rebuild
 from dbops.operations.audit import record_export
+from dbops.security.redaction import cell
 
 FORMATS = ("jsonl", "csv")
 COLUMNS = (
@@ -28,7 +28,7 @@ def verify_log(
     """Verify the whole log, and write that, with what came out, as its next entry.
 
     Args:
-        rows: every entry as it is stored, ``queries.audit.stored``; begun to be read after the call.
+        rows: every entry as it is stored, ``queries.audit.log.stored``; begun to be read after the call.
         witnesses: heads that were kept elsewhere, hash by number.
 
     Returns:
@@ -94,7 +94,7 @@ def export_log(entries: Iterable[AuditEntry], kind: str, *, actor: str, wanted: 
     """Write into the log that somebody takes a copy of it, and return the copy's lines.
 
     Args:
-        entries: ``queries.audit.every`` of the filter.
+        entries: ``queries.audit.log.every`` of the filter.
         wanted: the filter, in words.
         kind: one of ``FORMATS``.
     """

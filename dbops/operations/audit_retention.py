@@ -10,9 +10,9 @@ from pathlib import Path
 from django.db import IntegrityError, transaction
 from django.utils import timezone
 
-from dbops.auditing import append, current_anchor
-from dbops.engine.audit_blocks import block_of
-from dbops.engine.audit_chain import Head, Link, Verification, covered, read_link
+from dbops.audit.log import append, current_anchor
+from dbops.engine.audit.chain import Head, Link, Verification, covered, read_link
+from dbops.engine.audit.search_index import block_of
 from dbops.engine.errors import Refused
 from dbops.models import AuditBlock, AuditEntry, AuditSegment, AuditText
 

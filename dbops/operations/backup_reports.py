@@ -9,13 +9,13 @@ from typing import Any
 from django.utils import timezone
 
 from dbops import lifecycle
-from dbops.engine.backups import BackupMethod
+from dbops.engine.backup_states import BackupMethod
+from dbops.engine.backups.matching import Where
 from dbops.engine.errors import Refused
-from dbops.engine.observing import Where
-from dbops.engine.occupation import stays
-from dbops.lifecycle.reports import ReportKind, Told
+from dbops.engine.schedule.occupancy import stays
+from dbops.lifecycle.run_reports import ReportKind, Told
+from dbops.loaders.cluster_snapshots import picture_of
 from dbops.models import AccessToken, BackupRun, BackupSchedule, Hold, Instance
-from dbops.pictures import picture_of
 
 KEY = re.compile(r"[A-Za-z0-9._-]{8,64}")
 #: Longest time that a report may speak of, in seconds: a month.

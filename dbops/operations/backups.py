@@ -4,13 +4,13 @@ from django.contrib.auth.models import User
 from django.db import transaction
 
 from dbops import lifecycle
-from dbops.access import require_operator
-from dbops.auditing import append
-from dbops.engine.backups import RUN_FINAL, Origin, RunBy, RunStatus
+from dbops.audit.log import append
+from dbops.engine.backup_states import RUN_FINAL, Origin, RunBy, RunStatus
 from dbops.engine.errors import Refused
 from dbops.models import BackupProof, BackupRun, BackupSchedule
 from dbops.operations.audit import says_why
-from dbops.tasks import nudge
+from dbops.security.permissions import require_operator
+from dbops.worker.tasks import nudge
 
 
 def run_now(schedule: BackupSchedule, actor: User, reason: str = "") -> BackupRun:

@@ -6,12 +6,12 @@ from django.contrib.auth.models import User
 from django.db import IntegrityError, transaction
 from django.utils import timezone
 
-from dbops.access import require_operator
-from dbops.auditing import append
-from dbops.connection_tests import refuse_in_use, why_in_use
+from dbops.audit.log import append
 from dbops.engine.errors import Refused
 from dbops.models import ConnectionTest, Host, Instance
-from dbops.tasks import publish_test
+from dbops.security.permissions import require_operator
+from dbops.worker.connection_tests.runner import refuse_in_use, why_in_use
+from dbops.worker.tasks import publish_test
 
 Kinds, Statuses = ConnectionTest.Kinds, ConnectionTest.Statuses
 

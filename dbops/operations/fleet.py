@@ -9,8 +9,7 @@ from django.core.exceptions import ValidationError
 from django.db import IntegrityError, transaction
 from django.db.models import ProtectedError
 
-from dbops.access import require_operator
-from dbops.auditing import append
+from dbops.audit.log import append
 from dbops.engine.errors import Refused
 from dbops.fleetfile import sshkeys, stored
 from dbops.fleetfile.apply import apply
@@ -22,6 +21,7 @@ from dbops.fleetfile.write import write
 from dbops.lifecycle import end_periods
 from dbops.models import Cluster, Host, Instance, InstanceState
 from dbops.operations.audit import record_item
+from dbops.security.permissions import require_operator
 
 NOTHING = "Nothing was changed."
 

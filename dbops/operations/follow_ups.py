@@ -6,20 +6,20 @@ from django.contrib.auth.models import User
 from django.db import transaction
 
 from dbops import lifecycle
-from dbops.access import require_operator
-from dbops.auditing import append
-from dbops.connections import member_of
-from dbops.engine.audit_chain import digest
+from dbops.audit.log import append
+from dbops.engine.audit.chain import digest
 from dbops.engine.errors import Refused
-from dbops.engine.facts import from_record
-from dbops.engine.following import Ended, Offer, offer_put_back, offer_retry, plan_follow_up, remembered
-from dbops.engine.plan import Plan
+from dbops.engine.facts.instance import from_record
+from dbops.engine.rebuilds.follow_ups import Ended, Offer, offer_put_back, offer_retry, plan_follow_up, remembered
+from dbops.engine.rebuilds.plan import Plan
+from dbops.engine.rebuilds.steps.finish.sweep import is_target_known
 from dbops.engine.states import Role, Status, StepState
-from dbops.engine.steps.sweep import is_target_known
 from dbops.models import Instance, Rebuild
 from dbops.operations.audit import refusals_recorded
 from dbops.operations.rebuilds import check_words, write_once
-from dbops.tasks import nudge
+from dbops.security.permissions import require_operator
+from dbops.worker.connections import member_of
+from dbops.worker.tasks import nudge
 
 OFFERS = {"put-back": offer_put_back, "retry": offer_retry}
 DOING = {"put-back": "Putting the old data of {} back", "retry": "Going on with the copy of {}"}

@@ -6,12 +6,12 @@ from django.contrib.auth.models import User
 from django.db import transaction
 from django.utils import timezone
 
-from dbops.access import require_operator
-from dbops.auditing import append
+from dbops.audit.log import append
 from dbops.engine.errors import Refused
 from dbops.lifecycle import recount
 from dbops.models import Cluster, Maintenance
 from dbops.operations.audit import says_why
+from dbops.security.permissions import require_operator
 
 #: A time typed as "now" has passed when it arrives here.
 PAST_SECONDS = 120

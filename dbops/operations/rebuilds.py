@@ -10,24 +10,24 @@ from django.db import OperationalError, transaction
 from django.db.models import Max, Q
 
 from dbops import lifecycle
-from dbops.access import require_operator
-from dbops.auditing import append
-from dbops.engine.audit_chain import digest
-from dbops.engine.backups import RunStatus
+from dbops.audit.log import append
+from dbops.engine.audit.chain import digest
+from dbops.engine.backup_states import RunStatus
 from dbops.engine.errors import Refused
-from dbops.engine.methods import DEFAULT_METHOD
-from dbops.engine.plan import Plan
-from dbops.engine.planning import build_plan
-from dbops.engine.situation import Situation
+from dbops.engine.planning.inputs import Situation
+from dbops.engine.planning.planner import build_plan
+from dbops.engine.rebuilds.methods import DEFAULT_METHOD
+from dbops.engine.rebuilds.plan import Plan
+from dbops.engine.schedule.start_option_keys import Way
 from dbops.engine.states import Approval, Role, Status
-from dbops.engine.ways import Way
+from dbops.loaders.plan_inputs import situation_of
 from dbops.models import BackupRun, Cluster, Instance, Rebuild
 from dbops.operations.audit import refusals_recorded, says_why
 from dbops.operations.backups import stop_run
-from dbops.operations.joining import may_join, refused
-from dbops.operations.starts import audited, choose
-from dbops.situations import situation_of
-from dbops.tasks import nudge
+from dbops.operations.shared_reads import may_join, refused
+from dbops.operations.start_options import audited, choose
+from dbops.security.permissions import require_operator
+from dbops.worker.tasks import nudge
 
 #: What a person may choose. Moving to the front goes above, where others stand there already.
 PRIORITIES = range(-9, 10)
@@ -98,8 +98,8 @@ def request_rebuild(
         reason: why, for the record.
         fingerprint: of the plan that the person saw.
         request_key: unique to the form: the second click of the same form returns the same rebuild.
-        method: a key of ``engine.methods.METHODS``.
-        start: the key of the way to start that the person saw (``engine.choices``).
+        method: a key of ``engine.rebuilds.methods.METHODS``.
+        start: the key of the way to start that the person saw (``engine.schedule.start_options``).
         expires_hours: after how many hours it expires when it could not start; the settings' where it is ``None``.
         joins: the rebuild whose read of the source it shares, and with which it starts.
 

@@ -7,9 +7,8 @@ from django.contrib.auth.models import User
 from django.core.exceptions import ValidationError
 from django.db import IntegrityError, transaction
 
-from dbops.access import require_operator
-from dbops.auditing import append
-from dbops.engine.backups import RUN_ACTIVE
+from dbops.audit.log import append
+from dbops.engine.backup_states import RUN_ACTIVE
 from dbops.engine.errors import Refused
 from dbops.engine.states import ACTIVE
 from dbops.fleetfile import rules, stored
@@ -17,6 +16,7 @@ from dbops.fleetfile.schedules import schedule_problems
 from dbops.fleetfile.store import store
 from dbops.models import BackupRun, BackupSchedule, Rebuild
 from dbops.operations.audit import record_item
+from dbops.security.permissions import require_operator
 
 CORRECT = "Correct it and save again."
 

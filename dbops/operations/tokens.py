@@ -10,7 +10,7 @@ from django.db import IntegrityError, transaction
 from django.db.models import Q
 from django.utils import timezone
 
-from dbops.auditing import append
+from dbops.audit.log import append
 from dbops.engine.errors import Refused
 from dbops.models import AccessToken, Cluster
 

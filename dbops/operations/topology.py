@@ -8,17 +8,17 @@ from django.db import transaction
 from django.utils import timezone
 
 from dbops import lifecycle
-from dbops.access import require_operator
-from dbops.auditing import append
+from dbops.audit.log import append
 from dbops.engine.errors import Refused
 from dbops.engine.states import Role
-from dbops.engine.topology.meanings import CHANGES_ROLES, REPLACED
+from dbops.engine.topology.difference_kinds import CHANGES_ROLES, REPLACED
 from dbops.fleetfile import stored
 from dbops.fleetfile.rules import field_problem
 from dbops.fleetfile.store import store
 from dbops.models import Cluster, Discovery, Instance, TopologyDifference
 from dbops.operations.audit import says_why
-from dbops.tasks import nudge, publish_discovery
+from dbops.security.permissions import require_operator
+from dbops.worker.tasks import nudge, publish_discovery
 
 NOTHING = "Nothing was changed."
 

@@ -8,15 +8,15 @@ from typing import Any
 from django.db.models import Q
 
 from dbops import lifecycle
-from dbops.engine.facts import Attached, ReplicationFacts, from_record
+from dbops.engine.facts.instance import Attached, ReplicationFacts, from_record
 from dbops.engine.states import Role
 from dbops.engine.topology import members as engine
-from dbops.engine.topology.drawing import Branch, arrange
-from dbops.engine.topology.meanings import CHANGES_ROLES, MEANINGS
+from dbops.engine.topology.difference_kinds import CHANGES_ROLES, MEANINGS
+from dbops.engine.topology.layout import Branch, arrange
 from dbops.engine.topology.nodes import Found, Link, Node
-from dbops.engine.topology.proposing import ProposedCluster, propose
+from dbops.engine.topology.proposals import ProposedCluster, propose
 from dbops.models import Discovery, Instance, TopologyDifference
-from dbops.queries.fleet import ClusterPage, InstanceRow, Running
+from dbops.queries.fleet.cluster import ClusterPage, InstanceRow, Running
 
 #: Below this depth a chain is drawn side by side: each server says whom it replicates from anyway.
 DEEPEST = 12

@@ -7,7 +7,7 @@ from urllib.parse import urlencode
 
 from dbops.engine.availability.what_if import Change, Outcome
 from dbops.models import BackupSchedule
-from dbops.queries.availability import MICROSECONDS
+from dbops.queries.availability.overview import MICROSECONDS
 
 HOUR = timedelta(hours=1)
 MINUTES_OF_A_DAY = 24 * 60

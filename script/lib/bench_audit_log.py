@@ -12,14 +12,14 @@ from django.db import connection, transaction
 from django.test import Client
 from django.test.utils import CaptureQueriesContext
 
-from dbops.auditing import close_block
-from dbops.engine.audit_blocks import block_of
-from dbops.engine.audit_chain import Head, Link, hash_of
-from dbops.engine.audit_words import outcome_of, text_of
+from dbops.audit.log import close_block
+from dbops.engine.audit.chain import Head, Link, hash_of
+from dbops.engine.audit.entries import outcome_of, text_of
+from dbops.engine.audit.search_index import block_of
 from dbops.models import AuditEntry, AuditHead, AuditName, AuditText
 from dbops.models.audit import NAMED
 from dbops.operations.audit_log import verify_log
-from dbops.queries.audit import stored
+from dbops.queries.audit.log import stored
 
 BATCH = 5_000
 YEAR_SECONDS = 365 * 86400

@@ -130,13 +130,13 @@ def measure(options: argparse.Namespace) -> int:
     from django.core.management import call_command
     from django.db import connection
 
-    from dbops.counting import count_days
     from dbops.engine.availability.days import amounts
     from dbops.engine.availability.gaps import parts
-    from dbops.engine.calendar import Interval
+    from dbops.engine.schedule.calendar import Interval
+    from dbops.loaders.availability_records import records
     from dbops.models import Cluster, GapDay
-    from dbops.queries.availability_sums import totals
-    from dbops.records import records
+    from dbops.queries.availability.sums import totals
+    from dbops.worker.availability_rollup import count_days
 
     call_command("migrate", verbosity=0)
     clock, work, _ = timed(lambda: fill(options.clusters, options.days))

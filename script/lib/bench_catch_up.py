@@ -13,8 +13,8 @@ from statistics import median
 from typing import Any
 
 from dbops.engine.flavors import flavor_for
-from dbops.engine.flavors.relaxing import relaxations, set_global
-from dbops.engine.steps.relaxing import choose_appliers
+from dbops.engine.flavors.relaxed_durability import relaxations, set_global
+from dbops.engine.rebuilds.steps.start.relaxed_durability import choose_appliers
 from lab.lab import Lab
 from lab.pytest_plugin import start_lab
 from script.lib.bench_ground import report, say, scratch

@@ -22,7 +22,7 @@ from django.db.models import F
 from django.test import Client
 from django.utils import timezone
 
-from dbops.announce import announce
+from dbops.messaging.updates import announce
 from dbops.models import Cluster, Event, Host, Instance, Rebuild, Step
 
 STEPS = (

@@ -20,7 +20,7 @@ from pathlib import Path
 from statistics import median
 
 from dbops.engine.flavors import flavor_for
-from dbops.engine.preparing import Ground, Preparing, choose
+from dbops.engine.tuning.prepare import Ground, Preparing, choose
 from lab.errors import LabError
 from lab.lab import Lab
 from lab.processes import is_running

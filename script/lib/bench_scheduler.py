@@ -91,10 +91,11 @@ def main(arguments: list[str]) -> int:
 def measure(options: argparse.Namespace) -> int:
     from django.core.management import call_command
 
-    from dbops import announce, scheduler
+    from dbops.messaging import updates
     from dbops.models import Rebuild
+    from dbops.worker import scheduler
 
-    vars(announce).update(announce=lambda *_: None, announce_many=lambda *_: None)
+    vars(updates).update(announce=lambda *_: None, announce_many=lambda *_: None)
     call_command("migrate", verbosity=0)
     fill(options.queued, options.sources, options.busy)
     print(f"{options.queued} queued rebuilds on {options.sources} sources, {options.busy:.0%} of them held")

@@ -9,8 +9,7 @@ from typing import Any
 from django.contrib.auth.models import User
 from django.db import transaction
 
-from dbops.cron import due_times, next_due
-from dbops.engine.facts import (
+from dbops.engine.facts.instance import (
     Client,
     ConfigFacts,
     DatadirFacts,
@@ -20,6 +19,7 @@ from dbops.engine.facts import (
     ServerFacts,
     Tool,
 )
+from dbops.lib.cron import due_times, next_due
 from dbops.models import (
     BackupRun,
     BackupSchedule,

@@ -6,7 +6,7 @@ from typing import Any
 
 from django.utils import timezone
 
-from dbops.engine.backups import Origin, RunBy, RunStatus
+from dbops.engine.backup_states import Origin, RunBy, RunStatus
 from dbops.models import BackupRun, BackupSchedule, Hold, Instance
 
 

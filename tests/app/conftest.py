@@ -6,10 +6,10 @@ import pytest
 from django.contrib.auth.models import User
 from django.test import Client
 
-from dbops import backing_up, composition, ticking
-from dbops.generated import Agreement, agreement
 from dbops.models import BackupSchedule
-from dbops.web.bars import Standing
+from dbops.sample.database_check import Agreement, agreement
+from dbops.web.live.status_bars import Standing
+from dbops.worker import backups, driver, wiring
 from tests.app import rows
 from tests.app.backup_rows import make_schedule
 from tests.app.factories import make_operator, make_user, make_viewer
@@ -34,9 +34,9 @@ def _all_is_well(monkeypatch: pytest.MonkeyPatch) -> None:
 @pytest.fixture
 def no_broker(monkeypatch: pytest.MonkeyPatch) -> None:
     """No message is sent to a worker, and no page that is open is told."""
-    monkeypatch.setattr("dbops.tasks._publish", lambda *_: None)
-    monkeypatch.setattr("dbops.announce.announce", lambda *_: None)
-    monkeypatch.setattr("dbops.announce.announce_many", lambda *_: None)
+    monkeypatch.setattr("dbops.worker.tasks._publish", lambda *_: None)
+    monkeypatch.setattr("dbops.messaging.updates.announce", lambda *_: None)
+    monkeypatch.setattr("dbops.messaging.updates.announce_many", lambda *_: None)
 
 
 @pytest.fixture
@@ -78,13 +78,13 @@ def stranger(sam: User) -> Client:
 @pytest.fixture
 def played(monkeypatch: pytest.MonkeyPatch, settings: Any) -> Played:
     found = Played()
-    monkeypatch.setattr("dbops.tasks._publish", lambda *_: None)
-    monkeypatch.setattr("dbops.announce.announce", lambda *_: None)
-    monkeypatch.setattr("dbops.announce.announce_many", lambda *_: None)
-    monkeypatch.setattr(ticking.Renewal, "run", lambda self: None)
-    monkeypatch.setattr(composition, "jobs_of", found.jobs_of)
-    monkeypatch.setattr(backing_up, "jobs_of", found.jobs_of)
-    monkeypatch.setattr("dbops.probing.look_now", found.look_now)
+    monkeypatch.setattr("dbops.worker.tasks._publish", lambda *_: None)
+    monkeypatch.setattr("dbops.messaging.updates.announce", lambda *_: None)
+    monkeypatch.setattr("dbops.messaging.updates.announce_many", lambda *_: None)
+    monkeypatch.setattr(driver.Renewal, "run", lambda self: None)
+    monkeypatch.setattr(wiring, "jobs_of", found.jobs_of)
+    monkeypatch.setattr(backups, "jobs_of", found.jobs_of)
+    monkeypatch.setattr("dbops.worker.prober.look_now", found.look_now)
     settings.TICK_SECONDS = 0.3
     return found
 

@@ -8,8 +8,7 @@ from typing import Any
 from django.contrib.auth.models import Group, User
 from django.utils import timezone
 
-from dbops.access import OPERATOR, VIEWER, make_groups
-from dbops.engine.facts import (
+from dbops.engine.facts.instance import (
     Client,
     ConfigFacts,
     DatadirFacts,
@@ -22,9 +21,10 @@ from dbops.engine.facts import (
     Tool,
     to_record,
 )
-from dbops.engine.plan import Finding, Party, Plan, PlannedCommand, PlannedStep
+from dbops.engine.rebuilds.plan import Finding, Party, Plan, PlannedCommand, PlannedStep
 from dbops.engine.states import FINAL, Severity, Status, StepState
 from dbops.models import BackupRun, BackupSchedule, Cluster, Event, Host, Instance, InstanceState, Rebuild, Step
+from dbops.security.permissions import OPERATOR, VIEWER, make_groups
 
 GIB = 1024**3
 HOST_KEY = "ssh-ed25519 AAAAC3NzaC1lZDI1NTE5AAAAIKyvBwdLEBYzocN6JYomZUYfs2Btec82Z1MVuIfQKnsV"

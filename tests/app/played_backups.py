@@ -4,12 +4,12 @@ from typing import Any
 
 from django.utils import timezone
 
-from dbops import backing_up, scheduler
-from dbops.engine.backups import RUN_FINAL
+from dbops.engine.backup_states import RUN_FINAL
 from dbops.models import BackupRun, BackupSchedule, InstanceState
+from dbops.worker import backups, scheduler
 from tests.app import rows
 from tests.app.backup_rows import make_run
-from tests.engine.backing_up import samples
+from tests.engine.backups import samples
 from tests.fakes import FakeHost, FakeJobs
 
 #: Bytes of a backup that nobody takes for that of an empty server.
@@ -72,7 +72,7 @@ def begun(schedule: BackupSchedule) -> BackupRun:
 def drive(run: BackupRun, ticks: int = 1) -> BackupRun:
     for _ in range(ticks):
         BackupRun.objects.update(next_tick_at=timezone.now())
-        backing_up.tick(run.pk)
+        backups.tick(run.pk)
     run.refresh_from_db()
     return run
 

@@ -6,11 +6,11 @@ from datetime import datetime, timedelta
 from django.contrib.auth.models import Group, User
 from django.utils import timezone
 
-from dbops import scheduler
-from dbops.access import OPERATOR, VIEWER, make_groups
-from dbops.engine.facts import InstanceFacts
+from dbops.engine.facts.instance import InstanceFacts
 from dbops.models import Cluster, Host, Instance, InstanceState, Rebuild
 from dbops.operations.rebuilds import plan_rebuild, request_rebuild
+from dbops.security.permissions import OPERATOR, VIEWER, make_groups
+from dbops.worker import scheduler
 from tests.engine import builders
 
 NUMBERS = {"primary-1": 11, "backup-1": 12, "replica-1": 13, "replica-2": 14}

@@ -8,11 +8,12 @@ from typing import Any
 from django.contrib.auth.models import User
 from django.utils import timezone
 
-from dbops import dropped, lifecycle, scheduler
-from dbops.engine.facts import InstanceFacts, Problem
+from dbops import lifecycle
+from dbops.engine.facts.instance import InstanceFacts, Problem
 from dbops.engine.states import Status, StepState
 from dbops.models import Instance, InstanceState, Rebuild
-from dbops.operations.together import Confirmed, plan_together, request_together
+from dbops.operations.rebuild_group import Confirmed, plan_together, request_together
+from dbops.worker import automatic_retry, scheduler
 from tests.app import rows
 
 MADE = "64769:99"
@@ -94,7 +95,7 @@ class Read:
         return fresh(self.branch)
 
     def look(self, after: float = 0) -> Rebuild | None:
-        return dropped.look_at(self.branch.pk, timezone.now() + timedelta(seconds=after))
+        return automatic_retry.look_at(self.branch.pk, timezone.now() + timedelta(seconds=after))
 
     def told(self) -> str:
         return "\n".join(self.branch.events.order_by("pk").values_list("text", flat=True))

@@ -7,11 +7,12 @@ from typing import Any
 from django.contrib.auth.models import User
 from django.utils import timezone
 
-from dbops import due_backups, lifecycle
-from dbops.engine.backups import RunStatus
+from dbops import lifecycle
+from dbops.engine.backup_states import RunStatus
 from dbops.engine.errors import Refused
 from dbops.models import BackupRun, BackupSchedule, Hold, Instance, Rebuild
 from dbops.operations.backups import run_now
+from dbops.worker import due_backups
 from tests.app import backup_rows
 
 

@@ -12,16 +12,16 @@ from django.db import connection, transaction
 from django.db.models import PROTECT, ForeignKey, Q
 from django.utils import timezone
 
-from dbops import lifecycle, runner, scheduler
-from dbops.auditing import append, current_head
-from dbops.engine.audit_chain import verify
+from dbops import lifecycle
+from dbops.audit.log import append, current_head
+from dbops.engine.audit.chain import verify
 from dbops.engine.errors import Refused
-from dbops.engine.methods import METHODS
-from dbops.engine.methods.base import Method
+from dbops.engine.rebuilds.methods import METHODS
+from dbops.engine.rebuilds.methods.base import Method
+from dbops.engine.rebuilds.steps.base import Step
+from dbops.engine.rebuilds.steps.run import Outcome, Run, again, done
 from dbops.engine.states import FINAL, Approval, Status
-from dbops.engine.steps.base import Step
-from dbops.engine.steps.run import Outcome, Run, again, done
-from dbops.lifecycle import leases, requests
+from dbops.lifecycle import rebuild_driver, rebuild_requests
 from dbops.models import (
     AuditEntry,
     BackupRun,
@@ -36,6 +36,7 @@ from dbops.models import (
 )
 from dbops.operations.approvals import approve_rebuild, decline_rebuild, override_approval
 from dbops.operations.rebuilds import cancel_rebuild, plan_rebuild, request_rebuild
+from dbops.worker import rebuilds, scheduler
 from tests.app import factories, rows
 from tests.audit_guards import empty_log
 
@@ -265,7 +266,7 @@ def hang_in(deed: str, arguments: list[Any], about: str) -> None:
         Path(about).touch()
         os.kill(os.getpid(), signal.SIGSTOP)
 
-    requests.tell = leases.tell = stand_still  # type: ignore[assignment]
+    rebuild_requests.tell = rebuild_driver.tell = stand_still  # type: ignore[assignment]
     DEEDS[deed](*arguments)
 
 
@@ -302,7 +303,7 @@ def work(seconds: float) -> list[str]:
         try:
             scheduler.start_what_can()
             for pk in lifecycle.due(timezone.now()):
-                while runner.tick(pk):
+                while rebuilds.tick(pk):
                     pass
             if not Rebuild.objects.exclude(status__in=FINAL).exists():
                 break

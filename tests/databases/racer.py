@@ -14,14 +14,15 @@ def main() -> None:
     django.setup()
     from django.conf import settings
 
-    from dbops import announce, tasks
+    from dbops.messaging import updates
+    from dbops.worker import tasks
     from tests.databases import backup_deeds, deeds, shared_deeds
 
     settings.PASSWORD_HASHERS = ["django.contrib.auth.hashers.MD5PasswordHasher"]
     # The hints to the broker and to the pages are only hints: there is neither here.
     tasks._publish = lambda *_: None  # type: ignore[assignment]
-    announce.announce = lambda *_: None  # type: ignore[assignment]
-    announce.announce_many = lambda *_: None  # type: ignore[assignment]
+    updates.announce = lambda *_: None  # type: ignore[assignment]
+    updates.announce_many = lambda *_: None  # type: ignore[assignment]
     known = {**deeds.DEEDS, **backup_deeds.DEEDS, **shared_deeds.DEEDS}
     answers = os.fdopen(os.dup(1), "w")
     os.dup2(2, 1)

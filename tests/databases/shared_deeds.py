@@ -8,13 +8,14 @@ from typing import Any
 from django.contrib.auth.models import User
 from django.utils import timezone
 
-from dbops import dropped, lifecycle
+from dbops import lifecycle
 from dbops.engine.errors import Refused
-from dbops.engine.facts import Tool
+from dbops.engine.facts.instance import Tool
 from dbops.engine.states import Status, StepState
 from dbops.models import AuditEntry, Event, Hold, Rebuild
-from dbops.operations.joining import join_read
 from dbops.operations.rebuilds import cancel_rebuild, plan_rebuild, request_rebuild
+from dbops.operations.shared_reads import join_read
+from dbops.worker import automatic_retry
 from tests.app import factories, rows
 from tests.databases.deeds import empty
 
@@ -118,7 +119,7 @@ def drop_one() -> int:
 
 def look_at_dropped(rebuild_id: int, later: float) -> int | None:
     """Look at a branch as the worker does, so many seconds from now. Return what was queued."""
-    queued = dropped.look_at(rebuild_id, timezone.now() + timedelta(seconds=later))
+    queued = automatic_retry.look_at(rebuild_id, timezone.now() + timedelta(seconds=later))
     return queued.pk if queued else None
 
 
@@ -126,8 +127,8 @@ def queue_dropped(rebuild_id: int) -> int | None:
     """As one that has claimed its look, whoever else has."""
     found = Rebuild.objects.select_related("target__cluster", "target__state", "source__state", "requested_by")
     try:
-        queued = dropped._queue(found.get(pk=rebuild_id))
-    except dropped.OperationalError as error:
+        queued = automatic_retry._queue(found.get(pk=rebuild_id))
+    except automatic_retry.OperationalError as error:
         if not lifecycle.lost_a_race(error):
             raise
         return None

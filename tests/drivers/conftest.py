@@ -21,9 +21,9 @@ from cryptography.hazmat.primitives.asymmetric import ec
 from cryptography.hazmat.primitives.serialization import Encoding, NoEncryption, PrivateFormat
 from cryptography.x509.oid import NameOID
 
-from dbops.drivers.hostkeys import HostKey, parse_host_key
 from dbops.drivers.mysql import MysqlAddress, MysqlDatabase
 from dbops.drivers.ssh import SshAddress, SshShell
+from dbops.engine.hosts.host_keys import HostKey, parse_host_key
 from dbops.engine.ports import Shell
 from tests.drivers.worlds import Maker, end_sessions, make_real
 from tests.fakes import FakeHost, FakeJobs, FakeShell, ended, running

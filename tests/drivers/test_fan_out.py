@@ -1,4 +1,4 @@
-"""The sender that reads one backup for several targets (``engine/scripts/fan_out.py``), as its own processes, with real pipes."""
+"""The sender that reads one backup for several targets (``engine/hosts/scripts/source/shared_read_sender.py``), as its own processes, with real pipes."""
 
 import hashlib
 import os
@@ -11,8 +11,8 @@ from pathlib import Path
 
 import pytest
 
-from dbops.engine.scripts import load_python
-from dbops.engine.steps.commands import COMPRESSED
+from dbops.engine.hosts.scripts import load_python
+from dbops.engine.rebuilds.steps.commands import COMPRESSED
 from tests.stack import wait_for
 
 MEGABYTES = 24

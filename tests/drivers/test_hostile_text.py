@@ -16,11 +16,11 @@ from dbops.drivers.quoting import quote
 from dbops.drivers.ssh import SshShell
 from dbops.engine.errors import Refused
 from dbops.engine.flavors.optionfile import LONGEST_LINE_BYTES, credentials_text
-from dbops.engine.pipeline import show
+from dbops.engine.hosts.scripts import load
 from dbops.engine.ports import JobStatus, Shell
-from dbops.engine.scripts import load
-from dbops.engine.steps.commands import split_command
-from dbops.engine.steps.run import IN_BASH
+from dbops.engine.rebuilds.steps.commands import split_command
+from dbops.engine.rebuilds.steps.run import IN_BASH
+from dbops.engine.tuning.transport import show
 from tests.drivers.conftest import ADDRESS, SSH_PORT, Sshd
 from tests.fakes import FakeShell
 from tests.hostile import CANARY, PAYLOADS, names, one_line, texts

@@ -17,7 +17,7 @@ from dbops.drivers.probe_host import HostReading, clock_offset, parse_config, pa
 from dbops.drivers.probe_server import clients, redo_rate
 from dbops.drivers.ssh import SshShell
 from dbops.engine.errors import RemoteFailure
-from dbops.engine.facts import InstanceFacts, from_record, to_record
+from dbops.engine.facts.instance import InstanceFacts, from_record, to_record
 from dbops.engine.ports import Database, Shell
 from tests.drivers.conftest import ADDRESS, BACKUP_PASSWORD, MYSQL_PORT, Server, Sshd
 from tests.fakes import FakeShell

@@ -13,8 +13,8 @@ import pytest
 from dbops.drivers import probe_host
 from dbops.drivers.probe_backups import address_of, found_schedules, is_below
 from dbops.drivers.probe_server import backup_connections, client_host
-from dbops.engine.backup_facts import BackupProcess, Reads
-from dbops.engine.backups import BackupMethod
+from dbops.engine.backup_states import BackupMethod
+from dbops.engine.facts.backups import BackupProcess, Reads
 from dbops.engine.ports import Shell
 from tests.drivers.test_probe import NOW, ask
 from tests.fakes import FakeShell

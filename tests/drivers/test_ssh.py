@@ -8,9 +8,9 @@ from dataclasses import replace
 
 import pytest
 
-from dbops.drivers.hostkeys import fingerprint_of
 from dbops.drivers.ssh import SshAddress, SshShell, check_private_key, fetch_host_key
 from dbops.engine.errors import DbopsError, Refused, RemoteFailure, Unreachable
+from dbops.engine.hosts.host_keys import fingerprint_of
 from dbops.engine.ports import Shell
 from tests.drivers.conftest import ADDRESS, SSH_PORT, Sshd, keygen
 from tests.fakes import FakeShell

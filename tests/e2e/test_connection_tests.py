@@ -7,8 +7,8 @@ from typing import Any
 
 import pytest
 
-from dbops.connection_tests import RUNS_AT_MOST_SECONDS
-from dbops.engine.stream_trial import GUARD_SECONDS
+from dbops.engine.hosts.stream_test import GUARD_SECONDS
+from dbops.worker.connection_tests.runner import RUNS_AT_MOST_SECONDS
 from tests.stack import OPERATOR, Stack, running_stack, wait_for
 
 from .looks import nothing_changes, processes_of

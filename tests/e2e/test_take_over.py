@@ -8,14 +8,14 @@ from pathlib import Path
 import pytest
 
 from dbops.engine.flavors import flavor_for
-from dbops.engine.scripts import load
+from dbops.engine.hosts.scripts import load
 from tests.stack import Stack
 
 from .looks import is_replicating, one
 
 pytestmark = pytest.mark.services
 
-SCRIPT = load("common", "take_over")
+SCRIPT = load("common", "swap_datadir")
 REFUSED = 65
 
 

@@ -4,7 +4,7 @@ from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
-from dbops.engine.facts import (
+from dbops.engine.facts.instance import (
     Attached,
     ConfigFacts,
     DatadirFacts,
@@ -15,7 +15,7 @@ from dbops.engine.facts import (
     StatementCheck,
     Tool,
 )
-from dbops.engine.situation import Member, Situation
+from dbops.engine.planning.inputs import Member, Situation
 
 NOW = datetime(2026, 1, 2, 3, 4, 5, tzinfo=UTC)
 GIB = 1024**3

@@ -4,11 +4,11 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from dbops.engine.flavors import flavor_for
-from dbops.engine.plan import Plan
 from dbops.engine.ports import Clock, Database, Jobs
-from dbops.engine.sampling import Figures
+from dbops.engine.rebuilds.metrics import Figures
+from dbops.engine.rebuilds.plan import Plan
+from dbops.engine.rebuilds.steps.run import Account, Accounts, Run, Server, Settings, Side
 from dbops.engine.states import Level
-from dbops.engine.steps.run import Account, Accounts, Run, Server, Settings, Side
 from tests.fakes import FakeDatabase, FakeShell
 
 

@@ -18,8 +18,8 @@ from dbops.engine.states import Role
 from dbops.models import AuditEntry, Discovery, Host, Instance, TopologyDifference
 from dbops.operations.fleet import import_fleet
 from dbops.operations.rebuilds import plan_rebuild
-from dbops.probing import probe_all, replan
 from dbops.queries.topology import found_of, proposals
+from dbops.worker.prober import probe_all, replan
 from lab import Lab
 from lab.checks import current_user
 from lab.pytest_plugin import start_lab
@@ -44,7 +44,7 @@ def _a_worker_that_is_at_hand(monkeypatch: pytest.MonkeyPatch, settings: Any) ->
     """Tasks run as soon as they are sent, with nobody in between; the scheduler stays out of it."""
     settings.WHITENOISE_AUTOREFRESH = True
     settings.PASSWORD_HASHERS = ["django.contrib.auth.hashers.MD5PasswordHasher"]
-    monkeypatch.setattr("dbops.tasks._publish", lambda task, *ids: task(*ids) if ids else None)
+    monkeypatch.setattr("dbops.worker.tasks._publish", lambda task, *ids: task(*ids) if ids else None)
 
 
 @pytest.fixture

@@ -9,9 +9,9 @@ from collections.abc import Iterable, Iterator
 from datetime import UTC, date, datetime, time, timedelta
 from typing import NamedTuple
 
-from dbops.engine.availability.judging import Gap, Part
 from dbops.engine.availability.record import Cause
-from dbops.engine.calendar import Interval
+from dbops.engine.availability.shortages import Gap, Part
+from dbops.engine.schedule.calendar import Interval
 
 #: Raise it when the same facts give other gaps than before: then all days are counted anew.
 RULES = 2
@@ -52,7 +52,7 @@ def settled_until(now: datetime, longest_gap: timedelta) -> date:
     """Return the first day that may still change by itself; all before it are over.
 
     Args:
-        longest_gap: ``engine.periods.longest_gap``.
+        longest_gap: ``engine.availability.periods.longest_gap``.
     """
     return day_of(now - max(SETTLED_AFTER, 2 * longest_gap))
 

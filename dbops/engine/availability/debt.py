@@ -5,9 +5,9 @@ from dataclasses import dataclass
 from datetime import timedelta, tzinfo
 
 from dbops.engine.availability.gaps import seconds_by_cause
-from dbops.engine.availability.judging import Gap, Part
 from dbops.engine.availability.record import Cause
-from dbops.engine.calendar import Interval, day
+from dbops.engine.availability.shortages import Gap, Part
+from dbops.engine.schedule.calendar import Interval, day
 
 DAYS_OF_A_WEEK = 7
 

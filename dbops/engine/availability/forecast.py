@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from datetime import datetime, time, timedelta, tzinfo
 from itertools import groupby, islice, takewhile
 
-from dbops.engine.calendar import Interval, common, merge
+from dbops.engine.schedule.calendar import Interval, common, merge
 
 WEEK = timedelta(days=7)
 #: Backups that begin after the week may go on from one that began in it; further ahead nothing is looked for.

@@ -8,9 +8,9 @@ from dataclasses import replace
 from datetime import datetime
 from typing import Generic, Protocol, TypeVar
 
-from dbops.engine.availability.judging import Gap, Judge, Moment, Part
 from dbops.engine.availability.record import Cause, Record
-from dbops.engine.calendar import Interval
+from dbops.engine.availability.shortages import Gap, Judge, Moment, Part
+from dbops.engine.schedule.calendar import Interval
 
 
 def parts(record: Record, within: Interval, *, method: str) -> list[Part]:

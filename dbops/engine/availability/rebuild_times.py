@@ -3,8 +3,8 @@
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
-from dbops.engine.run_flags import percentile
-from dbops.engine.windows import LEAST_RUNS
+from dbops.engine.backups.flags import percentile
+from dbops.engine.schedule.backup_windows import LEAST_RUNS
 
 
 @dataclass(frozen=True, slots=True)

@@ -4,7 +4,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from enum import StrEnum
 
-from dbops.engine.calendar import Interval
+from dbops.engine.schedule.calendar import Interval
 from dbops.engine.states import Role
 
 HEALTHY = "healthy"

@@ -11,9 +11,9 @@ from datetime import timedelta
 
 from dbops.engine.availability.days import Amounts, amounts
 from dbops.engine.availability.gaps import parts
-from dbops.engine.availability.judging import Gap
 from dbops.engine.availability.record import HEALTHY, Cause, Occupied, Record, Seen
-from dbops.engine.calendar import Interval, clip, merge
+from dbops.engine.availability.shortages import Gap
+from dbops.engine.schedule.calendar import Interval, clip, merge
 from dbops.engine.states import Role
 
 #: A change that removes less than this share of the blocked time is none.

@@ -8,9 +8,9 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from dbops.engine.facts import ReplicationFacts
+from dbops.engine.facts.instance import ReplicationFacts
 from dbops.engine.flavors.optionfile import credentials_text
-from dbops.engine.flavors.prepare_habits import PrepareHabits
+from dbops.engine.flavors.prepare import PrepareHabits
 from dbops.engine.flavors.replication import replication_from
 
 Version = tuple[int, int, int]
@@ -174,7 +174,7 @@ class Flavor(ABC):
     def prepare_command(
         self, program: str, directory: str, *, memory_bytes: int, options: Sequence[str] = ()
     ) -> list[str]:
-        """Return the words that apply the redo log in ``directory``. ``options`` are what ``engine.preparing`` chose.
+        """Return the words that apply the redo log in ``directory``. ``options`` are what ``engine.tuning.prepare`` chose.
 
         No option file: with ``--prepare`` both tools read ``backup-my.cnf`` in the directory and no other (measured
         with 10.11.19 and an unknown option in ``~/.my.cnf``; for XtraBackup its manual, xtrabackup-files).

@@ -7,7 +7,7 @@ position of its own, which holds every transaction that it has applied; with GTI
 
 import re
 
-from dbops.engine.facts import ServerFacts
+from dbops.engine.facts.instance import ServerFacts
 from dbops.engine.flavors import Flavor
 from dbops.engine.flavors.base import Coordinates
 from dbops.engine.flavors.gtid import without_space

@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from dbops.engine.errors import RemoteFailure
-from dbops.engine.facts import ReplicationFacts
+from dbops.engine.facts.instance import ReplicationFacts
 from dbops.engine.flavors import gtid, logs
 from dbops.engine.flavors.base import (
     NOWHERE,
@@ -20,7 +20,7 @@ from dbops.engine.flavors.base import (
     Version,
 )
 from dbops.engine.flavors.positions import parse_binlog_info, sql_text
-from dbops.engine.flavors.prepare_habits import PrepareHabits, mariadb_backup
+from dbops.engine.flavors.prepare import PrepareHabits, mariadb_backup
 from dbops.engine.flavors.variables import binlog_expire_seconds, external_paths, number_of, text_of, truth_of
 from dbops.engine.flavors.versions import dotted, parse_version, series
 

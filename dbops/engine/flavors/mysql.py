@@ -10,7 +10,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from dbops.engine.errors import RemoteFailure
-from dbops.engine.facts import ReplicationFacts
+from dbops.engine.facts.instance import ReplicationFacts
 from dbops.engine.flavors import gtid, logs
 from dbops.engine.flavors.base import (
     NOWHERE,
@@ -22,9 +22,9 @@ from dbops.engine.flavors.base import (
     ReplicationSource,
     Version,
 )
-from dbops.engine.flavors.compressing import compress_words, xtrabackup_compress_problem
+from dbops.engine.flavors.compression import compress_words, xtrabackup_compress_problem
 from dbops.engine.flavors.positions import parse_binlog_info, sql_text
-from dbops.engine.flavors.prepare_habits import PrepareHabits, xtrabackup
+from dbops.engine.flavors.prepare import PrepareHabits, xtrabackup
 from dbops.engine.flavors.variables import binlog_expire_seconds, external_paths, number_of, text_of, truth_of
 from dbops.engine.flavors.versions import dotted, parse_version, series
 

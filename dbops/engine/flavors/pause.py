@@ -1,6 +1,6 @@
 """Whether replication on the source must stand still while it is copied."""
 
-from dbops.engine.facts import ServerFacts
+from dbops.engine.facts.instance import ServerFacts
 from dbops.engine.flavors.versions import parse_version
 
 

@@ -3,7 +3,7 @@
 from collections.abc import Mapping
 from typing import Any
 
-from dbops.engine.facts import ReplicationFacts
+from dbops.engine.facts.instance import ReplicationFacts
 
 
 def replication_from(row: Mapping[str, Any]) -> ReplicationFacts:

@@ -4,7 +4,7 @@ from dataclasses import dataclass
 from datetime import datetime
 
 from dbops.engine.errors import DbopsError
-from dbops.engine.facts import Attached, InstanceFacts, ReplicationFacts, ServerFacts
+from dbops.engine.facts.instance import Attached, InstanceFacts, ReplicationFacts, ServerFacts
 from dbops.engine.flavors import flavor_for
 from dbops.engine.states import Role
 from dbops.engine.topology.nodes import seen_from

@@ -3,7 +3,7 @@
 from dataclasses import dataclass
 from datetime import datetime
 
-from dbops.engine.facts import Problem
+from dbops.engine.facts.instance import Problem
 
 Address = tuple[str, int]
 

@@ -6,10 +6,10 @@ from typing import Any
 
 from django.core.management.base import CommandError, CommandParser
 
-from dbops.access import GROUPS
 from dbops.engine.errors import Refused
 from dbops.management.command import DbopsCommand
 from dbops.operations.accounts import list_accounts, save_account
+from dbops.security.permissions import GROUPS
 
 
 class Command(DbopsCommand):

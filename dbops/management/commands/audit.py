@@ -9,14 +9,14 @@ from typing import Any
 from django.core.management.base import CommandError, CommandParser
 from django.utils import timezone
 
-from dbops.auditing import current_head
-from dbops.engine.audit_chain import Tampering, read_heads
-from dbops.engine.audit_words import VIEWS
+from dbops.audit.log import current_head
+from dbops.engine.audit.chain import Tampering, read_heads
+from dbops.engine.audit.entries import VIEWS
 from dbops.engine.errors import Refused
 from dbops.management.command import DbopsCommand
 from dbops.operations.audit_log import FORMATS, export_log, verify_log
 from dbops.operations.audit_retention import put_away
-from dbops.queries.audit import AuditFilter, every, stored
+from dbops.queries.audit.log import AuditFilter, every, stored
 
 NAMES = ("actor", "action", "subject", "instance", "cluster", "outcome", "text")
 

@@ -8,11 +8,11 @@ from typing import Any
 from django.core.management.base import CommandError, CommandParser
 from django.utils import timezone
 
+from dbops.lib.pdf import NoBrowser, document, pdf
 from dbops.management.command import DbopsCommand
 from dbops.models import Cluster
 from dbops.operations.audit import record_export
-from dbops.paper import NoBrowser, document, pdf
-from dbops.queries.availability_report import cluster_report, fleet_report, last_month, month_of
+from dbops.queries.availability.report import cluster_report, fleet_report, last_month, month_of
 
 
 class Command(DbopsCommand):

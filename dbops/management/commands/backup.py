@@ -8,10 +8,10 @@ from typing import Any, NoReturn
 from django.contrib.auth.models import User
 from django.core.management.base import CommandError, CommandParser
 
-from dbops.engine.backups import RUN_FINAL, RunBy, RunStatus
+from dbops.engine.backup_states import RUN_FINAL, RunBy, RunStatus
 from dbops.engine.errors import Refused
+from dbops.management.accounts import actor_named
 from dbops.management.command import DbopsCommand
-from dbops.management.people import actor_named
 from dbops.models import BackupRun, BackupSchedule, Instance
 from dbops.operations.backups import give_up_run, prove_run, run_now, stop_run
 

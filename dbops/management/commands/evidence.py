@@ -7,11 +7,11 @@ from typing import Any
 from django.core.management.base import CommandError, CommandParser
 from django.utils import timezone
 
+from dbops.lib.pdf import document
 from dbops.management.command import DbopsCommand
 from dbops.operations.audit_log import take_evidence
-from dbops.paper import document
-from dbops.queries.evidence import evidence_of
-from dbops.queries.rebuilds import find
+from dbops.queries.rebuilds.evidence import evidence_of
+from dbops.queries.rebuilds.pages import find
 
 
 class Command(DbopsCommand):

@@ -12,19 +12,20 @@ from typing import Any
 from django.core.management.base import CommandError, CommandParser
 
 from dbops.engine.errors import Refused
-from dbops.engine.facts import to_record
-from dbops.engine.methods import DEFAULT_METHOD, METHODS
-from dbops.engine.plan import Plan, PlannedStep
+from dbops.engine.facts.instance import to_record
+from dbops.engine.rebuilds.methods import DEFAULT_METHOD, METHODS
+from dbops.engine.rebuilds.plan import Plan, PlannedStep
+from dbops.engine.schedule.backup_windows import End
+from dbops.engine.schedule.eligibility import Answer
+from dbops.engine.schedule.start_option_keys import Way
 from dbops.engine.states import Status, StepState
-from dbops.engine.throttling import MIB
-from dbops.engine.verdicts import Answer
-from dbops.engine.ways import Way
-from dbops.engine.windows import End
+from dbops.engine.tuning.stream_rate import MIB
+from dbops.management.accounts import actor_named
 from dbops.management.command import DbopsCommand
-from dbops.management.people import actor_named
 from dbops.models import Instance, Rebuild, Step
 from dbops.operations.approvals import approve_rebuild, decline_rebuild, override_approval
 from dbops.operations.follow_ups import has_worked, request_follow_up
+from dbops.operations.rate_limit import set_stream_rate
 from dbops.operations.rebuilds import (
     cancel_rebuild,
     give_up_rebuild,
@@ -33,9 +34,8 @@ from dbops.operations.rebuilds import (
     request_rebuild,
     set_priority,
 )
-from dbops.operations.starts import Offer, offer
-from dbops.operations.throttling import set_stream_rate
-from dbops.queries.rebuilds import expected_start_of
+from dbops.operations.start_options import Offer, offer
+from dbops.queries.rebuilds.pages import expected_start_of
 
 EXIT_STATUS = {Status.SUCCEEDED: 0, Status.FAILED: 1, Status.EXPIRED: 1, Status.LOST: 1, Status.CANCELLED: 3}
 REFUSED = 2

@@ -7,8 +7,8 @@ from django.conf import settings
 from django.core.management.base import BaseCommand, CommandError, CommandParser
 from django.utils import timezone
 
-from dbops.management.sample import SEED, fill
 from dbops.models import AuditName, Cluster, Pulse
+from dbops.sample.generate import SEED, fill
 
 WEEKS = range(1, 53)
 

@@ -13,11 +13,11 @@ from django.utils import timezone
 from django.utils.html import format_html
 from django.utils.safestring import SafeString
 
-from dbops.cleaner import CONTROL, ESCAPES
-from dbops.engine.calendar import Interval
-from dbops.engine.plan import Party, Plan, PlannedCommand
-from dbops.engine.timeline import Timeline
-from dbops.web import drawing
+from dbops.engine.rebuilds.plan import Party, Plan, PlannedCommand
+from dbops.engine.schedule.calendar import Interval
+from dbops.engine.schedule.timeline import Timeline
+from dbops.security.redaction import CONTROL, ESCAPES
+from dbops.web.charts import timeline
 
 register = template.Library()
 
@@ -252,21 +252,21 @@ def words(value: str) -> str:
 
 
 @register.simple_tag
-def strip(line: Timeline, cluster: str) -> drawing.Drawing:
+def strip(line: Timeline, cluster: str) -> timeline.Drawing:
     """Return the drawing of a cluster's day on one line."""
-    return drawing.strip(line, name=f"The day of {cluster}")
+    return timeline.strip(line, name=f"The day of {cluster}")
 
 
 @register.simple_tag
-def svg(shown: drawing.Drawing) -> SafeString:
+def svg(shown: timeline.Drawing) -> SafeString:
     """Return a drawing. Words that say the same stand beside or below it."""
-    return drawing.svg(shown)
+    return timeline.svg(shown)
 
 
 @register.filter
 def slot(interval: Interval) -> str:
     """Return a stretch of time near now: ``06:10-23:00``, with the day where it is not today."""
-    return drawing.spoken(interval)
+    return timeline.spoken(interval)
 
 
 @register.filter

@@ -2,8 +2,8 @@
 
 from django import template
 
-from dbops.queries.forecast import ClusterForecast
-from dbops.web.heat import Worst, worst_hour, worst_in_words
+from dbops.queries.availability.forecast import ClusterForecast
+from dbops.web.charts.heatmap import Worst, worst_hour, worst_in_words
 
 register = template.Library()
 

@@ -11,8 +11,8 @@ from django.views.decorators.http import require_http_methods
 from dbops.engine.errors import Refused
 from dbops.engine.states import Approval, Status
 from dbops.operations.approvals import approve_rebuild, decline_rebuild, override_approval, who_may_approve
-from dbops.queries import rebuilds as queries
-from dbops.web.access import operator_page, user_of
+from dbops.queries.rebuilds import pages as queries
+from dbops.web.decorators import operator_page, user_of
 
 DECISIONS: dict[str, tuple[Callable[..., None], str]] = {
     "approve": (approve_rebuild, "is approved"),

@@ -9,13 +9,13 @@ from django.utils import timezone
 from django.utils.dateparse import parse_date, parse_datetime
 from django.views.decorators.http import require_GET, require_POST
 
-from dbops.engine.audit_chain import Tampering
-from dbops.engine.audit_words import VIEWS
+from dbops.engine.audit.chain import Tampering
+from dbops.engine.audit.entries import VIEWS
 from dbops.operations.audit_log import FORMATS, export_log, verify_log
-from dbops.queries.audit import AuditFilter, choices, entries, every, stored, where_it_went
-from dbops.queries.audit import entry as find
-from dbops.web.access import user_of, viewer_page
-from dbops.web.streaming import streamed
+from dbops.queries.audit.log import AuditFilter, choices, entries, every, stored, where_it_went
+from dbops.queries.audit.log import entry as find
+from dbops.web.decorators import user_of, viewer_page
+from dbops.web.exports.streaming import streamed
 
 NAMES = ("actor", "action", "subject", "instance", "cluster", "outcome", "text")
 TYPES = {"jsonl": "application/jsonl", "csv": "text/csv; charset=utf-8"}

@@ -11,23 +11,23 @@ from django.utils import timezone
 from django.views.decorators.cache import never_cache
 from django.views.decorators.http import require_GET, require_POST
 
-from dbops.engine.availability.judging import Gap
-from dbops.engine.availability.proofs import STALE_AFTER
 from dbops.engine.availability.record import Planned
+from dbops.engine.availability.shortages import Gap
+from dbops.engine.availability.verified_sources import STALE_AFTER
 from dbops.engine.errors import Refused
 from dbops.models import Cluster, Maintenance
 from dbops.operations import maintenance as verbs
-from dbops.queries import rebuild_history
-from dbops.queries.availability import PERIODS, ClusterGaps, cluster_gaps, everything, today
-from dbops.queries.availability_report import last_month
-from dbops.queries.forecast import cluster_forecast
-from dbops.queries.proofs import restores
-from dbops.web.access import operator_page, user_of, viewer_page
-from dbops.web.availability_files import FORMATS, cluster_file, fleet_file, forecast_file
-from dbops.web.heat import heat
-from dbops.web.schedule_forms import MarkForm
+from dbops.queries.availability.forecast import cluster_forecast
+from dbops.queries.availability.overview import PERIODS, ClusterGaps, cluster_gaps, everything, today
+from dbops.queries.availability.report import last_month
+from dbops.queries.rebuilds import history
+from dbops.queries.restore_tests import restores
+from dbops.web.charts.debt import by_cause, legend, waterfall
+from dbops.web.charts.heatmap import heat
+from dbops.web.decorators import operator_page, user_of, viewer_page
+from dbops.web.exports.availability import FORMATS, cluster_file, fleet_file, forecast_file
+from dbops.web.forms.schedules import MarkForm
 from dbops.web.views.fleet import SHOWS, filters
-from dbops.web.waterfall import by_cause, legend, waterfall
 
 INTERVALS_ON_A_PAGE = 50
 GAPS = {gap.name.lower(): gap for gap in Gap}
@@ -100,7 +100,7 @@ def _show(request: HttpRequest, row: Cluster, *, form: MarkForm | None = None, s
     days, gap = days_of(request.GET), GAPS.get(request.GET.get("gap", ""), Gap.NOT_REBUILDABLE)
     now = timezone.now()
     found = cluster_gaps(row, now, days=days, gap=gap)
-    times, proofs = rebuild_history.times(row, found.period), rebuild_history.proofs(row)
+    times, proofs = history.times(row, found.period), history.proofs(row)
     ahead, proven = cluster_forecast(row, now), restores(now, [row.pk]).get(row.pk, [])
     if request.GET.get("of") == "forecast" and request.GET.get("format") == "csv":
         return forecast_file(row.name, ahead, now)

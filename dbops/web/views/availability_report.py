@@ -8,10 +8,10 @@ from django.utils import timezone
 from django.views.decorators.cache import never_cache
 from django.views.decorators.http import require_GET
 
+from dbops.lib.pdf import document
 from dbops.models import Cluster
-from dbops.paper import document
-from dbops.queries.availability_report import Span, cluster_report, fleet_report, month_of
-from dbops.web.access import viewer_page
+from dbops.queries.availability.report import Span, cluster_report, fleet_report, month_of
+from dbops.web.decorators import viewer_page
 
 
 class MonthConverter:

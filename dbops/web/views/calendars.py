@@ -13,13 +13,13 @@ from django.views.decorators.vary import vary_on_headers
 from dbops.engine.errors import Refused
 from dbops.models import Cluster, Maintenance
 from dbops.operations import maintenance as verbs
-from dbops.queries import calendar as queries
-from dbops.queries import fleet_calendar as fleet_queries
-from dbops.queries.fleet_calendar import Span
-from dbops.queries.queue import queue as read_queue
-from dbops.web.access import operator_page, user_of, viewer_page
-from dbops.web.drawing import calendar_row, day_row
-from dbops.web.schedule_forms import MaintenanceForm
+from dbops.queries.schedule import calendar as queries
+from dbops.queries.schedule import fleet_calendar as fleet_queries
+from dbops.queries.schedule.fleet_calendar import Span
+from dbops.queries.schedule.queue import queue as read_queue
+from dbops.web.charts.timeline import calendar_row, day_row
+from dbops.web.decorators import operator_page, user_of, viewer_page
+from dbops.web.forms.schedules import MaintenanceForm
 from dbops.web.views.fleet import show_cluster
 
 

@@ -13,8 +13,8 @@ from django.views.decorators.vary import vary_on_headers
 from dbops.engine.errors import Refused
 from dbops.models import ConnectionTest, Host, Instance
 from dbops.operations import connection_tests as verbs
-from dbops.queries import connection_tests as queries
-from dbops.web.access import operator_page, user_of
+from dbops.queries.admin import connection_tests as queries
+from dbops.web.decorators import operator_page, user_of
 
 GONE = "It was renamed or removed since the page was made."
 
@@ -99,7 +99,7 @@ def _ask(request: HttpRequest, ask: Callable[[], ConnectionTest], form: StreamFo
         row = ask()
     except Refused as error:
         if is_fragment:  # htmx shows only what answers with success
-            return render(request, "parts/_error.html", {"error": error.as_record(), "label": "Why it was refused"})
+            return render(request, "includes/_error.html", {"error": error.as_record(), "label": "Why it was refused"})
         if form is not None:
             return _list(request, form, error, status=409)
         raise

@@ -10,7 +10,7 @@ from django.shortcuts import render
 from django.template.loader import render_to_string
 from django.views.decorators.csrf import requires_csrf_token
 
-from dbops.web.refusals import typed
+from dbops.web.middleware.refusals import typed
 
 log = logging.getLogger(__name__)
 

@@ -5,11 +5,11 @@ from django.utils import timezone
 from django.views.decorators.cache import never_cache
 from django.views.decorators.http import require_GET
 
+from dbops.lib.pdf import document
 from dbops.operations.audit_log import take_evidence
-from dbops.paper import document
-from dbops.queries.evidence import evidence_of
-from dbops.queries.rebuilds import find
-from dbops.web.access import user_of, viewer_page
+from dbops.queries.rebuilds.evidence import evidence_of
+from dbops.queries.rebuilds.pages import find
+from dbops.web.decorators import user_of, viewer_page
 
 
 @require_GET

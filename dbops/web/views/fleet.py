@@ -12,14 +12,17 @@ from django.views.decorators.http import require_GET, require_POST
 from django.views.decorators.vary import vary_on_headers
 
 from dbops.models import Cluster
-from dbops.operations.people import keep_start_view, start_view_of
-from dbops.queries import calendar, overview, schedules, topology
-from dbops.queries import fleet as queries
-from dbops.queries.overview import Show
-from dbops.queries.queue import lines_of
-from dbops.web.access import user_of, viewer_page
-from dbops.web.drawing import instance_rows
-from dbops.web.schedule_forms import MaintenanceForm
+from dbops.operations.account_admin import keep_start_view, start_view_of
+from dbops.queries import topology
+from dbops.queries.backups import schedules
+from dbops.queries.fleet import cluster as queries
+from dbops.queries.fleet import overview
+from dbops.queries.fleet.overview import Show
+from dbops.queries.schedule import calendar
+from dbops.queries.schedule.queue import lines_of
+from dbops.web.charts.timeline import instance_rows
+from dbops.web.decorators import user_of, viewer_page
+from dbops.web.forms.schedules import MaintenanceForm
 
 #: Of the text that is kept: room for each of them to be written as twelve.
 TEXT_CHARACTERS = 80

@@ -11,8 +11,8 @@ from django.views.decorators.http import require_http_methods, require_POST
 
 from dbops.engine.errors import Refused
 from dbops.operations.follow_ups import OFFERS, call_off_retry, follow_up_plan, offers, request_follow_up
-from dbops.queries import rebuilds as queries
-from dbops.web.access import operator_page, user_of
+from dbops.queries.rebuilds import pages as queries
+from dbops.web.decorators import operator_page, user_of
 
 
 class MethodConverter:

@@ -7,8 +7,8 @@ from django.shortcuts import render
 from django.views.decorators.cache import never_cache
 from django.views.decorators.http import require_safe
 
-from dbops.access import may_view
-from dbops.web import bars
+from dbops.security.permissions import may_view
+from dbops.web.live import status_bars
 
 
 @login_not_required
@@ -28,13 +28,13 @@ def healthz(request: HttpRequest) -> HttpResponse:
 @never_cache
 @require_safe
 def status(request: HttpRequest) -> HttpResponse:
-    """Answer with the bars of ``web.bars`` where the page shows others; else 204.
+    """Answer with the bars of ``web.live.status_bars`` where the page shows others; else 204.
 
     Anybody may ask: a page whose session has ended says so, and keeps what was typed. Nobody else is told anything.
     """
-    found = bars.standing.bars() if may_view(request.user) else []
+    found = status_bars.standing.bars() if may_view(request.user) else []
     is_logged_out = not request.user.is_authenticated
-    key = "logged-out" if is_logged_out else bars.key(found)
+    key = "logged-out" if is_logged_out else status_bars.key(found)
     if request.GET.get("shown", "") == key:
         return HttpResponse(status=204)
-    return render(request, "parts/_bars.html", {"bars": found, "bars_key": key, "is_logged_out": is_logged_out})
+    return render(request, "includes/_bars.html", {"bars": found, "bars_key": key, "is_logged_out": is_logged_out})

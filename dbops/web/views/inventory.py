@@ -17,11 +17,11 @@ from dbops.engine.errors import DbopsError, Refused
 from dbops.fleetfile import sshkeys, stored
 from dbops.models import Cluster, ConnectionTest, Host, Instance
 from dbops.operations import fleet
-from dbops.queries import connection_tests as tests
-from dbops.queries.lineage import lineage_of
-from dbops.web.access import operator_page, viewer_page
-from dbops.web.exports import exported
-from dbops.web.forms import ClusterForm, HostForm, ImportForm, InstanceForm, InventoryForm
+from dbops.queries.admin import connection_tests as tests
+from dbops.queries.rebuilds.lineage import lineage_of
+from dbops.web.decorators import operator_page, viewer_page
+from dbops.web.exports.record import exported
+from dbops.web.forms.inventory import ClusterForm, HostForm, ImportForm, InstanceForm, InventoryForm
 
 Row = Host | Cluster | Instance
 

@@ -11,12 +11,12 @@ from django.utils import timezone
 from django.views.decorators.cache import never_cache
 from django.views.decorators.http import require_GET
 
-from dbops.engine.audit_chain import moment
+from dbops.engine.audit.chain import moment
 from dbops.models import Instance
-from dbops.queries.doublewrite import doublewrite_of
-from dbops.queries.lineage import Ancestor, Lineage, Movement, lineage_of
-from dbops.web.access import viewer_page
-from dbops.web.tables import csv_answer, json_answer
+from dbops.queries.fleet.doublewrite import doublewrite_of
+from dbops.queries.rebuilds.lineage import Ancestor, Lineage, Movement, lineage_of
+from dbops.web.decorators import viewer_page
+from dbops.web.exports.tables import csv_answer, json_answer
 
 SHOWN = 200
 COLUMNS = (

@@ -14,23 +14,23 @@ from django.urls import reverse
 from django.views.decorators.cache import never_cache
 from django.views.decorators.http import require_http_methods
 
-from dbops.access import require_operator
-from dbops.engine import ways as start_ways
-from dbops.engine.blocker import Kind
 from dbops.engine.errors import Refused
-from dbops.engine.impact import impact
-from dbops.engine.methods import DEFAULT_METHOD, METHODS
-from dbops.engine.plan import Plan
-from dbops.engine.plan_changes import Shown
-from dbops.engine.planning import build_plan
+from dbops.engine.planning.impact import impact
+from dbops.engine.planning.method_comparison import Compared, compare
+from dbops.engine.planning.plan_diff import Shown
+from dbops.engine.planning.planner import build_plan
+from dbops.engine.rebuilds.methods import DEFAULT_METHOD, METHODS
+from dbops.engine.rebuilds.plan import Plan
+from dbops.engine.schedule import start_option_keys as start_ways
+from dbops.engine.schedule.blocker import Kind
 from dbops.engine.states import Role
-from dbops.engine.ways_compared import Compared, compare
 from dbops.models import Instance, Rebuild
 from dbops.operations.rebuilds import candidate_sources, request_rebuild, situation_to_plan
-from dbops.operations.starts import EXPIRES_HOURS, Offer, default_expires_hours, offer
-from dbops.queries.fleet import InstanceRow, cluster_row
-from dbops.web.access import viewer_page
-from dbops.web.shown_plan import differences, packed, shown, unpacked
+from dbops.operations.start_options import EXPIRES_HOURS, Offer, default_expires_hours, offer
+from dbops.queries.fleet.cluster import InstanceRow, cluster_row
+from dbops.security.permissions import require_operator
+from dbops.web.decorators import viewer_page
+from dbops.web.plan_snapshot import differences, packed, shown, unpacked
 
 #: Where on the form a refusal is put right, by its code.
 FIELDS = {"rebuild.name": "typed_name", "rebuild.reason": "reason", "plan.expiry": "expires_hours"}

@@ -10,13 +10,13 @@ from django.views.decorators.cache import never_cache
 from django.views.decorators.http import require_GET
 
 from dbops.models import Rebuild
-from dbops.queries import rebuild_log
-from dbops.queries import rebuilds as queries
-from dbops.queries.rebuild_log import Log, Wanted
-from dbops.web import fragments
-from dbops.web.access import viewer_page
-from dbops.web.exports import exported
-from dbops.web.streaming import streamed
+from dbops.queries.rebuilds import log as rebuild_log
+from dbops.queries.rebuilds import pages as queries
+from dbops.queries.rebuilds.log import Log, Wanted
+from dbops.web.decorators import viewer_page
+from dbops.web.exports.record import exported
+from dbops.web.exports.streaming import streamed
+from dbops.web.live import fragments
 
 #: what fits into a key of every database
 KEY = re.compile(r"[0-9]{1,18}")

@@ -13,10 +13,11 @@ from dbops.engine.errors import Refused
 from dbops.engine.states import Status
 from dbops.models import Rebuild
 from dbops.operations.rebuilds import PRIORITIES, cancel_rebuild, give_up_rebuild, move_first, set_priority
-from dbops.queries import rebuilds as queries
-from dbops.queries import samples
-from dbops.web import charts, fragments
-from dbops.web.access import operator_page, viewer_page
+from dbops.queries.rebuilds import metrics
+from dbops.queries.rebuilds import pages as queries
+from dbops.web.charts import rebuild as charts
+from dbops.web.decorators import operator_page, viewer_page
+from dbops.web.live import fragments
 
 #: What a sample's number may look like; every database takes it.
 NUMBER = re.compile(r"[0-9]{1,9}")
@@ -68,7 +69,7 @@ def poll(request: HttpRequest, rebuild_id: int) -> HttpResponse:
 def rebuild_samples(request: HttpRequest, rebuild_id: int) -> HttpResponse:
     """Answer with a rebuild's points after the one that the page has, for its charts; 204 where there is none."""
     asked = request.GET.get("after", "")
-    points = samples.after(rebuild_id, int(asked)) if NUMBER.fullmatch(asked) else samples.history(rebuild_id)
+    points = metrics.after(rebuild_id, int(asked)) if NUMBER.fullmatch(asked) else metrics.history(rebuild_id)
     if points:
         return HttpResponse(charts.as_json(points), content_type="application/json")
     if queries.revision(rebuild_id) is None:
@@ -125,7 +126,7 @@ def give_up(request: HttpRequest, rebuild_id: int) -> HttpResponse:
             )
             return redirect("rebuild", rebuild_id=rebuild_id)
     context = {"rebuild": found, "refused": refused, "reason": request.POST.get("reason", "")}
-    return render(request, "rebuilds/give_up.html", context, status=status)
+    return render(request, "rebuilds/force_fail.html", context, status=status)
 
 
 @require_http_methods(["GET", "POST"])
@@ -148,7 +149,7 @@ def place(request: HttpRequest, rebuild_id: int) -> HttpResponse:
             messages.success(request, f"Rebuild {rebuild_id} has priority {found.priority} now.")
             return redirect("rebuild", rebuild_id=rebuild_id)
     context = {"rebuild": found, "refused": refused, "line": queries.line_of(found), "priorities": PRIORITIES}
-    return render(request, "rebuilds/place.html", context, status=status)
+    return render(request, "rebuilds/queue_position.html", context, status=status)
 
 
 def _priority(request: HttpRequest) -> int:

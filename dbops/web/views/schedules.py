@@ -11,10 +11,10 @@ from dbops.engine.errors import Refused
 from dbops.models import BackupSchedule, Instance
 from dbops.operations import schedules as verbs
 from dbops.operations.backups import run_now
-from dbops.queries import schedules as queries
-from dbops.queries.due import due_times_of
-from dbops.web.access import operator_page, user_of, viewer_page
-from dbops.web.schedule_forms import ScheduleForm
+from dbops.queries.backups import schedules as queries
+from dbops.queries.backups.due import due_times_of
+from dbops.web.decorators import operator_page, user_of, viewer_page
+from dbops.web.forms.schedules import ScheduleForm
 
 
 @require_GET

@@ -14,10 +14,10 @@ from django.views.decorators.http import require_GET, require_http_methods, requ
 from dbops.engine.errors import Refused
 from dbops.models import AccessToken, Cluster
 from dbops.operations import tokens as verbs
-from dbops.queries.feed import feed
-from dbops.web import ical
-from dbops.web.access import operator_page, user_of
-from dbops.web.schedule_forms import TokenForm
+from dbops.queries.schedule.feed import feed
+from dbops.web.decorators import operator_page, user_of
+from dbops.web.exports import ical
+from dbops.web.forms.schedules import TokenForm
 
 
 @require_http_methods(["GET", "POST"])

@@ -16,9 +16,9 @@ from dbops.fleetfile.proposal import proposal_text
 from dbops.models import Cluster, Discovery
 from dbops.operations import fleet, topology
 from dbops.queries import topology as queries
-from dbops.queries.fleet import cluster_page
-from dbops.web.access import operator_page, viewer_page
-from dbops.web.topology_forms import DiscoveryForm, ProposalForm
+from dbops.queries.fleet.cluster import cluster_page
+from dbops.web.decorators import operator_page, viewer_page
+from dbops.web.forms.topology import DiscoveryForm, ProposalForm
 
 #: htmx takes this answer for the last one: https://htmx.org/docs/#polling
 STOP_POLLING = 286

@@ -9,11 +9,11 @@ from django.views.decorators.cache import never_cache
 from django.views.decorators.http import require_GET
 
 from dbops.models import Cluster
-from dbops.queries.availability import PERIODS
-from dbops.queries.what_if import HOURS, Asked, what_if
-from dbops.web.access import viewer_page
-from dbops.web.availability_files import FORMATS, what_if_file
+from dbops.queries.availability.overview import PERIODS
+from dbops.queries.availability.what_if import HOURS, Asked, what_if
 from dbops.web.changes import in_words, proposal
+from dbops.web.decorators import viewer_page
+from dbops.web.exports.availability import FORMATS, what_if_file
 from dbops.web.views.availability import days_of
 
 #: The best changes that a page names.

@@ -55,7 +55,7 @@ def test_what_cannot_be_asked_ends_with_two(words: tuple[str, ...], text: str, m
 
 
 def test_without_a_worker_it_says_where_to_look(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("dbops.tasks._publish", lambda *_: None)
+    monkeypatch.setattr("dbops.worker.tasks._publish", lambda *_: None)
     words = ("127.0.0.1:1", "--user", "dbops", "--password-stdin", "--wait-seconds", "0.5")
     error = discover(*words, stdin="secret\n", monkeypatch=monkeypatch)
     assert "still queued: look whether worker and Redis run" in str(error)
@@ -65,7 +65,7 @@ def test_where_nobody_answers_it_ends_with_one(monkeypatch: pytest.MonkeyPatch) 
     def at_once(task: Any, *ids: int) -> None:
         task(*ids)
 
-    monkeypatch.setattr("dbops.tasks._publish", at_once)
+    monkeypatch.setattr("dbops.worker.tasks._publish", at_once)
     words = ("127.0.0.1:1", "--user", "dbops", "--password-stdin")
     error = discover(*words, stdin="secret\n", monkeypatch=monkeypatch)
     assert (error.returncode, str(error)) == (1, "No server could be read.")

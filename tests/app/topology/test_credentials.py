@@ -9,8 +9,8 @@ from typing import Any
 import pytest
 from django.utils import timezone
 
-from dbops.discovering import run_discovery
 from dbops.models import Cluster, Discovery
+from dbops.worker.discovery import run_discovery
 from tests.app.factories import make_cluster, make_instance
 
 pytestmark = pytest.mark.django_db

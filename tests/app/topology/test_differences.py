@@ -11,7 +11,7 @@ from pytest_django import DjangoAssertNumQueries
 
 from dbops import lifecycle
 from dbops.engine.errors import Refused
-from dbops.engine.facts import Problem, to_record
+from dbops.engine.facts.instance import Problem, to_record
 from dbops.engine.states import Role, Status
 from dbops.engine.topology.differences import in_words
 from dbops.models import AuditEntry, Cluster, Hold, Instance, InstanceState, ServerIdentity, TopologyDifference
@@ -27,8 +27,8 @@ FROM_REPLICA = (builders.link("10.0.0.13"),)
 
 @pytest.fixture(autouse=True)
 def _no_broker(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("dbops.tasks._publish", lambda *_: None)
-    monkeypatch.setattr("dbops.announce.announce", lambda *_: None)
+    monkeypatch.setattr("dbops.worker.tasks._publish", lambda *_: None)
+    monkeypatch.setattr("dbops.messaging.updates.announce", lambda *_: None)
 
 
 @pytest.fixture

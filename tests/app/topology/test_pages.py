@@ -8,14 +8,15 @@ from django.test import Client
 from django.utils import timezone
 from pytest_django import DjangoAssertNumQueries
 
-from dbops import discovering, lifecycle
+from dbops import lifecycle
 from dbops.engine.errors import Refused
-from dbops.engine.facts import Attached, InstanceFacts, Problem, to_record
+from dbops.engine.facts.instance import Attached, InstanceFacts, Problem, to_record
 from dbops.engine.topology.nodes import Found, Link, Node
 from dbops.models import AuditEntry, Cluster, Discovery, Host, Instance, InstanceState, TopologyDifference
 from dbops.operations.topology import request_discovery
 from dbops.queries import topology as queries
-from dbops.queries.fleet import cluster_page
+from dbops.queries.fleet.cluster import cluster_page
+from dbops.worker import discovery
 from tests.app.factories import make_channel, make_cluster, make_facts, make_instance, make_trio, set_facts
 
 pytestmark = pytest.mark.django_db
@@ -24,7 +25,7 @@ pytestmark = pytest.mark.django_db
 @pytest.fixture(autouse=True)
 def sent(monkeypatch: pytest.MonkeyPatch) -> list[tuple[Any, ...]]:
     found: list[tuple[Any, ...]] = []
-    monkeypatch.setattr("dbops.tasks._publish", lambda task, *ids: found.append((task.__name__, *ids)))
+    monkeypatch.setattr("dbops.worker.tasks._publish", lambda task, *ids: found.append((task.__name__, *ids)))
     return found
 
 
@@ -184,8 +185,8 @@ def test_a_password_is_kept_encrypted_until_the_end_and_shown_nowhere(
     assert row.password == "open sesame"
     assert "open sesame" not in str(AuditEntry.objects.values_list("detail", flat=True))
     assert f'hx-get="/discoveries/{row.pk}/' in operator.get(f"/discoveries/{row.pk}/").content.decode()
-    assert discovering.run_discovery(row.pk) is True
-    assert discovering.run_discovery(row.pk) is False
+    assert discovery.run_discovery(row.pk) is True
+    assert discovery.run_discovery(row.pk) is False
     row.refresh_from_db()
     assert (row.status, row.password) == ("done", "")
     text = operator.get(f"/discoveries/{row.pk}/").content.decode()
@@ -196,11 +197,11 @@ def test_a_password_is_kept_encrypted_until_the_end_and_shown_nowhere(
 
 
 def test_one_whose_worker_died_is_ended_and_its_password_removed() -> None:
-    old = timezone.now() - timedelta(seconds=discovering.RUNS_AT_MOST_SECONDS + 5)
+    old = timezone.now() - timedelta(seconds=discovery.RUNS_AT_MOST_SECONDS + 5)
     values = {"requested_by": "olga", "address": "x", "user": "dbops", "password": "open sesame"}
     dead = Discovery.objects.create(**values, requested_at=old, started_at=old, status="running")
     waiting = Discovery.objects.create(**values, requested_at=timezone.now(), status="queued")
-    assert discovering.discoveries_due() == [waiting.pk]
+    assert discovery.discoveries_due() == [waiting.pk]
     dead.refresh_from_db()
     assert (dead.status, dead.password) == ("failed", "")
 

@@ -7,15 +7,15 @@ import pytest
 from django.contrib.auth.models import User
 from django.utils import timezone
 
-from dbops import probing
-from dbops.engine.facts import to_record
-from dbops.engine.lineage import Known
+from dbops.engine.facts.instance import to_record
+from dbops.engine.rebuilds.lineage import Known
 from dbops.engine.states import Status
-from dbops.engine.topology.meanings import REPLACED
+from dbops.engine.topology.difference_kinds import REPLACED
 from dbops.models import AuditEntry, Hold, Instance, InstanceState, ServerIdentity, TopologyDifference
 from dbops.operations import topology
 from dbops.operations.fleet import save_instance
-from dbops.queries.lineage import lineage_of
+from dbops.queries.rebuilds.lineage import lineage_of
+from dbops.worker import prober
 from tests.app import rows
 
 from .test_differences import blocked, compare, differences
@@ -25,8 +25,8 @@ pytestmark = pytest.mark.django_db
 
 @pytest.fixture(autouse=True)
 def _no_broker(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("dbops.tasks._publish", lambda *_: None)
-    monkeypatch.setattr("dbops.announce.announce", lambda *_: None)
+    monkeypatch.setattr("dbops.worker.tasks._publish", lambda *_: None)
+    monkeypatch.setattr("dbops.messaging.updates.announce", lambda *_: None)
 
 
 @pytest.fixture
@@ -95,9 +95,9 @@ def test_a_history_that_went_back_is_told_until_somebody_explains_it(
         facts = rows.facts_of("replica-1", timezone.now())
         assert facts.server is not None
         found = replace(facts, observed_at=timezone.now(), server=replace(facts.server, gtid_executed=gtid))
-        monkeypatch.setattr("dbops.probing.read", lambda _: found)
+        monkeypatch.setattr("dbops.worker.prober.read", lambda _: found)
         instances = Instance.objects.select_related("host", "cluster", "state__period")
-        assert probing.probe_all([instances.get(name="replica-1")]) == 1
+        assert prober.probe_all([instances.get(name="replica-1")]) == 1
 
     probe("0-11-40")
     probe("0-11-30")  # older data is in its place

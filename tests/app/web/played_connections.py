@@ -34,7 +34,7 @@ def looks(**changed: str) -> str:
 
 
 def answers(monkeypatch: pytest.MonkeyPatch, answer: str | Exception) -> None:
-    for module in ("dbops.connection_tests", "dbops.connection_tests.stream"):
+    for module in ("dbops.worker.connection_tests.runner", "dbops.worker.connection_tests.stream"):
         monkeypatch.setattr(f"{module}.open_shell", lambda host: FakeShell(answer))
 
 

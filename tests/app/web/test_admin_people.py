@@ -8,10 +8,10 @@ from django.contrib.sessions.models import Session
 from django.test import Client
 from pytest_django import DjangoAssertNumQueries
 
-from dbops.access import group_of
 from dbops.engine.errors import Refused
 from dbops.models import AuditEntry
-from dbops.operations import people
+from dbops.operations import account_admin
+from dbops.security.permissions import group_of
 from tests.app.factories import make_operator, make_user, make_viewer
 
 pytestmark = pytest.mark.django_db
@@ -37,7 +37,7 @@ def admin(root: User) -> Client:
 
 
 def seen(user: User) -> dict[str, str]:
-    return {"seen": people.standing_of(User.objects.get(pk=user.pk))}
+    return {"seen": account_admin.standing_of(User.objects.get(pk=user.pk))}
 
 
 def codes(action: str) -> list[str]:
@@ -59,11 +59,11 @@ def test_an_operator_is_kept_out_with_the_reason(operator: Client, victor: User,
 
 def test_verbs_ask_for_a_superuser_too(olga: User, victor: User) -> None:
     for act in (
-        lambda: people.add_account(actor=olga, name="x", group="viewer", password=OTHER),
-        lambda: people.change_account(actor=olga, user=victor, group="operator", superuser=True, **seen(victor)),
-        lambda: people.set_password(actor=olga, user=victor, password=OTHER),
-        lambda: people.deactivate(actor=olga, user=victor, **seen(victor)),
-        lambda: people.reactivate(actor=olga, user=victor, **seen(victor)),
+        lambda: account_admin.add_account(actor=olga, name="x", group="viewer", password=OTHER),
+        lambda: account_admin.change_account(actor=olga, user=victor, group="operator", superuser=True, **seen(victor)),
+        lambda: account_admin.set_password(actor=olga, user=victor, password=OTHER),
+        lambda: account_admin.deactivate(actor=olga, user=victor, **seen(victor)),
+        lambda: account_admin.reactivate(actor=olga, user=victor, **seen(victor)),
     ):
         with pytest.raises(Refused) as raised:
             act()
@@ -124,7 +124,7 @@ def test_bad_input_is_said_at_its_field_and_what_was_typed_stays(
 def test_a_name_taken_in_the_same_moment_is_refused(root: User) -> None:
     make_viewer("anna")
     with pytest.raises(Refused) as raised:
-        people.add_account(actor=root, name="anna", group="operator", password=OTHER)
+        account_admin.add_account(actor=root, name="anna", group="operator", password=OTHER)
     assert raised.value.code == "account.exists"
     assert group_of(User.objects.get(username="anna")) == "viewer"
 
@@ -164,7 +164,7 @@ def test_the_last_superuser_stays_one(admin: Client, root: User) -> None:
     root.refresh_from_db()
     assert not root.is_superuser
     with pytest.raises(Refused) as raised:
-        people.deactivate(actor=User.objects.get(pk=other.pk), user=other, **seen(other))
+        account_admin.deactivate(actor=User.objects.get(pk=other.pk), user=other, **seen(other))
     assert raised.value.code == "account.self"
 
 
@@ -172,7 +172,7 @@ def test_the_last_superuser_cannot_be_deactivated_by_one_who_is_no_longer_active
     other = make_operator("other")
     other.is_superuser = True  # what an old request still believes
     with pytest.raises(Refused) as raised:
-        people.deactivate(actor=other, user=root, **seen(root))
+        account_admin.deactivate(actor=other, user=root, **seen(root))
     assert raised.value.code == "account.last_superuser"
 
 

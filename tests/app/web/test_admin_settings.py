@@ -10,7 +10,7 @@ from django.test import Client
 from pytest_django import DjangoAssertNumQueries
 
 from dbops import __version__, migrations
-from dbops.queries import configuration
+from dbops.queries.admin import configuration
 
 pytestmark = pytest.mark.django_db
 
@@ -19,7 +19,7 @@ DOCUMENT = (Path(__file__).parents[3] / "docs" / "configuration.md").read_text()
 
 @pytest.fixture(autouse=True)
 def _redis(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("dbops.web.views.administration.ask_redis", lambda: True)
+    monkeypatch.setattr("dbops.web.views.admin.ask_redis", lambda: True)
 
 
 def found(name: str) -> configuration.Setting:

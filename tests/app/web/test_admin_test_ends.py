@@ -9,13 +9,13 @@ from cryptography.fernet import Fernet
 from django.test import Client
 from django.utils import timezone
 
-from dbops import connection_tests
 from dbops.engine.errors import RemoteFailure, Unreachable
-from dbops.engine.facts import Problem, StatementCheck
+from dbops.engine.facts.instance import Problem, StatementCheck
+from dbops.engine.hosts.stream_test import Measured
 from dbops.engine.ports import CommandResult
-from dbops.engine.stream_trial import Measured
 from dbops.models import AuditEntry, ConnectionTest, Host, Instance, InstanceState
 from dbops.operations.rebuilds import plan_rebuild
+from dbops.worker.connection_tests import runner
 from tests.app.factories import make_facts, make_host, make_instance, make_trio
 
 from .played_connections import MYSQL, PAIR, PASSWORD, SSH, STREAM, FakeShell, answers, looks, only
@@ -26,7 +26,7 @@ pytestmark = pytest.mark.django_db
 @pytest.fixture(autouse=True)
 def sent(monkeypatch: pytest.MonkeyPatch) -> list[tuple[Any, ...]]:
     found: list[tuple[Any, ...]] = []
-    monkeypatch.setattr("dbops.tasks._publish", lambda task, *ids: found.append((task.__name__, *ids)))
+    monkeypatch.setattr("dbops.worker.tasks._publish", lambda task, *ids: found.append((task.__name__, *ids)))
     return found
 
 
@@ -44,7 +44,7 @@ def test_ssh_that_fits_passes_and_is_kept_with_its_time(
 ) -> None:
     answers(monkeypatch, looks())
     operator.post(SSH)
-    assert connection_tests.run_test(only().pk)
+    assert runner.run_test(only().pk)
     assert only().status == "passed"
     text = operator.get("/inventory/host/host-replica-1/").content.decode()
     assert "last test" in text
@@ -55,9 +55,9 @@ def test_ssh_that_fits_passes_and_is_kept_with_its_time(
 def test_a_message_that_comes_twice_runs_once(trio: Any, operator: Client, monkeypatch: pytest.MonkeyPatch) -> None:
     answers(monkeypatch, looks())
     operator.post(SSH)
-    assert connection_tests.run_test(only().pk)
+    assert runner.run_test(only().pk)
     answers(monkeypatch, AssertionError("it ran twice"))
-    assert not connection_tests.run_test(only().pk)
+    assert not runner.run_test(only().pk)
     assert AuditEntry.objects.filter(action="test.passed").count() == 1
 
 
@@ -77,7 +77,7 @@ def test_ssh_that_does_not_fit_fails_with_code_and_words(
 ) -> None:
     answers(monkeypatch, answer)
     operator.post(SSH)
-    connection_tests.run_test(only().pk)
+    runner.run_test(only().pk)
     assert (only().status, only().error["code"]) == ("failed", code)
     assert f"<code>{code}</code>" in operator.get(f"/admin/tests/{only().pk}/").content.decode()
     assert AuditEntry.objects.get(action="test.failed").detail["error"] == code
@@ -94,10 +94,10 @@ def try_mysql(monkeypatch: pytest.MonkeyPatch, operator: Client, answer: Any = "
     found = make_facts()
     for name, value in facts.items():
         object.__setattr__(found, name, value)
-    monkeypatch.setattr("dbops.connection_tests.open_database", lambda *_, **__: FakeDatabase(answer))
-    monkeypatch.setattr("dbops.probing.read", lambda instance: found)
+    monkeypatch.setattr("dbops.worker.connection_tests.runner.open_database", lambda *_, **__: FakeDatabase(answer))
+    monkeypatch.setattr("dbops.worker.prober.read", lambda instance: found)
     operator.post(MYSQL)
-    connection_tests.run_test(only().pk)
+    runner.run_test(only().pk)
     return only()
 
 
@@ -148,9 +148,9 @@ def test_the_stream_shows_rate_and_cipher_and_plans_take_the_fastest(
         state.record["host"]["ssh_ciphers"] = ["aes128-gcm@openssh.com", FASTEST, "chacha20-poly1305@openssh.com"]
         state.save()
     answers(monkeypatch, "")
-    monkeypatch.setattr("dbops.connection_tests.stream.pull_zeros", pull)
+    monkeypatch.setattr("dbops.worker.connection_tests.stream.pull_zeros", pull)
     operator.post(STREAM, PAIR)
-    connection_tests.run_test(only().pk)
+    runner.run_test(only().pk)
     text = operator.get(f"/admin/tests/{only().pk}/").content.decode()
     assert "286 MiB/s" in text
     assert f"{FASTEST} 286 MiB/s" in text
@@ -167,7 +167,7 @@ def test_the_stream_shows_rate_and_cipher_and_plans_take_the_fastest(
 def test_a_stream_needs_hosts_that_a_probe_has_read(trio: Any, operator: Client) -> None:
     make_host("new")
     operator.post(STREAM, {"source": "new", "target": "host-replica-1"})
-    connection_tests.run_test(only().pk)
+    runner.run_test(only().pk)
     assert (only().status, only().error["code"]) == ("failed", "test.no_facts")
 
 
@@ -177,7 +177,7 @@ def test_a_fault_of_ours_ends_as_not_known_and_is_raised(
     answers(monkeypatch, ZeroDivisionError())
     operator.post(SSH)
     with pytest.raises(ZeroDivisionError):
-        connection_tests.run_test(only().pk)
+        runner.run_test(only().pk)
     assert (only().status, only().error["code"], only().slot) == ("unknown", "test.unknown", None)
 
 
@@ -186,19 +186,19 @@ def test_a_secret_that_cannot_be_decrypted_is_said(trio: Any, operator: Client, 
     Host.objects.filter(name="host-replica-1").update(ssh_private_key="a key")
     operator.post(address)
     settings.ENCRYPTION_KEYS = [Fernet.generate_key().decode()]
-    connection_tests.run_test(only().pk)
+    runner.run_test(only().pk)
     assert (only().status, only().error["code"]) == ("failed", "test.secret")
     ConnectionTest.objects.update(status="running", started_at=timezone.now() - timedelta(hours=1))
-    assert connection_tests.tests_due() == []
+    assert runner.tests_due() == []
     assert operator.get("/admin/tests/").status_code == 200
 
 
 @pytest.mark.parametrize(("status", "column"), [("running", "started_at"), ("queued", "requested_at")])
 def test_a_test_whose_worker_died_ends_by_itself(trio: Any, operator: Client, status: str, column: str) -> None:
     operator.post(SSH)
-    late = timezone.now() - timedelta(seconds=connection_tests.WAITS_AT_MOST_SECONDS + 1)
+    late = timezone.now() - timedelta(seconds=runner.WAITS_AT_MOST_SECONDS + 1)
     ConnectionTest.objects.update(**{"status": status, "started_at": timezone.now(), column: late})
-    assert connection_tests.tests_due() == []
+    assert runner.tests_due() == []
     assert (only().status, only().slot) == ("unknown", None)
     assert "not known" in operator.get(f"/admin/tests/{only().pk}/").content.decode()
     assert AuditEntry.objects.filter(action="test.unknown").count() == 1
@@ -206,9 +206,9 @@ def test_a_test_whose_worker_died_ends_by_itself(trio: Any, operator: Client, st
 
 def test_a_test_that_waits_is_published_again(trio: Any, operator: Client) -> None:
     operator.post(SSH)
-    assert connection_tests.tests_due() == [only().pk]
+    assert runner.tests_due() == [only().pk]
     ConnectionTest.objects.update(status="running", started_at=timezone.now())
-    assert connection_tests.tests_due() == []
+    assert runner.tests_due() == []
 
 
 def test_a_worker_that_comes_late_changes_nothing(trio: Any, operator: Client, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -219,8 +219,8 @@ def test_a_worker_that_comes_late_changes_nothing(trio: Any, operator: Client, m
             ConnectionTest.objects.update(status="unknown", slot=None)
             return super().run()
 
-    monkeypatch.setattr("dbops.connection_tests.open_shell", lambda host: Slow(looks()))
-    connection_tests.run_test(only().pk)
+    monkeypatch.setattr("dbops.worker.connection_tests.runner.open_shell", lambda host: Slow(looks()))
+    runner.run_test(only().pk)
     assert only().status == "unknown"
     assert not AuditEntry.objects.filter(action="test.passed").exists()
 
@@ -231,6 +231,6 @@ def test_a_test_of_an_instance_without_facts_is_made(
     make_instance("fresh", cluster=trio[0].cluster)
     operator.post("/admin/tests/mysql/fresh/")
     refused = Unreachable("mysql.unreachable", "Talking to the server", found="Connection refused")
-    monkeypatch.setattr("dbops.connection_tests.open_database", lambda *_, **__: FakeDatabase(refused))
-    connection_tests.run_test(only().pk)
+    monkeypatch.setattr("dbops.worker.connection_tests.runner.open_database", lambda *_, **__: FakeDatabase(refused))
+    runner.run_test(only().pk)
     assert only().error["code"] == "mysql.unreachable"

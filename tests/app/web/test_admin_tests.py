@@ -8,9 +8,9 @@ from django.test import Client
 from django.utils import timezone
 from pytest_django import DjangoAssertNumQueries
 
-from dbops import connection_tests
 from dbops.models import AuditEntry, BackupRun, ConnectionTest, Hold, Host
 from dbops.operations import connection_tests as verbs
+from dbops.worker.connection_tests import runner
 from tests.app.factories import make_host, make_rebuild, make_trio
 
 from .played_connections import ASKS, HX, PAIR, PASSWORD, SSH, STREAM, only
@@ -21,7 +21,7 @@ pytestmark = pytest.mark.django_db
 @pytest.fixture(autouse=True)
 def sent(monkeypatch: pytest.MonkeyPatch) -> list[tuple[Any, ...]]:
     found: list[tuple[Any, ...]] = []
-    monkeypatch.setattr("dbops.tasks._publish", lambda task, *ids: found.append((task.__name__, *ids)))
+    monkeypatch.setattr("dbops.worker.tasks._publish", lambda task, *ids: found.append((task.__name__, *ids)))
     return found
 
 
@@ -138,11 +138,13 @@ def test_a_stream_is_refused_while_its_hosts_are_in_use(trio: Any, operator: Cli
 def test_what_began_after_the_click_is_not_disturbed_either(
     trio: Any, operator: Client, busy: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("dbops.connection_tests.stream.pull_zeros", lambda *_, **__: pytest.fail("something was sent"))
+    monkeypatch.setattr(
+        "dbops.worker.connection_tests.stream.pull_zeros", lambda *_, **__: pytest.fail("something was sent")
+    )
     operator.post(STREAM, PAIR)
     row = only()
     busy(trio)
-    assert connection_tests.run_test(row.pk)
+    assert runner.run_test(row.pk)
     row.refresh_from_db()
     assert (row.status, row.error["code"], row.slot) == ("failed", "test.busy", None)
 

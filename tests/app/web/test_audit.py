@@ -11,9 +11,9 @@ from django.test import Client
 from django.utils import timezone
 from pytest_django import DjangoAssertNumQueries
 
-from dbops.auditing import append
+from dbops.audit.log import append
 from dbops.models import AuditEntry
-from dbops.queries.audit import ENTRIES_ON_A_PAGE, AuditFilter, entries
+from dbops.queries.audit.log import ENTRIES_ON_A_PAGE, AuditFilter, entries
 from tests.app.factories import make_rebuild, make_trio
 from tests.audit_guards import unguarded
 
@@ -102,9 +102,9 @@ def test_a_span_of_time_is_found() -> None:
 
 
 def test_the_text_is_found_far_back_and_page_by_page(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("dbops.queries.audit_text.FIRST_STEP", 2)
-    monkeypatch.setattr("dbops.queries.audit_text.GROWTH", 1)
-    monkeypatch.setattr("dbops.queries.audit.ENTRIES_ON_A_PAGE", 2)
+    monkeypatch.setattr("dbops.queries.audit.text.FIRST_STEP", 2)
+    monkeypatch.setattr("dbops.queries.audit.text.GROWTH", 1)
+    monkeypatch.setattr("dbops.queries.audit.log.ENTRIES_ON_A_PAGE", 2)
     for number in range(9):
         append(actor="olga", action="test", subject="s", reason="odd" if number % 2 else "even")
     first = entries(AuditFilter(text="even"))

@@ -9,10 +9,10 @@ from django.db import DatabaseError, connection, transaction
 from django.test.utils import CaptureQueriesContext
 from django.utils import timezone
 
-from dbops.auditing import append
-from dbops.engine import audit_blocks
+from dbops.audit.log import append
+from dbops.engine.audit import search_index
 from dbops.models import AuditBlock, AuditEntry, AuditSegment, AuditText
-from dbops.queries.audit import AuditFilter, entries
+from dbops.queries.audit.log import AuditFilter, entries
 
 pytestmark = pytest.mark.django_db
 migration = import_module("dbops.migrations.0021_audit_blocks")
@@ -22,12 +22,12 @@ WORDS = ("disk full", "lag since upgrade", "DRIFT", "50% gone", "a", "needle")
 @pytest.fixture(autouse=True)
 def small_blocks(monkeypatch: pytest.MonkeyPatch) -> None:
     """Blocks of four entries, four entries a page, and steps of three that double."""
-    monkeypatch.setattr(audit_blocks, "ENTRIES", 4)
+    monkeypatch.setattr(search_index, "ENTRIES", 4)
     monkeypatch.setattr(migration, "ENTRIES", 4)
-    monkeypatch.setattr("dbops.queries.audit_text.FIRST_STEP", 3)
-    monkeypatch.setattr("dbops.queries.audit_text.GROWTH", 2)
-    monkeypatch.setattr("dbops.queries.audit_text.MOST_RANGES", 2)
-    monkeypatch.setattr("dbops.queries.audit.ENTRIES_ON_A_PAGE", 4)
+    monkeypatch.setattr("dbops.queries.audit.text.FIRST_STEP", 3)
+    monkeypatch.setattr("dbops.queries.audit.text.GROWTH", 2)
+    monkeypatch.setattr("dbops.queries.audit.text.MOST_RANGES", 2)
+    monkeypatch.setattr("dbops.queries.audit.log.ENTRIES_ON_A_PAGE", 4)
 
 
 def write(count: int) -> list[str]:
@@ -74,7 +74,7 @@ def test_a_text_in_no_entry_is_looked_for_in_the_newest_alone() -> None:
 
 def test_a_block_without_signature_is_searched(monkeypatch: pytest.MonkeyPatch) -> None:
     with monkeypatch.context() as patched:
-        patched.setattr("dbops.auditing.close_block", lambda number: None)
+        patched.setattr("dbops.audit.log.close_block", lambda number: None)
         append(actor="olga", action="test", subject="s", reason="needle")
         write(3)
     write(5)

@@ -8,9 +8,7 @@ import pytest
 from django.test import Client
 from django.utils import timezone
 
-from dbops.cleaner import cell
-from dbops.counting import count_days
-from dbops.engine.availability.judging import Gap
+from dbops.engine.availability.shortages import Gap
 from dbops.engine.states import Status, StepState
 from dbops.models import (
     AuditEntry,
@@ -25,6 +23,8 @@ from dbops.models import (
     Rebuild,
     Sample,
 )
+from dbops.security.redaction import cell
+from dbops.worker.availability_rollup import count_days
 from tests.app.factories import make_rebuild, make_run, make_schedule, make_trio, make_viewer
 
 pytestmark = pytest.mark.django_db

@@ -10,10 +10,10 @@ from django.core.management import CommandError, call_command
 from django.test import Client
 from django.utils import timezone
 
-from dbops import paper
-from dbops.counting import count_days
+from dbops.lib import pdf
 from dbops.models import InstancePeriod, InstanceState
-from dbops.queries.availability_report import last_month, month_of
+from dbops.queries.availability.report import last_month, month_of
+from dbops.worker.availability_rollup import count_days
 from tests.app.factories import make_trio
 
 pytestmark = pytest.mark.django_db
@@ -137,14 +137,14 @@ def test_the_command_says_what_is_wrong(shop: None, tmp_path: Path, given: list[
 
 
 def test_without_chromium_it_says_so(shop: None, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(paper, "BROWSERS", ("no-such-browser",))
+    monkeypatch.setattr(pdf, "BROWSERS", ("no-such-browser",))
     with pytest.raises(CommandError, match="no Chromium was found"):
         call_command("availability_report", "--pdf", str(tmp_path / "x.pdf"))
     assert not (tmp_path / "x.pdf").exists()
 
 
 def test_a_browser_that_fails_leaves_no_file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(paper, "BROWSERS", ("false",))
-    with pytest.raises(paper.NoBrowser, match="status 1"):
-        paper.pdf("<p>x</p>", tmp_path / "x.pdf")
+    monkeypatch.setattr(pdf, "BROWSERS", ("false",))
+    with pytest.raises(pdf.NoBrowser, match="status 1"):
+        pdf.pdf("<p>x</p>", tmp_path / "x.pdf")
     assert not (tmp_path / "x.pdf").exists()

@@ -10,18 +10,18 @@ from django.test.utils import CaptureQueriesContext
 from django.utils import timezone
 
 from dbops import lifecycle
-from dbops.engine.backups import Origin, RunStatus
+from dbops.engine.backup_states import Origin, RunStatus
 from dbops.models import AuditEntry, BackupEvent, BackupRun
-from tests.app import test_observed_runs as observed
 from tests.app.backup_rows import make_run, make_schedule
 from tests.app.factories import make_trio
+from tests.app.lifecycle import test_external_runs as observed
 
 pytestmark = pytest.mark.django_db
 
 
 @pytest.fixture(autouse=True)
 def _no_broker(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("dbops.tasks._publish", lambda *_: None)
+    monkeypatch.setattr("dbops.worker.tasks._publish", lambda *_: None)
 
 
 def make(status: RunStatus = RunStatus.RUNNING, **values: Any) -> BackupRun:

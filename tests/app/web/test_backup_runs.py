@@ -9,10 +9,10 @@ from django.test import Client
 from django.utils import timezone
 from pytest_django import DjangoAssertNumQueries
 
-from dbops.engine.backup_facts import BackupProcess, FoundSchedule, Reads
-from dbops.engine.backups import BackupMethod
+from dbops.engine.backup_states import BackupMethod
+from dbops.engine.facts.backups import BackupProcess, FoundSchedule, Reads
 from dbops.models import BackupRun, BackupSchedule, Instance
-from dbops.queries import backup_runs as queries
+from dbops.queries.backups import lists as queries
 from tests.app.factories import make_facts, make_trio, set_facts
 
 pytestmark = pytest.mark.django_db

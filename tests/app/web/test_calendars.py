@@ -14,9 +14,9 @@ from icalendar import Calendar
 from dbops.engine.states import Status
 from dbops.models import AccessToken, Hold, Maintenance
 from dbops.operations.tokens import make_token, revoke_token
-from dbops.queries import calendar as queries
-from dbops.queries import feed as feeds
-from dbops.queries.queue import lines_of
+from dbops.queries.schedule import calendar as queries
+from dbops.queries.schedule import feed as feeds
+from dbops.queries.schedule.queue import lines_of
 from tests.app.factories import make_rebuild, make_run, make_schedule, make_trio
 
 pytestmark = pytest.mark.django_db

@@ -11,7 +11,7 @@ from django.test import Client, override_settings
 from django.urls import include, path
 
 from dbops.engine.errors import Refused
-from dbops.web.access import viewer_page
+from dbops.web.decorators import viewer_page
 from tests.app.factories import make_trio
 
 HOSTILE = "<script>alert(1)</script>\x1b[31m"

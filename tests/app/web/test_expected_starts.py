@@ -10,12 +10,12 @@ from django.core.management import call_command
 from django.test import Client
 from django.utils import timezone
 
-from dbops import scheduler
-from dbops.engine.occupation import order_of
-from dbops.engine.scheduling import Kind
+from dbops.engine.schedule.occupancy import order_of
+from dbops.engine.schedule.scheduler import Kind
 from dbops.engine.states import Approval, Status
+from dbops.loaders.cluster_snapshots import picture_of
 from dbops.models import BackupRun, Hold, Instance, Rebuild
-from dbops.pictures import picture_of
+from dbops.worker import scheduler
 from tests.app.factories import make_instance, make_plan, make_rebuild, make_run, make_schedule, make_trio
 
 pytestmark = pytest.mark.django_db
@@ -26,8 +26,8 @@ NEAR = timedelta(minutes=5)
 
 @pytest.fixture(autouse=True)
 def _no_broker(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("dbops.tasks._publish", lambda *_: None)
-    monkeypatch.setattr("dbops.announce.announce", lambda *_: None)
+    monkeypatch.setattr("dbops.worker.tasks._publish", lambda *_: None)
+    monkeypatch.setattr("dbops.messaging.updates.announce", lambda *_: None)
 
 
 class Scene:

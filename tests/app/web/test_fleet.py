@@ -13,8 +13,8 @@ from django.utils.html import strip_tags
 
 from dbops.engine.states import Status
 from dbops.models import Hold, Maintenance, StartView
-from dbops.queries import fleet, overview
-from dbops.queries.overview import Show
+from dbops.queries.fleet import cluster, overview
+from dbops.queries.fleet.overview import Show
 from script.lib.big_fleet import make_big_fleet
 from tests.app.factories import (
     make_channel,
@@ -89,7 +89,7 @@ def test_clusters_in_trouble_come_first() -> None:
 )
 def test_a_replica_is_judged_by_what_was_read(changes: dict, state: str, text: str) -> None:
     replica = make_instance("replica-9", cluster=make_cluster(), facts=make_facts(**changes))
-    row = fleet.cluster_row(replica.cluster).of(replica)
+    row = cluster.cluster_row(replica.cluster).of(replica)
     assert row.state == state
     assert text in row.state_text
 
@@ -97,7 +97,7 @@ def test_a_replica_is_judged_by_what_was_read(changes: dict, state: str, text: s
 def test_old_facts_are_not_trusted() -> None:
     _, _, replica = make_trio()
     set_facts(replica, replace(make_facts(), observed_at=timezone.now() - timedelta(hours=1)))
-    row = fleet.cluster_row(replica.cluster).of(replica)
+    row = cluster.cluster_row(replica.cluster).of(replica)
     assert row.state == "unknown"
     assert not row.is_fresh
 
@@ -105,7 +105,7 @@ def test_old_facts_are_not_trusted() -> None:
 def test_the_greatest_lag_is_unknown_where_one_channel_is() -> None:
     channels = (make_channel(channel="a", lag_seconds=7), make_channel(channel="b", lag_seconds=None))
     replica = make_instance("replica-9", cluster=make_cluster(), facts=make_facts(replication=channels))
-    assert fleet.cluster_row(replica.cluster).of(replica).lag_seconds is None
+    assert cluster.cluster_row(replica.cluster).of(replica).lag_seconds is None
 
 
 def test_the_cluster_page_shows_what_the_probes_read(viewer: Client) -> None:

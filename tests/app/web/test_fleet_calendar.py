@@ -13,9 +13,9 @@ from django.utils.html import strip_tags
 
 from dbops.engine.states import Status
 from dbops.models import Maintenance
-from dbops.queries import fleet_calendar as queries
-from dbops.queries.fleet_calendar import Span
-from dbops.web.drawing import calendar_row
+from dbops.queries.schedule import fleet_calendar as queries
+from dbops.queries.schedule.fleet_calendar import Span
+from dbops.web.charts.timeline import calendar_row
 from tests.app.factories import make_rebuild, make_run, make_schedule, make_trio, make_unreachable, set_facts
 
 pytestmark = pytest.mark.django_db

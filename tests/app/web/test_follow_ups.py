@@ -8,13 +8,13 @@ import pytest
 from django.test import Client
 from pytest_django import DjangoAssertNumQueries
 
-from dbops.engine.methods import FOLLOW_UPS, METHODS
-from dbops.engine.plan import Plan, PlannedStep
+from dbops.engine.rebuilds.methods import FOLLOW_UPS, METHODS
+from dbops.engine.rebuilds.plan import Plan, PlannedStep
 from dbops.engine.states import Role, Status, StepState
 from dbops.models import AuditEntry, Hold, Instance, Rebuild, Step
 from dbops.operations.follow_ups import OFFERS
-from dbops.queries import rebuilds as queries
-from dbops.web import fragments
+from dbops.queries.rebuilds import pages as queries
+from dbops.web.live import fragments
 from tests.app.factories import make_plan, make_rebuild, make_trio
 
 pytestmark = pytest.mark.django_db

@@ -12,7 +12,7 @@ from pytest_django import DjangoAssertNumQueries
 
 from dbops.engine.states import Status
 from dbops.models import InstanceState, Rebuild, Step
-from dbops.queries.lineage import lineage_of
+from dbops.queries.rebuilds.lineage import lineage_of
 from tests.app.factories import make_rebuild, make_trio
 
 pytestmark = pytest.mark.django_db

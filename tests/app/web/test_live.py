@@ -15,9 +15,9 @@ from django.utils import timezone
 from dbops.engine.errors import RemoteFailure
 from dbops.engine.states import Status
 from dbops.models import Event, Rebuild
-from dbops.web import live
-from dbops.web.bars import Bar, Standing
-from dbops.web.fragments import Line, Snapshot
+from dbops.web.live import stream as live
+from dbops.web.live.fragments import Line, Snapshot
+from dbops.web.live.status_bars import Bar, Standing
 from tests.app.factories import make_event, make_operator, make_rebuild, make_trio
 
 NOWHERE = "redis://127.0.0.1:1/0"

@@ -14,7 +14,7 @@ from django.test.utils import CaptureQueriesContext
 from django.utils import timezone
 
 from dbops.engine.errors import Refused
-from dbops.engine.plan import Plan
+from dbops.engine.rebuilds.plan import Plan
 from dbops.engine.states import Severity, Status
 from dbops.models import AuditEntry, Instance, Rebuild
 from dbops.web.views import plan as view

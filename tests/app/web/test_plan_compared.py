@@ -10,9 +10,9 @@ from django.test import Client
 from django.test.utils import CaptureQueriesContext
 from django.utils import timezone
 
-from dbops.engine.methods import FOLLOW_UPS, METHODS
+from dbops.engine.rebuilds.methods import FOLLOW_UPS, METHODS
 from dbops.engine.states import Status, StepState
-from dbops.histories import histories_of
+from dbops.loaders.step_history import histories_of
 from dbops.models import Instance, InstanceState, Rebuild, Step
 from tests.app import rows
 from tests.app.factories import GIB, make_rebuild, make_trio

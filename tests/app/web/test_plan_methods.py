@@ -5,7 +5,7 @@ from django.test import Client
 from django.utils import timezone
 
 from dbops import lifecycle
-from dbops.engine.backups import RunStatus
+from dbops.engine.backup_states import RunStatus
 from dbops.models import AuditEntry, BackupRun, BackupSchedule, Instance, InstanceState, Rebuild
 from dbops.operations.rebuilds import plan_rebuild
 from tests.app import rows
@@ -34,7 +34,7 @@ def test_every_method_stands_side_by_side_and_the_one_chosen_is_planned(operator
 def test_a_rebuild_by_archive_is_asked_for_with_the_backup_that_was_shown(
     operator: Client, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("dbops.tasks._publish", lambda *_: None)
+    monkeypatch.setattr("dbops.worker.tasks._publish", lambda *_: None)
     fleet = rows.make_fleet()
     run = finished(fleet["backup-1"])
     able_to_unpack(fleet)

@@ -9,7 +9,7 @@ import pytest
 from django.test import Client
 from django.utils import timezone
 
-from dbops.engine.backups import BackupMethod, RunBy, RunStatus
+from dbops.engine.backup_states import BackupMethod, RunBy, RunStatus
 from dbops.engine.states import Status
 from dbops.models import AuditEntry, BackupRun, Instance, Maintenance, Rebuild
 from tests.app.factories import (
@@ -21,7 +21,7 @@ from tests.app.factories import (
     make_unreachable,
     set_facts,
 )
-from tests.app.test_pictures import hold, make_past, make_run, make_schedule
+from tests.app.loaders.test_cluster_snapshots import hold, make_past, make_run, make_schedule
 
 pytestmark = pytest.mark.django_db
 ADDRESS = "/instances/replica-1/rebuild/"
@@ -31,8 +31,8 @@ HIDDEN = r'<input type="hidden" name="(source|fingerprint|request_key|start)" va
 
 @pytest.fixture(autouse=True)
 def _no_broker(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("dbops.tasks._publish", lambda *_: None)
-    monkeypatch.setattr("dbops.announce.announce", lambda *_: None)
+    monkeypatch.setattr("dbops.worker.tasks._publish", lambda *_: None)
+    monkeypatch.setattr("dbops.messaging.updates.announce", lambda *_: None)
 
 
 @pytest.fixture

@@ -12,8 +12,8 @@ from django.test.utils import CaptureQueriesContext
 
 from dbops.engine.states import Level
 from dbops.models import Event, Rebuild
-from dbops.queries import rebuild_log
-from dbops.queries.rebuild_log import Wanted
+from dbops.queries.rebuilds import log as rebuild_log
+from dbops.queries.rebuilds.log import Wanted
 from tests.app.factories import make_event, make_rebuild, make_trio
 from tests.hostile import PIECES
 

@@ -10,7 +10,7 @@ from pytest_django import DjangoAssertNumQueries
 from dbops.engine.errors import Refused
 from dbops.engine.states import Status, StepState
 from dbops.models import Command, Hold, Instance, Rebuild, Step
-from dbops.queries import rebuilds as queries
+from dbops.queries.rebuilds import pages as queries
 from dbops.web.views import rebuilds as view
 from tests.app.factories import make_event, make_rebuild, make_trio
 

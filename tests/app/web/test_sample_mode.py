@@ -6,10 +6,11 @@ import pytest
 from django.test import Client
 from django.urls import URLResolver, get_resolver
 
-from dbops import access, connections
 from dbops.engine.errors import Refused
-from dbops.web.bars import Standing
-from dbops.web.sample import ALLOWED
+from dbops.security import permissions
+from dbops.web.live.status_bars import Standing
+from dbops.web.middleware.sample import ALLOWED
+from dbops.worker import connections
 from tests.app import rows
 
 BAR = "Sample: generated history, no real servers"
@@ -69,8 +70,8 @@ def test_verbs_and_connections_refuse(olga: Any) -> None:
     fleet = rows.make_fleet()
     instance = fleet["replica-1"]
     for act in (
-        lambda: access.require_operator(olga, "Rebuilding"),
-        lambda: access.require_superuser(olga, "Adding an account"),
+        lambda: permissions.require_operator(olga, "Rebuilding"),
+        lambda: permissions.require_superuser(olga, "Adding an account"),
         lambda: connections.open_shell(instance.host),
         lambda: connections.open_database(instance),
     ):

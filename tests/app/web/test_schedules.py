@@ -8,7 +8,7 @@ from django.test import Client
 from django.utils import timezone
 
 from dbops.models import BackupRun, BackupSchedule
-from dbops.queries.due import due_times_of
+from dbops.queries.backups.due import due_times_of
 from tests.app.factories import make_run, make_schedule, make_trio
 
 pytestmark = pytest.mark.django_db

@@ -4,7 +4,7 @@ from dataclasses import replace
 
 import pytest
 
-from dbops.engine.facts import ReplicationFacts, ServerFacts
+from dbops.engine.facts.instance import ReplicationFacts, ServerFacts
 from dbops.engine.flavors import flavor_for
 from dbops.engine.flavors.pause import needs_pause
 

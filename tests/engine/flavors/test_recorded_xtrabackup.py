@@ -8,7 +8,7 @@ import pytest
 from dbops.engine.flavors import Flavor, flavor_for
 from dbops.engine.flavors.base import Checkpoints, Coordinates
 from dbops.engine.flavors.failures import known_failure
-from dbops.engine.preparing import Ground, choose
+from dbops.engine.tuning.prepare import Ground, choose
 from tests.engine.flavors.test_commands import REQUEST
 
 RECORDED = Path(__file__).parents[1] / "recorded"

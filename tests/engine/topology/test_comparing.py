@@ -8,12 +8,12 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from dbops.engine.checks.topology import topology_is_as_stored
-from dbops.engine.facts import Attached, Problem
+from dbops.engine.facts.instance import Attached, Problem
+from dbops.engine.planning.checks.topology import topology_is_as_stored
 from dbops.engine.states import Severity
-from dbops.engine.topology.comparing import Judgement, compare
+from dbops.engine.topology.comparison import Judgement, compare
+from dbops.engine.topology.difference_kinds import MEANINGS
 from dbops.engine.topology.differences import OpenDifference, in_words
-from dbops.engine.topology.meanings import MEANINGS
 from dbops.engine.topology.members import Cluster, Stored, transactions_lost
 from tests.engine import builders
 from tests.engine.builders import NOW, link, server

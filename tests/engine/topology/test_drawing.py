@@ -5,7 +5,7 @@ from collections.abc import Iterable
 from hypothesis import given
 from hypothesis import strategies as st
 
-from dbops.engine.topology.drawing import Branch, arrange
+from dbops.engine.topology.layout import Branch, arrange
 
 KEYS = st.integers(0, 11)
 GRAPHS = st.dictionaries(KEYS, st.lists(KEYS, max_size=4), max_size=12)

@@ -6,10 +6,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from dbops.engine.facts import Problem
+from dbops.engine.facts.instance import Problem
 from dbops.engine.states import Role
 from dbops.engine.topology.nodes import Link, Node, Silent
-from dbops.engine.topology.proposing import ProposedCluster, ProposedMember, propose
+from dbops.engine.topology.proposals import ProposedCluster, ProposedMember, propose
 
 
 def node(name: str, *sources: str, **values: Any) -> Node:

@@ -1,0 +1,155 @@
+"""Writes audit entries: the one place where the chain grows."""
+
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from contextvars import ContextVar
+from dataclasses import dataclass, replace
+from typing import Any
+
+from django.db import transaction
+from django.utils import timezone
+
+from dbops.engine.audit.chain import Head, Link, hash_of, plain
+from dbops.engine.audit.entries import outcome_of, subject_is, text_of
+from dbops.engine.audit.search_index import block_of, bounds_of, ends_block, signature_of
+from dbops.models import AuditBlock, AuditEntry, AuditHead, AuditName, AuditSegment, AuditText, Instance
+from dbops.models.audit import NAMED
+
+#: The product itself, where no person acts.
+SYSTEM = "dbops"
+THE_HEAD = 1
+LENGTHS = {field.name: field.max_length for field in AuditEntry._meta.fields}
+
+
+@dataclass(frozen=True, slots=True)
+class Origin:
+    """Where what is done now comes from: a web request's address and id. Empty elsewhere."""
+
+    address: str = ""
+    request: str = ""
+
+
+_origin: ContextVar[Origin] = ContextVar("dbops_audit_origin", default=Origin())  # noqa: B039 - it is frozen
+
+
+@contextmanager
+def coming_from(origin: Origin) -> Iterator[None]:
+    """Have entries that are written meanwhile say where they come from."""
+    token = _origin.set(origin)
+    try:
+        yield
+    finally:
+        _origin.reset(token)
+
+
+def append(
+    *,
+    actor: str,
+    action: str,
+    subject: str,
+    detail: Mapping[str, Any] | None = None,
+    reason: str = "",
+    outcome: str = "",
+    instance: str = "",
+    cluster: str = "",
+) -> AuditEntry:
+    """Add one entry, in the caller's transaction. Make it the last thing that a transaction does.
+
+    The head's row is locked until the transaction ends: every other writer waits. Who locked something else after it
+    could meet one who has that and waits for the head.
+
+    Args:
+        actor: a person's name, or ``SYSTEM``.
+        detail: plain data without secrets.
+        reason: as the person typed it.
+        outcome: read from the action where it is not given, as are instance and cluster.
+    """
+    instance, cluster = _about(action, subject, instance, cluster)
+    origin = _origin.get()
+    wanted = Link(
+        sequence=0,
+        previous="",
+        hash="",
+        at=timezone.now(),
+        actor=_fitting("actor", actor),
+        action=_fitting("action", action),
+        subject=_fitting("subject", subject),
+        instance=_fitting("instance", instance),
+        cluster=_fitting("cluster", cluster),
+        outcome=_fitting("outcome", outcome or outcome_of(action)),
+        reason=plain(reason),
+        address=_fitting("address", origin.address),
+        request=_fitting("request", origin.request),
+        detail=plain(dict(detail or {})),
+    )
+    with transaction.atomic():
+        head = _locked_head()
+        # The time is taken under the lock: times rise with the numbers, as far as the clock does.
+        link = replace(wanted, sequence=head.sequence + 1, previous=head.hash, at=timezone.now())
+        link = replace(link, hash=hash_of(link))
+        entry = AuditEntry.objects.create(**{name: getattr(link, name) for name in Link.__dataclass_fields__})
+        AuditText.objects.create(sequence=link.sequence, text=text_of(link.reason, link.detail))
+        _learn_names(link)
+        if ends_block(link.sequence):
+            close_block(block_of(link.sequence))
+        AuditHead.objects.filter(pk=THE_HEAD).update(sequence=link.sequence, hash=link.hash)
+    return entry
+
+
+def close_block(number: int) -> None:
+    """Keep what the texts of a block have together. Under the head's lock every entry before the newest is there."""
+    texts = AuditText.objects.filter(sequence__range=bounds_of(number)).values_list("text", flat=True)
+    AuditBlock.objects.create(number=number, signature=signature_of(texts.iterator()))
+
+
+def current_head() -> Head:
+    """Return the end of the chain."""
+    row = AuditHead.objects.filter(pk=THE_HEAD).first()
+    return row.head if row else Head()
+
+
+def current_anchor() -> Head:
+    """Return what the oldest entry in the database follows: the end of what was put away, or the beginning."""
+    newest = AuditSegment.objects.last()
+    return newest.anchor if newest else Head()
+
+
+def _locked_head() -> Head:
+    row = AuditHead.objects.select_for_update().filter(pk=THE_HEAD).first()
+    if row is not None:
+        return row.head
+    if AuditEntry.objects.exists():
+        raise RuntimeError("the head of the audit log is gone: a chain that was begun anew would hide what came before")
+    AuditHead.objects.create(pk=THE_HEAD)
+    return Head()
+
+
+def _about(action: str, subject: str, instance: str, cluster: str) -> tuple[str, str]:
+    """Return instance and cluster, as far as subject and inventory tell them."""
+    kind = subject_is(action)
+    if not instance and kind == "instance":
+        instance = subject
+    if not cluster and kind == "cluster":
+        cluster = subject
+    if instance and not cluster:
+        cluster = Instance.objects.filter(name=instance).values_list("cluster__name", flat=True).first() or ""
+    return instance, cluster
+
+
+def _fitting(column: str, value: str) -> str:
+    """Return a text as its column can hold it: what is hashed is what is stored."""
+    text: str = plain(value)
+    return text[: LENGTHS[column]]
+
+
+def _learn_names(link: Link) -> None:
+    """Note values that a named column has not had before. Under the head's lock nobody else does."""
+    values = {column: getattr(link, column) for column in NAMED if getattr(link, column)}
+    known = set(
+        AuditName.objects.filter(column__in=values, name__in=set(values.values())).values_list("column", "name")
+    )
+    AuditName.objects.bulk_create(
+        AuditName(column=column, name=name, folded=name.casefold())
+        for column, name in values.items()
+        if (column, name) not in known
+    )

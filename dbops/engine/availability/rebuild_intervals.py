@@ -1,0 +1,151 @@
+"""The life of rebuilds as intervals: what each waited for, what it did, and what it used meanwhile. Pure."""
+
+from collections import defaultdict
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from datetime import datetime
+
+from dbops.engine.availability.record import Cause, Occupied, Phase
+from dbops.engine.schedule.calendar import Interval, clip, free, merge
+from dbops.engine.states import Status
+
+#: What a step's time counts as; all others are ``Cause.OTHER_STEPS``.
+STEP_CAUSES = {"stream": Cause.STREAM, "prepare": Cause.PREPARE, "catch-up": Cause.CATCH_UP}
+#: The source is given back with the end of this step, and paused from the beginning of that one.
+RELEASE, PAUSE = "release", "pause"
+#: Methods that read the running source; the others read a finished backup.
+READ_THE_SERVER = frozenset({"xbstream", "clone"})
+
+
+@dataclass(frozen=True, slots=True)
+class StepTime:
+    """When a step ran; ``finished_at`` is ``None`` while it does."""
+
+    name: str
+    started_at: datetime
+    finished_at: datetime | None
+
+
+@dataclass(frozen=True, slots=True)
+class RebuildLife:
+    """One rebuild's times. ``pauses``: its plan paused the source's replication. ``reads_source``: it holds its source, and waits for it.
+
+    ``needs_approval``: it was asked for where a second person has to agree; ``decided_at`` is when one did, or declined.
+    """
+
+    number: int
+    target: str
+    source: str
+    status: Status
+    requested_at: datetime
+    started_at: datetime | None
+    finished_at: datetime | None
+    pauses: bool
+    steps: tuple[StepTime, ...]
+    needs_approval: bool = False
+    decided_at: datetime | None = None
+    reads_source: bool = True
+
+
+def occupied(lives: Iterable[RebuildLife], now: datetime) -> list[Occupied]:
+    """Return what rebuilds used: the target all along, the source until it was given back; and the time of its pause.
+
+    What puts old data back reads no source.
+    """
+    found: list[Occupied] = []
+    for life in lives:
+        if life.started_at is None:
+            continue
+        reference = f"rebuild {life.number}"
+        end = _end(life.finished_at, now)
+        found.append(_use(life.target, life.started_at, end, reference))
+        if not life.reads_source:
+            continue
+        released = min(end, _of_step(life, RELEASE, end))
+        found.append(_use(life.source, life.started_at, released, reference))
+        paused_at = next((step.started_at for step in life.steps if step.name == PAUSE), None)
+        if life.pauses and paused_at and paused_at < released:
+            found.append(
+                Occupied(life.source, Interval(paused_at, released), Cause.REBUILD, reference, frozenset(), pauses=True)
+            )
+    return [item for item in found if item.interval.seconds]
+
+
+def _use(instance: str, start: datetime, end: datetime, reference: str) -> Occupied:
+    return Occupied(instance, Interval(start, max(start, end)), Cause.REBUILD, reference, READ_THE_SERVER)
+
+
+def _of_step(life: RebuildLife, name: str, unknown: datetime) -> datetime:
+    return next((step.finished_at for step in life.steps if step.name == name and step.finished_at), unknown)
+
+
+def _end(moment: datetime | None, now: datetime) -> datetime:
+    return moment or now
+
+
+def phases(lives: Sequence[RebuildLife], uses: Iterable[Occupied], now: datetime) -> list[Phase]:
+    """Return the parts of each rebuild's life, and the time after a failed one until the next was asked for.
+
+    Args:
+        uses: of the same cluster, backups and rebuilds: what a queued rebuild waited for is what used its source.
+    """
+    by_instance: dict[str, list[Occupied]] = defaultdict(list)
+    for use in uses:
+        by_instance[use.instance].append(use)
+    found: list[Phase] = []
+    for life in lives:
+        ends = {life.target, life.source} if life.reads_source else {life.target}
+        found += _waiting(life, [use for name in sorted(ends) for use in by_instance[name]], now)
+        found += _working(life, now)
+    return [*found, *_between_tries(lives, now)]
+
+
+def _waiting(life: RebuildLife, uses: Iterable[Occupied], now: datetime) -> Iterator[Phase]:
+    whole = Interval(life.requested_at, max(life.requested_at, life.started_at or _end(life.finished_at, now)))
+    others = [use for use in uses if use.reference != f"rebuild {life.number}" and use.blocks]
+    left = [whole]
+    if life.needs_approval:
+        # whatever else stands in the way: it could not have started
+        decided = min(whole.end, life.decided_at or whole.end)
+        yield from (_phase(life, Cause.APPROVAL, item) for item in [Interval(whole.start, decided)] if item.seconds)
+        left = [Interval(decided, whole.end)]
+    for cause, of in ((Cause.WINDOW, Cause.BACKUP), (Cause.LINE, Cause.REBUILD)):
+        busy = merge(use.interval for use in others if use.cause is of)
+        for part in left:
+            yield from (_phase(life, cause, item) for item in clip(busy, part))
+        left = [item for part in left for item in free(busy, part)]
+    yield from (_phase(life, Cause.QUEUE, item) for item in left if item.seconds)
+
+
+def _working(life: RebuildLife, now: datetime) -> Iterator[Phase]:
+    if life.started_at is None:
+        return
+    whole = Interval(life.started_at, max(life.started_at, _end(life.finished_at, now)))
+    told: list[Interval] = []
+    for step in life.steps:
+        interval = Interval(step.started_at, max(step.started_at, _end(step.finished_at, whole.end)))
+        cause = STEP_CAUSES.get(step.name)
+        if cause and interval.seconds:
+            told.append(interval)
+            yield _phase(life, cause, interval)
+    yield from (_phase(life, Cause.OTHER_STEPS, item) for item in free(told, whole))
+
+
+def _between_tries(lives: Sequence[RebuildLife], now: datetime) -> Iterator[Phase]:
+    by_target: dict[str, list[RebuildLife]] = defaultdict(list)
+    for life in sorted(lives, key=lambda one: (one.requested_at, one.number)):
+        by_target[life.target].append(life)
+    for row in by_target.values():
+        for life, following in zip(row, [*row[1:], None], strict=True):
+            until = following.requested_at if following else now
+            if (
+                life.started_at
+                and life.finished_at
+                and life.status is not Status.SUCCEEDED
+                and until > life.finished_at
+            ):
+                yield _phase(life, Cause.RETRY, Interval(life.finished_at, until))
+
+
+def _phase(life: RebuildLife, cause: Cause, interval: Interval) -> Phase:
+    return Phase(life.number, life.target, life.source, cause, interval)

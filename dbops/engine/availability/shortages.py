@@ -1,0 +1,209 @@
+"""What a cluster was short of at one moment, and for which cause. Pure."""
+
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from enum import StrEnum
+from typing import TypeAlias
+
+from dbops.engine.availability.rebuild_intervals import READ_THE_SERVER
+from dbops.engine.availability.record import HEALTHY, Cause, Occupied, Phase, Planned, Record, Seen, Usable
+from dbops.engine.schedule.calendar import Interval
+from dbops.engine.states import Role
+
+REPLICAS = (Role.REPLICA, Role.BACKUP)
+_CAUSES = list(Cause)
+#: Stands where a part's time is not said yet.
+NO_TIME = Interval(datetime.min.replace(tzinfo=UTC), datetime.min.replace(tzinfo=UTC))
+
+
+class Gap(StrEnum):
+    """What a cluster was short of."""
+
+    NOT_REBUILDABLE = "no rebuild could start"
+    SHORT = "too few healthy replicas"
+    NO_SOURCE = "no healthy source"
+    PAUSED = "the source's replication was paused"
+    NO_CANDIDATE = "the primary had no healthy replica"
+    NOT_OBSERVED = "not observed"
+
+
+@dataclass(frozen=True, slots=True)
+class Part:
+    """A time in which a cluster was short of one thing for one cause.
+
+    ``reference`` names the rebuild, run or instance that it rests on; ``missing`` how many replicas were missing. ``planned`` is the
+    maintenance that it lies in, announced or marked afterwards; it is a gap all the same.
+    """
+
+    gap: Gap
+    interval: Interval
+    cause: Cause
+    reference: str = ""
+    missing: int = 0
+    planned: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Moment:
+    """What held at one moment. A list that is the same object as that of an earlier moment has not changed."""
+
+    seen: list[Seen]
+    expected: list[tuple[str, Role]]
+    occupied: list[Occupied]
+    phases: list[Phase]
+    planned: list[Planned]
+    backups: list[Usable]
+
+
+States: TypeAlias = dict[str, str | None]
+
+
+@dataclass(frozen=True, slots=True)
+class _Found:
+    """One gap at a moment, not yet with its time."""
+
+    gap: Gap
+    cause: Cause
+    reference: str = ""
+    missing: int = 0
+
+
+@dataclass(slots=True)
+class _Standing:
+    """What follows from states and rebuilds alone: it holds until one of these changes, which is seldom."""
+
+    of: tuple[list[Seen], list[tuple[str, Role]], list[Phase]]
+    sources: States
+    unseen: str
+    found: list[_Found | None]
+
+    def holds(self, now: Moment) -> bool:
+        seen, expected, phases = self.of
+        return now.seen is seen and now.expected is expected and now.phases is phases
+
+
+class Judge:
+    """Tells what one cluster was short of, for moments that are asked in order."""
+
+    def __init__(self, record: Record, method: str) -> None:
+        self._wanted, self._method = record.wanted, method
+        self._standing: _Standing | None = None
+
+    def of(self, now: Moment) -> list[Part]:
+        """Return what the cluster was short of; its time is for the caller to say."""
+        if self._standing is None or not self._standing.holds(now):
+            self._standing = _standing(now, self._wanted)
+        standing = self._standing
+        findings = [*standing.found, _paused(now), _not_rebuildable(now, standing.sources, self._method)]
+        told = [found for found in findings if found and found.gap is not Gap.NOT_OBSERVED]
+        if _UNKNOWN in findings or not now.expected:
+            told.append(_Found(Gap.NOT_OBSERVED, Cause.NOT_LOOKED, standing.unseen))
+        planned = now.planned[0].reference if told and now.planned else ""
+        return [Part(one.gap, NO_TIME, one.cause, one.reference, one.missing, planned) for one in told]
+
+
+def _standing(now: Moment, wanted: int | None) -> _Standing:
+    seen = {item.instance: item.state for item in now.seen}
+    replicas: States = {name: seen.get(name) for name, role in now.expected if role in REPLICAS}
+    backups: States = {name: seen.get(name) for name, role in now.expected if role is Role.BACKUP}
+    sources = backups or replicas
+    return _Standing(
+        of=(now.seen, now.expected, now.phases),
+        sources=sources,
+        unseen=", ".join(sorted(name for name, _ in now.expected if name not in seen)),
+        found=[_short(now, replicas, wanted), _no_candidate(now, replicas), _no_source(now, sources)],
+    )
+
+
+#: Whether there was a gap depends on an instance that nobody looked at.
+_UNKNOWN = _Found(Gap.NOT_OBSERVED, Cause.NOT_LOOKED)
+
+
+def _short(now: Moment, replicas: States, wanted: int | None) -> _Found | None:
+    wanted = len(replicas) if wanted is None else wanted
+    healthy, unseen = _count(replicas, HEALTHY), _count(replicas, None)
+    if not now.expected or healthy >= wanted:
+        return None
+    if healthy + unseen >= wanted:
+        return _UNKNOWN
+    cause, reference = _why_missing(now, replicas)
+    return _Found(Gap.SHORT, cause, reference, wanted - healthy - unseen)
+
+
+def _no_candidate(now: Moment, replicas: States) -> _Found | None:
+    if not now.expected or _count(replicas, HEALTHY):
+        return None
+    if _count(replicas, None):
+        return _UNKNOWN
+    if not replicas:
+        return _Found(Gap.NO_CANDIDATE, Cause.PRIMARY_ALONE)
+    return _Found(Gap.NO_CANDIDATE, *_why_missing(now, replicas))
+
+
+def _no_source(now: Moment, sources: States) -> _Found | None:
+    if not now.expected or _count(sources, HEALTHY):
+        return None
+    if _count(sources, None):
+        return _UNKNOWN
+    return _Found(Gap.NO_SOURCE, *_why_source(now, sources))
+
+
+def _paused(now: Moment) -> _Found | None:
+    for item in now.occupied:
+        if item.pauses:
+            return _Found(Gap.PAUSED, item.cause, item.reference)
+    return None
+
+
+def _not_rebuildable(now: Moment, sources: States, method: str) -> _Found | None:
+    """Tell whether no rebuild could start: no source is healthy and free, no backup is there to read, or maintenance forbids it."""
+    if not now.expected:
+        return None
+    for stop in now.planned:
+        if not stop.was_marked:
+            return _Found(Gap.NOT_REBUILDABLE, Cause.MAINTENANCE, stop.reference)
+    blocking = {item.instance: item for item in now.occupied if method in item.blocks}
+    if method not in READ_THE_SERVER:
+        return _no_backup(now, blocking, method)
+    free = {name: state for name, state in sources.items() if name not in blocking}
+    if _count(free, HEALTHY):
+        return None
+    if _count(free, None):
+        return _UNKNOWN
+    for name, state in sources.items():
+        if state in (HEALTHY, None) and name in blocking:
+            return _Found(Gap.NOT_REBUILDABLE, blocking[name].cause, blocking[name].reference)
+    return _Found(Gap.NOT_REBUILDABLE, *_why_source(now, sources))
+
+
+def _no_backup(now: Moment, blocking: dict[str, Occupied], method: str) -> _Found | None:
+    if all(item.method != method for item in now.backups):
+        return _Found(Gap.NOT_REBUILDABLE, Cause.NO_BACKUP)
+    for item in blocking.values():
+        return _Found(Gap.NOT_REBUILDABLE, item.cause, item.reference)
+    return None
+
+
+def _why_missing(now: Moment, replicas: States) -> tuple[Cause, str]:
+    """Return what the replica that is nearest to being healthy again waits for; where nobody asked for a rebuild, detection."""
+    missing = {name for name, state in replicas.items() if state not in (HEALTHY, None)}
+    phases = [phase for phase in now.phases if phase.target in missing]
+    if phases:
+        nearest = max(phases, key=lambda phase: (_nearness(phase.cause), -phase.rebuild))
+        return nearest.cause, f"rebuild {nearest.rebuild}"
+    return Cause.DETECTION, min(missing, default="")
+
+
+def _nearness(cause: Cause) -> int:
+    return -1 if cause is Cause.RETRY else _CAUSES.index(cause)
+
+
+def _why_source(now: Moment, sources: States) -> tuple[Cause, str]:
+    for phase in now.phases:
+        if phase.target in sources:
+            return phase.cause, f"rebuild {phase.rebuild}"
+    return Cause.SOURCE_DOWN, min(sources, default="")
+
+
+def _count(states: States, wanted: str | None) -> int:
+    return sum(state == wanted for state in states.values())

@@ -1,0 +1,173 @@
+"""Whether the file of a backup is whole. Exit statuses lie, so all of the evidence must agree before it gets its final name."""
+
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+
+from dbops.engine.backup_states import BackupMethod
+from dbops.engine.backups.plan import BackupPlan, proof_files
+from dbops.engine.errors import Refused, RemoteFailure
+from dbops.engine.flavors import flavor_for
+from dbops.engine.flavors.base import Coordinates
+from dbops.engine.flavors.dumps import dump_position
+from dbops.engine.flavors.failures import CONSEQUENCES, KnownFailure, known_failure
+from dbops.engine.flavors.gtid import without_space
+from dbops.engine.ports import JobState, JobStatus
+from dbops.engine.rebuilds.copy_check import KILLED_STATUSES, OTHER_DATADIR, decode_files, first_of
+from dbops.engine.rebuilds.steps.base import REFUSED_STATUS
+from dbops.engine.rebuilds.steps.run import pairs
+
+STAGES = {
+    BackupMethod.DUMP: ("tool", "see", "compress", "write", "sum"),
+    BackupMethod.PHYSICAL: ("tool", "compress", "write", "sum"),
+}
+NOTHING_KEPT = "Nothing was published; what was written is removed. Replication of the instance was not touched."
+AGAIN = "Mend the cause on the host, and run the backup again."
+
+_BINLOG_POS = re.compile(r"filename '([^']*)', position '?(\d+)'?(?:,? GTID of the last change '([^']*)')?", re.DOTALL)
+#: What a dump program says in a good run. Anything else on its standard error is no good run.
+_HARMLESS = re.compile(r"warning|deprecated|^--\s|^\s*$", re.IGNORECASE)
+
+
+@dataclass(frozen=True, slots=True)
+class Whole:
+    """A file that is whole, under its partial name. ``identity`` is its device:inode, ``mount`` where its file system is mounted."""
+
+    bytes: int
+    sha256: str
+    identity: str
+    tool: str
+    position: Coordinates
+    exit_statuses: Mapping[str, int]
+    warnings: tuple[str, ...] = field(default=())
+    mount: str = ""
+
+
+def judge_backup(plan: BackupPlan, state: JobState, files_text: str) -> Whole:
+    """Return what a finished job wrote when all of it proves that the file is whole.
+
+    Args:
+        plan: of the run.
+        state: of its job, which has ended or vanished.
+        files_text: the job's ``log.files``.
+
+    Raises:
+        Refused: the host is not as it must be; nothing was written (``backup.refused``).
+        RemoteFailure: the first real cause.
+    """
+    _must_have_worked(plan, state)
+    files = decode_files(files_text)
+    facts = pairs(files.get("facts", ""))
+    log = files.get("log", "")
+    _stages_must_have_worked(plan, state, log)
+    problem = _dump_problem(files, log) if plan.method is BackupMethod.DUMP else _physical_problem(plan, files, log)
+    if not problem and not (facts.get("bytes", "").isdigit() and int(facts["bytes"]) > 0):
+        problem = "the file is empty"
+    if not problem and not re.fullmatch(r"[0-9a-f]{64}", facts.get("sha256", "")):
+        problem = "its checksum is missing"
+    if problem:
+        raise _failure("backup.incomplete", f"every stage ended with status 0, but {problem}")
+    return Whole(
+        bytes=int(facts["bytes"]),
+        sha256=facts["sha256"],
+        identity=facts.get("identity", ""),
+        tool=f"{facts.get('program', '')} {facts.get('tool', '')}".strip(),
+        position=position_of(plan, files),
+        exit_statuses=dict(state.stages),
+        warnings=tuple(line for line in log.splitlines() if line.strip())[:20]
+        if plan.method is BackupMethod.DUMP
+        else (),
+        mount=facts.get("mount", ""),
+    )
+
+
+def position_of(plan: BackupPlan, files: Mapping[str, str]) -> Coordinates:
+    """Return the position of the server's own binary log at which the backup is, as its tool says; empty where it has none."""
+    if plan.method is BackupMethod.DUMP:
+        return dump_position(files.get("position", ""))
+    flavor = flavor_for(plan.version, plan.flavor)
+    info = flavor.parse_info(first_of(flavor, "info", files) or "")
+    found = _BINLOG_POS.search(info.binlog_pos)
+    if not found:
+        return Coordinates()
+    return Coordinates(found[1], int(found[2]), without_space(found[3] or ""))
+
+
+def _failure(code: str, found: str, next_step: str = AGAIN) -> RemoteFailure:
+    return RemoteFailure(code, "Making the backup", found=found, left=NOTHING_KEPT, next_step=next_step)
+
+
+def _known_cause(known: KnownFailure, said: str) -> RemoteFailure:
+    found = f"{known.sentence} ({said})"
+    return RemoteFailure(known.code, "Making the backup", found=found, left=NOTHING_KEPT, next_step=known.next_step)
+
+
+def _must_have_worked(plan: BackupPlan, state: JobState) -> None:
+    """What ended before the pipe did."""
+    output = state.tails.get("out", "").strip()
+    last = output.splitlines()[-1] if output else ""
+    if state.status is JobStatus.VANISHED:
+        found = "the job is gone and left no exit status (killed, or the host was restarted)"
+        raise _failure("backup.vanished", found, "Look at the host's system log, and run the backup again.")
+    if state.exit_status == REFUSED_STATUS and last.startswith("REFUSED: "):
+        raise Refused(
+            "backup.refused",
+            f"Looking at {plan.instance} before the backup",
+            found=last.removeprefix("REFUSED: "),
+            left="Nothing was written.",
+            next_step=AGAIN,
+        )
+    if state.exit_status != 0 and (last.startswith("FAILED: ") or not state.stages):
+        killed = KILLED_STATUSES.get(state.exit_status or 0)
+        if killed and not last.startswith("FAILED: "):
+            raise _failure("backup.killed", f"the job was ended by signal {killed}")
+        said = f"exit status {state.exit_status}, without a word"
+        raise _failure("backup.failed", last.removeprefix("FAILED: ") or said)
+
+
+def _stages_must_have_worked(plan: BackupPlan, state: JobState, log: str) -> None:
+    statuses = {name: state.stages.get(name) for name in STAGES[plan.method]}
+    if all(status == 0 for status in statuses.values()) and state.exit_status == 0:
+        return
+    said = ", ".join(f"{name} {status}" for name, status in statuses.items())
+    for name in ("write", "sum", "compress", "tool"):  # who breaks a pipe is behind those who feel it
+        if (signal := KILLED_STATUSES.get(statuses[name] or 0)) is not None:
+            raise _failure(
+                "backup.killed",
+                f"the program of stage '{name}' was ended by signal {signal} ({said})",
+                "Look for the out-of-memory killer and for who else ends processes on that host, then run the backup again.",
+            )
+    if known := _known(state, log):
+        raise _known_cause(known, said)
+    words = next((tail for name in ("write", "compress", "tool") if (tail := state.tails.get(name, "").strip())), "")
+    raise _failure("backup.failed", f"exit statuses: {said}. Last words: {words[-500:] or '(none)'}")
+
+
+def _known(state: JobState, log: str) -> KnownFailure | None:
+    found = [
+        known_failure(text.splitlines())
+        for text in (state.tails.get("write", ""), state.tails.get("compress", ""), log)
+    ]
+    known = [failure for failure in found if failure]
+    return next((failure for failure in known if failure.code not in CONSEQUENCES), known[0] if known else None)
+
+
+def _dump_problem(files: Mapping[str, str], log: str) -> str:
+    end = files.get("end", "").strip()
+    if not end.startswith("-- Dump completed"):
+        return f"the dump's last line is not '-- Dump completed' but: {end[:200] or '(nothing)'}"
+    unexpected = [line for line in log.splitlines() if not _HARMLESS.search(line)]
+    return f"the dump program wrote: {unexpected[0][:300]}" if unexpected else ""
+
+
+def _physical_problem(plan: BackupPlan, files: Mapping[str, str], log: str) -> str:
+    lines = [line for line in log.splitlines() if line.strip()]
+    if not lines or not lines[-1].rstrip().endswith("completed OK!"):
+        return f"the backup tool's last line is not 'completed OK!' but: {lines[-1][:300] if lines else '(nothing)'}"
+    if OTHER_DATADIR in log:
+        return "the backup tool read another data directory than the server's own"
+    flavor = flavor_for(plan.version, plan.flavor)
+    for kind in ("info", "checkpoints"):
+        if not first_of(flavor, kind, files):
+            return f"the tool left no {' or '.join(name for name in proof_files(plan) if kind in name)}"
+    return ""

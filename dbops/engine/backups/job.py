@@ -1,0 +1,278 @@
+"""The work of one backup run: a job that is started once and found again, then judged, published, and older files removed.
+
+Nothing here touches replication: no step stops or starts it, and no option of the tools that does is used.
+"""
+
+import json
+from dataclasses import asdict, dataclass
+from datetime import UTC, datetime
+from enum import StrEnum
+from typing import Any, Protocol
+
+from dbops.engine.backup_states import BackupMethod
+from dbops.engine.backups.completeness import Whole, judge_backup
+from dbops.engine.backups.plan import CREDENTIALS, JOB, BackupPlan, proof_files, record_of
+from dbops.engine.errors import RemoteFailure, Unreachable
+from dbops.engine.hosts import stall
+from dbops.engine.hosts.progress import add_sample, copy_progress
+from dbops.engine.hosts.scripts import load
+from dbops.engine.ports import Clock, Jobs, JobState, JobStatus
+from dbops.engine.rebuilds.steps.base import REFUSED_STATUS
+from dbops.engine.rebuilds.steps.run import IN_BASH
+from dbops.engine.states import Level
+
+
+class RunJournal(Protocol):
+    """How the work tells what it does; gathered, and written with the heartbeat."""
+
+    def say(self, text: str, *, level: Level = Level.INFO) -> None: ...
+
+    def progress(self, **known: Any) -> None: ...
+
+    def flush(self) -> None:
+        """Write what is gathered, now. Raises ``Cancelled``, or the driver's own error when it owns the run no more."""
+        ...
+
+    def check(self) -> None:
+        """As ``flush``, at most once a second."""
+        ...
+
+
+@dataclass(frozen=True, slots=True)
+class Patience:
+    """Seconds without a byte or a line after which it is told, and after which the job is ended."""
+
+    notice_seconds: float = 60.0
+    limit_seconds: float = 1800.0
+
+
+@dataclass(slots=True)
+class Site:
+    """One run at work. ``credentials`` is an option file's text; ``memory`` is plain data that survives the driver."""
+
+    plan: BackupPlan
+    jobs: Jobs
+    clock: Clock
+    credentials: str
+    memory: dict[str, Any]
+    journal: RunJournal
+    patience: Patience = Patience()
+
+
+@dataclass(frozen=True, slots=True)
+class Published:
+    """A backup under its final name. ``record`` is what stands beside it."""
+
+    path: str
+    bytes: int
+    record: dict[str, Any]
+
+
+class Removal(StrEnum):
+    """What became of a file that was to be removed. ``ABSENT``: it was not there, which is no proof that it is gone."""
+
+    REMOVED = "removed"
+    ABSENT = "absent"
+    KEPT = "kept"
+
+
+def advance(site: Site) -> Published | None:
+    """Do or follow what is due for about a second. Return the published backup once it is, ``None`` to be asked again.
+
+    Raises:
+        Unreachable: nothing is known of the host; before the job was asked for (``memory["asked"]``) nothing runs there either.
+        Refused, RemoteFailure: the run has failed; ``clean_up`` ends it.
+        Cancelled: by the journal.
+    """
+    if not site.memory.get("asked"):
+        site.jobs.follow(JOB)  # a silent host is met here, before anything can have been started
+        site.memory["asked"] = True
+        site.journal.say(f"Runs on {site.plan.instance}'s host: {site.plan.command}")
+        site.journal.flush()
+    state = site.jobs.follow(JOB, wait_seconds=0.8, tail_lines=40)
+    if state.status is JobStatus.ABSENT:
+        _start(site)
+        return None
+    if state.status is JobStatus.RUNNING:
+        _follow(site, state)
+        site.journal.check()
+        return None
+    whole = judge_backup(site.plan, state, _files(site, state))
+    return _publish(site, state, whole)
+
+
+def clean_up(site: Site, *, is_final_kept: bool = False) -> None:
+    """End the job if it runs and remove its files. Any number of times. Raises as ``Jobs``, ``Unreachable`` too while it cannot be ended.
+
+    Args:
+        site: the run that has failed, or was stopped.
+        is_final_kept: leave what stands under the final name: until there is another, it may be the only backup.
+    """
+    if not site.memory.get("asked"):
+        return
+    if site.jobs.stop(JOB).status is JobStatus.RUNNING:
+        # it sleeps in the kernel, on a disk or a network file system that does not answer, and may yet write
+        raise Unreachable(
+            "backup.not_ended",
+            f"Ending the backup of {site.plan.instance}",
+            found="its processes were killed and are still there",
+            left="Its partial file, and the hold on the instance.",
+            next_step="Look at the host's disks and network file systems. dbops asks again until the processes are gone.",
+        )
+    kept = {path for path, end in remove(site, [site.plan.partial_path]).items() if end is Removal.KEPT}
+    if site.memory.get("final") and not is_final_kept and not _withdraw(site):
+        kept.add(site.plan.path)
+    if kept:
+        raise RemoteFailure(
+            "backup.not_removed",
+            "Removing what the failed backup wrote",
+            found=", ".join(sorted(kept)),
+            left="It is hidden and carries no final name; the next run tries again.",
+            next_step="Look at the directory's owner and mode on the host.",
+        )
+
+
+def remove(site: Site, paths: list[str]) -> dict[str, Removal]:
+    """Remove files with their records. Return what became of each. Raises as ``Jobs``."""
+    result = site.jobs.act(IN_BASH, load("common", "remove_backups"), *paths)
+    said = {path: word for word, _, path in (line.partition(" ") for line in result.stdout.splitlines())}
+    words = {"removed": Removal.REMOVED, "absent": Removal.ABSENT}
+    return {path: words.get(said.get(path, ""), Removal.KEPT) for path in paths}
+
+
+def _withdraw(site: Site) -> bool:
+    """Remove what stands under the final name where it is this run's. Return whether nothing of the run is left there."""
+    plan, final = site.plan, site.memory["final"]
+    result = site.jobs.act(
+        IN_BASH,
+        load("common", "withdraw_backup"),
+        plan.directory,
+        plan.file,
+        str(final["bytes"]),
+        plan.run_id,
+        final["sha256"],
+    )
+    if result.exit_status is None:
+        raise Unreachable("ssh.lost", "Removing a failed backup", found="the connection ended before the answer")
+    if result.stdout.strip() == "another":
+        site.journal.say(f"{plan.path} is not this run's file, and was left alone.", level=Level.WARNING)
+    return result.exit_status == 0
+
+
+def _start(site: Site) -> None:
+    plan = site.plan
+    site.memory.setdefault("began", site.clock.now())
+    site.jobs.start(
+        JOB,
+        load("common", "pipes", "back_up"),
+        plan.machine,
+        plan.datadir,
+        plan.datadir_identity,
+        str(plan.server_id),
+        plan.socket,
+        plan.directory,
+        plan.partial,
+        str(plan.needed_bytes),
+        plan.method.value,
+        " ".join(plan.clients),
+        " ".join(plan.tools),
+        " ".join(proof_files(plan) if plan.method is BackupMethod.PHYSICAL else ()),
+        plan.mount,
+        str(len(plan.options)),
+        *plan.options,
+        *plan.compressor,
+        secrets={CREDENTIALS: site.credentials},
+    )
+
+
+def _follow(site: Site, state: JobState) -> None:
+    """Bytes of the file are those that the compressor has written; how far it is follows the last run, else what was read."""
+    now = site.clock.now()
+    written, read = state.counters.get("compress.write_bytes"), state.counters.get("compress.read_bytes")
+    if written is not None and read is not None:
+        by_size = site.plan.expected_bytes is not None or site.plan.method is BackupMethod.DUMP
+        done, total = (written, site.plan.expected_bytes) if by_size else (read, site.plan.data_bytes)
+        samples = site.memory["samples"] = add_sample(site.memory.get("samples", []), at=now, count=done)
+        known = copy_progress(
+            samples, received_bytes=done, total_bytes=total, elapsed_seconds=now - site.memory.get("began", now)
+        )
+        site.journal.progress(**{**known, "bytes": written, "read_bytes": read})
+    verdict = stall.look(
+        site.memory.get("watch"),
+        stall.signs_of(state.counters, state.tails),
+        now,
+        stall.Patience(site.patience.notice_seconds, site.patience.limit_seconds),
+    )
+    site.memory["watch"] = verdict.memory
+    if verdict.is_to_be_told:
+        text = f"Nothing has moved for {verdict.silent_seconds:.0f} s: no byte, no line of a log."
+        site.journal.say(text, level=Level.WARNING)
+    if verdict.is_stalled:
+        raise RemoteFailure(
+            "backup.stalled",
+            "Making the backup",
+            found=f"no byte and no line of a log for {verdict.silent_seconds:.0f} s",
+            left="The job is ended and its file removed.",
+            next_step="Look for a lock that the tool waits for, or a frozen disk. DBOPS_STALL_STOP_SECONDS sets how long is borne.",
+        )
+
+
+def _files(site: Site, state: JobState) -> str:
+    if state.status is JobStatus.VANISHED or not state.stages:
+        return ""
+    return site.jobs.read(JOB, "files", limit=1024**2).decode("utf-8", "replace")
+
+
+def _publish(site: Site, state: JobState, whole: Whole) -> Published:
+    plan = site.plan
+    record = {
+        **record_of(plan),
+        "bytes": whole.bytes,
+        "sha256": whole.sha256,
+        "position": asdict(whole.position),
+        "tool": whole.tool,
+        "mount": whole.mount,
+        "exit_statuses": dict(whole.exit_statuses),
+        "command": plan.command,
+        "started_at": _iso(state.started_at),
+        "ended_at": _iso(state.ended_at),
+    }
+    site.memory["publishing"] = True
+    site.memory["final"] = {"bytes": whole.bytes, "sha256": whole.sha256}
+    site.journal.flush()  # whoever comes after a driver that dies from here on must know what may stand under the final name
+    text = json.dumps(record, indent=2, sort_keys=True) + "\n"
+    result = site.jobs.act(
+        IN_BASH,
+        load("common", "publish_backup"),
+        plan.directory,
+        plan.partial,
+        plan.file,
+        whole.identity,
+        str(whole.bytes),
+        plan.run_id,
+        whole.sha256,
+        stdin=text.encode(),
+    )
+    if result.exit_status is None:
+        raise Unreachable(
+            "ssh.lost", "Giving the backup its final name", found="the connection ended before the answer"
+        )
+    if result.exit_status == REFUSED_STATUS:
+        # what stands there is somebody else's: nothing of ours may be looked for under that name
+        del site.memory["final"]
+    if result.exit_status != 0:
+        said = f"{result.stdout}{result.stderr}".strip()[-400:]
+        raise RemoteFailure(
+            "backup.unpublished",
+            "Giving the backup its final name",
+            found=said or f"status {result.exit_status}",
+            left="The file is whole but is not published, and is removed; another file of that name is left alone.",
+            next_step="Look at the directory on the host, and run the backup again.",
+        )
+    for line in whole.warnings:
+        site.journal.say(f"The dump program wrote: {line[:300]}", level=Level.WARNING)
+    return Published(plan.path, whole.bytes, record)
+
+
+def _iso(seconds: float | None) -> str | None:
+    return datetime.fromtimestamp(seconds, UTC).isoformat() if seconds else None

@@ -1,0 +1,315 @@
+"""What was read from an instance and its host, as frozen values, and their way to JSON and back.
+
+Everything that is unknown is ``None``: a missing number is never a zero.
+"""
+
+import dataclasses
+import functools
+import types
+import typing
+from dataclasses import dataclass, field
+from datetime import datetime
+from enum import Enum
+from typing import Any, TypeVar
+
+from dbops.engine.facts.backups import BackupConnection, BackupProcess, FoundSchedule
+
+T = TypeVar("T")
+
+
+@dataclass(frozen=True, slots=True)
+class Problem:
+    """Why something could not be read. ``code`` is an entry of ``docs/errors.md``."""
+
+    code: str
+    text: str
+
+
+@dataclass(frozen=True, slots=True)
+class Tool:
+    """A program on a host: its path and the version that it prints (``10.11.19``), if it prints one.
+
+    ``identity`` is the file's ``device:inode:size:changed`` where it was asked for its version: what is still that file has it still.
+    """
+
+    path: str
+    version: str | None = None
+    identity: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class HostFacts:
+    """The machine, read over SSH.
+
+    ``local_address`` is the host's own end of the SSH connection: an address that it surely owns.
+    ``open_files_limit`` is the hard limit of the SSH session (``ulimit -Hn``).
+    """
+
+    hostname: str
+    machine_id: str
+    local_address: str
+    cpu_count: int
+    memory_available_bytes: int
+    has_aes: bool
+    ssh_ciphers: tuple[str, ...]
+    open_files_limit: int
+    clock_offset_seconds: float
+    tools: dict[str, Tool] = field(default_factory=dict)
+    has_systemd: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class StorageFacts:
+    """What the data directory lies on: kind and block size of the file system, and its block device.
+
+    ``atomic_bytes`` is the largest write that the device promises to do wholly or not at all (``atomic_write_unit_max_bytes``, kernels
+    from 6.11 on); 0 none, ``None`` where the kernel does not say. ``turns`` tells whether it is a disk that turns, ``None`` where that
+    cannot be known: of a virtual disk a kernel repeats what the hypervisor says, and virtio says it of flash too.
+    """
+
+    filesystem: str
+    block_bytes: int
+    device: str
+    atomic_bytes: int | None
+    turns: bool | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class DatadirFacts:
+    """The data directory as the file system shows it.
+
+    ``identity`` is ``device:inode`` of the directory, ``""`` where it is missing; ``server_pids`` are the processes
+    whose working directory it is (a server changes into its data directory); ``data_bytes`` counts what a backup
+    would send (table spaces, undo, Aria and MyISAM files), not redo, binary or relay logs; ``total_bytes`` counts all.
+    Both mean a walk through the whole tree, and so are read more seldom than the rest, at ``measured_at``.
+    ``files`` names the file that a server makes once and never again (its system table space, else the directory ``mysql``), by inode and
+    time of birth: other files than before are other data. ``made_at`` is that time, where the file system keeps it.
+    """
+
+    path: str
+    exists: bool
+    is_empty: bool
+    is_mount_point: bool
+    identity: str
+    owner: str
+    filesystem: str
+    free_bytes: int
+    data_bytes: int | None
+    total_bytes: int | None
+    server_pids: tuple[int, ...] = ()
+    measured_at: datetime | None = None
+    files: str = ""
+    made_at: datetime | None = None
+    storage: StorageFacts | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class ConfigFacts:
+    """What the server's option files say (``my_print_defaults``), read also while the server is down."""
+
+    server_id: int | None
+    port: int | None
+    socket: str | None
+    datadir: str | None
+    read_only: bool
+    skip_replica_start: bool
+    options: dict[str, str] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True)
+class ReplicationFacts:
+    """One replication connection of this instance, in the words of the newest servers.
+
+    ``source_server_id`` and ``source_uuid`` are what the source said of itself when the connection was made.
+    """
+
+    channel: str
+    source_host: str
+    source_port: int
+    io_running: str
+    sql_running: str
+    lag_seconds: float | None
+    uses_gtid: bool
+    gtid_position: str
+    relay_source_log_file: str
+    exec_source_log_pos: int
+    last_io_error: str = ""
+    last_sql_error: str = ""
+    open_temp_tables: int = 0
+    source_server_id: int | None = None
+    source_uuid: str = ""
+
+    @property
+    def is_running(self) -> bool:
+        return self.io_running == "Yes" and self.sql_running == "Yes"
+
+
+@dataclass(frozen=True, slots=True)
+class Attached:
+    """A replica that reads binary logs from this instance now."""
+
+    server_id: int
+    host: str
+    port: int | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Client:
+    """A connection that is neither ours, nor a replica's, nor the server's own."""
+
+    user: str
+    host: str
+    database: str
+    command: str
+
+
+@dataclass(frozen=True, slots=True)
+class CloneFacts:
+    """What MySQL 8.0 and newer say that matters for a clone.
+
+    ``plugin`` is the state of the clone plugin (``ACTIVE``), ``""`` where it is not loaded; ``platform`` the operating system and machine
+    that the server was compiled for; ``tls``: it has a certificate of its own; ``blocks_ddl``: ``clone_block_ddl`` is ON.
+    """
+
+    plugin: str
+    super_read_only: bool
+    max_allowed_packet: int
+    platform: str
+    charset: str
+    collation: str
+    tls: bool
+    blocks_ddl: bool
+
+
+@dataclass(frozen=True, slots=True)
+class ServerFacts:
+    """The server process, read over SQL.
+
+    ``flavor`` is ``mariadb`` or ``mysql``; ``version`` three numbers; ``server_uuid`` is ``""`` on MariaDB.
+    ``gtid_executed`` is MySQL's set, or MariaDB's ``gtid_current_pos``; ``gtid_binlog`` MariaDB's ``gtid_binlog_pos``.
+    ``binlog_expire_seconds`` 0 means kept for ever. ``redo_lsn`` is the current log sequence number, from which
+    two probes give ``redo_bytes_per_second``. ``external_paths`` are directories or files outside the data directory.
+    ``gtid_purged`` is what its binary logs do not have any more: MySQL's set, or MariaDB's position at the beginning of its oldest log;
+    ``None`` where that was not read.
+    ``doublewrite`` is ``innodb_doublewrite`` as the server says it, ``""`` in an older record.
+    ``backup_connections`` are those whose statements a backup tool sends; ``None``: not looked for (an older record).
+    ``clone`` is ``None`` where the server cannot clone: MariaDB, and MySQL before 8.0.18.
+    """
+
+    flavor: str
+    version: str
+    version_comment: str
+    server_id: int
+    server_uuid: str
+    hostname: str
+    port: int
+    socket: str
+    datadir: str
+    read_only: bool
+    log_bin: bool
+    log_replica_updates: bool
+    gtid_enabled: bool
+    gtid_executed: str
+    gtid_binlog: str
+    binlog_format: str
+    binlog_expire_seconds: int
+    page_size: int
+    lower_case_table_names: int
+    redo_capacity_bytes: int
+    redo_lsn: int
+    uptime_seconds: int
+    parallel_workers: int
+    innodb_bytes: int | None = None
+    redo_bytes_per_second: float | None = None
+    external_paths: tuple[str, ...] = ()
+    foreign_engines: dict[str, int] = field(default_factory=dict)
+    replication: tuple[ReplicationFacts, ...] = ()
+    replicas: tuple[Attached, ...] = ()
+    clients: tuple[Client, ...] = ()
+    backup_connections: tuple[BackupConnection, ...] | None = None
+    gtid_purged: str | None = None
+    doublewrite: str = ""
+    clone: CloneFacts | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class StatementCheck:
+    """A statement that the backup account will need at the end, tried at the beginning."""
+
+    statement: str
+    error: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class InstanceFacts:
+    """All that one probe found. A part that could not be read is ``None`` and its problem says why.
+
+    ``backup_processes`` are the backup tools that run on the host now, whichever instance they read.
+    """
+
+    observed_at: datetime
+    host: HostFacts | None = None
+    datadir: DatadirFacts | None = None
+    config: ConfigFacts | None = None
+    server: ServerFacts | None = None
+    backup_account: tuple[StatementCheck, ...] = ()
+    backup_processes: tuple[BackupProcess, ...] | None = None
+    found_schedules: tuple[FoundSchedule, ...] | None = None
+    host_problem: Problem | None = None
+    server_problem: Problem | None = None
+
+    @property
+    def is_reachable(self) -> bool:
+        return self.host is not None and self.server is not None
+
+
+def to_record(value: Any) -> Any:
+    """Return dataclasses as plain JSON-ready data; times as ISO 8601 text."""
+    if dataclasses.is_dataclass(value) and not isinstance(value, type):
+        return {item.name: to_record(getattr(value, item.name)) for item in dataclasses.fields(value)}
+    if isinstance(value, datetime):
+        return value.isoformat()
+    if isinstance(value, tuple | list):
+        return [to_record(item) for item in value]
+    if isinstance(value, dict):
+        return {str(key): to_record(item) for key, item in value.items()}
+    return value
+
+
+def from_record(kind: type[T], record: Any) -> T:
+    """Build a dataclass from what ``to_record`` made of it.
+
+    Unknown keys are passed over and missing ones take their defaults, so rows written by an older version still read.
+
+    Raises:
+        TypeError: a field without a default is missing.
+    """
+    return typing.cast(T, _revive(kind, record))
+
+
+def _revive(kind: Any, record: Any) -> Any:
+    origin, arguments = typing.get_origin(kind), typing.get_args(kind)
+    if record is None:
+        return None
+    if origin in (types.UnionType, typing.Union):
+        return _revive(next(item for item in arguments if item is not type(None)), record)
+    if origin is tuple:
+        return tuple(_revive(arguments[0], item) for item in record)
+    if origin is list:
+        return [_revive(arguments[0], item) for item in record]
+    if origin is dict:
+        return {key: _revive(arguments[1], item) for key, item in record.items()}
+    if kind is datetime:
+        return datetime.fromisoformat(record)
+    if isinstance(kind, type) and issubclass(kind, Enum):
+        return kind(record)
+    if isinstance(kind, type) and dataclasses.is_dataclass(kind):
+        return kind(**{name: _revive(hint, record[name]) for name, hint in _fields(kind).items() if name in record})
+    return record
+
+
+@functools.cache
+def _fields(kind: type) -> dict[str, Any]:
+    """Return the types of a dataclass's fields. Of all that reading a record takes, asking for them was most (measured)."""
+    hints = typing.get_type_hints(kind)
+    return {item.name: hints[item.name] for item in dataclasses.fields(kind)}

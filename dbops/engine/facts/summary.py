@@ -1,0 +1,78 @@
+"""What a page about a thousand clusters needs of an instance's facts: a few columns instead of the whole record. Pure."""
+
+from dataclasses import dataclass
+
+from dbops.engine.facts.instance import InstanceFacts, ServerFacts
+from dbops.engine.states import Role
+
+LAG_IS_HIGH_SECONDS = 300
+#: Texts of servers and hosts are cut to this: the whole one is in the facts.
+TEXT_CHARACTERS = 300
+
+
+@dataclass(frozen=True, slots=True)
+class Summary:
+    """One probe in short.
+
+    ``problem`` is why server or host did not answer, ``stopped`` why it does not replicate; both empty where all is well.
+    ``lag_seconds`` is the greatest of all channels, ``None`` where one of them is not known or there is none.
+    """
+
+    problem: str
+    stopped: str
+    lag_seconds: float | None
+    is_read_only: bool
+
+
+def summarize(facts: InstanceFacts) -> Summary:
+    """Return what one probe found, in short."""
+    server = facts.server
+    if server is None:
+        problem = facts.server_problem.text if facts.server_problem else "the server does not answer"
+    elif facts.host is None:
+        problem = facts.host_problem.text if facts.host_problem else "the host does not answer over SSH"
+    else:
+        problem = ""
+    return Summary(
+        problem=problem[:TEXT_CHARACTERS],
+        stopped=_why_stopped(server)[:TEXT_CHARACTERS] if server else "",
+        lag_seconds=_lag(server) if server else None,
+        is_read_only=server.read_only if server else False,
+    )
+
+
+def _why_stopped(server: ServerFacts) -> str:
+    if not server.replication:
+        return "replicates from nothing"
+    for channel in server.replication:
+        if not channel.is_running:
+            error = channel.last_io_error or channel.last_sql_error
+            return error or f"IO thread {channel.io_running}, SQL thread {channel.sql_running}"
+    return ""
+
+
+def _lag(server: ServerFacts) -> float | None:
+    lags = [channel.lag_seconds for channel in server.replication]
+    known = [lag for lag in lags if lag is not None]
+    return max(known) if known and len(known) == len(lags) else None
+
+
+def judge(summary: Summary | None, role: Role, *, is_fresh: bool) -> tuple[str, str]:
+    """Return the word for an instance's state, and what it rests on. ``None``: no probe has finished yet."""
+    if summary is None:
+        return "unknown", "no probe has finished yet"
+    if not is_fresh:
+        return "unknown", "the last probe is too old to trust"
+    if summary.problem:
+        return "unreachable", summary.problem
+    if role is Role.PRIMARY:
+        return ("warning", "the primary is read only") if summary.is_read_only else ("healthy", "takes writes")
+    if summary.stopped:
+        return "stopped", summary.stopped
+    if summary.lag_seconds is None:
+        return "warning", "replicates, but its lag is not known"
+    if summary.lag_seconds > LAG_IS_HIGH_SECONDS:
+        return "lagging", f"lags by {summary.lag_seconds:.0f} s"
+    if not summary.is_read_only:
+        return "warning", "replicates, but takes writes: read_only is off"
+    return "healthy", "replicates"

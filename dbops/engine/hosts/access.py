@@ -1,0 +1,122 @@
+"""A way from one host to another for one run that is no rebuild: a key of this run alone, one forced command, and their end.
+
+The same scripts and words as a rebuild's way (``steps.opening``). The key expires by itself, whoever lives; whoever opened a way closes it.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+
+from dbops.engine.errors import RemoteFailure
+from dbops.engine.hosts.scripts import load
+from dbops.engine.ports import Jobs
+from dbops.engine.rebuilds.steps.run import IN_BASH
+from dbops.engine.tuning.transport import allowed_from, known_host, ssh_command
+
+
+@dataclass(frozen=True, slots=True)
+class End:
+    """One host of the way: where it is, and its jobs."""
+
+    name: str
+    ssh_address: str
+    ssh_port: int
+    ssh_user: str
+    stream_address: str
+    local_address: str
+    host_key: str
+    authorized_keys_file: str
+    sudo: bool
+    jobs: Jobs = field(repr=False)
+
+    @property
+    def keys(self) -> tuple[str, str]:
+        """Where keys are let in, as ``release.sh`` is told: the file, empty for the account's own, and the account."""
+        return self.authorized_keys_file, self.ssh_user
+
+
+@dataclass(frozen=True, slots=True)
+class HostWay:
+    """From ``source``, which sends, to ``target``, which pulls. ``run_id`` names the run on both. Each act may be done any number of times.
+
+    All of them raise ``RemoteFailure`` (``host.script``) where the host's script fails, and as ``Jobs.act``.
+    """
+
+    run_id: str
+    source: End
+    target: End
+
+    def make_key(self) -> str:
+        """Make the run's key on the target, or find it made; return its public half."""
+        line = known_host(self.source.stream_address, self.source.ssh_port, self.source.host_key)
+        return act(self.target, "Making the run's key", load("make_key"), self.run_id, line).strip()
+
+    def let_in(self, public_key: str, words: Sequence[str], script: str, *, key_seconds: int) -> None:
+        """Let the key in on the source, for so long and for one command.
+
+        Args:
+            words: what the script finds in ``backup.argv``.
+            script: the forced command.
+        """
+        act(
+            self.source,
+            "Letting the run's key in",
+            load("release", "open_source"),
+            self.run_id,
+            public_key,
+            allowed_from(self.target.local_address, self.target.ssh_address),
+            str(key_seconds),
+            *self.source.keys,
+            "1" if self.source.sudo else "0",
+            *words,
+            stdin=f"\n----\n{script}".encode(),
+        )
+
+    def pull(self, ciphers: str, *, attempts: int = 1, log_level: str = "ERROR") -> list[str]:
+        """Return ssh's words on the target, but for the word that the forced command reads."""
+        return ssh_command(
+            address=self.source.stream_address,
+            port=self.source.ssh_port,
+            user=self.source.ssh_user,
+            bind_address=self.target.local_address,
+            ciphers=ciphers,
+            directory=self.target.jobs.run_directory,
+            attempts=attempts,
+            log_level=log_level,
+        )
+
+    def close(self) -> None:
+        """End what still sends on the source, and take the key away."""
+        act(
+            self.source,
+            "Closing the source",
+            load("release", "close_source"),
+            self.run_id,
+            *self.source.keys,
+            "",
+            "",
+            "",
+        )
+
+    def forget_key(self) -> None:
+        """Remove the run's key from the target."""
+        act(self.target, "Removing the run's key", "rm -f key key.pub known_hosts")
+
+
+def remove_run(end: End) -> None:
+    """Remove what the run wrote down on a host."""
+    act(end, "Removing the run's directory", 'cd / && rm -rf -- "$DBOPS_RUN_DIR"')
+
+
+def act(end: End, doing: str, script: str, *arguments: str, stdin: bytes = b"") -> str:
+    """Run a short script on a host and return what it wrote.
+
+    Raises:
+        RemoteFailure: it failed (``host.script``); as ``Jobs.act``.
+    """
+    result = end.jobs.act(IN_BASH, script, *arguments, stdin=stdin)
+    if result.exit_status != 0:
+        said = f"{result.stdout}{result.stderr}".strip()[-500:]
+        raise RemoteFailure(
+            "host.script", f"{doing} on {end.name}", found=f"status {result.exit_status}: {said or 'no words'}"
+        )
+    return result.stdout

@@ -1,0 +1,103 @@
+"""Is there room, and are the limits wide enough for the time that the copy takes?"""
+
+from collections.abc import Iterator
+
+from dbops.engine.planning.checks.findings import duration, gib, ok, refusal, unknown, warning
+from dbops.engine.planning.inputs import Situation
+from dbops.engine.rebuilds.plan import Finding
+
+#: Free space asked for beyond the data: growth while copying, sort files, binary logs after the start.
+SPACE_FACTOR = 1.15
+#: Redo may fill at most this share of its capacity while the copy runs, before the copier risks being overrun.
+REDO_SHARE = 0.5
+#: Below this, servers with many tables fail with "Too many open files".
+OPEN_FILES_MINIMUM = 65_536
+
+
+def bytes_needed(situation: Situation) -> int | None:
+    """Return what the target's file system must hold: the data with a margin, and the redo logs of copy and server."""
+    size, redo = situation.bytes_of_data, situation.redo_capacity_bytes
+    if size is None or redo is None:
+        return None
+    return int(size * SPACE_FACTOR) + 2 * redo
+
+
+def fits_beside_old_data(situation: Situation) -> bool:
+    """Tell whether the old data directory can stay, moved aside, until the new one is verified."""
+    needed, facts = bytes_needed(situation), situation.target.facts
+    return bool(needed is not None and facts and facts.datadir and facts.datadir.free_bytes >= needed)
+
+
+def target_has_room(situation: Situation) -> Iterator[Finding]:
+    """Checked before anything is destroyed. Old data that must go first is said as loudly as it deserves."""
+    code, title = "target.space", "The target has room"
+    needed, facts = bytes_needed(situation), situation.target.facts
+    if facts is None or facts.datadir is None:
+        return
+    if needed is None:
+        yield unknown(code, title, "the size of the source")
+        return
+    free, old = facts.datadir.free_bytes, facts.datadir.total_bytes or 0
+    text = f"{gib(needed)} needed, {gib(free)} free"
+    if free >= needed:
+        yield ok(code, title, f"{text}. The old data stays beside the new until it is verified.")
+    elif free + old >= needed and not situation.keep_old_data:
+        yield warning(
+            code,
+            title,
+            f"{text}, {gib(old)} held by the old data.",
+            "The old data directory is REMOVED BEFORE the copy: there is no way back to it.",
+        )
+    else:
+        yield refusal(code, title, f"{text}, {gib(old)} held by the old data.", "Make room on the target.")
+
+
+def redo_is_wide_enough(situation: Situation) -> Iterator[Finding]:
+    """A redo log that wraps around during the copy ends it: after hours on MySQL, only at the very end on MariaDB."""
+    code, title, server = "source.redo", "The source's redo log outlasts the copy", situation.source.server
+    seconds = situation.cautious_copy_seconds
+    if server is None or seconds is None:
+        return
+    capacity, rate = server.redo_capacity_bytes, server.redo_bytes_per_second
+    if rate is None:
+        yield warning(
+            code,
+            title,
+            f"Capacity {gib(capacity)}; its rate is not known yet (needs two probes).",
+            "Wait for the next probe and reload.",
+        )
+        return
+    written = rate * seconds
+    seen = f"Capacity {gib(capacity)}, {gib(rate)}/s: about {gib(written)} during {duration(seconds)}."
+    if rate and capacity / rate < 10:
+        yield refusal(
+            code, title, f"{seen} It wraps around within {capacity / rate:.0f} s.", "Raise the redo log capacity."
+        )
+    elif written > capacity * REDO_SHARE:
+        yield warning(
+            code,
+            title,
+            seen,
+            "The copier must keep up without a pause. Raise the redo log capacity, or copy at a calmer hour.",
+        )
+    else:
+        yield ok(code, title, seen)
+
+
+def sessions_may_open_files(situation: Situation) -> Iterator[Finding]:
+    code, title, facts = "source.open_files", "The SSH session may open enough files", situation.source.facts
+    if not (facts and facts.host):
+        return
+    limit = facts.host.open_files_limit
+    if limit < OPEN_FILES_MINIMUM:
+        yield warning(
+            code,
+            title,
+            f"ulimit -n is {limit}.",
+            f"Raise the hard limit of the SSH session to {OPEN_FILES_MINIMUM} or more.",
+        )
+    else:
+        yield ok(code, title, f"ulimit -n is {limit}.")
+
+
+CHECKS = (target_has_room, redo_is_wide_enough, sessions_may_open_files)

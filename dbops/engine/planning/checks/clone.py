@@ -1,0 +1,191 @@
+"""Can the target clone the source? MySQL's own way has prerequisites of its own."""
+
+from collections.abc import Iterator
+
+from dbops.engine.facts.instance import CloneFacts
+from dbops.engine.flavors import parse_version
+from dbops.engine.planning.checks.findings import gib, ok, refusal, unknown, warning
+from dbops.engine.planning.checks.pair import find_tool
+from dbops.engine.planning.inputs import Situation
+from dbops.engine.rebuilds.clone import FIRST_WITHOUT_DDL_LOCK, LIBRARY, PACKET_BYTES, version_problem
+from dbops.engine.rebuilds.plan import Finding
+
+ANOTHER_WAY = "Choose another method."
+
+
+def clone_facts(situation: Situation) -> CloneFacts | None:
+    """Return what the donor says of cloning; ``None`` where it does not answer, is no MySQL server, or was read by an older release."""
+    server = situation.source.server
+    return server.clone if server and server.flavor == "mysql" else None
+
+
+def both_can_clone(situation: Situation) -> Iterator[Finding]:
+    code, title = "clone.version", "Both are MySQL servers that clone each other"
+    source, flavor, target = situation.source.server, situation.source.flavor, situation.target
+    if source is None or flavor is None:
+        yield unknown(code, title, situation.source.name)
+        return
+    if source.flavor != "mysql":
+        yield refusal(code, title, f"{situation.source.name} is not a MySQL server but {source.flavor}.", ANOTHER_WAY)
+        return
+    if target.server and target.server.flavor != "mysql":
+        yield refusal(code, title, f"{target.name} is not a MySQL server but {target.server.flavor}.", ANOTHER_WAY)
+        return
+    program = find_tool(target, flavor.server_programs)
+    version = target.server.version if target.server else (program.version if program else None)
+    if version is None:
+        yield unknown(code, title, "the version of the target's server")
+    elif problem := version_problem(parse_version(source.version), parse_version(version)):
+        yield refusal(code, title, problem, ANOTHER_WAY)
+    else:
+        yield ok(code, title, f"MySQL {source.version} -> {version}")
+
+
+def the_plugin_can_be_had(situation: Situation) -> Iterator[Finding]:
+    code, title, facts = "clone.plugin", "The source has the clone plugin, or can load it", clone_facts(situation)
+    if situation.source.server is None or situation.source.server.flavor != "mysql":
+        return
+    if facts is None:
+        yield unknown(code, title, "the clone plugin of the source")
+    elif facts.plugin == "ACTIVE":
+        yield ok(code, title, "It is active.")
+    elif facts.plugin:
+        yield refusal(code, title, f"It is there, and {facts.plugin}.", "Let the source's server load it (clone = ON).")
+    else:
+        yield ok(
+            code, title, f"It is not loaded: {LIBRARY} is installed for the time of the rebuild and removed at the end."
+        )
+
+
+def the_donor_takes_the_account(situation: Situation) -> Iterator[Finding]:
+    """An account and a plugin are rows: where nobody may write, not even the server's own administrator can make them (error 1290)."""
+    code, title, facts = (
+        "clone.super_read_only",
+        "The account of this rebuild can be made on the source",
+        clone_facts(situation),
+    )
+    if facts is None:
+        return
+    if facts.super_read_only:
+        yield refusal(
+            code,
+            title,
+            "super_read_only is ON there.",
+            "SET GLOBAL super_read_only = OFF on the source for the time of the rebuild (read_only stays ON), or choose another method.",
+        )
+    else:
+        yield ok(code, title, "super_read_only is OFF.")
+
+
+def tables_are_cloned(situation: Situation) -> Iterator[Finding]:
+    """Clone copies InnoDB alone: tables of other engines arrive empty (manual, "Clone Plugin Limitations")."""
+    code, title, server = "clone.engines", "Every table is InnoDB's", situation.source.server
+    if server is None or server.flavor != "mysql":
+        return
+    if server.foreign_engines:
+        seen = ", ".join(f"{count} {engine}" for engine, count in sorted(server.foreign_engines.items()))
+        yield refusal(code, title, f"Not InnoDB: {seen}. Their rows would be missing.", ANOTHER_WAY)
+    else:
+        yield ok(code, title, "InnoDB alone.")
+
+
+def packets_are_large_enough(situation: Situation) -> Iterator[Finding]:
+    code, title, facts = "clone.packet", "max_allowed_packet is large enough", clone_facts(situation)
+    if facts is None:
+        return
+    if facts.max_allowed_packet < PACKET_BYTES:
+        seen = f"{gib(facts.max_allowed_packet)} on the source; the clone asks for {gib(PACKET_BYTES)}."
+        yield refusal(code, title, seen, "SET GLOBAL max_allowed_packet = 64 * 1024 * 1024 on the source.")
+    else:
+        yield ok(code, title, gib(facts.max_allowed_packet))
+
+
+def platforms_agree(situation: Situation) -> Iterator[Finding]:
+    """Both must run on one platform with one server character set (manual, "Remote Cloning Prerequisites")."""
+    code, title, facts = "clone.platform", "Same platform and character set", clone_facts(situation)
+    target = situation.target.server
+    if facts is None:
+        return
+    if target is None or target.clone is None:
+        config = situation.target.facts.config if situation.target.facts else None
+        charset = config.options.get("character_set_server") if config else None
+        if charset and charset != facts.charset:
+            yield refusal(code, title, f"{facts.charset} and {charset}.", "Give both the same character_set_server.")
+        else:
+            yield ok(code, title, f"{facts.platform}, {facts.charset}; the target is not asked, as its server is down.")
+        return
+    there = target.clone
+    if (facts.platform, facts.charset, facts.collation) == (there.platform, there.charset, there.collation):
+        yield ok(code, title, f"{facts.platform}, {facts.charset}, {facts.collation}")
+    else:
+        yield refusal(
+            code,
+            title,
+            f"{facts.platform}, {facts.charset}, {facts.collation} and {there.platform}, {there.charset}, {there.collation}.",
+            ANOTHER_WAY,
+        )
+
+
+def the_way_is_encrypted(situation: Situation) -> Iterator[Finding]:
+    code, title, facts = "clone.tls", "The data is encrypted on its way", clone_facts(situation)
+    if facts is None:
+        return
+    if facts.tls:
+        yield ok(code, title, "The servers' own TLS is required.")
+    else:
+        advice = "Give the source's server a certificate, or choose another method: that goes over SSH."
+        yield warning(code, title, "The source's server has no TLS.", advice)
+
+
+def statements_are_not_held_up(situation: Situation) -> Iterator[Finding]:
+    code, title, server = "clone.ddl", "Schema changes go on meanwhile", situation.source.server
+    facts = clone_facts(situation)
+    if server is None or facts is None:
+        return
+    if parse_version(server.version) < FIRST_WITHOUT_DDL_LOCK or facts.blocks_ddl:
+        advice = "Where replication brings one, the source lags until the clone has ended."
+        yield warning(code, title, "Every DDL statement on the source waits for the clone.", advice)
+    else:
+        yield ok(code, title, "The clone waits for none and holds up none.")
+
+
+def the_source_uses_gtid(situation: Situation) -> Iterator[Finding]:
+    code, title, server = "clone.gtid", "The copy knows its position by GTID", situation.source.server
+    if server is None or server.flavor != "mysql":
+        return
+    if server.gtid_enabled:
+        yield ok(code, title, "gtid_mode is ON.")
+    else:
+        yield refusal(code, title, "gtid_mode is not ON on the source.", ANOTHER_WAY)
+
+
+def programs_are_there(situation: Situation) -> Iterator[Finding]:
+    """The target's own server program makes the copy; the backup tool is needed nowhere."""
+    flavor, host = situation.source.flavor, situation.target.facts.host if situation.target.facts else None
+    if flavor is None or host is None or flavor.name != "mysql":
+        return
+    missing = [name for name in ("bash", "flock", "setsid", "setpriv") if name not in host.tools]
+    wanted = (flavor.server_programs, flavor.client_programs)
+    missing += [" or ".join(names) for names in wanted if find_tool(situation.target, names) is None]
+    source = situation.source.facts.host if situation.source.facts else None
+    if source and find_tool(situation.source, flavor.client_programs) is None:
+        missing.append(f"{' or '.join(flavor.client_programs)} on {situation.source.host}")
+    code, title = "clone.programs", "The hosts have the programs of the clone"
+    if missing:
+        yield refusal(code, title, f"Missing: {', '.join(missing)}.", "Install them.")
+    else:
+        yield ok(code, title, "All are there.")
+
+
+CHECKS = (
+    both_can_clone,
+    the_plugin_can_be_had,
+    the_donor_takes_the_account,
+    tables_are_cloned,
+    packets_are_large_enough,
+    platforms_agree,
+    the_source_uses_gtid,
+    programs_are_there,
+    the_way_is_encrypted,
+    statements_are_not_held_up,
+)

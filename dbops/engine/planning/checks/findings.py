@@ -1,0 +1,45 @@
+"""Short ways to write a finding."""
+
+from dbops.engine.rebuilds.plan import Finding
+from dbops.engine.states import Severity
+
+
+def ok(code: str, title: str, seen: str) -> Finding:
+    return Finding(code, Severity.OK, title, seen)
+
+
+def warning(code: str, title: str, seen: str, advice: str) -> Finding:
+    return Finding(code, Severity.WARNING, title, seen, advice)
+
+
+def refusal(code: str, title: str, seen: str, advice: str) -> Finding:
+    return Finding(code, Severity.REFUSAL, title, seen, advice)
+
+
+def unknown(code: str, title: str, of: str) -> Finding:
+    """A check that could not be made is a refusal: nothing is guessed."""
+    return Finding(
+        code,
+        Severity.REFUSAL,
+        title,
+        f"Nothing is known of {of}.",
+        "Wait for a probe that succeeds, or mend what stops it.",
+    )
+
+
+def gib(size: float) -> str:
+    """Return bytes for a reader: ``1.5 GiB``."""
+    for unit in ("bytes", "KiB", "MiB", "GiB"):
+        if abs(size) < 1024:
+            return f"{size:.0f} bytes" if unit == "bytes" else f"{size:.1f} {unit}"
+        size /= 1024
+    return f"{size:.1f} TiB"
+
+
+def duration(seconds: float) -> str:
+    """Return seconds for a reader: ``2 h 5 min``."""
+    if seconds < 90:
+        return f"{seconds:.0f} s"
+    if seconds < 5400:
+        return f"{seconds / 60:.0f} min"
+    return f"{seconds // 3600:.0f} h {seconds % 3600 / 60:.0f} min"

@@ -1,0 +1,193 @@
+"""Do source and target fit each other, and have both hosts what the copy needs?"""
+
+from collections.abc import Iterator
+
+from dbops.engine.facts.instance import Tool
+from dbops.engine.flavors import parse_version
+from dbops.engine.planning.checks.findings import ok, refusal, unknown, warning
+from dbops.engine.planning.inputs import Member, Situation
+from dbops.engine.rebuilds.plan import Finding
+
+
+def find_tool(member: Member, programs: tuple[str, ...]) -> Tool | None:
+    """Return the first of ``programs`` that the member's host has."""
+    host = member.facts.host if member.facts else None
+    return next((host.tools[name] for name in programs if name in host.tools), None) if host else None
+
+
+def source_is_another(situation: Situation) -> Iterator[Finding]:
+    """By name, by address, by data directory on the host, and by what the servers say of themselves."""
+    code, title = "pair.differ", "Source and target are two instances"
+    source, target = situation.source, situation.target
+    same = [
+        word
+        for word, left, right in (
+            ("name", source.name, target.name),
+            ("address", (source.address, source.port), (target.address, target.port)),
+            ("data directory", (source.host, source.datadir), (target.host, target.datadir)),
+            ("data directory", _place(source), _place(target)),
+            ("server uuid", _uuid(source), _uuid(target)),
+        )
+        if left and left == right
+    ]
+    if same:
+        yield refusal(code, title, f"They share their {', '.join(dict.fromkeys(same))}.", "Choose another source.")
+    else:
+        yield ok(code, title, f"{source.name} is read, {target.name} is replaced.")
+
+
+def _place(member: Member) -> tuple[str, str, str] | None:
+    facts = member.facts
+    if not (facts and facts.host and facts.datadir and facts.datadir.identity):
+        return None
+    return (facts.host.machine_id, facts.host.hostname, facts.datadir.identity)
+
+
+def _uuid(member: Member) -> str:
+    return member.server.server_uuid if member.server else ""
+
+
+def members_of_one_cluster(situation: Situation) -> Iterator[Finding]:
+    code, title = "pair.cluster", "Source and target belong to one cluster"
+    if situation.source.cluster != situation.target.cluster:
+        yield refusal(
+            code,
+            title,
+            f"{situation.source.cluster} and {situation.target.cluster}.",
+            "Choose a source of the same cluster.",
+        )
+    elif situation.primary is None:
+        yield refusal(code, title, "The cluster has no primary in the inventory.", "Add the primary.")
+    elif situation.primary.server is None:
+        yield refusal(
+            code, title, f"The primary {situation.primary.name} does not answer.", "The replica must end at a primary."
+        )
+    else:
+        yield ok(code, title, f"{situation.target.cluster}, whose primary is {situation.primary.name}.")
+
+
+def versions_fit(situation: Situation) -> Iterator[Finding]:
+    """The target's server must be of the source's series and not older (an older server cannot open the files)."""
+    code, title = "pair.version", "Same flavor, and a version that can open the copy"
+    source, flavor = situation.source.server, situation.source.flavor
+    if source is None or flavor is None:
+        yield unknown(code, title, situation.source.name)
+        return
+    target = situation.target.server
+    program = find_tool(situation.target, flavor.server_programs)
+    version = target.version if target else (program.version if program else None)
+    if target and target.flavor != source.flavor:
+        yield refusal(code, title, f"{source.flavor} and {target.flavor}.", "Choose a source of the same flavor.")
+    elif version is None:
+        yield refusal(
+            code,
+            title,
+            f"The target's host has none of {', '.join(flavor.server_programs)}.",
+            f"Install {source.flavor} {source.version} there.",
+        )
+    elif problem := flavor.clone_problem(parse_version(version)):
+        yield refusal(code, title, problem, f"Install {source.flavor} {source.version} on the target.")
+    else:
+        yield ok(code, title, f"{source.flavor} {source.version} -> {version}")
+
+
+def tools_are_there(situation: Situation) -> Iterator[Finding]:
+    flavor = situation.source.flavor
+    if flavor is None:
+        return
+    for role, member in (("source", situation.source), ("target", situation.target)):
+        if not (member.facts and member.facts.host):
+            continue
+        code, title = f"tools.{role}", f"The {role}'s host has the backup tool for this server"
+        tool = find_tool(member, flavor.backup_programs)
+        if tool is None:
+            yield refusal(
+                code,
+                title,
+                f"None of {', '.join(flavor.backup_programs)} on {member.host}.",
+                "Install the tool of the server's version.",
+            )
+        elif problem := flavor.tool_problem(tool.version):
+            yield refusal(code, title, problem, "Install the tool that fits the server.")
+        elif note := flavor.tool_warning(tool.version):
+            yield warning(code, title, note, "Update the backup tool.")
+        else:
+            yield ok(code, title, f"{tool.path} {tool.version}")
+        missing = [name for name in _programs_needed(role) if name not in member.facts.host.tools]
+        if role == "target" and find_tool(member, flavor.unpack_programs) is None:
+            missing.insert(0, " or ".join(flavor.unpack_programs))
+        if find_tool(member, flavor.client_programs) is None:
+            missing.insert(0, " or ".join(flavor.client_programs))
+        if missing:
+            yield refusal(
+                f"programs.{role}",
+                f"The {role}'s host has the programs of the stream",
+                f"Missing: {', '.join(missing)}.",
+                "Install them.",
+            )
+        else:
+            yield ok(f"programs.{role}", f"The {role}'s host has the programs of the stream", "All are there.")
+
+
+def _programs_needed(role: str) -> tuple[str, ...]:
+    return (
+        ("bash", "flock", "setsid", "setpriv", "ssh", "ssh-keygen") if role == "target" else ("bash", "flock", "setsid")
+    )
+
+
+def formats_fit(situation: Situation) -> Iterator[Finding]:
+    """Page size and table name case are written into the data: the target's option file must agree."""
+    source = situation.formats_of
+    target, config = situation.target.server, situation.target.facts.config if situation.target.facts else None
+    if source is None:
+        return
+    for code, title, option, have, want in (
+        (
+            "pair.page_size",
+            "Same page size",
+            "innodb_page_size",
+            target.page_size if target else None,
+            source.page_size,
+        ),
+        (
+            "pair.lower_case_table_names",
+            "Same lower_case_table_names",
+            "lower_case_table_names",
+            target.lower_case_table_names if target else None,
+            source.lower_case_table_names,
+        ),
+    ):
+        configured = config.options.get(option) if config else None
+        value = have if have is not None else _number(configured)
+        if value is None:
+            yield ok(code, title, f"{want} on the source; the target's file leaves the default.")
+        elif value != want:
+            yield refusal(code, title, f"Source {want}, target {value}.", f"Set {option} = {want} on the target.")
+        else:
+            yield ok(code, title, str(want))
+
+
+def _number(text: str | None) -> int | None:
+    """Return an option's number; ``16k`` means 16384."""
+    if not text:
+        return None
+    factor = {"k": 1024, "m": 1024**2}.get(text[-1].lower(), 1)
+    digits = text.rstrip("kKmM")
+    return int(digits) * factor if digits.isdigit() else None
+
+
+def clocks_agree(situation: Situation) -> Iterator[Finding]:
+    """The temporary key expires by the source's clock."""
+    facts = situation.source.facts
+    if not (facts and facts.host):
+        return
+    offset = facts.host.clock_offset_seconds
+    if abs(offset) > 60:
+        yield warning(
+            "pair.clock", "The source's clock is right", f"It is off by {offset:.0f} s.", "Mend its time service."
+        )
+    else:
+        yield ok("pair.clock", "The source's clock is right", f"Off by {offset:.1f} s.")
+
+
+CHECKS = (source_is_another, members_of_one_cluster, versions_fit, tools_are_there, formats_fit, clocks_agree)

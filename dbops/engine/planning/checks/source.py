@@ -1,0 +1,201 @@
+"""Is the source fit to be read, and will the copy be able to replicate afterwards?"""
+
+from collections.abc import Iterator
+
+from dbops.engine.planning.checks.findings import ok, refusal, unknown, warning
+from dbops.engine.planning.checks.target import not_written_by
+from dbops.engine.planning.inputs import Situation
+from dbops.engine.rebuilds.plan import Finding
+from dbops.engine.states import Role
+
+
+def source_answers(situation: Situation) -> Iterator[Finding]:
+    code, title, source = "source.answers", "The source answers", situation.source
+    if source.facts is None:
+        return
+    problem = source.facts.host_problem or source.facts.server_problem
+    if problem:
+        yield refusal(code, title, f"{problem.text} ({problem.code})", "Mend it, or choose another source.")
+    else:
+        yield ok(code, title, f"{source.name} at {source.address}:{source.port}")
+
+
+def source_has_a_fit_role(situation: Situation) -> Iterator[Finding]:
+    code, title, source = "source.role", "The source is a backup instance", situation.source
+    if source.role == Role.PRIMARY:
+        yield refusal(
+            code,
+            title,
+            f"{source.name} is the primary.",
+            "Its disk and network would be taken from the applications. Choose another source.",
+        )
+    elif source.role != Role.BACKUP:
+        yield warning(
+            code, title, f"{source.name} is a {source.role} that serves reads.", "Reads there will be slower meanwhile."
+        )
+    else:
+        yield ok(code, title, source.name)
+
+
+def source_replicates(situation: Situation) -> Iterator[Finding]:
+    """A source that stands still would give an old copy, and its lag is added to the time of catching up."""
+    code, title, server = "source.replication", "The source replicates and is close behind", situation.source.server
+    if server is None:
+        return
+    if not server.replication:
+        yield refusal(code, title, "The source replicates from nobody.", "Choose a source that follows the primary.")
+        return
+    if len(server.replication) > 1:
+        names = ", ".join(repr(link.channel) for link in server.replication)
+        yield refusal(
+            code, title, f"The source has several channels: {names}.", "Multi-source replicas are not rebuilt yet."
+        )
+        return
+    link = server.replication[0]
+    if not link.is_running:
+        error = link.last_io_error or link.last_sql_error or f"IO {link.io_running}, SQL {link.sql_running}"
+        yield refusal(code, title, f"Replication is not running: {error}", "Mend it, or choose another source.")
+    elif link.lag_seconds is None or link.lag_seconds > situation.max_lag_seconds:
+        seen = "unknown" if link.lag_seconds is None else f"{link.lag_seconds:.0f} s"
+        yield refusal(
+            code,
+            title,
+            f"Lag {seen}; at most {situation.max_lag_seconds:.0f} s.",
+            "Wait until it has caught up, or choose another source.",
+        )
+    else:
+        yield ok(code, title, f"From {link.source_host}:{link.source_port}, lag {link.lag_seconds:.0f} s.")
+
+
+def source_can_be_replicated_from(situation: Situation) -> Iterator[Finding]:
+    code, title, server = "source.binlog", "The copy can replicate from the source", situation.source.server
+    if server is None:
+        return
+    if not server.log_bin or not server.log_replica_updates:
+        off = "log_bin" if not server.log_bin else "log_slave_updates"
+        yield refusal(
+            code, title, f"{off} is off.", f"Turn {off} on: the copy rolls forward from the source's binary logs."
+        )
+    else:
+        yield ok(code, title, "log_bin and log_slave_updates are on.")
+
+
+def positions_are_known(situation: Situation) -> Iterator[Finding]:
+    code, title = "source.gtid", "Positions are kept by GTID"
+    source, primary = situation.source.server, situation.primary.server if situation.primary else None
+    if source is None or primary is None:
+        return
+    if not source.gtid_enabled and source.flavor == "mysql" and source.parallel_workers:
+        yield refusal(
+            code,
+            title,
+            f"No GTID, and {source.parallel_workers} parallel appliers: the source has no single position.",
+            "Set replica_parallel_workers = 0 on the source for the time of the rebuild, or use GTID.",
+        )
+    elif source.gtid_enabled:
+        yield ok(code, title, "The copy is repointed to the primary without coordinates.")
+    else:
+        yield warning(
+            code,
+            title,
+            "The source replicates by file and position.",
+            "When the copy is repointed, the source's applier is stopped for some seconds so that both stand at one point.",
+        )
+
+
+def source_holds_nothing_of_its_own(situation: Situation) -> Iterator[Finding]:
+    """What exists on the source alone comes along with the copy, and stops the repointing after all the work."""
+    code, title = "source.errant", "The source holds no transaction of its own"
+    source, primary = situation.source.server, situation.primary.server if situation.primary else None
+    flavor = situation.source.flavor
+    if not (source and primary and flavor and source.gtid_enabled) or source.flavor != primary.flavor:
+        return
+    missing = flavor.gtid_missing(
+        source.gtid_binlog or source.gtid_executed, primary.gtid_binlog or primary.gtid_executed
+    )
+    if errant := not_written_by(primary, missing):
+        yield refusal(
+            code, title, f"The primary does not have {errant}.", "Find out why, and make source and primary agree."
+        )
+    else:
+        yield ok(code, title, "The primary has all that the source has.")
+
+
+def binlogs_are_kept(situation: Situation) -> Iterator[Finding]:
+    """Error 1236 at the end of a long copy is the most repeated failure of the field: logs purged before the attach."""
+    for code, member in (("source.retention", situation.source), ("primary.retention", situation.primary)):
+        server = member.server if member else None
+        seconds = situation.cautious_copy_seconds
+        if member is None or server is None:
+            continue
+        title = f"{member.name} keeps its binary logs long enough"
+        if server.binlog_expire_seconds == 0:
+            yield ok(code, title, "They are kept until somebody removes them.")
+        elif seconds is None:
+            yield unknown(code, title, "how long the copy takes")
+        elif server.binlog_expire_seconds < 2 * seconds + 600:
+            yield refusal(
+                code,
+                title,
+                f"Kept {server.binlog_expire_seconds} s; the copy may take {seconds:.0f} s.",
+                "Raise binlog_expire_logs_seconds (expire_logs_days) for the time of the rebuild.",
+            )
+        else:
+            yield ok(
+                code, title, f"{server.binlog_expire_seconds / 3600:.0f} h; the copy may take {seconds / 60:.0f} min."
+            )
+
+
+def backup_account_may_finish(situation: Situation) -> Iterator[Finding]:
+    """A missing privilege shows only after everything was copied: so each late statement is tried now."""
+    code, title, facts = "source.account", "The backup account may do all that it will need", situation.source.facts
+    if facts is None or facts.server is None:
+        return
+    if not facts.backup_account:
+        yield refusal(code, title, "The account was not tried.", "Give the cluster a backup account.")
+    failed = [item for item in facts.backup_account if item.error]
+    for item in failed:
+        yield refusal(code, title, f"{item.statement}: {item.error}", "Grant what is missing; see docs/accounts.md.")
+    if facts.backup_account and not failed:
+        yield ok(code, title, "; ".join(item.statement for item in facts.backup_account))
+
+
+def engines_are_copied_online(situation: Situation) -> Iterator[Finding]:
+    code, title, server = "source.engines", "All tables are copied without a lock", situation.source.server
+    if server is None:
+        return
+    if server.foreign_engines:
+        seen = ", ".join(f"{count} {engine}" for engine, count in sorted(server.foreign_engines.items()))
+        yield warning(code, title, f"Not InnoDB: {seen}.", "Writes to them wait while these tables are copied.")
+    else:
+        yield ok(code, title, "InnoDB alone.")
+
+
+def nothing_lies_outside(situation: Situation) -> Iterator[Finding]:
+    """The stream flattens outside paths into one directory, and the server would not start on it."""
+    code, title, server = "source.external_paths", "All data lies in the data directory", situation.source.server
+    if server is None:
+        return
+    if server.external_paths:
+        yield refusal(
+            code,
+            title,
+            f"Outside: {', '.join(server.external_paths[:5])}.",
+            "Instances with separate data, undo or log directories are not rebuilt yet.",
+        )
+    else:
+        yield ok(code, title, server.datadir)
+
+
+CHECKS = (
+    source_answers,
+    source_has_a_fit_role,
+    source_replicates,
+    source_can_be_replicated_from,
+    positions_are_known,
+    source_holds_nothing_of_its_own,
+    binlogs_are_kept,
+    backup_account_may_finish,
+    engines_are_copied_online,
+    nothing_lies_outside,
+)

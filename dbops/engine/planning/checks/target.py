@@ -1,0 +1,314 @@
+"""Is this the instance that may be wiped? Every check here guards against the wrong machine."""
+
+from collections.abc import Iterator
+
+from dbops.engine.facts.instance import ServerFacts
+from dbops.engine.planning.checks.findings import ok, refusal, unknown, warning
+from dbops.engine.planning.inputs import Member, Situation
+from dbops.engine.rebuilds.plan import Finding
+from dbops.engine.states import Role
+
+#: Options that put files elsewhere than into the data directory.
+OUTSIDE_OPTIONS = {
+    "aria_log_dir_path",
+    "innodb_data_home_dir",
+    "innodb_log_group_home_dir",
+    "innodb_undo_directory",
+    "log_bin",
+    "relay_log",
+}
+
+
+def facts_are_fresh(situation: Situation) -> Iterator[Finding]:
+    """Facts older than ``fresh_seconds`` say nothing about now."""
+    code, title = "facts.fresh", "Facts are fresh"
+    members = [member for member in (situation.target, situation.source, situation.primary) if member]
+    for member in members:
+        if member.facts is None:
+            yield unknown(code, title, member.name)
+            continue
+        age = (situation.now - member.facts.observed_at).total_seconds()
+        if age > situation.fresh_seconds:
+            yield refusal(
+                code,
+                title,
+                f"{member.name} was last read {age:.0f} s ago; at most {situation.fresh_seconds:.0f} s are accepted.",
+                "Look whether worker and beat run, then reload.",
+            )
+        else:
+            yield ok(code, title, f"{member.name} was read {max(age, 0):.0f} s ago.")
+
+
+def target_host_answers(situation: Situation) -> Iterator[Finding]:
+    target, title = situation.target, "The target's host answers"
+    if target.facts is None:
+        return
+    if problem := target.facts.host_problem:
+        yield refusal(
+            "target.host", title, f"{problem.text} ({problem.code})", "Mend the SSH access to the target's host."
+        )
+    else:
+        yield ok("target.host", title, f"{target.host} answers at {target.ssh_address}.")
+
+
+def target_is_no_primary_by_role(situation: Situation) -> Iterator[Finding]:
+    code, title = "target.role", "The target is not the primary"
+    if situation.target.role == Role.PRIMARY:
+        yield refusal(
+            code, title, f"{situation.target.name} is the primary of its cluster.", "A primary is never rebuilt."
+        )
+    else:
+        yield ok(code, title, f"{situation.target.name} is a {situation.target.role}.")
+
+
+def target_is_read_only(situation: Situation) -> Iterator[Finding]:
+    """A server that takes writes is a primary, whatever the inventory says."""
+    code, title = "target.read_only", "The target takes no writes"
+    server = situation.target.server
+    if server is None:
+        if situation.target.facts and situation.target.facts.server_problem:
+            problem = situation.target.facts.server_problem
+            yield warning(
+                code,
+                title,
+                f"The server does not answer: {problem.text}",
+                "Make sure that this is the broken replica. Its identity is checked on the host before anything is moved.",
+            )
+        else:
+            yield unknown(code, title, situation.target.name)
+    elif not server.read_only:
+        yield refusal(
+            code,
+            title,
+            f"{situation.target.name} runs with read_only = 0: it may be a primary.",
+            "If it is a replica, SET GLOBAL read_only = 1 and plan again.",
+        )
+    else:
+        yield ok(code, title, "read_only = 1")
+
+
+def target_has_no_replicas(situation: Situation) -> Iterator[Finding]:
+    """Asked of the target itself, and of every other instance: who replicates from it?"""
+    code, title = "target.replicas", "Nobody replicates from the target"
+    target = situation.target
+    attached = [
+        f"{item.host or 'server id ' + str(item.server_id)}"
+        for item in (target.server.replicas if target.server else ())
+    ]
+    attached += [
+        member.name for member in situation.members if member.name != target.name and _reads_from(member, target)
+    ]
+    if attached:
+        yield refusal(code, title, f"Replicas are attached: {', '.join(sorted(set(attached)))}.", "Repoint them first.")
+    else:
+        yield ok(code, title, "No replica is attached.")
+
+
+def _reads_from(member: Member, target: Member) -> bool:
+    links = member.server.replication if member.server else ()
+    return any((link.source_host, link.source_port) == (target.address, target.port) for link in links)
+
+
+def target_is_no_write_address(situation: Situation) -> Iterator[Finding]:
+    code, title = "target.write_address", "The target is no cluster's write address"
+    target = situation.target
+    own = {target.address, target.ssh_address, f"{target.address}:{target.port}"}
+    hits = sorted(own & set(situation.write_addresses))
+    primaries = sorted(
+        member.name
+        for member in situation.members
+        if member.role == Role.PRIMARY and (member.address, member.port) == (target.address, target.port)
+    )
+    if hits or primaries:
+        yield refusal(
+            code,
+            title,
+            f"Applications write to {', '.join(hits + primaries)}.",
+            "Correct the inventory, or choose the right target.",
+        )
+    else:
+        yield ok(code, title, f"{target.address}:{target.port} is none.")
+
+
+def target_has_no_clients(situation: Situation) -> Iterator[Finding]:
+    code, title = "target.clients", "No client is connected to the target"
+    server = situation.target.server
+    if server is None:
+        return
+    if server.clients:
+        names = sorted({f"{client.user}@{client.host}" for client in server.clients})
+        shown = ", ".join(names[:5]) + (f" and {len(names) - 5} more" if len(names) > 5 else "")
+        yield warning(
+            code,
+            title,
+            f"{len(server.clients)} connections: {shown}.",
+            "They will be cut. Take the target out of the load balancer first.",
+        )
+    else:
+        yield ok(code, title, "No connection but ours.")
+
+
+def target_holds_nothing_of_its_own(situation: Situation) -> Iterator[Finding]:
+    """Errant transactions exist nowhere else: they are lost with the data directory."""
+    code, title = "target.errant", "The target holds no transaction of its own"
+    target, primary = situation.target.server, situation.primary.server if situation.primary else None
+    flavor = situation.target.flavor
+    if target is None or primary is None or flavor is None or target.flavor != primary.flavor:
+        yield warning(
+            code,
+            title,
+            "Not known: target or primary does not answer, or they are of two flavors.",
+            "Anything that exists only on the target is lost.",
+        )
+        return
+    if not target.gtid_enabled:
+        yield warning(
+            code, title, "Not known: the target does not use GTID.", "Anything that exists only there is lost."
+        )
+        return
+    missing = flavor.gtid_missing(
+        target.gtid_binlog or target.gtid_executed, primary.gtid_binlog or primary.gtid_executed
+    )
+    lost = not_written_by(primary, missing)
+    if lost:
+        yield warning(
+            code,
+            title,
+            f"The primary does not have {lost}.",
+            "These transactions are lost. Save them first if they matter.",
+        )
+    else:
+        yield ok(code, title, "The primary has all that the target has.")
+
+
+def not_written_by(primary: ServerFacts, gtids: str) -> str:
+    """Leave out what the primary itself wrote: under load it is read a moment before the target, and the target is ahead of that."""
+    origins = {str(primary.server_id), primary.server_uuid.lower()} - {""}
+
+    def origin(entry: str) -> str:
+        return entry.split(":", 1)[0].lower() if ":" in entry else entry.split("-")[1]
+
+    return ",".join(entry for entry in gtids.split(",") if entry and origin(entry) not in origins)
+
+
+def target_can_be_started_and_stopped(situation: Situation) -> Iterator[Finding]:
+    code, title = "target.service", "The target can be stopped and started"
+    target = situation.target
+    if target.start_command and target.stop_command:
+        yield ok(code, title, f"{target.stop_command}; {target.start_command}")
+    else:
+        yield refusal(code, title, "The inventory has no start and stop command.", "Edit the instance.")
+
+
+def target_identity_is_its_own(situation: Situation) -> Iterator[Finding]:
+    """A copy brings the source's identity along: the target's own must come from its option file, and be unique.
+
+    The file is read over SSH, the server over SQL: where they differ, the two addresses may be those of two machines.
+    """
+    code, title = "target.server_id", "The target's server id is its own"
+    config = situation.target.facts.config if situation.target.facts else None
+    if config is None or config.server_id is None:
+        yield refusal(
+            code,
+            title,
+            f"No server_id in {situation.target.defaults_file}.",
+            "Set server_id in the target's option file, different from every other of the cluster.",
+        )
+        return
+    server = situation.target.server
+    if server and server.server_id != config.server_id:
+        yield refusal(
+            code,
+            title,
+            f"{situation.target.defaults_file} on {situation.target.host} says {config.server_id}; the server that answers at "
+            f"{situation.target.address}:{situation.target.port} has {server.server_id}.",
+            "Correct the address if that is another server; else write its server_id into the option file.",
+        )
+        return
+    same = [
+        member.name
+        for member in situation.members
+        if member.name != situation.target.name
+        and member.cluster == situation.target.cluster
+        and member.server
+        and member.server.server_id == config.server_id
+    ]
+    if same:
+        yield refusal(
+            code, title, f"server_id {config.server_id} is also that of {', '.join(same)}.", "Change one of them."
+        )
+    else:
+        yield ok(code, title, f"server_id {config.server_id} is used by nobody else.")
+
+
+def target_data_lies_where_the_inventory_says(situation: Situation) -> Iterator[Finding]:
+    """A server that comes up on another directory than the one that was filled would be "verified" on its old data."""
+    code, title = "target.datadir", "The target's option file and the inventory name one data directory"
+    facts = situation.target.facts
+    if facts is None or facts.datadir is None:
+        return
+    said = facts.server.datadir if facts.server else (facts.config.datadir if facts.config else None)
+    if said and said.rstrip("/") not in (facts.datadir.path.rstrip("/"), situation.target.datadir.rstrip("/")):
+        yield refusal(
+            code, title, f"{said} and {situation.target.datadir}.", "Correct the inventory or the option file."
+        )
+    else:
+        yield ok(code, title, facts.datadir.path)
+
+
+def target_keeps_nothing_outside(situation: Situation) -> Iterator[Finding]:
+    """Redo, undo or system files elsewhere would meet the new data; old binary logs would tell of positions that are gone."""
+    code, title = "target.external_paths", "The target keeps nothing outside its data directory"
+    facts = situation.target.facts
+    if facts is None or facts.config is None or facts.datadir is None:
+        return
+    inside = facts.datadir.path.rstrip("/") + "/"
+    outside = [
+        f"{name} = {value}"
+        for name, value in sorted(facts.config.options.items())
+        if name in OUTSIDE_OPTIONS and value.startswith("/") and not f"{value}/".startswith(inside)
+    ]
+    if outside:
+        advice = "Instances with separate data, undo, redo or binary log directories are not rebuilt yet."
+        yield refusal(code, title, f"{'; '.join(outside)}.", advice)
+    else:
+        yield ok(code, title, inside)
+
+
+def target_stays_quiet_after_start(situation: Situation) -> Iterator[Finding]:
+    """MySQL copies replication settings with the data and would start by itself; MariaDB keeps them in a file."""
+    target, flavor = situation.target, situation.flavor
+    config = target.facts.config if target.facts else None
+    if config is None or flavor is None:
+        return
+    if flavor.name == "mysql" and not config.skip_replica_start:
+        yield refusal(
+            "target.skip_replica_start",
+            "The copy does not replicate before it is told to",
+            f"{target.defaults_file} does not set skip_replica_start.",
+            "Set skip_replica_start = ON there: the copied settings would start replication from the source's source.",
+        )
+    if not config.read_only:
+        yield warning(
+            "target.read_only_config",
+            "The target comes up read-only",
+            f"{target.defaults_file} does not set read_only.",
+            "We set it after the start; set it in the file so that a restart keeps it.",
+        )
+
+
+CHECKS = (
+    facts_are_fresh,
+    target_host_answers,
+    target_is_no_primary_by_role,
+    target_is_read_only,
+    target_has_no_replicas,
+    target_is_no_write_address,
+    target_has_no_clients,
+    target_holds_nothing_of_its_own,
+    target_can_be_started_and_stopped,
+    target_identity_is_its_own,
+    target_data_lies_where_the_inventory_says,
+    target_keeps_nothing_outside,
+    target_stays_quiet_after_start,
+)

@@ -1,0 +1,154 @@
+"""What a rebuild does to everything else while it runs: the source, backups that are due, who waits behind it, redundancy. Pure."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from datetime import timedelta
+
+from dbops.engine.rebuilds.plan import Plan
+from dbops.engine.schedule.backup_windows import Window
+from dbops.engine.schedule.conflicts import Work, cell
+from dbops.engine.schedule.occupancy import order_of
+from dbops.engine.schedule.snapshot import Job, Picture
+from dbops.engine.schedule.start_option_keys import Choice
+from dbops.engine.schedule.window_blockers import BLIND_HOURS
+from dbops.engine.states import Role
+
+#: From the first of these to the end of the last the source's replication stands still, where it is paused.
+PAUSED_STEPS = ("pause", "stream", "release")
+HEALTHY = "healthy"
+
+
+@dataclass(frozen=True, slots=True)
+class Span:
+    """How long something is expected to take, in seconds. ``None`` where it is not known."""
+
+    p50_seconds: float | None
+    p90_seconds: float | None
+
+
+@dataclass(frozen=True, slots=True)
+class Collision:
+    """A backup that is due while the rebuild runs. ``is_likely``: it is due before the likely end, and not only before a late one."""
+
+    window: Window
+    is_likely: bool
+    meaning: str
+
+
+@dataclass(frozen=True, slots=True)
+class Redundancy:
+    """The replicas of the cluster, backup instances among them: all, those that are healthy now, and those that stay so meanwhile."""
+
+    replicas: tuple[str, ...]
+    healthy: tuple[str, ...]
+    meanwhile: tuple[str, ...]
+
+    @property
+    def is_lost(self) -> bool:
+        """Whether no replica is left that could take the primary's place."""
+        return not self.meanwhile
+
+
+@dataclass(frozen=True, slots=True)
+class Impact:
+    """What happens meanwhile. ``is_blind``: how long it takes is not known, so backups of the next ``BLIND_HOURS`` are looked at.
+
+    ``reads_server``: where a finished backup is read, what else happens to its server matters to nobody. ``reading`` is how long the
+    source is read; where ``pauses`` its replication stands still as long.
+    """
+
+    source: str
+    pauses: bool
+    pause_reason: str
+    reading: Span
+    reads_server: bool
+    collisions: tuple[Collision, ...]
+    before: tuple[Job, ...]
+    behind: tuple[Job, ...]
+    redundancy: Redundancy
+    is_blind: bool
+    is_start_known: bool
+
+
+def impact(plan: Plan, picture: Picture, choice: Choice | None, states: Mapping[str, str]) -> Impact:
+    """Return what a rebuild by this plan does meanwhile.
+
+    Args:
+        choice: the way to start; its predicted times say which backups are met.
+        states: of the cluster's instances by name, in the words of ``engine.facts.summary.judge``.
+    """
+    before, behind = _line(plan, picture, choice)
+    return Impact(
+        source=plan.source.name,
+        pauses=plan.pause_source,
+        pause_reason=plan.pause_reason,
+        reading=reading(plan),
+        reads_server=plan.archive is None,
+        collisions=_collisions(plan, picture, choice),
+        before=before,
+        behind=behind,
+        redundancy=_redundancy(plan, picture, states),
+        is_blind=choice is None or choice.finishes.p90 is None,
+        is_start_known=choice is not None and choice.starts.p50 is not None,
+    )
+
+
+def reading(plan: Plan) -> Span:
+    """Return how long the source is read, and stands still where it is paused: the sum of the steps; what 9 of 10 take is no more
+    than the sum of theirs."""
+    steps = [step for step in plan.steps if step.name in PAUSED_STEPS]
+    likely = [step.predicted_seconds for step in steps]
+    late = [step.predicted_p90_seconds for step in steps]
+    return Span(_sum(likely), _sum(late))
+
+
+def _sum(seconds: list[float | None]) -> float | None:
+    known = [value for value in seconds if value is not None]
+    return sum(known) if known and len(known) == len(seconds) else None
+
+
+def _collisions(plan: Plan, picture: Picture, choice: Choice | None) -> tuple[Collision, ...]:
+    """Backups of what it uses that become due between start and end; of each schedule the first."""
+    if choice is None or choice.starts.p50 is None:
+        return ()
+    start, end = choice.starts.p50, choice.finishes.p50
+    limit = choice.finishes.p90 or start + timedelta(hours=BLIND_HOURS)
+    met: dict[str, Collision] = {}
+    for window in sorted(picture.windows, key=lambda item: item.starts_at):
+        if window.instance in _used(plan) and start < window.starts_at < limit and window.schedule not in met:
+            is_likely = end is not None and window.starts_at < end
+            met[window.schedule] = Collision(window, is_likely, _meaning(plan, window))
+    return tuple(met.values())
+
+
+def _used(plan: Plan) -> set[str]:
+    """Return the instances that a rebuild uses; where a finished backup is read its server is none of them."""
+    return {plan.target.name} if plan.archive else {plan.source.name, plan.target.name}
+
+
+def _meaning(plan: Plan, window: Window) -> str:
+    if window.instance == plan.target.name:
+        work = Work.AHEAD_TARGET
+    else:
+        work = Work.AHEAD_MANAGED if window.is_managed else Work.AHEAD_EXTERNAL
+    found = cell(plan.method, work)
+    return found.reason if found else ""
+
+
+def _line(plan: Plan, picture: Picture, choice: Choice | None) -> tuple[tuple[Job, ...], tuple[Job, ...]]:
+    """Return what waits for source or target already: before this one, and behind it."""
+    used = _used(plan)
+    waiting = [job for job in picture.jobs if not job.started_at and used & {name for name, _ in job.claims}]
+    begins = (choice.not_before if choice else None) or picture.now
+    own = Job(name="", claims=(), started_at=None, queued_at=begins)
+    in_order = sorted(waiting, key=order_of)
+    # Who may not start before this one does is passed by it, whatever its place is.
+    may_start = [job for job in in_order if (job.not_before or begins) <= begins and not job.needs_approval]
+    before = tuple(job for job in may_start if order_of(job) < order_of(own))
+    return before, tuple(job for job in in_order if job not in before)
+
+
+def _redundancy(plan: Plan, picture: Picture, states: Mapping[str, str]) -> Redundancy:
+    replicas = tuple(machine.name for machine in picture.machines if machine.role is not Role.PRIMARY)
+    healthy = tuple(name for name in replicas if states.get(name) == HEALTHY)
+    return Redundancy(replicas, healthy, tuple(name for name in healthy if name != plan.target.name))

@@ -1,0 +1,220 @@
+"""What a plan is made from: the inventory's words, the latest facts, and this fleet's own history."""
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field, replace
+from datetime import datetime
+
+from dbops.engine.backup_states import BackupMethod
+from dbops.engine.backups.archives import Archive, newest
+from dbops.engine.backups.restore_test_ends import ProofEnd
+from dbops.engine.facts.instance import InstanceFacts, ServerFacts
+from dbops.engine.flavors import Flavor, flavor_for
+from dbops.engine.planning.step_estimates import COPY, Expected, History
+from dbops.engine.rebuilds.plan import Party
+from dbops.engine.topology.differences import OpenDifference
+from dbops.engine.tuning.transport import Link
+
+#: Which finished backup a method reads instead of a server.
+READS = {"archive": BackupMethod.PHYSICAL, "dump": BackupMethod.DUMP}
+#: Which method reads a finished backup.
+METHOD_OF = {kind: method for method, kind in READS.items()}
+#: Copy rate assumed where a limit must be judged and nothing was measured yet: slow on purpose.
+CAUTIOUS_BYTES_PER_SECOND = 100 * 1024**2
+
+
+@dataclass(frozen=True, slots=True)
+class Member:
+    """One instance: what the inventory says and what the last probe found."""
+
+    name: str
+    cluster: str
+    role: str
+    host: str
+    host_key_fingerprint: str
+    ssh_address: str
+    ssh_port: int
+    ssh_user: str
+    address: str
+    port: int
+    datadir: str
+    defaults_file: str
+    os_user: str
+    start_command: str
+    stop_command: str
+    facts: InstanceFacts | None = None
+
+    @property
+    def server(self) -> ServerFacts | None:
+        return self.facts.server if self.facts else None
+
+    @property
+    def flavor(self) -> Flavor | None:
+        """Return the flavor of the running server, ``None`` where it did not answer."""
+        return flavor_for(self.server.version, self.server.flavor) if self.server else None
+
+    def party(self) -> Party:
+        facts, server = self.facts, self.server
+        return Party(
+            name=self.name,
+            role=self.role,
+            host=self.host,
+            host_key_fingerprint=self.host_key_fingerprint,
+            ssh_address=self.ssh_address,
+            ssh_port=self.ssh_port,
+            ssh_user=self.ssh_user,
+            address=self.address,
+            port=self.port,
+            datadir=facts.datadir.path
+            if facts and facts.datadir and facts.datadir.exists
+            else self.datadir.rstrip("/"),
+            datadir_identity=facts.datadir.identity if facts and facts.datadir else "",
+            defaults_file=self.defaults_file,
+            os_user=self.os_user,
+            configured_server_id=facts.config.server_id if facts and facts.config else None,
+            start_command=self.start_command,
+            stop_command=self.stop_command,
+            is_answering=server is not None,
+            socket=(server.socket if server else None)
+            or (facts.config.socket if facts and facts.config else None)
+            or "",
+            local_address=facts.host.local_address if facts and facts.host else "",
+            machine=f"{facts.host.hostname} {facts.host.machine_id}".strip() if facts and facts.host else "",
+            server_id=server.server_id if server else None,
+            server_uuid=server.server_uuid if server else "",
+            version=server.version if server else "",
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class Situation:
+    """All that ``build_plan`` looks at. ``members`` are all instances of the fleet, of every cluster.
+
+    ``differences`` are the confirmed ones of the target's cluster that nobody has accepted. ``archives`` are the finished backups of the
+    cluster that can be read, and ``proofs`` by run the last proof that tells something of one. ``histories`` are what the cluster's
+    rebuilds measured, by method, and ``history`` that of the method asked for; ``fleet`` and ``others`` are the same of all other
+    clusters. ``link`` is what was measured between the two hosts.
+    """
+
+    target: Member
+    source: Member
+    primary: Member | None
+    members: tuple[Member, ...]
+    write_addresses: tuple[str, ...]
+    now: datetime
+    fresh_seconds: float
+    max_lag_seconds: float = 60.0
+    keep_old_data: bool = False
+    run_id: str = "RUN"
+    replication_user: str = ""
+    relaxes: bool = True
+    history: History = field(default_factory=History)
+    differences: tuple[OpenDifference, ...] = ()
+    archives: tuple[Archive, ...] = ()
+    proofs: Mapping[int, ProofEnd] = field(default_factory=dict)
+    histories: Mapping[str, History] = field(default_factory=dict)
+    others: History = field(default_factory=History)
+    fleet: Mapping[str, History] = field(default_factory=dict)
+    archive: Archive | None = None
+    link: Link | None = None
+
+    def by(self, method: str) -> "Situation":
+        """Return the same as one method sees it: its own history, and the backup that it would read."""
+        return replace(
+            self,
+            history=self.histories.get(method, self.history),
+            others=self.fleet.get(method, self.others),
+            archive=archive_for(method, self.archives, source=self.source.name, proofs=self.proofs),
+        )
+
+    @property
+    def newer_archives(self) -> tuple[Archive, ...]:
+        """Return the backups of the same instance and method that are newer than the one that is read, the newest first."""
+        read = self.archive
+        if read is None:
+            return ()
+        alike = [one for one in self.archives if (one.instance, one.method) == (read.instance, read.method)]
+        newer = [one for one in alike if (one.taken_at, one.run) > (read.taken_at, read.run)]
+        return tuple(sorted(newer, key=lambda one: (one.taken_at, one.run), reverse=True))
+
+    @property
+    def flavor(self) -> Flavor | None:
+        """Return the flavor of the data that is copied; ``None`` where neither a server nor a backup tells."""
+        if self.archive:
+            return flavor_for(self.archive.version, self.archive.flavor)
+        return self.source.flavor
+
+    @property
+    def formats_of(self) -> ServerFacts | None:
+        """Return the server whose data formats the copy has: the source's; of a backup whose server is away, the primary's."""
+        server = self.source.server
+        return server or (self.primary.server if self.archive and self.primary else None)
+
+    @property
+    def redo_capacity_bytes(self) -> int | None:
+        """Of the source's server, else of the primary's: a finished backup is read while its server may be away."""
+        server = self.source.server or (self.primary.server if self.primary else None)
+        return server.redo_capacity_bytes if server else None
+
+    @property
+    def bytes_to_copy(self) -> int | None:
+        return bytes_to_copy(self.source, self.archive)
+
+    @property
+    def bytes_of_data(self) -> int | None:
+        return bytes_of_data(self.source, self.archive)
+
+    def predict(self, step: str, *, age_seconds: float | None = None) -> Expected | None:
+        """Return how long a step takes: by the cluster's own rebuilds, else by those of other clusters; ``None`` where none tells.
+
+        Args:
+            age_seconds: how old the data will be when the step begins, ``None`` where that is not known.
+        """
+        size = self.bytes_to_copy
+        if own := self.history.expect(step, bytes_to_copy=size, age_seconds=age_seconds):
+            return Expected(own)
+        others = self.others.of_any_size().expect(step, bytes_to_copy=size, age_seconds=age_seconds)
+        return Expected(others, is_of_others=True) if others else None
+
+    @property
+    def cautious_copy_seconds(self) -> float | None:
+        """Expected seconds of the copy for judging limits: from the cluster's own history, else at a slow assumed rate.
+
+        Other clusters do not count here: theirs may be the faster machines, and the limit would be passed unseen.
+        """
+        size = self.bytes_to_copy
+        if size is None:
+            return None
+        copy = self.history.expect(COPY, bytes_to_copy=size, age_seconds=None)
+        return copy.p50_seconds if copy else size / CAUTIOUS_BYTES_PER_SECOND
+
+
+def archive_for(
+    method: str, archives: Iterable[Archive], *, source: str, proofs: Mapping[int, ProofEnd] | None = None
+) -> Archive | None:
+    """Return the finished backup of an instance that a method would read, ``None`` where there is none or it reads a server.
+
+    Args:
+        method: name of the method.
+        archives: of any instances and methods.
+        source: name of the instance.
+        proofs: by run, the last proof that tells something of it.
+    """
+    kind = READS.get(method)
+    return newest(archives, instance=source, method=kind, proofs=proofs) if kind else None
+
+
+def bytes_to_copy(source: Member, archive: Archive | None) -> int | None:
+    """What will be unpacked: measured on the source's disk, else what InnoDB says; of a backup, what its tool read; a dump's file."""
+    if archive and archive.method is BackupMethod.DUMP:
+        return archive.bytes
+    return bytes_of_data(source, archive)
+
+
+def bytes_of_data(source: Member, archive: Archive | None) -> int | None:
+    """What the data takes on the disk: when it was backed up, or on the source now."""
+    if archive and archive.data_bytes is not None:
+        return archive.data_bytes
+    facts = source.facts
+    if facts and facts.datadir and facts.datadir.data_bytes is not None:
+        return facts.datadir.data_bytes
+    return source.server.innodb_bytes if source.server else None

@@ -1,0 +1,104 @@
+"""Every method for one rebuild, side by side: whether it is possible and why not, how long, how old its data, and what the source pays."""
+
+from dataclasses import dataclass
+from datetime import datetime
+
+from dbops.engine.errors import DbopsError, Refused
+from dbops.engine.flavors import flavor_for
+from dbops.engine.planning.impact import reading
+from dbops.engine.planning.inputs import READS, Situation
+from dbops.engine.planning.planner import build_plan
+from dbops.engine.planning.step_estimates import STEP_BY_AGE
+from dbops.engine.rebuilds.methods import METHODS
+from dbops.engine.rebuilds.plan import Plan
+
+
+@dataclass(frozen=True, slots=True)
+class Compared:
+    """One method as its plan of now shows it.
+
+    ``why_not`` is empty where it is possible. ``predicted_seconds`` are of all steps, ``None`` where one of them is not known, and
+    ``rests_on`` says whose rebuilds by this method they are from. ``data_of`` is when the data that is copied was current, ``None`` for
+    a running server's; ``behind`` how many transactions the primary has written since, ``None`` where that is not known;
+    ``catch_up_seconds`` how long it rolls forward. ``pause_seconds`` is how long the source's replication stands still where
+    ``pauses_source``, ``None`` where that is not known.
+    """
+
+    method: str
+    summary: str
+    why_not: tuple[str, ...]
+    predicted_seconds: float | None = None
+    bytes_to_copy: int | None = None
+    pauses_source: bool = False
+    pause_reason: str = ""
+    data_of: datetime | None = None
+    behind: int | None = None
+    rests_on: str = ""
+    pause_seconds: float | None = None
+    catch_up_seconds: float | None = None
+
+    @property
+    def is_possible(self) -> bool:
+        return not self.why_not
+
+    @property
+    def reads_server(self) -> bool:
+        return self.method not in READS
+
+
+def compare(situation: Situation) -> tuple[Compared, ...]:
+    """Return every method that there is, in the order of ``METHODS``. Pure."""
+    return tuple(_compared(situation, method) for method in METHODS)
+
+
+def _compared(situation: Situation, method: str) -> Compared:
+    summary = METHODS[method].summary
+    try:
+        plan = build_plan(situation, method)
+    except Refused as error:
+        return Compared(method, summary, (error.found,))
+    return Compared(
+        method,
+        summary,
+        tuple(finding.seen for finding in plan.refusals),
+        predicted_seconds=plan.predicted_seconds,
+        bytes_to_copy=plan.bytes_to_copy,
+        pauses_source=plan.pause_source,
+        pause_reason=plan.pause_reason,
+        data_of=plan.archive.taken_at if plan.archive else None,
+        behind=_behind(situation, plan),
+        rests_on=rests_on(plan),
+        pause_seconds=reading(plan).p50_seconds if plan.pause_source else None,
+        catch_up_seconds=next((step.predicted_seconds for step in plan.steps if step.name == STEP_BY_AGE), None),
+    )
+
+
+def rests_on(plan: Plan) -> str:
+    """Say whose rebuilds a plan's predicted time is from, ``""`` where it is not known.
+
+    A step that this cluster's own do not tell is told by the others.
+    """
+    if plan.predicted_seconds is None:
+        return ""
+    own = max((step.predicted_runs for step in plan.steps if not step.is_of_others), default=0)
+    others = max((step.predicted_runs for step in plan.steps if step.is_of_others), default=0)
+    of_others = f"{_counted(others)} of other clusters"
+    if not own:
+        return f"from {of_others}"
+    return f"from {_counted(own)} of this cluster" + (f", in part from {of_others}" if others else "")
+
+
+def _counted(rebuilds: int) -> str:
+    return f"{rebuilds} rebuild{'' if rebuilds == 1 else 's'}"
+
+
+def _behind(situation: Situation, plan: Plan) -> int | None:
+    """Return how many transactions the primary has that the copy will not have."""
+    primary, archive = situation.primary.server if situation.primary else None, plan.archive
+    if primary is None or archive is None or not archive.gtid:
+        return None
+    try:
+        flavor = flavor_for(archive.version, archive.flavor)
+        return flavor.gtid_count_missing(primary.gtid_binlog or primary.gtid_executed, archive.gtid)
+    except DbopsError:  # positions of different kinds: the plan's checks tell of it
+        return None

@@ -1,0 +1,201 @@
+"""What differs between the plan that a person confirmed and the plan of now: a stale page's click is refused with it. Pure."""
+
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass, fields
+from datetime import datetime, timedelta
+from enum import StrEnum
+from itertools import zip_longest
+
+from dbops.engine.rebuilds.plan import Finding, Party, Plan, PlannedCommand, PlannedStep
+from dbops.engine.states import Severity
+
+#: Fields of a party whose own name does not say enough, or says it in another word than the page.
+WORDS = {
+    "address": "database address",
+    "configured_server_id": "server id in its option file",
+    "datadir": "data directory",
+    "datadir_identity": "device and inode of the data directory",
+    "host_key_fingerprint": "host key",
+    "is_answering": "server answers",
+    "local_address": "own address of its host",
+    "machine": "name and machine id of its host",
+    "os_user": "system user",
+    "ssh_address": "SSH address",
+    "ssh_port": "SSH port",
+    "ssh_user": "SSH user",
+    "defaults_file": "option file",
+}
+NOTHING = "nothing"
+#: A prediction that moves by less than this is the same one: time has passed since the page was shown.
+SAME_TIME = timedelta(minutes=5)
+_WORST_FIRST = (Severity.REFUSAL, Severity.WARNING, Severity.OK)
+
+
+class Unit(StrEnum):
+    """How a page writes the two values of a change."""
+
+    TEXT = "text"
+    COMMAND = "command"
+    BYTES = "bytes"
+    SECONDS = "seconds"
+    MOMENT = "moment"
+
+
+@dataclass(frozen=True, slots=True)
+class Change:
+    """One thing that differs. ``counts``: it is part of what was confirmed; other things change by themselves and refuse nothing.
+
+    ``then`` and ``now`` are ``None`` where nothing was or is known.
+    """
+
+    what: str
+    then: object
+    now: object
+    unit: Unit = Unit.TEXT
+    counts: bool = True
+
+
+@dataclass(frozen=True, slots=True)
+class Shown:
+    """What a person saw: the plan, and the way to start with the times that were predicted for it."""
+
+    plan: Plan
+    start: str = ""
+    starts_at: datetime | None = None
+    finishes_at: datetime | None = None
+
+
+def changes(then: Shown, now: Shown) -> tuple[Change, ...]:
+    """Return all that differs, what counts first: machines, what is destroyed, findings, steps and commands, then the rest."""
+    found = [
+        *_of_start(then, now),
+        *_of_party("Target", then.plan.target, now.plan.target),
+        *_of_party("Source", then.plan.source, now.plan.source),
+        *_of_party("Primary", then.plan.primary, now.plan.primary),
+        *_of_data(then.plan, now.plan),
+        *_of_findings(then.plan.findings, now.plan.findings),
+        *_of_steps(then.plan.steps, now.plan.steps),
+        *_by_themselves(then, now),
+    ]
+    return tuple(sorted(found, key=lambda change: not change.counts))
+
+
+def _change(what: str, then: object, now: object, unit: Unit = Unit.TEXT, *, counts: bool = True) -> Iterator[Change]:
+    if then != now:
+        yield Change(what, then, now, unit, counts)
+
+
+def _of_start(then: Shown, now: Shown) -> Iterator[Change]:
+    yield from _change("Way to start", then.start or NOTHING, now.start or NOTHING)
+
+
+def _of_party(who: str, then: Party, now: Party) -> Iterator[Change]:
+    for item in fields(Party):
+        words = WORDS.get(item.name, item.name.replace("_", " "))
+        yield from _change(f"{who}: {words}", _said(getattr(then, item.name)), _said(getattr(now, item.name)))
+
+
+def _said(value: object) -> str | None:
+    if isinstance(value, bool):
+        return "yes" if value else "no"
+    return None if value in (None, "") else str(value)
+
+
+def _of_data(then: Plan, now: Plan) -> Iterator[Change]:
+    yield from _change("Method", then.method, now.method)
+    yield from _change("Backup that is read", _file(then), _file(now))
+    yield from _change("What is destroyed", " ".join(then.destroys), " ".join(now.destroys))
+    yield from _change("Where the old data goes", then.aside_path or NOTHING, now.aside_path or NOTHING)
+    yield from _change("Old data is kept", _said(then.keep_old_data), _said(now.keep_old_data))
+    counts = then.pause_source != now.pause_source
+    yield from _change(f"Replication on {now.source.name} meanwhile", _pause(then), _pause(now), counts=counts)
+
+
+def _file(plan: Plan) -> str:
+    return f"{plan.archive.path} of backup run {plan.archive.run}" if plan.archive else NOTHING
+
+
+def _pause(plan: Plan) -> str:
+    return f"{'paused during the copy' if plan.pause_source else 'goes on'}: {plan.pause_reason}"
+
+
+def _of_findings(then: Iterable[Finding], now: Iterable[Finding]) -> Iterator[Change]:
+    """By code, the worst of now first. One that says no more than another number changes by itself; what is well is left out."""
+    before, after = _by_code(then), _by_code(now)
+    codes = sorted({**after, **before}, key=lambda code: _rank(after.get(code) or before[code]))
+    for code in codes:
+        old, new = before.get(code, []), after.get(code, [])
+        title = (new or old)[0].title
+        if all(finding.severity is Severity.OK for finding in (*old, *new)):
+            continue
+        counts = _accepted(old) != _accepted(new)
+        yield from _change(f"Check “{title}”", _words(old), _words(new), counts=counts)
+
+
+def _by_code(findings: Iterable[Finding]) -> dict[str, list[Finding]]:
+    found: dict[str, list[Finding]] = {}
+    for finding in findings:
+        found.setdefault(finding.code, []).append(finding)
+    return found
+
+
+def _rank(findings: list[Finding]) -> int:
+    return min(_WORST_FIRST.index(finding.severity) for finding in findings)
+
+
+def _accepted(findings: list[Finding]) -> list[str]:
+    return sorted(f"{item.severity}: {item.accepted_as}" for item in findings if item.severity is not Severity.OK)
+
+
+def _words(findings: list[Finding]) -> str | None:
+    return " ".join(f"{finding.severity}: {finding.seen}" for finding in findings) or None
+
+
+def _of_steps(then: Iterable[PlannedStep], now: Iterable[PlannedStep]) -> Iterator[Change]:
+    before, after = ({step.name: step for step in steps} for steps in (then, now))
+    for name, step in before.items():
+        if name not in after:
+            yield Change(f"Step “{step.title}”", "is done", "is not done")
+    for name, step in after.items():
+        if name not in before:
+            yield Change(f"Step “{step.title}”", "is not done", "is done")
+        else:
+            yield from _of_commands(before[name], step)
+    both = [name for name in before if name in after]
+    if both != [name for name in after if name in before]:
+        yield Change("Order of the steps", ", ".join(before), ", ".join(after))
+
+
+def _of_commands(then: PlannedStep, now: PlannedStep) -> Iterator[Change]:
+    for number, (old, new) in enumerate(zip_longest(then.commands, now.commands), 1):
+        yield from _change(f"Command {number} of “{now.title}”", _command(old), _command(new), Unit.COMMAND)
+
+
+def _command(command: PlannedCommand | None) -> str | None:
+    return f"[{command.place}] {command.text}" if command else None
+
+
+def _by_themselves(then: Shown, now: Shown) -> Iterator[Change]:
+    old, new = then.plan, now.plan
+    for what, before, after, unit in (
+        ("To copy", old.bytes_to_copy, new.bytes_to_copy, Unit.BYTES),
+        ("Expected time, all steps", old.predicted_seconds, new.predicted_seconds, Unit.SECONDS),
+        ("Memory to prepare", old.prepare_memory_bytes, new.prepare_memory_bytes, Unit.BYTES),
+        ("Options to prepare", " ".join(old.prepare_options), " ".join(new.prepare_options), Unit.TEXT),
+        ("Ciphers", old.cipher, new.cipher, Unit.TEXT),
+        ("Threads that copy", str(old.parallel), str(new.parallel), Unit.TEXT),
+        (
+            "Threads that unpack",
+            str(old.unpack_threads or old.parallel),
+            str(new.unpack_threads or new.parallel),
+            Unit.TEXT,
+        ),
+    ):
+        yield from _change(what, before, after, unit, counts=False)
+    yield from _of_moment("Expected start", then.starts_at, now.starts_at)
+    yield from _of_moment("Expected finish", then.finishes_at, now.finishes_at)
+
+
+def _of_moment(what: str, then: datetime | None, now: datetime | None) -> Iterator[Change]:
+    if not (then and now and abs(now - then) < SAME_TIME):
+        yield from _change(what, then, now, Unit.MOMENT, counts=False)

@@ -1,0 +1,245 @@
+"""From facts to a plan."""
+
+from dataclasses import replace
+
+from dbops.engine.backups.archives import Archive
+from dbops.engine.errors import Refused
+from dbops.engine.facts.instance import HostFacts, ServerFacts, StorageFacts
+from dbops.engine.flavors import Flavor
+from dbops.engine.flavors.dump_load import install_programs
+from dbops.engine.flavors.pause import needs_pause
+from dbops.engine.planning.checks import run_checks
+from dbops.engine.planning.checks.capacity import fits_beside_old_data
+from dbops.engine.planning.checks.pair import find_tool
+from dbops.engine.planning.inputs import READS, Member, Situation
+from dbops.engine.planning.step_estimates import COPY
+from dbops.engine.rebuilds.methods import METHODS
+from dbops.engine.rebuilds.plan import Party, Plan, PlannedStep
+from dbops.engine.rebuilds.steps.base import Step
+from dbops.engine.rebuilds.steps.start.relaxed_durability import choose_appliers
+from dbops.engine.tuning.prepare import Ground, Preparing, choose
+from dbops.engine.tuning.threads import End, choose_threads, threads_reason
+from dbops.engine.tuning.transport import (
+    NO_RESUME,
+    choose_ciphers,
+    choose_compression,
+    cipher_reason,
+)
+
+#: Why nothing is paused where no server is read.
+OF_A_FILE = "A finished backup is read: the server that made it is not touched."
+#: Why nothing is paused for a clone.
+OF_A_CLONE = "The server itself gives a copy of one moment, and knows its position by GTID."
+
+
+def build_plan(situation: Situation, method: str = "xbstream") -> Plan:
+    """Return what a rebuild would do now. Pure: nothing is written, no host is asked.
+
+    Raises:
+        Refused: too little is known to say anything (``plan.no_facts``): source or target were never read, or there is no primary.
+    """
+    situation = situation.by(method)
+    target, source, primary = situation.target, situation.source, situation.primary
+    flavor, archive = situation.flavor, situation.archive
+    asked = primary.server if primary and archive else source.server
+    if not (flavor and asked and source.facts and source.facts.host and target.facts and primary):
+        raise _too_little_is_known(situation, method)
+    pause, pause_reason = _pause(asked, method, archive)
+    beside = fits_beside_old_data(situation)
+    target_host = target.facts.host or source.facts.host
+    preparing = _preparing(situation, flavor, asked, target_host)
+    ciphers = choose_ciphers(source.facts.host, target_host, situation.link)
+    compression = choose_compression(
+        source.facts.host, target_host, situation.link, _compress_problem(situation, flavor)
+    )
+    draft = Plan(
+        method=method,
+        target=target.party(),
+        source=_read_from(source, archive),
+        primary=primary.party(),
+        flavor=flavor.name,
+        findings=run_checks(situation, method),
+        steps=(),
+        destroys=_destroys(target, beside=beside, keep=situation.keep_old_data),
+        old_data="aside" if beside else "removed_first",
+        aside_path=_aside_path(target, situation.run_id) if beside else "",
+        keep_old_data=situation.keep_old_data and beside,
+        pause_source=pause,
+        pause_reason=pause_reason,
+        cipher=ciphers,
+        parallel=choose_threads(source.facts.host, _storage(source)),
+        unpack_threads=choose_threads(target_host, _storage(target)),
+        prepare_memory_bytes=preparing.memory_bytes,
+        prepare_options=preparing.options,
+        prepare_reasons=preparing.reasons,
+        stream_reasons=_stream_reasons(situation, method, ciphers, target_host, compression.reason),
+        compress_threads=compression.threads if method == "xbstream" else 0,
+        compresses_itself=compression.by_tool and method == "xbstream",
+        bytes_to_copy=situation.bytes_to_copy,
+        predicted_seconds=None,
+        uses_gtid=asked.gtid_enabled,
+        replication_user=situation.replication_user,
+        relaxes=situation.relaxes,
+        appliers=choose_appliers(target_host.cpu_count) if situation.relaxes else 0,
+        programs=_programs(situation, flavor),
+        facts_observed_at={
+            member.name: member.facts.observed_at for member in (target, source, primary) if member.facts
+        },
+        archive=archive,
+    )
+    steps = _planned_steps(draft, situation)
+    known = [step.predicted_seconds for step in steps if step.predicted_seconds is not None]
+    return replace(draft, steps=steps, predicted_seconds=sum(known) if len(known) == len(steps) else None)
+
+
+def _too_little_is_known(situation: Situation, method: str) -> Refused:
+    return Refused(
+        "plan.no_facts",
+        f"Planning a rebuild of {situation.target.name} from {situation.source.name}",
+        found=_what_is_missing(situation, method),
+        left="Nothing was changed.",
+        next_step="Wait for a probe that succeeds, or mend what stops it.",
+    )
+
+
+def _pause(asked: ServerFacts, method: str, archive: Archive | None) -> tuple[bool, str]:
+    if archive:
+        return False, OF_A_FILE
+    return (False, OF_A_CLONE) if method == "clone" else needs_pause(asked)
+
+
+def _stream_reasons(
+    situation: Situation, method: str, ciphers: str, target: HostFacts, compression: str
+) -> tuple[str, ...]:
+    source = situation.source.facts.host if situation.source.facts else None
+    if method != "xbstream" or source is None:
+        return ()
+    disks = _storage(situation.source), _storage(situation.target)
+    return (
+        cipher_reason(ciphers, source, target, situation.link),
+        threads_reason(End.SOURCE, source, disks[0]),
+        threads_reason(End.TARGET, target, disks[1]),
+        compression,
+        NO_RESUME,
+    )
+
+
+def _compress_problem(situation: Situation, flavor: Flavor) -> str:
+    tools = find_tool(situation.source, flavor.backup_programs), find_tool(situation.target, flavor.unpack_programs)
+    return flavor.compress_problem(*(tool.version if tool else None for tool in tools))
+
+
+def _storage(member: Member) -> StorageFacts | None:
+    return member.facts.datadir.storage if member.facts and member.facts.datadir else None
+
+
+def _read_from(source: Member, archive: Archive | None) -> Party:
+    """Of a source whose finished backup is read only the host counts: its server may be up or down, now and later."""
+    party = source.party()
+    if archive is None:
+        return party
+    return replace(party, is_answering=False, server_id=None, server_uuid="", socket="", version=archive.version)
+
+
+def _preparing(situation: Situation, flavor: Flavor, source: ServerFacts, target: HostFacts) -> Preparing:
+    tool = find_tool(situation.target, flavor.backup_programs)
+    ground = Ground(
+        free_bytes=target.memory_available_bytes,
+        cpu_count=target.cpu_count,
+        redo_capacity_bytes=source.redo_capacity_bytes,
+        redo_bytes_per_second=source.redo_bytes_per_second,
+        copy_seconds=situation.cautious_copy_seconds,
+    )
+    return choose(flavor.prepare_habits(tool.version if tool else None), ground)
+
+
+def _planned_steps(draft: Plan, situation: Situation) -> tuple[PlannedStep, ...]:
+    planned: list[PlannedStep] = []
+    for step in METHODS[draft.method].steps:
+        planned.append(_planned(step, draft, situation, _age_after(planned, situation)))
+    return tuple(planned)
+
+
+def _age_after(planned: list[PlannedStep], situation: Situation) -> float | None:
+    """Return how old the data will be after these steps, in seconds; ``None`` where one of them takes nobody knows how long.
+
+    A finished backup's counts from when it was begun, and a rebuild as beginning now. What a running server gives counts from the
+    beginning of the copy, which is about the oldest that it can be; past rebuilds are counted alike (``experience.PastRebuild``).
+    """
+    archive = situation.archive
+    copy = next((number for number, step in enumerate(planned) if step.name == COPY), len(planned))
+    seconds = [step.predicted_seconds for step in planned[0 if archive else copy :]]
+    known = [value for value in seconds if value is not None]
+    if len(known) < len(seconds):
+        return None
+    return sum(known) + (max(0.0, (situation.now - archive.taken_at).total_seconds()) if archive else 0.0)
+
+
+def _planned(step: Step, draft: Plan, situation: Situation, age_seconds: float | None) -> PlannedStep:
+    expected = situation.predict(step.name, age_seconds=age_seconds)
+    duration = expected.duration if expected else None
+    return PlannedStep(
+        name=step.name,
+        title=step.title,
+        commands=step.commands(draft),
+        predicted_seconds=duration.p50_seconds if duration else None,
+        predicted_p90_seconds=duration.p90_seconds if duration and duration.tells_p90 else None,
+        predicted_runs=duration.runs if duration else 0,
+        is_of_others=expected is not None and expected.is_of_others,
+    )
+
+
+def _what_is_missing(situation: Situation, method: str) -> str:
+    missing = []
+    if method in READS and situation.archive is None:
+        missing.append(
+            f"dbops has made no complete {READS[method]} backup of {situation.source.name} that is still kept"
+        )
+    for member in (situation.target, situation.source):
+        if member.facts is None:
+            missing.append(f"{member.name} was never read")
+    facts = situation.source.facts
+    if facts and (problem := facts.host_problem or facts.server_problem):
+        missing.append(f"{situation.source.name} does not answer: {problem.text} ({problem.code})")
+    if situation.primary is None:
+        missing.append(f"the cluster {situation.target.cluster} has no primary in the inventory")
+    return "; ".join(missing) or "not enough is known"
+
+
+def _aside_path(target: Member, run_id: str) -> str:
+    """A rename must stay on its file system: beside the directory itself, which a link may lead to, or inside it where it is a mount
+    point."""
+    directory = target.facts.datadir if target.facts else None
+    inside = directory is not None and directory.is_mount_point
+    path = target.party().datadir
+    return f"{path}/.dbops-old-{run_id}" if inside else f"{path}.dbops-old-{run_id}"
+
+
+def _destroys(target: Member, *, beside: bool, keep: bool) -> tuple[str, ...]:
+    directory = target.facts.datadir if target.facts else None
+    if directory is not None and (not directory.exists or directory.is_empty):
+        return (f"Nothing: {target.datadir} on {target.host} is {'empty' if directory.exists else 'missing'}.",)
+    real = target.party().datadir
+    link = f" (a link to {real})" if real != target.datadir.rstrip("/") else ""
+    what = f"The data directory {target.datadir}{link} on {target.host}"
+    if not beside:
+        return (f"{what} is REMOVED BEFORE the copy: there is no room for both.",)
+    if keep:
+        return (f"{what} is moved aside and kept.",)
+    return (f"{what} is moved aside, and removed after the new data is verified.",)
+
+
+def _programs(situation: Situation, flavor: Flavor) -> dict[str, str]:
+    wanted = {
+        "source.backup": (situation.source, flavor.backup_programs),
+        "source.client": (situation.source, flavor.client_programs),
+        "target.backup": (situation.target, flavor.backup_programs),
+        "target.unpack": (situation.target, flavor.unpack_programs),
+        "target.client": (situation.target, flavor.client_programs),
+        "target.server": (situation.target, flavor.server_programs),
+        "source.compress": (situation.source, ("zstd",)),
+        "target.expand": (situation.target, ("zstd",)),
+        "target.install": (situation.target, install_programs(flavor)),
+    }
+    found = {key: find_tool(member, names) for key, (member, names) in wanted.items()}
+    return {key: tool.path if tool else wanted[key][1][0] for key, tool in found.items()}

@@ -1,0 +1,112 @@
+"""Whether a finished backup arrived whole: it has the checksum of the file that was published, and everything of it was unpacked."""
+
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from dbops.engine.backups.archives import Archive
+from dbops.engine.errors import RemoteFailure
+from dbops.engine.flavors import Flavor
+from dbops.engine.flavors.base import Checkpoints
+from dbops.engine.flavors.failures import known_failure
+from dbops.engine.rebuilds.copy_check import CopyEvidence, first_cause, first_of
+
+DOING = "Checking that the backup arrived whole"
+LEFT = "The new data directory is incomplete and is not used. The old data is where the plan says."
+LOOK_AT_DISK = (
+    "The file has changed since it was made: look at the disk it lies on, remove that backup, choose another way."
+)
+AGAIN = "Read the logs of the step, mend the cause, and rebuild again."
+#: How zstd 1.5, mbstream 10.11 and xbstream 8.0 say that what they read is damaged.
+DAMAGED = re.compile(r"invalid checksum|wrong chunk magic|corrupt|decoding error|checksum error", re.IGNORECASE)
+
+
+@dataclass(frozen=True, slots=True)
+class FetchEvidence:
+    """What both ends left behind. ``statuses`` are those of every stage on the target; ``sum`` is what was added up there.
+
+    Of a dump that is loaded the client stands for the unpacking tool.
+    """
+
+    copy: CopyEvidence
+    statuses: Mapping[str, int | None]
+    decompress_log: str
+    sum: str
+
+
+def judge_load(archive: Archive, evidence: FetchEvidence) -> None:
+    """Pass where a dump was loaded whole: it was found complete when it was published, so that its checksum says all.
+
+    Raises:
+        RemoteFailure: with the first real cause, as ``judge_fetch``; or a statement that the server refused (``dump.load``), or a server
+            that did not end in good order (``dump.server``).
+    """
+    problem = _broken(archive, evidence) or _refused(evidence) or first_cause(evidence.copy)
+    if not problem and evidence.statuses.get("server") != 0:
+        found = f"the server that loaded the dump ended with status {evidence.statuses.get('server')}"
+        problem = "dump.server", found, "Read the server's error log on the target, then rebuild again."
+    if problem:
+        code, found, advice = problem
+        raise RemoteFailure(code, "Checking that the dump was loaded whole", found=found, left=LEFT, next_step=advice)
+
+
+def _refused(evidence: FetchEvidence) -> tuple[str, str, str] | None:
+    said = next((line for line in evidence.copy.unpack_log.splitlines() if line.startswith("ERROR ")), "")
+    if not said:
+        return None
+    return "dump.load", f"the server refused a statement of the dump: {said[:500]}", AGAIN
+
+
+def judge_fetch(flavor: Flavor, archive: Archive, evidence: FetchEvidence) -> Checkpoints:
+    """Return the checkpoints of a backup that is whole.
+
+    Raises:
+        RemoteFailure: with the first real cause: a failure known from a log, a file that is not the one that was published, or the piece
+            that is missing.
+    """
+    problem = _broken(archive, evidence) or first_cause(evidence.copy) or _incomplete(flavor, evidence)
+    if problem:
+        code, found, advice = problem
+        raise RemoteFailure(code, DOING, found=found, left=LEFT, next_step=advice)
+    return flavor.parse_checkpoints(first_of(flavor, "checkpoints", evidence.copy.target_files) or "")
+
+
+def _broken(archive: Archive, evidence: FetchEvidence) -> tuple[str, str, str] | None:
+    """What came is not what was published: whatever else the tools said of it is a consequence.
+
+    Whoever unpacks sees a damaged chunk first and ends the pipe with it, before all of the file was added up.
+    """
+    disk = known_failure(evidence.copy.unpack_log.splitlines())
+    if disk and disk.code == "stream.disk_full":
+        return disk.code, disk.sentence, disk.next_step
+    for tool, log in (("zstd", evidence.decompress_log), ("the unpacking tool", evidence.copy.unpack_log)):
+        said = next((line for line in log.splitlines() if DAMAGED.search(line)), "")
+        if said:
+            return (
+                "archive.damaged",
+                f"of the file of backup run {archive.run} {tool} said: {said[-300:]}",
+                LOOK_AT_DISK,
+            )
+    if evidence.copy.transport_status != 0 or evidence.statuses.get("see") != 0:
+        return None
+    if evidence.sum != archive.sha256:
+        return (
+            "archive.damaged",
+            f"the file of backup run {archive.run} arrived with checksum {evidence.sum or '(none)'}, published was {archive.sha256}",
+            LOOK_AT_DISK,
+        )
+    if evidence.statuses.get("decompress") != 0:
+        said = evidence.decompress_log.strip()[-300:] or "(nothing)"
+        return "archive.decompress", f"zstd ended with status {evidence.statuses.get('decompress')}: {said}", AGAIN
+    return None
+
+
+def _incomplete(flavor: Flavor, evidence: FetchEvidence) -> tuple[str, str, str] | None:
+    """Every status is 0: ask for everything else that a whole copy has."""
+    if said := evidence.copy.unpack_log.strip():
+        return "stream.unpack_complained", f"the unpacking tool wrote: {said[-500:]}", AGAIN
+    for kind in ("last", "info", "checkpoints", "binlog"):
+        if not first_of(flavor, kind, evidence.copy.target_files):
+            names = " or ".join(flavor.metadata_files[kind])
+            return "stream.truncated", f"{names} did not arrive: the backup ended early", AGAIN
+    return None

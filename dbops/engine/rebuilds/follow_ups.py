@@ -1,0 +1,157 @@
+"""What may follow a rebuild that did not succeed: going on with its copy, or going back to the old data. Pure."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from typing import Any
+
+from dbops.engine.rebuilds.methods import FOLLOW_UPS
+from dbops.engine.rebuilds.plan import Party, Plan, PlannedStep
+from dbops.engine.states import Status, StepState
+
+#: What a follow-up has to know of the rebuild that it follows.
+REMEMBERED = (
+    "touched",
+    "new_identity",
+    "aside_path",
+    "aside_identity",
+    "checkpoints",
+    "position",
+    "copy_run",
+    "stream.bytes",
+    "prepare.begun",
+    "loaded",
+    "relaxed",
+    "undurable",
+    "worthless",
+    "half_copy",
+)
+#: Steps that a retry never skips: each finds out by itself that nothing is left to do.
+ALWAYS = {"recheck", "start", "verify", "clean-up"}
+#: In this order, from the first that a copy needs once it is whole.
+AFTER_THE_COPY = ("prepare", "own", "start", "catch-up", "repoint", "verify")
+
+
+@dataclass(frozen=True, slots=True)
+class Ended:
+    """A rebuild that has ended. ``steps`` are the states by name; ``uid`` names its run directory and its mark."""
+
+    uid: str
+    status: Status
+    memory: Mapping[str, Any]
+    steps: Mapping[str, StepState]
+
+
+@dataclass(frozen=True, slots=True)
+class Offer:
+    """Whether a follow-up is possible. ``reason`` says why not, or from where it goes on."""
+
+    method: str
+    is_possible: bool
+    reason: str
+    skips: tuple[str, ...] = ()
+
+
+def _ended_badly(ended: Ended) -> bool:
+    return ended.status in (Status.FAILED, Status.CANCELLED)
+
+
+def offer_put_back(ended: Ended) -> Offer:
+    """Tell whether the old data can be put back: it was moved aside, and the copy was never verified."""
+
+    def answer(reason: str, possible: bool = False) -> Offer:
+        return Offer("put-back", possible, reason)
+
+    memory = ended.memory
+    if not _ended_badly(ended):
+        return answer("Only a rebuild that failed or was cancelled can be gone back from.")
+    if not memory.get("touched"):
+        return answer("Nothing was changed on the target.")
+    if memory.get("verified"):
+        return answer("The new copy was verified: it is the data of this instance now.")
+    if memory.get("put_back") or memory.get("old_identity"):
+        return answer("The old data is in place already.")
+    if "half_copy" in memory:
+        older = memory["half_copy"]
+        where = f" The old data is where the first one moved it, at {older}: put it back by hand." if older else ""
+        return answer(f"What was moved aside is half a copy of the rebuild before.{where}")
+    if not (memory.get("aside_path") and memory.get("aside_identity")):
+        return answer(
+            "No old data was moved aside: there was none, there was no room for both, or it is in place still."
+        )
+    return answer(f"The old data at {memory['aside_path']} goes back, and the server is started on it.", True)
+
+
+def offer_retry(ended: Ended) -> Offer:
+    """Tell whether what is left can be done with the copy that was made, and from which step on."""
+
+    def answer(reason: str, possible: bool = False, skips: tuple[str, ...] = ()) -> Offer:
+        return Offer("retry", possible, reason, skips)
+
+    memory, steps = ended.memory, ended.steps
+    if not _ended_badly(ended):
+        return answer("Only a rebuild that failed or was cancelled can be gone on with.")
+    went_back = steps.get("put-back", StepState.SKIPPED) not in (StepState.PENDING, StepState.SKIPPED)
+    if memory.get("verified") or (went_back and not (memory.get("found") or {}).get("new")):
+        return answer("There is no copy to go on with.")
+    if not memory.get("touched"):
+        return answer("Nothing was changed on the target.")
+    if not (memory.get("checkpoints") or memory.get("loaded")) or not memory.get("new_identity"):
+        return answer("The copy is not whole, and half a copy cannot be continued: plan a new rebuild.")
+    if memory.get("worthless"):
+        return answer(f"The copy is worthless: {memory['worthless']}. Plan a new rebuild.")
+    done = steps_done(ended)
+    if "prepare" not in done and memory.get("prepare.begun"):
+        return answer(
+            "Preparing the copy was begun and not completed; the tools do not promise that it can be done twice: "
+            "plan a new rebuild."
+        )
+    first = next((name for name in AFTER_THE_COPY if name not in done), "verify")
+    skips = tuple(name for name in AFTER_THE_COPY if name in done and name not in ALWAYS)
+    return answer(f"The copy is whole: it goes on with “{FOLLOW_UPS['retry'].step(first).title}”.", True, skips)
+
+
+def steps_done(ended: Ended) -> set[str]:
+    """Return what is done to the copy, by this rebuild and by those that it follows."""
+    done = {name for name, state in ended.steps.items() if state is StepState.DONE and name in AFTER_THE_COPY}
+    return done | set(ended.memory.get("done_before", ()))
+
+
+def remembered(ended: Ended) -> dict[str, Any]:
+    """Return the memory with which a follow-up begins."""
+    known = {key: ended.memory[key] for key in REMEMBERED if key in ended.memory}
+    known.setdefault("copy_run", ended.uid)
+    known["done_before"] = sorted(steps_done(ended))
+    return known
+
+
+def plan_follow_up(plan: Plan, offer: Offer, primary: Party | None = None) -> Plan:
+    """Return the plan of a follow-up: the frozen one of the rebuild that it follows, with other steps.
+
+    ``primary`` is today's, where it is known: there may have been a failover since. The retry's first step compares it with
+    the live one, and what it finds wrong with it is refused.
+    """
+    plan = replace(plan, primary=primary or plan.primary)
+    steps = tuple(
+        PlannedStep(step.name, step.title, step.commands(plan), None) for step in FOLLOW_UPS[offer.method].steps
+    )
+    destroys = {
+        "put-back": f"The copy at {plan.target.datadir}, which was not verified, once the old data is in place.",
+        "retry": _removed_by_retry(plan),
+    }[offer.method]
+    return replace(
+        plan,
+        method=offer.method,
+        copied_by=plan.copied_by or plan.method,
+        steps=steps,
+        destroys=(destroys,),
+        findings=(),
+        predicted_seconds=None,
+    )
+
+
+def _removed_by_retry(plan: Plan) -> str:
+    if plan.old_data != "aside":
+        return "Nothing: the old data was removed before the copy began."
+    if plan.keep_old_data:
+        return f"Nothing: old data at {plan.aside_path} is kept."
+    return f"Old data at {plan.aside_path}, where there is any, once the copy is verified."

@@ -1,0 +1,135 @@
+"""Where the data of an instance comes from: whose copy it is, whose copy that was, and so on, as far as rebuilds tell."""
+
+from collections.abc import Collection, Iterable, Mapping
+from dataclasses import dataclass
+from datetime import datetime
+from enum import StrEnum
+
+from dbops.engine.rebuilds.methods import FOLLOW_UPS
+from dbops.engine.states import Status
+
+
+class Known(StrEnum):
+    """What is known of an instance's data at a moment."""
+
+    COPIED = "copied"
+    NEVER_REBUILT = "never rebuilt"
+    BEING_REPLACED = "being replaced"
+    LEFT_UNDONE = "left undone"
+    REPLACED_BY_HAND = "replaced by hand"
+
+
+@dataclass(frozen=True, slots=True)
+class Act:
+    """What one rebuild did to its target. It has started.
+
+    Attributes:
+        follows: the rebuild that it goes on with or goes back from.
+        read_at: when it began to read its source; its start where that is not known.
+        finished_at: ``None`` while it goes on.
+        has_touched: whether anything was changed on the target.
+        is_verified: whether the copy was found to serve: then it stays, however the rebuild ended.
+        is_put_back: whether the data that was there before is in place again.
+    """
+
+    rebuild: int
+    target: str
+    source: str
+    method: str
+    status: Status
+    started_at: datetime
+    read_at: datetime
+    finished_at: datetime | None = None
+    follows: int | None = None
+    has_touched: bool = True
+    is_verified: bool = False
+    is_put_back: bool = False
+
+    @property
+    def leaves_its_copy(self) -> bool:
+        return self.method != "put-back" and (self.status is Status.SUCCEEDED or self.is_verified)
+
+    @property
+    def leaves_the_old_data(self) -> bool:
+        return self.method == "put-back" and (self.status is Status.SUCCEEDED or self.is_put_back)
+
+
+@dataclass(frozen=True, slots=True)
+class Found:
+    """At a moment other data was found on an instance than before, and no rebuild had made it (``topology.meanings.REPLACED``)."""
+
+    instance: str
+    at: datetime
+    words: str
+
+
+@dataclass(frozen=True, slots=True)
+class Generation:
+    """One instance's data at a moment.
+
+    ``copied_by`` copied it; ``told_by`` is the act that says so: the same, a retry that completed it, or what left it undone.
+    ``found`` is what was seen where no act made it.
+    """
+
+    instance: str
+    at: datetime
+    known: Known
+    copied_by: Act | None = None
+    told_by: Act | None = None
+    found: Found | None = None
+
+
+def lineage(instance: str, at: datetime, acts: Iterable[Act], found: Collection[Found] = ()) -> list[Generation]:
+    """Return whose data an instance has at a moment, then whose data its source had when it was read, and so on.
+
+    Each is older than the one before, so it ends: with an instance that was never rebuilt, or of which nothing can be said.
+
+    Args:
+        acts: of all instances from which data may have come.
+        found: where data was seen of all these that no act made.
+    """
+    by_number = {act.rebuild: act for act in acts}
+    generations: list[Generation] = []
+    while True:
+        generation = data_of(instance, at, by_number, found)
+        generations.append(generation)
+        copy = generation.copied_by
+        if copy is None or copy.read_at >= at:
+            return generations
+        instance, at = copy.source, copy.read_at
+
+
+def data_of(instance: str, at: datetime, acts: Mapping[int, Act], found: Collection[Found] = ()) -> Generation:
+    """Return whose data an instance has at a moment."""
+    before = at
+    own = (act for act in acts.values() if act.target == instance and act.has_touched)
+    by_hand = sorted((one for one in found if one.instance == instance), key=lambda one: one.at, reverse=True)
+    for act in sorted(own, key=lambda act: (act.started_at, act.rebuild), reverse=True):
+        if act.started_at >= before:
+            continue
+        if seen := _first_before(by_hand, before, act.started_at):
+            return Generation(instance, at, Known.REPLACED_BY_HAND, found=seen)
+        if act.finished_at is None or act.finished_at > at:
+            return Generation(instance, at, Known.BEING_REPLACED, told_by=act)
+        if act.leaves_the_old_data:
+            # All that was done since the rebuild from which it went back began is undone.
+            before = _first(act, acts).started_at
+        elif act.leaves_its_copy:
+            return Generation(instance, at, Known.COPIED, _first(act, acts), act)
+        else:
+            return Generation(instance, at, Known.LEFT_UNDONE, told_by=act)
+    if seen := _first_before(by_hand, before):
+        return Generation(instance, at, Known.REPLACED_BY_HAND, found=seen)
+    return Generation(instance, at, Known.NEVER_REBUILT)
+
+
+def _first_before(found: Iterable[Found], before: datetime, after: datetime | None = None) -> Found | None:
+    """Return the newest of what was seen between two moments. The newest comes first."""
+    return next((one for one in found if one.at < before and (after is None or one.at > after)), None)
+
+
+def _first(act: Act, acts: Mapping[int, Act]) -> Act:
+    """Return the rebuild that made the copy which an act goes on with, or goes back from."""
+    while act.method in FOLLOW_UPS and act.follows is not None and act.follows in acts:
+        act = acts[act.follows]
+    return act

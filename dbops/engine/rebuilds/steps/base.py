@@ -1,0 +1,151 @@
+"""The shape of a step."""
+
+from abc import ABC, abstractmethod
+from collections.abc import Callable
+from typing import ClassVar
+
+from dbops.engine.errors import Refused, RemoteFailure
+from dbops.engine.hosts import stall
+from dbops.engine.ports import JobState, JobStatus
+from dbops.engine.rebuilds.plan import Plan, PlannedCommand
+from dbops.engine.rebuilds.steps.run import Outcome, Run, Side, again
+from dbops.engine.states import Level
+
+#: Exit status with which our scripts refuse: what they found is not what the plan saw.
+REFUSED_STATUS = 65
+#: How long one look at a job waits on the host for its end, which is seen at once. What has lasted for a while is looked at half as
+#: often: each look costs the worker some 10 ms (measured), and only how far it is, and a cancel, are seen a second later.
+LOOK_SECONDS, LASTING_LOOK_SECONDS = 0.8, 1.8
+LASTS_AFTER_SECONDS = 20.0
+
+
+class Step(ABC):
+    """One unit of work: idempotent, journaled, and ``advance`` returns within a few seconds.
+
+    ``advance`` is called until it is done, by whichever driver owns the rebuild: what it started must be found again,
+    never started twice. What has to be remembered goes into ``run.memory``.
+    """
+
+    name: ClassVar[str]
+    title: ClassVar[str]
+    #: whether something on the target is destroyed or changed from this step on
+    is_destructive: ClassVar[bool] = True
+    #: whether a person may end it in the middle; what takes a second and may not be left half done says no
+    is_cancellable: ClassVar[bool] = True
+
+    def commands(self, plan: Plan) -> tuple[PlannedCommand, ...]:
+        """Return what this step will run, for the plan's page."""
+        return ()
+
+    @abstractmethod
+    def advance(self, run: Run) -> Outcome: ...
+
+    def cancel(self, run: Run) -> None:
+        """End what this step has running on the hosts."""
+
+
+class JobStep(Step):
+    """A step whose work is one detached job on the target, of the same name."""
+
+    @abstractmethod
+    def start(self, run: Run) -> JobState: ...
+
+    @abstractmethod
+    def finish(self, run: Run, state: JobState) -> Outcome: ...
+
+    def follow(self, run: Run, state: JobState) -> None:
+        """Tell the progress of the running job."""
+
+    def stall_seconds(self, run: Run) -> float:
+        """Return how long the job may show no sign of life in the phase that it is in, 0 for ever."""
+        return 0.0
+
+    def signs(self, run: Run, state: JobState) -> str:
+        return stall.signs_of(state.counters, state.tails)
+
+    def side(self, run: Run) -> Side:
+        return run.target
+
+    def advance(self, run: Run) -> Outcome:
+        if not run.memory.get(f"{self.name}.started"):
+            self.start(run)
+            run.memory[f"{self.name}.started"] = True
+            run.journal.check()
+        state = self.side(run).jobs.follow(self.name, wait_seconds=self._patience(run), tail_lines=40)
+        if state.status is JobStatus.RUNNING:
+            self.follow(run, state)
+            self._watch(run, state)
+            return again()
+        if state.status is JobStatus.ABSENT:
+            run.memory.pop(f"{self.name}.started")
+            return again()
+        run.journal.finished(self.name, state.exit_status, _tails(state))
+        self.stopped(run, state)
+        return self.finish(run, state)
+
+    def _patience(self, run: Run) -> float:
+        """Return for how many seconds the next look waits for the job's end."""
+        since = run.memory.setdefault(f"{self.name}.looked_since", run.clock.now())
+        return LASTING_LOOK_SECONDS if run.clock.now() - since > LASTS_AFTER_SECONDS else LOOK_SECONDS
+
+    def _watch(self, run: Run, state: JobState) -> None:
+        """Tell of silence, and end what has stalled."""
+        key = f"{self.name}.watch"
+        patience = stall.Patience(run.settings.stall_notice_seconds, self.stall_seconds(run))
+        verdict = stall.look(run.memory.get(key), self.signs(run, state), run.clock.now(), patience)
+        run.memory[key] = verdict.memory
+        if verdict.is_to_be_told:
+            limit = f"; after {patience.limit_seconds:.0f} s it counts as stalled" if patience.limit_seconds else ""
+            text = f"Nothing has moved for {verdict.silent_seconds:.0f} s: no byte, no line of a log{limit}."
+            run.journal.say(text, level=Level.WARNING, host=self.side(run).party.host)
+        if verdict.is_stalled:
+            raise RemoteFailure(
+                "host.stalled",
+                self.title,
+                found=f"no byte and no line of a log for {verdict.silent_seconds:.0f} s",
+                left="The work was ended.",
+                next_step="Look for a frozen disk, process or network on both hosts. DBOPS_STALL_... set how long is borne.",
+            )
+
+    def cancel(self, run: Run) -> None:
+        """End the job. Asked for even where we do not remember a start: the driver may have died just after it."""
+        self.stopped(run, self.side(run).jobs.stop(self.name))
+
+    def stopped(self, run: Run, state: JobState) -> None:
+        """Keep what an ended job can tell: ``memory["<step>.result"]`` becomes the result of a step that ends badly."""
+        if state.stages or any(state.tails.values()):
+            run.memory.setdefault(f"{self.name}.result", {"exit_statuses": state.stages, "tails": state.tails})
+
+
+def _tails(state: JobState) -> str:
+    return "\n".join(f"== {name}\n{tail}" for name, tail in state.tails.items() if tail)
+
+
+def job_must_succeed(state: JobState, doing: str, *, left: Callable[[], str] = str) -> None:
+    """Raise what a finished job's status means: ``Refused`` (``host.refused``) or ``RemoteFailure`` (``host.job``)."""
+    output = state.tails.get("out", "").strip()
+    last = output.splitlines()[-1] if output else ""
+    if state.status is JobStatus.VANISHED:
+        raise RemoteFailure(
+            "host.vanished",
+            doing,
+            found="the process is gone and left no exit status (killed, or the host was restarted)",
+            left=left(),
+            next_step="Look at the host's system log, then rebuild again.",
+        )
+    if state.exit_status == REFUSED_STATUS and last.startswith("REFUSED: "):
+        raise Refused(
+            "host.refused",
+            doing,
+            found=last.removeprefix("REFUSED: "),
+            left=left() or "Nothing was changed.",
+            next_step="Look at the host, wait for a fresh probe, and plan again.",
+        )
+    if state.exit_status != 0:
+        raise RemoteFailure(
+            "host.job",
+            doing,
+            found=last.removeprefix("FAILED: ") or f"exit status {state.exit_status}",
+            left=left(),
+            next_step="Mend the cause on the host, then rebuild again.",
+        )

@@ -1,0 +1,110 @@
+"""The command lines of a run, from its plan: what the plan's page shows is what these give."""
+
+import shlex
+
+from dbops.engine.flavors import Flavor
+from dbops.engine.flavors.base import BackupRequest
+from dbops.engine.rebuilds.plan import Plan
+from dbops.engine.rebuilds.steps.run import Run, Side
+from dbops.engine.tuning.transport import (
+    DEAD_AFTER_SECONDS,
+    PAUSED_DEAD_AFTER_SECONDS,
+    allowed_from,
+    known_host,
+    ssh_command,
+)
+
+
+def backup_command(plan: Plan, flavor: Flavor, directory: str) -> list[str]:
+    """Return the backup tool's words on the source. ``directory`` is the run directory there."""
+    return flavor.backup_command(
+        plan.programs["source.backup"],
+        BackupRequest(
+            defaults_file=plan.source.defaults_file,
+            credentials_file=f"{directory}/backup.cnf",
+            socket=plan.source.socket,
+            datadir=plan.source.datadir,
+            target_dir=f"{directory}/target",
+            lsn_dir=f"{directory}/lsn",
+            parallel=plan.parallel,
+            compress_threads=plan.compress_threads if plan.compresses_itself else 0,
+        ),
+    )
+
+
+#: One stage before the link. Both statuses count, and what either says is in the backup's log. $1 threads  $2 compressor  then the tool
+COMPRESSED = 'threads=$1 zstd=$2; shift 2; set -o pipefail; "$@" | "$zstd" -q -1 -c -T"$threads"'
+
+
+def sent_command(plan: Plan, flavor: Flavor, directory: str) -> list[str]:
+    """Return the words whose output is sent: the backup tool's, or a shell's that pipes it to zstd. ``directory`` is the run directory."""
+    tool = backup_command(plan, flavor, directory)
+    if not plan.pipe_threads:
+        return tool
+    return ["bash", "-c", COMPRESSED, "compressed", str(plan.pipe_threads), plan.programs["source.compress"], *tool]
+
+
+def expand_words(plan: Plan) -> list[str]:
+    """Return the words that expand on the target what the pipe has compressed on the source; none where it has not."""
+    return [plan.programs["target.expand"], "-q", "-d", "-c"] if plan.pipe_threads else []
+
+
+def unpack_command(plan: Plan, flavor: Flavor) -> list[str]:
+    threads = plan.unpack_threads or plan.parallel
+    return flavor.unpack_command(
+        plan.programs["target.unpack"], plan.target.datadir, parallel=threads, expand=plan.compresses_itself
+    )
+
+
+def prepare_command(plan: Plan, flavor: Flavor, *, memory_bytes: int | None = None) -> list[str]:
+    """Return the words that apply the redo log, with the plan's memory, or with ``memory_bytes`` where less is free by now."""
+    return flavor.prepare_command(
+        plan.programs["target.backup"],
+        plan.target.datadir,
+        memory_bytes=plan.prepare_memory_bytes if memory_bytes is None else memory_bytes,
+        options=plan.prepare_options,
+    )
+
+
+#: For the stream the target's data is moved aside already: a link that is away for some seconds must not cost that.
+STREAM_ATTEMPTS = 5
+
+
+def transport_command(plan: Plan, *, directory: str, address: str, attempts: int = STREAM_ATTEMPTS) -> list[str]:
+    """Return ssh's words on the target, but for the word that the forced command reads."""
+    return ssh_command(
+        address=address,
+        port=plan.source.ssh_port,
+        user=plan.source.ssh_user,
+        bind_address=plan.target.local_address,
+        ciphers=plan.cipher,
+        directory=directory,
+        attempts=attempts,
+        dead_after_seconds=PAUSED_DEAD_AFTER_SECONDS if plan.pause_source else DEAD_AFTER_SECONDS,
+    )
+
+
+def pull_command(run: Run, *, attempts: int = STREAM_ATTEMPTS) -> list[str]:
+    """Return ssh's words on the target of this run, but for the word that the forced command reads."""
+    return transport_command(
+        run.plan, directory=run.target.jobs.run_directory, address=run.source.stream_address, attempts=attempts
+    )
+
+
+def known_hosts_line(side: Side) -> str:
+    """Return the pinned key of a host as a line of known_hosts for the address that the other host uses."""
+    return known_host(side.stream_address, side.party.ssh_port, side.host_key)
+
+
+def from_addresses(side: Side) -> str:
+    """Return the addresses from which the run's key may be used."""
+    return allowed_from(side.party.local_address, side.party.ssh_address)
+
+
+def split_command(command: str) -> list[str]:
+    """Return the words of a start or stop command. The inventory accepts only commands that split.
+
+    Raises:
+        ValueError: a quote is open.
+    """
+    return shlex.split(command)

@@ -1,0 +1,172 @@
+"""Reading a finished backup: the way to its file, and the file in one pass into the new data directory."""
+
+from contextlib import suppress
+from dataclasses import asdict
+
+from dbops.engine.backups.archives import Archive
+from dbops.engine.errors import Unreachable
+from dbops.engine.flavors import flavor_for
+from dbops.engine.hosts.scripts import load
+from dbops.engine.ports import JobState
+from dbops.engine.rebuilds.archive_check import FetchEvidence, judge_fetch
+from dbops.engine.rebuilds.copy_check import CopyEvidence, decode_files
+from dbops.engine.rebuilds.plan import Plan, PlannedCommand
+from dbops.engine.rebuilds.steps.base import REFUSED_STATUS, job_must_succeed
+from dbops.engine.rebuilds.steps.commands import pull_command, transport_command, unpack_command
+from dbops.engine.rebuilds.steps.copy.stream import Stream, proof_files
+from dbops.engine.rebuilds.steps.preflight.data_location import where_things_are
+from dbops.engine.rebuilds.steps.preflight.live_check import OpenSource, try_the_account, try_the_way
+from dbops.engine.rebuilds.steps.run import IN_BASH, Outcome, Run, done, pairs
+from dbops.engine.rebuilds.steps.source.access import file_words, let_in_to_read, make_key
+from dbops.engine.tuning.transport import show
+
+
+def archive_of(plan: Plan) -> Archive:
+    """Return the backup that a plan reads. Raises ``ValueError`` where it reads none: such a plan is never confirmed."""
+    if plan.archive is None:
+        raise ValueError(f"the plan of {plan.target.name} names no backup")
+    return plan.archive
+
+
+class OpenArchive(OpenSource):
+    """A key of this run and a forced command that sends one file. Nothing of the server there is touched, so nobody guards it."""
+
+    title = "Open the way from the backup to the target"
+
+    def commands(self, plan: Plan) -> tuple[PlannedCommand, ...]:
+        return (
+            PlannedCommand(plan.target.name, "ssh-keygen -t ed25519 -f key   # a key of this run alone"),
+            PlannedCommand(
+                plan.source.name,
+                'authorized_keys += restrict,command="serve",from="..."   # sends this file alone; taken away at the end, and it expires',
+            ),
+        )
+
+    def advance(self, run: Run) -> Outcome:
+        try_the_account(run)
+        public_key = make_key(run)
+        run.memory["source_opened"], run.memory["source_closed"] = True, False
+        let_in_to_read(run, archive_of(run.plan), public_key, "open.source")
+        try_the_way(run)
+        return done()
+
+
+class Fetch(Stream):
+    """Fetch, decompress and unpack the backup in one pass; what arrives is added up on the way."""
+
+    title = "Fetch the backup into the data directory"
+
+    def commands(self, plan: Plan) -> tuple[PlannedCommand, ...]:
+        if plan.archive is None:
+            return ()
+        pull = show(transport_command(plan, directory="RUN", address=plan.source.ssh_address))
+        unpack = show(unpack_command(plan, flavor_for(plan.source.version, plan.flavor)))
+        return (
+            PlannedCommand(plan.source.name, show(["cat", "--", plan.archive.path])),
+            PlannedCommand(plan.target.name, f"{pull} backup | tee >(sha256sum) | zstd -q -d -c | {unpack}"),
+        )
+
+    def start(self, run: Run) -> JobState:
+        unpack = unpack_command(run.plan, run.flavor)
+        pull = [*pull_command(run), "backup"]
+        run.memory["stream.began"] = run.clock.now()
+        words = show(["cat", "--", file_words(archive_of(run.plan))[0]])
+        run.journal.command("stream.backup", run.source.party.host, words)
+        return run.start_job(
+            run.target,
+            self.name,
+            f"{show(pull)} | tee >(sha256sum) | zstd -q -d -c | {show(unpack)}",
+            load("common", "pipes", "fetch"),
+            run.plan.target.datadir,
+            run.memory["new_identity"],
+            run.copy_run,
+            run.plan.target.os_user,
+            " ".join(proof_files(run)),
+            str(len(unpack)),
+            *unpack,
+            *pull,
+        )
+
+    def follow(self, run: Run, state: JobState) -> None:
+        self.count(run, state)
+
+    def finish(self, run: Run, state: JobState) -> Outcome:
+        archive, evidence = archive_of(run.plan), read_evidence(run, state, self.name, reader="unpack")
+        statuses, tails = keep_result(run, evidence, reader="unpack")
+        must_have_begun(run, state, "Unpacking into the new data directory")
+        checkpoints = judge_fetch(run.flavor, archive, evidence)
+        received = state.counters.get("unpack.read_bytes", run.memory.get("stream.bytes"))
+        seconds = (state.ended_at or 0) - (state.started_at or 0)
+        run.memory["checkpoints"] = asdict(checkpoints)
+        run.memory["stream.bytes"] = received
+        self._remember_position(run, evidence.copy)
+        run.journal.progress(bytes=received, total_bytes=received, percent=100.0)
+        run.journal.say(
+            f"The backup of run {archive.run} arrived whole: its checksum is that with which it was published.",
+            host=run.target.party.host,
+        )
+        return done(exit_statuses=statuses, tails=tails, bytes=received, seconds=seconds)
+
+    def cancel(self, run: Run) -> None:
+        """End the unpacking, which must be seen to end; then what sends."""
+        self.stopped(run, run.target.jobs.stop(self.name))
+        end_sending(run)
+
+
+def read_evidence(run: Run, state: JobState, job: str, *, reader: str) -> FetchEvidence:
+    """Return what both ends left of a file that was sent. Raises as ``Jobs.act`` and ``Jobs.read``.
+
+    Args:
+        state: of the job on the target, which has ended.
+        job: its name.
+        reader: the stage that read what was decompressed.
+    """
+    told = pairs(run.source.jobs.act(IN_BASH, "echo status=$(cat backup.status 2>/dev/null)").stdout)
+    kept = decode_files(run.source.jobs.act(IN_BASH, load("read_source")).stdout)
+    return FetchEvidence(
+        copy=CopyEvidence(
+            source_status=int(told["status"]) if told.get("status") else None,
+            transport_status=state.stages.get("transport"),
+            unpack_status=state.stages.get(reader),
+            source_log=kept.get("backup.log", "")[-2000:],
+            transport_log=state.tails.get("transport", ""),
+            unpack_log=state.tails.get(reader, ""),
+            target_files=decode_files(run.target.jobs.read(job, "files", limit=1024**2).decode()),
+        ),
+        statuses={
+            name: state.stages.get(name) for name in ("transport", "see", "decompress", reader, *_SERVED[reader])
+        },
+        decompress_log=state.tails.get("decompress", ""),
+        sum=state.tails.get("sum", "").strip(),
+    )
+
+
+#: What ends after the stage that reads: a dump is read by a server of its own.
+_SERVED: dict[str, tuple[str, ...]] = {"unpack": (), "load": ("server",)}
+
+
+def keep_result(run: Run, evidence: FetchEvidence, *, reader: str) -> tuple[dict[str, int | None], dict[str, str]]:
+    """Complete the source's command and remember how the step ended, well or not. Return exit statuses and last lines by stage."""
+    copy = evidence.copy
+    statuses = {"source": copy.source_status, **evidence.statuses}
+    tails = {
+        "source": copy.source_log,
+        "transport": copy.transport_log,
+        "decompress": evidence.decompress_log,
+        reader: copy.unpack_log,
+    }
+    run.journal.finished("stream.backup", copy.source_status, copy.source_log)
+    run.memory["stream.result"] = {"exit_statuses": statuses, "tails": tails}
+    return statuses, tails
+
+
+def must_have_begun(run: Run, state: JobState, doing: str) -> None:
+    """Raise what a job's end means that ended before its pipe began (``job_must_succeed``)."""
+    if state.exit_status != 0 and (state.exit_status == REFUSED_STATUS or not state.stages):
+        job_must_succeed(state, doing, left=lambda: where_things_are(run))
+
+
+def end_sending(run: Run) -> None:
+    """End what still sends on the source; one that is silent feels the broken pipe."""
+    with suppress(Unreachable):
+        run.source.jobs.act(IN_BASH, load("release") + "\nend_backup\n")

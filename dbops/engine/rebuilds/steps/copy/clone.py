@@ -1,0 +1,337 @@
+"""MySQL's clone: the way to the donor, the clone itself on the target, and taking everything of it away from the donor again."""
+
+from contextlib import closing, suppress
+from dataclasses import asdict, replace
+
+from dbops.engine.errors import DbopsError, RemoteFailure, Unreachable
+from dbops.engine.flavors import Flavor, flavor_for
+from dbops.engine.flavors.base import Coordinates
+from dbops.engine.flavors.dump_load import clone_server_options, initialise_command, load_server_options
+from dbops.engine.hosts import stall
+from dbops.engine.hosts.progress import add_sample, rate_of
+from dbops.engine.hosts.scripts import load
+from dbops.engine.ports import Database, JobState, JobStatus
+from dbops.engine.rebuilds.clone import (
+    ACCOUNT_DAYS,
+    LIBRARY,
+    PLUGIN,
+    CloneEvidence,
+    account_name,
+    account_sql,
+    clone_statements,
+    judge_clone,
+    progress_of,
+    read_stages,
+)
+from dbops.engine.rebuilds.metrics import figures_of
+from dbops.engine.rebuilds.plan import Plan, PlannedCommand
+from dbops.engine.rebuilds.steps.base import JobStep, Step
+from dbops.engine.rebuilds.steps.copy.archive import must_have_begun
+from dbops.engine.rebuilds.steps.preflight.live_check import try_the_account
+from dbops.engine.rebuilds.steps.preflight.source_replication import remember_replication
+from dbops.engine.rebuilds.steps.replicate.replication import MASKED
+from dbops.engine.rebuilds.steps.run import Outcome, Run, done, pairs
+from dbops.engine.tuning.transport import show
+
+DOING = "Opening the source for the clone"
+UNTOUCHED = "Nothing was changed on the target."
+
+
+class OpenDonor(Step):
+    """The plugin and an account of this run alone on the source, and a trial of both from the target, before anything is destroyed."""
+
+    name = "open"
+    title = "Open the source for the clone"
+    is_destructive = False
+
+    def commands(self, plan: Plan) -> tuple[PlannedCommand, ...]:
+        source, account = plan.source, account_sql("RUN")
+        return (
+            PlannedCommand(source.name, f"{_install()}   -- where it is not loaded; then it is removed at the end"),
+            *(PlannedCommand(source.name, sql) for sql in _account_statements(account, tls=True)),
+            PlannedCommand(
+                plan.target.name,
+                f"{plan.programs['target.client']} --host={source.address} --port={source.port} --user={account_name('RUN')} -e 'SELECT 1'",
+            ),
+        )
+
+    def advance(self, run: Run) -> Outcome:
+        try_the_account(run)
+        remember_replication(run)
+        with closing(run.source.connect(10.0)) as database:
+            try:
+                self._open(run, database)
+                password = new_password(run, database, "open.password")
+            except Unreachable:
+                raise
+            except RemoteFailure as error:
+                raise RemoteFailure(
+                    "clone.account",
+                    DOING,
+                    found=error.found,
+                    left=UNTOUCHED,
+                    next_step="Grant the admin account what docs/accounts.md names for clone, then plan again.",
+                ) from error
+        self._try_from_target(run, password)
+        return done()
+
+    def _open(self, run: Run, database: Database) -> None:
+        memory = run.memory
+        if "donor_opened" not in memory:
+            self._nothing_is_logged(run, database)
+            tls = database.query("SHOW GLOBAL VARIABLES LIKE 'ssl_cert'")
+            memory["donor_tls"] = bool(tls and tls[0]["Value"])
+            memory["donor_plugin_is_ours"] = not plugin_state(database)
+            # Written with the row of the first command, before that runs: whoever comes after us knows what to take away.
+            memory |= {"donor_opened": True, "donor_closed": False}
+        if memory["donor_plugin_is_ours"] and not plugin_state(database):
+            run.execute(run.source, database, "open.plugin", _install())
+        statements = _account_statements(account_sql(run.run_id), tls=memory["donor_tls"])
+        for number, statement in enumerate(statements):
+            run.execute(run.source, database, f"open.account.{number}", statement)
+
+    def _nothing_is_logged(self, run: Run, database: Database) -> None:
+        """An account that is written to the binary log of a replica is an errant transaction, and reaches every copy."""
+        if int(database.query("SELECT @@SESSION.sql_log_bin AS logs")[0]["logs"]):
+            raise RemoteFailure(
+                "clone.account", DOING, found="the admin account may not keep its statements out of the binary log"
+            )
+
+    def _try_from_target(self, run: Run, password: str) -> None:
+        source = run.plan.source
+        credentials = run.flavor.credentials_file(account_name(run.run_id), password)
+        try:
+            run.act(
+                run.target,
+                "open.try",
+                f"log in to {source.address}:{source.port} as {account_name(run.run_id)}",
+                load("check_donor_login"),
+                run.plan.programs["target.client"],
+                source.address,
+                str(source.port),
+                stdin=credentials.encode(),
+            )
+        except Unreachable:
+            raise
+        except RemoteFailure as error:
+            raise RemoteFailure(
+                "clone.no_way",
+                "Trying the connection from the target to the source's server",
+                found=error.found,
+                left=UNTOUCHED,
+                next_step=f"Let {run.target.party.host} reach {source.address}:{source.port}.",
+            ) from error
+        run.journal.say(f"{run.target.party.host} reaches the server of {source.name}.", host=run.target.party.host)
+
+
+class Clone(JobStep):
+    """Make an empty data directory, start a server on it that nobody reaches, and let that clone the source."""
+
+    name = "stream"
+    title = "Clone the source into a new data directory"
+
+    def commands(self, plan: Plan) -> tuple[PlannedCommand, ...]:
+        flavor, target = flavor_for(plan.source.version, plan.flavor), plan.target.name
+        serve = f"{show(_server(plan, flavor))} --datadir={plan.target.datadir} --socket=SCRATCH/s"
+        statements = clone_statements(
+            run_id="RUN", password=MASKED, host=plan.source.address, port=plan.source.port, tls=True
+        )
+        return (
+            PlannedCommand(target, show(_initialise(plan, flavor))),
+            PlannedCommand(target, f"{serve}   # nobody reaches it"),
+            *(PlannedCommand(target, line.rstrip(";")) for line in statements.splitlines()),
+            PlannedCommand(target, f"{serve}   # once more: it completes the clone"),
+            PlannedCommand(target, _tidy(flavor, "RUN", plugin=True)),
+        )
+
+    def start(self, run: Run) -> JobState:
+        """Start the job. One that a driver before us has started logs in with its password for as long as it runs: that is not changed."""
+        state = run.target.jobs.follow(self.name)
+        if state.status is not JobStatus.ABSENT:
+            return state
+        plan, source, admin = run.plan, run.plan.source, run.accounts.admin
+        with closing(run.source.connect(10.0)) as database:
+            password = new_password(run, database, "stream.password")
+        statements = clone_statements(
+            run_id=run.run_id, password=password, host=source.address, port=source.port, tls=run.memory["donor_tls"]
+        )
+        initialise, server, first = (
+            _initialise(plan, run.flavor),
+            _server(plan, run.flavor),
+            ["--max-allowed-packet=64M"],
+        )
+        return run.start_job(
+            run.target,
+            self.name,
+            "\n".join(command.text for command in self.commands(plan)),
+            load("common", "clone"),
+            plan.target.datadir,
+            run.memory["new_identity"],
+            run.copy_run,
+            plan.target.os_user,
+            plan.programs["target.client"],
+            _tidy(run.flavor, run.run_id, plugin=run.memory["donor_plugin_is_ours"]),
+            *(str(len(words)) for words in (initialise, server, first)),
+            *initialise,
+            *server,
+            *first,
+            secrets={
+                "clone.sql": statements,
+                "admin.cnf": run.flavor.credentials_file(admin.user, admin.password),
+            },
+        )
+
+    def stall_seconds(self, run: Run) -> float:
+        """Disks are synchronised and recovery is done in silence. Else the server that clones has lost its donor: it tries to reach that
+        again for minutes, without a word (measured with a donor that was killed).
+        """
+        is_silent = run.memory.get("stream.stage") in ("file sync", "restart")
+        return run.settings.stall_prepare_seconds if is_silent else run.settings.stall_stream_seconds
+
+    def signs(self, run: Run, state: JobState) -> str:
+        """What the server itself counts, until it is started again: its own housekeeping writes all the time."""
+        counters = state.counters if state.tails.get("phase") else {}
+        return stall.signs_of(counters, state.tails)
+
+    def follow(self, run: Run, state: JobState) -> None:
+        memory, now = run.memory, run.clock.now()
+        progress = progress_of(
+            read_stages(state.tails.get("progress", "")), before_percent=memory.get("stream.percent", 0.0)
+        )
+        if state.tails.get("phase"):
+            memory["stream.stage"] = "restart"
+            run.journal.progress(
+                note="starting the server on the copy, which completes it", percent=memory.get("stream.percent")
+            )
+            return
+        if progress is None:
+            run.journal.progress(note="making an empty data directory")
+            return
+        samples = memory["stream.samples"] = add_sample(
+            memory.get("stream.samples", []), at=now, count=progress.copied_bytes
+        )
+        memory["stream.percent"], memory["stream.stage"] = progress.percent, progress.stage
+        memory["stream.bytes"] = progress.copied_bytes
+        run.journal.measured(replace(figures_of(state.counters, "server"), bytes=progress.copied_bytes))
+        run.journal.progress(
+            bytes=progress.copied_bytes,
+            total_bytes=progress.total_bytes,
+            percent=progress.percent,
+            rate_bytes_per_second=rate_of(samples),
+            note=progress.stage or "between two stages",
+        )
+
+    def finish(self, run: Run, state: JobState) -> Outcome:
+        must_have_begun(run, state, "Cloning the source into the new data directory")
+        output = state.tails.get("out", "").strip().splitlines()
+        gtid = judge_clone(
+            CloneEvidence(
+                statuses=state.stages,
+                outcome=pairs(state.tails.get("outcome", "")),
+                said=state.tails.get("clone", ""),
+                last=output[-1].removeprefix("FAILED: ") if output else "",
+            )
+        )
+        copied = sum(stage.copied_bytes for stage in read_stages(state.tails.get("progress", "")))
+        seconds = (state.ended_at or 0) - (state.started_at or 0)
+        run.memory |= {
+            "stream.bytes": copied,
+            "position": asdict(Coordinates(gtid=gtid)),
+            # There is nothing to prepare, and the server itself made the files: whoever goes on with this copy begins with the start.
+            "loaded": True,
+            "done_before": ["own", "prepare"],
+        }
+        run.journal.progress(bytes=copied, total_bytes=copied, percent=100.0)
+        run.journal.say(f"The clone is complete: it stands at {gtid}.", host=run.target.party.host)
+        with suppress(DbopsError):  # the clean-up does what could not be done here
+            close_donor(run)
+        return done(exit_statuses=state.stages, tails=state.tails, bytes=copied, seconds=seconds)
+
+
+def plugin_state(database: Database) -> str:
+    """Return the clone plugin's state, ``""`` where it is not loaded. Raises as ``Database.query``."""
+    rows = database.query(
+        "SELECT PLUGIN_STATUS AS status FROM information_schema.PLUGINS WHERE PLUGIN_NAME = %s", (PLUGIN,)
+    )
+    return str(rows[0]["status"]) if rows else ""
+
+
+def new_password(run: Run, database: Database, key: str) -> str:
+    """Give the run's account on the source a password that the server makes, and return it. It is kept nowhere.
+
+    Raises as ``Database.query``.
+    """
+    sql = f"ALTER USER {account_sql(run.run_id)} IDENTIFIED BY RANDOM PASSWORD"
+    run.journal.check()
+    run.journal.command(key, run.source.party.name, sql)
+    [row] = database.query(sql)
+    run.journal.finished(key, 0)
+    return str(row["generated password"])
+
+
+def close_donor(run: Run) -> bool:
+    """Drop the run's account on the source, and the plugin if this run installed it. Return whether it is settled, or to be asked again.
+
+    Raises as ``Database.query``.
+    """
+    if not run.memory.get("donor_opened") or run.memory.get("donor_closed"):
+        return True
+    source, step = run.source, run.journal.step
+    with closing(source.connect(10.0)) as database:
+        run.execute(source, database, f"{step}.donor.account", f"DROP USER IF EXISTS {account_sql(run.run_id)}")
+        sessions = database.query(
+            "SELECT ID AS id FROM information_schema.PROCESSLIST WHERE USER = %s", (account_name(run.run_id),)
+        )
+        for row in sessions:  # a dropped account's sessions go on
+            with suppress(RemoteFailure):  # one that has just ended
+                run.execute(source, database, f"{step}.donor.kill.{row['id']}", f"KILL {int(row['id'])}")
+        if sessions:
+            return False
+        if run.memory.get("donor_plugin_is_ours") and plugin_state(database):
+            run.execute(source, database, f"{step}.donor.plugin", f"UNINSTALL PLUGIN {PLUGIN}")
+            if plugin_state(database):  # somebody else clones with it: it goes when that ends
+                return False
+    run.memory["donor_closed"] = True
+    run.journal.say(f"{source.party.name} is as it was: the account of this run is dropped.", host=source.party.host)
+    return True
+
+
+def closing_statements() -> tuple[str, ...]:
+    """Return, for the plan's page, what is taken away from the source again."""
+    return (
+        f"DROP USER IF EXISTS {account_sql('RUN')}",
+        f"UNINSTALL PLUGIN {PLUGIN}   -- where this rebuild has installed it",
+    )
+
+
+def _install() -> str:
+    return f"INSTALL PLUGIN {PLUGIN} SONAME '{LIBRARY}'"
+
+
+def _account_statements(account: str, *, tls: bool) -> tuple[str, ...]:
+    ssl = "REQUIRE SSL " if tls else ""
+    return (
+        f"CREATE USER IF NOT EXISTS {account} IDENTIFIED BY RANDOM PASSWORD {ssl}PASSWORD EXPIRE INTERVAL {ACCOUNT_DAYS} DAY",
+        f"GRANT BACKUP_ADMIN ON *.* TO {account}",
+    )
+
+
+def _tidy(flavor: Flavor, run_id: str, *, plugin: bool) -> str:
+    """Return what takes out of the copy what it has of the donor and must not keep: this run's account, whom it follows, our plugin."""
+    statements = [f"DROP USER IF EXISTS {account_sql(run_id)}", *flavor.forget_replication()]
+    return "; ".join([*statements, f"UNINSTALL PLUGIN {PLUGIN}"] if plugin else statements)
+
+
+def _initialise(plan: Plan, flavor: Flavor) -> list[str]:
+    program = plan.programs["target.install"]
+    return initialise_command(flavor, program, defaults_file=plan.target.defaults_file, datadir=plan.target.datadir)
+
+
+def _server(plan: Plan, flavor: Flavor) -> list[str]:
+    options = load_server_options(flavor, memory_bytes=plan.prepare_memory_bytes)
+    return [
+        plan.programs["target.server"],
+        f"--defaults-file={plan.target.defaults_file}",
+        *options,
+        *clone_server_options(),
+    ]

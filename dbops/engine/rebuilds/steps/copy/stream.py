@@ -1,0 +1,296 @@
+"""The copy itself: the backup streams from the source straight into the new data directory."""
+
+from contextlib import suppress
+from dataclasses import asdict, replace
+
+from dbops.engine.errors import RemoteFailure, Unreachable
+from dbops.engine.flavors import Flavor, flavor_for
+from dbops.engine.flavors.failures import DISK_FULL, known_failure
+from dbops.engine.flavors.logs import stuck_redo
+from dbops.engine.hosts import stall
+from dbops.engine.hosts.progress import add_sample, copy_progress
+from dbops.engine.hosts.scripts import load
+from dbops.engine.ports import JobState
+from dbops.engine.rebuilds.copy_check import CopyEvidence, decode_files, first_of, judge_copy
+from dbops.engine.rebuilds.metrics import figures_of
+from dbops.engine.rebuilds.plan import Plan, PlannedCommand
+from dbops.engine.rebuilds.steps.base import REFUSED_STATUS, JobStep, job_must_succeed
+from dbops.engine.rebuilds.steps.commands import (
+    backup_command,
+    expand_words,
+    pull_command,
+    transport_command,
+    unpack_command,
+)
+from dbops.engine.rebuilds.steps.copy.shared_read import (
+    ASK_SECONDS,
+    follow_sender,
+    may_stream,
+    reads_for_others,
+    refuse_dropped,
+)
+from dbops.engine.rebuilds.steps.preflight.data_location import where_things_are
+from dbops.engine.rebuilds.steps.run import IN_BASH, Outcome, Run, again, done, pairs
+from dbops.engine.rebuilds.steps.source.access import BEAT_SECONDS, SILENT_SECONDS, keep_open, rearm
+from dbops.engine.rebuilds.steps.source.throttle import begin_held, count_link, pass_rate_on
+from dbops.engine.states import Level
+from dbops.engine.tuning.transport import show
+
+#: Lines of the source's log that are remembered to see whether its redo copier stands still; it retries once a second.
+STUCK_LINES = 120
+
+
+#: How often the source is looked at while it is read; every look costs its host some processes.
+WATCH_SECONDS = 3.0
+
+
+class Stream(JobStep):
+    """Pull the backup from the source straight into the new data directory."""
+
+    name = "stream"
+    title = "Stream the backup from the source into the data directory"
+
+    def commands(self, plan: Plan) -> tuple[PlannedCommand, ...]:
+        flavor = flavor_for(plan.source.version, plan.flavor)
+        pull = show(transport_command(plan, directory="RUN", address=plan.source.ssh_address))
+        return (
+            PlannedCommand(plan.source.name, _sent(plan, flavor, "RUN")),
+            PlannedCommand(plan.target.name, f"{pull} backup | {_received(plan, flavor)}"),
+        )
+
+    def advance(self, run: Run) -> Outcome:
+        return super().advance(run) if may_stream(run) else again(ASK_SECONDS)
+
+    def start(self, run: Run) -> JobState:
+        keep_open(run, at_once=True)
+        unpack = unpack_command(run.plan, run.flavor)
+        expand, pull = expand_words(run.plan), [*pull_command(run), "backup"]
+        run.memory["stream.began"] = run.clock.now()
+        run.memory.pop("left_tree", None)  # from here on only the end of the stream can say what lies there
+        run.journal.command(
+            "stream.backup",
+            run.source.party.host,
+            _sent(run.plan, run.flavor, run.source.jobs.run_directory),
+        )
+        return run.start_job(
+            run.target,
+            self.name,
+            f"{show(pull)} | {_received(run.plan, run.flavor)}",
+            load("common", "pipes", "stream"),
+            run.plan.target.datadir,
+            run.memory["new_identity"],
+            run.copy_run,
+            run.plan.target.os_user,
+            " ".join(proof_files(run)),
+            str(len(expand)),
+            str(len(unpack)),
+            str(begin_held(run) or ""),
+            *expand,
+            *unpack,
+            *pull,
+        )
+
+    def stall_seconds(self, run: Run) -> float:
+        """When the source has sent everything the unpacking tool may still be busy with what it received, in silence."""
+        settings = run.settings
+        return settings.stall_unpack_seconds if run.memory.get("stream.sent") else settings.stall_stream_seconds
+
+    def signs(self, run: Run, state: JobState) -> str:
+        # not of ssh: its keepalives pass for as long as the source's sshd lives, while no byte of the backup does
+        counters = {name: count for name, count in state.counters.items() if name.startswith("unpack.")}
+        return stall.signs_of(counters, state.tails, run.memory.get("stream.log_offset"))
+
+    def follow(self, run: Run, state: JobState) -> None:
+        self._give_up_if_full(run, state)
+        pass_rate_on(run)
+        self._watch_source_if_due(run)
+        self.count(run, state)
+
+    def count(self, run: Run, state: JobState) -> None:
+        """Tell how much was unpacked."""
+        received, now = state.counters.get(_unpacked(run.plan)), run.clock.now()
+        if received is None:
+            return
+        samples = run.memory["stream.samples"] = add_sample(
+            run.memory.get("stream.samples", []), at=now, count=received
+        )
+        run.memory["stream.bytes"] = received
+        count_link(run, state)
+        run.journal.measured(replace(figures_of(state.counters, "unpack"), bytes=received))
+        run.journal.progress(
+            **copy_progress(
+                samples,
+                received_bytes=received,
+                total_bytes=run.plan.bytes_to_copy,
+                elapsed_seconds=now - run.memory["stream.began"],
+            )
+        )
+
+    def _watch_source_if_due(self, run: Run) -> None:
+        """A source that is silent to us may go on sending: only the end of the copy cannot be judged without it."""
+        if run.clock.now() < run.memory.get("stream.watch_at", 0.0):
+            return
+        try:
+            self._watch_source(run)
+            follow_sender(run)
+        except Unreachable as error:
+            run.memory["stream.watch_at"] = run.clock.now() + SILENT_SECONDS
+            if not run.memory.get("stream.source_silent"):
+                text = f"The source does not answer the dashboard; the copy goes on without being watched there: {error.found}"
+                run.journal.say(text, level=Level.WARNING, host=run.source.party.host)
+            run.memory["stream.source_silent"] = True
+
+    def _watch_source(self, run: Run) -> dict[str, str]:
+        """Beat for the guard, and bring what the backup tool has said since the last look into the history."""
+        offset = run.memory.get("stream.log_offset", 0)
+        result = run.source.jobs.act(IN_BASH, load("release", "source_heartbeat"), str(offset))
+        head, _, log = result.stdout.partition("\nlog=\n")
+        told = pairs(head)
+        run.memory["stream.watch_at"] = run.clock.now() + WATCH_SECONDS
+        run.memory["stream.sent"] = bool(told.get("status"))
+        if run.memory.pop("stream.source_silent", False):
+            run.journal.say("The source answers the dashboard again.", host=run.source.party.host)
+        run.memory["source.beat_at"] = run.clock.now() + BEAT_SECONDS
+        if not told.get("guard") and not told.get("given_back"):
+            rearm(run, "")
+        lines = log.split("\n")
+        complete, rest = lines[:-1], lines[-1]
+        run.memory["stream.log_offset"] = offset + len(log.encode()) - len(rest.encode())
+        self._give_up_if_stuck(run, complete)
+        for line in complete:
+            parsed = run.flavor.parse_backup_line(line)
+            if parsed.kind in ("milestone", "error", "completed"):
+                level = Level.ERROR if parsed.kind == "error" else Level.INFO
+                run.journal.say(parsed.text, level=level, host=run.source.party.host)
+        return told
+
+    def _give_up_if_stuck(self, run: Run, lines: list[str]) -> None:
+        """MariaDB's redo copier retries at one place until the copy ends, and only then fails: hours for nothing."""
+        recent = run.memory["stream.recent"] = [*run.memory.get("stream.recent", []), *lines][-STUCK_LINES:]
+        lsn = stuck_redo(recent, times=STUCK_LINES // 2)
+        if lsn is not None:
+            raise RemoteFailure(
+                "backup.redo_stuck",
+                "Copying the source's redo log",
+                found=f"the backup tool has been at LSN {lsn} for {STUCK_LINES // 2} tries: the redo log was overwritten there",
+                left="The copy was ended; it could not have succeeded.",
+                next_step="Raise the source's redo log capacity, or rebuild at an hour with fewer writes.",
+            )
+
+    def _give_up_if_full(self, run: Run, state: JobState) -> None:
+        """An xbstream that expands forgets a write that failed: it would read the whole stream for nothing, and end with 0 (its source)."""
+        said = state.tails.get("unpack", "")
+        known = known_failure(said.splitlines()) if run.plan.compresses_itself else None
+        if known is not None and known.code == DISK_FULL:
+            raise RemoteFailure(
+                "stream.disk_full",
+                "Unpacking into the new data directory",
+                found=f"{known.sentence} The unpacking tool wrote: {said.strip()[-500:]}",
+                left=f"The copy was ended. {where_things_are(run)}",
+                next_step=known.next_step,
+            )
+
+    def finish(self, run: Run, state: JobState) -> Outcome:
+        told = self._watch_source(run)
+        evidence = self._evidence(run, state, told)
+        run.journal.finished("stream.backup", evidence.source_status, evidence.source_log[-2000:])
+        statuses = {
+            "source backup": evidence.source_status,
+            "transport": evidence.transport_status,
+            "unpack": evidence.unpack_status,
+        }
+        tails = {
+            "source": evidence.source_log[-2000:],
+            "transport": evidence.transport_log,
+            "unpack": evidence.unpack_log,
+        }
+        run.memory["stream.result"] = {"exit_statuses": statuses, "tails": tails}
+        if state.exit_status != 0 and (state.exit_status == REFUSED_STATUS or not state.stages):
+            job_must_succeed(state, "Unpacking into the new data directory", left=lambda: where_things_are(run))
+        self._source_was_ours(run, told)
+        refuse_dropped(run, evidence)
+        info, checkpoints = judge_copy(run.flavor, evidence)
+        received = state.counters.get(_unpacked(run.plan), run.memory.get("stream.bytes"))
+        seconds = (state.ended_at or 0) - (state.started_at or 0)
+        run.memory["checkpoints"] = asdict(checkpoints)
+        run.memory["stream.bytes"] = received
+        self._remember_position(run, evidence)
+        run.journal.progress(
+            bytes=received, total_bytes=received, percent=100.0, average_bytes_per_second=_rate(received, seconds)
+        )
+        run.journal.say(
+            f"The copy is whole: backup {info.uuid}, up to LSN {checkpoints.last_lsn}.", host=run.target.party.host
+        )
+        return done(exit_statuses=statuses, tails=tails, bytes=received, seconds=seconds)
+
+    def _source_was_ours(self, run: Run, told: dict[str, str]) -> None:
+        """When nobody was heard of for too long the guard has ended the backup: that is the first cause, not the broken pipe."""
+        if told.get("given_back") and told.get("status") != "0":
+            raise RemoteFailure(
+                "source.given_back",
+                f"Copying from {run.source.party.name}",
+                found=f"its guard ended the backup: {told['given_back']}",
+                left="Replication on the source runs as before. " + where_things_are(run),
+                next_step="Find out why the dashboard did not reach the source for so long, then rebuild again.",
+            )
+
+    def _evidence(self, run: Run, state: JobState, told: dict[str, str]) -> CopyEvidence:
+        kept = decode_files(run.source.jobs.act(IN_BASH, load("read_source"), *proof_files(run)).stdout)
+        arrived = decode_files(run.target.jobs.read(self.name, "files", limit=1024**2).decode())
+        return CopyEvidence(
+            source_status=int(told["status"]) if told.get("status") else None,
+            transport_status=state.stages.get("transport"),
+            unpack_status=state.stages.get("unpack") or state.stages.get("expand", state.stages.get("unpack")),
+            source_log=kept.pop("backup.log", ""),
+            transport_log=state.tails.get("transport", ""),
+            unpack_log=f"{state.tails.get('expand', '')}{state.tails.get('unpack', '')}",
+            source_files=kept,
+            target_files=arrived,
+        )
+
+    def _remember_position(self, run: Run, evidence: CopyEvidence) -> None:
+        """The copy will replicate from the source first: so the source's own binary log position counts."""
+        start = run.flavor.parse_binlog_info(first_of(run.flavor, "binlog", evidence.target_files) or "")
+        run.memory["position"] = asdict(start)
+
+    def stopped(self, run: Run, state: JobState) -> None:
+        """Keep what the host saw lying in the data directory at the moment at which the stream had failed."""
+        super().stopped(run, state)
+        if tree := state.tails.get("tree", "").strip():
+            run.memory["left_tree"] = tree
+
+    def cancel(self, run: Run) -> None:
+        """End the unpacking, which must be seen to end; the backup on a silent source is ended by its guard."""
+        super().cancel(run)
+        if reads_for_others(run):
+            return  # its sender goes on for them, and ends the backup when nobody is left
+        with suppress(Unreachable):
+            run.source.jobs.act(IN_BASH, load("release") + "\nend_backup\n")
+            kept = decode_files(run.source.jobs.act(IN_BASH, load("read_source")).stdout)
+            result = run.memory.setdefault("stream.result", {"exit_statuses": {}, "tails": {}})
+            result["tails"].setdefault("source", kept.get("backup.log", "")[-2000:])
+
+
+def _sent(plan: Plan, flavor: Flavor, directory: str) -> str:
+    """Return what is sent as a person would type it."""
+    tool = show(backup_command(plan, flavor, directory))
+    return f"{tool} | {plan.programs['source.compress']} -q -1 -c -T{plan.pipe_threads}" if plan.pipe_threads else tool
+
+
+def _received(plan: Plan, flavor: Flavor) -> str:
+    unpack = show(unpack_command(plan, flavor))
+    return f"{show(expand_words(plan))} | {unpack}" if plan.pipe_threads else unpack
+
+
+def _unpacked(plan: Plan) -> str:
+    """Return the counter of what is unpacked: what the unpacking tool reads, or writes where it expands what it reads."""
+    return "unpack.write_bytes" if plan.compresses_itself else "unpack.read_bytes"
+
+
+def proof_files(run: Run) -> list[str]:
+    kinds = ("info", "checkpoints", "binlog", "slave", "last")
+    return list(dict.fromkeys(name for kind in kinds for name in run.flavor.metadata_files[kind]))
+
+
+def _rate(size: int | None, seconds: float) -> float | None:
+    return size / seconds if size and seconds > 0 else None

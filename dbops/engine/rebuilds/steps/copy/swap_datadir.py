@@ -1,0 +1,91 @@
+"""From the old data to an empty directory: the last check, the stop and the move."""
+
+from dbops.engine.errors import Refused
+from dbops.engine.hosts.scripts import load
+from dbops.engine.ports import JobState
+from dbops.engine.rebuilds.plan import Plan, PlannedCommand
+from dbops.engine.rebuilds.steps.base import REFUSED_STATUS, JobStep, job_must_succeed
+from dbops.engine.rebuilds.steps.commands import split_command
+from dbops.engine.rebuilds.steps.copy.shared_read import ASK_SECONDS, may_take_over
+from dbops.engine.rebuilds.steps.preflight.data_location import old_data
+from dbops.engine.rebuilds.steps.run import Outcome, Run, again, done, pairs
+
+
+class TakeOver(JobStep):
+    """Check once more on the host itself, stop the server, move its data aside: one script, nothing between check and act."""
+
+    name = "take-over"
+    title = "Stop the target and move its data aside"
+
+    def commands(self, plan: Plan) -> tuple[PlannedCommand, ...]:
+        target = plan.target
+        move = (
+            f"mv -T -n {target.datadir} {plan.aside_path}"
+            if plan.aside_path
+            else f"cd {target.datadir} && find . -xdev -mindepth 1 ! -path './.dbops-old-*' ! -path './.dbops-failed-*' -delete"
+        )
+        return (
+            PlannedCommand(
+                target.name, "# on the host: identity, role and replicas are checked again, or nothing is done"
+            ),
+            PlannedCommand(target.name, target.stop_command),
+            PlannedCommand(target.name, move),
+            PlannedCommand(target.name, f"install -d -o {target.os_user} {target.datadir}"),
+        )
+
+    def advance(self, run: Run) -> Outcome:
+        return super().advance(run) if may_take_over(run) else again(ASK_SECONDS)
+
+    def start(self, run: Run) -> JobState:
+        target, plan, admin = run.plan.target, run.plan, run.accounts.admin
+        if "half_copy" in run.memory and not run.memory.get("half_copy_tree"):
+            raise Refused(
+                "retry.changed",
+                f"Taking {target.name} over again",
+                found="what the failed rebuild left in the data directory is not known",
+                left="Nothing was changed.",
+                next_step="Look at the instance, and plan a new rebuild.",
+            )
+        if run.memory.get("touched"):  # begun before, and nobody knows how far it came
+            run.memory["take-over.again"] = True
+        run.memory["touched"] = True
+        return run.start_job(
+            run.target,
+            self.name,
+            "\n".join(command.text for command in self.commands(plan)),
+            load("common", "swap_datadir"),
+            target.datadir,
+            target.datadir_identity,
+            "1" if target.is_answering else "0",
+            str(target.server_id or ""),
+            target.server_uuid,
+            target.socket,
+            plan.aside_path,
+            target.os_user,
+            plan.programs["target.client"],
+            run.run_id,
+            target.machine,
+            run.memory.get("half_copy_tree", ""),
+            *split_command(target.stop_command),
+            secrets={"admin.cnf": run.flavor.credentials_file(admin.user, admin.password)},
+        )
+
+    def stall_seconds(self, run: Run) -> float:
+        """Removing old data is silent for as long as it takes."""
+        return run.settings.stall_stop_seconds if run.plan.aside_path else 0.0
+
+    def follow(self, run: Run, state: JobState) -> None:
+        run.journal.progress(note="stopping the server, moving its data")
+
+    def finish(self, run: Run, state: JobState) -> Outcome:
+        if state.exit_status == REFUSED_STATUS and not run.memory.get("take-over.again"):
+            run.memory["refused"] = True  # its script refuses before it does anything
+        job_must_succeed(state, f"Stopping {run.plan.target.name} and moving its data aside")
+        told = pairs(state.tails.get("out", ""))
+        run.memory["new_identity"] = told["identity"]
+        run.memory["left_tree"] = told.get("tree", "")
+        run.memory["aside_identity"] = told.get("aside_identity", "")
+        run.memory["aside_path"] = run.plan.aside_path if told.get("aside_identity") else ""
+        target = run.plan.target
+        run.journal.say(f"{target.name} is stopped. {old_data(run)}", host=target.host)
+        return done(exit_statuses={"take over": 0})

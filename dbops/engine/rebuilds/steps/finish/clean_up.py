@@ -1,0 +1,114 @@
+"""The last step: it always runs, goes on past errors, and leaves the source as it was found."""
+
+from dbops.engine.errors import DbopsError
+from dbops.engine.hosts.scripts import load
+from dbops.engine.ports import JobStatus
+from dbops.engine.rebuilds.plan import Plan, PlannedCommand
+from dbops.engine.rebuilds.steps.base import Step, job_must_succeed
+from dbops.engine.rebuilds.steps.copy.clone import close_donor, closing_statements
+from dbops.engine.rebuilds.steps.copy.shared_read import give_back
+from dbops.engine.rebuilds.steps.preflight.data_location import look
+from dbops.engine.rebuilds.steps.preflight.source_replication import compare_replication
+from dbops.engine.rebuilds.steps.run import Outcome, Run, again, done
+from dbops.engine.rebuilds.steps.start.relaxed_durability import put_back_at_end
+from dbops.engine.states import Level
+
+
+class CleanUp(Step):
+    """Give the source back, remove the run's key from the target, and the old data if the new was verified."""
+
+    name = "clean-up"
+    title = "Clean up on both hosts"
+
+    def commands(self, plan: Plan) -> tuple[PlannedCommand, ...]:
+        commands = [
+            PlannedCommand(plan.source.name, "# key, credentials and guard of this run are removed"),
+            PlannedCommand(plan.target.name, "rm -f key key.pub known_hosts"),
+        ]
+        if plan.method == "clone":
+            commands = [PlannedCommand(plan.source.name, sql) for sql in closing_statements()]
+        if plan.aside_path and not plan.keep_old_data:
+            commands.append(
+                PlannedCommand(
+                    plan.target.name, f"find {plan.aside_path} -xdev -depth -delete   # only after verification"
+                )
+            )
+        return tuple(commands)
+
+    def advance(self, run: Run) -> Outcome:
+        errors = []
+        settled = True
+        for part in (
+            give_back,
+            close_donor,
+            forget_key,
+            put_back_at_end,
+            look_unless_verified,
+            _remove_mark,
+            compare_replication,
+        ):
+            try:
+                settled = part(run) is not False and settled
+            except DbopsError as error:
+                errors.append(error)
+        if errors:
+            raise errors[0]
+        if not settled:
+            return again(1.0)
+        if run.memory.get("verified") and not run.plan.keep_old_data and run.memory.get("aside_path"):
+            return _remove_old_data(run)
+        return done()
+
+
+def look_unless_verified(run: Run) -> None:
+    """Look what is where on the target, for how the rebuild's end is told. Raises as ``look``."""
+    if run.memory.get("touched") and not run.memory.get("verified"):
+        look(run)
+        run.memory["looked_at_end"] = True
+
+
+def forget_key(run: Run) -> None:
+    """Remove the run's key from the target. Raises as ``Run.act``."""
+    if run.memory.get("source_opened") and not run.memory.get("key_forgotten"):
+        run.act(run.target, "clean-up.key", "rm -f key key.pub known_hosts", "rm -f key key.pub known_hosts")
+        run.memory["key_forgotten"] = True
+
+
+def _remove_mark(run: Run) -> None:
+    """A verified copy is an ordinary data directory: from here on nobody puts the old data back."""
+    if run.memory.get("verified") and not run.memory.get("mark_removed"):
+        mark = f"{run.plan.target.datadir}/.dbops-{run.copy_run}"
+        run.act(run.target, "clean-up.mark", f"rm -f {mark}", 'rm -f -- "$1"', mark)
+        run.memory["mark_removed"] = True
+
+
+def _remove_old_data(run: Run) -> Outcome:
+    outcome = remove_moved(run, "remove-old", run.memory["aside_path"], run.memory["aside_identity"], "old data")
+    if outcome.result.get("removed"):
+        run.memory["aside_path"] = ""
+    return outcome
+
+
+def remove_moved(run: Run, job: str, path: str, identity: str, what: str) -> Outcome:
+    """Remove a directory that a run moved out of the way. What cannot be removed stays, and that is told: no failure.
+
+    Args:
+        job: name of the job.
+        path: of the directory on the target.
+        identity: its ``device:inode``; another directory of that name is left alone.
+        what: how the history calls it.
+    """
+    target, text = run.plan.target, f"find {path} -xdev -depth -delete"
+    run.start_job(run.target, job, text, load("common", "remove_old"), path, identity, lock="remove")
+    state = run.target.jobs.follow(job, wait_seconds=0.8)
+    if state.status is JobStatus.RUNNING:
+        run.journal.progress(note=f"removing the {what}")
+        return again()
+    run.journal.finished(job, state.exit_status, state.tails.get("out", ""))
+    try:
+        job_must_succeed(state, f"Removing the {what}")
+    except DbopsError as error:
+        run.journal.say(f"The {what} of {target.name} stays at {path}: {error}", level=Level.WARNING, host=target.host)
+        return done()
+    run.journal.say(f"The {what} of {target.name} is removed.", host=target.host)
+    return done(removed=True)

@@ -1,0 +1,181 @@
+"""Going back: the old data, which a rebuild that failed had moved aside, is put back and started."""
+
+from contextlib import closing
+
+from dbops.engine.errors import Refused
+from dbops.engine.hosts.scripts import load
+from dbops.engine.ports import JobState
+from dbops.engine.rebuilds.plan import Plan, PlannedCommand
+from dbops.engine.rebuilds.steps.base import JobStep, Step, job_must_succeed
+from dbops.engine.rebuilds.steps.commands import split_command
+from dbops.engine.rebuilds.steps.finish.clean_up import look_unless_verified, remove_moved
+from dbops.engine.rebuilds.steps.preflight.data_location import look, old_data_is_aside, where_things_are
+from dbops.engine.rebuilds.steps.replicate.replication import read_link
+from dbops.engine.rebuilds.steps.run import Outcome, Run, again, done, pairs
+from dbops.engine.rebuilds.steps.start.prepare_and_start import Start
+from dbops.engine.states import Level
+
+#: How long old data may take to replicate again before its state is told as it is.
+REPLICATES_SECONDS = 15.0
+
+
+def failed_path(plan: Plan, copy_run: str) -> str:
+    """Return where the copy that is given up goes: beside the old data, on the same file system."""
+    return plan.aside_path.replace(".dbops-old-", ".dbops-failed-") if plan.aside_path else f".dbops-failed-{copy_run}"
+
+
+class LookBack(Step):
+    """See on the host that the old data is where it was moved to, before anything is stopped."""
+
+    name = "look-back"
+    title = "Check that the old data is there"
+    is_destructive = False
+
+    def advance(self, run: Run) -> Outcome:
+        look(run)
+        if self._is_back(run):
+            run.journal.say("The old data is in place already.", host=run.plan.target.host)
+            return done()
+        if not old_data_is_aside(run) or run.memory["found"].get("aside") != run.memory["aside_identity"]:
+            raise Refused(
+                "old.not_found",
+                f"Looking for the old data of {run.plan.target.name}",
+                found=f"{run.plan.aside_path} is not the directory that was moved aside",
+                left=where_things_are(run),
+                next_step="Look at the host. If the old data is gone, rebuild again.",
+            )
+        run.journal.say(f"The old data is at {run.plan.aside_path}.", host=run.plan.target.host)
+        return done()
+
+    def _is_back(self, run: Run) -> bool:
+        """It was moved back before, and whoever moved it did not live to say so: what is left is to start it."""
+        found = run.memory["found"]
+        in_place = found.get("datadir") == run.memory["aside_identity"]
+        return in_place and not found.get("aside") and not found.get("new")
+
+
+class PutBack(JobStep):
+    """Stop what runs on the copy, move the copy out of the way and the old data back: one script, with its own checks."""
+
+    name = "put-back"
+    title = "Put the old data back"
+    is_cancellable = False
+
+    def commands(self, plan: Plan) -> tuple[PlannedCommand, ...]:
+        target, failed = plan.target, failed_path(plan, "RUN")
+        return (
+            PlannedCommand(
+                target.name, "# on the host: mark, identity, role and replicas are checked, or nothing is done"
+            ),
+            PlannedCommand(target.name, f"{target.stop_command}   # where a server runs on the copy"),
+            PlannedCommand(target.name, f"mv -T -n {target.datadir} {failed}"),
+            PlannedCommand(target.name, f"mv -T -n {plan.aside_path} {target.datadir}"),
+        )
+
+    def stall_seconds(self, run: Run) -> float:
+        return run.settings.stall_stop_seconds
+
+    def start(self, run: Run) -> JobState:
+        plan, target, admin = run.plan, run.plan.target, run.accounts.admin
+        run.memory.pop("found", None)  # from here on it tells of the past
+        return run.start_job(
+            run.target,
+            self.name,
+            "\n".join(command.text for command in self.commands(plan)),
+            load("common", "rollback"),
+            target.datadir,
+            run.copy_run,
+            plan.aside_path,
+            run.memory["aside_identity"],
+            failed_path(plan, run.copy_run),
+            str(target.configured_server_id or ""),
+            target.socket,
+            plan.programs["target.client"],
+            target.machine,
+            *split_command(target.stop_command),
+            secrets={"admin.cnf": run.flavor.credentials_file(admin.user, admin.password)},
+        )
+
+    def finish(self, run: Run, state: JobState) -> Outcome:
+        job_must_succeed(state, f"Putting the old data of {run.plan.target.name} back")
+        told = pairs(state.tails.get("out", ""))
+        run.memory["old_identity"], run.memory["failed_identity"] = told["identity"], told.get("failed_identity", "")
+        run.memory["aside_path"] = ""
+        run.journal.say(f"The old data is at {run.plan.target.datadir} again.", host=run.plan.target.host)
+        return done()
+
+
+class StartOld(Start):
+    """Start the server on its old data, if it ran on it before the rebuild."""
+
+    name = "start-old"
+    title = "Start the target on its old data"
+
+    def data(self, run: Run) -> tuple[str, str]:
+        return run.memory["old_identity"], ""
+
+    def advance(self, run: Run) -> Outcome:
+        if run.plan.target.is_answering:
+            return super().advance(run)
+        run.journal.say(
+            f"{run.plan.target.name} did not run before the rebuild: it is left stopped.", host=run.plan.target.host
+        )
+        return done()
+
+
+class ReplicateAsBefore(Step):
+    """See how the old data replicates. It is told, never a failure: old data may be what was to be replaced."""
+
+    name = "as-before"
+    title = "Look how it serves and replicates"
+    is_destructive = False
+
+    def advance(self, run: Run) -> Outcome:
+        run.memory["put_back"] = True
+        if not run.plan.target.is_answering:
+            return done()
+        with closing(run.target.connect(10.0)) as database:
+            link = read_link(database, run.flavor)
+            since = run.memory.setdefault("as-before.since", run.clock.now())
+            if link is None or link.is_running:
+                source = f"replicates from {link.source_host}:{link.source_port}" if link else "does not replicate"
+                run.memory["serves"] = f"It serves and {source}."
+                run.journal.say(f"{run.plan.target.name}: {run.memory['serves']}", host=run.plan.target.host)
+                return done()
+            if (link.io_running, link.sql_running) == ("No", "No") and not run.memory.get("as-before.started"):
+                run.memory["as-before.started"] = True
+                for number, statement in enumerate(run.flavor.start_replication()):
+                    run.execute(run.target, database, f"as-before.start.{number}", statement)
+        if run.clock.now() - since < REPLICATES_SECONDS:
+            return again(0.5)
+        error = link.last_io_error or link.last_sql_error or f"receiver {link.io_running}, applier {link.sql_running}"
+        run.memory["serves"] = f"It serves but does not replicate: {error}"
+        run.journal.say(run.memory["serves"], level=Level.WARNING, host=run.plan.target.host)
+        return done()
+
+
+class RemoveCopy(Step):
+    """Remove the copy that was given up, once the old data is in place."""
+
+    name = "clean-up"
+    title = "Remove the copy that was given up"
+
+    def commands(self, plan: Plan) -> tuple[PlannedCommand, ...]:
+        return (PlannedCommand(plan.target.name, f"find {failed_path(plan, 'RUN')} -xdev -depth -delete"),)
+
+    def advance(self, run: Run) -> Outcome:
+        if not run.memory.get("put_back"):
+            look_unless_verified(run)
+            return done()
+        if not run.memory.get("failed_identity"):
+            return done()
+        return remove_moved(
+            run, "remove-copy", failed_path(run.plan, run.copy_run), run.memory["failed_identity"], "copy"
+        )
+
+
+def outcome(run: Run) -> str:
+    """Return how a successful going back is told."""
+    target = run.plan.target
+    serves = run.memory.get("serves") or f"The server is stopped, as it was: {target.start_command} starts it."
+    return f"The old data of {target.name} is in place at {target.datadir}. {serves}"

@@ -1,0 +1,68 @@
+"""What a rebuild left behind because a host was silent when it ended: ended, given back, removed. Any number of times."""
+
+from collections.abc import Iterable, Mapping
+from typing import Any
+
+from dbops.engine.errors import DbopsError
+from dbops.engine.rebuilds.steps.base import JobStep, Step
+from dbops.engine.rebuilds.steps.copy.clone import close_donor
+from dbops.engine.rebuilds.steps.copy.shared_read import give_back
+from dbops.engine.rebuilds.steps.finish.clean_up import forget_key, look_unless_verified
+from dbops.engine.rebuilds.steps.preflight.source_replication import compare_replication
+from dbops.engine.rebuilds.steps.run import Run
+from dbops.engine.rebuilds.steps.start.relaxed_durability import put_back_at_end
+
+
+def needs_sweep(run: Run) -> bool:
+    """Tell whether an ended run left something that its clean-up could not reach."""
+    memory = run.memory
+    opened = bool(memory.get("source_opened"))
+    left_open = opened and not (memory.get("source_closed") and memory.get("key_forgotten"))
+    return (
+        left_open
+        or (bool(memory.get("donor_opened")) and not memory.get("donor_closed"))
+        or ("relaxed" in memory and not memory.get("put_back"))
+        or not is_target_known(memory)
+        or (
+            (opened or bool(memory.get("donor_opened"))) and "source_found" in memory and "source_differs" not in memory
+        )
+    )
+
+
+def is_target_known(memory: Mapping[str, Any]) -> bool:
+    """Tell whether the target was looked at after everything there had ended, or needs no look."""
+    if not memory.get("touched") or memory.get("verified") or memory.get("put_back"):
+        return True
+    return bool(memory.get("looked_at_end"))
+
+
+def sweep(run: Run, steps: Iterable[Step]) -> list[DbopsError]:
+    """End every job of the run on the target, give the source back, look where things are. Return what did not work yet."""
+    errors: list[DbopsError] = []
+
+    def end_jobs(run: Run) -> None:
+        if run.memory.get("jobs_ended") or not run.memory.get("touched"):
+            return
+        for step in steps:
+            if isinstance(step, JobStep):
+                run.target.jobs.stop(step.name)
+        run.memory["jobs_ended"] = True
+
+    def look_at_the_end(run: Run) -> None:
+        if run.memory.get("jobs_ended"):
+            look_unless_verified(run)
+
+    for part in (
+        end_jobs,
+        look_at_the_end,
+        put_back_at_end,
+        give_back,
+        close_donor,
+        forget_key,
+        compare_replication,
+    ):
+        try:
+            part(run)
+        except DbopsError as error:
+            errors.append(error)
+    return errors

@@ -1,0 +1,101 @@
+"""The last look before the old data may go."""
+
+from dbops.engine.errors import RemoteFailure
+from dbops.engine.facts.instance import ReplicationFacts
+from dbops.engine.rebuilds.plan import Plan, PlannedCommand
+from dbops.engine.rebuilds.steps.base import Step
+from dbops.engine.rebuilds.steps.replicate.replication import (
+    fail_on_error,
+    is_attached_to,
+    read_link,
+    restart_for_retry,
+    target_database,
+)
+from dbops.engine.rebuilds.steps.run import Outcome, Run, again, done
+from dbops.engine.rebuilds.steps.start.relaxed_durability import (
+    become_ordinary,
+    putting_back_commands,
+    stop_settling,
+    watch,
+)
+
+#: How long a replica may take to be close behind the primary for the first time and to stay there; more where the gate is long.
+VERIFY_SECONDS = 1800.0
+VERIFY_GATES = 10
+
+
+class Verify(Step):
+    """Replicating from the primary, close behind with its own settings, and staying so; itself and read-only."""
+
+    name = "verify"
+    title = "Verify that the replica serves and stays caught up"
+
+    def commands(self, plan: Plan) -> tuple[PlannedCommand, ...]:
+        return putting_back_commands(plan)
+
+    def cancel(self, run: Run) -> None:
+        stop_settling(run)
+
+    def advance(self, run: Run) -> Outcome:
+        doing, target = f"Verifying {run.plan.target.name}", run.plan.target
+        watch(run)
+        with target_database(run) as database:
+            row = database.query("SELECT @@server_id AS server_id, @@read_only AS read_only")[0]
+            link = read_link(database, run.flavor)
+            if restart_for_retry(run, database, link, "verify"):
+                return again(1.0)
+            fail_on_error(link, doing, run)
+            if int(row["server_id"]) != target.configured_server_id or not int(row["read_only"]):
+                raise RemoteFailure(
+                    "verify.identity", doing, found=f"server_id {row['server_id']}, read_only {row['read_only']}"
+                )
+            run.memory.setdefault("verify.began", run.clock.now())
+            if not _is_close(run, link):
+                return _behind(run, link, doing)
+            if wait := become_ordinary(run, database):
+                run.memory.pop("verify.steady_since", None)
+                return wait
+        return _gate(run)
+
+
+def _is_close(run: Run, link: ReplicationFacts | None) -> bool:
+    return (
+        link is not None
+        and link.is_running
+        and is_attached_to(link, run.plan.primary)
+        and link.lag_seconds is not None
+        and link.lag_seconds <= run.settings.catch_up_lag_seconds
+    )
+
+
+def _behind(run: Run, link: ReplicationFacts | None, doing: str) -> Outcome:
+    run.memory.pop("verify.steady_since", None)
+    limit, gate = run.settings.catch_up_lag_seconds, run.settings.verify_steady_seconds
+    if run.clock.now() - run.memory["verify.began"] > max(VERIFY_SECONDS, VERIFY_GATES * gate):
+        raise RemoteFailure(
+            "verify.lag",
+            doing,
+            found=f"it does not stay within {limit:.0f} s of the primary",
+            left=f"{run.plan.target.name} serves and replicates from {run.plan.primary.name}; its old data is kept.",
+            next_step="Find out why it falls behind. The copy itself is whole.",
+        )
+    lag = f"{link.lag_seconds:.0f} s" if link and link.lag_seconds is not None else "not known"
+    run.journal.progress(
+        note=f"lag {lag}: it counts as healthy once it has stayed within {limit:.0f} s of {run.plan.primary.name} for {gate:.0f} s"
+    )
+    return again(0.4)
+
+
+def _gate(run: Run) -> Outcome:
+    """Close behind: for long enough?"""
+    target, primary, gate = run.plan.target, run.plan.primary, run.settings.verify_steady_seconds
+    now = run.clock.now()
+    steady = now - run.memory.setdefault("verify.steady_since", now)
+    if steady < gate:
+        limit = run.settings.catch_up_lag_seconds
+        note = f"within {limit:.0f} s of {primary.name} for {steady:.0f} of {gate:.0f} s"
+        run.journal.progress(note=note, eta_seconds=gate - steady)
+        return again(min(0.4, gate - steady))
+    run.journal.say(f"{target.name} replicates from {primary.name} and has stayed caught up.", host=target.host)
+    run.memory["verified"] = True
+    return done()

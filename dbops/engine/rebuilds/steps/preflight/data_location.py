@@ -1,0 +1,86 @@
+"""What of the target's old and new data is where: looked up on the host when a rebuild ends badly, never guessed."""
+
+from dbops.engine.hosts.scripts import load
+from dbops.engine.rebuilds.steps.run import IN_BASH, Run, pairs
+
+
+def look(run: Run) -> None:
+    """Ask the target's host what is there now, and remember it. Raises as ``Jobs.act``."""
+    target, aside = run.plan.target, run.plan.aside_path
+    result = run.target.jobs.act(IN_BASH, load("common", "inspect_target"), target.datadir, aside, run.copy_run)
+    found = run.memory["found"] = pairs(result.stdout)
+    if old_data_is_aside(run) and not run.memory.get("aside_identity"):
+        # the move was made, but whoever made it did not live to say so
+        run.memory["aside_path"], run.memory["aside_identity"] = aside, found["aside"]
+
+
+def old_data_is_aside(run: Run) -> bool:
+    """Tell whether what was looked at shows the old data where the plan moves it.
+
+    A rename keeps the directory's inode; where the data directory is a mount point, its content went into a new directory
+    inside of it, and only the content tells.
+    """
+    found, target = run.memory.get("found") or {}, run.plan.target
+    aside = found.get("aside", "")
+    is_mount = run.plan.aside_path.startswith(f"{target.datadir}/")
+    return bool(aside) and (is_mount or aside == target.datadir_identity)
+
+
+def _is_between(run: Run, found: dict[str, str]) -> bool:
+    """Tell whether files of the old data lie in both places: it moves file by file where the directory is a mount point."""
+    by_file = run.plan.aside_path.startswith(f"{run.plan.target.datadir}/")
+    return by_file and not (found.get("new") or found.get("leaving") or found.get("empty"))
+
+
+def old_data(run: Run) -> str:
+    """Return a sentence on the old data, from what the move itself said."""
+    aside = run.memory.get("aside_path", "")
+    return f"Its old data is at {aside}." if aside else "There was no old data to keep, or it was removed as planned."
+
+
+def where_things_are(run: Run) -> str:
+    """Return, for the person who reads how a rebuild ended, what is where on the target and what to do with it."""
+    target, found = run.plan.target, run.memory.get("found")
+    if not run.memory.get("touched"):
+        return f"Nothing on {target.name} was changed."
+    if found is None:
+        return f"{target.name} could not be looked at again. {old_data(run)}"
+    runs = found.get("pids", "").strip()
+    if "half_copy" in run.memory and not (found.get("new") or found.get("aside")):
+        older = run.memory["half_copy"]
+        where = f" The old data is at {older}." if older else ""
+        return (
+            f"What the rebuild before left at {target.datadir}, and whatever was put there since, is in place: half a copy, "
+            f"do not start a server on it.{where}"
+        )
+    aside = old_data_is_aside(run)
+    if not found.get("new") and not aside and (run.plan.aside_path or not found.get("moved")):
+        state = "the server runs" if runs else f"the server is stopped: start it with {target.start_command}"
+        if runs and found.get("stopping"):  # whoever was asked to stop it goes on with that, though we have ended
+            state = f"the server was told to stop and still runs: see that it stops, then start it with {target.start_command}"
+        return f"The old data of {target.name} is in place at {target.datadir}; {state}."
+    if aside and not runs and _is_between(run, found):
+        return (
+            f"The old data of {target.name} is partly at {run.plan.aside_path} and partly at {target.datadir}: whoever moved "
+            "it was ended in the middle. Going back puts it together again. The server is stopped."
+        )
+    parts = []
+    if aside:
+        parts.append(f"The old data of {target.name} is at {run.plan.aside_path}.")
+    if runs:
+        verdict = f"is worthless: {run.memory['worthless']}" if run.memory.get("worthless") else "was not verified"
+        parts.append(f"The server runs on the new data at {target.datadir}, which {verdict}.")
+    elif found.get("empty"):
+        parts.append(f"{target.datadir} is empty, and the server is stopped.")
+    else:
+        parts.append(f"What was copied is at {target.datadir}; it is not usable as it is. The server is stopped.")
+    return " ".join(parts)
+
+
+def how_it_serves(run: Run) -> str:
+    """Return how a rebuild that succeeded is told."""
+    target, aside = run.plan.target, run.memory.get("aside_path", "")
+    kept = f" The old data is kept at {aside}." if aside else ""
+    if older := run.memory.get("half_copy"):
+        kept = f" The data of before is still at {older}, where the rebuild before moved it: remove it when nobody wants it any more.{kept}"
+    return f"{target.name} serves, replicates from {run.plan.primary.name} and has caught up.{kept}"

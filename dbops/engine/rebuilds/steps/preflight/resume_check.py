@@ -1,0 +1,96 @@
+"""Before a retry goes on: the copy is the one that the failed rebuild made, and the instances are still those of its plan."""
+
+from contextlib import closing
+
+from dbops.engine.errors import Refused
+from dbops.engine.facts.instance import to_record
+from dbops.engine.ports import Database
+from dbops.engine.rebuilds.plan import Party, Plan
+from dbops.engine.rebuilds.steps.base import Step
+from dbops.engine.rebuilds.steps.preflight.data_location import look, where_things_are
+from dbops.engine.rebuilds.steps.preflight.source_replication import remember_replication
+from dbops.engine.rebuilds.steps.replicate.replication import is_attached_to, read_link
+from dbops.engine.rebuilds.steps.run import Outcome, Run, done
+from dbops.engine.rebuilds.steps.start.relaxed_durability import watch
+
+#: What the failed rebuild itself has changed on the target.
+CHANGED_BY_US = {"datadir_identity", "is_answering", "server_id", "server_uuid", "version", "socket"}
+#: Findings on what a retry does not do any more: it copies nothing.
+OF_THE_COPY = {
+    *("target.space", "source.redo", "source.account", "source.open_files", "source.engines"),
+    *("clone.plugin", "clone.super_read_only", "clone.engines", "clone.packet", "clone.platform", "clone.programs"),
+    *("archive.file", "archive.host", "archive.tool", "archive.programs", "dump.programs"),
+}
+
+
+def differences_for_retry(before: Plan, now: Plan, *, was_touched: bool = True) -> list[str]:
+    """Return what is not as the plan saw it, but for what the failed rebuild changed where it touched the target, as sentences."""
+    changes: list[str] = []
+    for role, ignored in (
+        ("target", CHANGED_BY_US if was_touched else set[str]()),
+        ("source", set[str]()),
+        ("primary", set[str]()),
+    ):
+        old, new = _record(getattr(before, role), ignored), _record(getattr(now, role), ignored)
+        changes += [f"{role} {key}: {old[key]!r} -> {new[key]!r}" for key in old if old[key] != new[key]]
+    if before.uses_gtid != now.uses_gtid:
+        changes.append(f"GTID: {before.uses_gtid} -> {now.uses_gtid}")
+    refusals = [finding for finding in now.refusals if finding.code not in OF_THE_COPY]
+    return changes + [f"{finding.title}: {finding.seen}" for finding in refusals]
+
+
+def _record(party: Party, ignored: set[str]) -> dict[str, object]:
+    return {key: value for key, value in to_record(party).items() if key not in ignored}
+
+
+class Recheck(Step):
+    """Look at the live instances, at the copy on the host, and at the server on it where one runs."""
+
+    name = "recheck"
+    title = "Check that copy and instances are those of the failed rebuild"
+    is_destructive = False
+
+    def advance(self, run: Run) -> Outcome:
+        look(run)
+        watch(run, at_once=True)
+        found, target = run.memory["found"], run.plan.target
+        changes = differences_for_retry(run.plan, run.replan())
+        if found.get("datadir") != run.memory["new_identity"] or not found.get("new"):
+            changes.append(f"{target.datadir} is not the copy that was made")
+        elif found.get("pids", "").strip():
+            with closing(run.target.connect(10.0)) as database:
+                changes += self._server(database, target) + self._attached_elsewhere(run, database)
+        if changes:
+            raise Refused(
+                "retry.changed",
+                "Comparing copy and instances with those of the failed rebuild",
+                found="; ".join(changes),
+                left=f"This retry changed nothing. {where_things_are(run)}",
+                next_step="Look at what is different, then plan a new rebuild or put the old data back.",
+            )
+        remember_replication(run)
+        run.journal.say(f"The copy at {target.datadir} is the one that was made.", host=target.host)
+        return done()
+
+    def _attached_elsewhere(self, run: Run, database: Database) -> list[str]:
+        """Without GTID the copy would be rolled forward from its own position again, over what it has applied meanwhile."""
+        if run.plan.uses_gtid or "catch-up" in run.memory.get("done_before", ()):
+            return []
+        link = read_link(database, run.flavor)
+        if link is None or is_attached_to(link, run.plan.source) or (link.io_running, link.sql_running) == ("No", "No"):
+            return []
+        return [f"it replicates from {link.source_host}:{link.source_port}, to which somebody else has attached it"]
+
+    def _server(self, database: Database, target: Party) -> list[str]:
+        row = database.query("SELECT @@server_id AS server_id, @@read_only AS read_only")[0]
+        attached = database.query(
+            "SELECT COUNT(*) AS replicas FROM information_schema.PROCESSLIST WHERE COMMAND LIKE 'Binlog Dump%'"
+        )[0]["replicas"]
+        changes = []
+        if int(row["server_id"]) != target.configured_server_id:
+            changes.append(f"the server has server_id {row['server_id']}, not {target.configured_server_id}")
+        if not int(row["read_only"]):
+            changes.append(f"{target.name} takes writes now: it may have become a primary")
+        if int(attached):
+            changes.append(f"{attached} replicas are attached to {target.name}")
+        return changes

@@ -1,0 +1,61 @@
+"""The source's replication as it was found before the run, and as it is afterwards: the two must be the same."""
+
+from contextlib import closing
+from typing import Any
+
+from dbops.engine.rebuilds.shared_read import BEGUN
+from dbops.engine.rebuilds.steps.replicate.replication import read_link
+from dbops.engine.rebuilds.steps.run import Run
+from dbops.engine.states import Level
+
+#: A resumed connection takes some seconds to be up again; after this a difference is told.
+SETTLE_SECONDS = 30.0
+
+
+def remember_replication(run: Run) -> None:
+    """Read the source's replication before anything there is changed; a second call keeps the first.
+
+    Where a finished backup is read nothing of its server is changed, and it may be away; where another rebuild reads for this one,
+    that one remembers it. Raises as ``Database.query``."""
+    is_ours = run.plan.archive is None and run.companions.reader() is None
+    if "source_found" not in run.memory and is_ours:
+        run.memory["source_found"] = read_replication(run)
+
+
+def read_replication(run: Run) -> dict[str, Any]:
+    """Return where the source replicates from and whether its threads run, empty where it does not replicate."""
+    with closing(run.source.connect(10.0)) as database:
+        link = read_link(database, run.flavor)
+    if link is None:
+        return {}
+    return {"from": f"{link.source_host}:{link.source_port}", "io": link.io_running, "sql": link.sql_running}
+
+
+def compare_replication(run: Run) -> bool:
+    """Tell when the source does not replicate as it was found. Return whether that is settled, or to be asked again.
+
+    Raises as ``Database.query``.
+    """
+    if run.memory.get(BEGUN) and not run.memory.get("fan_out.over"):
+        return False  # it is still read for others, and may be paused for that
+    found = run.memory.get("source_found")
+    if found is None or "source_differs" in run.memory:
+        return True
+    now = read_replication(run)
+    since = run.memory.setdefault("source_compared_at", run.clock.now())
+    is_same = now == found or (bool(now) and now == {"from": found.get("from"), "io": "Yes", "sql": "Yes"})
+    if not is_same and run.clock.now() - since < SETTLE_SECONDS:
+        return False
+    run.memory["source_differs"] = ""
+    if not is_same:
+        run.memory["source_differs"] = (
+            f"{run.source.party.name} does not replicate as it was found: {_words(found)} before, {_words(now)} now."
+        )
+        run.journal.say(run.memory["source_differs"], level=Level.ERROR, host=run.source.party.host)
+    return True
+
+
+def _words(link: dict[str, Any]) -> str:
+    if not link:
+        return "no replication"
+    return f"from {link['from']}, receiver {link['io']}, applier {link['sql']}"

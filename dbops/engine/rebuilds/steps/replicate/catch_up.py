@@ -1,0 +1,152 @@
+"""Roll the copy forward from the source until it stands where the source stands."""
+
+from contextlib import closing
+from typing import Any
+
+from dbops.engine.facts.instance import ReplicationFacts
+from dbops.engine.flavors import flavor_for
+from dbops.engine.flavors.base import Coordinates
+from dbops.engine.hosts import stall
+from dbops.engine.hosts.progress import add_sample, catch_up_progress
+from dbops.engine.ports import Database
+from dbops.engine.rebuilds.plan import Party, Plan, PlannedCommand
+from dbops.engine.rebuilds.steps.base import Step
+from dbops.engine.rebuilds.steps.replicate.replication import (
+    MASKED,
+    is_attached_to,
+    look_again,
+    must_run,
+    read_link,
+    read_position,
+    replicate_from,
+    replication_source,
+    shown_change,
+    target_database,
+)
+from dbops.engine.rebuilds.steps.run import Account, Outcome, Run, done
+from dbops.engine.rebuilds.steps.start.relaxed_durability import relax, relaxing_commands, watch
+from dbops.engine.states import Level
+
+
+def leader_of(plan: Plan) -> Party:
+    """Return whom the copy follows at first: the server that was copied; of a finished backup the primary, which is there in any case."""
+    return plan.primary if plan.archive else plan.source
+
+
+def leader_database(run: Run) -> Database:
+    """Connect to whom the copy follows at first. Raises as ``Database.query``."""
+    return run.primary.connect(10.0) if run.plan.archive else run.source.connect(10.0)
+
+
+class CatchUp(Step):
+    """Replicate from the server that was copied until the copy stands where that stands; a finished backup follows the primary."""
+
+    name = "catch-up"
+    title = "Roll forward until caught up"
+
+    def commands(self, plan: Plan) -> tuple[PlannedCommand, ...]:
+        flavor = flavor_for(plan.source.version, plan.flavor)
+        source = replication_source(
+            leader_of(plan), Account(plan.replication_user, MASKED), gtid=plan.uses_gtid, start=None
+        )
+        place = plan.target.name
+        return (
+            *relaxing_commands(plan),
+            *(PlannedCommand(place, sql) for sql in flavor.set_position(Coordinates(gtid="POSITION OF THE COPY"), "")),
+            PlannedCommand(place, shown_change(flavor, source)),
+            *(PlannedCommand(place, sql) for sql in flavor.start_replication()),
+        )
+
+    def advance(self, run: Run) -> Outcome:
+        watch(run)
+        with target_database(run) as database:
+            relax(run, database)
+            link = read_link(database, run.flavor)
+            leader = leader_of(run.plan)
+            if not is_attached_to(link, leader):
+                self._attach(run, database)
+                return look_again(run, self.name)
+            wait = must_run(run, database, link, "catch-up", f"Replicating from {leader.name}")
+            return wait or self._progress(run, database, link)
+
+    def _attach(self, run: Run, database: Database) -> None:
+        flavor, start = run.flavor, Coordinates(**run.memory["position"])
+        for number, statement in enumerate([*flavor.stop_replication(), *flavor.forget_replication()]):
+            run.execute(run.target, database, f"catch-up.forget.{number}", statement)
+        executed, _ = read_position(database, flavor)
+        for number, statement in enumerate(flavor.set_position(start, executed)):
+            run.execute(run.target, database, f"catch-up.position.{number}", statement)
+        leader = leader_of(run.plan)
+        replicate_from(run, database, "catch-up", leader, start=None if run.plan.uses_gtid else start)
+        run.journal.say(f"{run.plan.target.name} replicates from {leader.name} from {start.gtid or start.log_file} on.")
+
+    def _progress(self, run: Run, database: Database, link: ReplicationFacts | None) -> Outcome:
+        if run.plan.uses_gtid:
+            left = self._transactions_left(run, database)
+            run.journal.progress(**_rates(run, left))
+            caught_up = left == 0
+        else:
+            caught_up = self._reached_by_position(run, link)
+        self._watch(run, link)
+        if caught_up and link is not None and link.is_running:
+            run.journal.say(f"{run.plan.target.name} has caught up with {leader_of(run.plan).name}.")
+            return done()
+        return look_again(run, self.name)
+
+    def _watch(self, run: Run, link: ReplicationFacts | None) -> None:
+        """One large transaction is replayed for hours, so a standstill is told and never a reason to end."""
+        signs = stall.signs_of({}, {}, link and (link.relay_source_log_file, link.exec_source_log_pos))
+        verdict = stall.look(
+            run.memory.get("catch-up.watch"),
+            signs,
+            run.clock.now(),
+            stall.Patience(run.settings.stall_catch_up_seconds, 0),
+        )
+        run.memory["catch-up.watch"] = verdict.memory
+        if verdict.is_to_be_told:
+            run.journal.say(
+                f"Replication has stood still for {verdict.silent_seconds:.0f} s; a large transaction may be the reason.",
+                level=Level.WARNING,
+                host=run.plan.target.host,
+            )
+
+    def _reached_by_position(self, run: Run, link: ReplicationFacts | None) -> bool:
+        """Lag alone lies just after the attach (measured: 0 while 1 GB was still to come): compare positions in the source's logs."""
+        if "catch-up.goal" not in run.memory:
+            with closing(run.source.connect(10.0)) as source:
+                row = source.query(run.flavor.show_binlog_position)[0]
+            run.memory["catch-up.goal"] = [str(row["File"]), int(row["Position"])]
+        if link is None:
+            return False
+        run.journal.progress(
+            note=f"at {link.relay_source_log_file}:{link.exec_source_log_pos} of the source's binary log"
+        )
+        log_file, log_pos = run.memory["catch-up.goal"]
+        return (link.relay_source_log_file, link.exec_source_log_pos) >= (str(log_file), int(log_pos))
+
+    def _transactions_left(self, run: Run, database: Database) -> int:
+        """How many transactions the source has logged (a moment ago) that the copy has not executed."""
+        with closing(leader_database(run)) as source:
+            executed, logged = read_position(source, run.flavor)
+        have, _ = read_position(database, run.flavor)
+        _count_arrived(run, logged or executed)
+        left = run.flavor.gtid_count_missing(logged or executed, have)
+        # At a steady write load the copy is always a few transactions behind what was read a moment before it.
+        reached = run.memory.setdefault("catch-up.goal", logged or executed)
+        return 0 if not run.flavor.gtid_missing(reached, have) else left
+
+
+def _count_arrived(run: Run, logged: str) -> None:
+    """Count what the source has logged since it was asked first."""
+    before = run.memory.get("catch-up.logged", logged)
+    run.memory["catch-up.logged"] = logged
+    arrived = run.memory.get("catch-up.arrived", 0) + run.flavor.gtid_count_missing(logged, before)
+    run.memory["catch-up.arrived"] = arrived
+
+
+def _rates(run: Run, left: int) -> dict[str, Any]:
+    now, memory = run.clock.now(), run.memory
+    samples = memory["catch-up.samples"] = add_sample(memory.get("catch-up.samples", []), at=now, count=-left)
+    rows = memory.get("catch-up.arrivals", [])
+    arrived = memory["catch-up.arrivals"] = add_sample(rows, at=now, count=memory["catch-up.arrived"])
+    return catch_up_progress(samples, arrived, left=left, of=leader_of(run.plan).name)

@@ -1,0 +1,175 @@
+"""Replication on the target: read it, point it somewhere, start it. Shared by the steps that roll forward and repoint."""
+
+from collections.abc import Iterator
+from contextlib import closing, contextmanager
+
+from dbops.engine.errors import RemoteFailure, Unreachable
+from dbops.engine.facts.instance import ReplicationFacts
+from dbops.engine.flavors import Flavor
+from dbops.engine.flavors.base import Coordinates, ReplicationSource
+from dbops.engine.ports import Database
+from dbops.engine.rebuilds.plan import Party
+from dbops.engine.rebuilds.steps.preflight.data_location import look, where_things_are
+from dbops.engine.rebuilds.steps.run import Account, Outcome, Run, again
+
+MASKED = "********"
+#: A service manager starts a server again that has died: so long is waited for that.
+SERVER_GONE_SECONDS = 60.0
+#: How long a replica may try to connect to where it was pointed: a wrong password is tried again for ever. The server itself
+#: tries once a minute, and one cut of some seconds must not end a rebuild of hours: so it gets two more tries.
+CONNECT_SECONDS = 150.0
+#: A replica that was just pointed somewhere connects within some ten milliseconds: it is looked at soon, then ever more rarely.
+FIRST_LOOK_SECONDS, LATER_LOOK_SECONDS = 0.05, 0.4
+#: Between two looks at it; after more (no worker lived, the host was silent) the replica may have had no chance to connect.
+UNSEEN_SECONDS = 30.0
+
+
+@contextmanager
+def target_database(run: Run) -> Iterator[Database]:
+    """Connect to the target's server. A server that is gone while its host answers will not come back by being waited for.
+
+    Raises:
+        RemoteFailure: no server has run on the copy for a minute (``target.server_died``).
+        Unreachable: nothing is known, or it is just being restarted.
+    """
+    try:
+        with closing(run.target.connect(10.0)) as database:
+            yield database
+            run.memory.pop("server_gone_since", None)
+    except Unreachable as silence:
+        if not silence.code.startswith("mysql."):
+            raise
+        look(run)
+        if run.memory["found"].get("pids", "").strip():
+            run.memory.pop("server_gone_since", None)
+            raise
+        since = run.memory.setdefault("server_gone_since", run.clock.now())
+        if run.clock.now() - since < SERVER_GONE_SECONDS:
+            raise
+        raise RemoteFailure(
+            "target.server_died",
+            f"Asking the server of {run.plan.target.name}",
+            found=f"its host answers, and no server has run on {run.plan.target.datadir} for {SERVER_GONE_SECONDS:.0f} s",
+            left=where_things_are(run),
+            next_step="Read the server's error log on the host; then go on with the copy, or put the old data back.",
+        ) from silence
+
+
+def read_link(database: Database, flavor: Flavor) -> ReplicationFacts | None:
+    """Return the state of the one replication connection, ``None`` where there is none."""
+    rows = database.query(flavor.show_replication)
+    return flavor.parse_replication(rows[0]) if rows else None
+
+
+def read_position(database: Database, flavor: Flavor) -> tuple[str, str]:
+    """Return what the server has executed, and what its binary log holds, as GTID positions."""
+    names = ("gtid_current_pos", "gtid_binlog_pos") if flavor.name == "mariadb" else ("gtid_executed", "gtid_executed")
+    row = database.query(f"SELECT @@GLOBAL.{names[0]} AS executed, @@GLOBAL.{names[1]} AS logged")[0]
+    return str(row["executed"] or ""), str(row["logged"] or "")
+
+
+def fail_on_error(link: ReplicationFacts | None, doing: str, run: Run) -> None:
+    """Raise when replication will not mend itself: a thread has stopped with an error, or cannot connect for some minutes."""
+    error = (link.last_io_error or link.last_sql_error) if link else "no replication is configured"
+    stopped = link is None or link.sql_running == "No" or link.io_running == "No"
+    if not stopped and link and link.io_running != "Yes":
+        stopped = _connecting_seconds(run) > CONNECT_SECONDS
+        error = error or "it does not get a connection, and does not say why"
+    else:
+        run.memory.pop("connecting", None)
+    if stopped and error:
+        raise RemoteFailure(
+            "replication.error",
+            doing,
+            found=error,
+            left=f"{run.plan.target.name} runs on the new data but does not replicate.",
+            next_step="Mend the cause and start replication, or rebuild again.",
+        )
+
+
+def _connecting_seconds(run: Run) -> float:
+    """Return for how long it has been seen to try to connect, look by look; a time in which nobody looked counts for nothing."""
+    now = run.clock.now()
+    seconds, seen_at = run.memory.get("connecting", (0.0, now))
+    if now - seen_at <= UNSEEN_SECONDS:
+        seconds += now - seen_at
+    run.memory["connecting"] = (seconds, now)
+    return float(seconds)
+
+
+def replication_source(party: Party, account: Account, *, gtid: bool, start: Coordinates | None) -> ReplicationSource:
+    return ReplicationSource(
+        host=party.address, port=party.port, user=account.user, password=account.password, gtid=gtid, start=start
+    )
+
+
+def shown_change(flavor: Flavor, source: ReplicationSource) -> str:
+    """Return the statement as a person would type it, the password masked."""
+    sql, parameters = flavor.replicate_from(source)
+    words = [MASKED if value == source.password else value for value in parameters]
+    return sql % tuple(repr(word) if isinstance(word, str) else word for word in words)
+
+
+def replicate_from(run: Run, database: Database, key: str, party: Party, *, start: Coordinates | None) -> None:
+    """Point the target to ``party`` and start. Raises as ``Run.execute``."""
+    source = replication_source(party, run.accounts.replication, gtid=run.plan.uses_gtid, start=start)
+    sql, parameters = run.flavor.replicate_from(source)
+    run.execute(run.target, database, f"{key}.change", sql, parameters, shown=shown_change(run.flavor, source))
+    for number, statement in enumerate(run.flavor.start_replication()):
+        run.execute(run.target, database, f"{key}.start.{number}", statement)
+    run.memory[f"{key}.pointed_at"] = run.clock.now()
+
+
+def start_if_stopped(run: Run, database: Database, link: ReplicationFacts | None, key: str) -> bool:
+    """Start what was pointed but not started: its driver died in between. Both threads stand, and no error says why."""
+    if link is None or (link.io_running, link.sql_running) != ("No", "No"):
+        return False
+    for number, statement in enumerate(run.flavor.start_replication()):
+        run.execute(run.target, database, f"{key}.start-again.{number}", statement)
+    return True
+
+
+def must_run(run: Run, database: Database, link: ReplicationFacts | None, key: str, doing: str) -> Outcome | None:
+    """See that the target replicates from where it is attached to. Return when to ask again, ``None`` when it may go on.
+
+    Args:
+        key: of the rows of the statements that this may need.
+        doing: for the error, one sentence.
+
+    Raises:
+        RemoteFailure: it will not mend itself (``replication.error``).
+    """
+    if restart_for_retry(run, database, link, key):
+        return again(1.0)
+    fail_on_error(link, doing, run)
+    if start_if_stopped(run, database, link, key):
+        return again(0.2)
+    return None
+
+
+def look_again(run: Run, key: str) -> Outcome:
+    """Return when to look again at a replica that was pointed somewhere under this key: rarer, the longer that is ago."""
+    seconds = (run.clock.now() - run.memory.get(f"{key}.pointed_at", 0.0)) / 2
+    return again(min(LATER_LOOK_SECONDS, max(FIRST_LOOK_SECONDS, seconds)))
+
+
+def restart_for_retry(run: Run, database: Database, link: ReplicationFacts | None, key: str) -> bool:
+    """In a retry: let replication that stands with an error try again, once, before its error counts."""
+    if run.copy_run == run.run_id or run.memory.get("restarted") or link is None or link.is_running:
+        return False
+    for number, statement in enumerate([*run.flavor.stop_replication(), *run.flavor.start_replication()]):
+        run.execute(run.target, database, f"{key}.restart.{number}", statement)
+    run.memory["restarted"] = True
+    return True
+
+
+def is_attached_to(link: ReplicationFacts | None, party: Party) -> bool:
+    return link is not None and (link.source_host, link.source_port) == (party.address, party.port)
+
+
+def point_to_primary(run: Run, database: Database, *, start: Coordinates | None) -> None:
+    """Stop, change and start replication on the target."""
+    for number, statement in enumerate(run.flavor.stop_replication()):
+        run.execute(run.target, database, f"repoint.stop.{number}", statement)
+    replicate_from(run, database, "repoint", run.plan.primary, start=start)
+    run.journal.say(f"{run.plan.target.name} replicates from the primary {run.plan.primary.name}.")

@@ -1,0 +1,105 @@
+"""From the source to the primary."""
+
+from contextlib import closing
+
+from dbops.engine.errors import RemoteFailure
+from dbops.engine.flavors import flavor_for
+from dbops.engine.ports import Database
+from dbops.engine.rebuilds.plan import Plan, PlannedCommand
+from dbops.engine.rebuilds.steps.base import Step
+from dbops.engine.rebuilds.steps.replicate.replication import (
+    MASKED,
+    is_attached_to,
+    look_again,
+    must_run,
+    point_to_primary,
+    read_link,
+    read_position,
+    replication_source,
+    shown_change,
+    target_database,
+)
+from dbops.engine.rebuilds.steps.replicate.repoint_by_position import repoint_by_position
+from dbops.engine.rebuilds.steps.run import Account, Outcome, Run, done
+from dbops.engine.rebuilds.steps.source.release import close_source
+from dbops.engine.rebuilds.steps.start.relaxed_durability import watch
+
+
+class Repoint(Step):
+    """From the source to the primary. By GTID at once; by file and position with both standing at one point for a moment."""
+
+    name = "repoint"
+    title = "Repoint the replica to the primary"
+
+    def commands(self, plan: Plan) -> tuple[PlannedCommand, ...]:
+        if plan.archive:
+            return (PlannedCommand(plan.primary.name, "# has it all that the copy has, and does it take writes?"),)
+        flavor = flavor_for(plan.source.version, plan.flavor)
+        primary = replication_source(
+            plan.primary, Account(plan.replication_user, MASKED), gtid=plan.uses_gtid, start=None
+        )
+        place = plan.target.name
+        return (
+            *(PlannedCommand(place, sql) for sql in flavor.stop_replication()),
+            PlannedCommand(place, shown_change(flavor, primary)),
+            *(PlannedCommand(place, sql) for sql in flavor.start_replication()),
+        )
+
+    def advance(self, run: Run) -> Outcome:
+        watch(run)
+        with target_database(run) as database:
+            if not is_attached_to(read_link(database, run.flavor), run.plan.primary):
+                if not run.plan.uses_gtid:
+                    return repoint_by_position(run, database)
+                self._is_primary(run)
+                self._nothing_errant(run, database)
+                point_to_primary(run, database, start=None)
+                return look_again(run, "repoint")
+            if not run.plan.uses_gtid:
+                close_source(run)
+            if run.plan.archive and "repoint.compared" not in run.memory:
+                self._is_primary(run)
+                self._nothing_errant(run, database)
+                run.memory["repoint.compared"] = True
+            link = read_link(database, run.flavor)
+            doing = f"Replicating from the primary {run.plan.primary.name}"
+            if wait := must_run(run, database, link, "repoint", doing):
+                return wait
+            return done() if link and link.is_running else look_again(run, "repoint")
+
+    def _is_primary(self, run: Run) -> None:
+        """A failover may have happened since the plan: a replica must not be hung below another replica unnoticed."""
+        with closing(run.primary.connect(10.0)) as primary:
+            row = primary.query("SELECT @@read_only AS read_only")[0]
+        if int(row["read_only"]):
+            raise RemoteFailure(
+                "repoint.not_primary",
+                f"Looking at the primary {run.plan.primary.name}",
+                found="it is read-only now: it may not be the primary any more",
+                left=_as_it_is(run),
+                next_step="After a failover: correct the roles in the inventory, wait for a probe, then go on with the copy.",
+            )
+
+    def _nothing_errant(self, run: Run, database: Database) -> None:
+        """The copy may hold nothing that the primary does not have: it would break later, and nobody would know why.
+
+        The copy is read first: what the primary has afterwards can only be more.
+        """
+        have, _ = read_position(database, run.flavor)
+        with closing(run.primary.connect(10.0)) as primary:
+            executed, logged = read_position(primary, run.flavor)
+        errant = run.flavor.gtid_missing(have, logged or executed)
+        if errant:
+            raise RemoteFailure(
+                "repoint.errant",
+                f"Comparing {run.plan.target.name} with the primary",
+                found=f"the primary does not have {errant}",
+                left=_as_it_is(run),
+                next_step=f"{run.plan.source.name} holds transactions of its own: find out why before you repoint.",
+            )
+
+
+def _as_it_is(run: Run) -> str:
+    """A copy from a running source follows that until it is repointed; what came from a file follows the primary from the first moment."""
+    followed = run.plan.primary if run.plan.archive else run.plan.source
+    return f"{run.plan.target.name} serves and replicates from {followed.name}."

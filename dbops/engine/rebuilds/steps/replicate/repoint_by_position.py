@@ -1,0 +1,99 @@
+"""Repointing without GTID: source and target stand at one point for a moment, known in both coordinate systems."""
+
+from contextlib import closing
+
+from dbops.engine.errors import RemoteFailure
+from dbops.engine.flavors.base import Coordinates
+from dbops.engine.ports import Database
+from dbops.engine.rebuilds.steps.replicate.replication import fail_on_error, point_to_primary, read_link
+from dbops.engine.rebuilds.steps.run import Outcome, Run, again
+from dbops.engine.rebuilds.steps.source.access import have_guard
+from dbops.engine.rebuilds.steps.source.release import close_source, pause_source, resume_source
+
+#: How long the source's applier may stand for one attempt. The target may never stand at the point that was read: the source
+#: has rotated its log since, or was written to itself. The guard would not help: it hears of us all the time.
+PAUSE_SECONDS = 30.0
+#: Between two attempts the source catches up.
+REST_SECONDS = 15.0
+ATTEMPTS = 10
+
+
+def repoint_by_position(run: Run, database: Database) -> Outcome:
+    """Without GTID: the source's applier stops for a moment, so that one point is known in both coordinate systems.
+
+    Read on the source while it stands: where it is in the primary's logs, and where that is in its own. When the target
+    stands at the latter exactly, the former is where it goes on from the primary. The guard on the source resumes it if
+    we die in between.
+    """
+    attempt = run.memory.setdefault("repoint.attempt", 1)
+    if "repoint.point" not in run.memory:
+        have_guard(run)
+        run.memory["repoint.paused_at"] = run.clock.now()
+        pause_source(run, f"repoint.pause.{attempt}")
+        with closing(run.source.connect(10.0)) as source:
+            link = read_link(source, run.flavor)
+            own = source.query(run.flavor.show_binlog_position)[0]
+        if link is None:
+            raise RemoteFailure(
+                "replication.error",
+                f"Reading where {run.plan.source.name} stands",
+                found="it does not replicate any more",
+            )
+        _same_primary(run, f"{link.source_host}:{link.source_port}")
+        run.memory["repoint.point"] = {
+            "own": [own["File"], int(own["Position"])],
+            "primary": [link.relay_source_log_file, link.exec_source_log_pos],
+        }
+    told = run.act(
+        run.source, "repoint.heartbeat", "touch heartbeat", "touch heartbeat; [ ! -e paused ] || echo paused"
+    )
+    if "paused" not in told.stdout:  # we were away for too long, and the guard gave the source back
+        return _another_attempt(run)
+    here = read_link(database, run.flavor)
+    point = run.memory["repoint.point"]
+    if here is None or [here.relay_source_log_file, here.exec_source_log_pos] != point["own"]:
+        fail_on_error(here, f"Waiting for {run.plan.target.name} to stand where {run.plan.source.name} stands", run)
+        if run.clock.now() - run.memory["repoint.paused_at"] > PAUSE_SECONDS:
+            return _let_go(run)
+        return again(0.2)
+    log_file, log_pos = point["primary"]
+    point_to_primary(run, database, start=Coordinates(log_file=log_file, log_pos=log_pos))
+    close_source(run)
+    return again(0.2)
+
+
+def _same_primary(run: Run, upstream: str) -> None:
+    """A position read on the source is one in the logs of whom it replicates from: after a failover that is somebody else."""
+    before = run.memory.get("source_found", {}).get("from", upstream)
+    if upstream != before:
+        resume_source(run, f"repoint.resume.{run.memory['repoint.attempt']}")
+        raise RemoteFailure(
+            "repoint.not_primary",
+            f"Reading where {run.plan.source.name} stands",
+            found=f"it replicates from {upstream} now, and from {before} when the rebuild began",
+            left=f"{run.plan.target.name} serves and replicates from {run.plan.source.name}.",
+            next_step="After a failover: correct the roles in the inventory, wait for a probe, then go on with the copy.",
+        )
+
+
+def _let_go(run: Run) -> Outcome:
+    """The point was not reached in time: the source goes on, and is stopped again a little later."""
+    attempt = run.memory["repoint.attempt"]
+    resume_source(run, f"repoint.resume.{attempt}")
+    if attempt >= ATTEMPTS:
+        raise RemoteFailure(
+            "repoint.no_common_point",
+            f"Waiting for {run.plan.target.name} to stand where {run.plan.source.name} stands",
+            found=f"it did not within {PAUSE_SECONDS:.0f} s, {attempt} times",
+            left=f"{run.plan.target.name} serves and replicates from {run.plan.source.name}, which replicates again.",
+            next_step="Find out why it does not keep up, or who writes on the source itself; then go on with the copy.",
+        )
+    _another_attempt(run)
+    return again(REST_SECONDS)
+
+
+def _another_attempt(run: Run) -> Outcome:
+    """The point is known no more: stop the source's applier once more, under a guard that lives."""
+    run.memory.pop("repoint.point", None)
+    run.memory["repoint.attempt"] += 1
+    return again(0.2)

@@ -1,0 +1,209 @@
+"""What a step works with: the frozen plan, both sides, the accounts, and the journal through which everything is told."""
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from typing import Any, Protocol
+
+from dbops.engine.errors import RemoteFailure
+from dbops.engine.flavors import Flavor
+from dbops.engine.ports import Clock, CommandResult, Database, Jobs, JobState, Shell
+from dbops.engine.rebuilds.metrics import Figures
+from dbops.engine.rebuilds.plan import Party, Plan
+from dbops.engine.rebuilds.shared_read import ALONE, Companions
+from dbops.engine.states import Level
+from dbops.engine.tuning.stream_rate import SLOWEST
+
+
+@dataclass(frozen=True, slots=True)
+class Account:
+    """A MySQL account. The password never shows in a repr."""
+
+    user: str
+    password: str = field(repr=False)
+
+
+@dataclass(frozen=True, slots=True)
+class Accounts:
+    admin: Account
+    replication: Account
+    backup: Account
+
+
+@dataclass(frozen=True, slots=True)
+class Side:
+    """One instance at work: what the plan says of it, and the ways to it. ``connect`` takes the read timeout in seconds."""
+
+    party: Party
+    shell: Shell
+    jobs: Jobs
+    connect: Callable[[float], Database]
+    host_key: str = ""
+    stream_address: str = ""
+    authorized_keys_file: str = ""
+    sudo: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Server:
+    """A server that is only asked: the primary. No step has a way to its host."""
+
+    party: Party
+    connect: Callable[[float], Database]
+
+
+#: Our scripts are bash; what a shell runs is POSIX sh.
+IN_BASH = 'script=$1; shift; exec bash -c "$script" dbops "$@"'
+
+
+class Journal(Protocol):
+    """How a step tells what it does. Writes are gathered and go out at most once a second, with the heartbeat."""
+
+    step: str
+
+    def say(self, text: str, *, level: Level = Level.INFO, host: str = "") -> None:
+        """Add one line to the rebuild's history."""
+        ...
+
+    def progress(self, **known: Any) -> None:
+        """Replace what is known of the step's progress: ``bytes``, ``total_bytes``, ``rate_bytes_per_second`` and so on."""
+        ...
+
+    def measured(self, figures: Figures) -> None:
+        """Tell what was counted a moment ago, for the charts. It is kept now and then, and nothing may rest on it."""
+        ...
+
+    def command(self, key: str, place: str, text: str) -> None:
+        """Write a command down before it runs. ``key`` is unique in the rebuild: a second call changes nothing."""
+        ...
+
+    def finished(self, key: str, exit_status: int | None, output: str = "") -> None:
+        """Complete the row of a command."""
+        ...
+
+    def check(self) -> None:
+        """Prove that this driver still owns the rebuild. Raises ``Cancelled``, or the driver's own error when it does not."""
+        ...
+
+
+@dataclass(slots=True)
+class Run:
+    """One rebuild at work. ``memory`` is plain data that survives the driver; ``replan`` probes live and plans again."""
+
+    run_id: str
+    plan: Plan
+    flavor: Flavor
+    source: Side
+    target: Side
+    primary: Server
+    accounts: Accounts
+    memory: dict[str, Any]
+    journal: Journal
+    clock: Clock
+    replan: Callable[[], Plan]
+    settings: "Settings"
+    companions: Companions = ALONE
+    #: bytes a second at which a person wants the stream at most, asked anew each time; ``None``: as fast as it goes
+    stream_rate: Callable[[], int | None] = field(default=lambda: None)
+    #: bytes a second below which the stream may not be held (``engine.tuning.stream_rate.floor_of``)
+    slowest_rate: Callable[[], int] = field(default=lambda: SLOWEST)
+
+    @property
+    def copy_run(self) -> str:
+        """The run that made the new data directory: this one, or the one that it continues. Its mark lies in there."""
+        return str(self.memory.get("copy_run", self.run_id))
+
+    def act(
+        self,
+        side: Side,
+        key: str,
+        text: str,
+        script: str,
+        *arguments: str,
+        stdin: bytes = b"",
+        timeout_seconds: float = 20.0,
+    ) -> CommandResult:
+        """Run a short script on a host under the fencing check, written down as a command.
+
+        Raises:
+            RemoteFailure: it ended with another status than 0 (``host.script``), or as ``Jobs.act`` says.
+        """
+        self.journal.check()
+        self.journal.command(key, side.party.host, text)
+        result = side.jobs.act(IN_BASH, script, *arguments, stdin=stdin, timeout_seconds=timeout_seconds)
+        output = f"{result.stdout}{result.stderr}"
+        self.journal.finished(key, result.exit_status, output)
+        if result.exit_status != 0:
+            raise RemoteFailure("host.script", text, found=f"status {result.exit_status}: {output.strip()[-500:]}")
+        return result
+
+    def start_job(
+        self,
+        side: Side,
+        name: str,
+        text: str,
+        script: str,
+        *arguments: str,
+        secrets: dict[str, str] | None = None,
+        lock: str = "work",
+    ) -> JobState:
+        """Start detached work, or find it started; written down as a command under the job's name."""
+        self.journal.check()
+        self.journal.command(name, side.party.host, text)
+        return side.jobs.start(name, script, *arguments, secrets=secrets, lock=lock)
+
+    def execute(
+        self, side: Side, database: Database, key: str, sql: str, parameters: Sequence[Any] = (), shown: str = ""
+    ) -> None:
+        """Run a statement that changes something, written down with its secrets masked."""
+        self.journal.check()
+        self.journal.command(key, side.party.name, shown or sql)
+        database.execute(sql, parameters)
+        self.journal.finished(key, 0)
+
+
+@dataclass(frozen=True, slots=True)
+class Settings:
+    """Thresholds of a run; times in seconds."""
+
+    catch_up_lag_seconds: float = 1.0
+    verify_steady_seconds: float = 2.0
+    guard_paused_seconds: int = 45
+    guard_idle_seconds: int = 900
+    start_timeout_seconds: float = 300.0
+    #: without any sign of life: told after the first, and ended after that of the phase (0: never)
+    stall_notice_seconds: float = 60.0
+    stall_stop_seconds: float = 1800.0
+    stall_stream_seconds: float = 300.0
+    stall_unpack_seconds: float = 1800.0
+    stall_prepare_seconds: float = 3600.0
+    stall_catch_up_seconds: float = 300.0
+    key_lifetime_seconds: int = 48 * 3600
+    #: above which the stream is slowed down by itself, in milliseconds; 0: never
+    brake_latency_ms: float = 0.0
+    #: one read for several targets: how long it is waited for those who stop their server, when one that takes nothing is dropped,
+    #: and how far one may be behind another
+    fan_out_wait_seconds: float = 900.0
+    fan_out_stall_seconds: float = 120.0
+    fan_out_buffer_bytes: int = 64 * 1024**2
+
+
+@dataclass(frozen=True, slots=True)
+class Outcome:
+    """How far a step came: done with its result, or to be asked again after ``wait_seconds``."""
+
+    done: bool
+    result: dict[str, Any] = field(default_factory=dict)
+    wait_seconds: float = 0.0
+
+
+def done(**result: Any) -> Outcome:
+    return Outcome(True, result)
+
+
+def again(wait_seconds: float = 0.0) -> Outcome:
+    return Outcome(False, wait_seconds=wait_seconds)
+
+
+def pairs(text: str) -> dict[str, str]:
+    """Return ``key=value`` lines of a script's output as a dictionary."""
+    return dict(line.split("=", 1) for line in text.splitlines() if "=" in line)

@@ -1,0 +1,69 @@
+"""Pausing the source's replication where the rule asks for it, and giving the source back."""
+
+from dbops.engine.errors import RemoteFailure
+from dbops.engine.flavors import flavor_for
+from dbops.engine.rebuilds.plan import Plan, PlannedCommand
+from dbops.engine.rebuilds.steps.base import Step
+from dbops.engine.rebuilds.steps.copy.shared_read import ASK_SECONDS, give_back, is_branch, settle
+from dbops.engine.rebuilds.steps.run import Outcome, Run, again, done
+from dbops.engine.rebuilds.steps.source.access import keep_open
+from dbops.engine.rebuilds.steps.source.release import open_temporary_tables, pause_source, resume_source
+from dbops.engine.states import Level
+
+#: How often the applier is stopped and looked at, three seconds apart.
+PAUSE_ATTEMPTS = 40
+
+
+class Pause(Step):
+    """Stop the source's applier, only where the rule asks for it, and wait until it holds no temporary table.
+
+    A table that is open when the applier stops stays open: so it runs again for a moment, as the tools themselves do.
+    """
+
+    name = "pause"
+    title = "Pause replication on the source, where that is needed"
+
+    def commands(self, plan: Plan) -> tuple[PlannedCommand, ...]:
+        flavor = flavor_for(plan.source.version, plan.flavor)
+        if not plan.pause_source:
+            return (PlannedCommand(plan.source.name, f"# not needed: {plan.pause_reason}"),)
+        return (PlannedCommand(plan.source.name, flavor.pause_applier()),)
+
+    def advance(self, run: Run) -> Outcome:
+        if is_branch(run):
+            return done()  # whoever reads pauses it
+        if not settle(run):
+            return again(ASK_SECONDS)
+        if not run.plan.pause_source:
+            return done()
+        keep_open(run, at_once=True)
+        attempt = run.memory["pause.attempt"] = run.memory.get("pause.attempt", 0) + 1
+        pause_source(run, f"pause.{attempt}")
+        left = open_temporary_tables(run)
+        if not left:
+            text = f"Replication on {run.source.party.name} is paused: {run.plan.pause_reason}"
+            run.journal.say(text, level=Level.WARNING, host=run.source.party.host)
+            return done()
+        resume_source(run, f"pause.{attempt}.resume")
+        if attempt >= PAUSE_ATTEMPTS:
+            raise RemoteFailure(
+                "source.temp_tables",
+                f"Pausing replication on {run.source.party.name}",
+                found=f"its applier held {left} temporary tables at each of {attempt} tries; no copy contains them",
+                left="Replication on the source runs again.",
+                next_step="Rebuild again at a calmer hour, or from another source.",
+            )
+        return again(3.0)
+
+
+class Release(Step):
+    """The copy is whole: the source has done its part, and nothing of ours stays on it."""
+
+    name = "release"
+    title = "Give the source back"
+
+    def commands(self, plan: Plan) -> tuple[PlannedCommand, ...]:
+        return (PlannedCommand(plan.source.name, "# the key, the credentials and the guard of this run are removed"),)
+
+    def advance(self, run: Run) -> Outcome:
+        return done() if give_back(run) else again(ASK_SECONDS)

@@ -1,0 +1,102 @@
+"""Giving the source back: used when the copy is done, and again by the clean-up, whatever happened in between."""
+
+from contextlib import closing
+
+from dbops.engine.hosts.scripts import load
+from dbops.engine.ports import JobState
+from dbops.engine.rebuilds.steps.run import Run
+
+
+def start_guard(run: Run, name: str) -> JobState:
+    """Arm the dead-man switch on the source, before anything there is changed. Raises as ``Run.start_job``.
+
+    Return its state: one of that name that has ended already does not guard any more. A guard gives the source back as
+    soon as nothing has been heard of us for a while; so a second one needs a name of its own.
+    """
+    source, flavor, admin = run.source.party, run.flavor, run.accounts.admin
+    run.memory["source_opened"], run.memory["source_closed"] = True, False
+    state = run.start_job(
+        run.source,
+        name,
+        "guard: ends the backup, resumes replication and takes the key away when the run is over or silent",
+        load("release", "guard"),
+        run.run_id,
+        run.source.authorized_keys_file,
+        source.ssh_user,
+        run.plan.programs["source.client"],
+        source.socket,
+        flavor.resume_applier(),
+        str(run.settings.guard_paused_seconds),
+        str(run.settings.guard_idle_seconds),
+        secrets={"admin.cnf": flavor.credentials_file(admin.user, admin.password)},
+        lock="guard",
+    )
+    run.memory["guard_started"] = True
+    run.journal.finished(name, 0, "armed; it ends by itself when the run is over")
+    return state
+
+
+def pause_source(run: Run, key: str) -> None:
+    """Stop the source's applier, under the guard. Raises as ``Run.act``: without a living guard nothing is paused."""
+    admin, statement = run.accounts.admin, run.flavor.pause_applier()
+    run.act(
+        run.source,
+        key,
+        statement,
+        load("release", "pause"),
+        run.plan.programs["source.client"],
+        run.source.party.socket,
+        statement,
+        stdin=run.flavor.credentials_file(admin.user, admin.password).encode(),
+    )
+
+
+def resume_source(run: Run, key: str) -> None:
+    """Start the source's applier again, under the same guard. Raises as ``Run.act``."""
+    admin, statement = run.accounts.admin, run.flavor.resume_applier()
+    run.act(
+        run.source,
+        key,
+        statement,
+        load("release", "resume"),
+        run.plan.programs["source.client"],
+        run.source.party.socket,
+        statement,
+        stdin=run.flavor.credentials_file(admin.user, admin.password).encode(),
+    )
+
+
+def open_temporary_tables(run: Run) -> int:
+    """Return how many temporary tables the source's applier holds: no copy contains them. Raises as ``Database.query``."""
+    names = ("Slave_open_temp_tables", "Replica_open_temp_tables")
+    with closing(run.source.connect(10.0)) as database:
+        rows = database.query("SHOW GLOBAL STATUS WHERE Variable_name IN (%s, %s)", names)
+    return max((int(row["Value"]) for row in rows), default=0)
+
+
+def close_source(run: Run) -> None:
+    """End what is left of the backup, resume replication if we paused it, take key and credentials away, dismiss the guard.
+
+    Raises:
+        RemoteFailure: replication could not be resumed, or the key not be removed; the guard on the source goes on trying.
+        Unreachable: the source does not answer; its guard acts by itself.
+    """
+    if not run.memory.get("source_opened") or run.memory.get("source_closed"):
+        return
+    source, admin = run.source.party, run.accounts.admin
+    run.act(
+        run.source,
+        f"{run.journal.step}.close-source",
+        "end the backup if it runs, resume replication if it was paused, remove the run's key and credentials",
+        load("release", "close_source"),
+        run.run_id,
+        run.source.authorized_keys_file,
+        source.ssh_user,
+        run.plan.programs["source.client"],
+        source.socket,
+        run.flavor.resume_applier(),
+        stdin=run.flavor.credentials_file(admin.user, admin.password).encode(),
+        timeout_seconds=30,
+    )
+    run.memory["source_closed"] = True
+    run.journal.say(f"{source.name} is given back: the run's key and credentials are removed.", host=source.host)

@@ -1,0 +1,99 @@
+"""A stream that is slowed down, by a person or by the brake: the rate is told to the target's host, which holds back who reads it.
+
+Nothing has to be alive for it there but the stream's own job, and where nobody asks for it nothing is slowed, not even by being counted.
+"""
+
+from contextlib import closing
+from dataclasses import asdict
+
+from dbops.engine.errors import DbopsError, Unreachable
+from dbops.engine.hosts.progress import add_sample, rate_of
+from dbops.engine.hosts.scripts import load
+from dbops.engine.ports import JobState
+from dbops.engine.rebuilds.steps.run import IN_BASH, Run, Server, Side
+from dbops.engine.states import Level
+from dbops.engine.tuning.stream_rate import Brake, brake
+
+SHOWN, LINK, BRAKE, LOOKED = "stream.rate", "stream.link", "stream.brake", "stream.brake_at"
+MIB = 1024**2
+#: Between two looks at the servers; each is a login and one statement.
+LOOK_SECONDS = 3.0
+#: A server that has let us in and does not answer within this is slow enough.
+PATIENCE_SECONDS = 3.0
+
+
+def begin_held(run: Run) -> int | None:
+    """Return the rate with which the stream begins, and tell it; a job that is begun anew has nothing of the last one's."""
+    wished = run.memory[SHOWN] = run.stream_rate()
+    if wished:
+        _tell(run, wished, "")
+    return wished
+
+
+def count_link(run: Run, state: JobState) -> None:
+    """Remember what came over the link: the rate is of that, and what is unpacked is more where it was compressed."""
+    if (arrived := state.counters.get("transport.write_bytes")) is not None:
+        run.memory[LINK] = add_sample(run.memory.get(LINK, []), at=run.clock.now(), count=arrived)
+
+
+def pass_rate_on(run: Run) -> None:
+    """Tell the target's host the rate that is wanted now, where it is another than before. Raises as ``Jobs.act``."""
+    wished, braked = run.stream_rate(), _braked(run)
+    wanted = min(filter(None, (wished, braked)), default=None)
+    if wanted == run.memory.get(SHOWN):
+        return
+    run.journal.check()
+    if run.target.jobs.act(IN_BASH, load("set_rate"), str(wanted or "")).exit_status != 0:
+        return  # no room there, perhaps: it is not held, nothing is told, and the next look tries again
+    run.memory[SHOWN] = wanted
+    _tell(run, wanted, " by the brake, as the servers answer slowly" if wanted and wanted == braked else "")
+
+
+def _tell(run: Run, rate: int | None, why: str) -> None:
+    text = f"The stream is held to {rate / MIB:.1f} MiB/s{why}." if rate else "The stream goes at full speed."
+    run.journal.say(text, level=Level.WARNING if rate else Level.INFO, host=run.target.party.host)
+
+
+def _braked(run: Run) -> int | None:
+    """Look at the servers where that is due, and return the rate to which the brake holds the stream."""
+    limit, now = run.settings.brake_latency_ms, run.clock.now()
+    if not limit:
+        return None
+    kept = run.memory.get(BRAKE) or {}
+    before = Brake(**{**kept, "latencies": tuple(kept.get("latencies", ()))})
+    if now < run.memory.get(LOOKED, 0.0) + LOOK_SECONDS:
+        return before.rate
+    run.memory[LOOKED] = now
+    read = [_latency_ms(run, side) for side in (run.source, run.primary)]
+    latencies = [latency for latency in read if latency is not None]
+    if not latencies:
+        return before.rate
+    after = brake(
+        before,
+        latency_ms=max(latencies),
+        limit_ms=limit,
+        now=now,
+        moving=rate_of(run.memory.get(LINK) or []),
+        floor=run.slowest_rate(),
+    )
+    run.memory[BRAKE] = asdict(after)
+    return after.rate
+
+
+def _latency_ms(run: Run, side: Side | Server) -> float | None:
+    """Return how long a server takes to log us in and answer, ``None`` where it takes no connection or has just gone away.
+
+    A server that is away is not relieved by a slower stream, and a rebuild is most urgent then.
+    """
+    began, lost = run.clock.now(), False
+    try:
+        with closing(side.connect(PATIENCE_SECONDS)) as database:
+            database.query("SELECT 1")  # the driver connects with its first statement
+    except Unreachable as error:
+        if error.took_no_connection:
+            return None
+        lost = True
+    except DbopsError:
+        pass  # it has answered, if with a refusal
+    took = run.clock.now() - began
+    return None if lost and took < PATIENCE_SECONDS else took * 1000

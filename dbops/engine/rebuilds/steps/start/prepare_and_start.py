@@ -1,0 +1,214 @@
+"""From a whole copy to a server that runs on it: prepare, make it the target's own, start."""
+
+from typing import Any
+
+from dbops.engine.errors import RemoteFailure
+from dbops.engine.flavors import flavor_for
+from dbops.engine.flavors.base import Checkpoints
+from dbops.engine.hosts.scripts import load
+from dbops.engine.ports import JobState
+from dbops.engine.rebuilds.metrics import figures_of
+from dbops.engine.rebuilds.plan import Plan, PlannedCommand
+from dbops.engine.rebuilds.steps.base import REFUSED_STATUS, JobStep, job_must_succeed
+from dbops.engine.rebuilds.steps.commands import prepare_command, split_command
+from dbops.engine.rebuilds.steps.preflight.data_location import where_things_are
+from dbops.engine.rebuilds.steps.run import Outcome, Run, done, pairs
+from dbops.engine.states import Level
+from dbops.engine.tuning.prepare import size, within_what_is_free
+from dbops.engine.tuning.transport import show
+
+
+class Prepare(JobStep):
+    """Apply the redo log that was copied along, so that the files are of one moment."""
+
+    name = "prepare"
+    title = "Prepare the copy (apply its redo log)"
+
+    def commands(self, plan: Plan) -> tuple[PlannedCommand, ...]:
+        return (
+            PlannedCommand(plan.target.name, show(prepare_command(plan, flavor_for(plan.source.version, plan.flavor)))),
+        )
+
+    def start(self, run: Run) -> JobState:
+        command = prepare_command(run.plan, run.flavor, memory_bytes=self._memory_now(run))
+        names = [*run.flavor.metadata_files["checkpoints"], ""]
+        state = run.start_job(
+            run.target,
+            self.name,
+            show(command),
+            load("common", "prepare"),
+            run.plan.target.datadir,
+            run.memory["new_identity"],
+            run.copy_run,
+            run.plan.target.os_user,
+            *names[:2],
+            *command,
+        )
+        run.memory["prepare.begun"] = True
+        return state
+
+    def _memory_now(self, run: Run) -> int:
+        """Return the plan's memory, or less where less is free than when it was made: nothing is to be killed for want of it.
+
+        It is remembered: a driver that finds the tool running would read what that one has left.
+        """
+        planned, known = run.plan.prepare_memory_bytes, run.memory.get("prepare.memory_bytes")
+        if known is not None:
+            return int(known)
+        said = run.act(run.target, "prepare.memory", "read the free memory", load("free_memory")).stdout
+        free = int(pairs(said).get("free_bytes", 0))
+        if not free:  # the host does not say
+            return planned
+        memory = run.memory["prepare.memory_bytes"] = within_what_is_free(planned, free)
+        if memory < planned:
+            run.journal.say(
+                f"{size(free)} of memory are free by now: the copy is prepared with {size(memory)} instead of {size(planned)}.",
+                level=Level.WARNING,
+                host=run.plan.target.host,
+            )
+        return memory
+
+    def stall_seconds(self, run: Run) -> float:
+        return run.settings.stall_prepare_seconds
+
+    def follow(self, run: Run, state: JobState) -> None:
+        lines = state.tails.get("prepare", "").splitlines()
+        percent = run.flavor.prepare_percent(lines, Checkpoints(**run.memory["checkpoints"]))
+        known: dict[str, Any] = {"note": "applying the redo log"}
+        run.journal.measured(figures_of(state.counters, "prepare"))
+        if percent is not None:
+            known["percent"] = percent
+        run.journal.progress(**known)
+
+    def finish(self, run: Run, state: JobState) -> Outcome:
+        doing, log = "Preparing the copy", state.tails.get("prepare", "")
+        run.memory["prepare.begun"] = state.exit_status != REFUSED_STATUS
+        job_must_succeed(state, doing, left=lambda: where_things_are(run))
+        if not log.rstrip().endswith("completed OK!"):
+            raise RemoteFailure(
+                "prepare.not_completed",
+                doing,
+                found=f"its last line is: {log.strip()[-300:]}",
+                left=where_things_are(run),
+            )
+        self._must_be_prepared(run, state.tails.get("out", ""))
+        run.journal.progress(percent=100.0)
+        return done(exit_statuses=state.stages, tails={"prepare": log[-2000:]})
+
+    def _must_be_prepared(self, run: Run, checkpoints: str) -> None:
+        try:
+            kind = run.flavor.parse_checkpoints(checkpoints).backup_type
+        except (KeyError, ValueError):
+            kind = "(no checkpoints file)"
+        if kind != run.flavor.prepared_type:
+            raise RemoteFailure(
+                "prepare.state",
+                "Checking the prepared copy",
+                found=f"backup_type is {kind}, not {run.flavor.prepared_type}",
+                next_step="Rebuild again: a copy that was not prepared to its end cannot be prepared once more.",
+            )
+
+
+class Own(JobStep):
+    """Give every file to the target's user; take the source's identity out."""
+
+    name = "own"
+    title = "Make the copy the target's own"
+
+    def commands(self, plan: Plan) -> tuple[PlannedCommand, ...]:
+        target = plan.target
+        return (
+            PlannedCommand(
+                target.name, f"chown -R {target.os_user}: {target.datadir}; rm auto.cnf and the backup tool's files"
+            ),
+        )
+
+    def start(self, run: Run) -> JobState:
+        flavor, target = run.flavor, run.plan.target
+        names = sorted({name for kind in flavor.metadata_files.values() for name in kind})
+        leftovers = [*names, "backup-my.cnf", "xtrabackup_logfile", "xtrabackup_binlog_pos_innodb"]
+        return run.start_job(
+            run.target,
+            self.name,
+            self.commands(run.plan)[0].text,
+            load("common", "set_ownership"),
+            target.datadir,
+            run.memory["new_identity"],
+            run.copy_run,
+            target.os_user,
+            *leftovers,
+        )
+
+    def finish(self, run: Run, state: JobState) -> Outcome:
+        job_must_succeed(state, "Making the copy the target's own")
+        return done()
+
+
+class Start(JobStep):
+    """Start the target's server on the new data, and see that it is itself."""
+
+    name = "start"
+    title = "Start the target on the new data"
+
+    def commands(self, plan: Plan) -> tuple[PlannedCommand, ...]:
+        return (PlannedCommand(plan.target.name, plan.target.start_command),)
+
+    def data(self, run: Run) -> tuple[str, str]:
+        """Return identity of the data directory to start on, and the run whose mark it must hold."""
+        return run.memory["new_identity"], run.copy_run
+
+    def start(self, run: Run) -> JobState:
+        target = run.plan.target
+        run.memory["start.began"] = run.clock.now()
+        return run.start_job(
+            run.target,
+            self.name,
+            target.start_command,
+            load("common", "start"),
+            target.datadir,
+            *self.data(run),
+            *split_command(target.start_command),
+        )
+
+    def follow(self, run: Run, state: JobState) -> None:
+        if run.clock.now() - run.memory["start.began"] > run.settings.start_timeout_seconds:
+            raise RemoteFailure(
+                "start.timeout",
+                f"Starting {run.plan.target.name}",
+                found=f"the start command has not returned for {run.settings.start_timeout_seconds:.0f} s",
+                next_step="Look at the server's error log on the host.",
+            )
+
+    def finish(self, run: Run, state: JobState) -> Outcome:
+        job_must_succeed(state, f"Starting {run.plan.target.name}", left=lambda: where_things_are(run))
+        self._is_itself(run)
+        return done(exit_statuses={"start": 0})
+
+    def _is_itself(self, run: Run) -> None:
+        """Its own server id, the right directory, read-only; a uuid that is not the source's."""
+        target, source = run.plan.target, run.plan.source
+        database = run.target.connect(10.0)
+        try:
+            row = database.query(
+                "SELECT @@server_id AS server_id, @@port AS port, @@datadir AS datadir, @@read_only AS read_only"
+            )[0]
+            if int(row["server_id"]) != target.configured_server_id or int(row["port"]) != target.port:
+                raise RemoteFailure(
+                    "start.identity",
+                    f"Checking the started server of {target.name}",
+                    found=f"server_id {row['server_id']}, port {row['port']}; expected {target.configured_server_id} and {target.port}",
+                    left=where_things_are(run),
+                )
+            if run.flavor.name == "mysql":
+                uuid = database.query("SELECT @@server_uuid AS uuid")[0]["uuid"]
+                if uuid == source.server_uuid:
+                    raise RemoteFailure(
+                        "start.uuid",
+                        f"Checking the started server of {target.name}",
+                        found=f"it has the source's uuid {uuid}",
+                    )
+            if not int(row["read_only"]):
+                run.execute(run.target, database, "start.read_only", "SET GLOBAL read_only = 1")
+            run.journal.say(f"{target.name} serves with server id {row['server_id']}.", host=target.host)
+        finally:
+            database.close()

@@ -1,0 +1,336 @@
+"""Settings of the target's server that are relaxed while its copy is worthless, and put back before it counts as healthy.
+
+What a variable held is written into ``run.memory`` before it is changed, so a driver that dies in between loses nothing: the next one sets
+it again, and knows what it was. Nothing is persisted: a server that is started anew has the values of its option files.
+
+``relaxed`` in the memory says what is changed now, and on which server process; ``undurable`` that the copy may hold what a crash would
+cost, until everything was seen on the disk; ``worthless`` that such a crash has happened.
+"""
+
+from contextlib import closing
+from typing import Any
+
+from dbops.engine.errors import RemoteFailure, Unreachable
+from dbops.engine.flavors import flavor_for
+from dbops.engine.flavors.relaxed_durability import Relaxation, is_settable, relaxations, same_value, set_global
+from dbops.engine.hosts.scripts import load
+from dbops.engine.ports import Database, JobStatus
+from dbops.engine.rebuilds.plan import Plan, PlannedCommand
+from dbops.engine.rebuilds.steps.base import job_must_succeed
+from dbops.engine.rebuilds.steps.replicate.replication import read_link
+from dbops.engine.rebuilds.steps.run import IN_BASH, Outcome, Run, again, pairs
+from dbops.engine.states import Level
+
+#: How often host and server are looked at while a crash of them would cost the copy.
+LOOK_SECONDS = 5.0
+#: The job that waits until everything is on the disk, and how long the clean-up waits for the same.
+SETTLE, SETTLE_AT_END_SECONDS = "settle", 8.0
+#: More appliers than this only wait for each other.
+APPLIERS_MAXIMUM = 16
+
+
+def choose_appliers(cpu_count: int) -> int:
+    """Return how many parallel appliers a copy is rolled forward with at least: two for each core, for some always wait."""
+    return min(APPLIERS_MAXIMUM, max(4, 2 * cpu_count))
+
+
+def relaxing_commands(plan: Plan) -> tuple[PlannedCommand, ...]:
+    """Return what ``relax`` may run, for the plan's page."""
+    if not plan.relaxes:
+        return ()
+    return tuple(
+        PlannedCommand(
+            plan.target.name,
+            f"{set_global(item.variable, item.value)}   # where it is set to {'less' if item.is_minimum else 'more'}",
+        )
+        for item in _relaxations(plan)
+    )
+
+
+def putting_back_commands(plan: Plan) -> tuple[PlannedCommand, ...]:
+    """Return what ``become_ordinary`` runs, for the plan's page."""
+    if not plan.relaxes:
+        return ()
+    back = (f"SET GLOBAL {item.variable} = (what it was before)" for item in _relaxations(plan))
+    return (*(PlannedCommand(plan.target.name, text) for text in back), PlannedCommand(plan.target.name, _sync(plan)))
+
+
+def relax(run: Run, database: Database) -> None:
+    """Relax what is not relaxed yet on the server that runs now. Any number of times. Raises as ``watch`` and ``Database.query``."""
+    if not run.plan.relaxes:
+        return
+    watch(run)
+    state = _state(run, database)
+    if state is None:
+        return
+    for item in _relaxations(run.plan):
+        if item.variable not in state["seen"]:
+            _relax_one(run, database, state, item)
+            state["seen"].append(item.variable)
+    if not state["told"]:
+        _tell(run, state)
+        state["told"] = True
+
+
+def watch(run: Run, *, at_once: bool = False) -> None:
+    """See now and then that neither host nor server went down in a way that costs the copy.
+
+    Raises:
+        RemoteFailure: one did (``copy.worthless``).
+        Unreachable: nothing is known.
+    """
+    if "undurable" not in run.memory and "relaxed" not in run.memory:
+        return
+    now = run.clock.now()
+    if at_once or now - run.memory.get("relaxed.looked_at", 0.0) >= LOOK_SECONDS:
+        found = _look(run)
+        run.memory["relaxed.looked_at"] = now
+        _must_be_worth(run, found)
+        _forget_another_server(run, found)
+
+
+def become_ordinary(run: Run, database: Database) -> Outcome | None:
+    """Put every setting back and see that the copy is on the disk. Return when to go on with that, ``None`` when it is done.
+
+    Raises:
+        RemoteFailure: the copy is worthless (``copy.worthless``), a setting did not take its old value (``relaxed.not_back``), or the
+            disk does not take what it was given (``host.job``).
+    """
+    if "relaxed" in run.memory:
+        watch(run, at_once=True)
+        put_back(run, database)
+        return again(0.2)
+    if "undurable" in run.memory:
+        return _settle(run)
+    return None
+
+
+def put_back(run: Run, database: Database) -> None:
+    """Give each setting the value that it had. Raises ``relaxed.not_back``, or as ``Run.execute``."""
+    state = run.memory.get("relaxed")
+    if state is None:
+        return
+    items = {item.variable: item for item in _relaxations(run.plan)}
+    for variable, was in state["was"].items():
+        stops = variable in items and items[variable].stops_applier
+        _set(run, database, f"put-back.{state['round']}.{variable}", set_global(variable, was), stops_applier=stops)
+    for variable, was in state["was"].items():
+        if not same_value(now := str(_read(database, variable)), was):
+            raise RemoteFailure(
+                "relaxed.not_back",
+                f"Putting the settings of {run.plan.target.name} back",
+                found=f"{variable} is {now}, not {was}",
+                left=f"{run.plan.target.name} runs on the new data with relaxed settings.",
+                next_step=f"Restart its server, or set {variable} by hand.",
+            )
+    if state["was"]:
+        values = ", ".join(f"{variable} = {was}" for variable, was in state["was"].items())
+        run.journal.say(f"Settings are put back as they were: {values}.", host=run.plan.target.host)
+    del run.memory["relaxed"]
+
+
+def put_back_at_end(run: Run) -> None:
+    """However a rebuild ends, nothing stays relaxed on a server that runs. Raises as ``put_back``, or ``Unreachable``."""
+    if "relaxed" not in run.memory and "undurable" not in run.memory:
+        return
+    found = _look(run)
+    if not run.memory.get("worthless") and (why := _find_worthless(run, found)):
+        run.journal.say(f"The copy is worthless: {why}.", level=Level.ERROR, host=run.plan.target.host)
+    _forget_another_server(run, found)
+    if "relaxed" in run.memory:
+        with closing(run.target.connect(10.0)) as database:
+            _forget_another_server(run, _look_at(run, database))
+            put_back(run, database)
+    _try_to_settle(run)
+
+
+# --- one setting ----------------------------------------------------------------------------------------------------------
+
+
+def _relaxations(plan: Plan) -> tuple[Relaxation, ...]:
+    return relaxations(flavor_for(plan.source.version, plan.flavor), appliers=plan.appliers, gtid=plan.uses_gtid)
+
+
+def _state(run: Run, database: Database) -> dict[str, Any] | None:
+    """Return what is relaxed on the server that runs now; begun where there is nothing yet, ``None`` where nothing may be."""
+    state: dict[str, Any] | None = run.memory.get("relaxed")
+    if state and state["told"]:
+        return state
+    found = _look_at(run, database)
+    _forget_another_server(run, found)
+    if not found["server"]:
+        return None  # a crash of what cannot be seen could not be told: nothing is risked there
+    state = run.memory.get("relaxed")
+    if state is None:
+        number = run.memory["relaxed.round"] = run.memory.get("relaxed.round", 0) + 1
+        state = run.memory["relaxed"] = {
+            **{"server": found["server"], "boot": found["boot"], "round": number},
+            **{"was": {}, "seen": [], "told": False},
+        }
+    return state
+
+
+def _relax_one(run: Run, database: Database, state: dict[str, Any], item: Relaxation) -> None:
+    if item.variable not in state["was"]:
+        was = _read(database, item.variable)
+        if was is None or not is_settable(was) or not item.is_worth_it(was) or not _has_what_it_needs(database, item):
+            return
+        state["was"][item.variable] = was
+    _mark_undurable(run, state, item)
+    key = f"relax.{state['round']}.{item.variable}"
+    try:
+        _set(run, database, key, set_global(item.variable, item.value), stops_applier=item.stops_applier)
+    except Unreachable:
+        raise
+    except RemoteFailure as error:  # it is no more than slower without
+        run.journal.finished(key, 1, str(error))
+        run.journal.say(f"{item.variable} stays as it is: {error}", level=Level.WARNING, host=run.plan.target.host)
+        del state["was"][item.variable]
+
+
+def _mark_undurable(run: Run, state: dict[str, Any], item: Relaxation) -> None:
+    if item.durability:
+        mark = run.memory.setdefault("undurable", {"boot": state["boot"], "server": ""})
+        if item.durability == "server":
+            mark["server"] = state["server"]
+
+
+def _set(run: Run, database: Database, key: str, statement: str, *, stops_applier: bool) -> None:
+    """Run the statement; with the applier stopped for it where it must be. A driver that died in between left it stopped."""
+    if stops_applier:
+        link = read_link(database, run.flavor)
+        if link is not None and link.sql_running == "Yes":
+            run.memory["relaxed.applier"] = "stopped"
+            run.execute(run.target, database, f"{key}.stop", run.flavor.pause_applier())
+    try:
+        run.execute(run.target, database, key, statement)
+    finally:
+        if stops_applier and run.memory.get("relaxed.applier"):
+            run.execute(run.target, database, f"{key}.start", run.flavor.resume_applier())
+            del run.memory["relaxed.applier"]
+
+
+def _read(database: Database, variable: str) -> str | None:
+    """Return the value of a global variable, ``None`` where the server has none of this name."""
+    rows = database.query(f"SHOW GLOBAL VARIABLES WHERE Variable_name = '{variable}'")
+    return str(rows[0]["Value"]) if rows else None
+
+
+def _has_what_it_needs(database: Database, item: Relaxation) -> bool:
+    return all(same_value(_read(database, name) or "", value) for name, value in item.needs)
+
+
+def _tell(run: Run, state: dict[str, Any]) -> None:
+    target = run.plan.target
+    if not state["was"]:
+        run.journal.say(f"No setting of {target.name} is relaxed: all are already, or cannot be.", host=target.host)
+        return
+    wanted = {item.variable: item for item in _relaxations(run.plan)}
+    changes = ", ".join(f"{name} {was} -> {wanted[name].value}" for name, was in state["was"].items() if name in wanted)
+    mark = run.memory.get("undurable")
+    costs = (
+        ""
+        if not mark
+        else f" If {'server or host goes' if mark['server'] else 'the host goes'} down meanwhile, the copy is worthless."
+    )
+    run.journal.say(f"Relaxed until {target.name} has caught up: {changes}.{costs}", host=target.host)
+
+
+# --- host and server ------------------------------------------------------------------------------------------------------
+
+
+def _look(run: Run) -> dict[str, str]:
+    """Return since when machine (``boot``) and server (``server``, ``""`` where none runs) run. Raises as ``Jobs.act``."""
+    result = run.target.jobs.act(IN_BASH, load("common", "inspect_server"), run.plan.target.datadir)
+    found = pairs(result.stdout)
+    return {"boot": found.get("boot", ""), "server": found.get("server", "")}
+
+
+def _look_at(run: Run, database: Database) -> dict[str, str]:
+    """Return the same of the server behind this connection: it answered before and afterwards, so it is the one that was seen."""
+    database.query("SELECT 1 AS here")
+    found = _look(run)
+    database.query("SELECT 1 AS here")
+    return found
+
+
+def _find_worthless(run: Run, found: dict[str, str]) -> str:
+    """Return, and remember, why the copy is worthless, ``""`` if it is not."""
+    mark = run.memory.get("undurable")
+    if mark and not run.memory.get("worthless"):
+        if mark["boot"] and found["boot"] and found["boot"] != mark["boot"]:
+            run.memory["worthless"] = "its host was restarted while what was committed did not have to be on the disk"
+        elif mark["server"] and found["server"] != mark["server"]:
+            run.memory["worthless"] = "its server ended while pages were written without doublewrite"
+    return str(run.memory.get("worthless", ""))
+
+
+def _must_be_worth(run: Run, found: dict[str, str]) -> None:
+    if why := _find_worthless(run, found):
+        raise RemoteFailure(
+            "copy.worthless",
+            f"Rolling {run.plan.target.name} forward with relaxed settings",
+            found=why,
+            left=f"The copy on {run.plan.target.name} may lack or tear what it was given, and nobody can tell.",
+            next_step="Rebuild again: this copy cannot be gone on with. DBOPS_RELAX_CATCH_UP=0 rolls forward without.",
+        )
+
+
+def _forget_another_server(run: Run, found: dict[str, str]) -> None:
+    """What was relaxed ended with its server: another one has the values of its option files."""
+    state = run.memory.get("relaxed")
+    if state and state["server"] != found["server"]:
+        del run.memory["relaxed"]
+        run.memory.pop("relaxed.applier", None)
+        if found["server"]:
+            text = "The server was restarted meanwhile: its settings are those of its option files. What it had committed is there."
+        else:
+            text = "The server does not run any more: what was relaxed has ended with it."
+        run.journal.say(text, level=Level.WARNING, host=run.plan.target.host)
+
+
+# --- on the disk ----------------------------------------------------------------------------------------------------------
+
+
+def _sync(plan: Plan) -> str:
+    return f"find {plan.target.datadir} -xdev -type f -exec sync -- {{}} +"
+
+
+def _settle(run: Run) -> Outcome:
+    """Wait until what was written without waiting for the disk is there: from then on a crash costs nothing."""
+    if not run.memory.get("settle.started"):
+        run.start_job(
+            run.target, SETTLE, _sync(run.plan), load("common", "sync_copy"), run.plan.target.datadir, lock=SETTLE
+        )
+        run.memory["settle.started"] = True
+    state = run.target.jobs.follow(SETTLE, wait_seconds=0.8)
+    if state.status is JobStatus.RUNNING:
+        run.journal.progress(note="seeing that everything is on the disk")
+        return again()
+    if state.status is JobStatus.ABSENT:
+        del run.memory["settle.started"]
+        return again()
+    watch(run, at_once=True)
+    run.journal.finished(SETTLE, state.exit_status, state.tails.get("out", ""))
+    job_must_succeed(state, f"Writing the copy on {run.plan.target.name} to the disk")
+    del run.memory["undurable"]
+    return again(0.1)
+
+
+def stop_settling(run: Run) -> None:
+    """End the wait for the disk where it was begun."""
+    if run.memory.get("settle.started") and "undurable" in run.memory:
+        run.target.jobs.stop(SETTLE)
+
+
+def _try_to_settle(run: Run) -> None:
+    """A rebuild that ends otherwise waits some seconds for the disk: a copy that somebody goes on with is then as good as any."""
+    if "undurable" not in run.memory or run.memory.get("worthless"):
+        return
+    script = load("common", "sync_copy")
+    try:
+        result = run.target.jobs.act(IN_BASH, script, run.plan.target.datadir, timeout_seconds=SETTLE_AT_END_SECONDS)
+    except RemoteFailure:
+        return
+    if result.exit_status == 0:
+        del run.memory["undurable"]

@@ -1,0 +1,243 @@
+"""The work of one proof: a job that is started once and found again, judged, and followed by a removal that is seen to end."""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+from dbops.engine.backups.job import Patience, RunJournal
+from dbops.engine.errors import DbopsError, Refused, RemoteFailure, Unreachable
+from dbops.engine.hosts import stall
+from dbops.engine.hosts.access import End, HostWay, remove_run
+from dbops.engine.hosts.scripts import load
+from dbops.engine.ports import Clock, Jobs, JobState, JobStatus
+from dbops.engine.rebuilds.steps.run import IN_BASH
+from dbops.engine.restore_tests.plan import JOB, REMOVAL, ProofPlan
+from dbops.engine.restore_tests.result import FAILURES, Expected, Proven, judge_proof, read_steps
+from dbops.engine.states import Level
+
+#: What is read of the rows by table; a schema with more tables than fit is counted as a whole all the same.
+COUNTS_BYTES = 1024**2
+#: The file is asked for within seconds of the job's start, and a second time where its checksum is asked for once more: hours later.
+KEY_SECONDS = 48 * 3600
+
+
+@dataclass(frozen=True, slots=True)
+class FileWay:
+    """From the host that has the backup to the one that proves it. ``words`` are what the forced command is told of the file.
+
+    ``machines`` are name and machine id of both, as they were read when the proof was planned: that which has the file first.
+    """
+
+    way: HostWay
+    words: tuple[str, ...]
+    machines: tuple[str, str]
+
+    def open(self) -> None:
+        """Let a key of this proof in, to read this one file; it expires by itself. Any number of times.
+
+        Raises:
+            Refused: a host is another machine than the plan's (``proof.refused``); nothing was written.
+            RemoteFailure, Unreachable: as ``HostWay``.
+        """
+        for end, machine in zip((self.way.source, self.way.target), self.machines, strict=True):
+            _must_be_machine(end, machine)
+        self.way.let_in(self.way.make_key(), self.words, load("common", "pipes", "serve_file"), key_seconds=KEY_SECONDS)
+
+    def close(self) -> None:
+        """Take the key away on both hosts, and what was written down where the file lies. One that fails keeps none of the others.
+
+        Raises the first error, as ``HostWay``.
+        """
+        first: DbopsError | None = None
+        for part in (self.way.forget_key, self.way.close, lambda: remove_run(self.way.source)):
+            try:
+                part()
+            except DbopsError as error:
+                first = first or error
+        if first:
+            raise first
+
+
+def _must_be_machine(end: End, machine: str) -> None:
+    result = end.jobs.act(IN_BASH, load("common") + '\nmust_be_machine "$1"', machine)
+    if result.exit_status == 0:
+        return
+    raise Refused(
+        "proof.refused",
+        f"Opening the way to the backup on {end.name}",
+        found=result.stdout.strip().removeprefix("REFUSED: ") or f"exit status {result.exit_status}",
+        left="Nothing was written.",
+        next_step="Look at the inventory: does this address still lead to the machine that was meant?",
+    )
+
+
+@dataclass(slots=True)
+class Site:
+    """One proof at work. ``memory`` is plain data that survives the driver; ``expected`` is asked for once all tables are read.
+
+    ``way`` leads to a file that lies elsewhere; at the end a host that is silent there is asked for ``silent_seconds``.
+    """
+
+    plan: ProofPlan
+    jobs: Jobs
+    clock: Clock
+    memory: dict[str, Any]
+    journal: RunJournal
+    expected: Callable[[], Expected]
+    patience: Patience = Patience()
+    way: FileWay | None = None
+    silent_seconds: float = 120.0
+
+
+def advance(site: Site) -> Proven | None:
+    """Do or follow what is due for about a second. Return what was proven once it is, ``None`` to be asked again.
+
+    Raises:
+        Unreachable: nothing is known of the host; before the job was asked for (``memory["asked"]``) nothing runs there either.
+        Refused, RemoteFailure: the proof has failed; ``clean_up`` ends it.
+        Cancelled: by the journal.
+    """
+    if not site.memory.get("asked"):
+        site.jobs.follow(JOB)  # a silent host is met here, before anything can have been started
+        if site.way:
+            site.memory["opened"] = True
+            site.journal.flush()
+            site.way.open()
+        site.memory["asked"] = True
+        site.journal.flush()
+    state = site.jobs.follow(JOB, wait_seconds=0.8, tail_lines=40)
+    if state.status is JobStatus.ABSENT:
+        site.jobs.start(
+            JOB, load("common", "pipes", "restore_test_scratch", "run_restore_test"), *site.plan.arguments()
+        )
+        return None
+    site.memory["steps"] = read_steps(state.tails.get("steps", ""))
+    if state.status is JobStatus.RUNNING:
+        _watch(site, state)
+        site.journal.check()
+        return None
+    is_good = state.status is JobStatus.ENDED and state.exit_status == 0
+    counts = site.jobs.read(JOB, "counts", limit=COUNTS_BYTES) if is_good else b""
+    is_whole = len(counts) < COUNTS_BYTES  # of a list that was cut nothing can be said to be missing
+    expected = site.expected() if is_good and is_whole else Expected()
+    return judge_proof(site.plan.source, site.plan.path, state, counts.decode("utf-8", "replace"), expected)
+
+
+def _watch(site: Site, state: JobState) -> None:
+    verdict = stall.look(
+        site.memory.get("watch"),
+        stall.signs_of(state.counters, state.tails),
+        site.clock.now(),
+        stall.Patience(site.patience.notice_seconds, site.patience.limit_seconds),
+    )
+    site.memory["watch"] = verdict.memory
+    if verdict.is_to_be_told:
+        text = f"Nothing has moved for {verdict.silent_seconds:.0f} s: no byte, no line of a log."
+        site.journal.say(text, level=Level.WARNING)
+    if verdict.is_stalled:
+        raise RemoteFailure(
+            "proof.stalled",
+            f"Proving the backup {site.plan.path}",
+            found=f"no byte and no line of a log for {verdict.silent_seconds:.0f} s",
+            left="The job is ended and its directory removed.",
+            next_step="Look for a frozen disk on the host. DBOPS_STALL_PREPARE_SECONDS sets how long is borne.",
+        )
+
+
+def clean_up(site: Site) -> bool:
+    """End the job if it runs, and remove what it made, by a job of its own: a large directory takes its time.
+
+    Return whether all is gone; ``False``: ask again. Any number of times.
+
+    Raises:
+        Unreachable: as ``Jobs``, also while the job cannot be ended.
+        RemoteFailure: something stays (``proof.not_removed``).
+    """
+    if not site.memory.get("asked"):
+        return _must_be_closed(site)
+    if not site.memory.get("stopped"):
+        if site.jobs.stop(JOB).status is JobStatus.RUNNING:
+            raise Unreachable(
+                "proof.not_ended",
+                f"Ending the proof of {site.plan.path}",
+                found="its processes were killed and are still there",
+                left=f"{site.plan.scratch}",
+                next_step="Look at the host's disks. dbops asks again until the processes are gone.",
+            )
+        site.memory["stopped"] = True
+    trouble = _trouble_in_closing(site)
+    is_gone = remove(site.jobs, site.plan, REMOVAL)
+    if is_gone and trouble:
+        raise trouble
+    return is_gone
+
+
+def _must_be_closed(site: Site) -> bool:
+    if trouble := _trouble_in_closing(site):
+        raise trouble
+    return True
+
+
+def _trouble_in_closing(site: Site) -> DbopsError | None:
+    """Close the way to the file, if one was opened. A host that stays silent there does not withhold what was proven."""
+    if site.way is None or not site.memory.get("opened") or site.memory.get("closed"):
+        return None
+    since = site.memory.setdefault("closing_since", site.clock.now())
+    trouble = _close(site.way)
+    site.memory["closed"] = trouble is None
+    if trouble is None or (isinstance(trouble, Unreachable) and site.clock.now() - since < site.silent_seconds):
+        return trouble
+    return _stays_open(site.plan, trouble)
+
+
+def _stays_open(plan: ProofPlan, trouble: DbopsError) -> RemoteFailure:
+    return RemoteFailure(
+        "proof.not_removed",
+        f"Removing what the proof of {plan.path} made on {plan.holder}",
+        found=str(trouble),
+        left="A key that may read that one backup, until it expires.",
+        next_step=FAILURES["not_removed"],
+    )
+
+
+def _close(way: FileWay) -> DbopsError | None:
+    """Close the way to the file. Trouble there keeps nobody from removing what was made here: it is returned."""
+    try:
+        way.close()
+    except DbopsError as error:
+        return error
+    return None
+
+
+def remove_left(jobs: Jobs, plan: ProofPlan, name: str, way: FileWay | None) -> bool:
+    """Remove what an older proof left on both hosts. Return whether it is done; raises as ``remove``.
+
+    The host that had its file may be silent for good: that is no reason not to prove another backup (``proof.not_removed``).
+    """
+    trouble = _close(way) if way else None
+    is_gone = remove(jobs, plan, name)
+    if is_gone and trouble:
+        raise _stays_open(plan, trouble)
+    return is_gone
+
+
+def remove(jobs: Jobs, plan: ProofPlan, name: str) -> bool:
+    """Remove what the proof of a plan made. Return whether it is done; raises as ``clean_up``. ``name``: of this removal's job."""
+    state = jobs.follow(name, wait_seconds=0.8)
+    if state.status is JobStatus.ABSENT:
+        jobs.start(
+            name, load("common", "restore_test_scratch", "remove_restore_test"), plan.place, plan.proof, lock="removal"
+        )
+        return False
+    if state.status is JobStatus.RUNNING:
+        return False
+    if state.status is JobStatus.ENDED and state.exit_status == 0:
+        return True
+    said = state.tails.get("out", "").strip().removeprefix("FAILED: not_removed ")[-400:]
+    raise RemoteFailure(
+        "proof.not_removed",
+        f"Removing what the proof of {plan.path} made",
+        found=said or f"the removal ended with status {state.exit_status}",
+        left=f"{plan.scratch} on the host.",
+        next_step=FAILURES["not_removed"],
+    )

@@ -1,0 +1,242 @@
+"""What one proof will do, frozen before it begins: the file, the scratch directory, the limits and the command lines."""
+
+from dataclasses import dataclass
+
+from dbops.engine.backups.archives import Archive
+from dbops.engine.errors import Refused
+from dbops.engine.facts.instance import HostFacts, ServerFacts, Tool
+from dbops.engine.flavors import Flavor, flavor_for
+from dbops.engine.flavors.dump_load import load_server_options
+from dbops.engine.flavors.prepare import MIB
+from dbops.engine.tuning.prepare import GIB, Ground, Preparing, choose
+from dbops.engine.tuning.transport import show
+
+#: The job on the host, and the one that removes what is left of it.
+JOB, REMOVAL = "proof", "proof-remove"
+#: Beyond the data itself: temporary tables, undo, and a redo log that the server may make anew.
+SPACE_MARGIN, SPACE_LEAST_BYTES = 1.1, 512 * MIB
+#: A compressed backup whose data was not measured: what zstd makes of a database is seldom smaller than this part of it.
+RATIO_UNKNOWN = 6
+#: The scratch server reads each table once: a larger buffer pool would not make that faster.
+POOL_BYTES = 128 * MIB
+#: What a process needs beside its pool, and what its address space may hold beyond that: stacks and mapped libraries.
+BESIDE_POOL_BYTES, ADDRESSES_BYTES = 256 * MIB, 3 * GIB
+#: Never more for the preparation, whatever the redo log: other servers live on this host.
+PREPARE_MOST_BYTES = 4 * GIB
+#: Where the source's server does not answer, and so does not say.
+REDO_CAPACITY_BYTES = 512 * MIB
+
+
+@dataclass(frozen=True, slots=True)
+class Limits:
+    """What a proof may take of its host. ``directory`` is where scratch directories are made; empty means beside the backup, and on
+    another host than the backup's the directory of dbops there.
+    """
+
+    cores: int = 2
+    directory: str = ""
+    start_seconds: int = 300
+
+
+@dataclass(frozen=True, slots=True)
+class Elsewhere:
+    """The file lies on another host than the one where it is proven. ``machine`` is that host's name and machine id;
+    ``pull`` are ssh's words on the other one, ``place`` a directory of dbops there.
+    """
+
+    holder: str
+    machine: str
+    pull: tuple[str, ...]
+    place: str
+
+
+@dataclass(frozen=True, slots=True)
+class ProofPlan:
+    """Everything that a proof will do. Command lines are without their programs: the host has one of each list, best first.
+
+    ``machine`` is name and machine id; ``holder`` the host that has the file, and ``transport`` ssh's words to it, both empty where it
+    is this one; ``needed_bytes`` must be free in ``place``, ``needed_memory_bytes`` in memory;
+    ``most_memory_bytes`` is the most that one of its processes may reserve.
+    """
+
+    proof: str
+    source: str
+    run_uid: str
+    path: str
+    bytes: int
+    sha256: str
+    machine: str
+    place: str
+    owner: str
+    needed_bytes: int
+    needed_memory_bytes: int
+    most_memory_bytes: int
+    cores: int
+    start_seconds: int
+    prepared_type: str
+    unpackers: tuple[str, ...]
+    tools: tuple[str, ...]
+    servers: tuple[str, ...]
+    clients: tuple[str, ...]
+    checkpoints: tuple[str, ...]
+    unpack: tuple[str, ...]
+    prepare: tuple[str, ...]
+    server: tuple[str, ...]
+    reasons: tuple[str, ...] = ()
+    holder: str = ""
+    holder_machine: str = ""
+    transport: tuple[str, ...] = ()
+
+    @property
+    def scratch(self) -> str:
+        return f"{self.place.rstrip('/')}/.dbops-proof-{self.proof}"
+
+    @property
+    def commands(self) -> tuple[tuple[str, str], ...]:
+        """The command lines as a person would type them, by step."""
+        server = [self.servers[0], "--no-defaults", *self.server, f"--datadir={self.scratch}/data"]
+        source = f"{show([*self.transport, 'backup'])} | zstd -d -c" if self.transport else f"zstd -d -c < {self.path}"
+        return (
+            ("unpack", f"{source} | {show([self.unpackers[0], *self.unpack])}"),
+            ("prepare", show([self.tools[0], *self.prepare])),
+            ("start", f"{show(server)} --socket=/tmp/dbops-proof-{self.proof}/s"),
+        )
+
+    def arguments(self) -> list[str]:
+        """Return what ``prove_backup.sh`` is called with."""
+        lists = (self.unpackers, self.tools, self.servers, self.clients, self.checkpoints)
+        words = (self.unpack, self.prepare, self.server, self.transport)
+        numbers = (self.needed_bytes, self.needed_memory_bytes, self.most_memory_bytes, self.cores, self.start_seconds)
+        return [
+            *(self.machine, self.path, str(self.bytes), self.run_uid, self.sha256, self.place, self.proof, self.owner),
+            *(str(number) for number in numbers),
+            self.prepared_type,
+            *(" ".join(names) for names in lists),
+            *(str(len(one)) for one in words),
+            *(word for one in words for word in one),
+        ]
+
+
+def plan_proof(
+    proof: str,
+    archive: Archive,
+    host: HostFacts,
+    *,
+    owner: str,
+    limits: Limits,
+    server: ServerFacts | None,
+    elsewhere: Elsewhere | None = None,
+) -> ProofPlan:
+    """Return what a proof will do.
+
+    Args:
+        proof, archive: its id on the host, hexadecimal; the backup.
+        host: as a probe of this moment saw it.
+        owner, limits: the system account whose server would own such data; from the settings.
+        server: of the source, where it answers: how much redo log there may be to apply, and how it writes names of tables.
+        elsewhere: where the file lies on another host.
+
+    Raises:
+        Refused: its flavor is not known (``flavor.unknown``, ``flavor.unsupported``), the host has less memory free than the
+            least that a preparation takes (``proof.memory``), or a chosen host's tool does not fit the backup (``proof.tool``).
+    """
+    flavor = flavor_for(archive.version, archive.flavor)
+    place = limits.directory or (elsewhere.place if elsewhere else archive.path.rpartition("/")[0])
+    data = f"{place.rstrip('/')}/.dbops-proof-{proof}/data"
+    tool = _tool_of(archive, host, flavor, must_fit=elsewhere is not None)
+    preparing = _choose_preparing(flavor, tool, host, limits, server)
+    memory = min(preparing.memory_bytes, PREPARE_MOST_BYTES)
+    needed_memory = max(memory, POOL_BYTES) + BESIDE_POOL_BYTES
+    _must_have_memory(archive, host, needed_memory)
+    return ProofPlan(
+        proof=proof,
+        source=archive.instance,
+        run_uid=archive.uid,
+        path=archive.path,
+        bytes=archive.bytes,
+        sha256=archive.sha256,
+        machine=machine_of(host),
+        place=place or "/",
+        owner=owner,
+        needed_bytes=_bytes_needed(archive),
+        needed_memory_bytes=needed_memory,
+        most_memory_bytes=needed_memory + ADDRESSES_BYTES,
+        cores=max(1, min(limits.cores, host.cpu_count)),
+        start_seconds=limits.start_seconds,
+        prepared_type=flavor.prepared_type,
+        unpackers=flavor.unpack_programs,
+        tools=flavor.backup_programs,
+        servers=flavor.server_programs,
+        clients=flavor.client_programs,
+        checkpoints=flavor.metadata_files["checkpoints"],
+        unpack=tuple(flavor.unpack_command("tool", data, parallel=1)[1:]),
+        prepare=tuple(flavor.prepare_command("tool", data, memory_bytes=memory, options=preparing.options)[1:]),
+        server=tuple(_server_options(flavor, server)),
+        reasons=preparing.reasons,
+        holder=elsewhere.holder if elsewhere else "",
+        holder_machine=elsewhere.machine if elsewhere else "",
+        transport=elsewhere.pull if elsewhere else (),
+    )
+
+
+def _choose_preparing(
+    flavor: Flavor, tool: Tool | None, host: HostFacts, limits: Limits, server: ServerFacts | None
+) -> Preparing:
+    ground = Ground(
+        free_bytes=host.memory_available_bytes,
+        cpu_count=min(limits.cores, host.cpu_count),
+        redo_capacity_bytes=server.redo_capacity_bytes if server else REDO_CAPACITY_BYTES,
+    )
+    return choose(flavor.prepare_habits(tool.version if tool else None), ground)
+
+
+def _bytes_needed(archive: Archive) -> int:
+    size = archive.data_bytes or archive.bytes * RATIO_UNKNOWN
+    return int(size * SPACE_MARGIN) + SPACE_LEAST_BYTES
+
+
+def machine_of(host: HostFacts) -> str:
+    """Return name and machine id of a host, as ``must_be_machine`` compares them."""
+    return f"{host.hostname} {host.machine_id}".strip()
+
+
+def _must_have_memory(archive: Archive, host: HostFacts, needed: int) -> None:
+    if host.memory_available_bytes >= needed:
+        return
+    raise Refused(
+        "proof.memory",
+        f"Planning the proof of {archive.path}",
+        found=f"{host.memory_available_bytes // MIB} MiB of memory are free on {host.hostname}, and {needed // MIB} MiB are needed",
+        left="Nothing was written.",
+        next_step="Free memory on the host; the proof is tried again with the next backup, or by hand.",
+    )
+
+
+def _tool_of(archive: Archive, host: HostFacts, flavor: Flavor, *, must_fit: bool) -> Tool | None:
+    """Return the host's backup tool. One that was chosen for proofs may have another version than the servers that are backed up."""
+    tool = next((host.tools[name] for name in flavor.backup_programs if name in host.tools), None)
+    problem = flavor.tool_problem(tool.version) if tool else f"none of {', '.join(flavor.backup_programs)} is installed"
+    if not (must_fit and problem):
+        return tool
+    raise Refused(
+        "proof.tool",
+        f"Planning the proof of {archive.path}",
+        found=f"on {host.hostname}: {problem}",
+        left="Nothing was written.",
+        next_step="Install the tool of the backup's version there, or choose another host for the cluster's proofs.",
+    )
+
+
+def _server_options(flavor: Flavor, server: ServerFacts | None) -> list[str]:
+    """Return the options of the scratch server: no network, no accounts, no replication, no events, little memory.
+
+    Without the tables of grants neither plugins nor functions of the restored data are loaded. What a version does not know is
+    ``loose``: it is passed over.
+    """
+    words = [
+        *load_server_options(flavor, memory_bytes=POOL_BYTES),
+        *("--skip-grant-tables", "--loose-event-scheduler=OFF", "--loose-performance-schema=OFF", "--loose-mysqlx=OFF"),
+        *("--key-buffer-size=8M", "--loose-aria-pagecache-buffer-size=16M", "--max-connections=10"),
+        *("--table-open-cache=64", "--loose-innodb-fast-shutdown=2", "--loose-innodb-buffer-pool-load-at-startup=OFF"),
+    ]
+    return [*words, f"--lower-case-table-names={server.lower_case_table_names}"] if server else words

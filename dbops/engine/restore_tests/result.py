@@ -1,0 +1,179 @@
+"""What the end of a proof's job means: how long each step took, what failed, and whether the rows are those that are expected."""
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
+from typing import Any, NoReturn
+
+from dbops.engine.errors import Refused, RemoteFailure
+from dbops.engine.ports import JobState, JobStatus
+from dbops.engine.rebuilds.steps.base import REFUSED_STATUS
+from dbops.engine.rebuilds.steps.run import pairs
+
+#: The steps in their order, with their names for readers.
+STEPS = {
+    "look": "Look at file, space and memory",
+    "unpack": "Decompress and unpack",
+    "prepare": "Prepare",
+    "start": "Start a server of its own",
+    "tables": "Check all tables",
+    "rows": "Count rows",
+    "stop": "Stop that server",
+    "remove": "Remove everything",
+}
+#: First words with which ``prove_backup.sh`` fails, and what to do then.
+FAILURES = {
+    "space": "Free space on the host, or set DBOPS_PROOF_DIRECTORY, then prove it again.",
+    "killed": "Look at the host's system log and its memory: the kernel kills what it has none for. Then prove the backup again.",
+    "transport": "Look at the link between the two hosts, and at the disk that has the file; then prove the backup again.",
+    "damaged": "This file cannot be restored. Look at its disk, make a new backup now, and keep an older one that is proven.",
+    "unpack": "Make a new backup and prove that; an older one that is proven is what can be restored now.",
+    "outside": "Such data cannot be proven beside the server that uses it: restore it by hand on another host (docs/verified-backups.md).",
+    "prepare": "This backup cannot be restored as it is. Make a new one and prove that; keep an older one that is proven.",
+    "start": "Look at what the server said. Where it needs a plugin or key of its own, the proof is to be made by hand.",
+    "tables": "The backup holds damaged tables. Check the same tables on the source now, and keep an older backup that is proven.",
+    "not_removed": "Look at the directory on the host, and remove it. The next proof on this host tries it again.",
+}
+#: First words with which it refuses where the backup is not to blame, by who has to act: each has a code of its own, for such an end
+#: says nothing of the backup.
+OPERATORS, HOSTS = ("tool", "memory"), ("space", "transport")
+GONE = "Everything that the proof made is removed. No running server was touched."
+AGAIN = "Mend the cause on the host, then prove the backup again."
+#: A table is worth a word when it lost more than this part of its rows since the last proof, if it had so many.
+LOST_PART, LEAST_ROWS = 0.5, 1000
+#: So many tables are kept by name, the largest; missing ones are named up to a few.
+KEPT_TABLES, NAMED = 1000, 5
+
+Table = tuple[str, str]
+
+
+@dataclass(frozen=True, slots=True)
+class Expected:
+    """What should be in the backup.
+
+    ``older`` are tables of the source that were made before the backup began, ``now`` all that it has; ``last`` are the rows that
+    the last successful proof counted. All are empty where nothing is known.
+    """
+
+    older: frozenset[Table] = frozenset()
+    now: frozenset[Table] = frozenset()
+    last: Mapping[Table, int] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True)
+class Proven:
+    """A backup that was restored and read. ``counts`` are rows by table; ``warnings`` say what is unlike the expected."""
+
+    checked: int
+    rows: int
+    counts: Mapping[Table, int]
+    warnings: tuple[str, ...] = ()
+
+    def largest(self) -> list[list[Any]]:
+        """Return the tables that are kept: schema, name and rows, the largest first."""
+        ordered = sorted(self.counts.items(), key=lambda item: (-item[1], item[0]))
+        return [[schema, name, rows] for (schema, name), rows in ordered[:KEPT_TABLES]]
+
+
+def read_steps(text: str) -> list[dict[str, Any]]:
+    """Return the steps of ``log.steps`` so far: name, state (``running``, ``done``, ``failed``), seconds and bytes, ``None`` where
+    these are not known.
+    """
+    steps: dict[str, dict[str, Any]] = {}
+    begun: dict[str, float] = {}
+    for words in (line.split() for line in text.splitlines()):
+        if len(words) < 3 or words[1] not in STEPS:
+            continue
+        word, name, at = words[0], words[1], _number(words[2])
+        if word == "begin":
+            begun[name] = at
+            steps[name] = {"name": name, "state": "running", "seconds": None, "bytes": None}
+        elif name in steps:
+            size = int(words[3]) if len(words) > 3 and words[3].isdigit() else None
+            state = "done" if word == "end" else "failed"
+            steps[name] |= {"state": state, "seconds": max(0.0, round(at - begun[name], 3)), "bytes": size}
+    return list(steps.values())
+
+
+def _number(text: str) -> float:
+    try:
+        return float(text)
+    except ValueError:
+        return 0.0
+
+
+def judge_proof(source: str, path: str, state: JobState, counts_text: str, expected: Expected) -> Proven:
+    """Return what a finished job has proven.
+
+    Args:
+        source: name of the instance.
+        path: of the backup.
+        state: of the job, which has ended or vanished.
+        counts_text: its ``log.counts``.
+        expected: what should be there.
+
+    Raises:
+        Refused: the host is not as it must be (``proof.tool``, ``proof.memory``), or the file is not the backup's
+            (``proof.refused``); nothing was written.
+        RemoteFailure: why the backup, or the host, did not do.
+    """
+    doing = f"Proving the backup {path} of {source}"
+    output = state.tails.get("out", "").strip()
+    last = output.splitlines()[-1] if output else ""
+    if state.status is JobStatus.VANISHED:
+        found = "the job is gone and left no exit status (killed, or the host was restarted)"
+        raise RemoteFailure("proof.vanished", doing, found=found, left=GONE, next_step=AGAIN)
+    if state.exit_status == REFUSED_STATUS and last.startswith("REFUSED: "):
+        _refuse(doing, last.removeprefix("REFUSED: "))
+    if state.exit_status != 0:
+        _fail(doing, last.removeprefix("FAILED: "), state.exit_status)
+    facts = pairs(state.tails.get("facts", ""))
+    if not facts.get("checked", "").isdigit():
+        raise RemoteFailure(
+            "proof.failed", doing, found="the job ended well and left no figures", left=GONE, next_step=AGAIN
+        )
+    counts = read_counts(counts_text)
+    missing = sorted(expected.older - counts.keys())
+    # A table that was renamed since keeps its age (MySQL 8.0 and newer) and is in the backup under its old name.
+    if len(missing) > len(counts.keys() - expected.now):
+        named = ", ".join(f"{schema}.{name}" for schema, name in missing[:NAMED])
+        found = f"{len(missing)} tables that are older than the backup are not in it: {named}"
+        raise RemoteFailure("proof.tables", doing, found=found, left=GONE, next_step=FAILURES["tables"])
+    renamed = [f"{schema}.{name} is older than the backup and not in it: was it renamed?" for schema, name in missing]
+    warnings = (*renamed, *_unlike(counts, expected.last))
+    return Proven(int(facts["checked"]), int(facts["rows"]), counts, warnings)
+
+
+def _refuse(doing: str, said: str) -> NoReturn:
+    kind, _, found = said.partition(" ")
+    if kind in HOSTS:
+        raise RemoteFailure(f"proof.{kind}", doing, found=found, left="Nothing was written.", next_step=FAILURES[kind])
+    code, found = (kind, found) if kind in OPERATORS else ("refused", said)
+    raise Refused(f"proof.{code}", doing, found=found, left="Nothing was written.", next_step=AGAIN)
+
+
+def _fail(doing: str, said: str, exit_status: int | None) -> None:
+    kind, _, found = said.partition(" ")
+    if kind in FAILURES:
+        raise RemoteFailure(f"proof.{kind}", doing, found=found, left=GONE, next_step=FAILURES[kind])
+    found = said or f"exit status {exit_status}, without a word"
+    raise RemoteFailure("proof.failed", doing, found=found, left=GONE, next_step=AGAIN)
+
+
+def read_counts(text: str) -> dict[Table, int]:
+    """Return rows by schema and table, from the client's lines; what is no such line is passed over."""
+    rows = (line.split("\t") for line in text.splitlines())
+    return {(_plain(row[0]), _plain(row[1])): int(row[2]) for row in rows if len(row) == 3 and row[2].isdigit()}
+
+
+def _plain(text: str) -> str:
+    """Return a value as it was before the client escaped it (``--batch``)."""
+    return text.replace("\\t", "\t").replace("\\n", "\n").replace("\\\\", "\\")
+
+
+def _unlike(counts: Mapping[Table, int], last: Mapping[Table, int]) -> Iterable[str]:
+    for (schema, name), before in sorted(last.items()):
+        now = counts.get((schema, name))
+        if now is None:
+            yield f"{schema}.{name} was in the last proof ({before} rows) and is not in this one"
+        elif before >= LEAST_ROWS and now < before * LOST_PART:
+            yield f"{schema}.{name} has {now} rows, and had {before} in the last proof"

@@ -1,0 +1,185 @@
+"""Predict from past runs: how long backups and rebuilds take, the windows of backups, the end of what runs.
+
+Nothing is invented: where no run has ended and no person said what to expect, the end is unknown.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+from math import ceil
+from statistics import median
+
+from dbops.engine.backup_states import BackupMethod, RunBy
+
+#: How many of the last runs of a schedule speak for the next one.
+LEARNED_RUNS = 20
+#: Fewer runs than this do not tell what 9 of 10 take.
+LEAST_RUNS = 3
+NONE_HAS_ENDED = "none like it has ended yet, so nobody knows how long it takes"
+
+
+@dataclass(frozen=True, slots=True)
+class Duration:
+    """How long something takes: half of the runs at most ``p50_seconds``, 9 of 10 at most ``p90_seconds``.
+
+    ``runs`` is how many past runs say so; 0 means that a person expects it.
+    """
+
+    p50_seconds: float
+    p90_seconds: float
+    runs: int
+
+    @property
+    def tells_p90(self) -> bool:
+        """Whether there were enough runs to say what 9 of 10 take."""
+        return self.runs >= LEAST_RUNS
+
+    @property
+    def words(self) -> str:
+        """What the numbers rest on."""
+        if self.runs == 0:
+            return "as a person expects; none like it has ended yet"
+        return "as the last one like it took" if self.runs == 1 else f"from the last {self.runs} like it"
+
+
+@dataclass(frozen=True, slots=True)
+class End:
+    """When something is expected to end: likely (``p50``) and late (``p90``). ``None`` means unknown; ``words`` say why,
+    or what the times rest on."""
+
+    p50: datetime | None
+    p90: datetime | None
+    words: str
+
+    @property
+    def is_known(self) -> bool:
+        return self.p50 is not None
+
+
+@dataclass(frozen=True, slots=True)
+class Window:
+    """The interval that one due run of a schedule is expected to take. Ends are ``None`` where nothing is known; ``words`` say
+    what they rest on."""
+
+    instance: str
+    schedule: str
+    method: BackupMethod
+    run_by: RunBy
+    starts_at: datetime
+    ends_p50: datetime | None
+    ends_p90: datetime | None
+    words: str = NONE_HAS_ENDED
+
+    @property
+    def is_managed(self) -> bool:
+        return self.run_by is RunBy.DBOPS
+
+
+def learn(seconds: Sequence[float], expected_seconds: float | None = None) -> Duration | None:
+    """Return how long a run takes.
+
+    Args:
+        seconds: of past runs that ended well, the latest first; the first ``LEARNED_RUNS`` count.
+        expected_seconds: what a person expects. It counts only where there is no run.
+    """
+    known = sorted(value for value in seconds[:LEARNED_RUNS] if value >= 0)
+    if known:
+        return Duration(median(known), known[ceil(0.9 * len(known)) - 1], len(known))
+    if expected_seconds is not None:
+        return Duration(expected_seconds, expected_seconds, 0)
+    return None
+
+
+@dataclass(frozen=True, slots=True)
+class Past:
+    """One rebuild that succeeded: its seconds from start to end, and the bytes that it copied, where they are known."""
+
+    seconds: float
+    bytes: int | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Prediction:
+    """Seconds from start to end. ``duration`` is ``None`` where nothing is known; ``words`` say what it rests on, or why not."""
+
+    duration: Duration | None
+    words: str
+
+
+def predict(own: Sequence[Past], others: Sequence[Past] = (), *, bytes_to_copy: int | None = None) -> Prediction:
+    """Return how long a rebuild of a cluster takes.
+
+    Args:
+        own: rebuilds of this cluster, the latest first. Scaled to ``bytes_to_copy`` where both sizes are known.
+        others: rebuilds of the other clusters, the latest first. They count where there is none of its own, and only by
+            their bytes a second.
+        bytes_to_copy: of the source, ``None`` where it was not measured.
+    """
+    if own:
+        duration = learn([_scaled(past, bytes_to_copy) for past in own])
+        count = duration.runs if duration else 0
+        what = "the last rebuild" if count == 1 else f"the last {count} rebuilds"
+        return Prediction(duration, f"from {what} of this cluster")
+    measured = [past for past in others if past.bytes and past.seconds > 0]
+    if not measured:
+        return Prediction(None, "How long it takes is not known: no rebuild has succeeded here yet.")
+    if bytes_to_copy is None:
+        return Prediction(None, "How long it takes is not known: the size of the source was not measured yet.")
+    duration = learn([_scaled(past, bytes_to_copy) for past in measured])
+    return Prediction(duration, "from the size of the source and the speed of this fleet's other rebuilds")
+
+
+def _scaled(past: Past, bytes_to_copy: int | None) -> float:
+    return past.seconds * bytes_to_copy / past.bytes if past.bytes and bytes_to_copy else past.seconds
+
+
+def window_at(
+    starts_at: datetime,
+    *,
+    instance: str,
+    schedule: str,
+    method: BackupMethod,
+    run_by: RunBy,
+    duration: Duration | None,
+) -> Window:
+    """Return the window of a run that is due at ``starts_at``."""
+    return Window(
+        instance=instance,
+        schedule=schedule,
+        method=method,
+        run_by=run_by,
+        starts_at=starts_at,
+        ends_p50=starts_at + timedelta(seconds=duration.p50_seconds) if duration else None,
+        ends_p90=starts_at + timedelta(seconds=duration.p90_seconds) if duration else None,
+        words=duration.words if duration else NONE_HAS_ENDED,
+    )
+
+
+def expected_end(started_at: datetime, duration: Duration | None, now: datetime) -> End:
+    """Return when a run that began at ``started_at`` and has not ended is expected to end: always later than ``now``.
+
+    Past its median, the likely end is half-way between now and its p90. Past its p90 nothing is known any more: what
+    earlier runs did does not tell when this one ends.
+    """
+    if duration is None:
+        return End(None, None, NONE_HAS_ENDED)
+    taken = max(0.0, (now - started_at).total_seconds())
+    if taken >= duration.p90_seconds:
+        usual = spell(duration.p90_seconds)
+        whose = f"9 of 10 earlier runs took ({usual})" if duration.runs else f"was expected ({usual})"
+        return End(None, None, f"it has run for {spell(taken)}, longer than {whose}")
+    left_late = duration.p90_seconds - taken
+    left = duration.p50_seconds - taken if taken < duration.p50_seconds else left_late / 2
+    return End(now + timedelta(seconds=left), now + timedelta(seconds=left_late), duration.words)
+
+
+def spell(seconds: float) -> str:
+    """Return seconds in words: ``42 s``, ``7 min``, ``3 h 05 min``, ``2 d 3 h``."""
+    whole = max(0, round(seconds))
+    if whole < 60:
+        return f"{whole} s"
+    if whole < 3600:
+        return f"{whole // 60} min"
+    if whole < 86400:
+        return f"{whole // 3600} h {whole % 3600 // 60:02d} min"
+    return f"{whole // 86400} d {whole % 86400 // 3600} h"

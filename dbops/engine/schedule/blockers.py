@@ -1,0 +1,215 @@
+"""What keeps a rebuild from starting: which kind, since when, until when, and who can clear it. Pure.
+
+What each thing means is read from ``effects.TABLE``; when it ends, from ``windows``. ``verdicts.verdict`` makes one answer of it.
+What a blocker is stands in ``blocker``, those that are backup windows come from ``window_blockers``.
+"""
+
+from collections.abc import Iterator
+from datetime import datetime, timedelta
+
+from dbops.engine.schedule.backup_windows import End, spell
+from dbops.engine.schedule.blocker import Blocker, Certainty, Kind, make
+from dbops.engine.schedule.conflicts import Effect, Work, of_backup
+from dbops.engine.schedule.occupancy import Stay, stays
+from dbops.engine.schedule.snapshot import Machine, Picture, Use
+from dbops.engine.schedule.window_blockers import of_unseen, of_windows
+
+_ORDER = {Effect.BLOCKS: 0, Effect.WAITS: 1, Effect.BESIDE: 2}
+
+
+def blockers(
+    picture: Picture,
+    *,
+    target: str | None = None,
+    source: str | None,
+    method: str = "xbstream",
+    moment: datetime | None = None,
+    late: bool = False,
+) -> tuple[Blocker, ...]:
+    """Return what stands in the way of a rebuild that starts at ``moment``, the worst first.
+
+    Args:
+        target: ``None`` asks for any target: nothing is said of it.
+        source: the instance that is read; ``None`` where there is none.
+        method: how it is rebuilt.
+        moment: now where it is not given; never earlier than now.
+        late: ask as it is in 1 of 10 cases, when everything that runs takes its p90.
+    """
+    return look(picture, stays(picture), target=target, source=source, method=method, moment=moment, late=late)
+
+
+def look(
+    picture: Picture,
+    used: tuple[Stay, ...],
+    *,
+    target: str | None,
+    source: str | None,
+    method: str,
+    moment: datetime | None = None,
+    late: bool = False,
+) -> tuple[Blocker, ...]:
+    """As ``blockers``, with the stays of the picture already at hand."""
+    at = max(moment or picture.now, picture.now)
+    found = [
+        *_of_cluster(picture, source, method, at),
+        *_of_source(picture, source, method),
+        *_of_stays(used, target, source, method, at, late=late),
+        *of_unseen(picture, target, source, method, at, late=late),
+        *of_windows(picture, target, source, method, at, late=late),
+    ]
+    return tuple(sorted(found, key=lambda blocker: _ORDER[blocker.effect]))
+
+
+def _of_cluster(picture: Picture, source: str | None, method: str, at: datetime) -> Iterator[Blocker]:
+    if source is None:
+        text = f"{picture.cluster} has no other instance to read than its primary."
+        yield from make(
+            Kind.NO_SOURCE,
+            Work.NO_SOURCE,
+            method,
+            text=text,
+            clears="whoever adds a backup instance or another replica",
+        )
+    if picture.difference:
+        yield from make(
+            Kind.TOPOLOGY,
+            Work.TOPOLOGY,
+            method,
+            text=picture.difference.text,
+            since=picture.difference.since,
+            clears="an operator, by accepting the difference or correcting the inventory",
+        )
+    duration = picture.predicted(source).duration
+    done = at + timedelta(seconds=duration.p90_seconds) if duration else None
+    for stop in picture.stops:
+        if stop.ends_at is not None and stop.ends_at <= at:
+            continue
+        is_ahead = stop.starts_at > at
+        if is_ahead and not (done and stop.starts_at < done):
+            continue
+        yield from make(
+            Kind.MAINTENANCE,
+            Work.MAINTENANCE_AHEAD if is_ahead else Work.MAINTENANCE,
+            method,
+            text=f"Maintenance of {picture.cluster}: {stop.reason.rstrip('.')}.",
+            since=stop.starts_at,
+            until=End(stop.ends_at, stop.ends_at, "as it was announced" if stop.ends_at else "no end was announced"),
+            certainty=Certainty.KNOWN if stop.ends_at else Certainty.UNKNOWN,
+            clears=f"{stop.by or 'an operator'}, by ending the maintenance",
+        )
+
+
+def _of_source(picture: Picture, source: str | None, method: str) -> Iterator[Blocker]:
+    machine = picture.machine(source) if source else None
+    if machine is None:
+        return
+    if machine.problem:
+        yield from make(
+            Kind.SOURCE_DOWN,
+            Work.SOURCE_DOWN,
+            method,
+            instance=machine.name,
+            text=f"{machine.name} cannot be read: {machine.problem}.",
+            clears=f"whoever looks after {machine.name}",
+        )
+    elif why := _why_lagging(machine, picture.max_lag_seconds):
+        yield from make(
+            Kind.SOURCE_LAGGING,
+            Work.SOURCE_LAGGING,
+            method,
+            instance=machine.name,
+            text=f"{machine.name} {why}.",
+            clears=f"nobody: it ends when {machine.name} has caught up"
+            if not machine.stopped
+            else f"whoever looks after {machine.name}",
+        )
+    has_copy = {"dump": machine.has_dump, "archive": machine.has_archive}.get(method, True)
+    if not has_copy:
+        what = "dump" if method == "dump" else "physical backup"
+        yield from make(
+            Kind.NO_COPY,
+            Work.NO_COPY,
+            method,
+            instance=machine.name,
+            text=f"There is no complete {what} of {machine.name} to read.",
+            clears=f"a {what} of {machine.name} that succeeds",
+        )
+
+
+def _why_lagging(machine: Machine, limit_seconds: float) -> str:
+    if machine.problem:
+        return ""
+    if machine.stopped:
+        return f"does not replicate: {machine.stopped}"
+    if machine.lag_seconds is None:
+        return "replicates, and its lag is not known"
+    if machine.lag_seconds > limit_seconds:
+        return f"lags by {spell(machine.lag_seconds)}; at most {spell(limit_seconds)} are allowed"
+    return ""
+
+
+def _of_stays(
+    used: tuple[Stay, ...], target: str | None, source: str | None, method: str, at: datetime, *, late: bool
+) -> Iterator[Blocker]:
+    for stay in used:
+        if stay.instance not in (target, source) or not stay.covers(at, late=late):
+            continue
+        is_target = stay.instance == target
+        # It stands in no line until then; that its target has a rebuild already is so all the same.
+        if stay.job.needs_approval and not (is_target and stay.use is Use.REPLACE):
+            continue
+        yield from make(
+            _kind_of(stay, is_target=is_target),
+            _work_of(stay, is_target=is_target),
+            method,
+            instance=stay.instance,
+            text=_tell(stay),
+            since=stay.job.started_at or stay.job.queued_at,
+            until=stay.end,
+            clears=_who_clears(stay),
+            run=stay.job.run,
+            rebuild=stay.job.rebuild,
+        )
+
+
+def _kind_of(stay: Stay, *, is_target: bool) -> Kind:
+    if is_target:
+        return Kind.TARGET_BUSY
+    return Kind.BACKUP_RUNNING if stay.use in (Use.DUMP, Use.PHYSICAL) else Kind.HELD
+
+
+def _work_of(stay: Stay, *, is_target: bool) -> Work:
+    if stay.use is Use.READ:
+        return Work.TARGET_READ if is_target else Work.SOURCE_READ
+    if stay.use is Use.REPLACE:
+        return Work.TARGET_REPLACED if is_target else Work.SOURCE_REPLACED
+    return Work.TARGET_BACKUP if is_target else of_backup(is_dump=stay.use is Use.DUMP, is_managed=stay.job.is_managed)
+
+
+_DEEDS = {
+    Use.DUMP: ("dumps", "is to dump"),
+    Use.PHYSICAL: ("backs up", "is to back up"),
+    Use.READ: ("reads", "is to read"),
+    Use.REPLACE: ("replaces", "is to replace"),
+}
+
+
+def _tell(stay: Stay) -> str:
+    does, will = _DEEDS[stay.use]
+    name = stay.job.name[:1].upper() + stay.job.name[1:]
+    if stay.job.needs_approval:
+        return f"{name} waits until another operator has approved it, and {will} {stay.instance}."
+    if stay.job.started_at is None:
+        return f"{name} waits in line before this one, and {will} {stay.instance}."
+    silent = " Its host is silent." if stay.job.is_lost else ""
+    return f"{name} {does} {stay.instance}.{silent}"
+
+
+def _who_clears(stay: Stay) -> str:
+    if stay.job.needs_approval:
+        return "an operator, by approving, declining or cancelling that rebuild"
+    if stay.job.rebuild is not None:
+        return "an operator, by cancelling that rebuild; else it ends by itself"
+    if stay.job.can_be_stopped:
+        return "an operator, by stopping the run; else it ends by itself"
+    return f"whoever started it on {stay.instance}'s host; else it ends by itself"

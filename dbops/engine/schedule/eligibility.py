@@ -1,0 +1,232 @@
+"""Can it be rebuilt now? One answer, computed here and shown everywhere the same. Pure."""
+
+from dataclasses import dataclass, replace
+from datetime import datetime
+from enum import StrEnum
+
+from dbops.engine.schedule.backup_windows import End
+from dbops.engine.schedule.blocker import Blocker
+from dbops.engine.schedule.blockers import look
+from dbops.engine.schedule.conflicts import METHODS
+from dbops.engine.schedule.occupancy import NOT_APPROVED, Stay, order_of, stays
+from dbops.engine.schedule.snapshot import Job, Machine, Picture, Use
+from dbops.engine.states import Role
+
+#: More than this many things one after the other are not followed: then nothing is said.
+FOLLOWED = 50
+
+
+class Answer(StrEnum):
+    """Can it be rebuilt: now, at a time that can be said, at one that cannot, or not for want of a source?"""
+
+    NOW = "now"
+    UNTIL = "until"
+    UNKNOWN = "unknown"
+    NO_SOURCE = "no source"
+
+
+@dataclass(frozen=True, slots=True)
+class Verdict:
+    """The one answer for a cluster, or for one target of it.
+
+    Args:
+        source: the instance that is free the earliest.
+        free: when a rebuild could start; unknown where any of its blockers has no known end.
+        blockers: what is in the way now, the worst first.
+        warnings: what it may run beside.
+        later: what is expected to be in the way when those of now have ended, in that order.
+    """
+
+    answer: Answer
+    cluster: str
+    target: str | None
+    source: str | None
+    method: str
+    free: End
+    blockers: tuple[Blocker, ...]
+    warnings: tuple[Blocker, ...]
+    later: tuple[Blocker, ...] = ()
+
+    @property
+    def by(self) -> Blocker | None:
+        """The blocker that the answer names: the one that ends last, an unknown end being the last of all."""
+        return _last_to_end((*self.blockers, *self.later))
+
+
+def _last_to_end(found: tuple[Blocker, ...]) -> Blocker | None:
+    unknown = [blocker for blocker in found if blocker.until.p50 is None]
+    known = sorted(found, key=lambda blocker: blocker.until.p50.timestamp() if blocker.until.p50 else 0.0)
+    return unknown[0] if unknown else known[-1] if known else None
+
+
+def sources_of(picture: Picture, target: str | None = None) -> tuple[str, ...]:
+    """Return the instances that the answer is about: the cluster's backup instances, and its replicas where it has none.
+
+    Where no target is named there must be another instance to be one.
+    """
+    others = [machine for machine in picture.machines if machine.role != Role.PRIMARY and machine.name != target]
+    if target is None and len(others) < 2:
+        return ()
+    backups = [machine for machine in others if machine.role == Role.BACKUP]
+    return tuple(machine.name for machine in sorted(backups or others, key=_by_name))
+
+
+def all_sources_of(picture: Picture, target: str) -> tuple[str, ...]:
+    """Return every instance that a rebuild of ``target`` may read, backup instances first."""
+    others = [machine for machine in picture.machines if machine.role != Role.PRIMARY and machine.name != target]
+    return tuple(machine.name for machine in sorted(others, key=lambda item: (item.role != Role.BACKUP, item.name)))
+
+
+def _by_name(machine: Machine) -> str:
+    return machine.name
+
+
+def verdict(
+    picture: Picture, *, target: str | None = None, source: str | None = None, method: str = "xbstream"
+) -> Verdict:
+    """Answer whether a rebuild could start now, and else when.
+
+    Args:
+        target: the instance to rebuild; ``None`` asks for the cluster as a whole.
+        source: ask for this source alone; ``None`` takes the one that is free the earliest.
+    """
+    used = stays(picture)
+    names = (source,) if source else sources_of(picture, target)
+    answers = [_of_source(picture, used, target, name, method) for name in names]
+    if not answers:
+        return _of_source(picture, used, target, None, method)
+    return min(answers, key=lambda item: item.free.p50.timestamp() if item.free.p50 else float("inf"))
+
+
+def _of_source(
+    picture: Picture, used: tuple[Stay, ...], target: str | None, source: str | None, method: str
+) -> Verdict:
+    found = look(picture, used, target=target, source=source, method=method)
+    stopping = tuple(blocker for blocker in found if blocker.stops)
+    free, passed = _way_to_free(picture, used, target, source, method, picture.now)
+    if source is None:
+        answer = Answer.NO_SOURCE
+    elif not stopping:
+        answer = Answer.NOW
+    else:
+        answer = Answer.UNTIL if free.is_known else Answer.UNKNOWN
+    return Verdict(
+        answer=answer,
+        cluster=picture.cluster,
+        target=target,
+        source=source,
+        method=method,
+        free=free,
+        blockers=stopping,
+        warnings=tuple(blocker for blocker in found if not blocker.stops),
+        later=tuple(blocker for blocker in passed if blocker not in stopping) if stopping else (),
+    )
+
+
+@dataclass(frozen=True, slots=True)
+class ExpectedStart:
+    """When a queued job is expected to start. ``by``: the blocker that ends last before that, ``None`` without one."""
+
+    at: End
+    by: Blocker | None = None
+
+
+def expected_start(picture: Picture, job: Job) -> ExpectedStart:
+    """Return when a queued job is expected to start: the one answer of page, queue, calendar and command line.
+
+    All that runs comes before it, and what precedes it in the lines. What waits for approval delays nothing else.
+    """
+    if job.needs_approval:
+        return ExpectedStart(NOT_APPROVED)
+    reader = picture.queued(job.reads_with) if job.reads_with else None
+    if reader is not None and reader.reads_with is None:
+        return expected_start(picture, reader)
+    mine = order_of(job)
+    ahead = (job for job in picture.jobs if job.started_at or (order_of(job) < mine and not job.needs_approval))
+    used = stays(replace(picture, jobs=tuple(ahead)))
+    moment = max(job.not_before or picture.now, picture.now)
+    awaited = next((stay.end for stay in used if job.after_run is not None and stay.job.run == job.after_run), None)
+    if awaited and (awaited.p50 is None or awaited.p90 is None):
+        return ExpectedStart(awaited)
+    if awaited and awaited.p50:
+        moment = max(moment, awaited.p50)
+    there, target, source = _waits_for(picture, job)
+    starts, passed = _way_to_free(there, used, target, source, job.method, moment)
+    if awaited and awaited.p90 and starts.p90:
+        starts = replace(starts, p90=max(starts.p90, awaited.p90))
+    return ExpectedStart(starts, _last_to_end(passed))
+
+
+def _waits_for(picture: Picture, job: Job) -> tuple[Picture, str | None, str | None]:
+    """Return the picture with what may delay the job, and its target and source.
+
+    A backup and what follows a failed rebuild wait for jobs alone: not for maintenance, topology, windows or a healthy source.
+    """
+    target = next((name for name, use in job.claims if use is Use.REPLACE), None)
+    source = next((name for name, use in job.claims if use is Use.READ), None)
+    if job.run is None and job.method in METHODS:
+        return picture, target, source or job.source or None
+    machines = tuple(Machine(machine.name, machine.role) for machine in picture.machines)
+    picture = replace(picture, machines=machines, stops=(), difference=None, windows=(), unseen=())
+    if target is not None and source is not None:
+        return picture, target, source
+    # It uses one instance: what keeps a rebuild from reading that keeps this job from starting.
+    return picture, None, job.claims[0][0] if job.claims else None
+
+
+def free_from(
+    picture: Picture,
+    used: tuple[Stay, ...],
+    *,
+    target: str | None,
+    source: str | None,
+    method: str,
+    moment: datetime | None = None,
+) -> End:
+    """Return the first time from ``moment`` on at which nothing stops the rebuild from starting: likely, and late."""
+    return _way_to_free(picture, used, target, source, method, moment or picture.now)[0]
+
+
+def _way_to_free(
+    picture: Picture,
+    used: tuple[Stay, ...],
+    target: str | None,
+    source: str | None,
+    method: str,
+    moment: datetime,
+) -> tuple[End, tuple[Blocker, ...]]:
+    """Return the first free time, and what likely stops the rebuild until then, in that order."""
+    likely, passed = _first_free(picture, used, target, source, method, moment, late=False)
+    late, passed_late = _first_free(picture, used, target, source, method, moment, late=True)
+    if likely is None or late is None:
+        met = (*passed, *passed_late)
+        unknown = next((blocker for blocker in met if blocker.until.p50 is None), met[-1])
+        return End(None, None, unknown.until.words), passed
+    words = "when nothing of what is known stands in the way any more"
+    return End(likely, max(likely, late), words), passed
+
+
+def _first_free(
+    picture: Picture,
+    used: tuple[Stay, ...],
+    target: str | None,
+    source: str | None,
+    method: str,
+    moment: datetime,
+    *,
+    late: bool,
+) -> tuple[datetime | None, tuple[Blocker, ...]]:
+    """Return the first free time, ``None`` where the end of something is not known, and all that was in the way until then."""
+    at, passed = max(moment, picture.now), list[Blocker]()
+    for _ in range(FOLLOWED):
+        found = look(picture, used, target=target, source=source, method=method, moment=at, late=late)
+        stopping = [blocker for blocker in found if blocker.stops]
+        if not stopping:
+            return at, tuple(passed)
+        passed += [blocker for blocker in stopping if blocker not in passed]
+        for blocker in stopping:
+            ends = blocker.until.p90 if late else blocker.until.p50
+            if ends is None:
+                return None, tuple(passed)
+            at = max(at, ends)
+    return None, tuple(passed)

@@ -1,0 +1,92 @@
+"""Who uses an instance, from when until when: what runs now, and who stands in line after it. Pure."""
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+from typing import Any
+
+from dbops.engine.schedule.backup_windows import NONE_HAS_ENDED, End, expected_end
+from dbops.engine.schedule.scheduler import line_order
+from dbops.engine.schedule.snapshot import Job, Picture, Use
+
+#: When a person approves what waits for that, nobody knows.
+NOT_APPROVED = End(None, None, "another operator must approve it first")
+
+
+@dataclass(frozen=True, slots=True)
+class Stay:
+    """One job's use of one instance. It begins at the earliest time at which it may; its end is likely or late, or unknown."""
+
+    job: Job
+    instance: str
+    use: Use
+    begins: datetime
+    end: End
+
+    def covers(self, moment: datetime, *, late: bool = False) -> bool:
+        """Tell whether it lasts at ``moment``; with ``late``, whether it may still last in 1 of 10 cases."""
+        ends = self.end.p90 if late else self.end.p50
+        return self.begins <= moment and (ends is None or moment < ends)
+
+
+def stays(picture: Picture) -> tuple[Stay, ...]:
+    """Return every use of every instance. Queued jobs follow in the order of the scheduler: by priority, then by age.
+
+    Those that nobody has approved are among them, and keep nobody behind them waiting.
+    """
+    running = [stay for job in picture.jobs if job.started_at for stay in _running(job, picture.now)]
+    free: dict[str, End] = {}
+    for stay in running:
+        free[stay.instance] = _later(free.get(stay.instance), stay.end)
+    waiting = []
+    for job in sorted((job for job in picture.jobs if not job.started_at), key=order_of):
+        for stay in _queued(job, picture.now, free):
+            waiting.append(stay)
+            if job.needs_approval:
+                continue
+            free[stay.instance] = _later(free.get(stay.instance), stay.end)
+    return (*running, *waiting)
+
+
+def _running(job: Job, now: datetime) -> Iterator[Stay]:
+    assert job.started_at is not None  # noqa: S101 - the caller chose those that have started
+    end = expected_end(job.started_at, job.duration, now)
+    if job.is_lost:
+        end = End(None, None, "its host is silent, so nothing is known of it")
+    for instance, use in job.claims:
+        yield Stay(job, instance, use, min(job.started_at, now), end)
+
+
+def order_of(job: Job) -> tuple[Any, ...]:
+    """Return the key that sorts the jobs of a picture as the scheduler sorts its own (``scheduling.line_order``)."""
+    since = job.not_before or job.queued_at
+    return line_order(job.priority, since.timestamp() if since else 0.0, job.rebuild or job.run or 0)
+
+
+def _queued(job: Job, now: datetime, free: dict[str, End]) -> Iterator[Stay]:
+    """It keeps its place from now on, or from the moment that a person chose; it ends when all before it have ended and it is done."""
+    begins = max(now, job.not_before) if job.not_before else now
+    before = End(begins, begins, "")
+    for instance, _ in job.claims:
+        before = _later(before, free.get(instance))
+    ends = NOT_APPROVED if job.needs_approval else _after(before, job)
+    for instance, use in job.claims:
+        yield Stay(job, instance, use, begins, ends)
+
+
+def _after(before: End, job: Job) -> End:
+    if before.p50 is None or before.p90 is None:
+        return End(None, None, "it waits for something whose end is not known")
+    if job.duration is None:
+        return End(None, None, NONE_HAS_ENDED)
+    likely, late = job.duration.p50_seconds, job.duration.p90_seconds
+    return End(before.p50 + timedelta(seconds=likely), before.p90 + timedelta(seconds=late), job.duration.words)
+
+
+def _later(one: End | None, other: End | None) -> End:
+    """Return the later of two ends; unknown is later than anything."""
+    known = [end for end in (one, other) if end is not None]
+    for end in known:
+        if end.p50 is None or end.p90 is None:
+            return end
+    return End(max(end.p50 for end in known if end.p50), max(end.p90 for end in known if end.p90), known[-1].words)

@@ -1,0 +1,122 @@
+"""What blockers are found in: one cluster's instances, what runs on them, what waits, what is due. Pure.
+
+``dbops.loaders.cluster_snapshots`` makes it from rows.
+"""
+
+from dataclasses import dataclass, field
+from datetime import datetime
+from enum import StrEnum
+
+from dbops.engine.schedule.backup_windows import Duration, Prediction, Window
+from dbops.engine.states import Role
+
+
+class Use(StrEnum):
+    """What a job does to an instance."""
+
+    DUMP = "dump"
+    PHYSICAL = "physical"
+    READ = "read"
+    REPLACE = "replace"
+
+
+@dataclass(frozen=True, slots=True)
+class Machine:
+    """One instance. ``problem`` is why it cannot be asked now, ``""`` where it answers; ``stopped`` is why it does not replicate.
+
+    Both are empty while a rebuild replaces it: the rebuild explains it better. ``lag_seconds`` is ``None`` where it is
+    unknown. ``has_dump`` and ``has_archive`` tell of complete backups of it that no proof has found bad.
+    """
+
+    name: str
+    role: Role
+    problem: str = ""
+    stopped: str = ""
+    lag_seconds: float | None = 0.0
+    has_dump: bool = False
+    has_archive: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Job:
+    """A rebuild or a backup run that has not ended, with the instances that it uses.
+
+    Args:
+        claims: instance and use. A running rebuild's are its holds.
+        started_at: ``None`` while it is queued.
+        not_before, after_run: when a person wants it to start: not before a moment, or when that backup run has ended.
+        duration: of the whole job, ``None`` where nothing is known.
+        is_managed: dbops started it and it holds its instances.
+        is_lost: its host is silent, so nothing is known.
+        can_be_stopped: an operator can end it from here.
+        method: of a rebuild; ``source`` is its source, also where its method does not read it.
+        reads_with: the rebuild whose read of the source it shares.
+        needs_approval: it starts only when a person has approved it, and keeps nobody in its lines waiting until then.
+    """
+
+    name: str
+    claims: tuple[tuple[str, Use], ...]
+    started_at: datetime | None
+    queued_at: datetime | None = None
+    not_before: datetime | None = None
+    after_run: int | None = None
+    priority: int = 0
+    duration: Duration | None = None
+    is_managed: bool = True
+    is_lost: bool = False
+    can_be_stopped: bool = False
+    needs_approval: bool = False
+    schedule: str = ""
+    run: int | None = None
+    rebuild: int | None = None
+    method: str = "xbstream"
+    source: str = ""
+    reads_with: int | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Stop:
+    """An interval in which a person lets no rebuild of the cluster start. ``ends_at`` is ``None`` while nobody knows."""
+
+    starts_at: datetime
+    ends_at: datetime | None
+    reason: str
+    by: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Difference:
+    """The servers replicate in another way than the inventory says, and nobody has accepted that yet."""
+
+    text: str
+    since: datetime | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Picture:
+    """One cluster at one moment. ``predictions`` are by source; ``prediction`` is for the others.
+
+    ``unseen`` are the windows of others that are due, and neither met by a run nor late yet.
+    """
+
+    now: datetime
+    cluster: str
+    machines: tuple[Machine, ...]
+    jobs: tuple[Job, ...] = ()
+    windows: tuple[Window, ...] = ()
+    unseen: tuple[Window, ...] = ()
+    stops: tuple[Stop, ...] = ()
+    difference: Difference | None = None
+    prediction: Prediction = Prediction(None, "How long it takes is not known.")
+    predictions: dict[str, Prediction] = field(default_factory=dict)
+    max_lag_seconds: float = 60.0
+
+    def machine(self, name: str) -> Machine | None:
+        return next((machine for machine in self.machines if machine.name == name), None)
+
+    def queued(self, rebuild: int) -> Job | None:
+        """Return a rebuild that waits, ``None`` where there is none of this number."""
+        return next((job for job in self.jobs if job.rebuild == rebuild and job.started_at is None), None)
+
+    def predicted(self, source: str | None) -> Prediction:
+        return self.predictions.get(source or "", self.prediction)

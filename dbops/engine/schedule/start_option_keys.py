@@ -1,0 +1,74 @@
+"""The ways to start a rebuild: what one of them is, and the key by which a form names it. Pure."""
+
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from enum import StrEnum
+
+from dbops.engine.schedule.backup_windows import End
+from dbops.engine.schedule.blocker import Blocker
+
+#: How a key writes a moment, in UTC.
+STAMP = "%Y%m%dT%H%M%SZ"
+
+
+class Way(StrEnum):
+    """How a rebuild may start."""
+
+    NOW = "now"
+    SOON = "soon"
+    ELSEWHERE = "elsewhere"
+    AFTER_RUN = "after-run"
+    BEFORE_WINDOW = "before-window"
+    AFTER_WINDOW = "after-window"
+    AFTER_MAINTENANCE = "after-maintenance"
+    AT = "at"
+    STOP_RUN = "stop-run"
+
+
+@dataclass(frozen=True, slots=True)
+class Choice:
+    """One way to start. Text holds no clock times: pages show ``starts``, ``finishes`` and ``window_at`` in their time zone.
+
+    Args:
+        key: names the choice in a form; the same key means the same thing later, or is not offered any more.
+        reason: what it means; where it is not possible, why not.
+        warnings: what it would run beside.
+        not_before, start_by, after_run, stops_run, runs_again: what is stored with the rebuild; ``start_by`` is the latest
+            start at which it would still end before the window in 9 of 10 cases.
+    """
+
+    key: str
+    way: Way
+    title: str
+    source: str
+    is_possible: bool
+    reason: str
+    starts: End
+    finishes: End
+    warnings: tuple[Blocker, ...] = ()
+    not_before: datetime | None = None
+    start_by: datetime | None = None
+    after_run: int | None = None
+    stops_run: int | None = None
+    runs_again: str = ""
+    window_at: datetime | None = None
+
+    @property
+    def is_deferred(self) -> bool:
+        return self.way not in (Way.NOW, Way.SOON, Way.ELSEWHERE)
+
+
+def moment_key(moment: datetime) -> str:
+    """Return the key of a start at a moment that a person has named."""
+    return f"{Way.AT}:{moment.astimezone(UTC):{STAMP}}"
+
+
+def moment_of(key: str) -> datetime | None:
+    """Return the moment that a key names, ``None`` where it names none."""
+    way, _, stamp = key.partition(":")
+    if way != Way.AT:
+        return None
+    try:
+        return datetime.strptime(stamp, STAMP).replace(tzinfo=UTC)
+    except ValueError:
+        return None

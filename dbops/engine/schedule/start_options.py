@@ -1,0 +1,343 @@
+"""Every way to start a rebuild, each with its predicted start and finish, and whether it is possible and why not. Pure."""
+
+from collections.abc import Collection, Iterator
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+
+from dbops.engine.schedule.backup_windows import End, Prediction, Window, spell
+from dbops.engine.schedule.blocker import Blocker
+from dbops.engine.schedule.blockers import look
+from dbops.engine.schedule.conflicts import Effect
+from dbops.engine.schedule.eligibility import all_sources_of, free_from
+from dbops.engine.schedule.occupancy import Stay, stays
+from dbops.engine.schedule.snapshot import Job, Picture
+from dbops.engine.schedule.start_option_keys import STAMP, Choice, Way, moment_key
+
+#: Only windows that begin within this time are offered to be gone round.
+SOON_HOURS = 26
+#: A person may name a moment so far ahead. Later, the windows that it might run into are not known yet.
+MOMENT_HOURS = 30
+
+
+def choices(
+    picture: Picture,
+    *,
+    target: str,
+    source: str,
+    method: str = "xbstream",
+    stoppable: Collection[int] = (),
+    moment: datetime | None = None,
+) -> tuple[Choice, ...]:
+    """Return every way to start a rebuild of ``target`` from ``source``, and from the others.
+
+    Args:
+        moment: one that a person has named.
+        stoppable: backup runs that the caller can end and start again, by number: those that dbops manages, and those whose
+            process was found on the host.
+    """
+    asked = _Asked(picture, stays(picture), target, source, method)
+    return (
+        _now(asked),
+        *_elsewhere(asked),
+        *(_after_run(asked, job) for job in _runs(asked)),
+        *_after_maintenance(asked),
+        *_around_windows(asked),
+        *([_at_moment(asked, moment)] if moment else []),
+        *(_stop_run(asked, job) for job in _runs(asked) if job.run in stoppable),
+    )
+
+
+def chosen(offered: Collection[Choice], key: str) -> Choice | None:
+    """Return the choice that a form named, ``None`` where it is not offered any more, or not possible.
+
+    Who was content to wait is content to start now. Who was promised now does not silently get a place in a line.
+    """
+    keys = {key, Way.NOW.value} if key == Way.SOON else {key}
+    return next((choice for choice in offered if choice.key in keys and choice.is_possible), None)
+
+
+@dataclass(frozen=True, slots=True)
+class _Asked:
+    """What is asked, with the stays of the picture at hand."""
+
+    picture: Picture
+    used: tuple[Stay, ...]
+    target: str
+    source: str
+    method: str
+
+    def found(self, moment: datetime | None = None, *, source: str = "") -> tuple[Blocker, ...]:
+        return look(
+            self.picture,
+            self.used,
+            target=self.target,
+            source=source or self.source,
+            method=self.method,
+            moment=moment,
+        )
+
+    def free(self, moment: datetime | None = None, *, source: str = "") -> End:
+        return free_from(
+            self.picture,
+            self.used,
+            target=self.target,
+            source=source or self.source,
+            method=self.method,
+            moment=moment,
+        )
+
+    @property
+    def prediction(self) -> Prediction:
+        return self.picture.predicted(self.source)
+
+    def finish(self, starts: End, *, source: str = "") -> End:
+        duration = self.picture.predicted(source or self.source).duration
+        if starts.p50 is None or starts.p90 is None:
+            return End(None, None, starts.words)
+        if duration is None:
+            return End(None, None, self.picture.predicted(source or self.source).words)
+        return End(
+            starts.p50 + timedelta(seconds=duration.p50_seconds),
+            starts.p90 + timedelta(seconds=duration.p90_seconds),
+            self.picture.predicted(source or self.source).words,
+        )
+
+    def warnings(self, moment: datetime | None, *, source: str = "") -> tuple[Blocker, ...]:
+        found = self.found(moment, source=source) if moment else ()
+        return tuple(blocker for blocker in found if not blocker.stops)
+
+    def forbidden(self, moment: datetime | None = None) -> str:
+        """Say what refuses a rebuild that starts at that moment: it is not waited for, whatever start is chosen."""
+        blocking = [item for item in self.found(moment) if item.effect is Effect.BLOCKS]
+        return " ".join(f"{item.text} {item.reason}" for item in blocking)
+
+
+def _at(moment: datetime, words: str) -> End:
+    return End(moment, moment, words)
+
+
+def _now(asked: _Asked) -> Choice:
+    """Now where nothing stops it; in line where it only waits; not at all where something blocks."""
+    found = [item for item in asked.found() if item.stops]
+    starts = asked.free()
+    if not found:
+        way, title, reason = Way.NOW, "Now", "Nothing stands in the way."
+        if asked.warnings(asked.picture.now):
+            reason = "Nothing stops it; see the warning."
+    else:
+        way, title = Way.SOON, "As soon as it can"
+        reason = "It is queued, and starts by itself when nothing stands in the way: " + " ".join(
+            item.text for item in found
+        )
+    forbidden = asked.forbidden()
+    return Choice(
+        key=way.value,
+        way=way,
+        title=title,
+        source=asked.source,
+        is_possible=not forbidden,
+        reason=forbidden or reason,
+        starts=starts,
+        finishes=asked.finish(starts),
+        warnings=asked.warnings(starts.p50),
+    )
+
+
+def _elsewhere(asked: _Asked) -> Iterator[Choice]:
+    """The same from each other source: a plan of its own, with checks of its own."""
+    for other in all_sources_of(asked.picture, asked.target):
+        if other == asked.source:
+            continue
+        found = [item for item in asked.found(source=other) if item.stops]
+        starts = asked.free(source=other)
+        machine = asked.picture.machine(other)
+        role = machine.role.value if machine else "replica"
+        note = "" if role == "backup" else " It serves reads, which get slower meanwhile."
+        yield Choice(
+            key=f"{Way.ELSEWHERE}:{other}",
+            way=Way.ELSEWHERE,
+            title=f"Now from {other}" if not found else f"From {other}, as soon as it can",
+            source=other,
+            is_possible=not any(item.effect is Effect.BLOCKS for item in found),
+            reason=(" ".join(item.text for item in found) or f"{other} is free.") + note,
+            starts=starts,
+            finishes=asked.finish(starts, source=other),
+            warnings=asked.warnings(starts.p50, source=other),
+        )
+
+
+def _runs(asked: _Asked) -> list[Job]:
+    """Return the backup runs that are at work on source or target and stop the rebuild."""
+    runs = {item.run for item in asked.found() if item.stops and item.run is not None}
+    return [job for job in asked.picture.jobs if job.run in runs and job.started_at is not None]
+
+
+def _after_run(asked: _Asked, job: Job) -> Choice:
+    ends = next(stay.end for stay in asked.used if stay.job is job)
+    starts = asked.free(ends.p50) if ends.p50 else End(None, None, ends.words)
+    if starts.p90 and ends.p90:
+        starts = End(starts.p50, max(starts.p90, ends.p90), starts.words)
+    forbidden = asked.forbidden()
+    return Choice(
+        key=f"{Way.AFTER_RUN}:{job.run}",
+        way=Way.AFTER_RUN,
+        title=f"When {job.name} ends",
+        source=asked.source,
+        is_possible=not forbidden,
+        reason=forbidden or "It is queued, and starts by itself when that run has ended, however it ends.",
+        starts=starts,
+        finishes=asked.finish(starts),
+        warnings=asked.warnings(starts.p50),
+        after_run=job.run,
+    )
+
+
+def _after_maintenance(asked: _Asked) -> Iterator[Choice]:
+    """When the maintenance of now is over, as it was announced."""
+    now = asked.picture.now
+    ends = [stop.ends_at for stop in asked.picture.stops if stop.starts_at <= now]
+    announced = [end for end in ends if end is not None and end > now]
+    if not announced or None in ends:
+        return
+    last = max(announced)
+    starts, problem = asked.free(last), asked.forbidden(last)
+    yield Choice(
+        key=f"{Way.AFTER_MAINTENANCE}:{last:{STAMP}}",
+        way=Way.AFTER_MAINTENANCE,
+        title="After the maintenance",
+        source=asked.source,
+        is_possible=not problem,
+        reason=problem or "It is queued until the maintenance ends as it was announced.",
+        starts=starts,
+        finishes=asked.finish(starts),
+        warnings=asked.warnings(starts.p50),
+        not_before=last,
+    )
+
+
+def _around_windows(asked: _Asked) -> Iterator[Choice]:
+    """Before and after the next window of each schedule on source or target."""
+    limit = asked.picture.now + timedelta(hours=SOON_HOURS)
+    seen: set[str] = set()
+    for window in sorted(asked.picture.windows, key=lambda item: item.starts_at):
+        on_this = window.instance in (asked.source, asked.target)
+        if not on_this or window.schedule in seen or not asked.picture.now < window.starts_at < limit:
+            continue
+        seen.add(window.schedule)
+        yield _before(asked, window)
+        yield _after(asked, window)
+
+
+def _at_moment(asked: _Asked, moment: datetime) -> Choice:
+    """At a time that a person has named, or as soon after it as it can. One that has passed is shown, and not possible."""
+    starts, problem = asked.free(moment), asked.forbidden(moment)
+    if moment > asked.picture.now + timedelta(hours=MOMENT_HOURS):
+        problem = (
+            f"That is more than {MOMENT_HOURS} hours ahead: the backups that it might run into are not looked at yet."
+        )
+    if moment <= asked.picture.now:
+        problem = "That time has passed. Name a later one, or choose another way."
+        starts = End(None, None, "that time has passed")
+    stopping = [item.text for item in asked.found(moment) if item.stops]
+    reason = "It is queued until then."
+    if stopping:
+        reason = "It is queued until then, and starts when nothing stands in the way: " + " ".join(stopping)
+    return Choice(
+        key=moment_key(moment),
+        way=Way.AT,
+        title="At the time named",
+        source=asked.source,
+        is_possible=not problem,
+        reason=problem or reason,
+        starts=starts,
+        finishes=asked.finish(starts),
+        warnings=asked.warnings(starts.p50),
+        not_before=moment,
+    )
+
+
+def _before(asked: _Asked, window: Window) -> Choice:
+    """As soon as it can, if it can in time: else it expires instead of running into the backup."""
+    starts, duration, start_by = asked.free(), asked.prediction.duration, None
+    problem = asked.forbidden()
+    if duration is None:
+        problem = problem or f"Nobody can say whether it would end in time. {asked.prediction.words}"
+    else:
+        start_by = window.starts_at - timedelta(seconds=duration.p90_seconds)
+        if start_by <= asked.picture.now:
+            spare = spell((window.starts_at - asked.picture.now).total_seconds())
+            problem = problem or f"There are {spare} left, and 1 of 10 takes longer than {spell(duration.p90_seconds)}."
+        elif starts.p50 is None:
+            problem = problem or f"Nobody can say whether it could start in time: {starts.words}."
+        elif starts.p50 > start_by:
+            problem = problem or "It would start too late to end before the backup in 9 of 10 cases."
+    return Choice(
+        key=f"{Way.BEFORE_WINDOW}:{window.schedule}@{window.starts_at:{STAMP}}",
+        way=Way.BEFORE_WINDOW,
+        title=f"Before the backup {window.schedule}",
+        source=asked.source,
+        is_possible=not problem,
+        reason=problem
+        or "It starts as soon as it can, and expires where it could not end before the backup in 9 of 10 cases.",
+        starts=starts,
+        finishes=asked.finish(starts),
+        warnings=asked.warnings(starts.p50),
+        start_by=start_by,
+        window_at=window.starts_at,
+    )
+
+
+def _after(asked: _Asked, window: Window) -> Choice:
+    """When the window has likely passed; where the backup takes longer, it is waited for."""
+    problem = asked.forbidden(window.ends_p50)
+    starts = asked.free(window.ends_p50) if window.ends_p50 else End(None, None, "the end of the window is not known")
+    if window.ends_p50 is None:
+        problem = problem or (
+            "How long that backup takes is not known yet: no run of it has ended. Once it runs, choose to start when it ends."
+        )
+    if starts.p90 and window.ends_p90:
+        starts = End(starts.p50, max(starts.p90, window.ends_p90), starts.words)
+    return Choice(
+        key=f"{Way.AFTER_WINDOW}:{window.schedule}@{window.starts_at:{STAMP}}",
+        way=Way.AFTER_WINDOW,
+        title=f"After the backup {window.schedule}",
+        source=asked.source,
+        is_possible=not problem,
+        reason=problem or "It is queued until the backup has likely ended, and waits for it where it takes longer.",
+        starts=starts,
+        finishes=asked.finish(starts),
+        warnings=asked.warnings(starts.p50),
+        not_before=window.ends_p50,
+        window_at=window.starts_at,
+    )
+
+
+def _stop_run(asked: _Asked, job: Job) -> Choice:
+    """End the run, rebuild, and run the backup again: only where nothing else stands in the way."""
+    without = _without(asked, job)
+    others = [item for item in without.found() if item.stops]
+    starts = _at(asked.picture.now, "as soon as the run has been stopped")
+    problem = " ".join(f"{item.text}" for item in others)
+    if not job.schedule:
+        problem = problem or f"{job.name} belongs to no schedule: nobody could run it again."
+    done = spell((asked.picture.now - job.started_at).total_seconds()) if job.started_at else "0 s"
+    return Choice(
+        key=f"{Way.STOP_RUN}:{job.run}",
+        way=Way.STOP_RUN,
+        title=f"Stop {job.name}, rebuild, then back up again",
+        source=asked.source,
+        is_possible=not problem,
+        reason=problem
+        or f"{done} of backup are thrown away. Until it has run again there is no backup of today. It is written into the audit log.",
+        starts=starts,
+        finishes=without.finish(starts),
+        warnings=without.warnings(asked.picture.now),
+        stops_run=job.run,
+        after_run=job.run,
+        runs_again=job.schedule,
+    )
+
+
+def _without(asked: _Asked, job: Job) -> _Asked:
+    used = tuple(stay for stay in asked.used if stay.job is not job)
+    return _Asked(asked.picture, used, asked.target, asked.source, asked.method)

@@ -1,0 +1,247 @@
+"""A stretch of one cluster's time: what ran, what runs, what is due, and when a rebuild could start. Pure.
+
+What lies ahead is asked of ``blockers`` moment by moment, so that the drawing never says anything else than the answer.
+What lies behind is what rows tell: a source was busy while a backup or a rebuild used it.
+"""
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from datetime import datetime
+from enum import StrEnum
+
+from dbops.engine.schedule.blocker import Blocker
+from dbops.engine.schedule.blockers import look
+from dbops.engine.schedule.calendar import Interval, clip, common, free, merge
+from dbops.engine.schedule.eligibility import sources_of
+from dbops.engine.schedule.occupancy import Stay, stays
+from dbops.engine.schedule.snapshot import Picture
+
+#: A slot that is shorter is none: its begin and its end are the same time of the day.
+SHORTEST_SECONDS = 60
+
+
+class BarKind(StrEnum):
+    """What a bar stands for."""
+
+    BACKUP = "backup"
+    WINDOW = "window"
+    REBUILD = "rebuild"
+    MAINTENANCE = "maintenance"
+
+
+@dataclass(frozen=True, slots=True)
+class Bar:
+    """One thing on a line of time.
+
+    Args:
+        instance: whose line it stands on; ``""`` for the whole cluster's.
+        busy: other instances that it uses.
+        interval: what was, or the likely part of what is expected.
+        tail: from the likely to the late end.
+        is_open: nobody knows when it ends: ``interval`` reaches to the edge, as it may block until there.
+        status: of the run or the rebuild.
+    """
+
+    kind: BarKind
+    instance: str
+    interval: Interval
+    title: str
+    status: str = ""
+    tail: Interval | None = None
+    is_open: bool = False
+    busy: tuple[str, ...] = ()
+    run: int | None = None
+    rebuild: int | None = None
+
+    @property
+    def whole(self) -> Interval:
+        return Interval(self.interval.start, self.tail.end) if self.tail else self.interval
+
+
+@dataclass(frozen=True, slots=True)
+class Blocked:
+    """An interval in which no rebuild could start, and why."""
+
+    interval: Interval
+    why: str
+
+
+@dataclass(frozen=True, slots=True)
+class Timeline:
+    """``blocked`` is what was or is likely, ``perhaps`` what is so in 1 of 10 cases more; ``free`` is neither."""
+
+    within: Interval
+    now: datetime
+    bars: tuple[Bar, ...]
+    blocked: tuple[Blocked, ...]
+    perhaps: tuple[Interval, ...]
+    free: tuple[Interval, ...]
+
+    @property
+    def windows(self) -> list[Bar]:
+        """The backups that are due in it."""
+        return [bar for bar in self.bars if bar.kind is BarKind.WINDOW and self.within.start <= bar.interval.start]
+
+    @property
+    def free_ahead(self) -> list[Interval]:
+        """What is free from now on, without what is too short for a clock."""
+        ahead = Interval(min(max(self.now, self.within.start), self.within.end), self.within.end)
+        return [slot for slot in clip(self.free, ahead) if slot.seconds >= SHORTEST_SECONDS]
+
+    def part(self, within: Interval) -> "Timeline":
+        """Return the part of it that lies in an interval, for example one day."""
+        return Timeline(
+            within=within,
+            now=self.now,
+            bars=tuple(bar for bar in self.bars if bar.whole.meets(within)),
+            blocked=tuple(
+                Blocked(part, item.why) for item in self.blocked if (part := item.interval.within(within)) is not None
+            ),
+            perhaps=tuple(clip(self.perhaps, within)),
+            free=tuple(clip(self.free, within)),
+        )
+
+
+def timeline(picture: Picture, history: Iterable[Bar], within: Interval, *, method: str = "xbstream") -> Timeline:
+    """Return a stretch of time.
+
+    Args:
+        picture: the cluster now; its windows must reach as far as ``within``.
+        history: what has ended (or was maintenance). What goes on is in the picture.
+    """
+    past = [bar for bar in history if bar.whole.meets(within)]
+    used = stays(picture)
+    bars = [*past, *_running(used, within), *_windows(picture, within)]
+    behind = [
+        Blocked(item, "a source was busy, or maintenance was announced") for item in _behind(picture, past, within)
+    ]
+    likely = _ahead(picture, used, within, method, late=False)
+    late = merge([item.interval for item in _ahead(picture, used, within, method, late=True)])
+    blocked = [*behind, *likely]
+    perhaps = free([item.interval for item in blocked], within)
+    perhaps = [part for gap in perhaps for part in clip(late, gap)]
+    return Timeline(
+        within=within,
+        now=picture.now,
+        bars=tuple(sorted(bars, key=lambda bar: (bar.interval, bar.instance))),
+        blocked=tuple(blocked),
+        perhaps=tuple(perhaps),
+        free=tuple(free([*(item.interval for item in blocked), *perhaps], within)),
+    )
+
+
+def can_start(picture: Picture) -> bool:
+    """Tell whether the verdict would be "now": the same question, without asking when else. For lists of a thousand clusters."""
+    sources = sources_of(picture) or (None,)
+    return _stopping(picture, stays(picture), sources, "xbstream", picture.now, late=False) is None
+
+
+def _behind(picture: Picture, past: Sequence[Bar], within: Interval) -> list[Interval]:
+    """Return when no source was free, or maintenance was announced, up to now."""
+    until = min(picture.now, within.end)
+    if until <= within.start:
+        return []
+    before = Interval(within.start, until)
+    started = [
+        Bar(BarKind.BACKUP, name, Interval(min(job.started_at, until), until), "", busy=(name,))
+        for job in picture.jobs
+        if job.started_at
+        for name, _ in job.claims
+    ]
+    everything = [*past, *started]
+    busy = [
+        [bar.whole for bar in everything if name == bar.instance or name in bar.busy] for name in sources_of(picture)
+    ]
+    stopped = [bar.whole for bar in past if bar.kind is BarKind.MAINTENANCE]
+    # Without any source nothing could be rebuilt, and nothing is known of whether there was one then.
+    return merge(clip([*(common(busy, before) if busy else [before]), *stopped], before))
+
+
+def _ahead(picture: Picture, used: tuple[Stay, ...], within: Interval, method: str, *, late: bool) -> list[Blocked]:
+    """Ask at each moment at which something may change; between two of them nothing does."""
+    begin = max(picture.now, within.start)
+    if begin >= within.end:
+        return []
+    moments = sorted({begin, *(moment for moment in _changes(picture, used) if begin < moment < within.end)})
+    sources = sources_of(picture) or (None,)
+    found: list[Blocked] = []
+    for moment, after in zip(moments, [*moments[1:], within.end], strict=True):
+        blocker = _stopping(picture, used, sources, method, moment, late=late)
+        if blocker is None:
+            continue
+        if found and found[-1].interval.end == moment and found[-1].why == blocker.text:
+            found[-1] = Blocked(Interval(found[-1].interval.start, after), blocker.text)
+        else:
+            found.append(Blocked(Interval(moment, after), blocker.text))
+    return found
+
+
+def _stopping(
+    picture: Picture,
+    used: tuple[Stay, ...],
+    sources: Sequence[str | None],
+    method: str,
+    moment: datetime,
+    *,
+    late: bool,
+) -> Blocker | None:
+    """Return what stops a rebuild from the first source; ``None`` as soon as one of the sources is free."""
+    first: Blocker | None = None
+    for source in sources:
+        found = look(picture, used, target=None, source=source, method=method, moment=moment, late=late)
+        stopping = next((blocker for blocker in found if blocker.stops), None)
+        if stopping is None:
+            return None
+        first = first or stopping
+    return first
+
+
+def _changes(picture: Picture, used: tuple[Stay, ...]) -> Iterable[datetime]:
+    for stay in used:
+        yield from (moment for moment in (stay.begins, stay.end.p50, stay.end.p90) if moment)
+    for window in picture.windows:
+        yield from (moment for moment in (window.starts_at, window.ends_p50, window.ends_p90) if moment)
+    for stop in picture.stops:
+        yield from (moment for moment in (stop.starts_at, stop.ends_at) if moment)
+
+
+def _running(used: Iterable[Stay], within: Interval) -> Iterable[Bar]:
+    """A rebuild stands on the line of each instance that it uses."""
+    for stay in used:
+        start = stay.job.started_at
+        if start is None:
+            continue
+        likely, late = stay.end.p50, stay.end.p90
+        interval = Interval(start, max(start, likely or within.end))
+        if not interval.meets(within):
+            continue
+        yield Bar(
+            kind=BarKind.REBUILD if stay.job.rebuild is not None else BarKind.BACKUP,
+            instance=stay.instance,
+            interval=interval,
+            title=stay.job.name,
+            status="lost" if stay.job.is_lost else "running",
+            tail=Interval(interval.end, late) if likely and late and late > interval.end else None,
+            is_open=likely is None,
+            run=stay.job.run,
+            rebuild=stay.job.rebuild,
+        )
+
+
+def _windows(picture: Picture, within: Interval) -> Iterable[Bar]:
+    for window in picture.windows:
+        if window.starts_at <= picture.now:
+            continue  # what is due by now is a run, or late: rows tell of it
+        likely, late = window.ends_p50, window.ends_p90
+        interval = Interval(window.starts_at, likely or max(window.starts_at, within.end))
+        bar = Bar(
+            kind=BarKind.WINDOW,
+            instance=window.instance,
+            interval=interval,
+            title=window.schedule,
+            status="planned",
+            tail=Interval(interval.end, late) if likely and late and late > interval.end else None,
+            is_open=likely is None,
+        )
+        if bar.whole.meets(within):
+            yield bar

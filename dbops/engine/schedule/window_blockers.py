@@ -1,0 +1,106 @@
+"""Backup windows that keep a rebuild from starting: those that lie ahead, and what is due and was not seen yet. Pure."""
+
+from collections.abc import Iterator
+from dataclasses import replace
+from datetime import datetime, timedelta
+
+from dbops.engine.backup_states import BackupMethod
+from dbops.engine.schedule.backup_windows import End, Window
+from dbops.engine.schedule.blocker import Blocker, Kind, make
+from dbops.engine.schedule.conflicts import Work, of_backup
+from dbops.engine.schedule.snapshot import Picture
+
+#: How far ahead a window is looked at where it is not known how long the rebuild takes.
+BLIND_HOURS = 24
+
+
+def of_unseen(
+    picture: Picture, target: str | None, source: str | None, method: str, at: datetime, *, late: bool
+) -> Iterator[Blocker]:
+    """A cron job of somebody else that is due may begin in any moment, or run already: a run is known from the next probe on."""
+    for due in picture.unseen:
+        waited = picture.now - due.starts_at
+        window = replace(
+            due,
+            starts_at=picture.now,
+            ends_p50=due.ends_p50 and due.ends_p50 + waited,
+            ends_p90=due.ends_p90 and due.ends_p90 + waited,
+        )
+        if window.instance not in (target, source) or not (at == picture.now or _lasts(window, at, late=late)):
+            continue
+        yield from make(
+            Kind.WINDOW_AHEAD,
+            Work.AHEAD_TARGET if window.instance == target else Work.AHEAD_EXTERNAL,
+            method,
+            instance=window.instance,
+            text=f"The backup {window.schedule} of {window.instance} is due now, and was not seen yet.",
+            since=due.starts_at,
+            until=_until(window),
+            clears=f"whoever owns cron on {window.instance}",
+        )
+
+
+def of_windows(
+    picture: Picture, target: str | None, source: str | None, method: str, at: datetime, *, late: bool
+) -> Iterator[Blocker]:
+    duration = picture.predicted(source).duration
+    limit = at + (timedelta(seconds=duration.p90_seconds) if duration else timedelta(hours=BLIND_HOURS))
+    ahead: set[str] = set()
+    for window in sorted(picture.windows, key=lambda item: item.starts_at):
+        if window.instance not in (target, source) or window.starts_at <= picture.now:
+            continue  # what is due by now is a run, unseen, or late
+        is_target = window.instance == target
+        if window.starts_at <= at:
+            if _lasts(window, at, late=late):
+                yield from _running_then(window, method, is_target=is_target)
+        elif window.starts_at < limit and window.schedule not in ahead:
+            ahead.add(window.schedule)
+            likely = at + timedelta(seconds=duration.p50_seconds) if duration else None
+            yield from _ahead(window, method, is_target=is_target, likely=likely)
+
+
+def _lasts(window: Window, at: datetime, *, late: bool) -> bool:
+    ends = window.ends_p90 if late else window.ends_p50
+    return ends is None or at < ends
+
+
+def _until(window: Window) -> End:
+    return End(window.ends_p50, window.ends_p90, window.words)
+
+
+def _running_then(window: Window, method: str, *, is_target: bool) -> Iterator[Blocker]:
+    is_dump = window.method is BackupMethod.DUMP
+    yield from make(
+        Kind.TARGET_BUSY if is_target else Kind.BACKUP_RUNNING,
+        Work.TARGET_BACKUP if is_target else of_backup(is_dump=is_dump, is_managed=window.is_managed),
+        method,
+        instance=window.instance,
+        text=f"The backup {window.schedule} of {window.instance} is expected to run then.",
+        since=window.starts_at,
+        until=_until(window),
+        clears="an operator, by changing the schedule"
+        if window.is_managed
+        else f"whoever owns cron on {window.instance}",
+    )
+
+
+def _ahead(window: Window, method: str, *, is_target: bool, likely: datetime | None) -> Iterator[Blocker]:
+    work = Work.AHEAD_MANAGED if window.is_managed else Work.AHEAD_EXTERNAL
+    if likely is None:
+        how = "may become due before the rebuild ends: how long that takes is not known"
+    elif window.starts_at < likely:
+        how = "is due before the rebuild is expected to end"
+    else:
+        how = "may become due before the rebuild ends, where that takes longer than usual"
+    yield from make(
+        Kind.WINDOW_AHEAD,
+        Work.AHEAD_TARGET if is_target else work,
+        method,
+        instance=window.instance,
+        text=f"The backup {window.schedule} of {window.instance} {how}.",
+        since=window.starts_at,
+        until=_until(window),
+        clears="an operator, by changing the schedule"
+        if window.is_managed
+        else f"whoever owns cron on {window.instance}",
+    )

@@ -1,0 +1,255 @@
+"""The topology as it is against the inventory: each possible difference is there, is not there, or cannot be judged now.
+
+Only fresh facts judge. What rests on a server that was not read, or that our own rebuild is working on, is ``None``: it neither
+makes a difference nor ends one.
+"""
+
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+from datetime import datetime
+
+from dbops.engine.facts.instance import Attached, ServerFacts
+from dbops.engine.states import Role
+from dbops.engine.topology.difference_kinds import MEANINGS
+from dbops.engine.topology.members import Cluster, Stored, identity_of
+
+
+@dataclass(frozen=True, slots=True)
+class Judgement:
+    """What one look says of one possible difference.
+
+    ``is_there`` is ``None`` where nothing can be said now. ``about`` is what the difference is about besides its subject (the other
+    server): another one is another difference. ``rests_on`` are the times at which the servers were read that it rests on.
+    """
+
+    code: str
+    subject: str
+    is_there: bool | None
+    about: str = ""
+    detail: str = ""
+    matters: bool = False
+    why: str = ""
+    rests_on: tuple[datetime, ...] = ()
+
+
+def compare(cluster: Cluster) -> tuple[Judgement, ...]:
+    """Return a judgement for every difference that these members could have. What is not listed cannot be any more."""
+    return tuple(item for rule in RULES for item in rule(cluster))
+
+
+def _times(*members: Stored | None) -> tuple[datetime, ...]:
+    return tuple(member.facts.observed_at for member in members if member and member.facts)
+
+
+def _judge(
+    code: str,
+    member: Stored,
+    is_there: bool | None,
+    detail: str = "",
+    *,
+    about: str = "",
+    rests_on: Sequence[Stored | None] = (),
+) -> Judgement:
+    meaning = MEANINGS[code]
+    return Judgement(
+        code, member.name, is_there, about, detail, meaning.matters, meaning.why, _times(member, *rests_on)
+    )
+
+
+def _others(cluster: Cluster) -> list[Stored]:
+    return [member for member in cluster.members if member.role != Role.PRIMARY]
+
+
+def _is_top(server: ServerFacts) -> bool:
+    return not server.read_only and not server.replication
+
+
+def _followers(cluster: Cluster, leader: Stored) -> list[Stored]:
+    """Return the members that were read and replicate from ``leader``."""
+    return [
+        member
+        for member in cluster.members
+        if (server := cluster.server(member))
+        and any(cluster.source_of(member, link) is leader for link in server.replication)
+    ]
+
+
+def leaders(cluster: Cluster) -> Iterator[Judgement]:
+    """A member that takes writes, replicates from nobody and is followed is a primary: the one, or one more.
+
+    Rests on itself, on whoever follows it, and on the stored primary where that answers. Where it does not, the failover stands all
+    the same: that it is gone is why there was one.
+    """
+    primary = cluster.primary
+    for member in _others(cluster):
+        server = cluster.server(member)
+        if server is None:
+            for code in ("failover", "two_primaries", "writes_alone"):
+                yield _judge(code, member, None)
+            continue
+        followers = _followers(cluster, member) if _is_top(server) else []
+        was = primary.name if primary else ""
+        told = f"{member.name} takes writes and {_names(followers)} from it"
+        rests_on = (*followers, primary)
+        state = _state_of_old(cluster, primary, member, followers)
+        there = bool(followers) and (None if state is None else state != "")
+        yield _judge("failover", member, there, f"{told}; {was} {state}.".strip(), about=was, rests_on=rests_on)
+        is_silent = primary is not None and not cluster.is_read(primary)
+        both = bool(followers) and (None if is_silent else state == "")
+        yield _judge("two_primaries", member, both, f"{told}; {was} takes writes too.", about=was, rests_on=rests_on)
+        alone = _is_top(server) and not followers
+        detail = f"read_only is off on the {member.role} {member.name}, and it replicates from nobody."
+        yield _judge("writes_alone", member, alone, detail, about=was)
+
+
+def _state_of_old(cluster: Cluster, primary: Stored | None, new: Stored, followers: Sequence[Stored]) -> str | None:
+    """Return why the stored primary is none any more; ``""`` where it still is one, ``None`` where that is not known."""
+    if primary is None:
+        return "(no primary is stored)"
+    if server := cluster.server(primary):
+        if primary in followers:
+            return f"replicates from {new.name}"
+        return "takes no writes" if server.read_only else ""
+    return "does not answer" if cluster.is_silent(primary) else None
+
+
+def _names(followers: Sequence[Stored]) -> str:
+    return f"{', '.join(item.name for item in followers)} replicate{'s' if len(followers) == 1 else ''}"
+
+
+def primary_takes_writes(cluster: Cluster) -> Iterator[Judgement]:
+    if primary := cluster.primary:
+        server = cluster.server(primary)
+        there = server.read_only if server else None
+        yield _judge("primary_read_only", primary, there, f"read_only is on on the primary {primary.name}.")
+
+
+def rings(cluster: Cluster) -> Iterator[Judgement]:
+    """A ring is told once, for the stored primary where it stands in it, else for the first of its members."""
+    arrows: dict[str, set[str]] = {}
+    unread = [member for member in cluster.members if not cluster.is_read(member)]
+    for member in cluster.members:
+        server = cluster.server(member)
+        links = server.replication if server else ()
+        arrows[member.name] = {source.name for link in links if (source := cluster.source_of(member, link))}
+    told: set[str] = set()
+    for member in sorted(cluster.members, key=lambda item: (item.role != Role.PRIMARY, item.name)):
+        ring = {name for name in _reach(arrows, member.name) if member.name in _reach(arrows, name)}
+        is_first = member.name in ring and not ring & told
+        told |= ring
+        inside = [item for item in cluster.members if item.name in ring]
+        there: bool | None = True if is_first else (None if unread else False)
+        names = ", ".join(sorted(ring))
+        yield _judge("loop", member, there, f"They replicate from each other: {names}.", about=names, rests_on=inside)
+
+
+def _reach(arrows: dict[str, set[str]], start: str) -> set[str]:
+    waiting, seen = list(arrows.get(start, ())), set[str]()
+    while waiting:
+        name = waiting.pop()
+        if name not in seen:
+            seen.add(name)
+            waiting += arrows.get(name, ())
+    return seen
+
+
+def sources(cluster: Cluster) -> Iterator[Judgement]:
+    """Where each member reads: from the primary, from another replica, from outside, or from nobody."""
+    for member in cluster.members:
+        server = cluster.server(member)
+        codes = ["outside_source"] + (
+            [] if member.role == Role.PRIMARY else ["chain", "not_replicating", "takes_writes"]
+        )
+        if server is None:
+            for code in codes:
+                yield _judge(code, member, None)
+            continue
+        yield _outside(cluster, member, server)
+        if member.role != Role.PRIMARY:
+            yield _chain(cluster, member, server)
+            is_idle = not server.replication and server.read_only
+            yield _judge("not_replicating", member, is_idle, f"{member.name} replicates from nobody.")
+            writes = bool(server.replication) and not server.read_only
+            yield _judge(
+                "takes_writes",
+                member,
+                writes,
+                f"read_only is off on the {member.role} {member.name}, which replicates.",
+            )
+
+
+def _outside(cluster: Cluster, member: Stored, server: ServerFacts) -> Judgement:
+    """An unknown address whose connection is not up may be another name of a member: nobody has said who answers there."""
+    strange = [link for link in server.replication if cluster.source_of(member, link) is None]
+    said = [link for link in strange if link.io_running == "Yes"]
+    where = ", ".join(f"{link.source_host}:{link.source_port}" for link in said or strange)
+    told = f"{member.name} replicates from {where}, which is no instance of this cluster."
+    there = True if said else None if strange else False
+    unread = [other for other in cluster.members if other is not member and not cluster.is_read(other)]
+    if any(cluster.could_be(other, link) for other in unread for link in said):
+        there = None
+    return _judge("outside_source", member, there, told, about=where)
+
+
+def _chain(cluster: Cluster, member: Stored, server: ServerFacts) -> Judgement:
+    found = [cluster.source_of(member, link) for link in server.replication]
+    middle = [source for source in found if source and source.role != Role.PRIMARY]
+    names = ", ".join(source.name for source in middle)
+    told = f"{member.name} replicates from {names}, not from the primary."
+    return _judge("chain", member, bool(middle), told, about=names)
+
+
+def strangers(cluster: Cluster) -> Iterator[Judgement]:
+    """Replicas that are attached to a member and are no instance. A member that was never read could be the one."""
+    never_read = any(member.facts is None for member in cluster.members)
+    for member in cluster.members:
+        server = cluster.server(member)
+        if server is None:
+            yield _judge("unknown_replica", member, None)
+            continue
+        strange = [item for item in server.replicas if cluster.owner_of(item) is None]
+        words = ", ".join(sorted(_stranger(item) for item in strange))
+        there: bool | None = None if strange and never_read else bool(strange)
+        yield _judge("unknown_replica", member, there, f"Attached to {member.name}: {words}.", about=words)
+
+
+def _stranger(attached: Attached) -> str:
+    place = (
+        f"{attached.host}:{attached.port}" if attached.host and attached.port else attached.host or "no address given"
+    )
+    return f"server id {attached.server_id} ({place})"
+
+
+def identities(cluster: Cluster) -> Iterator[Judgement]:
+    for member in cluster.members:
+        server = cluster.server(member)
+        if server is None:
+            for code in ("identity", "data_replaced", "history_lost"):
+                yield _judge(code, member, None)
+            continue
+        now = identity_of(server)
+        changed = bool(member.known_as) and now != member.known_as
+        yield _judge("identity", member, changed, f"{member.name} was {member.known_as}, now {now} answers.", about=now)
+        yield _files(member)
+        lost = member.lost_gtid
+        told = f"{member.name} had these transactions and does not have them any more: {lost}."
+        yield _judge("history_lost", member, bool(lost), told, about=lost)
+
+
+def _files(member: Stored) -> Judgement:
+    """Its data is in other files than before. Where either is not known nothing can be said."""
+    made_at = member.facts.datadir.made_at if member.facts and member.facts.datadir else None
+    since = f" They were made at {made_at:%Y-%m-%d %H:%M:%S} UTC." if made_at else ""
+    told = f"The data of {member.name} is in other files than before, and no rebuild of dbops made them.{since}"
+    changed = None if member.known_files and not member.files else member.files != (member.known_files or member.files)
+    return _judge("data_replaced", member, changed, told, about=member.files)
+
+
+RULES: tuple[Callable[[Cluster], Iterator[Judgement]], ...] = (
+    leaders,
+    primary_takes_writes,
+    rings,
+    sources,
+    strangers,
+    identities,
+)

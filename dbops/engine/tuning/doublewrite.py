@@ -1,0 +1,81 @@
+"""Whether an instance could do without InnoDB's doublewrite for good: looked up on the host, and never a guess.
+
+Three things must hold for each instance of a cluster, for any of them may become the primary: the device does a whole page or nothing, the
+file system passes such a write on as one, and the server asks for it. A device's promise (``atomic_write_unit_max_bytes``)
+holds only for writes that ask (``RWF_ATOMIC``). No server does: for MySQL it is an open request (mysql/mysql-community#57), and
+MariaDB's ``innodb_use_atomic_writes`` says ON on every device, but knows only the cards of a few vendors, for which it leaves
+doublewrite out by itself.
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from dbops.engine.facts.instance import InstanceFacts, ServerFacts, StorageFacts
+from dbops.engine.flavors.relaxed_durability import same_value
+
+
+@dataclass(frozen=True, slots=True)
+class Verdict:
+    """``setting`` is what the server has now; ``against`` says why it has to stay on, nothing where it may be off."""
+
+    setting: str
+    against: tuple[str, ...]
+
+    @property
+    def is_off(self) -> bool:
+        return same_value(self.setting, "OFF") or self.setting == "0"
+
+    @property
+    def may_be_off(self) -> bool:
+        return not self.against
+
+
+def judge_doublewrite(name: str, cluster: Mapping[str, InstanceFacts]) -> Verdict | None:
+    """Return the verdict on one instance, ``None`` where its server was not read.
+
+    Args:
+        name: of the instance.
+        cluster: latest facts of every instance of its cluster that was read, by name.
+    """
+    facts = cluster.get(name)
+    server = facts.server if facts else None
+    if facts is None or server is None or not server.doublewrite:
+        return None
+    storage = facts.datadir.storage if facts.datadir else None
+    against = (*_device(storage, server), *_file_system(storage, server), *_server(server), *_others(name, cluster))
+    return Verdict(server.doublewrite, against)
+
+
+def _device(storage: StorageFacts | None, server: ServerFacts) -> tuple[str, ...]:
+    if storage is None:
+        return ("What the data directory lies on was not read.",)
+    if storage.atomic_bytes is None:
+        return (f"The kernel does not say how much {storage.device} writes wholly or not at all (6.11 and newer do).",)
+    if storage.atomic_bytes < server.page_size:
+        said = f"{storage.atomic_bytes} bytes" if storage.atomic_bytes else "nothing"
+        return (f"{storage.device} promises {said} to be written wholly or not at all; a page has {server.page_size}.",)
+    return ()
+
+
+def _file_system(storage: StorageFacts | None, server: ServerFacts) -> tuple[str, ...]:
+    if storage is None or storage.block_bytes >= server.page_size:
+        return ()
+    return (f"{storage.filesystem} has blocks of {storage.block_bytes} bytes and passes no larger write on as one.",)
+
+
+def _server(server: ServerFacts) -> tuple[str, ...]:
+    kind = "MariaDB" if server.flavor == "mariadb" else "MySQL"
+    return (f"{kind} {server.version} does not ask for such writes, and the promise holds for those alone.",)
+
+
+def _others(name: str, cluster: Mapping[str, InstanceFacts]) -> tuple[str, ...]:
+    own = cluster[name].server
+    others = {
+        other: facts.server.doublewrite
+        for other, facts in sorted(cluster.items())
+        if other != name and facts.server and facts.server.doublewrite and own
+        if not same_value(facts.server.doublewrite, own.doublewrite)
+    }
+    if not others:
+        return ()
+    return (f"Its cluster does not agree: {', '.join(f'{other} has {value}' for other, value in others.items())}.",)

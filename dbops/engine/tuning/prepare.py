@@ -1,0 +1,122 @@
+"""How a copy is prepared: how much memory, which options, and why. Pure; what tools do is said by ``flavors.prepare_habits``."""
+
+from dataclasses import dataclass
+
+from dbops.engine.flavors.prepare import MIB, PrepareHabits
+
+GIB = 1024 * MIB
+#: Of the target's free memory when the plan is made. Its own server may run then, and will not run when the copy is prepared.
+SHARE_OF_FREE = 0.6
+#: Of what is free just before the tool is started: there the plan's memory need not fit twice, but others must not lose theirs.
+SHARE_OF_FREE_LIVE = 0.8
+#: Below this the tools' own buffers weigh more than the redo log.
+LEAST_BYTES = 256 * MIB
+THREADS_DEFAULT, THREADS_MAXIMUM = 4, 16
+
+
+@dataclass(frozen=True, slots=True)
+class Ground:
+    """What a choice rests on.
+
+    ``redo_capacity_bytes`` is the source's: as much may lie between its last checkpoint and the begin of the copy.
+    ``redo_bytes_per_second`` and ``copy_seconds`` give what is written meanwhile; ``None`` where it is not known.
+    """
+
+    free_bytes: int
+    cpu_count: int
+    redo_capacity_bytes: int
+    redo_bytes_per_second: float | None = None
+    copy_seconds: float | None = None
+
+    @property
+    def redo_bytes(self) -> int:
+        """Return how much there may be to apply."""
+        return self.redo_capacity_bytes + self.written_bytes
+
+    @property
+    def written_bytes(self) -> int:
+        if self.redo_bytes_per_second is None or self.copy_seconds is None:
+            return 0
+        return int(self.redo_bytes_per_second * self.copy_seconds)
+
+
+@dataclass(frozen=True, slots=True)
+class Preparing:
+    """What was chosen: ``--use-memory``, further words of the command line, and a sentence for each choice."""
+
+    memory_bytes: int
+    options: tuple[str, ...]
+    reasons: tuple[str, ...]
+
+
+def choose(habits: PrepareHabits, ground: Ground) -> Preparing:
+    """Return how a copy is prepared on a target. Never less memory than the tool takes by itself."""
+    memory, why = _memory(habits, ground)
+    options, reasons = [], [why]
+    threads = max(THREADS_DEFAULT, min(THREADS_MAXIMUM, ground.cpu_count)) if habits.threads_apply else THREADS_DEFAULT
+    if threads != THREADS_DEFAULT:
+        options.append(f"--innodb-read-io-threads={threads}")
+        reasons.append(f"{threads} read threads for {ground.cpu_count} cores: {habits.threads_reason}.")
+    else:
+        reasons.append(f"The tool's own {THREADS_DEFAULT} read threads: {_why_no_more(habits, ground)}.")
+    if habits.takes_own_estimate:
+        options.append(f"--use-free-memory-pct={SHARE_OF_FREE:.0%}".rstrip("%"))
+        reasons.append(
+            "Where the source's option file has estimate-memory, the tool's own estimate goes first, "
+            f"within {SHARE_OF_FREE:.0%} of the free memory."
+        )
+    return Preparing(memory, tuple(options), tuple(reasons))
+
+
+def _memory(habits: PrepareHabits, ground: Ground) -> tuple[int, str]:
+    wanted = _rounded_up(max(LEAST_BYTES, int(habits.memory_per_redo * ground.redo_bytes)))
+    limit = _rounded_down(int(ground.free_bytes * SHARE_OF_FREE))
+    redo = f"{size(ground.redo_capacity_bytes)} of redo log" + (
+        f" and {size(ground.written_bytes)} written during the copy" if ground.written_bytes >= MIB else ""
+    )
+    needed = f"{size(wanted)} for {redo}: {habits.memory_reason}."
+    if wanted <= limit:
+        return wanted, needed
+    if limit <= habits.default_memory_bytes:
+        least = habits.default_memory_bytes
+        return (
+            least,
+            f"The tool's own {size(least)}: only {size(ground.free_bytes)} of memory are free on the target.",
+        )
+    return limit, (
+        f"{size(limit)}, the most within {SHARE_OF_FREE:.0%} of the {size(ground.free_bytes)} that are free on the target; "
+        f"best would be {needed}"
+    )
+
+
+def _why_no_more(habits: PrepareHabits, ground: Ground) -> str:
+    return f"the target has {ground.cpu_count} cores" if habits.threads_apply else habits.threads_reason
+
+
+def within_what_is_free(planned_bytes: int, free_bytes: int) -> int:
+    """Return the memory to take now: the plan's, or less where less is free than when it was made.
+
+    Never below the least that any tool takes by itself: it would take that anyway.
+    """
+    limit = _rounded_down(int(free_bytes * SHARE_OF_FREE_LIVE))
+    return min(planned_bytes, max(limit, 96 * MIB))
+
+
+def _rounded_up(wanted: int) -> int:
+    """Return the next of 1, 1.5, 2, 3, 4, 6 ... MiB: what changes a little by itself gives the same plan."""
+    step = MIB
+    while step * 1.5 < wanted:
+        step *= 2
+    return step if step >= wanted else step * 3 // 2
+
+
+def _rounded_down(limit: int) -> int:
+    step = MIB
+    while step * 2 <= limit:
+        step *= 2
+    return step * 3 // 2 if step * 3 // 2 <= limit else step
+
+
+def size(count: float) -> str:
+    """Return bytes for a reader, in powers of 1024."""
+    return f"{count / GIB:.3g} GiB" if count >= GIB else f"{count / MIB:.0f} MiB"

@@ -1,0 +1,111 @@
+"""After the end: what could not be cleaned up when a rebuild ended is done as soon as its hosts answer."""
+
+from datetime import datetime, timedelta
+from typing import Any
+
+from django.db import transaction
+from django.db.models import F
+from django.utils import timezone
+
+from dbops.audit.log import SYSTEM, append
+from dbops.database.errors import locked
+from dbops.engine.states import FINAL, Level, Status, StepState
+from dbops.lifecycle.backup_runs import run_again
+from dbops.lifecycle.events import announce_later, tell
+from dbops.lifecycle.rebuild_driver import News, audit_commands, write_news
+from dbops.lifecycle.shared_reads import pass_on_source
+from dbops.models import Hold, Rebuild
+
+#: Between two tries: half a minute in the first hour after the end, then ten.
+SOON_SECONDS, LATER_SECONDS, HOUR_SECONDS = 30, 600, 3600
+
+
+def give_up(rebuild: Rebuild, by: str) -> bool:
+    """End a ``lost`` rebuild without its hosts: nothing is known of them. Return whether it was lost.
+
+    Its driver, if one is at work, loses its lease with this. The sweep ends what runs on the hosts once they answer.
+    """
+    now = timezone.now()
+    outcome = (
+        f"{by} ended it while a host was silent: nothing is known of {rebuild.target.name}. "
+        "As soon as the hosts answer, what still runs there is ended, and this is brought up to date."
+    )
+    with transaction.atomic():
+        moved = (
+            locked(Rebuild, rebuild.pk)
+            .filter(status=Status.LOST)
+            .update(
+                status=Status.FAILED,
+                ending=Status.FAILED,
+                finished_at=now,
+                outcome=outcome,
+                target_slot=None,
+                lease_owner="",
+                lease_until=None,
+                next_tick_at=None,
+                sweep_due_at=now,
+                revision=F("revision") + 1,
+            )
+        )
+        if moved:
+            pass_on_source(rebuild)
+            Hold.objects.filter(rebuild=rebuild).delete()
+            rebuild.steps.filter(state=StepState.RUNNING).update(state=StepState.FAILED, finished_at=now)
+            rebuild.steps.filter(state=StepState.PENDING).update(state=StepState.SKIPPED)
+            tell(rebuild, outcome, level=Level.ERROR)
+            detail = {"rebuild": rebuild.pk, "outcome": outcome}
+            run_again(rebuild)
+            append(actor=SYSTEM, action="rebuild.failed", subject=rebuild.target.name, detail=detail)
+    if moved:
+        announce_later(rebuild.pk)
+    return bool(moved)
+
+
+def sweeps_due(now: datetime) -> list[int]:
+    """Return the ids of ended rebuilds with something left to clean up."""
+    return list(Rebuild.objects.filter(status__in=FINAL, sweep_due_at__lte=now).values_list("pk", flat=True))
+
+
+def claim_sweep(rebuild_id: int) -> Rebuild | None:
+    """Move the next try of a sweep: whoever moves it does it. ``None``: somebody else, or nothing is due.
+
+    A rebuild that holds one of the two instances comes first: what it does there must not be disturbed.
+    """
+    now = timezone.now()
+    rebuild = (
+        Rebuild.objects.select_related("target__host", "target__cluster", "source__host")
+        .filter(pk=rebuild_id, status__in=FINAL, sweep_due_at__lte=now)
+        .first()
+    )
+    if rebuild is None or Hold.objects.filter(instance__in=(rebuild.target_id, rebuild.source_id)).exists():
+        return None
+    ended = rebuild.finished_at or now
+    wait = SOON_SECONDS if (now - ended).total_seconds() < HOUR_SECONDS else LATER_SECONDS
+    mine = Rebuild.objects.filter(pk=rebuild.pk, sweep_due_at=rebuild.sweep_due_at)
+    return rebuild if mine.update(sweep_due_at=now + timedelta(seconds=wait)) else None
+
+
+def write_sweep(rebuild: Rebuild, news: News) -> None:
+    """Write what a sweep tells and runs."""
+    with transaction.atomic():
+        Rebuild.objects.filter(pk=rebuild.pk).update(revision=F("revision") + 1)
+        audit_commands(rebuild, write_news(rebuild, news))
+    announce_later(rebuild.pk)
+
+
+def end_sweep(rebuild: Rebuild, memory: dict[str, Any], outcome: str) -> None:
+    """Keep what a sweep did. ``outcome`` replaces the rebuild's when all is done; empty: it is tried again."""
+    changes: dict[str, Any] = {"memory": memory, "revision": F("revision") + 1}
+    if outcome:
+        changes |= {"sweep_due_at": None, "outcome": outcome}
+    with transaction.atomic():
+        Rebuild.objects.filter(pk=rebuild.pk, status__in=FINAL).update(**changes)
+        if outcome:
+            tell(rebuild, f"Cleaned up after the end. {outcome}")
+            append(
+                actor=SYSTEM,
+                action="rebuild.cleaned_up",
+                subject=rebuild.target.name,
+                detail={"rebuild": rebuild.pk, "outcome": outcome},
+            )
+    announce_later(rebuild.pk)

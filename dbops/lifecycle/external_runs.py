@@ -1,0 +1,324 @@
+"""Backup runs that others start: rows that come from what probes see and what hosts report, merged where they are one run.
+
+Whoever decides which run something belongs to holds the instance's lock meanwhile: of a probe and a report at the same
+moment, the second one finds the row of the first.
+"""
+
+import secrets
+from collections.abc import Iterator
+from contextlib import contextmanager
+from datetime import datetime, timedelta
+from typing import Any
+
+from django.db import connection, transaction
+from django.db.models import F, Q
+from django.utils import timezone
+
+from dbops.engine.availability.days import day_of
+from dbops.engine.backup_states import RUN_ACTIVE, BackupMethod, Origin, RunStatus
+from dbops.engine.backups.matching import (
+    FAMILY_GAP,
+    KnownRun,
+    Sighting,
+    Where,
+    connection_key,
+    joined,
+    sightings_of,
+    which_run,
+)
+from dbops.engine.facts.backups import BackupConnection, BackupProcess
+from dbops.engine.facts.instance import InstanceFacts
+from dbops.engine.states import Level
+from dbops.lifecycle.availability_rollups import recount
+from dbops.lifecycle.beside import tell_beside
+from dbops.lifecycle.run_flags import flag
+from dbops.lifecycle.run_schedules import assign_schedule
+from dbops.models import BackupEvent, BackupRun, Hold, Instance, Rebuild
+from dbops.security.redaction import clean
+
+#: The report of an end is on its way when a probe sees the process gone; a busy server answers the next time.
+GRACE = timedelta(seconds=60)
+SERVER_IS_SILENT = "The server that it read does not answer any more; nobody said how it ended."
+NOBODY_KNOWS = "It was seen at work and is gone; nobody said how it ended."
+
+
+@contextmanager
+def locked(instance: Instance) -> Iterator[None]:
+    """Hold the instance's row in one transaction. On SQLite each transaction has the whole database to itself."""
+    with transaction.atomic():
+        rows = Instance.objects.select_for_update(no_key=connection.features.has_select_for_no_key_update)
+        rows.only("pk").get(pk=instance.pk)
+        yield
+
+
+def observe(instance: Instance, facts: InstanceFacts) -> None:
+    """Begin, continue and end runs by what a probe saw. What it could not read, it says nothing about."""
+    sightings = sightings_of(facts, is_held=_is_held(instance, facts))
+    if not sightings and not _observed_active(instance).exists():
+        return
+    with locked(instance):
+        rows = {run.pk: run for run in _candidates(instance, sightings)}
+        known = {pk: KnownRun(pk, said_of(run)) for pk, run in rows.items()}
+        alive = frozenset(process.key for process in facts.backup_processes or ())
+        seen: set[int] = set()
+        for sighting in sightings:
+            found = which_run(sighting, known.values(), alive)
+            evidence = _evidence(sighting, facts)
+            if found is None and sighting.may_begin:
+                run = _begin(instance, sighting, evidence)
+            elif found is not None:
+                run = rows[found.pk]
+                _continue(run, sighting, evidence, facts.observed_at)
+            else:
+                continue
+            rows[run.pk], known[run.pk] = run, KnownRun(run.pk, said_of(run))
+            seen.add(run.pk)
+        for run in rows.values():
+            if run.pk not in seen and run.status in RUN_ACTIVE and run.origin != Origin.MANAGED:
+                _gone(run, facts, alive)
+
+
+def take_in(
+    instance: Instance, sighting: Sighting, evidence: dict[str, Any], *, schedule_id: int | None = None
+) -> BackupRun:
+    """Return the run that a reporter's sighting belongs to, begun where there is none. The caller holds the lock."""
+    rows = {run.pk: run for run in _candidates(instance, (sighting,))}
+    found = which_run(sighting, [KnownRun(pk, said_of(run)) for pk, run in rows.items()])
+    if found is None:
+        return _begin(instance, sighting, evidence, schedule_id=schedule_id)
+    run = rows[found.pk]
+    if sighting.origin != run.origin:
+        tell_run(run, f"It is {sighting.origin} now, and was {run.origin} before.")
+    _write(run, joined(said_of(run), sighting), evidence)
+    if schedule_id and run.schedule_id != schedule_id:
+        assign_schedule(run, schedule_id=schedule_id)
+    return run
+
+
+def said_of(run: BackupRun) -> Sighting:
+    """Return a row as what is known of it."""
+    known: dict[str, Any] = run.evidence or {}
+    is_over = run.status not in RUN_ACTIVE
+    started = run.started_at or run.queued_at or run.last_seen_at or timezone.now()
+    return Sighting(
+        origin=Origin(run.origin),
+        method=BackupMethod(run.method),
+        started_at=started,
+        until=max(started, (run.finished_at if is_over else run.last_seen_at) or started),
+        is_over=is_over,
+        start_is_unknown=bool(known.get("start_is_unknown")),
+        where=Where(known.get("where", Where.UNKNOWN)),
+        process=known.get("process", ""),
+        parents=tuple(known.get("parents", ())),
+        family=known.get("family", ""),
+        connection=known.get("connection", ""),
+        pid=known.get("reported_pid"),
+        report_key=run.report_key or "",
+    )
+
+
+def tell_run(run: BackupRun, text: str, *, level: Level = Level.INFO) -> None:
+    BackupEvent.objects.create(run=run, at=timezone.now(), level=level, text=clean(text))
+
+
+def change(run: BackupRun, **values: Any) -> None:
+    """Write these columns alone, and show them on the row at hand. The caller holds the instance's lock."""
+    BackupRun.objects.filter(pk=run.pk).update(revision=F("revision") + 1, **values)
+    _recount(run, values)
+    for name, value in values.items():
+        setattr(run, name, value)
+
+
+def _recount(run: BackupRun, values: dict[str, Any]) -> None:
+    """Have the availability of days that are over counted anew where another start or end of a run became known."""
+    now = timezone.now()
+    moments: list[datetime] = []
+    if (started_at := values.get("started_at", run.started_at)) != run.started_at:
+        moments += [moment for moment in (started_at, run.started_at) if moment]
+    if (finished_at := values.get("finished_at", run.finished_at)) != run.finished_at:
+        moments.append(min(finished_at or now, run.finished_at or now))
+    if moments and day_of(min(moments)) < day_of(now):
+        recount([run.instance.cluster_id], min(moments), now)
+
+
+def end_unknown(run: BackupRun, at: datetime, text: str) -> None:
+    """End a run of which nobody said how it ended."""
+    change(run, status=RunStatus.ENDED, finished_at=max(at, run.started_at or at), outcome=text)
+    tell_run(run, text)
+    flag(run)
+
+
+def say_over(run: BackupRun, by: str) -> bool:
+    """End a run of others because a person says that it is over. Return whether it went on. The caller writes the audit entry.
+
+    What a later probe sees, or its reporter says, begins it again.
+    """
+    with locked(run.instance):
+        run.refresh_from_db()
+        if run.origin == Origin.MANAGED or run.status not in RUN_ACTIVE:
+            return False
+        end_unknown(run, timezone.now(), f"{by} said that it is over; nobody said how it ended.")
+        return True
+
+
+def _is_held(instance: Instance, facts: InstanceFacts) -> bool:
+    """Asked only where it matters: a connection of the server's own host, or a process of ours.
+
+    What ended while the probe was under way, or has a moment to end yet, counts as held.
+    """
+    connections = (facts.server.backup_connections if facts.server else None) or ()
+    ours = any(process.is_ours for process in facts.backup_processes or ())
+    if not ours and not any(item.is_local for item in connections):
+        return False
+    if Hold.objects.filter(instance=instance).exists():
+        return True
+    since = facts.observed_at - GRACE
+    runs = BackupRun.objects.filter(instance=instance, origin=Origin.MANAGED, finished_at__gte=since)
+    rebuilds = Rebuild.objects.filter(Q(source=instance) | Q(target=instance), finished_at__gte=since)
+    return runs.exists() or rebuilds.exists()
+
+
+def _observed_active(instance: Instance) -> Any:
+    return BackupRun.objects.filter(instance=instance, status__in=RUN_ACTIVE).exclude(origin=Origin.MANAGED)
+
+
+def _candidates(instance: Instance, sightings: tuple[Sighting, ...]) -> list[BackupRun]:
+    """Return the runs that go on, and those that ended late enough to be one of the sightings."""
+    wanted = Q(status__in=RUN_ACTIVE)
+    if sightings:
+        since = min(item.started_at for item in sightings) - FAMILY_GAP
+        wanted |= Q(finished_at__gte=since)
+        keys = [item.report_key for item in sightings if item.report_key]
+        wanted |= Q(report_key__in=keys)
+    rows = BackupRun.objects.filter(wanted, instance=instance).exclude(status=RunStatus.MISSED)
+    return list(rows.select_related("schedule").order_by("pk"))
+
+
+def _begin(
+    instance: Instance, sighting: Sighting, evidence: dict[str, Any], *, schedule_id: int | None = None
+) -> BackupRun:
+    run = BackupRun.objects.create(
+        uid=secrets.token_hex(16),
+        instance=instance,
+        origin=sighting.origin,
+        method=sighting.method,
+        status=RunStatus.RUNNING,
+        started_at=sighting.started_at,
+        last_seen_at=sighting.until,
+        report_key=sighting.report_key or None,
+        evidence=_kept(sighting, evidence, {}),
+        progress=_progress(evidence),
+    )
+    recount([instance.cluster_id], sighting.started_at, timezone.now())
+    tell_run(
+        run, "Seen at work for the first time." if sighting.origin == Origin.OBSERVED else "Its start was reported."
+    )
+    assign_schedule(run, schedule_id=schedule_id)
+    flag(run)
+    tell_beside(run)
+    return run
+
+
+def _continue(run: BackupRun, sighting: Sighting, evidence: dict[str, Any], observed_at: datetime) -> None:
+    """A run that is seen goes on. One whose end somebody told stays ended: the probe is older, or sees its last moment."""
+    if run.status in RUN_ACTIVE:
+        _write(run, joined(said_of(run), sighting), evidence)
+        if run.status == RunStatus.LOST:
+            change(run, status=RunStatus.RUNNING)
+    elif run.status == RunStatus.ENDED and run.finished_at and observed_at > run.finished_at:
+        change(run, status=RunStatus.RUNNING, finished_at=None, outcome="")
+        _write(run, joined(said_of(run), sighting), evidence)
+        tell_run(run, "It is seen at work again.")
+
+
+def _write(run: BackupRun, said: Sighting, evidence: dict[str, Any]) -> None:
+    change(
+        run,
+        origin=said.origin,
+        started_at=said.started_at,
+        last_seen_at=max(said.until, run.last_seen_at or said.until),
+        report_key=said.report_key or None,
+        evidence=_kept(said, evidence, run.evidence),
+        progress={**run.progress, **_progress(evidence)},
+    )
+
+
+def _kept(said: Sighting, evidence: dict[str, Any], before: dict[str, Any]) -> dict[str, Any]:
+    identity = {
+        "where": said.where,
+        "process": said.process,
+        "parents": list(said.parents),
+        "family": said.family,
+        "connection": said.connection,
+        "reported_pid": said.pid,
+        "start_is_unknown": said.start_is_unknown,
+    }
+    new = {name: value for name, value in evidence.items() if value not in ("", None)}
+    return {**{key: value for key, value in before.items() if key != "gone_at"}, **new, **identity}
+
+
+def _progress(evidence: dict[str, Any]) -> dict[str, Any]:
+    return {"bytes": evidence["bytes_now"]} if evidence.get("bytes_now") is not None else {}
+
+
+def _evidence(sighting: Sighting, facts: InstanceFacts) -> dict[str, Any]:
+    """Return what a person can look up on the host or in the server."""
+    if sighting.process:
+        return _of_process(next(item for item in facts.backup_processes or () if item.key == sighting.process))
+    connections = (facts.server.backup_connections if facts.server else None) or ()
+    return _of_connection(next(item for item in connections if connection_key(item) == sighting.connection))
+
+
+def _of_process(process: BackupProcess) -> dict[str, Any]:
+    return {
+        "pid": process.pid,
+        "tool": process.tool,
+        "user": process.user,
+        "command": clean(process.command),
+        "because": process.because,
+        "output_path": process.output_path,
+        "bytes_now": process.output_bytes,
+    }
+
+
+def _of_connection(item: BackupConnection) -> dict[str, Any]:
+    return {
+        "tool": item.tool,
+        "user": item.user,
+        "client": item.client,
+        "statement": clean(item.statement),
+        "because": f"connection {item.number} of {item.user} from {item.client} sends its statements",
+    }
+
+
+def _gone(run: BackupRun, facts: InstanceFacts, alive: frozenset[str]) -> None:
+    """End a run that was seen and is not there any more, if this probe could have seen it.
+
+    What is known by its connection alone ends with its server: one that was asked and does not answer reads nothing out.
+    """
+    known = run.evidence or {}
+    process, connections = known.get("process"), facts.server.backup_connections if facts.server else None
+    is_silent = not process and _server_is_silent(facts)
+    could_see = facts.backup_processes is not None if process else known.get("connection") and connections is not None
+    if known.get("connection") and is_silent:
+        could_see = True
+    if not could_see or process in alive or (run.last_seen_at and facts.observed_at <= run.last_seen_at):
+        return
+    text = SERVER_IS_SILENT if is_silent else NOBODY_KNOWS
+    if run.origin == Origin.OBSERVED and not is_silent:
+        end_unknown(run, facts.observed_at, text)
+        return
+    gone_at = known.get("gone_at")
+    if gone_at is None:
+        change(run, evidence={**known, "gone_at": facts.observed_at.isoformat()})
+    elif facts.observed_at - datetime.fromisoformat(gone_at) > GRACE:
+        reported = "" if run.origin == Origin.OBSERVED else " Its reporter told of a start and of no end."
+        end_unknown(run, datetime.fromisoformat(gone_at), text + reported)
+
+
+def _server_is_silent(facts: InstanceFacts) -> bool:
+    """Tell whether the server did not answer though its host did. A refused login is an answer: backups may go on there."""
+    problem = facts.server_problem
+    return (
+        facts.server is None and facts.host is not None and problem is not None and problem.code == "mysql.unreachable"
+    )

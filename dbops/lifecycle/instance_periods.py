@@ -1,0 +1,81 @@
+"""What probes saw of an instance over time, written only where it changes."""
+
+from datetime import datetime, timedelta
+
+from django.db import transaction
+from django.db.models import Max, QuerySet
+from django.utils import timezone
+
+from dbops.engine.availability.periods import Seen, end_of_period
+from dbops.engine.facts.instance import InstanceFacts
+from dbops.engine.facts.summary import judge, summarize
+from dbops.engine.states import Role
+from dbops.lifecycle.availability_rollups import recount
+from dbops.models import Instance, InstancePeriod, InstanceState
+
+
+def note_period(instance: Instance, facts: InstanceFacts, *, gap: timedelta) -> bool:
+    """Keep what a probe saw: nothing is written where it saw what the last one did. Return whether a period began.
+
+    Of two probes at once the second changes nothing: the state names the open period, and it is moved on conditionally.
+
+    Args:
+        instance: with its state and the state's period as they stood before this probe was stored.
+        gap: ``engine.availability.periods.longest_gap``.
+    """
+    state, role = instance.state, Role(instance.role)
+    word, because = judge(summarize(facts), role, is_fresh=True)
+    now = Seen(word, role, str(instance.cluster_id))
+    ended_at = None
+    if row := state.period:
+        before = Seen(row.state, Role(row.role), str(row.cluster_id))
+        ended_at = end_of_period(before, now, last_seen_at=state.observed_at, at=facts.observed_at, gap=gap)
+        if ended_at is None:
+            return False
+    with transaction.atomic():
+        begun = InstancePeriod.objects.create(
+            cluster_id=instance.cluster_id,
+            instance=instance,
+            name=instance.name,
+            role=role.value,
+            state=word,
+            because=because.replace("\x00", ""),
+            started_at=facts.observed_at,
+        )
+        was = InstanceState.objects.filter(instance=instance, period=row)
+        if not was.update(period=begun):
+            transaction.set_rollback(True)
+            return False
+        if row:
+            InstancePeriod.objects.filter(pk=row.pk, ended_at=None).update(ended_at=ended_at)
+        _recount(begun, row, ended_at)
+    return True
+
+
+def _recount(begun: InstancePeriod, before: InstancePeriod | None, ended_at: datetime | None) -> None:
+    """Have days counted anew in which it was not known yet to which cluster the instance belongs now."""
+    if before and before.cluster_id == begun.cluster_id:
+        return
+    same = InstancePeriod.objects.filter(cluster=begun.cluster_id, name=begun.name, ended_at__lte=begun.started_at)
+    since = ended_at or same.aggregate(newest=Max("ended_at"))["newest"] or begun.started_at
+    recount({begun.cluster_id, before.cluster_id if before else begun.cluster_id}, since, timezone.now())
+
+
+def end_periods(states: QuerySet[InstanceState]) -> None:
+    """End what is open of instances that leave the inventory, or of which another server is meant: it was seen up to the last probe."""
+    for state in states.select_related("period", "instance"):
+        ended_at = None
+        if state.period:
+            ended_at = max(state.observed_at or state.period.started_at, state.period.started_at)
+            InstancePeriod.objects.filter(pk=state.period.pk, ended_at=None).update(ended_at=ended_at)
+        recount([state.instance.cluster_id], ended_at or _last_seen(state.instance), timezone.now())
+    states.update(period=None)
+
+
+def _last_seen(instance: Instance) -> datetime | None:
+    return InstancePeriod.objects.filter(instance=instance).aggregate(newest=Max("ended_at"))["newest"]
+
+
+def rename_periods(instance: Instance) -> None:
+    """Let what was seen of an instance go by its new name: runs and rebuilds do, and they are counted together."""
+    InstancePeriod.objects.filter(instance=instance).update(name=instance.name)

@@ -1,0 +1,263 @@
+"""Driving: one driver at a time holds the lease, and every write of it proves that it still does."""
+
+from collections.abc import Collection
+from dataclasses import dataclass, field
+from datetime import datetime
+from typing import Any, TypeAlias
+
+from django.db import transaction
+from django.db.models import F
+from django.utils import timezone
+
+from dbops.audit.log import SYSTEM, append
+from dbops.engine.audit.chain import moment
+from dbops.engine.errors import Bug
+from dbops.engine.states import STEP_FINAL, Level, Status, StepState, may_move
+from dbops.lifecycle.automatic_retries import note_retry
+from dbops.lifecycle.backup_runs import run_again
+from dbops.lifecycle.events import announce_later, tell
+from dbops.lifecycle.leases import Lease, LeaseLost, due_of, heartbeat, mine, take_lease_of
+from dbops.lifecycle.shared_reads import pass_on_source
+from dbops.models import Command, Event, Hold, InstanceState, Rebuild, Step
+
+#: How the last line of a rebuild's history reads.
+LEVELS = {Status.SUCCEEDED: Level.INFO, Status.CANCELLED: Level.WARNING}
+
+RebuildLease: TypeAlias = Lease[Rebuild]
+
+
+@dataclass(slots=True)
+class News:
+    """What a driver has to write: gathered for a second, then written in one transaction with the heartbeat."""
+
+    events: list[Event] = field(default_factory=list)
+    started_commands: dict[str, Command] = field(default_factory=dict)
+    finished_commands: dict[str, tuple[int | None, str, datetime]] = field(default_factory=dict)
+    progress: tuple[str, dict[str, Any]] | None = None
+
+    def __bool__(self) -> bool:
+        return bool(self.events or self.started_commands or self.finished_commands or self.progress)
+
+
+def due(now: datetime) -> list[int]:
+    """Return the ids of rebuilds that have work due and no living owner."""
+    return due_of(Rebuild, now)
+
+
+def take_lease(rebuild_id: int) -> RebuildLease | None:
+    """Become the driver of a rebuild, or ``None`` when it has a living one or nothing to do."""
+    return take_lease_of(Rebuild, rebuild_id, "target__host", "target__cluster", "source__host", "requested_by")
+
+
+def beat(lease: RebuildLease, news: News, memory: dict[str, Any] | None) -> bool:
+    """Write what is new, prove the lease and move its end. Return whether a cancel is asked for.
+
+    ``memory`` is ``None`` where it has not changed.
+
+    Raises:
+        LeaseLost: the lease is not ours any more; nothing of ``news`` was written.
+    """
+    with transaction.atomic():
+        changes: dict[str, Any] = {"revision": F("revision") + 1} if news else {}
+        if memory is not None:
+            changes["memory"] = memory
+        if not heartbeat(lease, **changes):
+            raise LeaseLost
+        ended = write_news(lease.rebuild, news)
+        cancel = Rebuild.objects.filter(pk=lease.rebuild.pk, cancel_requested_at__isnull=False).exists()
+        audit_commands(lease.rebuild, ended)
+    if news:
+        announce_later(lease.rebuild.pk)
+    return cancel
+
+
+def write_news(rebuild: Rebuild, news: News) -> list[str]:
+    """Write events, commands and progress, within the caller's transaction. Return the keys of the commands that ended with it.
+
+    The caller ends its transaction with ``audit_commands`` of these.
+    """
+    Event.objects.bulk_create(news.events)
+    Command.objects.bulk_create(news.started_commands.values(), ignore_conflicts=True)
+    ended = [
+        key
+        for key, (exit_status, output, at) in news.finished_commands.items()
+        if Command.objects.filter(rebuild=rebuild, key=key, finished_at=None).update(
+            exit_status=exit_status, output=output, finished_at=at
+        )
+    ]
+    if news.progress:
+        name, known = news.progress
+        Step.objects.filter(rebuild=rebuild, name=name).update(progress=known)
+    return ended
+
+
+def audit_commands(rebuild: Rebuild, keys: Collection[str]) -> None:
+    """Write an audit entry for each command that has just ended: the last thing of its transaction.
+
+    Polls are no commands, and a command is told once, at its end: some dozens for each rebuild.
+    """
+    for command in Command.objects.filter(rebuild=rebuild, key__in=keys) if keys else ():
+        append(
+            actor=SYSTEM,
+            action="command.ended",
+            subject=command.place,
+            instance=rebuild.target.name,
+            cluster=rebuild.target.cluster.name,
+            outcome="unknown" if command.exit_status is None else "failed" if command.exit_status else "",
+            detail={
+                "rebuild": rebuild.pk,
+                "step": command.step,
+                "command": command.text,
+                "exit_status": command.exit_status,
+                "started_at": moment(command.started_at),
+                "finished_at": moment(command.finished_at) if command.finished_at else "",
+            },
+        )
+
+
+def begin_step(lease: RebuildLease, name: str) -> None:
+    """Mark a step as running; a second call (after re-attaching) keeps the first time. Raises ``LeaseLost``."""
+    with transaction.atomic():
+        if not mine(lease).update(revision=F("revision") + 1):
+            raise LeaseLost
+        lease.rebuild.steps.filter(name=name, state=StepState.PENDING).update(
+            state=StepState.RUNNING, started_at=timezone.now()
+        )
+    announce_later(lease.rebuild.pk)
+
+
+def prove(lease: RebuildLease) -> None:
+    """Read whether the lease is still ours. Raises ``LeaseLost``."""
+    if not mine(lease).exists():
+        raise LeaseLost
+
+
+def end_step(
+    lease: RebuildLease, name: str, state: StepState, result: dict[str, Any], news: News, memory: dict[str, Any]
+) -> None:
+    """Close a step with its result, together with the last news of it. Raises ``LeaseLost``."""
+    with transaction.atomic():
+        ended = _end_step(lease, name, state, result, news, memory)
+        audit_commands(lease.rebuild, ended)
+    announce_later(lease.rebuild.pk)
+
+
+def _end_step(
+    lease: RebuildLease, name: str, state: StepState, result: dict[str, Any], news: News, memory: dict[str, Any]
+) -> list[str]:
+    if not mine(lease).update(memory=memory, revision=F("revision") + 1):
+        raise LeaseLost
+    ended = write_news(lease.rebuild, news)
+    lease.rebuild.steps.filter(name=name).exclude(state__in=STEP_FINAL).update(
+        state=state, finished_at=timezone.now(), result=result
+    )
+    return ended
+
+
+def end_badly(
+    lease: RebuildLease,
+    name: str,
+    status: Status,
+    result: dict[str, Any],
+    news: News,
+    memory: dict[str, Any],
+    *,
+    last_step: str,
+    error: dict[str, str],
+    text: str,
+) -> None:
+    """A step failed or a person cancelled: close it, and skip what is left but for the clean-up, in one transaction.
+
+    Raises:
+        LeaseLost: the lease is not ours any more, or the ending has begun already; nothing was written.
+    """
+    state = StepState.CANCELLED if status is Status.CANCELLED else StepState.FAILED
+    with transaction.atomic():
+        ended = _end_step(lease, name, state, result, news, memory)
+        changes = {"ending": status, "error": error}
+        if not mine(lease).filter(ending="").update(revision=F("revision") + 1, **changes):
+            raise LeaseLost
+        pending = lease.rebuild.steps.filter(state=StepState.PENDING).exclude(name=last_step)
+        pending.update(state=StepState.SKIPPED)
+        if text:
+            tell(lease.rebuild, text, level=Level.ERROR)
+        audit_commands(lease.rebuild, ended)
+    lease.rebuild.ending, lease.rebuild.error = status, error
+    announce_later(lease.rebuild.pk)
+
+
+def finish(lease: RebuildLease, status: Status, outcome: str, *, needs_sweep: bool = False) -> None:
+    """Give the rebuild its last status, free its holds and its target, and write it into the audit log.
+
+    ``needs_sweep``: something is left on a host that did not answer.
+
+    Raises:
+        LeaseLost: another driver did it, or owns it.
+        Bug: the move is not allowed.
+    """
+    found = mine(lease).values_list("status", flat=True).first()
+    if found is None:
+        raise LeaseLost
+    before = Status(found)
+    if not may_move(before, status):
+        raise Bug("rebuild.transition", f"Ending rebuild {lease.rebuild.pk}", found=f"{before} may not become {status}")
+    with transaction.atomic():
+        moved = (
+            mine(lease)
+            .filter(status=before)
+            .update(
+                status=status,
+                finished_at=timezone.now(),
+                outcome=outcome,
+                target_slot=None,
+                lease_owner="",
+                lease_until=None,
+                next_tick_at=None,
+                sweep_due_at=timezone.now() if needs_sweep else None,
+                revision=F("revision") + 1,
+            )
+        )
+        if not moved:
+            raise LeaseLost
+        pass_on_source(lease.rebuild)
+        Hold.objects.filter(rebuild=lease.rebuild).delete()
+        _look_soon(lease.rebuild)
+        tell(
+            lease.rebuild,
+            f"The rebuild has {_ended(status)}. {outcome}",
+            level=LEVELS.get(status, Level.ERROR),
+        )
+        note_retry(lease.rebuild, status)
+        run_again(lease.rebuild)
+        append(
+            actor=SYSTEM,
+            action=f"rebuild.{status}",
+            subject=lease.rebuild.target.name,
+            instance=lease.rebuild.target.name,
+            cluster=lease.rebuild.target.cluster.name,
+            detail=_told_at_the_end(lease.rebuild, outcome),
+        )
+    announce_later(lease.rebuild.pk)
+
+
+def _look_soon(rebuild: Rebuild) -> None:
+    """Have both instances probed at once: what is stored of the target is older than its new data, and a plan made from that is refused."""
+    instances = (rebuild.target_id, rebuild.source_id)
+    InstanceState.objects.filter(instance__in=instances).update(probe_due_at=timezone.now())
+
+
+def _told_at_the_end(rebuild: Rebuild, outcome: str) -> dict[str, Any]:
+    """Return what the audit log keeps of an end: whose copy went where, by which way, by whose order."""
+    told = {
+        "rebuild": rebuild.pk,
+        "source": rebuild.source.name,
+        "method": rebuild.method,
+        "cipher": rebuild.plan.get("cipher", "") if rebuild.plan else "",
+        "bytes": rebuild.memory.get("stream.bytes"),
+        "requested_by": rebuild.requested_by.get_username() if rebuild.requested_by else "",
+    }
+    return {"outcome": outcome, "error": rebuild.error, **told}
+
+
+def _ended(status: Status) -> str:
+    return {Status.SUCCEEDED: "succeeded", Status.CANCELLED: "been cancelled"}.get(status, "failed")

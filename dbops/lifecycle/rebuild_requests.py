@@ -1,0 +1,395 @@
+"""From a confirmed plan to a running rebuild: the queue, the holds, and a person's wish to end it."""
+
+import secrets
+from collections.abc import Callable, Collection, Mapping
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+from typing import Any
+
+from django.conf import settings
+from django.contrib.auth.models import User
+from django.db import IntegrityError, OperationalError, transaction
+from django.db.models import Case, F, QuerySet, Value, When
+from django.utils import timezone
+
+from dbops.audit.log import SYSTEM
+from dbops.database.errors import locked, lost_a_race
+from dbops.engine.backup_states import LATE
+from dbops.engine.errors import Refused
+from dbops.engine.facts.instance import to_record
+from dbops.engine.rebuilds.methods import method_named
+from dbops.engine.rebuilds.plan import Plan
+from dbops.engine.schedule.scheduler import Kind, held_in_words
+from dbops.engine.states import STEP_FINAL, Approval, Level, Status, StepState
+from dbops.lifecycle.backup_runs import run_again
+from dbops.lifecycle.events import announce_later, announce_many_later, news_of, tell, tell_many
+from dbops.lifecycle.leases import audit_move
+from dbops.lifecycle.shared_reads import let_another_read, lock_with_branches
+from dbops.models import BackupRun, BackupSchedule, Hold, Instance, Rebuild, Step
+
+REASON_CHARACTERS: int = Rebuild._meta.get_field("waiting_for").max_length or 0
+#: Rows of one statement: databases limit its length.
+BATCH_ROWS = 400
+
+
+class _GateClosed(Exception):
+    """What it must wait for came up after the decision to start it."""
+
+
+class NotQueued(Exception):
+    """Somebody else started or ended it meanwhile."""
+
+
+@dataclass(frozen=True, slots=True)
+class Start:
+    """When a person wants a rebuild to start: not before a moment, or when a backup run has ended.
+
+    ``runs_again`` is the schedule whose run was stopped for it. ``expires_at`` is the settings' where it is ``None``;
+    ``words`` stand in its first event.
+    """
+
+    not_before: datetime | None = None
+    after_run: BackupRun | None = None
+    runs_again: BackupSchedule | None = None
+    expires_at: datetime | None = None
+    words: str = ""
+
+
+AT_ONCE = Start()
+
+
+def queue(
+    *,
+    plan: Plan,
+    uid: str,
+    request_key: str,
+    actor: User,
+    reason: str,
+    target: Instance,
+    source: Instance,
+    follows: Rebuild | None = None,
+    memory: dict[str, Any] | None = None,
+    skips: Collection[str] = (),
+    begin: Start = AT_ONCE,
+    needs_approval: bool = False,
+    by: str = "",
+) -> Rebuild:
+    """Write a rebuild with its frozen plan, steps and first event. The caller's transaction makes it one act.
+
+    Args:
+        follows: the rebuild that this one goes on with or goes back from.
+        memory: what it knows from there.
+        skips: names of the steps that are done already.
+        begin, needs_approval: when a person wants it to start, and whether a second person must approve it before.
+        by: who is told to have asked; empty: ``actor``.
+
+    Raises:
+        Refused: the target has an unfinished rebuild (``rebuild.busy``).
+    """
+    now = timezone.now()
+    try:
+        with transaction.atomic():
+            rebuild = Rebuild.objects.create(
+                uid=uid,
+                request_key=request_key,
+                target=target,
+                source=source,
+                target_slot=target,
+                method=plan.method,
+                status=Status.QUEUED,
+                reason=reason,
+                requested_by=actor,
+                requested_at=now,
+                expires_at=_expiry(begin, now),
+                not_before=begin.not_before,
+                after_run=begin.after_run,
+                runs_again=begin.runs_again,
+                plan=to_record(plan),
+                plan_fingerprint=plan.fingerprint,
+                follows=follows,
+                memory=memory or {},
+                approval=Approval.WAITING if needs_approval else "",
+            )
+    except IntegrityError as error:
+        raise _busy(target) from error
+    _write_steps(rebuild, plan, skips)
+    tell(rebuild, f"Requested by {by or actor.get_username()}: {reason}{f' ({begin.words})' if begin.words else ''}")
+    return rebuild
+
+
+def _busy(target: Instance) -> Refused:
+    return Refused(
+        "rebuild.busy",
+        f"Requesting a rebuild of {target.name}",
+        found="another rebuild of this instance is queued or running",
+        left="Nothing was changed.",
+        next_step="Watch that one, or cancel it first.",
+    )
+
+
+def _expiry(begin: Start, now: datetime) -> datetime:
+    return begin.expires_at or now + timedelta(seconds=settings.QUEUE_EXPIRES_SECONDS)
+
+
+def _write_steps(rebuild: Rebuild, plan: Plan, skips: Collection[str]) -> None:
+    Step.objects.bulk_create(
+        Step(
+            rebuild=rebuild,
+            position=position,
+            name=step.name,
+            title=step.title,
+            state=StepState.SKIPPED if step.name in skips else StepState.PENDING,
+            predicted_seconds=step.predicted_seconds,
+        )
+        for position, step in enumerate(plan.steps)
+    )
+
+
+def held() -> dict[int, str]:
+    """Return in words who holds an instance, by the instance's primary key. One query."""
+    rows = Hold.objects.values_list("instance_id", "instance__name", "purpose", "rebuild_id", "backup_run_id")
+    return {
+        instance: held_in_words(name, Kind.BACKUP if run else Kind.REBUILD, run or rebuild or 0, purpose)
+        for instance, name, purpose, rebuild, run in rows.order_by()
+    }
+
+
+def claims_of(row: Rebuild | BackupRun) -> list[tuple[Instance, str]]:
+    """Return the instances that a rebuild or a managed backup run holds from its start, each with its purpose.
+
+    A branch of one read does not hold its source: whoever reads does, and passes it on (``joining``).
+    """
+    if isinstance(row, BackupRun):
+        return [(row.instance, "backup")]
+    holds_source = method_named(row.method).reads_source and row.reads_with_id is None
+    claims = [(row.source, "source")] if holds_source else []
+    return [*claims, (row.target, "target")]
+
+
+def start(row: Rebuild | BackupRun, gate: Callable[[], str] = lambda: "") -> str:
+    """Take the holds and make a queued rebuild or backup run run. Return ``""``, or in words what it waits for.
+
+    The row comes first, so that of two that start it the second waits for the first; then the holds, always in the same
+    order, so that two that want the same two instances do not wait for each other.
+
+    Args:
+        gate: says in words what it must wait for besides holds, ``""`` for nothing. It is asked in the transaction that starts the
+            row, after the holds are taken: what was decided upon may be some seconds old.
+    """
+    now = timezone.now()
+    claims = sorted(claims_of(row), key=lambda claim: claim[0].pk)
+    owner = {"rebuild": row} if isinstance(row, Rebuild) else {"backup_run": row}
+    try:
+        with transaction.atomic():
+            moved = _startable(row).update(
+                status=Status.RUNNING,
+                run_token=secrets.token_hex(16),
+                started_at=now,
+                next_tick_at=now,
+                waiting_for="",
+                revision=F("revision") + 1,
+                **_known_at_start(row, now),
+            )
+            if not moved:
+                raise NotQueued
+            Hold.objects.bulk_create(
+                Hold(instance=instance, purpose=purpose, taken_at=now, **owner) for instance, purpose in claims
+            )
+            if reason := gate() or _reader_is_away(row):
+                raise _GateClosed(reason)
+            tell(row, _started(row, now))
+            audit_move(row, "started", **_audited_start(row))
+    except _GateClosed as closed:
+        return wait(row, str(closed))
+    except IntegrityError:
+        return _wait_for_holds(row)
+    except OperationalError as error:
+        if not lost_a_race(error):
+            raise
+        return _wait_for_holds(row)
+    except NotQueued:
+        if isinstance(row, Rebuild) and _waits_for_approval(row):
+            return wait(row, gate() or "another operator must approve it")
+        return "it is no longer queued"
+    news_of(row)
+    return ""
+
+
+def _startable(row: Rebuild | BackupRun) -> QuerySet[Rebuild] | QuerySet[BackupRun]:
+    """Return the row where it may start. A gate says in words that it waits for approval; this holds where nobody asked the gate."""
+    if isinstance(row, Rebuild):
+        # whether it reads by itself decides what it holds: it may have joined another since the row was read
+        queued = locked(Rebuild, row.pk).filter(
+            status=Status.QUEUED, cancel_requested_at=None, reads_with=row.reads_with_id
+        )
+        return queued.exclude(approval=Approval.WAITING)
+    return locked(BackupRun, row.pk).filter(status=Status.QUEUED, cancel_requested_at=None)
+
+
+def _reader_is_away(row: Rebuild | BackupRun) -> str:
+    """Say so where the one who reads for this one has ended since it was decided to start it: nobody would hold the source."""
+    if not isinstance(row, Rebuild) or row.reads_with_id is None:
+        return ""
+    runs = Rebuild.objects.filter(pk=row.reads_with_id, status=Status.RUNNING, ending="").exists()
+    return "" if runs else f"it starts together with rebuild {row.reads_with_id}"
+
+
+def _waits_for_approval(rebuild: Rebuild) -> bool:
+    return Rebuild.objects.filter(pk=rebuild.pk, status=Status.QUEUED, approval=Approval.WAITING).exists()
+
+
+def _started(row: Rebuild | BackupRun, now: datetime) -> str:
+    if isinstance(row, BackupRun):
+        late = (now - row.due_at).total_seconds() if is_late(row, now) and row.due_at else 0
+        return f"Started, {late:.0f} s after it was due." if late else "Started."
+    after = row.after_run
+    return f"Started, as backup run {after.pk} has ended: {after.status}." if after else "Started."
+
+
+def _audited_start(row: Rebuild | BackupRun) -> dict[str, Any]:
+    if isinstance(row, BackupRun):
+        return {"schedule": row.schedule.name if row.schedule else ""}
+    return {"source": row.source.name, "method": row.method, "fingerprint": row.plan_fingerprint}
+
+
+def _known_at_start(row: Rebuild | BackupRun, now: datetime) -> dict[str, Any]:
+    if isinstance(row, BackupRun) and is_late(row, now):
+        return {"flags": sorted({*row.flags, LATE})}
+    return {}
+
+
+def is_late(run: BackupRun, now: datetime) -> bool:
+    """Tell whether a run that starts now starts later after its due time than its schedule bears."""
+    if run.due_at is None or run.schedule is None:
+        return False
+    return (now - run.due_at).total_seconds() > run.schedule.late_after_seconds
+
+
+def _wait_for_holds(row: Rebuild | BackupRun) -> str:
+    holds = held()
+    reasons = [holds[instance.pk] for instance, _ in claims_of(row) if instance.pk in holds]
+    return wait(row, "; ".join(reasons) or "the holds were taken a moment ago")
+
+
+def wait(row: Rebuild | BackupRun, reason: str) -> str:
+    """Note what something queued waits for, and tell it once for each reason. Return the reason."""
+    reason = reason[:REASON_CHARACTERS]
+    if reason != row.waiting_for:
+        write_waits(type(row), {row.pk: (row.waiting_for, reason)})
+    return reason
+
+
+def write_waits(model: type[Rebuild] | type[BackupRun], changes: Mapping[int, tuple[str, str]]) -> None:
+    """Note what many wait for, and tell each reason once: some statements for hundreds of rows.
+
+    Args:
+        model: whose rows.
+        changes: primary key to the reason that was read with the row, and the new one. It replaces only that: of several who
+            look at once, an older view changes nothing.
+    """
+    keys = sorted(changes)
+    for first in range(0, len(keys), BATCH_ROWS):
+        batch = {key: changes[key] for key in keys[first : first + BATCH_ROWS]}
+        with transaction.atomic():
+            # locked by primary key alone, for the reason of `locked`
+            rows: QuerySet[Any] = model._default_manager.filter(pk__in=batch).order_by("pk").select_for_update()
+            found = rows.values_list("pk", "status", "waiting_for", "revision")
+            queued = [row for row in found if row[1] == Status.QUEUED]
+            news = {pk: revision + 1 for pk, _, told, revision in queued if told == batch[pk][0]}
+            _write_batch(model, {pk: batch[pk][1] for pk in news})
+            if model is Rebuild:
+                announce_many_later(news.items())
+
+
+def _write_batch(model: type[Rebuild] | type[BackupRun], reasons: Mapping[int, str]) -> None:
+    if not reasons:
+        return
+    by_reason: dict[str, list[int]] = {}
+    for pk, reason in reasons.items():
+        by_reason.setdefault(reason, []).append(pk)
+    new = Case(*(When(pk__in=keys, then=Value(reason)) for reason, keys in by_reason.items()))
+    rows: QuerySet[Any] = model._default_manager.filter(pk__in=reasons)
+    rows.update(waiting_for=new, revision=F("revision") + 1)
+    tell_many(model, {pk: f"Waiting: {reason}." for pk, reason in reasons.items()})
+
+
+def reprioritize(rebuild: Rebuild, priority: int, text: str) -> bool:
+    """Give a queued rebuild another priority. Return whether it was still queued."""
+    with transaction.atomic():
+        moved = (
+            locked(Rebuild, rebuild.pk)
+            .filter(status=Status.QUEUED)
+            .update(priority=priority, revision=F("revision") + 1)
+        )
+        if moved:
+            tell(rebuild, text)
+    if moved:
+        announce_later(rebuild.pk)
+    return bool(moved)
+
+
+def set_rate(rebuild: Rebuild, rate: int | None, text: str) -> bool:
+    """Set how fast the stream of an unfinished rebuild may be, in bytes a second. Return whether its stream has not ended yet."""
+    streams = Step.objects.filter(rebuild=rebuild, name="stream", state__in=(StepState.PENDING, StepState.RUNNING))
+    with transaction.atomic():
+        open_rows = locked(Rebuild, rebuild.pk).filter(
+            status__in=(Status.QUEUED, Status.RUNNING, Status.LOST), ending=""
+        )
+        moved = streams.exists() and open_rows.update(stream_rate=rate, revision=F("revision") + 1)
+        if moved:
+            tell(rebuild, text)
+    if moved:
+        announce_later(rebuild.pk)
+    return bool(moved)
+
+
+def end_queued(
+    rebuild: Rebuild, status: Status, text: str, *, by: str = SYSTEM, word: str = "", reason: str = ""
+) -> bool:
+    """Cancel or expire a rebuild that has not started, and write that into the audit log. Return whether it was still queued.
+
+    Args:
+        by: who did it; the product, where no person did.
+        word: what the audit log calls it, where the status does not say enough.
+    """
+    now = timezone.now()
+    with transaction.atomic():
+        lock_with_branches(rebuild)
+        moved = (
+            locked(Rebuild, rebuild.pk)
+            .filter(status=Status.QUEUED)
+            .update(
+                status=status,
+                finished_at=now,
+                target_slot=None,
+                waiting_for="",
+                outcome="Nothing was changed on any host.",
+                revision=F("revision") + 1,
+            )
+        )
+        if moved:
+            rebuild.steps.exclude(state__in=STEP_FINAL).update(state=StepState.SKIPPED)
+            tell(rebuild, text)
+            let_another_read(rebuild)
+            run_again(rebuild)
+            audit_move(rebuild, word or status.value, by=by, reason=reason, outcome=text)
+    if moved:
+        announce_later(rebuild.pk)
+    return bool(moved)
+
+
+def request_cancel(rebuild: Rebuild, by: str) -> bool:
+    """Ask the driver of a running rebuild to stop. Return whether there was something to ask."""
+    with transaction.atomic():
+        at_work = locked(Rebuild, rebuild.pk).filter(status__in=(Status.RUNNING, Status.LOST), ending="")
+        asked = at_work.filter(cancel_requested_at=None).update(
+            cancel_requested_at=timezone.now(),
+            cancel_requested_by=by,
+            next_tick_at=timezone.now(),
+            revision=F("revision") + 1,
+        )
+        if asked:
+            tell(rebuild, f"Cancel requested by {by}.", level=Level.WARNING)
+    if asked:
+        announce_later(rebuild.pk)
+    return bool(asked)

@@ -1,0 +1,181 @@
+"""Proofs of backups: the queue, the start, the driver's writes and the end."""
+
+import secrets
+from dataclasses import dataclass, field
+from datetime import datetime
+from typing import Any, TypeAlias
+
+from django.db import IntegrityError, transaction
+from django.utils import timezone
+
+from dbops.database.errors import locked
+from dbops.engine.backup_states import RUN_FINAL, RunStatus
+from dbops.engine.states import Level
+from dbops.lifecycle.events import news_of, tell
+from dbops.lifecycle.leases import Lease, LeaseLost, audit_move, due_of, heartbeat, mine, take_lease_of
+from dbops.models import BackupEvent, BackupProof, BackupRun, Host
+
+ProofLease: TypeAlias = Lease[BackupProof]
+#: The columns of an end: nobody drives it any more, and its run and host are free for the next one.
+_OVER: dict[str, Any] = {
+    "lease_owner": "",
+    "lease_until": None,
+    "next_tick_at": None,
+    "run_slot": None,
+    "host_slot": None,
+    "waiting_for": "",
+    "unreachable_since": None,
+}
+
+
+@dataclass(slots=True)
+class ProofNews:
+    """What a driver has to write: gathered for a second, then written in one transaction with the heartbeat."""
+
+    events: list[BackupEvent] = field(default_factory=list)
+    changes: dict[str, Any] = field(default_factory=dict)
+
+
+def queue_proof(run: BackupRun, text: str, *, by: str = "") -> BackupProof | None:
+    """Queue a proof of a run, in the caller's transaction; ``None`` where one of it is not over. ``by``: who asked, empty for nobody."""
+    chosen, host = run.instance.cluster.proof_host, _host_for(run)
+    try:
+        with transaction.atomic():
+            proof = BackupProof.objects.create(
+                uid=secrets.token_hex(8),
+                run=run,
+                source=run.instance,
+                host=host,
+                status=RunStatus.QUEUED,
+                requested_by=by,
+                requested_at=timezone.now(),
+                run_slot=run.pk,
+            )
+    except IntegrityError:
+        return None
+    tell(proof, text)
+    if chosen and host.name != chosen:
+        tell(
+            proof,
+            f"{chosen}, chosen for this cluster's proofs, is not in the inventory: proven on {host.name}.",
+            level=Level.WARNING,
+        )
+    news_of(proof)
+    return proof
+
+
+def _host_for(run: BackupRun) -> Host:
+    """Return the host that was chosen for the cluster's proofs, else the one that has the file."""
+    holder, chosen = run.instance.host, run.instance.cluster.proof_host
+    return (Host.objects.filter(name=chosen).first() if chosen else None) or holder
+
+
+def active_proof(run: BackupRun) -> BackupProof | None:
+    """Return the proof of a run that is not over."""
+    return BackupProof.objects.filter(run_slot=run.pk).first()
+
+
+def start_proof(proof: BackupProof) -> bool:
+    """Begin a queued proof where its host has none. Return whether it did: the host's unique slot has the last word."""
+    now = timezone.now()
+    try:
+        with transaction.atomic():
+            begun = (
+                locked(BackupProof, proof.pk)
+                .filter(status=RunStatus.QUEUED)
+                .update(
+                    status=RunStatus.RUNNING, started_at=now, next_tick_at=now, host_slot=proof.host_id, waiting_for=""
+                )
+            )
+            if begun:
+                tell(proof, f"Proof {proof.pk} begins on {proof.host.name}{_from_where(proof)}.")
+                news_of(proof)
+    except IntegrityError:
+        return False
+    return bool(begun)
+
+
+def _from_where(proof: BackupProof) -> str:
+    holder = proof.source.host
+    return "" if holder.pk == proof.host_id else f", with the file on {holder.name}"
+
+
+def let_proof_wait(proof: BackupProof, why: str) -> None:
+    """Say what a queued proof waits for."""
+    rows = BackupProof.objects.filter(pk=proof.pk, status=RunStatus.QUEUED).exclude(waiting_for=why)
+    if rows.update(waiting_for=why):
+        news_of(proof)
+
+
+def due_proofs(now: datetime) -> list[int]:
+    """Return the ids of proofs that have work due and no living owner."""
+    return due_of(BackupProof, now)
+
+
+def take_proof_lease(proof_id: int) -> ProofLease | None:
+    """Become the driver of a proof, or ``None`` when it has a living one or nothing to do."""
+    return take_lease_of(BackupProof, proof_id, "run", "source__cluster", "source__host", "host")
+
+
+def beat_proof(lease: ProofLease, news: ProofNews) -> bool:
+    """Write what is new, prove the lease and move its end. Return whether a stop is asked for. Raises ``LeaseLost``."""
+    with transaction.atomic():
+        if not heartbeat(lease, **news.changes):
+            raise LeaseLost
+        if news.events or news.changes:
+            BackupEvent.objects.bulk_create(news.events)
+            news_of(lease.proof)
+        return BackupProof.objects.filter(pk=lease.proof.pk, cancel_requested_at__isnull=False).exists()
+
+
+def finish_proof(lease: ProofLease, status: RunStatus, text: str, news: ProofNews) -> None:
+    """Give the proof its last status, free run and host, and write it into the audit log. Raises ``LeaseLost``."""
+    proof = lease.proof
+    level = Level.INFO if status is RunStatus.SUCCEEDED else Level.ERROR
+    with transaction.atomic():
+        changes = {**news.changes, **_OVER, "status": status, "finished_at": timezone.now()}
+        if not mine(lease).update(**changes):
+            raise LeaseLost
+        BackupEvent.objects.bulk_create(news.events)
+        tell(proof, f"Proof {proof.pk} has {_ENDED[status]}. {text}", level=level)
+        news_of(proof)
+        audit_move(proof, status.value, code=news.changes.get("error", {}).get("code", ""))
+
+
+_ENDED = {RunStatus.SUCCEEDED: "succeeded", RunStatus.FAILED: "failed", RunStatus.CANCELLED: "been stopped"}
+
+
+def stop_proof(proof: BackupProof, by: str) -> bool:
+    """End a queued proof at once and have its driver end a running one; a lost one ends without its host. Return whether there was one.
+
+    What a lost one may have left is removed by the next proof on its host. In the caller's transaction.
+    """
+    now = timezone.now()
+    rows = locked(BackupProof, proof.pk)
+    ended = {**_OVER, "status": RunStatus.CANCELLED, "finished_at": now, "cancel_requested_by": by}
+    if rows.filter(status=RunStatus.QUEUED).update(**ended):
+        text = f"Proof {proof.pk} was stopped by {by} before it began."
+    elif rows.filter(status=RunStatus.LOST).update(**ended, is_left=True):
+        text = f"Proof {proof.pk} was ended by {by} while its host was silent: nothing is known of what runs there."
+    elif rows.filter(status=RunStatus.RUNNING, cancel_requested_at=None).update(
+        cancel_requested_at=now, cancel_requested_by=by, next_tick_at=now
+    ):
+        text = f"{by} asked for the end of proof {proof.pk}."
+    else:
+        return False
+    tell(proof, text, level=Level.WARNING)
+    news_of(proof)
+    return True
+
+
+def proofs_left(proof: BackupProof) -> list[BackupProof]:
+    """Return ended proofs on the same host of which something may still be there."""
+    rows = BackupProof.objects.filter(host=proof.host, is_left=True, status__in=RUN_FINAL)
+    return list(rows.exclude(pk=proof.pk).select_related("source__host").order_by("pk")[:20])
+
+
+def mark_proof_removed(proof: BackupProof) -> None:
+    """Note that nothing of an ended proof is left on its host."""
+    if BackupProof.objects.filter(pk=proof.pk, is_left=True).update(is_left=False):
+        tell(proof, f"What proof {proof.pk} had left on {proof.host.name} is removed.")
+        news_of(proof)

@@ -1,0 +1,53 @@
+"""Writes the flags of a backup run, from its own figures and those of the runs before it."""
+
+from datetime import datetime
+from typing import Any
+
+from django.db.models import F
+from django.utils import timezone
+
+from dbops.engine.backup_states import RUN_AT_WORK, RunStatus
+from dbops.engine.backups.flags import HISTORY_RUNS, RunFigures, flags_of
+from dbops.models import BackupRun
+
+
+def flag(run: BackupRun, *, now: datetime | None = None) -> list[str]:
+    """Compute and write a run's flags: when it begins, while it goes on, and when it has ended. Return them.
+
+    Its predecessors are those of its schedule, or where it has none, those of its instance and method.
+    """
+    now = now or timezone.now()
+    schedule = run.schedule
+    same: dict[str, Any] = {"schedule": schedule} if schedule else {"instance": run.instance_id, "method": run.method}
+    before = BackupRun.objects.filter(**same, status__in=(RunStatus.SUCCEEDED, RunStatus.ENDED)).exclude(pk=run.pk)
+    if run.started_at:
+        before = before.filter(started_at__lt=run.started_at)
+    flags = flags_of(
+        figures(run, now),
+        [figures(item, now) for item in before.order_by("-started_at")[:HISTORY_RUNS]],
+        now=now,
+        late_after_seconds=schedule.late_after_seconds if schedule else 0,
+        expected_seconds=schedule.expected_seconds if schedule else None,
+    )
+    if flags != run.flags:
+        BackupRun.objects.filter(pk=run.pk).update(flags=flags, revision=F("revision") + 1)
+        run.flags = flags
+    return flags
+
+
+def figures(run: BackupRun, now: datetime) -> RunFigures:
+    """Return what is compared of a run. Until it has ended, its time is that until now."""
+    end = run.finished_at or now
+    return RunFigures(
+        due_at=run.due_at,
+        started_at=run.started_at,
+        seconds=(end - run.started_at).total_seconds() if run.started_at else None,
+        bytes=run.bytes_written,
+        is_succeeded=run.status == RunStatus.SUCCEEDED,
+    )
+
+
+def flag_running(now: datetime | None = None) -> None:
+    """Compute the flags of what goes on: a run becomes too long while it runs."""
+    for run in BackupRun.objects.filter(status__in=RUN_AT_WORK).select_related("schedule"):
+        flag(run, now=now)

@@ -1,0 +1,385 @@
+"""From rows to the engine's pictures: of one cluster, or of all with as many queries. Reads tables only."""
+
+from collections import defaultdict
+from collections.abc import Collection, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from datetime import datetime, timedelta
+from functools import lru_cache, partial
+from itertools import takewhile
+from typing import Any
+
+from django.conf import settings
+from django.db.models import F, OuterRef, Q, QuerySet, Subquery
+from django.db.models import Window as Over
+from django.db.models.fields.json import KeyTextTransform, KeyTransform
+from django.db.models.functions import RowNumber
+from django.utils import timezone
+
+from dbops import lifecycle
+from dbops.engine.backup_states import RUN_ACTIVE, BackupMethod, Origin, RunBy, RunStatus
+from dbops.engine.rebuilds.methods import DEFAULT_METHOD, METHODS, method_named
+from dbops.engine.schedule.backup_windows import (
+    LEARNED_RUNS,
+    Duration,
+    Past,
+    Prediction,
+    Window,
+    learn,
+    predict,
+    window_at,
+)
+from dbops.engine.schedule.snapshot import Difference, Job, Machine, Picture, Stop, Use
+from dbops.engine.states import ACTIVE, Approval, Role, Status
+from dbops.engine.topology.differences import in_words
+from dbops.lib.cron import BadSchedule, due_times, last_due
+from dbops.models import BackupRun, BackupSchedule, Cluster, Hold, Instance, Maintenance, Rebuild
+
+#: Windows are drawn this far ahead: past the longest rebuild that begins tonight.
+HORIZON = timedelta(hours=36)
+#: Runs that ended longer ago say nothing about tonight's.
+LEARNED_DAYS = 60
+#: How many rebuilds of the whole fleet speak for a cluster that has none.
+FLEET_REBUILDS = 1000
+#: Ends that tell how long a run takes. An observed run is gone, and nobody said how it ended: that is all there is of some.
+ENDED = (RunStatus.SUCCEEDED, RunStatus.ENDED)
+
+#: What a page says of an instance that nothing is known of.
+NEVER_READ = "it was never read"
+READ_TOO_LONG_AGO = "its last probe is too old to trust"
+
+_USES = {"source": Use.READ, "target": Use.REPLACE}
+
+
+@dataclass(slots=True)
+class _Rows:
+    """What was read, by cluster."""
+
+    machines: dict[int, list[Machine]] = field(default_factory=lambda: defaultdict(list))
+    sizes: dict[int, dict[str, int]] = field(default_factory=lambda: defaultdict(dict))
+    jobs: dict[int, list[Job]] = field(default_factory=lambda: defaultdict(list))
+    windows: dict[int, list[Window]] = field(default_factory=lambda: defaultdict(list))
+    unseen: dict[int, list[Window]] = field(default_factory=lambda: defaultdict(list))
+    stops: dict[int, list[Stop]] = field(default_factory=lambda: defaultdict(list))
+
+
+def picture_of(cluster: Cluster, *, now: datetime | None = None) -> Picture:
+    """Return one cluster as it is now."""
+    return pictures([cluster.pk], now=now)[cluster.pk]
+
+
+def pictures(
+    only: Collection[int] | None = None, *, now: datetime | None = None, horizon: timedelta = HORIZON
+) -> dict[int, Picture]:
+    """Return the pictures of some clusters, or of all, by primary key. Eleven queries, however many rows there are.
+
+    All of 1,000 clusters with 5,000 instances and 7,000 runs take most of a second: a page asks for those that it shows.
+
+    Args:
+        only: the primary keys of the clusters that are wanted.
+        horizon: how far ahead windows are drawn.
+    """
+    now = now or timezone.now()
+    clusters = dict(_of(Cluster.objects.order_by("name"), only, "pk").values_list("pk", "name"))
+    rows = _Rows()
+    held = _held(only)
+    _read_machines(rows, only, held, now)
+    past, fleet = _past_rebuilds(only), [one for _, one in _pasts(_succeeded(), LEARNED_RUNS)]
+    predictions = {key: _predictions(past[key], fleet, rows.sizes[key]) for key in clusters}
+    learned = _learned(only, now)
+    _read_windows(rows, only, learned, now, horizon)
+    _read_rebuilds(rows, only, held, {key: found[""].duration for key, found in predictions.items()})
+    _read_runs(rows, only, learned)
+    _read_stops(rows, only, now)
+    different = differences()
+    return {
+        key: Picture(
+            now=now,
+            cluster=name,
+            machines=tuple(rows.machines[key]),
+            jobs=tuple(rows.jobs[key]),
+            windows=tuple(rows.windows[key]),
+            unseen=tuple(rows.unseen[key]),
+            stops=tuple(rows.stops[key]),
+            difference=different.get(key),
+            prediction=predictions[key][""],
+            predictions=predictions[key],
+        )
+        for key, name in clusters.items()
+    }
+
+
+def going_on(
+    only: Collection[int] | None = None, *, now: datetime
+) -> tuple[Mapping[int, list[Job]], Mapping[int, list[Stop]]]:
+    """Return what runs and waits (how long it takes left out), and maintenance, by cluster. Four queries.
+
+    It is what decides, with the machines, whether a rebuild could start now: for lists of a thousand clusters.
+    """
+    rows = _Rows()
+    _read_rebuilds(rows, only, _held(only), {})
+    _read_runs(rows, only, {})
+    _read_stops(rows, only, now)
+    return rows.jobs, rows.stops
+
+
+def differences() -> dict[int, Difference]:
+    """Return by cluster what the servers say against the inventory, where that stops rebuilds. One query."""
+    found = lifecycle.blocks_rebuilds()
+    return {key: Difference(in_words(rows), rows[0].since) for key, rows in found.items()}
+
+
+def _of(rows: QuerySet[Any], only: Collection[int] | None, path: str) -> QuerySet[Any]:
+    return rows if only is None else rows.filter(**{f"{path}__in": only})
+
+
+# Instances
+
+
+_Held = dict[int, list[tuple[str, Use]]]
+
+
+def _held(only: Collection[int] | None) -> _Held:
+    """Return what rebuilds hold, by rebuild."""
+    held: _Held = defaultdict(list)
+    rows = _of(Hold.objects.exclude(rebuild=None), only, "instance__cluster")
+    for pk, name, purpose in rows.values_list("rebuild", "instance__name", "purpose"):
+        held[pk].append((name, _USES[purpose]))
+    return held
+
+
+def _read_machines(rows: _Rows, only: Collection[int] | None, held: _Held, now: datetime) -> None:
+    replaced = {name for claims in held.values() for name, use in claims if use is Use.REPLACE}
+    found = _of(Instance.objects.order_by("name"), only, "cluster").annotate(
+        data_bytes=KeyTextTransform("data_bytes", KeyTransform("datadir", "state__record"))
+    )
+    for key, name, role, observed_at, problem, stopped, lag, data_bytes in found.values_list(
+        *("cluster", "name", "role", "state__observed_at", "state__problem", "state__stopped", "state__lag_seconds"),
+        "data_bytes",
+    ):
+        unknown = _why_unknown(observed_at, now)
+        rows.machines[key].append(
+            Machine(name, Role(role))
+            if name in replaced
+            else machine(name, Role(role), problem=unknown or problem, stopped=stopped or "", lag_seconds=lag)
+        )
+        if data_bytes not in (None, "null", ""):
+            rows.sizes[key][name] = int(data_bytes)
+
+
+def machine(name: str, role: Role, *, problem: str, stopped: str, lag_seconds: float | None) -> Machine:
+    """Return an instance as it is judged, from the columns in which the prober keeps its facts in short."""
+    return Machine(name, role, problem=problem, stopped="" if problem else stopped, lag_seconds=lag_seconds)
+
+
+def _why_unknown(observed_at: datetime | None, now: datetime) -> str:
+    """Return why what was read of an instance says nothing, empty where it does."""
+    if observed_at is None:
+        return NEVER_READ
+    is_old = (now - observed_at).total_seconds() > settings.FACTS_FRESH_SECONDS
+    return READ_TOO_LONG_AGO if is_old else ""
+
+
+# How long things take
+
+
+def _past_rebuilds(only: Collection[int] | None) -> dict[int, list[Past]]:
+    """Return the latest rebuilds that succeeded, by cluster, the latest first: of the method that is the usual one."""
+    past: dict[int, list[Past]] = defaultdict(list)
+    for key, one in _pasts(_of(_succeeded(), only, "target__cluster"), FLEET_REBUILDS):
+        past[key].append(one)
+    return past
+
+
+def predicted(method: str, bytes_to_copy: Mapping[int, int | None]) -> dict[int, Prediction]:
+    """Return how long a rebuild of some clusters by one method takes, by its own rebuilds, else by the fleet's. Two queries at most.
+
+    Args:
+        bytes_to_copy: by primary key of the cluster.
+    """
+    rows = _succeeded(method)
+    place = Over(RowNumber(), partition_by=F("target__cluster"), order_by=F("finished_at").desc())
+    latest = rows.filter(target__cluster__in=list(bytes_to_copy)).annotate(place=place).filter(place__lte=LEARNED_RUNS)
+    own: dict[int, list[Past]] = defaultdict(list)
+    for key, one in _pasts(latest, None):
+        own[key].append(one)
+    fleet = [one for _, one in _pasts(rows, LEARNED_RUNS)] if bytes_to_copy.keys() - own.keys() else []
+    return {
+        key: predict(own[key], [] if own[key] else fleet, bytes_to_copy=size) for key, size in bytes_to_copy.items()
+    }
+
+
+def _succeeded(method: str = DEFAULT_METHOD) -> QuerySet[Rebuild]:
+    return Rebuild.objects.filter(
+        status=Status.SUCCEEDED, method=method, started_at__isnull=False, finished_at__isnull=False
+    )
+
+
+def _pasts(rows: QuerySet[Rebuild], most: int | None) -> Iterator[tuple[int, Past]]:
+    found = rows.annotate(size=KeyTextTransform("stream.bytes", "memory")).order_by("-finished_at")
+    for key, started, finished, size in found.values_list("target__cluster", "started_at", "finished_at", "size")[
+        :most
+    ]:
+        copied = int(size) if size not in (None, "null", "") else None
+        if started and finished:
+            yield key, Past((finished - started).total_seconds(), copied)
+
+
+def _predictions(own: Sequence[Past], fleet: Sequence[Past], sizes: Mapping[str, int]) -> dict[str, Prediction]:
+    """Return predictions by source; that under no name goes by the smallest source that was measured."""
+    others = [] if own else fleet
+    found = {name: predict(own, others, bytes_to_copy=size) for name, size in sizes.items()}
+    found[""] = predict(own, others, bytes_to_copy=min(sizes.values(), default=None))
+    return found
+
+
+_Learned = dict[tuple[str, int, str], list[float]]
+
+
+def _learned(only: Collection[int] | None, now: datetime) -> _Learned:
+    """Return the seconds of past runs, the latest first: by schedule, and by instance and method for runs without one."""
+    found: _Learned = defaultdict(list)
+    rows = BackupRun.objects.filter(
+        status__in=ENDED, started_at__isnull=False, finished_at__gt=now - timedelta(days=LEARNED_DAYS)
+    )
+    for schedule, instance, method, started, finished in (
+        _of(rows, only, "instance__cluster")
+        .order_by("-finished_at")
+        .values_list("schedule", "instance", "method", "started_at", "finished_at")
+    ):
+        seconds = found["schedule", schedule, ""] if schedule else found["instance", instance, method]
+        if len(seconds) < LEARNED_RUNS:
+            seconds.append((finished - started).total_seconds())
+    return found
+
+
+# What is due
+
+
+def _read_windows(
+    rows: _Rows, only: Collection[int] | None, learned: _Learned, now: datetime, horizon: timedelta
+) -> None:
+    found = _of(BackupSchedule.objects.filter(is_enabled=True), only, "instance__cluster").order_by("pk")
+    of_it = BackupRun.objects.filter(schedule=OuterRef("pk"), due_at__lte=now).order_by("-due_at")
+    for pk, key, instance, name, method, run_by, cron, zone, expected, late, met in found.values_list(
+        *("pk", "instance__cluster", "instance__name", "name", "method", "run_by", "cron", "time_zone"),
+        *("expected_seconds", "late_after_seconds", Subquery(of_it.values("due_at")[:1])),
+    ):
+        window = partial(
+            window_at,
+            instance=instance,
+            schedule=name,
+            method=BackupMethod(method),
+            run_by=RunBy(run_by),
+            duration=learn(learned.get(("schedule", pk, ""), []), expected),
+        )
+        hour = now.replace(minute=0, second=0, microsecond=0)
+        dues = _dues(cron, zone, hour, horizon)
+        rows.windows[key] += [window(due) for due in dues if now < due <= now + horizon]
+        if run_by == RunBy.EXTERNAL:
+            due = max((due for due in dues if due <= now), default=None) or _last_due(cron, zone, hour)
+            if due and now < due + timedelta(seconds=late) and (met is None or met < due):
+                rows.unseen[key].append(window(due))
+
+
+@lru_cache(maxsize=20_000)
+def _last_due(cron: str, zone: str, hour: datetime) -> datetime | None:
+    try:
+        return last_due(cron, zone, hour)
+    except BadSchedule:
+        return None
+
+
+@lru_cache(maxsize=20_000)
+def _dues(cron: str, zone: str, hour: datetime, horizon: timedelta) -> tuple[datetime, ...]:
+    """Return the due times of a schedule until the horizon of any moment of an hour: going through them costs more than reading them."""
+    last = hour + horizon + timedelta(hours=1)
+    try:
+        return tuple(takewhile(lambda due: due <= last, due_times(cron, zone, hour - timedelta(seconds=1))))
+    except BadSchedule:  # its page says so; nothing is due
+        return ()
+
+
+def _read_stops(rows: _Rows, only: Collection[int] | None, now: datetime) -> None:
+    found = _of(Maintenance.objects.filter(Q(ends_at=None) | Q(ends_at__gt=now)), only, "cluster").order_by("pk")
+    for key, starts, ends, reason, by in found.values_list("cluster", "starts_at", "ends_at", "reason", "created_by"):
+        rows.stops[key].append(Stop(starts, ends, reason, by))
+
+
+# What runs and what waits
+
+
+def _read_rebuilds(
+    rows: _Rows, only: Collection[int] | None, held: _Held, durations: Mapping[int, Duration | None]
+) -> None:
+    """A rebuild that runs uses what it holds; one that is queued will use what its method claims."""
+    found = _of(Rebuild.objects.filter(status__in=ACTIVE), only, "target__cluster").order_by("pk")
+    for (
+        pk,
+        key,
+        status,
+        method,
+        target,
+        source,
+        priority,
+        requested,
+        started,
+        not_before,
+        after,
+        approval,
+        reads_with,
+    ) in found.values_list(
+        *("pk", "target__cluster", "status", "method", "target__name", "source__name", "priority"),
+        *("requested_at", "started_at", "not_before", "after_run", "approval", "reads_with"),
+    ):
+        is_queued = status == Status.QUEUED
+        rows.jobs[key].append(
+            Job(
+                name=f"rebuild {pk}",
+                claims=tuple(_claims(method, target, source)) if is_queued else tuple(held.get(pk, ())),
+                started_at=None if is_queued else started,
+                queued_at=requested,
+                not_before=not_before,
+                after_run=after,
+                priority=priority,
+                # What follows a rebuild does other things, and nothing was measured of it.
+                duration=durations.get(key) if method in METHODS else None,
+                is_lost=status == Status.LOST,
+                needs_approval=approval == Approval.WAITING,
+                rebuild=pk,
+                method=method,
+                source=source,
+                reads_with=reads_with,
+            )
+        )
+
+
+def _claims(method: str, target: str, source: str) -> Iterator[tuple[str, Use]]:
+    yield target, Use.REPLACE
+    if method_named(method).reads_source:
+        yield source, Use.READ
+
+
+def _read_runs(rows: _Rows, only: Collection[int] | None, learned: _Learned) -> None:
+    found = _of(BackupRun.objects.filter(status__in=RUN_ACTIVE), only, "instance__cluster").order_by("pk")
+    for row in found.values(
+        *("pk", "status", "origin", "method", "queued_at", "started_at", "last_seen_at", "instance", "schedule"),
+        *("instance__name", "instance__cluster", "schedule__name", "schedule__expected_seconds"),
+    ):
+        is_managed = row["origin"] == Origin.MANAGED
+        is_queued = row["status"] == RunStatus.QUEUED
+        past = ("schedule", row["schedule"], "") if row["schedule"] else ("instance", row["instance"], row["method"])
+        schedule = row["schedule__name"] or ""
+        rows.jobs[row["instance__cluster"]].append(
+            Job(
+                name=f"backup run {row['pk']}" + (f" ({schedule})" if schedule else ""),
+                claims=((row["instance__name"], Use(row["method"])),),
+                started_at=None if is_queued else row["started_at"] or row["last_seen_at"] or row["queued_at"],
+                queued_at=row["queued_at"],
+                duration=learn(learned.get(past, []), row["schedule__expected_seconds"]),
+                is_managed=is_managed,
+                is_lost=row["status"] == RunStatus.LOST,
+                can_be_stopped=is_managed,
+                schedule=schedule,
+                run=row["pk"],
+            )
+        )

@@ -1,0 +1,161 @@
+"""From rows to the engine's ``Situation``: the whole fleet as it was last read, and this fleet's history."""
+
+from collections.abc import Iterable, Iterator
+from datetime import datetime
+from typing import Any
+
+from django.conf import settings
+from django.db.models import QuerySet
+from django.utils import timezone
+
+from dbops import lifecycle
+from dbops.engine.backup_states import BackupMethod, Origin, RunStatus
+from dbops.engine.backups.archives import Archive, is_known_bad
+from dbops.engine.backups.restore_test_ends import ProofEnd, last_that_tell
+from dbops.engine.facts.instance import HostFacts
+from dbops.engine.planning.inputs import Situation
+from dbops.engine.rebuilds.plan import Plan
+from dbops.engine.states import Role
+from dbops.engine.tuning.stream_rate import floor_of
+from dbops.engine.tuning.transport import Link
+from dbops.loaders.step_history import histories_of
+from dbops.models import BackupProof, BackupRun, Cluster, ConnectionTest, Host, Instance, InstanceState
+from dbops.worker.connections import member_of
+
+#: So many of the newest finished backups of a cluster are looked at: one of each instance and method is among them.
+ARCHIVES = 200
+
+
+def situation_of(target: Instance, source: Instance, *, keep_old_data: bool = False, run_id: str = "RUN") -> Situation:
+    """Return what a plan is made from. Reads tables only."""
+    instances = list(Instance.objects.select_related("host", "cluster", "state"))
+    members = {instance.pk: member_of(instance) for instance in instances}
+    primary = next(
+        (item for item in instances if item.cluster_id == target.cluster_id and item.role == Role.PRIMARY), None
+    )
+    histories = histories_of(target.cluster_id)
+    addresses = [address for cluster in Cluster.objects.all() for address in cluster.write_addresses]
+    return Situation(
+        target=members[target.pk],
+        source=members[source.pk],
+        primary=members[primary.pk] if primary else None,
+        members=tuple(members.values()),
+        write_addresses=tuple(addresses),
+        now=timezone.now(),
+        fresh_seconds=settings.FACTS_FRESH_SECONDS,
+        keep_old_data=keep_old_data,
+        run_id=run_id,
+        replication_user=target.cluster.replication_user,
+        histories=histories.own,
+        fleet=histories.others,
+        archives=tuple(archives_of(target.cluster_id)),
+        proofs=proofs_in(target.cluster_id),
+        relaxes=settings.RELAX_CATCH_UP,
+        link=link_between(source.host_id, target.host_id),
+        differences=lifecycle.open_differences([target.cluster_id]).get(target.cluster_id, ()),
+    )
+
+
+def host_facts(host: Host) -> HostFacts | None:
+    """Return what the last probe that reached a host saw of it, ``None`` where none has."""
+    states = InstanceState.objects.filter(instance__host=host, observed_at__isnull=False).order_by("-observed_at")
+    return next((facts.host for state in states if (facts := state.facts()) and facts.host), None)
+
+
+def link_between(source_host: int, target_host: int) -> Link | None:
+    """Return what the newest test of the stream between two hosts has measured, ``None`` where there is none. One query."""
+    tests = ConnectionTest.objects.filter(kind=ConnectionTest.Kinds.STREAM, status=ConnectionTest.Statuses.PASSED)
+    found = tests.filter(source_host=source_host, host=target_host).values_list("result", "finished_at").first()
+    if found is None or found[1] is None or not found[0].get("rates"):
+        return None
+    return Link(found[0]["rates"], found[1])
+
+
+def slowest_rate(plan: Plan, source_id: int) -> int:
+    """Return the bytes a second below which a stream may not be held, by the newest facts of its source. One query."""
+    source = Instance.objects.select_related("host", "cluster", "state").get(pk=source_id)
+    facts = member_of(source).facts
+    server = facts.server if facts else None
+    return floor_of(
+        bytes_to_copy=plan.bytes_to_copy,
+        redo_capacity_bytes=server.redo_capacity_bytes if server else None,
+        redo_bytes_per_second=server.redo_bytes_per_second if server else None,
+        parallel=plan.parallel,
+    )
+
+
+def archives_of(cluster_id: int) -> Iterator[Archive]:
+    """Yield the finished backups of a cluster that dbops made, found whole and has not removed, the newest first. One query."""
+    rows = readable_runs().filter(instance__cluster=cluster_id).order_by("-started_at", "-pk")
+    for values in rows.values_list(*_OF_ARCHIVE)[:ARCHIVES]:
+        if archive := _archive(*values):
+            yield archive
+
+
+def archives_to_read(cluster_id: int) -> list[Archive]:
+    """Return the finished backups of a cluster that no proof has found bad, the newest first. Two queries."""
+    proofs = proofs_in(cluster_id)
+    return [one for one in archives_of(cluster_id) if not is_known_bad(one, proofs)]
+
+
+def proofs_in(cluster_id: int) -> dict[int, ProofEnd]:
+    """Return by run the last proof that tells something of a backup of a cluster that can be read. One query."""
+    return proofs_of_runs(readable_runs().filter(instance__cluster=cluster_id).order_by().values("pk"))
+
+
+def proofs_of_runs(runs: Iterable[int] | QuerySet[Any, Any]) -> dict[int, ProofEnd]:
+    """Return by run the last proof that tells something of its backup. One query.
+
+    Args:
+        runs: primary keys, or a query that gives them.
+    """
+    ended = BackupProof.objects.filter(run__in=runs, status__in=(RunStatus.SUCCEEDED, RunStatus.FAILED)).order_by("pk")
+    return last_that_tell(
+        ProofEnd(
+            run,
+            is_good=status == RunStatus.SUCCEEDED,
+            at=finished or requested,
+            code=error.get("code", ""),
+            found=error.get("found", ""),
+        )
+        for run, status, finished, requested, error in ended.values_list(
+            "run_id", "status", "finished_at", "requested_at", "error"
+        )
+    )
+
+
+def readable_runs() -> QuerySet[BackupRun]:
+    """Return the runs of finished backups that dbops made, found whole and has not removed."""
+    rows = BackupRun.objects.filter(origin=Origin.MANAGED, status=RunStatus.SUCCEEDED, removed_at__isnull=True)
+    return rows.exclude(path="")
+
+
+def archive_of_run(run_id: int) -> Archive | None:
+    """Return the file of one run as a rebuild or a proof reads it; ``None`` where there is none any more. One query."""
+    values = readable_runs().filter(pk=run_id).values_list(*_OF_ARCHIVE).first()
+    return _archive(*values) if values else None
+
+
+_OF_ARCHIVE = ("pk", "uid", "method", "instance__name", "path", "started_at", "evidence", "memory__plan")
+
+
+def _archive(
+    pk: int, uid: str, method: str, instance: str, path: str, started_at: datetime | None, evidence: Any, plan: Any
+) -> Archive | None:
+    flavor, _, version = str(evidence.get("server", "")).partition(" ")
+    if not (evidence.get("sha256") and evidence.get("bytes") and version and started_at):
+        return None
+    return Archive(
+        run=pk,
+        uid=str(evidence.get("run", uid)),
+        method=BackupMethod(method),
+        instance=instance,
+        path=path,
+        bytes=int(evidence["bytes"]),
+        sha256=evidence["sha256"],
+        flavor=flavor,
+        version=version,
+        taken_at=started_at,
+        data_bytes=(plan or {}).get("data_bytes"),
+        gtid=str((evidence.get("position") or {}).get("gtid", "")),
+    )

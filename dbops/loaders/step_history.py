@@ -1,0 +1,115 @@
+"""From rows to what past rebuilds tell: of one cluster, and of all others."""
+
+from collections import defaultdict
+from collections.abc import Iterable
+from dataclasses import dataclass, field
+from datetime import datetime
+from typing import Any
+
+from django.db.models import BooleanField, Case, F, Q, QuerySet, TextField, Value, When
+from django.db.models import Window as Over
+from django.db.models.fields.json import KeyTextTransform, KeyTransform
+from django.db.models.functions import RowNumber
+
+from dbops.engine.planning.step_estimates import STEP_BY_AGE, DoneStep, History, PastRebuild, history_of
+from dbops.engine.rebuilds.methods import METHODS
+from dbops.engine.schedule.backup_windows import LEARNED_RUNS
+from dbops.engine.states import Status, StepState
+from dbops.models import Rebuild, Step
+
+RETRY = "retry"
+#: What JSON's null, or a key that is not there, becomes on the databases.
+NOTHING = (None, "", "null")
+
+
+@dataclass(frozen=True, slots=True)
+class Histories:
+    """By method what rebuilds measured: the cluster's own, and those of all other clusters."""
+
+    own: dict[str, History] = field(default_factory=dict)
+    others: dict[str, History] = field(default_factory=dict)
+
+
+@dataclass(slots=True)
+class _Read:
+    """One rebuild as its rows say it, step by step."""
+
+    method: str
+    is_own: bool
+    bytes: int | None
+    is_retry: bool
+    taken_at: datetime | None = None
+    steps: list[DoneStep] = field(default_factory=list)
+
+    def past(self) -> PastRebuild:
+        return PastRebuild(tuple(self.steps), self.bytes, self.taken_at, self.is_retry)
+
+
+def histories_of(cluster_id: int) -> Histories:
+    """Return what the last rebuilds that succeeded took, by the method that made the copy. One query.
+
+    What a retry completed counts for the method whose copy it goes on with.
+    """
+    read: dict[int, _Read] = {}
+    for pk, name, began, ended, method, copied_by, is_own, copied, taken_at in _steps(cluster_id):
+        made_by = copied_by if method == RETRY else method
+        if made_by not in METHODS or not (began and ended):
+            continue
+        one = read.setdefault(pk, _Read(made_by, bool(is_own), _number(copied), is_retry=method == RETRY))
+        one.steps.append(DoneStep(name, began, ended))
+        if taken_at not in NOTHING:
+            one.taken_at = datetime.fromisoformat(taken_at)
+    return Histories(
+        _by_method(one for one in read.values() if one.is_own),
+        _by_method(one for one in read.values() if not one.is_own),
+    )
+
+
+def _steps(cluster_id: int) -> Iterable[tuple[Any, ...]]:
+    """Return the steps of the rebuilds that count, those of the latest first."""
+    plan = "rebuild__plan"
+    rows = Step.objects.filter(state=StepState.DONE, rebuild__in=_last(cluster_id).values("pk"))
+    # A plan is large: it is looked into only where what is wanted of it may be there.
+    return (
+        rows.annotate(
+            copied_by=_where(Q(rebuild__method=RETRY), KeyTextTransform("copied_by", plan)),
+            is_own=_is_own(cluster_id, "rebuild__target__cluster"),
+            copied=KeyTextTransform("stream.bytes", "rebuild__memory"),
+            taken_at=_where(Q(name=STEP_BY_AGE), KeyTextTransform("taken_at", KeyTransform("archive", plan))),
+        )
+        .order_by("-rebuild__finished_at", "-rebuild", "position")
+        .values_list(
+            *("rebuild", "name", "started_at", "finished_at"),
+            *("rebuild__method", "copied_by", "is_own", "copied", "taken_at"),
+        )
+    )
+
+
+def _last(cluster_id: int) -> QuerySet[Rebuild]:
+    """Return the last ``LEARNED_RUNS`` rebuilds by each method that succeeded here, and as many of elsewhere."""
+    place = Over(
+        RowNumber(),
+        partition_by=[_is_own(cluster_id, "target__cluster"), F("method")],
+        order_by=F("finished_at").desc(),
+    )
+    done = Rebuild.objects.filter(status=Status.SUCCEEDED, method__in=(*METHODS, RETRY), finished_at__isnull=False)
+    return done.order_by().annotate(place=place).filter(place__lte=LEARNED_RUNS)
+
+
+def _where(holds: Q, text: KeyTextTransform) -> Case:
+    return Case(When(holds, then=text), default=Value(""), output_field=TextField())
+
+
+def _is_own(cluster_id: int, path: str) -> Case:
+    return Case(When(Q(**{path: cluster_id}), then=Value(True)), default=Value(False), output_field=BooleanField())
+
+
+def _number(text: str | None) -> int | None:
+    return None if text is None or text in NOTHING else int(text)
+
+
+def _by_method(rebuilds: Iterable[_Read]) -> dict[str, History]:
+    found: dict[str, list[PastRebuild]] = defaultdict(list)
+    for one in rebuilds:
+        found[one.method].append(one.past())
+    return {method: history_of(past) for method, past in found.items()}

@@ -1,0 +1,197 @@
+"""What superusers do with people's accounts in the browser. Each act is in the audit log; a password never is.
+
+``manage.py account`` goes past the rules about the last superuser: whoever may run it holds the machine.
+"""
+
+from typing import NoReturn
+
+from django.contrib.auth import SESSION_KEY
+from django.contrib.auth.models import Group, User
+from django.contrib.sessions.models import Session
+from django.db import IntegrityError, transaction
+from django.db.models import QuerySet
+from django.utils import timezone
+
+from dbops.audit.log import append
+from dbops.engine.errors import Refused
+from dbops.models import StartView
+from dbops.operations.accounts import check_account, check_password
+from dbops.security.permissions import GROUPS, group_of, make_groups, require_superuser
+
+NOTHING = "Nothing was changed."
+
+
+def standing_of(user: User) -> str:
+    """Return what a page shows of an account, in one word: a click on a page that shows another one is refused."""
+    return f"{group_of(user) or 'none'}/{int(user.is_superuser)}/{int(user.is_active)}"
+
+
+def add_account(*, actor: User, name: str, group: str, password: str, superuser: bool = False) -> User:
+    """Make an account.
+
+    Raises:
+        Refused: ``access.denied``; name, group or password is not acceptable (``account.invalid``); there is one of this name
+            (``account.exists``).
+    """
+    doing = f"Adding the account {name!r}"
+    require_superuser(actor, doing)
+    user = User(username=name, is_superuser=superuser)
+    check_account(user, name, group, password)
+    user.set_password(password)
+    try:
+        with transaction.atomic():
+            make_groups()
+            user.save()
+            user.groups.add(Group.objects.get(name=group))
+            append(
+                actor=actor.get_username(),
+                action="account.created",
+                subject=name,
+                detail={"group": group, "superuser": superuser},
+            )
+    except IntegrityError as error:
+        next_step = "Choose another name, or change the account that is there."
+        found = "there is an account of this name"
+        raise Refused("account.exists", doing, found=found, left=NOTHING, next_step=next_step) from error
+    return user
+
+
+def change_account(*, actor: User, user: User, group: str, superuser: bool, seen: str) -> None:
+    """Put an account into a group, and make it a superuser or not.
+
+    Args:
+        seen: ``standing_of`` as the page showed it.
+
+    Raises:
+        Refused: ``access.denied``, ``account.invalid``, ``account.stale`` (somebody was faster), ``account.last_superuser``.
+    """
+    doing = f"Changing the account {user.get_username()!r}"
+    require_superuser(actor, doing)
+    with transaction.atomic():
+        make_groups()
+        row = _lock(user, doing, seen)
+        if group not in GROUPS:
+            _refuse_group(doing, group)
+        before = group_of(row)
+        if row.is_superuser and not superuser:
+            _refuse_last(row, doing)
+        changed = {"group": f"{before or '(none)'} → {group}"} if before != group else {}
+        if row.is_superuser != superuser:
+            changed["superuser"] = f"{'yes' if row.is_superuser else 'no'} → {'yes' if superuser else 'no'}"
+        if not changed:
+            return
+        User.objects.filter(pk=row.pk).update(is_superuser=superuser)
+        row.groups.remove(*Group.objects.filter(name__in=GROUPS).exclude(name=group))
+        row.groups.add(Group.objects.get(name=group))
+        append(actor=actor.get_username(), action="account.changed", subject=row.get_username(), detail=changed)
+
+
+def set_password(*, actor: User, user: User, password: str) -> User:
+    """Give an account another password. Its sessions end: they rest on the old one. Return the row as it is now.
+
+    Raises:
+        Refused: ``access.denied``, ``account.invalid``.
+    """
+    doing = f"Setting the password of {user.get_username()!r}"
+    require_superuser(actor, doing)
+    check_password(user, password, doing)
+    with transaction.atomic():
+        row = _lock(user, doing)
+        row.set_password(password)
+        row.save(update_fields=["password"])
+        append(actor=actor.get_username(), action="account.password_set", subject=row.get_username())
+    return row
+
+
+def deactivate(*, actor: User, user: User, seen: str) -> None:
+    """Let somebody in no more, and end their sessions at once.
+
+    Raises:
+        Refused: ``access.denied``, ``account.self`` (nobody locks themselves out), ``account.stale``, ``account.last_superuser``.
+    """
+    doing = f"Deactivating the account {user.get_username()!r}"
+    require_superuser(actor, doing)
+    if actor.pk == user.pk:
+        next_step = "Ask another superuser to do it."
+        raise Refused("account.self", doing, found="it is your own account", left=NOTHING, next_step=next_step)
+    with transaction.atomic():
+        row = _lock(user, doing, seen)
+        if row.is_superuser:
+            _refuse_last(row, doing)
+        User.objects.filter(pk=row.pk).update(is_active=False)
+        ended = _end_sessions(row)
+        append(
+            actor=actor.get_username(),
+            action="account.deactivated",
+            subject=row.get_username(),
+            detail={"sessions_ended": ended},
+        )
+
+
+def reactivate(*, actor: User, user: User, seen: str) -> None:
+    """Let somebody in again, with the password, group and rights that the account had.
+
+    Raises:
+        Refused: ``access.denied``, ``account.stale``.
+    """
+    doing = f"Reactivating the account {user.get_username()!r}"
+    require_superuser(actor, doing)
+    with transaction.atomic():
+        row = _lock(user, doing, seen)
+        User.objects.filter(pk=row.pk).update(is_active=True)
+        append(actor=actor.get_username(), action="account.reactivated", subject=row.get_username())
+
+
+def keep_start_view(user: User, query: str) -> None:
+    """Keep the filters that the fleet page begins with for this person. The audit log says nothing of it.
+
+    Args:
+        query: as it stands in the page's address, at most 1,000 characters; empty to begin with the whole fleet.
+    """
+    if query:
+        StartView.objects.update_or_create(user=user, defaults={"query": query})
+    else:
+        StartView.objects.filter(user=user).delete()
+
+
+def start_view_of(user: User) -> str:
+    """Return the filters that a person begins with, empty where there are none. One query."""
+    return StartView.objects.filter(user=user).values_list("query", flat=True).first() or ""
+
+
+def _lock(user: User, doing: str, seen: str | None = None) -> User:
+    """Return the row, locked together with every superuser's: of two that demote each other one comes second and is refused."""
+    rows = {row.pk: row for row in _superusers().select_for_update()}
+    row = rows.get(user.pk) or User.objects.select_for_update().get(pk=user.pk)
+    if seen is not None and standing_of(row) != seen:
+        found = "somebody else has changed it since the page was opened"
+        next_step = "Read the page again."
+        raise Refused("account.stale", doing, found=found, left=NOTHING, next_step=next_step)
+    return row
+
+
+def _superusers() -> QuerySet[User]:
+    return User.objects.filter(is_superuser=True, is_active=True).order_by("pk")
+
+
+def _refuse_last(row: User, doing: str) -> None:
+    if row.is_active and not User.objects.filter(is_superuser=True, is_active=True).exclude(pk=row.pk).exists():
+        found = f"{row.get_username()} is the last active superuser: nobody could look after accounts any more"
+        next_step = "Make somebody else a superuser first."
+        raise Refused("account.last_superuser", doing, found=found, left=NOTHING, next_step=next_step)
+
+
+def _refuse_group(doing: str, group: str) -> NoReturn:
+    found = f"group: {group!r} is neither {' nor '.join(GROUPS)}"
+    raise Refused("account.invalid", doing, found=found, left=NOTHING, next_step="Choose one of the two.")
+
+
+def _end_sessions(user: User) -> int:
+    """Remove the sessions of an account, so that they are not valid again once it is reactivated. Return how many."""
+    mine = [
+        session.pk
+        for session in Session.objects.filter(expire_date__gt=timezone.now()).iterator()
+        if session.get_decoded().get(SESSION_KEY) == str(user.pk)
+    ]
+    Session.objects.filter(pk__in=mine).delete()
+    return len(mine)

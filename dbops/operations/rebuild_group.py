@@ -1,0 +1,113 @@
+"""Several replicas of one cluster, rebuilt from one read of their source: looked at together, asked for together."""
+
+import uuid
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from django.contrib.auth.models import User
+
+from dbops.engine.errors import Refused
+from dbops.engine.rebuilds.plan import Plan
+from dbops.engine.rebuilds.steps.copy.shared_read import why_not_together
+from dbops.models import Instance, Rebuild
+from dbops.operations.audit import refusals_recorded
+from dbops.operations.rebuilds import check_plan, check_words, plan_rebuild, request_rebuild
+from dbops.operations.shared_reads import tools_of
+from dbops.security.permissions import require_operator
+
+
+@dataclass(frozen=True, slots=True)
+class Planned:
+    """One of several targets. ``plan`` is ``None`` where none can be made: ``refused`` says why.
+
+    ``problem`` says why it cannot share the read of the first, ``""`` where it can or is the first itself.
+    """
+
+    target: Instance
+    plan: Plan | None
+    refused: Refused | None = None
+    problem: str = ""
+
+    @property
+    def is_possible(self) -> bool:
+        return self.plan is not None and self.plan.is_possible and not self.problem
+
+
+@dataclass(frozen=True, slots=True)
+class Confirmed:
+    """One target as a person confirmed it: the name that they typed and the plan that they saw."""
+
+    target: Instance
+    typed_name: str
+    fingerprint: str
+
+
+def plan_together(targets: Sequence[Instance], source: Instance) -> list[Planned]:
+    """Return what the rebuild of each would do now, and whether one read serves all. Writes nothing, asks no host."""
+    found = [_planned(target, source) for target in targets]
+    first = next((one.plan for one in found if one.plan), None)
+    tools = tools_of(source) if found else ()
+    return [
+        one
+        if one.plan is None or first is None
+        else Planned(one.target, one.plan, problem=why_not_together(one.plan, first, tools))
+        for one in found
+    ]
+
+
+def _planned(target: Instance, source: Instance) -> Planned:
+    try:
+        return Planned(target, plan_rebuild(target=target, source=source))
+    except Refused as error:
+        return Planned(target, None, refused=error)
+
+
+def request_together(
+    *, actor: User, source: Instance, confirmed: Sequence[Confirmed], reason: str, request_key: str
+) -> list[Rebuild]:
+    """Confirm several plans: the first reads, the others join it. All are checked before the first is written.
+
+    Args:
+        actor: must be an operator.
+        confirmed: at least one.
+        reason: why, for the record of each.
+        request_key: unique to the form: the second click returns the same rebuilds.
+
+    Raises:
+        Refused: as ``request_rebuild``. What was asked for before the one that is refused stays asked for: that happens only where
+            something changed between the checks and the request.
+    """
+    keys = [str(uuid.uuid5(uuid.UUID(request_key), one.target.name)) for one in confirmed]
+    if not Rebuild.objects.filter(request_key__in=keys).exists():
+        for one in confirmed:
+            _check(actor, source, one, reason)
+    rebuilds: list[Rebuild] = []
+    for one, key in zip(confirmed, keys, strict=True):
+        rebuilds.append(
+            request_rebuild(
+                actor=actor,
+                target=one.target,
+                source=source,
+                typed_name=one.typed_name,
+                reason=reason,
+                fingerprint=one.fingerprint,
+                request_key=key,
+                joins=rebuilds[0] if rebuilds else None,
+            )
+        )
+    return rebuilds
+
+
+def _check(actor: User, source: Instance, one: Confirmed, reason: str) -> None:
+    doing = f"Requesting a rebuild of {one.target.name}"
+    with refusals_recorded(
+        actor=actor.get_username(),
+        action="rebuild.refused",
+        subject=one.target.name,
+        reason=reason.strip(),
+        source=source.name,
+        fingerprint=one.fingerprint,
+    ):
+        require_operator(actor, doing)
+        check_words(doing, one.target, one.typed_name, reason)
+        check_plan(doing, plan_rebuild(target=one.target, source=source), one.fingerprint)

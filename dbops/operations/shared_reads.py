@@ -1,0 +1,131 @@
+"""One read of a source for several rebuilds: a queued one joins another, or leaves it again."""
+
+from dataclasses import dataclass
+
+from django.contrib.auth.models import User
+from django.db import OperationalError, transaction
+
+from dbops import lifecycle
+from dbops.audit.log import append
+from dbops.engine.errors import Refused
+from dbops.engine.facts.instance import from_record
+from dbops.engine.rebuilds.plan import Plan
+from dbops.engine.rebuilds.steps.copy.shared_read import why_not_together
+from dbops.engine.states import Status
+from dbops.loaders.shared_reads import readers
+from dbops.models import Instance, Rebuild
+from dbops.security.permissions import require_operator
+from dbops.worker.connections import member_of
+from dbops.worker.tasks import nudge
+
+
+@dataclass(frozen=True, slots=True)
+class Partner:
+    """A rebuild whose read another one could share. ``problem`` says why not, ``""`` where it can."""
+
+    rebuild: Rebuild
+    problem: str
+
+
+def partners(plan: Plan, source: Instance, *, without: Rebuild | None = None) -> list[Partner]:
+    """Return the rebuilds that read, or will read, the same source and can still be joined, oldest first.
+
+    Args:
+        plan: of the rebuild that would join, whether it is asked for already or not.
+        source: whose read it is.
+        without: the rebuild itself, where it is asked for.
+
+    One query where there are none, else four.
+    """
+    rows = Rebuild.objects.filter(source=source, method="xbstream", status__in=(Status.QUEUED, Status.RUNNING))
+    open_rows = rows.filter(reads_with=None, ending="").exclude(pk=without.pk if without else 0)
+    found = list(open_rows.select_related("target", "source").order_by("requested_at", "pk"))
+    known = readers(row.pk for row in found) if found else {}
+    can_join = [row for row in found if known[row.pk].can_be_joined]
+    tools = tools_of(source) if can_join else ()
+    return [Partner(row, why_not_together(plan, from_record(Plan, row.plan), tools)) for row in can_join]
+
+
+def tools_of(source: Instance) -> tuple[str, ...]:
+    """Return the programs that the last probe found on a host. One query."""
+    facts = member_of(Instance.objects.select_related("host", "cluster", "state").get(pk=source.pk)).facts
+    return tuple(facts.host.tools) if facts and facts.host else ()
+
+
+def may_join(plan: Plan, reader: Rebuild, doing: str) -> None:
+    """Refuse unless one read of the source can serve a plan and a rebuild that reads (``join.not_possible``)."""
+    if problem := why_not_together(plan, from_record(Plan, reader.plan), tools_of(reader.source)):
+        raise refused(doing, problem)
+
+
+def join_read(*, actor: User, rebuild: Rebuild, reader: Rebuild) -> None:
+    """Let a queued rebuild get its copy from the read of another one, which waits or has just begun.
+
+    Raises:
+        Refused: ``access.denied``, or it cannot (``join.not_possible``).
+    """
+    doing = f"Joining rebuild {rebuild.pk} to rebuild {reader.pk}"
+    require_operator(actor, doing)
+    may_join(from_record(Plan, rebuild.plan), reader, doing)
+    name = actor.get_username()
+    try:
+        with transaction.atomic():
+            joined = lifecycle.join(rebuild, reader, name)
+            if joined:
+                append(
+                    actor=name,
+                    action="rebuild.joined",
+                    subject=rebuild.target.name,
+                    detail={"rebuild": rebuild.pk, "reads_with": reader.pk, "source": rebuild.source.name},
+                )
+                nudge()
+    except OperationalError as error:
+        if not lifecycle.lost_a_race(error):
+            raise
+        joined = False
+    rebuild.refresh_from_db()
+    if not joined:
+        raise refused(
+            doing, "the one does not wait, the other reads already, or one of the two shares a read with others"
+        )
+
+
+def leave_read(*, actor: User, rebuild: Rebuild) -> None:
+    """Let a queued rebuild wait for its source by itself again.
+
+    Raises:
+        Refused: ``access.denied``, or it has not joined another, or waits no more (``join.not_joined``).
+    """
+    doing = f"Letting rebuild {rebuild.pk} read by itself"
+    require_operator(actor, doing)
+    name, reader = actor.get_username(), rebuild.reads_with_id
+    with transaction.atomic():
+        left = lifecycle.leave(rebuild, f"It waits for the source by itself again, by {name}.")
+        if left:
+            append(
+                actor=name,
+                action="rebuild.left",
+                subject=rebuild.target.name,
+                detail={"rebuild": rebuild.pk, "reads_with": reader},
+            )
+            nudge()
+    rebuild.refresh_from_db()
+    if not left:
+        raise Refused(
+            "join.not_joined",
+            doing,
+            found="it has joined no other rebuild, or waits no more",
+            left="Nothing was changed.",
+            next_step="Look at the rebuild's page.",
+        )
+
+
+def refused(doing: str, found: str) -> Refused:
+    """Return the refusal to join (``join.not_possible``)."""
+    return Refused(
+        "join.not_possible",
+        doing,
+        found=found,
+        left="Nothing was changed: each reads by itself.",
+        next_step="Let them run one after the other, or share the read of another one.",
+    )

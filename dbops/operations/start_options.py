@@ -1,0 +1,189 @@
+"""The ways to start a rebuild, as the tables have them now, and what is stored of the one that a person chose."""
+
+from dataclasses import dataclass, replace
+from datetime import UTC, datetime, timedelta
+from typing import Any
+
+from django.conf import settings
+from django.utils import timezone
+
+from dbops.engine.backup_states import BackupMethod
+from dbops.engine.errors import Refused
+from dbops.engine.planning.inputs import archive_for, bytes_to_copy
+from dbops.engine.rebuilds.methods import DEFAULT_METHOD
+from dbops.engine.schedule.backup_windows import Prediction
+from dbops.engine.schedule.conflicts import Effect, Work
+from dbops.engine.schedule.eligibility import Verdict, verdict
+from dbops.engine.schedule.snapshot import Picture
+from dbops.engine.schedule.start_option_keys import Choice, Way, moment_of
+from dbops.engine.schedule.start_options import choices, chosen
+from dbops.lifecycle import Start
+from dbops.loaders.cluster_snapshots import picture_of, predicted
+from dbops.loaders.plan_inputs import archives_to_read
+from dbops.models import BackupRun, BackupSchedule, Instance
+from dbops.worker.connections import member_of
+
+#: Bounds of what a person may choose. A week: whoever waits longer plans anew.
+EXPIRES_HOURS = range(1, 7 * 24 + 1)
+
+
+@dataclass(frozen=True, slots=True)
+class Offer:
+    """What a page shows of the ways to start: the one answer, every way, and how long the rebuild takes.
+
+    ``picture`` is what all of it was read from.
+    """
+
+    verdict: Verdict
+    choices: tuple[Choice, ...]
+    picture: Picture
+    prediction: Prediction
+
+    def chosen(self, key: str) -> Choice | None:
+        """Return the way of that key, possible or not; the first of all where there is none such."""
+        named = next((choice for choice in self.choices if choice.key == key), None)
+        return named or chosen(self.choices, key) or next(iter(self.choices), None)
+
+
+def offer(target: Instance, source: Instance | None, *, method: str = "xbstream", key: str = "") -> Offer:
+    """Return the one answer for a target and every way to start its rebuild from a source. Reads tables only.
+
+    ``key`` is what a person has chosen; it adds the moment that they named, if they did.
+    """
+    picture = picture_of(target.cluster)
+    if method != DEFAULT_METHOD:
+        picture = _as_seen_by(method, picture, target, source)
+    name = source.name if source else None
+    return Offer(
+        verdict=verdict(picture, target=target.name, source=name, method=method),
+        choices=choices(
+            picture,
+            target=target.name,
+            source=name,
+            method=method,
+            stoppable=stoppable(picture),
+            moment=moment_of(key),
+        )
+        if name
+        else (),
+        picture=picture,
+        prediction=picture.predicted(name),
+    )
+
+
+def _as_seen_by(method: str, picture: Picture, target: Instance, source: Instance | None) -> Picture:
+    """Return the picture with what another method than the usual one asks for: its own times, and which backups are there to read."""
+    archives = archives_to_read(target.cluster_id)
+    there = {(one.instance, one.method) for one in archives}
+    size = bytes_to_copy(member_of(source), archive_for(method, archives, source=source.name)) if source else None
+    machines = tuple(
+        replace(
+            machine,
+            has_archive=(machine.name, BackupMethod.PHYSICAL) in there,
+            has_dump=(machine.name, BackupMethod.DUMP) in there,
+        )
+        for machine in picture.machines
+    )
+    return replace(
+        picture,
+        machines=machines,
+        predictions={},
+        prediction=predicted(method, {target.cluster_id: size})[target.cluster_id],
+    )
+
+
+def stoppable(picture: Picture) -> frozenset[int]:
+    """Return the backup runs that may be stopped for a rebuild: those that dbops makes, where their host can be asked."""
+    return frozenset(job.run for job in picture.jobs if job.run is not None and job.can_be_stopped and not job.is_lost)
+
+
+def default_expires_hours() -> int:
+    """Return after how many hours a queued rebuild expires where nobody chose."""
+    return max(1, settings.QUEUE_EXPIRES_SECONDS // 3600)
+
+
+def choose(
+    *, target: Instance, source: Instance, method: str, key: str, expires_hours: int | None
+) -> tuple[Choice, Start]:
+    """Find the way that a person chose as it is now, and return it with what is stored of it. Call it in the transaction that stores it.
+
+    Args:
+        key: of the choice that was shown.
+        expires_hours: after how many hours a rebuild expires that could not start, from its earliest start on.
+
+    Raises:
+        Refused: something blocks every start (``plan.blocked``, ``rebuild.busy``), the choice is not what it was
+            (``plan.start_stale``), or the hours are out of bounds (``plan.expiry``).
+    """
+    doing = f"Choosing when to rebuild {target.name}"
+    if expires_hours is not None and expires_hours not in EXPIRES_HOURS:
+        found = f"{expires_hours} hours were given"
+        raise Refused.unchanged("plan.expiry", doing, found, f"Give {EXPIRES_HOURS[0]} to {EXPIRES_HOURS[-1]} hours.")
+    offered = offer(target, source, method=method, key=key)
+    choice = chosen(offered.choices, key)
+    if choice is None or choice.way is Way.ELSEWHERE:
+        raise _why_not(doing, offered, key)
+    return choice, _stored(choice, expires_hours)
+
+
+def audited(choice: Choice, begin: Start) -> dict[str, Any]:
+    """Return what the audit log keeps of a choice."""
+    return {
+        "start": choice.key,
+        "not_before": begin.not_before.isoformat() if begin.not_before else None,
+        "after_run": begin.after_run.pk if begin.after_run else None,
+        "runs_again": begin.runs_again.name if begin.runs_again else None,
+        "expires_at": begin.expires_at.isoformat() if begin.expires_at else None,
+    }
+
+
+def _why_not(doing: str, offered: Offer, key: str) -> Refused:
+    blocking = [item for item in offered.verdict.blockers if item.effect is Effect.BLOCKS]
+    if any(item.work is Work.TARGET_REPLACED for item in blocking):
+        found = "another rebuild of this instance is queued or running"
+        return Refused.unchanged("rebuild.busy", doing, found, "Watch that one, or cancel it first.")
+    if blocking:
+        found = " ".join(f"{item.text} {item.reason}" for item in blocking)
+        next_step = f"It can be cleared by {'; '.join(item.clears for item in blocking)}."
+        return Refused.unchanged("plan.blocked", doing, found, next_step)
+    why = next((choice.reason for choice in offered.choices if choice.key == key), "that way is not offered any more")
+    return Refused.unchanged(
+        "plan.start_stale", doing, why, "Look at the ways to start as they are now, and choose anew."
+    )
+
+
+def _stored(choice: Choice, expires_hours: int | None) -> Start:
+    now = timezone.now()
+    earliest = max(choice.not_before or now, now)
+    patience = timedelta(hours=expires_hours) if expires_hours else timedelta(seconds=settings.QUEUE_EXPIRES_SECONDS)
+    expires_at = earliest + patience
+    if choice.start_by:
+        expires_at = min(expires_at, choice.start_by)
+    run = BackupRun.objects.filter(pk=choice.after_run).first() if choice.after_run else None
+    schedule = BackupSchedule.objects.filter(name=choice.runs_again).first() if choice.runs_again else None
+    return Start(
+        not_before=choice.not_before,
+        after_run=run,
+        runs_again=schedule,
+        expires_at=expires_at,
+        words=_in_words(choice, expires_at, is_chosen=choice.is_deferred or expires_hours is not None),
+    )
+
+
+def _in_words(choice: Choice, expires_at: datetime, *, is_chosen: bool) -> str:
+    """Say how it is to start, for its history; nothing where nobody chose."""
+    if not is_chosen:
+        return ""
+    words = {
+        Way.AFTER_WINDOW: f"To start after a backup: not before {_clock(choice.not_before)}.",
+        Way.AT: f"To start at a time that was named: not before {_clock(choice.not_before)}.",
+        Way.AFTER_MAINTENANCE: f"To start after the maintenance: not before {_clock(choice.not_before)}.",
+        Way.BEFORE_WINDOW: f"To start in time to end before the backup of {_clock(choice.window_at)}.",
+        Way.AFTER_RUN: f"To start when backup run {choice.after_run} ends.",
+        Way.STOP_RUN: f"Backup run {choice.stops_run} is stopped for it, and {choice.runs_again} is run again at its end.",
+    }.get(choice.way, "To start as soon as it can.")
+    return f"{words} It expires {_clock(expires_at)} when it could not start by then."
+
+
+def _clock(moment: datetime | None) -> str:
+    return f"{moment.astimezone(UTC):%Y-%m-%d %H:%M UTC}" if moment else "at a time that is not known"

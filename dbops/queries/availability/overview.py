@@ -1,0 +1,150 @@
+"""How well clusters could be rebuilt: today, and over a period what they were short of, for how long and why."""
+
+from collections import defaultdict
+from collections.abc import Iterable
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+
+from django.core.paginator import Page
+from django.utils import timezone
+
+from dbops.engine.availability.days import Amounts, amounts
+from dbops.engine.availability.debt import Week, debt, weeks
+from dbops.engine.availability.gaps import parts, seconds_by_cause
+from dbops.engine.availability.record import Cause, Record
+from dbops.engine.availability.shortages import Gap, Part
+from dbops.engine.backup_states import RunStatus
+from dbops.engine.schedule.calendar import Interval
+from dbops.engine.states import Status
+from dbops.loaders.availability_records import records
+from dbops.models import BackupRun, Cluster, Rebuild
+from dbops.queries.availability.forecast import ClusterForecast, forecasts
+from dbops.queries.availability.sums import totals
+from dbops.queries.fleet.cluster_status import ClusterNow
+from dbops.queries.fleet.overview import FleetPage, FleetRow, Show, fleet, matching
+from dbops.queries.rebuilds.history import Last, newest
+from dbops.worker.availability_rollup import METHOD
+
+#: Days that can be looked at, up to now.
+PERIODS = (7, 30, 90)
+MICROSECONDS = 1_000_000
+#: What the list of all clusters tells; a cluster's own page tells all.
+TOLD = (Gap.NOT_REBUILDABLE, Gap.SHORT, Gap.NOT_OBSERVED)
+
+
+@dataclass(frozen=True, slots=True)
+class Sum:
+    """How long a cluster was short of one thing in a period of ``of_seconds``."""
+
+    gap: Gap
+    seconds: float
+    of_seconds: float
+
+    @property
+    def percent(self) -> float:
+        return 100 * self.seconds / self.of_seconds if self.of_seconds else 0.0
+
+
+@dataclass(frozen=True, slots=True)
+class Today:
+    """One cluster now, what it was short of, and its week ahead. ``rebuild`` and ``backup`` are ``None`` where none has succeeded."""
+
+    row: FleetRow
+    rebuild: Last | None
+    backup: Last | None
+    sums: tuple[Sum, ...]
+    ahead: ClusterForecast
+
+
+@dataclass(frozen=True, slots=True)
+class AvailabilityPage:
+    """One page of clusters, with the period that their sums are of."""
+
+    fleet: FleetPage
+    period: Interval
+    rows: tuple[Today, ...]
+
+    @property
+    def page(self) -> Page[ClusterNow]:
+        return self.fleet.page
+
+
+def period_of(days: int, now: datetime) -> Interval:
+    """Return the days up to now."""
+    return Interval(now - timedelta(days=days), now)
+
+
+def today(
+    now: datetime, *, days: int, text: str = "", show: Show = Show.ALL, number: str | int = 1
+) -> AvailabilityPage:
+    """Return one page of clusters as they are now and were, those in trouble first. At most 32 queries more than the fleet page has."""
+    period = period_of(days, now)
+    found = fleet(now, text=text, show=show, number=number)
+    keys = [row.agenda.cluster.pk for row in found.rows]
+    rebuilds = newest(Rebuild.objects.filter(status=Status.SUCCEEDED), "target__cluster", keys)
+    backups = newest(BackupRun.objects.filter(status=RunStatus.SUCCEEDED), "instance__cluster", keys)
+    short, ahead = totals(keys, period, now), forecasts(keys, now)
+    rows = (
+        Today(row, rebuilds.get(key), backups.get(key), sums(short[key], period, TOLD), ahead[key])
+        for key, row in zip(keys, found.rows, strict=True)
+    )
+    return AvailabilityPage(fleet=found, period=period, rows=tuple(rows))
+
+
+@dataclass(frozen=True, slots=True)
+class ClusterSums:
+    """What one cluster was short of in a period."""
+
+    name: str
+    sums: tuple[Sum, ...]
+    amounts: Amounts
+
+
+def everything(
+    now: datetime, *, days: int, text: str = "", show: Show = Show.ALL
+) -> tuple[Interval, tuple[ClusterSums, ...]]:
+    """Return the sums of all clusters that the pages of ``today`` have, and their period."""
+    period, clusters = period_of(days, now), matching(now, text=text, show=show)
+    short = totals([cluster.pk for cluster in clusters], period, now)
+    rows = (ClusterSums(one.name, sums(short[one.pk], period), short[one.pk]) for one in clusters)
+    return period, tuple(rows)
+
+
+def sums(found: Amounts, period: Interval, told: Iterable[Gap] = Gap) -> tuple[Sum, ...]:
+    """Return how long a cluster was short of each of some things, by default of all."""
+    by_gap: dict[Gap, int] = defaultdict(int)
+    for kind, value in found.items():
+        by_gap[kind.gap] += value
+    return tuple(Sum(gap, by_gap[gap] / MICROSECONDS, period.seconds) for gap in told)
+
+
+@dataclass(frozen=True, slots=True)
+class ClusterGaps:
+    """What one cluster was short of in a period: sums, those of the chosen kind by cause, each interval, the latest
+    first, and the time below its target by week."""
+
+    period: Interval
+    sums: tuple[Sum, ...]
+    causes: tuple[tuple[Cause, float], ...]
+    parts: tuple[Part, ...]
+    weeks: tuple[Week, ...]
+    record: Record
+
+
+def cluster_gaps(cluster: Cluster, now: datetime, *, days: int, gap: Gap) -> ClusterGaps:
+    """Return the gaps of one cluster: every number is made of the intervals that are returned with it. Ten queries."""
+    return gaps_of(cluster, period_of(days, now), now, gap=gap)
+
+
+def gaps_of(cluster: Cluster, period: Interval, now: datetime, *, gap: Gap | None) -> ClusterGaps:
+    """Return the same of any period. ``None`` is for all kinds of gaps: then causes are told by nobody."""
+    record = records([cluster.pk], period, now, method=METHOD)[cluster.pk]
+    found = parts(record, period, method=METHOD)
+    return ClusterGaps(
+        period=period,
+        sums=sums(amounts(found), period),
+        causes=tuple(seconds_by_cause(found, gap).items()) if gap else (),
+        parts=tuple(part for part in reversed(found) if gap in (None, part.gap)),
+        weeks=tuple(debt(found, weeks(period, timezone.get_current_timezone()))),
+        record=record,
+    )

@@ -1,0 +1,174 @@
+"""What if: a cluster's real history of a period, with one thing changed."""
+
+from collections import Counter, defaultdict
+from collections.abc import Iterable
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+
+from dbops.engine.availability.record import Cause, Record
+from dbops.engine.availability.what_if import Change, Outcome, by_method, compare, proposals
+from dbops.engine.backup_states import BackupMethod, Origin, RunBy, RunStatus
+from dbops.engine.schedule.backup_windows import LEARNED_RUNS, Duration, learn
+from dbops.engine.schedule.calendar import Interval
+from dbops.loaders.availability_records import READ_BY, blocked_methods, records
+from dbops.models import BackupRun, BackupSchedule, Cluster
+from dbops.queries.availability.overview import MICROSECONDS, Sum, period_of, sums
+from dbops.worker.availability_rollup import METHOD
+
+#: A run may be moved by so many hours; twelve earlier and twelve later are the same time of the day.
+HOURS = range(-11, 13)
+#: What is tried for the best change; each takes a sweep over the whole period.
+TRIED_HOURS = (-9, -6, -3, 3, 6, 9, 12)
+#: So many schedules are tried, those that ran the longest.
+TRIED_SCHEDULES = 4
+#: Ways of rebuilding that are compared: what they read, in words.
+WAYS = {"dump": "from the last dump", "archive": "from the last physical backup", METHOD: "by the stream"}
+#: What is read, one and several.
+READ = {"dump": ("dump", "dumps"), "archive": ("physical backup", "physical backups")}
+
+
+@dataclass(frozen=True, slots=True)
+class Asked:
+    """What a person wants to see."""
+
+    schedule: str = ""
+    hours: int = 0
+    as_physical: bool = False
+    adds_source: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Row:
+    """How long a cluster was short of one thing, and would have been."""
+
+    before: Sum
+    after: Sum
+
+
+@dataclass(frozen=True, slots=True)
+class Way:
+    """For how much of a period no rebuild could start in one way, and why: each cause in words with its seconds, the longest first."""
+
+    text: str
+    of_seconds: float
+    causes: tuple[tuple[str, float], ...]
+
+    @property
+    def seconds(self) -> float:
+        return sum(seconds for _, seconds in self.causes)
+
+    @property
+    def percent(self) -> float:
+        return 100 * self.seconds / self.of_seconds
+
+
+@dataclass(frozen=True, slots=True)
+class WhatIf:
+    """``outcome`` and ``rows`` are of what was asked for; ``best`` are the changes that help, the best first.
+
+    ``physical`` is how long a physical backup of this cluster takes, ``None`` where none was made.
+    """
+
+    period: Interval
+    asked: Asked
+    schedules: tuple[BackupSchedule, ...]
+    physical: Duration | None
+    outcome: Outcome
+    rows: tuple[Row, ...]
+    best: tuple[Outcome, ...]
+    ways: tuple[Way, ...]
+
+    @property
+    def blocked_seconds(self) -> float:
+        return self.outcome.blocked_before / MICROSECONDS
+
+
+def what_if(cluster: Cluster, now: datetime, asked: Asked, *, days: int) -> WhatIf:
+    """Return a period as it was and as it would have been. Fifteen queries, and a sweep for each change that is tried."""
+    period = period_of(days, now)
+    record = records([cluster.pk], period, now)[cluster.pk]
+    schedules = tuple(
+        BackupSchedule.objects.filter(instance__cluster=cluster).select_related("instance").order_by("name")
+    )
+    physical = _physical(cluster)
+    outcome = compare(record, _change(asked, schedules, physical), period, method=METHOD)
+    before, after = sums(outcome.before, period), sums(outcome.after, period)
+    return WhatIf(
+        period=period,
+        asked=asked,
+        schedules=schedules,
+        physical=physical,
+        outcome=outcome,
+        rows=tuple(Row(*pair) for pair in zip(before, after, strict=True)),
+        best=tuple(proposals(record, list(_tried(record, schedules, physical)), period, method=METHOD)),
+        ways=tuple(_ways(cluster, record, period)),
+    )
+
+
+def _ways(cluster: Cluster, record: Record, period: Interval) -> Iterable[Way]:
+    others = _made_by_others(cluster, period)
+    for method, found in by_method(record, period, WAYS):
+        causes = ((_why(cause, method, others), value / MICROSECONDS) for cause, value in found.items())
+        yield Way(WAYS[method], period.seconds, tuple(causes))
+
+
+def _made_by_others(cluster: Cluster, period: Interval) -> Counter[str]:
+    """Return how many backups others made in a period, by the way of rebuilding that would read them. One query."""
+    rows = BackupRun.objects.filter(instance__cluster=cluster, finished_at__gte=period.start, started_at__lt=period.end)
+    by_others = rows.filter(status__in=(RunStatus.SUCCEEDED, RunStatus.ENDED)).exclude(origin=Origin.MANAGED)
+    return Counter(READ_BY[method] for method in by_others.order_by().values_list("method", flat=True))
+
+
+def _why(cause: Cause, method: str, others: Counter[str]) -> str:
+    """Return a cause in words. Of a missing backup also what the list of backups seems to contradict."""
+    if cause is not Cause.NO_BACKUP:
+        return str(cause)
+    one, several = READ[method]
+    text = f"no complete {one} that dbops made"
+    if count := others[method]:
+        whose = f"the one {one} that others made is" if count == 1 else f"the {count} {several} that others made are"
+        text += f"; {whose} not counted: dbops does not know whether they are whole"
+    return text
+
+
+def _change(asked: Asked, schedules: Iterable[BackupSchedule], physical: Duration | None) -> Change:
+    found = next((one for one in schedules if one.name == asked.schedule), None)
+    if found is None:
+        return Change(adds_source=asked.adds_source)
+    by = timedelta(hours=asked.hours)
+    if asked.as_physical and physical:
+        return _as_physical(found, physical, by=by, adds_source=asked.adds_source)
+    return Change(found.name, by=by, adds_source=asked.adds_source)
+
+
+def _as_physical(
+    schedule: BackupSchedule, physical: Duration, *, by: timedelta = timedelta(), adds_source: bool = False
+) -> Change:
+    blocks = blocked_methods(BackupMethod.PHYSICAL.value, schedule.run_by == RunBy.DBOPS)
+    return Change(schedule.name, by, timedelta(seconds=physical.p50_seconds), blocks, adds_source)
+
+
+def _tried(record: Record, schedules: Iterable[BackupSchedule], physical: Duration | None) -> Iterable[Change]:
+    took: dict[str, float] = defaultdict(float)
+    for item in record.occupied:
+        if item.cause is Cause.BACKUP and item.schedule:
+            took[item.schedule] += item.interval.seconds
+    longest = sorted((one for one in schedules if took[one.name]), key=lambda one: -took[one.name])
+    for schedule in longest[:TRIED_SCHEDULES]:
+        yield from (Change(schedule.name, by=timedelta(hours=hours)) for hours in TRIED_HOURS)
+        if physical and schedule.method == BackupMethod.DUMP:
+            yield _as_physical(schedule, physical)
+    yield Change(adds_source=True)
+
+
+def _physical(cluster: Cluster) -> Duration | None:
+    """Return how long physical backups of a cluster take, by its last ones. One query."""
+    rows = BackupRun.objects.filter(
+        instance__cluster=cluster,
+        method=BackupMethod.PHYSICAL,
+        status=RunStatus.SUCCEEDED,
+        started_at__isnull=False,
+        finished_at__isnull=False,
+    )
+    times = rows.order_by("-finished_at").values_list("started_at", "finished_at")[:LEARNED_RUNS]
+    return learn([(end - start).total_seconds() for start, end in times if start and end])

@@ -1,0 +1,77 @@
+"""What the page of one backup run shows."""
+
+from dataclasses import dataclass
+from typing import Any
+
+from dbops.engine.backup_states import RUN_FINAL, Origin, RunStatus
+from dbops.models import BackupEvent, BackupRun
+from dbops.queries.rebuilds.overlaps import Beside, rebuild_beside
+
+LINES_SHOWN = 300
+
+
+@dataclass(frozen=True, slots=True)
+class RunPage:
+    """A run with the end of its history. Unknown numbers are ``None``."""
+
+    run: BackupRun
+    events: tuple[BackupEvent, ...]
+    is_cut: bool
+    beside: Beside | None = None
+
+    @property
+    def is_final(self) -> bool:
+        return self.run.status in RUN_FINAL
+
+    @property
+    def is_managed(self) -> bool:
+        return self.run.origin == Origin.MANAGED
+
+    @property
+    def may_stop(self) -> bool:
+        return self.is_managed and not self.is_final and self.run.cancel_requested_at is None
+
+    @property
+    def may_say_over(self) -> bool:
+        return not self.is_managed and not self.is_final
+
+    @property
+    def is_lost(self) -> bool:
+        return self.run.status == RunStatus.LOST
+
+    @property
+    def plan(self) -> dict[str, Any]:
+        """Return what it does, as it was planned; empty before its first look at the host."""
+        plan: dict[str, Any] = self.run.memory.get("plan") or {}
+        return plan
+
+    @property
+    def percent(self) -> float | None:
+        percent: float | None = self.run.progress.get("percent")
+        return percent
+
+    @property
+    def title(self) -> str:
+        """Return the document's title: percent or state first, as it must be read in a narrow tab."""
+        percent = self.percent
+        known = self.run.status == RunStatus.RUNNING and percent is not None
+        return (
+            f"{f'{percent:.0f} %' if known else self.run.status} – {self.run.instance.name} – backup run {self.run.pk}"
+        )
+
+
+def find_run(run_id: int) -> BackupRun | None:
+    """Return one run with its people and machines, ``None`` where there is none. One query."""
+    rows = BackupRun.objects.select_related("instance__cluster", "instance__host", "schedule", "requested_by")
+    return rows.filter(pk=run_id).first()
+
+
+def run_revision(run_id: int) -> int | None:
+    """Return the revision alone: what a waiting page asks for again and again. One query."""
+    return BackupRun.objects.filter(pk=run_id).values_list("revision", flat=True).first()
+
+
+def run_page(run: BackupRun) -> RunPage:
+    """Return the page of a run that was just read with ``find_run``. One query, and one more while a backup of others goes on."""
+    newest = list(run.events.order_by("-pk")[: LINES_SHOWN + 1])
+    return RunPage(run, tuple(reversed(newest[:LINES_SHOWN])), len(newest) > LINES_SHOWN, rebuild_beside(run))

@@ -1,0 +1,63 @@
+"""When a schedule will be due, as a page shows it while it is being written."""
+
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+from itertools import islice, takewhile
+from zoneinfo import ZoneInfo
+
+from dbops.engine.schedule.calendar import ClockChange, day, next_clock_change
+from dbops.lib.cron import BadSchedule, due_times
+
+DUE_TIMES_SHOWN = 5
+#: A change of the clock within so many days is told of.
+NEAR_DAYS = 60
+TIMES_NAMED = 4
+SKIPPED = "A fixed time in the hour that is skipped is due when that hour would have begun."
+TWICE = "A fixed time in the hour that comes twice is due once."
+
+
+@dataclass(frozen=True, slots=True)
+class DueTimes:
+    """The next due times (in UTC) of a schedule in its zone, or why there are none."""
+
+    zone: str
+    times: tuple[datetime, ...] = ()
+    in_zone: tuple[str, ...] = ()
+    clock_change: str = ""
+    problem: str = ""
+
+    @property
+    def rows(self) -> list[tuple[str, datetime]]:
+        return list(zip(self.in_zone, self.times, strict=True))
+
+
+def due_times_of(cron: str, zone: str, now: datetime) -> DueTimes:
+    """Return the next due times, and what the next change of the clock does to them where one is near."""
+    try:
+        times = tuple(islice(due_times(cron, zone, now), DUE_TIMES_SHOWN))
+    except BadSchedule as error:
+        return DueTimes(zone, problem=str(error))
+    known = ZoneInfo(zone)
+    change = next_clock_change(known, now, NEAR_DAYS)
+    return DueTimes(
+        zone=zone,
+        times=times,
+        in_zone=tuple(f"{moment.astimezone(known):%a %d %b %H:%M %Z}" for moment in times),
+        clock_change=_told(change, cron, known) if change else "",
+    )
+
+
+def _told(change: ClockChange, cron: str, zone: ZoneInfo) -> str:
+    """Return in words what a change of the clock does to a schedule on that day."""
+    local = change.at.astimezone(zone)
+    was = local - timedelta(seconds=change.seconds)  # on the wall, an instant before
+    way = "forward" if change.seconds > 0 else "back"
+    head = f"On {local:%Y-%m-%d} the clock of {zone.key} goes {way} from {was:%H:%M} to {local:%H:%M}."
+    whole = day(local.date(), zone)
+    just_before = whole.start - timedelta(seconds=1)
+    times = list(takewhile(whole.holds, due_times(cron, zone.key, just_before)))
+    if not times:
+        return f"{head} Nothing is due on that day."
+    named = ", ".join(f"{moment.astimezone(zone):%H:%M %Z}" for moment in times[:TIMES_NAMED])
+    more = f" and {len(times) - TIMES_NAMED} times more" if len(times) > TIMES_NAMED else ""
+    return f"{head} On that day it is due at {named}{more}. {SKIPPED if change.seconds > 0 else TWICE}"

@@ -1,0 +1,154 @@
+"""What the lists of backup runs show. Nothing here asks for each row."""
+
+from collections.abc import Collection, Iterable, Iterator
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+from typing import Any, TypeVar
+
+from django.core.paginator import Page, Paginator
+from django.db.models import F, Q, QuerySet, TextField
+from django.db.models.functions import Cast, Coalesce
+from django.utils import timezone
+
+from dbops.engine.backup_states import RUN_ACTIVE, RunStatus
+from dbops.engine.backups.flags import RunFlag
+from dbops.engine.facts.backups import BackupProcess, FoundSchedule, Reads
+from dbops.engine.facts.instance import from_record
+from dbops.models import BackupRun, BackupSchedule, Cluster, InstanceState
+
+T = TypeVar("T")
+
+RUNS_ON_A_PAGE = 50
+DAYS_SHOWN = 7
+#: What a list can be narrowed to: flags, and the statuses that are one.
+FLAGS = (*RunFlag, RunStatus.FAILED, RunStatus.MISSED)
+
+
+@dataclass(frozen=True, slots=True)
+class RunRow:
+    """One line of a list. ``bytes`` of a run that goes on are those so far, and ``bytes_so_far`` says so."""
+
+    run: BackupRun
+    bytes: int | None
+    bytes_so_far: bool
+
+    @property
+    def moment(self) -> datetime | None:
+        """Return when it began, and where it never did, when it was due."""
+        return self.run.started_at or self.run.due_at or self.run.queued_at
+
+    @property
+    def command(self) -> str:
+        known: dict[str, Any] = self.run.evidence or {}
+        return str(known.get("command") or known.get("statement") or known.get("reported_command") or "")
+
+    @property
+    def because(self) -> str:
+        return str((self.run.evidence or {}).get("because") or "")
+
+
+@dataclass(frozen=True, slots=True)
+class HostNote:
+    """Something that was seen on a host and that no run was written for: a person decides."""
+
+    host: str
+    instances: tuple[str, ...]
+    item: Any
+
+
+@dataclass(frozen=True, slots=True)
+class Notes:
+    """``unclear`` are running backups whose instance is not certain; ``found`` are lines of crontabs: proposals."""
+
+    unclear: tuple[HostNote, ...]
+    found: tuple[HostNote, ...]
+
+
+def runs(
+    *,
+    since: datetime | None = None,
+    until: datetime | None = None,
+    cluster: str = "",
+    instances: Collection[int] | None = None,
+    flag: str = "",
+) -> QuerySet[BackupRun]:
+    """Return runs that go on or ended after ``since`` and began before ``until``, newest first. One query, with what a row names.
+
+    Args:
+        instances: primary keys; ``None`` means all.
+        flag: one of ``FLAGS``; anything else that is not empty finds nothing.
+    """
+    rows = BackupRun.objects.select_related("instance__cluster", "schedule")
+    rows = rows.annotate(moment=Coalesce("started_at", "due_at", "queued_at"))
+    if since:
+        rows = rows.filter(Q(status__in=RUN_ACTIVE) | Q(finished_at__gte=since))
+    if until:
+        rows = rows.filter(moment__lt=until)
+    if cluster:
+        rows = rows.filter(instance__cluster__name=cluster)
+    if instances is not None:
+        rows = rows.filter(instance__in=instances)
+    if flag in set(RunFlag):
+        rows = rows.annotate(flags_text=Cast("flags", TextField())).filter(flags_text__contains=f'"{flag}"')
+    elif flag:
+        rows = rows.filter(status=flag)
+    return rows.order_by(F("moment").desc(nulls_last=True), "-pk")
+
+
+def listed(*, cluster: str, flag: str, number: str | int) -> Page[RunRow]:
+    """Return one page of the runs of the last ``DAYS_SHOWN`` days. Two queries."""
+    rows = runs(since=timezone.now() - timedelta(days=DAYS_SHOWN), cluster=cluster, flag=flag).defer("memory", "error")
+    page = Paginator(rows, RUNS_ON_A_PAGE).get_page(number)
+    return Page(rows_of(page.object_list), page.number, page.paginator)  # type: ignore[arg-type]  # it counts, it does not list
+
+
+def rows_of(found: Iterable[BackupRun]) -> list[RunRow]:
+    """Return runs as lines of a list."""
+    return [_row(run) for run in found]
+
+
+def _row(run: BackupRun) -> RunRow:
+    if run.bytes_written is not None:
+        return RunRow(run, run.bytes_written, False)
+    return RunRow(run, (run.progress or {}).get("bytes"), True)
+
+
+def cluster_names() -> list[str]:
+    """Return the names of clusters, for a filter. One query."""
+    return list(Cluster.objects.values_list("name", flat=True))
+
+
+def notes() -> Notes:
+    """Return what a person has to judge: running backups of no certain instance, and schedules found on hosts. Two queries."""
+    states = InstanceState.objects.annotate(text=Cast("record", TextField()))
+    interesting = Q(text__contains='"reads": "unclear"') | Q(text__contains='"found_schedules": [{')
+    rows = (
+        states.filter(interesting).select_related("instance__host").order_by("instance__host__name", "instance__name")
+    )
+    hosts: dict[str, list[InstanceState]] = {}
+    for state in rows:
+        hosts.setdefault(state.instance.host.name, []).append(state)
+    kept = BackupSchedule.objects.values_list("instance__host__name", "cron")
+    followed = set(kept) if hosts else set()
+    unclear = [note for host, found in hosts.items() for note in _unclear(host, found)]
+    proposals = [note for host, found in hosts.items() for note in _found(host, found, followed)]
+    return Notes(tuple(unclear), tuple(proposals))
+
+
+def _unclear(host: str, states: list[InstanceState]) -> Iterator[HostNote]:
+    """A process that one instance of the host knows to be its own, or to be another's, is not of all of them unclear."""
+    processes = [process for state in states for process in _parts(state, "backup_processes", BackupProcess)]
+    clear = {item.key for item in processes if item.reads != Reads.UNCLEAR or item.is_ours}
+    open_ones = {item.key: item for item in processes if item.key not in clear}
+    names = tuple(state.instance.name for state in states)
+    return (HostNote(host, names, item) for item in open_ones.values())
+
+
+def _found(host: str, states: list[InstanceState], followed: set[tuple[str, str]]) -> Iterator[HostNote]:
+    found = {item: None for state in states for item in _parts(state, "found_schedules", FoundSchedule)}
+    names = tuple(state.instance.name for state in states)
+    return (HostNote(host, names, item) for item in found if (host, item.timing) not in followed)
+
+
+def _parts(state: InstanceState, name: str, kind: type[T]) -> list[T]:
+    return [from_record(kind, item) for item in (state.record or {}).get(name) or ()]

@@ -1,0 +1,90 @@
+"""What the pages about backup schedules show."""
+
+from collections import defaultdict
+from collections.abc import Collection
+from dataclasses import dataclass
+
+from django.core.paginator import Page, Paginator
+from django.db.models import F, Q, Window
+from django.db.models.functions import Coalesce, Lower, RowNumber
+from django.db.models.lookups import Contains
+
+from dbops.engine.backup_states import RUN_FINAL, RunStatus
+from dbops.engine.schedule.backup_windows import LEARNED_RUNS, Duration, learn
+from dbops.models import BackupRun, BackupSchedule
+
+SCHEDULES_ON_A_PAGE = 50
+
+
+@dataclass(frozen=True, slots=True)
+class ScheduleRow:
+    """A schedule, how long its runs take (``None``: nobody knows), and its last run that has ended."""
+
+    schedule: BackupSchedule
+    duration: Duration | None
+    last_run: BackupRun | None
+
+
+@dataclass(frozen=True, slots=True)
+class SchedulePage:
+    page: Page[BackupSchedule]
+    rows: tuple[ScheduleRow, ...]
+
+
+def schedules(text: str = "", number: str | int = 1) -> SchedulePage:
+    """Return one page of the schedules, by instance. ``text`` is looked for in the names. Four queries."""
+    found = BackupSchedule.objects.select_related("instance__cluster").order_by("instance__name", "name")
+    if text:
+        # `icontains` would not do: with MariaDB's binary collation it tells upper from lower case.
+        names = ("name", "instance__name", "instance__cluster__name")
+        wanted = Q()
+        for name in names:
+            wanted |= Q(Contains(Lower(name), text.lower()))
+        found = found.filter(wanted)
+    page = Paginator(found, SCHEDULES_ON_A_PAGE).get_page(number)
+    return SchedulePage(page=page, rows=tuple(_rows(list(page.object_list))))
+
+
+def of_cluster(cluster_id: int) -> list[ScheduleRow]:
+    """Return the schedules of a cluster. Three queries."""
+    found = BackupSchedule.objects.filter(instance__cluster=cluster_id).select_related("instance__cluster")
+    return _rows(list(found.order_by("instance__name", "name")))
+
+
+def learned(schedules: Collection[BackupSchedule]) -> dict[int, Duration | None]:
+    """Return how long the runs of each schedule take, by its primary key. One query."""
+    seconds: dict[int, list[float]] = defaultdict(list)
+    latest = (
+        BackupRun.objects.filter(
+            schedule__in=[item.pk for item in schedules],
+            status=RunStatus.SUCCEEDED,
+            started_at__isnull=False,
+            finished_at__isnull=False,
+        )
+        .annotate(place=Window(RowNumber(), partition_by=F("schedule_id"), order_by=F("started_at").desc()))
+        .filter(place__lte=LEARNED_RUNS)
+        .order_by("-started_at")
+        .values_list("schedule_id", "started_at", "finished_at")
+    )
+    for schedule, start, end in latest:
+        if start and end:
+            seconds[schedule or 0].append((end - start).total_seconds())
+    return {item.pk: learn(seconds[item.pk], item.expected_seconds) for item in schedules}
+
+
+def _rows(found: list[BackupSchedule]) -> list[ScheduleRow]:
+    durations = learned(found)
+    last = {
+        run.schedule_id: run
+        for run in BackupRun.objects.filter(schedule__in=[item.pk for item in found], status__in=RUN_FINAL)
+        .annotate(
+            place=Window(
+                RowNumber(),
+                partition_by=F("schedule_id"),
+                order_by=Coalesce("started_at", "due_at", "queued_at").desc(),
+            )
+        )
+        .filter(place=1)
+        .defer("evidence", "progress", "memory")
+    }
+    return [ScheduleRow(item, durations[item.pk], last.get(item.pk)) for item in found]

@@ -1,0 +1,97 @@
+"""The time of clusters: what ran, what is due, when a rebuild could start. For the clusters that a page shows."""
+
+from collections import defaultdict
+from collections.abc import Collection, Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+
+from django.db.models import Q
+
+from dbops.engine.backup_states import RUN_FINAL, RunStatus
+from dbops.engine.rebuilds.methods import method_named
+from dbops.engine.schedule.calendar import Interval
+from dbops.engine.schedule.eligibility import Verdict, verdict
+from dbops.engine.schedule.snapshot import Picture
+from dbops.engine.schedule.timeline import Bar, BarKind, Timeline, timeline
+from dbops.engine.states import FINAL
+from dbops.loaders.cluster_snapshots import pictures
+from dbops.models import BackupRun, Maintenance, Rebuild
+from dbops.queries.fleet.cluster_status import ClusterNow
+
+#: A window that begins later than the drawing ends may still be in the way of what starts within it.
+LOOK_AHEAD = timedelta(hours=24)
+
+
+@dataclass(frozen=True, slots=True)
+class Agenda:
+    """One cluster: the one answer, its picture with windows, and its time."""
+
+    cluster: ClusterNow
+    picture: Picture
+    verdict: Verdict
+    timeline: Timeline
+
+
+def agendas(clusters: Sequence[ClusterNow], within: Interval, now: datetime) -> list[Agenda]:
+    """Return the agenda of each cluster. Thirteen queries, however many clusters there are."""
+    ahead = max(now, within.end) + LOOK_AHEAD - now
+    # Full hours, so that what is due is remembered from one page to the next.
+    horizon = timedelta(hours=1 + ahead // timedelta(hours=1))
+    made = pictures(only=[cluster.pk for cluster in clusters], now=now, horizon=horizon)
+    history = _history(clusters, within)
+    found = []
+    for cluster in clusters:
+        picture = made[cluster.pk]
+        found.append(Agenda(cluster, picture, verdict(picture), timeline(picture, history[cluster.pk], within)))
+    return found
+
+
+def _history(clusters: Sequence[ClusterNow], within: Interval) -> Mapping[int, list[Bar]]:
+    """What has ended, and maintenance, by cluster."""
+    places = {member.pk: (member.name, cluster.pk) for cluster in clusters for member in cluster.members}
+    keys = [cluster.pk for cluster in clusters]
+    found: dict[int, list[Bar]] = defaultdict(list)
+    for cluster, bar in (*_of_runs(keys, places, within), *_of_rebuilds(keys, places, within)):
+        found[cluster].append(bar)
+    # What was marked afterwards kept nothing from starting.
+    stops = Maintenance.objects.filter(cluster__in=keys, starts_at__lt=within.end, marked_at=None)
+    for stop in stops.filter(Q(ends_at=None) | Q(ends_at__gt=within.start)):
+        end = max(stop.starts_at, stop.ends_at or within.end)
+        bar = Bar(BarKind.MAINTENANCE, "", Interval(stop.starts_at, end), stop.reason, is_open=stop.ends_at is None)
+        found[stop.cluster_id].append(bar)
+    return found
+
+
+def _of_runs(
+    keys: Collection[int], places: Mapping[int, tuple[str, int]], within: Interval
+) -> Iterable[tuple[int, Bar]]:
+    rows = BackupRun.objects.filter(
+        instance__cluster__in=keys,
+        status__in=RUN_FINAL - {RunStatus.MISSED},
+        started_at__lt=within.end,
+        finished_at__gt=within.start,
+    ).values_list("pk", "instance_id", "status", "method", "started_at", "finished_at", "schedule__name")
+    for pk, instance, status, method, start, end, schedule in rows:
+        if start is None or end is None or end < start:
+            continue
+        name, cluster = places[instance]
+        title = f"{method} backup of {name}" + (f" ({schedule})" if schedule else "")
+        yield cluster, Bar(BarKind.BACKUP, name, Interval(start, end), title, status=status, run=pk)
+
+
+def _of_rebuilds(
+    keys: Collection[int], places: Mapping[int, tuple[str, int]], within: Interval
+) -> Iterable[tuple[int, Bar]]:
+    rows = Rebuild.objects.filter(
+        target__cluster__in=keys, status__in=FINAL, started_at__lt=within.end, finished_at__gt=within.start
+    ).values_list("pk", "method", "target_id", "source_id", "status", "started_at", "finished_at")
+    for pk, method, target, source, status, start, end in rows:
+        if start is None or end is None or end < start:
+            continue
+        name, cluster = places[target]
+        busy = (places[source][0],) if source in places and method_named(method).reads_source else ()
+        title = f"rebuild {pk} of {name}" + (f" from {busy[0]}" if busy else "")
+        yield (
+            cluster,
+            Bar(BarKind.REBUILD, name, Interval(start, end), title, status=status, busy=busy, rebuild=pk),
+        )

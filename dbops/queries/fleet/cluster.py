@@ -1,0 +1,226 @@
+"""What a cluster's page shows: from the tables alone, never from a host."""
+
+from collections.abc import Iterator
+from dataclasses import dataclass, field, replace
+from datetime import datetime
+
+from django.conf import settings
+from django.db.models import QuerySet
+from django.utils import timezone
+
+from dbops.engine.facts.instance import InstanceFacts, ReplicationFacts, ServerFacts
+from dbops.engine.facts.summary import judge, summarize
+from dbops.engine.states import ACTIVE, Role, Status, StepState
+from dbops.models import Cluster, Hold, Instance, Rebuild, Step
+
+RECENT_REBUILDS = 8
+
+# The order in which a cluster's instances are listed.
+ROLE_ORDER = {Role.PRIMARY: 0, Role.BACKUP: 1, Role.REPLICA: 2}
+
+
+@dataclass(frozen=True, slots=True)
+class Running:
+    """A rebuild that has not ended, as other pages mention it."""
+
+    pk: int
+    status: str
+    target: str
+    source: str
+    step_title: str
+    percent: float | None
+    eta_seconds: float | None
+
+
+@dataclass(frozen=True, slots=True)
+class InstanceRow:
+    """One instance as a page shows it. ``None`` means unknown. ``refusals`` say why no rebuild of it can be asked for."""
+
+    instance: Instance
+    facts: InstanceFacts | None
+    state: str
+    state_text: str
+    is_fresh: bool
+    age_seconds: float | None
+    held_as: str
+    held_by: int | None
+    rebuild: Running | None
+    refusals: tuple[str, ...] = ()
+
+    @property
+    def server(self) -> ServerFacts | None:
+        return self.facts.server if self.facts else None
+
+    @property
+    def channels(self) -> tuple[ReplicationFacts, ...]:
+        return self.server.replication if self.server else ()
+
+    @property
+    def lag_seconds(self) -> float | None:
+        """Return the greatest lag of all channels, ``None`` where any of them is unknown."""
+        lags = [channel.lag_seconds for channel in self.channels]
+        known = [lag for lag in lags if lag is not None]
+        return max(known) if known and len(known) == len(lags) else None
+
+    @property
+    def is_rebuildable(self) -> bool:
+        return self.instance.role != Role.PRIMARY
+
+
+@dataclass(frozen=True, slots=True)
+class ClusterRow:
+    """One cluster with its instances."""
+
+    name: str
+    rows: tuple[InstanceRow, ...]
+    running: tuple[Running, ...]
+
+    def of(self, instance: Instance) -> InstanceRow:
+        return next(row for row in self.rows if row.instance.pk == instance.pk)
+
+    def named(self, name: str) -> InstanceRow | None:
+        return next((row for row in self.rows if row.instance.name == name), None)
+
+    @property
+    def states(self) -> dict[str, str]:
+        """The word for each instance's state, by name."""
+        return {row.instance.name: row.state for row in self.rows}
+
+
+@dataclass(frozen=True, slots=True)
+class PastRebuild:
+    """A rebuild as a cluster's history lists it. ``slowest`` is the step that took longest, ``""`` where none has ended."""
+
+    rebuild: Rebuild
+    slowest: str = ""
+    slowest_seconds: float | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class ClusterPage:
+    """Everything on a cluster's page."""
+
+    cluster: Cluster
+    row: ClusterRow
+    recent: tuple[PastRebuild, ...] = ()
+
+
+@dataclass(slots=True)
+class _Claims:
+    """Rebuilds that have not ended and holds, by instance."""
+
+    by_target: dict[int, Running] = field(default_factory=dict)
+    holds: dict[int, Hold] = field(default_factory=dict)
+
+
+def cluster_page(cluster: Cluster) -> ClusterPage:
+    """Return one cluster with its instances and latest rebuilds. Six queries."""
+    row = cluster_row(cluster)
+    recent = (
+        Rebuild.objects.filter(target__cluster=cluster)
+        .select_related("target", "source", "requested_by")
+        .defer("plan", "memory")[:RECENT_REBUILDS]
+    )
+    return ClusterPage(cluster=cluster, row=row, recent=tuple(_with_slowest(list(recent))))
+
+
+def _with_slowest(rebuilds: list[Rebuild]) -> Iterator[PastRebuild]:
+    ended = Step.objects.filter(rebuild__in=rebuilds, started_at__isnull=False, finished_at__isnull=False).order_by()
+    slowest: dict[int, tuple[float, str]] = {}
+    for pk, title, started, finished in ended.values_list("rebuild", "title", "started_at", "finished_at"):
+        if started and finished:
+            taken = (finished - started).total_seconds()
+            slowest[pk] = max(slowest.get(pk, (0.0, "")), (taken, title))
+    for rebuild in rebuilds:
+        seconds, title = slowest.get(rebuild.pk, (None, ""))
+        yield PastRebuild(rebuild, title, seconds)
+
+
+def cluster_row(cluster: Cluster) -> ClusterRow:
+    """Return a cluster's instances, each judged with all of them in view. Four queries."""
+    return _cluster_row(cluster, list(_instances().filter(cluster=cluster)), _claims(), timezone.now())
+
+
+def _instances() -> QuerySet[Instance]:
+    return Instance.objects.select_related("host", "cluster", "state").order_by("name")
+
+
+def _claims() -> _Claims:
+    claims = _Claims()
+    active = Rebuild.objects.filter(status__in=ACTIVE).select_related("target", "source").defer("plan", "memory")
+    steps = {
+        step.rebuild_id: step
+        for step in Step.objects.filter(rebuild__status__in=ACTIVE, state=StepState.RUNNING).order_by("position")
+    }
+    for rebuild in active:
+        step = steps.get(rebuild.pk)
+        progress = step.progress if step else {}
+        running = Running(
+            pk=rebuild.pk,
+            status=rebuild.status,
+            target=rebuild.target.name,
+            source=rebuild.source.name,
+            step_title=step.title if step else rebuild.waiting_for,
+            percent=progress.get("percent"),
+            eta_seconds=progress.get("eta_seconds"),
+        )
+        claims.by_target[rebuild.target_id] = running
+    claims.holds = {hold.instance_id: hold for hold in Hold.objects.all()}
+    return claims
+
+
+def _cluster_row(cluster: Cluster, members: list[Instance], claims: _Claims, now: datetime) -> ClusterRow:
+    rows = [_row(instance, claims, now) for instance in members]
+    rows = [_with_refusals(row, rows) for row in rows]
+    rows.sort(key=lambda row: (ROLE_ORDER[Role(row.instance.role)], row.instance.name))
+    running = tuple(row.rebuild for row in rows if row.rebuild)
+    return ClusterRow(name=cluster.name, rows=tuple(rows), running=running)
+
+
+def _row(instance: Instance, claims: _Claims, now: datetime) -> InstanceRow:
+    state = getattr(instance, "state", None)
+    facts = state.facts() if state else None
+    age = state.age_seconds(now) if state else None
+    is_fresh = age is not None and age <= settings.FACTS_FRESH_SECONDS
+    running, hold = claims.by_target.get(instance.pk), claims.holds.get(instance.pk)
+    summary = summarize(facts) if facts else None
+    word, text = judge(summary, Role(instance.role), is_fresh=is_fresh)
+    if running and running.status != Status.QUEUED:
+        word, text = "rebuilding", f"rebuild {running.pk} is {running.status}"
+    return InstanceRow(
+        instance=instance,
+        facts=facts,
+        state=word,
+        state_text=text,
+        is_fresh=is_fresh,
+        age_seconds=age,
+        held_as=hold.purpose if hold else "",
+        held_by=hold.rebuild_id if hold else None,
+        rebuild=running,
+    )
+
+
+def _with_refusals(row: InstanceRow, rows: list[InstanceRow]) -> InstanceRow:
+    refusals: list[str] = []
+    if not row.is_rebuildable:
+        refusals.append("It is the primary: a rebuild would wipe the data that all others copy.")
+    if row.rebuild:
+        refusals.append(f"Rebuild {row.rebuild.pk} of it is {row.rebuild.status}.")
+    elif row.held_by:
+        refusals.append(f"Rebuild {row.held_by} holds it as its {row.held_as}.")
+    sources = [other for other in rows if _may_be_source(other) and other.instance.pk != row.instance.pk]
+    if not sources:
+        refusals.append("The cluster has no backup or replica instance to read from.")
+    elif not any(_can_be_read(other) for other in sources):
+        # Why each of them does not stands in its own row, at length.
+        states = ", ".join(f"{other.instance.name} is {other.state}" for other in sources)
+        refusals.append(f"No possible source answers: {states}.")
+    return replace(row, refusals=tuple(refusals))
+
+
+def _may_be_source(row: InstanceRow) -> bool:
+    return row.instance.role != Role.PRIMARY
+
+
+def _can_be_read(row: InstanceRow) -> bool:
+    return row.facts is not None and row.facts.is_reachable and row.state != "rebuilding"

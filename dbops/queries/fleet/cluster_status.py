@@ -1,0 +1,183 @@
+"""Every cluster at one moment, from columns alone: what the fleet page judges a thousand clusters by.
+
+Windows are left out here: what is due later never changes whether a rebuild can start now. ``dbops.queries.fleet.agenda`` adds them for
+the clusters that are shown.
+"""
+
+from collections import defaultdict
+from collections.abc import Collection, Iterable, Mapping
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+from typing import Any, NamedTuple
+
+from django.conf import settings
+from django.db.models import Case, CharField, Value, When
+
+from dbops.engine.facts.summary import Summary, judge
+from dbops.engine.schedule.snapshot import Machine, Picture
+from dbops.engine.states import ACTIVE, Role, Status, StepState
+from dbops.loaders.cluster_snapshots import differences, going_on, machine
+from dbops.models import Cluster, Instance, Rebuild, Step
+
+ROLE_ORDER = {Role.PRIMARY: 0, Role.BACKUP: 1, Role.REPLICA: 2}
+STATE_COLUMNS = ("state__problem", "state__stopped", "state__lag_seconds", "read_only", "freshness")
+INSTANCE_COLUMNS = ("pk", "name", "role", "cluster_id", *STATE_COLUMNS)
+# Words, as Django takes each number of an expression through Python once more.
+NEVER, OLD, FRESH, YES = "", "old", "fresh", "yes"
+
+
+class Member(NamedTuple):
+    """One instance in short: ``state`` and ``state_text`` as the cluster's page has them. A tuple: thousands are made for a page."""
+
+    pk: int
+    name: str
+    role: Role
+    state: str
+    state_text: str
+    summary: Summary | None
+
+
+@dataclass(frozen=True, slots=True)
+class RunningRebuild:
+    """A rebuild that has not ended, as other pages mention it."""
+
+    pk: int
+    status: str
+    target: str
+    source: str
+    step_title: str
+    percent: float | None
+    eta_seconds: float | None
+
+
+@dataclass(frozen=True, slots=True)
+class ClusterNow:
+    """One cluster: its instances, its picture without windows, and the rebuilds that go on in it."""
+
+    pk: int
+    name: str
+    members: tuple[Member, ...]
+    picture: Picture
+    running: tuple[RunningRebuild, ...]
+
+    @property
+    def replicas(self) -> list[Member]:
+        return [member for member in self.members if member.role is not Role.PRIMARY]
+
+    @property
+    def healthy_replicas(self) -> list[Member]:
+        return [member for member in self.replicas if member.state == "healthy"]
+
+    @property
+    def worst_lag_seconds(self) -> float | None:
+        lags = (member.summary.lag_seconds for member in self.replicas if member.summary)
+        return max((lag for lag in lags if lag is not None), default=None)
+
+
+def clusters_now(now: datetime, only: Collection[int] | None = None) -> list[ClusterNow]:
+    """Return clusters by name: all of them, or those with these primary keys. Eight queries."""
+    clusters, instances = Cluster.objects.all(), Instance.objects.all()
+    if only is not None:
+        clusters, instances = clusters.filter(pk__in=only), instances.filter(cluster__in=only)
+    read_only = Case(When(state__is_read_only=True, then=Value(YES)), default=Value(""), output_field=CharField())
+    marks = {"freshness": _freshness(now), "read_only": read_only}
+    rows = list(instances.annotate(**marks).order_by().values_list(*INSTANCE_COLUMNS))
+    rebuilds = _rebuilds({row[0]: (row[1], row[3]) for row in rows})
+    members = _members(rows, rebuilds)
+    jobs, stops = going_on(only, now=now)
+    unlike = differences()
+    return [
+        ClusterNow(
+            pk=pk,
+            name=name,
+            members=tuple(members[pk]),
+            picture=Picture(
+                now=now,
+                cluster=name,
+                machines=tuple(map(_machine, members[pk])),
+                jobs=tuple(jobs[pk]),
+                stops=tuple(stops[pk]),
+                difference=unlike.get(pk),
+            ),
+            running=tuple(rebuilds[member.pk] for member in members[pk] if member.pk in rebuilds),
+        )
+        for pk, name in clusters.order_by("name").values_list("pk", "name")
+    ]
+
+
+def _freshness(now: datetime) -> Case:
+    """How old the facts are, judged by the database: thousands of times made into objects here would take longer than all the rest."""
+    oldest = now - timedelta(seconds=settings.FACTS_FRESH_SECONDS)
+    return Case(
+        When(state__observed_at__gte=oldest, then=Value(FRESH)),
+        When(state__observed_at__isnull=False, then=Value(OLD)),
+        default=Value(NEVER),
+        output_field=CharField(),
+    )
+
+
+def _members(rows: Iterable[tuple[Any, ...]], rebuilds: Mapping[int, RunningRebuild]) -> dict[int, list[Member]]:
+    roles = {item.value: item for item in Role}
+    # Most instances are alike: each kind is judged once.
+    judged: dict[tuple[Any, ...], tuple[str, str, Summary | None]] = {}
+    found: dict[int, list[Member]] = defaultdict(list)
+    for pk, name, word, cluster, *read in rows:
+        kind = (word, *read)
+        if (known := judged.get(kind)) is None:
+            known = judged[kind] = _judged(roles[word], *read)
+        state, text, summary = known
+        rebuild = rebuilds.get(pk)
+        if rebuild and rebuild.status != Status.QUEUED:
+            state, text = "rebuilding", f"rebuild {rebuild.pk} is {rebuild.status}"
+        found[cluster].append(Member(pk, name, roles[word], state, text, summary))
+    for members in found.values():
+        members.sort(key=lambda member: (ROLE_ORDER[member.role], member.name))
+    return found
+
+
+def _judged(
+    role: Role, problem: str, stopped: str, lag_seconds: float | None, read_only: str, freshness: str
+) -> tuple[str, str, Summary | None]:
+    summary = Summary(problem, stopped, lag_seconds, bool(read_only)) if freshness != NEVER else None
+    return (*judge(summary, role, is_fresh=freshness == FRESH), summary)
+
+
+def _machine(member: Member) -> Machine:
+    summary = member.summary
+    if member.state == "rebuilding":
+        return Machine(member.name, member.role)  # what was read of it says nothing: its rebuild does
+    return machine(
+        member.name,
+        member.role,
+        problem=member.state_text if member.state in ("unknown", "unreachable") else "",
+        stopped=summary.stopped if summary else "",
+        lag_seconds=summary.lag_seconds if summary else None,
+    )
+
+
+def _rebuilds(places: Mapping[int, tuple[str, int]]) -> dict[int, RunningRebuild]:
+    """Return the rebuilds that have not ended, by primary key of the target."""
+    active = Rebuild.objects.filter(status__in=ACTIVE)
+    steps = {
+        rebuild: (title, progress)
+        for rebuild, title, progress in Step.objects.filter(rebuild__in=active, state=StepState.RUNNING)
+        .order_by("position")
+        .values_list("rebuild_id", "title", "progress")
+    }
+    found = {}
+    for pk, status, target, source, waiting_for in active.order_by("pk").values_list(
+        "pk", "status", "target_id", "source__name", "waiting_for"
+    ):
+        if target not in places:
+            continue
+        title, progress = steps.get(pk, (waiting_for, {}))
+        found[target] = RunningRebuild(
+            pk=pk,
+            status=status,
+            target=places[target][0],
+            source=source,
+            step_title=title,
+            percent=progress.get("percent"),
+            eta_seconds=progress.get("eta_seconds"),
+        )
+    return found

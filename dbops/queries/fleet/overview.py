@@ -1,0 +1,149 @@
+"""The fleet page: every cluster judged, one page of them with its day."""
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+from enum import StrEnum
+from typing import NamedTuple
+
+from django.core.paginator import Page, Paginator
+
+from dbops.engine.schedule.backup_windows import Window
+from dbops.engine.schedule.calendar import Interval
+from dbops.engine.schedule.timeline import can_start
+from dbops.engine.states import Role, Status
+from dbops.queries.fleet.agenda import Agenda, agendas
+from dbops.queries.fleet.cluster_status import ClusterNow, clusters_now
+from dbops.queries.restore_tests import Restore, restores
+
+CLUSTERS_ON_A_PAGE = 25
+#: How much earlier a cluster is looked at in which no rebuild can start.
+BLOCKED_TROUBLE = 5
+#: The strip begins so much before now, at a full hour, and is a day long.
+STRIP_PAST = timedelta(hours=6)
+STRIP = timedelta(hours=24)
+
+
+class Show(StrEnum):
+    """Which clusters a person wants to see."""
+
+    ALL = "all"
+    TROUBLE = "trouble"
+    BLOCKED = "blocked"
+    RUNNING = "running"
+
+
+@dataclass(frozen=True, slots=True)
+class FleetRow:
+    """One cluster as the page lists it. ``window`` is the next backup that is due, ``None`` where none is.
+
+    ``restores`` says of each of its sources when a backup was last restored, the worst first.
+    """
+
+    agenda: Agenda
+    window: Window | None
+    restores: tuple[Restore, ...] = ()
+
+    @property
+    def unproven(self) -> tuple[Restore, ...]:
+        """The sources whose restore failed, is too old or was never proven, the worst first."""
+        return tuple(one for one in self.restores if not one.is_good)
+
+
+@dataclass(frozen=True, slots=True)
+class FleetPage:
+    """One page of clusters, those in trouble first. ``counts`` are of the whole fleet, by what could be shown.
+
+    ``unproven`` are sources of which no backup was restored lately, of the whole fleet, too.
+    """
+
+    page: Page[ClusterNow]
+    rows: tuple[FleetRow, ...]
+    counts: Mapping[Show, int]
+    text: str
+    show: Show
+    unproven: int = 0
+
+    @property
+    def clusters(self) -> int:
+        return self.counts[Show.ALL]
+
+    @property
+    def is_filtered(self) -> bool:
+        return bool(self.text) or self.show is not Show.ALL
+
+
+def strip_of(now: datetime) -> Interval:
+    """Return the 24 hours around now that a strip shows."""
+    start = (now - STRIP_PAST).replace(minute=0, second=0, microsecond=0)
+    return Interval(start, start + STRIP)
+
+
+def fleet(now: datetime, *, text: str = "", show: Show = Show.ALL, number: str | int = 1) -> FleetPage:
+    """Return one page of the fleet. Eighteen queries at most, however large it is.
+
+    Args:
+        text: looked for in the names of clusters and instances.
+        show: leave out the clusters that this is not said of.
+    """
+    everything = [_judged(cluster) for cluster in clusters_now(now)]
+    known = restores(now)
+    page = Paginator(_wanted(everything, text, show), CLUSTERS_ON_A_PAGE).get_page(number)
+    return FleetPage(
+        page=page,
+        rows=tuple(_row(agenda, known) for agenda in agendas(list(page.object_list), strip_of(now), now)),
+        counts={mark: sum(mark in one.marks for one in everything) for mark in Show},
+        text=text,
+        show=show,
+        unproven=sum(not one.is_good for found in known.values() for one in found),
+    )
+
+
+def matching(now: datetime, *, text: str = "", show: Show = Show.ALL) -> list[ClusterNow]:
+    """Return all clusters that the pages of ``fleet`` have, in their order. Eight queries."""
+    return _wanted([_judged(cluster) for cluster in clusters_now(now)], text, show)
+
+
+def _wanted(everything: Iterable["_Judged"], text: str, show: Show) -> list[ClusterNow]:
+    wanted = [one for one in everything if show in one.marks and _matches(one.cluster, text.casefold())]
+    return [one.cluster for one in sorted(wanted, key=lambda one: (-one.trouble, one.cluster.name))]
+
+
+def _row(agenda: Agenda, known: Mapping[int, list[Restore]]) -> FleetRow:
+    window = min(agenda.picture.windows, key=lambda window: window.starts_at, default=None)
+    return FleetRow(agenda, window, tuple(known.get(agenda.cluster.pk, ())))
+
+
+class _Judged(NamedTuple):
+    """One cluster, what is said of it, and how early it must be looked at: greater is earlier."""
+
+    cluster: ClusterNow
+    marks: frozenset[Show]
+    trouble: int
+
+
+def _judged(cluster: ClusterNow) -> _Judged:
+    ill, can_start_now = trouble(cluster), can_start(cluster.picture)
+    marks = {
+        Show.ALL: True,
+        Show.TROUBLE: ill > 0,
+        Show.BLOCKED: not can_start_now,
+        Show.RUNNING: bool(cluster.running),
+    }
+    said = frozenset(mark for mark, is_so in marks.items() if is_so)
+    return _Judged(cluster, said, ill + BLOCKED_TROUBLE * (not can_start_now and bool(cluster.members)))
+
+
+def _matches(cluster: ClusterNow, text: str) -> bool:
+    return not text or text in cluster.name.casefold() or any(text in item.name.casefold() for item in cluster.members)
+
+
+def trouble(cluster: ClusterNow) -> int:
+    """Return how ill a cluster is; 0 is healthy."""
+    if not cluster.members:
+        return 0
+    primaries = [member for member in cluster.members if member.role is Role.PRIMARY]
+    primary_ill = not primaries or any(member.state != "healthy" for member in primaries)
+    ill = len(cluster.replicas) - len(cluster.healthy_replicas)
+    lost = any(running.status == Status.LOST for running in cluster.running)
+    return 100 * primary_ill + 50 * lost + 10 * min(ill, 4)

@@ -1,0 +1,69 @@
+"""What past rebuilds of a cluster prove: how long they take, and which sources gave their data back."""
+
+from collections.abc import Collection
+from datetime import datetime
+from typing import NamedTuple
+
+from django.db.models import F, QuerySet, Window
+from django.db.models.functions import RowNumber
+
+from dbops.engine.availability.rebuild_times import MethodTimes, Took, rebuild_times
+from dbops.engine.availability.verified_sources import Proof, oldest_first
+from dbops.engine.rebuilds.methods import FOLLOW_UPS
+from dbops.engine.schedule.calendar import Interval
+from dbops.engine.states import Role, Status, StepState
+from dbops.models import Cluster, Instance, Rebuild, Step
+
+#: Those that copy from a source and end with a replica that serves. What follows up copies nothing, or only the rest.
+COPIES = Rebuild.objects.filter(status=Status.SUCCEEDED, finished_at__isnull=False).exclude(method__in=FOLLOW_UPS)
+
+
+class Last(NamedTuple):
+    """The newest one that has ended."""
+
+    pk: int
+    ended_at: datetime
+
+
+def newest(rows: QuerySet, owner: str, keys: Collection[int]) -> dict[int, Last]:
+    """Return of each owner the row that ended last; ``owner`` is a column or a path to one. One query."""
+    place = Window(RowNumber(), partition_by=F(owner), order_by=F("finished_at").desc())
+    found = rows.filter(**{f"{owner}__in": keys}, finished_at__isnull=False).annotate(place=place).filter(place=1)
+    return {key: Last(pk, ended_at) for key, pk, ended_at in found.order_by().values_list(owner, "pk", "finished_at")}
+
+
+def times(cluster: Cluster, period: Interval) -> tuple[MethodTimes, ...]:
+    """Return how long the cluster's rebuilds took that ended in the period, against as long a time before. Two queries."""
+    before = Interval(period.start - (period.end - period.start), period.start)
+    earlier, took = _took(cluster, before, period)
+    return rebuild_times(took, earlier)
+
+
+def _took(cluster: Cluster, *periods: Interval) -> list[list[Took]]:
+    first, last = periods[0].start, periods[-1].end
+    rows = COPIES.filter(
+        target__cluster=cluster, started_at__isnull=False, finished_at__gte=first, finished_at__lt=last
+    )
+    found = list(rows.order_by("finished_at").values_list("pk", "method", "started_at", "finished_at"))
+    steps: dict[int, dict[str, float]] = {}
+    done = Step.objects.filter(rebuild__in=[row[0] for row in found], state=StepState.DONE)
+    times = done.order_by("rebuild", "position").values_list("rebuild", "title", "started_at", "finished_at")
+    for rebuild, title, started_at, finished_at in times:
+        if started_at and finished_at:
+            steps.setdefault(rebuild, {})[title] = (finished_at - started_at).total_seconds()
+    took: list[list[Took]] = [[] for _ in periods]
+    for pk, method, started_at, finished_at in found:
+        for period, rebuilds in zip(periods, took, strict=True):
+            if started_at and finished_at and period.start <= finished_at < period.end:
+                rebuilds.append(Took(method, (finished_at - started_at).total_seconds(), steps.get(pk, {})))
+    return took
+
+
+def proofs(cluster: Cluster) -> list[Proof]:
+    """Return when each source of the cluster was last proven, the oldest proof first. Two queries."""
+    rows = Instance.objects.filter(cluster=cluster).exclude(role=Role.PRIMARY).order_by("name")
+    instances = list(rows.values_list("pk", "name", "role"))
+    backups = [one for one in instances if one[2] == Role.BACKUP]
+    sources = {pk: name for pk, name, _ in backups or instances}
+    given = newest(COPIES, "source", list(sources))
+    return oldest_first([Proof(name, *given.get(key, ())) for key, name in sources.items()])

@@ -1,0 +1,41 @@
+"""The samples of a rebuild, as its charts and its summary need them."""
+
+from typing import Any
+
+from dbops.engine.rebuilds.metrics import SHOWN, Figures, Point, points, thinned
+from dbops.engine.rebuilds.metrics import Sample as Taken
+from dbops.models import Sample
+
+#: What a rebuild of many days may have; the newest count.
+MOST_READ = 20_000
+#: As many points go with each fragment: a page that heard of the last one some seconds ago needs no more.
+NEWEST = 8
+
+COLUMNS = ("number", "at", "step", "bytes", "disk_read_bytes", "disk_written_bytes", "source_lag_seconds")
+
+
+def history(rebuild_id: int) -> list[Point]:
+    """Return a rebuild's points, oldest first, thinned where there are many. One query."""
+    return points(thinned(_read(rebuild_id, MOST_READ)))
+
+
+def after(rebuild_id: int, number: int) -> list[Point]:
+    """Return the points after the one of that number, oldest first. One query."""
+    rows = _read(rebuild_id, MOST_READ, number__gte=number)
+    # That one itself is read too: the rate after it is counted from it.
+    return [point for point in points(thinned(rows, SHOWN)) if point.number > number]
+
+
+def newest(rebuild_id: int) -> list[Point]:
+    """Return the newest points, oldest first. One query."""
+    found = points(_read(rebuild_id, NEWEST + 1))
+    return found[1:] if len(found) > NEWEST else found
+
+
+def _read(rebuild_id: int, most: int, **only: Any) -> list[Taken]:
+    rows = Sample.objects.filter(rebuild=rebuild_id, **only).order_by("-number").values_list(*COLUMNS)[:most]
+    return [_taken(*row) for row in reversed(rows)]
+
+
+def _taken(number: int, at: Any, step: str, *figures: Any) -> Taken:
+    return Taken(number, at.timestamp(), step, Figures(*figures))

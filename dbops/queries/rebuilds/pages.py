@@ -1,0 +1,193 @@
+"""What the pages about rebuilds show."""
+
+from dataclasses import dataclass
+from typing import Any
+
+from django.core.paginator import Page, Paginator
+from django.db.models import Exists, OuterRef, Q
+
+from dbops.engine.facts.instance import from_record
+from dbops.engine.rebuilds.plan import Plan
+from dbops.engine.schedule import backup_windows
+from dbops.engine.schedule.eligibility import expected_start
+from dbops.engine.states import Status, StepState
+from dbops.loaders.cluster_snapshots import picture_of
+from dbops.models import Command, Hold, Rebuild, Step
+from dbops.models.rebuilds import WANTS_TO_START
+from dbops.queries.rebuilds.overlaps import Beside, backups_beside
+from dbops.queries.rebuilds.stream_ends import End, ends_of
+
+REBUILDS_ON_A_PAGE = 30
+COMMANDS_SHOWN = 100
+
+
+@dataclass(frozen=True, slots=True)
+class StepRow:
+    """One step with what is known of its progress. Unknown numbers are ``None``."""
+
+    step: Step
+    bytes: int | None
+    total_bytes: int | None
+    rate: float | None
+    average: float | None
+    percent: float | None
+    eta_seconds: float | None
+    note: str
+    exit_statuses: dict[str, int]
+    tails: dict[str, str]
+
+    @property
+    def is_running(self) -> bool:
+        return self.step.state == StepState.RUNNING
+
+    @property
+    def number(self) -> int:
+        """Return the step's place as people count."""
+        return self.step.position + 1
+
+    @property
+    def percent_text(self) -> str:
+        return "" if self.percent is None else f"{self.percent:.1f} %"
+
+
+@dataclass(frozen=True, slots=True)
+class RebuildPage:
+    """Everything on a rebuild's page but its log. ``revision`` and ``last_event`` say which moment this is.
+
+    ``ends`` are the two sides of a stream that failed; ``followers`` went on with its copy or went back from it.
+    ``shared`` are all rebuilds of one read, the one who reads first. ``expected_start`` is for what is queued; ``beside`` are
+    backups of others on what it holds.
+    """
+
+    rebuild: Rebuild
+    revision: int
+    last_event: int
+    plan: Plan | None
+    steps: tuple[StepRow, ...]
+    holds: tuple[Hold, ...]
+    ends: tuple[End, ...] = ()
+    followers: tuple[Rebuild, ...] = ()
+    expected_start: backup_windows.End | None = None
+    beside: tuple[Beside, ...] = ()
+    shared: tuple[Rebuild, ...] = ()
+
+    @property
+    def current(self) -> StepRow | None:
+        return next((row for row in self.steps if row.is_running), None)
+
+    @property
+    def has_predictions(self) -> bool:
+        return any(row.step.predicted_seconds is not None for row in self.steps)
+
+    @property
+    def done_count(self) -> int:
+        return sum(1 for row in self.steps if row.step.state == StepState.DONE)
+
+    @property
+    def title(self) -> str:
+        """Return the document's title: percent or result first, as it must be read in a narrow tab."""
+        rebuild = self.rebuild
+        if rebuild.status == Status.RUNNING:
+            current = self.current
+            sign = f"{current.percent:.0f} %" if current and current.percent is not None else "running"
+        else:
+            sign = rebuild.status
+        return f"{sign} – {rebuild.target.name} – rebuild {rebuild.pk}"
+
+
+def find(rebuild_id: int) -> Rebuild | None:
+    """Return one rebuild with its people and machines, ``None`` where there is none. One query."""
+    return (
+        Rebuild.objects.select_related("target__cluster", "target__host", "source__host", "requested_by")
+        .annotate(has_branches=Exists(Rebuild.objects.filter(reads_with=OuterRef("pk"))))
+        .filter(pk=rebuild_id)
+        .first()
+    )
+
+
+def shared_read(rebuild: Rebuild) -> tuple[Rebuild, ...]:
+    """Return the rebuilds of one read of the source, the one who reads first; empty where this one shares it with nobody. One query."""
+    first = rebuild.reads_with_id or rebuild.pk
+    rows = Rebuild.objects.filter(Q(pk=first) | Q(reads_with=first)).select_related("target").defer("plan", "memory")
+    found = tuple(sorted(rows, key=lambda row: (row.pk != first, row.pk)))
+    return found if len(found) > 1 else ()
+
+
+def revision(rebuild_id: int) -> int | None:
+    """Return the revision alone: what a waiting page asks for again and again. One query."""
+    return Rebuild.objects.filter(pk=rebuild_id).values_list("revision", flat=True).first()
+
+
+def page(rebuild: Rebuild) -> RebuildPage:
+    """Return the state of a rebuild that was just read with ``find``.
+
+    Three queries, one more where it shares its read with others; at most two more once it has ended badly, and those of a picture
+    while it is queued.
+    """
+    plan = from_record(Plan, rebuild.plan) if rebuild.plan else None
+    steps, holds = tuple(rebuild.steps.all()), tuple(rebuild.holds.select_related("instance"))
+    ended_badly = rebuild.status in (Status.FAILED, Status.CANCELLED)
+    return RebuildPage(
+        rebuild=rebuild,
+        revision=rebuild.revision,
+        last_event=0,
+        plan=plan,
+        steps=tuple(_step_row(step) for step in steps),
+        holds=holds,
+        beside=backups_beside(rebuild, holds),
+        ends=ends_of(plan, steps),
+        expected_start=expected_start_of(rebuild),
+        shared=shared_read(rebuild) if rebuild.reads_with_id or getattr(rebuild, "has_branches", False) else (),
+        followers=tuple(rebuild.followed_by.only("method", "status").order_by("pk")) if ended_badly else (),
+    )
+
+
+def expected_start_of(rebuild: Rebuild) -> backup_windows.End | None:
+    """Return when a rebuild is expected to start, ``None`` where it is not queued. The queries of a picture where it is."""
+    if rebuild.status != Status.QUEUED:
+        return None
+    picture = picture_of(rebuild.target.cluster)
+    job = picture.queued(rebuild.pk)
+    return expected_start(picture, job).at if job else None
+
+
+def _step_row(step: Step) -> StepRow:
+    known: dict[str, Any] = step.progress or {}
+    result: dict[str, Any] = step.result or {}
+    return StepRow(
+        step=step,
+        bytes=known.get("bytes"),
+        total_bytes=known.get("total_bytes"),
+        rate=known.get("rate_bytes_per_second"),
+        average=known.get("average_bytes_per_second"),
+        percent=known.get("percent"),
+        eta_seconds=known.get("eta_seconds"),
+        note=known.get("note") or "",
+        exit_statuses=result.get("exit_statuses") or {},
+        tails={name: text for name, text in (result.get("tails") or {}).items() if text},
+    )
+
+
+def commands(rebuild_id: int, shown: int | None = COMMANDS_SHOWN) -> tuple[list[Command], int]:
+    """Return the newest commands, newest last (all where ``shown`` is ``None``), and how many there are. Two queries."""
+    rows = Command.objects.filter(rebuild=rebuild_id)
+    newest = rows.order_by("-pk") if shown is None else rows.order_by("-pk")[:shown]
+    return list(reversed(newest)), rows.count()
+
+
+def line_of(rebuild: Rebuild) -> list[Rebuild]:
+    """Return what waits for the same source or target, in the order in which it starts. One query."""
+    instances = (rebuild.source_id, rebuild.target_id)
+    rows = Rebuild.objects.filter(status=Status.QUEUED).filter(Q(source__in=instances) | Q(target__in=instances))
+    in_order = rows.order_by("-priority", WANTS_TO_START, "pk")
+    return list(in_order.select_related("target", "source").defer("plan", "memory"))
+
+
+def listed(*, status: str, number: str | int, cluster: str = "") -> Page[Rebuild]:
+    """Return one page of the list, newest first: of one status, of one cluster, or of all. Two queries."""
+    rows = Rebuild.objects.select_related("target__cluster", "source", "requested_by").defer("plan", "memory")
+    if status:
+        rows = rows.filter(status=status)
+    if cluster:
+        rows = rows.filter(target__cluster__name=cluster)
+    return Paginator(rows, REBUILDS_ON_A_PAGE).get_page(number)

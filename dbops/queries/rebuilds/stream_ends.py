@@ -1,0 +1,58 @@
+"""Both ends of a stream that failed: what ran on each host, how it ended and what it said last."""
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+from typing import Any
+
+from dbops.engine.rebuilds.plan import Party, Plan
+from dbops.engine.states import StepState
+from dbops.models import Command, Step
+
+#: The step that has two ends, and the keys of its commands on the source and on the target.
+STREAM, ON_SOURCE, ON_TARGET = "stream", "stream.backup", "stream"
+
+
+@dataclass(frozen=True, slots=True)
+class Process:
+    """One program of the stream. ``exit_status`` is ``None`` where it is not known, ``tail`` where nobody has read it."""
+
+    name: str
+    exit_status: int | None
+    tail: str | None
+    is_transport: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class End:
+    """One side of the stream: ``command`` is what was run there, empty where that is not known."""
+
+    role: str
+    party: Party
+    command: str
+    processes: tuple[Process, ...]
+
+
+def ends_of(plan: Plan | None, steps: Iterable[Step]) -> tuple[End, ...]:
+    """Return source and target of a stream that failed, nothing where none did or nothing was seen of its end.
+
+    One query where there is something to return, else none.
+    """
+    stream = next((step for step in steps if step.name == STREAM and step.state == StepState.FAILED), None)
+    if plan is None or stream is None or not (stream.result.get("exit_statuses") or stream.result.get("tails")):
+        return ()
+    ran = dict(
+        Command.objects.filter(rebuild=stream.rebuild_id, key__in=(ON_SOURCE, ON_TARGET)).values_list("key", "text")
+    )
+    result: dict[str, Any] = stream.result
+    statuses, tails = result.get("exit_statuses") or {}, result.get("tails") or {}
+
+    def process(name: str, status: str, tail: str, *, is_transport: bool = False) -> Process:
+        return Process(name, statuses.get(status), tails[tail].strip("\n") if tail in tails else None, is_transport)
+
+    backup = process("Backup", "source backup", "source")
+    ssh = process("SSH to the source", "transport", "transport", is_transport=True)
+    unpack = process("Unpack", "unpack", "unpack")
+    return (
+        End("Source", plan.source, ran.get(ON_SOURCE, ""), (backup,)),
+        End("Target", plan.target, ran.get(ON_TARGET, ""), (ssh, unpack)),
+    )

@@ -1,0 +1,166 @@
+"""How old the restores are: the proofs of one backup, and what is known of each source's newest."""
+
+from collections import defaultdict
+from collections.abc import Collection
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+from typing import Any, NamedTuple
+
+from django.conf import settings
+from django.db.models import Max, Q
+
+from dbops.engine.backup_states import BackupMethod, RunBy, RunStatus
+from dbops.engine.restore_tests.due import OF_THE_PLACE, OF_THE_WAY, RestoreAge, RestoreState
+from dbops.engine.restore_tests.result import STEPS
+from dbops.models import BackupProof, BackupRun, BackupSchedule
+
+#: Of one run so many proofs are shown, the newest.
+SHOWN = 5
+
+
+class StepShown(NamedTuple):
+    """One step of a proof. Unknown numbers are ``None``."""
+
+    title: str
+    state: str
+    seconds: float | None
+    bytes: int | None
+
+    @property
+    def rate(self) -> float | None:
+        return self.bytes / self.seconds if self.bytes and self.seconds else None
+
+
+@dataclass(frozen=True, slots=True)
+class ProofShown:
+    """One proof of a run, with its steps."""
+
+    proof: BackupProof
+
+    @property
+    def steps(self) -> tuple[StepShown, ...]:
+        return tuple(
+            StepShown(self._title(step["name"]), step["state"], step["seconds"], step["bytes"])
+            for step in self.proof.steps
+            if step.get("name") in STEPS
+        )
+
+    def _title(self, step: str) -> str:
+        return f"Fetch, {STEPS[step].lower()}" if step == "unpack" and self.holder else STEPS[step]
+
+    @property
+    def holder(self) -> str:
+        """Return the host that has the file, empty where the proof was made there."""
+        holder = self.proof.source.host
+        return "" if holder.pk == self.proof.host_id else holder.name
+
+    @property
+    def rows(self) -> str:
+        """Return the rows that were counted, for a reader."""
+        return f"{self.proof.rows_counted or 0:,}"
+
+    @property
+    def warnings(self) -> list[str]:
+        return list(self.proof.result.get("warnings", []))
+
+
+@dataclass(frozen=True, slots=True)
+class ProofsOfRun:
+    """The proofs of one run, the newest first; ``why_not`` says why it cannot be proven, empty where it can."""
+
+    shown: tuple[ProofShown, ...]
+    why_not: str
+
+    @property
+    def is_open(self) -> bool:
+        return any(not one.proof.is_over for one in self.shown)
+
+    @property
+    def may_be_shown(self) -> bool:
+        return bool(self.shown) or not self.why_not
+
+
+def proofs_of(run: BackupRun) -> ProofsOfRun:
+    """Return the proofs of a run. One query; none of a run that could not have any."""
+    why_not = run.why_not_proven
+    if why_not and run.status != RunStatus.SUCCEEDED:
+        return ProofsOfRun((), why_not)
+    rows = run.proofs.select_related("host", "source__host").defer("memory")[:SHOWN]
+    return ProofsOfRun(tuple(ProofShown(proof) for proof in rows), why_not)
+
+
+def find_proof(proof_id: int) -> BackupProof | None:
+    """Return one proof with what it is about, ``None`` where there is none. One query."""
+    return BackupProof.objects.select_related("run", "source", "host").filter(pk=proof_id).first()
+
+
+@dataclass(frozen=True, slots=True)
+class Restore:
+    """What is known of restoring one source's backups, in one word."""
+
+    age: RestoreAge
+    state: RestoreState
+
+    @property
+    def is_good(self) -> bool:
+        return self.state is RestoreState.PROVEN
+
+    @property
+    def at(self) -> datetime | None:
+        return self.age.failed_at if self.state is RestoreState.FAILED else self.age.proven_at
+
+    @property
+    def run(self) -> int | None:
+        return self.age.failed_run if self.state is RestoreState.FAILED else self.age.proof_run
+
+    @property
+    def weight(self) -> int:
+        """How early it must be looked at: greater is earlier."""
+        order = (RestoreState.PROVEN, RestoreState.OLD, RestoreState.NEVER, RestoreState.FAILED)
+        return order.index(self.state)
+
+
+def restores(now: datetime, only: Collection[int] | None = None) -> dict[int, list[Restore]]:
+    """Return by cluster each source whose physical backups dbops makes, the worst first. Three queries.
+
+    A source that was never proven is left out where nothing is proven by itself (``DBOPS_PROOF_INTERVAL_SECONDS`` is 0).
+    """
+    sources = _sources(only)
+    newest: dict[tuple[int, str], dict[str, Any]] = {}
+    ended = BackupProof.objects.filter(source__in=sources, status__in=(RunStatus.SUCCEEDED, RunStatus.FAILED))
+    # by their keys: a proof without a code is to count, and NOT of what is missing is not true
+    nothing = Q(error__code__in=sorted(OF_THE_PLACE)) | Q(error__code__startswith=OF_THE_WAY)
+    ended = ended.exclude(pk__in=BackupProof.objects.filter(nothing).order_by().values("pk"))
+    keys = [row["newest"] for row in ended.order_by().values("source", "status").annotate(newest=Max("pk"))]
+    columns = ("source_id", "status", "finished_at", "run_id", "error")
+    for row in BackupProof.objects.filter(pk__in=keys).order_by().values(*columns):
+        newest[row["source_id"], row["status"]] = row
+    found: dict[int, list[Restore]] = defaultdict(list)
+    old_after = timedelta(seconds=settings.PROOF_OLD_AFTER_SECONDS)
+    for source, (name, cluster) in sources.items():
+        age = _age(name, newest.get((source, RunStatus.SUCCEEDED)), newest.get((source, RunStatus.FAILED)))
+        state = age.state(now, old_after)
+        if state is not RestoreState.NEVER or settings.PROOF_INTERVAL_SECONDS > 0:
+            found[cluster].append(Restore(age, state))
+    for restores_of in found.values():
+        restores_of.sort(key=lambda one: (-one.weight, one.age.source))
+    return found
+
+
+def _sources(only: Collection[int] | None) -> dict[int, tuple[str, int]]:
+    rows = BackupSchedule.objects.filter(is_enabled=True, run_by=RunBy.DBOPS, method=BackupMethod.PHYSICAL)
+    if only is not None:
+        rows = rows.filter(instance__cluster__in=only)
+    values = rows.order_by("instance__name").values_list("instance_id", "instance__name", "instance__cluster_id")
+    return {source: (name, cluster) for source, name, cluster in values}
+
+
+def _age(name: str, good: dict[str, Any] | None, bad: dict[str, Any] | None) -> RestoreAge:
+    return RestoreAge(
+        source=name,
+        proven_at=good["finished_at"] if good else None,
+        proof_run=good["run_id"] if good else None,
+        failed_at=bad["finished_at"] if bad else None,
+        failed_run=bad["run_id"] if bad else None,
+        code=bad["error"].get("code", "") if bad else "",
+    )

@@ -1,0 +1,121 @@
+"""One calendar of all clusters: a day or a week, one row for each, one page of them."""
+
+from dataclasses import dataclass
+from datetime import date, datetime, timedelta, tzinfo
+from enum import StrEnum
+
+from django.core.paginator import Page, Paginator
+from django.db.models import Q
+from django.db.models.functions import Lower
+from django.db.models.lookups import Contains
+
+from dbops.engine.schedule.calendar import Interval, days
+from dbops.engine.schedule.timeline import can_start
+from dbops.models import Cluster, Instance
+from dbops.queries.fleet.agenda import Agenda, agendas
+from dbops.queries.fleet.cluster_status import ClusterNow, clusters_now
+
+CLUSTERS_ON_A_PAGE = 25
+
+
+class Span(StrEnum):
+    """How much time one page shows."""
+
+    DAY = "day"
+    WEEK = "week"
+
+    @property
+    def days(self) -> int:
+        return 7 if self is Span.WEEK else 1
+
+
+@dataclass(frozen=True, slots=True)
+class FleetCalendar:
+    """``first`` is the first day that is shown; ``days`` are 23 or 25 hours long when the clock changes."""
+
+    page: Page[ClusterNow]
+    rows: tuple[Agenda, ...]
+    days: tuple[Interval, ...]
+    first: date
+    span: Span
+    today: date
+    text: str
+    is_blocked: bool
+    clusters: int
+
+    @property
+    def last(self) -> date:
+        return self.first + timedelta(days=self.span.days - 1)
+
+    @property
+    def before(self) -> date:
+        return self.first - timedelta(days=self.span.days)
+
+    @property
+    def after(self) -> date:
+        return self.first + timedelta(days=self.span.days)
+
+    @property
+    def is_now(self) -> bool:
+        return self.first <= self.today <= self.last
+
+    @property
+    def changed_hours(self) -> int:
+        """The hours of the day on which the clock is set; 0 where it is not."""
+        return next((hours for one in self.days if (hours := round(one.seconds / 3600)) != 24), 0)
+
+
+def fleet_calendar(
+    now: datetime,
+    zone: tzinfo,
+    *,
+    first: date | None = None,
+    span: Span = Span.DAY,
+    text: str = "",
+    is_blocked: bool = False,
+    number: str | int = 1,
+) -> FleetCalendar:
+    """Return one page of clusters by name. Thirty queries at most, however large the fleet is.
+
+    Args:
+        first: the first day; today where none is given.
+        text: looked for in the names of clusters and instances.
+        is_blocked: those alone in which no rebuild can start now.
+    """
+    today = now.astimezone(zone).date()
+    begin = first or today
+    shown = days(begin, span.days, zone)
+    page = _page(now, text, is_blocked, number)
+    clusters = list(page.object_list)
+    return FleetCalendar(
+        page=page,
+        rows=tuple(agendas(clusters, Interval(shown[0].start, shown[-1].end), now)),
+        days=tuple(shown),
+        first=begin,
+        span=span,
+        today=today,
+        text=text,
+        is_blocked=is_blocked,
+        clusters=Cluster.objects.count(),
+    )
+
+
+def _page(now: datetime, text: str, is_blocked: bool, number: str | int) -> Page[ClusterNow]:
+    """Return one page of the clusters that are meant. Only for those that are blocked now must all be judged."""
+    keys = _keys(text)
+    if is_blocked:
+        blocked = [one for one in clusters_now(now, only=keys if text else None) if not can_start(one.picture)]
+        return Paginator(blocked, CLUSTERS_ON_A_PAGE).get_page(number)
+    page = Paginator(keys, CLUSTERS_ON_A_PAGE).get_page(number)
+    shown = clusters_now(now, only=list(page.object_list))
+    return Page(shown, page.number, page.paginator)  # type: ignore[arg-type]  # it counts, it does not list
+
+
+def _keys(text: str) -> list[int]:
+    """Return the primary keys of the clusters that are meant, by name."""
+    found = Cluster.objects.order_by("name")
+    if text:
+        # `icontains` would not do: with MariaDB's binary collation it tells upper from lower case.
+        named = Instance.objects.filter(Contains(Lower("name"), text.lower())).order_by().values("cluster")
+        found = found.filter(Q(Contains(Lower("name"), text.lower())) | Q(pk__in=named))
+    return list(found.values_list("pk", flat=True))

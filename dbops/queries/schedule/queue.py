@@ -1,0 +1,115 @@
+"""The line of each source: what uses it now, what waits in which order, why, and when it is expected to start."""
+
+from collections import defaultdict
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from datetime import datetime
+
+from django.core.paginator import Page, Paginator
+
+from dbops.engine.schedule.backup_windows import End
+from dbops.engine.schedule.eligibility import expected_start
+from dbops.engine.schedule.occupancy import stays
+from dbops.engine.schedule.snapshot import Job, Picture, Use
+from dbops.models import Rebuild
+from dbops.queries.fleet.agenda import Agenda, agendas
+from dbops.queries.fleet.cluster_status import ClusterNow, clusters_now
+from dbops.queries.fleet.overview import strip_of
+
+#: So many of those that wait are asked when they start; of the rest only their place is told.
+ASKED = 20
+CLUSTERS_ON_A_PAGE = 25
+DOES = {
+    Use.DUMP: "dumps it",
+    Use.PHYSICAL: "backs it up",
+    Use.READ: "reads it",
+    Use.REPLACE: "replaces it",
+}
+
+
+@dataclass(frozen=True, slots=True)
+class InLine:
+    """One job in the line of an instance. ``place`` is 0 for what uses it now; ``starts`` is ``None`` where it was not asked."""
+
+    job: Job
+    does: str
+    place: int
+    ends: End | None = None
+    starts: End | None = None
+    why: str = ""
+    rebuild: Rebuild | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Line:
+    """The line of one instance."""
+
+    cluster: str
+    instance: str
+    jobs: tuple[InLine, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class QueuePage:
+    """The lines of one page of clusters."""
+
+    page: Page[ClusterNow]
+    lines: tuple[Line, ...]
+
+
+def queue(now: datetime, number: str | int = 1) -> QueuePage:
+    """Return one page of the fleet's lines, the longest first. Twenty-two queries at most, however much waits."""
+    busy = [cluster for cluster in clusters_now(now) if cluster.picture.jobs]
+    busy.sort(key=lambda cluster: (-sum(job.started_at is None for job in cluster.picture.jobs), cluster.name))
+    page = Paginator(busy, CLUSTERS_ON_A_PAGE).get_page(number)
+    found = agendas(list(page.object_list), strip_of(now), now)
+    rebuilds = _rebuilds(job for agenda in found for job in agenda.picture.jobs)
+    return QueuePage(page, tuple(line for agenda in found for line in _lines(agenda.picture, rebuilds)))
+
+
+def lines_of(agenda: Agenda) -> list[Line]:
+    """Return the lines of a cluster's instances that are used or waited for. One query where there are rebuilds, else none."""
+    return _lines(agenda.picture, _rebuilds(agenda.picture.jobs))
+
+
+def _lines(picture: Picture, rebuilds: Mapping[int, Rebuild]) -> list[Line]:
+    found: dict[str, list[InLine]] = defaultdict(list)
+    used = stays(picture)
+    for stay in used:
+        if stay.job.started_at is not None:
+            item = InLine(stay.job, DOES[stay.use], 0, ends=stay.end, rebuild=rebuilds.get(stay.job.rebuild or 0))
+            found[stay.instance].append(item)
+    waiting = [stay for stay in used if stay.job.started_at is None]
+    asked: dict[str, tuple[End | None, str]] = {}
+    for stay in waiting:
+        job = stay.job
+        if job.name not in asked:
+            asked[job.name] = _start(picture, job) if len(asked) < ASKED else (None, "")
+        starts, why = asked[job.name]
+        place = 1 + sum(item.place > 0 for item in found[stay.instance])
+        found[stay.instance].append(
+            InLine(job, DOES[stay.use], place, starts=starts, why=why, rebuild=rebuilds.get(job.rebuild or 0))
+        )
+    return [Line(picture.cluster, name, tuple(found[name])) for name in sorted(found)]
+
+
+def _rebuilds(jobs: Iterable[Job]) -> dict[int, Rebuild]:
+    keys = [job.rebuild for job in jobs if job.rebuild is not None]
+    if not keys:
+        return {}
+    rows = Rebuild.objects.filter(pk__in=keys).select_related("target", "source", "requested_by")
+    return {row.pk: row for row in rows.defer("plan", "memory")}
+
+
+def _start(picture: Picture, job: Job) -> tuple[End, str]:
+    """Return when a job that waits is expected to start, and what it waits for."""
+    expected = expected_start(picture, job)
+    if job.needs_approval:
+        return expected.at, expected.at.words
+    if expected.by:
+        return expected.at, expected.by.text
+    if job.after_run is not None:
+        return expected.at, f"backup run {job.after_run}: a person chose to start when it has ended"
+    if job.not_before and job.not_before > picture.now:
+        return expected.at, "a person chose a later start"
+    return expected.at, "nothing: it starts at the next look"

@@ -1,0 +1,51 @@
+"""The windows of schedules in an interval."""
+
+from collections.abc import Iterable, Mapping
+from datetime import timedelta
+from itertools import takewhile
+
+from dbops.engine.backup_states import BackupMethod, RunBy
+from dbops.engine.schedule.backup_windows import Duration, Window, window_at
+from dbops.engine.schedule.calendar import Interval
+from dbops.lib.cron import BadSchedule, due_times
+from dbops.models import BackupSchedule
+
+#: An expression that is due every minute is drawn so many times and no more.
+WINDOWS_OF_A_SCHEDULE = 500
+
+
+def planned(
+    schedules: Iterable[BackupSchedule],
+    durations: Mapping[int, Duration | None],
+    within: Interval,
+    *,
+    most: int = WINDOWS_OF_A_SCHEDULE,
+) -> list[Window]:
+    """Return the windows that begin in an interval, of the schedules that are switched on.
+
+    Args:
+        durations: by primary key of the schedule. The schedules' instances are at hand (``select_related``).
+        most: windows of one schedule.
+    """
+    found = []
+    for schedule in schedules:
+        if not schedule.is_enabled:
+            continue
+        try:
+            times = due_times(schedule.cron, schedule.time_zone, within.start - timedelta(seconds=1))
+        except BadSchedule:
+            continue  # the schedule's own page says so; one row that cannot be read must not take the fleet's pages away
+        for number, moment in enumerate(takewhile(lambda at: at < within.end, times)):
+            if number >= most:
+                break
+            found.append(
+                window_at(
+                    moment,
+                    instance=schedule.instance.name,
+                    schedule=schedule.name,
+                    method=BackupMethod(schedule.method),
+                    run_by=RunBy(schedule.run_by),
+                    duration=durations.get(schedule.pk),
+                )
+            )
+    return found

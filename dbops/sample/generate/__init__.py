@@ -1,0 +1,71 @@
+"""A fleet with weeks of generated history: for pages that a newcomer looks at, never for machines. Filled by ``manage.py sample``."""
+
+import random
+from datetime import datetime, timedelta
+
+from django.db import transaction
+
+from dbops.models import Cluster, Maintenance, Rebuild
+from dbops.sample.generate.acts import write_log
+from dbops.sample.generate.inventory import facts_by_name, make_fleet, make_people, make_schedules, make_states
+from dbops.sample.generate.rebuilds import Past, make_rebuilds
+from dbops.sample.generate.restore_tests import write_proofs
+from dbops.sample.generate.runs import draw_runs, write_runs
+from dbops.sample.generate.states import Spell, make_periods, spells_of_story
+from dbops.sample.generate.story import GONE, INCIDENTS, SILENT, maintenance, moment
+
+SEED = 20
+
+
+def fill(*, weeks: int, now: datetime, seed: int = SEED) -> dict[str, int]:
+    """Fill an empty database, all or nothing. The same seed and moment give the same history.
+
+    Returns:
+        How many there are of what.
+    """
+    dice = random.Random(seed)  # noqa: S311 - it guards nothing, and is to be the same each time
+    begin = now - timedelta(weeks=weeks)
+    with transaction.atomic():
+        people, instances = make_people(), make_fleet(dice)
+        facts = facts_by_name(instances, now)
+        make_states(instances, facts, now)
+        spells = spells_of_story(now)
+        runs = draw_runs(make_schedules(instances, now), _away(spells, now), begin, now, dice)
+        past = Past(instances, facts, people, runs, begin, now, dice, spells=spells)
+        make_rebuilds(past)
+        write_runs(runs, now)
+        write_proofs(runs, begin, now)
+        make_periods(instances, spells, begin, now)
+        _announce(begin, now)
+        entries = write_log(instances, begin, now, weeks=weeks, dice=dice)
+    return {
+        "clusters": Cluster.objects.count(),
+        "rebuilds": Rebuild.objects.count(),
+        "backup runs": len(runs),
+        "times of maintenance": Maintenance.objects.count(),
+        "audit entries": entries,
+    }
+
+
+def _away(spells: dict[str, list[Spell]], now: datetime) -> dict[str, list[Spell]]:
+    """Return when hosts were away: no backup was made there."""
+    away = {name: [spell for spell in found if spell.because == SILENT] for name, found in spells.items()}
+    for item in INCIDENTS:
+        if item.state == GONE:
+            lost = moment(now, item.days_ago, item.clock)
+            spell = Spell(lost, lost + timedelta(minutes=item.asked_after), item.state, item.because)
+            away.setdefault(item.target, []).append(spell)
+    return away
+
+
+def _announce(begin: datetime, now: datetime) -> None:
+    clusters = {row.name: row for row in Cluster.objects.all()}
+    for one in maintenance(now):
+        if one.start >= begin:
+            Maintenance.objects.create(
+                cluster=clusters[one.cluster],
+                starts_at=one.start,
+                ends_at=one.end,
+                reason=one.why,
+                created_by=one.by,
+            )

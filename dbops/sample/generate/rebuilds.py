@@ -1,0 +1,217 @@
+"""The sample's rebuilds: each with a real plan of its own, at a time when its source was free, as the queue would have started it."""
+
+import random
+import uuid
+from dataclasses import dataclass, field, replace
+from datetime import datetime, timedelta
+
+from django.contrib.auth.models import User
+
+from dbops.engine.errors import Cancelled, RemoteFailure
+from dbops.engine.facts.instance import InstanceFacts, to_record
+from dbops.engine.planning.planner import build_plan
+from dbops.engine.rebuilds.follow_ups import Ended, offer_put_back, plan_follow_up, remembered
+from dbops.engine.rebuilds.plan import Plan
+from dbops.engine.schedule.calendar import Interval
+from dbops.engine.states import Status, StepState
+from dbops.loaders.plan_inputs import situation_of
+from dbops.models import BackupRun, Instance, Rebuild, Step
+from dbops.sample.generate.clusters import CLUSTERS, Cluster
+from dbops.sample.generate.copying import Ending, seconds_of, write_history, write_samples, write_steps
+from dbops.sample.generate.facts import without_server
+from dbops.sample.generate.runs import put_off
+from dbops.sample.generate.states import Spell
+from dbops.sample.generate.story import GONE, HALTED, INCIDENTS, LATE, REFUSED, Incident, moment
+
+MOMENT = timedelta(seconds=2)
+PUT_BACK_AFTER = timedelta(minutes=21)
+EXPIRES = timedelta(days=1)
+ENDINGS = {
+    "stream": Ending("stream", StepState.CANCELLED, 0.34),
+    "prepare": Ending("prepare", StepState.FAILED, 0.62),
+}
+
+
+@dataclass(slots=True)
+class Past:
+    """What is known while the rebuilds are made, one after another."""
+
+    instances: dict[str, Instance]
+    facts: dict[str, InstanceFacts]
+    people: dict[str, User]
+    runs: list[BackupRun]
+    begin: datetime
+    now: datetime
+    dice: random.Random
+    spells: dict[str, list[Spell]] = field(default_factory=dict)
+    busy: dict[str, list[Interval]] = field(default_factory=dict)
+    broken: dict[str, Spell] = field(default_factory=dict)
+
+    def note(self, instance: str, start: datetime, end: datetime, state: str, because: str) -> None:
+        self.spells.setdefault(instance, []).append(Spell(start, end, state, because))
+
+
+def make_rebuilds(past: Past) -> None:
+    """Write all rebuilds, oldest first, and note when their targets were not well."""
+    for incident in INCIDENTS:
+        lost = moment(past.now, incident.days_ago, incident.clock)
+        if lost >= past.begin:
+            _rebuild(past, incident, lost)
+
+
+def _rebuild(past: Past, incident: Incident, lost: datetime) -> None:
+    cluster = next(item for item in CLUSTERS if incident.target in item.instances)
+    asked = lost + timedelta(minutes=incident.asked_after, seconds=past.dice.uniform(4, 50))
+    plan = _plan(past, incident, asked, uid := uuid.UUID(int=past.dice.getrandbits(128)).hex[:16], cluster)
+    source = past.instances[incident.source]
+    started = _when_free(past, source, asked + MOMENT)
+    row = Rebuild.objects.create(
+        uid=uid,
+        request_key=str(uuid.UUID(int=past.dice.getrandbits(128))),
+        target=past.instances[incident.target],
+        source=source,
+        method=plan.method,
+        status=Status(incident.status),
+        reason=incident.reason,
+        requested_by=past.people[incident.by],
+        requested_at=asked,
+        started_at=started,
+        expires_at=asked + EXPIRES,
+        plan=to_record(plan),
+        plan_fingerprint=plan.fingerprint,
+        revision=1,
+    )
+    ending = ENDINGS.get(incident.ends_in, Ending())
+    steps = write_steps(row, plan, seconds_of(plan, cluster, past.dice), ending)
+    _end(row, plan, steps, incident)
+    busy = Interval(started, steps["release"].finished_at or steps["clean-up"].finished_at or started)
+    past.busy.setdefault(incident.source, []).append(busy)
+    put_off(past.runs, source.pk, busy, past.now)
+    write_history(row, plan, steps, past.dice, f"The rebuild has {_ended(row)}. {row.outcome}")
+    write_samples(row, steps, cluster, past.dice)
+    _note_states(past, incident, lost, row, steps)
+    if row.status == Status.FAILED:
+        _put_back(past, row, plan, steps)
+
+
+def _plan(past: Past, incident: Incident, asked: datetime, uid: str, cluster: Cluster) -> Plan:
+    """Return the plan that the engine would have made then: the target as it was, the data as large as it was."""
+    names = incident.target, incident.source
+    found = situation_of(past.instances[names[0]], past.instances[names[1]], run_id=uid)
+    facts = past.facts[incident.target]
+    if incident.state == GONE or incident.target in past.broken:
+        facts = without_server(facts, REFUSED)
+    weeks = (past.now - asked).days / 7
+    size = int(cluster.data_bytes * (1 - cluster.growth) ** weeks)
+    source = past.facts[incident.source]
+    assert source.datadir  # noqa: S101 - for the type checker
+    source = replace(source, datadir=replace(source.datadir, data_bytes=size))
+    plan = build_plan(
+        replace(found, target=replace(found.target, facts=facts), source=replace(found.source, facts=source))
+    )
+    read = {name: asked - timedelta(seconds=past.dice.uniform(2, 14)) for name in plan.facts_observed_at}
+    return replace(plan, facts_observed_at=read)
+
+
+def _when_free(past: Past, source: Instance, at: datetime) -> datetime:
+    """Return the first moment at which neither a backup nor another rebuild uses the source."""
+    used = [Interval(run.started_at, run.finished_at or past.now) for run in past.runs
+            if run.instance_id == source.pk and run.started_at]  # fmt: skip
+    for span in sorted([*used, *past.busy.get(source.name, [])], key=lambda one: one.start):
+        if span.start <= at < span.end:
+            at = span.end + MOMENT
+    return at
+
+
+def _end(row: Rebuild, plan: Plan, steps: dict[str, Step], incident: Incident) -> None:
+    target, ended = plan.target.name, max(step.finished_at for step in steps.values() if step.finished_at)
+    row.finished_at = ended + timedelta(milliseconds=400)
+    row.memory = {
+        "touched": True,
+        "aside_path": plan.aside_path,
+        "aside_identity": plan.target.datadir_identity,
+        "new_identity": f"{plan.target.datadir_identity}7",
+        "copy_run": row.uid,
+        "stream.bytes": steps["stream"].progress.get("bytes"),
+    }
+    if row.status == Status.SUCCEEDED:
+        row.memory["verified"] = True
+        row.outcome = f"{target} serves, replicates from {plan.primary.name} and has caught up."
+    else:
+        row.ending = row.status
+        row.outcome = (
+            f"The old data of {target} is at {plan.aside_path}. What was copied is at {plan.target.datadir}; "
+            "it is not usable as it is. The server is stopped."
+        )
+    if row.status == Status.CANCELLED:
+        row.cancel_requested_at = steps[incident.ends_in].finished_at
+        row.cancel_requested_by = incident.by
+        row.error = Cancelled("rebuild.cancelled", "Rebuilding", found="a person asked for the end").as_record()
+    elif row.status == Status.FAILED:
+        row.error = RemoteFailure(
+            "host.job",
+            "Preparing the copy",
+            found="exit status 137: the kernel ended the process, as the host was short of memory",
+            left=row.outcome,
+            next_step="Mend the cause on the host, then rebuild again.",
+        ).as_record()
+    row.save()
+
+
+def _ended(row: Rebuild) -> str:
+    return {Status.SUCCEEDED: "succeeded", Status.CANCELLED: "been cancelled"}.get(Status(row.status), "failed")
+
+
+def _note_states(past: Past, incident: Incident, lost: datetime, row: Rebuild, steps: dict[str, Step]) -> None:
+    """Note what probes saw of the target: what was wrong, then no server, then one that lags until it has caught up."""
+    target, stopped_at = incident.target, steps["take-over"].started_at
+    assert stopped_at  # noqa: S101 - for the type checker
+    before = past.broken.pop(target, None)
+    if before:
+        past.note(target, before.start, stopped_at, before.state, before.because)
+    elif incident.state:
+        past.note(target, lost, stopped_at, incident.state, incident.because)
+    assert row.finished_at  # noqa: S101 - for the type checker
+    serves, caught_up = steps["start"].finished_at, steps["catch-up"].finished_at
+    if row.status == Status.SUCCEEDED and serves and caught_up:
+        past.note(target, stopped_at, serves, GONE, REFUSED)
+        past.note(target, serves, caught_up, LATE, f"lags by {(caught_up - serves).total_seconds() * 9:.0f} s")
+    else:
+        past.broken[target] = Spell(stopped_at, past.now, GONE, REFUSED)
+
+
+def _put_back(past: Past, row: Rebuild, plan: Plan, steps: dict[str, Step]) -> None:
+    """Have somebody put the old data of a failed rebuild back: it serves again, as badly as before."""
+    assert row.finished_at  # noqa: S101 - for the type checker
+    ended = Ended(row.uid, Status(row.status), row.memory, {name: StepState(one.state) for name, one in steps.items()})
+    plan = plan_follow_up(plan, offer_put_back(ended))
+    asked = row.finished_at + PUT_BACK_AFTER
+    following = Rebuild.objects.create(
+        uid=uuid.UUID(int=past.dice.getrandbits(128)).hex[:16],
+        request_key=str(uuid.UUID(int=past.dice.getrandbits(128))),
+        target=row.target,
+        source=row.source,
+        follows=row,
+        method=plan.method,
+        status=Status.SUCCEEDED,
+        reason="Half the reads are better than none until tomorrow",
+        requested_by=row.requested_by,
+        requested_at=asked,
+        started_at=asked + MOMENT,
+        expires_at=asked + EXPIRES,
+        plan=to_record(plan),
+        plan_fingerprint=plan.fingerprint,
+        memory=remembered(ended) | {"put_back": True},
+        outcome=f"{row.target.name} serves its old data again; replication stands where it stood.",
+        revision=1,
+    )
+    taken = {step.name: past.dice.uniform(0.6, 24) for step in plan.steps}
+    done = write_steps(following, plan, taken, Ending())
+    following.finished_at = max(step.finished_at for step in done.values() if step.finished_at)
+    following.save(update_fields=["finished_at"])
+    write_history(following, plan, done, past.dice, f"The rebuild has succeeded. {following.outcome}")
+    gone = past.broken.pop(row.target.name)
+    past.note(row.target.name, gone.start, following.finished_at, gone.state, gone.because)
+    past.broken[row.target.name] = Spell(
+        following.finished_at, past.now, HALTED, "Can't find record in 'invoices' (1032)"
+    )

@@ -1,0 +1,102 @@
+"""Redundancy debt as a chart: a column for each week, its causes upon each other, drawn here as SVG. Its table stands beside it.
+
+Across it is percent, down it is pixels, as in ``web.charts.trends``.
+"""
+
+from collections.abc import Iterable, Sequence
+from datetime import datetime
+
+from django.utils import timezone
+from django.utils.html import escape
+from django.utils.safestring import SafeString, mark_safe
+
+from dbops.engine.availability.debt import Week, causes_of
+from dbops.engine.availability.record import Cause
+from dbops.engine.backups.trends import Figure, Scale, scale
+from dbops.web.charts.timeline import percent
+from dbops.web.templatetags.dbops import duration
+
+TOP, PLOT, BELOW = 8, 120, 22
+HEIGHT = TOP + PLOT + BELOW
+#: Of a week's width.
+COLUMN = 0.7
+#: A week narrower than this has no date below, in percent.
+DATED_FROM = 7.0
+#: What is there is seen, however short it is, in pixels.
+THINNEST = 2.0
+
+
+def waterfall(found: Sequence[Week]) -> SafeString:
+    """Return the chart, empty where there was no debt."""
+    if not any(week.seconds for week in found):
+        return mark_safe("")
+    levels = scale((week.seconds for week in found), Figure.SECONDS)
+    parts = [*_scale(levels)]
+    for number, week in enumerate(found):
+        parts += _column(week, number, len(found), levels)
+    said = escape(f"Time below the target by week: {_said(found)}")
+    head = f'<svg class="trend debt" width="100%" height="{HEIGHT}" role="img" aria-label="{said}">'
+    return mark_safe("".join([head, *parts, "</svg>"]))  # noqa: S308 - words went through escape, all else is numbers
+
+
+def key(cause: Cause) -> SafeString:
+    """Return a cause's colour for a line of text; its word stands beside it."""
+    box = f'<rect class="debt-part {_css(cause)}" width="12" height="12" rx="2"></rect>'
+    return mark_safe(f'<svg width="12" height="12" aria-hidden="true">{box}</svg>')  # noqa: S308 - names of this module
+
+
+def legend(found: Sequence[Week]) -> list[tuple[SafeString, Cause]]:
+    return [(key(cause), cause) for cause in causes_of(found)]
+
+
+def by_cause(found: Sequence[Week]) -> list[tuple[Week, list[tuple[Cause, float]]]]:
+    """Return the rows of the chart's table, the latest week first, each with a number for every cause that there is in any."""
+    there = causes_of(found)
+    return [(week, [(cause, week.of(cause)) for cause in there]) for week in reversed(found)]
+
+
+def _said(found: Sequence[Week]) -> str:
+    worst = max(found, key=lambda week: week.seconds)
+    whole = sum(week.seconds for week in found)
+    return f"{duration(whole)} in {len(found)} weeks, most of it from {_day(worst.interval.start)}, {duration(worst.seconds)}"
+
+
+def _day(moment: datetime) -> str:
+    local = timezone.localtime(moment)
+    return f"{local.day} {local:%b}"
+
+
+def _css(cause: Cause) -> str:
+    return f"debt-{cause.name.lower()}"
+
+
+def _y(share: float) -> float:
+    return TOP + PLOT * (1 - share)
+
+
+def _scale(levels: Scale) -> Iterable[str]:
+    yield f'<line class="trend-base" x1="0" x2="100%" y1="{_y(0)}" y2="{_y(0)}"></line>'
+    for value in levels.lines:
+        y = _y(levels.share(value))
+        yield f'<line class="hour-line" x1="0" x2="100%" y1="{y:.1f}" y2="{y:.1f}"></line>'
+        yield f'<text class="hour-label" x="-6" y="{y + 3:.1f}" text-anchor="end">{_round(value)}</text>'
+
+
+def _round(value: float) -> str:
+    return duration(value).replace(" min 00 s", " min").replace(" h 00 min", " h").replace(" d 0 h", " d")
+
+
+def _column(week: Week, number: int, count: int, levels: Scale) -> Iterable[str]:
+    width = 100 / count
+    x, wide = percent(number * width + width * (1 - COLUMN) / 2), percent(width * COLUMN)
+    bottom = _y(0)
+    for cause, seconds in week.causes:
+        high = max(THINNEST, PLOT * levels.share(seconds))
+        bottom -= high
+        title = escape(f"Week of {_day(week.interval.start)}: {cause}, {duration(seconds)}")
+        place = f'x="{x}" y="{bottom:.1f}" width="{wide}" height="{high:.1f}"'
+        yield f'<rect class="debt-part {_css(cause)}" {place}><title>{title}</title></rect>'
+    if width >= DATED_FROM or number % 3 == 0:
+        middle = percent(number * width + width / 2)
+        date = _day(week.interval.start)
+        yield f'<text class="hour-label" x="{middle}" y="{HEIGHT - 4}" text-anchor="middle">{date}</text>'

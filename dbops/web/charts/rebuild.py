@@ -1,0 +1,140 @@
+"""The charts of a rebuild: their points as JSON for the page's script, and a line drawn here for pages without one."""
+
+import json
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+
+from django.utils.html import format_html, format_html_join
+from django.utils.safestring import SafeString
+
+from dbops.engine.rebuilds.metrics import Point, Spread, spread
+from dbops.web.templatetags.dbops import duration, rate
+
+WIDTH, HEIGHT = 300, 90
+
+
+@dataclass(frozen=True, slots=True)
+class Line:
+    """One line of a chart: its key in the JSON, its name, its least, middle and most in words, and its drawing."""
+
+    key: str
+    name: str
+    words: str
+
+
+@dataclass(frozen=True, slots=True)
+class Chart:
+    """One chart. ``unit`` is ``MiB/s`` or ``s``; ``empty`` says why nothing is drawn; ``words`` are read out instead of it."""
+
+    key: str
+    title: str
+    unit: str
+    lines: tuple[Line, ...]
+    drawing: SafeString
+    words: str
+    empty: str
+
+
+#: key, title, unit, lines, and what an empty one says
+CHARTS = (
+    ("rate", "Copy rate", "MiB/s", (("rate", "copied"),), "No figures: no copy has run."),
+    (
+        "lag",
+        "Lag of the source",
+        "s",
+        (("lag", "lag"),),
+        "Not known: it replicates from nothing, its replication stands still, or no probe was fresh.",
+    ),
+    (
+        "disk",
+        "Disk of the target",
+        "MiB/s",
+        (("read", "read"), ("written", "written")),
+        "No figures: neither copy nor preparation has run, or its host does not tell.",
+    ),
+)
+
+
+def columns(points: Sequence[Point]) -> dict[str, list[float | int | None]]:
+    """Return points as the page's script draws them: a column each, ``null`` where nothing is known.
+
+    ``number`` tells points apart, ``at`` is in seconds since 1970, ``rate``, ``read`` and ``written`` are bytes a second.
+    """
+    return {
+        "number": [point.number for point in points],
+        "at": [round(point.at, 1) for point in points],
+        "rate": _whole(point.rate for point in points),
+        "lag": [point.source_lag_seconds for point in points],
+        "read": _whole(point.disk_read for point in points),
+        "written": _whole(point.disk_written for point in points),
+    }
+
+
+def as_json(points: Sequence[Point]) -> str:
+    """Return the columns as JSON without blanks."""
+    return json.dumps(columns(points), separators=(",", ":"), allow_nan=False)
+
+
+def _whole(values: Iterable[float | None]) -> list[float | int | None]:
+    return [None if value is None else round(value) for value in values]
+
+
+def charts(points: Sequence[Point]) -> list[Chart]:
+    """Return every chart of a rebuild, those without a point included: what was not measured is said."""
+    found = columns(points)
+    return [_chart(found, *chart) for chart in CHARTS]
+
+
+def _chart(
+    found: dict[str, list[float | int | None]],
+    key: str,
+    title: str,
+    unit: str,
+    named: Sequence[tuple[str, str]],
+    empty: str,
+) -> Chart:
+    spreads = {line: spread(found[line]) for line, _ in named}
+    lines = tuple(Line(line, name, _words(spreads[line], unit)) for line, name in named)
+    known = [f"{line.name} {line.words}" for line in lines if line.words]
+    top = max((item.high for item in spreads.values() if item), default=0.0)
+    drawing = _drawing(found["at"], [(line, found[line]) for line, _ in named], top)
+    return Chart(key, title, unit, lines, drawing, "; ".join(known) or empty, "" if known else empty)
+
+
+def _words(known: Spread | None, unit: str) -> str:
+    """Say least, middle and most: ``least 12, median 90, most 110 MiB/s``. A unit that all have is said once."""
+    if known is None:
+        return ""
+    say = rate if unit == "MiB/s" else duration
+    low, middle, high = say(known.low), say(known.middle), say(known.high)
+    if unit == "MiB/s":
+        low, middle = low.removesuffix(f" {unit}"), middle.removesuffix(f" {unit}")
+    return f"least {low}, median {middle}, most {high}"
+
+
+def _drawing(
+    at: Sequence[float | int | None], lines: Sequence[tuple[str, Sequence[float | int | None]]], top: float
+) -> SafeString:
+    """Draw the lines; they are stretched to the width that there is, their strokes are not."""
+    parts = format_html_join(
+        "", '<path class="spark spark-{}" d="{}"></path>', ((key, path(at, values, top)) for key, values in lines)
+    )
+    return format_html(
+        '<svg class="spark-box" viewBox="0 0 {} {}" preserveAspectRatio="none" aria-hidden="true">{}</svg>',
+        WIDTH,
+        HEIGHT,
+        parts,
+    )
+
+
+def path(at: Sequence[float | int | None], values: Sequence[float | int | None], top: float) -> str:
+    """Return the way of a line as SVG has it; where nothing is known the pen is lifted."""
+    moments = [moment or 0.0 for moment in at]
+    span = (moments[-1] - moments[0] or 1.0) if moments else 1.0
+    words, is_down = [], False
+    for moment, value in zip(moments, values, strict=True):
+        if value is not None:
+            x, y = WIDTH * (moment - moments[0]) / span, HEIGHT - 2 - (HEIGHT - 6) * value / (top or 1.0)
+            words.append(f"{'L' if is_down else 'M'}{x:.1f} {y:.1f}" + ("" if is_down else "h.1"))
+        is_down = value is not None
+    return "".join(words)

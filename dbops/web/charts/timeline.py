@@ -1,0 +1,290 @@
+"""A timeline as shapes of an SVG: percent across, pixels down. No sizes in styles, which the page's policy forbids."""
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from datetime import datetime, timedelta, tzinfo
+
+from django.utils import timezone
+from django.utils.html import escape
+from django.utils.safestring import SafeString, mark_safe
+
+from dbops.engine.schedule.calendar import Interval, lanes, merge, place, position, ticks
+from dbops.engine.schedule.timeline import SHORTEST_SECONDS, Bar, BarKind, Timeline
+from dbops.security.redaction import CONTROL, ESCAPES
+
+#: What is narrower than this could not be seen, in percent.
+NARROWEST = 0.4
+#: From this width on a bar has its name in it, in percent.
+NAMED_FROM = 9.0
+#: So many things of a kind are read out of one drawing; a schedule of every minute must not take a day to listen to.
+READ_OUT = 6
+#: From so many hours between two lines on they are days.
+DAY_HOURS = 24
+#: What is longer names its days.
+LONGEST_DAY_SECONDS = 25 * 3600
+
+
+@dataclass(frozen=True, slots=True)
+class Shape:
+    """A rectangle. ``fill`` is a pattern's address, empty where the class colours it; ``label`` stands in it."""
+
+    x: str
+    width: str
+    y: int
+    height: int
+    css: str
+    title: str
+    fill: str = ""
+    label: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Hour:
+    """A line across, with its hour where ``label`` is not empty."""
+
+    x: str
+    label: str
+    anchor: str
+
+
+@dataclass(frozen=True, slots=True)
+class Drawing:
+    """All that one SVG has. ``name`` stands beside it; both and the titles of its shapes are read out instead of it."""
+
+    name: str
+    words: str
+    height: int
+    shapes: tuple[Shape, ...]
+    hours: tuple[Hour, ...]
+    now: str
+    baseline: int
+
+
+def svg(drawing: Drawing) -> SafeString:
+    """Return the drawing's element. Put together here: a page has hundreds of shapes, and a template takes its time for each."""
+    words = _text(read_out(drawing))
+    parts = [f'<svg class="line" width="100%" height="{drawing.height}" role="img" aria-label="{words}">']
+    parts += map(_element, drawing.shapes)
+    for hour in drawing.hours:
+        parts.append(f'<line class="hour-line" x1="{hour.x}" x2="{hour.x}" y1="0" y2="{drawing.baseline}"></line>')
+        if hour.label:
+            place = f'x="{hour.x}" y="{drawing.height - 3}" text-anchor="{hour.anchor}"'
+            parts.append(f'<text class="hour-label" {place}>{_text(hour.label)}</text>')
+    if drawing.now:
+        line = f'x1="{drawing.now}" x2="{drawing.now}" y1="0" y2="{drawing.baseline}"'
+        parts.append(f'<line class="now-line" {line}></line>')
+    return mark_safe("".join([*parts, "</svg>"]))  # noqa: S308 - every text in it went through _text
+
+
+def read_out(drawing: Drawing) -> str:
+    """Say what is drawn: when it is free, then what is blocked and each bar, which nobody hears inside of an image."""
+    head = f"{drawing.name}: {drawing.words}" if drawing.name else drawing.words
+    blocked = [f"blocked {shape.title.rstrip('.')}" for shape in drawing.shapes if "band-blocked" in shape.css]
+    bars = [shape.title for shape in drawing.shapes if "bar-shape" in shape.css]
+    return "; ".join([head, *_latest(blocked), *_latest(bars)])
+
+
+def _latest(titles: Iterable[str]) -> list[str]:
+    """Return the last ones, for what lies ahead matters most, and how many stand before them."""
+    told = list(dict.fromkeys(titles))  # a bar and its tail have one title
+    earlier = [f"{len(told) - READ_OUT} earlier"] if len(told) > READ_OUT else []
+    return [*earlier, *told[-READ_OUT:]]
+
+
+def _element(shape: Shape) -> str:
+    title = f"<title>{_text(shape.title)}</title>"
+    place = f'x="{shape.x}" y="{shape.y}" width="{shape.width}" height="{shape.height}"'
+    if not shape.label:
+        look = f'fill="{shape.fill}"' if shape.fill else 'rx="2"' if "bar-shape" in shape.css else ""
+        return f'<rect class="{shape.css}" {place} {look}>{title}</rect>'
+    # An inner svg cuts its text off at its edge.
+    box = f'<rect class="{shape.css}" width="100%" height="100%" rx="2"></rect>'
+    return f'<svg {place}>{title}{box}<text class="bar-label" x="4" y="12">{_text(shape.label)}</text></svg>'
+
+
+def _text(value: str) -> str:
+    """Return text that can do nothing in a page: without escape sequences and control characters, and escaped."""
+    return str(escape(CONTROL.sub("\N{REPLACEMENT CHARACTER}", ESCAPES.sub("", value))))
+
+
+def percent(value: float) -> str:
+    """Return a length as SVG has it, whatever the language."""
+    return f"{value:.3f}%"
+
+
+def clock(moment: datetime, day: Interval | None = None) -> str:
+    """Return the time on the reader's clock: ``24:00`` for the end of the day that is shown."""
+    if day and moment == day.end:
+        return "24:00"
+    return f"{timezone.localtime(moment):%H:%M}"
+
+
+def spoken(interval: Interval, now: datetime | None = None) -> str:
+    """Return ``06:10-23:00``, with the day where it is another than today's."""
+    today = timezone.localtime(now or timezone.now()).date()
+
+    def one(moment: datetime) -> str:
+        local = timezone.localtime(moment)
+        return f"{local:%H:%M}" if local.date() == today else f"{local:%a %H:%M}"
+
+    return f"{one(interval.start)}\N{EN DASH}{one(interval.end)}"
+
+
+def strip(line: Timeline, *, height: int = 26, name: str = "") -> Drawing:
+    """Draw a cluster's day on one line: what is blocked across all of it, and bars in at most three lanes."""
+    placed = lanes((bar.whole, bar) for bar in line.bars if bar.kind is not BarKind.MAINTENANCE)
+    shapes = [*_bands(line, height)]
+    for item in placed:
+        shapes += _bar(item.item, line, y=4 + 7 * min(item.lane, 2), height=5, named=False)
+    return _drawing(line, shapes, name=name, height=height, every_hours=6, labels=True)
+
+
+def day_row(line: Timeline, *, name: str) -> Drawing:
+    """Draw one day of the calendar: the bands, and every bar in a lane of its own height."""
+    placed = lanes((bar.whole, bar) for bar in line.bars)
+    count = max((item.lane for item in placed), default=0) + 1
+    height = 20 * max(1, count) + 8
+    shapes = [*_bands(line, height)]
+    for item in placed:
+        shapes += _bar(item.item, line, y=4 + 20 * item.lane, height=16, named=True)
+    return _drawing(line, shapes, name=name, height=height, every_hours=3, labels=True)
+
+
+def calendar_row(line: Timeline, *, name: str, days: int) -> Drawing:
+    """Draw a cluster's row in the calendar of all: as ``strip``, higher, maintenance included, with days where it has several."""
+    placed = lanes((bar.whole, bar) for bar in line.bars)
+    height = 12 * min(4, max((item.lane for item in placed), default=0) + 1) + 8
+    shapes = [*_bands(line, height)]
+    for item in placed:
+        shapes += _bar(item.item, line, y=4 + 12 * min(item.lane, 3), height=10, named=False)
+    return _drawing(line, shapes, name=name, height=height, every_hours=3 if days == 1 else 24, labels=True)
+
+
+def instance_rows(line: Timeline, names: Sequence[str]) -> list[Drawing]:
+    """Draw a line for each instance that has something on it, the cluster's own first."""
+    found = [_cluster_row(line)]
+    for name in names:
+        bars = [bar for bar in line.bars if bar.instance == name or name in bar.busy]
+        if not bars:
+            continue
+        placed = lanes((bar.whole, bar) for bar in bars)
+        shapes = [
+            shape for item in placed for shape in _bar(item.item, line, y=3 + 20 * item.lane, height=16, named=True)
+        ]
+        height = 20 * (max(item.lane for item in placed) + 1) + 4
+        found.append(_drawing(line, shapes, name=name, height=height, every_hours=3, labels=False))
+    return found
+
+
+def _cluster_row(line: Timeline) -> Drawing:
+    shapes = list(_bands(line, 24))
+    for bar in line.bars:
+        if bar.kind is BarKind.MAINTENANCE:
+            shapes += _bar(bar, line, y=5, height=14, named=True)
+    return _drawing(line, shapes, name="A rebuild", height=24, every_hours=3, labels=True)
+
+
+def _drawing(
+    line: Timeline, shapes: Iterable[Shape], *, name: str, height: int, every_hours: int, labels: bool
+) -> Drawing:
+    now = position(line.now, line.within)
+    return Drawing(
+        name=name,
+        words=words(line),
+        height=height + (16 if labels else 0),
+        shapes=tuple(shapes),
+        hours=tuple(_hours(line.within, timezone.get_current_timezone(), every_hours, labels)),
+        now=percent(now) if now is not None else "",
+        baseline=height,
+    )
+
+
+def words(line: Timeline) -> str:
+    """Say when it is free, for those who do not see the drawing; of a day that is over, when it was blocked."""
+    if line.within.end <= line.now:
+        return _past_words(line)
+    slots = line.free_ahead
+    if not slots:
+        return "not free any more" if line.within.start < line.now else "never free"
+    if [(item.start, item.end) for item in slots] == [(line.within.start, line.within.end)]:
+        return "free all the time"
+    return f"free {_times(slots, line)}"
+
+
+def _past_words(line: Timeline) -> str:
+    if not line.bars:
+        return "nothing is known to have run"
+    blocked = [item for item in merge([one.interval for one in line.blocked]) if item.seconds >= SHORTEST_SECONDS]
+    return f"was blocked {_times(blocked, line)}" if blocked else "was blocked for less than a minute, or not at all"
+
+
+def _times(intervals: Iterable[Interval], line: Timeline) -> str:
+    """Return the intervals by the minute; two with less than a minute between them are one to who reads a clock."""
+    is_day = line.within.seconds <= LONGEST_DAY_SECONDS
+    told: list[tuple[str, str]] = []
+    for item in intervals:
+        start, end = (
+            (clock(item.start), clock(item.end, line.within))
+            if is_day
+            else (f"{timezone.localtime(moment):%a %H:%M}" for moment in (item.start, item.end))
+        )
+        if told and told[-1][1] == start:
+            start = told.pop()[0]
+        told.append((start, end))
+    return ", ".join(f"{start} to {end}" for start, end in told)
+
+
+def _bands(line: Timeline, height: int) -> Iterable[Shape]:
+    """What lies behind is drawn where it was blocked alone: of the rest nobody knows whether a rebuild could have started."""
+    for css, fill, intervals in (
+        ("band-free", "", [(item, "free: a rebuild can start") for item in line.free_ahead]),
+        (
+            "band-perhaps",
+            "url(#hatch-light)",
+            [(item, "may still be blocked (1 of 10 times)") for item in line.perhaps],
+        ),
+        ("band-blocked", "url(#hatch)", [(item.interval, item.why) for item in line.blocked]),
+    ):
+        for interval, why in intervals:
+            if at := place(interval, line.within):
+                title = f"{spoken(interval, line.now)}: {why}"
+                yield Shape(percent(at.left), percent(at.width), 0, height, f"band {css}", title, fill)
+
+
+def _bar(bar: Bar, line: Timeline, *, y: int, height: int, named: bool) -> Iterable[Shape]:
+    title = f"{bar.title}: {spoken(bar.interval, line.now)}"
+    title = (
+        f"{bar.title}: from {spoken(bar.interval, line.now).partition(chr(0x2013))[0]}, end not known"
+        if bar.is_open
+        else title
+    )
+    if bar.tail:
+        title += f", at the latest {clock(bar.tail.end)} (9 of 10 times)"
+    title += f", {bar.status}" if bar.status else ""
+    css = f"bar-shape bar-{bar.kind.value} bar-{bar.status or 'plain'}" + (" bar-open" if bar.is_open else "")
+    if at := place(_known(bar, line.now), line.within):
+        width = max(at.width, NARROWEST)
+        label = bar.title if named and width >= NAMED_FROM else ""
+        yield Shape(percent(min(at.left, 100 - width)), percent(width), y, height, css, title, label=label)
+    if bar.tail and (at := place(bar.tail, line.within)):
+        yield Shape(percent(at.left), percent(at.width), y, height, f"{css} bar-tail", title)
+
+
+def _known(bar: Bar, now: datetime) -> Interval:
+    """Return what is known of a bar: of a job that nobody knows the end of, up to now. What it blocks is hatched behind it."""
+    if not bar.is_open or bar.kind is BarKind.MAINTENANCE:
+        return bar.interval
+    start = bar.interval.start
+    return Interval(start, max(now, start + timedelta(seconds=SHORTEST_SECONDS)))
+
+
+def _hours(within: Interval, zone: tzinfo, every_hours: int, labels: bool) -> Iterable[Hour]:
+    for tick in ticks(within, zone, every_hours):
+        anchor = "start" if tick.left < 2 else "end" if tick.left > 98 else "middle"
+        local = tick.at.astimezone(zone)
+        if every_hours >= DAY_HOURS:
+            # the day that begins at the end is not drawn
+            anchor, label = "start", "" if tick.at == within.end else f"{local:%a} {local.day}"
+        else:
+            label = "24" if tick.at == within.end and local.hour == 0 else f"{local:%H}"
+        yield Hour(percent(tick.left), label if labels else "", anchor)

@@ -1,0 +1,98 @@
+"""Forms about people's accounts. A password goes in and never comes out: after an error it is typed again."""
+
+from typing import Any
+
+from django import forms
+from django.contrib.auth.models import User
+from django.contrib.auth.password_validation import validate_password
+from django.core.exceptions import ValidationError
+
+from dbops.operations.account_admin import standing_of
+from dbops.security.permissions import GROUPS, group_of
+
+MEANINGS = {"viewer": "viewer: may look", "operator": "operator: may change things"}
+
+
+def password_field(label: str) -> forms.CharField:
+    widget = forms.PasswordInput(attrs={"autocomplete": "new-password", "class": "form-control"})
+    return forms.CharField(label=label, strip=False, max_length=200, widget=widget)
+
+
+class GroupFields(forms.Form):
+    """What an account may do."""
+
+    group = forms.ChoiceField(
+        label="Group",
+        choices=[(name, MEANINGS[name]) for name in GROUPS],
+        widget=forms.Select({"class": "form-select"}),
+    )
+    superuser = forms.BooleanField(
+        label="Superuser: everything an operator may, and accounts",
+        required=False,
+        widget=forms.CheckboxInput({"class": "form-check-input"}),
+    )
+
+    def __init__(self, *args: Any, **kwargs: Any) -> None:
+        super().__init__(*args, **{"label_suffix": "", **kwargs})
+
+
+class PasswordFields(forms.Form):
+    """A password, typed twice."""
+
+    password = password_field("Password")
+    password_again = password_field("Password again")
+
+    #: Whose it is: rules may compare it with the name.
+    user: User | None = None
+
+    def __init__(self, *args: Any, **kwargs: Any) -> None:
+        super().__init__(*args, **{"label_suffix": "", **kwargs})
+        self.fields["password"].help_text = "At least 12 characters, and no common one. It is not kept in any log."
+
+    def clean_password(self) -> str:
+        password = self.cleaned_data["password"]
+        validate_password(password, self.user)
+        return str(password)
+
+    def clean(self) -> dict[str, Any]:
+        given = super().clean() or self.cleaned_data
+        if "password" in given and given["password"] != given.get("password_again"):
+            self.add_error("password_again", "The two passwords differ.")
+        return given
+
+
+class AddForm(GroupFields, PasswordFields):
+    """A new account."""
+
+    name = forms.CharField(
+        label="User name",
+        max_length=150,
+        help_text="Letters, digits and @ . + - _ only. It stands in the audit log.",
+        widget=forms.TextInput({"class": "form-control", "autocomplete": "off", "autocapitalize": "none"}),
+    )
+    field_order = ("name", "group", "password", "password_again", "superuser")
+
+    def clean_name(self) -> str:
+        name = str(self.cleaned_data["name"])
+        User._meta.get_field("username").clean(name, None)
+        if User.objects.filter(username=name).exists():
+            raise ValidationError("There is an account of this name.", code="exists")
+        return name
+
+
+class ChangeForm(GroupFields):
+    """Another group for an account. ``seen`` is what the page showed."""
+
+    seen = forms.CharField(widget=forms.HiddenInput)
+
+    def __init__(self, user: User, *args: Any, **kwargs: Any) -> None:
+        initial = {"group": group_of(user), "superuser": user.is_superuser, "seen": standing_of(user)}
+        super().__init__(*args, initial=initial, **kwargs)
+
+
+class PasswordForm(PasswordFields):
+    """Another password for an account."""
+
+    def __init__(self, user: User, *args: Any, **kwargs: Any) -> None:
+        super().__init__(*args, **kwargs)
+        self.user = user

@@ -1,0 +1,166 @@
+"""Forms of the topology: where a discovery begins, and what the fleet file needs that no discovery can know."""
+
+from collections.abc import Mapping
+from typing import Any
+
+from django import forms
+from django.core.exceptions import ValidationError
+from django.http import QueryDict
+
+from dbops.engine.states import Role
+from dbops.engine.topology.proposals import ProposedMember
+from dbops.fleetfile.proposal import Account, ProposedInstance
+from dbops.fleetfile.rules import ACCOUNTS
+from dbops.models import Cluster, Host
+from dbops.queries.topology import Proposal
+
+ROLES = [("", "choose a role"), *((role.value, role.value) for role in Role)]
+
+
+def _styled(form: forms.BaseForm) -> None:
+    for field in form.fields.values():
+        kind = "form-check-input" if isinstance(field.widget, forms.CheckboxInput) else "form-control"
+        field.widget.attrs.setdefault("class", "form-select" if isinstance(field.widget, forms.Select) else kind)
+
+
+def _password(label: str, help_text: str = "") -> forms.CharField:
+    widget = forms.PasswordInput(attrs={"autocomplete": "new-password"})
+    return forms.CharField(label=label, required=False, strip=False, max_length=200, widget=widget, help_text=help_text)
+
+
+class DiscoveryForm(forms.Form):
+    """One address, and whose account logs in."""
+
+    address = forms.CharField(label="Address of any server", max_length=253)
+    port = forms.IntegerField(label="Port", min_value=1, max_value=65535, initial=3306)
+    cluster = forms.ModelChoiceField(
+        label="Log in with the stored account of",
+        queryset=Cluster.objects.exclude(admin_user=""),
+        to_field_name="name",
+        required=False,
+        empty_label="no cluster: the account below",
+    )
+    user = forms.CharField(label="User", required=False, max_length=80)
+    password = _password("Password", "Kept encrypted until the discovery has ended, and then removed.")
+
+    def __init__(self, *args: Any, **kwargs: Any) -> None:
+        super().__init__(*args, **{"label_suffix": "", **kwargs})
+        _styled(self)
+
+    def clean(self) -> dict[str, Any]:
+        given = super().clean() or self.cleaned_data
+        if not self.errors and not given.get("cluster") and not given.get("user"):
+            raise ValidationError("Choose a cluster whose account logs in, or give a user and a password.")
+        return given
+
+
+class MemberForm(forms.Form):
+    """One proposed server. What is not ticked is left out of the file."""
+
+    include = forms.BooleanField(label="Add it to the inventory", required=False)
+    name = forms.CharField(label="Name", max_length=63, required=False)
+    role = forms.ChoiceField(label="Role", choices=ROLES, required=False)
+    datadir = forms.CharField(label="Data directory", max_length=500, required=False)
+    host = forms.CharField(label="Host", max_length=63, required=False)
+    ssh_address = forms.CharField(label="SSH address of the host", max_length=253, required=False)
+
+    def __init__(self, member: ProposedMember, data: QueryDict | None, prefix: str, hosts: Mapping[str, str]) -> None:
+        self.member = member
+        host, _ = member.node.addresses[0]
+        initial = {
+            "include": member.role is not None,
+            "name": member.name,
+            "role": member.role.value if member.role else "",
+            "datadir": member.node.datadir.rstrip("/"),
+            "host": hosts.get(host, f"host-{member.name}"[:63]),
+            "ssh_address": host,
+        }
+        super().__init__(data, prefix=prefix, initial=initial, label_suffix="")
+        _styled(self)
+
+    def clean(self) -> dict[str, Any]:
+        given = super().clean() or self.cleaned_data
+        if given.get("include"):
+            for name in ("name", "role", "datadir", "host", "ssh_address"):
+                if not given.get(name) and name not in self.errors:
+                    self.add_error(name, "Say what it is for." if name == "role" else "This is needed to add it.")
+        return given
+
+
+class ClusterProposalForm(forms.Form):
+    """What all new servers share. A cluster that is in the inventory keeps its accounts and write addresses."""
+
+    cluster = forms.CharField(label="Cluster", max_length=63)
+    write_addresses = forms.CharField(
+        label="Where applications write",
+        required=False,
+        widget=forms.Textarea(attrs={"rows": 2}),
+        help_text="One address a line. Only for a cluster that is new.",
+    )
+    ssh_user = forms.CharField(label="SSH user", initial="root", max_length=64)
+    ssh_port = forms.IntegerField(label="SSH port", initial=22, min_value=1, max_value=65535)
+    ssh_key_file = forms.CharField(
+        label="File with the SSH key",
+        required=False,
+        max_length=500,
+        help_text="On the dashboard's machine; for new hosts.",
+    )
+    defaults_file = forms.CharField(label="Option file of the servers", initial="/etc/mysql/my.cnf", max_length=500)
+    systemd_unit = forms.CharField(label="Systemd unit", required=False, max_length=200, initial="mariadb")
+    start = forms.CharField(label="or start command", required=False, max_length=500)
+    stop = forms.CharField(label="and stop command", required=False, max_length=500)
+
+    def __init__(self, *args: Any, **kwargs: Any) -> None:
+        super().__init__(*args, **{"label_suffix": "", **kwargs})
+        for account in ACCOUNTS:
+            self.fields[f"{account}_user"] = forms.CharField(label=f"User for {account}", required=False, max_length=80)
+            self.fields[f"{account}_password"] = _password(f"Password for {account}")
+        _styled(self)
+
+    def accounts(self) -> dict[str, Account]:
+        given = self.cleaned_data
+        return {word: Account(given[f"{word}_user"], given[f"{word}_password"]) for word in ACCOUNTS}
+
+
+class ProposalForm:
+    """The form of one proposed cluster: what its servers share, and a part for each of them."""
+
+    def __init__(self, proposal: Proposal, data: QueryDict | None, *, admin_user: str) -> None:
+        common = {"cluster": proposal.stored_in or proposal.cluster.name, "admin_user": admin_user}
+        mysql = any(member.node.flavor == "mysql" for member in proposal.cluster.members)
+        common |= {"systemd_unit": "mysql"} if mysql else {}
+        self.cluster = ClusterProposalForm(data, initial=common)
+        hosts = dict(Host.objects.values_list("ssh_address", "name"))
+        self.members = [MemberForm(member, data, f"m{number}", hosts) for number, member in enumerate(proposal.new)]
+
+    def is_valid(self) -> bool:
+        return all([self.cluster.is_valid(), *(form.is_valid() for form in self.members)])
+
+    def instances(self) -> list[ProposedInstance]:
+        """Return the servers that are ticked. ``{name}`` in a command stands for the server's name."""
+        shared = self.cluster.cleaned_data
+        found = []
+        for form in self.members:
+            given = form.cleaned_data
+            if not given["include"]:
+                continue
+            host, port = form.member.node.addresses[0]
+            found.append(
+                ProposedInstance(
+                    name=given["name"],
+                    role=given["role"],
+                    address=host,
+                    port=port,
+                    datadir=given["datadir"],
+                    host=given["host"],
+                    ssh_address=given["ssh_address"],
+                    ssh_port=shared["ssh_port"],
+                    ssh_user=shared["ssh_user"],
+                    ssh_key_file=shared["ssh_key_file"],
+                    defaults_file=shared["defaults_file"].replace("{name}", given["name"]),
+                    systemd_unit="" if shared["start"] else shared["systemd_unit"].replace("{name}", given["name"]),
+                    start=shared["start"].replace("{name}", given["name"]),
+                    stop=shared["stop"].replace("{name}", given["name"]),
+                )
+            )
+        return found

@@ -1,0 +1,116 @@
+"""The parts of a rebuild's page that change while it runs. They hold nothing about the person who looks."""
+
+from dataclasses import dataclass, replace
+from typing import Any
+
+from django.template.loader import render_to_string
+
+from dbops.engine.rebuilds.follow_ups import Offer
+from dbops.engine.states import Status
+from dbops.models import Event, Rebuild
+from dbops.operations.follow_ups import offers
+from dbops.queries.rebuilds import log as rebuild_log
+from dbops.queries.rebuilds import metrics
+from dbops.queries.rebuilds import pages as queries
+from dbops.queries.rebuilds.outcome import comparison
+from dbops.web.charts import rebuild as charts
+from dbops.web.templatetags.dbops import clean
+
+__all__ = ["Line", "Snapshot", "clean", "context", "first_lines", "log_tools", "offered", "snapshot"]
+
+
+@dataclass(frozen=True, slots=True)
+class Line:
+    """One rendered line of the log."""
+
+    event: int
+    html: str
+
+
+@dataclass(frozen=True, slots=True)
+class Snapshot:
+    """One rendered moment of a rebuild: the same for everybody who looks at it."""
+
+    revision: int
+    status: str
+    is_final: bool
+    parts: dict[str, str]
+
+
+def context(rebuild: Rebuild) -> dict[str, Any]:
+    """Return what the page's templates need. ``rebuild`` was just read with ``queries.find``."""
+    log = rebuild_log.end(rebuild.pk)
+    rows, count = queries.commands(rebuild.pk)
+    page = replace(queries.page(rebuild), last_event=log.last_event)
+    points = metrics.history(rebuild.pk)
+    return {
+        "page": page,
+        "points": charts.as_json(points[-metrics.NEWEST :]),
+        "charts": charts.charts(points),
+        "summary": comparison(page),
+        "rebuild": rebuild,
+        "log": log,
+        **log_tools(rebuild),
+        "commands": rows,
+        "command_count": count,
+        "offers": offered(rebuild),
+    }
+
+
+def offered(rebuild: Rebuild) -> dict[str, Offer]:
+    """Return what may follow a rebuild that did not succeed, by names that templates can say."""
+    if rebuild.status not in (Status.FAILED, Status.CANCELLED):
+        return {}
+    return {name.replace("-", "_"): offer for name, offer in offers(rebuild).items()}
+
+
+def snapshot(rebuild_id: int) -> Snapshot | None:
+    """Read a rebuild and render its parts; ``None`` where there is none."""
+    rebuild = queries.find(rebuild_id)
+    if rebuild is None:
+        return None
+    page = queries.page(rebuild)
+    rows, count = queries.commands(rebuild_id)
+    shared = {
+        "page": page,
+        "points": charts.as_json(metrics.newest(rebuild_id)),
+        "summary": comparison(page),
+        "rebuild": rebuild,
+        "commands": rows,
+        "command_count": count,
+        "offers": offered(rebuild),
+    }
+    return Snapshot(
+        revision=rebuild.revision,
+        # A cancel that is asked for, and an approval, change what a person may do, as a status does.
+        status=f"{rebuild.status}{' cancelling' if rebuild.cancel_requested_at else ''} {rebuild.approval}".rstrip(),
+        is_final=rebuild.is_final,
+        parts={
+            "live": render_to_string("rebuilds/_live.html", shared),
+            "steps": render_to_string("rebuilds/_steps.html", shared),
+            "commands": render_to_string("rebuilds/_commands.html", shared),
+        },
+    )
+
+
+def log_tools(rebuild: Rebuild, wanted: rebuild_log.Wanted = rebuild_log.ALL) -> dict[str, Any]:
+    """Return what the form above a log needs: what it offers, and what is chosen."""
+    return {"wanted": wanted, "log_hosts": rebuild_log.hosts_of(rebuild), "ours": rebuild_log.OURS}
+
+
+def first_lines(rebuild_id: int) -> tuple[list[Line], bool]:
+    """Return the end of the log, rendered, and whether older lines were left out."""
+    return _rendered(rebuild_log.end(rebuild_id))
+
+
+def lines_after(rebuild_id: int, event_id: int) -> tuple[list[Line], bool]:
+    """Return the newest of the lines after one event, rendered, and whether some between were left out."""
+    return _rendered(rebuild_log.news(rebuild_id, event_id))
+
+
+def _rendered(log: rebuild_log.Log) -> tuple[list[Line], bool]:
+    return [render_line(event) for event in log.events], log.has_older
+
+
+def render_line(event: Event) -> Line:
+    return Line(event.pk, render_to_string("rebuilds/_log_line.html", {"event": event}).strip())

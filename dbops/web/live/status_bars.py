@@ -1,0 +1,177 @@
+"""The bars at the top of every page that tell of the product's own state: no worker, no beat, no Redis.
+
+They are judged at most once in ``FRESH_SECONDS`` for each web process, by one query and one question to Redis, however many
+people look. A person who is not logged in, or has no right to look, sees none.
+"""
+
+import threading
+import time
+from collections.abc import Callable
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+from typing import Any
+
+import redis
+from django.conf import settings
+from django.http import HttpRequest
+from django.template.loader import render_to_string
+from django.utils import timezone
+
+from dbops.engine.errors import RemoteFailure
+from dbops.queries.admin.configuration import pulses
+from dbops.web.templatetags.dbops import duration
+
+FRESH_SECONDS = 5.0
+SILENT_SECONDS = 40.0
+#: A fresh installation's first tick may come this long after the web process.
+GRACE_SECONDS = 60.0
+REDIS_PATIENCE_SECONDS = 0.5
+
+
+@dataclass(frozen=True)
+class Bar:
+    """One thing that is away: its words, and since when, as far as that is known."""
+
+    error: RemoteFailure
+    since: datetime
+
+    @property
+    def key(self) -> str:
+        return f"{self.error.code}@{self.since.timestamp():.0f}"
+
+
+def judge(
+    reported: dict[str, datetime], *, now: datetime, web_since: datetime, redis_away_since: datetime | None
+) -> list[Bar]:
+    """Return what there is to tell, the cause before what follows from it.
+
+    Args:
+        reported: the last sign of life by process, ``queries.admin.configuration.pulses``.
+        web_since: when this web process began: what never reported is missed from then on, after ``GRACE_SECONDS``.
+        redis_away_since: ``None`` while it answers. Without it workers hear of nothing, so their silence is no news.
+    """
+    if redis_away_since is not None:
+        return [Bar(_redis_away(), redis_away_since)]
+    for name, error in (("beat", _beat_away), ("worker", _worker_away)):
+        since = reported.get(name, web_since)
+        patience = SILENT_SECONDS if name in reported else GRACE_SECONDS
+        if now - since > timedelta(seconds=patience):
+            # Without beat a worker that lives has nothing to do, and so nothing to report: one bar, not two.
+            return [Bar(error(), since)]
+    return []
+
+
+def _redis_away() -> RemoteFailure:
+    return RemoteFailure(
+        "redis.away",
+        "Passing hints between dbops's processes",
+        found="Redis is away: it has not answered",
+        left=f"Live pages ask every few seconds instead. Workers hear of nothing: no next step, start or probe begins. {_going_on()}",
+        next_step="Start Redis (script/run redis), or look at its log. Nothing is kept there; all goes on by itself.",
+    )
+
+
+def _worker_away() -> RemoteFailure:
+    return RemoteFailure(
+        "worker.away",
+        "Driving what runs and starting what waits",
+        found="No worker has reported",
+        left=f"Nothing new starts, a cancel waits, and what you see of instances grows old. {_going_on()}",
+        next_step="Start a worker (script/run worker), or look at its log. It takes up by itself what runs.",
+    )
+
+
+def _beat_away() -> RemoteFailure:
+    return RemoteFailure(
+        "beat.away",
+        "Asking the workers every two seconds what is due",
+        found="Beat has not ticked",
+        left=f"Backups that are due, probes and what waits in line start late or not at all. {_going_on()}",
+        next_step="Start beat (script/run beat), or look at its log. What is due is made good by itself.",
+    )
+
+
+def _going_on() -> str:
+    """What it means for rebuilds: the guard on a source gives up a driver that is silent (``GUARD_...``)."""
+    patiences = (settings.GUARD_IDLE_SECONDS, settings.GUARD_HEARTBEAT_SECONDS)
+    idle, paused = (duration(seconds).removesuffix(" 00 s") for seconds in patiences)
+    return (
+        "Running rebuilds go on, on their hosts; but a copy that still reads its source is ended there after "
+        f"{idle} without a worker, after {paused} where replication was paused for it."
+    )
+
+
+class Standing:
+    """What one web process knows of the others, asked anew when it is old and somebody looks."""
+
+    def __init__(
+        self,
+        *,
+        read: Callable[[], dict[str, datetime]] = pulses,
+        redis_answers: Callable[[], bool] | None = None,
+        clock: Callable[[], float] = time.monotonic,
+    ) -> None:
+        self.read, self.redis_answers, self.clock = read, redis_answers or ask_redis, clock
+        self.web_since = timezone.now()
+        self.redis_away_since: datetime | None = None
+        self.asking = threading.Lock()
+        self.asked_at = float("-inf")
+        self.found: list[Bar] = []
+
+    @property
+    def is_fresh(self) -> bool:
+        return self.clock() - self.asked_at < FRESH_SECONDS
+
+    def bars(self) -> list[Bar]:
+        """Return the bars. One caller asks; others meanwhile get what was known before. The sample needs nobody."""
+        if settings.SAMPLE:
+            return []
+        if not self.is_fresh and self.asking.acquire(blocking=False):
+            try:
+                self._ask()
+            finally:
+                self.asking.release()
+        return self.found
+
+    def _ask(self) -> None:
+        self.asked_at, now = self.clock(), timezone.now()
+        if self.redis_answers():
+            self.redis_away_since = None
+        elif self.redis_away_since is None:
+            self.redis_away_since = now
+        reported = self.read()
+        self.found = judge(reported, now=now, web_since=self.web_since, redis_away_since=self.redis_away_since)
+
+
+_client: redis.Redis | None = None
+
+
+def ask_redis() -> bool:
+    global _client
+    if _client is None:
+        patience = {"socket_timeout": REDIS_PATIENCE_SECONDS, "socket_connect_timeout": REDIS_PATIENCE_SECONDS}
+        _client = redis.Redis.from_url(settings.REDIS_URL, **patience)
+    try:
+        return bool(_client.ping())
+    except (redis.RedisError, OSError):
+        return False
+
+
+standing = Standing()
+
+
+def bars(request: HttpRequest) -> dict[str, Any]:
+    """Context processor: ``bars`` and their ``bars_key``, asked for when a template shows them to somebody who may look."""
+    find = standing.bars if getattr(request, "may_look", False) else list  # web.access has let the person in
+    return {"bars": find, "bars_key": lambda: key(find())}
+
+
+def key(found: list[Bar]) -> str:
+    """Return what a page that shows these bars sends along: the same key, nothing to send."""
+    return ",".join(bar.key for bar in found)
+
+
+def rendered() -> tuple[str, str]:
+    """Return the bars' key and the bars, as the live stream sends them: the same for everybody."""
+    found = standing.bars()
+    return key(found), render_to_string("includes/_bars.html", {"bars": found, "bars_key": key(found)})

@@ -1,0 +1,359 @@
+"""The live rebuild page: one Server-Sent-Events connection each, one Redis reader and one renderer for all of them.
+
+A connection begins with a full snapshot from the table. After that the Redis stream says *that* there is news and the table
+says *what*: it is read and rendered once for each rebuild and process, however many people look. Nobody looks: no task runs.
+Without Redis the table's revision is asked for every few seconds instead.
+"""
+
+import asyncio
+import contextvars
+import logging
+import time
+from collections import deque
+from collections.abc import AsyncGenerator, AsyncIterator, Callable
+from contextlib import aclosing
+from dataclasses import dataclass, field
+from functools import lru_cache
+from typing import Any, ParamSpec, TypeVar
+from weakref import WeakKeyDictionary
+
+import redis.asyncio
+from asgiref.sync import sync_to_async
+from django.conf import settings
+from django.db import close_old_connections
+from django.http import HttpRequest, HttpResponse, HttpResponseBase, StreamingHttpResponse
+from django.views.decorators.http import require_GET
+from redis.exceptions import RedisError
+
+from dbops.messaging.updates import STREAM
+from dbops.queries.rebuilds import log as rebuild_log
+from dbops.queries.rebuilds import pages as queries
+from dbops.security.permissions import may_view, people_who_may_view
+from dbops.web.live import fragments
+from dbops.web.live import status_bars as bars
+from dbops.web.live.fragments import Line, Snapshot
+
+P = ParamSpec("P")
+R = TypeVar("R")
+log = logging.getLogger(__name__)
+
+RENDER_GAP_SECONDS = 0.5
+KEEPALIVE_SECONDS = 15.0
+RECHECK_SECONDS = 3.0
+REDIS_RETRY_SECONDS = 2.0
+REDIS_BLOCK_SECONDS = 5.0
+LINES_KEPT = rebuild_log.LINES_SHOWN
+# A connection ends after this; the browser opens the next one.
+CONNECTION_SECONDS = 600.0
+# Whoever may look no more sees nothing new after this.
+RIGHTS_SECONDS = 15.0
+RETRY_MILLISECONDS = 1000
+
+
+@dataclass(eq=False)
+class Watched:
+    """One rebuild that somebody looks at: its newest rendered moment and the end of its log."""
+
+    rebuild_id: int
+    snapshot: Snapshot | None = None
+    lines: deque[Line] = field(default_factory=lambda: deque(maxlen=LINES_KEPT))
+    is_cut: bool = False
+    is_missing: bool = False
+    news: asyncio.Event = field(default_factory=asyncio.Event)
+    clients: set[asyncio.Event] = field(default_factory=set)
+    task: asyncio.Task[None] | None = None
+
+    @property
+    def last_event(self) -> int:
+        return self.lines[-1].event if self.lines else 0
+
+    def wake_clients(self) -> None:
+        """Tell each client to look. A slow one skips moments, never lines: it reads them from where it stands."""
+        for client in self.clients:
+            client.set()
+
+
+class Hub:
+    """What one web process (one event loop) shares between its connections."""
+
+    def __init__(self) -> None:
+        self.watched: dict[int, Watched] = {}
+        self.reader: asyncio.Task[None] | None = None
+        self.redis_answers = False
+        self.bars = ("", "")
+        self.bars_asked = asyncio.Lock()
+        self.allowed: set[int] = set()
+        self.allowed_at = 0.0
+        self.rights_asked = asyncio.Lock()
+
+    async def current_bars(self) -> tuple[str, str]:
+        """Return the key and the text of every page's bars: made once in a while and process, not for each connection."""
+        if not bars.standing.is_fresh and not self.bars_asked.locked():
+            async with self.bars_asked:
+                try:
+                    self.bars = await _in_database(bars.rendered)
+                except Exception:
+                    log.exception("rendering the bars")  # asked again in a while; the stream goes on
+        return self.bars
+
+    async def may_still_look(self, user_id: int) -> bool:
+        """Tell whether a person may look: asked once in a while and process, for everybody at once."""
+        if time.monotonic() - self.allowed_at > RIGHTS_SECONDS and not self.rights_asked.locked():
+            async with self.rights_asked:
+                try:
+                    self.allowed = await _in_database(people_who_may_view)
+                    self.allowed_at = time.monotonic()
+                except Exception:
+                    log.exception("asking who may look")  # asked again with the next event; no stream outlives its age
+        return user_id in self.allowed
+
+    def join(self, rebuild_id: int) -> tuple[Watched, asyncio.Event]:
+        """Begin to look at a rebuild. The table is asked again even when somebody looks already."""
+        watched = self.watched.get(rebuild_id)
+        if watched is None:
+            watched = self.watched[rebuild_id] = Watched(rebuild_id)
+            watched.task = _start(self._follow(watched))
+        if self.reader is None or self.reader.done():
+            self.reader = _start(self._read())
+        client = asyncio.Event()
+        watched.clients.add(client)
+        watched.news.set()
+        return watched, client
+
+    def leave(self, watched: Watched, client: asyncio.Event) -> None:
+        """Stop looking. With the last one goes the renderer; with the last rebuild the reader."""
+        watched.clients.discard(client)
+        if not watched.clients and self.watched.get(watched.rebuild_id) is watched:
+            del self.watched[watched.rebuild_id]
+            if watched.task:
+                watched.task.cancel()
+        if not self.watched and self.reader:
+            self.reader.cancel()
+            self.reader = None
+
+    async def _follow(self, watched: Watched) -> None:
+        """Render a rebuild whenever there is news, at most twice a second."""
+        while True:
+            try:
+                await asyncio.wait_for(watched.news.wait(), None if self.redis_answers else RECHECK_SECONDS)
+            except TimeoutError:
+                pass
+            watched.news.clear()
+            try:
+                changed = await _in_database(_refresh, watched)
+            except Exception:
+                # The page polls meanwhile, and says that it does.
+                log.exception("rendering rebuild %s", watched.rebuild_id)
+                await asyncio.sleep(RECHECK_SECONDS)
+                watched.news.set()
+                continue
+            if changed:
+                watched.wake_clients()
+                await asyncio.sleep(RENDER_GAP_SECONDS)
+
+    async def _read(self) -> None:
+        """Follow the Redis stream and wake what it names. Every way in which Redis can be away leads to the re-check."""
+        while True:
+            client = redis.asyncio.Redis.from_url(
+                settings.REDIS_URL,
+                decode_responses=True,
+                socket_connect_timeout=2,
+                socket_timeout=REDIS_BLOCK_SECONDS + 5,
+            )
+            try:
+                await self._read_from(client)
+            except (RedisError, OSError) as error:
+                if self.redis_answers:
+                    log.warning("following %s: %s; the table is asked every %s s", STREAM, error, RECHECK_SECONDS)
+                self.redis_answers = False
+                self._wake_all()
+            finally:
+                await client.aclose()
+            await asyncio.sleep(REDIS_RETRY_SECONDS)
+
+    async def _read_from(self, client: Any) -> None:
+        # "$" again and again would lose what is added between two reads (measured: 31 to 134 of 40,000): pin an id first.
+        newest = await client.xrevrange(STREAM, count=1)
+        position = newest[0][0] if newest else "0-0"
+        self.redis_answers = True
+        self._wake_all()
+        while True:
+            answer = await client.xread({STREAM: position}, count=500, block=int(REDIS_BLOCK_SECONDS * 1000))
+            for identity, entry in _entries(answer):
+                position = identity
+                watched = self.watched.get(int(entry.get("rebuild", 0)))
+                if watched and (watched.snapshot is None or watched.snapshot.revision != int(entry.get("revision", 0))):
+                    watched.news.set()
+
+    def _wake_all(self) -> None:
+        for watched in self.watched.values():
+            watched.news.set()
+
+
+def _entries(answer: Any) -> list[tuple[str, dict[str, str]]]:
+    """Return the entries of an XREAD answer: a list of pairs in RESP2, a mapping in RESP3."""
+    if not answer:
+        return []
+    streams = answer.items() if isinstance(answer, dict) else answer
+    found: list[tuple[str, dict[str, str]]] = []
+    for _, entries in streams:
+        for entry in entries:
+            # RESP3 wraps the entries of one stream in one more list.
+            found += entry if isinstance(entry, list) else [entry]
+    return found
+
+
+def _refresh(watched: Watched) -> bool:
+    """Bring a watched rebuild up to date with the table, in a worker thread. Return whether there was news."""
+    newest = queries.revision(watched.rebuild_id)
+    if newest is None:
+        watched.is_missing = True
+        return True
+    if watched.snapshot is not None and watched.snapshot.revision == newest:
+        return False
+    # The state is read before the log: the log may be ahead of the state then, and a later render makes that good.
+    snapshot = fragments.snapshot(watched.rebuild_id)
+    if watched.snapshot is None:
+        lines, watched.is_cut = fragments.first_lines(watched.rebuild_id)
+    else:
+        # At most as many as are kept: after a burst the page asks for the lines between when its reader scrolls there.
+        lines, is_cut = fragments.lines_after(watched.rebuild_id, watched.last_event)
+        watched.is_cut = watched.is_cut or is_cut or len(watched.lines) + len(lines) > LINES_KEPT
+    watched.lines.extend(lines)
+    watched.snapshot, watched.is_missing = snapshot, snapshot is None
+    return True
+
+
+async def _in_database(function: Callable[P, R], *args: P.args, **kwargs: P.kwargs) -> R:
+    def call() -> R:
+        close_old_connections()
+        try:
+            return function(*args, **kwargs)
+        finally:
+            close_old_connections()
+
+    return await sync_to_async(call)()
+
+
+def _start(coroutine: Any) -> asyncio.Task[None]:
+    """Start a task that outlives the request which needed it first: with its own context, as asgiref ends the request's."""
+    return asyncio.create_task(coroutine, context=contextvars.Context())
+
+
+_hubs: WeakKeyDictionary[asyncio.AbstractEventLoop, Hub] = WeakKeyDictionary()
+
+
+def hub() -> Hub:
+    """Return the hub of the running event loop."""
+    return _hubs.setdefault(asyncio.get_running_loop(), Hub())
+
+
+@dataclass(slots=True)
+class _Sent:
+    """What one connection has sent already."""
+
+    parts: dict[str, str] = field(default_factory=dict)
+    status: str = ""
+    event: int | None = None
+    bars: str = ""
+
+
+@lru_cache(maxsize=64)
+def message(name: str, data: str) -> str:
+    """Return one Server-Sent Event. Each line of the data gets its own field, so no text can end the event.
+
+    A thousand connections that are told the same share what is made here, and its bytes.
+    """
+    lines = data.replace("\r\n", "\n").replace("\r", "\n").split("\n")
+    return "".join((f"event: {name}\n", *(f"data: {line}\n" for line in lines), "\n"))
+
+
+def _messages(watched: Watched, sent: _Sent) -> list[str]:
+    """Return what a connection has to send to stand where the watched rebuild stands."""
+    snapshot = watched.snapshot
+    if snapshot is None:
+        return []
+    out = _log_messages(watched, sent)
+    for name, html in snapshot.parts.items():
+        if sent.parts.get(name) != html:
+            sent.parts[name] = html
+            out.append(message(name, html))
+    if sent.status != snapshot.status:
+        sent.status = snapshot.status
+        out.append(message("status", snapshot.status))
+    return out
+
+
+def _log_messages(watched: Watched, sent: _Sent) -> list[str]:
+    lines = list(watched.lines)
+    # A connection that fell behind further than what is kept gets the end of the log anew.
+    lost = watched.is_cut and sent.event is not None and bool(lines) and sent.event < lines[0].event
+    begins = sent.event is None or lost
+    new = lines if begins else [line for line in lines if line.event > (sent.event or 0)]
+    sent.event = watched.last_event
+    if not begins and not new:
+        return []
+    return [message("log-snapshot" if begins else "log", "\n".join(line.html for line in new))]
+
+
+async def stream(rebuild_id: int, user_id: int) -> AsyncGenerator[str, None]:
+    """Yield a rebuild's events until it has ended, the browser leaves, the person may look no more, or the connection is old."""
+    home = hub()
+    home.allowed.add(user_id)  # whoever comes here was asked a moment ago
+    watched, client = home.join(rebuild_id)
+    sent, began = _Sent(), time.monotonic()
+    try:
+        yield f"retry: {RETRY_MILLISECONDS}\n\n"
+        if watched.snapshot is not None:
+            client.set()
+        while time.monotonic() - began < CONNECTION_SECONDS:
+            try:
+                await asyncio.wait_for(client.wait(), KEEPALIVE_SECONDS)
+            except TimeoutError:
+                # A page that hears nothing for longer asks by itself.
+                yield message("alive", "")
+            if not await home.may_still_look(user_id):
+                return
+            key, told = await home.current_bars()
+            if key != sent.bars:
+                sent.bars = key
+                yield message("bars", told)
+            client.clear()
+            for text in _messages(watched, sent):
+                yield text
+            if watched.is_missing or (watched.snapshot and watched.snapshot.is_final):
+                yield message("end", "final")
+                return
+    finally:
+        home.leave(watched, client)
+
+
+_encoded = lru_cache(maxsize=64)(str.encode)
+
+
+class EventStream(StreamingHttpResponse):
+    """A streamed answer whose generator ends with the connection, and not when the garbage collector comes by."""
+
+    def __init__(self, parts: AsyncGenerator[str, None]) -> None:
+        super().__init__(parts, content_type="text/event-stream")
+        self._parts = parts
+        self["Cache-Control"] = "no-cache, no-store"
+        self["X-Accel-Buffering"] = "no"
+
+    async def __aiter__(self) -> AsyncIterator[bytes]:
+        async with aclosing(self._parts) as parts:
+            async for part in parts:
+                yield _encoded(part)
+
+
+@require_GET
+async def events(request: HttpRequest, rebuild_id: int) -> HttpResponseBase:
+    """Stream a rebuild to one browser that may look at it."""
+    user = await request.auser()
+    if user.pk is None or not await sync_to_async(may_view)(user):
+        return HttpResponse("You may not look at rebuilds.", status=403, content_type="text/plain")
+    if await sync_to_async(queries.revision)(rebuild_id) is None:
+        return HttpResponse("There is no such rebuild.", status=404, content_type="text/plain")
+    # Django ends the request's connection with the request, here after minutes: a thousand viewers would hold a thousand.
+    await sync_to_async(close_old_connections)()
+    return EventStream(stream(rebuild_id, user.pk))

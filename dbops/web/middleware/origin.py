@@ -1,0 +1,45 @@
+"""Where a request comes from, for the audit log: its address, and an id that the answer carries, too."""
+
+import uuid
+from collections.abc import Awaitable, Callable
+from inspect import iscoroutinefunction
+from typing import Any
+
+from django.http import HttpRequest
+from django.http.response import HttpResponseBase
+from django.utils.decorators import sync_and_async_middleware
+
+from dbops.audit.log import Origin, coming_from
+
+HEADER = "X-Request-ID"
+
+
+@sync_and_async_middleware
+def origin_middleware(get_response: Callable[[HttpRequest], Any]) -> Callable[[HttpRequest], Any]:
+    """Have what a request writes into the audit log say where it comes from."""
+    if iscoroutinefunction(get_response):
+        answer_later: Callable[[HttpRequest], Awaitable[HttpResponseBase]] = get_response
+
+        async def from_afar(request: HttpRequest) -> HttpResponseBase:
+            origin = _origin(request)
+            with coming_from(origin):
+                return _told(await answer_later(request), origin)
+
+        return from_afar
+
+    def answer(request: HttpRequest) -> HttpResponseBase:
+        origin = _origin(request)
+        with coming_from(origin):
+            return _told(get_response(request), origin)
+
+    return answer
+
+
+def _origin(request: HttpRequest) -> Origin:
+    """The address is the connection's; behind a proxy the web server puts the client's there, if it trusts the proxy."""
+    return Origin(request.META.get("REMOTE_ADDR") or "", uuid.uuid4().hex)
+
+
+def _told(response: HttpResponseBase, origin: Origin) -> HttpResponseBase:
+    response.headers[HEADER] = origin.request
+    return response

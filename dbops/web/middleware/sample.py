@@ -1,0 +1,63 @@
+"""What a process that shows the sample does otherwise: it refuses whatever would change something, and marks files that leave it.
+
+And that no process shows a database that it takes for what it is not.
+"""
+
+import logging
+import re
+from typing import Any
+
+from django.conf import settings
+from django.db import DatabaseError
+from django.http import HttpRequest, HttpResponse, JsonResponse
+from django.shortcuts import render
+from django.utils.deprecation import MiddlewareMixin
+
+from dbops.engine.errors import Refused
+from dbops.sample.database_check import agreement
+from dbops.security.permissions import sample_refusal
+from dbops.web.middleware.refusals import typed
+
+log = logging.getLogger(__name__)
+
+#: What may be sent all the same, by name of its address: people come in, choose their own view, and read the log.
+ALLOWED = frozenset({"login", "logout", "start-view", "audit-verify", "audit-export"})
+READING = frozenset({"GET", "HEAD", "OPTIONS"})
+FILE_NAME = re.compile(r'filename="(?!sample-)')
+API = "/api/"
+
+
+class SampleMiddleware(MiddlewareMixin):
+    """One place for every page that there is and will be: what is not known to be harmless is refused."""
+
+    def process_request(self, request: HttpRequest) -> HttpResponse | None:
+        """Answer 503 to everything, a health check too, where setting and database disagree."""
+        if (refusal := _disagreement()) is None:
+            return None
+        log.error("%s", refusal)
+        return _answer(request, refusal, "503.html", status=503)
+
+    def process_view(self, request: HttpRequest, *_: Any) -> HttpResponse | None:
+        match = request.resolver_match
+        if not settings.SAMPLE or request.method in READING or (match and match.url_name in ALLOWED):
+            return None
+        return _answer(request, sample_refusal(f"{request.method} {request.path}"), "409.html", status=409)
+
+    def process_response(self, request: HttpRequest, response: HttpResponse) -> HttpResponse:
+        if settings.SAMPLE and (told := response.headers.get("Content-Disposition")):
+            response.headers["Content-Disposition"] = FILE_NAME.sub('filename="sample-', told)
+        return response
+
+
+def _answer(request: HttpRequest, refusal: Refused, template: str, *, status: int) -> HttpResponse:
+    error = refusal.as_record()
+    if request.path.startswith(API):
+        return JsonResponse({"error": error | {"next_step": error["next"]}}, status=status)
+    return render(request, template, {"error": error, "typed": typed(request)}, status=status)
+
+
+def _disagreement() -> Refused | None:
+    try:
+        return agreement.disagreement()
+    except DatabaseError:  # it is away, or has no tables yet: nothing can be shown, and the page itself says why
+        return None

@@ -1,0 +1,43 @@
+"""Pages that an administrator reads: credentials and settings. Neither shows a secret."""
+
+from django.http import HttpRequest, HttpResponse
+from django.shortcuts import render
+from django.views.decorators.cache import never_cache
+from django.views.decorators.http import require_GET
+
+from dbops.queries.admin import configuration
+from dbops.queries.admin import credentials as queries
+from dbops.web.decorators import operator_page
+from dbops.web.live.status_bars import ask_redis
+from dbops.web.templatetags.dbops import age
+
+
+@require_GET
+@never_cache
+@operator_page
+def credentials(request: HttpRequest) -> HttpResponse:
+    """Say of each host and cluster which secrets are stored, and whether they can be read."""
+    only_problems = request.GET.get("show") == "problems"
+    found = queries.credentials(request.GET.get("page", "1"), only_problems=only_problems)
+    context = {
+        "page": found.page,
+        "problems": sum(found.counts.get(state, 0) for state in queries.PROBLEMS),
+        "old": found.counts.get(queries.OLD_KEY, 0),
+        "only_problems": only_problems,
+    }
+    return render(request, "admin/credentials.html", context)
+
+
+@require_GET
+@never_cache
+@operator_page
+def settings(request: HttpRequest) -> HttpResponse:
+    """Show every setting in effect, and what a report of a fault should name."""
+    seen = configuration.pulses()
+    about = configuration.versions() | {
+        "Redis": "answers" if ask_redis() else "does not answer",
+        "Worker": f"last reported {age(seen.get('worker'))}",
+        "Beat": f"last reported {age(seen.get('beat'))}",
+    }
+    context = {"settings": configuration.in_effect(), "about": about}
+    return render(request, "admin/settings.html", context)

@@ -1,0 +1,118 @@
+"""One backup run: its page, and its end by a person."""
+
+from collections.abc import Callable
+
+from django.contrib import messages
+from django.contrib.auth.models import User
+from django.http import Http404, HttpRequest, HttpResponse
+from django.shortcuts import redirect, render
+from django.views.decorators.cache import never_cache
+from django.views.decorators.http import require_GET, require_http_methods, require_POST
+from django.views.decorators.vary import vary_on_headers
+
+from dbops.engine.errors import Refused
+from dbops.models import BackupRun
+from dbops.operations import backups as verbs
+from dbops.operations.backups import give_up_run, say_over, stop_run
+from dbops.queries.backups import detail as queries
+from dbops.queries.restore_tests import find_proof, proofs_of
+from dbops.web.decorators import operator_page, user_of, viewer_page
+
+
+@require_GET
+@never_cache
+@vary_on_headers("HX-Request")
+@viewer_page
+def run(request: HttpRequest, run_id: int) -> HttpResponse:
+    """Show one run. A poll gets what changes without the frame, and 204 while it shows the newest revision already."""
+    is_poll = bool(request.headers.get("HX-Request"))
+    if is_poll and request.GET.get("revision") == str(queries.run_revision(run_id)):
+        return HttpResponse(status=204)
+    found = _find(run_id)
+    template = "backups/_run.html" if is_poll else "backups/run.html"
+    context = {"page": queries.run_page(found), "run": found, "proofs": proofs_of(found)}
+    return render(request, template, context)
+
+
+@require_http_methods(["GET", "POST"])
+@never_cache
+@operator_page
+def stop(request: HttpRequest, run_id: int) -> HttpResponse:
+    """Ask once more and for a reason, then ask the driver to stop."""
+    return _end(request, run_id, stop_run, "backups/stop.html", "is asked to stop.")
+
+
+@require_http_methods(["GET", "POST"])
+@never_cache
+@operator_page
+def give_up(request: HttpRequest, run_id: int) -> HttpResponse:
+    """Say what is not known, ask for a reason, then end a lost run without its host."""
+    return _end(request, run_id, give_up_run, "backups/force_fail.html", "is ended without its host.")
+
+
+@require_http_methods(["GET", "POST"])
+@never_cache
+@operator_page
+def over(request: HttpRequest, run_id: int) -> HttpResponse:
+    """Say what a probe or a report would do, ask for a reason, then end a run of others."""
+    return _end(request, run_id, say_over, "backups/mark_ended.html", "is noted as over.")
+
+
+@require_POST
+@operator_page
+def prove(request: HttpRequest, run_id: int) -> HttpResponse:
+    """Queue a proof of this backup. A second click finds the proof of the first."""
+    try:
+        proof = verbs.prove_run(_find(run_id), user_of(request))
+    except Refused as error:
+        messages.error(request, f"It was not begun: {error.found}. {error.next_step}")
+    else:
+        messages.success(request, f"Proof {proof.pk} begins as soon as {proof.host.name} has no other work of dbops.")
+    return redirect("backup-run", run_id=run_id)
+
+
+@require_http_methods(["GET", "POST"])
+@never_cache
+@operator_page
+def stop_proof(request: HttpRequest, proof_id: int) -> HttpResponse:
+    """Ask once more and for a reason, then have a proof stopped."""
+    proof, reason = find_proof(proof_id), request.POST.get("reason", "")
+    if proof is None:
+        raise Http404(f"There is no proof {proof_id}.")
+    refused, status = None, 200
+    if request.method == "POST":
+        try:
+            verbs.stop_proof(proof, user_of(request), reason)
+        except Refused as error:
+            refused, status = error, 409
+            proof.refresh_from_db()
+        else:
+            messages.success(request, f"Proof {proof_id} is asked to stop.")
+            return redirect("backup-run", run_id=proof.run_id)
+    context = {"proof": proof, "refused": refused, "reason": reason}
+    return render(request, "backups/restore_test_stop.html", context, status=status)
+
+
+def _end(
+    request: HttpRequest, run_id: int, act: Callable[[BackupRun, User, str], None], template: str, done: str
+) -> HttpResponse:
+    found, reason = _find(run_id), request.POST.get("reason", "")
+    refused, status = None, 200
+    if request.method == "POST":
+        try:
+            assert isinstance(request.user, User)  # noqa: S101 - operator_page saw to it
+            act(found, request.user, reason)
+        except Refused as error:
+            refused, status, found = error, 409, _find(run_id)
+        else:
+            messages.success(request, f"Backup run {run_id} {done}")
+            return redirect("backup-run", run_id=run_id)
+    context = {"page": queries.run_page(found), "run": found, "refused": refused, "reason": reason}
+    return render(request, template, context, status=status)
+
+
+def _find(run_id: int) -> BackupRun:
+    found = queries.find_run(run_id)
+    if found is None:
+        raise Http404(f"There is no backup run {run_id}.")
+    return found

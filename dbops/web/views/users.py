@@ -1,0 +1,122 @@
+"""Users and groups: who may log in, and what they may do there. For superusers."""
+
+from collections.abc import Callable
+
+from django import forms
+from django.contrib import messages
+from django.contrib.auth import update_session_auth_hash
+from django.contrib.auth.models import User
+from django.http import HttpRequest, HttpResponse
+from django.shortcuts import get_object_or_404, redirect, render
+from django.views.decorators.cache import never_cache
+from django.views.decorators.debug import sensitive_post_parameters
+from django.views.decorators.http import require_GET, require_http_methods, require_POST
+
+from dbops.engine.errors import Refused
+from dbops.operations import account_admin as verbs
+from dbops.queries.admin import accounts as queries
+from dbops.web.decorators import superuser_page, user_of
+from dbops.web.forms.accounts import AddForm, ChangeForm, PasswordForm
+
+
+@require_GET
+@never_cache
+@superuser_page
+def people(request: HttpRequest) -> HttpResponse:
+    """List the accounts."""
+    return render(request, "admin/people.html", {"people": queries.people()})
+
+
+@sensitive_post_parameters()
+@require_http_methods(["GET", "POST"])
+@never_cache
+@superuser_page
+def add(request: HttpRequest) -> HttpResponse:
+    """Show an empty form, and add an account on POST."""
+    form = AddForm(request.POST if request.method == "POST" else None)
+    if form.is_bound and form.is_valid():
+        given = {name: form.cleaned_data[name] for name in ("name", "group", "password", "superuser")}
+        if _did(form, lambda: verbs.add_account(actor=user_of(request), **given)):
+            messages.success(request, f"The account {given['name']} was added.")
+            return redirect("people")
+    return render(request, "admin/person_add.html", {"form": form}, status=422 if form.errors else 200)
+
+
+@require_http_methods(["GET", "POST"])
+@never_cache
+@superuser_page
+def person(request: HttpRequest, user_id: int) -> HttpResponse:
+    """Show one account; change its group on POST."""
+    user = _user(user_id)
+    form = ChangeForm(user, request.POST if request.method == "POST" else None)
+    if form.is_bound and form.is_valid():
+        given = form.cleaned_data
+        if _did(form, lambda: verbs.change_account(actor=user_of(request), user=user, **given)):
+            messages.success(request, f"The account {user.get_username()} was saved.")
+            return redirect("people")
+    return _person(request, user, form)
+
+
+@sensitive_post_parameters()
+@require_POST
+@superuser_page
+def password(request: HttpRequest, user_id: int) -> HttpResponse:
+    """Set a password. Whoever sets their own stays logged in here; every other session of the account ends."""
+    user = _user(user_id)
+    form = PasswordForm(user, request.POST)
+    if form.is_valid() and _did(
+        form, lambda: verbs.set_password(actor=user_of(request), user=user, password=form.cleaned_data["password"])
+    ):
+        if user.pk == user_of(request).pk:
+            update_session_auth_hash(request, _user(user_id))
+        messages.success(request, f"The password of {user.get_username()} was set.")
+        return redirect("people")
+    return _person(request, user, password_form=form)
+
+
+@require_POST
+@superuser_page
+def deactivate(request: HttpRequest, user_id: int) -> HttpResponse:
+    """Let somebody in no more. A refusal is a page of its own, with its reason."""
+    user = _user(user_id)
+    verbs.deactivate(actor=user_of(request), user=user, seen=request.POST.get("seen", ""))
+    messages.success(request, f"{user.get_username()} is deactivated, and logged out everywhere.")
+    return redirect("people")
+
+
+@require_POST
+@superuser_page
+def reactivate(request: HttpRequest, user_id: int) -> HttpResponse:
+    """Let somebody in again."""
+    user = _user(user_id)
+    verbs.reactivate(actor=user_of(request), user=user, seen=request.POST.get("seen", ""))
+    messages.success(request, f"{user.get_username()} may log in again.")
+    return redirect("people")
+
+
+def _did(form: forms.Form, act: Callable[[], object]) -> bool:
+    """Do it; a refusal stands above the form, whose fields keep what was typed."""
+    try:
+        act()
+    except Refused as error:
+        form.add_error(None, f"{error.found[:1].upper()}{error.found[1:]}. {error.left} {error.next_step}")
+        return False
+    return True
+
+
+def _person(
+    request: HttpRequest, user: User, form: ChangeForm | None = None, password_form: PasswordForm | None = None
+) -> HttpResponse:
+    is_wrong = bool((form and form.errors) or (password_form and password_form.errors))
+    context = {
+        "person": user,
+        "form": form or ChangeForm(user),
+        "password_form": password_form or PasswordForm(user),
+        "seen": verbs.standing_of(user),
+        "is_self": user.pk == user_of(request).pk,
+    }
+    return render(request, "admin/person.html", context, status=422 if is_wrong else 200)
+
+
+def _user(user_id: int) -> User:
+    return get_object_or_404(User, pk=user_id)

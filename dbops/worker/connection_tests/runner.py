@@ -1,0 +1,235 @@
+"""Makes the tests of connections that people asked for: one row, one run, and nothing left on any host."""
+
+import logging
+import time
+from collections.abc import Callable, Iterable
+from contextlib import closing
+from datetime import timedelta
+from typing import Any, NoReturn
+
+from django.db import transaction
+from django.db.models import Q, QuerySet
+from django.utils import timezone
+
+from dbops.audit.log import SYSTEM, append
+from dbops.engine.errors import DbopsError, Refused, RemoteFailure
+from dbops.engine.hosts.scripts import load
+from dbops.engine.rebuilds.steps.run import pairs
+from dbops.models import Cluster, ConnectionTest, Host, Instance
+from dbops.models.secret import as_stored, key_number
+from dbops.security.redaction import clean_record
+from dbops.worker import prober
+from dbops.worker.connection_tests.report import Report
+from dbops.worker.connection_tests.stream import refuse_in_use, test_stream, why_in_use
+from dbops.worker.connections import open_database, open_shell, shown_fingerprint
+
+__all__ = [
+    "RUNS_AT_MOST_SECONDS",
+    "WAITS_AT_MOST_SECONDS",
+    "Report",
+    "refuse_in_use",
+    "run_test",
+    "tests_due",
+    "why_in_use",
+]
+
+log = logging.getLogger(__name__)
+
+#: After these a test has no living worker any more, or never had one. Celery ends a task that hangs within a minute.
+RUNS_AT_MOST_SECONDS, WAITS_AT_MOST_SECONDS = 90, 120
+#: What every host needs, whatever server runs there.
+PROGRAMS = ("bash", "flock", "setsid", "base64", "ssh", "ssh-keygen", "timeout")
+Statuses, Kinds = ConnectionTest.Statuses, ConnectionTest.Kinds
+
+
+def run_test(test_id: int) -> bool:
+    """Make one test that is queued. Return whether it was: a second message finds it taken and does nothing."""
+    mine = ConnectionTest.objects.filter(pk=test_id, status=Statuses.QUEUED)
+    if not mine.update(status=Statuses.RUNNING, started_at=timezone.now()):
+        return False
+    row, report = _rows().get(pk=test_id), Report()
+    if not _can_read_secrets(row):
+        return _end(row, Statuses.FAILED, report, _unreadable(row))
+    secrets = _secrets_of(row)
+    try:
+        RUNS[row.kind](row, report)
+    except DbopsError as error:
+        _end(row, Statuses.FAILED, report, error, secrets)
+    except BaseException as error:
+        _end(row, Statuses.UNKNOWN, report, _unknown(f"its worker was ended ({type(error).__name__})"), secrets)
+        raise
+    else:
+        _end(row, Statuses.PASSED, report, None, secrets)
+    return True
+
+
+def tests_due() -> list[int]:
+    """End those that no worker is at any more, and return those that still wait for one."""
+    now = timezone.now()
+    lost = Q(status=Statuses.RUNNING, started_at__lt=now - timedelta(seconds=RUNS_AT_MOST_SECONDS))
+    lost |= Q(status=Statuses.QUEUED, requested_at__lt=now - timedelta(seconds=WAITS_AT_MOST_SECONDS))
+    for row in _rows().filter(lost):
+        if _end(row, Statuses.UNKNOWN, None, _unknown("its worker was stopped, or none took it up in time")):
+            log.warning("test %s was ended: no worker was at it", row.pk)
+    return list(ConnectionTest.objects.filter(status=Statuses.QUEUED).values_list("pk", flat=True))
+
+
+def _rows() -> QuerySet[ConnectionTest]:
+    """Return tests with what they are about. Secrets are decrypted when they are used: a lost key must not stop the others."""
+    rows = ConnectionTest.objects.select_related("host", "source_host", "instance__host", "instance__cluster")
+    hosts, cluster = ("host", "source_host", "instance__host"), "instance__cluster"
+    secrets = [f"{host}__ssh_private_key" for host in hosts]
+    return rows.defer(*secrets, *(f"{cluster}__{name}_password" for name in ("admin", "replication", "backup")))
+
+
+def _test_ssh(row: ConnectionTest, report: Report) -> None:
+    host = row.host
+    assert host is not None  # noqa: S101 - of this kind
+    names = (host.work_dir, host.authorized_keys_file, host.ssh_user)
+    with closing(open_shell(host)) as shell:
+        began = time.monotonic()
+        said = shell.run(load("inspect_host"), *names, *PROGRAMS, timeout_seconds=10)
+    took = time.monotonic() - began
+    report.command(host.name, "look_host: user, programs, work directory, authorized_keys; it changes nothing")
+    found = pairs(said.stdout)
+    if found.get("done") != "1":
+        text = f"status {said.exit_status}: {said.stderr.strip()[-300:] or said.stdout.strip()[-300:] or 'no words'}"
+        _unfit(host, f"the shell did not come to its end ({text})")
+    place = f"{host.ssh_user}@{host.ssh_address}:{host.ssh_port}"
+    report.check("Logged in", f"{place} in {took:.2f} s; the host calls itself {found['host']}, {found['system']}")
+    report.check("Host key", f"the pinned one, {shown_fingerprint(host)}")
+    through = " through sudo" if host.sudo else ""
+    report.check("Commands run as", f"{found['user']}{through}")
+    missing = found["missing"]
+    fits = report.check("Programs", f"missing: {missing}" if missing else ", ".join(PROGRAMS), ok=not missing)
+    fits &= _check_writable(report, found, "Work directory", host.work_dir, "work_writable")
+    fits &= _check_writable(report, found, "authorized_keys", found["keys"], "keys_writable")
+    report.measured["work_free_bytes"] = int(found["work_free"]) if found["work_free"].isdigit() else None
+    if not fits:
+        _unfit(host, "; ".join(f"{item['title']}: {item['text']}" for item in report.checks if not item["ok"]))
+
+
+def _check_writable(report: Report, found: dict[str, str], title: str, path: str, key: str) -> bool:
+    is_writable = found[key] == "1"
+    return report.check(title, f"{path} {'can' if is_writable else 'cannot'} be written", ok=is_writable)
+
+
+def _unfit(host: Host, found: str) -> NoReturn:
+    raise RemoteFailure(
+        "test.host_unfit",
+        f"Looking whether {host.name} has what dbops needs",
+        found=found,
+        left="SSH itself works. Nothing was changed.",
+        next_step="Mend what is named, on the host or in the inventory, then test again.",
+    )
+
+
+def _test_mysql(row: ConnectionTest, report: Report) -> None:
+    instance = row.instance
+    assert instance is not None  # noqa: S101 - of this kind
+    account = f"{instance.cluster.admin_user}@{instance.address}:{instance.port}"
+    sql = "SELECT VERSION() AS version, CURRENT_USER() AS account, @@hostname AS hostname, @@server_id AS server_id"
+    report.command(instance.name, sql)
+    began = time.monotonic()
+    with closing(open_database(instance, read_timeout_seconds=5.0)) as database:
+        found = database.query(sql)[0]
+    told = (
+        f"version {found['version']}, host {found['hostname']}, server id {found['server_id']}, as {found['account']}"
+    )
+    report.check("Dashboard's account", f"{account} logged in in {time.monotonic() - began:.2f} s: {told}")
+    report.command(instance.name, "the statements of a probe; they read alone")
+    facts = prober.read(instance)
+    if facts.server_problem:
+        report.check("What it may read", facts.server_problem.text, ok=False)
+    else:
+        report.check("What it may read", "all that a plan needs")
+    if not instance.cluster.backup_user:
+        report.check("Backup account", "none in the inventory: not tried")
+    elif facts.host_problem:
+        text = f"not tried, as the host cannot be read: {facts.host_problem.text}"
+        report.check("Backup account", text, ok=False)
+    else:
+        for statement in facts.backup_account:
+            text = f"{statement.statement}: {statement.error or 'allowed'}"
+            report.check("Backup account", text, ok=not statement.error)
+    _fail_where_not_ok(instance, report)
+
+
+def _fail_where_not_ok(instance: Instance, report: Report) -> None:
+    if wrong := [f"{item['title']}: {item['text']}" for item in report.checks if not item["ok"]]:
+        raise RemoteFailure(
+            "test.account",
+            f"Trying the accounts of {instance.name}",
+            found="; ".join(wrong),
+            left="Nothing was changed.",
+            next_step="Grant what is missing (docs/accounts.md), or correct the account in the inventory, then test again.",
+        )
+
+
+def _end(
+    row: ConnectionTest,
+    status: str,
+    report: Report | None,
+    error: DbopsError | None = None,
+    secrets: Iterable[str] = (),
+) -> bool:
+    """End it, free its slot and write it into the audit log. Return whether it had not ended before."""
+    values: dict[str, Any] = {"error": clean_record(error.as_record(), secrets)} if error else {}
+    if report is not None:
+        values["result"] = clean_record(report.as_record(), secrets)
+    now = timezone.now()
+    open_rows = ConnectionTest.objects.filter(pk=row.pk, status__in=(Statuses.QUEUED, Statuses.RUNNING))
+    with transaction.atomic():
+        if not open_rows.update(status=status, finished_at=now, slot=None, **values):
+            return False
+        detail: dict[str, Any] = {"test": row.pk, "kind": row.kind}
+        detail |= {"error": error.code} if error else {}
+        if report is not None and "bytes_per_second" in report.measured:
+            detail |= {
+                "cipher": report.measured["cipher"],
+                "bytes_per_second": round(report.measured["bytes_per_second"]),
+            }
+        append(actor=SYSTEM, action=f"test.{status}", subject=row.subject, detail=detail)
+    return True
+
+
+def _can_read_secrets(row: ConnectionTest) -> bool:
+    """Tell whether the current keys decrypt every secret that the test needs. At most two queries."""
+    hosts = (row.host_id, row.source_host_id, row.instance.host_id if row.instance else None)
+    tokens = [*Host.objects.filter(pk__in=[pk for pk in hosts if pk]).values_list(as_stored("ssh_private_key"))]
+    if row.instance:
+        columns = [as_stored(f"{name}_password") for name in ("admin", "replication", "backup")]
+        tokens += Cluster.objects.filter(pk=row.instance.cluster_id).values_list(*columns)
+    return all(key_number(token) is not None for found in tokens for token in found if token)
+
+
+def _secrets_of(row: ConnectionTest) -> list[str]:
+    cluster = row.instance.cluster if row.instance else None
+    return [cluster.admin_password, cluster.replication_password, cluster.backup_password] if cluster else []
+
+
+def _unreadable(row: ConnectionTest) -> Refused:
+    return Refused(
+        "test.secret",
+        f"Testing {row.subject}",
+        found="a stored secret cannot be decrypted with the current keys",
+        left="Nothing was sent.",
+        next_step="The page Credentials says which. Put the key back into DBOPS_ENCRYPTION_KEY.",
+    )
+
+
+def _unknown(found: str) -> RemoteFailure:
+    return RemoteFailure(
+        "test.unknown",
+        "Testing a connection",
+        found=found,
+        left="Nothing of a server was changed. The key of a stream test is taken away by its guard within a minute or two.",
+        next_step="Test again.",
+    )
+
+
+RUNS: dict[str, Callable[[ConnectionTest, Report], None]] = {
+    Kinds.SSH: _test_ssh,
+    Kinds.MYSQL: _test_mysql,
+    Kinds.STREAM: test_stream,
+}

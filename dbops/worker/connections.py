@@ -1,0 +1,146 @@
+"""From rows of the inventory to drivers: the one place where stored credentials become connections."""
+
+from pathlib import Path
+
+from django.conf import settings
+
+from dbops.drivers.mysql import MysqlAddress, MysqlDatabase
+from dbops.drivers.ssh import SshAddress, SshShell
+from dbops.engine.errors import Refused
+from dbops.engine.hosts.access import End
+from dbops.engine.hosts.host_keys import fingerprint_of
+from dbops.engine.planning.inputs import Member
+from dbops.engine.ports import Jobs
+from dbops.models import Cluster, Host, Instance
+from dbops.security.permissions import sample_refusal
+
+SYSTEMCTL = "/usr/bin/systemctl"
+
+
+def open_shell(host: Host) -> SshShell:
+    """Return a shell on a host; it connects with its first command.
+
+    Raises:
+        Refused: the key file of the inventory cannot be read (``ssh.key_file``), or there is no host (``sample.read_only``).
+    """
+    _not_in_the_sample(host.name)
+    return SshShell(
+        SshAddress(
+            address=host.ssh_address,
+            port=host.ssh_port,
+            user=host.ssh_user,
+            private_key=private_key_of(host),
+            host_key=host.host_key,
+            sudo=host.sudo,
+        )
+    )
+
+
+def end_of_way(host: Host, local_address: str, jobs: Jobs) -> End:
+    """Return a host as one end of a way to another one. ``local_address``: where its own connections come from, as a probe saw it."""
+    return End(
+        name=host.name,
+        ssh_address=host.ssh_address,
+        ssh_port=host.ssh_port,
+        ssh_user=host.ssh_user,
+        stream_address=host.stream_address or host.ssh_address,
+        local_address=local_address,
+        host_key=host.host_key,
+        authorized_keys_file=host.authorized_keys_file,
+        sudo=host.sudo,
+        jobs=jobs,
+    )
+
+
+def private_key_of(host: Host) -> str:
+    """Return the text of the host's private key, from the row or from its file."""
+    if host.ssh_private_key:
+        return host.ssh_private_key
+    try:
+        return Path(host.ssh_key_file).read_text()
+    except OSError as error:
+        raise Refused(
+            "ssh.key_file",
+            f"Reading the SSH key for {host.name}",
+            found=f"{host.ssh_key_file or '(no file given)'}: {error.strerror}",
+            left="Nothing was changed.",
+            next_step="Correct the key in the inventory.",
+        ) from error
+
+
+def open_database(instance: Instance, *, read_timeout_seconds: float = 10.0) -> MysqlDatabase:
+    """Return a connection of the dashboard's account to an instance; it connects with its first statement."""
+    return connect_to(instance.address, instance.port, instance.cluster, read_timeout_seconds=read_timeout_seconds)
+
+
+def connect_to(address: str, port: int, cluster: Cluster, *, read_timeout_seconds: float) -> MysqlDatabase:
+    """Return a connection of the cluster's dashboard account to an address; it connects with its first statement."""
+    _not_in_the_sample(f"{address}:{port}")
+    return MysqlDatabase(
+        MysqlAddress(host=address, port=port, user=cluster.admin_user, password=cluster.admin_password),
+        read_timeout_seconds=read_timeout_seconds,
+    )
+
+
+def connect_with(
+    address: str,
+    port: int,
+    user: str,
+    password: str,
+    *,
+    connect_timeout_seconds: float,
+    read_timeout_seconds: float,
+) -> MysqlDatabase:
+    """Return a connection of any account to an address; it connects with its first statement."""
+    _not_in_the_sample(f"{address}:{port}")
+    return MysqlDatabase(
+        MysqlAddress(host=address, port=port, user=user, password=password),
+        connect_timeout_seconds=connect_timeout_seconds,
+        read_timeout_seconds=read_timeout_seconds,
+    )
+
+
+def service_commands(instance: Instance) -> tuple[str, str]:
+    """Return the start and the stop command."""
+    if instance.systemd_unit:
+        return f"{SYSTEMCTL} start {instance.systemd_unit}", f"{SYSTEMCTL} stop {instance.systemd_unit}"
+    return instance.start_command, instance.stop_command
+
+
+def shown_fingerprint(host: Host) -> str:
+    """Return the fingerprint of the pinned key; one host's unreadable key must not hinder the plans of all others."""
+    try:
+        return fingerprint_of(host.host_key) if host.host_key else ""
+    except Refused:
+        return "unreadable"
+
+
+def member_of(instance: Instance) -> Member:
+    """Return an instance as the engine sees it. Its ``state``, ``host`` and ``cluster`` are read from the row."""
+    start, stop = service_commands(instance)
+    state = getattr(instance, "state", None)
+    host = instance.host
+    return Member(
+        name=instance.name,
+        cluster=instance.cluster.name,
+        role=instance.role,
+        host=host.name,
+        host_key_fingerprint=shown_fingerprint(host),
+        ssh_address=host.ssh_address,
+        ssh_port=host.ssh_port,
+        ssh_user=host.ssh_user,
+        address=instance.address,
+        port=instance.port,
+        datadir=instance.datadir,
+        defaults_file=instance.defaults_file,
+        os_user=instance.os_user,
+        start_command=start,
+        stop_command=stop,
+        facts=state.facts() if state else None,
+    )
+
+
+def _not_in_the_sample(place: str) -> None:
+    """The names of the sample's machines are made up: they may be those of real ones."""
+    if settings.SAMPLE:
+        raise sample_refusal(f"Connecting to {place}")

@@ -1,0 +1,93 @@
+"""Makes the discoveries that people asked for: one row, one walk, and no password left behind."""
+
+import logging
+from datetime import timedelta
+
+from django.db.models import Q
+from django.utils import timezone
+
+from dbops.drivers.discover import Bounds, discover
+from dbops.engine.errors import Refused
+from dbops.engine.facts.instance import to_record
+from dbops.engine.ports import Database
+from dbops.engine.topology.nodes import Address
+from dbops.models import Discovery, Instance
+from dbops.security.redaction import without_nul
+from dbops.worker.connections import connect_with
+
+log = logging.getLogger(__name__)
+
+BOUNDS = Bounds(servers=64, seconds=30.0)
+#: For one address: the connection, and each answer.
+CONNECT_SECONDS, ANSWER_SECONDS = 3.0, 5.0
+#: After these a discovery has no living worker any more, or never had one.
+RUNS_AT_MOST_SECONDS, WAITS_AT_MOST_SECONDS = 120, 600
+
+
+def run_discovery(discovery_id: int, bounds: Bounds = BOUNDS) -> bool:
+    """Make one discovery that is queued. Return whether it was: a second message finds it taken and does nothing."""
+    mine = Discovery.objects.filter(pk=discovery_id)
+    if not mine.filter(status=Discovery.Statuses.QUEUED).update(
+        status=Discovery.Statuses.RUNNING, started_at=timezone.now()
+    ):
+        return False
+    row = mine.select_related("cluster").get()
+    try:
+        listed = _listed() if row.cluster else None
+        found = discover((row.address, row.port), lambda host, port: _open(row, listed, host, port), bounds)
+        _end(row.pk, Discovery.Statuses.DONE, result=without_nul(to_record(found)))
+    except BaseException as error:
+        _end(row.pk, Discovery.Statuses.FAILED, error=_in_words("a fault in dbops itself", type(error).__name__))
+        raise
+    return True
+
+
+def _listed() -> set[Address]:
+    """Return the addresses that persons wrote into the inventory as those of instances. One query."""
+    rows = Instance.objects.values_list("address", "host__ssh_address", "host__stream_address", "port")
+    return {(name.casefold(), port) for *names, port in rows for name in names if name}
+
+
+def _open(row: Discovery, listed: set[Address] | None, host: str, port: int) -> Database:
+    """Open a connection to a server that was found.
+
+    Args:
+        listed: where a stored account may log in. Replicas say of themselves where they are, and are believed by nobody else. An
+            account that a person typed for this discovery goes on to all of them: ``None``.
+
+    Raises:
+        Refused: the stored account does not go there (``discovery.not_listed``).
+    """
+    if listed is not None and (host.casefold(), port) not in listed:
+        raise Refused(
+            "discovery.not_listed",
+            f"Reading {host}:{port}",
+            found="it was found and not read: it is not in the inventory, and a stored account goes nowhere else",
+            left="Nothing was sent there.",
+            next_step="Discover with an account that you type in, if you trust this server.",
+        )
+    user, password = (row.cluster.admin_user, row.cluster.admin_password) if row.cluster else (row.user, row.password)
+    return connect_with(
+        host, port, user, password, connect_timeout_seconds=CONNECT_SECONDS, read_timeout_seconds=ANSWER_SECONDS
+    )
+
+
+def _end(pk: int, status: str, **values: object) -> bool:
+    """End it and take the password out of the row, in one write."""
+    rows = Discovery.objects.filter(pk=pk, status__in=(Discovery.Statuses.QUEUED, Discovery.Statuses.RUNNING))
+    return bool(rows.update(status=status, finished_at=timezone.now(), password="", **values))
+
+
+def _in_words(found: str, detail: str = "") -> dict[str, str]:
+    return {"found": f"{found} ({detail})" if detail else found}
+
+
+def discoveries_due() -> list[int]:
+    """End those that no worker is at any more, and return those that still wait for one."""
+    now = timezone.now()
+    lost = Q(status=Discovery.Statuses.RUNNING, started_at__lt=now - timedelta(seconds=RUNS_AT_MOST_SECONDS))
+    lost |= Q(status=Discovery.Statuses.QUEUED, requested_at__lt=now - timedelta(seconds=WAITS_AT_MOST_SECONDS))
+    for pk in Discovery.objects.filter(lost).values_list("pk", flat=True):
+        if _end(pk, Discovery.Statuses.FAILED, error=_in_words("its worker was stopped, or none took it up in time")):
+            log.warning("discovery %s was ended: no worker was at it", pk)
+    return list(Discovery.objects.filter(status=Discovery.Statuses.QUEUED).values_list("pk", flat=True))

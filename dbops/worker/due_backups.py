@@ -1,0 +1,90 @@
+"""Backups that dbops runs become queued rows when they are due: one waiting run of each schedule, and a row for what was missed.
+
+A schedule whose run still waits when its next one is due does not get a second waiting run: two backups in a row would keep a
+source busy twice for the same purpose. The older occurrence is recorded as missed, and the newer one takes its place in the line.
+After a downtime of the dashboard the same rule gives one catch-up run, the newest occurrence, and the others as missed.
+"""
+
+import logging
+from datetime import datetime
+from itertools import takewhile
+
+from django.db import transaction
+
+from dbops import lifecycle
+from dbops.engine.backup_states import RunBy, RunStatus
+from dbops.lib.cron import BadSchedule, due_times, next_due
+from dbops.models import BackupRun, BackupSchedule
+
+log = logging.getLogger(__name__)
+
+#: Rows for missed occurrences of one schedule at once: what was missed in a year of downtime is told in words.
+MISSED_ROWS = 50
+
+
+def queue_due(now: datetime) -> list[int]:
+    """Queue a run for every schedule that is due, and record what was missed. Return the ids of the queued runs.
+
+    A second call, at once or at the same moment in another process, finds nothing due: moving the next due time is the claim.
+    """
+    _give_first_due_times(now)
+    due = BackupSchedule.objects.filter(is_enabled=True, run_by=RunBy.DBOPS, next_due_at__lte=now)
+    runs = [_queue_one(pk, now) for pk in due.values_list("pk", flat=True)]
+    return [run.pk for run in runs if run is not None]
+
+
+def _give_first_due_times(now: datetime) -> None:
+    for schedule in BackupSchedule.objects.filter(is_enabled=True, run_by=RunBy.DBOPS, next_due_at=None):
+        moment = _next(schedule, now)
+        if moment is not None:
+            lifecycle.move_next_due(schedule, moment)
+
+
+def _next(schedule: BackupSchedule, now: datetime) -> datetime | None:
+    try:
+        return next_due(schedule.cron, schedule.time_zone, now)
+    except BadSchedule as error:
+        log.error("backup schedule %s: %s", schedule.name, error)
+        return None
+
+
+def _queue_one(pk: int, now: datetime) -> BackupRun | None:
+    with transaction.atomic():
+        schedule = lifecycle.lock_schedule(pk)
+        if schedule is None or schedule.next_due_at is None or schedule.next_due_at > now:
+            return None
+        occurrences = [schedule.next_due_at, *_later(schedule, now)]
+        if not lifecycle.move_next_due(schedule, _next(schedule, now)):
+            return None
+        *older, newest = occurrences
+        missed = _write_missed(schedule, older)
+        waiting = next((run for run in lifecycle.active_runs(schedule) if run.status == RunStatus.QUEUED), None)
+        since = waiting.queued_at if waiting is not None else None
+        queued = lifecycle.queue_run(schedule, f"Due at {newest:%Y-%m-%d %H:%M} UTC.", due_at=newest, since=since)
+        # The audit log comes last: whoever writes a row after an entry of it could meet one who has that row and waits for the log.
+        if waiting is not None:
+            _miss(waiting, newest)
+        lifecycle.audit_missed(missed)
+        return queued
+
+
+def _later(schedule: BackupSchedule, now: datetime) -> list[datetime]:
+    assert schedule.next_due_at is not None  # noqa: S101 - the caller has looked
+    try:
+        following = due_times(schedule.cron, schedule.time_zone, schedule.next_due_at)
+        return list(takewhile(lambda moment: moment <= now, following))
+    except BadSchedule:
+        return []
+
+
+def _write_missed(schedule: BackupSchedule, older: list[datetime]) -> list[BackupRun]:
+    reason = "dbops did not run at that time; a later occurrence is caught up on instead."
+    if len(older) > MISSED_ROWS:
+        reason += f" {len(older) - MISSED_ROWS} earlier ones have no row."
+    return lifecycle.write_missed(schedule, older[-MISSED_ROWS:], reason)
+
+
+def _miss(waiting: BackupRun, newest: datetime) -> None:
+    why = f" for: {waiting.waiting_for}" if waiting.waiting_for else ""
+    text = f"It still waited{why} when the next run became due at {newest:%Y-%m-%d %H:%M} UTC, which takes its place."
+    lifecycle.end_queued_run(waiting, RunStatus.MISSED, text)

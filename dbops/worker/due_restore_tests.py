@@ -1,0 +1,80 @@
+"""Which backups are due to be proven, and which proof may begin now: the newest physical backup of each source, one at a time on a host."""
+
+from datetime import datetime, timedelta
+
+from django.conf import settings
+from django.db import transaction
+from django.db.models import Max
+
+from dbops import lifecycle
+from dbops.engine.backup_states import RUN_ACTIVE, BackupMethod, RunStatus
+from dbops.engine.restore_tests.due import Attempt, Candidate, due_runs
+from dbops.loaders.plan_inputs import readable_runs
+from dbops.models import BackupProof, BackupRun, Hold
+
+
+def queue_due(now: datetime) -> list[int]:
+    """Queue a proof for every source whose newest backup is due to be proven. Return their ids.
+
+    A second call, at the same moment in another process, queues nothing more: a run has one proof that is not over.
+    """
+    if settings.PROOF_INTERVAL_SECONDS <= 0:
+        return []
+    interval = timedelta(seconds=settings.PROOF_INTERVAL_SECONDS)
+    due = due_runs(_candidates(), _attempts(), now=now, interval=interval)
+    proofs = [_queue(run_id) for run_id in due]
+    return [proof.pk for proof in proofs if proof is not None]
+
+
+def _candidates() -> list[Candidate]:
+    """Return every backup that could be proven, of each source the newest. Retention keeps the number of rows small."""
+    rows = readable_runs().filter(method=BackupMethod.PHYSICAL, started_at__isnull=False).order_by("started_at", "pk")
+    newest = {source: (run, started) for run, source, started in rows.values_list("pk", "instance_id", "started_at")}
+    return [Candidate(source, run, started) for source, (run, started) in newest.items() if started]
+
+
+def _attempts() -> dict[int, Attempt]:
+    """Return of each source the newest proof. Two queries."""
+    newest = [row["last"] for row in BackupProof.objects.order_by().values("source").annotate(last=Max("pk"))]
+    return {
+        proof.source_id: Attempt(
+            proof.run_id,
+            is_over=proof.status not in RUN_ACTIVE,
+            is_good=proof.status == RunStatus.SUCCEEDED,
+            at=proof.finished_at or proof.requested_at,
+            code=proof.error.get("code", ""),
+        )
+        for proof in BackupProof.objects.filter(pk__in=newest).order_by().defer("memory", "steps", "result")
+    }
+
+
+def _queue(run_id: int) -> BackupProof | None:
+    with transaction.atomic():
+        run = (
+            BackupRun.objects.select_related("instance__host", "instance__cluster")
+            .filter(pk=run_id, removed_at=None)
+            .first()
+        )
+        return lifecycle.queue_proof(run, "Its proof is due.") if run else None
+
+
+def start_what_can() -> list[int]:
+    """Begin the oldest queued proof of each host where nothing else is at work. Return their ids."""
+    queued = list(
+        BackupProof.objects.filter(status=RunStatus.QUEUED).select_related("host", "source__host").order_by("pk")
+    )
+    if not queued:
+        return []
+    holds = {hold.instance.host_id: hold for hold in Hold.objects.select_related("instance")}
+    proven = dict(BackupProof.objects.exclude(host_slot=None).values_list("host_slot", "pk"))
+    begun = []
+    for proof in queued:
+        if other := proven.get(proof.host_id):
+            lifecycle.let_proof_wait(proof, f"proof {other} runs on {proof.host.name}")
+        elif hold := holds.get(proof.host_id) or holds.get(proof.source.host_id):
+            what = f"rebuild {hold.rebuild_id}" if hold.rebuild_id else f"backup run {hold.backup_run_id}"
+            lifecycle.let_proof_wait(proof, f"{what} uses {hold.instance.name}")
+        elif lifecycle.start_proof(proof):
+            proven[proof.host_id] = proof.pk
+            begun.append(proof.pk)
+    return begun

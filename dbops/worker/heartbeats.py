@@ -1,0 +1,74 @@
+"""What workers and beat report of themselves: a row each, so that pages can say when one of them is away.
+
+A worker reports with each task that it begins, beat with each tick: what is stuck does not report. Neither waits or fails for it.
+"""
+
+import logging
+import time
+from typing import Any
+
+from celery import Task
+from celery.beat import PersistentScheduler
+from celery.exceptions import Ignore
+from django.db import DatabaseError, IntegrityError, InterfaceError
+from django.utils import timezone
+
+from dbops import lifecycle
+from dbops.models import Pulse
+from dbops.sample.database_check import agreement
+
+log = logging.getLogger(__name__)
+
+WORKER, BEAT = "worker", "beat"
+#: A process writes at most this often.
+GAP_SECONDS = 5.0
+_last: dict[str, float] = {}
+
+
+def report(name: str) -> None:
+    """Write that a process of this name lives. Never raises for a database that does not answer."""
+    if time.monotonic() - _last.get(name, float("-inf")) < GAP_SECONDS:
+        return
+    _last[name] = time.monotonic()
+    now = timezone.now()
+    try:
+        if not Pulse.objects.filter(pk=name).update(at=now):
+            Pulse.objects.create(name=name, at=now)
+    except IntegrityError:
+        pass  # another process was the first
+    except (DatabaseError, InterfaceError) as error:
+        log.warning("reporting that %s lives: %s", name, error)
+        lifecycle.mend_connection()
+
+
+def is_wrong_database() -> bool:
+    """Tell whether this process must leave its database alone: the hosts of a sample may be somebody's real ones."""
+    try:
+        refusal = agreement.disagreement()
+    except (DatabaseError, InterfaceError) as error:
+        log.warning("asking whether the database is the sample's: %s", error)
+        lifecycle.mend_connection()
+        return False
+    if refusal:
+        log.error("%s", refusal)
+    return refusal is not None
+
+
+class ReportingTask(Task):
+    """A task whose begin is its worker's sign of life. In a database that is not what its worker takes it for it does nothing."""
+
+    abstract = True
+
+    def before_start(self, task_id: str, args: Any, kwargs: Any) -> None:
+        if is_wrong_database():
+            raise Ignore
+        report(WORKER)
+
+
+class ReportingScheduler(PersistentScheduler):
+    """Celery's scheduler, which reports that it ticks."""
+
+    def tick(self, *args: Any, **kwargs: Any) -> float:
+        if not is_wrong_database():
+            report(BEAT)
+        return float(super().tick(*args, **kwargs))

@@ -1,0 +1,57 @@
+"""Takes the samples that a rebuild's charts are drawn from, at a bounded rate, from what its driver has read anyway."""
+
+import logging
+import time
+from datetime import datetime
+
+from celery.exceptions import SoftTimeLimitExceeded
+from django.conf import settings
+from django.utils import timezone
+
+from dbops import lifecycle
+from dbops.engine.rebuilds.metrics import Figures, number_at
+from dbops.models import InstanceState, Rebuild
+
+log = logging.getLogger(__name__)
+
+#: How long after one that could not be written the next is tried.
+REST_SECONDS = 60.0
+
+
+class Sampler:
+    """One driver's samples. Whatever goes wrong with one is written into the worker's log and harms nothing else."""
+
+    def __init__(self, rebuild: Rebuild) -> None:
+        self._rebuild = rebuild
+        self._last = -1
+        self._rests_until = 0.0
+
+    def take(self, step: str, figures: Figures) -> None:
+        """Write a sample where one is due."""
+        started = self._rebuild.started_at
+        if started is None or time.monotonic() < self._rests_until:
+            return
+        now = timezone.now()
+        number = number_at((now - started).total_seconds())
+        if number <= self._last:
+            return
+        self._last = number
+        try:
+            lag = self._source_lag(now)
+            whole = Figures(figures.bytes, figures.disk_read_bytes, figures.disk_written_bytes, lag)
+            lifecycle.write_sample(self._rebuild, number=number, at=now, step=step, figures=whole)
+        except SoftTimeLimitExceeded:
+            raise
+        except Exception:
+            log.exception("rebuild %s: a sample was not written", self._rebuild.pk)
+            self._rests_until = time.monotonic() + REST_SECONDS
+
+    def _source_lag(self, now: datetime) -> float | None:
+        """Return what the last probe of the source saw, ``None`` where it is too old or was not known. One query."""
+        state = (
+            InstanceState.objects.filter(instance=self._rebuild.source_id).only("observed_at", "lag_seconds").first()
+        )
+        age = state.age_seconds(now) if state else None
+        if state is None or age is None or age > settings.FACTS_FRESH_SECONDS:
+            return None
+        return state.lag_seconds

@@ -1,0 +1,107 @@
+"""The hosts of one proof: where it is made, where its backup lies, and the plan that both give."""
+
+from contextlib import ExitStack
+
+from django.conf import settings
+
+from dbops.drivers.jobs import HostJobs
+from dbops.engine.errors import Refused
+from dbops.engine.facts.instance import HostFacts
+from dbops.engine.hosts.access import HostWay
+from dbops.engine.restore_tests.job import FileWay
+from dbops.engine.restore_tests.plan import Elsewhere, Limits, ProofPlan, machine_of, plan_proof
+from dbops.engine.tuning.transport import choose_ciphers
+from dbops.loaders.plan_inputs import archive_of_run, host_facts, link_between
+from dbops.models import BackupProof, Host, Instance
+from dbops.worker import prober
+from dbops.worker.connections import end_of_way, open_shell
+
+#: Fences and locks of proofs on a host: of those made there, and of those that read there. No instance has such a name: names begin with
+#: a letter or digit.
+HOST_KEY, READ_KEY = "_proof", "_proof-reads"
+#: A link that is away for some seconds must not cost a proof.
+PULL_ATTEMPTS = 5
+#: The last word for ``serve_file.sh``: every other work on the host that has the file comes first.
+LOW_PRIORITY = "low"
+
+
+class Hosts:
+    """The hosts of one proof, under its token. Shells are closed with ``stack``."""
+
+    def __init__(self, proof: BackupProof, stack: ExitStack) -> None:
+        self._proof, self._stack = proof, stack
+
+    def jobs(self, uid: str) -> HostJobs:
+        """Return the jobs of the proof ``uid`` on this proof's host."""
+        return self._jobs_on(self._proof.host, uid, HOST_KEY)
+
+    def _jobs_on(self, host: Host, uid: str, key: str) -> HostJobs:
+        shell = open_shell(host)
+        self._stack.callback(shell.close)
+        return HostJobs(shell, work_dir=host.work_dir, instance_key=key, run_id=uid, token=self._proof.host_token)
+
+    def way_to_file(self, proof: BackupProof, plan: ProofPlan) -> FileWay | None:
+        """Return the way to the file of this proof, or of an older one on this proof's host; ``None`` where the file lies there."""
+        if not plan.transport:
+            return None
+        words = (plan.path, str(plan.bytes), plan.run_uid, plan.sha256, LOW_PRIORITY)
+        return FileWay(self._way(proof), words, (plan.holder_machine, plan.machine))
+
+    def _way(self, proof: BackupProof) -> HostWay:
+        holder, host = proof.source.host, self._proof.host
+        # proofs of several hosts may read from this one at a time: each host has its own fence here
+        reading = self._jobs_on(holder, proof.uid, f"{READ_KEY}-{host.pk}")
+        facts = host_facts(host)
+        target = end_of_way(host, facts.local_address if facts else "", self.jobs(proof.uid))
+        return HostWay(proof.uid, source=end_of_way(holder, "", reading), target=target)
+
+    def plan(self) -> ProofPlan:
+        """Return what the proof will do, by what both hosts say now.
+
+        Raises:
+            Refused: there is no such backup any more (``proof.no_backup``), the chosen host cannot be read (``proof.no_host``), and as
+                ``plan_proof``.
+            Unreachable: a host does not answer.
+        """
+        proof, archive = self._proof, archive_of_run(self._proof.run_id)
+        if archive is None:
+            raise Refused(
+                "proof.no_backup",
+                f"Planning the proof of backup run {proof.run_id}",
+                found="its file was removed, or its record does not say what it is",
+                left="Nothing was written.",
+                next_step="Prove a newer backup.",
+            )
+        source = prober.look_now(proof.source)
+        is_there = proof.host_id == proof.source.host_id
+        prover = source if is_there else prober.look_now(self._instance_there())
+        assert prover.host is not None  # noqa: S101 - look_now says so
+        return plan_proof(
+            proof.uid,
+            archive,
+            prover.host,
+            owner=proof.source.os_user,
+            limits=Limits(settings.PROOF_CORES, settings.PROOF_DIRECTORY, settings.START_TIMEOUT_SECONDS),
+            server=source.server,
+            elsewhere=None if is_there else self._elsewhere(prover.host, source.host),
+        )
+
+    def _elsewhere(self, prover: HostFacts, holder: HostFacts | None) -> Elsewhere:
+        assert holder is not None  # noqa: S101 - look_now says so
+        host, source = self._proof.host, self._proof.source
+        ciphers = choose_ciphers(holder, prover, link_between(source.host_id, host.pk))
+        pull = self._way(self._proof).pull(ciphers, attempts=PULL_ATTEMPTS)
+        return Elsewhere(source.host.name, machine_of(holder), tuple(pull), host.work_dir)
+
+    def _instance_there(self) -> Instance:
+        """Return an instance of the chosen host: a host is read with those that stand on it."""
+        there = Instance.objects.filter(host=self._proof.host).order_by("pk").first()
+        if there is None:
+            raise Refused(
+                "proof.no_host",
+                f"Planning the proof of backup run {self._proof.run_id}",
+                found=f"{self._proof.host.name} has no instance in the inventory, so its memory, programs and ciphers are not known",
+                left="Nothing was written.",
+                next_step="Choose another host for the cluster's proofs, or give this one an instance.",
+            )
+        return there

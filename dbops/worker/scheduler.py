@@ -1,0 +1,173 @@
+"""Who starts next, and why not: rows become jobs, the engine decides, and what it decides is tried and written."""
+
+import logging
+from collections.abc import Callable, Iterable, Mapping
+from datetime import datetime
+from functools import partial
+
+from django.db.models import CharField
+from django.db.models.functions import Cast
+from django.utils import timezone
+
+from dbops import lifecycle
+from dbops.engine.backup_states import RUN_ACTIVE, Origin, RunStatus
+from dbops.engine.rebuilds.methods import FOLLOW_UPS, METHODS
+from dbops.engine.rebuilds.shared_read import Phase
+from dbops.engine.schedule.scheduler import Job, Key, Kind, decide, line_order
+from dbops.engine.states import Status
+from dbops.loaders.shared_reads import readers
+from dbops.models import BackupRun, Instance, Rebuild
+from dbops.models.rebuilds import WANTS_TO_START
+from dbops.worker.start_conditions import closed_gates
+
+log = logging.getLogger(__name__)
+
+#: Methods that do not read their source take no place in its line.
+_ONLY_TARGET = frozenset(name for name, method in {**METHODS, **FOLLOW_UPS}.items() if not method.reads_source)
+_LINE_TIME = Cast(WANTS_TO_START, CharField())
+
+
+def start_what_can() -> list[int]:
+    """Start every queued rebuild and backup run whose instances can be held. Return the ids of the rebuilds that started.
+
+    The order of a line is the engine's (``engine.schedule.scheduler``). Inserting the holds decides: what the engine saw may be a
+    moment old. Reading and deciding takes a constant number of queries; writing reasons takes some for hundreds of rows, where
+    they changed, and each start a handful.
+    """
+    now = timezone.now()
+    _expire(now)
+    jobs = queued_jobs(now)
+    lifecycle.flag_late(now)
+    if not jobs:
+        return []
+    taken = lifecycle.held()  # read after the rows: no reason is replaced by an older one
+    names = Names()
+    decision = decide(jobs, taken, names)
+    failed = [job.key for job in decision.starts if not _start(job)]
+    if failed:
+        decision = decide(jobs, taken, names, failed=failed)
+    _write_waits(jobs, decision.reasons)
+    return [job.pk for job in decision.starts if job.kind is Kind.REBUILD and job.key not in failed]
+
+
+class Names:
+    """Names of instances, all read in one query when the first is asked for."""
+
+    def __init__(self) -> None:
+        self._known: dict[int, str] = {}
+
+    def __call__(self, instance: int) -> str:
+        if not self._known:
+            self._known = dict(Instance.objects.order_by().values_list("pk", "name"))
+        return self._known.get(instance, f"instance {instance}")
+
+
+def queued_jobs(now: datetime) -> list[Job]:
+    """Return everything queued, in as many queries whatever is queued."""
+    return [*_rebuild_jobs(now), *_backup_jobs()]
+
+
+def _rebuild_jobs(now: datetime) -> Iterable[Job]:
+    """Times are compared as the text that the database keeps: to make ten thousand of them into values costs more than all else.
+
+    Whatever is read here stands in the index ``what_the_scheduler_reads``.
+    """
+    rows = Rebuild.objects.filter(status=Status.QUEUED).order_by()
+    wanted = rows.values_list(
+        "pk", "source_id", "target_id", "method", "priority", "waiting_for", _LINE_TIME, "reads_with_id"
+    )
+    found = list(wanted)
+    branches = _branches({row[0]: row[-1] for row in found if row[-1]})
+    # after the rows: one that is queued between the two has its gates seen, or is not seen itself; and who waits by itself has its own
+    gates = _gates(now) if found else {}
+    for pk, told in branches.items():
+        if told:
+            gates[pk] = f"{gates[pk]}; {told}" if pk in gates else told
+    kind = Kind.REBUILD
+    for pk, source, target, method, priority, told, since, _ in found:
+        claims = (target,) if method in _ONLY_TARGET or pk in branches else (source, target)
+        yield Job(kind, pk, line_order(priority, since, pk), claims, gates.get(pk, ""), told)
+
+
+def _branches(read_by: Mapping[int, int]) -> dict[int, str]:
+    """Return what each queued rebuild waits for for whom another reads: they claim their target alone, and start while that one waits.
+
+    One whose reader has ended, or reads without it, waits by itself from now on. Two queries, and none where nothing is shared.
+
+    Args:
+        read_by: queued rebuilds to the ones who read for them.
+    """
+    known = readers(read_by.values()) if read_by else {}
+    branches = {}
+    for pk, reader in ((pk, known[reader]) for pk, reader in sorted(read_by.items())):
+        if reader.phase is Phase.QUEUED:
+            branches[pk] = f"it starts together with rebuild {reader.number}"
+        elif reader.can_be_joined:
+            branches[pk] = ""
+        else:
+            text = f"Rebuild {reader.number} reads without this one, which waits for the source by itself now."
+            branch = Rebuild.objects.defer("plan", "memory").filter(pk=pk, reads_with=reader.number).first()
+            if branch is not None:  # else it was joined to another one a moment ago: the next look sees that
+                lifecycle.leave(branch, text)
+    return branches
+
+
+def _backup_jobs() -> Iterable[Job]:
+    rows = BackupRun.objects.filter(status=RunStatus.QUEUED, origin=Origin.MANAGED).order_by()
+    kind = Kind.BACKUP
+    for pk, instance, told, since in rows.values_list(
+        "pk", "instance_id", "waiting_for", Cast("queued_at", CharField())
+    ):
+        yield Job(kind, pk, line_order(0, since, pk), (instance,), "", told)
+
+
+def _gates(now: datetime) -> dict[int, str]:
+    """Return what queued rebuilds wait for that is no hold: a person's wish, and what ``gates`` finds. Eight queries at most."""
+    rows = Rebuild.objects.filter(status=Status.QUEUED).order_by()
+    # found by the few runs that are active, not by ten thousand queued rows; who is queued no more is asked for by nobody
+    after = (
+        Rebuild.objects.filter(after_run__status__in=RUN_ACTIVE, reads_with=None)
+        .order_by()
+        .values_list("pk", "after_run_id")
+    )
+    gates = {pk: f"it is to start when backup run {run} has ended" for pk, run in after}
+    for pk, moment in rows.filter(not_before__gt=now, reads_with=None).values_list("pk", "not_before"):
+        told = f"it is to start not before {moment:%Y-%m-%d %H:%M} UTC"
+        gates[pk] = f"{told}, and {gates[pk]}" if pk in gates else told
+    for pk, told in closed_gates(now).items():
+        gates[pk] = f"{gates[pk]}; {told}" if pk in gates else told
+    return gates
+
+
+def _expire(now: datetime) -> None:
+    for rebuild in Rebuild.objects.filter(status=Status.QUEUED, expires_at__lte=now).defer("plan", "memory"):
+        lifecycle.end_queued(rebuild, Status.EXPIRED, "Expired: it could not start in time.")
+
+
+def _start(job: Job) -> bool:
+    row: Rebuild | BackupRun | None
+    gate: Callable[[], str] = str  # no backup waits for more than its hold
+    if job.kind is Kind.REBUILD:
+        rebuilds = Rebuild.objects.select_related("source", "target", "after_run").defer("plan", "memory")
+        row = rebuilds.filter(pk=job.pk).first()
+        gate = partial(_gate, job.pk)
+    else:
+        row = BackupRun.objects.select_related("instance", "schedule").filter(pk=job.pk).first()
+    reason = lifecycle.start(row, gate) if row else "it is gone"
+    if reason:
+        log.debug("%s %s waits: %s", job.kind, job.pk, reason)
+    return not reason
+
+
+def _gate(rebuild_id: int) -> str:
+    """Asked while it starts: a maintenance or a backup of others may have begun since the pass began."""
+    return closed_gates(timezone.now(), rebuild_id).get(rebuild_id, "")
+
+
+def _write_waits(jobs: Iterable[Job], reasons: Mapping[Key, str]) -> None:
+    told = {job.key: job.told for job in jobs if job.key in reasons} if reasons else {}
+    models: dict[Kind, type[Rebuild] | type[BackupRun]] = {Kind.REBUILD: Rebuild, Kind.BACKUP: BackupRun}
+    for kind, model in models.items():
+        changes = {key[1]: (told[key], reason) for key, reason in reasons.items() if key[0] is kind}
+        if changes:
+            lifecycle.write_waits(model, changes)

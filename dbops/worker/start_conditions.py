@@ -1,0 +1,76 @@
+"""What keeps queued rebuilds from starting though nobody holds their instances. For the scheduler; reads tables only.
+
+Holds speak of what dbops runs. A backup of somebody else holds nothing, and a maintenance or a topology that differs is no job: what
+they mean is read from the same table that the pages show (``engine.schedule.conflicts``).
+"""
+
+from collections import defaultdict
+from datetime import datetime
+
+from django.db.models import Q, QuerySet
+
+from dbops.engine.backup_states import RUN_AT_WORK, BackupMethod, Origin
+from dbops.engine.rebuilds.methods import METHODS, method_named
+from dbops.engine.schedule.conflicts import Effect, Work, cell, of_backup
+from dbops.engine.states import Approval, Status
+from dbops.loaders.cluster_snapshots import differences
+from dbops.models import BackupRun, Maintenance, Rebuild
+
+
+def closed_gates(now: datetime, rebuild_id: int | None = None) -> dict[int, str]:
+    """Return in words what each queued rebuild waits for that is no hold, by its primary key. Five queries at most.
+
+    Args:
+        rebuild_id: ask for this one alone, whatever its status: while it is being started it is queued no more.
+    """
+    rebuilds = (
+        Rebuild.objects.filter(status=Status.QUEUED) if rebuild_id is None else Rebuild.objects.filter(pk=rebuild_id)
+    )
+    closed: dict[int, list[str]] = defaultdict(list)
+    _close_for_approval(rebuilds, closed)
+    _close_for_runs(rebuilds, closed)
+    _close_for_clusters(rebuilds, closed, now)
+    return {pk: "; ".join(reasons) for pk, reasons in closed.items()}
+
+
+def _close_for_approval(rebuilds: QuerySet[Rebuild], closed: dict[int, list[str]]) -> None:
+    waiting = rebuilds.filter(approval=Approval.WAITING).order_by("pk")
+    for pk, asked_by in waiting.values_list("pk", "requested_by__username"):
+        closed[pk].append(f"an operator other than {asked_by} must approve it")
+
+
+def _close_for_runs(rebuilds: QuerySet[Rebuild], closed: dict[int, list[str]]) -> None:
+    runs: dict[int, list[tuple[str, int, str]]] = defaultdict(list)
+    external = BackupRun.objects.filter(status__in=RUN_AT_WORK).exclude(origin=Origin.MANAGED).order_by("pk")
+    for instance, name, pk, method in external.values_list("instance", "instance__name", "pk", "method"):
+        runs[instance].append((name, pk, method))
+    if not runs:
+        return
+    queued = rebuilds.filter(Q(source__in=runs) | Q(target__in=runs)).order_by("pk")
+    for pk, source, target, method in queued.values_list("pk", "source", "target", "method"):
+        for name, run, _ in runs.get(target, ()):
+            if _stops(method, Work.TARGET_BACKUP):
+                closed[pk].append(f"{name} is read by backup run {run}, which dbops did not start")
+        for name, run, how in runs.get(source, ()) if method_named(method).reads_source else ():
+            if _stops(method, of_backup(is_dump=how == BackupMethod.DUMP, is_managed=False)):
+                closed[pk].append(f"{name} is read by backup run {run}, which dbops did not start")
+
+
+def _close_for_clusters(rebuilds: QuerySet[Rebuild], closed: dict[int, list[str]], now: datetime) -> None:
+    """What follows a rebuild that failed mends its target, and a person has asked for it: it is not kept back."""
+    reasons: dict[int, list[tuple[Work, str]]] = defaultdict(list)
+    current = Maintenance.objects.filter(Q(ends_at=None) | Q(ends_at__gt=now), starts_at__lte=now).order_by("pk")
+    for cluster, name, reason in current.values_list("cluster", "cluster__name", "reason"):
+        reasons[cluster].append((Work.MAINTENANCE, f"maintenance of {name}: {reason.rstrip('.')}"))
+    for cluster, difference in differences().items():
+        reasons[cluster].append((Work.TOPOLOGY, difference.text.rstrip(".")))
+    if not reasons:
+        return
+    queued = rebuilds.filter(target__cluster__in=reasons, method__in=list(METHODS))
+    for pk, cluster, method in queued.order_by("pk").values_list("pk", "target__cluster", "method"):
+        closed[pk] += [text for work, text in reasons[cluster] if _stops(method, work)]
+
+
+def _stops(method: str, work: Work) -> bool:
+    judged = cell(method, work)
+    return judged is not None and judged.effect is not Effect.BESIDE

@@ -1,0 +1,163 @@
+"""Celery's tasks: thin. A message is a hint that something may be due; the table says whether it is."""
+
+import logging
+
+from django.conf import settings
+from django.db import transaction
+from django.utils import timezone
+from kombu.exceptions import OperationalError
+
+from dbops import lifecycle
+from dbops.audit import head_export
+from dbops.celery import app
+from dbops.worker import (
+    availability_rollup,
+    backups,
+    cleanup,
+    discovery,
+    due_backups,
+    due_link_tests,
+    due_restore_tests,
+    prober,
+    rebuilds,
+    restore_tests,
+    scheduler,
+    weekly_report,
+)
+from dbops.worker.connection_tests import runner as connection_tests
+from dbops.worker.pending import pending
+
+log = logging.getLogger(__name__)
+
+
+@app.task
+def tick(rebuild_id: int) -> None:
+    """Drive one rebuild for a while, and ask for the next tick when there is more to do."""
+    if rebuilds.tick(rebuild_id):
+        publish_tick(rebuild_id)
+
+
+@app.task
+def back_up(run_id: int) -> None:
+    """Drive one backup run for a while, and ask for the next tick when there is more to do."""
+    if backups.tick(run_id):
+        _publish(back_up, run_id)
+
+
+@app.task
+def prove(proof_id: int) -> None:
+    """Drive one proof of a backup for a while, and ask for the next tick when there is more to do."""
+    if restore_tests.tick(proof_id):
+        _publish(prove, proof_id)
+
+
+@app.task
+def reconcile() -> None:
+    """Queue the backups that are due, start what can start, and publish ticks that are due and have no living owner."""
+    if not pending(timezone.now()):
+        return
+    due_backups.queue_due(timezone.now())
+    scheduler.start_what_can()
+    due_restore_tests.start_what_can()
+    for rebuild_id in lifecycle.due(timezone.now()):
+        publish_tick(rebuild_id)
+    for run_id in lifecycle.due_runs(timezone.now()):
+        _publish(back_up, run_id)
+    for proof_id in lifecycle.due_proofs(timezone.now()):
+        _publish(prove, proof_id)
+    for rebuild_id in lifecycle.sweeps_due(timezone.now()):
+        _publish(sweep, rebuild_id)
+    for discovery_id in discovery.discoveries_due():
+        _publish(discover, discovery_id)
+    for test_id in connection_tests.tests_due():
+        _publish(test_connection, test_id)
+
+
+@app.task
+def sweep(rebuild_id: int) -> None:
+    """Clean up after a rebuild that ended while a host was silent."""
+    cleanup.sweep_one(rebuild_id)
+
+
+@app.task
+def discover(discovery_id: int) -> None:
+    """Follow replication from the address that a person gave."""
+    discovery.run_discovery(discovery_id)
+
+
+@app.task
+def test_connection(test_id: int) -> None:
+    """Make the test that a person asked for."""
+    connection_tests.run_test(test_id)
+
+
+@app.task
+def probe_due() -> None:
+    """Probe the instances that are due."""
+    prober.probe_due()
+
+
+@app.task
+def watch_backups() -> None:
+    """Look at due times that nobody met, at reporters that fell silent, and at what takes too long."""
+    now = timezone.now()
+    lifecycle.watch_schedules(now)
+    lifecycle.end_silent_reports(now)
+    lifecycle.flag_running(now)
+
+
+@app.task
+def measure_links() -> None:
+    """Queue a measurement of the stream that is due and can begin now; ``reconcile`` sends it to a worker."""
+    due_link_tests.queue_due(timezone.now())
+
+
+@app.task
+def queue_proofs() -> None:
+    """Queue the proofs of backups that are due; ``reconcile`` starts them."""
+    due_restore_tests.queue_due(timezone.now())
+
+
+@app.task
+def send_audit_head() -> None:
+    """Have the audit log's head kept outside of this machine."""
+    head_export.send_head()
+
+
+@app.task
+def count_availability() -> None:
+    """Count the gaps of days that are over."""
+    availability_rollup.count_days(timezone.now(), seconds=settings.TICK_SECONDS)
+
+
+@app.task
+def send_weekly_report() -> None:
+    """Send the report of the last week, once."""
+    weekly_report.send_report(timezone.now())
+
+
+def publish_tick(rebuild_id: int) -> None:
+    _publish(tick, rebuild_id)
+
+
+def nudge() -> None:
+    """Ask for a reconcile once the current transaction is committed: a click need not wait for beat."""
+    transaction.on_commit(lambda: _publish(reconcile))
+
+
+def publish_discovery(discovery_id: int) -> None:
+    """Ask for a discovery once the current transaction is committed."""
+    transaction.on_commit(lambda: _publish(discover, discovery_id))
+
+
+def publish_test(test_id: int) -> None:
+    """Ask for a test of a connection once the current transaction is committed."""
+    transaction.on_commit(lambda: _publish(test_connection, test_id))
+
+
+def _publish(task: object, *arguments: int) -> None:
+    """Send a hint. When the broker is away, beat and the reconciler make it good: nothing is lost."""
+    try:
+        task.apply_async(args=arguments, expires=30)  # type: ignore[attr-defined]
+    except (OperationalError, OSError) as error:
+        log.warning("publishing %s: %s", task, error)

@@ -1,0 +1,137 @@
+"""The composition root: from rows to the drivers with which the engine's steps work."""
+
+import time
+from contextlib import ExitStack
+from typing import Any
+
+from django.conf import settings
+
+from dbops.drivers.jobs import HostJobs
+from dbops.engine.backup_states import BackupMethod
+from dbops.engine.backups.job import Patience, RunJournal, Site
+from dbops.engine.backups.plan import BackupPlan
+from dbops.engine.flavors import flavor_for
+from dbops.engine.rebuilds.plan import Party, Plan
+from dbops.engine.rebuilds.steps.run import Account, Accounts, Journal, Run, Server, Settings, Side
+from dbops.loaders.plan_inputs import slowest_rate
+from dbops.loaders.shared_reads import RowCompanions
+from dbops.models import BackupRun, Cluster, Instance, Rebuild
+from dbops.worker import prober
+from dbops.worker.connections import connect_to, open_database, open_shell
+
+
+class SystemClock:
+    def now(self) -> float:
+        return time.time()
+
+    def sleep(self, seconds: float) -> None:
+        time.sleep(seconds)
+
+
+def secrets_of(cluster: Cluster) -> list[str]:
+    """Return every password that must not show in what is stored."""
+    return [cluster.admin_password, cluster.replication_password, cluster.backup_password]
+
+
+def build_run(rebuild: Rebuild, plan: Plan, journal: Journal, stack: ExitStack, *, token: int | None = None) -> Run:
+    """Make the drivers of both sides; connections open when they are first used and are closed with the stack.
+
+    ``token`` is shown to the hosts instead of the lease's.
+    """
+    cluster = rebuild.target.cluster
+
+    def side(instance: Instance, party: Party, fence: str = "") -> Side:
+        return _side(rebuild.uid, rebuild.host_token if token is None else token, instance, party, stack, fence)
+
+    # who reads for several and its branches are at work on one source at one time: each has a fence of its own there
+    fence_of_source = f"{rebuild.source.name}.for.{rebuild.target.name}" if rebuild.reads_with_id else ""
+
+    return Run(
+        run_id=rebuild.uid,
+        plan=plan,
+        flavor=flavor_for(plan.source.version, plan.flavor),
+        source=side(rebuild.source, plan.source, fence_of_source),
+        target=side(rebuild.target, plan.target),
+        primary=Server(
+            plan.primary,
+            lambda seconds: connect_to(plan.primary.address, plan.primary.port, cluster, read_timeout_seconds=seconds),
+        ),
+        accounts=Accounts(
+            admin=Account(cluster.admin_user, cluster.admin_password),
+            replication=Account(cluster.replication_user, cluster.replication_password),
+            backup=Account(cluster.backup_user, cluster.backup_password),
+        ),
+        memory=dict(rebuild.memory),
+        journal=journal,
+        clock=SystemClock(),
+        replan=lambda: prober.replan(rebuild.target, rebuild.source, plan),
+        companions=RowCompanions(rebuild),
+        slowest_rate=lambda: slowest_rate(plan, rebuild.source_id),
+        stream_rate=lambda: Rebuild.objects.values_list("stream_rate", flat=True).get(pk=rebuild.pk),
+        settings=Settings(
+            catch_up_lag_seconds=settings.CATCH_UP_LAG_SECONDS,
+            verify_steady_seconds=settings.VERIFY_STEADY_SECONDS,
+            guard_paused_seconds=settings.GUARD_HEARTBEAT_SECONDS,
+            guard_idle_seconds=settings.GUARD_IDLE_SECONDS,
+            start_timeout_seconds=settings.START_TIMEOUT_SECONDS,
+            stall_notice_seconds=settings.STALL_NOTICE_SECONDS,
+            stall_stop_seconds=settings.STALL_STOP_SECONDS,
+            stall_stream_seconds=settings.STALL_STREAM_SECONDS,
+            stall_unpack_seconds=settings.STALL_UNPACK_SECONDS,
+            stall_prepare_seconds=settings.STALL_PREPARE_SECONDS,
+            stall_catch_up_seconds=settings.STALL_CATCH_UP_SECONDS,
+            brake_latency_ms=settings.BRAKE_LATENCY_MS,
+            fan_out_wait_seconds=settings.FAN_OUT_WAIT_SECONDS,
+            fan_out_stall_seconds=settings.FAN_OUT_STALL_SECONDS,
+            fan_out_buffer_bytes=settings.FAN_OUT_BUFFER_BYTES,
+        ),
+    )
+
+
+def build_site(run: BackupRun, plan: BackupPlan, memory: dict[str, Any], journal: RunJournal, stack: ExitStack) -> Site:
+    """Make the way to the host of a backup run."""
+    instance, cluster = run.instance, run.instance.cluster
+    flavor = flavor_for(plan.version, plan.flavor)
+    if plan.method is BackupMethod.DUMP:
+        credentials = flavor.credentials_file(cluster.admin_user, cluster.admin_password, socket=plan.socket)
+    else:
+        credentials = flavor.credentials_file(
+            cluster.backup_user, cluster.backup_password, include=instance.defaults_file
+        )
+    return Site(
+        plan=plan,
+        jobs=jobs_of(run, run.uid, stack),
+        clock=SystemClock(),
+        credentials=credentials,
+        memory=memory,
+        journal=journal,
+        patience=Patience(settings.STALL_NOTICE_SECONDS, settings.STALL_STOP_SECONDS),
+    )
+
+
+def jobs_of(run: BackupRun, uid: str, stack: ExitStack) -> HostJobs:
+    """Return the jobs of the run ``uid`` on the host of this run's instance, under this run's token."""
+    host = run.instance.host
+    shell = open_shell(host)
+    stack.callback(shell.close)
+    return HostJobs(shell, work_dir=host.work_dir, instance_key=run.instance.name, run_id=uid, token=run.host_token)
+
+
+def _side(run_id: str, token: int, instance: Instance, party: Party, stack: ExitStack, fence: str) -> Side:
+    host = instance.host
+    shell = open_shell(host)
+    stack.callback(shell.close)
+
+    def connect(read_timeout_seconds: float) -> Any:
+        return open_database(instance, read_timeout_seconds=read_timeout_seconds)
+
+    return Side(
+        party=party,
+        shell=shell,
+        jobs=HostJobs(shell, work_dir=host.work_dir, instance_key=fence or instance.name, run_id=run_id, token=token),
+        connect=connect,
+        host_key=host.host_key,
+        stream_address=host.stream_address or host.ssh_address,
+        authorized_keys_file=host.authorized_keys_file,
+        sudo=host.sudo,
+    )

@@ -1,0 +1,316 @@
+"""Nothing is done that is not in the audit log: every verb, every move of a rebuild, every command, every file taken away."""
+
+import inspect
+import pkgutil
+from datetime import timedelta
+from importlib import import_module
+from pathlib import Path
+from typing import Any
+
+import pytest
+from django.test import Client
+from django.utils import timezone
+
+from dbops import lifecycle, operations, web
+from dbops.engine.errors import Refused
+from dbops.engine.states import TRANSITIONS, Status, StepState
+from dbops.models import AuditEntry, Command, Rebuild
+from dbops.operations.rebuilds import cancel_rebuild, plan_rebuild, request_rebuild
+from dbops.worker import scheduler
+from tests.app import rows
+from tests.app.factories import make_trio
+
+pytestmark = pytest.mark.django_db
+
+#: Each public function of ``operations``, and what it leaves in the log; a sentence (with a space) says why nothing.
+READS = "it reads"
+VERBS = {
+    "approvals.approve_rebuild": "rebuild.approved",
+    "approvals.decline_rebuild": "its end is written with it, as rebuild.declined",
+    "approvals.override_approval": "override.approval",
+    "approvals.who_may_approve": READS + " tables",
+    "accounts.save_account": "account.",
+    "accounts.list_accounts": READS + " tables",
+    "accounts.check_account": READS + " what was typed",
+    "accounts.check_password": READS + " what was typed",
+    "audit.says_why": READS + " what was typed",
+    "audit.record_export": "data.exported",
+    "audit.record_item": "{item.kind}.{item.outcome}",
+    "audit.refusals_recorded": "its callers name the act",
+    "audit_log.verify_log": "audit.verified",
+    "audit_log.export_log": "audit.exported",
+    "audit_log.take_evidence": "record_export",
+    "backup_reports.take_report": "a report of somebody else's work is a row of the backup's history, not an act of ours",
+    "backup_reports.may_start": READS + " tables",
+    "backups.run_now": "backup.requested",
+    "backups.stop_run": "backup.stop_requested",
+    "backups.give_up_run": "backup.given_up",
+    "backups.say_over": "backup.said_over",
+    "backups.prove_run": "proof.requested",
+    "backups.stop_proof": "proof.stop_requested",
+    "connection_tests.request_ssh": "test.requested",
+    "connection_tests.request_mysql": "test.requested",
+    "connection_tests.request_stream": "test.requested",
+    "fleet.import_fleet": "record_item",
+    "fleet.export_fleet": "whoever takes it is written by the view and by manage.py",
+    "fleet.save_host": "record_item",
+    "fleet.save_cluster": "record_item",
+    "fleet.save_instance": "record_item",
+    "fleet.read_host_key": READS + " a host's key",
+    "fleet.accept_host_key": "host.key_accepted",
+    "fleet.delete": "{kind}.removed",
+    "follow_ups.call_off_retry": "rebuild.retry_called_off",
+    "follow_ups.ended": READS + " tables",
+    "follow_ups.offers": READS + " tables",
+    "follow_ups.follow_up_plan": READS + " tables",
+    "follow_ups.has_worked": READS + " a row",
+    "follow_ups.request_follow_up": "_requested",
+    "joining.join_read": "rebuild.joined",
+    "joining.leave_read": "rebuild.left",
+    "joining.may_join": READS + " tables",
+    "joining.partners": READS + " tables",
+    "joining.refused": "whoever raises it is asked for the record",
+    "joining.tools_of": READS + " tables",
+    "throttling.set_stream_rate": "rebuild.rate_changed",
+    "together.plan_together": READS + " tables",
+    "together.request_together": "refusals_recorded",
+    "rebuilds.check_plan": READS + " what was typed",
+    "maintenance.begin_maintenance": "maintenance.announced",
+    "maintenance.end_maintenance": "maintenance.ended",
+    "maintenance.mark_maintenance": "maintenance.marked",
+    "maintenance.unmark_maintenance": "maintenance.unmarked",
+    "audit_retention.put_away": "audit.put_away",
+    "people.standing_of": READS + " a row",
+    "people.add_account": "account.created",
+    "people.change_account": "account.changed",
+    "people.set_password": "account.password_set",
+    "people.deactivate": "account.deactivated",
+    "people.reactivate": "account.reactivated",
+    "rebuilds.candidate_sources": READS + " tables",
+    "rebuilds.plan_rebuild": READS + " tables",
+    "rebuilds.situation_to_plan": READS + " tables",
+    "rebuilds.request_rebuild": "rebuild.requested",
+    "rebuilds.write_once": "what it is given writes it",
+    "rebuilds.check_words": READS + " what was typed",
+    "rebuilds.cancel_rebuild": "rebuild.cancel_requested",
+    "rebuilds.set_priority": "rebuild.priority_changed",
+    "rebuilds.move_first": "rebuild.priority_changed",
+    "rebuilds.give_up_rebuild": "rebuild.given_up",
+    "schedules.save_schedule": "record_item",
+    "schedules.set_enabled": "record_item",
+    "schedules.remove_schedule": "schedule.removed",
+    "people.keep_start_view": "how a person likes to see the first page is no act on anything",
+    "people.start_view_of": READS + " a row",
+    "starts.offer": READS + " tables",
+    "starts.stoppable": READS + " a picture",
+    "starts.default_expires_hours": READS + " settings",
+    "starts.choose": READS + " tables",
+    "starts.audited": READS + " a choice",
+    "tokens.make_token": "token.made",
+    "tokens.revoke_token": "token.revoked",
+    "tokens.token_of": READS + " a token; when it was last used stands beside it",
+    "tokens.digest_of": READS + " a token",
+    "topology.request_discovery": "discovery.requested",
+    "topology.accept_roles": "topology.roles_accepted",
+    "topology.accept_as_intended": "topology.difference_accepted",
+    "topology.withdraw": "topology.acceptance_withdrawn",
+}
+
+
+@pytest.fixture(autouse=True)
+def _no_broker(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("dbops.worker.tasks._publish", lambda *_: None)
+    monkeypatch.setattr("dbops.messaging.updates.announce", lambda *_: None)
+
+
+def _verbs() -> dict[str, str]:
+    """Return each public function of ``operations``, with the text of its module."""
+    found = {}
+    for info in pkgutil.iter_modules(operations.__path__):
+        module = import_module(f"dbops.operations.{info.name}")
+        for name, member in inspect.getmembers(module, inspect.isfunction):
+            if not name.startswith("_") and member.__module__ == module.__name__:
+                found[f"{info.name}.{name}"] = inspect.getsource(module)
+    return found
+
+
+def test_every_verb_leaves_something_in_the_log_or_says_why_not() -> None:
+    verbs = _verbs()
+    assert set(verbs) == set(VERBS)
+    missing = [name for name, text in VERBS.items() if " " not in text and text not in verbs[name]]
+    assert missing == []
+
+
+def actions() -> list[str]:
+    return list(AuditEntry.objects.order_by("sequence").values_list("action", flat=True))
+
+
+def last() -> AuditEntry:
+    return AuditEntry.objects.order_by("sequence").last()  # type: ignore[return-value]
+
+
+def request(**changes: Any) -> Rebuild:
+    """Ask for a rebuild in a new, small fleet."""
+    fleet, olga = rows.make_fleet(), rows.operator()
+    target, source = fleet["replica-1"], fleet["backup-1"]
+    given = {
+        "typed_name": target.name,
+        "reason": "for a test",
+        "fingerprint": plan_rebuild(target=target, source=source).fingerprint,
+        "request_key": "one",
+        "actor": olga,
+    }
+    return request_rebuild(target=target, source=source, **(given | changes))
+
+
+def moved_to(status: Status) -> str:
+    """Bring a rebuild into a state by the way that the product has, and return the last action."""
+    rebuild = request()
+    if status is Status.CANCELLED:
+        cancel_rebuild(actor=rebuild.requested_by, rebuild=rebuild)
+        return last().action
+    if status is Status.EXPIRED:
+        Rebuild.objects.update(expires_at=timezone.now() - timedelta(seconds=1))
+        scheduler.start_what_can()
+        return last().action
+    scheduler.start_what_can()
+    if status is Status.RUNNING:
+        return last().action
+    lease = lifecycle.take_lease(rebuild.pk)
+    assert lease is not None
+    if status is Status.LOST:
+        Rebuild.objects.update(unreachable_since=timezone.now() - timedelta(days=1))
+        lifecycle.mark_unreachable(lease, "silent")
+    else:
+        lifecycle.finish(lease, status, "It is over.")
+    return last().action
+
+
+@pytest.mark.parametrize("status", [status for status in Status if status is not Status.QUEUED])
+def test_every_move_of_a_rebuild_is_in_the_log(status: Status) -> None:
+    assert any(status in to for to in TRANSITIONS.values())
+    word = "started" if status is Status.RUNNING else status.value
+    assert moved_to(status) == f"rebuild.{word}"
+    entry = last()
+    assert (entry.subject, entry.instance, entry.cluster) == ("replica-1", "replica-1", "shop")
+    assert entry.actor == ("olga" if status is Status.CANCELLED else "dbops")
+
+
+def test_a_host_that_answers_again_and_a_driver_that_takes_over_are_in_the_log() -> None:
+    moved_to(Status.LOST)
+    rebuild = Rebuild.objects.get()
+    Rebuild.objects.update(lease_until=timezone.now() - timedelta(seconds=1))
+    lease = lifecycle.take_lease(rebuild.pk)
+    assert lease is not None
+    assert (last().action, last().detail["rebuild"]) == ("rebuild.taken_over", rebuild.pk)
+    lifecycle.mark_reachable(lease)
+    assert last().action == "rebuild.found_again"
+    lifecycle.release_lease(lease, 0)
+    count = AuditEntry.objects.count()
+    assert lifecycle.take_lease(rebuild.pk) is not None
+    assert AuditEntry.objects.count() == count
+
+
+def command(rebuild: Rebuild, key: str) -> Command:
+    return Command(
+        rebuild=rebuild, key=key, step="stream", place="db-13", text=f"/bin/{key}", started_at=timezone.now()
+    )
+
+
+@pytest.mark.parametrize(("exit_status", "outcome"), [(0, "done"), (77, "failed"), (None, "unknown")])
+def test_each_command_is_in_the_log_once_with_its_exit_status(exit_status: int | None, outcome: str) -> None:
+    rebuild = rows.started_rebuild()
+    lease = lifecycle.take_lease(rebuild.pk)
+    assert lease is not None
+    lifecycle.beat(lease, lifecycle.News(started_commands={"a": command(rebuild, "a")}), None)
+    before = AuditEntry.objects.count()
+    ended = lifecycle.News(finished_commands={"a": (exit_status, "output", timezone.now())})
+    lifecycle.beat(lease, ended, None)
+    lifecycle.beat(lease, ended, None)
+    assert AuditEntry.objects.count() == before + 1
+    entry = last()
+    assert (entry.action, entry.subject, entry.instance, entry.outcome) == (
+        *("command.ended", "db-13", "replica-1"),
+        outcome,
+    )
+    assert (entry.detail["command"], entry.detail["exit_status"]) == ("/bin/a", exit_status)
+
+
+def test_commands_that_end_with_their_step_or_with_the_rebuild_are_in_the_log() -> None:
+    rebuild = rows.started_rebuild()
+    lease = lifecycle.take_lease(rebuild.pk)
+    assert lease is not None
+    for key in "ab":
+        lifecycle.beat(lease, lifecycle.News(started_commands={key: command(rebuild, key)}), None)
+    news = [lifecycle.News(finished_commands={key: (0, "", timezone.now())}) for key in "ab"]
+    lifecycle.end_step(lease, "fingerprint", StepState.DONE, {}, news[0], {})
+    lifecycle.end_badly(
+        lease, "stream", Status.FAILED, {}, news[1], {}, last_step="clean-up", error={"code": "x"}, text="It broke."
+    )
+    assert actions()[-2:] == ["command.ended"] * 2
+
+
+def test_a_refused_rebuild_is_in_the_log_with_the_codes_of_what_stopped_it(settings: Any) -> None:
+    fleet, olga = rows.make_fleet(), rows.operator()
+    given: dict[str, Any] = {
+        "actor": olga,
+        "target": fleet["replica-1"],
+        "source": fleet["backup-1"],
+        "typed_name": "replica-1",
+        "reason": "the disk",
+        "fingerprint": "shown",
+        "request_key": "one",
+    }
+    secret = "hunter2 in the wrong field"
+    changes: list[tuple[str, dict[str, Any]]] = [
+        ("rebuild.name", {"typed_name": secret}),
+        ("rebuild.reason", {"reason": ""}),
+        ("plan.stale", {}),
+        ("access.denied", {"actor": rows.viewer()}),
+        ("plan.refused", {"target": fleet["primary-1"], "typed_name": "primary-1"}),
+    ]
+    for code, change in changes:
+        with pytest.raises(Refused, match=code):
+            request_rebuild(**(given | change))
+        entry = last()
+        assert (entry.action, entry.outcome, entry.detail["code"]) == ("rebuild.refused", "refused", code)
+    assert last().detail["findings"]
+    assert secret not in str(list(AuditEntry.objects.values()))
+    assert AuditEntry.objects.count() == len(changes)
+
+
+@pytest.mark.parametrize(
+    ("address", "subject"),
+    [
+        ("/availability/?format=csv", "availability"),
+        ("/availability/shop/?format=json&days=7", "availability"),
+        ("/availability/shop/what-if/?format=csv&source=1", "availability"),
+        ("/availability/shop/what-if/?format=json", "availability"),
+        ("/instances/replica-1/lineage/?format=csv", "lineage"),
+        ("/instances/replica-1/lineage/?format=json", "lineage"),
+        ("/inventory/export/", "fleet"),
+    ],
+)
+def test_files_that_are_taken_away_are_in_the_log(operator: Client, address: str, subject: str) -> None:
+    make_trio()
+    assert "Content-Disposition" in operator.get(address).headers
+    entry = AuditEntry.objects.get()
+    assert (entry.actor, entry.action, entry.subject) == ("olga", "data.exported", subject)
+    assert operator.get("/availability/").status_code == 200
+    assert AuditEntry.objects.count() == 1
+
+
+def test_every_view_that_sends_a_file_is_known_to_write_it_down() -> None:
+    """A view that begins to send files must be marked ``exported``, or be named here with its reason."""
+    folder = Path(web.__file__).parent
+    found = {path.name for path in folder.rglob("*.py") if "Content-Disposition" in path.read_text(encoding="utf-8")}
+    assert found == {
+        "exports.py",  # the mark itself
+        "tables.py",  # CSV and JSON of availability and lineage, marked in urls.py
+        "inventory.py",  # marked
+        "rebuild_log.py",  # marked
+        "audit.py",  # a verb of its own writes it
+        "evidence.py",  # a verb of its own writes it, with the file's hash
+        "sample.py",  # it only marks the name of a file that another one sends
+        "tokens.py",  # a calendar that programs fetch every few minutes: the token that lets them is in the log
+    }

@@ -1,0 +1,132 @@
+"""The audit log as it is stored: chained, with its columns filled, refused to be changed."""
+
+from typing import Any
+
+import pytest
+from django.db import DatabaseError, connection, transaction
+
+from dbops.audit.log import Origin, append, coming_from, current_head
+from dbops.database.config import MARIADB
+from dbops.engine.audit.chain import GENESIS, Head, verify
+from dbops.models import AuditEntry, AuditHead, AuditName, AuditText
+from tests.app.factories import make_trio
+from tests.audit_guards import MIGRATIONS, unguarded
+
+migration = MIGRATIONS[0]
+pytestmark = pytest.mark.django_db
+
+
+def links() -> list[Any]:
+    return [entry.link for entry in AuditEntry.objects.order_by("sequence")]
+
+
+def write(count: int = 3) -> None:
+    for number in range(count):
+        append(
+            actor="olga",
+            action="rebuild.requested",
+            subject="replica-1",
+            reason=f"Why {number}",
+            detail={"rebuild": number},
+        )
+
+
+def test_entries_are_chained_without_a_gap_and_verify() -> None:
+    assert current_head() == Head(0, GENESIS)
+    write(3)
+    assert [entry.sequence for entry in AuditEntry.objects.all()] == [3, 2, 1]
+    assert current_head() == Head(3, links()[-1].hash)
+    assert verify(links(), current_head()) == []
+
+
+def test_whatever_plain_data_is_written_verifies_when_it_is_read_again() -> None:
+    append(
+        actor="é" * 400,
+        action="x" * 99,
+        subject="nul \0 and \ud800",
+        reason="\0",
+        detail={"a": 2.0, "b": 1e22, "c": float("nan")},
+    )
+    append(
+        actor="olga",
+        action="a.b",
+        subject="c",
+        detail={"d": [1.5, None, True, {"e": 0.1, "f": -0.0, "g": 1e-7}], "h": ("i", 2)},
+    )
+    append(actor="", action="", subject="", detail={"détail": "💾" * 3, "nested": {"b": {"a": "\\ \" '"}}})
+    assert verify(links(), current_head()) == []
+
+
+def test_an_entry_that_is_rolled_back_leaves_no_gap() -> None:
+    write(1)
+    with transaction.atomic():
+        write(2)
+        transaction.set_rollback(True)
+    write(1)
+    assert [link.sequence for link in links()] == [1, 2]
+    assert verify(links(), current_head()) == []
+
+
+def test_columns_are_filled_from_the_act_and_from_where_it_came() -> None:
+    make_trio()
+    with coming_from(Origin("192.0.2.7", "abc")):
+        entry = append(
+            actor="olga", action="rebuild.requested", subject="replica-1", reason="the disk", detail={"rebuild": 3}
+        )
+    assert (entry.instance, entry.cluster, entry.outcome) == ("replica-1", "shop", "done")
+    assert (entry.reason, entry.address, entry.request) == ("the disk", "192.0.2.7", "abc")
+    entry = append(actor="dbops", action="rebuild.failed", subject="gone", detail={"outcome_text": "No"})
+    assert (entry.instance, entry.cluster, entry.outcome, entry.address) == ("gone", "", "failed", "")
+    assert AuditText.objects.get(sequence=1).text == "the disk\n3"
+    assert set(AuditName.objects.filter(column="outcome").values_list("name", flat=True)) == {"done", "failed"}
+
+
+@pytest.mark.parametrize("model", [AuditEntry, AuditText, AuditName, AuditHead])
+def test_the_database_refuses_to_change_or_remove(model: Any) -> None:
+    write()
+    column = {
+        AuditEntry: {"actor": "x"},
+        AuditText: {"text": "x"},
+        AuditName: {"name": "x"},
+        AuditHead: {"sequence": 1},
+    }
+    with pytest.raises(DatabaseError), transaction.atomic():
+        model.objects.update(**column[model])
+    with pytest.raises(DatabaseError), transaction.atomic():
+        model.objects.all().delete()
+    assert verify(links(), current_head()) == []
+
+
+@pytest.mark.parametrize("table", [*migration.TABLES, migration.HEAD])
+def test_the_database_refuses_to_replace_and_to_truncate(table: str) -> None:
+    write()
+    statement = f"REPLACE INTO {table} SELECT * FROM {table}"
+    if connection.vendor == "postgresql":
+        statement = f"TRUNCATE {table}"
+    with pytest.raises(DatabaseError, match=migration.REFUSAL), transaction.atomic(), connection.cursor() as cursor:
+        cursor.execute(statement)
+    assert verify(links(), current_head()) == []
+
+
+def test_a_head_that_is_gone_is_not_begun_anew() -> None:
+    write(1)
+    if connection.settings_dict["ENGINE"] == MARIADB:
+        pytest.skip("its triggers are dropped only by ending the transaction of this test")
+    with unguarded():
+        AuditHead.objects.all().delete()
+    with pytest.raises(RuntimeError, match="head"):
+        write(1)
+
+
+def test_the_migration_chains_what_is_there() -> None:
+    """An old entry has detail alone."""
+
+    class Row:
+        at, actor, action, subject = AuditEntry(at=None).at, "olga", "rebuild.requested", "replica-1"
+        detail = {"reason": "why", "n": 2.0}  # noqa: RUF012
+
+    write(1)
+    Row.at = AuditEntry.objects.get().at
+    link = migration._link(Row, current_head(), {"replica-1": "shop"})
+    assert (link.sequence, link.instance, link.cluster, link.reason) == (2, "replica-1", "shop", "why")
+    assert verify([*links(), link], Head(2, link.hash)) == []

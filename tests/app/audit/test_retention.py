@@ -1,0 +1,167 @@
+"""Old entries go into a file and out of the database, and the whole can be verified as before."""
+
+import hashlib
+import json
+import subprocess
+import sys
+from datetime import timedelta
+from pathlib import Path
+
+import pytest
+from django.core.management import CommandError, call_command
+from django.db import DatabaseError, connection, transaction
+from django.test import Client
+from django.utils import timezone
+
+from dbops.audit.log import append, current_anchor, current_head
+from dbops.engine.audit.chain import hash_of
+from dbops.engine.errors import Refused
+from dbops.models import AuditEntry, AuditSegment, AuditText
+from dbops.operations.audit_log import verify_log
+from dbops.operations.audit_retention import put_away
+from dbops.queries.audit.log import stored
+from tests.app.factories import make_viewer
+from tests.audit_guards import MIGRATIONS, unguarded
+
+from .test_command import DOCUMENT
+
+REFUSAL = MIGRATIONS[1].REFUSAL
+pytestmark = pytest.mark.django_db
+needs_triggers_dropped = pytest.mark.skipif(
+    connection.vendor == "mysql", reason="its triggers are dropped only by ending the transaction of this test"
+)
+
+
+def days_ago(days: int) -> str:
+    return f"{timezone.now() - timedelta(days=days):%Y-%m-%d}"
+
+
+@pytest.fixture
+def log() -> None:
+    """Four entries of last year, which were written then, and two of today."""
+    with unguarded():
+        previous = current_head()
+        for number in range(1, 7):
+            entry = append(actor="olga", action="rebuild.requested", subject=f"replica-{number}", reason="é")
+            entry.at -= timedelta(days=(400 - number) if number <= 4 else 0)
+            entry.previous = previous.hash
+            entry.hash = hash_of(entry.link)
+            entry.save()
+            _set_head(entry)
+            previous = current_head()
+
+
+def _set_head(entry: AuditEntry) -> None:
+    with connection.cursor() as cursor:
+        cursor.execute("UPDATE dbops_audithead SET sequence = %s, hash = %s", [entry.sequence, entry.hash])
+
+
+def findings() -> list[str]:
+    return [str(item) for item in verify_log(stored(), actor="olga")[0]]
+
+
+@needs_triggers_dropped
+@pytest.mark.usefixtures("log")
+def test_what_was_put_away_and_the_rest_are_the_whole_log(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    call_command("audit", "export")
+    before = capsys.readouterr().out.splitlines()[:6]
+    call_command("audit", "put-away", "--before", days_ago(200), "--to", str(tmp_path))
+    file = tmp_path / "audit-000000001-000000004.jsonl"
+    assert f"Entries 1 to 4 are in {file}." in capsys.readouterr().out
+    assert file.read_text().splitlines() == before[:4]
+    assert file.stat().st_mode & 0o777 == 0o600
+
+    assert AuditEntry.objects.order_by("sequence").first().sequence == 5  # type: ignore[union-attr]
+    assert not AuditText.objects.filter(sequence__lte=4).exists()
+    assert findings() == []
+    told = AuditEntry.objects.get(action="audit.put_away")
+    assert (told.detail["first"], told.detail["last"], told.detail["file"]) == (1, 4, file.name)
+    assert told.detail["file_hash"] == hashlib.sha256(file.read_bytes()).hexdigest()
+
+    call_command("audit", "export")
+    whole = tmp_path / "all.jsonl"
+    whole.write_text(file.read_text() + capsys.readouterr().out)
+    script = tmp_path / "verify.py"
+    script.write_text(DOCUMENT.read_text().split("```python\n")[1].split("```")[0])
+    first = json.loads(before[1])
+    words = [sys.executable, str(script), str(whole), "2", first["hash"]]
+    done = subprocess.run(words, capture_output=True, text=True, check=False)
+    assert (done.returncode, "as written" in done.stdout) == (0, True), done.stdout
+
+
+@needs_triggers_dropped
+@pytest.mark.usefixtures("log")
+def test_a_second_segment_follows_the_first(tmp_path: Path) -> None:
+    first = put_away(actor="olga", before=timezone.now() - timedelta(days=397.5), folder=tmp_path)
+    second = put_away(actor="olga", before=timezone.now() - timedelta(days=100), folder=tmp_path)
+    assert [(item.first, item.last) for item in (first, second)] == [(1, 2), (3, 4)]
+    assert (second.previous, current_anchor()) == (first.hash, second.anchor)
+    assert findings() == []
+    with pytest.raises(Refused) as refused:
+        put_away(actor="olga", before=timezone.now() - timedelta(days=100), folder=tmp_path)
+    assert refused.value.code == "audit.nothing_to_put_away"
+
+
+@needs_triggers_dropped
+@pytest.mark.usefixtures("log")
+def test_only_what_was_put_away_leaves_the_database(tmp_path: Path) -> None:
+    put_away(actor="olga", before=timezone.now() - timedelta(days=100), folder=tmp_path)
+    for act in (
+        lambda: AuditEntry.objects.filter(sequence=5).delete(),
+        lambda: AuditText.objects.filter(sequence=5).delete(),
+        lambda: AuditSegment.objects.update(last=5),
+        lambda: AuditSegment.objects.all().delete(),
+    ):
+        with pytest.raises(DatabaseError, match=REFUSAL), transaction.atomic():
+            act()
+    assert findings() == []
+
+
+@needs_triggers_dropped
+@pytest.mark.usefixtures("log")
+def test_who_removes_entries_behind_a_segment_of_their_own_is_found(tmp_path: Path) -> None:
+    entry = AuditEntry.objects.get(sequence=5)
+    AuditSegment.objects.create(
+        first=1,
+        last=5,
+        previous="0" * 64,
+        hash=entry.hash,
+        file_name="none",
+        file_hash="0" * 64,
+        at=timezone.now(),
+    )
+    AuditEntry.objects.filter(sequence__lte=5).delete()
+    assert findings() == ["removed: entries 1 to 5 were removed, and no entry says that they were put away"]
+
+
+@needs_triggers_dropped
+@pytest.mark.usefixtures("log")
+def test_entries_that_were_changed_are_not_put_away(tmp_path: Path) -> None:
+    with unguarded():
+        AuditEntry.objects.filter(sequence=2).update(actor="mallory")
+    with pytest.raises(CommandError, match="entry 2 is not what its hash was made of"):
+        call_command("audit", "put-away", "--before", days_ago(200), "--to", str(tmp_path))
+    assert list(tmp_path.iterdir()) == []
+    assert AuditEntry.objects.filter(sequence__lte=4).count() == 4
+
+
+@needs_triggers_dropped
+@pytest.mark.usefixtures("log")
+def test_a_folder_that_is_not_there_and_a_day_too_young_change_nothing(tmp_path: Path) -> None:
+    count = AuditEntry.objects.count()
+    with pytest.raises(CommandError, match="No such file"):
+        call_command("audit", "put-away", "--before", days_ago(200), "--to", str(tmp_path / "none"))
+    with pytest.raises(CommandError, match="90 days"):
+        call_command("audit", "put-away", "--before", days_ago(30), "--to", str(tmp_path))
+    assert AuditEntry.objects.count() == count
+    assert not AuditSegment.objects.exists()
+
+
+@needs_triggers_dropped
+@pytest.mark.usefixtures("log")
+def test_an_entry_that_went_says_where(tmp_path: Path, client: Client) -> None:
+    put_away(actor="olga", before=timezone.now() - timedelta(days=100), folder=tmp_path)
+    client.force_login(make_viewer())
+    answer = client.get("/audit/3/")
+    assert answer.status_code == 404
+    assert "audit-000000001-000000004.jsonl" in answer.content.decode()

@@ -1,0 +1,95 @@
+"""What the database itself must do, on whichever one these tests run."""
+
+from datetime import UTC, datetime, timedelta
+from typing import Any
+
+import pytest
+from django.db import DataError, IntegrityError, connection, transaction
+
+from dbops.database.config import database_settings
+from dbops.engine.facts.instance import to_record
+from dbops.models import Command, Event, Host, Instance, InstanceState, Rebuild
+from dbops.worker import prober
+from tests.app import factories, rows
+
+
+def test_an_address_s_own_options_win() -> None:
+    assert database_settings("sqlite:////x?timeout=5", wait_seconds=20)["OPTIONS"]["transaction_mode"] == "IMMEDIATE"
+    options = database_settings("postgresql://u@h/d?sslmode=require&connect_timeout=3", wait_seconds=20)["OPTIONS"]
+    assert (options["sslmode"], options["connect_timeout"]) == ("require", 3)
+    assert "lock_timeout=20s" in options["options"]
+    mariadb = database_settings("mysql://u@h/d", wait_seconds=20)["OPTIONS"]
+    assert (mariadb["isolation_level"], mariadb["charset"]) == ("read committed", "utf8mb4")
+
+
+@pytest.mark.parametrize("url", ["oracle://u@h/d", "mysql-connector://u@h/d"])
+def test_another_kind_of_database_is_refused(url: str) -> None:
+    with pytest.raises(ValueError, match="must begin with sqlite, postgresql or mysql"):
+        database_settings(url, wait_seconds=20)
+
+
+@pytest.mark.django_db
+def test_times_keep_their_microseconds() -> None:
+    now = datetime(2026, 11, 21, 1, 2, 3, 456789, tzinfo=UTC)
+    _, backup, replica = factories.make_trio()
+    rebuild = factories.make_rebuild(target=replica, source=backup)
+    Rebuild.objects.update(lease_until=now)
+    assert Rebuild.objects.get().lease_until == now
+    assert Rebuild.objects.filter(lease_until__lt=now + timedelta(microseconds=1)).exists()
+    assert not Rebuild.objects.filter(pk=rebuild.pk, lease_until__lt=now).exists()
+
+
+@pytest.mark.django_db
+def test_text_keeps_every_letter_and_names_their_case() -> None:
+    factories.make_host("db-1", ssh_address="a")
+    factories.make_host("DB-1", ssh_address="b")
+    assert Host.objects.get(name="db-1").ssh_address == "a"
+    _, backup, replica = factories.make_trio()
+    event = factories.make_event(factories.make_rebuild(target=replica, source=backup), "Köln 数据库 🐬 \\ ' % \"")
+    assert Event.objects.get(pk=event.pk).text == "Köln 数据库 🐬 \\ ' % \""
+
+
+@pytest.mark.django_db
+def test_a_command_that_is_written_twice_is_one_row_and_one_that_is_too_long_is_an_error() -> None:
+    _, backup, replica = factories.make_trio()
+    rebuild = factories.make_rebuild(target=replica, source=backup)
+    now = datetime.now(UTC)
+    for text in ("first", "second"):
+        Command.objects.bulk_create(
+            [Command(rebuild=rebuild, key="key", place="db-1", text=text, started_at=now)], ignore_conflicts=True
+        )
+    assert Command.objects.get().text == "first"
+    if connection.vendor == "sqlite":
+        return  # it keeps what is too long
+    with pytest.raises(DataError), transaction.atomic():
+        Command.objects.create(rebuild=rebuild, key="k" * 81, place="db-1", text="", started_at=now)
+
+
+@pytest.mark.django_db
+def test_a_cluster_has_one_primary_and_a_transaction_outlives_the_refusal() -> None:
+    primary, backup, _ = factories.make_trio()
+    with pytest.raises(IntegrityError), transaction.atomic():
+        Instance.objects.filter(pk=backup.pk).update(role="primary")
+    Instance.objects.filter(pk=primary.pk).update(role="replica")
+    Instance.objects.filter(pk=backup.pk).update(role="primary")
+    assert Instance.objects.get(primary_slot=primary.cluster_id).pk == backup.pk
+
+
+@pytest.mark.django_db
+def test_a_host_that_writes_a_nul_keeps_no_facts_from_being_stored(monkeypatch: pytest.MonkeyPatch) -> None:
+    fleet = rows.make_fleet()
+    before = fleet["replica-1"].state.observed_at
+
+    def probe(instance: Instance) -> Any:
+        facts = rows.facts_of(instance.name, datetime.now(UTC) + timedelta(hours=1))
+        object.__setattr__(facts.host, "hostname", f"{instance.name}\0")
+        return facts
+
+    monkeypatch.setattr(prober, "read", probe)
+    assert prober.probe_all(list(Instance.objects.select_related("host", "cluster", "state"))) == 3
+    state = InstanceState.objects.get(instance=fleet["replica-1"])
+    assert state.observed_at is not None
+    assert before is not None
+    assert state.observed_at > before
+    assert state.record["host"]["hostname"] == "replica-1\N{REPLACEMENT CHARACTER}"
+    assert to_record(state.facts()) == state.record

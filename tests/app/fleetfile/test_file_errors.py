@@ -1,0 +1,169 @@
+"""Each mistake in a fleet file is told with its line and place, and nothing is changed."""
+
+import pytest
+
+from dbops.models import AuditEntry, Cluster, Host, Instance
+from dbops.operations.fleet import FleetFileErrors
+from tests.app.fleetfile.builders import host_key
+
+pytestmark = pytest.mark.django_db
+
+GOAL = "  - name: shop\n    redundancy_goal_seconds: "
+# what is changed in the file, the line, the place, words of the message
+CASES = {
+    "unknown key": ("role: primary", "rolle: primary", 18, "clusters[0].instances[0]", "did you mean 'role'?"),
+    "unknown key without a near one": ("name: db-2", "zzz: 1\n    name: db-2", 8, "hosts[1]", "known here: "),
+    "key twice": ("role: primary", "role: primary\n        role: replica", 19, "clusters[0].instances[0]", "stands here twice"),
+    "merge key": ("name: db-2", "<<: {}\n    name: db-2", 8, "hosts[1]", "merge keys"),
+    "alias": ("name: db-2", "name: &a db-2\n    work_dir: *a", 9, "", "aliases (*a)"),
+    "number for text": ("user: dbops", "user: 12", 14, "clusters[0].accounts.admin.user", "put it in quotes"),
+    "text for a number": ("address: 192.0.2.2,", "port: ssh, address: 192.0.2.2,", 9, "hosts[1].ssh.port", "whole number"),
+    "leading zero": ("address: 192.0.2.2,", "port: 022, address: 192.0.2.2,", 9, "hosts[1].ssh.port", "leading zeros"),
+    "text for true": ("name: db-2", "sudo: 'yes'\n    name: db-2", 8, "hosts[1].sudo", "true or false, not text"),
+    "nothing": ("role: primary", "role:", 18, "clusters[0].instances[0].role", "leave the key out"),
+    "mapping for a list": ('["db.shop.example:3306"]', "{}", 12, "clusters[0].write_addresses", "a list, not a mapping"),
+    "list for a mapping": ("{systemd_unit: mariadb}", "[]", 21, "clusters[0].instances[0].service", "a mapping, not a list"),
+    "text for a mapping": ("service: {systemd_unit: mariadb}", "service: mariadb", 21, "clusters[0].instances[0].service", "mapping"),
+    "python object": ("user: dbops", "user: !!python/name:os.system x", 14, "clusters[0].accounts.admin.user", "tagged"),
+    "version": ("version: 1", "version: 2", 1, "version", "reads version 1"),
+    "no version": ("version: 1\n", "\n", 1, "", "begin with 'version: 1'"),
+    "missing": ("        role: primary\n", "", 17, "clusters[0].instances[0]", "'role' is missing"),
+    "no ssh": ("    ssh: {address: 192.0.2.2, key_file: KEYFILE}\n", "", 8, "hosts[1]", "'ssh' is missing"),
+    "no key": (", key_file: KEYFILE}", "}", 9, "hosts[1].ssh.key_file", "needs the key"),
+    "role": ("role: primary", "role: primery", 18, "clusters[0].instances[0].role", "did you mean 'primary'?"),
+    "quote in a name": ("name: shop-1", "name: \"shop'1\"", 17, "clusters[0].instances[0].name", "Use letters"),
+    "semicolon in a name": ("name: shop-1", 'name: "shop;1"', 17, "clusters[0].instances[0].name", "Use letters"),
+    "newline in a name": ("name: shop-1", 'name: "shop\\n1"', 17, "clusters[0].instances[0].name", "line breaks"),
+    "quote in an account": ("user: dbops", 'user: "db\'ops"', 14, "clusters[0].accounts.admin.user", "quotes, semicolons"),
+    "semicolon in an account": ("user: dbops", 'user: "db;ops"', 14, "clusters[0].accounts.admin.user", "quotes, semicolons"),
+    "newline in an account": ("user: dbops", 'user: "db\\nops"', 14, "clusters[0].accounts.admin.user", "line breaks"),
+    "newline in a unit": ("unit: mariadb", 'unit: "a\\nb"', 21, "clusters[0].instances[0].service.systemd_unit", "line breaks"),
+    "semicolon in a unit": ("unit: mariadb", 'unit: "a; b"', 21, "clusters[0].instances[0].service.systemd_unit", "systemd unit"),
+    "port": ("address: 192.0.2.2,", "port: 65536, address: 192.0.2.2,", 9, "hosts[1].ssh.port", "1 to 65535"),
+    "address": ("address: 192.0.2.2,", "address: 'a b', ", 9, "hosts[1].ssh.address", "no host name"),
+    "relative path": ("datadir: /var/lib/mysql", "datadir: mysql", 20, "clusters[0].instances[0].datadir", "absolute path"),
+    "path with dots": ("datadir: /var/lib/mysql", "datadir: /a/../b", 20, "clusters[0].instances[0].datadir", "write the path as /b"),
+    "path with a slash": ("datadir: /var/lib/mysql", "datadir: /a/", 20, "clusters[0].instances[0].datadir", "write the path as /a"),
+    "system directory": ("datadir: /var/lib/mysql", "datadir: /var/lib", 20, "clusters[0].instances[0].datadir", "the system"),
+    "write address": ("db.shop.example:3306", "db shop", 12, "clusters[0].write_addresses[0]", "address:port"),
+    "write address twice": ('["db.shop.example:3306"]', "[a, a]", 12, "clusters[0].write_addresses", "twice"),
+    "command of a relative path": ("start: /srv", "start: srv", 27, "clusters[0].instances[1].service.start", "absolute path"),
+    "command that cannot be split": ("--now", "'now", 27, "clusters[0].instances[1].service.start", "cannot be read"),
+    "host of proofs": (
+        "  - name: shop\n",
+        "  - name: shop\n    proof_host: db-99\n",
+        12,
+        "clusters[0].proof_host",
+        "there is no host 'db-99'",
+    ),
+    "host of proofs that nobody reads": (
+        "clusters:\n  - name: shop\n",
+        "  - name: db-3\n    ssh: {address: 192.0.2.3, user: dbops, key_file: KEYFILE}\n"
+        "clusters:\n  - name: shop\n    proof_host: db-3\n",
+        14,
+        "clusters[0].proof_host",
+        "no instance stands on 'db-3'",
+    ),
+    "target": ("  - name: shop\n", "  - name: shop\n    wanted_replicas: -1\n", 12, "clusters[0].wanted_replicas", "from 0 to 1000"),
+    "goal": ("  - name: shop\n", f"{GOAL}59\n", 12, "clusters[0].redundancy_goal_seconds", "from 60 to"),
+    "goal with seconds": ("  - name: shop\n", f"{GOAL}90\n", 12, "clusters[0].redundancy_goal_seconds", "whole minutes"),
+    "no stop": ("          stop: /srv/shop/stop\n", "", 26, "clusters[0].instances[1].service", "both a start and a stop"),
+    "unit and command": ("unit: mariadb", "unit: a, start: /x", 21, "clusters[0].instances[0].service", "not both"),
+    "two keys": ("key_file: KEYFILE\n", "key_file: KEYFILE\n      key: x\n", 6, "hosts[0].ssh.key_file", "not both"),
+    "no key in the text": ("key_file: KEYFILE\n", "key: x\n", 6, "hosts[0].ssh.key", "no private key"),
+    "no key file": ("key_file: KEYFILE\n", "key_file: /no/such\n", 6, "hosts[0].ssh.key_file", "is no file"),
+    "host key": ('"HOSTKEY"', '"ssh-ed25519 AAAA"', 7, "hosts[0].ssh.host_key", "no public host key"),
+    "host key of known_hosts": ('"HOSTKEY"', '"db-1 HOSTKEY"', 7, "hosts[0].ssh.host_key", "no public host key"),
+    "empty host key": ('"HOSTKEY"', '""', 7, "hosts[0].ssh.host_key", "leave the key out"),
+    "no host": ("host: db-1", "host: db-9", 19, "clusters[0].instances[0].host", "there is no host 'db-9'"),
+    "host twice": ("name: db-2", "name: db-1", 8, "hosts[1].name", "taken by host 'db-1' (line 3)"),
+    "host twice but for case": ("name: db-2", "name: DB-1", 8, "hosts[1].name", "taken by host"),
+    "machine twice": ("address: 192.0.2.2,", "address: 192.0.2.1,", 9, "hosts[1].ssh.address", "those of host 'db-1' (line 3)"),
+    "instance twice": ("name: shop-2", "name: shop-1", 22, "clusters[0].instances[1].name", "taken by instance 'shop-1' (line 17)"),
+    "two primaries": ("role: replica", "role: primary", 23, "clusters[0].instances[1].role", "a primary already: 'shop-1' (line 17)"),
+    "address twice": ("role: replica", "role: replica\n        address: 192.0.2.1", 24, "clusters[0].instances[1].address", "'shop-1'"),
+    "directory twice": ("host: db-2", "host: db-1", 25, "clusters[0].instances[1].datadir", "that of instance 'shop-1'"),
+    "directory in another": (
+        *("host: db-2\n        datadir: /var/lib/mysql", "host: db-1\n        port: 1\n        datadir: /var/lib/mysql/2"),
+        *(26, "clusters[0].instances[1].datadir", "lie in each other"),
+    ),
+    "work directory in the data": (
+        *("name: db-2", "work_dir: /var/lib/mysql/run\n    name: db-2"),
+        *(26, "clusters[0].instances[1].datadir", "overlap"),
+    ),
+    "two passwords": ("{user: dbops,", "{user: dbops, password_env: X,", 14, "clusters[0].accounts.admin.password_env", "not both"),
+    "no variable": ('password: "admin-s3cret"', "password_env: NO_SUCH", 14, "clusters[0].accounts.admin.password_env", "'NO_SUCH'"),
+    "no password file": ('password: "admin-s3cret"', "password_file: x", 14, "clusters[0].accounts.admin.password_file", "no such file"),
+    "no password": (', password: "admin-s3cret"', "", 14, "clusters[0].accounts.admin", "give its password"),
+    "empty password": ('"admin-s3cret"', '""', 14, "clusters[0].accounts.admin.password", "is empty"),
+    "newline in a password": ('"admin-s3cret"', '"a\\nb"', 14, "clusters[0].accounts.admin.password", "line breaks"),
+    "not YAML": ("name: db-2", "name: [db-2", 9, "", "not YAML"),
+    "control character": ("name: db-2", "name: \x07", 8, "", "not allowed in YAML"),
+    "tab": ("    ssh: {", "\tssh: {", 9, "", "not YAML"),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("case", CASES)
+def test_each_error_has_its_line(folder, case):
+    old, new, line, path, words = CASES[case]
+    old, new = (part.replace("KEYFILE", str(folder.key_file)).replace("HOSTKEY", host_key()) for part in (old, new))
+    with pytest.raises(FleetFileErrors) as caught:
+        folder.load(folder.with_change(old, new))
+    found = [(error.line, error.path, error.text) for error in caught.value.errors]
+    assert any(seen[:2] == (line, path) and words in seen[2] for seen in found), found
+    assert [model.objects.count() for model in (Host, Cluster, Instance)] == [0, 0, 0]
+    assert not AuditEntry.objects.exists()
+
+
+def test_every_error_is_reported_at_once(folder):
+    text = (
+        folder.text.replace("role: primary", "role: king")
+        .replace("192.0.2.2", "a b")
+        .replace("db-1\n        d", "db-9\n        d")
+    )
+    with pytest.raises(FleetFileErrors) as caught:
+        folder.load(text)
+    assert [error.line for error in caught.value.errors] == [9, 18, 19]
+    assert str(caught.value.errors[1]).startswith("18: clusters[0].instances[0].role: 'king' is no role")
+
+
+@pytest.mark.parametrize(
+    "text", ["", "[]", "fleet", "version: 1\n---\nversion: 1", "{" * 5000, "a: " + "[" * 50 + "]" * 50]
+)
+def test_what_is_no_mapping_is_refused(folder, text):
+    with pytest.raises(FleetFileErrors):
+        folder.load(text)
+
+
+def test_deep_nesting_is_refused_before_it_is_built(folder):
+    depth = 5000
+    with pytest.raises(FleetFileErrors) as caught:
+        folder.load("version: 1\nhosts: " + "[" * depth + "]" * depth)
+    assert [str(error) for error in caught.value.errors] == ["2: this is nested too deeply to be a fleet file"]
+
+
+def test_a_text_of_any_size_is_refused_quickly(folder):
+    with pytest.raises(FleetFileErrors, match="first on line 1"):
+        folder.load("#" * 2_000_001)
+
+
+def test_an_error_never_shows_a_secret(folder):
+    (folder.path / "secret").write_text("first-line-secret\nsecond\n")
+    text = folder.with_change('password: "admin-s3cret"', "password_file: secret")
+    text = text.replace(f"key_file: {folder.key_file}\n", f"key_file: {folder.path}/secret\n", 1)
+    with pytest.raises(FleetFileErrors) as caught:
+        folder.load(text)
+    told = " ".join(str(error) for error in caught.value.errors)
+    assert len(caught.value.errors) == 2
+    assert "first-line-secret" not in told
+    assert "repl-s3cret" not in told
+
+
+def test_text_from_a_browser_may_not_read_the_dashboards_machine(folder, monkeypatch):
+    monkeypatch.setenv("DBOPS_SHOP", "x")
+    text = folder.with_change('password: "admin-s3cret"', "password_env: DBOPS_SHOP")
+    text = text.replace('password: "repl-s3cret"', "password_file: /etc/hostname")
+    with pytest.raises(FleetFileErrors) as caught:
+        folder.load(text, base_dir=None)
+    assert [error.line for error in caught.value.errors] == [14, 15]
+    assert all("only `manage.py fleet import`" in error.text for error in caught.value.errors)

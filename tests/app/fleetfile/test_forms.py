@@ -1,0 +1,289 @@
+"""Adding and changing the inventory in the browser: the file's rules, and secrets that only go in."""
+
+from datetime import date
+
+import pytest
+from django.urls import reverse
+
+from dbops.engine.availability.days import RULES
+from dbops.engine.backup_states import RunStatus
+from dbops.models import AuditEntry, Cluster, GapCount, Host, Instance, InstanceState
+from tests.app.backup_rows import make_run, make_schedule
+from tests.app.factories import make_rebuild
+from tests.app.fleetfile.builders import SECRETS, private_key
+
+pytestmark = pytest.mark.django_db
+
+
+def edit_url(kind: str, name: str) -> str:
+    return reverse("inventory-edit", args=[kind, name])
+
+
+def shown(client, url: str) -> dict[str, str]:
+    """Return what a browser would send when nothing is changed."""
+    form = client.get(url).context["form"]
+    values = {name: form[name].value() for name in form.fields}
+    assert all(not values[name] for name in form.secrets)
+    return {name: value for name, value in values.items() if value not in (None, False)}
+
+
+def errors(response) -> dict[str, list[str]]:
+    assert response.status_code == 422
+    return dict(response.context["form"].errors)
+
+
+@pytest.fixture
+def fleet(folder, operator, monkeypatch):
+    with monkeypatch.context() as patched:
+        patched.setattr("dbops.operations.fleet.record_item", lambda *_, **__: None)
+        folder.load()
+    return folder
+
+
+@pytest.mark.parametrize(("kind", "name"), [("host", "db-1"), ("cluster", "shop"), ("instance", "shop-2")])
+def test_saving_what_is_shown_changes_nothing(fleet, operator, kind, name):
+    before = [list(model.objects.order_by("pk").values()) for model in (Host, Cluster, Instance)]
+    response = operator.post(edit_url(kind, name), shown(operator, edit_url(kind, name)))
+    assert response.status_code == 302
+    assert [list(model.objects.order_by("pk").values()) for model in (Host, Cluster, Instance)] == before
+    assert not AuditEntry.objects.exists()
+
+
+def test_an_empty_secret_keeps_the_stored_one_and_a_given_one_replaces_it(fleet, operator):
+    values = shown(operator, edit_url("cluster", "shop"))
+    operator.post(
+        edit_url("cluster", "shop"), values | {"write_addresses": "a:1\r\nb:2\r\n", "replication_password": "new one"}
+    )
+    cluster = Cluster.objects.get()
+    assert (cluster.admin_password, cluster.replication_password) == ("admin-s3cret", "new one")
+    assert cluster.write_addresses == ["a:1", "b:2"]
+    entry = AuditEntry.objects.get()
+    assert (entry.actor, entry.action, entry.subject) == ("olga", "cluster.changed", "shop")
+    assert entry.detail == {
+        "via": "browser",
+        "write_addresses": "db.shop.example:3306 → a:1, b:2",
+        "replication_password": "changed",
+    }
+
+
+def test_another_target_of_replicas_has_availability_counted_anew(fleet, operator):
+    cluster = Cluster.objects.get()
+    GapCount.objects.create(cluster=cluster, since=date(2026, 1, 1), until=date(2026, 2, 1), rules=RULES)
+    values = shown(operator, edit_url("cluster", "shop"))
+    operator.post(edit_url("cluster", "shop"), values)
+    assert GapCount.objects.exists(), "nothing was changed"
+    operator.post(edit_url("cluster", "shop"), values | {"wanted_replicas": "1"})
+    assert Cluster.objects.get().wanted_replicas == 1
+    assert AuditEntry.objects.get().detail["wanted_replicas"].endswith("→ 1")
+    assert not GapCount.objects.exists()
+
+
+def test_a_goal_of_its_own_is_typed_in_minutes(fleet, operator):
+    values = shown(operator, edit_url("cluster", "shop"))
+    operator.post(edit_url("cluster", "shop"), values | {"redundancy_goal_seconds": "150"})
+    assert Cluster.objects.get().redundancy_goal_seconds == 9000
+    assert AuditEntry.objects.get().detail["redundancy_goal_seconds"].endswith("→ 9000")
+    values = shown(operator, edit_url("cluster", "shop"))
+    assert str(values["redundancy_goal_seconds"]) == "150"
+    response = operator.post(edit_url("cluster", "shop"), values | {"redundancy_goal_seconds": "0"})
+    assert "redundancy_goal_seconds" in errors(response)
+    operator.post(edit_url("cluster", "shop"), values | {"redundancy_goal_seconds": ""})
+    assert Cluster.objects.get().redundancy_goal_seconds is None
+
+
+def test_a_host_of_proofs_without_instances_stays_until_another_is_chosen(fleet, operator):
+    values = shown(operator, edit_url("cluster", "shop"))
+    operator.post(edit_url("cluster", "shop"), values | {"proof_host": "db-2"})
+    Instance.objects.filter(host__name="db-2").delete()
+    page = operator.get(edit_url("cluster", "shop"))
+    assert b"db-2 (no instance stands on it)" in page.content
+    operator.post(edit_url("cluster", "shop"), shown(operator, edit_url("cluster", "shop")) | {"wanted_replicas": "1"})
+    assert (Cluster.objects.get().proof_host, Cluster.objects.get().wanted_replicas) == ("db-2", 1)
+    operator.post(edit_url("cluster", "shop"), shown(operator, edit_url("cluster", "shop")) | {"proof_host": ""})
+    assert b"no instance stands" not in operator.get(edit_url("cluster", "shop")).content
+
+
+def test_the_host_of_proofs_is_one_that_is_read_and_follows_its_name(fleet, operator):
+    values = shown(operator, edit_url("cluster", "shop"))
+    assert "proof_host" in errors(operator.post(edit_url("cluster", "shop"), values | {"proof_host": "db-99"}))
+    operator.post(edit_url("cluster", "shop"), values | {"proof_host": "db-2"})
+    assert Cluster.objects.get().proof_host == "db-2"
+    assert AuditEntry.objects.get().detail["proof_host"].endswith("→ db-2")
+    operator.post(edit_url("host", "db-2"), shown(operator, edit_url("host", "db-2")) | {"name": "db-2b"})
+    assert Cluster.objects.get().proof_host == "db-2b"
+    response = operator.post(reverse("inventory-remove", args=["host", "db-2b"]), {"typed_name": "db-2b"})
+    assert b"the backups of cluster shop are proven on it" in response.content
+    assert Host.objects.filter(name="db-2b").exists()
+
+
+def test_no_page_renders_a_secret(fleet, operator):
+    Host.objects.filter(name="db-2").update(ssh_private_key=private_key(), ssh_key_file="")
+    pages = [edit_url("cluster", "shop"), edit_url("host", "db-2"), reverse("inventory"), reverse("inventory-export")]
+    for url in pages:
+        text = operator.get(url).content.decode()
+        assert not any(secret in text for secret in SECRETS), url
+    assert "Stored. Leave empty to keep it." in operator.get(edit_url("host", "db-2")).content.decode()
+    assert "Not set." in operator.get(edit_url("host", "db-1")).content.decode()
+
+
+def test_a_secret_that_was_sent_is_not_rendered_back_with_the_errors(fleet, operator):
+    values = shown(operator, edit_url("cluster", "shop")) | {"name": "a b", "admin_password": "typed-s3cret"}
+    response = operator.post(edit_url("cluster", "shop"), values)
+    assert "name" in errors(response)
+    assert b"typed-s3cret" not in response.content
+    values = shown(operator, edit_url("host", "db-1")) | {"name": "a b", "ssh_private_key": private_key()}
+    assert b"PRIVATE KEY" not in operator.post(edit_url("host", "db-1"), values).content
+
+
+def test_an_account_taken_away_takes_its_password_along(fleet, operator):
+    operator.post(edit_url("cluster", "shop"), shown(operator, edit_url("cluster", "shop")) | {"replication_user": ""})
+    cluster = Cluster.objects.get()
+    assert (cluster.replication_user, cluster.replication_password) == ("", "")
+
+
+@pytest.mark.parametrize(
+    ("given", "field"),
+    [
+        ({"admin_user": "other"}, "admin_password"),
+        ({"backup_user": "backup"}, "backup_password"),
+        ({"backup_password": "x"}, "backup_user"),
+        ({"admin_user": "o'ther", "admin_password": "x"}, "admin_user"),
+        ({"admin_user": "other;", "admin_password": "x"}, "admin_user"),
+        ({"admin_user": "oth\ner", "admin_password": "x"}, "admin_user"),
+        ({"admin_password": "a\nb"}, "admin_password"),
+        ({"write_addresses": "a b"}, "write_addresses"),
+        ({"name": "shop;1"}, "name"),
+        ({"name": "shop'1"}, "name"),
+        ({"name": "shop\n1"}, "name"),
+    ],
+)
+def test_a_cluster_obeys_the_files_rules(fleet, operator, given, field):
+    response = operator.post(edit_url("cluster", "shop"), shown(operator, edit_url("cluster", "shop")) | given)
+    assert list(errors(response)) == [field]
+    assert not AuditEntry.objects.exists()
+
+
+@pytest.mark.parametrize(
+    ("given", "field"),
+    [
+        ({"name": "DB-2"}, "name"),
+        ({"ssh_address": "192.0.2.2"}, "ssh_address"),
+        ({"ssh_port": "0"}, "ssh_port"),
+        ({"ssh_user": "ro;ot"}, "ssh_user"),
+        ({"ssh_key_file": "/no/such"}, "ssh_key_file"),
+        ({"ssh_key_file": ""}, "ssh_key_file"),
+        ({"ssh_private_key": "x"}, "ssh_private_key"),
+        ({"work_dir": "/var/lib/mysql/dbops"}, "work_dir"),
+        ({"work_dir": "/etc"}, "work_dir"),
+        ({"authorized_keys_file": "keys"}, "authorized_keys_file"),
+    ],
+)
+def test_a_host_obeys_the_files_rules(fleet, operator, given, field):
+    response = operator.post(edit_url("host", "db-1"), shown(operator, edit_url("host", "db-1")) | given)
+    assert list(errors(response)) == [field]
+    assert not AuditEntry.objects.exists()
+
+
+@pytest.mark.parametrize(
+    ("given", "field"),
+    [
+        ({"role": "primary"}, "role"),
+        ({"role": "king"}, "role"),
+        ({"address": "192.0.2.1"}, "address"),
+        ({"port": "70000"}, "port"),
+        ({"datadir": "/var/lib"}, "datadir"),
+        ({"datadir": "/a/../b"}, "datadir"),
+        ({"datadir": "/var/lib/dbops/x"}, "datadir"),
+        ({"os_user": "my;sql"}, "os_user"),
+        ({"systemd_unit": "mariadb"}, "__all__"),
+        ({"systemd_unit": "mariadb", "start_command": ""}, "systemd_unit"),
+        ({"stop_command": ""}, "__all__"),
+        ({"start_command": "start"}, "start_command"),
+        ({"start_command": "/x 'y"}, "start_command"),
+        ({"name": "shop-1"}, "name"),
+    ],
+)
+def test_an_instance_obeys_the_files_rules(fleet, operator, given, field):
+    response = operator.post(edit_url("instance", "shop-2"), shown(operator, edit_url("instance", "shop-2")) | given)
+    assert field in errors(response)
+    assert not AuditEntry.objects.exists()
+
+
+def test_a_key_typed_in_takes_the_place_of_the_file_and_back(fleet, operator):
+    url = edit_url("host", "db-1")
+    sent = private_key().replace("\n", "\r\n")
+    both = shown(operator, url) | {"ssh_private_key": sent}
+    assert list(errors(operator.post(url, both))) == ["ssh_private_key"]
+    operator.post(url, both | {"ssh_key_file": ""})
+    host = Host.objects.get(name="db-1")
+    assert (host.ssh_private_key, host.ssh_key_file) == (private_key(), "")
+    operator.post(url, shown(operator, url) | {"ssh_user": "admin"})
+    host.refresh_from_db()
+    assert (host.ssh_private_key, host.ssh_user) == (private_key(), "admin")
+    operator.post(url, shown(operator, url) | {"ssh_key_file": str(fleet.key_file)})
+    host.refresh_from_db()
+    assert (host.ssh_private_key, host.ssh_key_file) == ("", str(fleet.key_file))
+
+
+def test_a_fleet_can_be_made_in_the_browser_alone(operator, folder):
+    host = {
+        "name": "db-9",
+        "ssh_address": "192.0.2.9",
+        "ssh_port": "22",
+        "ssh_user": "root",
+        "ssh_key_file": str(folder.key_file),
+    }
+    response = operator.post(reverse("inventory-add", args=["host"]), host | {"work_dir": "/var/lib/dbops"})
+    assert response["Location"] == reverse("host-key", args=["db-9"])
+    cluster = {"name": "blog", "admin_user": "dbops", "admin_password": " quote' \"and; more "}
+    operator.post(reverse("inventory-add", args=["cluster"]), cluster)
+    instance = {
+        "name": "blog-1",
+        "cluster": Cluster.objects.get().pk,
+        "host": Host.objects.get().pk,
+        "role": "primary",
+        "port": "3306",
+        "datadir": "/srv/mysql",
+        "defaults_file": "/etc/my.cnf",
+        "os_user": "mysql",
+        "systemd_unit": "mariadb",
+    }
+    assert operator.post(reverse("inventory-add", args=["instance"]), instance).status_code == 302
+    assert Instance.objects.get().address == "192.0.2.9"
+    assert Cluster.objects.get().admin_password == cluster["admin_password"]
+    assert InstanceState.objects.get().instance.name == "blog-1"
+    assert list(AuditEntry.objects.order_by("pk").values_list("action", flat=True)) == [
+        "host.created",
+        "cluster.created",
+        "instance.created",
+    ]
+
+
+def test_somebody_elses_change_is_not_overwritten(fleet, operator):
+    url = edit_url("instance", "shop-2")
+    values = shown(operator, url)
+    Instance.objects.filter(name="shop-2").update(os_user="percona")
+    assert "Somebody else has changed this" in str(errors(operator.post(url, values)))
+    assert Instance.objects.get(name="shop-2").os_user == "percona"
+
+
+def test_an_instance_in_a_rebuild_is_not_changed(fleet, operator, olga):
+    one, two = Instance.objects.order_by("name")
+    rebuild = make_rebuild(target=two, source=one, requested_by=olga)
+    url = edit_url("instance", "shop-2")
+    found = str(errors(operator.post(url, shown(operator, url) | {"port": "3307"})))
+    assert f"Rebuild {rebuild.pk} of or from" in found
+    assert "port may not change" in found
+    assert operator.post(url, shown(operator, url) | {"defaults_file": "/etc/other.cnf"}).status_code == 302
+
+
+def test_the_host_of_a_backup_that_runs_is_not_changed(fleet, operator):
+    run = make_run(make_schedule(Instance.objects.get(name="shop-2")), RunStatus.RUNNING)
+    for kind, name, change in (
+        ("host", "db-2", {"work_dir": "/srv/x"}),
+        ("instance", "shop-2", {"address": "192.0.2.9"}),
+    ):
+        url = edit_url(kind, name)
+        response = operator.post(url, shown(operator, url) | change)
+        assert response.status_code == 422
+        assert f"ackup run {run.pk} of " in response.content.decode()

@@ -1,0 +1,306 @@
+"""What an import writes, keeps and refuses."""
+
+import pytest
+from django.db import IntegrityError, connection, transaction
+
+from dbops.engine.backup_states import Origin, RunStatus
+from dbops.models import AuditEntry, BackupRun, Cluster, Host, Instance, InstanceState
+from dbops.operations.fleet import FleetFileErrors, export_fleet
+from tests.app.backup_rows import make_run, make_schedule
+from tests.app.factories import make_rebuild
+from tests.app.fleetfile.builders import SECRETS, host_key, private_key
+from tests.app.restore_test_rows import ended_proof, made
+
+pytestmark = pytest.mark.django_db
+
+
+def errors_of(folder, text, **options) -> list[str]:
+    with pytest.raises(FleetFileErrors) as caught:
+        folder.load(text, **options)
+    return [str(error) for error in caught.value.errors]
+
+
+def test_a_file_becomes_rows_with_defaults(folder):
+    report = folder.load()
+    assert (report.count("created"), report.count("changed"), report.count("unchanged")) == (5, 0, 0)
+    host, instance = Host.objects.get(name="db-1"), Instance.objects.get(name="shop-1")
+    assert (host.ssh_port, host.ssh_user, host.work_dir, host.host_key_accepted_by) == (
+        22,
+        "root",
+        "/var/lib/dbops",
+        "tester",
+    )
+    assert host.host_key == host_key()
+    assert host.host_key_accepted_at is not None
+    assert (instance.address, instance.port, instance.os_user) == ("192.0.2.1", 3306, "mysql")
+    assert Cluster.objects.get().admin_password == "admin-s3cret"
+    assert InstanceState.objects.filter(observed_at=None).count() == 2
+    assert set(AuditEntry.objects.values_list("action", flat=True)) == {
+        "host.created",
+        "cluster.created",
+        "instance.created",
+    }
+
+
+def test_the_second_import_changes_nothing(folder):
+    folder.load()
+    entries = AuditEntry.objects.count()
+    report = folder.load()
+    assert (report.count("unchanged"), len(report.items)) == (5, 5)
+    assert AuditEntry.objects.count() == entries
+
+
+def test_a_dry_run_reports_and_changes_nothing(folder):
+    assert folder.load(dry_run=True).count("created") == 5
+    assert not Host.objects.exists()
+    assert not AuditEntry.objects.exists()
+
+
+def test_a_change_is_reported_by_field_and_never_with_a_secret(folder):
+    folder.load()
+    text = folder.text.replace("role: replica", "role: backup").replace("admin-s3cret", "new-s3cret")
+    report = folder.load(text)
+    assert [str(item) for item in report.items if item.outcome == "changed"] == [
+        "cluster shop: changed (admin_password)",
+        "instance shop-2: changed (role)",
+    ]
+    entries = AuditEntry.objects.filter(action__endswith=".changed").order_by("pk")
+    assert [entry.detail for entry in entries] == [
+        {"via": "fleet file", "admin_password": "changed"},
+        {"via": "fleet file", "role": "replica → backup"},
+    ]
+    everything = str(list(AuditEntry.objects.values()))
+    assert not any(secret in everything for secret in (*SECRETS, "new-s3cret"))
+
+
+def test_secrets_are_encrypted_in_the_raw_column(folder):
+    key = "".join(f"        {line}\n" for line in private_key().splitlines())
+    folder.load(folder.with_change(f"      key_file: {folder.key_file}\n", f"      key: |\n{key}"))
+    with connection.cursor() as cursor:
+        cursor.execute("SELECT admin_password, replication_password FROM dbops_cluster")
+        passwords = cursor.fetchone()
+        cursor.execute("SELECT ssh_private_key FROM dbops_host WHERE name = 'db-1'")
+        raw = (*passwords, *cursor.fetchone())
+    assert all(value.startswith("gAAAA") for value in raw)
+    assert not any(secret in value for value in raw for secret in SECRETS)
+    assert Host.objects.get(name="db-1").ssh_private_key == private_key()
+
+
+def test_a_password_may_come_from_a_file_or_the_environment(folder, monkeypatch):
+    (folder.path / "secret").write_text("from 'a' \"file\";\n")
+    monkeypatch.setenv("DBOPS_TEST_REPL", "from the environment")
+    text = folder.with_change('password: "admin-s3cret"', "password_file: secret")
+    folder.load(text.replace('password: "repl-s3cret"', "password_env: DBOPS_TEST_REPL"))
+    cluster = Cluster.objects.get()
+    assert (cluster.admin_password, cluster.replication_password) == ("from 'a' \"file\";", "from the environment")
+
+
+def test_what_is_left_out_keeps_secrets_and_objects(folder):
+    folder.load()
+    text = folder.text[: folder.text.index("clusters:")] + "clusters:\n  - name: shop\n    write_addresses: []\n"
+    report = folder.load(text.replace(f'\n      host_key: "{host_key()}"', ""))
+    assert [str(item) for item in report.items if item.outcome == "changed"] == [
+        "cluster shop: changed (write_addresses)"
+    ]
+    assert Cluster.objects.get().admin_password == "admin-s3cret"
+    assert Host.objects.get(name="db-1").host_key == host_key()
+    assert Instance.objects.count() == 2
+
+
+def test_a_target_of_replicas_comes_and_goes_with_the_file(folder):
+    folder.load()
+    with_target = folder.with_change("  - name: shop\n", "  - name: shop\n    wanted_replicas: 0\n")
+    report = folder.load(with_target)
+    assert [str(item) for item in report.items if item.outcome == "changed"] == [
+        "cluster shop: changed (wanted_replicas)"
+    ]
+    assert Cluster.objects.get().wanted_replicas == 0
+    assert "wanted_replicas: 0" in export_fleet()
+    folder.load()
+    assert Cluster.objects.get().wanted_replicas is None
+    assert "wanted_replicas" not in export_fleet()
+
+
+def test_the_host_of_proofs_comes_and_goes_with_the_file(folder):
+    folder.load()
+    folder.load(folder.with_change("  - name: shop\n", "  - name: shop\n    proof_host: db-2\n"))
+    assert Cluster.objects.get().proof_host == "db-2"
+    assert "proof_host: db-2" in export_fleet()
+    folder.load()
+    assert Cluster.objects.get().proof_host == ""
+
+
+def test_a_goal_of_its_own_comes_and_goes_with_the_file(folder):
+    folder.load()
+    with_goal = folder.with_change("  - name: shop\n", "  - name: shop\n    redundancy_goal_seconds: 7200\n")
+    report = folder.load(with_goal)
+    assert [str(item) for item in report.items if item.outcome == "changed"] == [
+        "cluster shop: changed (redundancy_goal_seconds)"
+    ]
+    assert Cluster.objects.get().redundancy_goal_seconds == 7200
+    assert "redundancy_goal_seconds: 7200" in export_fleet()
+    folder.load()
+    assert Cluster.objects.get().redundancy_goal_seconds is None
+    assert "redundancy_goal_seconds" not in export_fleet()
+
+
+def test_another_user_needs_a_password_of_its_own(folder):
+    folder.load()
+    text = folder.with_change('{user: dbops, password: "admin-s3cret"}', "{user: other}")
+    assert errors_of(folder, text) == [
+        "14: clusters[0].accounts.admin: the account 'other' is new here: give its password"
+    ]
+
+
+def test_a_key_in_the_file_takes_the_place_of_a_key_file(folder):
+    folder.load()
+    key = "".join(f"        {line}\n" for line in private_key(1).splitlines())
+    folder.load(folder.with_change(f"      key_file: {folder.key_file}\n", f"      key: |\n{key}"))
+    host = Host.objects.get(name="db-1")
+    assert (host.ssh_key_file, host.ssh_private_key) == ("", private_key(1))
+    folder.load()
+    host.refresh_from_db()
+    assert (host.ssh_key_file, host.ssh_private_key) == (str(folder.key_file), "")
+
+
+def test_a_relative_key_file_is_stored_whole(folder):
+    folder.load(folder.text.replace(str(folder.key_file), "./id_ed25519"))
+    assert Host.objects.get(name="db-1").ssh_key_file == str(folder.key_file)
+
+
+def test_a_changed_host_key_is_refused_unless_it_is_asked_for(folder):
+    folder.load()
+    text = folder.with_change(host_key(), host_key(1))
+    [error] = errors_of(folder, text)
+    assert error.startswith("7: hosts[0].ssh.host_key: another key is pinned for 'db-1': SHA256:")
+    assert "--replace-host-keys" in error
+    assert Host.objects.get(name="db-1").host_key == host_key()
+    folder.load(text, replace_host_keys=True, actor="someone else")
+    host = Host.objects.get(name="db-1")
+    assert (host.host_key, host.host_key_accepted_by) == (host_key(1), "someone else")
+
+
+def test_a_comment_behind_a_host_key_is_no_change(folder):
+    folder.load()
+    assert folder.load(folder.with_change(host_key(), host_key() + " root@db-1")).count("unchanged") == 5
+
+
+def test_instances_may_change_places_and_roles_in_one_file(folder):
+    folder.load()
+    text = (
+        folder.text.replace("host: db-1", "host: X")
+        .replace("host: db-2", "host: db-1")
+        .replace("host: X", "host: db-2")
+    )
+    text = (
+        text.replace("role: primary", "role: X")
+        .replace("role: replica", "role: primary")
+        .replace("role: X", "role: replica")
+    )
+    assert folder.load(text).count("changed") == 2
+    rows = Instance.objects.order_by("name").values_list("role", "host__name", "address", "datadir")
+    assert list(rows) == [
+        ("replica", "db-2", "192.0.2.2", "/var/lib/mysql"),
+        ("primary", "db-1", "192.0.2.1", "/var/lib/mysql"),
+    ]
+    assert folder.load(text).count("unchanged") == 5
+
+
+def test_what_is_stored_counts_as_well(folder):
+    folder.load()
+    text = folder.text[folder.text.index("clusters:") :].replace("shop-1", "shop-3").replace("shop-2", "shop-4")
+    found = errors_of(folder, "version: 1\n" + text)
+    assert len(found) == 5
+    assert "10: clusters[0].instances[0].role: the cluster 'shop' has a primary already: 'shop-1'" in found
+    assert "12: clusters[0].instances[0].datadir: this data directory on 'db-1' is that of instance 'shop-1'" in found
+
+
+def test_facts_of_another_address_are_forgotten(folder):
+    folder.load()
+    InstanceState.objects.update(observed_at="2026-01-01T00:00Z", record={"x": 1})
+    folder.load(folder.with_change("        role: primary", "        port: 3307\n        role: primary"))
+    assert [state.record for state in InstanceState.objects.order_by("instance__name")] == [{}, {"x": 1}]
+
+
+@pytest.mark.parametrize("member", ["target", "source"])
+def test_an_instance_in_an_active_rebuild_stays_as_it_is(folder, olga, member):
+    folder.load()
+    one, two = Instance.objects.order_by("name")
+    given = {"target": two, "source": one} if member == "target" else {"target": one, "source": two}
+    rebuild = make_rebuild(**given, requested_by=olga, status="queued")
+    found = errors_of(folder, folder.with_change("role: replica", "role: backup"))
+    assert found == [
+        f"23: clusters[0].instances[1].role: rebuild {rebuild.pk} of or from 'shop-2' is not over: role may not change"
+    ]
+    [found] = errors_of(folder, folder.with_change("{address: 192.0.2.2,", "{address: 192.0.2.7,"))[:1]
+    assert "ssh_address may not change" in found
+    # What does not move the machine may be put right meanwhile.
+    assert folder.load(folder.with_change("/srv/shop/start --now", "/srv/shop/start")).count("changed") == 1
+
+
+@pytest.mark.parametrize("status", [RunStatus.RUNNING, RunStatus.LOST])
+def test_the_hosts_of_a_proof_at_work_stay_where_they_are(folder, status):
+    """Its way from the one to the other would be closed at the new place, and left open at the old one."""
+    folder.load()
+    one, two = Instance.objects.order_by("name")
+    proof = ended_proof(made(make_schedule(two, is_enabled=False)), status, host=one.host, finished_at=None)
+    for host, change in (
+        ("db-1", ("address: 192.0.2.1\n", "address: 192.0.2.7\n")),
+        ("db-2", ("address: 192.0.2.2, key", "address: 192.0.2.7, key")),
+    ):
+        found = " ".join(errors_of(folder, folder.with_change(*change)))
+        assert f"proof {proof.pk} uses '{host}' and is not over: ssh_address may not change" in found
+    moved = folder.with_change("role: replica\n        host: db-2", "role: replica\n        host: db-1")
+    assert f"proof {proof.pk} uses 'shop-2' and is not over: host may not change" in " ".join(errors_of(folder, moved))
+    proof.status = RunStatus.SUCCEEDED
+    proof.save()
+    assert folder.load(folder.with_change("/srv/shop/start --now", "/srv/shop/start")).count("changed") == 1
+
+
+@pytest.mark.parametrize("status", [RunStatus.RUNNING, RunStatus.LOST])
+def test_where_the_job_of_a_backup_runs_stays_as_it_is(folder, status):
+    folder.load()
+    two = Instance.objects.get(name="shop-2")
+    run = make_run(make_schedule(two, is_enabled=False), status)
+    moved = folder.with_change("role: replica\n        host: db-2", "role: replica\n        host: db-1")
+    assert f"backup run {run.pk} of 'shop-2' is not over: address, host may not change" in " ".join(
+        errors_of(folder, moved)
+    )
+    for change, frozen in (
+        ("ssh: {address: 192.0.2.7, key", "ssh_address"),
+        ("work_dir: /srv/dbops\n    ssh: {address: 192.0.2.2, key", "work_dir"),
+    ):
+        [found, *_] = errors_of(folder, folder.with_change("ssh: {address: 192.0.2.2, key", change))
+        assert f"{frozen} may not change" in found
+    assert folder.load(folder.with_change("role: replica", "role: backup")).count("changed") == 1
+    BackupRun.objects.update(origin=Origin.OBSERVED)  # of others we hold nothing on the host
+    assert folder.load(folder.with_change("{address: 192.0.2.2,", "{address: 192.0.2.7,")).count("changed") >= 1
+
+
+def test_the_database_refuses_a_second_primary(folder):
+    folder.load()
+    with pytest.raises(IntegrityError), transaction.atomic():
+        Instance.objects.filter(name="shop-2").update(role="primary")
+
+
+def test_an_export_can_be_imported_and_has_no_secret(folder):
+    key = "".join(f"        {line}\n" for line in private_key().splitlines())
+    folder.load(folder.with_change(f"      key_file: {folder.key_file}\n", f"      key: |\n{key}"))
+    before = [list(model.objects.order_by("pk").values()) for model in (Host, Cluster, Instance)]
+    text = export_fleet()
+    assert not any(secret in text for secret in SECRETS)
+    assert "gAAAA" not in text
+    assert folder.load(text).count("unchanged") == 5
+    assert folder.load(text, base_dir=None).count("unchanged") == 5
+    assert [list(model.objects.order_by("pk").values()) for model in (Host, Cluster, Instance)] == before
+    assert export_fleet() == text
+
+
+def test_an_export_into_an_empty_inventory_names_what_is_missing(folder):
+    folder.load()
+    text = export_fleet()
+    Instance.objects.all().delete()
+    Cluster.objects.all().delete()
+    found = errors_of(folder, text)
+    assert len(found) == 2
+    assert all("give its password" in error for error in found)

@@ -1,0 +1,185 @@
+"""Who may open the inventory; removing, importing, exporting, and accepting host keys."""
+
+import pytest
+from django.core.files.uploadedfile import SimpleUploadedFile
+from django.urls import reverse
+
+from dbops.engine.errors import Refused, Unreachable
+from dbops.engine.hosts.host_keys import parse_host_key
+from dbops.fleetfile import sshkeys
+from dbops.models import AuditEntry, Cluster, Host, Instance
+from dbops.operations.fleet import accept_host_key, delete, save_host
+from tests.app.factories import make_rebuild
+from tests.app.fleetfile.builders import SECRETS, host_key
+
+pytestmark = pytest.mark.django_db
+
+KEY_URL = "/inventory/host/db-2/key/"
+WRITING = [
+    "/inventory/add/host/",
+    "/inventory/add/cluster/",
+    "/inventory/add/instance/",
+    "/inventory/host/db-1/",
+    "/inventory/cluster/shop/",
+    "/inventory/instance/shop-1/",
+    "/inventory/instance/shop-1/remove/",
+    "/inventory/import/",
+    "/inventory/export/",
+    KEY_URL,
+]
+
+
+@pytest.fixture
+def fleet(folder, monkeypatch):
+    with monkeypatch.context() as patched:
+        patched.setattr("dbops.operations.fleet.record_item", lambda *_, **__: None)
+        folder.load()
+    return folder
+
+
+@pytest.fixture
+def shows(monkeypatch):
+    """Let every host show this key, or raise this error."""
+
+    def show(answer):
+        def fetch(address, port, timeout_seconds):
+            if isinstance(answer, Exception):
+                raise answer
+            return parse_host_key(answer)
+
+        monkeypatch.setattr(sshkeys, "fetch_host_key", fetch)
+
+    return show
+
+
+@pytest.mark.parametrize("url", WRITING)
+def test_only_operators_may_write(fleet, operator, viewer, stranger, client, url):
+    assert operator.get(url).status_code == 200
+    for other in (viewer, stranger):
+        assert other.get(url).status_code == 403
+        assert other.post(url, {"action": "read"}).status_code in (403, 405)
+    assert client.get(url).status_code == 302
+    assert client.get(url)["Location"].startswith(reverse("login"))
+
+
+def test_viewers_may_see_the_list_without_its_links(fleet, viewer, operator, stranger):
+    text = viewer.get("/inventory/").content.decode()
+    assert "shop-1" in text
+    assert "SHA256:" in text
+    assert "/inventory/host/" not in text
+    assert "/inventory/host/db-1/" in operator.get("/inventory/").content.decode()
+    assert stranger.get("/inventory/").status_code == 403
+
+
+@pytest.mark.parametrize("url", ["/inventory/add/user/", "/inventory/host/none/", "/inventory/host/none/key/"])
+def test_what_is_not_there_is_not_found(operator, url):
+    assert operator.get(url).status_code == 404
+
+
+def test_pages_have_no_inline_script_or_style(fleet, operator):
+    for url in ["/inventory/", *WRITING]:
+        text = operator.get(url).content.decode()
+        assert " style=" not in text
+        assert "<style" not in text
+        assert "hx-on" not in text
+
+
+def test_the_verbs_ask_who_calls_as_well(fleet, victor):
+    host = Host.objects.get(name="db-1")
+    for call in (
+        lambda: save_host(actor=victor, host=host, values={"name": "x"}),
+        lambda: delete(actor=victor, row=host),
+        lambda: accept_host_key(actor=victor, host=host, host_key=host_key()),
+    ):
+        with pytest.raises(Refused, match="access.denied"):
+            call()
+
+
+def test_removing_asks_first_and_refuses_what_is_needed(fleet, operator, olga):
+    assert b"Remove the host db-1?" in operator.get("/inventory/host/db-1/remove/").content
+    response = operator.post("/inventory/host/db-1/remove/")
+    assert response.status_code == 409
+    assert b"needed by instance shop-1" in response.content
+    one, two = Instance.objects.order_by("name")
+    rebuild = make_rebuild(target=two, source=one, requested_by=olga)
+    assert f"needed by rebuild {rebuild.pk}".encode() in operator.post("/inventory/instance/shop-1/remove/").content
+    rebuild.delete()
+    for url in ("instance/shop-1", "instance/shop-2", "host/db-1", "cluster/shop"):
+        assert operator.post(f"/inventory/{url}/remove/").status_code == 302
+    assert (Host.objects.count(), Cluster.objects.count(), Instance.objects.count()) == (1, 0, 0)
+    assert list(AuditEntry.objects.order_by("pk").values_list("action", "subject"))[0] == ("instance.removed", "shop-1")
+
+
+def test_import_shows_lines_or_a_report(folder, operator):
+    text = folder.text.replace("role: primary", "role: king")
+    response = operator.post("/inventory/import/", {"text": text, "action": "import"})
+    assert response.status_code == 422
+    assert "clusters[0].instances[0].role" in response.content.decode()
+    assert '<td data-label="Line" class="number">18</td>' in response.content.decode()
+    assert not any(secret in response.content.decode() for secret in SECRETS)
+    assert not Host.objects.exists()
+    response = operator.post("/inventory/import/", {"text": folder.text, "action": "check"})
+    assert b"nothing was changed" in response.content
+    assert not Host.objects.exists()
+    upload = SimpleUploadedFile("fleet.yaml", folder.text.encode())
+    response = operator.post("/inventory/import/", {"file": upload, "action": "import"})
+    assert b"5 created, 0 changed, 0 unchanged" in response.content
+    assert not any(secret in response.content.decode() for secret in SECRETS)
+    assert set(AuditEntry.objects.values_list("actor", flat=True)) == {"olga"}
+
+
+@pytest.mark.parametrize("given", [{}, {"text": "  "}, {"file": SimpleUploadedFile("f", b"\xff\xfe\x00")}])
+def test_an_import_without_text_says_so(operator, given):
+    assert operator.post("/inventory/import/", given).status_code == 422
+
+
+def test_export_is_a_download(fleet, operator):
+    response = operator.get("/inventory/export/")
+    assert response["Content-Disposition"] == 'attachment; filename="fleet.yaml"'
+    assert (
+        operator.post("/inventory/import/", {"text": response.content.decode(), "action": "import"}).status_code == 200
+    )
+
+
+def test_a_first_key_is_shown_and_accepted_by_a_person(fleet, operator, shows):
+    shows(host_key(2))
+    text = operator.post(KEY_URL, {"action": "read"}).content.decode()
+    assert parse_host_key(host_key(2)).fingerprint in text
+    assert "The key has changed" not in text
+    assert Host.objects.get(name="db-2").host_key == ""
+    operator.post(KEY_URL, {"action": "accept", "host_key": host_key(2), "shown": ""})
+    host = Host.objects.get(name="db-2")
+    assert (host.host_key, host.host_key_accepted_by) == (host_key(2), "olga")
+    entry = AuditEntry.objects.get()
+    assert (entry.action, entry.detail["after"]) == ("host.key_accepted", parse_host_key(host_key(2)).fingerprint)
+    assert "The host shows the pinned key" in operator.post(KEY_URL, {"action": "read"}).content.decode()
+
+
+def test_a_changed_key_needs_a_person_who_knows_why(fleet, operator, shows, olga):
+    old, new = (parse_host_key(host_key(number)).fingerprint for number in (2, 3))
+    accept_host_key(actor=olga, host=Host.objects.get(name="db-2"), host_key=host_key(2))
+    shows(host_key(3))
+    text = operator.post(KEY_URL, {"action": "read"}).content.decode()
+    assert old in text
+    assert new in text
+    assert "The key has changed" in text
+    given = {"action": "accept", "host_key": host_key(3), "shown": old}
+    assert operator.post(KEY_URL, given).status_code == 409
+    assert operator.post(KEY_URL, given | {"shown": new, "replace": "yes"}).status_code == 409
+    assert Host.objects.get(name="db-2").host_key == host_key(2)
+    assert operator.post(KEY_URL, given | {"replace": "yes"}).status_code == 302
+    assert Host.objects.get(name="db-2").host_key == host_key(3)
+
+
+def test_a_host_that_does_not_answer_and_a_text_that_is_no_key(fleet, operator, shows):
+    shows(Unreachable("ssh.unreachable", "Connecting to db-2", found="no route"))
+    response = operator.post(KEY_URL, {"action": "read"})
+    assert response.status_code == 409
+    assert b"no route" in response.content
+    assert operator.post(KEY_URL, {"action": "accept", "host_key": "x"}).status_code == 409
+    assert Host.objects.get(name="db-2").host_key == ""
+
+
+def test_opening_the_key_page_asks_no_host(fleet, operator, shows):
+    shows(AssertionError("a page must not open SSH"))
+    assert operator.get(KEY_URL).status_code == 200

@@ -1,0 +1,121 @@
+"""``manage.py rebuild``: the ways to start and the place in line, as on the pages."""
+
+import json
+from dataclasses import replace
+from datetime import timedelta
+from io import StringIO
+from typing import Any
+
+import pytest
+from django.core.management import CommandError, call_command
+from django.utils import timezone
+
+from dbops.engine.rebuilds.plan import PlannedStep
+from dbops.engine.states import Status
+from dbops.management.commands.rebuild import predicted
+from dbops.models import AuditEntry, Instance, Rebuild
+from tests.app.factories import make_instance, make_operator, make_rebuild, make_trio
+from tests.app.loaders.test_cluster_snapshots import make_run, make_schedule
+
+pytestmark = pytest.mark.django_db
+
+
+@pytest.fixture
+def trio(monkeypatch: pytest.MonkeyPatch) -> tuple[Instance, Instance, Instance]:
+    monkeypatch.setattr("dbops.worker.tasks._publish", lambda *_: None)
+    monkeypatch.setattr("dbops.messaging.updates.announce", lambda *_: None)
+    make_operator()
+    return make_trio()
+
+
+def say(*arguments: str, target: str = "replica-1") -> tuple[str, int]:
+    """Return what the command prints, and its exit status."""
+    out, status = StringIO(), 0
+    try:
+        call_command("rebuild", target, *arguments, "--as", "olga", stdout=out)
+    except SystemExit as end:
+        status = int(end.code or 0)
+    return out.getvalue(), status
+
+
+def test_the_plan_says_what_is_in_the_way_and_every_way_to_start(trio: tuple[Instance, ...]) -> None:
+    run = make_run(trio[1], schedule=make_schedule(trio[1], expected_seconds=7200))
+    text, status = say("--plan")
+    assert status == 0
+    assert "Can it be rebuilt: until 20" in text
+    assert f"  waits    Backup run {run.pk} (nightly) dumps backup-1. Until: 20" in text
+    assert f"  after-run:{run.pk}" in text
+    assert "UTC" in text
+
+
+def test_the_plan_as_json_has_the_same(trio: tuple[Instance, ...]) -> None:
+    run = make_run(trio[1])
+    record = json.loads(say("--plan", "--json")[0])
+    assert record["verdict"]["answer"] == "unknown"
+    assert record["verdict"]["blockers"][0]["run"] == run.pk
+    keys = [way["key"] for way in record["starts"]]
+    assert keys == ["soon", f"after-run:{run.pk}", f"stop-run:{run.pk}"]
+
+
+def test_a_start_is_chosen_by_its_key_and_expires(trio: tuple[Instance, ...]) -> None:
+    run = make_run(trio[1])
+    text, status = say("--reason", "disk died", "--start", f"after-run:{run.pk}", "--expires-hours", "3")
+    assert (text, status) == (f"Rebuild {Rebuild.objects.get().pk} is queued.\n", 0)
+    rebuild = Rebuild.objects.get()
+    assert rebuild.after_run == run
+    assert rebuild.expires_at is not None
+    assert abs(rebuild.expires_at - (timezone.now() + timedelta(hours=3))) < timedelta(minutes=1)
+    assert AuditEntry.objects.get(action="rebuild.requested").detail["start"] == f"after-run:{run.pk}"
+
+
+@pytest.mark.parametrize(
+    ("given", "code"),
+    [(("--start", "after-run:4711"), "plan.start_stale"), (("--expires-hours", "169"), "plan.expiry")],
+)
+def test_what_is_not_offered_is_refused(trio: tuple[Instance, ...], given: tuple[str, str], code: str) -> None:
+    text, status = say("--reason", "disk died", *given)
+    assert (code in text, status) == (True, 2)
+    assert not Rebuild.objects.exists()
+
+
+def test_without_a_choice_it_starts_as_soon_as_it_can(trio: tuple[Instance, ...]) -> None:
+    make_run(trio[1])
+    assert say("--reason", "disk died")[1] == 0
+    rebuild = Rebuild.objects.get()
+    assert (rebuild.after_run, rebuild.not_before, rebuild.events.get().text) == (
+        None,
+        None,
+        "Requested by olga: disk died",
+    )
+
+
+def test_the_place_in_line(trio: tuple[Instance, ...]) -> None:
+    other = make_instance("replica-2", cluster=trio[0].cluster)
+    make_rebuild(target=other, source=trio[1], status=Status.QUEUED, priority=4)
+    rebuild = make_rebuild(target=trio[2], source=trio[1], status=Status.QUEUED)
+    assert say("--first")[0] == f"Rebuild {rebuild.pk} has priority 5 now.\n"
+    told = json.loads(say("--priority", "-1", "--json")[0])
+    assert (told["rebuild"], told["priority"]) == (rebuild.pk, -1)
+    assert say("--priority", "99")[1] == 2
+    rebuild.refresh_from_db()
+    assert rebuild.priority == -1
+
+
+def test_no_place_without_a_rebuild(trio: tuple[Any, ...]) -> None:
+    with pytest.raises(CommandError, match="no unfinished rebuild"):
+        say("--first")
+
+
+@pytest.mark.parametrize(
+    ("likely", "late", "told"),
+    [
+        (None, None, "not known yet"),
+        (12.34, None, "12.3 s"),
+        (12.34, 20.0, "12.3 s, 9 of 10 within 20.0 s"),
+    ],
+)
+def test_a_step_tells_its_usual_and_its_late_end(likely: float | None, late: float | None, told: str) -> None:
+    step = PlannedStep("stream", "Stream", predicted_seconds=likely, predicted_p90_seconds=late)
+    assert predicted(step) == told
+    whose = "" if likely is None else ", by rebuilds of other clusters"
+    assert predicted(replace(step, is_of_others=True)) == f"{told}{whose}"

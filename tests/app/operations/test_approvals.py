@@ -1,0 +1,190 @@
+"""Approval by a second person: who may, what it does, and that of two who decide at once one does."""
+
+from typing import Any
+
+import pytest
+from django.contrib.auth.models import User
+from django.core.management import call_command
+from django.test import Client
+
+from dbops import lifecycle
+from dbops.engine.errors import Refused
+from dbops.engine.states import Approval
+from dbops.fleetfile.write import cluster_content
+from dbops.models import AuditEntry, Cluster, Rebuild
+from dbops.operations.approvals import approve_rebuild, decline_rebuild, override_approval, who_may_approve
+from dbops.operations.fleet import save_cluster
+from dbops.operations.rebuilds import cancel_rebuild, plan_rebuild, request_rebuild
+from dbops.queries.audit.log import AuditFilter, entries
+from dbops.worker import scheduler
+from tests.app import rows
+
+pytestmark = pytest.mark.django_db
+
+
+@pytest.fixture(autouse=True)
+def _no_broker(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("dbops.worker.tasks._publish", lambda *_: None)
+    monkeypatch.setattr("dbops.messaging.updates.announce", lambda *_: None)
+    monkeypatch.setattr("dbops.messaging.updates.announce_many", lambda *_: None)
+
+
+@pytest.fixture
+def sue() -> User:
+    return rows.make_user("sue", "operator")
+
+
+@pytest.fixture
+def waiting(sue: User) -> Rebuild:
+    """A rebuild that olga has asked for and that nobody has approved."""
+    fleet = rows.make_fleet()
+    Cluster.objects.update(needs_approval=True)
+    target, source = fleet["replica-1"], fleet["backup-1"]
+    return request_rebuild(
+        actor=rows.operator(),
+        target=target,
+        source=source,
+        typed_name=target.name,
+        reason="the disk",
+        fingerprint=plan_rebuild(target=target, source=source).fingerprint,
+        request_key="one",
+    )
+
+
+def refused(verb: Any, **given: Any) -> str:
+    with pytest.raises(Refused) as raised:
+        verb(**given)
+    entry = AuditEntry.objects.order_by("sequence").last()
+    assert entry is not None
+    assert (entry.action, entry.detail["code"]) == ("approval.refused", raised.value.code)
+    return raised.value.code
+
+
+def last() -> AuditEntry:
+    return AuditEntry.objects.order_by("sequence").last()  # type: ignore[return-value]
+
+
+def test_it_waits_says_so_and_starts_when_another_operator_approves(waiting: Rebuild, sue: User) -> None:
+    assert scheduler.start_what_can() == []
+    waiting.refresh_from_db()
+    assert waiting.waiting_for == "an operator other than olga must approve it"
+    assert last().detail["approval"] == "waiting"
+    assert who_may_approve(waiting) == ["sue"]
+    approve_rebuild(actor=sue, rebuild=waiting)
+    assert (last().action, last().actor, last().detail["requested_by"]) == ("rebuild.approved", "sue", "olga")
+    assert scheduler.start_what_can() == [waiting.pk]
+    waiting.refresh_from_db()
+    assert (waiting.status, waiting.approval, waiting.approval_by) == ("running", "approved", "sue")
+
+
+def test_a_start_that_passes_the_scheduler_by_is_stopped_at_the_gate(waiting: Rebuild) -> None:
+    assert "must approve" in lifecycle.start(waiting, lambda: scheduler._gate(waiting.pk))
+    waiting.refresh_from_db()
+    assert waiting.status == "queued"
+
+
+def test_nobody_approves_their_own_and_no_viewer_does(waiting: Rebuild) -> None:
+    for verb in (approve_rebuild, decline_rebuild):
+        assert refused(verb, actor=waiting.requested_by, rebuild=waiting, reason="mine") == "approval.own"
+    victor = rows.viewer()
+    for verb in (approve_rebuild, decline_rebuild, override_approval):
+        assert refused(verb, actor=victor, rebuild=waiting, reason="I look") == "access.denied"
+    assert scheduler.start_what_can() == []
+
+
+def test_a_declined_rebuild_never_starts_and_says_why(waiting: Rebuild, sue: User) -> None:
+    assert refused(decline_rebuild, actor=sue, rebuild=waiting, reason=" ") == "rebuild.reason"
+    decline_rebuild(actor=sue, rebuild=waiting, reason="not in the sale")
+    assert (waiting.status, waiting.approval, waiting.target_slot_id) == ("cancelled", "declined", None)
+    assert waiting.events.last().text == "Declined by sue: not in the sale"  # type: ignore[union-attr]
+    entry = last()
+    assert (entry.action, entry.actor, entry.outcome, entry.reason) == (
+        *("rebuild.declined", "sue", "declined"),
+        "not in the sale",
+    )
+    assert scheduler.start_what_can() == []
+
+
+def test_an_emergency_needs_a_reason_and_is_listed_among_the_overrides(waiting: Rebuild) -> None:
+    olga = waiting.requested_by
+    assert refused(override_approval, actor=olga, rebuild=waiting, reason="") == "rebuild.reason"
+    override_approval(actor=olga, rebuild=waiting, reason="nobody answers, the last replica is gone")
+    (entry,) = entries(AuditFilter(view="overrides")).entries
+    assert (entry.action, entry.actor, entry.instance, entry.cluster) == (
+        *("override.approval", "olga"),
+        *("replica-1", "shop"),
+    )
+    assert scheduler.start_what_can() == [waiting.pk]
+
+
+@pytest.mark.parametrize("first", ["approve", "decline", "override", "cancel"])
+def test_of_two_decisions_the_first_holds(waiting: Rebuild, sue: User, first: str) -> None:
+    """Each begins with a row as it was before the other: what decides is the update, not what was read."""
+    ann = rows.make_user("ann", "operator")
+    stale = Rebuild.objects.get(pk=waiting.pk)
+    verbs = {"approve": approve_rebuild, "decline": decline_rebuild, "override": override_approval}
+    if first == "cancel":
+        cancel_rebuild(actor=sue, rebuild=waiting)
+    else:
+        verbs[first](actor=sue, rebuild=waiting, reason="first")
+    for verb in verbs.values():
+        row = Rebuild.objects.get(pk=waiting.pk)
+        row.status, row.approval = stale.status, stale.approval
+        assert refused(verb, actor=ann, rebuild=row, reason="second") == "approval.not_waiting"
+    told = Rebuild.objects.get()
+    assert told.approval_by == ("" if first == "cancel" else "sue")
+    assert told.status == ("cancelled" if first in ("cancel", "decline") else "queued")
+
+
+def test_what_is_approved_can_still_be_cancelled_and_expires_like_all_that_is_queued(waiting: Rebuild) -> None:
+    Rebuild.objects.update(expires_at=waiting.requested_at)
+    scheduler.start_what_can()
+    waiting.refresh_from_db()
+    assert (waiting.status, waiting.approval, last().action) == ("expired", Approval.WAITING, "rebuild.expired")
+
+
+def test_the_page_shows_who_asks_for_what_and_takes_the_decision(waiting: Rebuild, sue: User) -> None:
+    client, address = Client(), f"/rebuilds/{waiting.pk}/approval/"
+    client.force_login(sue)
+    assert address in client.get(f"/rebuilds/{waiting.pk}/").content.decode()
+    text = client.get(address).content.decode()
+    assert "the disk" in text
+    assert "Approve: wipe" in text
+    assert client.post(address, {"decision": "decline", "reason": ""}).status_code == 409
+    assert client.post(address, {"decision": "nonsense"}).status_code == 404
+    done = client.post(address, {"decision": "approve", "reason": ""}, follow=True).content.decode()
+    assert "is approved" in done
+    assert "Approved by" in done
+    assert "It was approved by sue" in client.get(address).content.decode()
+
+
+def test_the_page_of_one_s_own_request_offers_no_approval(waiting: Rebuild) -> None:
+    client, address = Client(), f"/rebuilds/{waiting.pk}/approval/"
+    client.force_login(waiting.requested_by)
+    text = client.get(address).content.decode()
+    assert "It is your own request" in text
+    assert "Approve: wipe" not in text
+    assert client.post(address, {"decision": "approve"}).status_code == 409
+    client.force_login(rows.viewer())
+    assert client.get(address).status_code == 403
+
+
+def test_the_command_line_approves(waiting: Rebuild, sue: User) -> None:
+    with pytest.raises(SystemExit):
+        call_command("rebuild", "replica-1", "--approve", "--as", "olga")
+    call_command("rebuild", "replica-1", "--approve", "--as", "sue")
+    assert Rebuild.objects.get().approval == "approved"
+
+
+def test_who_switches_it_off_is_listed_among_the_overrides(waiting: Rebuild, sue: User) -> None:
+    cluster = Cluster.objects.get()
+    assert cluster_content(cluster)["needs_approval"] is True
+    save_cluster(actor=sue, cluster=cluster, values={"needs_approval": False})
+    assert "needs_approval" not in cluster_content(Cluster.objects.get())
+    (entry,) = entries(AuditFilter(view="overrides")).entries
+    assert (entry.action, entry.cluster) == ("override.approval_switched_off", "shop")
+    assert scheduler.start_what_can() == []  # what waits already goes on waiting
+
+
+def test_nobody_is_asked_where_the_cluster_does_not_want_it() -> None:
+    assert rows.started_rebuild().approval == ""

@@ -1,0 +1,164 @@
+"""The verbs after a rebuild that did not succeed: who may, what is written, what the new rebuild knows and what it holds."""
+
+import json
+import secrets
+from io import StringIO
+from typing import Any
+
+import pytest
+from django.contrib.auth.models import User
+from django.core.management import call_command
+from django.utils import timezone
+
+from dbops import lifecycle
+from dbops.engine.errors import Refused
+from dbops.engine.facts.instance import from_record
+from dbops.engine.rebuilds.methods import FOLLOW_UPS, METHODS
+from dbops.engine.rebuilds.plan import Plan, PlannedStep
+from dbops.engine.states import Status, StepState
+from dbops.models import AuditEntry, Hold, Instance, Rebuild
+from dbops.operations.follow_ups import offers, request_follow_up
+from tests.app.factories import make_plan, make_rebuild, make_trio
+
+pytestmark = pytest.mark.django_db
+
+MEMORY = {
+    "touched": True,
+    "new_identity": "1:2",
+    "aside_path": "/var/lib/mysql.dbops-old-RUN",
+    "aside_identity": "1:1",
+    "checkpoints": {"backup_type": "full-backuped"},
+    "stream.samples": [[1, 2]],
+    "source_opened": True,
+}
+PROGRAMS = {"target.backup": "/usr/bin/mariadb-backup", "target.client": "/usr/bin/mariadb"}
+
+
+@pytest.fixture
+def trio() -> tuple[Instance, Instance, Instance]:
+    return make_trio()
+
+
+@pytest.fixture
+def failed(trio: Any, olga: User) -> Rebuild:
+    """A rebuild that failed as it made the copy the target's own."""
+    steps = tuple(PlannedStep(step.name, step.title) for step in METHODS["xbstream"].steps)
+    plan = make_plan(target=trio[2], source=trio[1], steps=steps, programs=PROGRAMS)
+    rebuild = make_rebuild(target=trio[2], source=trio[1], status=Status.FAILED, plan=plan, memory=MEMORY)
+    at = next(number for number, step in enumerate(steps) if step.name == "own")
+    rebuild.steps.filter(position__lt=at).update(state=StepState.DONE)
+    rebuild.steps.filter(position=at).update(state=StepState.FAILED)
+    rebuild.steps.filter(position__gt=at).update(state=StepState.SKIPPED)
+    return rebuild
+
+
+def ask(actor: User, rebuild: Rebuild, method: str, **changes: str) -> Rebuild:
+    given = {"typed_name": "replica-1", "reason": "the copy is no good", "request_key": secrets.token_hex(16)}
+    return request_follow_up(actor=actor, rebuild=rebuild, method=method, **(given | changes))
+
+
+def refused(*words: Any, **changes: str) -> Refused:
+    with pytest.raises(Refused) as error:
+        ask(*words, **changes)
+    assert Rebuild.objects.count() == 1
+    return error.value
+
+
+@pytest.mark.parametrize("method", FOLLOW_UPS)
+def test_it_is_written_whole(olga: User, failed: Rebuild, method: str) -> None:
+    following = ask(olga, failed, method)
+    assert (following.follows, following.target_slot, following.status) == (failed, failed.target, Status.QUEUED)
+    plan = from_record(Plan, following.plan)
+    assert [step.name for step in plan.steps] == [step.name for step in FOLLOW_UPS[method].steps]
+    assert list(following.steps.values_list("name", flat=True)) == [step.name for step in plan.steps]
+    assert (plan.target, plan.source) == (
+        from_record(Plan, failed.plan).target,
+        from_record(Plan, failed.plan).source,
+    )
+    entry = AuditEntry.objects.get(action=f"rebuild.{method.replace('-', '_')}_requested")
+    assert (entry.actor, entry.subject) == ("olga", "replica-1")
+    assert (entry.detail["rebuild"], entry.detail["follows"]) == (following.pk, failed.pk)
+    assert entry.reason == "the copy is no good"
+
+
+@pytest.mark.parametrize("method", FOLLOW_UPS)
+def test_it_knows_of_the_copy_and_nothing_of_the_ended_run_on_the_source(
+    olga: User, failed: Rebuild, method: str
+) -> None:
+    memory = ask(olga, failed, method).memory
+    assert memory["copy_run"] == failed.uid
+    assert memory["aside_identity"] == "1:1"
+    assert not {"source_opened", "stream.samples"} & set(memory)
+
+
+def test_a_retry_skips_what_is_done_and_nothing_else(olga: User, failed: Rebuild) -> None:
+    states = dict(ask(olga, failed, "retry").steps.values_list("name", "state"))
+    assert {name for name, state in states.items() if state == StepState.SKIPPED} == {"prepare"}
+    assert set(states.values()) == {StepState.SKIPPED, StepState.PENDING}
+
+
+def test_going_back_skips_nothing(olga: User, failed: Rebuild) -> None:
+    assert set(ask(olga, failed, "put-back").steps.values_list("state", flat=True)) == {StepState.PENDING}
+
+
+@pytest.mark.parametrize(("method", "held"), [("put-back", {"replica-1"}), ("retry", {"replica-1", "backup-1"})])
+def test_it_holds_what_it_works_on(olga: User, failed: Rebuild, method: str, held: set[str]) -> None:
+    assert lifecycle.start(ask(olga, failed, method)) == ""
+    assert set(Hold.objects.values_list("instance__name", flat=True)) == held
+
+
+@pytest.mark.parametrize("method", FOLLOW_UPS)
+def test_who_and_what_is_asked_for(olga: User, victor: User, sam: User, failed: Rebuild, method: str) -> None:
+    assert refused(victor, failed, method).code == "access.denied"
+    assert refused(sam, failed, method).code == "access.denied"
+    assert refused(olga, failed, method, typed_name="backup-1").code == "rebuild.name"
+    assert refused(olga, failed, method, reason=" x ").code == "rebuild.reason"
+    assert set(AuditEntry.objects.values_list("action", flat=True)) == {"rebuild.refused"}
+
+
+@pytest.mark.parametrize("method", FOLLOW_UPS)
+def test_the_same_form_gives_the_same_rebuild_also_when_it_has_ended(olga: User, failed: Rebuild, method: str) -> None:
+    first = ask(olga, failed, method, request_key="k" * 32)
+    Rebuild.objects.filter(pk=first.pk).update(status=Status.SUCCEEDED, target_slot=None)
+    assert ask(olga, failed, method, request_key="k" * 32) == first
+
+
+@pytest.mark.parametrize("method", FOLLOW_UPS)
+def test_one_at_a_time(olga: User, failed: Rebuild, method: str) -> None:
+    ask(olga, failed, method)
+    with pytest.raises(Refused) as error:
+        ask(olga, failed, method)
+    assert error.value.code == "rebuild.no_follow_up"
+    assert Rebuild.objects.count() == 2
+
+
+def test_while_its_target_is_silent_nothing_is_known_and_nothing_follows(olga: User, failed: Rebuild) -> None:
+    failed.sweep_due_at = failed.requested_at
+    failed.save(update_fields=["sweep_due_at"])
+    assert {offer.is_possible for offer in offers(failed).values()} == {False}
+    assert "has not answered since it ended" in refused(olga, failed, "put-back").found
+
+
+def test_a_follow_up_that_failed_can_be_followed_itself(olga: User, failed: Rebuild) -> None:
+    retry = ask(olga, failed, "retry")
+    Rebuild.objects.filter(pk=retry.pk).update(status=Status.FAILED, target_slot=None, started_at=timezone.now())
+    retry.steps.filter(name__in=("recheck", "own")).update(state=StepState.DONE)
+    retry.refresh_from_db()
+    assert not offers(failed)["put-back"].is_possible, "the first one is overtaken"
+    second = ask(olga, retry, "retry")
+    assert set(second.steps.filter(state=StepState.SKIPPED).values_list("name", flat=True)) == {"prepare", "own"}
+    assert second.memory["copy_run"] == failed.uid, "the mark in the copy is still that of the first run"
+
+
+@pytest.mark.parametrize("status", [Status.EXPIRED, Status.CANCELLED])
+@pytest.mark.parametrize("method", FOLLOW_UPS)
+def test_a_follow_up_that_never_started_stands_in_nobodys_way(
+    olga: User, failed: Rebuild, method: str, status: Status
+) -> None:
+    following = ask(olga, failed, method)
+    assert lifecycle.end_queued(following, status, "It did not start.")
+    assert {offer.is_possible for offer in offers(failed).values()} == {True}
+    out = StringIO()
+    call_command("rebuild", "replica-1", f"--{method}", "--reason", "once more", "--json", stdout=out)
+    again = Rebuild.objects.get(pk=json.loads(out.getvalue())["rebuild"])
+    assert (again.follows, again.method) == (failed, method)

@@ -1,0 +1,116 @@
+"""What may follow a rebuild that did not succeed, from its rows: which is the last one, and what is known of its hosts."""
+
+from typing import Any
+
+import pytest
+from django.utils import timezone
+
+from dbops import lifecycle
+from dbops.engine.states import Status, StepState
+from dbops.models import Rebuild
+from dbops.operations.follow_ups import offers, request_follow_up
+from dbops.worker import scheduler
+from tests.app import rows
+from tests.app.factories import make_rebuild
+
+pytestmark = pytest.mark.django_db
+
+COPIED = {
+    "touched": True,
+    "new_identity": "1:2",
+    "aside_path": "/data.dbops-old-run",
+    "aside_identity": "1:1",
+    "checkpoints": {"backup_type": "full-prepared"},
+    "position": {},
+    "found": {"new": "1"},
+    "looked_at_end": True,
+}
+
+
+@pytest.fixture(autouse=True)
+def _no_broker(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("dbops.worker.tasks._publish", lambda *_: None)
+    monkeypatch.setattr("dbops.messaging.updates.announce", lambda *_: None)
+
+
+@pytest.fixture
+def failed() -> Rebuild:
+    """Return a rebuild that failed while its copy rolled forward."""
+    rebuild = rows.started_rebuild()
+    end(rebuild, memory=COPIED)
+    rebuild.steps.update(state=StepState.DONE)
+    rebuild.steps.filter(name__in=("catch-up", "repoint", "verify")).update(state=StepState.SKIPPED)
+    return rebuild
+
+
+def end(rebuild: Rebuild, **changes: Any) -> None:
+    changes = {"status": Status.FAILED, "target_slot": None, "finished_at": timezone.now()} | changes
+    Rebuild.objects.filter(pk=rebuild.pk).update(**changes)
+    rebuild.holds.all().delete()
+    rebuild.refresh_from_db()
+
+
+def follow(rebuild: Rebuild, method: str) -> Rebuild:
+    return request_follow_up(
+        actor=rebuild.requested_by,
+        rebuild=rebuild,
+        method=method,
+        typed_name=rebuild.target.name,
+        reason="for a test",
+        request_key=f"{method} {rebuild.pk}",
+    )
+
+
+def possible(rebuild: Rebuild) -> set[str]:
+    return {name for name, offer in offers(Rebuild.objects.get(pk=rebuild.pk)).items() if offer.is_possible}
+
+
+def test_both_may_follow_until_one_does(failed: Rebuild) -> None:
+    assert possible(failed) == {"put-back", "retry"}
+    following = follow(failed, "retry")
+    assert possible(failed) == set()
+    assert scheduler.start_what_can() == [following.pk]
+    end(following)
+    assert possible(failed) == set(), "what it worked on is not as this one left it"
+
+
+@pytest.mark.parametrize("refused", [True, False])
+def test_a_newer_rebuild_that_the_host_refused_takes_nothing_away(failed: Rebuild, refused: bool) -> None:
+    newer = make_rebuild(target=failed.target, source=failed.source)
+    memory = {"touched": True, "aside_path": "/data.dbops-old-2"}
+    end(newer, memory=memory | ({"refused": True} if refused else {}))
+    assert possible(failed) == ({"put-back", "retry"} if refused else set())
+
+
+@pytest.mark.parametrize("status", [Status.EXPIRED, Status.CANCELLED])
+def test_a_follow_up_that_never_started_takes_nothing_away(failed: Rebuild, status: Status) -> None:
+    following = follow(failed, "retry")
+    assert lifecycle.end_queued(following, status, "for a test")
+    assert possible(failed) == {"put-back", "retry"}
+
+
+def test_old_data_goes_back_though_the_source_is_silent_for_good(failed: Rebuild) -> None:
+    end(failed, sweep_due_at=timezone.now())
+    assert possible(failed) == {"put-back"}
+
+
+def test_nothing_follows_while_the_target_is_silent(failed: Rebuild) -> None:
+    """Its jobs may be at work there."""
+    memory = {key: value for key, value in COPIED.items() if key != "looked_at_end"}
+    end(failed, sweep_due_at=timezone.now(), memory=memory)
+    assert possible(failed) == set()
+
+
+def test_what_a_rebuild_saw_at_its_end_does_not_count_for_the_one_that_follows(failed: Rebuild) -> None:
+    assert {"found", "looked_at_end"}.isdisjoint(follow(failed, "put-back").memory)
+
+
+def test_the_steps_of_a_rebuild_that_was_given_up_have_ended(failed: Rebuild) -> None:
+    end(failed, status=Status.LOST)
+    failed.steps.filter(name="catch-up").update(state=StepState.RUNNING)
+    failed.steps.filter(name="repoint").update(state=StepState.PENDING)
+    assert lifecycle.give_up(failed, "olga")
+    assert dict(failed.steps.filter(name__in=("catch-up", "repoint")).values_list("name", "state")) == {
+        "catch-up": StepState.FAILED,
+        "repoint": StepState.SKIPPED,
+    }

@@ -1,0 +1,268 @@
+"""Asking for a rebuild, and everything that refuses it."""
+
+import threading
+from datetime import timedelta
+from typing import Any
+
+import pytest
+from django.db import connection
+from django.utils import timezone
+
+from dbops import lifecycle
+from dbops.engine.errors import Refused
+from dbops.engine.facts.instance import from_record, to_record
+from dbops.engine.rebuilds.plan import Plan
+from dbops.engine.states import Status
+from dbops.models import AuditEntry, Hold, Instance, InstanceState, Rebuild
+from dbops.operations.rebuilds import cancel_rebuild, candidate_sources, plan_rebuild, request_rebuild
+from dbops.worker import scheduler
+from tests.app import rows
+
+pytestmark = pytest.mark.django_db
+
+
+@pytest.fixture(autouse=True)
+def _no_broker(settings: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The hints to the broker are only hints: every test here holds without them."""
+    monkeypatch.setattr("dbops.worker.tasks._publish", lambda *_: None)
+    monkeypatch.setattr("dbops.messaging.updates.announce", lambda *_: None)
+
+
+def ask(fleet: dict[str, Instance], actor: Any, **changes: Any) -> Rebuild:
+    target, source = changes.pop("target", fleet["replica-1"]), fleet["backup-1"]
+    values = {
+        "typed_name": target.name,
+        "reason": "disk replaced",
+        "request_key": "one",
+        "fingerprint": changes.pop("fingerprint", None) or plan_rebuild(target=target, source=source).fingerprint,
+    }
+    return request_rebuild(actor=actor, target=target, source=source, **{**values, **changes})
+
+
+def refusal_of(call: Any, *arguments: Any, **named: Any) -> str:
+    with pytest.raises(Refused) as raised:
+        call(*arguments, **named)
+    return raised.value.code
+
+
+def test_a_confirmed_plan_becomes_a_queued_rebuild_with_steps_event_and_audit_entry() -> None:
+    fleet, olga = rows.make_fleet(), rows.operator()
+    rebuild = ask(fleet, olga)
+    assert rebuild.status == "queued"
+    assert rebuild.plan["aside_path"].endswith(rebuild.uid)
+    assert [step.name for step in rebuild.steps.all()][0::12] == ["fingerprint", "clean-up"]
+    assert rebuild.events.get().text == "Requested by olga: disk replaced"
+    entry = AuditEntry.objects.get()
+    assert (entry.actor, entry.action, entry.subject, entry.reason) == (
+        "olga",
+        "rebuild.requested",
+        "replica-1",
+        "disk replaced",
+    )
+
+
+def test_looking_at_a_plan_writes_nothing(django_assert_num_queries: Any) -> None:
+    fleet = rows.make_fleet()
+    plan_rebuild(target=fleet["replica-1"])
+    assert not Rebuild.objects.exists()
+    assert not AuditEntry.objects.exists()
+
+
+def test_a_viewer_is_refused() -> None:
+    assert refusal_of(ask, rows.make_fleet(), rows.viewer()) == "access.denied"
+
+
+def test_a_wrong_name_is_refused() -> None:
+    assert refusal_of(ask, rows.make_fleet(), rows.operator(), typed_name="replica-2") == "rebuild.name"
+
+
+def test_a_missing_reason_is_refused() -> None:
+    assert refusal_of(ask, rows.make_fleet(), rows.operator(), reason="  ") == "rebuild.reason"
+
+
+def test_a_plan_that_changed_since_it_was_shown_is_refused() -> None:
+    assert refusal_of(ask, rows.make_fleet(), rows.operator(), fingerprint="0" * 64) == "plan.stale"
+
+
+def test_a_refused_plan_cannot_be_confirmed() -> None:
+    fleet, olga = rows.make_fleet(), rows.operator()
+    assert refusal_of(ask, fleet, olga, target=fleet["primary-1"]) == "plan.refused"
+    assert not Rebuild.objects.exists()
+
+
+def test_a_target_that_takes_writes_cannot_be_confirmed() -> None:
+    fleet, olga = rows.make_fleet(), rows.operator()
+    state = InstanceState.objects.get(instance=fleet["replica-1"])
+    state.record["server"]["read_only"] = False
+    state.save(update_fields=["record"])
+    assert refusal_of(ask, fleet, olga) == "plan.refused"
+
+
+def test_the_second_click_of_one_form_gives_the_same_rebuild() -> None:
+    fleet, olga = rows.make_fleet(), rows.operator()
+    assert ask(fleet, olga) == ask(fleet, olga)
+    assert Rebuild.objects.count() == 1
+
+
+def test_a_second_request_for_a_busy_target_is_refused() -> None:
+    fleet, olga = rows.make_fleet(), rows.operator()
+    ask(fleet, olga)
+    assert refusal_of(ask, fleet, olga, request_key="two") == "rebuild.busy"
+
+
+def test_the_best_source_is_a_backup_instance_and_never_the_primary() -> None:
+    fleet = rows.make_fleet("primary-1", "backup-1", "replica-1", "replica-2")
+    assert [item.name for item in candidate_sources(fleet["replica-1"])] == ["backup-1", "replica-2"]
+
+
+def test_two_rebuilds_of_one_source_run_one_after_the_other_and_say_why() -> None:
+    fleet, olga = rows.make_fleet("primary-1", "backup-1", "replica-1", "replica-2"), rows.operator()
+    first = ask(fleet, olga)
+    second = ask(fleet, olga, target=fleet["replica-2"], request_key="two")
+    assert scheduler.start_what_can() == [first.pk]
+    second.refresh_from_db()
+    assert (second.status, second.waiting_for) == ("queued", f"backup-1 is held by rebuild {first.pk} as its source")
+    lease = lifecycle.take_lease(first.pk)
+    assert lease is not None
+    lifecycle.finish(lease, Status.FAILED, "for the test")
+    assert scheduler.start_what_can() == [second.pk]
+
+
+def test_priority_goes_before_age() -> None:
+    fleet, olga = rows.make_fleet("primary-1", "backup-1", "replica-1", "replica-2"), rows.operator()
+    ask(fleet, olga)
+    urgent = ask(fleet, olga, target=fleet["replica-2"], request_key="two")
+    Rebuild.objects.filter(pk=urgent.pk).update(priority=5)
+    assert scheduler.start_what_can() == [urgent.pk]
+
+
+def test_a_queued_rebuild_is_cancelled_at_once_and_frees_its_target() -> None:
+    fleet, olga = rows.make_fleet(), rows.operator()
+    rebuild = ask(fleet, olga)
+    cancel_rebuild(actor=olga, rebuild=rebuild)
+    assert rebuild.status == "cancelled"
+    assert ask(fleet, olga, request_key="two").status == "queued"
+    assert refusal_of(cancel_rebuild, actor=olga, rebuild=rebuild) == "rebuild.ended"
+
+
+def test_a_viewer_cannot_cancel() -> None:
+    rebuild = ask(rows.make_fleet(), rows.operator())
+    assert refusal_of(cancel_rebuild, actor=rows.viewer(), rebuild=rebuild) == "access.denied"
+
+
+def test_what_could_not_start_in_time_expires() -> None:
+    rebuild = ask(rows.make_fleet(), rows.operator())
+    Rebuild.objects.update(expires_at=rebuild.requested_at)
+    assert scheduler.start_what_can() == []
+    rebuild.refresh_from_db()
+    assert (rebuild.status, rebuild.target_slot) == ("expired", None)
+
+
+def test_starting_takes_both_holds_and_ending_gives_them_back() -> None:
+    rebuild = ask(rows.make_fleet(), rows.operator())
+    scheduler.start_what_can()
+    assert {(hold.instance.name, hold.purpose) for hold in Hold.objects.all()} == {
+        ("backup-1", "source"),
+        ("replica-1", "target"),
+    }
+    lease = lifecycle.take_lease(rebuild.pk)
+    assert lease is not None
+    lifecycle.finish(lease, Status.SUCCEEDED, "done")
+    rebuild.refresh_from_db()
+    assert (rebuild.status, rebuild.target_slot, Hold.objects.count()) == ("succeeded", None, 0)
+
+
+def test_a_redelivered_message_finds_a_living_driver_and_does_nothing() -> None:
+    rebuild = ask(rows.make_fleet(), rows.operator())
+    scheduler.start_what_can()
+    assert lifecycle.take_lease(rebuild.pk) is not None
+    assert lifecycle.take_lease(rebuild.pk) is None
+
+
+def test_a_message_for_a_finished_rebuild_does_nothing() -> None:
+    rebuild = ask(rows.make_fleet(), rows.operator())
+    scheduler.start_what_can()
+    lease = lifecycle.take_lease(rebuild.pk)
+    assert lease is not None
+    lifecycle.finish(lease, Status.SUCCEEDED, "done")
+    assert lifecycle.take_lease(rebuild.pk) is None
+    assert lifecycle.due(timezone.now()) == []
+
+
+@pytest.mark.parametrize("ending", [Status.SUCCEEDED, Status.FAILED])
+def test_both_instances_are_probed_at_once_when_a_rebuild_ends_and_no_other(ending: Status) -> None:
+    rebuild = ask(rows.make_fleet(), rows.operator())
+    scheduler.start_what_can()
+    later = timezone.now() + timedelta(minutes=5)
+    InstanceState.objects.update(probe_due_at=later)
+    lease = lifecycle.take_lease(rebuild.pk)
+    assert lease is not None
+    lifecycle.finish(lease, ending, "the end")
+    due = InstanceState.objects.filter(probe_due_at__lte=timezone.now()).values_list("instance__name", flat=True)
+    assert set(due) == {rebuild.target.name, rebuild.source.name}
+    assert InstanceState.objects.filter(probe_due_at=later).exists()
+
+
+def test_a_driver_whose_lease_was_taken_over_cannot_write_any_more(settings: Any) -> None:
+    rebuild = ask(rows.make_fleet(), rows.operator())
+    scheduler.start_what_can()
+    settings.LEASE_SECONDS = -1
+    slow = lifecycle.take_lease(rebuild.pk)
+    settings.LEASE_SECONDS = 20
+    assert slow is not None
+    heir = lifecycle.take_lease(rebuild.pk)
+    assert heir is not None
+    assert heir.rebuild.host_token > slow.rebuild.host_token
+    assert heir.reattached_after_seconds is not None
+    for act in (
+        lambda: lifecycle.beat(slow, lifecycle.News(), {}),
+        lambda: lifecycle.begin_step(slow, "stream"),
+        lambda: lifecycle.prove(slow),
+        lambda: lifecycle.finish(slow, Status.FAILED, "late"),
+        lambda: lifecycle.mark_unreachable(slow, "late"),
+    ):
+        with pytest.raises(lifecycle.LeaseLost):
+            act()
+    rebuild.refresh_from_db()
+    assert rebuild.status == "running"
+
+
+def test_cancel_is_seen_with_the_next_heartbeat() -> None:
+    olga = rows.operator()
+    rebuild = ask(rows.make_fleet(), olga)
+    scheduler.start_what_can()
+    lease = lifecycle.take_lease(rebuild.pk)
+    assert lease is not None
+    assert lifecycle.beat(lease, lifecycle.News(), {}) is False
+    cancel_rebuild(actor=olga, rebuild=rebuild)
+    assert lifecycle.beat(lease, lifecycle.News(), {}) is True
+
+
+def test_a_frozen_plan_reads_back_as_it_was_confirmed() -> None:
+    fleet = rows.make_fleet()
+    rebuild = ask(fleet, rows.operator())
+    assert to_record(from_record(Plan, rebuild.plan)) == rebuild.plan
+
+
+@pytest.mark.django_db(transaction=True)
+def test_of_sixteen_requests_at_once_one_is_accepted() -> None:
+    fleet, olga = rows.make_fleet(), rows.operator()
+    fingerprint = plan_rebuild(target=fleet["replica-1"], source=fleet["backup-1"]).fingerprint
+    barrier, outcomes = threading.Barrier(16), []
+
+    def request(number: int) -> None:
+        try:
+            barrier.wait()
+            outcomes.append(ask(fleet, olga, request_key=f"key {number}", fingerprint=fingerprint).status)
+        except Refused as error:
+            outcomes.append(error.code)
+        finally:
+            connection.close()
+
+    threads = [threading.Thread(target=request, args=(number,)) for number in range(16)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join(60)
+    assert sorted(outcomes) == ["queued"] + ["rebuild.busy"] * 15
+    assert Rebuild.objects.count() == 1

@@ -1,0 +1,336 @@
+"""One read of a source for several rebuilds, over real rows: who may join whom, who starts with whom, who holds the source."""
+
+from dataclasses import replace
+from datetime import timedelta
+from typing import Any
+
+import pytest
+from django.contrib.auth.models import User
+from django.test import Client
+from django.utils import timezone
+
+from dbops import lifecycle
+from dbops.engine.errors import Refused
+from dbops.engine.facts.instance import Tool
+from dbops.engine.rebuilds.shared_read import BEGUN, BRANCHES, Companion, Phase
+from dbops.engine.states import Status, StepState
+from dbops.loaders.shared_reads import RowCompanions
+from dbops.models import AuditEntry, Hold, Instance, Rebuild, Step
+from dbops.operations import shared_reads
+from dbops.worker import scheduler
+from tests.app.factories import (
+    make_facts,
+    make_host,
+    make_host_facts,
+    make_instance,
+    make_plan,
+    make_rebuild,
+    make_trio,
+    set_facts,
+)
+
+pytestmark = pytest.mark.django_db
+
+
+@pytest.fixture(autouse=True)
+def _no_broker(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("dbops.worker.tasks._publish", lambda *_: None)
+    monkeypatch.setattr("dbops.messaging.updates.announce", lambda *_: None)
+    monkeypatch.setattr("dbops.messaging.updates.announce_many", lambda *_: None)
+
+
+class Line:
+    """A source with python3, and three replicas of one cluster."""
+
+    def __init__(self) -> None:
+        primary, self.source, first = make_trio()
+        self.primary = primary
+        host = make_host_facts()
+        set_facts(
+            self.source, make_facts(host=replace(host, tools={**host.tools, "python3": Tool("/usr/bin/python3")}))
+        )
+        others = [
+            make_instance(f"replica-{number}", cluster=first.cluster, host=make_host(f"db-2{number}"), role="replica")
+            for number in (2, 3)
+        ]
+        self.targets: list[Instance] = [first, *others]
+
+    def ask(self, number: int, status: Status = Status.QUEUED, **values: Any) -> Rebuild:
+        target = self.targets[number]
+        programs = {"source.backup": "/usr/bin/mariadb-backup"}
+        given = {"programs": programs, **values.pop("plan", {})}
+        plan = make_plan(target=target, source=self.source, primary=self.primary, **given)
+        return make_rebuild(target=target, source=self.source, status=status, plan=plan, **values)
+
+
+@pytest.fixture
+def line(olga: User) -> Line:
+    return Line()
+
+
+def fresh(row: Rebuild) -> Rebuild:
+    return Rebuild.objects.get(pk=row.pk)
+
+
+def step(row: Rebuild, name: str, state: StepState) -> None:
+    row.steps.filter(name=name).update(state=state)
+
+
+def finish(row: Rebuild, status: Status = Status.SUCCEEDED) -> None:
+    lease = lifecycle.take_lease(row.pk)
+    assert lease is not None
+    lifecycle.finish(lease, status, "done")
+
+
+def test_who_has_joined_starts_with_the_one_who_reads_and_holds_its_target_alone(line: Line, olga: User) -> None:
+    reader, branch = line.ask(0), line.ask(1)
+    shared_reads.join_read(actor=olga, rebuild=branch, reader=reader)
+    assert scheduler.start_what_can() == [reader.pk]
+    assert fresh(branch).waiting_for == f"it starts together with rebuild {reader.pk}"
+    assert scheduler.start_what_can() == [branch.pk]
+    holds = set(Hold.objects.values_list("instance__name", "rebuild", "purpose"))
+    assert holds == {
+        (line.source.name, reader.pk, "source"),
+        (line.targets[0].name, reader.pk, "target"),
+        (line.targets[1].name, branch.pk, "target"),
+    }
+    entry = AuditEntry.objects.get(action="rebuild.joined")
+    assert (entry.subject, entry.detail["rebuild"], entry.detail["reads_with"]) == ("replica-2", branch.pk, reader.pk)
+
+
+def test_a_third_that_has_not_joined_waits_until_all_of_them_have_ended(line: Line, olga: User) -> None:
+    reader, branch, other = line.ask(0), line.ask(1), line.ask(2)
+    shared_reads.join_read(actor=olga, rebuild=branch, reader=reader)
+    scheduler.start_what_can()
+    scheduler.start_what_can()
+    finish(reader)
+    assert scheduler.start_what_can() == []
+    assert Hold.objects.get(instance=line.source).rebuild_id == branch.pk, "it rolls forward from the source"
+    finish(branch)
+    assert not Hold.objects.filter(instance=line.source).exists()
+    assert scheduler.start_what_can() == [other.pk]
+
+
+def test_the_source_is_not_passed_to_one_that_has_ended_or_never_started(line: Line, olga: User) -> None:
+    reader, branch, queued = line.ask(0), line.ask(1), line.ask(2)
+    for row in (branch, queued):
+        shared_reads.join_read(actor=olga, rebuild=row, reader=reader)
+    scheduler.start_what_can()
+    Rebuild.objects.filter(pk=queued.pk).update(not_before=None)
+    lifecycle.start(fresh(branch))
+    finish(branch, Status.FAILED)
+    assert Hold.objects.get(instance=line.source).rebuild_id == reader.pk
+    finish(reader)
+    assert not Hold.objects.exists()
+
+
+def test_one_that_is_late_waits_for_the_source_by_itself(line: Line, olga: User) -> None:
+    reader, branch = line.ask(0), line.ask(1)
+    shared_reads.join_read(actor=olga, rebuild=branch, reader=reader)
+    scheduler.start_what_can()
+    Rebuild.objects.filter(pk=reader.pk).update(memory={BRANCHES: {}})
+    assert scheduler.start_what_can() == []
+    left = fresh(branch)
+    assert (left.reads_with, left.waiting_for) == (None, f"backup-1 is held by rebuild {reader.pk} as its source")
+    assert left.events.filter(text__contains="reads without this one").exists()
+
+
+def test_when_the_one_who_was_to_read_is_cancelled_another_reads(line: Line, olga: User) -> None:
+    reader, branch, third = line.ask(0), line.ask(1), line.ask(2)
+    for row in (branch, third):
+        shared_reads.join_read(actor=olga, rebuild=row, reader=reader)
+    lifecycle.end_queued(reader, Status.CANCELLED, "Cancelled.")
+    assert (fresh(branch).reads_with, fresh(third).reads_with_id) == (None, branch.pk)
+    assert scheduler.start_what_can() == [branch.pk]
+    assert scheduler.start_what_can() == [third.pk]
+
+
+def test_nothing_starts_earlier_because_the_one_who_was_to_read_is_cancelled(line: Line, olga: User) -> None:
+    """Its target would be wiped at noon instead of at night."""
+    night = timezone.now() + timedelta(hours=8)
+    reader, branch = line.ask(0, not_before=night), line.ask(1)
+    shared_reads.join_read(actor=olga, rebuild=branch, reader=reader)
+    lifecycle.end_queued(reader, Status.CANCELLED, "Cancelled.")
+    assert fresh(branch).not_before == night
+    assert scheduler.start_what_can() == []
+    assert "not before" in fresh(branch).waiting_for
+
+
+def test_who_has_joined_starts_with_the_other_and_has_its_own_moment_again_when_it_leaves(
+    line: Line, olga: User
+) -> None:
+    night = timezone.now() + timedelta(hours=8)
+    reader, branch = line.ask(0), line.ask(1, not_before=night)
+    shared_reads.join_read(actor=olga, rebuild=branch, reader=reader)
+    assert scheduler.start_what_can() == [reader.pk]
+    assert scheduler.start_what_can() == [branch.pk]
+    later = line.ask(2, not_before=night)
+    shared_reads.join_read(actor=olga, rebuild=later, reader=reader)
+    shared_reads.leave_read(actor=olga, rebuild=fresh(later))
+    assert fresh(later).not_before == night
+
+
+def test_one_that_is_late_starts_no_earlier_than_was_wanted(line: Line, olga: User) -> None:
+    """Its own wishes did not count while another one read for it; they do from the moment at which it waits by itself."""
+    reader, branch = line.ask(0), line.ask(1)
+    shared_reads.join_read(actor=olga, rebuild=branch, reader=reader)
+    scheduler.start_what_can()
+    tonight = timezone.now() + timedelta(hours=9)
+    Rebuild.objects.filter(pk=branch.pk).update(not_before=tonight)
+    finish(reader, Status.FAILED)
+    assert scheduler.start_what_can() == []
+    assert fresh(branch).reads_with is None
+    assert "not before" in fresh(branch).waiting_for
+
+
+def test_one_whose_reader_ends_at_this_moment_does_not_start(line: Line, olga: User) -> None:
+    reader, branch = line.ask(0), line.ask(1)
+    shared_reads.join_read(actor=olga, rebuild=branch, reader=reader)
+    scheduler.start_what_can()
+    row = fresh(branch)
+    finish(reader, Status.FAILED)
+    assert lifecycle.start(row) == f"it starts together with rebuild {reader.pk}"
+    assert not Hold.objects.filter(rebuild=branch).exists()
+    assert scheduler.start_what_can() == [branch.pk], "by itself, with both holds"
+    assert Hold.objects.filter(rebuild=branch).count() == 2
+
+
+def test_a_row_that_was_read_before_it_joined_is_not_started_with_the_holds_of_before(line: Line, olga: User) -> None:
+    reader, branch = line.ask(0), line.ask(1)
+    before = fresh(branch)
+    shared_reads.join_read(actor=olga, rebuild=branch, reader=reader)
+    assert lifecycle.start(before) == "it is no longer queued"
+    assert not Hold.objects.exists()
+
+
+def test_nobody_joins_itself(line: Line, olga: User) -> None:
+    alone = line.ask(0)
+    with pytest.raises(Refused):
+        shared_reads.join_read(actor=olga, rebuild=alone, reader=alone)
+    assert fresh(alone).reads_with is None
+
+
+@pytest.mark.parametrize(
+    ("changes", "why"),
+    [
+        ({"method": "archive"}, "only streams from a running server"),
+        ({"uses_gtid": False}, "without GTID"),
+        ({"parallel": 7}, "with different options"),
+    ],
+)
+def test_what_cannot_share_one_read_says_why(line: Line, olga: User, changes: dict[str, Any], why: str) -> None:
+    reader, other = line.ask(0), line.ask(1, plan=changes)
+    with pytest.raises(Refused) as refused:
+        shared_reads.join_read(actor=olga, rebuild=other, reader=reader)
+    assert refused.value.code == "join.not_possible"
+    assert why in str(refused.value)
+    assert fresh(other).reads_with is None
+
+
+def test_a_source_without_python_is_read_by_each(line: Line, olga: User) -> None:
+    set_facts(line.source, make_facts())
+    reader, other = line.ask(0), line.ask(1)
+    with pytest.raises(Refused, match="has no python3"):
+        shared_reads.join_read(actor=olga, rebuild=other, reader=reader)
+
+
+def test_a_branch_has_no_branches_and_who_reads_does_not_join(line: Line, olga: User) -> None:
+    first, second, third = line.ask(0), line.ask(1), line.ask(2)
+    shared_reads.join_read(actor=olga, rebuild=second, reader=first)
+    for rebuild, reader in ((third, second), (first, third), (second, third), (first, first)):
+        with pytest.raises(Refused) as refused:
+            shared_reads.join_read(actor=olga, rebuild=fresh(rebuild), reader=fresh(reader))
+        assert refused.value.code == "join.not_possible"
+    assert [fresh(row).reads_with_id for row in (first, second, third)] == [None, first.pk, None]
+
+
+def test_one_that_has_begun_is_joined_until_it_has_settled_for_whom_it_reads(line: Line, olga: User) -> None:
+    reader = line.ask(0, Status.RUNNING)
+    shared_reads.join_read(actor=olga, rebuild=line.ask(1), reader=reader)
+    Rebuild.objects.filter(pk=reader.pk).update(memory={BRANCHES: {}})
+    late = line.ask(2)
+    with pytest.raises(Refused):
+        shared_reads.join_read(actor=olga, rebuild=late, reader=reader)
+    assert fresh(late).reads_with is None
+
+
+def test_a_viewer_may_not(line: Line, victor: User) -> None:
+    first, second = line.ask(0), line.ask(1)
+    for refuse in (
+        lambda: shared_reads.join_read(actor=victor, rebuild=second, reader=first),
+        lambda: shared_reads.leave_read(actor=victor, rebuild=second),
+    ):
+        with pytest.raises(Refused) as refused:
+            refuse()
+        assert refused.value.code == "access.denied"
+
+
+def test_leaving_takes_it_back_into_the_line(line: Line, olga: User) -> None:
+    reader, branch = line.ask(0), line.ask(1)
+    shared_reads.join_read(actor=olga, rebuild=branch, reader=reader)
+    shared_reads.leave_read(actor=olga, rebuild=fresh(branch))
+    assert fresh(branch).reads_with is None
+    with pytest.raises(Refused) as refused:
+        shared_reads.leave_read(actor=olga, rebuild=fresh(branch))
+    assert refused.value.code == "join.not_joined"
+
+
+def test_who_was_joined_to_another_one_meanwhile_stays_with_that_one(line: Line, olga: User) -> None:
+    first, second, branch = line.ask(0), line.ask(1), line.ask(2)
+    shared_reads.join_read(actor=olga, rebuild=branch, reader=first)
+    seen_then = fresh(branch)
+    shared_reads.leave_read(actor=olga, rebuild=fresh(branch))
+    shared_reads.join_read(actor=olga, rebuild=fresh(branch), reader=second)
+    assert not lifecycle.leave(seen_then, "the reader has ended")
+    assert fresh(branch).reads_with == second
+
+
+def test_how_far_the_others_are_is_read_anew(line: Line, olga: User) -> None:
+    reader, branch = line.ask(0, Status.RUNNING), line.ask(1)
+    shared_reads.join_read(actor=olga, rebuild=branch, reader=reader)
+    asked = RowCompanions(reader)
+
+    def seen() -> Companion:
+        found = RowCompanions(fresh(branch)).reader()
+        assert found is not None
+        return found
+
+    assert [one.phase for one in asked.branches()] == [Phase.QUEUED]
+    lifecycle.start(fresh(branch))
+    assert [one.phase for one in asked.branches()] == [Phase.COMING]
+    step(branch, "stream", StepState.RUNNING)
+    assert [one.phase for one in asked.branches()] == [Phase.READY]
+    assert (seen().phase, seen().branches) == (Phase.COMING, None)
+    Step.objects.create(rebuild=reader, position=20, name="take-over", title="", state=StepState.DONE)
+    assert seen().phase is Phase.READY
+    settled = {BRANCHES: {fresh(branch).uid: "replica-2"}, BEGUN: True}
+    Rebuild.objects.filter(pk=reader.pk).update(memory=settled)
+    assert (seen().phase, seen().branches) == (Phase.READING, (fresh(branch).uid,))
+    Rebuild.objects.filter(pk=reader.pk).update(ending="cancelled")
+    assert seen().phase is Phase.READING, "the backup is still sent to the others"
+    step(reader, "stream", StepState.DONE)
+    assert seen().phase is Phase.GONE
+
+
+def test_the_page_joins_and_leaves(line: Line, operator: Client) -> None:
+    reader, branch = line.ask(0), line.ask(1)
+    page = operator.get(f"/rebuilds/{branch.pk}/join/").content.decode()
+    assert f"Start with rebuild {reader.pk}, from one read" in page
+    answer = operator.post(f"/rebuilds/{branch.pk}/join/", {"reader": str(reader.pk)})
+    assert (answer.status_code, fresh(branch).reads_with_id) == (302, reader.pk)
+    shown = operator.get(f"/rebuilds/{reader.pk}/").content.decode()
+    assert "One read of backup-1: <strong>this rebuild</strong> reads it, also for" in shown
+    assert f"rebuild {branch.pk}</a> of replica-2 (queued)" in shown
+    assert "joins nobody itself" in operator.get(f"/rebuilds/{reader.pk}/join/").content.decode()
+    answer = operator.post(f"/rebuilds/{branch.pk}/join/", {"leave": "1"})
+    assert (answer.status_code, fresh(branch).reads_with_id) == (302, None)
+    answer = operator.post(f"/rebuilds/{branch.pk}/join/", {"leave": "1"})
+    assert answer.status_code == 409
+    for asked in ("", "nonsense", "999999999999", "99"):
+        assert operator.post(f"/rebuilds/{branch.pk}/join/", {"reader": asked}).status_code == 404
+
+
+def test_the_page_of_a_rebuild_that_waits_alone_says_so(line: Line, operator: Client, viewer: Client) -> None:
+    alone = line.ask(0)
+    assert "Nothing else waits to read backup-1." in operator.get(f"/rebuilds/{alone.pk}/join/").content.decode()
+    assert viewer.get(f"/rebuilds/{alone.pk}/join/").status_code == 403

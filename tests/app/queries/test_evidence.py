@@ -1,0 +1,266 @@
+"""Evidence of one rebuild: what stands in it, and what an outsider can make of it with the document's script."""
+
+import hashlib
+import json
+import re
+import subprocess
+import sys
+from collections.abc import Callable
+from io import StringIO
+from pathlib import Path
+from typing import Any
+
+import pytest
+from django.core.management import CommandError, call_command
+from django.test import Client
+from django.utils import timezone
+
+from dbops import lifecycle
+from dbops.audit.log import append
+from dbops.engine.audit.chain import GENESIS, Head
+from dbops.engine.audit.excerpt import holes
+from dbops.engine.states import Status, StepState
+from dbops.models import AuditEntry, Command, Rebuild
+from dbops.operations.rebuilds import cancel_rebuild
+from tests.app import rows
+from tests.engine.audit.test_chain import chain
+
+pytestmark = pytest.mark.django_db
+DOCUMENT = Path(__file__).parents[3] / "docs" / "audit.md"
+HOSTILE = "</script><script>alert(1)</script><!-- \u2028 \x1b[31m"
+POSITION = {"log_file": "backup-1-bin.000007", "log_pos": 4711, "gtid": "0-12-4242"}
+Content = dict[str, Any]
+
+
+@pytest.fixture(autouse=True)
+def _no_broker(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("dbops.worker.tasks._publish", lambda *_: None)
+    monkeypatch.setattr("dbops.messaging.updates.announce", lambda *_: None)
+
+
+def lease_of(rebuild: Rebuild) -> lifecycle.RebuildLease:
+    lease = lifecycle.take_lease(rebuild.pk)
+    assert lease is not None
+    return lease
+
+
+@pytest.fixture
+def running() -> Rebuild:
+    """A rebuild whose copy has arrived, with a command; other things happened meanwhile."""
+    rebuild = rows.started_rebuild()
+    append(actor="olga", action="test.other", subject="something else")
+    lease = lease_of(rebuild)
+    command = Command(
+        rebuild=rebuild, key="a", step="stream", place="db-13", text=f"/bin/a {HOSTILE}", started_at=timezone.now()
+    )
+    lifecycle.beat(lease, lifecycle.News(started_commands={"a": command}), None)
+    memory = {"stream.bytes": 123456789, "position": POSITION, "checkpoints": {"to_lsn": 90, "last_lsn": 99}}
+    news = lifecycle.News(finished_commands={"a": (3, HOSTILE, timezone.now())})
+    result = {"exit_statuses": {"unpack": 0}, "tails": {"unpack": "printed by a host"}}
+    lifecycle.end_step(lease, "stream", StepState.DONE, result, news, memory)
+    lifecycle.release_lease(lease, 0)
+    return rebuild
+
+
+@pytest.fixture
+def ended(running: Rebuild) -> Rebuild:
+    append(actor="olga", action="test.other", subject="something else")
+    lifecycle.finish(lease_of(running), Status.FAILED, f"It broke: {HOSTILE}")
+    append(actor="olga", action="test.other", subject="something else")
+    running.refresh_from_db()
+    return running
+
+
+def html_of(client: Client, rebuild: Rebuild) -> str:
+    answer = client.get(f"/rebuilds/{rebuild.pk}/evidence/")
+    assert answer.status_code == 200
+    assert answer["Content-Disposition"].startswith(f'attachment; filename="rebuild-{rebuild.pk}-')
+    return answer.content.decode()
+
+
+def content_of(html: str) -> Content:
+    [text] = re.findall(r'<script id="evidence" type="application/json">(.*?)</script>', html, re.DOTALL)
+    found: Content = json.loads(text)
+    return found
+
+
+def test_it_has_everything_once_the_rebuild_is_over(viewer: Client, ended: Rebuild) -> None:
+    html = html_of(viewer, ended)
+    told = content_of(html)
+    assert (told["request"]["by"], told["request"]["reason"]) == ("olga", "for a test")
+    assert (
+        told["request"]["fingerprint_shown"] == AuditEntry.objects.get(action="rebuild.requested").detail["fingerprint"]
+    )
+    assert (told["is_over"], told["end"]["status"]) == (True, "failed")
+    assert told["data"] == {"bytes": 123456789, "position": POSITION, "checkpoints": {"to_lsn": 90, "last_lsn": 99}}
+    [command] = told["commands"]
+    assert (command["place"], command["exit_status"], command["command"]) == ("db-13", 3, f"/bin/a {HOSTILE}")
+    assert [party["name"] for party in told["machines"]] == ["replica-1", "backup-1", "primary-1"]
+    assert all(party["host_key_fingerprint"] for party in told["machines"])
+    assert told["plan"]["findings"]
+    stream = next(step for step in told["steps"] if step["name"] == "stream")
+    assert stream["result"] == {"exit_statuses": {"unpack": 0}}
+    actions = [entry["action"] for entry in told["audit"]["entries"]]
+    assert actions == ["rebuild.requested", "rebuild.started", "command.ended", "rebuild.failed"]
+    for shown in (
+        "for a test",
+        "0-12-4242",
+        "last lsn: 99",
+        "123456789",
+        "as in the audit log's entry of the request",
+    ):
+        assert shown in html
+    assert "it has not ended" not in html
+    assert "printed by a host" not in html
+
+
+def test_it_stands_alone_and_no_text_of_a_host_ends_an_element(viewer: Client, ended: Rebuild) -> None:
+    html = html_of(viewer, ended)
+    assert html.count("<script") == html.count("</script") == 1
+    for word in ("src=", "href=", "@import", "url(", "http://", "https://", "\x1b"):
+        assert word not in html, word
+
+
+def test_the_download_is_in_the_log_with_the_hash_of_the_file(viewer: Client, ended: Rebuild) -> None:
+    answer = viewer.get(f"/rebuilds/{ended.pk}/evidence/")
+    entry = AuditEntry.objects.get(action="data.exported")
+    assert (entry.actor, entry.instance) == ("victor", "replica-1")
+    assert entry.detail["sha256"] == hashlib.sha256(answer.content).hexdigest()
+    assert content_of(answer.content.decode())["audit"]["head"]["sequence"] == entry.sequence - 1
+    again = content_of(html_of(viewer, ended))
+    assert again["audit"]["entries"][-1]["action"] == "data.exported", "who took it before is in the next one"
+
+
+def test_one_that_still_runs_says_so_and_until_when_it_tells(viewer: Client, running: Rebuild) -> None:
+    html = html_of(viewer, running)
+    assert "This rebuild is running: it has not ended." in " ".join(html.split())
+    assert content_of(html)["is_over"] is False
+
+
+def test_a_cancel_is_in_it(viewer: Client, running: Rebuild) -> None:
+    cancel_rebuild(actor=running.requested_by, rebuild=running)
+    told = content_of(html_of(viewer, running))
+    assert told["rebuild"]["cancel_requested_by"] == "olga"
+    assert told["audit"]["entries"][-1]["action"] == "rebuild.cancel_requested"
+
+
+def test_who_may_take_it_and_of_what(client: Client, stranger: Client, viewer: Client, ended: Rebuild) -> None:
+    address = f"/rebuilds/{ended.pk}/evidence/"
+    assert client.get(address).status_code == 302
+    assert stranger.get(address).status_code == 403
+    assert viewer.post(address).status_code == 405
+    assert viewer.get("/rebuilds/4711/evidence/").status_code == 404
+    assert not AuditEntry.objects.filter(action="data.exported").exists()
+    assert f'href="{address}"' in viewer.get(f"/rebuilds/{ended.pk}/").content.decode()
+
+
+def test_the_command_writes_the_same(tmp_path: Path, ended: Rebuild) -> None:
+    to, said = tmp_path / "evidence.html", StringIO()
+    call_command("evidence", str(ended.pk), html=to, stdout=said)
+    assert content_of(to.read_text())["rebuild"]["number"] == ended.pk
+    assert (
+        AuditEntry.objects.get(action="data.exported").detail["sha256"] == hashlib.sha256(to.read_bytes()).hexdigest()
+    )
+    with pytest.raises(CommandError, match="There is no rebuild 4711"):
+        call_command("evidence", "4711", html=to)
+    with pytest.raises(CommandError, match="Nothing was written"):
+        call_command("evidence", str(ended.pk), html=tmp_path / "no" / "such")
+    assert AuditEntry.objects.filter(action="data.exported").count() == 1
+
+
+def test_of_a_target_that_was_renamed_nothing_is_missing(viewer: Client, ended: Rebuild) -> None:
+    type(ended.target).objects.filter(pk=ended.target_id).update(name="replica-9")
+    assert len(content_of(html_of(viewer, ended))["audit"]["entries"]) == 4
+
+
+# What an outsider makes of it
+
+
+def outsider(folder: Path, html: str, export: str = "") -> tuple[int, str]:
+    """Run the second script of the document."""
+    script, page, log = folder / "evidence.py", folder / "rebuild.html", folder / "audit.jsonl"
+    script.write_text(DOCUMENT.read_text().split("```python\n")[2].split("```")[0])
+    page.write_bytes(html.encode())
+    log.write_text(export)
+    given = [sys.executable, script, page, *([log] if export else [])]
+    done = subprocess.run(given, capture_output=True, text=True, check=False)
+    assert done.stderr == ""
+    return done.returncode, done.stdout
+
+
+@pytest.fixture
+def exported(viewer: Client, ended: Rebuild, capsys: pytest.CaptureFixture[str]) -> tuple[str, str]:
+    """The file, and the whole log after it."""
+    html = html_of(viewer, ended)
+    call_command("audit", "export")
+    return html, capsys.readouterr().out
+
+
+def test_the_outsider_accepts_it_alone_and_with_the_log(tmp_path: Path, exported: tuple[str, str]) -> None:
+    html, log = exported
+    for export in ("", log):
+        status, text = outsider(tmp_path, html, export)
+        assert (status, text.split(":")[1].split(",")[0]) == (0, " 4 entries as written"), text
+
+
+def entry_of(told: Content, number: int) -> Content:
+    found: Content = told["audit"]["entries"][number]
+    return found
+
+
+def swapped(told: Content) -> None:
+    entries = told["audit"]["entries"]
+    entries[0], entries[1] = entries[1], entries[0]
+
+
+@pytest.mark.parametrize(
+    ("tamper", "said", "alone"),
+    [
+        (lambda told: entry_of(told, 0).update(actor="mallory"), "entry {0}: changed", True),
+        (lambda told: entry_of(told, 2)["detail"].update(exit_status=0), "entry {2}: changed", True),
+        (lambda told: entry_of(told, 1).update(hash="0" * 64), "entry {1}: changed", True),
+        (lambda told: told["plan"].update(cipher="none"), "the plan is not the one", True),
+        (lambda told: told["rebuild"].update(number=4711), "of another rebuild", True),
+        (swapped, "inserted or reordered", True),
+        (lambda told: told["audit"]["entries"].pop(2), "entry {2}: left out", False),
+        (lambda told: told["audit"]["head"].update(hash="0" * 64), "the head is not that of the log", False),
+    ],
+)
+def test_the_outsider_refuses_a_changed_one(
+    tmp_path: Path, exported: tuple[str, str], tamper: Callable[[Content], Any], said: str, alone: bool
+) -> None:
+    html, log = exported
+    told = content_of(html)
+    numbers = [entry["sequence"] for entry in told["audit"]["entries"]]
+    tamper(told)
+    changed = re.sub(
+        r'(<script id="evidence" type="application/json">).*?(</script>)',
+        lambda found: found[1] + json.dumps(told).replace("<", "\\u003C") + found[2],
+        html,
+        flags=re.DOTALL,
+    )
+    status, text = outsider(tmp_path, changed, log)
+    assert status == 1
+    assert said.format(*numbers) in text
+    assert outsider(tmp_path, changed)[0] == (1 if alone else 0)
+
+
+def test_an_entry_that_was_made_up_is_not_in_the_log(tmp_path: Path, exported: tuple[str, str]) -> None:
+    """Who makes a file can make its hashes: the log knows better."""
+    html, log = exported
+    made_up = log.replace('"actor":"olga"', '"actor":"mallory"', 1)
+    status, text = outsider(tmp_path, html, made_up)
+    assert status == 1
+    assert "not so in the log" in text
+
+
+def test_where_the_holes_are() -> None:
+    links = chain(6)
+    head = Head(6, links[-1].hash)
+    assert holes(links, head) == []
+    assert holes([], Head()) == []
+    assert holes([links[1], links[2], links[4]], head) == [
+        {"from": 1, "to": 1, "follows": GENESIS, "ends_with": links[0].hash},
+        {"from": 4, "to": 4, "follows": links[2].hash, "ends_with": links[3].hash},
+        {"from": 6, "to": 6, "follows": links[4].hash, "ends_with": links[5].hash},
+    ]

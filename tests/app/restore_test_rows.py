@@ -1,0 +1,37 @@
+"""Rows of backups that can be proven, and of proofs that have ended."""
+
+from datetime import timedelta
+from typing import Any
+
+from django.utils import timezone
+
+from dbops.engine.backup_states import RunStatus
+from dbops.models import BackupProof, BackupRun, BackupSchedule
+from tests.app.backup_rows import make_run
+
+
+def made(schedule: BackupSchedule, **values: Any) -> BackupRun:
+    """Return a finished physical backup."""
+    now = timezone.now()
+    evidence = {"run": "abc", "bytes": 1000, "sha256": "ab" * 32, "server": "mariadb 10.11.19"}
+    given = {
+        "path": "/backups/x.xbstream.zst",
+        "evidence": evidence,
+        "memory": {"plan": {"data_bytes": 5000}},
+        "started_at": now - timedelta(hours=1),
+        "finished_at": now,
+    }
+    return make_run(schedule, RunStatus.SUCCEEDED, **(given | values))
+
+
+def ended_proof(run: BackupRun, status: RunStatus, **values: Any) -> BackupProof:
+    now = timezone.now()
+    given: dict[str, Any] = {
+        "uid": f"{BackupProof.objects.count():016x}",
+        "source": run.instance,
+        "host": run.instance.host,
+        "requested_at": now,
+        "started_at": now,
+        "finished_at": now,
+    }
+    return BackupProof.objects.create(run=run, status=status, **(given | values))

@@ -1,0 +1,155 @@
+"""A database says itself whether its history is generated, and no process takes it for the other kind."""
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+from celery.exceptions import Ignore
+from django.core.management import CommandError, call_command, load_command_class
+from django.db import DatabaseError
+from django.test import Client
+
+from dbops.audit.log import SYSTEM, append
+from dbops.celery import app
+from dbops.management.command import DbopsCommand
+from dbops.models import AuditEntry, Cluster, Pulse
+from dbops.sample import database_check
+from dbops.sample.database_check import Agreement, disagreement, is_generated
+from dbops.worker import heartbeats, tasks
+from tests.app.factories import make_cluster, make_operator
+from tests.audit_guards import unguarded
+
+COMMANDS = Path(database_check.__file__).parent / "management" / "commands"
+CODE = "sample.wrong_database"
+
+
+def fill() -> None:
+    """Leave what ``manage.py sample`` leaves (``test_sample.py`` sees that it does)."""
+    make_cluster("billing")
+    append(actor=SYSTEM, action=database_check.ACTION, subject="sample", detail={})
+
+
+@pytest.fixture
+def filled(db: None) -> None:
+    """A database with the sample, and a process that does not know it."""
+    fill()
+
+
+@pytest.fixture(autouse=True)
+def _asked_each_time(monkeypatch: pytest.MonkeyPatch, _all_is_well: None) -> None:
+    monkeypatch.setattr(Agreement, "is_fresh", False)
+
+
+@pytest.mark.usefixtures("filled")
+def test_the_sample_without_its_setting_is_shown_to_nobody() -> None:
+    client = Client()
+    client.force_login(make_operator())
+    for address in ("/", "/login/", "/audit/", "/availability/report/", "/healthz/", "/nothing-here/"):
+        answer = client.get(address)
+        assert answer.status_code == 503, address
+        assert CODE in answer.content.decode()
+        assert "billing" not in answer.content.decode()
+    answer = client.post("/api/v1/backup-runs/one/start", {}, content_type="application/json")
+    assert (answer.status_code, answer.json()["error"]["code"]) == (503, CODE)
+
+
+@pytest.mark.usefixtures("filled")
+def test_with_its_setting_it_is_shown(settings: Any) -> None:
+    settings.SAMPLE = True
+    assert disagreement() is None
+    assert Client().get("/login/").status_code == 200
+
+
+@pytest.mark.django_db
+def test_what_is_real_is_not_shown_as_a_sample(settings: Any) -> None:
+    settings.SAMPLE = True
+    assert disagreement() is None, "an empty one is about to be filled"
+    make_cluster("real")
+    assert "shown as invented" in Client().get("/login/").content.decode()
+    settings.SAMPLE = False
+    assert disagreement() is None
+
+
+@pytest.mark.django_db(transaction=True)  # taking a guard away ends MariaDB's transaction
+def test_the_mark_stays_where_its_entry_was_put_away() -> None:
+    fill()
+    with unguarded():
+        AuditEntry.objects.filter(action=database_check.ACTION).delete()
+    assert is_generated()
+
+
+@pytest.mark.usefixtures("filled")
+def test_worker_and_beat_do_nothing_in_it(caplog: pytest.LogCaptureFixture, tmp_path: Path) -> None:
+    for task in (tasks.tick, tasks.probe_due):
+        with pytest.raises(Ignore):
+            task.before_start("id", (), {})
+    assert CODE in caplog.text
+    scheduler = heartbeats.ReportingScheduler(app=app, lazy=True, schedule_filename=str(tmp_path / "schedule"))
+    scheduler._store = {"entries": {}}  # nothing is due
+    scheduler.tick()
+    scheduler._store = None
+    assert not Pulse.objects.exists()
+
+
+@pytest.mark.usefixtures("filled")
+def test_a_command_refuses_it(tmp_path: Path) -> None:
+    with pytest.raises(CommandError, match=CODE) as refused:
+        call_command("fleet", "export", str(tmp_path / "fleet.yaml"))
+    assert refused.value.returncode == 2
+    assert not list(tmp_path.iterdir())
+
+
+def test_every_command_but_the_sample_asks() -> None:
+    names = {file.stem for file in COMMANDS.glob("[a-z]*.py")}
+    asking = {name for name in names if isinstance(load_command_class("dbops", name), DbopsCommand)}
+    assert names - asking == {"sample"}
+
+
+@pytest.mark.usefixtures("filled")
+def test_it_is_filled_once(settings: Any) -> None:
+    settings.SAMPLE = True
+    before = Cluster.objects.count()
+    with pytest.raises(CommandError, match="in use already"):
+        call_command("sample")
+    assert Cluster.objects.count() == before
+
+
+@pytest.mark.django_db
+def test_an_empty_database_that_a_worker_works_with_is_not_filled(settings: Any) -> None:
+    settings.SAMPLE = True
+    heartbeats.report("worker")
+    with pytest.raises(CommandError, match="in use already"):
+        call_command("sample")
+
+
+@pytest.mark.django_db
+def test_one_whose_clusters_were_removed_is_not_filled(settings: Any) -> None:
+    settings.SAMPLE = True
+    append(actor="olga", action="cluster.removed", subject="shop", detail={})
+    with pytest.raises(CommandError, match="in use already"):
+        call_command("sample")
+
+
+@pytest.mark.django_db
+def test_it_is_asked_seldom(monkeypatch: pytest.MonkeyPatch, django_assert_num_queries: Any) -> None:
+    monkeypatch.undo()
+    now = 0.0
+    agreement = Agreement(clock=lambda: now)
+    with django_assert_num_queries(1):
+        assert agreement.disagreement() is None
+        assert agreement.disagreement() is None
+    now = database_check.FRESH_SECONDS
+    with django_assert_num_queries(1):
+        assert agreement.disagreement() is None
+
+
+@pytest.mark.django_db
+def test_a_database_that_is_away_is_told_of_by_what_wants_it(monkeypatch: pytest.MonkeyPatch) -> None:
+    def fails() -> None:
+        raise DatabaseError("gone")
+
+    monkeypatch.setattr(database_check, "disagreement", fails)
+    monkeypatch.setattr("dbops.management.command.disagreement", fails)
+    assert Client().get("/healthz/").status_code == 200
+    assert not heartbeats.is_wrong_database()
+    call_command("account", "list")

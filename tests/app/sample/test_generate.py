@@ -1,0 +1,184 @@
+"""The sample fleet: filled by one command, the same each time, readable on every page, and never among real figures."""
+
+from collections.abc import Iterator
+from datetime import datetime
+from typing import Any
+
+import pytest
+from django.db import transaction
+from django.test import Client
+from django.urls import URLResolver, get_resolver, reverse
+from django.utils import timezone
+
+from dbops.engine.backup_states import RunStatus
+from dbops.engine.facts.instance import from_record
+from dbops.engine.rebuilds.plan import Plan
+from dbops.engine.states import Status, StepState
+from dbops.models import (
+    AuditEntry,
+    BackupProof,
+    BackupRun,
+    Cluster,
+    Hold,
+    InstancePeriod,
+    Maintenance,
+    Rebuild,
+    Sample,
+    Step,
+)
+from dbops.operations.audit_log import verify_log
+from dbops.queries.audit.log import stored
+from dbops.sample.database_check import is_generated
+from dbops.sample.generate import fill
+from tests.app.factories import make_operator
+
+WEEKS = 4
+BAR = "Sample: generated history, no real servers"
+FOR_EVER = 10**9
+
+
+@pytest.fixture(scope="module")
+def _filled(django_db_setup: None, django_db_blocker: Any) -> Iterator[None]:
+    """The sample, made once: each test works in a savepoint of its own beneath it."""
+    with django_db_blocker.unblock(), transaction.atomic():
+        fill(weeks=WEEKS, now=timezone.now())
+        yield
+        transaction.set_rollback(True)
+
+
+@pytest.fixture
+def sample(_filled: None, db: None, settings: Any) -> None:
+    settings.SAMPLE = True
+    settings.FACTS_FRESH_SECONDS = settings.PROBE_INTERVAL_SECONDS = FOR_EVER
+
+
+@pytest.fixture
+def reader(sample: None) -> Client:
+    client = Client()
+    client.force_login(make_operator())
+    return client
+
+
+@pytest.mark.usefixtures("sample")
+def test_it_has_clusters_of_several_kinds_and_their_history() -> None:
+    assert Cluster.objects.count() == 5
+    statuses = set(Rebuild.objects.values_list("status", flat=True))
+    assert statuses == {Status.SUCCEEDED, Status.FAILED, Status.CANCELLED}
+    assert Rebuild.objects.filter(method="put-back", follows__status=Status.FAILED).exists()
+    runs = set(BackupRun.objects.values_list("status", flat=True))
+    assert {RunStatus.SUCCEEDED, RunStatus.FAILED, RunStatus.MISSED, RunStatus.ENDED} <= runs
+    flags = {flag for found in BackupRun.objects.values_list("flags", flat=True) for flag in found}
+    assert {"late", "too_long", "large"} <= flags
+    states = set(InstancePeriod.objects.values_list("state", flat=True))
+    assert states == {"healthy", "unreachable", "stopped", "lagging"}
+    assert Sample.objects.exists()
+
+
+@pytest.mark.usefixtures("sample")
+def test_its_rebuilds_hold_together() -> None:
+    """Plans are whole, steps follow one another, and no source was read by two at once."""
+    for rebuild in Rebuild.objects.all():
+        assert from_record(Plan, rebuild.plan).refusals == (), rebuild
+        steps = list(Step.objects.filter(rebuild=rebuild).exclude(started_at=None))
+        ends = [rebuild.requested_at, rebuild.started_at, *(step.finished_at for step in steps), rebuild.finished_at]
+        assert ends == sorted(ends), rebuild
+        is_good = rebuild.status == Status.SUCCEEDED
+        assert is_good == all(step.state == StepState.DONE for step in rebuild.steps.all())
+    copies = Rebuild.objects.exclude(method="put-back")
+    for rebuild in copies:
+        release = rebuild.steps.get(name="release").finished_at or rebuild.finished_at
+        others = copies.filter(source=rebuild.source, started_at__gte=rebuild.started_at, started_at__lt=release)
+        assert list(others) == [rebuild]
+        runs = BackupRun.objects.filter(instance=rebuild.source)
+        assert not runs.filter(started_at__lte=rebuild.started_at, finished_at__gt=rebuild.started_at).exists()
+
+
+@pytest.mark.usefixtures("sample")
+def test_periods_of_an_instance_never_overlap() -> None:
+    ends: dict[int | None, datetime] = {}
+    for row in InstancePeriod.objects.order_by("instance", "started_at"):
+        assert ends.get(row.instance_id, row.started_at) <= row.started_at, row
+        assert row.ended_at is None or row.ended_at > row.started_at
+        ends[row.instance_id] = row.ended_at or timezone.now()
+    assert InstancePeriod.objects.filter(ended_at=None).count() == len(ends)
+
+
+def test_at_any_time_of_the_day_a_cluster_is_blocked(reader: Client) -> None:
+    now = timezone.now()
+    assert Maintenance.objects.filter(starts_at__lte=now, ends_at__gt=now).count() == 1
+    page = reader.get("/", {"show": "blocked"}).content.decode()
+    assert "Maintenance of crm" in page
+
+
+@pytest.mark.usefixtures("sample")
+def test_the_audit_log_verifies_and_tells_when_things_happened() -> None:
+    findings, _, count = verify_log(stored(), actor="eva")
+    assert findings == []
+    assert count > 200
+    first, *others = AuditEntry.objects.order_by("sequence")
+    assert first.action == "sample.generated"
+    assert is_generated()
+    told = [entry.detail["happened_at"] for entry in others if entry.action != "audit.verified" or entry.actor != "eva"]
+    assert told == sorted(told)
+
+
+def pages(resolver: Any = None, prefix: str = "/") -> Iterator[tuple[str, str]]:
+    """Every address that can be opened, with the sample's objects in its places, and its name."""
+    run, rebuild = BackupRun.objects.exclude(started_at=None).first(), Rebuild.objects.filter(status="failed").get()
+    proof, month = BackupProof.objects.filter(status="failed").get(), f"{timezone.now():%Y-%m}"
+    values = {"str": "billing", "int": str(rebuild.pk), "method": "retry", "month": month}
+    special = {
+        "instances": "billing-r1",
+        "runs": str(run.pk if run else 0),
+        "proofs": str(proof.pk),
+        # numbers of rows go on growing from test to test where a database does not take them back; this one is counted from 1
+        "audit": str(AuditEntry.objects.order_by("-sequence").values_list("sequence", flat=True)[0]),
+        "schedules": "billing-dump",
+    }
+    for item in (resolver or get_resolver()).url_patterns:
+        route, before = prefix + str(item.pattern), ""
+        while "<" in route:
+            start, _, rest = route.partition("<")
+            before = start.rstrip("/").rpartition("/")[2]
+            kind, _, rest = rest.partition(">")
+            route = start + special.get(before, values.get(kind.partition(":")[0], "x")) + rest
+        if isinstance(item, URLResolver):
+            yield from pages(item, route)
+        else:
+            yield route, str(item.name)
+
+
+def test_every_page_opens_and_is_marked(reader: Client) -> None:
+    seen = set()
+    for address, name in pages():
+        if name in ("rebuild-events", "logout"):
+            continue  # a stream that never ends; POST alone
+        answer = reader.get(address)
+        assert answer.status_code < 500, address
+        if answer.headers.get("Content-Type", "").startswith("text/html") and b"<html" in answer.content:
+            assert BAR in answer.content.decode(), address
+            seen |= {name} if answer.status_code == 200 else set()
+    told = {"fleet", "cluster", "rebuilds", "rebuild", "backup-runs", "backup-run", "backup-history", "availability"}
+    assert told | {"cluster-availability", "audit", "audit-entry", "plan", "fleet-calendar", "schedules"} <= seen
+
+
+@pytest.mark.parametrize("width", [7, 30, 90])
+def test_availability_has_gaps_to_show(reader: Client, width: int) -> None:
+    answer = reader.get(reverse("availability"), {"days": width, "format": "json"})
+    assert answer.status_code == 200
+    page = reader.get(reverse("cluster-availability", args=["billing"]), {"days": width}).content.decode()
+    assert "A backup reads the source" in page
+
+
+def test_a_rebuild_is_refused(reader: Client) -> None:
+    before = Rebuild.objects.count(), Hold.objects.count(), AuditEntry.objects.count()
+    answer = reader.post("/instances/shop-r1/rebuild/", {"name": "shop-r1", "reason": "for a test"})
+    assert answer.status_code == 409
+    assert "sample.read_only" in answer.content.decode()
+    assert (Rebuild.objects.count(), Hold.objects.count(), AuditEntry.objects.count()) == before
+
+
+def test_exports_are_marked_by_their_names(reader: Client) -> None:
+    answer = reader.post("/audit/export/", {"format": "csv"})
+    assert answer.status_code == 200
+    assert 'filename="sample-audit-' in answer.headers["Content-Disposition"]

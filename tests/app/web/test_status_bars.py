@@ -1,0 +1,173 @@
+"""The bars that tell of workers, beat and Redis: true, in time, cheap, and never shown falsely."""
+
+from collections.abc import Callable, Iterator
+from datetime import datetime, timedelta
+from typing import Any
+
+import pytest
+from django.test import Client
+from django.utils import timezone
+
+from dbops.models import Pulse
+from dbops.web.live import status_bars
+from dbops.web.live.status_bars import Bar, Standing, judge
+
+NOW = datetime.fromisoformat("2026-03-01T03:00:00+00:00")
+
+
+def ago(seconds: float) -> datetime:
+    return NOW - timedelta(seconds=seconds)
+
+
+def told(reported: dict[str, datetime], *, web_since: float = 3600, redis_away: float | None = None) -> list[str]:
+    away = None if redis_away is None else ago(redis_away)
+    return [bar.error.code for bar in judge(reported, now=NOW, web_since=ago(web_since), redis_away_since=away)]
+
+
+@pytest.mark.parametrize(
+    ("beat", "worker", "expected"),
+    [
+        (1, 1, []),
+        (39, 39, []),
+        (1, 41, ["worker.away"]),
+        (41, 1, ["beat.away"]),
+        (41, 41, ["beat.away"]),  # without beat a worker has nothing to report
+        (-5, -5, []),  # a clock that is ahead
+    ],
+)
+def test_what_is_silent_is_told(beat: float, worker: float, expected: list[str]) -> None:
+    assert told({"beat": ago(beat), "worker": ago(worker)}) == expected
+
+
+def test_a_fresh_installation_has_its_grace() -> None:
+    assert told({}, web_since=59) == []
+    assert told({}, web_since=61) == ["beat.away"]
+    assert told({"beat": ago(1)}, web_since=59) == []
+    assert told({"beat": ago(1)}, web_since=61) == ["worker.away"]
+
+
+def test_without_redis_the_others_silence_is_no_news() -> None:
+    assert told({"beat": ago(99), "worker": ago(99)}, redis_away=12) == ["redis.away"]
+
+
+class Asked:
+    """A standing whose clock, Redis and database the test moves."""
+
+    def __init__(self) -> None:
+        self.time, self.answers, self.reads = 0.0, True, 0
+        self.standing = Standing(read=self.read, redis_answers=lambda: self.answers, clock=lambda: self.time)
+
+    def read(self) -> dict[str, datetime]:
+        self.reads += 1
+        return dict.fromkeys(("beat", "worker"), timezone.now())
+
+
+@pytest.fixture
+def asked(monkeypatch: pytest.MonkeyPatch) -> Asked:
+    monkeypatch.undo()  # _all_is_well
+    return Asked()
+
+
+def test_many_viewers_ask_once(asked: Asked) -> None:
+    for _ in range(100):
+        asked.standing.bars()
+    assert asked.reads == 1
+    asked.time = 5.1
+    asked.standing.bars()
+    assert asked.reads == 2
+
+
+def test_redis_is_away_since_it_was_first_missed_and_then_there_again(asked: Asked) -> None:
+    asked.answers = False
+    first = asked.standing.bars()
+    asked.time = 6.0
+    assert status_bars.key(asked.standing.bars()) == status_bars.key(first) != ""
+    asked.time, asked.answers = 12.0, True
+    assert asked.standing.bars() == []
+
+
+def test_a_database_that_is_away_is_not_asked_by_everybody_at_once(asked: Asked) -> None:
+    def fails() -> dict[str, datetime]:
+        asked.reads += 1
+        raise OSError("away")
+
+    asked.standing.read = fails
+    with pytest.raises(OSError, match="away"):
+        asked.standing.bars()
+    assert asked.standing.bars() == []
+    assert asked.reads == 1
+
+
+Say = Callable[..., None]
+
+
+@pytest.fixture
+def say(monkeypatch: pytest.MonkeyPatch) -> Iterator[Say]:
+    """Let the pages tell what the test says."""
+
+    def say(*errors: Any) -> None:
+        found = [Bar(error(), timezone.now() - timedelta(seconds=47)) for error in errors]
+        monkeypatch.setattr(status_bars.standing, "found", found)
+
+    return say
+
+
+@pytest.mark.parametrize("page", ["/", "/rebuilds/", "/audit/", "/queue/", "/schedules/", "/backups/"])
+def test_every_page_shows_the_bar(viewer: Client, say: Say, page: str) -> None:
+    assert 'id="bar-' not in viewer.get(page).content.decode()
+    say(status_bars._worker_away)
+    text = " ".join(viewer.get(page).content.decode().split())
+    assert 'No worker has reported for <span data-elapsed="47">47 s</span>' in text
+    assert (
+        "Running rebuilds go on, on their hosts; but a copy that still reads its source is ended there after 15 min"
+        in text
+    )
+    assert "after 45 s where replication was paused for it" in text
+    assert "script/run worker" in text
+    assert "<code>worker.away</code>" in text
+
+
+def test_the_bar_costs_no_query_while_it_is_fresh(viewer: Client, say: Say, django_assert_num_queries: Any) -> None:
+    say(status_bars._redis_away)
+    with django_assert_num_queries(3):  # session, user, groups
+        assert "Redis is away" in viewer.get("/status/").content.decode()
+
+
+def test_one_query_when_it_is_not(
+    viewer: Client, monkeypatch: pytest.MonkeyPatch, django_assert_num_queries: Any
+) -> None:
+    monkeypatch.setattr(Standing, "is_fresh", False)
+    monkeypatch.setattr(status_bars.standing, "redis_answers", lambda: True)
+    Pulse.objects.create(name="beat", at=timezone.now())
+    Pulse.objects.create(name="worker", at=timezone.now() - timedelta(seconds=50))
+    with django_assert_num_queries(4):
+        text = viewer.get("/status/").content.decode()
+    assert "No worker has reported" in text
+    monkeypatch.setattr(status_bars.standing, "found", [])
+
+
+def test_a_page_that_shows_it_already_is_told_nothing_new(viewer: Client, say: Say) -> None:
+    say(status_bars._beat_away)
+    address = viewer.get("/status/").content.decode().split('hx-get="')[1].split('"')[0]
+    assert viewer.get(address).status_code == 204
+    say()
+    gone = viewer.get(address)
+    assert gone.status_code == 200
+    assert 'id="bar-' not in gone.content.decode()
+    assert viewer.get("/status/?shown=").status_code == 204
+
+
+def test_a_page_whose_session_has_ended_says_so_and_stays(client: Client, db: None, say: Say) -> None:
+    say(status_bars._worker_away)
+    answer = client.get("/status/?shown=")
+    text = answer.content.decode()
+    assert answer.status_code == 200
+    assert "You are logged out" in text
+    assert "No worker" not in text
+    assert client.get("/status/?shown=logged-out").status_code == 204
+
+
+def test_a_stranger_is_told_nothing(stranger: Client, say: Say) -> None:
+    say(status_bars._worker_away)
+    assert stranger.get("/status/").status_code == 204
+    assert "No worker" not in stranger.get("/").content.decode()

@@ -1,0 +1,211 @@
+"""Days that are over are counted once and kept: pages tell the same with and without them, and what becomes known later counts."""
+
+import random
+from datetime import UTC, date, datetime, timedelta
+from typing import Any
+
+import pytest
+
+from dbops import lifecycle
+from dbops.engine.availability.days import RULES, Kind, amounts
+from dbops.engine.availability.gaps import parts
+from dbops.engine.availability.record import Cause
+from dbops.engine.availability.shortages import Gap
+from dbops.engine.schedule.calendar import Interval
+from dbops.engine.states import Status
+from dbops.loaders.availability_records import records
+from dbops.models import Cluster, GapCount, GapDay, Instance, InstancePeriod, InstanceState, Maintenance, Rebuild, Step
+from dbops.queries.availability.sums import totals
+from dbops.worker import availability_rollup
+from tests.app.factories import make_rebuild, make_run, make_trio
+
+pytestmark = pytest.mark.django_db
+NOW = datetime(2026, 11, 20, 13, 30, 17, tzinfo=UTC)
+FIRST = NOW - timedelta(days=20)
+
+
+def ago(hours: float) -> datetime:
+    return NOW - timedelta(hours=hours)
+
+
+def judged(key: int, period: Interval, now: datetime = NOW) -> Any:
+    return amounts(parts(records([key], period, now)[key], period, method="xbstream"))
+
+
+def live(instance: Instance, dice: random.Random) -> None:
+    """Three weeks of one instance: it changes about once a day, and now and then nobody looks."""
+    start = FIRST + timedelta(hours=dice.uniform(0, 30))
+    row = None
+    while start < NOW - timedelta(hours=1):
+        end = min(start + timedelta(seconds=dice.randrange(60, 200_000)), NOW)
+        row = InstancePeriod.objects.create(
+            cluster=instance.cluster,
+            instance=instance,
+            name=instance.name,
+            role=instance.role,
+            state=dice.choice(["healthy", "healthy", "healthy", "lagging", "unreachable"]),
+            started_at=start,
+            ended_at=end,
+        )
+        start = end + timedelta(seconds=dice.choice([0, 0, 0, 5000]))
+    if row and dice.random() < 0.8:
+        InstancePeriod.objects.filter(pk=row.pk).update(ended_at=None)
+        InstanceState.objects.filter(instance=instance).update(period=row, observed_at=ago(dice.choice([0, 0, 30])))
+
+
+def history(name: str, dice: random.Random) -> Cluster:
+    primary, backup, replica = make_trio(name)
+    for instance in (primary, backup, replica):
+        live(instance, dice)
+    for day in range(20):
+        seconds = dice.choice([None, 3600.0, 30_000.0]) if day < 1 else dice.uniform(600, 90_000)
+        make_run(backup, started_at=ago(24 * day + dice.uniform(1, 20)), seconds=seconds)
+    # One after another, as a target has one at a time.
+    for status, slot in ((Status.FAILED, 400), (Status.CANCELLED, 270), (Status.SUCCEEDED, 140)):
+        asked = ago(slot - dice.uniform(0, 40))
+        row = make_rebuild(target=replica, source=backup, status=status)
+        started, finished = asked + timedelta(hours=2), asked + timedelta(hours=2 + dice.uniform(1, 30))
+        Rebuild.objects.filter(pk=row.pk).update(requested_at=asked, started_at=started, finished_at=finished)
+        Step.objects.filter(rebuild=row, name="stream").update(started_at=started, finished_at=finished)
+    Maintenance.objects.create(
+        cluster=primary.cluster, starts_at=ago(dice.uniform(50, 200)), ends_at=ago(30), reason="disks", created_by="o"
+    )
+    return primary.cluster
+
+
+def stored() -> list[tuple[Any, ...]]:
+    """What is kept, from the first fact on: before it nobody looked, however early counting began."""
+    rows = GapDay.objects.filter(day__gte=FIRST.date()).order_by("day", "gap", "cause", "is_planned")
+    return list(rows.values_list("day", "gap", "cause", "is_planned", "microseconds"))
+
+
+@pytest.mark.parametrize("seed", range(4))
+def test_the_same_numbers_with_and_without_counted_days(seed: int) -> None:
+    dice = random.Random(seed)
+    clusters = [history(f"c{number}", dice) for number in range(3)]
+    keys = [cluster.pk for cluster in clusters]
+    Cluster.objects.filter(pk=keys[0]).update(wanted_replicas=1)
+    # Counting stands at another day with each of them.
+    availability_rollup.count_days(ago(dice.uniform(0, 300)))
+    GapCount.objects.filter(cluster=keys[1]).delete()
+    GapDay.objects.filter(cluster=keys[1]).delete()
+    lifecycle.recount([keys[2]], ago(dice.uniform(24, 300)), NOW)
+    for _ in range(6):
+        end = NOW if dice.random() < 0.5 else ago(dice.uniform(0, 200))
+        period = Interval(end - timedelta(seconds=dice.randrange(1, 3_000_000)), end)
+        found = totals(keys, period, NOW)
+        for key in keys:
+            assert found[key] == judged(key, period), (key - keys[0], period)
+        assert all(sum(found[key].values()) for key in keys) or period.seconds < 86400
+
+
+def test_counted_day_by_day_or_at_once_is_the_same() -> None:
+    cluster = history("shop", random.Random(3))
+    for day in range(25, 0, -1):
+        availability_rollup.count_days(ago(24 * day))
+    availability_rollup.count_days(NOW)
+    one = stored()
+    lifecycle.recount([cluster.pk], None, NOW)
+    assert not GapDay.objects.exists()
+    availability_rollup.count_days(NOW)
+    other = stored()
+    assert one == other
+    assert GapCount.objects.get().until == NOW.date()
+
+
+def test_today_is_not_counted_and_a_second_call_does_nothing(django_assert_num_queries: Any) -> None:
+    history("shop", random.Random(4))
+    assert availability_rollup.count_days(NOW) == 1
+    assert not GapDay.objects.filter(day__gte=NOW.date()).exists()
+    with django_assert_num_queries(3):
+        assert availability_rollup.count_days(NOW) == 0
+
+
+def test_who_counted_while_the_past_changed_keeps_nothing(monkeypatch: Any) -> None:
+    cluster = history("shop", random.Random(5))
+    real = availability_rollup.records
+
+    def change_meanwhile(*given: Any, **values: Any) -> Any:
+        found = real(*given, **values)
+        lifecycle.recount([cluster.pk], ago(48), NOW)
+        return found
+
+    monkeypatch.setattr(availability_rollup, "records", change_meanwhile)
+    assert availability_rollup.count_days(NOW) == 0
+    assert not GapDay.objects.exists()
+    monkeypatch.undo()
+    assert availability_rollup.count_days(NOW) == 1
+
+
+def test_other_rules_count_all_days_anew() -> None:
+    history("shop", random.Random(6))
+    availability_rollup.count_days(NOW)
+    GapCount.objects.update(rules=RULES + 1)
+    GapDay.objects.update(microseconds=1)
+    availability_rollup.count_days(NOW)
+    assert GapCount.objects.get().rules == RULES
+    assert not GapDay.objects.filter(microseconds=1).exists()
+
+
+class TestThePastChanges:
+    """Each of them moves back the day up to which it is counted; what is of today moves nothing."""
+
+    @pytest.fixture
+    def trio(self) -> tuple[Instance, Instance, Instance]:
+        trio = make_trio()
+        for instance in trio:
+            row = InstancePeriod.objects.create(
+                cluster=instance.cluster,
+                instance=instance,
+                name=instance.name,
+                role=instance.role,
+                state="healthy",
+                started_at=FIRST,
+            )
+            InstanceState.objects.filter(instance=instance).update(period=row, observed_at=NOW)
+        availability_rollup.count_days(NOW)
+        assert GapCount.objects.get().until == NOW.date()
+        return trio
+
+    @pytest.fixture(autouse=True)
+    def a_clock_that_stands(self, monkeypatch: Any) -> None:
+        for module in ("seen_runs", "periods"):
+            monkeypatch.setattr(f"dbops.lifecycle.{module}.timezone.now", lambda: NOW)
+
+    def until(self) -> date:
+        return GapCount.objects.get().until
+
+    def test_a_run_whose_end_became_known_late(self, trio: Any) -> None:
+        run = make_run(trio[1], started_at=ago(100), origin="reported")
+        lifecycle.recount([run.instance.cluster_id], ago(100), NOW)
+        availability_rollup.count_days(NOW)
+        before = totals([trio[1].cluster_id], Interval(ago(120), NOW), NOW)[trio[1].cluster_id]
+        blocked = Kind(Gap.NOT_REBUILDABLE, Cause.BACKUP, False)
+        assert before[blocked] == 100 * 3600 * 10**6
+        lifecycle.external_runs.end_unknown(run, ago(97), "gone")
+        assert self.until() == ago(97).date()
+        after = totals([trio[1].cluster_id], Interval(ago(120), NOW), NOW)[trio[1].cluster_id]
+        assert after[blocked] == 3 * 3600 * 10**6
+        assert after == judged(trio[1].cluster_id, Interval(ago(120), NOW))
+
+    def test_a_run_that_ends_now(self, trio: Any) -> None:
+        run = make_run(trio[1], started_at=ago(100), origin="reported")
+        lifecycle.external_runs.end_unknown(run, NOW, "gone")
+        assert self.until() == NOW.date()
+
+    def test_an_instance_that_left_after_days_of_silence(self, trio: Any) -> None:
+        InstanceState.objects.filter(instance=trio[2]).update(observed_at=ago(80))
+        lifecycle.end_periods(InstanceState.objects.filter(instance=trio[2]))
+        assert self.until() == ago(80).date()
+
+    def test_a_cluster_that_is_younger_than_its_first_fact(self, trio: Any) -> None:
+        lifecycle.recount([trio[0].cluster_id], FIRST - timedelta(days=9), NOW)
+        mark = GapCount.objects.get()
+        assert mark.since == mark.until == (FIRST - timedelta(days=9)).date()
+
+    def test_an_instance_that_goes_by_another_name(self, trio: Any) -> None:
+        trio[2].name = "replica-9"
+        trio[2].save()
+        lifecycle.rename_periods(trio[2])
+        found = judged(trio[0].cluster_id, Interval(ago(100), NOW))
+        assert found == {}

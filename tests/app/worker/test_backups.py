@@ -1,0 +1,254 @@
+"""Driving a backup run: how its job, failures, silence and cancels become its end. The host is played, the rows are real."""
+
+from dataclasses import replace
+from datetime import timedelta
+from typing import Any
+
+import pytest
+from django.db import OperationalError
+from django.utils import timezone
+
+from dbops import lifecycle
+from dbops.engine.backup_states import RunStatus
+from dbops.engine.errors import Refused, Unreachable
+from dbops.models import AuditEntry, BackupRun, BackupSchedule, Hold
+from dbops.operations.backups import give_up_run, run_now, stop_run
+from dbops.worker import backups, scheduler
+from tests.app import rows
+from tests.app.backup_rows import make_run, make_schedule
+from tests.app.played_backups import Played, begun, drive, end, operator
+from tests.engine.backups import samples
+from tests.fakes import running, vanished
+
+pytestmark = pytest.mark.django_db
+
+
+def test_a_run_that_is_whole_is_published_and_its_hold_goes(played: Played, schedule: BackupSchedule) -> None:
+    run = begun(schedule)
+    played.play(running(), running())
+    drive(run)
+    assert run.path.endswith(".partial")
+    played.finish()
+    end(run)
+    assert (run.status, run.bytes_written, run.exit_status) == ("succeeded", 1000, 0)
+    assert run.path == f"/backups/{run.evidence['file']}"
+    assert run.evidence["sha256"] == samples.SHA
+    assert not Hold.objects.exists()
+    assert AuditEntry.objects.get(action="backup.succeeded").detail["backup_run"] == run.pk
+    assert run.lease_owner == ""
+
+
+def test_a_second_message_and_a_dead_worker_start_no_second_job(played: Played, schedule: BackupSchedule) -> None:
+    run = begun(schedule)
+    played.play(running())
+    drive(run)
+    BackupRun.objects.update(lease_owner="a dead worker", lease_until=timezone.now() - timedelta(seconds=1))
+    drive(run, 2)
+    assert [job.name for job in played.host.order] == ["backup"]
+    assert run.events.filter(text__startswith="Re-attached after").count() == 1
+    assert run.events.filter(text__startswith="Runs on").count() == 1
+    BackupRun.objects.update(lease_owner="a living worker", lease_until=timezone.now() + timedelta(minutes=1))
+    assert backups.tick(run.pk) is False
+
+
+def test_a_host_that_was_restarted_fails_the_run_and_its_partial_file_goes(
+    played: Played, schedule: BackupSchedule
+) -> None:
+    run = begun(schedule)
+    played.play(running(), vanished())
+    end(run)
+    assert (run.status, run.error["code"], run.path) == ("failed", "backup.vanished", "")
+    assert [path.rpartition(".")[2] for path in played.removed] == ["partial"]
+    assert not Hold.objects.exists()
+
+
+def test_a_silent_host_is_lost_keeps_its_hold_and_its_answer_brings_it_back(
+    played: Played, schedule: BackupSchedule, settings: Any
+) -> None:
+    settings.LOST_AFTER_SECONDS = -1
+    run = begun(schedule)
+    played.play(running())
+    drive(run)
+    played.host.down = Unreachable("ssh.unreachable", "Asking the host")
+    assert drive(run).status == "lost"
+    assert Hold.objects.count() == 1
+    played.host.down = None
+    assert drive(run).status == "running"
+    played.finish()
+    assert end(run).status == "succeeded"
+
+
+def test_a_host_that_is_silent_before_anything_was_started_ends_the_run(
+    played: Played, schedule: BackupSchedule, settings: Any
+) -> None:
+    run = begun(schedule)
+    played.probe = Unreachable("probe.incomplete", "Reading backup-1 now")
+    assert drive(run).status == "running"
+    settings.UNREACHABLE_PATIENCE_SECONDS = -1
+    assert end(run).status == "failed"
+    assert (run.error["code"], Hold.objects.count(), played.host.order) == ("probe.incomplete", 0, [])
+
+
+def test_a_refusal_of_the_host_fails_the_run_with_its_advice(played: Played, schedule: BackupSchedule) -> None:
+    run = begun(schedule)
+    refused = replace(samples.state(), exit_status=65, stages={}, tails={"out": "REFUSED: zstd is not installed"})
+    played.play(running(), refused)
+    end(run)
+    assert (run.status, run.error["code"], run.error["found"]) == ("failed", "backup.refused", "zstd is not installed")
+
+
+def test_an_error_that_nobody_foresaw_is_ours(
+    played: Played, schedule: BackupSchedule, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def broken(_: Any) -> None:
+        raise ZeroDivisionError("oops")
+
+    run = begun(schedule)
+    monkeypatch.setattr(backups, "advance", broken)
+    end(run)
+    assert (run.status, run.error["code"], run.error["who"]) == ("failed", "bug", "dbops")
+
+
+def test_a_database_that_goes_away_ends_the_tick_and_never_the_run(
+    played: Played, schedule: BackupSchedule, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def away(_: Any) -> None:
+        raise OperationalError("gone")
+
+    run = begun(schedule)
+    monkeypatch.setattr(backups, "advance", away)
+    assert drive(run).status == "running"
+    assert run.error == {}
+
+
+def test_stopping_a_run_removes_its_file(played: Played, schedule: BackupSchedule) -> None:
+    run = begun(schedule)
+    played.play(running())
+    drive(run)
+    stop_run(run, operator(), "for a rebuild")
+    end(run)
+    assert (run.status, run.outcome) == ("cancelled", "Stopped by olga. Nothing of it is left on the host.")
+    assert played.host.stopped == ["backup"]
+    assert len(played.removed) == 1
+    actions = list(AuditEntry.objects.order_by("pk").values_list("action", flat=True))
+    assert actions == ["backup.started", "backup.stop_requested", "backup.cancelled"]
+
+
+def test_a_stop_waits_until_the_work_on_a_silent_host_is_known_to_have_ended(
+    played: Played, schedule: BackupSchedule
+) -> None:
+    run = begun(schedule)
+    played.play(running())
+    drive(run)
+    stop_run(run, operator(), "for a rebuild")
+    played.host.down = Unreachable("ssh.unreachable", "Asking the host")
+    assert drive(run, 2).status == "running"
+    assert Hold.objects.count() == 1
+    played.host.down = None
+    assert end(run).status == "cancelled"
+
+
+def test_a_stop_of_a_lost_run_does_not_say_that_its_host_answers(
+    played: Played, schedule: BackupSchedule, settings: Any
+) -> None:
+    settings.LOST_AFTER_SECONDS = -1
+    run = begun(schedule)
+    played.play(running())
+    drive(run)
+    played.host.down = Unreachable("ssh.unreachable", "Asking the host")
+    assert drive(run).status == "lost"
+    stop_run(run, operator(), "for a rebuild")
+    assert drive(run, 2).status == "lost"
+    assert not run.events.filter(text__startswith="The hosts answer again").exists()
+    played.host.down = None
+    assert end(run).status == "cancelled"
+    assert run.events.filter(text__startswith="The hosts answer again").count() == 1
+
+
+def test_a_lost_run_that_asked_for_nothing_is_stopped_without_its_host(
+    played: Played, schedule: BackupSchedule, settings: Any
+) -> None:
+    settings.LOST_AFTER_SECONDS = -1
+    run = begun(schedule)
+    played.probe = Unreachable("probe.incomplete", "Reading backup-1 now")
+    assert drive(run).status == "lost"
+    stop_run(run, operator(), "for a rebuild")
+    assert end(run).status == "cancelled"
+    assert not run.events.filter(text__startswith="The hosts answer again").exists()
+    assert (run.unreachable_since, Hold.objects.count()) == (None, 0)
+
+
+def test_a_lost_run_is_given_up_and_the_next_one_cleans_up_after_it(
+    played: Played, schedule: BackupSchedule, settings: Any
+) -> None:
+    settings.LOST_AFTER_SECONDS = -1
+    run = begun(schedule)
+    played.play(running())
+    drive(run)
+    with pytest.raises(Refused):
+        give_up_run(run, operator(), "the host is gone")
+    played.host.down = Unreachable("ssh.unreachable", "Asking the host")
+    drive(run)
+    give_up_run(run, operator(), "the host is gone")
+    run.refresh_from_db()
+    assert (run.status, Hold.objects.count()) == ("failed", 0)
+    assert drive(run).status == "failed"
+
+    played.host.down = None
+    other = begun(schedule)
+    drive(other)
+    run.refresh_from_db()
+    assert played.host.stopped == ["backup"]
+    assert run.removed_at is not None
+    assert run.path in played.removed
+    assert [job.state.status for job in played.host.order] == ["ended", "running"]
+
+
+def test_no_password_is_kept(played: Played, schedule: BackupSchedule) -> None:
+    run = begun(schedule)
+    played.play(running())
+    drive(run)
+    assert "backup-secret" in played.host.order[0].secrets["backup.cnf"]
+    run.refresh_from_db()
+    assert "secret" not in str([run.memory, list(run.events.values()), list(played.host.order[0].arguments)])
+
+
+# ---- verbs -----------------------------------------------------------------------------------------------------------
+
+
+def test_a_run_is_asked_for_once(played: Played, schedule: BackupSchedule) -> None:
+    run = run_now(schedule, operator(), "before the upgrade")
+    assert (run.status, run.requested_by, run.due_at) == ("queued", operator(), None)
+    with pytest.raises(Refused) as caught:
+        run_now(schedule, operator())
+    assert caught.value.code == "backup.active"
+    assert AuditEntry.objects.get().reason == "before the upgrade"
+
+
+def test_verbs_refuse_what_they_must(played: Played, schedule: BackupSchedule) -> None:
+    viewer = rows.viewer()
+    run = make_run(schedule)
+    external = make_schedule(schedule.instance, "theirs", run_by="external")
+    observed = make_run(external, RunStatus.RUNNING, origin="observed")
+    ended = make_run(schedule, RunStatus.FAILED)
+    for act, code in (
+        (lambda: run_now(schedule, viewer), "access.denied"),
+        (lambda: stop_run(run, viewer, "because"), "access.denied"),
+        (lambda: run_now(external, operator()), "backup.external"),
+        (lambda: stop_run(observed, operator(), "because"), "backup.not_ours"),
+        (lambda: stop_run(run, operator(), " "), "backup.reason"),
+        (lambda: stop_run(ended, operator(), "because"), "backup.ended"),
+        (lambda: give_up_run(run, operator(), "because"), "backup.not_lost"),
+    ):
+        with pytest.raises(Refused) as caught:
+            act()
+        assert caught.value.code == code
+    assert BackupRun.objects.get(pk=run.pk).status == "queued"
+
+
+def test_a_queued_run_is_cancelled_at_once(played: Played, schedule: BackupSchedule) -> None:
+    run = make_run(schedule)
+    stop_run(run, operator(), "not tonight")
+    assert (run.status, run.finished_at is not None) == ("cancelled", True)
+    assert scheduler.start_what_can() == []
+    assert lifecycle.due_runs(timezone.now()) == []

@@ -1,0 +1,127 @@
+"""What is due becomes one queued run, what was missed becomes a row that says why, and a second look finds nothing due."""
+
+from datetime import UTC, datetime, timedelta
+from typing import Any
+
+import pytest
+from django.db import connection
+from django.test.utils import CaptureQueriesContext
+
+from dbops.engine.backup_states import RunStatus
+from dbops.models import AuditEntry, BackupRun, BackupSchedule, Instance
+from dbops.worker import due_backups
+from tests.app.backup_rows import make_run, make_schedule
+from tests.app.factories import make_trio
+
+pytestmark = pytest.mark.django_db
+
+DUE = datetime(2026, 3, 10, 3, 0, tzinfo=UTC)
+
+
+@pytest.fixture
+def backup() -> Instance:
+    return make_trio()[1]
+
+
+def runs() -> list[tuple[str, datetime | None]]:
+    return list(BackupRun.objects.order_by("due_at").values_list("status", "due_at"))
+
+
+def test_a_run_is_queued_once_at_its_due_time_and_the_next_one_is_known(backup: Instance) -> None:
+    schedule = make_schedule(backup, next_due_at=DUE)
+    assert due_backups.queue_due(DUE - timedelta(seconds=1)) == []
+    (pk,) = due_backups.queue_due(DUE)
+    assert due_backups.queue_due(DUE + timedelta(seconds=2)) == []
+    run = BackupRun.objects.get()
+    assert (run.pk, run.status, run.due_at, run.origin, run.method) == (pk, "queued", DUE, "managed", "physical")
+    schedule.refresh_from_db()
+    assert schedule.next_due_at == DUE + timedelta(days=1)
+
+
+def test_a_second_delivery_that_has_read_the_same_schedule_writes_nothing(
+    backup: Instance, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    schedule = make_schedule(backup, next_due_at=DUE)
+    stale = BackupSchedule.objects.get(pk=schedule.pk)
+    due_backups.queue_due(DUE)
+    monkeypatch.setattr("dbops.lifecycle.lock_schedule", lambda pk: stale)
+    assert due_backups._queue_one(schedule.pk, DUE) is None
+    assert len(runs()) == 1
+
+
+def test_after_a_long_downtime_one_run_is_caught_up_on_and_the_others_are_missed(backup: Instance) -> None:
+    make_schedule(backup, next_due_at=DUE)
+    assert len(due_backups.queue_due(DUE + timedelta(days=4, hours=2))) == 1
+    assert runs() == [("missed", DUE + timedelta(days=day)) for day in range(4)] + [("queued", DUE + timedelta(days=4))]
+    missed = BackupRun.objects.filter(status="missed").first()
+    assert missed is not None
+    assert "dbops did not run at that time" in missed.outcome
+    assert missed.events.count() == 1
+
+
+def test_what_was_missed_is_in_the_audit_log_after_all_else(backup: Instance, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Each missed run, and the one that still waited; nothing is written after the first entry but entries."""
+    schedule = make_schedule(backup, next_due_at=DUE)
+    waiting = make_run(schedule, due_at=DUE - timedelta(days=1))
+    with CaptureQueriesContext(connection) as asked:
+        due_backups.queue_due(DUE + timedelta(days=2))
+    entries = list(AuditEntry.objects.order_by("sequence"))
+    missed = list(BackupRun.objects.filter(status="missed").exclude(pk=waiting.pk).order_by("due_at"))
+    assert [entry.detail["backup_run"] for entry in entries] == [waiting.pk, *(run.pk for run in missed)]
+    assert {(entry.action, entry.actor, entry.subject, entry.outcome) for entry in entries} == {
+        ("backup.missed", "dbops", "backup-1", "missed")
+    }
+    assert entries[1].detail["due_at"] == "2026-03-10T03:00+00:00"
+    assert "dbops did not run at that time" in entries[1].detail["outcome"]
+    written = [one["sql"] for one in asked if one["sql"].startswith(("INSERT", "UPDATE", "DELETE"))]
+    first = next(number for number, sql in enumerate(written) if "dbops_audit" in sql)
+    assert [sql for sql in written[first:] if "dbops_audit" not in sql] == []
+
+
+def test_a_year_of_downtime_writes_no_flood_of_rows(backup: Instance) -> None:
+    make_schedule(backup, next_due_at=DUE, cron="*/5 * * * *")
+    due_backups.queue_due(DUE + timedelta(days=30))
+    assert BackupRun.objects.count() == due_backups.MISSED_ROWS + 1
+    assert "earlier ones have no row" in BackupRun.objects.filter(status="missed")[0].outcome
+
+
+def test_while_one_waits_the_newer_takes_its_place_in_the_line(backup: Instance) -> None:
+    schedule = make_schedule(backup, next_due_at=DUE)
+    waiting = make_run(
+        schedule, due_at=DUE - timedelta(days=1), waiting_for="backup-1 is held by rebuild 7 as its source"
+    )
+    (pk,) = due_backups.queue_due(DUE)
+    waiting.refresh_from_db()
+    assert waiting.status == "missed"
+    assert "held by rebuild 7" in waiting.outcome
+    newer = BackupRun.objects.get(pk=pk)
+    assert (newer.status, newer.due_at, newer.queued_at) == ("queued", DUE, waiting.queued_at)
+
+
+def test_one_that_runs_is_left_alone_and_the_next_waits_for_it(backup: Instance) -> None:
+    schedule = make_schedule(backup, next_due_at=DUE)
+    running = make_run(schedule, RunStatus.RUNNING, due_at=DUE - timedelta(days=1))
+    assert len(due_backups.queue_due(DUE)) == 1
+    running.refresh_from_db()
+    assert running.status == "running"
+
+
+def test_a_schedule_without_a_due_time_gets_its_first_one_and_runs_nothing_yet(backup: Instance) -> None:
+    schedule = make_schedule(backup, next_due_at=None)
+    assert due_backups.queue_due(DUE + timedelta(hours=1)) == []
+    schedule.refresh_from_db()
+    assert schedule.next_due_at == DUE + timedelta(days=1)
+
+
+@pytest.mark.parametrize("values", [{"is_enabled": False}, {"run_by": "external"}])
+def test_what_is_off_or_run_by_others_is_left_alone(backup: Instance, values: dict[str, Any]) -> None:
+    make_schedule(backup, next_due_at=DUE, **values)
+    assert due_backups.queue_due(DUE + timedelta(days=3)) == []
+    assert runs() == []
+
+
+def test_an_expression_that_cannot_be_read_keeps_no_other_schedule_from_running(backup: Instance) -> None:
+    make_schedule(backup, "bad", next_due_at=DUE, cron="every night")
+    make_schedule(backup, "good", next_due_at=DUE)
+    assert len(due_backups.queue_due(DUE)) == 2  # what was due is run; nothing more is due of the bad one
+    assert BackupSchedule.objects.get(name="bad").next_due_at is None

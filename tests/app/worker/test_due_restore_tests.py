@@ -1,0 +1,71 @@
+"""Which backups are queued to be proven, and which proof may begin."""
+
+from datetime import timedelta
+from typing import Any
+
+import pytest
+from django.utils import timezone
+
+from dbops import lifecycle
+from dbops.engine.backup_states import RunStatus
+from dbops.models import BackupProof, BackupRun, BackupSchedule, Hold
+from dbops.operations.backups import prove_run
+from dbops.worker import due_restore_tests
+from tests.app.backup_rows import make_run, make_schedule
+from tests.app.played_backups import Played, operator
+from tests.app.restore_test_rows import ended_proof, made
+
+pytestmark = pytest.mark.django_db
+
+
+@pytest.fixture
+def run(schedule: BackupSchedule) -> BackupRun:
+    return made(schedule)
+
+
+def test_the_newest_backup_of_a_source_is_queued_once(played: Played, schedule: BackupSchedule) -> None:
+    made(schedule, started_at=timezone.now() - timedelta(days=1))
+    newest = made(schedule)
+    dump = make_schedule(schedule.instance, "statements", method="dump")
+    made(dump, started_at=timezone.now())
+    [proof] = due_restore_tests.queue_due(timezone.now())
+    assert BackupProof.objects.get(pk=proof).run == newest
+    assert due_restore_tests.queue_due(timezone.now()) == []
+
+
+@pytest.mark.parametrize(
+    ("code", "minutes", "again"),
+    [("proof.transport", 61, True), ("proof.transport", 59, False), ("proof.damaged", 61, False)],
+)
+def test_the_same_backup_is_tried_again_where_nothing_was_said_of_it(
+    played: Played, run: BackupRun, code: str, minutes: int, again: bool
+) -> None:
+    then = timezone.now() - timedelta(minutes=minutes)
+    ended_proof(run, RunStatus.FAILED, finished_at=then, error={"code": code})
+    assert bool(due_restore_tests.queue_due(timezone.now())) is again
+
+
+def test_zero_proves_nothing_by_itself(played: Played, run: BackupRun, settings: Any) -> None:
+    settings.PROOF_INTERVAL_SECONDS = 0
+    assert due_restore_tests.queue_due(timezone.now()) == []
+
+
+def test_never_two_at_once_on_one_host(played: Played, schedule: BackupSchedule) -> None:
+    first, second = (prove_run(made(schedule), operator()) for _ in range(2))
+    assert due_restore_tests.start_what_can() == [first.pk]
+    assert due_restore_tests.start_what_can() == []
+    second.refresh_from_db()
+    assert second.waiting_for == f"proof {first.pk} runs on {first.host.name}"
+    assert not lifecycle.start_proof(second)  # whoever has not seen it: the database says no
+    second.refresh_from_db()
+    assert second.status == "queued"
+
+
+def test_none_begins_beside_a_rebuild_or_a_backup_on_its_host(played: Played, run: BackupRun) -> None:
+    proof = prove_run(run, operator())
+    other = make_run(run.schedule, RunStatus.RUNNING)  # type: ignore[arg-type]
+    assert due_restore_tests.start_what_can() == []
+    proof.refresh_from_db()
+    assert proof.waiting_for == f"backup run {other.pk} uses {run.instance.name}"
+    Hold.objects.all().delete()
+    assert due_restore_tests.start_what_can() == [proof.pk]

@@ -1,0 +1,85 @@
+"""The newest backup that was proven stays until a newer one of its schedule is. The host is played, the rows are real."""
+
+from datetime import timedelta
+
+import pytest
+from django.utils import timezone
+
+from dbops.engine.backup_states import RunStatus
+from dbops.models import BackupRun, BackupSchedule
+from tests.app.backup_rows import make_run
+from tests.app.played_backups import USUAL, Played, begun, drive, end
+from tests.app.restore_test_rows import ended_proof
+from tests.fakes import running
+
+pytestmark = pytest.mark.django_db
+
+
+def older(schedule: BackupSchedule, days: int) -> BackupRun:
+    return make_run(
+        schedule,
+        RunStatus.SUCCEEDED,
+        uid=f"old{days}",
+        path=f"/backups/backup-1-old{days}.zst",
+        started_at=timezone.now() - timedelta(days=days),
+    )
+
+
+def back_up(played: Played, schedule: BackupSchedule) -> BackupRun:
+    run = begun(schedule)
+    played.play(running())
+    drive(run)
+    played.finish(USUAL)
+    assert end(run).status == "succeeded"
+    return run
+
+
+def keep(schedule: BackupSchedule, *, count: int, days: int | None = None) -> None:
+    schedule.keep_count, schedule.keep_days = count, days
+    schedule.save(update_fields=["keep_count", "keep_days"])
+
+
+def removed(*runs: BackupRun) -> list[bool]:
+    return [bool(BackupRun.objects.get(pk=run.pk).removed_at) for run in runs]
+
+
+@pytest.mark.parametrize(("count", "days"), [(1, None), (0, 1)])
+def test_the_last_one_that_was_proven_stays(
+    played: Played, schedule: BackupSchedule, count: int, days: int | None
+) -> None:
+    keep(schedule, count=count, days=days)
+    proven, between = older(schedule, 9), older(schedule, 2)
+    ended_proof(proven, RunStatus.SUCCEEDED)
+    run = back_up(played, schedule)
+    assert removed(proven, between) == [False, True]
+    told = f"{proven.path} of backup run {proven.pk} stays until a newer backup of this schedule is proven."
+    assert run.events.filter(text=told).count() == 1
+
+
+def test_it_goes_once_a_newer_one_is_proven(played: Played, schedule: BackupSchedule) -> None:
+    keep(schedule, count=1)
+    first, second = older(schedule, 9), older(schedule, 2)
+    ended_proof(first, RunStatus.SUCCEEDED)
+    ended_proof(second, RunStatus.SUCCEEDED)
+    back_up(played, schedule)
+    assert removed(first, second) == [True, False]
+
+
+def test_one_that_was_found_bad_since_is_not_proven_any_more(played: Played, schedule: BackupSchedule) -> None:
+    keep(schedule, count=1)
+    good, rotten = older(schedule, 9), older(schedule, 2)
+    ended_proof(good, RunStatus.SUCCEEDED)
+    ended_proof(rotten, RunStatus.SUCCEEDED)
+    ended_proof(rotten, RunStatus.FAILED, error={"code": "proof.damaged"})
+    back_up(played, schedule)
+    assert removed(good, rotten) == [False, True]
+
+
+@pytest.mark.parametrize("code", ["proof.tables", "proof.space"])
+def test_where_none_was_ever_proven_nothing_is_kept_for_it(played: Played, schedule: BackupSchedule, code: str) -> None:
+    keep(schedule, count=1)
+    old = older(schedule, 2)
+    ended_proof(old, RunStatus.FAILED, error={"code": code})
+    run = back_up(played, schedule)
+    assert removed(old) == [True]
+    assert not run.events.filter(text__contains=" stays until ").exists()

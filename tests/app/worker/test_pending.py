@@ -1,0 +1,128 @@
+"""Nothing that ``reconcile`` would do is left out of the one statement that says whether it has to look."""
+
+from collections.abc import Callable
+from datetime import timedelta
+from typing import Any
+
+import pytest
+from django.db import connection
+from django.test.utils import CaptureQueriesContext
+from django.utils import timezone
+
+from dbops.engine.backup_states import RunStatus
+from dbops.engine.states import FINAL, Status
+from dbops.models import BackupSchedule, ConnectionTest, Discovery, Instance
+from dbops.worker import scheduler, tasks
+from dbops.worker.pending import pending
+from tests.app.backup_rows import make_run, make_schedule
+from tests.app.factories import make_rebuild, make_trio
+from tests.app.restore_test_rows import ended_proof, made
+
+pytestmark = pytest.mark.django_db
+
+Trio = tuple[Instance, Instance, Instance]
+
+
+@pytest.fixture
+def looks(monkeypatch: pytest.MonkeyPatch) -> list[Any]:
+    """Return what the scheduler was asked for: empty where ``reconcile`` has not looked."""
+    asked: list[Any] = []
+    monkeypatch.setattr("dbops.worker.tasks._publish", lambda *_: None)
+    monkeypatch.setattr("dbops.messaging.updates.announce", lambda *_: None)
+    monkeypatch.setattr("dbops.messaging.updates.announce_many", lambda *_: None)
+    monkeypatch.setattr(scheduler, "start_what_can", lambda: asked.append("start"))
+    return asked
+
+
+@pytest.fixture
+def trio() -> Trio:
+    return make_trio()
+
+
+def rebuild(trio: Trio, status: Status, **values: Any) -> None:
+    make_rebuild(target=trio[2], source=trio[1], status=status, **values)
+
+
+def schedule(trio: Trio, **values: Any) -> BackupSchedule:
+    return make_schedule(trio[1], **values)
+
+
+def proof(trio: Trio, status: RunStatus, **values: Any) -> None:
+    ended_proof(made(schedule(trio)), status, finished_at=None, **values)
+
+
+def asked(model: type[Discovery] | type[ConnectionTest], status: str) -> None:
+    values = {"uid": "ab", "kind": "ssh"} if model is ConnectionTest else {"address": "10.0.0.1"}
+    model.objects.create(status=status, requested_at=timezone.now(), requested_by="olga", **values)
+
+
+def in_seconds(seconds: float) -> Any:
+    return timezone.now() + timedelta(seconds=seconds)
+
+
+WAITING: dict[str, tuple[str, Callable[[Trio], Any]]] = {
+    "never scheduled": ("schedule", lambda trio: schedule(trio, next_due_at=None)),
+    "due backup": ("schedule", lambda trio: schedule(trio, next_due_at=in_seconds(-1))),
+    "queued rebuild": ("queued rebuild", lambda trio: rebuild(trio, Status.QUEUED)),
+    "not before": ("queued rebuild", lambda trio: rebuild(trio, Status.QUEUED, not_before=in_seconds(900))),
+    "queued run": ("queued backup run", lambda trio: make_run(schedule(trio))),
+    "queued proof": ("queued proof", lambda trio: proof(trio, RunStatus.QUEUED)),
+    "due rebuild": ("rebuild", lambda trio: rebuild(trio, Status.RUNNING, next_tick_at=in_seconds(-1))),
+    "lost rebuild": ("rebuild", lambda trio: rebuild(trio, Status.LOST, next_tick_at=in_seconds(-1))),
+    "dead driver": (
+        "rebuild",
+        lambda trio: rebuild(
+            trio, Status.RUNNING, next_tick_at=in_seconds(-60), lease_owner="a", lease_until=in_seconds(-1)
+        ),
+    ),
+    "due run": ("backup run", lambda trio: make_run(schedule(trio), RunStatus.RUNNING)),
+    "due proof": ("proof", lambda trio: proof(trio, RunStatus.RUNNING, next_tick_at=in_seconds(-1))),
+    **{
+        f"sweep after {status}": ("sweep", lambda trio, end=status: rebuild(trio, end, sweep_due_at=in_seconds(-1)))
+        for status in sorted(FINAL)
+    },
+    "discovery": ("discovery", lambda _: asked(Discovery, "queued")),
+    "discovery at work": ("discovery", lambda _: asked(Discovery, "running")),
+    "connection test": ("connection test", lambda _: asked(ConnectionTest, "queued")),
+    "connection test at work": ("connection test", lambda _: asked(ConnectionTest, "running")),
+}
+
+
+@pytest.mark.parametrize("name", WAITING)
+def test_whatever_waits_is_looked_at(name: str, trio: Trio, looks: list[Any]) -> None:
+    kind, make = WAITING[name]
+    make(trio)
+    assert kind in pending(timezone.now())
+    tasks.reconcile()
+    assert looks == ["start"]
+
+
+IDLE: dict[str, Callable[[Trio], Any]] = {
+    "nothing": lambda _: None,
+    "a living driver": lambda trio: rebuild(
+        trio, Status.RUNNING, next_tick_at=in_seconds(-60), lease_owner="a", lease_until=in_seconds(20)
+    ),
+    "asked again later": lambda trio: rebuild(trio, Status.LOST, next_tick_at=in_seconds(10)),
+    "a backup tonight": lambda trio: schedule(trio, next_due_at=in_seconds(3600)),
+    "a schedule that is off": lambda trio: schedule(trio, next_due_at=in_seconds(-1), is_enabled=False),
+    "others' backup": lambda trio: schedule(trio, next_due_at=in_seconds(-1), run_by="external"),
+    "a sweep later": lambda trio: rebuild(trio, Status.FAILED, sweep_due_at=in_seconds(30)),
+    "an ended rebuild": lambda trio: rebuild(trio, Status.SUCCEEDED),
+    "an ended discovery": lambda _: asked(Discovery, "done"),
+    "an ended test": lambda _: asked(ConnectionTest, "passed"),
+}
+
+
+@pytest.mark.parametrize("name", IDLE)
+def test_while_nothing_waits_one_query_says_so(name: str, trio: Trio, looks: list[Any]) -> None:
+    IDLE[name](trio)
+    with CaptureQueriesContext(connection) as queries:
+        tasks.reconcile()
+    assert (len(queries), looks) == (1, [])
+
+
+def test_the_moment_is_the_one_of_the_look_though_the_statement_is_made_once(trio: Trio) -> None:
+    schedule(trio, next_due_at=in_seconds(100))
+    assert not pending(timezone.now())
+    assert pending(in_seconds(101)) == {"schedule"}
+    assert not pending(timezone.now())

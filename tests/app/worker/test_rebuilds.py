@@ -1,0 +1,268 @@
+"""Driving a rebuild: how steps, failures, silence and cancels become its end. The steps are scripted, the rest is real."""
+
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+from django.db import InterfaceError, InternalError, OperationalError
+
+from dbops.engine.errors import RemoteFailure, Unreachable
+from dbops.engine.rebuilds.methods import METHODS
+from dbops.engine.rebuilds.methods.base import Method
+from dbops.engine.rebuilds.steps.base import Step
+from dbops.engine.rebuilds.steps.run import Outcome, Run, again, done
+from dbops.engine.states import Status
+from dbops.models import AuditEntry, Hold, Rebuild
+from dbops.operations.rebuilds import cancel_rebuild
+from dbops.worker import rebuilds
+from tests.app import rows
+
+pytestmark = pytest.mark.django_db
+
+Answer = Outcome | Exception | Callable[[Run], Outcome]
+
+
+class Scripted(Step):
+    """A step that answers what it was told to, one answer a call; the last one again and again."""
+
+    title = "a scripted step"
+
+    def __init__(self, name: str, *answers: Answer) -> None:
+        self.name = name  # type: ignore[misc]
+        self.answers, self.calls, self.cancelled = list(answers) or [done()], 0, 0
+        self.silent_cancels = 0
+
+    def advance(self, run: Run) -> Outcome:
+        self.calls += 1
+        answer = self.answers.pop(0) if len(self.answers) > 1 else self.answers[0]
+        if isinstance(answer, Exception):
+            raise answer
+        return answer if isinstance(answer, Outcome) else answer(run)
+
+    def cancel(self, run: Run) -> None:
+        self.cancelled += 1
+        if self.cancelled <= self.silent_cancels:
+            raise silent()
+
+
+def touch(run: Run) -> Outcome:
+    run.memory["touched"] = True
+    return done()
+
+
+@pytest.fixture
+def start(monkeypatch: pytest.MonkeyPatch) -> Callable[..., Rebuild]:
+    monkeypatch.setattr("dbops.worker.tasks._publish", lambda *_: None)
+    monkeypatch.setattr("dbops.messaging.updates.announce", lambda *_: None)
+    # SQLite has one writer, and a test is one long transaction: the thread that renews a lease would wait for it.
+    monkeypatch.setattr(rebuilds.Renewal, "run", lambda self: None)
+
+    def start_with(*steps: Step) -> Rebuild:
+        monkeypatch.setitem(METHODS, "xbstream", Method("xbstream", "scripted", steps))
+        return rows.started_rebuild()
+
+    return start_with
+
+
+def drive(rebuild: Rebuild, ticks: int = 1) -> Rebuild:
+    for _ in range(ticks):
+        rebuilds.tick(rebuild.pk)
+    rebuild.refresh_from_db()
+    return rebuild
+
+
+def states(rebuild: Rebuild) -> list[str]:
+    return list(rebuild.steps.values_list("state", flat=True))
+
+
+def silent() -> Unreachable:
+    return Unreachable("ssh.unreachable", "Asking the host", found="timed out")
+
+
+def broken() -> RemoteFailure:
+    return RemoteFailure("host.job", "Working", found="it broke")
+
+
+def test_when_every_step_is_done_the_rebuild_has_succeeded_and_holds_nothing(start: Any) -> None:
+    rebuild = drive(start(Scripted("one"), Scripted("two", again(), done()), Scripted("clean-up")))
+    assert (rebuild.status, states(rebuild)) == ("succeeded", ["done"] * 3)
+    assert not Hold.objects.exists()
+    assert rebuild.target_slot is None
+    assert AuditEntry.objects.filter(action="rebuild.succeeded").exists()
+
+
+def test_a_step_that_goes_on_is_not_told_as_begun_with_every_look(start: Any) -> None:
+    def revision(run: Run) -> Outcome:
+        seen.append(Rebuild.objects.values_list("revision", flat=True).get())
+        return done() if len(seen) == 4 else again()
+
+    seen: list[int] = []
+    drive(start(Scripted("one", revision), Scripted("clean-up")))
+    assert seen == [seen[0]] * 4
+
+
+def test_a_driver_whose_lease_is_taken_while_a_step_goes_on_does_not_advance_it_again(start: Any) -> None:
+    def lose(run: Run) -> Outcome:
+        Rebuild.objects.update(lease_owner="an heir")
+        return again()
+
+    step = Scripted("one", lose, done())
+    rebuild = drive(start(step, Scripted("clean-up")))
+    assert (step.calls, rebuild.lease_owner, states(rebuild)) == (1, "an heir", ["running", "pending"])
+
+
+def test_a_failed_step_skips_the_rest_but_for_the_clean_up(start: Any) -> None:
+    step, after, clean_up = Scripted("one", broken()), Scripted("two"), Scripted("clean-up")
+    rebuild = drive(start(step, after, clean_up))
+    assert (rebuild.status, states(rebuild)) == ("failed", ["failed", "skipped", "done"])
+    assert (rebuild.error["code"], after.calls, clean_up.calls, step.cancelled) == ("host.job", 0, 1, 1)
+    assert AuditEntry.objects.get(action="rebuild.failed").detail["error"]["code"] == "host.job"
+
+
+def test_an_error_that_nobody_foresaw_is_ours_and_ends_in_the_same_way(start: Any) -> None:
+    rebuild = drive(start(Scripted("one", ZeroDivisionError("oops")), Scripted("clean-up")))
+    assert (rebuild.status, rebuild.error["code"], rebuild.error["who"]) == ("failed", "bug", "dbops")
+
+
+@pytest.mark.parametrize("away", [OperationalError, InterfaceError, InternalError])
+def test_a_database_that_goes_away_ends_the_tick_and_never_the_rebuild(start: Any, away: type[Exception]) -> None:
+    """PostgreSQL tells by ``InternalError`` that it has ended a transaction in which nothing happened."""
+    step = Scripted("one", away("terminating connection"), done())
+    rebuild = drive(start(step, Scripted("clean-up")))
+    assert (rebuild.status, rebuild.lease_owner, rebuild.error) == ("running", "", {})
+    assert drive(rebuild).status == "succeeded"
+    assert step.cancelled == 0
+
+
+def test_a_host_that_stays_silent_ends_a_rebuild_that_has_destroyed_nothing(start: Any, settings: Any) -> None:
+    rebuild = drive(start(Scripted("one", silent()), Scripted("clean-up")))
+    assert (rebuild.status, states(rebuild)) == ("running", ["running", "pending"])
+    settings.UNREACHABLE_PATIENCE_SECONDS = -1
+    drive(rebuild)
+    assert (rebuild.status, rebuild.error["code"]) == ("failed", "ssh.unreachable")
+    assert rebuild.outcome == "Nothing on replica-1 was changed."
+
+
+def test_afterwards_it_is_asked_again_and_goes_on_by_itself(start: Any) -> None:
+    rebuild = start(Scripted("one", touch), Scripted("two", silent(), silent(), done()), Scripted("clean-up"))
+    assert drive(rebuild).status == "running"
+    assert rebuild.unreachable_since is not None
+    assert drive(rebuild, 2).status == "succeeded"
+    assert rebuild.events.filter(text__contains="re-attached after").exists()
+
+
+def test_a_host_that_stays_silent_makes_it_lost_with_its_holds_and_its_answer_brings_it_back(
+    start: Any, settings: Any
+) -> None:
+    settings.LOST_AFTER_SECONDS = -1
+    rebuild = start(Scripted("one", touch), Scripted("two", silent(), silent(), done()), Scripted("clean-up"))
+    assert drive(rebuild).status == "lost"
+    assert Hold.objects.count() == 2
+    assert drive(rebuild, 2).status == "succeeded"
+
+
+def test_a_silence_of_some_seconds_ends_nothing(start: Any) -> None:
+    rebuild = drive(start(Scripted("one", silent(), done()), Scripted("clean-up")), 2)
+    assert rebuild.status == "succeeded"
+
+
+def test_a_cancel_waits_until_the_work_on_a_silent_host_is_known_to_have_ended(start: Any) -> None:
+    """Its holds must not go while the host may still be at work."""
+    asked: list[Rebuild] = []
+
+    def ask(run: Run) -> Outcome:
+        cancel_rebuild(actor=asked[0].requested_by, rebuild=asked[0])
+        run.journal.command("a command", "a host", "flushes the journal")
+        return done()
+
+    step = Scripted("two", ask)
+    step.silent_cancels = 2
+    rebuild = start(Scripted("one", touch), step, Scripted("clean-up"))
+    asked.append(rebuild)
+    assert drive(rebuild, 2).status == "running"
+    assert Hold.objects.count() == 2
+    assert drive(rebuild).status == "cancelled"
+    assert rebuild.events.filter(text__contains="known to have ended").count() == 1
+
+
+def test_a_person_ends_a_lost_rebuild_and_it_counts_as_failed(
+    start: Any, settings: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    settings.LOST_AFTER_SECONDS = -1
+    monkeypatch.setattr(rebuilds, "CLEAN_UP_PATIENCE_SECONDS", -1)
+    rebuild = start(Scripted("one", touch), Scripted("two", silent()), Scripted("clean-up", silent()))
+    assert drive(rebuild).status == "lost"
+    cancel_rebuild(actor=rebuild.requested_by, rebuild=rebuild)
+    assert drive(rebuild, 3).status == "failed"
+    assert not Hold.objects.exists()
+
+
+def test_cancel_ends_what_runs_and_cleans_up(start: Any) -> None:
+    asked: list[Rebuild] = []
+
+    def ask(run: Run) -> Outcome:
+        cancel_rebuild(actor=asked[0].requested_by, rebuild=asked[0])
+        run.journal.command("a command", "a host", "flushes the journal")
+        return done()
+
+    step = Scripted("one", ask)
+    rebuild = start(step, Scripted("two"), Scripted("clean-up"))
+    asked.append(rebuild)
+    assert drive(rebuild).status == "cancelled"
+    assert (step.cancelled, states(rebuild)) == (1, ["cancelled", "skipped", "done"])
+
+
+def test_a_cancel_that_comes_with_the_clean_up_is_too_late(start: Any) -> None:
+    asked: list[Rebuild] = []
+
+    def ask(run: Run) -> Outcome:
+        cancel_rebuild(actor=asked[0].requested_by, rebuild=asked[0])
+        run.journal.command("a command", "a host", "flushes the journal")
+        return done()
+
+    rebuild = start(Scripted("one"), Scripted("clean-up", ask))
+    asked.append(rebuild)
+    assert drive(rebuild).status == "succeeded"
+
+
+def test_a_cancelled_rebuild_ends_also_when_its_clean_up_was_the_last_thing_a_dead_driver_did(start: Any) -> None:
+    rebuild = start(Scripted("one"), Scripted("clean-up"))
+    rebuild.steps.filter(name="one").update(state="cancelled")
+    rebuild.steps.filter(name="clean-up").update(state="done")
+    Rebuild.objects.update(ending=Status.CANCELLED, cancel_requested_at=rebuild.requested_at)
+    assert drive(rebuild).status == "cancelled"
+
+
+def test_passwords_are_masked_in_everything_that_is_kept(start: Any) -> None:
+    def leak(run: Run) -> Outcome:
+        run.memory["seen"] = ["admin-secret"]
+        run.journal.say("the password is admin-secret")
+        return done(tails={"log": "backup-secret"})
+
+    rebuild = drive(start(Scripted("one", leak), Scripted("two", broken()), Scripted("clean-up")))
+    kept = str([rebuild.memory, list(rebuild.steps.values()), list(rebuild.events.values())])
+    assert "********" in kept
+    assert "secret" not in kept
+
+
+def test_what_keeps_a_driver_from_driving_is_told_and_tried_again(start: Any) -> None:
+    rebuild = start(Scripted("one"), Scripted("clean-up"))
+    host = rebuild.target.host
+    host.ssh_private_key, host.ssh_key_file = "", "/nowhere/key"
+    host.save(update_fields=["ssh_private_key", "ssh_key_file"])
+    assert drive(rebuild, 2).status == "running"
+    assert rebuild.lease_owner == ""
+    assert rebuild.events.filter(text__contains="/nowhere/key").count() == 1
+
+
+def test_a_driver_that_has_lost_its_lease_ends_no_job_for_an_error_that_it_meets(start: Any) -> None:
+    """It was stopped, another took over, and the hosts refuse it: what runs there is the other's."""
+
+    def taken_over(run: Run) -> Outcome:
+        Rebuild.objects.update(lease_owner="another")
+        raise broken()
+
+    step = Scripted("one", taken_over)
+    rebuild = drive(start(step, Scripted("clean-up")))
+    assert (step.calls, step.cancelled) == (1, 0)
+    assert (rebuild.status, rebuild.ending, rebuild.lease_owner) == ("running", "", "another")

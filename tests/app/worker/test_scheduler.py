@@ -1,0 +1,254 @@
+"""Rebuilds and backups in the same lines, over real rows: reasons in bulk, gates, and a number of queries that stays."""
+
+from datetime import timedelta
+from typing import Any
+
+import pytest
+from django.db import connection
+from django.test.utils import CaptureQueriesContext
+from django.utils import timezone
+
+from dbops import lifecycle
+from dbops.engine.backup_states import Origin, RunStatus
+from dbops.engine.schedule.scheduler import decide
+from dbops.engine.states import Status
+from dbops.lifecycle.backup_runs import run_again
+from dbops.models import BackupRun, Event, Hold, Instance, Maintenance, Rebuild
+from dbops.worker import scheduler
+from tests.app.backup_rows import make_run, make_schedule
+from tests.app.factories import make_cluster, make_instance, make_operator, make_rebuild, make_trio
+
+pytestmark = pytest.mark.django_db
+
+
+@pytest.fixture(autouse=True)
+def _no_broker(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("dbops.worker.tasks._publish", lambda *_: None)
+    monkeypatch.setattr("dbops.messaging.updates.announce", lambda *_: None)
+    monkeypatch.setattr("dbops.messaging.updates.announce_many", lambda *_: None)
+
+
+@pytest.fixture
+def trio() -> tuple[Instance, Instance, Instance]:
+    return make_trio()
+
+
+def queued(trio: Any, **values: Any) -> Rebuild:
+    return make_rebuild(target=trio[2], source=trio[1], status=Status.QUEUED, **values)
+
+
+def fresh(row: Any) -> Any:
+    return type(row).objects.get(pk=row.pk)
+
+
+def test_a_backup_starts_and_holds_its_instance(trio: Any) -> None:
+    run = make_run(make_schedule(trio[1]))
+    assert scheduler.start_what_can() == []
+    assert (fresh(run).status, fresh(run).flags) == ("running", [])
+    assert list(Hold.objects.values_list("instance", "backup_run", "purpose")) == [(trio[1].pk, run.pk, "backup")]
+
+
+def test_a_backup_that_is_due_while_a_rebuild_reads_its_source_waits_runs_after_it_and_is_late(trio: Any) -> None:
+    rebuild = queued(trio)
+    assert scheduler.start_what_can() == [rebuild.pk]
+    schedule = make_schedule(trio[1], late_after_seconds=60)
+    run = make_run(schedule, due_at=timezone.now() - timedelta(minutes=10))
+    scheduler.start_what_can()
+    waits = fresh(run)
+    assert (waits.status, waits.flags) == ("queued", ["late"])
+    assert waits.waiting_for == f"backup-1 is held by rebuild {rebuild.pk} as its source"
+    lease = lifecycle.take_lease(rebuild.pk)
+    assert lease is not None
+    lifecycle.finish(lease, Status.SUCCEEDED, "done")
+    scheduler.start_what_can()
+    assert (fresh(run).status, fresh(run).flags) == ("running", ["late"])
+    assert fresh(run).events.filter(text__startswith="Started, 6").exists()
+
+
+def test_a_rebuild_waits_for_a_backup_and_starts_by_itself_when_it_ends(trio: Any) -> None:
+    run = make_run(make_schedule(trio[1]), RunStatus.RUNNING)
+    rebuild = queued(trio)
+    assert scheduler.start_what_can() == []
+    assert fresh(rebuild).waiting_for == f"backup-1 is read by backup run {run.pk}"
+    lease = lifecycle.take_run_lease(run.pk)
+    assert lease is not None
+    lifecycle.finish_run(lease, RunStatus.SUCCEEDED, "done", lifecycle.RunNews())
+    assert scheduler.start_what_can() == [rebuild.pk]
+
+
+def test_a_backup_of_the_target_keeps_a_rebuild_waiting_too(trio: Any) -> None:
+    run = make_run(make_schedule(trio[2]), RunStatus.RUNNING)
+    rebuild = queued(trio)
+    assert scheduler.start_what_can() == []
+    assert fresh(rebuild).waiting_for == f"replica-1 is read by backup run {run.pk}"
+
+
+def test_an_urgent_rebuild_passes_a_backup_that_waits_and_else_age_decides(trio: Any) -> None:
+    run = make_run(make_schedule(trio[1]), queued_at=timezone.now() - timedelta(hours=2))
+    urgent = queued(trio, priority=1)
+    assert scheduler.start_what_can() == [urgent.pk]
+    assert fresh(run).waiting_for == f"backup-1 is held by rebuild {urgent.pk} as its source"
+
+
+def test_who_is_asked_for_later_waits_behind_a_backup_that_waits(trio: Any) -> None:
+    run = make_run(make_schedule(trio[1]), queued_at=timezone.now() - timedelta(hours=2))
+    rebuild = queued(trio)
+    assert scheduler.start_what_can() == []
+    assert (fresh(run).status, fresh(rebuild).status) == ("running", "queued")
+
+
+def test_tonights_rebuild_waits_until_then_and_keeps_nobody_from_working_now(trio: Any) -> None:
+    moment = timezone.now() + timedelta(hours=3)
+    rebuild = queued(trio, not_before=moment, priority=9)
+    run = make_run(make_schedule(trio[1]))
+    assert scheduler.start_what_can() == []
+    assert fresh(run).status == "running"
+    assert fresh(rebuild).waiting_for == f"it is to start not before {moment:%Y-%m-%d %H:%M} UTC"
+
+
+def test_what_is_queued_for_tonight_in_the_middle_of_a_look_is_not_started_by_it(
+    trio: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """What keeps a row from starting is read after the row: one that was not there yet has no wishes that were missed."""
+    cluster = trio[0].cluster
+    others = [make_instance(f"later-{number}", cluster=cluster) for number in range(2)]
+    before, moment = scheduler.closed_gates, timezone.now() + timedelta(hours=3)
+    made: list[Rebuild] = []
+
+    def meanwhile(*now: Any) -> dict[int, str]:
+        if not made:
+            values = {"status": Status.QUEUED, "not_before": moment}
+            made.append(make_rebuild(target=others[0], source=others[1], **values))
+        return before(*now)
+
+    monkeypatch.setattr(scheduler, "closed_gates", meanwhile)
+    first = queued(trio)
+    assert scheduler.start_what_can() == [first.pk]
+    assert fresh(made[0]).status == "queued"
+    assert scheduler.start_what_can() == []
+    assert fresh(made[0]).waiting_for.startswith("it is to start not before")
+
+
+@pytest.mark.parametrize("end", [RunStatus.SUCCEEDED, RunStatus.FAILED, RunStatus.MISSED, RunStatus.CANCELLED])
+def test_a_rebuild_after_a_backup_waits_for_any_end_of_it_and_says_which(trio: Any, end: RunStatus) -> None:
+    primary = trio[0]
+    run = make_run(make_schedule(primary), RunStatus.RUNNING)  # not an instance that the rebuild wants
+    rebuild = queued(trio, after_run=run)
+    assert scheduler.start_what_can() == []
+    assert fresh(rebuild).waiting_for == f"it is to start when backup run {run.pk} has ended"
+    BackupRun.objects.update(status=end)
+    assert scheduler.start_what_can() == [rebuild.pk]
+    assert Event.objects.filter(text=f"Started, as backup run {run.pk} has ended: {end}.").exists()
+
+
+@pytest.mark.parametrize("how", ["finish", "give up", "cancel", "expire"])
+def test_the_backup_that_was_stopped_for_a_rebuild_runs_again_however_that_ends(trio: Any, how: str) -> None:
+    schedule = make_schedule(trio[1])
+    status = {"finish": Status.RUNNING, "give up": Status.LOST}.get(how, Status.QUEUED)
+    rebuild = make_rebuild(target=trio[2], source=trio[1], status=status, runs_again=schedule)
+    if how == "finish":
+        lease = lifecycle.take_lease(rebuild.pk)
+        assert lease is not None
+        lifecycle.finish(lease, Status.FAILED, "it failed")
+    elif how == "give up":
+        assert lifecycle.give_up(rebuild, "olga")
+    else:
+        end = Status.CANCELLED if how == "cancel" else Status.EXPIRED
+        assert lifecycle.end_queued(rebuild, end, "ended")
+    run = BackupRun.objects.get()
+    assert (run.schedule, run.status, run.due_at) == (schedule, "queued", None)
+    assert rebuild.events.filter(text__contains=f"queued again as backup run {run.pk}").exists()
+    run_again(rebuild)
+    assert BackupRun.objects.count() == 1
+
+
+def test_it_is_not_queued_twice_where_it_waits_already_nor_where_others_run_it(trio: Any) -> None:
+    schedule = make_schedule(trio[1])
+    waiting = make_run(schedule)
+    rebuild = queued(trio, runs_again=schedule)
+    lifecycle.end_queued(rebuild, Status.CANCELLED, "ended")
+    assert list(BackupRun.objects.all()) == [waiting]
+    other = queued(trio, runs_again=make_schedule(trio[1], "theirs", run_by="external"))
+    lifecycle.end_queued(other, Status.CANCELLED, "ended")
+    assert BackupRun.objects.count() == 1
+
+
+def maintain(source: Instance) -> str:
+    Maintenance.objects.create(cluster=source.cluster, starts_at=timezone.now(), reason="new disks")
+    return "maintenance of shop: new disks"
+
+
+def dump(source: Instance) -> str:
+    values = {"origin": Origin.OBSERVED, "schedule": None}
+    run = BackupRun.objects.create(
+        uid="of-others",
+        instance=source,
+        status=RunStatus.RUNNING,
+        method="physical",
+        started_at=timezone.now(),
+        **values,
+    )
+    return f"backup-1 is read by backup run {run.pk}, which dbops did not start"
+
+
+@pytest.mark.parametrize("begin", [maintain, dump])
+def test_what_begins_after_the_decision_keeps_it_from_starting(
+    trio: Any, monkeypatch: pytest.MonkeyPatch, begin: Any
+) -> None:
+    rebuild, reasons = queued(trio), []
+
+    def decides(*given: Any, **more: Any) -> Any:
+        if not reasons:
+            reasons.append(begin(trio[1]))
+        return decide(*given, **more)
+
+    monkeypatch.setattr("dbops.worker.scheduler.decide", decides)
+    assert scheduler.start_what_can() == []
+    waits = fresh(rebuild)
+    assert (waits.status, waits.waiting_for, waits.started_at) == ("queued", reasons[0], None)
+    assert not Hold.objects.exists()
+    assert not rebuild.events.filter(text__startswith="Started").exists()
+    Maintenance.objects.all().delete()
+    BackupRun.objects.all().delete()
+    assert scheduler.start_what_can() == [rebuild.pk]
+
+
+def fill(count: int, sources: int) -> None:
+    """Queue so many rebuilds over so many sources, each held by a backup that runs."""
+    cluster = make_cluster("large")
+    make_operator("otto")
+    held = [make_instance(f"source-{number}", cluster=cluster) for number in range(sources)]
+    for source in held:
+        make_run(make_schedule(source, source.name), RunStatus.RUNNING)
+    for number in range(count):
+        target = make_instance(f"target-{number}", cluster=cluster)
+        make_rebuild(target=target, source=held[number % sources], status=Status.QUEUED)
+
+
+def queries_of_a_pass() -> int:
+    with CaptureQueriesContext(connection) as queries:
+        assert scheduler.start_what_can() == []
+    return len(queries)
+
+
+@pytest.mark.parametrize(("count", "sources"), [(3, 2), (40, 8)])
+def test_a_decision_takes_eleven_queries_whatever_is_queued(db: None, count: int, sources: int) -> None:
+    fill(count, sources)
+    scheduler.start_what_can()
+    assert queries_of_a_pass() == 11
+
+
+def test_reasons_are_written_in_bulk_once_for_each_change_and_told_once(db: None) -> None:
+    fill(30, 2)
+    first = queries_of_a_pass()
+    assert first == 11 + 5  # a savepoint and its end, the rows as they are, the reasons, the lines of the histories
+    assert queries_of_a_pass() == 11
+    assert Event.objects.filter(text__startswith="Waiting:").count() == 30
+    assert set(Rebuild.objects.values_list("revision", flat=True)) == {2}
+
+
+def test_an_older_view_replaces_no_newer_reason(trio: Any) -> None:
+    rebuild = queued(trio, waiting_for="the newest reason")
+    lifecycle.write_waits(Rebuild, {rebuild.pk: ("an old reason", "a reason of an old view")})
+    assert fresh(rebuild).waiting_for == "the newest reason"
+    assert not rebuild.events.exists()

@@ -1,0 +1,96 @@
+"""What keeps a queued rebuild from starting though nobody holds its instances."""
+
+from datetime import timedelta
+from typing import Any
+
+import pytest
+from django.utils import timezone
+
+from dbops.engine.backup_states import BackupMethod, Origin, RunStatus
+from dbops.engine.states import Status
+from dbops.models import Instance, Maintenance, Rebuild
+from dbops.worker.start_conditions import closed_gates
+from tests.app.factories import make_rebuild, make_trio
+from tests.app.loaders.test_cluster_snapshots import make_run
+
+pytestmark = pytest.mark.django_db
+HOUR = timedelta(hours=1)
+
+
+@pytest.fixture
+def trio() -> tuple[Instance, Instance, Instance]:
+    return make_trio()
+
+
+@pytest.fixture
+def queued(trio: tuple[Instance, Instance, Instance]) -> Rebuild:
+    return make_rebuild(target=trio[2], source=trio[1], status=Status.QUEUED)
+
+
+def closed() -> dict[int, str]:
+    return closed_gates(timezone.now())
+
+
+def test_nothing_is_closed_where_nothing_runs(queued: Rebuild, django_assert_num_queries: Any) -> None:
+    with django_assert_num_queries(4):
+        assert closed() == {}
+
+
+@pytest.mark.parametrize("origin", [Origin.OBSERVED, Origin.REPORTED])
+@pytest.mark.parametrize("status", [RunStatus.RUNNING, RunStatus.LOST])
+@pytest.mark.parametrize("of", [1, 2])
+def test_an_external_run_on_source_or_target_closes_the_gate(
+    trio: tuple[Instance, ...], queued: Rebuild, origin: Origin, status: RunStatus, of: int
+) -> None:
+    run = make_run(trio[of], origin=origin, status=status, method=BackupMethod.PHYSICAL)
+    assert closed() == {queued.pk: f"{trio[of].name} is read by backup run {run.pk}, which dbops did not start"}
+
+
+def test_a_managed_run_is_told_of_by_its_hold(trio: tuple[Instance, ...], queued: Rebuild) -> None:
+    make_run(trio[1])
+    assert closed() == {}
+
+
+def test_runs_elsewhere_and_runs_that_have_ended_close_nothing(trio: tuple[Instance, ...], queued: Rebuild) -> None:
+    make_run(trio[0], origin=Origin.OBSERVED)
+    make_run(trio[1], origin=Origin.OBSERVED, status=RunStatus.ENDED, finished_at=timezone.now())
+    assert closed() == {}
+
+
+def test_going_back_waits_for_a_backup_of_its_target_alone(trio: tuple[Instance, ...]) -> None:
+    rebuild = make_rebuild(target=trio[2], source=trio[1], status=Status.QUEUED)
+    Rebuild.objects.update(method="put-back")
+    make_run(trio[1], origin=Origin.OBSERVED)
+    assert closed() == {}
+    make_run(trio[2], origin=Origin.OBSERVED)
+    assert list(closed()) == [rebuild.pk]
+
+
+@pytest.mark.parametrize(
+    ("begins", "ends", "is_closed"), [(-1, 1, True), (-1, None, True), (-2, -1, False), (1, 2, False), (1, None, False)]
+)
+def test_maintenance_closes_the_gate_while_it_lasts(
+    trio: tuple[Instance, ...], queued: Rebuild, begins: int, ends: int | None, is_closed: bool
+) -> None:
+    now = timezone.now()
+    ends_at = None if ends is None else now + ends * HOUR
+    Maintenance.objects.create(
+        cluster=trio[0].cluster, starts_at=now + begins * HOUR, ends_at=ends_at, reason="new disks."
+    )
+    assert closed() == ({queued.pk: "maintenance of shop: new disks"} if is_closed else {})
+
+
+def test_maintenance_keeps_nobody_from_going_back(trio: tuple[Instance, ...], queued: Rebuild) -> None:
+    Rebuild.objects.update(method="put-back")
+    Maintenance.objects.create(cluster=trio[0].cluster, starts_at=timezone.now() - HOUR, reason="new disks")
+    assert closed() == {}
+
+
+def test_as_many_queries_for_many(trio: tuple[Instance, ...], django_assert_num_queries: Any) -> None:
+    for name in ("a", "b", "c"):
+        _, backup, replica = make_trio(name)
+        make_rebuild(target=replica, source=backup, status=Status.QUEUED)
+        make_run(backup, origin=Origin.OBSERVED)
+        Maintenance.objects.create(cluster=backup.cluster, starts_at=timezone.now() - HOUR, reason="new disks")
+    with django_assert_num_queries(6):
+        assert len(closed()) == 3

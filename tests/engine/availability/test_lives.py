@@ -1,0 +1,156 @@
+"""What rebuilds waited for and used, as intervals: their phases cover their whole life once."""
+
+from dataclasses import replace
+from datetime import UTC, datetime, timedelta
+
+from hypothesis import given
+from hypothesis import strategies as st
+
+from dbops.engine.availability.rebuild_intervals import RebuildLife, StepTime, occupied, phases
+from dbops.engine.availability.record import Cause, Occupied, Phase
+from dbops.engine.schedule.calendar import Interval, merge
+from dbops.engine.states import Status
+
+T0 = datetime(2026, 11, 1, tzinfo=UTC)
+READS = frozenset({"xbstream", "clone"})
+
+
+def at(minutes: float) -> datetime:
+    return T0 + timedelta(minutes=minutes)
+
+
+def span(start: float, end: float) -> Interval:
+    return Interval(at(start), at(end))
+
+
+LIFE = RebuildLife(
+    number=7,
+    target="replica-1",
+    source="backup-1",
+    status=Status.SUCCEEDED,
+    requested_at=at(0),
+    started_at=at(60),
+    finished_at=at(120),
+    pauses=True,
+    steps=(
+        StepTime("open", at(60), at(61)),
+        StepTime("pause", at(62), at(63)),
+        StepTime("stream", at(63), at(90)),
+        StepTime("release", at(90), at(91)),
+        StepTime("prepare", at(91), at(100)),
+        StepTime("catch-up", at(102), at(118)),
+    ),
+)
+NOW = at(1000)
+
+
+def told(found: list[Phase], number: int = 7) -> list[tuple[float, float, Cause]]:
+    return sorted(
+        ((part.interval.start - T0).total_seconds() / 60, (part.interval.end - T0).total_seconds() / 60, part.cause)
+        for part in found
+        if part.rebuild == number
+    )
+
+
+def test_steps_are_phases_and_what_lies_between_them_is_other_steps() -> None:
+    assert told(phases([LIFE], [], NOW)) == [
+        (0, 60, Cause.QUEUE),
+        (60, 63, Cause.OTHER_STEPS),
+        (63, 90, Cause.STREAM),
+        (90, 91, Cause.OTHER_STEPS),
+        (91, 100, Cause.PREPARE),
+        (100, 102, Cause.OTHER_STEPS),
+        (102, 118, Cause.CATCH_UP),
+        (118, 120, Cause.OTHER_STEPS),
+    ]
+
+
+def test_until_somebody_agrees_nothing_else_was_waited_for() -> None:
+    uses = [Occupied("backup-1", span(-30, 40), Cause.BACKUP, "run 1", READS)]
+    agreed = replace(LIFE, needs_approval=True, decided_at=at(25))
+    assert told(phases([agreed], uses, NOW))[:3] == [
+        (0, 25, Cause.APPROVAL),
+        (25, 40, Cause.WINDOW),
+        (40, 60, Cause.QUEUE),
+    ]
+    waits = replace(agreed, decided_at=None, started_at=None, finished_at=None, status=Status.QUEUED, steps=())
+    assert told(phases([waits], uses, at(50))) == [(0, 50, Cause.APPROVAL)]
+    given_up = replace(waits, finished_at=at(30), status=Status.CANCELLED)
+    assert told(phases([given_up], uses, NOW)) == [(0, 30, Cause.APPROVAL)]
+
+
+def test_a_queued_rebuild_waited_for_what_used_its_source() -> None:
+    uses = [
+        Occupied("backup-1", span(-30, 20), Cause.BACKUP, "run 1", READS),
+        Occupied("backup-1", span(15, 50), Cause.REBUILD, "rebuild 3", READS),
+        Occupied("backup-9", span(0, 60), Cause.BACKUP, "run 2", READS),
+        Occupied("backup-1", span(50, 55), Cause.BACKUP, "run 3", frozenset()),
+    ]
+    assert told(phases([LIFE], uses, NOW))[:3] == [
+        (0, 20, Cause.WINDOW),
+        (20, 50, Cause.LINE),
+        (50, 60, Cause.QUEUE),
+    ]
+
+
+def test_the_source_is_used_until_it_is_given_back_and_the_target_to_the_end() -> None:
+    found = {(item.instance, item.pauses): item.interval for item in occupied([LIFE], NOW)}
+    assert found == {
+        ("replica-1", False): span(60, 120),
+        ("backup-1", False): span(60, 91),
+        ("backup-1", True): span(62, 91),
+    }
+    assert {item.reference for item in occupied([LIFE], NOW)} == {"rebuild 7"}
+
+
+def test_what_puts_old_data_back_reads_no_source() -> None:
+    """It holds its target alone: the source stays free, and a backup there is nothing that it waits for."""
+    put_back = replace(LIFE, reads_source=False, steps=(StepTime("look-back", at(60), at(61)),))
+    assert {(item.instance, item.interval) for item in occupied([put_back], NOW)} == {("replica-1", span(60, 120))}
+    uses = [
+        Occupied("backup-1", span(-30, 20), Cause.BACKUP, "run 1", READS),
+        Occupied("replica-1", span(0, 50), Cause.REBUILD, "rebuild 3", READS),
+    ]
+    assert told(phases([put_back], uses, NOW))[:2] == [(0, 50, Cause.LINE), (50, 60, Cause.QUEUE)]
+
+
+def test_a_plan_that_pauses_nothing_leaves_no_pause() -> None:
+    assert not any(item.pauses for item in occupied([replace(LIFE, pauses=False)], NOW))
+
+
+def test_what_goes_on_is_known_up_to_now() -> None:
+    going = replace(
+        LIFE, status=Status.RUNNING, finished_at=None, steps=(*LIFE.steps[:2], StepTime("stream", at(63), None))
+    )
+    assert {item.interval.end for item in occupied([going], at(80))} == {at(80)}
+    assert told(phases([going], [], at(80)))[-1] == (63, 80, Cause.STREAM)
+
+
+def test_after_a_failed_one_comes_the_time_until_the_next_was_asked_for() -> None:
+    failed = replace(LIFE, status=Status.FAILED)
+    again = replace(
+        LIFE, number=8, status=Status.SUCCEEDED, requested_at=at(200), started_at=at(201), finished_at=at(260), steps=()
+    )
+    assert told(phases([failed, again], [], NOW))[-1] == (120, 200, Cause.RETRY)
+    assert told(phases([failed], [], NOW))[-1] == (120, 1000, Cause.RETRY)
+    assert Cause.RETRY not in {phase.cause for phase in phases([LIFE, again], [], NOW)}
+
+
+def test_one_that_was_cancelled_in_the_queue_is_no_failed_try() -> None:
+    never = replace(LIFE, status=Status.CANCELLED, started_at=None, finished_at=at(30), steps=())
+    assert told(phases([never], [], NOW)) == [(0, 30, Cause.QUEUE)]
+    assert occupied([never], NOW) == []
+
+
+MINUTES = st.integers(-60, 180)
+
+
+@given(st.lists(st.tuples(MINUTES, MINUTES, st.sampled_from([Cause.BACKUP, Cause.REBUILD])), max_size=6))
+def test_the_phases_of_a_rebuild_cover_its_life_once(given_uses: list[tuple[int, int, Cause]]) -> None:
+    uses = [
+        Occupied("backup-1", span(min(a, b), max(a, b) + 1), cause, f"rebuild {100 + number}", READS)
+        for number, (a, b, cause) in enumerate(given_uses)
+    ]
+    found = [phase.interval for phase in phases([LIFE], uses, NOW)]
+    assert merge(found) == [span(0, 120)]
+    assert sum(interval.seconds for interval in found) == 120 * 60

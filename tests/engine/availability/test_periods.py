@@ -1,0 +1,71 @@
+"""Periods of what probes saw: they touch where probes follow each other, and leave out the time in which nobody looked."""
+
+from datetime import UTC, datetime, timedelta
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from dbops.engine.availability.periods import Seen, end_of_period, longest_gap
+from dbops.engine.states import Role
+
+T0 = datetime(2026, 3, 29, 0, 30, tzinfo=UTC)
+GAP = longest_gap(15)
+HEALTHY, STOPPED = Seen("healthy", Role.REPLICA, "1"), Seen("stopped", Role.REPLICA, "1")
+
+
+def at(seconds: float) -> datetime:
+    return T0 + timedelta(seconds=seconds)
+
+
+def test_what_is_seen_again_goes_on() -> None:
+    assert end_of_period(HEALTHY, HEALTHY, last_seen_at=at(0), at=at(15), gap=GAP) is None
+    assert end_of_period(HEALTHY, HEALTHY, last_seen_at=at(0), at=at(60), gap=GAP) is None
+
+
+def test_a_change_counts_from_the_probe_that_saw_it() -> None:
+    assert end_of_period(HEALTHY, STOPPED, last_seen_at=at(0), at=at(15), gap=GAP) == at(15)
+
+
+@pytest.mark.parametrize("now", [HEALTHY, STOPPED])
+def test_after_a_gap_the_period_ends_with_the_last_probe_before_it(now: Seen) -> None:
+    assert end_of_period(HEALTHY, now, last_seen_at=at(0), at=at(61), gap=GAP) == at(0)
+
+
+@pytest.mark.parametrize(
+    "other", [Seen("healthy", Role.PRIMARY, "1"), Seen("healthy", Role.REPLICA, "2")], ids=["role", "cluster"]
+)
+def test_another_role_or_cluster_is_another_period(other: Seen) -> None:
+    assert end_of_period(HEALTHY, other, last_seen_at=at(0), at=at(15), gap=GAP) == at(15)
+
+
+def test_rare_probes_may_be_farther_apart() -> None:
+    assert longest_gap(15) == timedelta(seconds=60)
+    assert longest_gap(60) == timedelta(seconds=180)
+
+
+@given(
+    st.lists(
+        st.tuples(st.integers(1, 200), st.sampled_from(["healthy", "stopped", "lagging"])), min_size=1, max_size=40
+    )
+)
+def test_periods_cover_exactly_the_time_between_probes_that_follow_each_other(probes: list[tuple[int, str]]) -> None:
+    periods: list[list[object]] = []
+    seen: Seen | None = None
+    last, moment, watched = None, T0, timedelta()
+    for wait, word in probes:
+        moment += timedelta(seconds=wait)
+        now = Seen(word, Role.REPLICA, "1")
+        end = end_of_period(seen, now, last_seen_at=last, at=moment, gap=GAP) if seen else moment
+        if end is not None:
+            if periods:
+                periods[-1][1] = end
+            periods.append([moment, None, word])
+        if last is not None and moment - last <= GAP:
+            watched += moment - last
+        seen, last = now, moment
+    periods[-1][1] = last
+    assert sum((end - start for start, end, _ in periods), timedelta()) == watched
+    for (_, end, word), (start, _, following) in zip(periods, periods[1:], strict=False):
+        assert end <= start
+        assert end < start or word != following

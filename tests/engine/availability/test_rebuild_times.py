@@ -1,0 +1,61 @@
+"""Times to rebuild and the age of proofs."""
+
+from datetime import UTC, datetime, timedelta
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from dbops.engine.availability.rebuild_times import Took, rebuild_times
+from dbops.engine.availability.verified_sources import STALE_AFTER, Proof, oldest_first
+
+NOW = datetime(2026, 3, 4, 12, tzinfo=UTC)
+RUNS = st.lists(
+    st.builds(
+        Took,
+        st.sampled_from(["xbstream", "dump"]),
+        st.floats(1, 1e6),
+        st.dictionaries(st.sampled_from(["Stream", "Prepare", "Start"]), st.floats(0, 1e5)),
+    ),
+    max_size=12,
+)
+
+
+def took(seconds: float, method: str = "xbstream", **steps: float) -> Took:
+    return Took(method, seconds, steps)
+
+
+def test_a_method_is_told_whole_and_by_step_against_the_period_before() -> None:
+    [found] = rebuild_times(
+        [took(100, Stream=60, Prepare=30), took(200, Stream=150), took(300, Stream=240, Prepare=40)],
+        [took(100, Stream=100), took(160, Stream=160)],
+    )
+    assert (found.method, found.whole.runs) == ("xbstream", 3)
+    assert (found.whole.p50, found.whole.p90, found.whole.worst) == (200, 300, 300)
+    assert found.whole.trend_percent == pytest.approx(100)
+    stream, prepare = found.steps
+    assert (stream.what, stream.runs, stream.p50, stream.before_p50) == ("Stream", 3, 150, 100)
+    assert (prepare.what, prepare.runs, prepare.p90, prepare.before_p50) == ("Prepare", 2, None, None)
+    assert prepare.trend_percent is None
+
+
+def test_the_most_used_method_stands_first_and_what_ran_before_alone_is_not_told() -> None:
+    found = rebuild_times([took(1, "dump"), took(2), took(3)], [took(9, "archive")])
+    assert [one.method for one in found] == ["xbstream", "dump"]
+
+
+@given(RUNS, RUNS)
+def test_figures_lie_in_their_order_and_every_rebuild_counts_once(now: list[Took], before: list[Took]) -> None:
+    found = rebuild_times(now, before)
+    assert sum(one.whole.runs for one in found) == len(now)
+    for one in found:
+        for row in (one.whole, *one.steps):
+            assert row.p50 <= (row.p90 or row.worst) <= row.worst
+            assert row.runs <= one.whole.runs
+
+
+def test_a_proof_grows_old() -> None:
+    fresh, old = Proof("a", 1, NOW - STALE_AFTER), Proof("b", 2, NOW - STALE_AFTER - timedelta(seconds=1))
+    never = Proof("c")
+    assert [proof.is_stale(NOW) for proof in (fresh, old, never)] == [False, True, True]
+    assert oldest_first([fresh, old, never]) == [never, old, fresh]

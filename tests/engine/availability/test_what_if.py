@@ -1,0 +1,170 @@
+"""What if: weeks reckoned by hand, and what holds of any history."""
+
+from dataclasses import replace
+from datetime import timedelta
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from dbops.engine.availability.days import amounts
+from dbops.engine.availability.record import Cause, Occupied, Planned, Record, Seen, Usable
+from dbops.engine.availability.shortages import Gap
+from dbops.engine.availability.what_if import Change, blocked, by_method, changed, compare, proposals
+from dbops.engine.schedule.calendar import clip, merge
+from dbops.engine.states import Role
+
+from .test_record import HOUR, READS, WEEK, gaps, record, records, span, well
+
+MICRO = 1_000_000
+ONE_HOUR = timedelta(hours=1)
+
+
+def daily(instance: str, schedule: str, at: float, hours: float, blocks: frozenset[str] = READS) -> list[Occupied]:
+    return [
+        Occupied(
+            instance, span(24 * day + at, 24 * day + at + hours), Cause.BACKUP, f"run {day}", blocks, schedule=schedule
+        )
+        for day in range(7)
+    ]
+
+
+def two_sources(*runs: Occupied) -> Record:
+    given = record(*well("primary-1", "backup-1", "replica-1"), occupied=runs)
+    return replace(
+        given,
+        seen=(*given.seen, Seen("backup-2", Role.BACKUP, "healthy", WEEK)),
+        expected=(*given.expected, ("backup-2", Role.BACKUP, WEEK)),
+    )
+
+
+def test_moving_one_of_two_sources_from_two_to_five_removes_31_percent() -> None:
+    """From 02:00 to 11:40 both are read, 9 h 40 min a day; from 05:00 on it is 6 h 40 min."""
+    given = two_sources(*daily("backup-1", "one", 2, 14), *daily("backup-2", "two", 0, 11 + 40 / 60))
+    found = compare(given, Change("one", by=timedelta(hours=3)), WEEK, method="xbstream")
+    assert found.blocked_before == 7 * (9 * 60 + 40) * 60 * MICRO
+    assert found.blocked_after == 7 * (6 * 60 + 40) * 60 * MICRO
+    assert round(found.removed_percent) == 31
+
+
+def test_sixteen_hours_of_dump_a_day() -> None:
+    """A rebuild from the dump cannot begin while it is written; one by the stream reads the server beside it."""
+    dumps = daily("backup-1", "nightly", 0, 16, frozenset({"dump"}))
+    given = replace(
+        record(*well("primary-1", "backup-1", "replica-1"), occupied=tuple(dumps)), backups=(Usable("dump", WEEK),)
+    )
+    found = dict(by_method(given, WEEK, ("dump", "xbstream")))
+    assert [round(100 * sum(causes.values()) / MICRO / WEEK.seconds) for causes in found.values()] == [67, 0]
+    assert list(found["dump"]) == [Cause.BACKUP]
+    [(_, none)] = by_method(replace(given, backups=()), WEEK, ("dump",))
+    assert {cause: value / MICRO for cause, value in none.items()} == {Cause.NO_BACKUP: WEEK.seconds}
+
+
+def test_a_dump_that_becomes_a_physical_backup_of_two_hours() -> None:
+    given = record(*well("primary-1", "backup-1", "replica-1"), occupied=tuple(daily("backup-1", "nightly", 1, 16)))
+    found = compare(given, Change("nightly", takes=2 * ONE_HOUR), WEEK, method="xbstream")
+    assert (found.blocked_before, found.blocked_after) == (7 * 16 * HOUR * MICRO, 7 * 2 * HOUR * MICRO)
+    beside = compare(given, Change("nightly", blocks=frozenset()), WEEK, method="xbstream")
+    assert beside.removed_percent == 100
+
+
+def test_another_source_leaves_the_maintenance_alone() -> None:
+    given = record(
+        *well("primary-1", "backup-1", "replica-1"),
+        occupied=tuple(daily("backup-1", "nightly", 1, 3)),
+        planned=(Planned("maintenance 1", span(10, 12)),),
+    )
+    found = compare(given, Change(adds_source=True), WEEK, method="xbstream")
+    assert (found.blocked_before, found.blocked_after) == ((7 * 3 + 2) * HOUR * MICRO, 2 * HOUR * MICRO)
+
+
+def test_what_is_moved_over_the_end_comes_in_at_the_beginning() -> None:
+    given = record(occupied=(Occupied("backup-1", span(165, 167), Cause.BACKUP, "run 1", READS, schedule="late"),))
+    found = changed(given, Change("late", by=2 * ONE_HOUR), WEEK)
+    assert sorted(item.interval for item in found.occupied) == [span(0, 1), span(167, 168)]
+    back = changed(given, Change("late", by=-166 * ONE_HOUR), WEEK)
+    assert sorted(item.interval for item in back.occupied) == [span(0, 1), span(167, 168)]
+
+
+def test_the_best_change_comes_first_and_of_two_that_are_as_good_the_easier_one() -> None:
+    given = two_sources(*daily("backup-1", "one", 2, 3), *daily("backup-2", "two", 4, 3))
+    hours = [Change("two", by=number * ONE_HOUR) for number in (-1, 4, 1, 2)]
+    found = proposals(given, [*hours, Change(adds_source=True)], WEEK, method="xbstream")
+    assert [(one.change.by // ONE_HOUR, one.change.adds_source) for one in found] == [
+        (1, False),
+        (2, False),
+        (4, False),
+        (0, True),
+    ]
+    assert {one.removed_percent for one in found} == {100.0}
+
+
+def test_where_nothing_was_blocked_nothing_is_proposed() -> None:
+    assert (
+        proposals(
+            record(*well("primary-1", "backup-1", "replica-1")), [Change(adds_source=True)], WEEK, method="xbstream"
+        )
+        == []
+    )
+
+
+@st.composite
+def scheduled(draw: st.DrawFn) -> Record:
+    """A history whose backups belong to one of two schedules, or to none."""
+    given = draw(records())
+    names = st.sampled_from(["", "one", "two"])
+    return replace(given, occupied=tuple(replace(item, schedule=draw(names)) for item in given.occupied))
+
+
+@given(scheduled())
+def test_changing_nothing_changes_nothing(given_: Record) -> None:
+    before = amounts(gaps(given_))
+    for nothing in (
+        Change(),
+        Change("one"),
+        Change("nobody's", by=ONE_HOUR, takes=ONE_HOUR),
+        Change("one", by=WEEK.end - WEEK.start),
+    ):
+        found = compare(given_, nothing, WEEK, method="xbstream")
+        assert found.before == before
+        assert found.after == before
+
+
+@given(scheduled())
+def test_another_source_is_never_in_the_way(given_: Record) -> None:
+    found = compare(given_, Change(adds_source=True), WEEK, method="xbstream")
+    assert found.blocked_after <= found.blocked_before
+    for gap in (Gap.NO_SOURCE, Gap.NO_CANDIDATE):
+        assert sum(v for k, v in found.after.items() if k.gap is gap) <= sum(
+            v for k, v in found.before.items() if k.gap is gap
+        )
+
+
+@given(scheduled(), st.integers(-3000, 3000))
+def test_moving_keeps_every_second_and_moving_back_undoes_it(given_: Record, minutes: int) -> None:
+    by = timedelta(minutes=minutes)
+    there = changed(given_, Change("one", by=by), WEEK)
+    back = changed(there, Change("one", by=-by), WEEK)
+
+    def of(given: Record) -> list[list[object]]:
+        return [
+            sorted(
+                merge(
+                    clip(
+                        [item.interval for item in given.occupied if item.reference == name and item.schedule == "one"],
+                        WEEK,
+                    )
+                )
+            )
+            for name in sorted({item.reference for item in given_.occupied})
+        ]
+
+    assert of(back) == of(given_)
+    assert blocked(amounts(gaps(there))) >= 0
+
+
+@pytest.mark.parametrize("hours", [0, 5])
+def test_other_schedules_and_rebuilds_stay(hours: int) -> None:
+    rebuild = Occupied("backup-1", span(1, 2), Cause.REBUILD, "rebuild 1", READS)
+    given_ = record(occupied=(rebuild, *daily("backup-1", "two", 3, 1)))
+    assert changed(given_, Change("one", by=hours * ONE_HOUR), WEEK) == given_

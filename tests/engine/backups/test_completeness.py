@@ -1,0 +1,105 @@
+"""No file gets its final name unless everything agrees that it is whole; and what failed says why."""
+
+from dataclasses import replace
+from typing import Any
+
+import pytest
+
+from dbops.engine.backup_states import BackupMethod
+from dbops.engine.backups.completeness import judge_backup
+from dbops.engine.errors import DbopsError, Refused
+from dbops.engine.flavors.base import Coordinates
+from tests.fakes import ended, vanished
+
+from . import samples
+
+PHYSICAL, DUMP = BackupMethod.PHYSICAL, BackupMethod.DUMP
+
+
+def judged(method: BackupMethod, stages: dict[str, int] | None = None, tails: Any = None, **files: Any) -> Any:
+    state = replace(samples.state(method, **(stages or {})), tails=tails or {})
+    return judge_backup(samples.plan(method), state, samples.files(method, **files))
+
+
+def code_of(*given: Any, **files: Any) -> tuple[str, str]:
+    with pytest.raises(DbopsError) as caught:
+        judged(*given, **files)
+    return caught.value.code, caught.value.found
+
+
+def test_good_runs_are_whole_and_say_their_position() -> None:
+    physical, dump = judged(PHYSICAL), judged(DUMP)
+    assert (physical.bytes, physical.sha256, physical.identity) == (1000, samples.SHA, "8:77")
+    assert physical.position == Coordinates("binlog.000004", 4711, "0-1-99")
+    assert dump.position == Coordinates("b.000001", 743, "0-7-3")
+    assert dump.exit_statuses == dict.fromkeys(samples.STAGES[DUMP], 0)
+
+
+@pytest.mark.parametrize("stage", samples.STAGES[DUMP])
+def test_any_stage_that_failed_is_a_failed_backup(stage: str) -> None:
+    assert code_of(DUMP, {stage: 3})[0] == "backup.failed"
+
+
+@pytest.mark.parametrize("stage", samples.STAGES[PHYSICAL])
+def test_a_stage_without_a_status_is_a_failed_backup(stage: str) -> None:
+    stages = dict.fromkeys(set(samples.STAGES[PHYSICAL]) - {stage}, 0)
+    with pytest.raises(DbopsError):
+        judge_backup(samples.plan(PHYSICAL), ended(0, stages=stages), samples.files(PHYSICAL))
+
+
+@pytest.mark.parametrize(
+    ("method", "files", "said"),
+    [
+        (PHYSICAL, {"log": "all is well"}, "completed OK!"),
+        (PHYSICAL, {"log": ""}, "(nothing)"),
+        (PHYSICAL, {"xtrabackup_info": None}, "xtrabackup_info"),
+        (PHYSICAL, {"xtrabackup_checkpoints": None}, "checkpoints"),
+        (PHYSICAL, {"log": "option 'datadir' has different values\ncompleted OK!"}, "another data directory"),
+        (PHYSICAL, {"facts": f"bytes=0\nsha256={samples.SHA}"}, "empty"),
+        (PHYSICAL, {"facts": "bytes=10\nsha256="}, "checksum"),
+        (DUMP, {"end": "INSERT INTO `t` VALUES (1"}, "Dump completed"),
+        (DUMP, {"end": None}, "(nothing)"),
+        (DUMP, {"log": "mysqldump: Couldn't execute 'SHOW TRIGGERS'"}, "Couldn't execute"),
+    ],
+)
+def test_statuses_of_zero_are_not_enough(method: BackupMethod, files: dict[str, Any], said: str) -> None:
+    code, found = code_of(method, **files)
+    assert code == "backup.incomplete"
+    assert said in found
+
+
+def test_a_warning_of_the_dump_program_spoils_nothing_and_is_kept() -> None:
+    assert judged(DUMP, log="WARNING: --master-data is deprecated").warnings == (
+        "WARNING: --master-data is deprecated",
+    )
+
+
+def test_the_first_cause_is_named_not_those_who_felt_it() -> None:
+    full = {"write": "tee: /backups/x: No space left on device", "tool": "Broken pipe"}
+    assert code_of(PHYSICAL, {"write": 1, "compress": 141, "tool": 1}, full)[0] == "stream.disk_full"
+    code, found = code_of(PHYSICAL, {"tool": 137})
+    assert code == "backup.killed"
+    assert "'tool'" in found
+    assert "signal 9" in found
+
+
+def test_what_the_host_refuses_is_the_operators_turn() -> None:
+    state = ended(65, tails={"out": "REFUSED: zstd is not installed on this host"})
+    with pytest.raises(Refused) as caught:
+        judge_backup(samples.plan(), state, "")
+    assert (caught.value.code, caught.value.found) == ("backup.refused", "zstd is not installed on this host")
+
+
+@pytest.mark.parametrize(
+    ("state", "code"),
+    [
+        (vanished(), "backup.vanished"),
+        (ended(137), "backup.killed"),
+        (ended(70, tails={"out": "FAILED: the disk is ill"}), "backup.failed"),
+        (ended(0), "backup.failed"),
+    ],
+)
+def test_a_job_that_ended_before_its_pipe(state: Any, code: str) -> None:
+    with pytest.raises(DbopsError) as caught:
+        judge_backup(samples.plan(), state, "")
+    assert caught.value.code == code

@@ -1,0 +1,215 @@
+"""One job for a run, whoever drives it: started once, found again, published once, and removed where it failed."""
+
+from typing import Any
+
+import pytest
+
+from dbops.engine.backups.job import Patience, Site, advance, clean_up
+from dbops.engine.errors import RemoteFailure, Unreachable
+from dbops.engine.ports import CommandResult
+from tests.fakes import FakeClock, FakeHost, FakeJobs, running, vanished
+
+from . import samples
+
+
+class Told:
+    """A journal that remembers."""
+
+    def __init__(self) -> None:
+        self.lines: list[str] = []
+        self.known: dict[str, Any] = {}
+        self.flushed = 0
+
+    def say(self, text: str, *, level: Any = None) -> None:
+        self.lines.append(text)
+
+    def progress(self, **known: Any) -> None:
+        self.known = known
+
+    def flush(self) -> None:
+        self.flushed += 1
+
+    def check(self) -> None: ...
+
+
+def site(host: FakeHost | None = None, *, token: int = 1, memory: dict[str, Any] | None = None) -> Site:
+    jobs = FakeJobs(host, token=token, run_id="0123456789abcdef")
+    jobs.expect("# Give a whole backup", "published\n")
+    return Site(samples.plan(), jobs, FakeClock(), "[client]\n", {} if memory is None else memory, Told())
+
+
+def jobs_of(one: Site) -> FakeJobs:
+    assert isinstance(one.jobs, FakeJobs)
+    return one.jobs
+
+
+def drive(one: Site, calls: int = 5) -> Any:
+    for _ in range(calls):
+        if (published := advance(one)) is not None:
+            return published
+    return None
+
+
+def finished(one: Site) -> None:
+    """Let the job have ended well."""
+    job = jobs_of(one).job("backup")
+    job.coming.clear()
+    job.become(samples.state())
+    job.logs["files"] = samples.files().encode()
+
+
+def test_a_run_is_one_job_that_is_published_when_it_is_whole() -> None:
+    one = site()
+    jobs_of(one).play("backup", running(), running())
+    assert drive(one, 3) is None
+    finished(one)
+    published = drive(one)
+    assert published.path == one.plan.path
+    assert published.record["sha256"] == samples.SHA
+    assert published.record["position"]["gtid"] == "0-1-99"
+    assert jobs_of(one).started == ["backup"]
+    assert jobs_of(one).job("backup").secrets == {"backup.cnf": "[client]\n"}
+    assert [line for line in one.journal.lines if line.startswith("Runs on")] == [  # type: ignore[attr-defined]
+        f"Runs on backup-1's host: {one.plan.command}"
+    ]
+
+
+def test_another_driver_finds_the_job_and_starts_no_second_one() -> None:
+    one = site()
+    jobs_of(one).play("backup", running(), running(), running())
+    drive(one, 2)
+    other = site(jobs_of(one).host, token=2, memory=dict(one.memory))
+    assert drive(other, 2) is None
+    finished(other)
+    assert drive(other) is not None
+    assert jobs_of(other).started == ["backup"]
+
+
+def test_a_driver_that_died_before_it_remembered_finds_it_too() -> None:
+    one = site()
+    jobs_of(one).play("backup", running(), running(), running())
+    drive(one, 2)
+    other = site(jobs_of(one).host, token=2)
+    drive(other, 2)
+    assert jobs_of(other).started == ["backup"]
+
+
+def test_a_silent_host_is_met_before_anything_is_asked_for() -> None:
+    one = site()
+    jobs_of(one).host.down = Unreachable("ssh.unreachable", "Asking")
+    with pytest.raises(Unreachable):
+        advance(one)
+    assert not one.memory.get("asked")
+    clean_up(one)  # there is nothing to do, so nobody is asked
+
+
+def test_publishing_again_after_a_crash_is_the_same() -> None:
+    one = site()
+    jobs_of(one).play("backup", running(), running())
+    drive(one, 2)
+    finished(one)
+    first = drive(one)
+    assert drive(site(jobs_of(one).host, token=2, memory=dict(one.memory))) == first
+
+
+def test_a_publication_that_is_cut_off_is_not_known_and_asked_again() -> None:
+    one = site()
+    jobs_of(one).play("backup", running(), running())
+    jobs_of(one).expect("# Give a whole backup", CommandResult(None, "", ""), "published\n")
+    drive(one, 2)
+    finished(one)
+    with pytest.raises(Unreachable):
+        drive(one)
+    assert drive(one) is not None
+
+
+def test_a_publication_that_fails_is_a_failure_and_leaves_no_final_name() -> None:
+    one = site()
+    jobs_of(one).play("backup", running(), running())
+    jobs_of(one).expect("# Give a whole backup", CommandResult(70, "FAILED: it exists\n", ""))
+    drive(one, 2)
+    finished(one)
+    with pytest.raises(RemoteFailure) as caught:
+        drive(one)
+    assert caught.value.code == "backup.unpublished"
+    jobs_of(one).expect("# Remove files of backups", f"removed {one.plan.partial_path}\n")
+    clean_up(one, is_final_kept=True)
+    assert "# Remove files of backups" in jobs_of(one).acts[-1].arguments[0]
+    clean_up(one)
+    assert jobs_of(one).acts[-2].arguments[-1] == one.plan.partial_path
+    known = (one.plan.directory, one.plan.file, "1000", one.plan.run_id, samples.SHA)
+    assert jobs_of(one).acts[-1].arguments[-5:] == known
+
+
+def test_another_file_under_the_final_name_is_never_touched() -> None:
+    one = site()
+    jobs_of(one).play("backup", running(), running())
+    jobs_of(one).expect("# Give a whole backup", CommandResult(65, "REFUSED: it is another file\n", ""))
+    jobs_of(one).expect("# Remove files of backups", f"removed {one.plan.partial_path}\n")
+    drive(one, 2)
+    finished(one)
+    with pytest.raises(RemoteFailure):
+        drive(one)
+    clean_up(one)
+    assert jobs_of(one).acts[-1].arguments[-1] == one.plan.partial_path
+    assert not any("# Remove what a run that failed" in text for ran in jobs_of(one).acts for text in ran.arguments)
+
+
+def test_a_host_that_was_restarted_is_a_failure_and_its_partial_file_goes() -> None:
+    one = site()
+    jobs_of(one).play("backup", running(), vanished())
+    jobs_of(one).expect("# Remove files of backups", f"removed {one.plan.partial_path}\n")
+    with pytest.raises(RemoteFailure) as caught:
+        drive(one)
+    assert caught.value.code == "backup.vanished"
+    clean_up(one)
+    assert jobs_of(one).acts[-1].arguments[-1] == one.plan.partial_path
+
+
+def test_what_cannot_be_removed_is_told() -> None:
+    one = site()
+    jobs_of(one).play("backup", running(), running())
+    drive(one, 2)
+    jobs_of(one).expect("# Remove files of backups", CommandResult(1, f"kept {one.plan.partial_path}\n", ""))
+    with pytest.raises(RemoteFailure) as caught:
+        clean_up(one)
+    assert caught.value.code == "backup.not_removed"
+    assert jobs_of(one).host.stopped == ["backup"]
+
+
+def test_a_job_that_cannot_be_ended_keeps_its_file_until_it_is_gone(monkeypatch: pytest.MonkeyPatch) -> None:
+    one = site()
+    jobs_of(one).play("backup", running(), running())
+    jobs_of(one).expect("# Remove files of backups", f"removed {one.plan.partial_path}\n")
+    drive(one, 2)
+    with monkeypatch.context() as patched:
+        patched.setattr(FakeJobs, "stop", lambda self, name: self.job(name).state)
+        with pytest.raises(Unreachable) as caught:
+            clean_up(one)
+    assert (caught.value.code, jobs_of(one).acts) == ("backup.not_ended", [])
+    clean_up(one)
+    assert len(jobs_of(one).acts) == 1
+
+
+def test_progress_is_what_the_compressor_has_written_of_what_the_tool_will_read() -> None:
+    one = site()
+    total = one.plan.data_bytes or 0
+    counters = {"compress.read_bytes": total // 4, "compress.write_bytes": 1000}
+    jobs_of(one).play("backup", running(), running(counters=counters))
+    drive(one, 2)
+    known = one.journal.known  # type: ignore[attr-defined]
+    assert (known["bytes"], known["read_bytes"], round(known["percent"])) == (1000, total // 4, 25)
+
+
+def test_a_job_that_stands_still_is_told_of_and_then_ended() -> None:
+    one = site()
+    one.patience = Patience(60, 600)
+    jobs_of(one).play("backup", running())
+    drive(one, 2)
+    one.clock.time += 100  # type: ignore[attr-defined]
+    advance(one)
+    assert any("Nothing has moved for 100 s" in line for line in one.journal.lines)  # type: ignore[attr-defined]
+    one.clock.time += 600  # type: ignore[attr-defined]
+    with pytest.raises(RemoteFailure) as caught:
+        advance(one)
+    assert caught.value.code == "backup.stalled"

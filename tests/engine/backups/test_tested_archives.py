@@ -1,0 +1,158 @@
+"""Which finished backup is read when proofs were made of some, and what the plan says of it."""
+
+from dataclasses import replace
+from datetime import timedelta
+from pathlib import Path
+
+import pytest
+
+from dbops.engine.backup_states import BackupMethod
+from dbops.engine.backups.archives import newest
+from dbops.engine.backups.restore_test_ends import ProofEnd
+from dbops.engine.planning.inputs import Situation
+from dbops.engine.planning.method_comparison import compare
+from dbops.engine.planning.plan_diff import Shown, changes
+from dbops.engine.planning.planner import build_plan
+from dbops.engine.rebuilds.plan import Plan
+from dbops.engine.rebuilds.steps.preflight.live_check import differences
+from dbops.engine.rebuilds.steps.preflight.resume_check import differences_for_retry
+from dbops.engine.states import Severity
+from tests.engine.builders import NOW
+
+from .test_archives import archive, refused, world
+
+OLD, NEW = archive(7, taken_at=NOW - timedelta(hours=34)), archive(8)
+
+
+def proof(run: int, code: str = "", *, found: str = "bad lines of CHECK TABLE: 2") -> ProofEnd:
+    """Return a proof that succeeded where there is no code."""
+    return ProofEnd(run, not code, NOW - timedelta(hours=2), code, found if code else "")
+
+
+def proven(*proofs: ProofEnd, source_answers: bool = True) -> Situation:
+    """Return a cluster whose source has two backups, 7 and the newer 8."""
+    there = world(OLD, NEW, source_answers=source_answers)
+    return replace(there, proofs={end.run: end for end in proofs})
+
+
+def finding(plan: Plan, code: str) -> tuple[Severity, str]:
+    [one] = [one for one in plan.findings if one.code == code]
+    return one.severity, one.seen
+
+
+@pytest.mark.parametrize(
+    ("proofs", "read"),
+    [
+        pytest.param([], 8, id="nothing is known"),
+        pytest.param([proof(8)], 8, id="the newest is proven"),
+        pytest.param([proof(7)], 8, id="an older one is proven, and nothing speaks against the newest"),
+        pytest.param([proof(8, "proof.damaged")], 7, id="the newest is bad"),
+        pytest.param([proof(7, "proof.tables")], 8, id="the older one is bad"),
+        pytest.param([proof(8, "proof.start")], 7, id="the newest is in doubt"),
+        pytest.param([proof(7, "proof.tables"), proof(8, "proof.start")], 8, id="a doubt is better than a bad one"),
+        pytest.param([proof(7, "proof.start"), proof(8, "proof.start")], 8, id="all are in doubt"),
+        pytest.param([proof(7, "proof.tables"), proof(8, "proof.tables")], 8, id="all are bad: told of the newest"),
+    ],
+)
+def test_which_backup_is_read(proofs: list[ProofEnd], read: int) -> None:
+    said = {end.run: end for end in proofs}
+    found = newest((OLD, NEW), instance="backup-1", method=BackupMethod.PHYSICAL, proofs=said)
+    assert found is not None
+    assert found.run == read
+
+
+def test_a_backup_that_was_found_bad_is_not_read_and_the_plan_says_so() -> None:
+    plan = build_plan(proven(proof(8, "proof.tables")), "archive")
+    assert plan.archive == OLD
+    assert plan.refusals == ()
+    severity, seen = finding(plan, "archive.passed_over")
+    assert severity is Severity.WARNING
+    assert "Backup run 8 of 2026-" in seen
+    assert "is newer than backup run 7 and is not read" in seen
+    assert "bad lines of CHECK TABLE: 2 (proof.tables)" in seen
+    assert finding(plan, "archive.proof")[0] is Severity.OK
+
+
+def test_two_newer_ones_that_are_bad_are_counted() -> None:
+    between = archive(9, taken_at=NOW - timedelta(hours=20))
+    there = replace(world(OLD, NEW, between), proofs={run: proof(run, "proof.prepare") for run in (8, 9)})
+    plan = build_plan(there, "archive")
+    assert plan.archive == OLD
+    assert "1 more of those between were passed over too." in finding(plan, "archive.passed_over")[1]
+
+
+def test_the_plan_says_whether_what_is_read_was_proven() -> None:
+    severity, seen = finding(build_plan(proven(proof(8)), "archive"), "archive.proof")
+    assert severity is Severity.OK
+    assert seen.startswith("Backup run 8 was proven on 2026-")
+    severity, seen = finding(build_plan(proven(), "archive"), "archive.proof")
+    assert (severity, seen) == (Severity.OK, "No proof has told yet whether backup run 8 can be restored.")
+    doubted = build_plan(proven(proof(7, "proof.start"), proof(8, "proof.start")), "archive")
+    assert finding(doubted, "archive.proof")[0] is Severity.WARNING
+    assert doubted.refusals == ()
+
+
+@pytest.mark.parametrize("source_answers", [True, False])
+def test_where_every_backup_is_bad_the_method_is_refused_with_what_was_found(source_answers: bool) -> None:
+    there = proven(proof(7, "proof.damaged"), proof(8, "proof.tables"), source_answers=source_answers)
+    plan = build_plan(there, "archive")
+    assert refused(plan) == {"archive.proof"}
+    seen = finding(plan, "archive.proof")[1]
+    assert seen.startswith("Backup run 8: its proof of 2026-")
+    assert "(proof.tables). The others that are kept (1) are known to be bad too." in seen
+    [refusal] = plan.refusals
+    assert "Make a new backup of backup-1" in refusal.advice
+    assert compare(there)[2].why_not == (seen,)
+
+
+def test_a_dump_is_read_as_before() -> None:
+    dump = archive(9, method=BackupMethod.DUMP, path="/backups/backup-1-dump-9.sql.gz")
+    plan = build_plan(replace(world(OLD, NEW, dump), proofs={8: proof(8, "proof.tables")}), "dump")
+    assert plan.archive == dump
+    assert not {one.code for one in plan.findings} & {"archive.proof", "archive.passed_over"}
+
+
+# Between the page and the start
+
+
+def test_a_proof_between_the_page_and_the_click_changes_what_was_confirmed() -> None:
+    shown, now = build_plan(proven(), "archive"), build_plan(proven(proof(8, "proof.damaged")), "archive")
+    assert shown.fingerprint != now.fingerprint
+    told = [change for change in changes(Shown(shown), Shown(now)) if change.counts]
+    assert {change.what for change in told} >= {
+        "Backup that is read",
+        "Check “The newest backup is the one that is read”",
+    }
+    assert build_plan(proven(proof(8)), "archive").fingerprint == shown.fingerprint, (
+        "good news are no reason to ask again"
+    )
+
+
+@pytest.mark.parametrize("code", ["proof.damaged", "proof.start"])
+def test_what_was_found_out_between_the_plan_and_the_start_is_a_difference(code: str) -> None:
+    """The live check reads the backup of the plan and no other (``worker.prober.replan``)."""
+    shown = build_plan(proven(), "archive")
+    live = build_plan(replace(proven(proof(8, code)), archives=(NEW,)), "archive")
+    assert len(differences(shown, live)) == 1
+    assert "No proof says that the backup is bad: Backup run 8" in differences(shown, live)[0]
+    assert differences(shown, build_plan(replace(proven(proof(8)), archives=(NEW,)), "archive")) == []
+
+
+def test_a_doubt_of_what_is_read_is_not_hidden_by_a_newer_one_that_was_passed_over() -> None:
+    shown = build_plan(proven(proof(8, "proof.damaged")), "archive")
+    both = proven(proof(7, "proof.start"), proof(8, "proof.damaged"))
+    assert len(differences(shown, build_plan(replace(both, archives=(OLD,)), "archive"))) == 1
+    alone = replace(proven(proof(8, "proof.damaged")), archives=(OLD,))
+    assert differences(shown, build_plan(alone, "archive")) == []
+
+
+def test_a_retry_does_not_go_on_with_the_copy_of_a_backup_that_is_bad() -> None:
+    shown = build_plan(proven(), "archive")
+    live = build_plan(replace(proven(proof(8, "proof.tables")), archives=(NEW,)), "archive")
+    assert len(differences_for_retry(shown, live)) == 1
+
+
+def test_the_codes_are_documented() -> None:
+    text = (Path(__file__).parents[3] / "docs" / "checks.md").read_text()
+    assert "`archive.proof`" in text
+    assert "`archive.passed_over`" in text

@@ -1,0 +1,145 @@
+"""Going back, run for real on directories: wherever it is ended, the next one brings the old data back, whole and unmixed."""
+
+import subprocess
+from dataclasses import dataclass
+from pathlib import Path
+
+import pytest
+
+from dbops.engine.hosts.scripts import load
+
+RUN = "0123456789abcdef"
+OLD = {"ibdata1": "old", "mysql": "old", "only-old": "old"}
+COPY = {"ibdata1": "copy", "mysql": "copy", "only-copy": "copy"}
+SCRIPT = load("common", "rollback")
+#: ``mv`` that works file by file, and fails for good after as many as the file ``left`` says.
+WORN_OUT_MV = """#!/bin/bash
+step() {
+    left=$(cat "$LEFT")
+    [ "$left" -gt 0 ] || exit 1
+    echo $((left - 1)) >"$LEFT"
+}
+if [ "$1" = -t ]; then
+    into=$2 && shift 3
+    for one; do step && /bin/mv -t "$into" -- "$one"; done
+elif [ "$2" = -t ]; then
+    into=$3 && shift 4
+    for one; do step && /bin/mv -n -t "$into" -- "$one"; done
+else
+    step && /bin/mv "$@"
+fi
+"""
+
+
+@dataclass
+class Host:
+    root: Path
+    inside: bool
+
+    def __post_init__(self) -> None:
+        (self.root / "bin").mkdir()
+        (self.root / "bin/mv").write_text(WORN_OUT_MV)
+        (self.root / "bin/mv").chmod(0o755)
+        self.datadir.mkdir()
+        self.fill(self.datadir, {**COPY, f".dbops-{RUN}": ""})
+        self.fill(self.aside, OLD)
+        self.identity = self.identity_of(self.aside)
+
+    @property
+    def datadir(self) -> Path:
+        return self.root / "data"
+
+    @property
+    def aside(self) -> Path:
+        return self._beside("old")
+
+    @property
+    def failed(self) -> Path:
+        return self._beside("failed")
+
+    def _beside(self, what: str) -> Path:
+        return self.datadir / f".dbops-{what}-{RUN}" if self.inside else self.root / f"data.dbops-{what}-{RUN}"
+
+    @staticmethod
+    def fill(directory: Path, files: dict[str, str]) -> None:
+        directory.mkdir(exist_ok=True)
+        for name, text in files.items():
+            (directory / name).write_text(text)
+
+    @staticmethod
+    def identity_of(directory: Path) -> str:
+        return f"{directory.stat().st_dev}:{directory.stat().st_ino}"
+
+    def files(self, directory: Path) -> dict[str, str]:
+        found = directory.iterdir() if directory.exists() else ()
+        return {path.name: path.read_text() for path in found if path.is_file() and not path.name.startswith(".dbops-")}
+
+    def put_back(self, moves: int = 1000, script: str = SCRIPT) -> int:
+        (self.root / "left").write_text(str(moves))
+        words = [self.datadir, RUN, self.aside, self.identity, self.failed, "13", "/no/socket", "true", "", "true"]
+        ended = subprocess.run(
+            ["bash", "-c", script, "put_back", *map(str, words)],
+            env={
+                "PATH": f"{self.root}/bin:/usr/bin:/bin",
+                "LEFT": f"{self.root}/left",
+                "DBOPS_JOB_DIR": str(self.root),
+            },
+            capture_output=True,
+            check=False,
+        )
+        return ended.returncode
+
+    def look(self) -> dict[str, str]:
+        words = ["look", str(self.datadir), str(self.aside), RUN]
+        told = subprocess.run(
+            ["bash", "-c", load("common", "inspect_target"), *words], capture_output=True, text=True, check=True
+        )
+        return dict(line.split("=", 1) for line in told.stdout.splitlines())
+
+
+def is_whole(host: Host, moves: int, script: str = SCRIPT) -> bool:
+    """Go back, be ended after so many moves, go back again. Tell whether nothing was mixed, lost or offered for more."""
+    first = host.put_back(moves, script)
+    if host.look()["new"] and host.files(host.datadir) != COPY:
+        return False  # half a copy with its mark: a retry would start a server on it
+    if first != 0 and host.put_back(1000, script) != 0:
+        return False
+    return host.files(host.datadir) == OLD and host.files(host.failed) == COPY and not host.aside.exists()
+
+
+@pytest.mark.parametrize("inside", [False, True], ids=["a directory", "a mount point"])
+@pytest.mark.parametrize("moves", range(10))
+def test_wherever_it_is_ended_the_next_one_brings_the_old_data_back(tmp_path: Path, inside: bool, moves: int) -> None:
+    assert is_whole(Host(tmp_path, inside), moves)
+
+
+@pytest.mark.parametrize(("old", "new"), [(' ! -path "$leaving"', ""), ('mv -f -- "$mark_file" "$leaving"', "true")])
+def test_the_mark_that_leaves_with_the_first_file_is_seen(tmp_path: Path, old: str, new: str) -> None:
+    """The negative control: the mark is moved with the rest, or tells of a whole copy for too long."""
+    script = SCRIPT.replace(old, new)
+    assert script != SCRIPT
+    hosts = []
+    for moves in range(10):
+        (tmp_path / str(moves)).mkdir()
+        hosts.append(is_whole(Host(tmp_path / str(moves), True), moves, script))
+    assert not all(hosts)
+
+
+def test_what_another_rebuild_moved_aside_on_a_mount_point_stays(tmp_path: Path) -> None:
+    """A person may have asked to keep it; the copy that is given up is removed at the end."""
+    host = Host(tmp_path, True)
+    kept = host.datadir / ".dbops-old-another"
+    host.fill(kept, OLD)
+    assert host.put_back() == 0
+    assert host.files(kept) == OLD
+
+
+def test_old_data_that_was_ended_while_it_moved_aside_is_told_as_in_two_places(tmp_path: Path) -> None:
+    host = Host(tmp_path, True)
+    for name in (*COPY, f".dbops-{RUN}"):
+        (host.datadir / name).unlink()
+    assert host.look()["empty"] == "1"
+    (host.aside / "mysql").rename(host.datadir / "mysql")
+    assert (host.look()["empty"], host.look()["new"], host.look()["leaving"]) == ("", "", "")
+    assert host.put_back() == 0
+    assert host.files(host.datadir) == OLD

@@ -1,0 +1,291 @@
+"""Every finding of the pre-flight, right and wrong."""
+
+from dataclasses import replace
+from datetime import timedelta
+
+import pytest
+
+from dbops.engine.facts.instance import Attached, Client, ConfigFacts, Problem, StatementCheck
+from dbops.engine.planning.checks import CHECKS, run_checks
+from dbops.engine.planning.inputs import Situation
+from dbops.engine.planning.planner import build_plan
+from dbops.engine.states import Severity
+from tests.engine.builders import (
+    GIB,
+    NOW,
+    datadir,
+    facts,
+    host,
+    link,
+    member,
+    primary_server,
+    server,
+    situation,
+    source_with,
+    target_with,
+)
+
+OK, WARNING, REFUSAL = Severity.OK, Severity.WARNING, Severity.REFUSAL
+
+
+def severities(of: Situation, code: str) -> set[Severity]:
+    return {finding.severity for finding in run_checks(of) if finding.code == code}
+
+
+def test_a_healthy_fleet_gives_ok_everywhere() -> None:
+    assert [finding for finding in run_checks(situation()) if finding.severity is not OK] == []
+
+
+def test_every_check_says_something_of_a_healthy_fleet_or_has_nothing_to_say_of_mariadb() -> None:
+    silent = [check.__name__ for check in CHECKS if not list(check(situation()))]
+    assert silent == ["target_stays_quiet_after_start"]
+
+
+def test_findings_that_are_not_ok_say_what_to_do() -> None:
+    broken = situation(
+        target=target_with(read_only=False), source=source_with(replication=()), write_addresses=("10.0.0.13:3306",)
+    )
+    assert all(finding.advice and finding.seen for finding in run_checks(broken) if finding.severity is not OK)
+
+
+def down(number: int) -> object:
+    return facts(number, server=None, server_problem=Problem("mysql.unreachable", "Connection refused"))
+
+
+def config(number: int, **changes: object) -> ConfigFacts:
+    fresh = facts(number).config
+    assert fresh is not None
+    return replace(fresh, **changes)
+
+
+CASES = [
+    ("facts.fresh", REFUSAL, lambda: situation(target=member("replica-1", "replica", 13, facts=None))),
+    ("facts.fresh", REFUSAL, lambda: situation(now=NOW + timedelta(minutes=5))),
+    (
+        "target.host",
+        REFUSAL,
+        lambda: situation(
+            target=member(
+                "replica-1",
+                "replica",
+                13,
+                facts=facts(13, host=None, host_problem=Problem("ssh.unreachable", "timed out")),
+            )
+        ),
+    ),
+    ("target.role", REFUSAL, lambda: situation(target=member("replica-1", "primary", 13))),
+    ("target.read_only", REFUSAL, lambda: situation(target=target_with(read_only=False))),
+    ("target.read_only", WARNING, lambda: situation(target=member("replica-1", "replica", 13, facts=down(13)))),
+    ("target.replicas", REFUSAL, lambda: situation(target=target_with(replicas=(Attached(99, "10.0.0.99"),)))),
+    ("target.replicas", REFUSAL, lambda: situation(source=source_with(replication=(link("10.0.0.13"),)))),
+    ("target.write_address", REFUSAL, lambda: situation(write_addresses=("10.0.0.13:3306",))),
+    ("target.write_address", REFUSAL, lambda: situation(write_addresses=("10.0.0.13",))),
+    (
+        "target.write_address",
+        REFUSAL,
+        lambda: situation(target=member("replica-1", "replica", 13, address="10.0.0.11")),
+    ),
+    (
+        "target.clients",
+        WARNING,
+        lambda: situation(target=target_with(clients=(Client("app", "10.0.0.50", "shop", "Query"),))),
+    ),
+    ("target.errant", WARNING, lambda: situation(target=target_with(gtid_binlog="0-11-100,5-13-7"))),
+    ("target.errant", WARNING, lambda: situation(target=member("replica-1", "replica", 13, facts=down(13)))),
+    (
+        "target.service",
+        REFUSAL,
+        lambda: situation(target=member("replica-1", "replica", 13, start_command="", stop_command="")),
+    ),
+    (
+        "target.server_id",
+        REFUSAL,
+        lambda: situation(
+            target=member("replica-1", "replica", 13, facts=facts(13, config=config(13, server_id=None)))
+        ),
+    ),
+    (
+        "target.server_id",
+        REFUSAL,
+        lambda: situation(target=member("replica-1", "replica", 13, facts=facts(13, config=config(13, server_id=12)))),
+    ),
+    ("target.datadir", REFUSAL, lambda: situation(target=target_with(datadir="/data/mysql/"))),
+    (
+        "target.datadir",
+        REFUSAL,
+        lambda: situation(
+            target=member("replica-1", "replica", 13, facts=facts(13, server=None, config=config(13, datadir="/data")))
+        ),
+    ),
+    (
+        "target.external_paths",
+        REFUSAL,
+        lambda: situation(
+            target=member(
+                "replica-1", "replica", 13, facts=facts(13, config=config(13, options={"log_bin": "/logs/bin"}))
+            )
+        ),
+    ),
+    ("source.errant", REFUSAL, lambda: situation(source=source_with(gtid_binlog="0-11-100,7-12-3"))),
+    (
+        "target.read_only_config",
+        WARNING,
+        lambda: situation(
+            target=member("replica-1", "replica", 13, facts=facts(13, config=config(13, read_only=False)))
+        ),
+    ),
+    ("pair.differ", REFUSAL, lambda: situation(source=member("replica-1", "backup", 13))),
+    ("pair.differ", REFUSAL, lambda: situation(source=member("backup-1", "backup", 12, address="10.0.0.13"))),
+    ("pair.cluster", REFUSAL, lambda: situation(source=member("backup-1", "backup", 12, cluster="other"))),
+    ("pair.cluster", REFUSAL, lambda: situation(primary=None)),
+    ("pair.cluster", REFUSAL, lambda: situation(primary=member("primary-1", "primary", 11, facts=down(11)))),
+    ("pair.version", REFUSAL, lambda: situation(target=target_with(flavor="mysql", version="8.0.36"))),
+    ("pair.version", REFUSAL, lambda: situation(target=target_with(version="10.6.1"))),
+    ("pair.version", REFUSAL, lambda: situation(target=target_with(version="10.11.2"))),
+    (
+        "tools.source",
+        REFUSAL,
+        lambda: situation(source=member("backup-1", "backup", 12, facts=facts(12, host=host(12, tools={})))),
+    ),
+    (
+        "tools.target",
+        REFUSAL,
+        lambda: situation(target=member("replica-1", "replica", 13, facts=facts(13, host=host(13, tools={})))),
+    ),
+    (
+        "programs.target",
+        REFUSAL,
+        lambda: situation(target=member("replica-1", "replica", 13, facts=facts(13, host=host(13, tools={})))),
+    ),
+    ("pair.page_size", REFUSAL, lambda: situation(target=target_with(page_size=4096))),
+    ("pair.lower_case_table_names", REFUSAL, lambda: situation(target=target_with(lower_case_table_names=1))),
+    (
+        "pair.clock",
+        WARNING,
+        lambda: situation(
+            source=member("backup-1", "backup", 12, facts=facts(12, host=host(12, clock_offset_seconds=-900.0)))
+        ),
+    ),
+    ("source.answers", REFUSAL, lambda: situation(source=member("backup-1", "backup", 12, facts=down(12)))),
+    ("source.role", REFUSAL, lambda: situation(source=member("backup-1", "primary", 12))),
+    ("source.role", WARNING, lambda: situation(source=member("backup-1", "replica", 12))),
+    ("source.replication", REFUSAL, lambda: situation(source=source_with(replication=()))),
+    ("source.replication", REFUSAL, lambda: situation(source=source_with(replication=(link(sql_running="No"),)))),
+    ("source.replication", REFUSAL, lambda: situation(source=source_with(replication=(link(lag_seconds=900.0),)))),
+    ("source.replication", REFUSAL, lambda: situation(source=source_with(replication=(link(lag_seconds=None),)))),
+    (
+        "source.replication",
+        REFUSAL,
+        lambda: situation(source=source_with(replication=(link(channel="a"), link(channel="b")))),
+    ),
+    ("source.binlog", REFUSAL, lambda: situation(source=source_with(log_bin=False))),
+    ("source.binlog", REFUSAL, lambda: situation(source=source_with(log_replica_updates=False))),
+    ("source.gtid", WARNING, lambda: situation(source=source_with(gtid_enabled=False))),
+    ("source.retention", REFUSAL, lambda: situation(source=source_with(binlog_expire_seconds=60))),
+    (
+        "primary.retention",
+        REFUSAL,
+        lambda: situation(
+            primary=member("primary-1", "primary", 11, facts=facts(11, server=primary_server(binlog_expire_seconds=60)))
+        ),
+    ),
+    (
+        "source.account",
+        REFUSAL,
+        lambda: situation(source=member("backup-1", "backup", 12, facts=facts(12, backup_account=()))),
+    ),
+    (
+        "source.account",
+        REFUSAL,
+        lambda: situation(
+            source=member(
+                "backup-1",
+                "backup",
+                12,
+                facts=facts(12, backup_account=(StatementCheck("SHOW MASTER STATUS", "1227 Access denied"),)),
+            )
+        ),
+    ),
+    ("source.engines", WARNING, lambda: situation(source=source_with(foreign_engines={"MyISAM": 3}))),
+    ("source.external_paths", REFUSAL, lambda: situation(source=source_with(external_paths=("/srv/undo",)))),
+    (
+        "target.space",
+        REFUSAL,
+        lambda: situation(
+            target=member(
+                "replica-1", "replica", 13, facts=facts(13, datadir=datadir(13, free_bytes=GIB, total_bytes=GIB))
+            )
+        ),
+    ),
+    (
+        "target.space",
+        WARNING,
+        lambda: situation(
+            target=member("replica-1", "replica", 13, facts=facts(13, datadir=datadir(13, free_bytes=5 * GIB)))
+        ),
+    ),
+    (
+        "target.space",
+        REFUSAL,
+        lambda: situation(
+            keep_old_data=True,
+            target=member("replica-1", "replica", 13, facts=facts(13, datadir=datadir(13, free_bytes=5 * GIB))),
+        ),
+    ),
+    ("source.redo", WARNING, lambda: situation(source=source_with(redo_bytes_per_second=None))),
+    ("source.redo", WARNING, lambda: situation(source=source_with(redo_bytes_per_second=8 * 1024**2))),
+    ("source.redo", REFUSAL, lambda: situation(source=source_with(redo_bytes_per_second=float(GIB)))),
+    (
+        "source.open_files",
+        WARNING,
+        lambda: situation(
+            source=member("backup-1", "backup", 12, facts=facts(12, host=host(12, open_files_limit=1024)))
+        ),
+    ),
+]
+
+
+@pytest.mark.parametrize(
+    ("code", "severity", "build"), CASES, ids=[f"{code}-{severity}-{n}" for n, (code, severity, _) in enumerate(CASES)]
+)
+def test_what_is_wrong_is_found(code: str, severity: Severity, build: object) -> None:
+    assert severity in severities(build(), code)  # type: ignore[operator]
+
+
+def test_mysql_must_not_start_replication_by_itself() -> None:
+    mysql = source_with(flavor="mysql", version="8.0.46", version_comment="MySQL Community Server")
+    assert severities(situation(source=mysql), "target.skip_replica_start") == {REFUSAL}
+
+
+def test_mysql_without_gtid_and_with_parallel_appliers_has_no_single_position() -> None:
+    mysql = source_with(flavor="mysql", version="8.0.46", version_comment="", gtid_enabled=False, parallel_workers=4)
+    assert severities(situation(source=mysql), "source.gtid") == {REFUSAL}
+
+
+def test_a_target_that_is_down_can_be_planned() -> None:
+    plan = build_plan(situation(target=member("replica-1", "replica", 13, facts=down(13))))
+    assert plan.is_possible
+    assert not plan.target.is_answering
+
+
+def test_every_code_is_documented() -> None:
+    from pathlib import Path
+
+    text = (Path(__file__).parents[3] / "docs" / "checks.md").read_text()
+    codes = (
+        {code for code, _, _ in CASES}
+        | {finding.code for finding in run_checks(situation())}
+        | {"target.skip_replica_start"}
+    )
+    assert [code for code in sorted(codes) if f"`{code}`" not in text] == []
+
+
+def test_a_target_that_was_read_a_moment_after_the_primary_is_not_errant() -> None:
+    assert severities(situation(target=target_with(gtid_binlog="0-11-250")), "target.errant") == {OK}
+    assert severities(situation(target=target_with(gtid_binlog="0-13-250")), "target.errant") == {WARNING}
+
+
+def test_a_server_of_another_cluster_may_share_a_server_id() -> None:
+    other = member("other-1", "replica", 21, cluster="other", facts=facts(21, server=server(13)))
+    fleet = situation()
+    assert severities(replace(fleet, members=(*fleet.members, other)), "target.server_id") == {OK}

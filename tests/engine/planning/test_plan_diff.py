@@ -1,0 +1,133 @@
+"""What differs between two plans, and that it counts exactly where the fingerprint does."""
+
+from dataclasses import replace
+from datetime import timedelta
+from typing import Any
+
+import pytest
+
+from dbops.engine.facts.instance import from_record, to_record
+from dbops.engine.planning.plan_diff import Change, Shown, Unit, changes
+from dbops.engine.planning.planner import build_plan
+from dbops.engine.rebuilds.plan import Finding, Plan, PlannedCommand
+from dbops.engine.states import Severity
+from tests.engine.builders import GIB, NOW, datadir, facts, link, member, server, situation, source_with, target_with
+
+
+def changed(then: Plan, now: Plan) -> dict[str, Change]:
+    found = changes(Shown(then), Shown(now))
+    assert len({change.what for change in found}) == len(found)
+    return {change.what: change for change in found}
+
+
+def warning(code: str = "target.clients", seen: str = "shop@10.0.1.7") -> Finding:
+    return Finding(code, Severity.WARNING, "No client is connected to the target", seen)
+
+
+@pytest.fixture
+def plan() -> Plan:
+    return build_plan(situation())
+
+
+def test_the_same_plan_has_no_differences(plan: Plan) -> None:
+    assert changes(Shown(plan), Shown(build_plan(situation()))) == ()
+
+
+def test_it_goes_to_json_and_back(plan: Plan) -> None:
+    seen = Shown(plan, "Now", NOW, None)
+    assert from_record(Shown, to_record(seen)) == seen
+
+
+@pytest.mark.parametrize(
+    "later",
+    [
+        lambda: situation(target=member("replica-1", "replica", 13, facts=facts(13, server=server(99)))),
+        lambda: situation(target=member("replica-1", "replica", 13, facts=facts(13, datadir=datadir(99)))),
+        lambda: situation(
+            target=member("replica-1", "replica", 13, facts=facts(13, datadir=datadir(13, free_bytes=GIB)))
+        ),
+        lambda: situation(target=target_with(version="10.11.20")),
+        lambda: situation(target=member("replica-1", "replica", 13, facts=replace(facts(13), server=None))),
+        lambda: situation(source=member("backup-1", "backup", 12, ssh_port=2222)),
+        lambda: situation(source=source_with(binlog_format="STATEMENT")),
+        lambda: situation(source=source_with(replication=(link(lag_seconds=3.0),))),
+        lambda: situation(source=source_with(redo_bytes_per_second=2000.0)),
+        lambda: situation(keep_old_data=True),
+        lambda: situation(run_id="other"),
+    ],
+)
+def test_something_counts_exactly_where_the_fingerprint_differs(plan: Plan, later: Any) -> None:
+    now = build_plan(later())
+    assert any(change.counts for change in changed(plan, now).values()) == (now.fingerprint != plan.fingerprint)
+
+
+def test_each_difference_says_then_and_now(plan: Plan) -> None:
+    directory = replace(datadir(13), identity="99:1", path="/data/mysql")
+    now = build_plan(situation(target=member("replica-1", "replica", 13, facts=facts(13, datadir=directory))))
+    found = changed(plan, now)
+    identity = found["Target: device and inode of the data directory"]
+    assert (identity.then, identity.now, identity.counts) == ("13:1", "99:1", True)
+    assert found["Target: data directory"].now == "/data/mysql"
+    command = next(change for change in found.values() if change.unit is Unit.COMMAND)
+    assert "/var/lib/mysql" in str(command.then)
+    assert "/data/mysql" in str(command.now)
+
+
+def test_a_server_that_does_not_answer_any_more(plan: Plan) -> None:
+    now = build_plan(situation(target=member("replica-1", "replica", 13, facts=replace(facts(13), server=None))))
+    found = changed(plan, now)
+    assert (found["Target: server answers"].then, found["Target: server answers"].now) == ("yes", "no")
+    assert found["Target: version"].now is None
+
+
+def test_findings_that_come_and_go_count_and_numbers_alone_do_not(plan: Plan) -> None:
+    calm, noisy = replace(plan, findings=()), replace(plan, findings=(warning(),))
+    came = changed(calm, noisy)["Check “No client is connected to the target”"]
+    assert (came.then, came.now, came.counts) == (None, "warning: shop@10.0.1.7", True)
+    assert changed(noisy, calm)["Check “No client is connected to the target”"].counts
+    others = changed(noisy, replace(plan, findings=(warning(seen="2 connections"),)))
+    assert not others["Check “No client is connected to the target”"].counts
+    lost = replace(plan, findings=(warning("target.errant", "0-13-7"),))
+    more = changed(lost, replace(plan, findings=(warning("target.errant", "0-13-7, 0-13-8"),)))
+    assert all(change.counts for change in more.values()), "what is lost for good counts by its words"
+
+
+def test_the_worst_finding_comes_first(plan: Plan) -> None:
+    bad = Finding("target.room", Severity.REFUSAL, "There is room", "none")
+    found = list(changed(replace(plan, findings=()), replace(plan, findings=(warning(), bad))))
+    assert found[:2] == ["Check “There is room”", "Check “No client is connected to the target”"]
+
+
+def test_steps_and_commands_that_come_and_go(plan: Plan) -> None:
+    fewer = replace(plan, steps=plan.steps[1:])
+    first = plan.steps[0].title
+    assert changed(plan, fewer)[f"Step “{first}”"].now == "is not done"
+    assert changed(fewer, plan)[f"Step “{first}”"].now == "is done"
+    longer = replace(plan.steps[1], commands=(*plan.steps[1].commands, PlannedCommand("backup-1", "true")))
+    more = changed(plan, replace(plan, steps=(plan.steps[0], longer, *plan.steps[2:])))
+    [added] = more.values()
+    assert (added.then, added.now) == (None, "[backup-1] true")
+    turned = replace(plan, steps=tuple(reversed(plan.steps)))
+    assert list(changed(plan, turned)) == ["Order of the steps"]
+
+
+def test_what_changes_by_itself_comes_last_and_does_not_count(plan: Plan) -> None:
+    now = replace(plan, bytes_to_copy=GIB, predicted_seconds=60.0, keep_old_data=True)
+    assert [(change.what, change.counts) for change in changes(Shown(plan), Shown(now))] == [
+        ("Old data is kept", True),
+        ("To copy", False),
+        ("Expected time, all steps", False),
+    ]
+
+
+def test_the_start_and_its_times(plan: Plan) -> None:
+    then = Shown(plan, "Now", NOW, NOW + timedelta(hours=1))
+    minutes = Shown(plan, "Now", NOW + timedelta(minutes=4), NOW + timedelta(minutes=64))
+    assert changes(then, minutes) == (), "time has passed since the page was shown, and that is all"
+    later = changes(then, Shown(plan, "As soon as it can", NOW + timedelta(hours=3), None))
+    assert [(change.what, change.counts) for change in later] == [
+        ("Way to start", True),
+        ("Expected start", False),
+        ("Expected finish", False),
+    ]
+    assert later[2].now is None

@@ -1,0 +1,50 @@
+"""What a person is told of where the data is: from a real look at the host that a take-over left."""
+
+import subprocess
+from pathlib import Path
+
+import pytest
+
+from dbops.engine.hosts.scripts import load
+from dbops.engine.planning.planner import build_plan
+from dbops.engine.rebuilds.steps.preflight.data_location import how_it_serves, where_things_are
+from dbops.engine.rebuilds.steps.run import pairs
+from tests.engine import builders
+from tests.engine.hosts.test_swap_datadir import DATADIR, RIGHT, SCRIPT, build, target_host
+
+
+class Seen:
+    """As much of a run as is needed to tell."""
+
+    def __init__(self, found: dict[str, str]) -> None:
+        self.plan = build_plan(builders.situation())
+        self.memory = {"touched": True, "found": found}
+
+
+def look(run_directory: Path, datadir: Path) -> dict[str, str]:
+    words = ["look", str(datadir), f"{datadir}.dbops-old-run", "run"]
+    command = ["bash", "-c", load("common", "inspect_target"), *words]
+    return pairs(subprocess.run(command, cwd=run_directory, capture_output=True, text=True, check=True).stdout)
+
+
+@pytest.mark.parametrize("was_told", [True, False])
+def test_a_server_that_was_told_to_stop_is_not_told_to_run(was_told: bool) -> None:
+    """A person cancels while the init system stops it: our script is ended, and the init system goes on."""
+    with target_host() as host:
+        told = build(host, RIGHT)
+        if was_told:
+            host.take_over(told, SCRIPT.replace('"$@" </dev/null ||', "exit 0 ||"))
+        [run_directory] = {path.parent for path in host.root.rglob("stopping")} or {host.root}
+        text = where_things_are(Seen(look(run_directory, host.place(DATADIR))))  # type: ignore[arg-type]
+    assert ("was told to stop" in text) is was_told, text
+    assert ("the server runs" in text) is not was_told, text
+
+
+@pytest.mark.parametrize("older", ["/data.dbops-old-1", "", None])
+def test_who_succeeds_after_half_a_copy_says_where_the_data_of_before_still_is(older: str | None) -> None:
+    seen = Seen({})
+    if older is not None:
+        seen.memory["half_copy"] = older
+    text = how_it_serves(seen)  # type: ignore[arg-type]
+    assert ("/data.dbops-old-1" in text) is (older == "/data.dbops-old-1"), text
+    assert ("remove it when nobody wants it" in text) is bool(older), text

@@ -1,0 +1,205 @@
+"""Who waits for whom when several rebuilds share one read of their source. The sender itself: tests/drivers/test_fan_out.py."""
+
+from dataclasses import dataclass, field
+
+import pytest
+
+from dbops.engine.errors import RemoteFailure
+from dbops.engine.hosts.scripts import load
+from dbops.engine.planning.planner import build_plan
+from dbops.engine.ports import JobState, JobStatus
+from dbops.engine.rebuilds.copy_check import CopyEvidence
+from dbops.engine.rebuilds.shared_read import BEGUN, BRANCHES, Companion, Phase, phase_of_branch, phase_of_reader
+from dbops.engine.rebuilds.steps.copy import shared_read
+from dbops.engine.states import Status, StepState
+from tests.engine import builders
+from tests.engine.runs import Told, make_run
+from tests.fakes import FakeClock, FakeDatabase, FakeJobs
+
+
+@dataclass
+class Shared:
+    """Companions that a test sets."""
+
+    read_by: Companion | None = None
+    others: list[Companion] = field(default_factory=list)
+
+    def reader(self) -> Companion | None:
+        return self.read_by
+
+    def branches(self) -> list[Companion]:
+        return self.others
+
+
+def other(phase: Phase, branches: tuple[str, ...] | None = None) -> Companion:
+    return Companion(7, "b" * 16, "replica-2", phase, branches)
+
+
+def run_with(shared: Shared, **memory: object):  # type: ignore[no-untyped-def]
+    plan, jobs = build_plan(builders.situation()), FakeJobs()
+    nothing = {"source": FakeDatabase(), "target": FakeDatabase(), "journal": Told(), "clock": FakeClock()}
+    run = make_run(plan, jobs, **nothing, **memory)  # type: ignore[arg-type]
+    run.companions = shared
+    return run
+
+
+def test_one_who_reads_alone_settles_at_once_and_nobody_joins_afterwards() -> None:
+    run = run_with(Shared())
+    assert shared_read.settle(run)
+    assert run.memory[BRANCHES] == {}
+    assert not shared_read.reads_for_others(run)
+
+
+def test_a_branch_that_still_stops_its_server_is_waited_for_and_one_that_has_ended_is_not() -> None:
+    shared = Shared(others=[other(Phase.COMING)])
+    run = run_with(shared)
+    assert not shared_read.settle(run)
+    shared.others = [other(Phase.READY)]
+    assert shared_read.settle(run)
+    assert shared_read.reads_for_others(run)
+    shared.others = [other(Phase.GONE)]
+    assert shared_read.settle(run), "what was settled stays"
+    assert run.memory[BRANCHES] == {"b" * 16: "replica-2"}
+
+
+@pytest.mark.parametrize(
+    ("phase", "patience"), [(Phase.QUEUED, shared_read.QUEUED_PATIENCE_SECONDS), (Phase.COMING, 900.0)]
+)
+def test_nobody_is_waited_for_without_end(phase: Phase, patience: float) -> None:
+    run = run_with(Shared(others=[other(phase)]))
+    assert not shared_read.settle(run)
+    run.clock.sleep(patience - 1)
+    assert not shared_read.settle(run)
+    run.clock.sleep(2)
+    assert shared_read.settle(run)
+    assert run.memory[BRANCHES] == {}
+
+
+def test_a_branch_takes_nothing_over_before_the_one_who_reads_has() -> None:
+    shared = Shared(other(Phase.COMING))
+    run = run_with(shared)
+    assert not shared_read.may_take_over(run)
+    shared.read_by = other(Phase.READY)
+    assert shared_read.may_take_over(run)
+
+
+@pytest.mark.parametrize(
+    ("reader", "code"),
+    [
+        (other(Phase.GONE), "shared.no_read"),
+        (other(Phase.READING, ()), "shared.missed"),
+        (other(Phase.GONE, ()), "shared.missed"),
+        (other(Phase.READY, ("c" * 16,)), "shared.missed"),
+    ],
+)
+def test_a_branch_that_was_left_behind_changes_nothing(reader: Companion, code: str) -> None:
+    run = run_with(Shared(reader))
+    with pytest.raises(RemoteFailure) as raised:
+        shared_read.may_take_over(run)
+    assert raised.value.code == code
+    assert "was changed" in raised.value.left
+
+
+def test_a_branch_streams_when_it_is_read_for_it() -> None:
+    shared = Shared(other(Phase.READY))
+    run = run_with(shared, touched=True)
+    assert not shared_read.may_stream(run)
+    shared.read_by = other(Phase.READING, (run.run_id,))
+    assert shared_read.may_stream(run)
+
+
+STEPS = {"take-over": StepState.PENDING, "stream": StepState.PENDING}
+
+
+@pytest.mark.parametrize(
+    ("status", "ending", "steps", "memory", "phase"),
+    [
+        ("queued", "", {}, {}, Phase.QUEUED),
+        ("running", "", {}, {}, Phase.COMING),
+        ("running", "", {"take-over": StepState.DONE}, {}, Phase.READY),
+        ("running", "", {"take-over": StepState.DONE}, {BRANCHES: {}}, Phase.READY),
+        ("running", "", {"take-over": StepState.DONE}, {BRANCHES: {}, BEGUN: True}, Phase.READING),
+        ("running", "failed", {"take-over": StepState.DONE}, {BRANCHES: {}, BEGUN: True}, Phase.READING),
+        ("running", "failed", {}, {}, Phase.GONE),
+        ("running", "", {"stream": StepState.DONE}, {BEGUN: True}, Phase.GONE),
+        ("failed", "failed", {}, {BEGUN: True}, Phase.GONE),
+        ("lost", "", {"take-over": StepState.DONE}, {BEGUN: True}, Phase.READING),
+    ],
+)
+def test_how_far_the_one_who_reads_is(
+    status: str, ending: str, steps: dict[str, StepState], memory: dict[str, object], phase: Phase
+) -> None:
+    assert phase_of_reader(Status(status), ending, STEPS | steps, memory) is phase
+
+
+@pytest.mark.parametrize(
+    ("status", "ending", "stream", "phase"),
+    [
+        ("queued", "", StepState.PENDING, Phase.QUEUED),
+        ("running", "", StepState.PENDING, Phase.COMING),
+        ("running", "", StepState.RUNNING, Phase.READY),
+        ("running", "cancelled", StepState.RUNNING, Phase.GONE),
+        ("failed", "failed", StepState.FAILED, Phase.GONE),
+    ],
+)
+def test_how_far_a_branch_is(status: str, ending: str, stream: StepState, phase: Phase) -> None:
+    assert phase_of_branch(Status(status), ending, {"stream": stream}) is phase
+
+
+DROPPED = "dbops: dropped after 4096 bytes: its connection broke: Broken pipe\n"
+
+
+@pytest.mark.parametrize("unpack_log", ["", "mbstream: unexpected end of file\n"])
+def test_what_the_sender_said_comes_before_the_missing_end(unpack_log: str) -> None:
+    with pytest.raises(RemoteFailure) as raised:
+        shared_read.refuse_dropped(run_with(Shared()), CopyEvidence(0, 74, 1, "", DROPPED, unpack_log))
+    assert raised.value.code == "shared.dropped"
+
+
+@pytest.mark.parametrize(
+    ("unpack_status", "unpack_log"),
+    [(1, "mbstream: Error writing file './a.ibd' (Errcode: 28 \"No space left on device\")\n"), (137, "")],
+)
+def test_what_the_target_itself_says_comes_before_the_sender(unpack_status: int, unpack_log: str) -> None:
+    """A full disk is not mended by sending once more."""
+    shared_read.refuse_dropped(run_with(Shared()), CopyEvidence(0, 74, unpack_status, "", DROPPED, unpack_log))
+
+
+def sending(shared: Shared, **memory: object):  # type: ignore[no-untyped-def]
+    """One who reads for replica-2, and whose sender has begun ten seconds ago."""
+    run = run_with(shared, **{BRANCHES: {"b" * 16: "replica-2"}, BEGUN: True, **memory})
+    run.source.jobs.play(shared_read.SEND_JOB, JobState(JobStatus.RUNNING))
+    run.source.jobs.start(shared_read.SEND_JOB, "send")
+    run.memory.setdefault("fan_out.begun_at", run.clock.now())
+    run.clock.sleep(10)
+    return run
+
+
+def gone(run) -> list[str]:  # type: ignore[no-untyped-def]
+    return [act.arguments[1] for act in run.source.jobs.acts if act.arguments[0] == load("drop_target")]
+
+
+def test_a_branch_that_has_ended_before_it_came_is_not_waited_for_and_that_is_said_once() -> None:
+    shared = Shared(others=[other(Phase.COMING)])
+    run = sending(shared)
+    shared_read.follow_sender(run)
+    assert gone(run) == []
+    shared.others = [other(Phase.GONE)]
+    shared_read.follow_sender(run)
+    shared_read.follow_sender(run)
+    assert gone(run) == ["b" * 16]
+
+
+def test_one_who_reads_and_ends_before_it_came_is_not_waited_for_either() -> None:
+    run = sending(Shared(others=[other(Phase.READY)]))
+    assert not shared_read.give_back(run)
+    assert gone(run) == [run.run_id]
+
+
+def test_nothing_is_said_of_one_for_whom_nobody_reads_nor_when_nobody_is_waited_for_any_more() -> None:
+    run = sending(Shared(others=[Companion(8, "c" * 16, "replica-3", Phase.GONE)]))
+    shared_read.follow_sender(run)
+    run.clock.sleep(shared_read.CONNECT_SECONDS)
+    run.companions = Shared(others=[other(Phase.GONE)])
+    shared_read.follow_sender(run)
+    assert gone(run) == []

@@ -1,0 +1,62 @@
+"""How often a job on a host is looked at, by the time that it has lasted."""
+
+from typing import ClassVar
+
+from dbops.engine.planning.planner import build_plan
+from dbops.engine.ports import JobState, JobStatus
+from dbops.engine.rebuilds.steps.base import LASTING_LOOK_SECONDS, LASTS_AFTER_SECONDS, LOOK_SECONDS, JobStep
+from dbops.engine.rebuilds.steps.run import Outcome, Run, done
+from tests.engine import builders
+from tests.engine.runs import Told, make_run
+from tests.fakes import FakeClock, FakeDatabase, FakeJobs
+
+
+class Work(JobStep):
+    name: ClassVar[str] = "work"
+    title: ClassVar[str] = "Work"
+
+    def start(self, run: Run) -> JobState:
+        return run.start_job(run.target, self.name, "work", "true")
+
+    def finish(self, run: Run, state: JobState) -> Outcome:
+        return done()
+
+
+class Watched(FakeJobs):
+    """Waits on the clock as a host does, for as long as the job runs."""
+
+    def __init__(self, clock: FakeClock) -> None:
+        super().__init__()
+        self.clock, self.waited = clock, list[float]()
+
+    def follow(self, name: str, wait_seconds: float = 0.0, tail_lines: int = 20) -> JobState:
+        state = super().follow(name, wait_seconds, tail_lines)
+        if state.status is JobStatus.RUNNING:
+            self.waited.append(wait_seconds)
+            self.clock.sleep(wait_seconds)
+        return state
+
+
+def test_what_lasts_is_looked_at_less_often_also_by_the_next_driver() -> None:
+    clock = FakeClock()
+    jobs = Watched(clock)
+    jobs.play("work", JobState(JobStatus.RUNNING))
+    first = make_run(
+        build_plan(builders.situation()),
+        jobs,
+        source=FakeDatabase(),
+        target=FakeDatabase(),
+        journal=Told(),
+        clock=clock,
+    )
+    began = clock.now()
+    while clock.now() - began <= LASTS_AFTER_SECONDS:
+        assert not Work().advance(first).done
+    assert set(jobs.waited) == {LOOK_SECONDS}
+    next_driver = make_run(
+        first.plan, jobs, source=FakeDatabase(), target=FakeDatabase(), journal=Told(), clock=clock, **first.memory
+    )
+    Work().advance(next_driver)
+    assert jobs.waited[-1] == LASTING_LOOK_SECONDS
+    jobs.job("work").become(JobState(JobStatus.ENDED, 0))
+    assert Work().advance(next_driver).done

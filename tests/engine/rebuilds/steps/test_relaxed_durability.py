@@ -1,0 +1,377 @@
+"""Settings that are relaxed while a copy is rolled forward: what each server takes, and that each gets back what it had."""
+
+import copy
+from collections.abc import Callable
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+import pytest
+
+from dbops.engine.errors import RemoteFailure, Unreachable
+from dbops.engine.flavors import flavor_for
+from dbops.engine.flavors.relaxed_durability import relaxations, same_value
+from dbops.engine.hosts.progress import catch_up_progress
+from dbops.engine.planning.planner import build_plan
+from dbops.engine.ports import CommandResult
+from dbops.engine.rebuilds.steps.finish.clean_up import CleanUp
+from dbops.engine.rebuilds.steps.finish.sweep import needs_sweep
+from dbops.engine.rebuilds.steps.finish.verify import Verify
+from dbops.engine.rebuilds.steps.run import Run
+from dbops.engine.rebuilds.steps.start.relaxed_durability import become_ordinary, put_back_at_end, relax, watch
+from tests.engine import builders
+from tests.engine.runs import Told, make_run
+from tests.fakes import FakeClock, FakeDatabase, FakeJobs, ended, server_error
+
+FLUSH, SYNC, DOUBLEWRITE = "innodb_flush_log_at_trx_commit", "sync_binlog", "innodb_doublewrite"
+MARIADB_APPLIERS, MYSQL_APPLIERS = "slave_parallel_threads", "replica_parallel_workers"
+
+
+@pytest.mark.parametrize(
+    ("version", "flavor", "taken"),
+    [
+        ("5.7.42", "mysql", {FLUSH, SYNC}),
+        ("8.0.26", "mysql", {FLUSH, SYNC}),
+        ("8.0.29", "mysql", {FLUSH, SYNC, MYSQL_APPLIERS}),
+        ("8.0.30", "mysql", {FLUSH, SYNC, DOUBLEWRITE, MYSQL_APPLIERS}),
+        ("8.4.10", "mysql", {FLUSH, SYNC, DOUBLEWRITE, MYSQL_APPLIERS}),
+        ("9.7.4", "mysql", {FLUSH, SYNC, DOUBLEWRITE, MYSQL_APPLIERS}),
+        ("10.3.39", "mariadb", {FLUSH, SYNC, MARIADB_APPLIERS}),
+        ("10.11.19", "mariadb", {FLUSH, SYNC, MARIADB_APPLIERS}),
+        ("11.0.5", "mariadb", {FLUSH, SYNC, MARIADB_APPLIERS}),
+        ("11.0.6", "mariadb", {FLUSH, SYNC, DOUBLEWRITE, MARIADB_APPLIERS}),
+        ("11.1.4", "mariadb", {FLUSH, SYNC, MARIADB_APPLIERS}),
+        ("11.3.2", "mariadb", {FLUSH, SYNC, MARIADB_APPLIERS}),
+        ("11.4.1", "mariadb", {FLUSH, SYNC, MARIADB_APPLIERS}),
+        ("11.8.6", "mariadb", {FLUSH, SYNC, DOUBLEWRITE, MARIADB_APPLIERS}),
+    ],
+)
+def test_what_a_server_takes_at_run_time(version: str, flavor: str, taken: set[str]) -> None:
+    assert {item.variable for item in relaxations(flavor_for(version, flavor), appliers=8, gtid=True)} == taken
+
+
+def test_mysql_detects_torn_pages_and_mariadb_does_without_doublewrite() -> None:
+    mysql, mariadb = flavor_for("8.4.10", "mysql"), flavor_for("11.8.6", "mariadb")
+    values = {
+        flavor.name: next(
+            item.value for item in relaxations(flavor, appliers=0, gtid=True) if item.variable == DOUBLEWRITE
+        )
+        for flavor in (mysql, mariadb)
+    }
+    assert values == {"mysql": "DETECT_ONLY", "mariadb": "OFF"}
+
+
+def test_without_gtid_appliers_are_left_alone() -> None:
+    found = relaxations(flavor_for("10.11.19", "mariadb"), appliers=8, gtid=False)
+    assert {item.variable for item in found} == {FLUSH, SYNC}
+
+
+@pytest.mark.parametrize(
+    ("variable", "now", "is_worth_it"),
+    [
+        *((FLUSH, value, wanted) for value, wanted in (("0", False), ("1", True), ("2", False), ("3", True))),
+        *((SYNC, value, wanted) for value, wanted in (("0", False), ("1", True), ("1000", True))),
+        *((DOUBLEWRITE, value, wanted) for value, wanted in (("ON", True), ("fast", True), ("OFF", False))),
+        *(
+            (MARIADB_APPLIERS, value, wanted)
+            for value, wanted in (("0", True), ("7", True), ("8", False), ("32", False))
+        ),
+    ],
+)
+def test_what_is_relaxed_already_is_left_alone(variable: str, now: str, is_worth_it: bool) -> None:
+    found = relaxations(flavor_for("11.8.6", "mariadb"), appliers=8, gtid=True)
+    assert next(item for item in found if item.variable == variable).is_worth_it(now) is is_worth_it
+
+
+@pytest.mark.parametrize(
+    ("one", "other", "same"),
+    [("ON", "DETECT_AND_RECOVER", True), ("fast", "FAST", True), ("1", "2", False), ("DETECT_ONLY", "ON", False)],
+)
+def test_values_that_are_one(one: str, other: str, same: bool) -> None:
+    assert same_value(one, other) is same
+
+
+@dataclass
+class World:
+    """A server with variables, on a host that may be restarted."""
+
+    run: Run
+    jobs: FakeJobs
+    target: FakeDatabase
+    journal: Told
+    variables: dict[str, str]
+    boot: str = "boot-1"
+    server: str = "77:1000"
+    applier: str = "No"
+    #: what a statement does, by its first word
+    does: dict[str, Callable[[str, Any], list[Any]]] = field(default_factory=dict)
+
+    def sets(self) -> list[str]:
+        return [sql for sql in self.target.statements if sql.startswith("SET GLOBAL")]
+
+
+@pytest.fixture
+def world() -> World:
+    return make_world()
+
+
+def make_world(version: str = "10.11.19", flavor: str = "mariadb") -> World:
+    plan = build_plan(builders.situation())
+    plan = replace(plan, source=replace(plan.source, version=version), flavor=flavor, relaxes=True, appliers=8)
+    jobs, source, target, journal = FakeJobs(), FakeDatabase(), FakeDatabase(), Told()
+    variables = {FLUSH: "1", SYNC: "7", MARIADB_APPLIERS: "3", DOUBLEWRITE: "ON"}
+    run = make_run(plan, jobs, source=source, target=target, journal=journal, clock=FakeClock())
+    world = World(run, jobs, target, journal, variables)
+
+    def show(sql: str, _: Any) -> list[dict[str, str]]:
+        name = sql.split("'")[1]
+        return [{"Variable_name": name, "Value": variables[name]}] if name in variables else []
+
+    def change(sql: str, _: Any) -> list[Any]:
+        name, value = sql.removeprefix("SET GLOBAL ").split(" = ")
+        if name == MARIADB_APPLIERS and world.applier == "Yes":
+            raise server_error(1198, "This operation cannot be performed as you have a running slave")
+        variables[name] = value.strip("'")
+        return []
+
+    def applier(state: str) -> Any:
+        def set_state(*_: Any) -> list[Any]:
+            world.applier = state
+            return []
+
+        return set_state
+
+    world.does = {"SET": change, "STOP": applier("No"), "START": applier("Yes")}
+    target.expect("SHOW ALL SLAVES|SHOW REPLICA", lambda *_: [link_row(world.applier)])
+    target.expect("SHOW GLOBAL VARIABLES", show)
+    target.expect("SELECT 1 AS here", [{"here": 1}])
+    target.expect("^SET GLOBAL", change)
+    target.expect("STOP (ALL SLAVES|REPLICA) SQL_THREAD", world.does["STOP"])
+    target.expect("START (ALL SLAVES|REPLICA) SQL_THREAD", world.does["START"])
+    target.expect("server_id", [{"server_id": plan.target.configured_server_id, "read_only": 1}])
+    jobs.expect("boot=", lambda _: CommandResult(0, f"boot={world.boot}\nserver={world.server}\n", ""))
+    return world
+
+
+def link_row(applier: str) -> dict[str, Any]:
+    return {
+        **{"Master_Host": "10.0.0.11", "Master_Port": 3306, "Slave_IO_Running": "Yes", "Slave_SQL_Running": applier},
+        **{"Relay_Master_Log_File": "binlog.000001", "Exec_Master_Log_Pos": 4, "Seconds_Behind_Master": 0},
+        **{"Using_Gtid": "Slave_Pos", "Last_IO_Error": "", "Last_SQL_Error": ""},
+    }
+
+
+def until_ordinary(world: World) -> None:
+    for _ in range(20):
+        if become_ordinary(world.run, world.target) is None:
+            return
+    raise AssertionError("it does not become ordinary")
+
+
+AS_IT_WAS = {FLUSH: "1", SYNC: "7", MARIADB_APPLIERS: "3", DOUBLEWRITE: "ON"}
+RELAXED = {FLUSH: "2", SYNC: "0", MARIADB_APPLIERS: "8", DOUBLEWRITE: "ON"}
+
+
+def test_each_setting_gets_back_the_value_that_it_had(world: World) -> None:
+    relax(world.run, world.target)
+    assert world.variables == RELAXED
+    assert world.run.memory["undurable"] == {"boot": "boot-1", "server": ""}
+    until_ordinary(world)
+    assert world.variables == AS_IT_WAS
+    assert not {"relaxed", "undurable"} & set(world.run.memory)
+    assert "settle" in world.jobs.started
+    assert {"relax.1.sync_binlog", "put-back.1.sync_binlog", "settle"} <= set(world.journal.commands)
+
+
+def test_a_plan_that_relaxes_nothing_changes_nothing(world: World) -> None:
+    world.run.plan = replace(world.run.plan, relaxes=False)
+    relax(world.run, world.target)
+    until_ordinary(world)
+    assert world.sets() == []
+
+
+def test_the_plan_shows_every_statement_and_none_where_it_is_turned_off() -> None:
+    def shown(relaxes: bool) -> str:
+        plan = build_plan(replace(builders.situation(), relaxes=relaxes))
+        return "\n".join(command.text for step in plan.steps for command in step.commands)
+
+    assert "SET GLOBAL sync_binlog = 0   # where it is set to more" in shown(True)
+    assert "SET GLOBAL slave_parallel_threads = 16   # where it is set to less" in shown(True)
+    assert "SET GLOBAL sync_binlog = (what it was before)" in shown(True)
+    assert "SET GLOBAL" not in shown(False).replace("SET GLOBAL gtid_slave_pos", "")
+
+
+def test_an_applier_that_runs_is_stopped_for_its_number_and_started_again(world: World) -> None:
+    world.applier = "Yes"
+    relax(world.run, world.target)
+    assert (world.applier, world.variables[MARIADB_APPLIERS]) == ("Yes", "8")
+    until_ordinary(world)
+    assert (world.applier, world.variables[MARIADB_APPLIERS]) == ("Yes", "3")
+
+
+@pytest.mark.parametrize("statement", ["SET GLOBAL sync", "SET GLOBAL slave", "STOP ALL SLAVES", "START ALL SLAVES"])
+@pytest.mark.parametrize("has_run", [True, False])
+def test_a_driver_that_dies_between_two_statements_loses_no_value(statement: str, has_run: bool, world: World) -> None:
+    """The next one goes on with what was written down before the statement, whether or not that has reached the server."""
+    world.applier = "Yes"
+    died: list[str] = []
+
+    class Died(Exception): ...
+
+    def die(sql: str, parameters: Any) -> list[Any]:
+        if has_run or died:
+            world.does[sql.split()[0]](sql, parameters)
+        if not died:
+            died.append(sql)
+            raise Died
+        return []
+
+    world.target.expect(statement, die)
+    kept: list[dict[str, Any]] = []
+
+    def written(key: str, place: str, text: str) -> None:
+        kept.append(copy.deepcopy(world.run.memory))
+
+    world.journal.command = written  # type: ignore[method-assign]
+    with pytest.raises(Died):
+        relax(world.run, world.target)
+    world.run.memory = kept[-1]
+    relax(world.run, world.target)
+    assert (world.variables, world.applier) == (RELAXED, "Yes")
+    until_ordinary(world)
+    assert (world.variables, world.applier) == (AS_IT_WAS, "Yes")
+
+
+def test_a_server_that_refuses_a_setting_is_rolled_forward_without(world: World) -> None:
+    world.target.expect("SET GLOBAL sync_binlog = 0", server_error(1227, "Access denied"))
+    relax(world.run, world.target)
+    assert world.variables == {**RELAXED, SYNC: "7"}
+    until_ordinary(world)
+    assert world.variables == AS_IT_WAS
+
+
+def test_a_value_that_does_not_come_back_is_no_success(world: World) -> None:
+    relax(world.run, world.target)
+    world.target.expect("SET GLOBAL sync_binlog = 7", [])
+    with pytest.raises(RemoteFailure) as failed:
+        until_ordinary(world)
+    assert failed.value.code == "relaxed.not_back"
+
+
+def test_a_killed_server_goes_on_and_a_host_that_was_restarted_does_not(world: World) -> None:
+    relax(world.run, world.target)
+    world.variables |= AS_IT_WAS  # of its option file
+    world.server = "99:2000"
+    world.run.clock.sleep(10)
+    watch(world.run)
+    relax(world.run, world.target)
+    assert world.variables == RELAXED
+    world.boot = "boot-2"
+    with pytest.raises(RemoteFailure) as failed:
+        until_ordinary(world)
+    assert failed.value.code == "copy.worthless"
+    assert "host was restarted" in world.run.memory["worthless"]
+
+
+def test_what_is_relaxed_belongs_to_the_server_that_it_was_set_on(world: World) -> None:
+    """The server dies between the look at the host and the first statement; another one is there when the next driver comes."""
+    away = Unreachable("mysql.unreachable", "Talking to the server")
+    world.target.expect("SELECT 1 AS here", [{"here": 1}], away, [{"here": 1}])
+    with pytest.raises(Unreachable):
+        relax(world.run, world.target)
+    assert "relaxed" not in world.run.memory
+    world.server = "99:2000"
+    relax(world.run, world.target)
+    assert world.run.memory["relaxed"]["server"] == "99:2000"
+    until_ordinary(world)
+    assert world.variables == AS_IT_WAS
+
+
+def test_a_server_that_cannot_be_seen_on_its_host_is_left_as_it_is(world: World) -> None:
+    world.server = ""
+    relax(world.run, world.target)
+    assert (world.variables, world.sets()) == (AS_IT_WAS, [])
+    until_ordinary(world)
+
+
+def test_without_doublewrite_a_killed_server_costs_the_copy() -> None:
+    world = make_world("11.8.6")
+    relax(world.run, world.target)
+    assert world.variables[DOUBLEWRITE] == "OFF"
+    world.server = "99:2000"
+    with pytest.raises(RemoteFailure) as failed:
+        watch(world.run, at_once=True)
+    assert failed.value.code == "copy.worthless"
+
+
+@pytest.mark.parametrize("in_order", ["ON", "OFF"])
+def test_mysql_gets_more_appliers_only_where_they_commit_in_order(in_order: str) -> None:
+    world = make_world("8.4.10", "mysql")
+    world.applier = "Yes"
+    world.variables |= {
+        MYSQL_APPLIERS: "4",
+        "replica_preserve_commit_order": in_order,
+        DOUBLEWRITE: "DETECT_AND_RECOVER",
+    }
+    as_it_was = dict(world.variables)
+    relax(world.run, world.target)
+    assert (world.variables[MYSQL_APPLIERS], world.variables[DOUBLEWRITE]) == (
+        "8" if in_order == "ON" else "4",
+        "DETECT_ONLY",
+    )
+    until_ordinary(world)
+    assert (world.variables, world.applier) == (as_it_was, "Yes")
+
+
+def test_doublewrite_is_put_back_to_the_word_that_it_had() -> None:
+    world = make_world("11.8.6")
+    world.variables[DOUBLEWRITE] = "fast"
+    relax(world.run, world.target)
+    until_ordinary(world)
+    assert world.variables[DOUBLEWRITE] == "fast"
+
+
+def test_a_host_that_goes_down_after_everything_is_on_the_disk_costs_nothing(world: World) -> None:
+    relax(world.run, world.target)
+    until_ordinary(world)
+    world.boot, world.server = "boot-2", "5:5"
+    watch(world.run, at_once=True)
+    until_ordinary(world)
+
+
+def test_a_rebuild_that_ends_otherwise_puts_back_too(world: World) -> None:
+    relax(world.run, world.target)
+    assert needs_sweep(world.run)
+    put_back_at_end(world.run)
+    assert world.variables == AS_IT_WAS
+    assert not {"relaxed", "undurable"} & set(world.run.memory)
+
+
+def test_the_clean_up_finds_a_copy_worthless_and_says_so(world: World) -> None:
+    relax(world.run, world.target)
+    world.boot, world.server = "boot-2", ""
+    CleanUp().advance(world.run)
+    assert world.run.memory["worthless"]
+    assert "relaxed" not in world.run.memory
+
+
+def test_the_gate_opens_after_the_put_back_and_not_before(world: World) -> None:
+    world.applier = "Yes"
+    relax(world.run, world.target)
+    world.run.settings = replace(world.run.settings, verify_steady_seconds=60.0)
+    world.jobs.play("settle", ended())
+    for _ in range(10):
+        Verify().advance(world.run)
+    assert world.variables == AS_IT_WAS
+    assert world.run.memory["verify.steady_since"] == world.run.clock.now()
+    world.run.clock.sleep(59)
+    assert not Verify().advance(world.run).done
+    world.run.clock.sleep(1)
+    assert Verify().advance(world.run).done
+
+
+def test_what_is_applied_and_what_arrives_are_told_apart() -> None:
+    known = catch_up_progress([[0.0, -1000.0], [5.0, -600.0]], [[0.0, 0.0], [5.0, 100.0]], left=600, of="backup-1")
+    assert (known["applied_per_second"], known["incoming_per_second"], known["eta_seconds"]) == (100.0, 20.0, 7.5)
+    known = catch_up_progress([[0.0, -600.0], [5.0, -700.0]], [[0.0, 0.0], [5.0, 400.0]], left=700, of="backup-1")
+    assert "eta_seconds" not in known
+    assert "does not come nearer" in known["note"]

@@ -1,0 +1,39 @@
+"""What a rebuild remembers of its take-over: a refusal comes before anything, and where it was begun twice nobody knows."""
+
+import pytest
+
+from dbops.engine.errors import Refused
+from dbops.engine.planning.planner import build_plan
+from dbops.engine.ports import JobState, JobStatus
+from dbops.engine.rebuilds.steps.base import REFUSED_STATUS
+from dbops.engine.rebuilds.steps.copy.swap_datadir import TakeOver
+from dbops.engine.rebuilds.steps.run import Run
+from tests.engine import builders
+from tests.engine.runs import Told, make_run
+from tests.fakes import FakeClock, FakeDatabase, FakeJobs
+
+REFUSED = JobState(JobStatus.ENDED, REFUSED_STATUS, {}, {}, {"out": "REFUSED: it takes writes now.\n"})
+
+
+def refused(jobs: FakeJobs, **memory: object) -> Run:
+    nothing = {"source": FakeDatabase(), "target": FakeDatabase(), "journal": Told(), "clock": FakeClock()}
+    run = make_run(build_plan(builders.situation()), jobs, **nothing, **memory)  # type: ignore[arg-type]
+    TakeOver().start(run)
+    run.memory["take-over.started"] = True
+    with pytest.raises(Refused) as told:
+        TakeOver().advance(run)
+    assert told.value.code == "host.refused"
+    return run
+
+
+def test_a_refusal_is_remembered_as_one() -> None:
+    jobs = FakeJobs()
+    jobs.play("take-over", REFUSED)
+    assert refused(jobs).memory["refused"]
+
+
+def test_a_refusal_of_the_second_try_says_nothing_of_the_first() -> None:
+    """The host was restarted in the middle and has forgotten the job: what it refuses now may be what the first one did."""
+    jobs = FakeJobs()
+    jobs.play("take-over", REFUSED)
+    assert "refused" not in refused(jobs, touched=True).memory

@@ -1,0 +1,140 @@
+"""What a running stream tells its target's host of the rate, and when the servers are looked at."""
+
+from dataclasses import replace
+from typing import Any
+
+import pytest
+
+from dbops.engine.errors import Unreachable
+from dbops.engine.planning.planner import build_plan
+from dbops.engine.ports import CommandResult, JobState, JobStatus
+from dbops.engine.rebuilds.steps.run import Run
+from dbops.engine.rebuilds.steps.source.throttle import LOOK_SECONDS, begin_held, count_link, pass_rate_on
+from dbops.engine.tuning.stream_rate import LOOKS
+from tests.engine import builders
+from tests.engine.runs import Told, make_run
+from tests.fakes import FakeClock, FakeDatabase, FakeJobs
+
+MIB = 1024**2
+
+
+class Jobs(FakeJobs):
+    """Writes down what the host is told."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.told: list[str] = []
+
+    def act(self, script: str, *arguments: str, **_: Any) -> CommandResult:
+        self.told.append(arguments[-1])
+        return CommandResult(0, "", "")
+
+
+class Slow(FakeDatabase):
+    """Answers after so many seconds of the run's clock."""
+
+    def __init__(self, clock: FakeClock, seconds: float) -> None:
+        super().__init__()
+        self.clock, self.seconds = clock, seconds
+
+    def query(self, sql: str, parameters: Any = ()) -> list[dict[str, Any]]:
+        self.clock.sleep(self.seconds)
+        return [{"1": 1}]
+
+
+def running(seconds: float = 0.0, limit_ms: float = 0.0) -> tuple[Run, Jobs, Told]:
+    clock, jobs, journal = FakeClock(), Jobs(), Told()
+    source = Slow(clock, seconds)
+    run = make_run(
+        build_plan(builders.situation()), jobs, source=source, target=FakeDatabase(), journal=journal, clock=clock
+    )
+    run.settings = replace(run.settings, brake_latency_ms=limit_ms)
+    run.memory["stream.link"] = [[0.0, 0.0], [10.0, 1000.0 * MIB]]
+    run.primary = replace(run.primary, connect=lambda _: Slow(clock, 0.0))
+    return run, jobs, journal
+
+
+def test_nothing_is_told_where_nobody_asks_for_a_rate() -> None:
+    run, jobs, _ = running()
+    pass_rate_on(run)
+    assert jobs.told == []
+
+
+def test_a_rate_is_told_once_and_again_when_it_is_another() -> None:
+    run, jobs, journal = running()
+    for rate in (20 * MIB, 20 * MIB, 5 * MIB, None, None):
+        run.stream_rate = lambda rate=rate: rate
+        pass_rate_on(run)
+    assert jobs.told == [str(20 * MIB), str(5 * MIB), ""]
+    assert journal.lines[-1] == "The stream goes at full speed."
+
+
+def looked_at(run: Run, times: int) -> None:
+    for _ in range(times):
+        pass_rate_on(run)
+        run.clock.sleep(LOOK_SECONDS)
+
+
+def test_the_brake_holds_the_stream_while_a_server_answers_slowly_and_says_so() -> None:
+    run, jobs, journal = running(seconds=0.5, limit_ms=100)
+    looked_at(run, LOOKS)
+    assert jobs.told == [str(50 * MIB)]
+    assert journal.lines[-1] == "The stream is held to 50.0 MiB/s by the brake, as the servers answer slowly."
+
+
+def test_a_person_who_wants_it_slower_still_gets_that() -> None:
+    run, jobs, journal = running(seconds=0.5, limit_ms=100)
+    run.stream_rate = lambda: 8 * MIB
+    looked_at(run, LOOKS)
+    assert jobs.told == [str(8 * MIB)]
+    assert "by the brake" not in journal.lines[-1]
+
+
+def test_without_a_limit_no_server_is_asked() -> None:
+    run, _, _ = running(seconds=5.0)
+    began = run.clock.now()
+    pass_rate_on(run)
+    assert run.clock.now() == began
+
+
+def test_a_stream_begins_with_the_rate_that_is_wanted_and_that_is_told_once() -> None:
+    run, jobs, journal = running()
+    run.stream_rate = lambda: 4 * MIB
+    assert begin_held(run) == 4 * MIB
+    pass_rate_on(run)
+    assert (jobs.told, journal.lines) == ([], ["The stream is held to 4.0 MiB/s."])
+
+
+def test_what_came_over_the_link_counts_and_not_what_was_unpacked() -> None:
+    run, jobs, _ = running(seconds=0.5, limit_ms=100)
+    run.memory["stream.samples"] = [[0.0, 0.0], [10.0, 3000.0 * MIB]]
+    looked_at(run, LOOKS)
+    assert jobs.told == [str(50 * MIB)]
+    count_link(run, JobState(JobStatus.RUNNING, counters={"transport.write_bytes": 1200 * MIB}))
+    assert run.memory["stream.link"][-1][1] == 1200.0 * MIB
+
+
+class Silent(Slow):
+    """Connects with its first statement, as the driver does, and fails in it after so many seconds."""
+
+    def __init__(self, clock: FakeClock, seconds: float, *, took_no_connection: bool) -> None:
+        super().__init__(clock, seconds)
+        self.failure = Unreachable("mysql.unreachable", "Logging in", found="no answer")
+        self.failure.took_no_connection = took_no_connection
+
+    def query(self, sql: str, parameters: Any = ()) -> list[dict[str, Any]]:
+        self.clock.sleep(self.seconds)
+        raise self.failure
+
+
+@pytest.mark.parametrize(
+    ("seconds", "took_no_connection", "is_slow"),
+    [(0.0, True, False), (5.0, True, False), (0.0, False, False), (5.0, False, True)],
+)
+def test_a_server_that_is_away_is_no_slow_server(seconds: float, took_no_connection: bool, is_slow: bool) -> None:
+    """However long it took to find out: a primary that is away is not relieved by a slower rebuild. One that is silent is."""
+    run, jobs, _ = running(limit_ms=100)
+    away = Silent(run.clock, seconds, took_no_connection=took_no_connection)
+    run.primary = replace(run.primary, connect=lambda _: away)
+    looked_at(run, 3 * LOOKS)
+    assert bool(jobs.told) is is_slow

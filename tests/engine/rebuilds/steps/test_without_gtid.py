@@ -1,0 +1,132 @@
+"""Positions instead of GTID: nobody but us knows when the source may go on, and nobody what a copy has applied."""
+
+from dataclasses import dataclass, replace
+from typing import Any
+
+import pytest
+
+from dbops.engine.errors import DbopsError, Refused
+from dbops.engine.planning.planner import build_plan
+from dbops.engine.ports import CommandResult
+from dbops.engine.rebuilds.steps.preflight.resume_check import Recheck
+from dbops.engine.rebuilds.steps.replicate.repoint_by_position import ATTEMPTS, PAUSE_SECONDS, repoint_by_position
+from dbops.engine.rebuilds.steps.run import Run
+from dbops.engine.rebuilds.steps.source.access import have_guard, rearm
+from tests.engine import builders
+from tests.engine.runs import Told, make_run
+from tests.fakes import FakeClock, FakeDatabase, FakeJobs, ended
+
+SOURCE, PRIMARY = "10.0.0.12", "10.0.0.11"
+
+
+def link_row(host: str, position: int, running: str = "Yes") -> dict[str, Any]:
+    return {
+        "Master_Host": host,
+        "Master_Port": 3306,
+        "Slave_IO_Running": running,
+        "Slave_SQL_Running": running,
+        "Relay_Master_Log_File": "binlog.000001",
+        "Exec_Master_Log_Pos": position,
+        "Seconds_Behind_Master": 0,
+        "Using_Gtid": "No",
+        "Last_IO_Error": "",
+        "Last_SQL_Error": "",
+    }
+
+
+@dataclass
+class World:
+    run: Run
+    jobs: FakeJobs
+    target: FakeDatabase
+    journal: Told
+
+    @property
+    def pauses(self) -> int:
+        return len([key for key in self.journal.commands if key.startswith("repoint.pause.")])
+
+    @property
+    def resumes(self) -> int:
+        return len([key for key in self.journal.commands if key.startswith("repoint.resume.")])
+
+
+@pytest.fixture
+def world() -> World:
+    plan = replace(build_plan(builders.situation()), uses_gtid=False)
+    jobs, source, target, journal, clock = FakeJobs(), FakeDatabase(), FakeDatabase(), Told(), FakeClock()
+    jobs.expect("echo paused", CommandResult(0, "paused\n", ""))
+    jobs.expect("beat\n", CommandResult(0, "guard=1\ngiven_back=\npaused=1\n", ""))
+    source.expect("SHOW (ALL )?SLAVE", [link_row(PRIMARY, 500)])
+    source.expect("SHOW MASTER|SHOW BINLOG|SHOW BINARY", [{"File": "binlog.000001", "Position": 900}])
+
+    run = make_run(plan, jobs, source=source, target=target, journal=journal, clock=clock)
+    return World(run, jobs, target, journal)
+
+
+def repoint_for_an_hour(world: World, pauses: list[float]) -> None:
+    """Try as the runner does; note in ``pauses`` how long the source's applier stood each time."""
+    clock, since = world.run.clock, world.run.clock.now()
+    while clock.now() < since + 3600:
+        before, paused_at = world.resumes, world.run.memory.get("repoint.paused_at", since)
+        outcome = repoint_by_position(world.run, world.target)
+        if world.resumes > before:
+            pauses.append(clock.now() - paused_at)
+        clock.sleep(outcome.wait_seconds)
+
+
+def test_a_point_that_is_never_reached_does_not_keep_the_source_paused(world: World) -> None:
+    """The source was written to itself, or has rotated its log: the target goes past the point, and nobody sees it there."""
+    world.target.expect("SLAVE", [link_row(SOURCE, 901)])
+    pauses: list[float] = []
+    with pytest.raises(DbopsError) as failed:
+        repoint_for_an_hour(world, pauses)
+    assert failed.value.code == "repoint.no_common_point"
+    assert world.pauses == world.resumes == ATTEMPTS
+    assert max(pauses) < PAUSE_SECONDS + 1
+
+
+def test_a_guard_is_armed_again_without_a_key_that_nobody_needs(world: World) -> None:
+    world.jobs.play("guard.*", ended())
+    rearm(world.run, "no heartbeat for 50 s")
+    assert not [key for key in world.journal.commands if key.startswith("open.")]
+    world.run.memory["let_in"] = True
+    world.jobs.expect("ssh-keygen", CommandResult(0, "ssh-ed25519 AAAA\n", ""))
+    rearm(world.run, "no heartbeat for 50 s")
+    assert [key for key in world.journal.commands if key.startswith("open.")]
+
+
+@pytest.mark.parametrize("is_over", [True, False])
+def test_after_the_copy_a_guard_that_gave_up_gets_a_successor_and_during_it_none(world: World, is_over: bool) -> None:
+    """To pause the source once more it needs a guard; but a backup that the guard has ended is not begun again."""
+    world.jobs.expect("beat\n", CommandResult(0, "guard=\ngiven_back=no heartbeat for 50 s\npaused=\n", ""))
+    world.run.memory |= {"source_opened": True, "let_in": True, "stream.began": 1.0}
+    world.run.memory |= {"checkpoints": {"backup_type": "full-backuped"}} if is_over else {}
+    have_guard(world.run)
+    assert world.jobs.started == (["guard-2"] if is_over else [])
+    assert not [key for key in world.journal.commands if key.startswith("open.")]
+
+
+def recheck(world: World, host: str, **memory: Any) -> str:
+    """Return what a retry finds changed, "" where nothing is."""
+    world.run.memory |= {"new_identity": "1:2", "copy_run": "another", **memory}
+    world.jobs.expect("datadir=", CommandResult(0, "datadir=1:2\nnew=1\npids=77 \n", ""))
+    world.target.expect("read_only", [{"server_id": world.run.plan.target.configured_server_id, "read_only": 1}])
+    world.target.expect("PROCESSLIST", [{"replicas": 0}])
+    world.target.expect("SLAVE", [link_row(host, 901)])
+    try:
+        Recheck().advance(world.run)
+    except Refused as refused:
+        return refused.found
+    return ""
+
+
+def test_a_copy_that_somebody_attached_to_the_primary_is_not_rolled_forward_again(world: World) -> None:
+    assert "somebody else has attached it" in recheck(world, PRIMARY)
+
+
+def test_a_copy_that_is_attached_to_the_source_is_gone_on_with(world: World) -> None:
+    assert recheck(world, SOURCE) == ""
+
+
+def test_a_copy_that_had_caught_up_may_be_attached_to_the_primary(world: World) -> None:
+    assert recheck(world, PRIMARY, done_before=["catch-up"]) == ""

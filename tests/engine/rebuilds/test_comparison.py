@@ -1,0 +1,42 @@
+"""The summary of a rebuild that has ended: measured times, and nothing that was not measured."""
+
+from dbops.engine.rebuilds.comparison import PROOFS, Comparison, Dumps, Other, StepTime, dumps_of
+from dbops.engine.rebuilds.methods import FOLLOW_UPS, METHODS
+from dbops.engine.states import StepState
+
+
+def step(name: str = "stream", state: StepState = StepState.DONE, **values: float | None) -> StepTime:
+    given: dict[str, float | None] = {"seconds": 10.0, "expected_seconds": 8.0} | values
+    return StepTime(name, "Title", state, **given)
+
+
+def comparison(*steps: StepTime, others: tuple[Other, ...] = ()) -> Comparison:
+    return Comparison(steps, seconds=30.0, bytes=None, rate=None, others=others)
+
+
+def test_what_was_expected_is_said_only_where_every_step_that_ran_was_predicted() -> None:
+    skipped = step(state=StepState.SKIPPED, seconds=None, expected_seconds=None)
+    assert comparison(step(), step(), skipped).expected_seconds == 16.0
+    assert comparison(step(), step(expected_seconds=None)).expected_seconds is None
+    assert comparison().expected_seconds is None
+
+
+def test_only_a_step_that_is_done_has_proven_something() -> None:
+    found = comparison(step("stream"), step("verify", StepState.FAILED), step("own"))
+    assert found.proofs == (PROOFS["stream"],)
+
+
+def test_every_proof_is_of_a_step_that_there_is() -> None:
+    names = {item.name for method in (*METHODS.values(), *FOLLOW_UPS.values()) for item in method.steps}
+    assert set(PROOFS) <= names
+
+
+def test_the_usual_time_is_the_middle_of_the_others() -> None:
+    others = tuple(Other(number, "replica-1", seconds, None, None) for number, seconds in enumerate((5.0, 50.0, 7.0)))
+    assert comparison(others=others).usual_seconds == 7.0
+    assert comparison().usual_seconds is None
+
+
+def test_dumps_are_told_of_only_where_some_were_measured() -> None:
+    assert dumps_of([3.0, 1.0, 9.0]) == Dumps(3, 3.0)
+    assert dumps_of([]) is None

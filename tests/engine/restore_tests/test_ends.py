@@ -1,0 +1,54 @@
+"""What ends of proofs say of a backup: which of several counts, and which say nothing."""
+
+from datetime import UTC, datetime, timedelta
+
+import pytest
+
+from dbops.engine.backups.restore_test_ends import IN_DOUBT, OF_THE_BACKUP, ProofEnd, last_that_tell
+from dbops.engine.restore_tests.due import OF_THE_PLACE, says_nothing
+from dbops.engine.restore_tests.result import FAILURES
+
+NOW = datetime(2026, 3, 1, tzinfo=UTC)
+
+
+def told(*codes: str) -> str | None:
+    """Return the code of what counts after proofs of one run that ended with these, the oldest first; an empty code is a good one."""
+    ends = [ProofEnd(7, not code, NOW + timedelta(hours=hour), code) for hour, code in enumerate(codes)]
+    found = last_that_tell(ends).get(7)
+    return found.code if found else None
+
+
+@pytest.mark.parametrize(
+    ("codes", "counts"),
+    [
+        pytest.param([], None, id="never proven"),
+        pytest.param(["proof.damaged", ""], "", id="a later success replaces an earlier failure"),
+        pytest.param(["", "proof.tables"], "proof.tables", id="a file may go bad later"),
+        pytest.param(
+            ["proof.damaged", "proof.transport"], "proof.damaged", id="a link that broke does not make it good"
+        ),
+        pytest.param(["", "ssh.unreachable"], "", id="nor bad"),
+        pytest.param(["proof.space"], None, id="of the host alone"),
+        pytest.param(["proof.not_removed"], None, id="of what is left alone"),
+        pytest.param(["proof.refused"], None, id="nothing was read"),
+        pytest.param(["bug"], None, id="of dbops alone"),
+        pytest.param(["proof.start"], "proof.start", id="a doubt"),
+        pytest.param(["", "proof.start"], "", id="a doubt does not replace what is clear"),
+        pytest.param(["proof.prepare", "proof.start"], "proof.prepare", id="a doubt does not clear what is bad"),
+        pytest.param(["proof.start", "proof.unpack"], "proof.unpack", id="what is clear replaces a doubt"),
+    ],
+)
+def test_which_of_several_proofs_counts(codes: list[str], counts: str | None) -> None:
+    assert told(*codes) == counts
+
+
+def test_runs_are_told_apart() -> None:
+    ends = [ProofEnd(7, True, NOW), ProofEnd(8, False, NOW, "proof.tables")]
+    assert last_that_tell(ends) == {7: ends[0], 8: ends[1]}
+
+
+def test_nothing_that_is_of_the_place_is_taken_for_the_backup_and_each_failure_has_its_side() -> None:
+    assert not (OF_THE_BACKUP | IN_DOUBT) & OF_THE_PLACE
+    assert not [code for code in OF_THE_BACKUP | IN_DOUBT if says_nothing(code)]
+    sides = {kind for kind in FAILURES if f"proof.{kind}" not in OF_THE_BACKUP | IN_DOUBT | OF_THE_PLACE}
+    assert sides == {"not_removed"}, "a new way to fail: is it of the backup, in doubt, or of the place?"

@@ -1,0 +1,273 @@
+"""Proofs of backups: the plan, its limits, what the end of the job means, and which are due."""
+
+from dataclasses import replace
+from datetime import UTC, datetime, timedelta
+from typing import Any
+
+import pytest
+
+from dbops.engine.backup_states import BackupMethod
+from dbops.engine.backups.archives import Archive
+from dbops.engine.errors import DbopsError, Refused, RemoteFailure
+from dbops.engine.facts.instance import Tool, from_record, to_record
+from dbops.engine.ports import JobState
+from dbops.engine.restore_tests.due import Attempt, Candidate, RestoreAge, RestoreState, due_runs
+from dbops.engine.restore_tests.plan import Elsewhere, Limits, ProofPlan, plan_proof
+from dbops.engine.restore_tests.result import FAILURES, Expected, Proven, judge_proof, read_counts, read_steps
+from tests.engine import builders
+from tests.fakes import ended, vanished
+
+GIB = 1024**3
+NOW = datetime(2026, 3, 1, 12, 0, tzinfo=UTC)
+WEEK = timedelta(days=7)
+
+
+def archive(**changes: Any) -> Archive:
+    given = Archive(
+        run=7,
+        uid="0123456789abcdef",
+        method=BackupMethod.PHYSICAL,
+        instance="backup-1",
+        path="/backups/backup-1.xbstream.zst",
+        bytes=4 * GIB,
+        sha256="ab" * 32,
+        flavor="mariadb",
+        version="10.11.19",
+        taken_at=NOW,
+        data_bytes=20 * GIB,
+    )
+    return replace(given, **changes)
+
+
+def plan(*, limits: Limits | None = None, host: dict[str, Any] | None = None, **changes: Any) -> ProofPlan:
+    return plan_proof(
+        "fedcba9876543210",
+        archive(**changes),
+        builders.host(12, **(host or {})),
+        owner="mysql",
+        limits=limits or Limits(),
+        server=builders.server(12),
+    )
+
+
+# --- the plan ---------------------------------------------------------------------------------------------------------
+
+
+def test_the_scratch_server_is_alone_and_small() -> None:
+    words = plan().server
+    for word in ("--skip-networking", "--skip-grant-tables", "--skip-slave-start", "--skip-log-bin"):
+        assert word in words, word
+    assert f"--innodb-buffer-pool-size={128 * 1024**2}" in words
+    assert not any("defaults-file" in word or "port" in word for word in words)
+
+
+def test_everything_is_made_below_one_directory_beside_the_backup() -> None:
+    made = plan()
+    assert made.scratch == "/backups/.dbops-proof-fedcba9876543210"
+    assert f"{made.scratch}/data" in made.unpack
+    assert f"--target-dir={made.scratch}/data" in made.prepare
+
+
+def test_a_directory_that_was_set_is_used_instead() -> None:
+    assert plan(limits=Limits(directory="/scratch/")).scratch == "/scratch/.dbops-proof-fedcba9876543210"
+
+
+def test_space_follows_the_data_and_the_file_where_that_was_not_measured() -> None:
+    assert plan().needed_bytes == int(20 * GIB * 1.1) + 512 * 1024**2
+    assert plan(data_bytes=None).needed_bytes == int(24 * GIB * 1.1) + 512 * 1024**2
+
+
+def test_memory_is_within_what_is_free_and_never_beyond_the_most() -> None:
+    made = plan(host={"memory_available_bytes": 200 * GIB})
+    assert made.needed_memory_bytes <= 4 * GIB + 256 * 1024**2
+    assert made.most_memory_bytes > made.needed_memory_bytes
+
+
+def test_a_host_without_memory_is_refused() -> None:
+    with pytest.raises(Refused) as refused:
+        plan(host={"memory_available_bytes": 200 * 1024**2})
+    assert refused.value.code == "proof.memory"
+
+
+def test_no_more_cores_than_there_are() -> None:
+    assert plan(limits=Limits(cores=64)).cores == 8
+    assert plan(limits=Limits(cores=1)).cores == 1
+
+
+def test_the_plan_survives_its_driver_and_the_script_gets_as_many_words_as_it_counts() -> None:
+    made = plan()
+    assert from_record(ProofPlan, to_record(made)) == made
+    words = made.arguments()
+    counts = [int(word) for word in words[19:23]]
+    assert len(words) == 23 + sum(counts)
+    assert words[23 : 23 + counts[0]] == list(made.unpack)
+
+
+# --- the end of the job -----------------------------------------------------------------------------------------------
+
+STEPS = "begin look 100.0\nend look 100.5 \nbegin unpack 100.5\nend unpack 102.5 4000\nbegin prepare 102.5\n"
+
+
+def judged(state: JobState, counts: str = "", expected: Expected | None = None) -> Proven:
+    return judge_proof("backup-1", "/backups/x", state, counts, expected or Expected())
+
+
+def good(**tails: str) -> JobState:
+    return ended(0, tails={"facts": "checked=12\ntables=2\nrows=30\n", **tails})
+
+
+def code_of(state: JobState, **words: Any) -> str:
+    with pytest.raises(DbopsError) as failed:
+        judged(state, **words)
+    return failed.value.code
+
+
+def test_steps_are_read_with_seconds_and_bytes() -> None:
+    assert [(step["name"], step["state"], step["seconds"], step["bytes"]) for step in read_steps(STEPS)] == [
+        ("look", "done", 0.5, None),
+        ("unpack", "done", 2.0, 4000),
+        ("prepare", "running", None, None),
+    ]
+    assert read_steps(STEPS + "fail prepare 110.0\n")[-1]["state"] == "failed"
+    assert read_steps("end unpack x\nnonsense\nbegin other 3\n") == []
+
+
+def test_rows_by_table_are_what_the_client_escaped() -> None:
+    assert read_counts("shop\torders\t10\nshop\ta\\tb\t20\nbroken\n") == {("shop", "orders"): 10, ("shop", "a\tb"): 20}
+
+
+def test_a_good_end_gives_its_figures() -> None:
+    proven = judged(good(), "shop\torders\t10\nshop\tlines\t20\n")
+    assert (proven.checked, proven.rows, proven.warnings) == (12, 30, ())
+    assert proven.largest() == [["shop", "lines", 20], ["shop", "orders", 10]]
+
+
+@pytest.mark.parametrize("kind", sorted(FAILURES))
+def test_each_failure_of_the_script_has_its_code(kind: str) -> None:
+    assert code_of(ended(70, tails={"out": f"some words\nFAILED: {kind} why it is so"})) == f"proof.{kind}"
+
+
+@pytest.mark.parametrize(
+    ("state", "code"),
+    [
+        (vanished(), "proof.vanished"),
+        (ended(65, tails={"out": "REFUSED: /b/x is not the backup of run 1"}), "proof.refused"),
+        (ended(65, tails={"out": "REFUSED: space 3 MiB are free"}), "proof.space"),
+        (ended(65, tails={"out": "REFUSED: memory 3 MiB are free"}), "proof.memory"),
+        (ended(65, tails={"out": "REFUSED: tool zstd is not installed on this host."}), "proof.tool"),
+        (ended(65, tails={"out": "REFUSED: transport The host cannot be reached"}), "proof.transport"),
+        (ended(70, tails={"out": "FAILED: something_else entirely"}), "proof.failed"),
+        (ended(137), "proof.failed"),
+        (ended(0), "proof.failed"),
+    ],
+)
+def test_other_ends(state: JobState, code: str) -> None:
+    assert code_of(state) == code
+
+
+def test_a_table_that_is_older_than_the_backup_must_be_in_it() -> None:
+    older = frozenset({("shop", "orders"), ("shop", "lines")})
+    expected = Expected(older, older)
+    assert code_of(good(), counts="shop\torders\t10\n", expected=expected) == "proof.tables"
+    assert judged(good(), "shop\torders\t10\nshop\tlines\t0\n", expected).warnings == ()
+
+
+def test_a_table_that_was_renamed_since_is_a_warning() -> None:
+    older = frozenset({("shop", "orders"), ("shop", "lines")})
+    proven = judged(good(), "shop\torders\t10\nshop\told_lines\t20\n", Expected(older, older))
+    assert proven.warnings == ("shop.lines is older than the backup and not in it: was it renamed?",)
+
+
+def test_rows_that_went_are_a_warning() -> None:
+    last = {("shop", "orders"): 5000, ("shop", "small"): 10, ("shop", "gone"): 3, ("shop", "same"): 1000}
+    proven = judged(good(), "shop\torders\t2499\nshop\tsmall\t1\nshop\tsame\t500\n", Expected(last=last))
+    assert [text.split()[0] for text in proven.warnings] == ["shop.gone", "shop.orders"]
+
+
+def test_a_failure_says_that_nothing_is_left() -> None:
+    with pytest.raises(RemoteFailure) as failed:
+        judged(ended(70, tails={"out": "FAILED: damaged zstd said no"}))
+    assert (failed.value.found, "removed" in failed.value.left) == ("zstd said no", True)
+
+
+# --- which are due ----------------------------------------------------------------------------------------------------
+
+
+def due(*, run: int = 5, last: Attempt | None = None) -> list[int]:
+    return due_runs([Candidate(1, run, NOW)], {1: last} if last else {}, now=NOW, interval=WEEK)
+
+
+@pytest.mark.parametrize(
+    ("last", "is_due"),
+    [
+        (None, True),
+        (Attempt(5, is_over=True, is_good=True, at=NOW - WEEK), True),
+        (Attempt(4, is_over=True, is_good=True, at=NOW - WEEK + timedelta(hours=1)), False),
+        (Attempt(4, is_over=True, is_good=False, at=NOW - timedelta(hours=1)), True),
+        (Attempt(5, is_over=True, is_good=False, at=NOW - timedelta(hours=1)), False),
+        (Attempt(5, is_over=False, is_good=False, at=NOW - 2 * WEEK), False),
+        (Attempt(5, is_over=True, is_good=False, at=NOW - timedelta(minutes=61), code="proof.transport"), True),
+        (Attempt(5, is_over=True, is_good=False, at=NOW - timedelta(minutes=61), code="ssh.unreachable"), True),
+        (Attempt(5, is_over=True, is_good=False, at=NOW - timedelta(minutes=59), code="ssh.unreachable"), False),
+        (Attempt(4, is_over=True, is_good=False, at=NOW - timedelta(minutes=59), code="proof.no_host"), False),
+        (Attempt(5, is_over=True, is_good=False, at=NOW - timedelta(minutes=61), code="proof.damaged"), False),
+    ],
+)
+def test_when_a_source_is_due(last: Attempt | None, is_due: bool) -> None:
+    assert bool(due(last=last)) is is_due
+
+
+def test_the_oldest_backup_is_proven_first() -> None:
+    found = [Candidate(1, 9, NOW), Candidate(2, 3, NOW - timedelta(days=3))]
+    assert due_runs(found, {}, now=NOW, interval=WEEK) == [3, 9]
+
+
+@pytest.mark.parametrize(
+    ("age", "state"),
+    [
+        (RestoreAge("b"), RestoreState.NEVER),
+        (RestoreAge("b", proven_at=NOW - WEEK), RestoreState.PROVEN),
+        (RestoreAge("b", proven_at=NOW - 3 * WEEK), RestoreState.OLD),
+        (RestoreAge("b", failed_at=NOW - WEEK), RestoreState.FAILED),
+        (RestoreAge("b", proven_at=NOW - WEEK, failed_at=NOW), RestoreState.FAILED),
+        (RestoreAge("b", proven_at=NOW, failed_at=NOW - WEEK), RestoreState.PROVEN),
+    ],
+)
+def test_what_is_said_of_a_source(age: RestoreAge, state: RestoreState) -> None:
+    assert age.state(NOW, 2 * WEEK) is state
+
+
+# --- on a chosen host -------------------------------------------------------------------------------------------------
+
+ELSEWHERE = Elsewhere("backup-1", "db-12 0123", ("ssh", "--", "db-12"), "/var/lib/dbops")
+
+
+def on_chosen(**host: Any) -> ProofPlan:
+    return plan_proof(
+        "fedcba9876543210",
+        archive(),
+        builders.host(15, **host),
+        owner="mysql",
+        limits=Limits(),
+        server=None,
+        elsewhere=ELSEWHERE,
+    )
+
+
+def test_a_chosen_host_works_in_a_directory_of_its_own_and_fetches_the_file() -> None:
+    made = on_chosen()
+    assert made.scratch == "/var/lib/dbops/.dbops-proof-fedcba9876543210"
+    assert dict(made.commands)["unpack"].startswith("ssh -- db-12 backup | zstd -d -c | ")
+    assert made.arguments()[-3:] == list(ELSEWHERE.pull)
+    assert from_record(ProofPlan, to_record(made)) == made
+
+
+@pytest.mark.parametrize(
+    ("tools", "word"),
+    [({}, "none of mariadb-backup"), ({"mariadb-backup": Tool("/usr/bin/mariadb-backup", "10.5.1")}, "10.5.1")],
+)
+def test_a_chosen_host_needs_the_tool_of_the_backup(tools: dict[str, Tool], word: str) -> None:
+    with pytest.raises(Refused) as refused:
+        on_chosen(tools=tools)
+    assert refused.value.code == "proof.tool"
+    assert word in refused.value.found

@@ -1,0 +1,97 @@
+"""What is learned from past runs, and when one that runs is expected to end."""
+
+from datetime import timedelta
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from dbops.engine.schedule.backup_windows import LEARNED_RUNS, Duration, Past, expected_end, learn, predict, spell
+from tests.engine.snapshots import HOUR, NOW, hours, window
+
+seconds = st.floats(min_value=0, max_value=10 * 86400, allow_nan=False)
+
+
+@pytest.mark.parametrize(
+    ("past", "expected", "learned"),
+    [
+        ([], None, None),
+        ([], 3600, Duration(3600, 3600, 0)),
+        ([100], 3600, Duration(100, 100, 1)),
+        ([100, 300], None, Duration(200, 300, 2)),
+        (list(range(1, 11)), None, Duration(5.5, 9, 10)),
+        ([10] * 9 + [99], None, Duration(10, 10, 10)),
+        ([10] * 8 + [99, 99], None, Duration(10, 99, 10)),
+    ],
+)
+def test_learning(past: list[float], expected: float | None, learned: Duration | None) -> None:
+    assert learn(past, expected) == learned
+
+
+def test_only_the_latest_runs_count() -> None:
+    assert learn([60.0] * LEARNED_RUNS + [9999.0] * 100) == Duration(60, 60, LEARNED_RUNS)
+
+
+@given(st.lists(seconds, min_size=1, max_size=40))
+def test_what_is_learned_lies_within_what_was_seen(past: list[float]) -> None:
+    learned = learn(past)
+    assert learned is not None
+    assert min(past) <= learned.p50_seconds <= learned.p90_seconds <= max(past)
+
+
+def test_the_end_of_a_run_is_its_start_and_its_median() -> None:
+    end = expected_end(hours(-1), Duration(2 * HOUR, 4 * HOUR, 20), NOW)
+    assert (end.p50, end.p90) == (hours(1), hours(3))
+    assert end.words == "from the last 20 like it"
+
+
+def test_past_its_median_the_end_lies_between_now_and_the_late_one() -> None:
+    end = expected_end(hours(-3), Duration(2 * HOUR, 4 * HOUR, 20), NOW)
+    assert (end.p50, end.p90) == (hours(0.5), hours(1))
+
+
+def test_past_its_late_end_nothing_is_known_and_it_says_so() -> None:
+    end = expected_end(hours(-5), Duration(2 * HOUR, 4 * HOUR, 20), NOW)
+    assert (end.p50, end.p90) == (None, None)
+    assert end.words == "it has run for 5 h 00 min, longer than 9 of 10 earlier runs took (4 h 00 min)"
+
+
+def test_without_any_run_and_any_expectation_nothing_is_known() -> None:
+    assert expected_end(hours(-1), None, NOW).words == "none like it has ended yet, so nobody knows how long it takes"
+    assert window(duration=None).ends_p50 is None
+
+
+@given(taken=st.floats(min_value=-1e6, max_value=1e6), p50=seconds, more=seconds)
+def test_an_expected_end_never_lies_in_the_past(taken: float, p50: float, more: float) -> None:
+    end = expected_end(NOW - timedelta(seconds=taken), Duration(p50, p50 + more, 3), NOW)
+    assert (end.p50 is None) == (end.p90 is None)
+    if end.p50 and end.p90:
+        assert NOW <= end.p50 <= end.p90
+
+
+@pytest.mark.parametrize(
+    ("value", "text"), [(0, "0 s"), (59.4, "59 s"), (60, "1 min"), (11100, "3 h 05 min"), (183600, "2 d 3 h")]
+)
+def test_seconds_in_words(value: float, text: str) -> None:
+    assert spell(value) == text
+
+
+def test_a_rebuild_goes_by_its_own_clusters_history_scaled_by_size() -> None:
+    found = predict([Past(100, 10), Past(300, 30)], [Past(1, 1)], bytes_to_copy=20)
+    assert found.duration == Duration(200, 200, 2)
+    assert found.words == "from the last 2 rebuilds of this cluster"
+
+
+def test_without_a_rebuild_of_its_own_it_goes_by_size_and_the_fleets_speed() -> None:
+    found = predict([], [Past(100, 10), Past(400, None)], bytes_to_copy=50)
+    assert found.duration == Duration(500, 500, 1)
+
+
+@pytest.mark.parametrize(
+    ("others", "size", "why"),
+    [([], 50, "no rebuild has succeeded here yet"), ([Past(100, 10)], None, "the size of the source was not measured")],
+)
+def test_where_neither_is_known_it_says_so(others: list[Past], size: int | None, why: str) -> None:
+    found = predict([], others, bytes_to_copy=size)
+    assert found.duration is None
+    assert why in found.words

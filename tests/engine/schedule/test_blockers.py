@@ -1,0 +1,339 @@
+"""Blockers and the one answer, over a table of cases."""
+
+from datetime import timedelta
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from dbops.engine.backup_states import BackupMethod, RunBy
+from dbops.engine.schedule.backup_windows import Duration, Prediction
+from dbops.engine.schedule.blocker import Blocker, Certainty, Kind
+from dbops.engine.schedule.blockers import blockers
+from dbops.engine.schedule.conflicts import METHODS, TABLE, Effect, Work
+from dbops.engine.schedule.snapshot import Difference, Picture, Stop, Use
+from tests.engine.snapshots import NOW, backup, hours, machines, picture, queued, rebuild, window
+
+DOCUMENT = Path(__file__).parents[3] / "docs" / "blockers.md"
+
+
+def only(seen: Picture, **asked: Any) -> Blocker:
+    (found,) = blockers(seen, **{"target": "replica-1", "source": "backup-1", **asked})
+    return found
+
+
+CASES: list[tuple[str, dict[str, Any], Kind, Effect, Certainty, float | None, float | None]] = [
+    # what is there, kind, effect, certainty, hours until the likely and the late end
+    ("managed dump", {"jobs": (backup(),)}, Kind.BACKUP_RUNNING, Effect.WAITS, Certainty.PREDICTED, 1, 3),
+    (
+        "external dump",
+        {"jobs": (backup(is_managed=False, can_be_stopped=False),)},
+        Kind.BACKUP_RUNNING,
+        Effect.WAITS,
+        Certainty.PREDICTED,
+        1,
+        3,
+    ),
+    (
+        "dump that never ended before",
+        {"jobs": (backup(duration=None),)},
+        Kind.BACKUP_RUNNING,
+        Effect.WAITS,
+        Certainty.UNKNOWN,
+        None,
+        None,
+    ),
+    (
+        "dump longer than ever",
+        {"jobs": (backup(started_at=hours(-9)),)},
+        Kind.BACKUP_RUNNING,
+        Effect.WAITS,
+        Certainty.UNKNOWN,
+        None,
+        None,
+    ),
+    (
+        "dump on a silent host",
+        {"jobs": (backup(is_lost=True),)},
+        Kind.BACKUP_RUNNING,
+        Effect.WAITS,
+        Certainty.UNKNOWN,
+        None,
+        None,
+    ),
+    ("rebuild reads source", {"jobs": (rebuild(),)}, Kind.HELD, Effect.WAITS, Certainty.PREDICTED, 1.5, 2),
+    (
+        "rebuild replaces source",
+        {"jobs": (rebuild("backup-1", "replica-2"),)},
+        Kind.HELD,
+        Effect.WAITS,
+        Certainty.PREDICTED,
+        1.5,
+        2,
+    ),
+    ("rebuild in line", {"jobs": (queued(),)}, Kind.HELD, Effect.WAITS, Certainty.PREDICTED, 2.5, 3),
+    (
+        "backup of the target",
+        {"jobs": (backup("replica-1"),)},
+        Kind.TARGET_BUSY,
+        Effect.WAITS,
+        Certainty.PREDICTED,
+        1,
+        3,
+    ),
+    (
+        "rebuild reads target",
+        {"jobs": (rebuild(source="replica-1"),)},
+        Kind.TARGET_BUSY,
+        Effect.WAITS,
+        Certainty.PREDICTED,
+        1.5,
+        2,
+    ),
+    (
+        "rebuild of the target",
+        {"jobs": (rebuild("replica-1", "replica-2"),)},
+        Kind.TARGET_BUSY,
+        Effect.BLOCKS,
+        Certainty.PREDICTED,
+        1.5,
+        2,
+    ),
+    (
+        "source down",
+        {"machines": machines(problem="down")},
+        Kind.SOURCE_DOWN,
+        Effect.BLOCKS,
+        Certainty.UNKNOWN,
+        None,
+        None,
+    ),
+    (
+        "source stopped",
+        {"machines": machines(stopped="error 1062")},
+        Kind.SOURCE_LAGGING,
+        Effect.BLOCKS,
+        Certainty.UNKNOWN,
+        None,
+        None,
+    ),
+    (
+        "source lags",
+        {"machines": machines(lag_seconds=61)},
+        Kind.SOURCE_LAGGING,
+        Effect.BLOCKS,
+        Certainty.UNKNOWN,
+        None,
+        None,
+    ),
+    (
+        "lag unknown",
+        {"machines": machines(lag_seconds=None)},
+        Kind.SOURCE_LAGGING,
+        Effect.BLOCKS,
+        Certainty.UNKNOWN,
+        None,
+        None,
+    ),
+    (
+        "maintenance",
+        {"stops": (Stop(hours(-1), hours(4), "new disks", "olga"),)},
+        Kind.MAINTENANCE,
+        Effect.BLOCKS,
+        Certainty.KNOWN,
+        4,
+        4,
+    ),
+    (
+        "maintenance without end",
+        {"stops": (Stop(hours(-1), None, "new disks"),)},
+        Kind.MAINTENANCE,
+        Effect.BLOCKS,
+        Certainty.UNKNOWN,
+        None,
+        None,
+    ),
+    (
+        "maintenance ahead",
+        {"stops": (Stop(hours(2), hours(4), "new disks"),)},
+        Kind.MAINTENANCE,
+        Effect.BESIDE,
+        Certainty.KNOWN,
+        4,
+        4,
+    ),
+    (
+        "topology",
+        {"difference": Difference("The primary is now replica-2.", hours(-2))},
+        Kind.TOPOLOGY,
+        Effect.BLOCKS,
+        Certainty.UNKNOWN,
+        None,
+        None,
+    ),
+    ("managed window ahead", {"windows": (window(),)}, Kind.WINDOW_AHEAD, Effect.BESIDE, Certainty.PREDICTED, 3, 5),
+    (
+        "external window ahead",
+        {"windows": (window(run_by=RunBy.EXTERNAL),)},
+        Kind.WINDOW_AHEAD,
+        Effect.BESIDE,
+        Certainty.PREDICTED,
+        3,
+        5,
+    ),
+    (
+        "window of unknown length",
+        {"windows": (window(duration=None),)},
+        Kind.WINDOW_AHEAD,
+        Effect.BESIDE,
+        Certainty.UNKNOWN,
+        None,
+        None,
+    ),
+    (
+        "window of the target",
+        {"windows": (window(instance="replica-1"),)},
+        Kind.WINDOW_AHEAD,
+        Effect.BESIDE,
+        Certainty.PREDICTED,
+        3,
+        5,
+    ),
+]
+
+
+@pytest.mark.parametrize("case", CASES, ids=lambda case: case[0])
+def test_one_thing_in_the_way(case: Any) -> None:
+    _, there, kind, effect, certainty, likely, late = case
+    found = only(picture(**there))
+    assert (found.kind, found.effect, found.certainty) == (kind, effect, certainty)
+    assert found.until.p50 == (None if likely is None else hours(likely))
+    assert found.until.p90 == (None if late is None else hours(late))
+    assert found.text.endswith(".")
+    assert found.clears
+    assert found.reason == TABLE[found.work]["xbstream"].reason
+
+
+FREE: list[tuple[str, dict[str, Any]]] = [
+    ("nothing", {}),
+    ("a dump of another instance", {"jobs": (backup("replica-2"),)}),
+    ("a rebuild between two others", {"jobs": (rebuild("replica-2", "replica-3"),)}),
+    ("maintenance that is over", {"stops": (Stop(hours(-5), NOW, "over"),)}),
+    ("maintenance after the end", {"stops": (Stop(hours(3), hours(4), "later"),)}),
+    ("a window after the late end", {"windows": (window(3.1),)}),
+    ("a window that is due by now", {"windows": (window(0),)}),
+    ("lag within the limit", {"machines": machines(lag_seconds=60)}),
+    ("a rebuild that is to start after this one", {"jobs": (queued(not_before=hours(8)),)}),
+]
+
+
+@pytest.mark.parametrize("case", FREE, ids=lambda case: case[0])
+def test_nothing_in_the_way(case: Any) -> None:
+    assert blockers(picture(**case[1]), target="replica-1", source="backup-1") == ()
+
+
+def test_a_rebuild_of_three_hours_one_hour_before_the_nightly_backup_collides_and_says_so() -> None:
+    found = only(picture(windows=(window(1.0, run_by=RunBy.EXTERNAL),)))
+    assert found.text == "The backup nightly of backup-1 is due before the rebuild is expected to end."
+    assert "starts in the middle of the copy" in found.reason
+    assert only(picture(windows=(window(2.8),))).text.endswith("where that takes longer than usual.")
+
+
+def test_an_external_window_that_is_due_and_was_not_seen_is_told_of_beside() -> None:
+    due = window(-0.5, run_by=RunBy.EXTERNAL)
+    found = only(picture(unseen=(due,)))
+    assert (found.work, found.effect) == (Work.AHEAD_EXTERNAL, Effect.BESIDE)
+    assert found.text == "The backup nightly of backup-1 is due now, and was not seen yet."
+    assert (found.since, found.until.p50, found.until.p90) == (hours(-0.5), hours(2), hours(4))
+    assert only(picture(unseen=(due,)), moment=hours(1.9)) is not None
+    assert blockers(picture(unseen=(due,)), target="replica-1", source="backup-1", moment=hours(2.1)) == ()
+    assert blockers(picture(unseen=(due,)), target="replica-1", source="replica-2") == ()
+    short = window(-0.5, run_by=RunBy.EXTERNAL, duration=Duration(60, 60, 3))
+    assert only(picture(unseen=(short,))).until.p50 == hours(0) + timedelta(seconds=60)
+    assert only(picture(unseen=(due,)), target="backup-1", source="replica-2").work is Work.AHEAD_TARGET
+
+
+def test_without_a_prediction_a_window_within_a_day_is_told_of() -> None:
+    unknown = Prediction(None, "not known")
+    assert "is not known" in only(picture(prediction=unknown, windows=(window(20),))).text
+    assert blockers(picture(prediction=unknown, windows=(window(25),)), source="backup-1") == ()
+
+
+def test_a_later_moment_meets_the_window_and_not_the_job_that_has_ended() -> None:
+    seen = picture(jobs=(backup(),), windows=(window(2, schedule="weekly"),))
+    found = only(seen, moment=hours(2.5))
+    assert (found.kind, found.text) == (
+        Kind.BACKUP_RUNNING,
+        "The backup weekly of backup-1 is expected to run then.",
+    )
+    assert [item.kind for item in blockers(seen, source="backup-1", moment=hours(5))] == []
+
+
+@pytest.mark.parametrize("method", ["archive", "dump"])
+def test_what_reads_a_finished_backup_waits_for_no_stream(method: str) -> None:
+    there = machines(has_dump=True, has_archive=True)
+    assert only(picture(jobs=(rebuild(),), machines=there), method=method).effect is Effect.BESIDE
+
+
+def test_a_rebuild_from_dumps_needs_a_complete_one_and_no_external_one_that_runs() -> None:
+    assert only(picture(), method="dump").kind is Kind.NO_COPY
+    external = backup(is_managed=False)
+    found = only(picture(jobs=(external,), machines=machines(has_dump=True)), method="dump")
+    assert (found.work, found.effect) == (Work.SOURCE_DUMP_EXTERNAL, Effect.WAITS)
+
+
+def test_who_can_clear_it() -> None:
+    assert "cancelling" in only(picture(jobs=(rebuild(),))).clears
+    assert "stopping the run" in only(picture(jobs=(backup(),))).clears
+    assert "whoever started it" in only(picture(jobs=(backup(is_managed=False, can_be_stopped=False),))).clears
+
+
+def test_the_worst_stands_first() -> None:
+    seen = picture(machines=machines(problem="down"), jobs=(backup(),), windows=(window(),))
+    found = blockers(seen, source="backup-1")
+    assert [item.effect for item in found] == [Effect.BLOCKS, Effect.WAITS, Effect.BESIDE]
+
+
+# The table
+
+
+def test_every_thing_has_a_cell_for_every_method() -> None:
+    assert set(TABLE) == set(Work)
+    for work, cells in TABLE.items():
+        wanted = {"archive", "dump"} if work is Work.NO_COPY else set(METHODS)
+        assert set(cells) == wanted, work
+        assert all(cell.reason.endswith(".") for cell in cells.values())
+
+
+def test_what_takes_the_same_hold_never_runs_beside() -> None:
+    """A managed backup and a rebuild hold the source: the table may not promise what the holds refuse."""
+    held = (Work.SOURCE_DUMP_MANAGED, Work.SOURCE_PHYSICAL_MANAGED, Work.SOURCE_READ, Work.SOURCE_REPLACED)
+    assert all(TABLE[work]["xbstream"].effect is not Effect.BESIDE for work in held)
+    assert all(
+        TABLE[work][method].effect is not Effect.BESIDE
+        for work in (Work.TARGET_BACKUP, Work.TARGET_READ, Work.TARGET_REPLACED)
+        for method in METHODS
+    )
+
+
+def test_the_document_shows_the_table_that_the_code_reads() -> None:
+    rows = [
+        [part.strip() for part in line.strip("|\n").split(" | ")]
+        for line in DOCUMENT.read_text().split("## The table")[1].split("## ")[0].splitlines()
+        if line.startswith("| ") and not line.startswith("| what runs")
+    ]
+    shown = {
+        (work, method): (effect, reason) for work, methods, effect, reason in rows for method in methods.split(", ")
+    }
+    assert shown == {
+        (str(work), method): (str(cell.effect), cell.reason)
+        for work, cells in TABLE.items()
+        for method, cell in cells.items()
+    }
+
+
+def test_a_physical_run_is_judged_by_its_own_row() -> None:
+    physical = backup(claims=(("backup-1", Use.PHYSICAL),))
+    assert only(picture(jobs=(physical,))).work is Work.SOURCE_PHYSICAL_MANAGED
+    window_of_it = window(1, method=BackupMethod.PHYSICAL, run_by=RunBy.EXTERNAL)
+    assert only(picture(windows=(window_of_it,)), moment=hours(2)).work is Work.SOURCE_PHYSICAL_EXTERNAL

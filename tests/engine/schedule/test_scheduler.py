@@ -1,0 +1,121 @@
+"""Lines and holds: who starts, who waits for what, and when it is expected to start."""
+
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from dbops.engine.schedule.scheduler import Job, Key, Kind, decide
+
+R, B = Kind.REBUILD, Kind.BACKUP
+NOW = 1_000_000.0
+
+
+def name_of(instance: int) -> str:
+    return f"i{instance}"
+
+
+def rebuild(pk: int, source: int, target: int, priority: int = 0, **more: Any) -> Job:
+    return Job(R, pk, (-priority, f"{pk:05}", pk), (source, target), **more)
+
+
+def backup(pk: int, instance: int, since: int | None = None, **more: Any) -> Job:
+    return Job(B, pk, (0, f"{since if since is not None else pk:05}", pk), (instance,), **more)
+
+
+def started(*jobs: Job, held: dict[int, str] | None = None) -> list[Key]:
+    return [job.key for job in decide(jobs, held or {}, name_of).starts]
+
+
+def test_the_first_of_a_line_starts_and_the_others_say_for_whom_they_wait() -> None:
+    decision = decide([rebuild(2, 1, 12), rebuild(1, 1, 11), rebuild(3, 2, 13)], {}, name_of)
+    assert [job.pk for job in decision.starts] == [1, 3]
+    assert decision.reasons == {(R, 2): "i1 is held by rebuild 1 as its source"}
+
+
+def test_priority_passes_and_age_decides_among_equals() -> None:
+    assert started(rebuild(1, 1, 11), rebuild(2, 1, 12, priority=5)) == [(R, 2)]
+
+
+def test_a_backup_stands_in_the_line_of_its_source_by_age() -> None:
+    older = decide([backup(7, 1, since=0), rebuild(1, 1, 11)], {}, name_of)
+    assert [job.key for job in older.starts] == [(B, 7)]
+    assert older.reasons == {(R, 1): "i1 is read by backup run 7"}
+    assert started(backup(7, 1, since=9), rebuild(1, 1, 11)) == [(R, 1)]
+
+
+def test_an_urgent_rebuild_passes_a_backup_that_waits() -> None:
+    assert started(backup(7, 1, since=0), rebuild(1, 1, 11, priority=1)) == [(R, 1)]
+    assert started(backup(7, 1, since=0), rebuild(1, 1, 11, priority=-1)) == [(B, 7)]
+
+
+def test_what_runs_is_never_ended_for_anybody() -> None:
+    held = {1: "i1 is read by backup run 3"}
+    decision = decide([rebuild(1, 1, 11, priority=99)], held, name_of)
+    assert (decision.starts, decision.reasons) == ((), {(R, 1): "i1 is read by backup run 3"})
+
+
+def test_who_waits_at_a_gate_stands_in_no_line() -> None:
+    waits = rebuild(1, 1, 11, priority=9, gate="it is to start not before 22:00 UTC")
+    decision = decide([waits, rebuild(2, 1, 12)], {}, name_of)
+    assert [job.pk for job in decision.starts] == [2]
+    assert decision.reasons == {(R, 1): "it is to start not before 22:00 UTC"}
+
+
+def test_who_waits_for_one_of_two_keeps_the_other_for_itself() -> None:
+    decision = decide([rebuild(1, 1, 2), rebuild(2, 2, 3)], {1: "i1 is busy"}, name_of)
+    assert decision.starts == ()
+    assert decision.reasons[R, 2] == "i2 is wanted first by rebuild 1 as its target"
+
+
+def test_who_could_not_start_a_moment_ago_is_passed_by_nobody() -> None:
+    jobs = [backup(7, 1, since=0), rebuild(1, 1, 11)]
+    decision = decide(jobs, {}, name_of, failed=[(B, 7)])
+    assert decision.starts == ()
+    assert decision.reasons == {(R, 1): "i1 is wanted first by backup run 7"}
+
+
+def test_only_what_is_new_is_to_be_told() -> None:
+    held = {1: "i1 is busy"}
+    told = rebuild(1, 1, 11, told="i1 is busy")
+    assert decide([told, rebuild(2, 1, 12)], held, name_of).reasons == {(R, 2): "i1 is busy"}
+
+
+def test_a_name_is_asked_for_only_where_a_reason_needs_it() -> None:
+    def never(instance: int) -> str:
+        raise AssertionError(instance)
+
+    decide([rebuild(1, 1, 11), rebuild(2, 2, 12)], {2: "i2 is busy"}, never)
+
+
+jobs_of_a_fleet = st.lists(
+    st.tuples(st.booleans(), st.integers(1, 5), st.integers(6, 14), st.integers(-1, 2), st.booleans()), max_size=25
+)
+
+
+@given(jobs_of_a_fleet, st.sets(st.integers(1, 14)))
+def test_nobody_starts_on_what_is_held_and_everybody_starts_or_waits(queue: list[Any], held: set[int]) -> None:
+    jobs = [
+        backup(pk, source) if is_backup else rebuild(pk, source, target, priority, gate="a gate" if gated else "")
+        for pk, (is_backup, source, target, priority, gated) in enumerate(queue)
+    ]
+    decision = decide(jobs, dict.fromkeys(held, "somebody"), name_of)
+    claimed = [instance for job in decision.starts for instance in job.claims]
+    assert len(claimed) == len(set(claimed))
+    assert not held & set(claimed)
+    assert {job.key for job in decision.starts} | set(decision.reasons) == {job.key for job in jobs}
+    assert all(decision.reasons.values())
+    free = [job for job in jobs if not job.gate and not held & set(job.claims)]
+    assert bool(decision.starts) == any(_is_first(job, jobs) for job in free)
+
+
+def _is_first(job: Job, jobs: list[Job]) -> bool:
+    mine = set(job.claims)
+    rivals = [other for other in jobs if not other.gate and mine & set(other.claims)]
+    return min(rivals, key=lambda other: other.order) is job
+
+
+@pytest.mark.parametrize("count", [0, 1, 3000])
+def test_any_number_is_decided_on(count: int) -> None:
+    assert len(decide([rebuild(pk, pk % 7, 100 + pk) for pk in range(count)], {}, name_of).starts) == min(count, 7)

@@ -1,0 +1,110 @@
+"""How many threads read and unpack a copy, from cores and disks, and what is said of it."""
+
+from dataclasses import replace
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from dbops.engine.facts.instance import InstanceFacts, StorageFacts, from_record, to_record
+from dbops.engine.flavors import flavor_for
+from dbops.engine.planning.planner import build_plan
+from dbops.engine.rebuilds.steps.commands import unpack_command
+from dbops.engine.tuning.threads import PARALLEL_MAXIMUM, End, choose_threads, threads_reason
+from tests.engine.builders import datadir, facts, host, situation
+
+FLASH = StorageFacts("ext4", 4096, "nvme0n1", 0, turns=False)
+DISK = StorageFacts("xfs", 4096, "sda", None, turns=True)
+VIRTUAL = StorageFacts("ext4", 4096, "vda", 0, turns=None)
+NETWORK = StorageFacts("nfs4", 1048576, "-", None, turns=None)
+
+
+@pytest.mark.parametrize(("cores", "threads"), [(1, 2), (2, 2), (4, 2), (6, 3), (8, 4), (64, 4)])
+@pytest.mark.parametrize("storage", [None, FLASH, VIRTUAL, NETWORK])
+def test_half_of_the_cores_at_least_two_at_most_four(cores: int, threads: int, storage: StorageFacts | None) -> None:
+    machine = host(1, cpu_count=cores)
+    assert choose_threads(machine, storage) == threads
+
+
+@given(st.integers(1, 512), st.sampled_from([None, FLASH, DISK, VIRTUAL, NETWORK]))
+def test_what_is_said_is_what_is_chosen(cores: int, storage: StorageFacts | None) -> None:
+    machine = host(1, cpu_count=cores)
+    chosen = choose_threads(machine, storage)
+    assert 1 <= chosen <= PARALLEL_MAXIMUM
+    for end, work in ((End.SOURCE, "copy"), (End.TARGET, "unpacking")):
+        said = threads_reason(end, machine, storage)
+        assert said.startswith(f"{chosen} {work} thread{'' if chosen == 1 else 's'}: ")
+        assert said.endswith(".")
+
+
+def test_a_disk_that_turns_is_read_and_written_by_one() -> None:
+    machine = host(1, cpu_count=32)
+    assert choose_threads(machine, DISK) == 1
+    assert threads_reason(End.SOURCE, machine, DISK) == (
+        "1 copy thread: sda, which the source's data lies on, is a disk that turns, and threads make it seek."
+    )
+    assert threads_reason(End.TARGET, machine, DISK) == (
+        "1 unpacking thread: sda, which the target's data directory lies on, is a disk that turns."
+    )
+
+
+def test_the_sentences_of_both_ends() -> None:
+    machine = host(1, cpu_count=8)
+    assert threads_reason(End.SOURCE, machine, FLASH) == (
+        "4 copy threads: half of the source's 8 cores, at least 2, at most 4: one pipe takes no more."
+    )
+    assert (
+        threads_reason(End.TARGET, machine, FLASH)
+        == "4 unpacking threads: half of the target's 8 cores, at least 2, at most 4."
+    )
+
+
+def test_what_a_virtual_disk_is_stays_open_and_is_said() -> None:
+    assert "Whether vda is a disk that turns is not known" in threads_reason(End.SOURCE, host(1), VIRTUAL)
+    assert "not known" not in threads_reason(End.SOURCE, host(1), FLASH)
+
+
+@pytest.mark.parametrize("end", list(End))
+def test_what_has_no_device_is_called_by_its_file_system(end: End) -> None:
+    said = threads_reason(end, host(1), NETWORK)
+    assert "Whether what nfs4 lies on is a disk that turns is not known" in said
+    assert "Whether -" not in said
+
+
+def on(number: int, storage: StorageFacts, cores: int) -> InstanceFacts:
+    return facts(number, host=host(number, cpu_count=cores), datadir=datadir(number, storage=storage))
+
+
+def test_a_plan_takes_each_end_s_own_threads_and_says_why() -> None:
+    base = situation()
+    source, target = base.source, base.target
+    world = replace(
+        base,
+        source=replace(source, facts=replace(source.facts, **parts(source.facts, DISK, 16))),
+        target=replace(target, facts=replace(target.facts, **parts(target.facts, FLASH, 8))),
+    )
+    plan = build_plan(world)
+    assert (plan.parallel, plan.unpack_threads) == (1, 4)
+    told = " ".join(plan.stream_reasons)
+    assert "1 copy thread: sda" in told
+    assert "4 unpacking threads" in told
+    commands = [command.text for step in plan.steps if step.name == "stream" for command in step.commands]
+    assert any("--parallel=1" in text for text in commands)
+    assert any(text.endswith("-p 4") for text in commands)
+    words = unpack_command(replace(plan, unpack_threads=0), flavor_for("10.11.19-MariaDB"))
+    assert words[-1] == "1", "a plan of before has as many as copy"
+
+
+def parts(known: InstanceFacts | None, storage: StorageFacts, cores: int) -> dict[str, object]:
+    assert known
+    assert known.host
+    assert known.datadir
+    return {"host": replace(known.host, cpu_count=cores), "datadir": replace(known.datadir, storage=storage)}
+
+
+def test_facts_of_before_know_nothing_of_the_disk() -> None:
+    record = to_record(on(2, DISK, 4))
+    del record["datadir"]["storage"]["turns"]
+    found = from_record(InstanceFacts, record)
+    assert found.datadir
+    assert found.datadir.storage == replace(DISK, turns=None)

@@ -1,0 +1,153 @@
+"""The command lines of the stream."""
+
+import re
+from dataclasses import replace
+from datetime import UTC, datetime
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from dbops.engine.facts.instance import HostFacts, Tool
+from dbops.engine.tuning import transport
+from dbops.engine.tuning.transport import (
+    COMPRESSED_BYTES_PER_SECOND,
+    Compression,
+    Link,
+    choose_ciphers,
+    choose_compression,
+    cipher_reason,
+)
+from tests.engine import builders
+
+
+@pytest.mark.parametrize("seconds", [transport.PAUSED_DEAD_AFTER_SECONDS, transport.DEAD_AFTER_SECONDS])
+def test_ssh_gives_a_silent_peer_up_after_as_long_as_said(seconds: int) -> None:
+    words = transport.ssh_command(
+        address="10.0.0.2",
+        port=22,
+        user="dbops",
+        bind_address="",
+        ciphers="aes128-ctr",
+        directory="/run",
+        dead_after_seconds=seconds,
+    )
+    found = re.search(r"ServerAliveInterval=(\d+) .*ServerAliveCountMax=(\d+) ", " ".join(words))
+    assert found
+    # ssh asks that many times, and gives up when the next one would be due
+    assert int(found[1]) * (int(found[2]) + 1) == seconds
+
+
+def test_a_paused_source_is_given_back_in_time_and_a_short_cut_is_borne() -> None:
+    assert 30 <= transport.PAUSED_DEAD_AFTER_SECONDS <= 45
+    assert transport.PAUSED_DEAD_AFTER_SECONDS < transport.DEAD_AFTER_SECONDS
+
+
+AES128, AES256, CTR, CHACHA = transport.CIPHERS_WITH_AES
+HOST = replace(builders.host(12), has_aes=True, ssh_ciphers=transport.CIPHERS_WITH_AES)
+WHEN = datetime(2026, 11, 1, tzinfo=UTC)
+
+
+def chosen(**rates: float) -> list[str]:
+    names = {"aes128": AES128, "aes256": AES256, "ctr": CTR, "chacha": CHACHA}
+    link = Link({names[name]: rate for name, rate in rates.items()}, WHEN)
+    return choose_ciphers(HOST, HOST, link).split(",")
+
+
+def test_without_a_measurement_the_known_order_counts() -> None:
+    assert choose_ciphers(HOST, HOST).split(",") == list(transport.CIPHERS_WITH_AES)
+    slow = replace(HOST, has_aes=False)
+    assert choose_ciphers(HOST, slow).split(",")[0] == CHACHA
+    assert "not measured yet" in cipher_reason(choose_ciphers(HOST, slow), HOST, slow, None)
+
+
+def test_the_fastest_that_was_measured_comes_first() -> None:
+    assert chosen(aes128=400, aes256=350, ctr=300, chacha=900) == [CHACHA, AES128, AES256, CTR]
+
+
+def test_within_five_in_a_hundred_the_known_order_counts() -> None:
+    assert chosen(aes128=400, aes256=410, ctr=300, chacha=200)[0] == AES128
+    assert chosen(aes128=400, aes256=430, ctr=300, chacha=200)[0] == AES256
+
+
+def test_what_was_not_measured_or_was_refused_is_still_offered_last() -> None:
+    assert chosen(chacha=200) == [CHACHA, AES128, AES256, CTR]
+
+
+def test_a_cipher_that_one_end_has_lost_is_not_offered_however_fast_it_was() -> None:
+    link = Link({CHACHA: 900.0, AES128: 100.0}, WHEN)
+    assert CHACHA not in choose_ciphers(HOST, replace(HOST, ssh_ciphers=(AES128, CTR)), link)
+
+
+@given(st.dictionaries(st.sampled_from([*transport.CIPHERS_WITH_AES, "3des-cbc"]), st.floats(0, 1e10)))
+def test_the_first_is_never_slower_than_the_best_by_more_than_what_counts_as_the_same(rates: dict[str, float]) -> None:
+    first, *rest = choose_ciphers(HOST, HOST, Link(rates, WHEN)).split(",")
+    assert sorted([first, *rest]) == sorted(transport.CIPHERS_WITH_AES)
+    shared = {name: rate for name, rate in rates.items() if name in transport.CIPHERS_WITH_AES}
+    if any(shared.values()):
+        assert shared.get(first, 0.0) >= transport.SAME_RATE * max(shared.values())
+
+
+def test_the_reason_names_the_rates_and_the_day() -> None:
+    link = Link({AES128: 500 * 1024**2, CHACHA: 200 * 1024**2}, WHEN)
+    told = cipher_reason(choose_ciphers(HOST, HOST, link), HOST, HOST, link)
+    assert told == f"{AES128}: measured between these hosts on 2026-11-01, 500 MiB/s; {CHACHA} 200 MiB/s."
+
+
+EIGHT = replace(HOST, cpu_count=8, tools={"zstd": Tool("/usr/bin/zstd")})
+
+
+PIPED = "the tool is not able to"
+
+
+def compressed(rate: float, source: HostFacts = EIGHT, target: HostFacts = EIGHT, problem: str = PIPED) -> Compression:
+    return choose_compression(source, target, Link({AES128: rate / 2, CHACHA: rate}, WHEN), problem)
+
+
+@pytest.mark.parametrize("problem", [PIPED, ""])
+def test_only_a_link_slower_than_the_compressor_is_compressed(problem: str) -> None:
+    able = 4 * COMPRESSED_BYTES_PER_SECOND
+    slower, as_fast = compressed(able - 1, problem=problem), compressed(able, problem=problem)
+    assert (slower.threads, slower.by_tool) == (4, not problem)
+    assert (as_fast.threads, as_fast.by_tool) == (0, False)
+    assert "about 800 MiB/s can be compressed with 4 of the cores" in as_fast.reason
+
+
+def test_half_of_the_cores_compress_and_at_most_four() -> None:
+    assert [compressed(1, replace(EIGHT, cpu_count=cores)).threads for cores in (1, 2, 4, 64)] == [1, 1, 2, 4]
+
+
+@pytest.mark.parametrize("problem", [PIPED, ""])
+def test_nothing_is_compressed_on_a_guess(problem: str) -> None:
+    for link in (None, Link({}, WHEN)):
+        assert choose_compression(EIGHT, EIGHT, link, problem) == Compression(
+            0, by_tool=False, reason="Not compressed: the link between these hosts was not measured yet."
+        )
+
+
+def test_the_pipe_says_why_it_is_not_the_tool() -> None:
+    assert compressed(10 * 1024**2).reason == (
+        "Compressed by zstd in the pipe with 4 of the cores: the link carries 10 MiB/s, less than the 800 MiB/s that these compress. "
+        "Not by the backup tool: the tool is not able to."
+    )
+
+
+def test_a_tool_that_may_needs_no_zstd_on_either_host() -> None:
+    bare = replace(EIGHT, tools={})
+    found = compressed(10 * 1024**2, bare, bare, problem="")
+    assert (found.threads, found.by_tool) == (4, True)
+    assert found.reason == (
+        "Compressed by the backup tool's zstd with 4 of the cores: the link carries 10 MiB/s, less than the 800 MiB/s that these "
+        "compress. The unpacking tool expands it on the way."
+    )
+
+
+def test_a_host_without_zstd_is_named() -> None:
+    bare = replace(EIGHT, tools={})
+    assert compressed(1, EIGHT, bare) == Compression(
+        0,
+        by_tool=False,
+        reason="Not compressed, though the link carries only 0 MiB/s: no zstd on the target's host. "
+        "Nor by the backup tool: the tool is not able to.",
+    )
+    assert "no zstd on the source and the target's host" in compressed(1, bare, bare).reason
