@@ -68,6 +68,13 @@ def constructors(tree: ast.AST) -> dict[str, str]:
     return kinds
 
 
+def called_name(function: ast.expr) -> str:
+    """The class that is called: ``Refused`` of ``Refused(...)`` and of ``Refused.unchanged(...)``."""
+    if isinstance(function, ast.Attribute) and function.attr == "unchanged" and isinstance(function.value, ast.Name):
+        return function.value.id
+    return function.id if isinstance(function, ast.Name) else getattr(function, "attr", "")
+
+
 def is_own_constructor(node: ast.Call) -> bool:
     return (
         isinstance(node.func, ast.Attribute)
@@ -89,7 +96,7 @@ def raised_in(path: Path) -> Iterator[Raised]:
         elif isinstance(node, ast.ClassDef):
             names = (*names, node.name)
         elif isinstance(node, ast.Call):
-            called = node.func.id if isinstance(node.func, ast.Name) else getattr(node.func, "attr", "")
+            called = called_name(node.func)
             inside = next((own[name] for name in names if name in own), None) if is_own_constructor(node) else None
             if who := inside or kinds.get(called):
                 yield Raised(f"{module}:{'.'.join(names)}", who, first_argument(node), tree, function)

@@ -1,6 +1,6 @@
-"""Writes audit entries: the one place where the chain grows. Verbs go through ``operations.audit.record``."""
+"""Writes audit entries: the one place where the chain grows."""
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from contextvars import ContextVar
 from dataclasses import dataclass, replace
@@ -46,7 +46,7 @@ def append(
     actor: str,
     action: str,
     subject: str,
-    detail: dict[str, Any],
+    detail: Mapping[str, Any] | None = None,
     reason: str = "",
     outcome: str = "",
     instance: str = "",
@@ -58,7 +58,9 @@ def append(
     could meet one who has that and waits for the head.
 
     Args:
+        actor: a person's name, or ``SYSTEM``.
         detail: plain data without secrets.
+        reason: as the person typed it.
         outcome: read from the action where it is not given, as are instance and cluster.
     """
     instance, cluster = _about(action, subject, instance, cluster)
@@ -77,7 +79,7 @@ def append(
         reason=plain(reason),
         address=_fitting("address", origin.address),
         request=_fitting("request", origin.request),
-        detail=plain(detail),
+        detail=plain(dict(detail or {})),
     )
     with transaction.atomic():
         head = _locked_head()

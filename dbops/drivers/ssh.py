@@ -291,12 +291,6 @@ def check_private_key(text: str) -> str:
     return fingerprint_of_blob(load_private_key(text).asbytes())
 
 
-def public_key_of(text: str) -> str:
-    """Return ``type base64`` of a key's public half, for ``authorized_keys``. Raises ``Refused`` (``ssh.bad_key``)."""
-    key = load_private_key(text)
-    return f"{key.get_name()} {key.get_base64()}"
-
-
 def fetch_host_key(address: str, port: int, timeout_seconds: float = 5.0) -> HostKey:
     """Return the key that a host shows, without logging in. Raises ``Unreachable`` (``ssh.unreachable``)."""
     transport, found = _negotiate(address, port, timeout_seconds, timeout_seconds, pinned=None)

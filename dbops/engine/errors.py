@@ -3,7 +3,7 @@
 Each carries a stable code (an entry in ``docs/errors.md``), what was being done, what is left as it was, and what to do next.
 """
 
-from typing import Any, ClassVar
+from typing import Any, ClassVar, Self
 
 
 class DbopsError(Exception):
@@ -50,6 +50,11 @@ class Refused(DbopsError):
     """The operator must act: the request is unsafe, stale or not allowed. Nothing was changed."""
 
     who = "operator"
+
+    @classmethod
+    def unchanged(cls, code: str, doing: str, found: str, next_step: str) -> Self:
+        """Return a refusal that left everything as it was. Arguments as of ``DbopsError``."""
+        return cls(code, doing, found=found, left="Nothing was changed.", next_step=next_step)
 
 
 class RemoteFailure(DbopsError):

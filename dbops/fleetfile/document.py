@@ -92,6 +92,11 @@ class Section:
     def __contains__(self, key: str) -> bool:
         return key in self._nodes
 
+    def is_empty(self, key: str) -> bool:
+        """Tell whether a key is there without a value (``key:`` or ``key: null``)."""
+        node = self._nodes.get(key)
+        return isinstance(node, yaml.ScalarNode) and node.tag == "tag:yaml.org,2002:null"
+
     def at(self, key: str) -> Spot:
         """Return the place of a key; of the section, where the key is not there."""
         path = f"{self.spot.path}.{key}" if self.spot.path else key

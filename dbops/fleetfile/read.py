@@ -61,6 +61,8 @@ SCHEDULE_KEYS: Keys = {
     "late_after_seconds": ("late_after_seconds", int),
     "enabled": ("is_enabled", bool),
 }
+# Given without a value, these set no limit; left out, they get their default.
+MAY_BE_EMPTY = frozenset({"keep_count"})
 FILE_KEYS = ("key", "key_file")
 INSTANCE_SECTION = (*INSTANCE_KEYS, "host", "address", "service", "backups")
 # Left out of the file, these keep what is stored; everything else falls back to its default.
@@ -156,7 +158,9 @@ def read(text: str, base_dir: Path | None, errors: Errors) -> FleetFile:
 def _fill(entry: Entry, section: Section, keys: Keys, model: type[Model], required: Iterable[str] = ()) -> None:
     """Move values from the section to the entry, checked one by one; what the file leaves out gets the model's default."""
     for key, (name, kind) in keys.items():
-        if key in section:
+        if name in MAY_BE_EMPTY and section.is_empty(key):
+            entry.spots[name], entry.values[name] = section.at(key), None
+        elif key in section:
             entry.spots[name] = section.at(key)
             value = section.value(key, kind)
             if value is not None and _accept(section, key, name, value, model):

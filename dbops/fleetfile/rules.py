@@ -93,6 +93,11 @@ def _goal(value: int) -> str:
     return _between(60, LONGEST_GOAL_SECONDS, "seconds")(value) or ("give whole minutes" if value % 60 else "")
 
 
+def _keep_count(value: int) -> str:
+    problem = _between(1, 10_000, "backups")(value)
+    return f"{problem}, or leave it empty for no limit" if problem else ""
+
+
 def _cron(value: str) -> str:
     return _schedule_problem(value, "UTC")
 
@@ -186,7 +191,7 @@ RULES: Mapping[str, Callable[[Any], str]] = {
     "cron": _cron,
     "time_zone": _time_zone,
     "directory": _own_directory,
-    "keep_count": _between(1, 10_000, "backups"),
+    "keep_count": _keep_count,
     "keep_days": _between(1, 3650, "days"),
     "expected_seconds": _between(60, 7 * 86400, "seconds"),
     "late_after_seconds": _between(60, 86400, "seconds"),

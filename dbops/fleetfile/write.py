@@ -4,7 +4,7 @@ from typing import Any
 
 import yaml
 
-from dbops.fleetfile.read import SCHEDULE_KEYS, VERSION
+from dbops.fleetfile.read import MAY_BE_EMPTY, SCHEDULE_KEYS, VERSION
 from dbops.fleetfile.rules import ACCOUNTS
 from dbops.models import BackupSchedule, Cluster, Host, Instance
 
@@ -83,6 +83,6 @@ def _instance(instance: Instance) -> dict[str, Any]:
 
 
 def _schedule(schedule: BackupSchedule) -> dict[str, Any]:
-    """Return a schedule as the file has it; what is not set is left out."""
+    """Return a schedule as the file has it; what is not set is left out, but for what would get a default then."""
     values = {key: getattr(schedule, name) for key, (name, _) in SCHEDULE_KEYS.items()}
-    return {key: value for key, value in values.items() if value is not None and value != ""}
+    return {key: value for key, value in values.items() if key in MAY_BE_EMPTY or (value is not None and value != "")}

@@ -10,7 +10,7 @@ from django.db import IntegrityError, transaction
 from django.db.models import F
 from django.utils import timezone
 
-from dbops.engine.backups.due import EARLY, fits
+from dbops.engine.backups.matching import EARLY, fits
 from dbops.engine.states import Level, Origin, RunBy, RunStatus
 from dbops.lib.cron import BadSchedule, last_due, next_due
 from dbops.lifecycle.run_flags import figures

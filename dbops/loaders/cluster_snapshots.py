@@ -17,8 +17,16 @@ from django.utils import timezone
 
 from dbops import lifecycle
 from dbops.engine.rebuilds.methods import DEFAULT_METHOD, METHODS, method_named
-from dbops.engine.schedule.backup_windows import LEARNED_RUNS, Duration, Window, learn, window_at
-from dbops.engine.schedule.duration_estimates import Past, Prediction, predict
+from dbops.engine.schedule.backup_windows import (
+    LEARNED_RUNS,
+    Duration,
+    Past,
+    Prediction,
+    Window,
+    learn,
+    predict,
+    window_at,
+)
 from dbops.engine.schedule.snapshot import Difference, Job, Machine, Picture, Stop, Use
 from dbops.engine.states import ACTIVE, RUN_ACTIVE, Approval, BackupMethod, Origin, Role, RunBy, RunStatus, Status
 from dbops.engine.topology.differences import in_words
@@ -317,9 +325,10 @@ def _read_rebuilds(
         not_before,
         after,
         approval,
+        reads_with,
     ) in found.values_list(
         *("pk", "target__cluster", "status", "method", "target__name", "source__name", "priority"),
-        *("requested_at", "started_at", "not_before", "after_run", "approval"),
+        *("requested_at", "started_at", "not_before", "after_run", "approval", "reads_with"),
     ):
         is_queued = status == Status.QUEUED
         rows.jobs[key].append(
@@ -336,6 +345,9 @@ def _read_rebuilds(
                 is_lost=status == Status.LOST,
                 needs_approval=approval == Approval.WAITING,
                 rebuild=pk,
+                method=method,
+                source=source,
+                reads_with=reads_with,
             )
         )
 

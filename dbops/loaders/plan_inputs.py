@@ -13,7 +13,9 @@ from dbops.engine.backups.archives import Archive, is_known_bad
 from dbops.engine.backups.restore_test_ends import ProofEnd, last_that_tell
 from dbops.engine.facts.instance import HostFacts
 from dbops.engine.planning.inputs import Situation
+from dbops.engine.rebuilds.plan import Plan
 from dbops.engine.states import BackupMethod, Origin, Role, RunStatus
+from dbops.engine.tuning.stream_rate import floor_of
 from dbops.engine.tuning.transport import Link
 from dbops.loaders.members import member_of
 from dbops.loaders.step_history import histories_of
@@ -66,6 +68,19 @@ def link_between(source_host: int, target_host: int) -> Link | None:
     if found is None or found[1] is None or not found[0].get("rates"):
         return None
     return Link(found[0]["rates"], found[1])
+
+
+def slowest_rate(plan: Plan, source_id: int) -> int:
+    """Return the bytes a second below which a stream may not be held, by the newest facts of its source. One query."""
+    source = Instance.objects.select_related("host", "cluster", "state").get(pk=source_id)
+    facts = member_of(source).facts
+    server = facts.server if facts else None
+    return floor_of(
+        bytes_to_copy=plan.bytes_to_copy,
+        redo_capacity_bytes=server.redo_capacity_bytes if server else None,
+        redo_bytes_per_second=server.redo_bytes_per_second if server else None,
+        parallel=plan.parallel,
+    )
 
 
 def archives_of(cluster_id: int) -> Iterator[Archive]:

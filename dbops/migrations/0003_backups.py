@@ -46,7 +46,7 @@ class Migration(migrations.Migration):
                         ],
                     ),
                 ),
-                ("keep_count", models.PositiveIntegerField(default=7)),
+                ("keep_count", models.PositiveIntegerField(blank=True, default=7, null=True)),
                 ("keep_days", models.PositiveIntegerField(blank=True, null=True)),
                 ("expected_seconds", models.PositiveIntegerField(blank=True, null=True)),
                 ("late_after_seconds", models.PositiveIntegerField(default=900)),

@@ -25,7 +25,7 @@ class BackupSchedule(models.Model):
     cron = models.CharField(max_length=120)
     time_zone = models.CharField(max_length=64, default="UTC")
     directory = models.CharField(max_length=500, blank=True, validators=[path_validator])
-    keep_count = models.PositiveIntegerField(default=7)
+    keep_count = models.PositiveIntegerField(null=True, blank=True, default=7)
     keep_days = models.PositiveIntegerField(null=True, blank=True)
     expected_seconds = models.PositiveIntegerField(null=True, blank=True)
     late_after_seconds = models.PositiveIntegerField(default=900)

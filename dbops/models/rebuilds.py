@@ -4,12 +4,16 @@ from typing import ClassVar
 
 from django.conf import settings
 from django.db import models
+from django.db.models.functions import Coalesce
 
 from dbops.engine.states import FINAL, Approval, Level, Status, StepState
 
 from .backups import BackupRun, BackupSchedule
 from .fleet import Instance
 from .leased import Leased
+
+#: Since when a rebuild wants to start: the moment that a person chose, else when it was requested. It sorts lines.
+WANTS_TO_START = Coalesce("not_before", "requested_at")
 
 
 class Rebuild(Leased):

@@ -12,9 +12,10 @@ from django.db import IntegrityError, transaction
 from django.db.models import QuerySet
 from django.utils import timezone
 
+from dbops.audit.log import append
 from dbops.engine.errors import Refused
+from dbops.models import StartView
 from dbops.operations.accounts import check_account, check_password
-from dbops.operations.audit import record
 from dbops.security.permissions import GROUPS, group_of, make_groups, require_superuser
 
 NOTHING = "Nothing was changed."
@@ -42,7 +43,12 @@ def add_account(*, actor: User, name: str, group: str, password: str, superuser:
             make_groups()
             user.save()
             user.groups.add(Group.objects.get(name=group))
-            record(actor=actor.get_username(), action="account.created", subject=name, group=group, superuser=superuser)
+            append(
+                actor=actor.get_username(),
+                action="account.created",
+                subject=name,
+                detail={"group": group, "superuser": superuser},
+            )
     except IntegrityError as error:
         next_step = "Choose another name, or change the account that is there."
         found = "there is an account of this name"
@@ -77,7 +83,7 @@ def change_account(*, actor: User, user: User, group: str, superuser: bool, seen
         User.objects.filter(pk=row.pk).update(is_superuser=superuser)
         row.groups.remove(*Group.objects.filter(name__in=GROUPS).exclude(name=group))
         row.groups.add(Group.objects.get(name=group))
-        record(actor=actor.get_username(), action="account.changed", subject=row.get_username(), **changed)
+        append(actor=actor.get_username(), action="account.changed", subject=row.get_username(), detail=changed)
 
 
 def set_password(*, actor: User, user: User, password: str) -> User:
@@ -93,7 +99,7 @@ def set_password(*, actor: User, user: User, password: str) -> User:
         row = _lock(user, doing)
         row.set_password(password)
         row.save(update_fields=["password"])
-        record(actor=actor.get_username(), action="account.password_set", subject=row.get_username())
+        append(actor=actor.get_username(), action="account.password_set", subject=row.get_username())
     return row
 
 
@@ -114,11 +120,11 @@ def deactivate(*, actor: User, user: User, seen: str) -> None:
             _refuse_last(row, doing)
         User.objects.filter(pk=row.pk).update(is_active=False)
         ended = _end_sessions(row)
-        record(
+        append(
             actor=actor.get_username(),
             action="account.deactivated",
             subject=row.get_username(),
-            sessions_ended=ended,
+            detail={"sessions_ended": ended},
         )
 
 
@@ -133,7 +139,24 @@ def reactivate(*, actor: User, user: User, seen: str) -> None:
     with transaction.atomic():
         row = _lock(user, doing, seen)
         User.objects.filter(pk=row.pk).update(is_active=True)
-        record(actor=actor.get_username(), action="account.reactivated", subject=row.get_username())
+        append(actor=actor.get_username(), action="account.reactivated", subject=row.get_username())
+
+
+def keep_start_view(user: User, query: str) -> None:
+    """Keep the filters that the fleet page begins with for this person. The audit log says nothing of it.
+
+    Args:
+        query: as it stands in the page's address, at most 1,000 characters; empty to begin with the whole fleet.
+    """
+    if query:
+        StartView.objects.update_or_create(user=user, defaults={"query": query})
+    else:
+        StartView.objects.filter(user=user).delete()
+
+
+def start_view_of(user: User) -> str:
+    """Return the filters that a person begins with, empty where there are none. One query."""
+    return StartView.objects.filter(user=user).values_list("query", flat=True).first() or ""
 
 
 def _lock(user: User, doing: str, seen: str | None = None) -> User:

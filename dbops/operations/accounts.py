@@ -7,8 +7,8 @@ from django.contrib.auth.password_validation import validate_password
 from django.core.exceptions import ValidationError
 from django.db import transaction
 
+from dbops.audit.log import append
 from dbops.engine.errors import Refused
-from dbops.operations.audit import record
 from dbops.security.permissions import GROUPS, make_groups
 
 
@@ -60,7 +60,12 @@ def save_account(
             changed = ["created"]
         if changed:
             action = "account.created" if is_new else "account.changed"
-            record(actor=actor, action=action, subject=name, changed=changed, group=group, superuser=superuser)
+            append(
+                actor=actor,
+                action=action,
+                subject=name,
+                detail={"changed": changed, "group": group, "superuser": superuser},
+            )
     return user, changed
 
 

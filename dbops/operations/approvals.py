@@ -4,11 +4,12 @@ from django.contrib.auth.models import User
 from django.db import transaction
 
 from dbops import lifecycle
+from dbops.audit.log import append
 from dbops.engine.errors import Refused
 from dbops.engine.states import Approval
 from dbops.messaging.wakeups import nudge
 from dbops.models import Rebuild
-from dbops.operations.audit import record, refusals_recorded, says_why
+from dbops.operations.audit import refusals_recorded, says_why
 from dbops.security.permissions import operators, require_operator
 
 DOING = {
@@ -61,9 +62,11 @@ def _decide(actor: User, rebuild: Rebuild, decision: Approval, reason: str) -> N
         require_operator(actor, doing)
         if decision is not Approval.OVERRIDDEN and rebuild.requested_by_id == actor.pk:
             found = "it is your own request"
-            raise _refused("approval.own", doing, found, "Ask another operator. To take it back, cancel it.")
+            raise Refused.unchanged("approval.own", doing, found, "Ask another operator. To take it back, cancel it.")
         if decision is not Approval.APPROVED and not says_why(reason):
-            raise _refused("rebuild.reason", doing, "no reason was given", "Say why, for those who read the audit log.")
+            raise Refused.unchanged(
+                "rebuild.reason", doing, "no reason was given", "Say why, for those who read the audit log."
+            )
         with transaction.atomic():
             decided = lifecycle.decide(rebuild, decision, name, reason)
             if decided and decision is not Approval.DECLINED:
@@ -73,21 +76,21 @@ def _decide(actor: User, rebuild: Rebuild, decision: Approval, reason: str) -> N
         rebuild.refresh_from_db()
         if not decided:
             said = f", {rebuild.approval} by {rebuild.approval_by}" if rebuild.approval_by else ""
-            raise _refused("approval.not_waiting", doing, f"it is {rebuild.status}{said}", "Look at it as it is now.")
+            raise Refused.unchanged(
+                "approval.not_waiting", doing, f"it is {rebuild.status}{said}", "Look at it as it is now."
+            )
 
 
 def _record(rebuild: Rebuild, decision: Approval, name: str, reason: str) -> None:
-    record(
+    append(
         actor=name,
         action="override.approval" if decision is Approval.OVERRIDDEN else "rebuild.approved",
         subject=rebuild.target.name,
         instance=rebuild.target.name,
         reason=reason,
-        rebuild=rebuild.pk,
-        fingerprint=rebuild.plan_fingerprint,
-        requested_by=rebuild.requested_by.get_username(),
+        detail={
+            "rebuild": rebuild.pk,
+            "fingerprint": rebuild.plan_fingerprint,
+            "requested_by": rebuild.requested_by.get_username(),
+        },
     )
-
-
-def _refused(code: str, doing: str, found: str, next_step: str) -> Refused:
-    return Refused(code, doing, found=found, left="Nothing was changed on any host.", next_step=next_step)

@@ -1,4 +1,4 @@
-"""The one way into the audit log."""
+"""What several verbs write to the audit log: refusals, exports, changes of the inventory."""
 
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -7,7 +7,6 @@ from typing import Any
 from dbops.audit.log import append
 from dbops.engine.errors import Refused
 from dbops.fleetfile.store import CREATED, UNCHANGED, Item
-from dbops.models import AuditEntry
 
 REASON_MINIMUM_CHARACTERS = 3
 
@@ -15,37 +14,6 @@ REASON_MINIMUM_CHARACTERS = 3
 def says_why(reason: str) -> bool:
     """Tell whether what a person typed as a reason is one that can be read later."""
     return len(reason.strip()) >= REASON_MINIMUM_CHARACTERS
-
-
-def record(
-    *,
-    actor: str,
-    action: str,
-    subject: str,
-    reason: str = "",
-    outcome: str = "",
-    instance: str = "",
-    cluster: str = "",
-    **detail: Any,
-) -> AuditEntry:
-    """Write one entry, in the caller's transaction, as the last thing that it does (``audit.log.append`` says why).
-
-    Args:
-        actor: a person's name, or ``audit.log.SYSTEM``.
-        reason: as the person typed it.
-        outcome: read from the action where it is not given, as are instance and cluster.
-        detail: plain data without secrets.
-    """
-    return append(
-        actor=actor,
-        action=action,
-        subject=subject,
-        reason=reason,
-        outcome=outcome,
-        instance=instance,
-        cluster=cluster,
-        detail=detail,
-    )
 
 
 @contextmanager
@@ -63,22 +31,20 @@ def refusals_recorded(
     try:
         yield
     except Refused as error:
-        record(
+        append(
             actor=actor,
             action=action,
             subject=subject,
             reason=reason,
             instance=instance,
-            code=error.code,
-            **detail,
-            **error.told,
+            detail={"code": error.code, **detail, **error.told},
         )
         raise
 
 
-def record_export(actor: str, subject: str, **detail: Any) -> None:
+def record_export(actor: str, subject: str, *, instance: str = "", **detail: Any) -> None:
     """Write that somebody takes a copy of data: what, and with which filter."""
-    record(actor=actor, action="data.exported", subject=subject, **detail)
+    append(actor=actor, action="data.exported", subject=subject, instance=instance, detail=detail)
 
 
 def record_item(actor: str, item: Item, *, via: str) -> None:

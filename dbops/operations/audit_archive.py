@@ -10,11 +10,10 @@ from pathlib import Path
 from django.db import IntegrityError, transaction
 from django.utils import timezone
 
-from dbops.audit.log import current_anchor
+from dbops.audit.log import append, current_anchor
 from dbops.engine.audit.chain import Head, Link, Verification, covered, read_link
 from dbops.engine.errors import Refused
 from dbops.models import AuditEntry, AuditSegment, AuditText
-from dbops.operations.audit import record
 
 #: More recent entries stay in the log, where people look for them.
 MIN_AGE = timedelta(days=90)
@@ -120,16 +119,18 @@ def _remove(actor: str, anchor: Head, head: Head, path: Path, file_hash: str) ->
         # First the segment: the database refuses to remove entries without one, and a second process finds its number taken.
         AuditText.objects.filter(sequence__lte=head.sequence).delete()
         AuditEntry.objects.filter(sequence__lte=head.sequence).delete()
-        record(
+        append(
             actor=actor,
             action="audit.archived",
             subject="audit log",
-            first=segment.first,
-            last=segment.last,
-            previous=segment.previous,
-            hash=segment.hash,
-            file=segment.file_name,
-            file_hash=file_hash,
+            detail={
+                "first": segment.first,
+                "last": segment.last,
+                "previous": segment.previous,
+                "hash": segment.hash,
+                "file": segment.file_name,
+                "file_hash": file_hash,
+            },
         )
     return segment
 

@@ -8,11 +8,11 @@ from collections.abc import Iterable, Iterator, Mapping
 
 from django.db import transaction
 
-from dbops.audit.log import current_anchor, current_head
+from dbops.audit.log import append, current_anchor, current_head
 from dbops.audit.triggers import missing_guards
 from dbops.engine.audit.chain import Finding, Head, Tampering, Verification, covered
 from dbops.models import AuditEntry, AuditSegment, Rebuild
-from dbops.operations.audit import record, record_export
+from dbops.operations.audit import record_export
 from dbops.security.redaction import cell
 
 FORMATS = ("jsonl", "csv")
@@ -47,14 +47,12 @@ def verify_log(
     archived = newer.sequence if newer != anchor else 0
     found = [item for item in run.end(head) if item.kind is not Tampering.REMOVED or item.last > archived]
     findings = [*_unrecorded(), *found, *_unguarded()]
-    record(
+    append(
         actor=actor,
         action="audit.verified",
         subject="audit log",
         outcome="failed" if findings else "",
-        entries=run.count,
-        head=str(head),
-        findings=[str(item) for item in findings[:20]],
+        detail={"entries": run.count, "head": str(head), "findings": [str(item) for item in findings[:20]]},
     )
     return findings, head, run.count
 
@@ -100,7 +98,7 @@ def export_log(entries: Iterable[AuditEntry], kind: str, *, actor: str, wanted: 
         wanted: the filter, in words.
         kind: one of ``FORMATS``.
     """
-    record(actor=actor, action="audit.exported", subject="audit log", format=kind, filter=dict(wanted))
+    append(actor=actor, action="audit.exported", subject="audit log", detail={"format": kind, "filter": dict(wanted)})
     rows = ({**covered(entry.link), "hash": entry.hash} for entry in entries)
     return _csv(rows) if kind == "csv" else _json_lines(rows)
 

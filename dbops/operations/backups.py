@@ -4,11 +4,12 @@ from django.contrib.auth.models import User
 from django.db import transaction
 
 from dbops import lifecycle
+from dbops.audit.log import append
 from dbops.engine.errors import Refused
 from dbops.engine.states import RUN_FINAL, Origin, RunBy, RunStatus
 from dbops.messaging.wakeups import nudge
 from dbops.models import BackupProof, BackupRun, BackupSchedule
-from dbops.operations.audit import record, says_why
+from dbops.operations.audit import says_why
 from dbops.security.permissions import require_operator
 
 
@@ -23,23 +24,24 @@ def run_now(schedule: BackupSchedule, actor: User, reason: str = "") -> BackupRu
     require_operator(actor, doing)
     if schedule.run_by != RunBy.DBOPS:
         found = "its runs are started by somebody else's cron"
-        raise _refused("backup.external", doing, found, "Run it where it is run, or let dbops run the schedule.")
+        raise Refused.unchanged(
+            "backup.external", doing, found, "Run it where it is run, or let dbops run the schedule."
+        )
     name = actor.get_username()
     with transaction.atomic():
         locked = lifecycle.lock_schedule(schedule.pk)
         active = lifecycle.active_runs(schedule)
         if locked is None or active:
             found = f"backup run {active[0].pk} of it is {active[0].status}" if active else "it is gone"
-            raise _refused("backup.active", doing, found, "Watch that one, or stop it first.")
+            raise Refused.unchanged("backup.active", doing, found, "Watch that one, or stop it first.")
         run = lifecycle.queue_run(locked, f"Asked for by {name}{f': {reason}' if reason else '.'}", actor=actor)
         assert run is not None  # noqa: S101 - only a due time can be there twice
-        record(
+        append(
             actor=name,
             action="backup.requested",
             subject=schedule.instance.name,
-            backup_run=run.pk,
-            schedule=schedule.name,
             reason=reason,
+            detail={"backup_run": run.pk, "schedule": schedule.name},
         )
         nudge()
     return run
@@ -61,17 +63,17 @@ def stop_run(run: BackupRun, actor: User, reason: str) -> None:
         text = f"Cancelled by {name} before it started: {reason.strip()}"
         asked = lifecycle.end_queued_run(run, RunStatus.CANCELLED, text) or lifecycle.request_cancel_run(run, name)
         if asked:
-            record(
+            append(
                 actor=name,
                 action="backup.stop_requested",
                 subject=run.instance.name,
-                backup_run=run.pk,
                 reason=reason.strip(),
+                detail={"backup_run": run.pk},
             )
             nudge()
     run.refresh_from_db()
     if not asked and run.status in RUN_FINAL:
-        raise _refused("backup.ended", doing, f"it has ended: {run.status}", "Nothing is left to stop.")
+        raise Refused.unchanged("backup.ended", doing, f"it has ended: {run.status}", "Nothing is left to stop.")
 
 
 def give_up_run(run: BackupRun, actor: User, reason: str) -> None:
@@ -87,17 +89,17 @@ def give_up_run(run: BackupRun, actor: User, reason: str) -> None:
     with transaction.atomic():
         ended = lifecycle.give_up_run(run, name)
         if ended:
-            record(
+            append(
                 actor=name,
                 action="backup.given_up",
                 subject=run.instance.name,
-                backup_run=run.pk,
                 reason=reason.strip(),
+                detail={"backup_run": run.pk},
             )
     if not ended:
         run.refresh_from_db()
         found = f"it is {run.status}: its host is known, or it has ended"
-        raise _refused("backup.not_lost", doing, found, "Stop it instead, if it still runs.")
+        raise Refused.unchanged("backup.not_lost", doing, found, "Stop it instead, if it still runs.")
 
 
 def say_over(run: BackupRun, actor: User, reason: str) -> None:
@@ -111,22 +113,24 @@ def say_over(run: BackupRun, actor: User, reason: str) -> None:
     require_operator(actor, doing)
     if run.origin == Origin.MANAGED:
         found = "dbops runs it itself and knows whether it is over"
-        raise _refused("backup.ours", doing, found, "Stop it instead, or end it without its host where it is lost.")
+        raise Refused.unchanged(
+            "backup.ours", doing, found, "Stop it instead, or end it without its host where it is lost."
+        )
     _must_have_reason(reason, doing)
     name = actor.get_username()
     with transaction.atomic():
         ended = lifecycle.say_over(run, name)
         if ended:
-            record(
+            append(
                 actor=name,
                 action="backup.said_over",
                 subject=run.instance.name,
-                backup_run=run.pk,
                 reason=reason.strip(),
+                detail={"backup_run": run.pk},
             )
             nudge()
     if not ended:
-        raise _refused("backup.ended", doing, f"it has ended: {run.status}", "Nothing is left to end.")
+        raise Refused.unchanged("backup.ended", doing, f"it has ended: {run.status}", "Nothing is left to end.")
 
 
 def prove_run(run: BackupRun, actor: User, reason: str = "") -> BackupProof:
@@ -142,14 +146,18 @@ def prove_run(run: BackupRun, actor: User, reason: str = "") -> BackupProof:
         # locked against retention, which marks the row when it has removed the file
         live = BackupRun.objects.select_for_update().select_related("instance__host").get(pk=run.pk)
         if why := live.why_not_proven:
-            raise _refused("proof.no_backup", doing, why, "Prove another backup.")
+            raise Refused.unchanged("proof.no_backup", doing, why, "Prove another backup.")
         proof = lifecycle.queue_proof(
             live, f"Its proof was asked for by {name}{f': {reason}' if reason else '.'}", by=name
         )
         if proof is not None:
             subject = live.instance.name
-            record(
-                actor=name, action="proof.requested", subject=subject, reason=reason, proof=proof.pk, backup_run=run.pk
+            append(
+                actor=name,
+                action="proof.requested",
+                subject=subject,
+                reason=reason,
+                detail={"proof": proof.pk, "backup_run": run.pk},
             )
             nudge()
     found = proof or lifecycle.active_proof(run)
@@ -171,29 +179,26 @@ def stop_proof(proof: BackupProof, actor: User, reason: str) -> None:
     with transaction.atomic():
         asked = lifecycle.stop_proof(proof, name)
         if asked:
-            record(
+            append(
                 actor=name,
                 action="proof.stop_requested",
                 subject=proof.source.name,
                 reason=reason.strip(),
-                proof=proof.pk,
-                backup_run=proof.run_id,
+                detail={"proof": proof.pk, "backup_run": proof.run_id},
             )
             nudge()
     if not asked:
-        raise _refused("proof.ended", doing, "it is over, or is being stopped", "Nothing is left to stop.")
+        raise Refused.unchanged("proof.ended", doing, "it is over, or is being stopped", "Nothing is left to stop.")
 
 
 def _must_be_ours(run: BackupRun, doing: str) -> None:
     if run.origin != Origin.MANAGED:
         found = "dbops did not start it, and has only heard of it"
-        raise _refused("backup.not_ours", doing, found, "Stop it on its host.")
+        raise Refused.unchanged("backup.not_ours", doing, found, "Stop it on its host.")
 
 
 def _must_have_reason(reason: str, doing: str) -> None:
     if not says_why(reason):
-        raise _refused("backup.reason", doing, "no reason was given", "Say why, for those who read the audit log.")
-
-
-def _refused(code: str, doing: str, found: str, next_step: str) -> Refused:
-    return Refused(code, doing, found=found, left="Nothing was changed.", next_step=next_step)
+        raise Refused.unchanged(
+            "backup.reason", doing, "no reason was given", "Say why, for those who read the audit log."
+        )

@@ -6,11 +6,11 @@ from django.contrib.auth.models import User
 from django.db import IntegrityError, transaction
 from django.utils import timezone
 
+from dbops.audit.log import append
 from dbops.engine.errors import Refused
 from dbops.loaders.host_usage import refuse_in_use, why_in_use
 from dbops.messaging.wakeups import publish_test
 from dbops.models import ConnectionTest, Host, Instance
-from dbops.operations.audit import record
 from dbops.security.permissions import require_operator
 
 Kinds, Statuses = ConnectionTest.Kinds, ConnectionTest.Statuses
@@ -71,7 +71,7 @@ def _ask(actor: User, kind: str, slot: str, **about: Host | Instance) -> Connect
                 status=Statuses.QUEUED,
                 **about,
             )
-            record(actor=by, action="test.requested", subject=row.subject, test=row.pk, kind=kind)
+            append(actor=by, action="test.requested", subject=row.subject, detail={"test": row.pk, "kind": kind})
             publish_test(row.pk)
     except IntegrityError:
         running = ConnectionTest.objects.filter(slot=slot).first()

@@ -9,6 +9,7 @@ from django.core.exceptions import ValidationError
 from django.db import IntegrityError, transaction
 from django.db.models import ProtectedError
 
+from dbops.audit.log import append
 from dbops.engine.errors import Refused
 from dbops.fleetfile import sshkeys, stored
 from dbops.fleetfile.apply import apply
@@ -19,7 +20,7 @@ from dbops.fleetfile.store import UNCHANGED, Report, Row, store
 from dbops.fleetfile.write import write
 from dbops.lifecycle import end_periods
 from dbops.models import Cluster, Host, Instance, InstanceState
-from dbops.operations.audit import record, record_item
+from dbops.operations.audit import record_item
 from dbops.security.permissions import require_operator
 
 NOTHING = "Nothing was changed."
@@ -130,7 +131,7 @@ def accept_host_key(*, actor: User, host: Host, host_key: str, replace: bool = F
         _, item = store(row, Host, {"host_key": line}, actor=actor.get_username())
         if item.outcome != UNCHANGED:
             keys = item.changes["host_key"]
-            record(actor=actor.get_username(), action="host.key_accepted", subject=host.name, **keys)
+            append(actor=actor.get_username(), action="host.key_accepted", subject=host.name, detail=keys)
     host.refresh_from_db()
 
 
@@ -158,7 +159,7 @@ def delete(*, actor: User, row: Host | Cluster | Instance) -> None:
             if isinstance(row, Instance):
                 end_periods(InstanceState.objects.filter(instance=row))
             row.delete()
-            record(actor=actor.get_username(), action=f"{kind}.removed", subject=name)
+            append(actor=actor.get_username(), action=f"{kind}.removed", subject=name)
     except ProtectedError as error:
         users = sorted(
             {f"{type(item).__name__.lower()} {getattr(item, 'name', item.pk)}" for item in error.protected_objects}

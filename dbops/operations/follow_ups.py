@@ -6,6 +6,7 @@ from django.contrib.auth.models import User
 from django.db import transaction
 
 from dbops import lifecycle
+from dbops.audit.log import append
 from dbops.engine.audit.chain import digest
 from dbops.engine.errors import Refused
 from dbops.engine.facts.instance import from_record
@@ -15,7 +16,7 @@ from dbops.engine.states import Role
 from dbops.loaders.members import member_of
 from dbops.messaging.wakeups import nudge
 from dbops.models import Instance, Rebuild
-from dbops.operations.audit import record, refusals_recorded
+from dbops.operations.audit import refusals_recorded
 from dbops.operations.offers import ended, offers
 from dbops.operations.rebuilds import check_words, write_once
 from dbops.security.permissions import require_operator
@@ -88,15 +89,17 @@ def _write(actor: User, rebuild: Rebuild, method: str, reason: str, request_key:
             memory=remembered(ended(rebuild)),
             skips=offer.skips,
         )
-        record(
+        append(
             actor=actor.get_username(),
             action=f"rebuild.{method.replace('-', '_')}_requested",
             subject=target.name,
-            rebuild=following.pk,
-            follows=rebuild.pk,
-            plan_sha256=digest(following.plan),
             reason=reason,
-            why=offer.reason,
+            detail={
+                "rebuild": following.pk,
+                "follows": rebuild.pk,
+                "plan_sha256": digest(following.plan),
+                "why": offer.reason,
+            },
         )
         nudge()
     return following

@@ -6,10 +6,11 @@ from django.contrib.auth.models import User
 from django.db import transaction
 from django.utils import timezone
 
+from dbops.audit.log import append
 from dbops.engine.errors import Refused
 from dbops.lifecycle import recount
 from dbops.models import Cluster, Maintenance
-from dbops.operations.audit import record, says_why
+from dbops.operations.audit import says_why
 from dbops.security.permissions import require_operator
 
 #: A time typed as "now" has passed when it arrives here.
@@ -45,13 +46,15 @@ def begin_maintenance(
             cluster=cluster, starts_at=starts_at, ends_at=ends_at, reason=reason.strip(), created_by=name
         )
         recount([cluster.pk], starts_at, now)
-        record(
+        append(
             actor=name,
             action="maintenance.announced",
             subject=cluster.name,
-            starts_at=starts_at.isoformat(timespec="minutes"),
-            ends_at=ends_at.isoformat(timespec="minutes") if ends_at else "open",
             reason=row.reason,
+            detail={
+                "starts_at": starts_at.isoformat(timespec="minutes"),
+                "ends_at": ends_at.isoformat(timespec="minutes") if ends_at else "open",
+            },
         )
     return row
 
@@ -78,7 +81,7 @@ def end_maintenance(*, actor: User, maintenance: Maintenance) -> None:
             row.save(update_fields=["ends_at"])
         else:
             row.delete()
-        record(
+        append(
             actor=actor.get_username(),
             action="maintenance.ended" if has_begun else "maintenance.withdrawn",
             subject=cluster.name,
@@ -142,13 +145,15 @@ def unmark_maintenance(*, actor: User, maintenance: Maintenance) -> None:
 
 
 def _record_mark(name: str, action: str, row: Maintenance) -> None:
-    record(
+    append(
         actor=name,
         action=action,
         subject=row.cluster.name,
-        starts_at=row.starts_at.isoformat(timespec="minutes"),
-        ends_at=row.ends_at.isoformat(timespec="minutes") if row.ends_at else "open",
         reason=row.reason,
+        detail={
+            "starts_at": row.starts_at.isoformat(timespec="minutes"),
+            "ends_at": row.ends_at.isoformat(timespec="minutes") if row.ends_at else "open",
+        },
     )
 
 

@@ -4,14 +4,14 @@ from django.contrib.auth.models import User
 from django.db import transaction
 
 from dbops import lifecycle
+from dbops.audit.log import append
 from dbops.engine.errors import Refused
 from dbops.engine.facts.instance import from_record
 from dbops.engine.rebuilds.plan import Plan
 from dbops.engine.tuning.stream_rate import MIB, SLOWEST
-from dbops.loaders.stream_limits import slowest_rate
+from dbops.loaders.plan_inputs import slowest_rate
 from dbops.messaging.wakeups import nudge
 from dbops.models import Instance, Rebuild
-from dbops.operations.audit import record
 from dbops.security.permissions import require_operator
 
 #: Faster than any link that is there; a number beyond is a slip of the hand.
@@ -31,7 +31,9 @@ def set_stream_rate(*, actor: User, rebuild: Rebuild, rate: int | None) -> None:
     doing = f"Setting the rate of rebuild {rebuild.pk}"
     require_operator(actor, doing)
     if not can_be_held(rebuild.method):
-        raise _refused("rebuild.no_stream", doing, f"the method {rebuild.method} has no stream", "Look at its page.")
+        raise Refused.unchanged(
+            "rebuild.no_stream", doing, f"the method {rebuild.method} has no stream", "Look at its page."
+        )
     if rate is not None:
         check_rate(doing, from_record(Plan, rebuild.plan), rebuild.source, rate)
     name, before = actor.get_username(), rebuild.stream_rate
@@ -39,18 +41,16 @@ def set_stream_rate(*, actor: User, rebuild: Rebuild, rate: int | None) -> None:
     with transaction.atomic():
         is_set = lifecycle.set_rate(rebuild, rate, text)
         if is_set:
-            record(
+            append(
                 actor=name,
                 action="rebuild.rate_changed",
                 subject=rebuild.target.name,
-                rebuild=rebuild.pk,
-                bytes_per_second=rate,
-                before=before,
+                detail={"rebuild": rebuild.pk, "bytes_per_second": rate, "before": before},
             )
             nudge()
     rebuild.refresh_from_db()
     if not is_set:
-        raise _refused("rebuild.no_stream", doing, "its stream is over", "Nothing is left to slow down.")
+        raise Refused.unchanged("rebuild.no_stream", doing, "its stream is over", "Nothing is left to slow down.")
 
 
 def can_be_held(method: str) -> bool:
@@ -67,8 +67,4 @@ def check_rate(doing: str, plan: Plan, source: Instance, rate: int) -> None:
         "the source's redo log would be overwritten before it is read" if slowest > SLOWEST else "it would hardly move"
     )
     found = f"{rate / MIB:.2f} MiB/s was asked for; below {slowest / MIB:.2f} MiB/s {why}"
-    raise _refused("rebuild.rate", doing, found, f"Give {slowest / MIB:.2f} MiB/s or more, or full speed.")
-
-
-def _refused(code: str, doing: str, found: str, next_step: str) -> Refused:
-    return Refused(code, doing, found=found, left="The rate is as it was.", next_step=next_step)
+    raise Refused.unchanged("rebuild.rate", doing, found, f"Give {slowest / MIB:.2f} MiB/s or more, or full speed.")

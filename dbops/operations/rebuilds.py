@@ -10,6 +10,7 @@ from django.db import OperationalError, transaction
 from django.db.models import Max, Q
 
 from dbops import lifecycle
+from dbops.audit.log import append
 from dbops.engine.audit.chain import digest
 from dbops.engine.errors import Refused
 from dbops.engine.planning.inputs import Situation
@@ -21,7 +22,7 @@ from dbops.engine.states import Approval, Role, RunStatus, Status
 from dbops.loaders.plan_inputs import situation_of
 from dbops.messaging.wakeups import nudge
 from dbops.models import BackupRun, Cluster, Instance, Rebuild
-from dbops.operations.audit import record, refusals_recorded, says_why
+from dbops.operations.audit import refusals_recorded, says_why
 from dbops.operations.backups import stop_run
 from dbops.operations.offers import known_by_next
 from dbops.operations.rate_limit import set_stream_rate
@@ -202,22 +203,24 @@ def _write(actor: User, wish: _Wish, reason: str, fingerprint: str, request_key:
                 raise refused(doing, f"rebuild {wish.joins.pk} reads already, or reads no more")
         if choice.stops_run:
             stop_run(BackupRun.objects.get(pk=choice.stops_run), actor, f"for rebuild {rebuild.pk}: {reason}")
-        record(
+        append(
             actor=actor.get_username(),
             action="rebuild.requested",
             subject=target.name,
-            rebuild=rebuild.pk,
-            source=source.name,
-            method=wish.method,
             reason=reason,
-            backup_run=frozen.archive.run if frozen.archive else None,
-            fingerprint=fingerprint,
-            plan_sha256=digest(rebuild.plan),
-            old_data=frozen.old_data,
-            keep_old_data=frozen.keep_old_data,
-            **shared,
-            **({"approval": Approval.WAITING.value} if needs_approval else {}),
-            **audited(choice, begin),
+            detail={
+                "rebuild": rebuild.pk,
+                "source": source.name,
+                "method": wish.method,
+                "backup_run": frozen.archive.run if frozen.archive else None,
+                "fingerprint": fingerprint,
+                "plan_sha256": digest(rebuild.plan),
+                "old_data": frozen.old_data,
+                "keep_old_data": frozen.keep_old_data,
+                **shared,
+                **({"approval": Approval.WAITING.value} if needs_approval else {}),
+                **audited(choice, begin),
+            },
         )
         if wish.rate is not None:
             set_stream_rate(actor=actor, rebuild=rebuild, rate=wish.rate)
@@ -229,21 +232,23 @@ def check_words(doing: str, target: Instance, typed_name: str, reason: str) -> N
     """Refuse unless the person typed the target's name and said why (``rebuild.name``, ``rebuild.reason``)."""
     if typed_name != target.name:
         found = f"the name typed is {typed_name!r}, the target is {target.name!r}"
-        raise _refused("rebuild.name", doing, found, "Type the target's name.")
+        raise Refused.unchanged("rebuild.name", doing, found, "Type the target's name.")
     if not says_why(reason):
-        raise _refused("rebuild.reason", doing, "no reason was given", "Say why, for those who read the audit log.")
+        raise Refused.unchanged(
+            "rebuild.reason", doing, "no reason was given", "Say why, for those who read the audit log."
+        )
 
 
 def check_plan(doing: str, plan: Plan, fingerprint: str) -> None:
     """Refuse unless a plan is possible and is the one that the person saw (``plan.refused``, ``plan.stale``)."""
     if plan.refusals:
         seen = "; ".join(f"{finding.title}: {finding.seen}" for finding in plan.refusals)
-        refused = _refused("plan.refused", doing, seen, "Mend what is refused, and plan again.")
+        refused = Refused.unchanged("plan.refused", doing, seen, "Mend what is refused, and plan again.")
         refused.told = {"findings": [finding.code for finding in plan.refusals]}
         raise refused
     if plan.fingerprint != fingerprint:
         found = "the plan has changed since it was shown"
-        stale = _refused("plan.stale", doing, found, "Read the new plan, then confirm it.")
+        stale = Refused.unchanged("plan.stale", doing, found, "Read the new plan, then confirm it.")
         stale.told = {"fingerprint_now": plan.fingerprint}
         raise stale
 
@@ -262,12 +267,17 @@ def cancel_rebuild(*, actor: User, rebuild: Rebuild) -> None:
         asked = lifecycle.end_queued(rebuild, Status.CANCELLED, text, by=name)
         if not asked and lifecycle.request_cancel(rebuild, name):
             asked = True
-            record(actor=name, action="rebuild.cancel_requested", subject=rebuild.target.name, rebuild=rebuild.pk)
+            append(
+                actor=name,
+                action="rebuild.cancel_requested",
+                subject=rebuild.target.name,
+                detail={"rebuild": rebuild.pk},
+            )
         if asked:
             nudge()
     rebuild.refresh_from_db()
     if not asked and rebuild.is_final:
-        raise _refused("rebuild.ended", doing, f"it has ended: {rebuild.status}", "Nothing is left to cancel.")
+        raise Refused.unchanged("rebuild.ended", doing, f"it has ended: {rebuild.status}", "Nothing is left to cancel.")
 
 
 def set_priority(*, actor: User, rebuild: Rebuild, priority: int) -> None:
@@ -281,7 +291,7 @@ def set_priority(*, actor: User, rebuild: Rebuild, priority: int) -> None:
     require_operator(actor, doing)
     if priority not in PRIORITIES:
         found = f"{priority} was given"
-        raise _refused("rebuild.priority", doing, found, f"Give {PRIORITIES[0]} to {PRIORITIES[-1]}.")
+        raise Refused.unchanged("rebuild.priority", doing, found, f"Give {PRIORITIES[0]} to {PRIORITIES[-1]}.")
     _move(actor, rebuild, priority, doing, "Priority {0} instead of {1}, by {2}.")
 
 
@@ -309,19 +319,17 @@ def _move(actor: User, rebuild: Rebuild, priority: int, doing: str, text: str) -
     with transaction.atomic():
         moved = lifecycle.reprioritize(rebuild, priority, text.format(priority, before, name))
         if moved:
-            record(
+            append(
                 actor=name,
                 action="rebuild.priority_changed",
                 subject=rebuild.target.name,
-                rebuild=rebuild.pk,
-                priority=priority,
-                before=before,
+                detail={"rebuild": rebuild.pk, "priority": priority, "before": before},
             )
             nudge()
     rebuild.refresh_from_db()
     if not moved:
         found = f"it is {rebuild.status}"
-        raise _refused("rebuild.not_queued", doing, found, "Only what waits has a place in a line.")
+        raise Refused.unchanged("rebuild.not_queued", doing, found, "Only what waits has a place in a line.")
 
 
 def give_up_rebuild(*, actor: User, rebuild: Rebuild, reason: str) -> None:
@@ -333,23 +341,21 @@ def give_up_rebuild(*, actor: User, rebuild: Rebuild, reason: str) -> None:
     doing = f"Ending rebuild {rebuild.pk} without its hosts"
     require_operator(actor, doing)
     if not says_why(reason):
-        raise _refused("rebuild.reason", doing, "no reason was given", "Say why, for those who read the audit log.")
+        raise Refused.unchanged(
+            "rebuild.reason", doing, "no reason was given", "Say why, for those who read the audit log."
+        )
     name = actor.get_username()
     with transaction.atomic():
         ended = lifecycle.give_up(rebuild, name)
         if ended:
-            record(
+            append(
                 actor=name,
                 action="rebuild.given_up",
                 subject=rebuild.target.name,
-                rebuild=rebuild.pk,
                 reason=reason.strip(),
+                detail={"rebuild": rebuild.pk},
             )
     if not ended:
         rebuild.refresh_from_db()
         found = f"it is {rebuild.status}: its hosts are known, or it has ended"
-        raise _refused("rebuild.not_lost", doing, found, "Cancel it instead, if it still runs.")
-
-
-def _refused(code: str, doing: str, found: str, next_step: str) -> Refused:
-    return Refused(code, doing, found=found, left="Nothing was changed on any host.", next_step=next_step)
+        raise Refused.unchanged("rebuild.not_lost", doing, found, "Cancel it instead, if it still runs.")

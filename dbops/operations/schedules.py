@@ -7,16 +7,17 @@ from django.contrib.auth.models import User
 from django.core.exceptions import ValidationError
 from django.db import IntegrityError, transaction
 
+from dbops.audit.log import append
 from dbops.engine.errors import Refused
 from dbops.engine.states import ACTIVE, RUN_ACTIVE
 from dbops.fleetfile import rules, stored
 from dbops.fleetfile.schedules import schedule_problems
 from dbops.fleetfile.store import store
 from dbops.models import BackupRun, BackupSchedule, Rebuild
-from dbops.operations.audit import record, record_item
+from dbops.operations.audit import record_item
 from dbops.security.permissions import require_operator
 
-NOTHING = "Nothing was changed."
+CORRECT = "Correct it and save again."
 
 
 def save_schedule(*, actor: User, schedule: BackupSchedule | None, values: Mapping[str, Any]) -> BackupSchedule:
@@ -41,7 +42,7 @@ def save_schedule(*, actor: User, schedule: BackupSchedule | None, values: Mappi
             record_item(actor.get_username(), item, via="browser")
     except (ValidationError, IntegrityError) as error:
         found = " ".join(error.messages) if isinstance(error, ValidationError) else "somebody else has taken the name"
-        raise _invalid(doing, found) from error
+        raise Refused.unchanged("schedule.invalid", doing, found, CORRECT) from error
     return written
 
 
@@ -69,24 +70,16 @@ def remove_schedule(*, actor: User, schedule: BackupSchedule) -> None:
         rebuild = Rebuild.objects.filter(runs_again=row, status__in=ACTIVE).only("pk").first()
         if run or rebuild:
             found = f"{run} of it is {run.status}" if run else f"{rebuild} will run it again at its end"
-            raise Refused(
-                "schedule.busy",
-                doing,
-                found=found,
-                left=NOTHING,
-                next_step="Switch it off, and remove it when that is over.",
-            )
+            raise Refused.unchanged("schedule.busy", doing, found, "Switch it off, and remove it when that is over.")
         instance = row.instance.name
         row.delete()
-        record(actor=actor.get_username(), action="schedule.removed", subject=row.name, instance=instance)
+        append(actor=actor.get_username(), action="schedule.removed", subject=row.name, instance=instance)
 
 
 def _lock(schedule: BackupSchedule, doing: str) -> BackupSchedule:
     row = BackupSchedule.objects.select_for_update().filter(pk=schedule.pk).first()
     if row is None:
-        raise Refused(
-            "schedule.gone", doing, found="it was removed meanwhile", left=NOTHING, next_step="Load the page again."
-        )
+        raise Refused.unchanged("schedule.gone", doing, "it was removed meanwhile", "Load the page again.")
     return row
 
 
@@ -97,13 +90,14 @@ def _fields(row: BackupSchedule | None) -> dict[str, Any]:
 
 def _check(doing: str, row: BackupSchedule | None, values: dict[str, Any], fleet: stored.Stored) -> None:
     if row and (values["instance"] != row.instance or values.get("name", row.name) != row.name):
-        raise _invalid(doing, "its instance and its name cannot be changed: its runs and their reports go by them")
+        raise Refused.unchanged(
+            "schedule.invalid",
+            doing,
+            "its instance and its name cannot be changed: its runs and their reports go by them",
+            CORRECT,
+        )
     problems = [problem for name, value in values.items() if (problem := rules.own_problem(name, value))]
     datadirs = fleet.datadirs_beside(values["instance"]) if values.get("instance") else {}
     problems += [text for _, text in schedule_problems(values, datadirs)]
     if problems:
-        raise _invalid(doing, "; ".join(dict.fromkeys(problems)))
-
-
-def _invalid(doing: str, found: str) -> Refused:
-    return Refused("schedule.invalid", doing, found=found, left=NOTHING, next_step="Correct it and save again.")
+        raise Refused.unchanged("schedule.invalid", doing, "; ".join(dict.fromkeys(problems)), CORRECT)

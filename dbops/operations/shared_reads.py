@@ -6,6 +6,7 @@ from django.contrib.auth.models import User
 from django.db import OperationalError, transaction
 
 from dbops import lifecycle
+from dbops.audit.log import append
 from dbops.engine.errors import Refused
 from dbops.engine.facts.instance import from_record
 from dbops.engine.rebuilds.plan import Plan
@@ -15,7 +16,6 @@ from dbops.loaders.members import member_of
 from dbops.loaders.shared_reads import readers
 from dbops.messaging.wakeups import nudge
 from dbops.models import Instance, Rebuild
-from dbops.operations.audit import record
 from dbops.security.permissions import require_operator
 
 
@@ -72,13 +72,11 @@ def join_read(*, actor: User, rebuild: Rebuild, reader: Rebuild) -> None:
         with transaction.atomic():
             joined = lifecycle.join(rebuild, reader, name)
             if joined:
-                record(
+                append(
                     actor=name,
                     action="rebuild.joined",
                     subject=rebuild.target.name,
-                    rebuild=rebuild.pk,
-                    reads_with=reader.pk,
-                    source=rebuild.source.name,
+                    detail={"rebuild": rebuild.pk, "reads_with": reader.pk, "source": rebuild.source.name},
                 )
                 nudge()
     except OperationalError as error:
@@ -104,8 +102,11 @@ def leave_read(*, actor: User, rebuild: Rebuild) -> None:
     with transaction.atomic():
         left = lifecycle.leave(rebuild, f"It waits for the source by itself again, by {name}.")
         if left:
-            record(
-                actor=name, action="rebuild.left", subject=rebuild.target.name, rebuild=rebuild.pk, reads_with=reader
+            append(
+                actor=name,
+                action="rebuild.left",
+                subject=rebuild.target.name,
+                detail={"rebuild": rebuild.pk, "reads_with": reader},
             )
             nudge()
     rebuild.refresh_from_db()

@@ -10,8 +10,8 @@ from django.utils import timezone
 from dbops.engine.errors import Refused
 from dbops.engine.planning.inputs import archive_for, bytes_to_copy
 from dbops.engine.rebuilds.methods import DEFAULT_METHOD
+from dbops.engine.schedule.backup_windows import Prediction
 from dbops.engine.schedule.conflicts import Effect, Work
-from dbops.engine.schedule.duration_estimates import Prediction
 from dbops.engine.schedule.eligibility import Verdict, verdict
 from dbops.engine.schedule.snapshot import Picture
 from dbops.engine.schedule.start_option_keys import Choice, Way, moment_of
@@ -118,7 +118,7 @@ def choose(
     doing = f"Choosing when to rebuild {target.name}"
     if expires_hours is not None and expires_hours not in EXPIRES_HOURS:
         found = f"{expires_hours} hours were given"
-        raise _refused("plan.expiry", doing, found, f"Give {EXPIRES_HOURS[0]} to {EXPIRES_HOURS[-1]} hours.")
+        raise Refused.unchanged("plan.expiry", doing, found, f"Give {EXPIRES_HOURS[0]} to {EXPIRES_HOURS[-1]} hours.")
     offered = offer(target, source, method=method, key=key)
     choice = chosen(offered.choices, key)
     if choice is None or choice.way is Way.ELSEWHERE:
@@ -141,13 +141,15 @@ def _why_not(doing: str, offered: Offer, key: str) -> Refused:
     blocking = [item for item in offered.verdict.blockers if item.effect is Effect.BLOCKS]
     if any(item.work is Work.TARGET_REPLACED for item in blocking):
         found = "another rebuild of this instance is queued or running"
-        return _refused("rebuild.busy", doing, found, "Watch that one, or cancel it first.")
+        return Refused.unchanged("rebuild.busy", doing, found, "Watch that one, or cancel it first.")
     if blocking:
         found = " ".join(f"{item.text} {item.reason}" for item in blocking)
         next_step = f"It can be cleared by {'; '.join(item.clears for item in blocking)}."
-        return _refused("plan.blocked", doing, found, next_step)
+        return Refused.unchanged("plan.blocked", doing, found, next_step)
     why = next((choice.reason for choice in offered.choices if choice.key == key), "that way is not offered any more")
-    return _refused("plan.start_stale", doing, why, "Look at the ways to start as they are now, and choose anew.")
+    return Refused.unchanged(
+        "plan.start_stale", doing, why, "Look at the ways to start as they are now, and choose anew."
+    )
 
 
 def _stored(choice: Choice, expires_hours: int | None) -> Start:
@@ -185,7 +187,3 @@ def _in_words(choice: Choice, expires_at: datetime, *, is_chosen: bool) -> str:
 
 def _clock(moment: datetime | None) -> str:
     return f"{moment.astimezone(UTC):%Y-%m-%d %H:%M UTC}" if moment else "at a time that is not known"
-
-
-def _refused(code: str, doing: str, found: str, next_step: str) -> Refused:
-    return Refused(code, doing, found=found, left="Nothing was changed on any host.", next_step=next_step)

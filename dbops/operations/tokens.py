@@ -10,9 +10,9 @@ from django.db import IntegrityError, transaction
 from django.db.models import Q
 from django.utils import timezone
 
+from dbops.audit.log import append
 from dbops.engine.errors import Refused
 from dbops.models import AccessToken, Cluster
-from dbops.operations.audit import record
 
 REPORT, CALENDAR = "report", "calendar"
 PREFIX_CHARACTERS = 8
@@ -45,7 +45,7 @@ def make_token(*, actor: str, name: str, purpose: str, cluster: Cluster | None) 
         with transaction.atomic():
             token.save(force_insert=True)
             where = cluster.name if cluster else ""
-            record(actor=actor, action="token.made", subject=name, purpose=purpose, cluster=where)
+            append(actor=actor, action="token.made", subject=name, cluster=where, detail={"purpose": purpose})
     except IntegrityError as error:
         raise _invalid(name, "a token of this name exists; a revoked one keeps its name") from error
     return token, secret
@@ -69,7 +69,7 @@ def revoke_token(*, actor: str, name: str) -> AccessToken:
                 next_step="manage.py token list shows them all.",
             )
         if revoked:
-            record(actor=actor, action="token.revoked", subject=name, purpose=token.purpose)
+            append(actor=actor, action="token.revoked", subject=name, detail={"purpose": token.purpose})
     return token
 
 
@@ -117,10 +117,4 @@ def _check(token: AccessToken) -> None:
 
 
 def _invalid(name: str, found: str) -> Refused:
-    return Refused(
-        "token.invalid",
-        f"Making the token {name!r}",
-        found=found,
-        left="Nothing was changed.",
-        next_step="Correct this and try again.",
-    )
+    return Refused.unchanged("token.invalid", f"Making the token {name!r}", found, "Correct this and try again.")

@@ -8,6 +8,7 @@ from django.db import transaction
 from django.utils import timezone
 
 from dbops import lifecycle
+from dbops.audit.log import append
 from dbops.engine.errors import Refused
 from dbops.engine.states import Role
 from dbops.engine.topology.difference_kinds import CHANGES_ROLES, REPLACED
@@ -16,7 +17,7 @@ from dbops.fleetfile.rules import field_problem
 from dbops.fleetfile.store import store
 from dbops.messaging.wakeups import nudge, publish_discovery
 from dbops.models import Cluster, Discovery, Instance, TopologyDifference
-from dbops.operations.audit import record, says_why
+from dbops.operations.audit import says_why
 from dbops.security.permissions import require_operator
 
 NOTHING = "Nothing was changed."
@@ -59,8 +60,11 @@ def request_discovery(
             status=Discovery.Statuses.QUEUED,
         )
         account = f"cluster {cluster.name}" if cluster else user
-        record(
-            actor=actor, action="discovery.requested", subject=f"{address}:{port}", discovery=row.pk, account=account
+        append(
+            actor=actor,
+            action="discovery.requested",
+            subject=f"{address}:{port}",
+            detail={"discovery": row.pk, "account": account},
         )
         publish_discovery(row.pk)
     return row
@@ -119,15 +123,12 @@ def _change_roles(by: str, row: TopologyDifference, reason: str, doing: str) -> 
         store(old, Instance, {"role": Role.REPLICA.value}, actor=by)
     store(new, Instance, {"role": Role.PRIMARY.value}, actor=by)
     lifecycle.note_differences([row.cluster_id])
-    record(
+    append(
         actor=by,
         action="topology.roles_accepted",
         subject=row.cluster.name,
-        difference=row.code,
-        primary=new.name,
-        was=old.name if old else "",
-        seen=row.detail,
         reason=reason,
+        detail={"difference": row.code, "primary": new.name, "was": old.name if old else "", "seen": row.detail},
     )
     nudge()
 
@@ -150,14 +151,13 @@ def accept_as_intended(*, actor: User, row: TopologyDifference, reason: str) -> 
             instance := Instance.objects.filter(name=row.subject, cluster=row.cluster).first()
         ):
             lifecycle.accept_replaced(instance, row)
-        record(
+        append(
             actor=by,
             action="topology.difference_accepted",
             subject=row.cluster.name,
-            difference=row.code,
             instance=row.subject,
-            seen=row.detail,
             reason=reason.strip(),
+            detail={"difference": row.code, "seen": row.detail},
         )
         nudge()
 
@@ -173,13 +173,12 @@ def withdraw(*, actor: User, row: TopologyDifference) -> None:
     with transaction.atomic():
         if not lifecycle.withdraw_acceptance(row):
             _refuse("topology.stale", doing, "it is gone, or not accepted", "Read the page again.")
-        record(
+        append(
             actor=actor.get_username(),
             action="topology.acceptance_withdrawn",
             subject=row.cluster.name,
-            difference=row.code,
             instance=row.subject,
-            seen=row.detail,
+            detail={"difference": row.code, "seen": row.detail},
         )
 
 

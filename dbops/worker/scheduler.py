@@ -6,23 +6,24 @@ from datetime import datetime
 from functools import partial
 
 from django.db.models import CharField
-from django.db.models.functions import Cast, Coalesce
+from django.db.models.functions import Cast
 from django.utils import timezone
 
 from dbops import lifecycle
 from dbops.engine.rebuilds.methods import FOLLOW_UPS, METHODS
 from dbops.engine.rebuilds.shared_read import Phase
-from dbops.engine.schedule.scheduler import Job, Key, Kind, decide
+from dbops.engine.schedule.scheduler import Job, Key, Kind, decide, line_order
 from dbops.engine.states import RUN_ACTIVE, Origin, RunStatus, Status
 from dbops.loaders.shared_reads import readers
 from dbops.models import BackupRun, Instance, Rebuild
+from dbops.models.rebuilds import WANTS_TO_START
 from dbops.worker.start_conditions import closed_gates
 
 log = logging.getLogger(__name__)
 
 #: Methods that do not read their source take no place in its line.
 _ONLY_TARGET = frozenset(name for name, method in {**METHODS, **FOLLOW_UPS}.items() if not method.reads_source)
-_LINE_TIME = Cast(Coalesce("not_before", "requested_at"), CharField())
+_LINE_TIME = Cast(WANTS_TO_START, CharField())
 
 
 def start_what_can() -> list[int]:
@@ -84,7 +85,7 @@ def _rebuild_jobs(now: datetime) -> Iterable[Job]:
     kind = Kind.REBUILD
     for pk, source, target, method, priority, told, since, _ in found:
         claims = (target,) if method in _ONLY_TARGET or pk in branches else (source, target)
-        yield Job(kind, pk, (-priority, since, pk), claims, gates.get(pk, ""), told)
+        yield Job(kind, pk, line_order(priority, since, pk), claims, gates.get(pk, ""), told)
 
 
 def _branches(read_by: Mapping[int, int]) -> dict[int, str]:
@@ -116,7 +117,7 @@ def _backup_jobs() -> Iterable[Job]:
     for pk, instance, told, since in rows.values_list(
         "pk", "instance_id", "waiting_for", Cast("queued_at", CharField())
     ):
-        yield Job(kind, pk, (0, since, pk), (instance,), "", told)
+        yield Job(kind, pk, line_order(0, since, pk), (instance,), "", told)
 
 
 def _gates(now: datetime) -> dict[int, str]:

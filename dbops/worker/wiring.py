@@ -14,8 +14,8 @@ from dbops.engine.hosts.jobs import Patience, RunJournal
 from dbops.engine.rebuilds.plan import Party, Plan
 from dbops.engine.rebuilds.steps.run import Account, Accounts, Journal, Run, Server, Settings, Side
 from dbops.engine.states import BackupMethod
+from dbops.loaders.plan_inputs import slowest_rate
 from dbops.loaders.shared_reads import RowCompanions
-from dbops.loaders.stream_limits import slowest_rate
 from dbops.models import BackupRun, Cluster, Instance, Rebuild
 from dbops.worker import prober
 from dbops.worker.connections import connect_to, open_database, open_shell

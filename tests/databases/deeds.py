@@ -13,7 +13,7 @@ from django.db.models import PROTECT, ForeignKey, Q
 from django.utils import timezone
 
 from dbops import lifecycle
-from dbops.audit.log import current_head
+from dbops.audit.log import append, current_head
 from dbops.engine.audit.chain import verify
 from dbops.engine.errors import Refused
 from dbops.engine.rebuilds.methods import METHODS
@@ -35,7 +35,6 @@ from dbops.models import (
     Rebuild,
 )
 from dbops.operations.approvals import approve_rebuild, decline_rebuild, override_approval
-from dbops.operations.audit import record
 from dbops.operations.rebuilds import cancel_rebuild, plan_rebuild, request_rebuild
 from dbops.worker import rebuilds, scheduler
 from tests.app import factories, rows
@@ -212,7 +211,7 @@ def write_entries(count: int, actor: str) -> None:
     for number in range(count):
         with transaction.atomic():
             AuditEntry.objects.count()
-            record(actor=actor, action="race.run", subject="the chain", number=number)
+            append(actor=actor, action="race.run", subject="the chain", detail={"number": number})
 
 
 def verify_log() -> list[Any]:

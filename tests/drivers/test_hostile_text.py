@@ -20,7 +20,7 @@ from dbops.engine.hosts.jobs import IN_BASH
 from dbops.engine.hosts.scripts import load
 from dbops.engine.hosts.ssh import show
 from dbops.engine.ports import JobStatus, Shell
-from dbops.engine.rebuilds.steps.words import split_command
+from dbops.engine.rebuilds.steps.commands import split_command
 from tests.drivers.conftest import ADDRESS, SSH_PORT, Sshd
 from tests.fakes import FakeShell
 from tests.hostile import CANARY, PAYLOADS, names, one_line, texts

@@ -3,8 +3,7 @@
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
-from dbops.engine.schedule.backup_windows import Duration, Window, window_at
-from dbops.engine.schedule.duration_estimates import Prediction
+from dbops.engine.schedule.backup_windows import Duration, Prediction, Window, window_at
 from dbops.engine.schedule.snapshot import Job, Machine, Picture, Use
 from dbops.engine.states import BackupMethod, Role, RunBy
 

@@ -10,7 +10,7 @@ from typing import Generic, Protocol, TypeVar
 
 from dbops.engine.availability.record import Cause, Record
 from dbops.engine.availability.shortages import Gap, Judge, Moment, Part
-from dbops.engine.schedule.calendar import Interval, merge
+from dbops.engine.schedule.calendar import Interval
 
 
 def parts(record: Record, within: Interval, *, method: str) -> list[Part]:
@@ -118,13 +118,3 @@ def seconds_by_cause(found: Iterable[Part], gap: Gap) -> dict[Cause, float]:
         if part.gap is gap:
             sums[part.cause] = sums.get(part.cause, 0.0) + part.interval.seconds
     return {cause: sums[cause] for cause in Cause if cause in sums}
-
-
-def any_gap(found: Iterable[Part], *, planned: bool = True) -> list[Interval]:
-    """Return the time in which anything was short, each moment once; what was not observed is none of it.
-
-    Args:
-        planned: whether what lies in announced maintenance counts, too.
-    """
-    counted = (part for part in found if part.gap is not Gap.NOT_OBSERVED and (planned or not part.planned))
-    return merge(part.interval for part in counted)

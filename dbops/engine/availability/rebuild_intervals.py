@@ -13,6 +13,7 @@ from dbops.engine.states import Status
 STEP_CAUSES = {"stream": Cause.STREAM, "prepare": Cause.PREPARE, "catch-up": Cause.CATCH_UP}
 #: The source is given back with the end of this step, and paused from the beginning of that one.
 RELEASE, PAUSE = "release", "pause"
+#: Methods that read the running source; the others read a finished backup.
 READ_THE_SERVER = frozenset({"xbstream", "clone"})
 
 

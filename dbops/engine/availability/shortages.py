@@ -5,13 +5,12 @@ from datetime import UTC, datetime
 from enum import StrEnum
 from typing import TypeAlias
 
+from dbops.engine.availability.rebuild_intervals import READ_THE_SERVER
 from dbops.engine.availability.record import HEALTHY, Cause, Occupied, Phase, Planned, Record, Seen, Usable
 from dbops.engine.schedule.calendar import Interval
 from dbops.engine.states import Role
 
 REPLICAS = (Role.REPLICA, Role.BACKUP)
-#: Methods that read the running source; the others read a backup that is complete.
-READ_THE_SERVER = ("xbstream", "clone")
 _CAUSES = list(Cause)
 #: Stands where a part's time is not said yet.
 NO_TIME = Interval(datetime.min.replace(tzinfo=UTC), datetime.min.replace(tzinfo=UTC))

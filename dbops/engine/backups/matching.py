@@ -1,6 +1,6 @@
 """Which run a sighting belongs to: the same run seen by a probe, told by a report and known from before is one run.
 
-``which_run`` decides, ``joined`` says what is known of the run afterwards. Both only compare what they are given.
+``which_run`` finds the run, ``joined`` merges what is known of it, ``fits`` compares it with a due time of a schedule.
 """
 
 from collections import Counter
@@ -19,6 +19,10 @@ TOLERANCE = timedelta(seconds=60)
 FAMILY_GAP = timedelta(seconds=90)
 #: Tools that work over several connections at once.
 MANY_CONNECTIONS = frozenset({"mydumper", "mysqlsh"})
+#: Clocks differ, and some cron daemons start a little early.
+EARLY = timedelta(minutes=5)
+#: A run that begins later than this after it was due is another one, made by hand.
+REACH = timedelta(hours=6)
 
 
 class Where(StrEnum):
@@ -171,6 +175,17 @@ def _begins_before(one: Sighting, other: Sighting) -> bool:
 def _lies_within(observed: Sighting, reported: Sighting) -> bool:
     begins = reported.start_is_unknown or observed.started_at >= reported.started_at - TOLERANCE
     return begins and (not reported.is_over or observed.until <= reported.until + TOLERANCE)
+
+
+def fits(started_at: datetime, due: datetime, following: datetime | None, late_after_seconds: int) -> bool:
+    """Tell whether a run that began at ``started_at`` is the one that was due at ``due``.
+
+    Args:
+        following: the next due time: a run belongs to the due time before it for half of the way there, for ``REACH`` at
+            most, and as long as it counts as on time in any case.
+    """
+    reach = min(REACH, (following - due) / 2) if following else REACH
+    return due - EARLY <= started_at <= due + max(reach, timedelta(seconds=late_after_seconds))
 
 
 def sightings_of(facts: InstanceFacts, *, is_held: bool) -> tuple[Sighting, ...]:

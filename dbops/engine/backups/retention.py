@@ -20,24 +20,23 @@ class Kept:
 
 
 def to_remove(
-    runs: Iterable[Kept], *, keep_count: int, keep_days: int | None, now: datetime
+    runs: Iterable[Kept], *, keep_count: int | None, keep_days: int | None, now: datetime
 ) -> tuple[tuple[Kept, str], ...]:
     """Return what is removed after a success, oldest first, each with the reason.
 
     Args:
         runs: the successful runs of one schedule, the newest included.
-        keep_count: so many are kept; 0 sets no limit by number.
-        keep_days: what is older goes; ``None`` sets no limit by age.
+        keep_count: the maximum number of backups to keep, at least 1; ``None`` sets no limit.
+        keep_days: backups that are older are removed too, also where fewer than ``keep_count`` are left; ``None`` sets no limit.
 
-    The newest one stays whatever its age, and so does the newest one that is proven: the others are not known to be of any use.
-    Nothing is removed that does not carry its own run in its name.
+    The newest backup and the newest restore-tested one always stay. A file without its run in its name is never removed.
     """
     known = list(runs)
     stays = newest_proven(known)
     return tuple((run, why) for run, why in _beyond(known, keep_count, keep_days, now) if run != stays)
 
 
-def spared(runs: Iterable[Kept], *, keep_count: int, keep_days: int | None, now: datetime) -> Kept | None:
+def spared(runs: Iterable[Kept], *, keep_count: int | None, keep_days: int | None, now: datetime) -> Kept | None:
     """Return what only stays because no newer one is proven, ``None`` where nothing does. Arguments as of ``to_remove``."""
     known = list(runs)
     stays = newest_proven(known)
@@ -54,14 +53,14 @@ def _age(run: Kept) -> tuple[datetime, int]:
 
 
 def _beyond(
-    runs: Iterable[Kept], keep_count: int, keep_days: int | None, now: datetime
+    runs: Iterable[Kept], keep_count: int | None, keep_days: int | None, now: datetime
 ) -> tuple[tuple[Kept, str], ...]:
     """Return what is beyond the number or the age that is kept, oldest first, each with the reason."""
     found = []
     for place, run in enumerate(sorted(runs, key=_age, reverse=True)):
         if place == 0 or run.run_id not in run.path.rpartition("/")[2] or not run.path.startswith("/"):
             continue
-        if keep_count and place >= keep_count:
+        if keep_count is not None and place >= keep_count:
             found.append((run, f"the newest {keep_count} are kept"))
         elif keep_days is not None and now - run.taken_at > timedelta(days=keep_days):
             found.append((run, f"it is older than {keep_days} days"))

@@ -45,10 +45,9 @@ def flavor_for(version: str, version_comment: str = "") -> Flavor:
 
 
 def _refused(code: str, version: str, found: str) -> Refused:
-    return Refused(
+    return Refused.unchanged(
         code,
         f"Finding out what kind of server {version!r} is",
-        found=found,
-        left="Nothing was changed.",
-        next_step="Rebuild this server by hand, or correct the version that it announces.",
+        found,
+        "Rebuild this server by hand, or correct the version that it announces.",
     )

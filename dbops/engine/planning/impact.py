@@ -7,7 +7,7 @@ from datetime import timedelta
 from dbops.engine.rebuilds.plan import Plan
 from dbops.engine.schedule.backup_windows import Window
 from dbops.engine.schedule.conflicts import Work, cell
-from dbops.engine.schedule.occupancy import place
+from dbops.engine.schedule.occupancy import order_of
 from dbops.engine.schedule.snapshot import Job, Picture
 from dbops.engine.schedule.start_option_keys import Choice
 from dbops.engine.schedule.window_blockers import BLIND_HOURS
@@ -140,11 +140,11 @@ def _line(plan: Plan, picture: Picture, choice: Choice | None) -> tuple[tuple[Jo
     used = _used(plan)
     waiting = [job for job in picture.jobs if not job.started_at and used & {name for name, _ in job.claims}]
     begins = (choice.not_before if choice else None) or picture.now
-    own = Job(name="", claims=(), started_at=None, queued_at=picture.now)
-    in_order = sorted(waiting, key=place)
+    own = Job(name="", claims=(), started_at=None, queued_at=begins)
+    in_order = sorted(waiting, key=order_of)
     # Who may not start before this one does is passed by it, whatever its place is.
     may_start = [job for job in in_order if (job.not_before or begins) <= begins and not job.needs_approval]
-    before = tuple(job for job in may_start if place(job) < place(own))
+    before = tuple(job for job in may_start if order_of(job) < order_of(own))
     return before, tuple(job for job in in_order if job not in before)
 
 

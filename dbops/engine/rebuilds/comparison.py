@@ -32,13 +32,6 @@ class StepTime:
     expected_seconds: float | None
 
     @property
-    def difference_seconds(self) -> float | None:
-        """Positive: it took longer."""
-        if self.seconds is None or self.expected_seconds is None:
-            return None
-        return self.seconds - self.expected_seconds
-
-    @property
     def proof(self) -> str:
         return PROOFS.get(self.name, "") if self.state is StepState.DONE else ""
 

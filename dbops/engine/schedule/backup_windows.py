@@ -1,4 +1,4 @@
-"""Backup windows: how long runs take, when the next ones are due, and when one that runs is expected to end. Pure.
+"""Predict from past runs: how long backups and rebuilds take, the windows of backups, the end of what runs.
 
 Nothing is invented: where no run has ended and no person said what to expect, the end is unknown.
 """
@@ -114,6 +114,55 @@ def learn(seconds: Sequence[float], expected_seconds: float | None = None) -> Du
     if expected_seconds is not None:
         return Duration(expected_seconds, expected_seconds, 0)
     return None
+
+
+@dataclass(frozen=True, slots=True)
+class Past:
+    """One rebuild that succeeded: its seconds from start to end, and the bytes that it copied, where they are known."""
+
+    seconds: float
+    bytes: int | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Prediction:
+    """Seconds from start to end. ``duration`` is ``None`` where nothing is known; ``words`` say what it rests on, or why not;
+    ``basis`` is the kind of that."""
+
+    duration: Duration | None
+    words: str
+    basis: Basis = Basis.UNSTATED
+
+
+def predict(own: Sequence[Past], others: Sequence[Past] = (), *, bytes_to_copy: int | None = None) -> Prediction:
+    """Return how long a rebuild of a cluster takes.
+
+    Args:
+        own: rebuilds of this cluster, the latest first. Scaled to ``bytes_to_copy`` where both sizes are known.
+        others: rebuilds of the other clusters, the latest first. They count where there is none of its own, and only by
+            their bytes a second.
+        bytes_to_copy: of the source, ``None`` where it was not measured.
+    """
+    if own:
+        duration = learn([_scaled(past, bytes_to_copy) for past in own])
+        count = duration.runs if duration else 0
+        what = "the last rebuild" if count == 1 else f"the last {count} rebuilds"
+        return Prediction(duration, f"from {what} of this cluster", Basis.HISTORY)
+    measured = [past for past in others if past.bytes and past.seconds > 0]
+    if not measured:
+        return Prediction(None, "How long it takes is not known: no rebuild has succeeded here yet.", Basis.NO_REBUILD)
+    if bytes_to_copy is None:
+        return Prediction(
+            None, "How long it takes is not known: the size of the source was not measured yet.", Basis.NO_SIZE
+        )
+    duration = learn([_scaled(past, bytes_to_copy) for past in measured])
+    return Prediction(
+        duration, "from the size of the source and the speed of this fleet's other rebuilds", Basis.HISTORY
+    )
+
+
+def _scaled(past: Past, bytes_to_copy: int | None) -> float:
+    return past.seconds * bytes_to_copy / past.bytes if past.bytes and bytes_to_copy else past.seconds
 
 
 def window_at(

@@ -44,6 +44,8 @@ class Work(StrEnum):
 
 
 METHODS = ("xbstream", "clone", "archive", "dump")
+#: The column of the table for each method. Follow-ups continue or undo a copy, and have no column of their own.
+_JUDGED_AS = {**{method: method for method in METHODS}, "retry": "xbstream", "put-back": "xbstream"}
 
 
 @dataclass(frozen=True, slots=True)
@@ -192,9 +194,8 @@ TABLE: dict[Work, dict[str, Cell]] = {
 
 
 def cell(method: str, work: Work) -> Cell | None:
-    """Return what ``work`` means for ``method``, ``None`` where it means nothing. An unknown method is judged as ``xbstream``."""
-    row = TABLE[work]
-    return row.get(method if method in METHODS else "xbstream")
+    """Return what ``work`` means for a method or a follow-up, ``None`` where it means nothing. Raises ``KeyError``."""
+    return TABLE[work].get(_JUDGED_AS[method])
 
 
 def meaning_beside(method: str, *, is_target: bool, is_dump: bool) -> str:

@@ -7,8 +7,9 @@ from enum import StrEnum
 from dbops.engine.schedule.backup_windows import Basis, End
 from dbops.engine.schedule.blocker import Blocker
 from dbops.engine.schedule.blockers import look
-from dbops.engine.schedule.occupancy import Stay, place, stays
-from dbops.engine.schedule.snapshot import Machine, Picture
+from dbops.engine.schedule.conflicts import METHODS
+from dbops.engine.schedule.occupancy import NOT_APPROVED, Stay, order_of, stays
+from dbops.engine.schedule.snapshot import Job, Machine, Picture, Use
 from dbops.engine.states import Role
 
 #: More than this many things one after the other are not followed: then nothing is said.
@@ -49,10 +50,13 @@ class Verdict:
     @property
     def by(self) -> Blocker | None:
         """The blocker that the answer names: the one that ends last, an unknown end being the last of all."""
-        found = (*self.blockers, *self.later)
-        unknown = [blocker for blocker in found if blocker.until.p50 is None]
-        known = sorted(found, key=lambda blocker: blocker.until.p50.timestamp() if blocker.until.p50 else 0.0)
-        return unknown[0] if unknown else known[-1] if known else None
+        return _last_to_end((*self.blockers, *self.later))
+
+
+def _last_to_end(found: tuple[Blocker, ...]) -> Blocker | None:
+    unknown = [blocker for blocker in found if blocker.until.p50 is None]
+    known = sorted(found, key=lambda blocker: blocker.until.p50.timestamp() if blocker.until.p50 else 0.0)
+    return unknown[0] if unknown else known[-1] if known else None
 
 
 def sources_of(picture: Picture, target: str | None = None) -> tuple[str, ...]:
@@ -119,31 +123,55 @@ def _of_source(
     )
 
 
-def expected_start(picture: Picture, rebuild: int, *, target: str, source: str, method: str) -> End | None:
-    """Return when a queued rebuild is expected to start, ``None`` where it is not queued in this picture.
+@dataclass(frozen=True, slots=True)
+class ExpectedStart:
+    """When a queued job is expected to start. ``by``: the blocker that ends last before that, ``None`` without one."""
 
-    Before it are all that run, and all that stand before it in the lines but for those that nobody has approved yet.
+    at: End
+    by: Blocker | None = None
+
+
+def expected_start(picture: Picture, job: Job) -> ExpectedStart:
+    """Return when a queued job is expected to start: the one answer of page, queue, calendar and command line.
+
+    All that runs comes before it, and what precedes it in the lines. What waits for approval delays nothing else.
     """
-    own = next((job for job in picture.jobs if job.rebuild == rebuild and job.started_at is None), None)
-    if own is None:
-        return None
-    ahead = tuple(job for job in picture.jobs if job.started_at or (place(job) < place(own) and not job.needs_approval))
-    used = stays(replace(picture, jobs=ahead))
-    moment = max(own.not_before or picture.now, picture.now)
-    awaited = next((stay.end for stay in used if own.after_run is not None and stay.job.run == own.after_run), None)
+    if job.needs_approval:
+        return ExpectedStart(NOT_APPROVED)
+    reader = picture.queued(job.reads_with) if job.reads_with else None
+    if reader is not None and reader.reads_with is None:
+        return expected_start(picture, reader)
+    mine = order_of(job)
+    ahead = (job for job in picture.jobs if job.started_at or (order_of(job) < mine and not job.needs_approval))
+    used = stays(replace(picture, jobs=tuple(ahead)))
+    moment = max(job.not_before or picture.now, picture.now)
+    awaited = next((stay.end for stay in used if job.after_run is not None and stay.job.run == job.after_run), None)
     if awaited and (awaited.p50 is None or awaited.p90 is None):
-        return awaited
-    starts = free_from(
-        picture,
-        used,
-        target=target,
-        source=source,
-        method=method,
-        moment=max(moment, awaited.p50) if awaited and awaited.p50 else moment,
-    )
+        return ExpectedStart(awaited)
+    if awaited and awaited.p50:
+        moment = max(moment, awaited.p50)
+    there, target, source = _waits_for(picture, job)
+    starts, passed = _way_to_free(there, used, target, source, job.method, moment)
     if awaited and awaited.p90 and starts.p90:
-        return replace(starts, p90=max(starts.p90, awaited.p90))
-    return starts
+        starts = replace(starts, p90=max(starts.p90, awaited.p90))
+    return ExpectedStart(starts, _last_to_end(passed))
+
+
+def _waits_for(picture: Picture, job: Job) -> tuple[Picture, str | None, str | None]:
+    """Return the picture with what may delay the job, and its target and source.
+
+    A backup and what follows a failed rebuild wait for jobs alone: not for maintenance, topology, windows or a healthy source.
+    """
+    target = next((name for name, use in job.claims if use is Use.REPLACE), None)
+    source = next((name for name, use in job.claims if use is Use.READ), None)
+    if job.run is None and job.method in METHODS:
+        return picture, target, source or job.source or None
+    machines = tuple(Machine(machine.name, machine.role) for machine in picture.machines)
+    picture = replace(picture, machines=machines, stops=(), difference=None, windows=(), unseen=())
+    if target is not None and source is not None:
+        return picture, target, source
+    # It uses one instance: what keeps a rebuild from reading that keeps this job from starting.
+    return picture, None, job.claims[0][0] if job.claims else None
 
 
 def free_from(

@@ -3,8 +3,10 @@
 from collections.abc import Iterator
 from dataclasses import dataclass
 from datetime import datetime, timedelta
+from typing import Any
 
 from dbops.engine.schedule.backup_windows import NONE_HAS_ENDED, Basis, End, expected_end
+from dbops.engine.schedule.scheduler import line_order
 from dbops.engine.schedule.snapshot import Job, Picture, Use
 
 #: When a person approves what waits for that, nobody knows.
@@ -37,7 +39,7 @@ def stays(picture: Picture) -> tuple[Stay, ...]:
     for stay in running:
         free[stay.instance] = _later(free.get(stay.instance), stay.end)
     waiting = []
-    for job in sorted((job for job in picture.jobs if not job.started_at), key=place):
+    for job in sorted((job for job in picture.jobs if not job.started_at), key=order_of):
         for stay in _queued(job, picture.now, free):
             waiting.append(stay)
             if job.needs_approval:
@@ -55,9 +57,10 @@ def _running(job: Job, now: datetime) -> Iterator[Stay]:
         yield Stay(job, instance, use, min(job.started_at, now), end)
 
 
-def place(job: Job) -> tuple[int, float, str]:
-    """Return what orders a line: by priority, then by age."""
-    return (-job.priority, job.queued_at.timestamp() if job.queued_at else 0.0, job.name)
+def order_of(job: Job) -> tuple[Any, ...]:
+    """Return the key that sorts the jobs of a picture as the scheduler sorts its own (``scheduling.line_order``)."""
+    since = job.not_before or job.queued_at
+    return line_order(job.priority, since.timestamp() if since else 0.0, job.rebuild or job.run or 0)
 
 
 def _queued(job: Job, now: datetime, free: dict[str, End]) -> Iterator[Stay]:

@@ -1,4 +1,4 @@
-"""Who starts next, who waits for what, and when it is expected to start: from lines and holds, without a look at a clock or a table.
+"""Decide which queued jobs start next and what the others wait for.
 
 Each instance has a line. A job starts when it is the first in the lines of all instances that it claims: so nobody is passed,
 nobody waits for ever for two instances that are free by turns, and who waits for a busy source keeps nobody from a free one.
@@ -26,7 +26,7 @@ Key = tuple[Kind, int]
 class Job(NamedTuple):
     """Something queued. Ten thousand of them are made for each decision, so there is little in them.
 
-    ``order`` sorts a line: smaller comes first. ``claims`` are the instances that it holds while it runs: a rebuild's source, if
+    ``order`` is what ``line_order`` returns. ``claims`` are the instances that it holds while it runs: a rebuild's source, if
     it reads one, and last its target. ``gate`` says in words what it waits for by a person's wish, empty when it may start as
     soon as it is its turn. ``told`` is what its history says already that it waits for.
     """
@@ -47,6 +47,15 @@ class Job(NamedTuple):
         if self.kind is Kind.BACKUP:
             return "backup"
         return "target" if instance == self.claims[-1] else "source"
+
+
+def line_order(priority: int, since: Any, number: int) -> tuple[Any, ...]:
+    """Return the key that sorts a line: higher priority first, then who waits longer, then the lower primary key.
+
+    Args:
+        since: when the job wants to start: the moment that a person chose, else when it was queued. Any value that sorts.
+    """
+    return (-priority, since, number)
 
 
 @dataclass(frozen=True, slots=True)
@@ -118,104 +127,3 @@ def wanted_in_words(name: str, kind: Kind, pk: int, purpose: str) -> str:
     """Return who stands before all others in the line of an instance that nobody holds."""
     who = f"backup run {pk}" if kind is Kind.BACKUP else f"rebuild {pk} as its {purpose}"
     return f"{name} is wanted first by {who}"
-
-
-# ---- when they are expected to start ---------------------------------------------------------------------------------
-
-
-class Certainty(StrEnum):
-    """How well a time is known, best first. The chain that leads to a start is as certain as its weakest part."""
-
-    FIXED = "fixed"  # a person or a cron expression has set it
-    PREDICTED = "predicted"  # from this fleet's own history, or from what runs now
-    ASSUMED = "assumed"  # somebody said how long it takes; nothing was measured yet
-    UNKNOWN = "unknown"
-
-
-_WEAKER = {certainty: rank for rank, certainty in enumerate(Certainty)}
-
-
-@dataclass(frozen=True, slots=True)
-class Moment:
-    """Seconds since 1970 with a certainty. ``at`` is ``None`` where nothing is known; ``earliest`` is a bound that holds all the same."""
-
-    at: float | None
-    certainty: Certainty
-    earliest: float
-
-
-@dataclass(frozen=True, slots=True)
-class Length:
-    """How long a job is expected to take, in seconds; ``None`` where nothing is known."""
-
-    seconds: float | None
-    certainty: Certainty = Certainty.PREDICTED
-
-
-@dataclass(frozen=True, slots=True)
-class Queued:
-    """A job that waits, with all that its start depends on.
-
-    ``not_before`` is in seconds since 1970; ``after`` is the backup run that a person wants it to follow.
-    """
-
-    job: Job
-    length: Length
-    not_before: float | None = None
-    after: Key | None = None
-
-
-def expect_starts(
-    queued: Iterable[Queued], holds: Mapping[int, Moment], ends: Mapping[Key, Moment], now: float
-) -> dict[Key, Moment]:
-    """Return when each waiting job is expected to start.
-
-    Args:
-        queued: everything queued.
-        holds: instance to the expected end of whoever holds it.
-        ends: backup runs that run, and when they are expected to end; what is neither here nor queued has ended.
-        now: seconds since 1970.
-
-    Lines are followed in their order. Who waits at a gate comes after those who stand in line now: who of them is faster when the
-    gate opens depends on priorities then, and is not foreseen here.
-    """
-    waiting = list(queued)
-    free = dict(holds)
-    done = dict(ends)
-    starts: dict[Key, Moment] = {}
-    gated = [item for item in waiting if (item.not_before or 0.0) > now or item.after is not None]
-    in_line = [item for item in waiting if not ((item.not_before or 0.0) > now or item.after is not None)]
-    for group in (sorted(in_line, key=lambda item: item.job.order), sorted(gated, key=_opens)):
-        for item in group:
-            moments = [free[instance] for instance in item.job.claims if instance in free]
-            if item.not_before is not None and item.not_before > now:
-                moments.append(Moment(item.not_before, Certainty.FIXED, item.not_before))
-            if item.after is not None and item.after in done:
-                moments.append(done[item.after])
-            start = _latest(moments, now)
-            starts[item.job.key] = start
-            end = _after(start, item.length)
-            done[item.job.key] = end
-            free.update((instance, end) for instance in item.job.claims)
-    return starts
-
-
-def _opens(item: Queued) -> tuple[float, tuple[Any, ...]]:
-    return (item.not_before or 0.0, item.job.order)
-
-
-def _latest(moments: list[Moment], now: float) -> Moment:
-    """All of them must have come. What is overdue may come at any moment: it is not known any more when."""
-    earliest = max([now, *(moment.earliest for moment in moments)])
-    known = [moment for moment in moments if moment.at is not None and moment.at >= now]
-    if len(known) < len(moments):
-        return Moment(None, Certainty.UNKNOWN, max([earliest, *(moment.at or now for moment in known)]))
-    certainty = max((moment.certainty for moment in moments), key=_WEAKER.__getitem__, default=Certainty.FIXED)
-    return Moment(max([now, *(moment.at for moment in known if moment.at is not None)]), certainty, earliest)
-
-
-def _after(start: Moment, length: Length) -> Moment:
-    if start.at is None or length.seconds is None:
-        return Moment(None, Certainty.UNKNOWN, start.earliest)
-    certainty = max(start.certainty, length.certainty, key=_WEAKER.__getitem__)
-    return Moment(start.at + length.seconds, certainty, start.earliest)

@@ -7,8 +7,7 @@ from dataclasses import dataclass, field
 from datetime import datetime
 from enum import StrEnum
 
-from dbops.engine.schedule.backup_windows import Duration, Window
-from dbops.engine.schedule.duration_estimates import Prediction
+from dbops.engine.schedule.backup_windows import Duration, Prediction, Window
 from dbops.engine.states import Role
 
 
@@ -45,12 +44,13 @@ class Job:
     Args:
         claims: instance and use. A running rebuild's are its holds.
         started_at: ``None`` while it is queued.
-        queued_at: its place in the line, after ``priority``.
         not_before, after_run: when a person wants it to start: not before a moment, or when that backup run has ended.
         duration: of the whole job, ``None`` where nothing is known.
         is_managed: dbops started it and it holds its instances.
         is_lost: its host is silent, so nothing is known.
         can_be_stopped: an operator can end it from here.
+        method: of a rebuild; ``source`` is its source, also where its method does not read it.
+        reads_with: the rebuild whose read of the source it shares.
         needs_approval: it starts only when a person has approved it, and keeps nobody in its lines waiting until then.
     """
 
@@ -69,6 +69,9 @@ class Job:
     schedule: str = ""
     run: int | None = None
     rebuild: int | None = None
+    method: str = "xbstream"
+    source: str = ""
+    reads_with: int | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -110,6 +113,10 @@ class Picture:
 
     def machine(self, name: str) -> Machine | None:
         return next((machine for machine in self.machines if machine.name == name), None)
+
+    def queued(self, rebuild: int) -> Job | None:
+        """Return a rebuild that waits, ``None`` where there is none of this number."""
+        return next((job for job in self.jobs if job.rebuild == rebuild and job.started_at is None), None)
 
     def predicted(self, source: str | None) -> Prediction:
         return self.predictions.get(source or "", self.prediction)

@@ -4,11 +4,10 @@ from collections.abc import Collection, Iterator
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 
-from dbops.engine.schedule.backup_windows import Basis, End, Window, spell
+from dbops.engine.schedule.backup_windows import Basis, End, Prediction, Window, spell
 from dbops.engine.schedule.blocker import Blocker
 from dbops.engine.schedule.blockers import look
 from dbops.engine.schedule.conflicts import Effect
-from dbops.engine.schedule.duration_estimates import Prediction
 from dbops.engine.schedule.eligibility import all_sources_of, free_from
 from dbops.engine.schedule.occupancy import Stay, stays
 from dbops.engine.schedule.snapshot import Job, Picture

@@ -36,6 +36,7 @@ from dbops.operations.rebuilds import (
     set_priority,
 )
 from dbops.operations.start_options import Offer, offer
+from dbops.queries.rebuilds.pages import expected_start_of
 
 EXIT_STATUS = {Status.SUCCEEDED: 0, Status.FAILED: 1, Status.EXPIRED: 1, Status.LOST: 1, Status.CANCELLED: 3}
 REFUSED = 2
@@ -163,7 +164,10 @@ class Command(DbopsCommand):
     def _end_with(self, rebuild: Rebuild, options: dict[str, Any]) -> None:
         if options["follow"]:
             sys.exit(self._follow(rebuild))
-        self._tell({"rebuild": rebuild.pk, "status": rebuild.status}, f"Rebuild {rebuild.pk} is {rebuild.status}.")
+        self._tell(
+            {"rebuild": rebuild.pk, "status": rebuild.status, **_expected_start(rebuild)},
+            f"Rebuild {rebuild.pk} is {rebuild.status}.",
+        )
 
     def _follow_up(self, target: Instance, method: str, options: dict[str, Any]) -> Rebuild:
         """Ask for it on the last rebuild that worked on the target: only that one's data lies there."""
@@ -223,7 +227,7 @@ class Command(DbopsCommand):
         else:
             set_priority(actor=actor_named(user), rebuild=rebuild, priority=priority)
         self._tell(
-            {"rebuild": rebuild.pk, "priority": rebuild.priority},
+            {"rebuild": rebuild.pk, "priority": rebuild.priority, **_expected_start(rebuild)},
             f"Rebuild {rebuild.pk} has priority {rebuild.priority} now.",
         )
 
@@ -309,6 +313,15 @@ class Command(DbopsCommand):
             "seconds": (rebuild.finished_at - rebuild.requested_at).total_seconds() if rebuild.finished_at else None,
             "steps": steps,
         }
+
+
+def _expected_start(rebuild: Rebuild) -> dict[str, Any]:
+    """Return when a queued rebuild is expected to start, as part of a JSON object; empty where it is not queued."""
+    found = expected_start_of(rebuild)
+    if found is None:
+        return {}
+    p50, p90 = (moment.isoformat() if moment else None for moment in (found.p50, found.p90))
+    return {"expected_start": {"p50": p50, "p90": p90, "basis": found.words}}
 
 
 def start_lines(ways: Offer) -> Iterator[str]:

@@ -9,7 +9,7 @@ from dbops.engine.errors import Refused
 from dbops.management.command import DbopsCommand
 from dbops.models import Cluster
 from dbops.operations.tokens import CALENDAR, REPORT, make_token, revoke_token
-from dbops.queries.admin.tokens import tokens
+from dbops.queries.admin.accounts import tokens
 
 
 class Command(DbopsCommand):

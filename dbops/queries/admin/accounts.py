@@ -1,9 +1,10 @@
-"""Which people have accounts."""
+"""The accounts and access tokens."""
 
 from dataclasses import dataclass
 
 from django.contrib.auth.models import User
 
+from dbops.models import AccessToken
 from dbops.security.permissions import group_of
 
 
@@ -19,3 +20,8 @@ def people() -> list[Person]:
     """Return every account, those that may log in first, by name. Two queries."""
     rows = User.objects.order_by("-is_active", "username").prefetch_related("groups").defer("password")
     return [Person(user, group_of(user)) for user in rows]
+
+
+def tokens() -> list[AccessToken]:
+    """Return every token with its cluster, by name, revoked ones too. One query."""
+    return list(AccessToken.objects.select_related("cluster"))

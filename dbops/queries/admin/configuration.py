@@ -1,9 +1,10 @@
-"""What dbops runs with: each setting in effect, where it came from, and versions. Of a secret only that it is set."""
+"""What dbops runs with: settings in effect and their origin, versions, signs of life. A secret is only said to be set."""
 
 import os
 import platform
 from collections.abc import Callable
 from dataclasses import dataclass
+from datetime import datetime
 from functools import partial
 from urllib.parse import parse_qsl, urlencode, urlsplit, urlunsplit
 
@@ -14,6 +15,7 @@ from django.db import connection
 from django.db.migrations.loader import MigrationLoader
 
 from dbops import __version__
+from dbops.models import Pulse
 
 ENVIRONMENT, DEFAULT, FROM_FILE = "environment", "default", "file"
 MASK = "***"
@@ -166,3 +168,8 @@ def _schema() -> str:
     missing = [key for key in loader.disk_migrations if key not in loader.applied_migrations]
     last = ours[-1] if ours else "none"
     return f"{last} ({len(missing)} not applied: run script/run migrate)" if missing else last
+
+
+def pulses() -> dict[str, datetime]:
+    """Return the last sign of life by the name of the process; one that never reported is not in it. One query."""
+    return dict(Pulse.objects.values_list("name", "at"))

@@ -12,9 +12,8 @@ from django.utils import timezone
 
 from dbops.engine.availability.forecast import LOOK_AHEAD, WEEK, Busy, Forecast, forecast, week_ahead
 from dbops.engine.availability.record import METHOD
-from dbops.engine.schedule.backup_windows import Duration
+from dbops.engine.schedule.backup_windows import Duration, Prediction
 from dbops.engine.schedule.calendar import Interval
-from dbops.engine.schedule.duration_estimates import Prediction
 from dbops.engine.states import Role, RunBy
 from dbops.loaders.availability_records import blocked_methods
 from dbops.loaders.cluster_snapshots import predicted

@@ -20,8 +20,8 @@ from dbops.models import BackupRun, Cluster, Rebuild
 from dbops.queries.availability.forecast import ClusterForecast, forecasts
 from dbops.queries.availability.sums import totals
 from dbops.queries.fleet.cluster_status import ClusterNow
-from dbops.queries.fleet.newest import Last, newest
 from dbops.queries.fleet.overview import FleetPage, FleetRow, Show, fleet, matching
+from dbops.queries.rebuilds.history import Last, newest
 
 #: Days that can be looked at, up to now.
 PERIODS = (7, 30, 90)

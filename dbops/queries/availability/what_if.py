@@ -35,10 +35,6 @@ class Asked:
     as_physical: bool = False
     adds_source: bool = False
 
-    @property
-    def is_nothing(self) -> bool:
-        return not (self.adds_source or (self.schedule and (self.hours or self.as_physical)))
-
 
 @dataclass(frozen=True, slots=True)
 class Row:
@@ -85,10 +81,6 @@ class WhatIf:
     @property
     def blocked_seconds(self) -> float:
         return self.outcome.blocked_before / MICROSECONDS
-
-    @property
-    def blocked_after_seconds(self) -> float:
-        return self.outcome.blocked_after / MICROSECONDS
 
 
 def what_if(cluster: Cluster, now: datetime, asked: Asked, *, days: int) -> WhatIf:

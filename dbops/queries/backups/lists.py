@@ -13,7 +13,7 @@ from django.utils import timezone
 from dbops.engine.backups.flags import RunFlag
 from dbops.engine.facts.backups import BackupProcess, FoundSchedule, Reads
 from dbops.engine.facts.instance import from_record
-from dbops.engine.states import RUN_ACTIVE, RUN_AT_WORK, RunStatus
+from dbops.engine.states import RUN_ACTIVE, RunStatus
 from dbops.models import BackupRun, BackupSchedule, Cluster, InstanceState
 
 T = TypeVar("T")
@@ -36,10 +36,6 @@ class RunRow:
     def moment(self) -> datetime | None:
         """Return when it began, and where it never did, when it was due."""
         return self.run.started_at or self.run.due_at or self.run.queued_at
-
-    @property
-    def is_at_work(self) -> bool:
-        return self.run.status in RUN_AT_WORK
 
     @property
     def command(self) -> str:

@@ -1,15 +1,35 @@
 """What past rebuilds of a cluster prove: how long they take, and which sources gave their data back."""
 
+from collections.abc import Collection
+from datetime import datetime
+from typing import NamedTuple
+
+from django.db.models import F, QuerySet, Window
+from django.db.models.functions import RowNumber
+
 from dbops.engine.availability.rebuild_times import MethodTimes, Took, rebuild_times
 from dbops.engine.availability.verified_sources import Proof, oldest_first
 from dbops.engine.rebuilds.methods import FOLLOW_UPS
 from dbops.engine.schedule.calendar import Interval
 from dbops.engine.states import Role, Status, StepState
 from dbops.models import Cluster, Instance, Rebuild, Step
-from dbops.queries.fleet.newest import newest
 
 #: Those that copy from a source and end with a replica that serves. What follows up copies nothing, or only the rest.
 COPIES = Rebuild.objects.filter(status=Status.SUCCEEDED, finished_at__isnull=False).exclude(method__in=FOLLOW_UPS)
+
+
+class Last(NamedTuple):
+    """The newest one that has ended."""
+
+    pk: int
+    ended_at: datetime
+
+
+def newest(rows: QuerySet, owner: str, keys: Collection[int]) -> dict[int, Last]:
+    """Return of each owner the row that ended last; ``owner`` is a column or a path to one. One query."""
+    place = Window(RowNumber(), partition_by=F(owner), order_by=F("finished_at").desc())
+    found = rows.filter(**{f"{owner}__in": keys}, finished_at__isnull=False).annotate(place=place).filter(place=1)
+    return {key: Last(pk, ended_at) for key, pk, ended_at in found.order_by().values_list(owner, "pk", "finished_at")}
 
 
 def times(cluster: Cluster, period: Interval) -> tuple[MethodTimes, ...]:

@@ -5,16 +5,15 @@ from typing import Any
 
 from django.core.paginator import Page, Paginator
 from django.db.models import Exists, OuterRef, Q
-from django.db.models.functions import Coalesce
 
 from dbops.engine.facts.instance import from_record
-from dbops.engine.rebuilds.methods import METHODS
 from dbops.engine.rebuilds.plan import Plan
 from dbops.engine.schedule import backup_windows
 from dbops.engine.schedule.eligibility import expected_start
-from dbops.engine.states import Approval, Status, StepState
+from dbops.engine.states import Status, StepState
 from dbops.loaders.cluster_snapshots import picture_of
 from dbops.models import Command, Hold, Rebuild, Step
+from dbops.models.rebuilds import WANTS_TO_START
 from dbops.queries.rebuilds.overlaps import Beside, backups_beside
 from dbops.queries.rebuilds.stream_ends import End, ends_of
 
@@ -137,27 +136,19 @@ def page(rebuild: Rebuild) -> RebuildPage:
         holds=holds,
         beside=backups_beside(rebuild, holds),
         ends=ends_of(plan, steps),
-        expected_start=_expected_start(rebuild),
+        expected_start=expected_start_of(rebuild),
         shared=shared_read(rebuild) if rebuild.reads_with_id or getattr(rebuild, "has_branches", False) else (),
         followers=tuple(rebuild.followed_by.only("method", "status").order_by("pk")) if ended_badly else (),
     )
 
 
-def _expected_start(rebuild: Rebuild) -> backup_windows.End | None:
-    if (
-        rebuild.reads_with_id
-        or rebuild.approval == Approval.WAITING
-        or rebuild.status != Status.QUEUED
-        or rebuild.method not in METHODS
-    ):
+def expected_start_of(rebuild: Rebuild) -> backup_windows.End | None:
+    """Return when a rebuild is expected to start, ``None`` where it is not queued. The queries of a picture where it is."""
+    if rebuild.status != Status.QUEUED:
         return None
-    return expected_start(
-        picture_of(rebuild.target.cluster),
-        rebuild.pk,
-        target=rebuild.target.name,
-        source=rebuild.source.name,
-        method=rebuild.method,
-    )
+    picture = picture_of(rebuild.target.cluster)
+    job = picture.queued(rebuild.pk)
+    return expected_start(picture, job).at if job else None
 
 
 def _step_row(step: Step) -> StepRow:
@@ -188,7 +179,7 @@ def line_of(rebuild: Rebuild) -> list[Rebuild]:
     """Return what waits for the same source or target, in the order in which it starts. One query."""
     instances = (rebuild.source_id, rebuild.target_id)
     rows = Rebuild.objects.filter(status=Status.QUEUED).filter(Q(source__in=instances) | Q(target__in=instances))
-    in_order = rows.order_by("-priority", Coalesce("not_before", "requested_at"), "pk")
+    in_order = rows.order_by("-priority", WANTS_TO_START, "pk")
     return list(in_order.select_related("target", "source").defer("plan", "memory"))
 
 

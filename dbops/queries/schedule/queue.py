@@ -2,14 +2,14 @@
 
 from collections import defaultdict
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from datetime import datetime
 
 from django.core.paginator import Page, Paginator
 
 from dbops.engine.schedule.backup_windows import End
-from dbops.engine.schedule.eligibility import free_from, verdict
-from dbops.engine.schedule.occupancy import NOT_APPROVED, stays
+from dbops.engine.schedule.eligibility import expected_start
+from dbops.engine.schedule.occupancy import stays
 from dbops.engine.schedule.snapshot import Job, Picture, Use
 from dbops.models import Rebuild
 from dbops.queries.fleet.agenda import Agenda, agendas
@@ -102,32 +102,14 @@ def _rebuilds(jobs: Iterable[Job]) -> dict[int, Rebuild]:
 
 
 def _start(picture: Picture, job: Job) -> tuple[End, str]:
-    """Ask when a job that waits could start, were those before it all there is. When a person approves it, nobody knows."""
+    """Return when a job that waits is expected to start, and what it waits for."""
+    expected = expected_start(picture, job)
     if job.needs_approval:
-        return NOT_APPROVED, NOT_APPROVED.words
-    before = replace(picture, jobs=tuple(other for other in picture.jobs if _is_before(other, job)))
-    target = next((name for name, use in job.claims if use is Use.REPLACE), None)
-    source = next((name for name, use in job.claims if use is Use.READ), None)
-    if target is None or source is None:
-        # A backup waits for its own instance: what keeps a rebuild from reading it keeps the backup too.
-        target, source = None, job.claims[0][0] if job.claims else None
-    answer = verdict(before, target=target, source=source)
-    starts = answer.free
+        return expected.at, expected.at.words
+    if expected.by:
+        return expected.at, expected.by.text
+    if job.after_run is not None:
+        return expected.at, f"backup run {job.after_run}: a person chose to start when it has ended"
     if job.not_before and job.not_before > picture.now:
-        starts = free_from(
-            before, stays(before), target=target, source=source, method=answer.method, moment=job.not_before
-        )
-        why = "a person chose a later start" if answer.by is None else answer.by.text
-    else:
-        why = answer.by.text if answer.by else "nothing: it starts at the next look"
-    return starts, why
-
-
-def _is_before(other: Job, job: Job) -> bool:
-    if other is job or other.started_at is not None:
-        return other is not job
-    return _place(other) < _place(job) and not other.needs_approval
-
-
-def _place(job: Job) -> tuple[int, float, str]:
-    return (-job.priority, job.queued_at.timestamp() if job.queued_at else 0.0, job.name)
+        return expected.at, "a person chose a later start"
+    return expected.at, "nothing: it starts at the next look"

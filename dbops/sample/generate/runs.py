@@ -22,7 +22,6 @@ from dbops.sample.generate.story import RUNS_OF_NOTE
 #: What a note does to the time and the size of a run.
 TIMES, SIZES = {"too long": 1.62, "failed": 0.31}, {"small": 0.47, "large": 1.38, "failed": 0.28}
 LATE_BY = timedelta(minutes=74)
-BACKUPS_KEPT_BY_OTHERS = 20
 
 
 def draw_runs(

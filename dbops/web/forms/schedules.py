@@ -56,8 +56,8 @@ class ScheduleForm(InventoryForm):
         labels: ClassVar = {
             "cron": "Cron expression",
             "is_enabled": "Switched on",
-            "keep_count": "Keep the last",
-            "keep_days": "Keep for (days)",
+            "keep_count": "Maximum number of backups",
+            "keep_days": "Maximum age (days)",
         }
         help_texts: ClassVar = {
             "name": "Reports of backups name it.",
@@ -65,10 +65,10 @@ class ScheduleForm(InventoryForm):
             "time_zone": "The one in which the expression is meant, for example Europe/Berlin.",
             "directory": "On the instance's host, outside every data directory. Needed where dbops runs the backup.",
             "keep_count": (
-                "So many complete backups at least are kept, and the newest one that was proven until a newer one is; "
-                "dbops removes only its own."
+                "dbops deletes its own backups beyond this number. Leave empty for no limit. "
+                "The newest backup and the newest restore-tested one are always kept."
             ),
-            "keep_days": "Younger ones are kept too. Empty: only the number counts.",
+            "keep_days": "Also delete backups older than this many days. Leave empty for no age limit.",
         }
 
     def __init__(self, *args: Any, **kwargs: Any) -> None:

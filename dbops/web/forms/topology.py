@@ -139,10 +139,6 @@ class ProposalForm:
     def is_valid(self) -> bool:
         return all([self.cluster.is_valid(), *(form.is_valid() for form in self.members)])
 
-    @property
-    def has_errors(self) -> bool:
-        return bool(self.cluster.errors or any(form.errors for form in self.members))
-
     def instances(self) -> list[ProposedInstance]:
         """Return the servers that are ticked. ``{name}`` in a command stands for the server's name."""
         shared = self.cluster.cleaned_data

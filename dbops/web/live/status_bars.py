@@ -18,7 +18,7 @@ from django.template.loader import render_to_string
 from django.utils import timezone
 
 from dbops.engine.errors import RemoteFailure
-from dbops.queries.admin.heartbeats import pulses
+from dbops.queries.admin.configuration import pulses
 from dbops.web.templatetags.dbops import duration
 
 FRESH_SECONDS = 5.0
@@ -46,7 +46,7 @@ def judge(
     """Return what there is to tell, the cause before what follows from it.
 
     Args:
-        reported: the last sign of life by process, ``queries.admin.heartbeats``.
+        reported: the last sign of life by process, ``queries.admin.configuration.pulses``.
         web_since: when this web process began: what never reported is missed from then on, after ``GRACE_SECONDS``.
         redis_away_since: ``None`` while it answers. Without it workers hear of nothing, so their silence is no news.
     """

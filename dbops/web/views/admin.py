@@ -7,7 +7,6 @@ from django.views.decorators.http import require_GET
 
 from dbops.queries.admin import configuration
 from dbops.queries.admin import credentials as queries
-from dbops.queries.admin.heartbeats import pulses
 from dbops.web.decorators import operator_page
 from dbops.web.live.status_bars import ask_redis
 from dbops.web.templatetags.dbops import age
@@ -34,7 +33,7 @@ def credentials(request: HttpRequest) -> HttpResponse:
 @operator_page
 def settings(request: HttpRequest) -> HttpResponse:
     """Show every setting in effect, and what a report of a fault should name."""
-    seen = pulses()
+    seen = configuration.pulses()
     about = configuration.versions() | {
         "Redis": "answers" if ask_redis() else "does not answer",
         "Worker": f"last reported {age(seen.get('worker'))}",

@@ -10,7 +10,7 @@ from django.http import HttpRequest, HttpResponse
 from django.urls import reverse
 from django.utils.http import url_has_allowed_host_and_scheme
 
-from dbops.operations.audit import record
+from dbops.audit.log import append
 
 
 class LoginView(DjangoLoginView):
@@ -29,14 +29,14 @@ class LoginView(DjangoLoginView):
 
     def form_valid(self, form: AuthenticationForm) -> HttpResponse:
         answer: HttpResponse = super().form_valid(form)
-        record(actor=form.get_user().get_username(), action="login", subject="dbops")
+        append(actor=form.get_user().get_username(), action="login", subject="dbops")
         return answer
 
     def form_invalid(self, form: AuthenticationForm) -> HttpResponse:
         """Note the name only where there is such an account: else it may be a password that was typed into the wrong field."""
         typed = form.cleaned_data.get("username", "")
         name = typed if User.objects.filter(username=typed).exists() else "(no such account)"
-        record(actor=name, action="login.failed", subject="dbops")
+        append(actor=name, action="login.failed", subject="dbops")
         answer: HttpResponse = super().form_invalid(form)
         return answer
 
@@ -46,7 +46,7 @@ class LogoutView(DjangoLogoutView):
 
     def post(self, request: HttpRequest, *args: object, **kwargs: object) -> HttpResponse:
         if request.user.is_authenticated:
-            record(actor=request.user.get_username(), action="logout", subject="dbops")
+            append(actor=request.user.get_username(), action="logout", subject="dbops")
         answer: HttpResponse = super().post(request, *args, **kwargs)
         return answer
 

@@ -200,15 +200,18 @@ def _request(request: HttpRequest, target: Instance, asked: Asked, form: Confirm
     assert isinstance(request.user, User)  # noqa: S101 - only a user is an operator
     if "expires_hours" in form.errors:
         found = "the hours after which it expires are no number within the bounds"
-        raise _refused("plan.expiry", doing, found, f"Give {EXPIRES_HOURS[0]} to {EXPIRES_HOURS[-1]} hours.")
+        raise Refused.unchanged("plan.expiry", doing, found, f"Give {EXPIRES_HOURS[0]} to {EXPIRES_HOURS[-1]} hours.")
     if "reason" in form.errors:
         found = f"the reason is longer than {TYPED_CHARACTERS} characters, or holds some that cannot be stored"
-        raise _refused("rebuild.reason", doing, found, "Say why in fewer words, for those who read the audit log.")
+        raise Refused.unchanged(
+            "rebuild.reason", doing, found, "Say why in fewer words, for those who read the audit log."
+        )
     if "rate" in form.errors:
-        raise _refused("rebuild.rate", doing, "the stream limit is not a number", "Give a number of MiB/s, or none.")
+        found = "the stream limit is not a number"
+        raise Refused.unchanged("rebuild.rate", doing, found, "Give a number of MiB/s, or none.")
     if asked.source is None or "method" in form.errors or "request_key" not in given or "fingerprint" not in given:
         found = "the form came without its source, its fingerprint or its request key"
-        raise _refused("plan.incomplete", doing, found, "Read the plan again below and confirm it anew.")
+        raise Refused.unchanged("plan.incomplete", doing, found, "Read the plan again below and confirm it anew.")
     return request_rebuild(
         actor=request.user,
         target=target,
@@ -229,10 +232,6 @@ def _request(request: HttpRequest, target: Instance, asked: Asked, form: Confirm
 def _rate(method: str, mib: float | None) -> int | None:
     """Return bytes a second; ``None`` without a limit, or where the method has no stream to limit."""
     return None if mib is None or not can_be_held(method) else round(mib * MIB)
-
-
-def _refused(code: str, doing: str, found: str, next_step: str) -> Refused:
-    return Refused(code, doing, found=found, left="Nothing was changed.", next_step=next_step)
 
 
 def _show(

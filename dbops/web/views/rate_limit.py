@@ -11,7 +11,7 @@ from dbops.engine.facts.instance import from_record
 from dbops.engine.rebuilds.plan import Plan
 from dbops.engine.states import StepState
 from dbops.engine.tuning.stream_rate import MIB, SLOWEST
-from dbops.loaders.stream_limits import slowest_rate
+from dbops.loaders.plan_inputs import slowest_rate
 from dbops.operations.rate_limit import set_stream_rate
 from dbops.queries.rebuilds import pages as queries
 from dbops.web.decorators import operator_page, user_of

@@ -13,11 +13,10 @@ from django.db import DatabaseError, connection, transaction
 from django.test import Client
 from django.utils import timezone
 
-from dbops.audit.log import current_anchor, current_head
+from dbops.audit.log import append, current_anchor, current_head
 from dbops.engine.audit.chain import hash_of
 from dbops.engine.errors import Refused
 from dbops.models import AuditEntry, AuditSegment, AuditText
-from dbops.operations.audit import record
 from dbops.operations.audit_archive import archive_entries
 from dbops.operations.audit_log import verify_log
 from dbops.queries.audit.log import stored
@@ -43,7 +42,7 @@ def log() -> None:
     with unguarded():
         previous = current_head()
         for number in range(1, 7):
-            entry = record(actor="olga", action="rebuild.requested", subject=f"replica-{number}", reason="é")
+            entry = append(actor="olga", action="rebuild.requested", subject=f"replica-{number}", reason="é")
             entry.at -= timedelta(days=(400 - number) if number <= 4 else 0)
             entry.previous = previous.hash
             entry.hash = hash_of(entry.link)

@@ -11,11 +11,10 @@ import pytest
 from django.core.management import call_command
 from django.db import connection
 
-from dbops.audit.log import current_head
+from dbops.audit.log import append, current_head
 from dbops.audit.triggers import missing_guards
 from dbops.engine.audit.chain import Tampering
 from dbops.models import AuditEntry
-from dbops.operations.audit import record
 from tests.audit_guards import unguarded
 from tests.said import numbers
 
@@ -31,7 +30,13 @@ def findings_of(printed: str) -> list[str]:
 
 def write(count: int = 5) -> None:
     for number in range(1, count + 1):
-        record(actor="olga", action="rebuild.requested", subject=f"replica-{number}", reason="é", size=1.0, ratio=0.5)
+        append(
+            actor="olga",
+            action="rebuild.requested",
+            subject=f"replica-{number}",
+            reason="é",
+            detail={"size": 1.0, "ratio": 0.5},
+        )
 
 
 @pytest.fixture

@@ -7,23 +7,22 @@ from typing import Any
 import pytest
 
 from dbops.audit.head_export import send_head
-from dbops.audit.log import current_head
+from dbops.audit.log import append, current_head
 from dbops.engine.audit.chain import read_heads
-from dbops.operations.audit import record
 
 pytestmark = pytest.mark.django_db
 
 
 @pytest.fixture(autouse=True)
 def _an_entry() -> None:
-    record(actor="olga", action="test", subject="a")
+    append(actor="olga", action="test", subject="a")
 
 
 def test_send_head_appends_a_line_that_verify_reads(settings: Any, tmp_path: Path) -> None:
     settings.AUDIT_HEAD_FILE = str(tmp_path / "heads")
     assert send_head() == []
     first = current_head()
-    record(actor="olga", action="test", subject="b")
+    append(actor="olga", action="test", subject="b")
     assert send_head() == []
     lines = (tmp_path / "heads").read_text().splitlines()
     assert dict(read_heads(lines)) == {1: first.hash, 2: current_head().hash}

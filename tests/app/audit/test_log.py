@@ -5,11 +5,10 @@ from typing import Any
 import pytest
 from django.db import DatabaseError, connection, transaction
 
-from dbops.audit.log import Origin, coming_from, current_head
+from dbops.audit.log import Origin, append, coming_from, current_head
 from dbops.database.config import MARIADB
 from dbops.engine.audit.chain import GENESIS, Head, verify
 from dbops.models import AuditEntry, AuditHead, AuditName, AuditText
-from dbops.operations.audit import record
 from tests.app.factories import make_trio
 from tests.audit_guards import MIGRATIONS, unguarded
 
@@ -23,7 +22,13 @@ def links() -> list[Any]:
 
 def write(count: int = 3) -> None:
     for number in range(count):
-        record(actor="olga", action="rebuild.requested", subject="replica-1", reason=f"Why {number}", rebuild=number)
+        append(
+            actor="olga",
+            action="rebuild.requested",
+            subject="replica-1",
+            reason=f"Why {number}",
+            detail={"rebuild": number},
+        )
 
 
 def test_entries_are_chained_without_a_gap_and_verify() -> None:
@@ -35,9 +40,20 @@ def test_entries_are_chained_without_a_gap_and_verify() -> None:
 
 
 def test_whatever_plain_data_is_written_verifies_when_it_is_read_again() -> None:
-    record(actor="é" * 400, action="x" * 99, subject="nul \0 and \ud800", reason="\0", a=2.0, b=1e22, c=float("nan"))
-    record(actor="olga", action="a.b", subject="c", d=[1.5, None, True, {"e": 0.1, "f": -0.0, "g": 1e-7}], h=("i", 2))
-    record(actor="", action="", subject="", détail="💾" * 3, nested={"b": {"a": "\\ \" '"}})
+    append(
+        actor="é" * 400,
+        action="x" * 99,
+        subject="nul \0 and \ud800",
+        reason="\0",
+        detail={"a": 2.0, "b": 1e22, "c": float("nan")},
+    )
+    append(
+        actor="olga",
+        action="a.b",
+        subject="c",
+        detail={"d": [1.5, None, True, {"e": 0.1, "f": -0.0, "g": 1e-7}], "h": ("i", 2)},
+    )
+    append(actor="", action="", subject="", detail={"détail": "💾" * 3, "nested": {"b": {"a": "\\ \" '"}}})
     assert verify(links(), current_head()) == []
 
 
@@ -54,10 +70,12 @@ def test_an_entry_that_is_rolled_back_leaves_no_gap() -> None:
 def test_columns_are_filled_from_the_act_and_from_where_it_came() -> None:
     make_trio()
     with coming_from(Origin("192.0.2.7", "abc")):
-        entry = record(actor="olga", action="rebuild.requested", subject="replica-1", reason="the disk", rebuild=3)
+        entry = append(
+            actor="olga", action="rebuild.requested", subject="replica-1", reason="the disk", detail={"rebuild": 3}
+        )
     assert (entry.instance, entry.cluster, entry.outcome) == ("replica-1", "shop", "done")
     assert (entry.reason, entry.address, entry.request) == ("the disk", "192.0.2.7", "abc")
-    entry = record(actor="dbops", action="rebuild.failed", subject="gone", outcome_text="No")
+    entry = append(actor="dbops", action="rebuild.failed", subject="gone", detail={"outcome_text": "No"})
     assert (entry.instance, entry.cluster, entry.outcome, entry.address) == ("gone", "", "failed", "")
     assert AuditText.objects.get(sequence=1).text == "the disk\n3"
     assert set(AuditName.objects.filter(column="outcome").values_list("name", flat=True)) == {"done", "failed"}

@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from dbops.engine.rebuilds.steps.words import split_command
+from dbops.engine.rebuilds.steps.commands import split_command
 from dbops.fleetfile.rules import CONTROL, field_problem
 from dbops.models import Cluster, Host, Instance
 from tests.hostile import texts

@@ -58,6 +58,14 @@ def test_the_second_import_and_the_export_change_nothing(folder, text):
     assert AuditEntry.objects.count() == entries
 
 
+def test_keep_count_without_a_value_is_no_limit_and_is_exported(folder, text):
+    folder.load(text.replace("keep_days: 14", "keep_count:"))
+    assert BackupSchedule.objects.get(name="shop-nightly").keep_count is None
+    assert folder.load(export_fleet()).count("unchanged") == 7
+    assert BackupSchedule.objects.get(name="shop-nightly").keep_count is None
+    assert BackupSchedule.objects.get(name="shop-dump").keep_count == 7
+
+
 def test_a_change_is_told_by_field_and_moves_the_next_due_time(folder, text):
     folder.load(text)
     due = BackupSchedule.objects.get(name="shop-nightly").next_due_at
@@ -81,6 +89,7 @@ def test_a_file_without_a_schedule_leaves_it_as_it_is(folder, text):
         ("            directory: /backup/shop\n", "", "give the directory to which it writes"),
         ("directory: /backup/shop", "directory: /var/lib/mysql/b", "must not lie in each other"),
         ("keep_days: 14", "keep_days: 0", "give a number from 1"),
+        ("keep_days: 14", "keep_count: 0", "give a number from 1"),
         ("keep_days: 14", "keep_day: 14", "did you mean 'keep_days'?"),
         ("name: shop-dump,", "name: Shop-Nightly,", "the name is taken by schedule"),
         ("            run_by: dbops\n", "", "'run_by' is missing"),

@@ -93,7 +93,8 @@ def test_the_place_in_line(trio: tuple[Instance, ...]) -> None:
     make_rebuild(target=other, source=trio[1], status=Status.QUEUED, priority=4)
     rebuild = make_rebuild(target=trio[2], source=trio[1], status=Status.QUEUED)
     assert numbers(say("--first")[0]) == [rebuild.pk, 5]
-    assert json.loads(say("--priority", "-1", "--json")[0]) == {"rebuild": rebuild.pk, "priority": -1}
+    told = json.loads(say("--priority", "-1", "--json")[0])
+    assert (told["rebuild"], told["priority"]) == (rebuild.pk, -1)
     assert say("--priority", "99")[1] == 2
     rebuild.refresh_from_db()
     assert rebuild.priority == -1

@@ -88,6 +88,11 @@ def test_another_time_makes_it_due_anew_and_another_retention_does_not(olga: Use
     assert BackupSchedule.objects.get().next_due_at > timezone.now()
 
 
+def test_save_schedule_takes_no_limit_by_number(olga: User, backup: Instance) -> None:
+    save_schedule(actor=olga, schedule=None, values=values(backup, keep_count=None))
+    assert BackupSchedule.objects.get().keep_count is None
+
+
 def test_switched_off_it_is_never_due_and_on_again_it_is(olga: User, backup: Instance) -> None:
     row = save_schedule(actor=olga, schedule=None, values=values(backup))
     set_enabled(actor=olga, schedule=row, is_enabled=False)

@@ -14,7 +14,7 @@ from dbops.engine.facts.instance import from_record
 from dbops.engine.rebuilds.plan import Plan
 from dbops.engine.states import Status, StepState
 from dbops.engine.tuning.stream_rate import MIB, SLOWEST
-from dbops.loaders.stream_limits import slowest_rate
+from dbops.loaders.plan_inputs import slowest_rate
 from dbops.models import AuditEntry, Instance, InstanceState, Rebuild
 from dbops.operations.rate_limit import set_stream_rate
 from tests.app.factories import make_plan, make_rebuild, make_trio

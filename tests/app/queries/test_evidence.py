@@ -16,11 +16,11 @@ from django.test import Client
 from django.utils import timezone
 
 from dbops import lifecycle
+from dbops.audit.log import append
 from dbops.engine.audit.chain import GENESIS, Head
 from dbops.engine.audit.excerpt import holes
 from dbops.engine.states import Status, StepState
 from dbops.models import AuditEntry, Command, Rebuild
-from dbops.operations.audit import record
 from dbops.operations.rebuilds import cancel_rebuild
 from tests.app import rows
 from tests.engine.audit.test_chain import chain
@@ -50,7 +50,7 @@ def lease_of(rebuild: Rebuild) -> lifecycle.RebuildLease:
 def running() -> Rebuild:
     """A rebuild whose copy has arrived, with a command; other things happened meanwhile."""
     rebuild = rows.started_rebuild()
-    record(actor="olga", action="test.other", subject="something else")
+    append(actor="olga", action="test.other", subject="something else")
     lease = lease_of(rebuild)
     command = Command(
         rebuild=rebuild, key="a", step="stream", place="db-13", text=f"/bin/a {HOSTILE}", started_at=timezone.now()
@@ -66,9 +66,9 @@ def running() -> Rebuild:
 
 @pytest.fixture
 def ended(running: Rebuild) -> Rebuild:
-    record(actor="olga", action="test.other", subject="something else")
+    append(actor="olga", action="test.other", subject="something else")
     lifecycle.finish(lease_of(running), Status.FAILED, f"It broke: {HOSTILE}")
-    record(actor="olga", action="test.other", subject="something else")
+    append(actor="olga", action="test.other", subject="something else")
     running.refresh_from_db()
     return running
 

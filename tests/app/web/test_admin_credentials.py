@@ -11,10 +11,10 @@ from django.test import Client
 from django.utils.html import escape
 from pytest_django import DjangoAssertNumQueries
 
+from dbops.audit.log import append
 from dbops.engine.errors import Refused
 from dbops.models import AuditEntry, Cluster, Host
 from dbops.models.secret import as_stored, is_set
-from dbops.operations.audit import record
 from dbops.operations.fleet import save_cluster
 from dbops.worker.connections import private_key_of
 from tests.app.factories import make_cluster, make_host, make_instance
@@ -122,7 +122,7 @@ def test_who_changed_it_last_is_known_from_the_audit_log(operator: Client, olga:
     assert changes(operator) == {"admin_password": "", "ssh_private_key": ""}
     save_cluster(actor=olga, cluster=cluster, values={"admin_password": OTHER})
     save_cluster(actor=olga, cluster=cluster, values={"write_addresses": ["10.0.0.1:3306"]})
-    record(actor="mallory", action="host.changed", subject="shop")
+    append(actor="mallory", action="host.changed", subject="shop")
     assert changes(operator) == {"admin_password": "olga", "ssh_private_key": ""}
     text = page(operator)
     assert "olga" in text

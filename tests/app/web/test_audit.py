@@ -11,9 +11,9 @@ from django.test import Client
 from django.utils import timezone
 from pytest_django import DjangoAssertNumQueries
 
+from dbops.audit.log import append
 from dbops.engine.audit.chain import Tampering
 from dbops.models import AuditEntry
-from dbops.operations.audit import record
 from dbops.queries.audit.log import ENTRIES_ON_A_PAGE, AuditFilter, entries
 from tests.app.factories import make_rebuild, make_trio
 from tests.audit_guards import unguarded
@@ -24,13 +24,12 @@ pytestmark = pytest.mark.django_db
 def test_entries_show_who_did_what_with_its_detail(viewer: Client) -> None:
     _, backup, replica = make_trio()
     rebuild = make_rebuild(target=replica, source=backup)
-    record(
+    append(
         actor="olga",
         action="rebuild.requested",
         subject="replica-1",
-        rebuild=rebuild.pk,
         reason="<script>alert(1)</script>",
-        keep_old_data=False,
+        detail={"rebuild": rebuild.pk, "keep_old_data": False},
     )
     text = viewer.get("/audit/").content.decode()
     assert f'href="/rebuilds/{rebuild.pk}/"' in text
@@ -42,14 +41,14 @@ def test_entries_show_who_did_what_with_its_detail(viewer: Client) -> None:
 
 
 def test_entries_whose_rebuild_is_no_number_do_not_break_the_page(viewer: Client) -> None:
-    record(actor="olga", action="fleet.imported", subject="fleet.yaml", rebuild="none", added=["a", "b"])
+    append(actor="olga", action="fleet.imported", subject="fleet.yaml", detail={"rebuild": "none", "added": ["a", "b"]})
     text = viewer.get("/audit/").content.decode()
     assert "a, b" in text
 
 
 def test_entries_are_filtered(viewer: Client) -> None:
-    record(actor="olga", action="rebuild.requested", subject="replica-1")
-    record(actor="dbops", action="fleet.imported", subject="shop")
+    append(actor="olga", action="rebuild.requested", subject="replica-1")
+    append(actor="dbops", action="fleet.imported", subject="shop")
     text = viewer.get("/audit/?action=rebuild.&actor=Olga&subject=REPLICA").content.decode()
     assert "rebuild.requested" in text
     assert "fleet.imported" not in text
@@ -60,7 +59,7 @@ def test_entries_are_filtered(viewer: Client) -> None:
 
 def test_a_page_costs_two_queries(django_assert_num_queries: DjangoAssertNumQueries) -> None:
     for number in range(ENTRIES_ON_A_PAGE + 1):
-        record(actor="olga", action="test", subject=f"number-{number}")
+        append(actor="olga", action="test", subject=f"number-{number}")
     with django_assert_num_queries(2):
         page = entries(AuditFilter())
         assert page.entries[0].subject == f"number-{ENTRIES_ON_A_PAGE}"
@@ -77,9 +76,14 @@ def subjects(**wanted: Any) -> list[str]:
 
 def test_each_filter_finds_what_it_is_asked_for_in_upper_and_lower_case() -> None:
     make_trio()
-    record(actor="Olga", action="rebuild.requested", subject="replica-1", reason="The DISK: 50% gone")
-    record(actor="dbops", action="rebuild.failed", subject="replica-1", command="mbstream --Directory", exit_status=77)
-    record(actor="victor", action="account.created", subject="anna")
+    append(actor="Olga", action="rebuild.requested", subject="replica-1", reason="The DISK: 50% gone")
+    append(
+        actor="dbops",
+        action="rebuild.failed",
+        subject="replica-1",
+        detail={"command": "mbstream --Directory", "exit_status": 77},
+    )
+    append(actor="victor", action="account.created", subject="anna")
     assert subjects(actor="oLG") == ["replica-1"]
     assert subjects(instance="REPLICA") == ["replica-1", "replica-1"]
     assert subjects(cluster="shop", outcome="failed") == ["replica-1"]
@@ -95,7 +99,7 @@ def test_each_filter_finds_what_it_is_asked_for_in_upper_and_lower_case() -> Non
 
 
 def test_a_span_of_time_is_found() -> None:
-    record(actor="olga", action="test", subject="now")
+    append(actor="olga", action="test", subject="now")
     now = timezone.now()
     hour = timedelta(hours=1)
     assert subjects(since=now - hour, until=now + hour) == ["now"]
@@ -105,7 +109,7 @@ def test_a_span_of_time_is_found() -> None:
 def test_the_text_is_found_far_back_and_page_by_page(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("dbops.queries.audit.log.ENTRIES_ON_A_PAGE", 2)
     for number in range(9):
-        record(actor="olga", action="test", subject="s", reason="odd" if number % 2 else "even")
+        append(actor="olga", action="test", subject="s", reason="odd" if number % 2 else "even")
     first = entries(AuditFilter(text="even"))
     assert [item.sequence for item in first.entries] == [9, 7]
     second = entries(AuditFilter(text="even"), before=first.older_before)
@@ -117,7 +121,7 @@ def test_the_text_is_found_far_back_and_page_by_page(monkeypatch: pytest.MonkeyP
 
 
 def test_an_entry_has_an_address_of_its_own(viewer: Client) -> None:
-    record(actor="olga", action="rebuild.requested", subject="replica-1", reason="why", rebuild=7)
+    append(actor="olga", action="rebuild.requested", subject="replica-1", reason="why", detail={"rebuild": 7})
     answer = viewer.get("/audit/1/")
     text = answer.content.decode()
     assert answer.context["entry"].sequence == 1
@@ -143,8 +147,8 @@ def levels(answer: Any) -> list[str]:
 
 
 def test_verify_reports_a_whole_log_and_a_changed_entry(viewer: Client) -> None:
-    record(actor="olga", action="test", subject="a")
-    record(actor="olga", action="test", subject="b")
+    append(actor="olga", action="test", subject="a")
+    append(actor="olga", action="test", subject="b")
     assert levels(viewer.post("/audit/verify/", follow=True)) == ["success"]
     entry = AuditEntry.objects.get(sequence=3)
     assert (entry.outcome, entry.detail["entries"], entry.detail["findings"]) == ("done", 2, [])
@@ -162,8 +166,8 @@ def test_verify_reports_a_whole_log_and_a_changed_entry(viewer: Client) -> None:
 
 def test_exports_have_every_entry_of_the_filter_and_are_in_the_log(viewer: Client) -> None:
     for number in range(3):
-        record(actor="olga", action="test", subject=f"n{number}", reason="=1+1")
-    record(actor="sam", action="test", subject="other")
+        append(actor="olga", action="test", subject=f"n{number}", reason="=1+1")
+    append(actor="sam", action="test", subject="other")
     answer = viewer.post("/audit/export/?actor=olga", {"format": "jsonl"})
     lines = [json.loads(line) for line in answer.getvalue().decode().splitlines()]  # type: ignore[attr-defined]
     assert [line["subject"] for line in lines] == ["n0", "n1", "n2"]

@@ -49,6 +49,24 @@ def test_an_operator_adds_a_schedule(operator: Client) -> None:
     assert "3 h 00 min" in listed
 
 
+@pytest.mark.parametrize(("typed", "stored"), [("", None), ("1", 1)])
+def test_schedule_form_stores_keep_count(operator: Client, typed: str, stored: int | None) -> None:
+    make_trio()
+    assert operator.post("/schedules/add/", form(keep_count=typed)).status_code == 302
+    row = BackupSchedule.objects.get()
+    assert row.keep_count == stored
+    page = operator.get(f"/schedules/edit/{row.name}/")
+    assert page.context["form"]["keep_count"].value() == stored
+    assert operator.get("/schedules/").status_code == 200
+
+
+def test_schedule_form_refuses_a_keep_count_of_zero(operator: Client) -> None:
+    make_trio()
+    answer = operator.post("/schedules/add/", form(keep_count="0"))
+    assert answer.status_code == 422
+    assert list(answer.context["form"].errors) == ["keep_count"]
+
+
 def test_what_is_wrong_stands_below_its_field_and_nothing_is_saved(operator: Client) -> None:
     make_trio()
     for field, value in (

@@ -1,5 +1,6 @@
 """Gaps counted by hand, and what must hold of any: causes make up the whole, a period may be cut anywhere, looking harms nobody."""
 
+from collections.abc import Iterable
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from zoneinfo import ZoneInfo
@@ -7,7 +8,7 @@ from zoneinfo import ZoneInfo
 from hypothesis import given
 from hypothesis import strategies as st
 
-from dbops.engine.availability.gaps import any_gap, parts, seconds, seconds_by_cause
+from dbops.engine.availability.gaps import parts, seconds, seconds_by_cause
 from dbops.engine.availability.record import Cause, Occupied, Phase, Planned, Record, Seen, Usable
 from dbops.engine.availability.shortages import Gap, Part
 from dbops.engine.schedule.calendar import Interval, day, free, merge
@@ -18,6 +19,12 @@ HOUR = 3600
 WEEK = Interval(T0, T0 + timedelta(days=7))
 TRIO = {"primary-1": Role.PRIMARY, "backup-1": Role.BACKUP, "replica-1": Role.REPLICA}
 READS = frozenset({"xbstream", "clone"})
+
+
+def any_gap(found: Iterable[Part], *, planned: bool = True) -> list[Interval]:
+    """Return the time with any gap, each moment once; ``planned`` counts announced maintenance too."""
+    counted = (part for part in found if part.gap is not Gap.NOT_OBSERVED and (planned or not part.planned))
+    return merge(part.interval for part in counted)
 
 
 def span(start: float, end: float) -> Interval:

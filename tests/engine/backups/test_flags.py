@@ -7,8 +7,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from dbops.engine.backups.due import fits
 from dbops.engine.backups.flags import RunFigures, flags_of, percentile
+from dbops.engine.backups.matching import fits
 from tests.engine.builders import NOW
 
 MB = 1_000_000

@@ -2,6 +2,7 @@
 
 from datetime import UTC, datetime, timedelta
 
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -19,7 +20,7 @@ def proven(pk: int, days: float) -> Kept:
     return kept(pk, days, is_proven=True)
 
 
-def removed(*runs: Kept, count: int = 7, days: int | None = None) -> list[int]:
+def removed(*runs: Kept, count: int | None = 7, days: int | None = None) -> list[int]:
     return [run.pk for run, _ in to_remove(runs, keep_count=count, keep_days=days, now=NOW)]
 
 
@@ -32,8 +33,34 @@ def test_what_is_older_goes_but_an_age_never_removes_the_last_one() -> None:
     assert removed(kept(1, 40), days=14) == []
 
 
-def test_no_limit_by_number_is_no_removal() -> None:
-    assert removed(*(kept(pk, pk) for pk in range(30)), count=0) == []
+def test_without_limits_nothing_is_removed() -> None:
+    assert removed(*(kept(pk, pk) for pk in range(30)), count=None) == []
+
+
+#: Backups 1 (oldest, 40 days) to 4 (newest, 1 day). Each row: count, days, restore-tested, what is removed.
+@pytest.mark.parametrize(
+    ("count", "days", "tested", "gone"),
+    [
+        (None, None, (), []),
+        (2, None, (), [1, 2]),
+        (9, None, (), []),
+        (None, 14, (), [1, 2]),
+        (9, 14, (), [1, 2]),  # age removes what the number would keep
+        (1, 90, (), [1, 2, 3]),  # the number removes what the age would keep
+        (1, 14, (), [1, 2, 3]),
+        (1, 1, (), [1, 2, 3]),  # the newest one stays
+        (1, 1, (1,), [2, 3]),  # the newest restore-tested one stays
+        (1, 1, (1, 2), [1, 3]),
+        (1, 1, (2, 4), [1, 2, 3]),
+        (2, 14, (1,), [2]),
+    ],
+)
+def test_to_remove_applies_both_limits(
+    count: int | None, days: int | None, tested: tuple[int], gone: list[int]
+) -> None:
+    ages = {1: 40, 2: 30, 3: 5, 4: 2}
+    runs = [kept(pk, age, is_proven=pk in tested) for pk, age in ages.items()]
+    assert removed(*runs, count=count, days=days) == gone
 
 
 def test_a_path_that_does_not_carry_its_run_is_left_alone() -> None:
@@ -68,11 +95,11 @@ def test_what_stays_only_because_it_is_proven_is_told() -> None:
 
 @given(
     st.lists(st.tuples(st.floats(0, 400), st.booleans()), max_size=20),
-    st.integers(0, 8),
+    st.none() | st.integers(1, 8),
     st.none() | st.integers(0, 90),
 )
 def test_the_newest_always_stays_and_each_removal_has_its_reason(
-    ages: list[tuple[float, bool]], count: int, days: int | None
+    ages: list[tuple[float, bool]], count: int | None, days: int | None
 ) -> None:
     runs = [kept(pk, age, is_proven=is_proven) for pk, (age, is_proven) in enumerate(ages)]
     found = to_remove(runs, keep_count=count, keep_days=days, now=NOW)

@@ -8,15 +8,16 @@ import pytest
 from dbops.engine.planning.impact import Impact, Span, impact
 from dbops.engine.planning.planner import build_plan
 from dbops.engine.planning.step_estimates import History
+from dbops.engine.rebuilds.methods import FOLLOW_UPS
 from dbops.engine.rebuilds.plan import Plan
-from dbops.engine.schedule.conflicts import TABLE, Work
-from dbops.engine.schedule.duration_estimates import Prediction
+from dbops.engine.schedule.backup_windows import Prediction
+from dbops.engine.schedule.conflicts import METHODS, TABLE, Work, cell
 from dbops.engine.schedule.snapshot import Picture
 from dbops.engine.schedule.start_options import choices, chosen
 from dbops.engine.states import RunBy
 from tests.engine.backups.test_archives import archive, world
 from tests.engine.builders import GIB, situation, source_with
-from tests.engine.snapshots import HOUR, hours, picture, queued, rebuild, window
+from tests.engine.snapshots import hours, picture, queued, rebuild, window
 
 ALL_HEALTHY = dict.fromkeys(("primary-1", "backup-1", "replica-1", "replica-2"), "healthy")
 
@@ -109,10 +110,19 @@ def test_a_start_that_nobody_knows() -> None:
     assert found.collisions == ()
 
 
-def test_it_is_the_same_whatever_the_method_is_called() -> None:
-    plan = replace(build_plan(situation()), method="of-a-newer-version")
-    assert of(picture(windows=(window(1.0),)), plan).collisions[0].meaning
-    assert HOUR == 3600.0
+def test_impact_judges_a_follow_up_as_the_method_that_copies() -> None:
+    plan = build_plan(situation())
+    copies = of(picture(windows=(window(1.0),)), plan).collisions[0].meaning
+    assert copies
+    for method in FOLLOW_UPS:
+        assert of(picture(windows=(window(1.0),)), replace(plan, method=method)).collisions[0].meaning == copies
+
+
+def test_cell_knows_every_method_and_refuses_others() -> None:
+    for method in (*METHODS, *FOLLOW_UPS):
+        assert cell(method, Work.NO_SOURCE) is not None
+    with pytest.raises(KeyError):
+        cell("xbstraem", Work.NO_SOURCE)
 
 
 def test_a_finished_backup_meets_nothing_that_its_server_does() -> None:

@@ -21,11 +21,6 @@ def test_what_was_expected_is_said_only_where_every_step_that_ran_was_predicted(
     assert comparison().expected_seconds is None
 
 
-def test_a_difference_needs_both_times() -> None:
-    assert step().difference_seconds == 2.0
-    assert step(seconds=None).difference_seconds is None
-
-
 def test_only_a_step_that_is_done_has_proven_something() -> None:
     found = comparison(step("stream"), step("verify", StepState.FAILED), step("own"))
     assert found.proofs == (PROOFS["stream"],)

@@ -6,8 +6,16 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from dbops.engine.schedule.backup_windows import LEARNED_RUNS, Basis, Duration, expected_end, learn, spell
-from dbops.engine.schedule.duration_estimates import Past, predict
+from dbops.engine.schedule.backup_windows import (
+    LEARNED_RUNS,
+    Basis,
+    Duration,
+    Past,
+    expected_end,
+    learn,
+    predict,
+    spell,
+)
 from tests.engine.snapshots import HOUR, NOW, hours, window
 
 seconds = st.floats(min_value=0, max_value=10 * 86400, allow_nan=False)

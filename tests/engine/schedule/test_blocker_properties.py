@@ -6,10 +6,9 @@ from datetime import datetime, timedelta
 from hypothesis import given
 from hypothesis import strategies as st
 
-from dbops.engine.schedule.backup_windows import Duration, Window, window_at
+from dbops.engine.schedule.backup_windows import Duration, Prediction, Window, window_at
 from dbops.engine.schedule.blockers import blockers
 from dbops.engine.schedule.conflicts import METHODS
-from dbops.engine.schedule.duration_estimates import Prediction
 from dbops.engine.schedule.eligibility import Answer, verdict
 from dbops.engine.schedule.occupancy import stays
 from dbops.engine.schedule.snapshot import Job, Machine, Picture, Stop, Use

@@ -5,11 +5,10 @@ from typing import Any
 
 import pytest
 
-from dbops.engine.schedule.backup_windows import Duration
+from dbops.engine.schedule.backup_windows import Duration, Prediction
 from dbops.engine.schedule.blocker import Blocker, Certainty, Kind, Remedy, Timing
 from dbops.engine.schedule.blockers import blockers
 from dbops.engine.schedule.conflicts import METHODS, TABLE, Effect, Work
-from dbops.engine.schedule.duration_estimates import Prediction
 from dbops.engine.schedule.snapshot import Difference, Picture, Stop, Use
 from dbops.engine.states import BackupMethod, RunBy
 from tests.engine.snapshots import NOW, backup, hours, machines, picture, queued, rebuild, window

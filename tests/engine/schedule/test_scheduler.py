@@ -8,15 +8,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from dbops.engine.schedule.scheduler import (
-    Certainty,
     Job,
     Key,
     Kind,
-    Length,
-    Moment,
-    Queued,
     decide,
-    expect_starts,
     held_in_words,
     wanted_in_words,
 )
@@ -135,71 +130,6 @@ def _is_first(job: Job, jobs: list[Job]) -> bool:
     mine = set(job.claims)
     rivals = [other for other in jobs if not other.gate and mine & set(other.claims)]
     return min(rivals, key=lambda other: other.order) is job
-
-
-# ---- when --------------------------------------------------------------------------------------------------------------
-
-
-def at(seconds: float, certainty: Certainty = Certainty.PREDICTED) -> Moment:
-    return Moment(NOW + seconds, certainty, NOW)
-
-
-def hours(count: float | None, certainty: Certainty = Certainty.PREDICTED) -> Length:
-    return Length(None if count is None else count * 3600, certainty)
-
-
-def test_a_line_is_followed_one_after_the_other() -> None:
-    queue = [Queued(rebuild(1, 1, 11), hours(2)), Queued(rebuild(2, 1, 12), hours(1)), Queued(backup(3, 1), hours(1))]
-    found = expect_starts(queue, {1: at(600)}, {}, NOW)
-    assert [(moment.at or 0) - NOW for moment in found.values()] == [600, 600 + 7200, 600 + 10800]
-    assert {moment.certainty for moment in found.values()} == {Certainty.PREDICTED}
-
-
-def test_a_chain_is_as_certain_as_its_weakest_part() -> None:
-    queue = [Queued(backup(1, 1), hours(1, Certainty.ASSUMED)), Queued(rebuild(2, 1, 12), hours(1))]
-    found = expect_starts(queue, {1: at(60)}, {}, NOW)
-    assert found[B, 1].certainty is Certainty.PREDICTED
-    assert found[R, 2].certainty is Certainty.ASSUMED
-
-
-def test_behind_what_nobody_knows_nothing_is_known_but_that_it_is_later() -> None:
-    queue = [Queued(rebuild(1, 1, 11), hours(None)), Queued(rebuild(2, 1, 12), hours(1))]
-    found = expect_starts(queue, {1: at(60)}, {}, NOW)
-    assert found[R, 2] == Moment(None, Certainty.UNKNOWN, NOW)
-
-
-def test_a_hold_that_is_overdue_is_not_known() -> None:
-    found = expect_starts([Queued(rebuild(1, 1, 11), hours(1))], {1: at(-5)}, {}, NOW)
-    assert found[R, 1].at is None
-
-
-def test_gates_a_moment_and_the_end_of_a_backup_that_runs_or_waits() -> None:
-    after_running = Queued(rebuild(1, 1, 11), hours(1), after=(B, 8))
-    after_waiting = Queued(rebuild(2, 2, 12), hours(1), after=(B, 9))
-    tonight = Queued(rebuild(3, 3, 13), hours(1), not_before=NOW + 36_000)
-    queue = [after_running, after_waiting, tonight, Queued(backup(9, 2), hours(2))]
-    found = expect_starts(queue, {1: at(900)}, {(B, 8): at(900)}, NOW)
-    assert (found[R, 1].at, found[R, 2].at) == (NOW + 900, NOW + 7200)
-    assert found[R, 3] == Moment(NOW + 36_000, Certainty.FIXED, NOW + 36_000)
-
-
-@given(jobs_of_a_fleet, st.dictionaries(st.integers(1, 14), st.integers(1, 9999)), st.integers(1, 3))
-def test_two_on_one_instance_are_never_expected_at_once(queue: list[Any], held: dict[int, int], length: int) -> None:
-    items = [
-        Queued(backup(pk, source) if is_backup else rebuild(pk, source, target, priority), hours(length))
-        for pk, (is_backup, source, target, priority, _) in enumerate(queue)
-    ]
-    found = expect_starts(items, {instance: at(seconds) for instance, seconds in held.items()}, {}, NOW)
-    spans: dict[int, list[tuple[float, float]]] = {}
-    for item in items:
-        moment = found[item.job.key]
-        assert moment.at is not None
-        for instance in item.job.claims:
-            assert moment.at >= NOW + held.get(instance, 0)
-            spans.setdefault(instance, []).append((moment.at, moment.at + length * 3600))
-    for times in spans.values():
-        ordered = sorted(times)
-        assert all(before[1] <= after[0] for before, after in zip(ordered, ordered[1:], strict=False))
 
 
 @pytest.mark.parametrize("count", [0, 1, 3000])

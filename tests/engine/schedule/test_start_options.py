@@ -4,9 +4,8 @@ from typing import Any
 
 import pytest
 
-from dbops.engine.schedule.backup_windows import Basis, Duration, spell
+from dbops.engine.schedule.backup_windows import Basis, Duration, Prediction, spell
 from dbops.engine.schedule.blocker import Kind, Timing
-from dbops.engine.schedule.duration_estimates import Prediction
 from dbops.engine.schedule.snapshot import Picture, Stop
 from dbops.engine.schedule.start_option_keys import Choice, Problem, Way, moment_key, moment_of
 from dbops.engine.schedule.start_options import choices, chosen

@@ -3,7 +3,6 @@
 from dbops.engine.rebuilds.methods.base import Method
 from dbops.engine.rebuilds.steps.finish.clean_up import CleanUp
 from dbops.engine.rebuilds.steps.finish.verify import Verify
-from dbops.engine.rebuilds.steps.preflight.data_location import how_it_serves
 from dbops.engine.rebuilds.steps.preflight.resume_check import Recheck
 from dbops.engine.rebuilds.steps.replicate.catch_up import CatchUp
 from dbops.engine.rebuilds.steps.replicate.repoint import Repoint
@@ -13,5 +12,4 @@ METHOD = Method(
     name="retry",
     summary="Go on with the copy of a failed rebuild, from the first step that is not done.",
     steps=(Recheck(), Prepare(), Own(), Start(), CatchUp(), Repoint(), Verify(), CleanUp()),
-    outcome=how_it_serves,
 )

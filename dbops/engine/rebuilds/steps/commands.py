@@ -1,5 +1,7 @@
 """The command lines of a run, from its plan: what the plan's page shows is what these give."""
 
+import shlex
+
 from dbops.engine.flavors import Flavor
 from dbops.engine.flavors.base import BackupRequest
 from dbops.engine.hosts.ssh import DEAD_AFTER_SECONDS, PAUSED_DEAD_AFTER_SECONDS, allowed_from, known_host, ssh_command
@@ -91,3 +93,12 @@ def known_hosts_line(side: Side) -> str:
 def from_addresses(side: Side) -> str:
     """Return the addresses from which the run's key may be used."""
     return allowed_from(side.party.local_address, side.party.ssh_address)
+
+
+def split_command(command: str) -> list[str]:
+    """Return the words of a start or stop command. The inventory accepts only commands that split.
+
+    Raises:
+        ValueError: a quote is open.
+    """
+    return shlex.split(command)

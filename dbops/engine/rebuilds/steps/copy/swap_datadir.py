@@ -6,10 +6,10 @@ from dbops.engine.hosts.scripts import load
 from dbops.engine.ports import JobState
 from dbops.engine.rebuilds.plan import Plan, PlannedCommand
 from dbops.engine.rebuilds.steps.base import JobStep
+from dbops.engine.rebuilds.steps.commands import split_command
 from dbops.engine.rebuilds.steps.copy.shared_read import ASK_SECONDS, may_take_over
 from dbops.engine.rebuilds.steps.preflight.data_location import old_data
 from dbops.engine.rebuilds.steps.run import Outcome, Run, again, done
-from dbops.engine.rebuilds.steps.words import split_command
 
 
 class TakeOver(JobStep):

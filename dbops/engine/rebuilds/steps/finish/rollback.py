@@ -8,12 +8,12 @@ from dbops.engine.hosts.scripts import load
 from dbops.engine.ports import JobState
 from dbops.engine.rebuilds.plan import Plan, PlannedCommand
 from dbops.engine.rebuilds.steps.base import JobStep, Step
+from dbops.engine.rebuilds.steps.commands import split_command
 from dbops.engine.rebuilds.steps.finish.clean_up import look_unless_verified, remove_moved
 from dbops.engine.rebuilds.steps.preflight.data_location import look, old_data_is_aside, where_things_are
 from dbops.engine.rebuilds.steps.replicate.replication import read_link
 from dbops.engine.rebuilds.steps.run import Outcome, Run, again, done
 from dbops.engine.rebuilds.steps.start.prepare_and_start import Start
-from dbops.engine.rebuilds.steps.words import split_command
 from dbops.engine.states import Level
 
 #: How long old data may take to replicate again before its state is told as it is.

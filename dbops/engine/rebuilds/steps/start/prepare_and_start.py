@@ -12,10 +12,9 @@ from dbops.engine.ports import JobState
 from dbops.engine.rebuilds.metrics import figures_of
 from dbops.engine.rebuilds.plan import Plan, PlannedCommand
 from dbops.engine.rebuilds.steps.base import JobStep
-from dbops.engine.rebuilds.steps.commands import prepare_command
+from dbops.engine.rebuilds.steps.commands import prepare_command, split_command
 from dbops.engine.rebuilds.steps.preflight.data_location import where_things_are
 from dbops.engine.rebuilds.steps.run import Outcome, Run, done
-from dbops.engine.rebuilds.steps.words import split_command
 from dbops.engine.states import Level
 from dbops.engine.tuning.prepare import size, within_what_is_free
 

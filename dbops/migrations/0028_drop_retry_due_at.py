@@ -5,7 +5,7 @@ from django.db import migrations
 
 class Migration(migrations.Migration):
     dependencies = [
-        ("dbops", "0026_proof_host"),
+        ("dbops", "0027_delete_audit_block"),
     ]
 
     operations = [
