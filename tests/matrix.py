@@ -14,7 +14,7 @@ from pathlib import Path
 from dbops.engine.facts.instance import Tool
 from dbops.engine.flavors import flavor_for
 from dbops.engine.planning.checks import clone, pair
-from dbops.engine.planning.inputs import Member, Situation
+from dbops.engine.planning.inputs import KnownInstance, PlanInputs
 from dbops.engine.rebuilds.methods import METHODS
 from dbops.engine.states import Severity
 from tests.engine.builders import situation
@@ -118,7 +118,7 @@ def refusal(server: Server, way: str) -> str:
     return f"{first.seen.rpartition(': ')[2].rstrip('.')} (`{first.code}`)"
 
 
-def _world(server: Server) -> Situation:
+def _world(server: Server) -> PlanInputs:
     base = situation()
     return replace(
         base,
@@ -128,7 +128,7 @@ def _world(server: Server) -> Situation:
     )
 
 
-def _member(member: Member, server: Server) -> Member:
+def _member(member: KnownInstance, server: Server) -> KnownInstance:
     """The member as a server of that series, on a host with every program that there is for it."""
     assert member.facts
     assert member.facts.host

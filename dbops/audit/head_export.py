@@ -9,7 +9,7 @@ from django.conf import settings
 from django.utils import timezone
 
 from dbops.audit.log import current_head
-from dbops.engine.audit.chain import Head, moment
+from dbops.engine.audit.chain import ChainHead, moment
 
 SYSLOG_PORT = 514
 log = logging.getLogger(__name__)
@@ -32,7 +32,7 @@ def send_head() -> list[str]:
     return failed
 
 
-def _append(path: str, head: Head, now: datetime) -> None:
+def _append(path: str, head: ChainHead, now: datetime) -> None:
     descriptor = os.open(path, os.O_WRONLY | os.O_APPEND | os.O_CREAT, 0o640)
     with os.fdopen(descriptor, "a") as file:
         file.write(f"{moment(now)} {head}\n")
@@ -40,7 +40,7 @@ def _append(path: str, head: Head, now: datetime) -> None:
         os.fsync(descriptor)
 
 
-def _syslog(where: str, head: Head, now: datetime) -> None:
+def _syslog(where: str, head: ChainHead, now: datetime) -> None:
     host, _, port = where.rpartition(":")
     address = where if where.startswith("/") else (host or where, int(port) if host else SYSLOG_PORT)
     handler = SysLogHandler(address, facility=SysLogHandler.LOG_AUTHPRIV)

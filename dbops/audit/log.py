@@ -9,7 +9,7 @@ from typing import Any
 from django.db import transaction
 from django.utils import timezone
 
-from dbops.engine.audit.chain import Head, Link, hash_of, plain
+from dbops.engine.audit.chain import ChainEntry, ChainHead, hash_of, plain
 from dbops.engine.audit.entries import outcome_of, subject_is, text_of
 from dbops.models import AuditEntry, AuditHead, AuditName, AuditSegment, AuditText, Instance
 from dbops.models.audit import NAMED
@@ -21,18 +21,18 @@ LENGTHS = {field.name: field.max_length for field in AuditEntry._meta.fields}
 
 
 @dataclass(frozen=True, slots=True)
-class Origin:
+class RequestOrigin:
     """Where what is done now comes from: a web request's address and id. Empty elsewhere."""
 
     address: str = ""
     request: str = ""
 
 
-_origin: ContextVar[Origin] = ContextVar("dbops_audit_origin", default=Origin())  # noqa: B039 - it is frozen
+_origin: ContextVar[RequestOrigin] = ContextVar("dbops_audit_origin", default=RequestOrigin())  # noqa: B039 - it is frozen
 
 
 @contextmanager
-def coming_from(origin: Origin) -> Iterator[None]:
+def request_origin(origin: RequestOrigin) -> Iterator[None]:
     """Have entries that are written meanwhile say where they come from."""
     token = _origin.set(origin)
     try:
@@ -65,7 +65,7 @@ def append(
     """
     instance, cluster = _about(action, subject, instance, cluster)
     origin = _origin.get()
-    wanted = Link(
+    wanted = ChainEntry(
         sequence=0,
         previous="",
         hash="",
@@ -86,33 +86,33 @@ def append(
         # The time is taken under the lock: times rise with the numbers, as far as the clock does.
         link = replace(wanted, sequence=head.sequence + 1, previous=head.hash, at=timezone.now())
         link = replace(link, hash=hash_of(link))
-        entry = AuditEntry.objects.create(**{name: getattr(link, name) for name in Link.__dataclass_fields__})
+        entry = AuditEntry.objects.create(**{name: getattr(link, name) for name in ChainEntry.__dataclass_fields__})
         AuditText.objects.create(sequence=link.sequence, text=text_of(link.reason, link.detail))
         _learn_names(link)
         AuditHead.objects.filter(pk=THE_HEAD).update(sequence=link.sequence, hash=link.hash)
     return entry
 
 
-def current_head() -> Head:
+def current_head() -> ChainHead:
     """Return the end of the chain."""
     row = AuditHead.objects.filter(pk=THE_HEAD).first()
-    return row.head if row else Head()
+    return row.head if row else ChainHead()
 
 
-def current_anchor() -> Head:
+def current_anchor() -> ChainHead:
     """Return what the oldest entry in the database follows: the last archived entry, or the beginning of the log."""
     newest = AuditSegment.objects.last()
-    return newest.anchor if newest else Head()
+    return newest.anchor if newest else ChainHead()
 
 
-def _locked_head() -> Head:
+def _locked_head() -> ChainHead:
     row = AuditHead.objects.select_for_update().filter(pk=THE_HEAD).first()
     if row is not None:
         return row.head
     if AuditEntry.objects.exists():
         raise RuntimeError("the head of the audit log is gone: a chain that was begun anew would hide what came before")
     AuditHead.objects.create(pk=THE_HEAD)
-    return Head()
+    return ChainHead()
 
 
 def _about(action: str, subject: str, instance: str, cluster: str) -> tuple[str, str]:
@@ -133,7 +133,7 @@ def _fitting(column: str, value: str) -> str:
     return text[: LENGTHS[column]]
 
 
-def _learn_names(link: Link) -> None:
+def _learn_names(link: ChainEntry) -> None:
     """Note values that a named column has not had before. Under the head's lock nobody else does."""
     values = {column: getattr(link, column) for column in NAMED if getattr(link, column)}
     known = set(

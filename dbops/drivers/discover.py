@@ -12,7 +12,16 @@ from dbops.engine.flavors import flavor_for
 from dbops.engine.flavors.base import Flavor
 from dbops.engine.flavors.variables import number_of, text_of, truth_of
 from dbops.engine.ports import Database
-from dbops.engine.topology.nodes import Address, Found, Link, Node, Silent, address_key, identity, seen_from
+from dbops.engine.topology.nodes import (
+    Address,
+    DiscoveryResult,
+    Node,
+    ReplicationLink,
+    Silent,
+    address_key,
+    identity,
+    seen_from,
+)
 
 THREADS = 8
 VARIABLES = (
@@ -46,11 +55,11 @@ class Bounds:
 
 
 @dataclass(frozen=True, slots=True)
-class Reading:
+class NodeReading:
     """One server as it was read: the node without the keys of its sources, and where to go on."""
 
     node: Node
-    sources: tuple[tuple[Address, Link], ...] = ()
+    sources: tuple[tuple[Address, ReplicationLink], ...] = ()
     replicas: tuple[tuple[Address, int], ...] = ()
     silent: tuple[Silent, ...] = ()
 
@@ -60,7 +69,7 @@ class _Walk:
     """``keys`` has the key of each address that was looked at, ``readings`` what was found, in the order of finding."""
 
     keys: dict[Address, str] = field(default_factory=dict)
-    readings: dict[str, Reading] = field(default_factory=dict)
+    readings: dict[str, NodeReading] = field(default_factory=dict)
     waiting: list[Address] = field(default_factory=list)
     left_out: list[str] = field(default_factory=list)
 
@@ -68,7 +77,7 @@ class _Walk:
         if address not in self.keys and address not in self.waiting:
             self.waiting.append(address)
 
-    def take(self, address: Address, reading: Reading) -> None:
+    def take(self, address: Address, reading: NodeReading) -> None:
         key = reading.node.key
         self.keys[address] = key
         if known := self.readings.get(key):
@@ -80,7 +89,9 @@ class _Walk:
             self.want(place)
 
 
-def discover(start: Address, open_database: Callable[[str, int], Database], bounds: Bounds | None = None) -> Found:
+def discover(
+    start: Address, open_database: Callable[[str, int], Database], bounds: Bounds | None = None
+) -> DiscoveryResult:
     """Return every server that replication connects with the first one, as far as the bounds and the account allow.
 
     Args:
@@ -106,7 +117,7 @@ def discover(start: Address, open_database: Callable[[str, int], Database], boun
     finally:
         pool.shutdown(wait=False, cancel_futures=True)
     host, port = start
-    return Found(
+    return DiscoveryResult(
         started_from=f"{host}:{port}",
         nodes=tuple(_joined(walk)),
         seconds=time.monotonic() - begun,
@@ -121,7 +132,7 @@ def _read_wave(
     open_database: Callable[[str, int], Database],
     left: float,
 ) -> None:
-    running: dict[Address, Future[Reading]] = {
+    running: dict[Address, Future[NodeReading]] = {
         address: pool.submit(read_node, *address, open_database) for address in wave
     }
     wait(running.values(), timeout=left)
@@ -134,11 +145,11 @@ def _read_wave(
             )
 
 
-def _unread(address: Address, problem: Problem) -> Reading:
-    return Reading(Node(key=address_key(*address), addresses=(address,), problem=problem))
+def _unread(address: Address, problem: Problem) -> NodeReading:
+    return NodeReading(Node(key=address_key(*address), addresses=(address,), problem=problem))
 
 
-def read_node(host: str, port: int, open_database: Callable[[str, int], Database]) -> Reading:
+def read_node(host: str, port: int, open_database: Callable[[str, int], Database]) -> NodeReading:
     """Read one server. What the account may not see is said in ``unread`` and not passed off as absent."""
     try:
         database = open_database(host, port)
@@ -150,7 +161,7 @@ def read_node(host: str, port: int, open_database: Callable[[str, int], Database
         return _unread((host, port), Problem(error.code, error.found or error.doing))
 
 
-def _read(host: str, port: int, database: Database) -> Reading:
+def _read(host: str, port: int, database: Database) -> NodeReading:
     first = database.query("SELECT VERSION() AS version, @@version_comment AS comment")[0]
     flavor = flavor_for(str(first["version"]), str(first["comment"]))
     places = ", ".join(["%s"] * len(VARIABLES))
@@ -184,7 +195,7 @@ def _read(host: str, port: int, database: Database) -> Reading:
         unread=tuple(unread),
         **facts,
     )
-    return Reading(node, sources, replicas, silent)
+    return NodeReading(node, sources, replicas, silent)
 
 
 def _ask(database: Database, sql: str, what: str, unread: list[str]) -> list[dict[str, Any]] | None:
@@ -198,12 +209,14 @@ def _ask(database: Database, sql: str, what: str, unread: list[str]) -> list[dic
         return None
 
 
-def _sources(host: str, flavor: Flavor, rows: Iterable[Mapping[str, Any]]) -> tuple[tuple[Address, Link], ...]:
+def _sources(
+    host: str, flavor: Flavor, rows: Iterable[Mapping[str, Any]]
+) -> tuple[tuple[Address, ReplicationLink], ...]:
     found = []
     for row in rows:
         facts = flavor.parse_replication(row)
         place = (seen_from(host, facts.source_host), facts.source_port)
-        link = Link(
+        link = ReplicationLink(
             channel=facts.channel,
             host=facts.source_host,
             port=facts.source_port,
@@ -291,14 +304,14 @@ def _joined(walk: _Walk) -> Iterable[Node]:
         yield replace(node, silent=_without_named(silent, len(there), node.attached or 0))
 
 
-def _told_by_sources(walk: _Walk) -> dict[str, tuple[Link, ...]]:
+def _told_by_sources(walk: _Walk) -> dict[str, tuple[ReplicationLink, ...]]:
     """Return, for addresses that could not be read, the connections that their sources tell of: they are attached now."""
-    told: dict[str, tuple[Link, ...]] = {}
+    told: dict[str, tuple[ReplicationLink, ...]] = {}
     for reading in walk.readings.values():
         host, port = reading.node.addresses[0]
         for place, _ in reading.replicas:
             if key := walk.keys.get(place):
-                told[key] = (*told.get(key, ()), Link("", host, port, reading.node.key, is_running=True))
+                told[key] = (*told.get(key, ()), ReplicationLink("", host, port, reading.node.key, is_running=True))
     return told
 
 

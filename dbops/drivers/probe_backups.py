@@ -9,8 +9,8 @@ from datetime import UTC, datetime, timedelta
 from dbops.engine.backups.tools import (
     DUMP_TOOLS,
     PHYSICAL_TOOLS,
-    Endpoint,
-    Place,
+    InstancePlace,
+    SocketEnd,
     makes_a_backup,
     masked_command,
     method_of_tool,
@@ -27,7 +27,7 @@ PATH_IN_WORD = re.compile(r"(?:^|=)(/.*)")
 
 
 def backup_processes(
-    records: Mapping[str, str], *, place: Place, work_dir: str, read_at: float
+    records: Mapping[str, str], *, place: InstancePlace, work_dir: str, read_at: float
 ) -> tuple[BackupProcess, ...]:
     """Return the backup tools that run on the host, oldest first.
 
@@ -43,7 +43,9 @@ def backup_processes(
     return tuple(sorted(outer, key=lambda process: process.key))
 
 
-def _processes(records: Mapping[str, str], place: Place, work_dir: str, read_at: float) -> Iterator[BackupProcess]:
+def _processes(
+    records: Mapping[str, str], place: InstancePlace, work_dir: str, read_at: float
+) -> Iterator[BackupProcess]:
     for record, text in records.items():
         kind, _, number = record.partition(".")
         if kind != "process" or not number.isdigit():
@@ -133,13 +135,13 @@ def _is_daemon(parent: list[str]) -> bool:
     return parent[0] == "1" or (parent[2] if len(parent) > 2 else "") in DAEMONS
 
 
-def _endpoints(lines: list[tuple[str, str]]) -> Iterator[Endpoint]:
+def _endpoints(lines: list[tuple[str, str]]) -> Iterator[SocketEnd]:
     for name, value in lines:
         if name == "unix":
-            yield Endpoint(path=value)
+            yield SocketEnd(path=value)
         elif name == "tcp":
             address, _, port = value.partition(":")
-            yield Endpoint(address=address_of(address), port=int(port, 16))
+            yield SocketEnd(address=address_of(address), port=int(port, 16))
 
 
 def address_of(hexadecimal: str) -> str:

@@ -9,7 +9,7 @@ from pathlib import Path
 from types import MappingProxyType
 
 from dbops.drivers.probe_backups import backup_processes, found_schedules
-from dbops.engine.backups.tools import DEFAULT_PORT, LOCAL_NAMES, Place
+from dbops.engine.backups.tools import DEFAULT_PORT, LOCAL_NAMES, InstancePlace
 from dbops.engine.errors import RemoteFailure, Unreachable
 from dbops.engine.facts.backups import BackupProcess, FoundSchedule
 from dbops.engine.facts.instance import ConfigFacts, DatadirFacts, HostFacts, StatementCheck, StorageFacts, Tool
@@ -127,9 +127,9 @@ def _place(
     address: str,
     port: int,
     defaults_file: str,
-) -> Place:
+) -> InstancePlace:
     """Return by what a process on the host may name the instance."""
-    return Place(
+    return InstancePlace(
         datadir=directory.path,
         sockets=frozenset(filter(None, (socket, config.socket if config else ""))),
         addresses=LOCAL_NAMES | set(filter(None, (address, host.local_address, host.hostname))),

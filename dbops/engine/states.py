@@ -95,7 +95,7 @@ class RunBy(StrEnum):
     EXTERNAL = "external"
 
 
-class Origin(StrEnum):
+class RunOrigin(StrEnum):
     """Who says that a run exists. What is said later in this order is known better: see ``knows_better``."""
 
     OBSERVED = "observed"
@@ -134,10 +134,10 @@ RUN_AT_WORK = frozenset({RunStatus.RUNNING, RunStatus.LOST})
 LATE = "late"
 
 
-_BY_KNOWLEDGE = tuple(Origin)
+_BY_KNOWLEDGE = tuple(RunOrigin)
 
 
-def knows_better(one: Origin, other: Origin) -> bool:
+def knows_better(one: RunOrigin, other: RunOrigin) -> bool:
     """Tell whether ``one`` knows more of a run than ``other``: who started it more than who was told, who was told more than who saw it."""
     return _BY_KNOWLEDGE.index(one) > _BY_KNOWLEDGE.index(other)
 

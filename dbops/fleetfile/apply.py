@@ -6,16 +6,16 @@ from django.core.exceptions import ValidationError
 
 from dbops.engine.states import Role
 from dbops.fleetfile.document import Errors
-from dbops.fleetfile.read import Entry, FleetFile, InstanceEntry
-from dbops.fleetfile.store import Item, Report, Row, store
-from dbops.fleetfile.stored import Stored, differences
+from dbops.fleetfile.read import FileEntry, FleetFile, InstanceEntry
+from dbops.fleetfile.store import ImportReport, Item, Row, store
+from dbops.fleetfile.stored import StoredInventory, differences
 from dbops.models import BackupSchedule, Cluster, Host, Instance
 
 UNIQUE = frozenset({"host", "datadir", "address", "port", "role", "cluster"})
 FREED = ("role", "address", "datadir")
 
 
-def apply(fleet: FleetFile, stored: Stored, errors: Errors, *, actor: str) -> Report:
+def apply(fleet: FleetFile, stored: StoredInventory, errors: Errors, *, actor: str) -> ImportReport:
     """Create or update every object of a file in which ``check`` found nothing. Call it in a transaction.
 
     What the models still refuse goes into ``errors``; the caller rolls back then.
@@ -24,7 +24,7 @@ def apply(fleet: FleetFile, stored: Stored, errors: Errors, *, actor: str) -> Re
     hosts: dict[str, Host] = dict(stored.hosts)
     clusters: dict[str, Cluster] = dict(stored.clusters)
 
-    def write(entry: Entry, row: Row | None, model: type[Row], values: dict[str, Any]) -> Row | None:
+    def write(entry: FileEntry, row: Row | None, model: type[Row], values: dict[str, Any]) -> Row | None:
         try:
             written, item = store(row, model, values, actor=actor, rewrite=FREED if model is Instance else ())
         except ValidationError as error:
@@ -41,7 +41,7 @@ def apply(fleet: FleetFile, stored: Stored, errors: Errors, *, actor: str) -> Re
         if cluster := write(group, stored.clusters.get(group.name), Cluster, group.values):
             clusters[group.name] = cluster
     if errors:
-        return Report(tuple(items))
+        return ImportReport(tuple(items))
     todo = [(entry, _instance_values(entry, hosts, clusters)) for entry in fleet.instances]
     _make_room([(stored.instances.get(entry.name), values) for entry, values in todo])
     instances: dict[str, Instance] = dict(stored.instances)
@@ -49,11 +49,11 @@ def apply(fleet: FleetFile, stored: Stored, errors: Errors, *, actor: str) -> Re
         if placed := write(instance, stored.instances.get(instance.name), Instance, values):
             instances[instance.name] = placed
     if errors:
-        return Report(tuple(items))
+        return ImportReport(tuple(items))
     for schedule in fleet.schedules:
         values = {**schedule.values, "instance": instances[schedule.instance]}
         write(schedule, stored.schedules.get(schedule.name), BackupSchedule, values)
-    return Report(tuple(items))
+    return ImportReport(tuple(items))
 
 
 def _with_one_key(values: dict[str, Any]) -> dict[str, Any]:

@@ -5,24 +5,24 @@ from typing import Any
 
 from dbops.fleetfile import sshkeys
 from dbops.fleetfile.conflicts import (
-    Conflict,
-    Placed,
+    InventoryConflict,
     PlacedHost,
     PlacedInstance,
+    PlacedObject,
     host_conflicts,
     instance_conflicts,
     name_conflicts,
 )
 from dbops.fleetfile.document import Errors
-from dbops.fleetfile.read import ClusterEntry, Entry, FleetFile, HostEntry, InstanceEntry, ScheduleEntry
+from dbops.fleetfile.read import ClusterEntry, FileEntry, FleetFile, HostEntry, InstanceEntry, ScheduleEntry
 from dbops.fleetfile.rules import ACCOUNTS
 from dbops.fleetfile.schedules import schedule_problems
-from dbops.fleetfile.stored import Stored, differences
+from dbops.fleetfile.stored import StoredInventory, differences
 from dbops.models import Cluster, Host, Instance
 from dbops.models.secret import is_set
 
 
-def check(fleet: FleetFile, stored: Stored, errors: Errors, *, replace_host_keys: bool) -> None:
+def check(fleet: FleetFile, stored: StoredInventory, errors: Errors, *, replace_host_keys: bool) -> None:
     """Add every error to ``errors``. Gives instances without an address that of their host."""
     hosts, clusters = _by_name(fleet.hosts), _by_name(fleet.clusters)
     for host in fleet.hosts:
@@ -42,7 +42,7 @@ def _by_name(entries: Sequence[Any]) -> dict[str, Any]:
     return {entry.name: entry for entry in entries if entry.name}
 
 
-def _check_host(entry: HostEntry, stored: Stored, errors: Errors, replace_host_keys: bool) -> None:
+def _check_host(entry: HostEntry, stored: StoredInventory, errors: Errors, replace_host_keys: bool) -> None:
     row = stored.hosts.get(entry.name)
     keys = {"ssh_private_key", "ssh_key_file"}
     has_key = bool(row and (row.ssh_key_file or is_set(row, "ssh_private_key")))
@@ -71,7 +71,7 @@ def _check_accounts(entry: ClusterEntry, row: Cluster | None, errors: Errors) ->
             errors.add(entry.at(secret), f"the account {user!r} is new here: give its password")
 
 
-def _check_proof_host(entry: ClusterEntry, fleet: FleetFile, stored: Stored, errors: Errors) -> None:
+def _check_proof_host(entry: ClusterEntry, fleet: FleetFile, stored: StoredInventory, errors: Errors) -> None:
     chosen = entry.values.get("proof_host")
     if not chosen:
         return
@@ -86,7 +86,7 @@ def _check_proof_host(entry: ClusterEntry, fleet: FleetFile, stored: Stored, err
         errors.add(entry.at("proof_host"), f"no instance stands on {chosen!r}: a host is read with those that do")
 
 
-def _link(entry: InstanceEntry, hosts: Mapping[str, HostEntry], stored: Stored, errors: Errors) -> None:
+def _link(entry: InstanceEntry, hosts: Mapping[str, HostEntry], stored: StoredInventory, errors: Errors) -> None:
     """Find the host, in the file or else stored, and fall back to its address."""
     if not entry.host:
         return
@@ -99,7 +99,7 @@ def _link(entry: InstanceEntry, hosts: Mapping[str, HostEntry], stored: Stored, 
             entry.values["address"] = address
 
 
-def _check_frozen(entry: InstanceEntry, stored: Stored, errors: Errors) -> None:
+def _check_frozen(entry: InstanceEntry, stored: StoredInventory, errors: Errors) -> None:
     row = stored.instances.get(entry.name)
     if row is None:
         return
@@ -110,7 +110,7 @@ def _check_frozen(entry: InstanceEntry, stored: Stored, errors: Errors) -> None:
         errors.add(_first_spot(entry, changed), reason)
 
 
-def _check_schedule(entry: ScheduleEntry, fleet: FleetFile, stored: Stored, errors: Errors) -> None:
+def _check_schedule(entry: ScheduleEntry, fleet: FleetFile, stored: StoredInventory, errors: Errors) -> None:
     row = stored.schedules.get(entry.name)
     if row and entry.instance and row.instance.name != entry.instance:
         errors.add(
@@ -129,21 +129,23 @@ def _check_schedule(entry: ScheduleEntry, fleet: FleetFile, stored: Stored, erro
         errors.add(entry.at(field), text)
 
 
-def _first_spot(entry: Entry, names: Any) -> Any:
+def _first_spot(entry: FileEntry, names: Any) -> Any:
     return min((entry.at(name) for name in names), key=lambda spot: spot.line, default=entry.spot)
 
 
-def _check_conflicts(fleet: FleetFile, stored: Stored, errors: Errors, clusters: Mapping[str, ClusterEntry]) -> None:
+def _check_conflicts(
+    fleet: FleetFile, stored: StoredInventory, errors: Errors, clusters: Mapping[str, ClusterEntry]
+) -> None:
     hosts = stored.placed_hosts(without=[entry.name for entry in fleet.hosts])
     hosts += [_placed_host(entry) for entry in fleet.hosts]
     instances = stored.placed_instances(without=[entry.name for entry in fleet.instances])
     instances += [_placed_instance(entry) for entry in fleet.instances]
-    groups = [Placed(name) for name in stored.clusters if name not in clusters]
-    groups += [Placed(entry.name, entry.spot.line, entry) for entry in fleet.clusters]
+    groups = [PlacedObject(name) for name in stored.clusters if name not in clusters]
+    groups += [PlacedObject(entry.name, entry.spot.line, entry) for entry in fleet.clusters]
     in_file = {entry.name for entry in fleet.schedules}
-    schedules = [Placed(name) for name in stored.schedules if name not in in_file]
-    schedules += [Placed(entry.name, entry.spot.line, entry) for entry in fleet.schedules]
-    found: list[Conflict] = [
+    schedules = [PlacedObject(name) for name in stored.schedules if name not in in_file]
+    schedules += [PlacedObject(entry.name, entry.spot.line, entry) for entry in fleet.schedules]
+    found: list[InventoryConflict] = [
         *name_conflicts(schedules, "schedule"),
         *name_conflicts(hosts, "host"),
         *name_conflicts(groups, "cluster"),
@@ -152,7 +154,7 @@ def _check_conflicts(fleet: FleetFile, stored: Stored, errors: Errors, clusters:
         *instance_conflicts(instances, {host.name: host for host in hosts}),
     ]
     for conflict in found:
-        if isinstance(entry := conflict.subject.origin, Entry):
+        if isinstance(entry := conflict.subject.origin, FileEntry):
             errors.add(entry.at(conflict.field), conflict.text)
 
 

@@ -9,7 +9,7 @@ from dbops.fleetfile.rules import nested
 
 
 @dataclass(frozen=True, slots=True)
-class Placed:
+class PlacedObject:
     """An object as it would be.
 
     ``line`` is where it stands in the file; ``origin`` what is being written, ``None`` for what only stays as it is.
@@ -25,14 +25,14 @@ class Placed:
 
 
 @dataclass(frozen=True, slots=True)
-class PlacedHost(Placed):
+class PlacedHost(PlacedObject):
     ssh_address: str = ""
     ssh_port: int = 0
     work_dir: str = ""
 
 
 @dataclass(frozen=True, slots=True)
-class PlacedInstance(Placed):
+class PlacedInstance(PlacedObject):
     host: str = ""
     cluster: str = ""
     role: str = ""
@@ -42,38 +42,38 @@ class PlacedInstance(Placed):
 
 
 @dataclass(frozen=True, slots=True)
-class Conflict:
+class InventoryConflict:
     """``subject`` may not be written as it is, because of its ``field``."""
 
-    subject: Placed
+    subject: PlacedObject
     field: str
     text: str
 
 
-One = TypeVar("One", bound=Placed)
+One = TypeVar("One", bound=PlacedObject)
 
 
-def name_conflicts(ones: Iterable[One], kind: str) -> Iterator[Conflict]:
+def name_conflicts(ones: Iterable[One], kind: str) -> Iterator[InventoryConflict]:
     """Find names that stand twice. Case does not tell names apart: some databases ignore it, and so do tired people."""
     for one, other in _repeated((item.name.casefold(), item) for item in ones if item.name):
-        yield Conflict(one, "name", f"the name is taken by {kind} {other.known_as}")
+        yield InventoryConflict(one, "name", f"the name is taken by {kind} {other.known_as}")
 
 
-def host_conflicts(hosts: Iterable[PlacedHost]) -> Iterator[Conflict]:
+def host_conflicts(hosts: Iterable[PlacedHost]) -> Iterator[InventoryConflict]:
     """Find one machine described as two hosts."""
     keyed = (((item.ssh_address.casefold(), item.ssh_port), item) for item in hosts if item.ssh_address)
     for one, other in _repeated(keyed):
-        yield Conflict(one, "ssh_address", f"this SSH address and port are those of host {other.known_as}")
+        yield InventoryConflict(one, "ssh_address", f"this SSH address and port are those of host {other.known_as}")
 
 
-def instance_conflicts(instances: list[PlacedInstance], hosts: dict[str, PlacedHost]) -> Iterator[Conflict]:
+def instance_conflicts(instances: list[PlacedInstance], hosts: dict[str, PlacedHost]) -> Iterator[InventoryConflict]:
     """Find two servers in one place, two primaries in a cluster, and directories that lie in each other."""
     addressed = (((item.address.casefold(), item.port), item) for item in instances if item.address and item.port)
     for one, other in _repeated(addressed):
-        yield Conflict(one, "address", f"this address and port are those of instance {other.known_as}")
+        yield InventoryConflict(one, "address", f"this address and port are those of instance {other.known_as}")
     primaries = ((item.cluster, item) for item in instances if item.role == Role.PRIMARY and item.cluster)
     for one, other in _repeated(primaries):
-        yield Conflict(one, "role", f"the cluster {one.cluster!r} has a primary already: {other.known_as}")
+        yield InventoryConflict(one, "role", f"the cluster {one.cluster!r} has a primary already: {other.known_as}")
     yield from _directory_conflicts(instances)
     for item in instances:
         host = hosts.get(item.host)
@@ -81,22 +81,26 @@ def instance_conflicts(instances: list[PlacedInstance], hosts: dict[str, PlacedH
             continue
         if item.datadir == host.work_dir or nested(item.datadir, host.work_dir):
             text = f"the data directory {item.datadir} and the work directory {host.work_dir} of host {host.name!r} overlap"
-            yield Conflict(item, "datadir", text) if item.origin is not None else Conflict(host, "work_dir", text)
+            yield (
+                InventoryConflict(item, "datadir", text)
+                if item.origin is not None
+                else InventoryConflict(host, "work_dir", text)
+            )
 
 
-def _directory_conflicts(instances: list[PlacedInstance]) -> Iterator[Conflict]:
+def _directory_conflicts(instances: list[PlacedInstance]) -> Iterator[InventoryConflict]:
     on_hosts: dict[str, list[PlacedInstance]] = {}
     for item in instances:
         if not (item.host and item.datadir):
             continue
         for other in on_hosts.setdefault(item.host, []):
             if other.datadir == item.datadir:
-                yield Conflict(
+                yield InventoryConflict(
                     item, "datadir", f"this data directory on {item.host!r} is that of instance {other.known_as}"
                 )
             elif nested(other.datadir, item.datadir):
                 text = f"this data directory and that of instance {other.known_as}, {other.datadir}, lie in each other"
-                yield Conflict(item, "datadir", text)
+                yield InventoryConflict(item, "datadir", text)
         on_hosts[item.host].append(item)
 
 

@@ -14,7 +14,7 @@ HIDDEN = "***"
 
 
 @dataclass(frozen=True, slots=True)
-class Account:
+class ProposedAccount:
     """An account's user and password. Without a user it is left out of the file; without a password what is stored stays."""
 
     user: str
@@ -45,7 +45,7 @@ def proposal_text(
     *,
     cluster: str,
     write_addresses: Sequence[str],
-    accounts: Mapping[str, Account],
+    accounts: Mapping[str, ProposedAccount],
     instances: Sequence[ProposedInstance],
     show_secrets: bool,
 ) -> str:
@@ -84,7 +84,7 @@ def _hosts(instances: Iterable[ProposedInstance], stored: Mapping[str, Host]) ->
 def _cluster(
     name: str,
     write_addresses: Sequence[str],
-    accounts: Mapping[str, Account],
+    accounts: Mapping[str, ProposedAccount],
     instances: Iterable[ProposedInstance],
     show_secrets: bool,
 ) -> dict[str, Any]:

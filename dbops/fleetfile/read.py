@@ -72,7 +72,7 @@ KEPT_SWITCHES = frozenset({"needs_approval"})
 
 
 @dataclass(slots=True)
-class Entry:
+class FileEntry:
     """One object of the file: its values by model field (those that could be read), and where each stands.
 
     ``broken`` names what the file gives but could not be read: an error is there already, so nothing more is said of it.
@@ -93,17 +93,17 @@ class Entry:
 
 
 @dataclass(slots=True)
-class HostEntry(Entry):
+class HostEntry(FileEntry):
     pass
 
 
 @dataclass(slots=True)
-class ClusterEntry(Entry):
+class ClusterEntry(FileEntry):
     pass
 
 
 @dataclass(slots=True)
-class InstanceEntry(Entry):
+class InstanceEntry(FileEntry):
     """``values`` has no ``host`` and ``cluster``: these are names here."""
 
     host: str = ""
@@ -111,7 +111,7 @@ class InstanceEntry(Entry):
 
 
 @dataclass(slots=True)
-class ScheduleEntry(Entry):
+class ScheduleEntry(FileEntry):
     """``values`` has no ``instance``: it is a name here."""
 
     instance: str = ""
@@ -155,7 +155,7 @@ def read(text: str, base_dir: Path | None, errors: Errors) -> FleetFile:
     return fleet
 
 
-def _fill(entry: Entry, section: Section, keys: Keys, model: type[Model], required: Iterable[str] = ()) -> None:
+def _fill(entry: FileEntry, section: Section, keys: Keys, model: type[Model], required: Iterable[str] = ()) -> None:
     """Move values from the section to the entry, checked one by one; what the file leaves out gets the model's default."""
     for key, (name, kind) in keys.items():
         if name in MAY_BE_EMPTY and section.is_empty(key):

@@ -38,7 +38,7 @@ class Item:
 
 
 @dataclass(frozen=True, slots=True)
-class Report:
+class ImportReport:
     """What an import did, object by object, in the order of the file."""
 
     items: tuple[Item, ...]

@@ -7,10 +7,10 @@ from typing import Any
 from django.db import connection
 from django.db.models import Model, Q
 
-from dbops.engine.states import ACTIVE, RUN_AT_WORK, Origin
+from dbops.engine.states import ACTIVE, RUN_AT_WORK, RunOrigin
 from dbops.fleetfile.conflicts import PlacedHost, PlacedInstance
 from dbops.fleetfile.rules import SECRETS
-from dbops.models import BackupProof, BackupRun, BackupSchedule, Cluster, Host, Instance, Rebuild
+from dbops.models import BackupRun, BackupSchedule, Cluster, Host, Instance, Rebuild, RestoreTest
 from dbops.models.secret import holds, is_set
 
 # A running rebuild acts on exactly these values: changing them could send it to another machine or directory.
@@ -28,7 +28,7 @@ IDENTITY: dict[type[Model], frozenset[str]] = {
 
 
 @dataclass(frozen=True, slots=True)
-class Stored:
+class StoredInventory:
     """Every row, by name, and the active rebuild and backup run of ours of each instance (by primary key) that has one.
 
     ``proofs`` are those at work, by primary key of each host that they use, ``proofs_of`` by that of their source.
@@ -95,7 +95,7 @@ class Stored:
         return f"proof {proof} uses {row.name!r} and is not over: {held} may not change" if proof and held else ""
 
 
-def load(*, lock: bool = False) -> Stored:
+def load(*, lock: bool = False) -> StoredInventory:
     """Read the whole inventory. ``lock``: in a transaction; no rebuild can be queued and no backup started on an instance until that ends.
 
     The lock meets the one that the database takes on a parent row when a rebuild or a hold refers to it.
@@ -107,8 +107,8 @@ def load(*, lock: bool = False) -> Stored:
         instances = (
             instances.select_for_update(of=("self",)) if _can_lock_one_table() else instances.select_for_update()
         )
-    proofs, proofs_of = active_proofs()
-    return Stored(
+    proofs, proofs_of = active_restore_tests()
+    return StoredInventory(
         hosts={row.name: row for row in hosts},
         clusters={row.name: row for row in clusters},
         instances={row.name: row for row in instances},
@@ -139,13 +139,13 @@ def active_rebuilds() -> dict[int, int]:
 
 def active_backups() -> dict[int, int]:
     """Return the backup run of ours that is at work, or lost, by primary key of its instance: its job is on the host as it is stored."""
-    runs = BackupRun.objects.filter(origin=Origin.MANAGED, status__in=RUN_AT_WORK).order_by()
+    runs = BackupRun.objects.filter(origin=RunOrigin.MANAGED, status__in=RUN_AT_WORK).order_by()
     return dict(runs.values_list("instance_id", "pk"))
 
 
-def active_proofs() -> tuple[dict[int, int], dict[int, int]]:
+def active_restore_tests() -> tuple[dict[int, int], dict[int, int]]:
     """Return the proof that is at work, or lost, by primary key of each host that it uses, and of its source."""
-    rows = BackupProof.objects.filter(status__in=RUN_AT_WORK).order_by()
+    rows = RestoreTest.objects.filter(status__in=RUN_AT_WORK).order_by()
     by_host: dict[int, int] = {}
     by_source: dict[int, int] = {}
     for pk, host, source, holder in rows.values_list("pk", "host_id", "source_id", "source__host_id"):

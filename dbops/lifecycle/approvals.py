@@ -6,7 +6,7 @@ from django.utils import timezone
 
 from dbops.database.errors import locked
 from dbops.engine.states import Approval, Level, Status
-from dbops.lifecycle.events import announce_later, tell
+from dbops.lifecycle.events import announce_later, log_event
 from dbops.lifecycle.rebuild_requests import end_queued
 from dbops.models import Rebuild
 
@@ -38,6 +38,6 @@ def decide(rebuild: Rebuild, decision: Approval, by: str, reason: str) -> bool:
         if decision is Approval.DECLINED:
             end_queued(rebuild, Status.CANCELLED, text, by=by, word="declined", reason=reason)
         else:
-            tell(rebuild, text, level=Level.WARNING if decision is Approval.OVERRIDDEN else Level.INFO)
+            log_event(rebuild, text, level=Level.WARNING if decision is Approval.OVERRIDDEN else Level.INFO)
     announce_later(rebuild.pk)
     return True

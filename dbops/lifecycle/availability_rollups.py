@@ -7,7 +7,7 @@ from django.db import transaction
 from django.db.models import Case, F, Value, When
 
 from dbops.engine.availability.days import day_of
-from dbops.models import GapCount, GapDay
+from dbops.models import CountedDays, GapDay
 
 
 def recount(clusters: Iterable[int], since: datetime | None, now: datetime) -> None:
@@ -19,7 +19,7 @@ def recount(clusters: Iterable[int], since: datetime | None, now: datetime) -> N
         since: the first moment at which something changed; ``None`` for all that was ever counted.
     """
     keys = list(clusters)
-    marks, days = GapCount.objects.filter(cluster__in=keys), GapDay.objects.filter(cluster__in=keys)
+    marks, days = CountedDays.objects.filter(cluster__in=keys), GapDay.objects.filter(cluster__in=keys)
     if since is None:
         with transaction.atomic():
             marks.delete()

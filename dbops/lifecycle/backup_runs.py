@@ -17,11 +17,11 @@ from dbops.audit.log import SYSTEM, append
 from dbops.database.errors import locked
 from dbops.engine.errors import Bug
 from dbops.engine.planning.inputs import READS
-from dbops.engine.states import FINAL, LATE, RUN_FINAL, Level, Origin, RunBy, RunStatus, may_end
-from dbops.lifecycle.events import tell
+from dbops.engine.states import FINAL, LATE, RUN_FINAL, Level, RunBy, RunOrigin, RunStatus, may_end
+from dbops.lifecycle.events import log_event
 from dbops.lifecycle.leases import Lease, LeaseLost, due_of, heartbeat, mine, take_lease_of
 from dbops.lifecycle.run_flags import flag
-from dbops.models import BackupEvent, BackupProof, BackupRun, BackupSchedule, Hold, Rebuild
+from dbops.models import BackupEvent, BackupRun, BackupSchedule, Hold, Rebuild, RestoreTest
 
 RunLease: TypeAlias = Lease[BackupRun]
 
@@ -56,7 +56,7 @@ def queue_run(
                 uid=secrets.token_hex(8),
                 instance=schedule.instance,
                 schedule=schedule,
-                origin=Origin.MANAGED,
+                origin=RunOrigin.MANAGED,
                 method=schedule.method,
                 status=RunStatus.QUEUED,
                 requested_by=actor,
@@ -65,7 +65,7 @@ def queue_run(
             )
     except IntegrityError:
         return None
-    tell(run, text)
+    log_event(run, text)
     return run
 
 
@@ -76,7 +76,7 @@ def lock_schedule(schedule_id: int) -> BackupSchedule | None:
 
 def active_runs(schedule: BackupSchedule) -> list[BackupRun]:
     """Return the runs of a schedule that dbops makes and that have not ended, oldest first."""
-    rows = BackupRun.objects.filter(schedule=schedule, origin=Origin.MANAGED).exclude(status__in=RUN_FINAL)
+    rows = BackupRun.objects.filter(schedule=schedule, origin=RunOrigin.MANAGED).exclude(status__in=RUN_FINAL)
     return list(rows.order_by("pk"))
 
 
@@ -99,7 +99,7 @@ def write_missed(schedule: BackupSchedule, due_times: Iterable[datetime], reason
                     uid=secrets.token_hex(8),
                     instance=schedule.instance,
                     schedule=schedule,
-                    origin=Origin.MANAGED,
+                    origin=RunOrigin.MANAGED,
                     method=schedule.method,
                     status=RunStatus.MISSED,
                     due_at=due_at,
@@ -108,7 +108,7 @@ def write_missed(schedule: BackupSchedule, due_times: Iterable[datetime], reason
                 )
         except IntegrityError:
             continue
-        tell(run, f"Missed: {reason}", level=Level.WARNING)
+        log_event(run, f"Missed: {reason}", level=Level.WARNING)
         missed.append(run)
     return missed
 
@@ -132,7 +132,7 @@ def end_queued_run(run: BackupRun, status: RunStatus, text: str) -> bool:
             .update(status=status, finished_at=timezone.now(), waiting_for="", outcome=text, revision=F("revision") + 1)
         )
         if moved:
-            tell(run, text, level=Level.WARNING)
+            log_event(run, text, level=Level.WARNING)
             if status == RunStatus.MISSED:  # who stops a run is written by that verb
                 _audit(run, status, outcome=text)
     return bool(moved)
@@ -140,7 +140,7 @@ def end_queued_run(run: BackupRun, status: RunStatus, text: str) -> bool:
 
 def flag_late(now: datetime) -> None:
     """Flag the queued runs that have waited longer after their due time than their schedules bear. One query where none is new."""
-    waiting = BackupRun.objects.filter(status=RunStatus.QUEUED, origin=Origin.MANAGED, flags=[], due_at__lt=now)
+    waiting = BackupRun.objects.filter(status=RunStatus.QUEUED, origin=RunOrigin.MANAGED, flags=[], due_at__lt=now)
     rows = waiting.order_by().values_list("pk", "due_at", "schedule__late_after_seconds")
     late = [pk for pk, due_at, patience in rows if due_at and due_at + timedelta(seconds=patience or 0) < now]
     if late:
@@ -154,13 +154,13 @@ def request_cancel_run(run: BackupRun, by: str) -> bool:
     now = timezone.now()
     with transaction.atomic():
         at_work = locked(BackupRun, run.pk).filter(
-            origin=Origin.MANAGED, status__in=(RunStatus.RUNNING, RunStatus.LOST)
+            origin=RunOrigin.MANAGED, status__in=(RunStatus.RUNNING, RunStatus.LOST)
         )
         asked = at_work.filter(cancel_requested_at=None).update(
             cancel_requested_at=now, cancel_requested_by=by, next_tick_at=now, revision=F("revision") + 1
         )
         if asked:
-            tell(run, f"Stop requested by {by}.", level=Level.WARNING)
+            log_event(run, f"Stop requested by {by}.", level=Level.WARNING)
     return bool(asked)
 
 
@@ -175,12 +175,14 @@ def run_again(rebuild: Rebuild) -> None:
         return
     waiting = next((run for run in active_runs(schedule) if run.status == RunStatus.QUEUED), None)
     if schedule.run_by != RunBy.DBOPS:
-        tell(rebuild, f"The backup {schedule.name} was stopped for it; run it again where it is run: dbops does not.")
+        log_event(
+            rebuild, f"The backup {schedule.name} was stopped for it; run it again where it is run: dbops does not."
+        )
     elif waiting is not None:
-        tell(rebuild, f"The backup {schedule.name} was stopped for it; its run {waiting.pk} waits already.")
+        log_event(rebuild, f"The backup {schedule.name} was stopped for it; its run {waiting.pk} waits already.")
     else:
         run = queue_run(schedule, f"Queued again: it was stopped for rebuild {rebuild.pk}, which has ended.")
-        tell(
+        log_event(
             rebuild,
             f"The backup {schedule.name} was stopped for it: queued again as backup run {run.pk if run else '?'}.",
         )
@@ -190,7 +192,7 @@ def run_again(rebuild: Rebuild) -> None:
 
 
 @dataclass(slots=True)
-class RunNews:
+class BackupRunUpdate:
     """What a driver has to write: gathered for a second, then written in one transaction with the heartbeat."""
 
     events: list[BackupEvent] = field(default_factory=list)
@@ -207,7 +209,7 @@ def take_run_lease(run_id: int) -> RunLease | None:
     return take_lease_of(BackupRun, run_id, "instance__host", "instance__cluster", "schedule")
 
 
-def beat_run(lease: RunLease, news: RunNews) -> bool:
+def heartbeat_run(lease: RunLease, news: BackupRunUpdate) -> bool:
     """Write what is new, prove the lease and move its end. Return whether a cancel is asked for. Raises ``LeaseLost``."""
     with transaction.atomic():
         changes = dict(news.changes)
@@ -219,7 +221,7 @@ def beat_run(lease: RunLease, news: RunNews) -> bool:
         return BackupRun.objects.filter(pk=lease.run.pk, cancel_requested_at__isnull=False).exists()
 
 
-def finish_run(lease: RunLease, status: RunStatus, outcome: str, news: RunNews) -> None:
+def finish_run(lease: RunLease, status: RunStatus, outcome: str, news: BackupRunUpdate) -> None:
     """Give the run its last status, free its hold, and write it into the audit log. Raises ``LeaseLost``, or ``Bug``."""
     run = lease.run
     found = mine(lease).values_list("status", flat=True).first()
@@ -234,13 +236,13 @@ def finish_run(lease: RunLease, status: RunStatus, outcome: str, news: RunNews) 
             raise LeaseLost
         BackupEvent.objects.bulk_create(news.events)
         Hold.objects.filter(backup_run=run).delete()
-        tell(run, f"The backup has {_ended(status)}. {outcome}", level=LEVELS.get(status, Level.ERROR))
+        log_event(run, f"The backup has {_ended(status)}. {outcome}", level=LEVELS.get(status, Level.ERROR))
         run.refresh_from_db()
         flag(run)
         _audit(run, status, outcome=outcome, error=news.changes.get("error", {}))
 
 
-def write_late_news(run: BackupRun, news: RunNews) -> None:
+def write_late_update(run: BackupRun, news: BackupRunUpdate) -> None:
     """Write what was done after the end of a run into its history. Its columns are no longer its driver's to change."""
     if news.events:
         with transaction.atomic():
@@ -262,7 +264,7 @@ def _audit(run: BackupRun, status: RunStatus, **detail: Any) -> None:
     )
 
 
-def give_up_run(run: BackupRun, by: str) -> bool:
+def force_fail_run(run: BackupRun, by: str) -> bool:
     """End a ``lost`` run without its host: nothing is known of it. Return whether it was lost.
 
     Its partial file, and its job if that still runs, are ended by the next run of the same instance.
@@ -271,7 +273,7 @@ def give_up_run(run: BackupRun, by: str) -> bool:
     with transaction.atomic():
         moved = (
             locked(BackupRun, run.pk)
-            .filter(origin=Origin.MANAGED, status=RunStatus.LOST)
+            .filter(origin=RunOrigin.MANAGED, status=RunStatus.LOST)
             .update(
                 status=RunStatus.FAILED,
                 finished_at=timezone.now(),
@@ -284,7 +286,7 @@ def give_up_run(run: BackupRun, by: str) -> bool:
         )
         if moved:
             Hold.objects.filter(backup_run=run).delete()
-            tell(run, outcome, level=Level.ERROR)
+            log_event(run, outcome, level=Level.ERROR)
             _audit(run, RunStatus.FAILED, outcome=outcome)
     return bool(moved)
 
@@ -294,20 +296,20 @@ def give_up_run(run: BackupRun, by: str) -> bool:
 
 def kept_runs(schedule: BackupSchedule) -> list[BackupRun]:
     """Return the runs of a schedule whose files were published by us and are not known to be removed, newest first."""
-    rows = BackupRun.objects.filter(schedule=schedule, origin=Origin.MANAGED, status=RunStatus.SUCCEEDED)
+    rows = BackupRun.objects.filter(schedule=schedule, origin=RunOrigin.MANAGED, status=RunStatus.SUCCEEDED)
     return list(rows.filter(removed_at=None).exclude(path="").order_by("-started_at", "-pk"))
 
 
 def runs_being_read() -> set[int]:
     """Return the runs whose files unfinished rebuilds or proofs read, or will read: nobody may remove these."""
     plans = Rebuild.objects.exclude(status__in=FINAL).filter(method__in=READS).values_list("plan", flat=True)
-    proven = BackupProof.objects.exclude(run_slot=None).values_list("run_id", flat=True)
+    proven = RestoreTest.objects.exclude(run_slot=None).values_list("run_id", flat=True)
     return {plan["archive"]["run"] for plan in plans if plan.get("archive")} | set(proven)
 
 
 def leftovers(run: BackupRun) -> list[BackupRun]:
     """Return ended runs of the same instance whose partial file, or job, may be left on the host."""
-    ended = BackupRun.objects.filter(instance=run.instance, origin=Origin.MANAGED, removed_at=None).exclude(path="")
+    ended = BackupRun.objects.filter(instance=run.instance, origin=RunOrigin.MANAGED, removed_at=None).exclude(path="")
     return list(ended.filter(status__in=(RunStatus.FAILED, RunStatus.CANCELLED)).order_by("pk"))
 
 
@@ -317,4 +319,4 @@ def mark_removed(run: BackupRun, text: str) -> None:
         if BackupRun.objects.filter(pk=run.pk, removed_at=None).update(
             removed_at=timezone.now(), revision=F("revision") + 1
         ):
-            tell(run, text)
+            log_event(run, text)

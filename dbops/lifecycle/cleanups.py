@@ -11,8 +11,8 @@ from dbops.audit.log import SYSTEM, append
 from dbops.database.errors import locked
 from dbops.engine.states import FINAL, Level, Status, StepState
 from dbops.lifecycle.backup_runs import run_again
-from dbops.lifecycle.events import announce_later, tell
-from dbops.lifecycle.rebuild_driver import News, audit_commands, write_news
+from dbops.lifecycle.events import announce_later, log_event
+from dbops.lifecycle.rebuild_driver import RebuildUpdate, audit_commands, write_update
 from dbops.lifecycle.shared_reads import pass_on_source
 from dbops.models import Hold, Rebuild
 
@@ -20,7 +20,7 @@ from dbops.models import Hold, Rebuild
 SOON_SECONDS, LATER_SECONDS, HOUR_SECONDS = 30, 600, 3600
 
 
-def give_up(rebuild: Rebuild, by: str) -> bool:
+def force_fail(rebuild: Rebuild, by: str) -> bool:
     """End a ``lost`` rebuild without its hosts: nothing is known of them. Return whether it was lost.
 
     Its driver, if one is at work, loses its lease with this. The sweep ends what runs on the hosts once they answer.
@@ -52,7 +52,7 @@ def give_up(rebuild: Rebuild, by: str) -> bool:
             Hold.objects.filter(rebuild=rebuild).delete()
             rebuild.steps.filter(state=StepState.RUNNING).update(state=StepState.FAILED, finished_at=now)
             rebuild.steps.filter(state=StepState.PENDING).update(state=StepState.SKIPPED)
-            tell(rebuild, outcome, level=Level.ERROR)
+            log_event(rebuild, outcome, level=Level.ERROR)
             detail = {"rebuild": rebuild.pk, "outcome": outcome}
             run_again(rebuild)
             append(actor=SYSTEM, action="rebuild.failed", subject=rebuild.target.name, detail=detail)
@@ -85,11 +85,11 @@ def claim_sweep(rebuild_id: int) -> Rebuild | None:
     return rebuild if mine.update(sweep_due_at=now + timedelta(seconds=wait)) else None
 
 
-def write_sweep(rebuild: Rebuild, news: News) -> None:
+def write_sweep(rebuild: Rebuild, news: RebuildUpdate) -> None:
     """Write what a sweep tells and runs."""
     with transaction.atomic():
         Rebuild.objects.filter(pk=rebuild.pk).update(revision=F("revision") + 1)
-        audit_commands(rebuild, write_news(rebuild, news))
+        audit_commands(rebuild, write_update(rebuild, news))
     announce_later(rebuild.pk)
 
 
@@ -101,7 +101,7 @@ def end_sweep(rebuild: Rebuild, memory: dict[str, Any], outcome: str) -> None:
     with transaction.atomic():
         Rebuild.objects.filter(pk=rebuild.pk, status__in=FINAL).update(**changes)
         if outcome:
-            tell(rebuild, f"Cleaned up after the end. {outcome}")
+            log_event(rebuild, f"Cleaned up after the end. {outcome}")
             append(
                 actor=SYSTEM,
                 action="rebuild.cleaned_up",

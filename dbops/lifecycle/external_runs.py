@@ -27,18 +27,18 @@ from dbops.engine.backups.matching import (
 )
 from dbops.engine.facts.backups import BackupConnection, BackupProcess
 from dbops.engine.facts.instance import InstanceFacts
-from dbops.engine.states import RUN_ACTIVE, BackupMethod, Level, Origin, RunStatus
+from dbops.engine.states import RUN_ACTIVE, BackupMethod, Level, RunOrigin, RunStatus
 from dbops.lifecycle.availability_rollups import recount
-from dbops.lifecycle.beside import tell_beside
+from dbops.lifecycle.beside import log_overlap
 from dbops.lifecycle.run_flags import flag
 from dbops.lifecycle.run_schedules import assign_schedule
 from dbops.models import BackupEvent, BackupRun, Hold, Instance, Rebuild
-from dbops.security.redaction import clean
+from dbops.security.redaction import redact
 
 #: The report of an end is on its way when a probe sees the process gone; a busy server answers the next time.
 GRACE = timedelta(seconds=60)
 SERVER_IS_SILENT = "The server that it read does not answer any more; nobody said how it ended."
-NOBODY_KNOWS = "It was seen at work and is gone; nobody said how it ended."
+END_UNKNOWN = "It was seen at work and is gone; nobody said how it ended."
 
 
 @contextmanager
@@ -57,7 +57,7 @@ def observe(instance: Instance, facts: InstanceFacts) -> None:
         return
     with locked(instance):
         rows = {run.pk: run for run in _candidates(instance, sightings)}
-        known = {pk: KnownRun(pk, said_of(run)) for pk, run in rows.items()}
+        known = {pk: KnownRun(pk, sightings_of_run(run)) for pk, run in rows.items()}
         alive = frozenset(process.key for process in facts.backup_processes or ())
         seen: set[int] = set()
         for sighting in sightings:
@@ -70,37 +70,37 @@ def observe(instance: Instance, facts: InstanceFacts) -> None:
                 _continue(run, sighting, evidence, facts.observed_at)
             else:
                 continue
-            rows[run.pk], known[run.pk] = run, KnownRun(run.pk, said_of(run))
+            rows[run.pk], known[run.pk] = run, KnownRun(run.pk, sightings_of_run(run))
             seen.add(run.pk)
         for run in rows.values():
-            if run.pk not in seen and run.status in RUN_ACTIVE and run.origin != Origin.MANAGED:
+            if run.pk not in seen and run.status in RUN_ACTIVE and run.origin != RunOrigin.MANAGED:
                 _gone(run, facts, alive)
 
 
-def take_in(
+def record_sighting(
     instance: Instance, sighting: Sighting, evidence: dict[str, Any], *, schedule_id: int | None = None
 ) -> BackupRun:
     """Return the run that a reporter's sighting belongs to, begun where there is none. The caller holds the lock."""
     rows = {run.pk: run for run in _candidates(instance, (sighting,))}
-    found = which_run(sighting, [KnownRun(pk, said_of(run)) for pk, run in rows.items()])
+    found = which_run(sighting, [KnownRun(pk, sightings_of_run(run)) for pk, run in rows.items()])
     if found is None:
         return _begin(instance, sighting, evidence, schedule_id=schedule_id)
     run = rows[found.pk]
     if sighting.origin != run.origin:
-        tell_run(run, f"It is {sighting.origin} now, and was {run.origin} before.")
-    _write(run, joined(said_of(run), sighting), evidence)
+        log_run_event(run, f"It is {sighting.origin} now, and was {run.origin} before.")
+    _write(run, joined(sightings_of_run(run), sighting), evidence)
     if schedule_id and run.schedule_id != schedule_id:
         assign_schedule(run, schedule_id=schedule_id)
     return run
 
 
-def said_of(run: BackupRun) -> Sighting:
+def sightings_of_run(run: BackupRun) -> Sighting:
     """Return a row as what is known of it."""
     known: dict[str, Any] = run.evidence or {}
     is_over = run.status not in RUN_ACTIVE
     started = run.started_at or run.queued_at or run.last_seen_at or timezone.now()
     return Sighting(
-        origin=Origin(run.origin),
+        origin=RunOrigin(run.origin),
         method=BackupMethod(run.method),
         started_at=started,
         until=max(started, (run.finished_at if is_over else run.last_seen_at) or started),
@@ -116,8 +116,8 @@ def said_of(run: BackupRun) -> Sighting:
     )
 
 
-def tell_run(run: BackupRun, text: str, *, level: Level = Level.INFO) -> None:
-    BackupEvent.objects.create(run=run, at=timezone.now(), level=level, text=clean(text))
+def log_run_event(run: BackupRun, text: str, *, level: Level = Level.INFO) -> None:
+    BackupEvent.objects.create(run=run, at=timezone.now(), level=level, text=redact(text))
 
 
 def change(run: BackupRun, **values: Any) -> None:
@@ -143,18 +143,18 @@ def _recount(run: BackupRun, values: dict[str, Any]) -> None:
 def end_unknown(run: BackupRun, at: datetime, text: str) -> None:
     """End a run of which nobody said how it ended."""
     change(run, status=RunStatus.ENDED, finished_at=max(at, run.started_at or at), outcome=text)
-    tell_run(run, text)
+    log_run_event(run, text)
     flag(run)
 
 
-def say_over(run: BackupRun, by: str) -> bool:
+def mark_ended(run: BackupRun, by: str) -> bool:
     """End a run of others because a person says that it is over. Return whether it went on. The caller writes the audit entry.
 
     What a later probe sees, or its reporter says, begins it again.
     """
     with locked(run.instance):
         run.refresh_from_db()
-        if run.origin == Origin.MANAGED or run.status not in RUN_ACTIVE:
+        if run.origin == RunOrigin.MANAGED or run.status not in RUN_ACTIVE:
             return False
         end_unknown(run, timezone.now(), f"{by} said that it is over; nobody said how it ended.")
         return True
@@ -172,13 +172,13 @@ def _is_held(instance: Instance, facts: InstanceFacts) -> bool:
     if Hold.objects.filter(instance=instance).exists():
         return True
     since = facts.observed_at - GRACE
-    runs = BackupRun.objects.filter(instance=instance, origin=Origin.MANAGED, finished_at__gte=since)
+    runs = BackupRun.objects.filter(instance=instance, origin=RunOrigin.MANAGED, finished_at__gte=since)
     rebuilds = Rebuild.objects.filter(Q(source=instance) | Q(target=instance), finished_at__gte=since)
     return runs.exists() or rebuilds.exists()
 
 
 def _observed_active(instance: Instance) -> Any:
-    return BackupRun.objects.filter(instance=instance, status__in=RUN_ACTIVE).exclude(origin=Origin.MANAGED)
+    return BackupRun.objects.filter(instance=instance, status__in=RUN_ACTIVE).exclude(origin=RunOrigin.MANAGED)
 
 
 def _candidates(instance: Instance, sightings: tuple[Sighting, ...]) -> list[BackupRun]:
@@ -209,25 +209,25 @@ def _begin(
         progress=_progress(evidence),
     )
     recount([instance.cluster_id], sighting.started_at, timezone.now())
-    tell_run(
-        run, "Seen at work for the first time." if sighting.origin == Origin.OBSERVED else "Its start was reported."
+    log_run_event(
+        run, "Seen at work for the first time." if sighting.origin == RunOrigin.OBSERVED else "Its start was reported."
     )
     assign_schedule(run, schedule_id=schedule_id)
     flag(run)
-    tell_beside(run)
+    log_overlap(run)
     return run
 
 
 def _continue(run: BackupRun, sighting: Sighting, evidence: dict[str, Any], observed_at: datetime) -> None:
     """A run that is seen goes on. One whose end somebody told stays ended: the probe is older, or sees its last moment."""
     if run.status in RUN_ACTIVE:
-        _write(run, joined(said_of(run), sighting), evidence)
+        _write(run, joined(sightings_of_run(run), sighting), evidence)
         if run.status == RunStatus.LOST:
             change(run, status=RunStatus.RUNNING)
     elif run.status == RunStatus.ENDED and run.finished_at and observed_at > run.finished_at:
         change(run, status=RunStatus.RUNNING, finished_at=None, outcome="")
-        _write(run, joined(said_of(run), sighting), evidence)
-        tell_run(run, "It is seen at work again.")
+        _write(run, joined(sightings_of_run(run), sighting), evidence)
+        log_run_event(run, "It is seen at work again.")
 
 
 def _write(run: BackupRun, said: Sighting, evidence: dict[str, Any]) -> None:
@@ -273,7 +273,7 @@ def _of_process(process: BackupProcess) -> dict[str, Any]:
         "pid": process.pid,
         "tool": process.tool,
         "user": process.user,
-        "command": clean(process.command),
+        "command": redact(process.command),
         "because": process.because,
         "output_path": process.output_path,
         "bytes_now": process.output_bytes,
@@ -285,7 +285,7 @@ def _of_connection(item: BackupConnection) -> dict[str, Any]:
         "tool": item.tool,
         "user": item.user,
         "client": item.client,
-        "statement": clean(item.statement),
+        "statement": redact(item.statement),
         "because": f"connection {item.number} of {item.user} from {item.client} sends its statements",
     }
 
@@ -303,15 +303,15 @@ def _gone(run: BackupRun, facts: InstanceFacts, alive: frozenset[str]) -> None:
         could_see = True
     if not could_see or process in alive or (run.last_seen_at and facts.observed_at <= run.last_seen_at):
         return
-    text = SERVER_IS_SILENT if is_silent else NOBODY_KNOWS
-    if run.origin == Origin.OBSERVED and not is_silent:
+    text = SERVER_IS_SILENT if is_silent else END_UNKNOWN
+    if run.origin == RunOrigin.OBSERVED and not is_silent:
         end_unknown(run, facts.observed_at, text)
         return
     gone_at = known.get("gone_at")
     if gone_at is None:
         change(run, evidence={**known, "gone_at": facts.observed_at.isoformat()})
     elif facts.observed_at - datetime.fromisoformat(gone_at) > GRACE:
-        reported = "" if run.origin == Origin.OBSERVED else " Its reporter told of a start and of no end."
+        reported = "" if run.origin == RunOrigin.OBSERVED else " Its reporter told of a start and of no end."
         end_unknown(run, datetime.fromisoformat(gone_at), text + reported)
 
 

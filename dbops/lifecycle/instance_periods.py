@@ -6,7 +6,7 @@ from django.db import transaction
 from django.db.models import Max, QuerySet
 from django.utils import timezone
 
-from dbops.engine.availability.periods import Seen, end_of_period
+from dbops.engine.availability.periods import ProbedState, end_of_period
 from dbops.engine.facts.instance import InstanceFacts
 from dbops.engine.facts.summary import judge, summarize
 from dbops.engine.states import Role
@@ -25,10 +25,10 @@ def note_period(instance: Instance, facts: InstanceFacts, *, gap: timedelta) -> 
     """
     state, role = instance.state, Role(instance.role)
     word, because = judge(summarize(facts), role, is_fresh=True)
-    now = Seen(word, role, str(instance.cluster_id))
+    now = ProbedState(word, role, str(instance.cluster_id))
     ended_at = None
     if row := state.period:
-        before = Seen(row.state, Role(row.role), str(row.cluster_id))
+        before = ProbedState(row.state, Role(row.role), str(row.cluster_id))
         ended_at = end_of_period(before, now, last_seen_at=state.observed_at, at=facts.observed_at, gap=gap)
         if ended_at is None:
             return False

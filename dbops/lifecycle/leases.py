@@ -13,10 +13,10 @@ from django.utils import timezone
 from dbops.audit.log import SYSTEM, append
 from dbops.engine.audit.chain import moment
 from dbops.engine.states import Level
-from dbops.lifecycle.events import last_line, news_of, tell
-from dbops.models import BackupProof, BackupRun, Rebuild
+from dbops.lifecycle.events import last_line, log_event, revision_update
+from dbops.models import BackupRun, Rebuild, RestoreTest
 
-Row = TypeVar("Row", Rebuild, BackupRun, BackupProof)
+Row = TypeVar("Row", Rebuild, BackupRun, RestoreTest)
 
 #: Status and RunStatus use the same words for these: somebody drives the row, or will again.
 RUNNING, LOST = "running", "lost"
@@ -44,7 +44,7 @@ class Lease(Generic[Row]):
         return self.row
 
     @property
-    def proof(self: "Lease[BackupProof]") -> BackupProof:
+    def proof(self: "Lease[RestoreTest]") -> RestoreTest:
         return self.row
 
 
@@ -81,19 +81,19 @@ def take_lease_of(model: type[Row], pk: int, *related: str) -> Lease[Row] | None
     return Lease(row, owner, silence)
 
 
-def _audit_take_over(row: Rebuild | BackupRun | BackupProof, silence: float) -> None:
+def _audit_take_over(row: Rebuild | BackupRun | RestoreTest, silence: float) -> None:
     """The driver before gave nothing back: it died, was ended, or was too slow. Another one goes on with its work."""
     audit_move(row, "taken_over", silent_seconds=round(silence), fence=row.fence)
 
 
 def audit_move(
-    row: Rebuild | BackupRun | BackupProof, word: str, *, by: str = SYSTEM, reason: str = "", **detail: Any
+    row: Rebuild | BackupRun | RestoreTest, word: str, *, by: str = SYSTEM, reason: str = "", **detail: Any
 ) -> None:
     """Write what became of a row: the last thing of its transaction. ``by``: the product, or a person."""
     match row:
         case Rebuild():
             kind, subject, about = "rebuild", row.target.name, {"rebuild": row.pk}
-        case BackupProof():
+        case RestoreTest():
             kind, subject, about = "proof", row.source.name, {"proof": row.pk, "backup_run": row.run_id}
         case _:
             kind, subject, about = "backup", row.instance.name, {"backup_run": row.pk}
@@ -128,11 +128,11 @@ def release_lease(lease: Lease[Row], wait_seconds: float) -> None:
     mine(lease).update(lease_owner="", lease_until=None, next_tick_at=timezone.now() + timedelta(seconds=wait_seconds))
 
 
-def tell_trouble(lease: Lease[Row], text: str) -> None:
+def log_trouble(lease: Lease[Row], text: str) -> None:
     """Tell what keeps a driver from driving, once for each text."""
     if last_line(lease.row) != text:
-        tell(lease.row, text, level=Level.ERROR)
-        news_of(lease.row)
+        log_event(lease.row, text, level=Level.ERROR)
+        revision_update(lease.row)
 
 
 def mark_unreachable(lease: Lease[Row], text: str) -> datetime:
@@ -148,15 +148,15 @@ def mark_unreachable(lease: Lease[Row], text: str) -> datetime:
         since: datetime = row.unreachable_since or now
         changes: dict[str, Any] = {"unreachable_since": since, "revision": row.revision + 1}
         if row.unreachable_since is None:
-            tell(lease.row, text, level=Level.WARNING)
+            log_event(lease.row, text, level=Level.WARNING)
         if row.status == RUNNING and (now - since).total_seconds() > settings.LOST_AFTER_SECONDS:
             changes["status"] = LOST
-            tell(lease.row, f"Lost since {since:%H:%M:%S} UTC: {text} The holds stay.", level=Level.ERROR)
+            log_event(lease.row, f"Lost since {since:%H:%M:%S} UTC: {text} The holds stay.", level=Level.ERROR)
         mine(lease).update(**changes)
         if "status" in changes:
             audit_move(lease.row, "lost", since=moment(since))
     lease.row.status = changes.get("status", row.status)
-    news_of(lease.row)
+    revision_update(lease.row)
     return since
 
 
@@ -170,8 +170,8 @@ def mark_reachable(lease: Lease[Row]) -> None:
             return
         seconds = (timezone.now() - row.unreachable_since).total_seconds() if row.unreachable_since else 0
         mine(lease).update(status=RUNNING, unreachable_since=None, revision=row.revision + 1)
-        tell(lease.row, f"The hosts answer again: re-attached after {seconds:.0f} s.")
+        log_event(lease.row, f"The hosts answer again: re-attached after {seconds:.0f} s.")
         if row.status == LOST:
             audit_move(lease.row, "found_again", silent_seconds=round(seconds))
     lease.row.unreachable_since = None
-    news_of(lease.row)
+    revision_update(lease.row)

@@ -5,7 +5,7 @@ from datetime import datetime
 from django.db import transaction
 
 from dbops.engine.rebuilds.metrics import Figures
-from dbops.models import Rebuild, Sample
+from dbops.models import Rebuild, RebuildSample
 
 
 def write_sample(rebuild: Rebuild, *, number: int, at: datetime, step: str, figures: Figures) -> None:
@@ -14,7 +14,7 @@ def write_sample(rebuild: Rebuild, *, number: int, at: datetime, step: str, figu
     No lease is proven: a driver that lost its own saw the same host a moment ago, and the worst that it does is to be first.
     """
     with transaction.atomic():
-        row = Sample(
+        row = RebuildSample(
             rebuild_id=rebuild.pk,
             number=number,
             at=at,
@@ -24,4 +24,4 @@ def write_sample(rebuild: Rebuild, *, number: int, at: datetime, step: str, figu
             disk_written_bytes=figures.disk_written_bytes,
             source_lag_seconds=figures.source_lag_seconds,
         )
-        Sample.objects.bulk_create([row], ignore_conflicts=True)
+        RebuildSample.objects.bulk_create([row], ignore_conflicts=True)

@@ -14,10 +14,10 @@ from dbops.engine.audit.chain import moment
 from dbops.engine.errors import Bug
 from dbops.engine.states import STEP_FINAL, Level, Status, StepState, may_move
 from dbops.lifecycle.backup_runs import run_again
-from dbops.lifecycle.events import announce_later, tell
+from dbops.lifecycle.events import announce_later, log_event
 from dbops.lifecycle.leases import Lease, LeaseLost, due_of, heartbeat, mine, take_lease_of
 from dbops.lifecycle.shared_reads import pass_on_source
-from dbops.models import Command, Event, Hold, InstanceState, Rebuild, Step
+from dbops.models import ExecutedCommand, Hold, InstanceState, Rebuild, RebuildEvent, RebuildStep
 
 #: How the last line of a rebuild's history reads.
 LEVELS = {Status.SUCCEEDED: Level.INFO, Status.CANCELLED: Level.WARNING}
@@ -26,11 +26,11 @@ RebuildLease: TypeAlias = Lease[Rebuild]
 
 
 @dataclass(slots=True)
-class News:
+class RebuildUpdate:
     """What a driver has to write: gathered for a second, then written in one transaction with the heartbeat."""
 
-    events: list[Event] = field(default_factory=list)
-    started_commands: dict[str, Command] = field(default_factory=dict)
+    events: list[RebuildEvent] = field(default_factory=list)
+    started_commands: dict[str, ExecutedCommand] = field(default_factory=dict)
     finished_commands: dict[str, tuple[int | None, str, datetime]] = field(default_factory=dict)
     progress: tuple[str, dict[str, Any]] | None = None
 
@@ -48,7 +48,7 @@ def take_lease(rebuild_id: int) -> RebuildLease | None:
     return take_lease_of(Rebuild, rebuild_id, "target__host", "target__cluster", "source__host", "requested_by")
 
 
-def beat(lease: RebuildLease, news: News, memory: dict[str, Any] | None) -> bool:
+def heartbeat_rebuild(lease: RebuildLease, news: RebuildUpdate, memory: dict[str, Any] | None) -> bool:
     """Write what is new, prove the lease and move its end. Return whether a cancel is asked for.
 
     ``memory`` is ``None`` where it has not changed.
@@ -62,7 +62,7 @@ def beat(lease: RebuildLease, news: News, memory: dict[str, Any] | None) -> bool
             changes["memory"] = memory
         if not heartbeat(lease, **changes):
             raise LeaseLost
-        ended = write_news(lease.rebuild, news)
+        ended = write_update(lease.rebuild, news)
         cancel = Rebuild.objects.filter(pk=lease.rebuild.pk, cancel_requested_at__isnull=False).exists()
         audit_commands(lease.rebuild, ended)
     if news:
@@ -70,23 +70,23 @@ def beat(lease: RebuildLease, news: News, memory: dict[str, Any] | None) -> bool
     return cancel
 
 
-def write_news(rebuild: Rebuild, news: News) -> list[str]:
+def write_update(rebuild: Rebuild, news: RebuildUpdate) -> list[str]:
     """Write events, commands and progress, within the caller's transaction. Return the keys of the commands that ended with it.
 
     The caller ends its transaction with ``audit_commands`` of these.
     """
-    Event.objects.bulk_create(news.events)
-    Command.objects.bulk_create(news.started_commands.values(), ignore_conflicts=True)
+    RebuildEvent.objects.bulk_create(news.events)
+    ExecutedCommand.objects.bulk_create(news.started_commands.values(), ignore_conflicts=True)
     ended = [
         key
         for key, (exit_status, output, at) in news.finished_commands.items()
-        if Command.objects.filter(rebuild=rebuild, key=key, finished_at=None).update(
+        if ExecutedCommand.objects.filter(rebuild=rebuild, key=key, finished_at=None).update(
             exit_status=exit_status, output=output, finished_at=at
         )
     ]
     if news.progress:
         name, known = news.progress
-        Step.objects.filter(rebuild=rebuild, name=name).update(progress=known)
+        RebuildStep.objects.filter(rebuild=rebuild, name=name).update(progress=known)
     return ended
 
 
@@ -95,7 +95,7 @@ def audit_commands(rebuild: Rebuild, keys: Collection[str]) -> None:
 
     Polls are no commands, and a command is told once, at its end: some dozens for each rebuild.
     """
-    for command in Command.objects.filter(rebuild=rebuild, key__in=keys) if keys else ():
+    for command in ExecutedCommand.objects.filter(rebuild=rebuild, key__in=keys) if keys else ():
         append(
             actor=SYSTEM,
             action="command.ended",
@@ -132,7 +132,12 @@ def prove(lease: RebuildLease) -> None:
 
 
 def end_step(
-    lease: RebuildLease, name: str, state: StepState, result: dict[str, Any], news: News, memory: dict[str, Any]
+    lease: RebuildLease,
+    name: str,
+    state: StepState,
+    result: dict[str, Any],
+    news: RebuildUpdate,
+    memory: dict[str, Any],
 ) -> None:
     """Close a step with its result, together with the last news of it. Raises ``LeaseLost``."""
     with transaction.atomic():
@@ -142,11 +147,16 @@ def end_step(
 
 
 def _end_step(
-    lease: RebuildLease, name: str, state: StepState, result: dict[str, Any], news: News, memory: dict[str, Any]
+    lease: RebuildLease,
+    name: str,
+    state: StepState,
+    result: dict[str, Any],
+    news: RebuildUpdate,
+    memory: dict[str, Any],
 ) -> list[str]:
     if not mine(lease).update(memory=memory, revision=F("revision") + 1):
         raise LeaseLost
-    ended = write_news(lease.rebuild, news)
+    ended = write_update(lease.rebuild, news)
     lease.rebuild.steps.filter(name=name).exclude(state__in=STEP_FINAL).update(
         state=state, finished_at=timezone.now(), result=result
     )
@@ -158,7 +168,7 @@ def end_badly(
     name: str,
     status: Status,
     result: dict[str, Any],
-    news: News,
+    news: RebuildUpdate,
     memory: dict[str, Any],
     *,
     last_step: str,
@@ -179,7 +189,7 @@ def end_badly(
         pending = lease.rebuild.steps.filter(state=StepState.PENDING).exclude(name=last_step)
         pending.update(state=StepState.SKIPPED)
         if text:
-            tell(lease.rebuild, text, level=Level.ERROR)
+            log_event(lease.rebuild, text, level=Level.ERROR)
         audit_commands(lease.rebuild, ended)
     lease.rebuild.ending, lease.rebuild.error = status, error
     announce_later(lease.rebuild.pk)
@@ -221,7 +231,7 @@ def finish(lease: RebuildLease, status: Status, outcome: str, *, needs_sweep: bo
         pass_on_source(lease.rebuild)
         Hold.objects.filter(rebuild=lease.rebuild).delete()
         _look_soon(lease.rebuild)
-        tell(
+        log_event(
             lease.rebuild,
             f"The rebuild has {_ended(status)}. {outcome}",
             level=LEVELS.get(status, Level.ERROR),

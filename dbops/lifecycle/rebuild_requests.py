@@ -18,20 +18,20 @@ from dbops.engine.errors import Refused
 from dbops.engine.facts.instance import to_record
 from dbops.engine.rebuilds.methods import method_named
 from dbops.engine.rebuilds.plan import Plan
-from dbops.engine.schedule.scheduler import Kind, held_in_words
+from dbops.engine.schedule.scheduler import JobKind, hold_reason
 from dbops.engine.states import LATE, STEP_FINAL, Approval, Level, Status, StepState
 from dbops.lifecycle.backup_runs import run_again
-from dbops.lifecycle.events import announce_later, announce_many_later, news_of, tell, tell_many
+from dbops.lifecycle.events import announce_later, announce_many_later, log_event, log_events, revision_update
 from dbops.lifecycle.leases import audit_move
-from dbops.lifecycle.shared_reads import let_another_read, lock_with_branches
-from dbops.models import BackupRun, BackupSchedule, Hold, Instance, Rebuild, Step
+from dbops.lifecycle.shared_reads import lock_with_followers, promote_follower
+from dbops.models import BackupRun, BackupSchedule, Hold, Instance, Rebuild, RebuildStep
 
 REASON_CHARACTERS: int = Rebuild._meta.get_field("waiting_for").max_length or 0
 #: Rows of one statement: databases limit its length.
 BATCH_ROWS = 400
 
 
-class _GateClosed(Exception):
+class _ConditionUnmet(Exception):
     """What it must wait for came up after the decision to start it."""
 
 
@@ -40,7 +40,7 @@ class NotQueued(Exception):
 
 
 @dataclass(frozen=True, slots=True)
-class Start:
+class RequestedStart:
     """When a person wants a rebuild to start: not before a moment, or when a backup run has ended.
 
     ``runs_again`` is the schedule whose run was stopped for it. ``expires_at`` is the settings' where it is ``None``;
@@ -54,7 +54,7 @@ class Start:
     words: str = ""
 
 
-AT_ONCE = Start()
+AT_ONCE = RequestedStart()
 
 
 def queue(
@@ -69,7 +69,7 @@ def queue(
     follows: Rebuild | None = None,
     memory: dict[str, Any] | None = None,
     skips: Collection[str] = (),
-    begin: Start = AT_ONCE,
+    begin: RequestedStart = AT_ONCE,
     needs_approval: bool = False,
 ) -> Rebuild:
     """Write a rebuild with its frozen plan, steps and first event. The caller's transaction makes it one act.
@@ -110,7 +110,7 @@ def queue(
     except IntegrityError as error:
         raise _busy(target) from error
     _write_steps(rebuild, plan, skips)
-    tell(rebuild, f"Requested by {actor.get_username()}: {reason}{f' ({begin.words})' if begin.words else ''}")
+    log_event(rebuild, f"Requested by {actor.get_username()}: {reason}{f' ({begin.words})' if begin.words else ''}")
     return rebuild
 
 
@@ -124,13 +124,13 @@ def _busy(target: Instance) -> Refused:
     )
 
 
-def _expiry(begin: Start, now: datetime) -> datetime:
+def _expiry(begin: RequestedStart, now: datetime) -> datetime:
     return begin.expires_at or now + timedelta(seconds=settings.QUEUE_EXPIRES_SECONDS)
 
 
 def _write_steps(rebuild: Rebuild, plan: Plan, skips: Collection[str]) -> None:
-    Step.objects.bulk_create(
-        Step(
+    RebuildStep.objects.bulk_create(
+        RebuildStep(
             rebuild=rebuild,
             position=position,
             name=step.name,
@@ -146,7 +146,7 @@ def held() -> dict[int, str]:
     """Return in words who holds an instance, by the instance's primary key. One query."""
     rows = Hold.objects.values_list("instance_id", "instance__name", "purpose", "rebuild_id", "backup_run_id")
     return {
-        instance: held_in_words(name, Kind.BACKUP if run else Kind.REBUILD, run or rebuild or 0, purpose)
+        instance: hold_reason(name, JobKind.BACKUP if run else JobKind.REBUILD, run or rebuild or 0, purpose)
         for instance, name, purpose, rebuild, run in rows.order_by()
     }
 
@@ -193,10 +193,10 @@ def start(row: Rebuild | BackupRun, gate: Callable[[], str] = lambda: "") -> str
                 Hold(instance=instance, purpose=purpose, taken_at=now, **owner) for instance, purpose in claims
             )
             if reason := gate() or _reader_is_away(row):
-                raise _GateClosed(reason)
-            tell(row, _started(row, now))
+                raise _ConditionUnmet(reason)
+            log_event(row, _started(row, now))
             audit_move(row, "started", **_audited_start(row))
-    except _GateClosed as closed:
+    except _ConditionUnmet as closed:
         return wait(row, str(closed))
     except IntegrityError:
         return _wait_for_holds(row)
@@ -208,7 +208,7 @@ def start(row: Rebuild | BackupRun, gate: Callable[[], str] = lambda: "") -> str
         if isinstance(row, Rebuild) and _waits_for_approval(row):
             return wait(row, gate() or "another operator must approve it")
         return "it is no longer queued"
-    news_of(row)
+    revision_update(row)
     return ""
 
 
@@ -307,7 +307,7 @@ def _write_batch(model: type[Rebuild] | type[BackupRun], reasons: Mapping[int, s
     new = Case(*(When(pk__in=keys, then=Value(reason)) for reason, keys in by_reason.items()))
     rows: QuerySet[Any] = model._default_manager.filter(pk__in=reasons)
     rows.update(waiting_for=new, revision=F("revision") + 1)
-    tell_many(model, {pk: f"Waiting: {reason}." for pk, reason in reasons.items()})
+    log_events(model, {pk: f"Waiting: {reason}." for pk, reason in reasons.items()})
 
 
 def reprioritize(rebuild: Rebuild, priority: int, text: str) -> bool:
@@ -319,7 +319,7 @@ def reprioritize(rebuild: Rebuild, priority: int, text: str) -> bool:
             .update(priority=priority, revision=F("revision") + 1)
         )
         if moved:
-            tell(rebuild, text)
+            log_event(rebuild, text)
     if moved:
         announce_later(rebuild.pk)
     return bool(moved)
@@ -327,14 +327,16 @@ def reprioritize(rebuild: Rebuild, priority: int, text: str) -> bool:
 
 def set_rate(rebuild: Rebuild, rate: int | None, text: str) -> bool:
     """Set how fast the stream of an unfinished rebuild may be, in bytes a second. Return whether its stream has not ended yet."""
-    streams = Step.objects.filter(rebuild=rebuild, name="stream", state__in=(StepState.PENDING, StepState.RUNNING))
+    streams = RebuildStep.objects.filter(
+        rebuild=rebuild, name="stream", state__in=(StepState.PENDING, StepState.RUNNING)
+    )
     with transaction.atomic():
         open_rows = locked(Rebuild, rebuild.pk).filter(
             status__in=(Status.QUEUED, Status.RUNNING, Status.LOST), ending=""
         )
         moved = streams.exists() and open_rows.update(stream_rate=rate, revision=F("revision") + 1)
         if moved:
-            tell(rebuild, text)
+            log_event(rebuild, text)
     if moved:
         announce_later(rebuild.pk)
     return bool(moved)
@@ -351,7 +353,7 @@ def end_queued(
     """
     now = timezone.now()
     with transaction.atomic():
-        lock_with_branches(rebuild)
+        lock_with_followers(rebuild)
         moved = (
             locked(Rebuild, rebuild.pk)
             .filter(status=Status.QUEUED)
@@ -366,8 +368,8 @@ def end_queued(
         )
         if moved:
             rebuild.steps.exclude(state__in=STEP_FINAL).update(state=StepState.SKIPPED)
-            tell(rebuild, text)
-            let_another_read(rebuild)
+            log_event(rebuild, text)
+            promote_follower(rebuild)
             run_again(rebuild)
             audit_move(rebuild, word or status.value, by=by, reason=reason, outcome=text)
     if moved:
@@ -386,7 +388,7 @@ def request_cancel(rebuild: Rebuild, by: str) -> bool:
             revision=F("revision") + 1,
         )
         if asked:
-            tell(rebuild, f"Cancel requested by {by}.", level=Level.WARNING)
+            log_event(rebuild, f"Cancel requested by {by}.", level=Level.WARNING)
     if asked:
         announce_later(rebuild.pk)
     return bool(asked)

@@ -10,11 +10,11 @@ from django.utils import timezone
 
 from dbops.database.errors import locked
 from dbops.engine.states import RUN_FINAL, Level, RunStatus
-from dbops.lifecycle.events import news_of, tell
+from dbops.lifecycle.events import log_event, revision_update
 from dbops.lifecycle.leases import Lease, LeaseLost, audit_move, due_of, heartbeat, mine, take_lease_of
-from dbops.models import BackupEvent, BackupProof, BackupRun, Host
+from dbops.models import BackupEvent, BackupRun, Host, RestoreTest
 
-ProofLease: TypeAlias = Lease[BackupProof]
+ProofLease: TypeAlias = Lease[RestoreTest]
 #: The columns of an end: nobody drives it any more, and its run and host are free for the next one.
 _OVER: dict[str, Any] = {
     "lease_owner": "",
@@ -28,19 +28,19 @@ _OVER: dict[str, Any] = {
 
 
 @dataclass(slots=True)
-class ProofNews:
+class RestoreTestUpdate:
     """What a driver has to write: gathered for a second, then written in one transaction with the heartbeat."""
 
     events: list[BackupEvent] = field(default_factory=list)
     changes: dict[str, Any] = field(default_factory=dict)
 
 
-def queue_proof(run: BackupRun, text: str, *, by: str = "") -> BackupProof | None:
+def queue_restore_test(run: BackupRun, text: str, *, by: str = "") -> RestoreTest | None:
     """Queue a proof of a run, in the caller's transaction; ``None`` where one of it is not over. ``by``: who asked, empty for nobody."""
     chosen, host = run.instance.cluster.proof_host, _host_for(run)
     try:
         with transaction.atomic():
-            proof = BackupProof.objects.create(
+            proof = RestoreTest.objects.create(
                 uid=secrets.token_hex(8),
                 run=run,
                 source=run.instance,
@@ -52,14 +52,14 @@ def queue_proof(run: BackupRun, text: str, *, by: str = "") -> BackupProof | Non
             )
     except IntegrityError:
         return None
-    tell(proof, text)
+    log_event(proof, text)
     if chosen and host.name != chosen:
-        tell(
+        log_event(
             proof,
             f"{chosen}, chosen for this cluster's proofs, is not in the inventory: proven on {host.name}.",
             level=Level.WARNING,
         )
-    news_of(proof)
+    revision_update(proof)
     return proof
 
 
@@ -69,65 +69,65 @@ def _host_for(run: BackupRun) -> Host:
     return (Host.objects.filter(name=chosen).first() if chosen else None) or holder
 
 
-def active_proof(run: BackupRun) -> BackupProof | None:
+def active_restore_test(run: BackupRun) -> RestoreTest | None:
     """Return the proof of a run that is not over."""
-    return BackupProof.objects.filter(run_slot=run.pk).first()
+    return RestoreTest.objects.filter(run_slot=run.pk).first()
 
 
-def start_proof(proof: BackupProof) -> bool:
+def start_restore_test(proof: RestoreTest) -> bool:
     """Begin a queued proof where its host has none. Return whether it did: the host's unique slot has the last word."""
     now = timezone.now()
     try:
         with transaction.atomic():
             begun = (
-                locked(BackupProof, proof.pk)
+                locked(RestoreTest, proof.pk)
                 .filter(status=RunStatus.QUEUED)
                 .update(
                     status=RunStatus.RUNNING, started_at=now, next_tick_at=now, host_slot=proof.host_id, waiting_for=""
                 )
             )
             if begun:
-                tell(proof, f"Proof {proof.pk} begins on {proof.host.name}{_from_where(proof)}.")
-                news_of(proof)
+                log_event(proof, f"Proof {proof.pk} begins on {proof.host.name}{_from_where(proof)}.")
+                revision_update(proof)
     except IntegrityError:
         return False
     return bool(begun)
 
 
-def _from_where(proof: BackupProof) -> str:
+def _from_where(proof: RestoreTest) -> str:
     holder = proof.source.host
     return "" if holder.pk == proof.host_id else f", with the file on {holder.name}"
 
 
-def let_proof_wait(proof: BackupProof, why: str) -> None:
+def delay_restore_test(proof: RestoreTest, why: str) -> None:
     """Say what a queued proof waits for."""
-    rows = BackupProof.objects.filter(pk=proof.pk, status=RunStatus.QUEUED).exclude(waiting_for=why)
+    rows = RestoreTest.objects.filter(pk=proof.pk, status=RunStatus.QUEUED).exclude(waiting_for=why)
     if rows.update(waiting_for=why):
-        news_of(proof)
+        revision_update(proof)
 
 
-def due_proofs(now: datetime) -> list[int]:
+def due_restore_tests(now: datetime) -> list[int]:
     """Return the ids of proofs that have work due and no living owner."""
-    return due_of(BackupProof, now)
+    return due_of(RestoreTest, now)
 
 
-def take_proof_lease(proof_id: int) -> ProofLease | None:
+def take_restore_test_lease(proof_id: int) -> ProofLease | None:
     """Become the driver of a proof, or ``None`` when it has a living one or nothing to do."""
-    return take_lease_of(BackupProof, proof_id, "run", "source__cluster", "source__host", "host")
+    return take_lease_of(RestoreTest, proof_id, "run", "source__cluster", "source__host", "host")
 
 
-def beat_proof(lease: ProofLease, news: ProofNews) -> bool:
+def heartbeat_restore_test(lease: ProofLease, news: RestoreTestUpdate) -> bool:
     """Write what is new, prove the lease and move its end. Return whether a stop is asked for. Raises ``LeaseLost``."""
     with transaction.atomic():
         if not heartbeat(lease, **news.changes):
             raise LeaseLost
         if news.events or news.changes:
             BackupEvent.objects.bulk_create(news.events)
-            news_of(lease.proof)
-        return BackupProof.objects.filter(pk=lease.proof.pk, cancel_requested_at__isnull=False).exists()
+            revision_update(lease.proof)
+        return RestoreTest.objects.filter(pk=lease.proof.pk, cancel_requested_at__isnull=False).exists()
 
 
-def finish_proof(lease: ProofLease, status: RunStatus, text: str, news: ProofNews) -> None:
+def finish_restore_test(lease: ProofLease, status: RunStatus, text: str, news: RestoreTestUpdate) -> None:
     """Give the proof its last status, free run and host, and write it into the audit log. Raises ``LeaseLost``."""
     proof = lease.proof
     level = Level.INFO if status is RunStatus.SUCCEEDED else Level.ERROR
@@ -136,21 +136,21 @@ def finish_proof(lease: ProofLease, status: RunStatus, text: str, news: ProofNew
         if not mine(lease).update(**changes):
             raise LeaseLost
         BackupEvent.objects.bulk_create(news.events)
-        tell(proof, f"Proof {proof.pk} has {_ENDED[status]}. {text}", level=level)
-        news_of(proof)
+        log_event(proof, f"Proof {proof.pk} has {_ENDED[status]}. {text}", level=level)
+        revision_update(proof)
         audit_move(proof, status.value, code=news.changes.get("error", {}).get("code", ""))
 
 
 _ENDED = {RunStatus.SUCCEEDED: "succeeded", RunStatus.FAILED: "failed", RunStatus.CANCELLED: "been stopped"}
 
 
-def stop_proof(proof: BackupProof, by: str) -> bool:
+def stop_restore_test(proof: RestoreTest, by: str) -> bool:
     """End a queued proof at once and have its driver end a running one; a lost one ends without its host. Return whether there was one.
 
     What a lost one may have left is removed by the next proof on its host. In the caller's transaction.
     """
     now = timezone.now()
-    rows = locked(BackupProof, proof.pk)
+    rows = locked(RestoreTest, proof.pk)
     ended = {**_OVER, "status": RunStatus.CANCELLED, "finished_at": now, "cancel_requested_by": by}
     if rows.filter(status=RunStatus.QUEUED).update(**ended):
         text = f"Proof {proof.pk} was stopped by {by} before it began."
@@ -162,19 +162,19 @@ def stop_proof(proof: BackupProof, by: str) -> bool:
         text = f"{by} asked for the end of proof {proof.pk}."
     else:
         return False
-    tell(proof, text, level=Level.WARNING)
-    news_of(proof)
+    log_event(proof, text, level=Level.WARNING)
+    revision_update(proof)
     return True
 
 
-def proofs_left(proof: BackupProof) -> list[BackupProof]:
+def leftover_restore_tests(proof: RestoreTest) -> list[RestoreTest]:
     """Return ended proofs on the same host of which something may still be there."""
-    rows = BackupProof.objects.filter(host=proof.host, is_left=True, status__in=RUN_FINAL)
+    rows = RestoreTest.objects.filter(host=proof.host, is_left=True, status__in=RUN_FINAL)
     return list(rows.exclude(pk=proof.pk).select_related("source__host").order_by("pk")[:20])
 
 
-def mark_proof_removed(proof: BackupProof) -> None:
+def mark_restore_test_removed(proof: RestoreTest) -> None:
     """Note that nothing of an ended proof is left on its host."""
-    if BackupProof.objects.filter(pk=proof.pk, is_left=True).update(is_left=False):
-        tell(proof, f"What proof {proof.pk} had left on {proof.host.name} is removed.")
-        news_of(proof)
+    if RestoreTest.objects.filter(pk=proof.pk, is_left=True).update(is_left=False):
+        log_event(proof, f"What proof {proof.pk} had left on {proof.host.name} is removed.")
+        revision_update(proof)

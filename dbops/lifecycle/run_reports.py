@@ -9,11 +9,11 @@ from django.db import IntegrityError
 
 from dbops.engine.backups.matching import Sighting, Where
 from dbops.engine.errors import Refused
-from dbops.engine.states import RUN_ACTIVE, BackupMethod, Level, Origin, RunStatus
-from dbops.lifecycle.external_runs import change, end_unknown, locked, take_in, tell_run
+from dbops.engine.states import RUN_ACTIVE, BackupMethod, Level, RunOrigin, RunStatus
+from dbops.lifecycle.external_runs import change, end_unknown, locked, log_run_event, record_sighting
 from dbops.lifecycle.run_flags import flag
 from dbops.models import BackupRun, Instance
-from dbops.security.redaction import clean
+from dbops.security.redaction import redact
 
 #: A reporter that gave signs of life gives one a minute: after this time without one it is gone.
 SILENT_AFTER = timedelta(minutes=15)
@@ -31,7 +31,7 @@ class ReportKind(StrEnum):
 
 
 @dataclass(frozen=True, slots=True)
-class Told:
+class RunReport:
     """One report. ``started_at`` and ``ended_at`` are reckoned on our clock; ``None`` where the reporter did not say.
 
     ``pid`` is its command's on ``host``; ``where`` says whether that is the instance's host.
@@ -52,7 +52,7 @@ class Told:
     schedule_id: int | None = None
 
 
-def report_run(instance: Instance, told: Told, now: datetime) -> BackupRun:
+def report_run(instance: Instance, told: RunReport, now: datetime) -> BackupRun:
     """Write what a report says, to the run that it belongs to. Return the run.
 
     Raises:
@@ -65,13 +65,13 @@ def report_run(instance: Instance, told: Told, now: datetime) -> BackupRun:
         raise _key_taken(told.key) from error
 
 
-def _take(instance: Instance, told: Told, now: datetime) -> BackupRun:
+def _take(instance: Instance, told: RunReport, now: datetime) -> BackupRun:
     known = BackupRun.objects.filter(report_key=told.key).select_related("schedule").first()
     if known and known.instance_id != instance.pk:
         raise _key_taken(told.key)
     if known and (known.status in SAID_ALL or told.kind == ReportKind.START):
         return known
-    run = take_in(instance, _sighting(told, now), _evidence(told), schedule_id=told.schedule_id)
+    run = record_sighting(instance, _sighting(told, now), _evidence(told), schedule_id=told.schedule_id)
     if told.kind == ReportKind.END:
         _end(run, told, now)
     else:
@@ -89,11 +89,11 @@ def _key_taken(key: str) -> Refused:
     )
 
 
-def _sighting(told: Told, now: datetime) -> Sighting:
+def _sighting(told: RunReport, now: datetime) -> Sighting:
     is_over = told.kind == ReportKind.END
     until = (told.ended_at or now) if is_over else now
     return Sighting(
-        origin=Origin.REPORTED,
+        origin=RunOrigin.REPORTED,
         method=told.method,
         started_at=min(told.started_at or until, until),
         until=until,
@@ -105,11 +105,11 @@ def _sighting(told: Told, now: datetime) -> Sighting:
     )
 
 
-def _evidence(told: Told) -> dict[str, Any]:
-    return {"reporter_host": clean(told.host), "reported_command": clean(told.command)}
+def _evidence(told: RunReport) -> dict[str, Any]:
+    return {"reporter_host": redact(told.host), "reported_command": redact(told.command)}
 
 
-def _goes_on(run: BackupRun, told: Told, now: datetime) -> None:
+def _goes_on(run: BackupRun, told: RunReport, now: datetime) -> None:
     values: dict[str, Any] = {"last_seen_at": now}
     if run.status not in RUN_ACTIVE or run.status == RunStatus.LOST:
         values |= {"status": RunStatus.RUNNING, "finished_at": None, "outcome": ""}
@@ -118,11 +118,11 @@ def _goes_on(run: BackupRun, told: Told, now: datetime) -> None:
     if told.bytes is not None:
         values["progress"] = {**run.progress, "bytes": told.bytes}
     if told.path:
-        values["path"] = clean(told.path)
+        values["path"] = redact(told.path)
     change(run, **values)
 
 
-def _end(run: BackupRun, told: Told, now: datetime) -> None:
+def _end(run: BackupRun, told: RunReport, now: datetime) -> None:
     status = told.exit_status
     succeeded = status == 0
     words = "The command ended without an error." if succeeded else f"The command ended with exit status {status}."
@@ -133,16 +133,16 @@ def _end(run: BackupRun, told: Told, now: datetime) -> None:
         last_seen_at=now,
         exit_status=status,
         bytes_written=told.bytes if told.bytes is not None else run.bytes_written,
-        path=clean(told.path) or run.path,
+        path=redact(told.path) or run.path,
         outcome=words,
     )
-    tell_run(run, words, level=Level.INFO if succeeded else Level.ERROR)
+    log_run_event(run, words, level=Level.INFO if succeeded else Level.ERROR)
     flag(run, now=now)
 
 
 def end_silent_reports(now: datetime) -> int:
     """End runs whose reporter told of a start and then fell silent. Its word, should it come later, still counts."""
-    rows = BackupRun.objects.filter(origin=Origin.REPORTED, status__in=RUN_ACTIVE).select_related(
+    rows = BackupRun.objects.filter(origin=RunOrigin.REPORTED, status__in=RUN_ACTIVE).select_related(
         "instance", "schedule"
     )
     return sum(_end_silent(run, now) for run in rows)

@@ -11,7 +11,7 @@ from django.db.models import F
 from django.utils import timezone
 
 from dbops.engine.backups.matching import EARLY, fits
-from dbops.engine.states import Level, Origin, RunBy, RunStatus
+from dbops.engine.states import Level, RunBy, RunOrigin, RunStatus
 from dbops.lib.cron import BadSchedule, last_due, next_due
 from dbops.lifecycle.run_flags import figures
 from dbops.models import BackupEvent, BackupRun, BackupSchedule, InstanceState
@@ -132,7 +132,7 @@ def _miss(schedule: BackupSchedule, due: datetime, now: datetime) -> bool:
                 uid=secrets.token_hex(16),
                 instance_id=schedule.instance_id,
                 schedule=schedule,
-                origin=Origin.OBSERVED,
+                origin=RunOrigin.OBSERVED,
                 method=schedule.method,
                 status=RunStatus.MISSED,
                 due_at=due,
@@ -149,7 +149,7 @@ def _would_be_seen(schedule: BackupSchedule) -> bool:
     """Tell whether a run would not have passed between two probes: it is reported, or takes long enough."""
     rows = BackupRun.objects.filter(schedule=schedule, started_at__isnull=False, finished_at__isnull=False)
     last = list(rows.order_by("-started_at")[:5])
-    if any(run.origin == Origin.REPORTED for run in last):
+    if any(run.origin == RunOrigin.REPORTED for run in last):
         return True
     known = [figures(run, timezone.now()).seconds for run in last] or [schedule.expected_seconds]
     return all(seconds is None or seconds > 2 * settings.PROBE_INTERVAL_SECONDS for seconds in known)

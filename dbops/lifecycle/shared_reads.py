@@ -13,8 +13,8 @@ from django.utils import timezone
 from dbops.database.errors import locked
 from dbops.engine.rebuilds.shared_read import BRANCHES
 from dbops.engine.states import Status, StepState
-from dbops.lifecycle.events import announce_later, tell
-from dbops.models import Hold, Rebuild, Step
+from dbops.lifecycle.events import announce_later, log_event
+from dbops.models import Hold, Rebuild, RebuildStep
 
 AT_WORK = (Status.RUNNING, Status.LOST)
 
@@ -38,7 +38,9 @@ def join(rebuild: Rebuild, reader: Rebuild, by: str) -> bool:
             # both rows are written, so that of two who join each other at one moment the second finds what the first did
             if not locked(Rebuild, reader.pk).filter(may_read, reads_with=None).update(revision=F("revision") + 1):
                 return False
-            waits = Step.objects.filter(rebuild=reader, name="pause", state__in=(StepState.DONE, StepState.SKIPPED))
+            waits = RebuildStep.objects.filter(
+                rebuild=reader, name="pause", state__in=(StepState.DONE, StepState.SKIPPED)
+            )
             if waits.exists() or BRANCHES in Rebuild.objects.values_list("memory", flat=True).get(pk=reader.pk):
                 raise _Late
             alone = locked(Rebuild, rebuild.pk).filter(status=Status.QUEUED, reads_with=None)
@@ -47,8 +49,8 @@ def join(rebuild: Rebuild, reader: Rebuild, by: str) -> bool:
             # asked after its row was written: who joins it writes that row too, and has either committed or comes after us
             if _branches(rebuild).exists():
                 raise _Late
-            tell(rebuild, f"Joined by {by} to rebuild {reader.pk}: one read of {reader.source.name} for both.")
-            tell(reader, f"Rebuild {rebuild.pk} ({rebuild.target.name}) was joined to this one by {by}.")
+            log_event(rebuild, f"Joined by {by} to rebuild {reader.pk}: one read of {reader.source.name} for both.")
+            log_event(reader, f"Rebuild {rebuild.pk} ({rebuild.target.name}) was joined to this one by {by}.")
     except _Late:
         return False
     for row in (rebuild, reader):
@@ -70,13 +72,13 @@ def leave(rebuild: Rebuild, text: str) -> bool:
             .update(reads_with=None, revision=F("revision") + 1)
         )
         if moved:
-            tell(rebuild, text)
+            log_event(rebuild, text)
     if moved:
         announce_later(rebuild.pk)
     return bool(moved)
 
 
-def lock_with_branches(rebuild: Rebuild) -> None:
+def lock_with_followers(rebuild: Rebuild) -> None:
     """Lock a rebuild and those who wait for its read, where there are any."""
     waiting = list(_branches(rebuild).filter(status=Status.QUEUED).values_list("pk", flat=True))
     if waiting:
@@ -89,7 +91,7 @@ def _lock(*rebuilds: int) -> None:
         list(Rebuild.objects.filter(pk=pk).order_by().select_for_update().values_list("pk"))
 
 
-def let_another_read(rebuild: Rebuild) -> None:
+def promote_follower(rebuild: Rebuild) -> None:
     """The one who was to read has ended before it started: the first of its branches reads for the others. In the caller's transaction."""
     waiting = list(_branches(rebuild).filter(status=Status.QUEUED).order_by("pk"))
     for number, branch in enumerate(waiting):
@@ -105,7 +107,7 @@ def let_another_read(rebuild: Rebuild) -> None:
             }
         if branch_of.update(reads_with=reader, waiting_for="", revision=F("revision") + 1, **wishes):
             who = "this one reads" if reader is None else f"rebuild {reader.pk} reads"
-            tell(branch, f"Rebuild {rebuild.pk}, which was to read the source, has ended: {who} instead.")
+            log_event(branch, f"Rebuild {rebuild.pk}, which was to read the source, has ended: {who} instead.")
             announce_later(branch.pk)
 
 

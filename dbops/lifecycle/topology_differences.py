@@ -34,7 +34,7 @@ def note_differences(cluster_ids: Collection[int]) -> None:
                 _note_one(cluster_id)
 
 
-def _has_news(cluster: engine.Cluster) -> bool:
+def _has_news(cluster: engine.KnownCluster) -> bool:
     is_new = any(
         cluster.is_read(member) and (not member.known_as or (member.files and not member.known_files))
         for member in cluster.members
@@ -125,7 +125,7 @@ def _end(row: TopologyDifference, now: datetime) -> None:
         mine.update(gone_at=now, open_key=None)
 
 
-def _clusters(cluster_ids: Collection[int]) -> dict[int, engine.Cluster]:
+def _clusters(cluster_ids: Collection[int]) -> dict[int, engine.KnownCluster]:
     """Return clusters as the engine compares them. Three queries."""
     instances = Instance.objects.filter(cluster_id__in=cluster_ids).select_related(
         "host", "cluster", "state", "identity"
@@ -135,7 +135,7 @@ def _clusters(cluster_ids: Collection[int]) -> dict[int, engine.Cluster]:
             "instance_id", flat=True
         )
     )
-    members: dict[int, list[engine.Stored]] = defaultdict(list)
+    members: dict[int, list[engine.StoredInstance]] = defaultdict(list)
     addresses: dict[int, tuple[str, ...]] = {}
     for instance in instances.order_by("name"):
         known = getattr(instance, "identity", None)
@@ -148,17 +148,19 @@ def _clusters(cluster_ids: Collection[int]) -> dict[int, engine.Cluster]:
         members[instance.cluster_id].append(row)
         addresses[instance.cluster_id] = tuple(instance.cluster.write_addresses)
     since = timezone.now() - timedelta(seconds=settings.FACTS_FRESH_SECONDS)
-    return {pk: engine.Cluster(tuple(found), since, addresses[pk]) for pk, found in members.items()}
+    return {pk: engine.KnownCluster(tuple(found), since, addresses[pk]) for pk, found in members.items()}
 
 
-def stored_of(instance: Instance, *, known_as: str = "", known_files: str = "", is_ours: bool = False) -> engine.Stored:
+def stored_of(
+    instance: Instance, *, known_as: str = "", known_files: str = "", is_ours: bool = False
+) -> engine.StoredInstance:
     """Return an instance as the engine compares it. Its ``state`` and ``host`` are read from the row."""
     state = getattr(instance, "state", None)
     facts = state.facts() if state else None
     names = [instance.host.name, instance.host.ssh_address, instance.host.stream_address]
     names += [facts.server.hostname] if facts and facts.server else []
     names += [facts.host.local_address, facts.host.hostname] if facts and facts.host else []
-    return engine.Stored(
+    return engine.StoredInstance(
         name=instance.name,
         role=instance.role,
         address=instance.address,
@@ -241,7 +243,7 @@ def open_differences(cluster_ids: Collection[int] | None = None) -> dict[int, tu
 def blocks_rebuilds(cluster_ids: Collection[int] | None = None) -> dict[int, tuple[OpenDifference, ...]]:
     """Return why no rebuild of a cluster may start, by the cluster's primary key; clusters without a reason are not in it. One query.
 
-    Without ``cluster_ids``: of every cluster. ``engine.topology.differences.in_words`` makes one sentence of a value.
+    Without ``cluster_ids``: of every cluster. ``engine.topology.differences.describe_difference`` makes one sentence of a value.
     """
     found = open_differences(cluster_ids)
     mattering = {pk: tuple(item for item in rows if item.matters) for pk, rows in found.items()}

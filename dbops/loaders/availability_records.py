@@ -11,20 +11,35 @@ from django.db.models import F, Max, Min, Q, QuerySet
 from django.db.models.fields.json import KeyTransform
 
 from dbops.engine.availability.periods import longest_gap
-from dbops.engine.availability.rebuild_intervals import READ_THE_SERVER, RebuildLife, StepTime, occupied, phases
-from dbops.engine.availability.record import Cause, Occupied, Planned, Record, Seen, Usable
+from dbops.engine.availability.rebuild_intervals import (
+    READ_THE_SERVER,
+    RebuildIntervals,
+    StepInterval,
+    occupied,
+    phases,
+)
+from dbops.engine.availability.record import (
+    Cause,
+    ClusterRecord,
+    OccupiedPeriod,
+    PlannedMaintenance,
+    StatePeriod,
+    UsableBackup,
+)
 from dbops.engine.rebuilds.methods import method_named
 from dbops.engine.schedule.calendar import Interval
-from dbops.engine.schedule.conflicts import METHODS, Effect, cell, of_backup
-from dbops.engine.states import BackupMethod, Origin, Role, RunStatus, Status
-from dbops.models import BackupRun, Cluster, Instance, InstancePeriod, Maintenance, Rebuild, Step
+from dbops.engine.schedule.conflicts import METHODS, Effect, conflict_of, of_backup
+from dbops.engine.states import BackupMethod, Role, RunOrigin, RunStatus, Status
+from dbops.models import BackupRun, Cluster, Instance, InstancePeriod, Maintenance, Rebuild, RebuildStep
 
 #: Which way of rebuilding reads which backup.
 READ_BY = {BackupMethod.DUMP.value: "dump", BackupMethod.PHYSICAL.value: "archive"}
 Expected = tuple[str, Role, Interval]
 
 
-def records(only: Collection[int], within: Interval, now: datetime, *, method: str | None = None) -> dict[int, Record]:
+def records(
+    only: Collection[int], within: Interval, now: datetime, *, method: str | None = None
+) -> dict[int, ClusterRecord]:
     """Return what is known of some clusters about a time, by primary key. Eleven queries, however many rows there are.
 
     Args:
@@ -38,10 +53,10 @@ def records(only: Collection[int], within: Interval, now: datetime, *, method: s
     lives = _lives(only, known)
     planned = _planned(only, known)
     targets = dict(Cluster.objects.filter(pk__in=only).order_by().values_list("pk", "wanted_replicas"))
-    found: dict[int, Record] = {}
+    found: dict[int, ClusterRecord] = {}
     for key in only:
         uses = [*runs[key], *occupied(lives[key], now)]
-        found[key] = Record(
+        found[key] = ClusterRecord(
             seen=tuple(seen[key]),
             expected=tuple(expected[key]),
             occupied=tuple(uses),
@@ -67,19 +82,19 @@ def _interval(start: datetime, end: datetime | None, unknown: datetime) -> Inter
 
 def _seen(
     only: Collection[int], within: Interval, now: datetime
-) -> tuple[dict[int, list[Seen]], dict[int, list[Expected]]]:
+) -> tuple[dict[int, list[StatePeriod]], dict[int, list[Expected]]]:
     """Return what was seen of instances, and when each was one of its cluster."""
     rows = InstancePeriod.objects.filter(cluster__in=only)
     # The last one before is read, too: it says which role an instance had where nobody looked at it.
     before = rows.filter(started_at__lt=within.start).order_by().values("cluster", "name").annotate(newest=Max("pk"))
     wanted = _met(within, "started_at", "ended_at") | Q(pk__in=before.values("newest"))
     met = rows.filter(wanted).order_by("name", "started_at", "pk")
-    seen: dict[int, list[Seen]] = defaultdict(list)
+    seen: dict[int, list[StatePeriod]] = defaultdict(list)
     turns: dict[tuple[int, str], list[tuple[datetime, Role]]] = defaultdict(list)
     for key, name, role, state, start, end, last in met.annotate(last=F("instance__state__observed_at")).values_list(
         "cluster", "name", "role", "state", "started_at", "ended_at", "last"
     ):
-        seen[key].append(Seen(name, Role(role), state, _interval(start, end, _known_until(last or start, now))))
+        seen[key].append(StatePeriod(name, Role(role), state, _interval(start, end, _known_until(last or start, now))))
         turns[key, name].append((start, Role(role)))
     expected: dict[int, list[Expected]] = defaultdict(list)
     for (key, name), (first, until, role) in _memberships(only, now).items():
@@ -112,7 +127,7 @@ def _roles(name: str, whole: Interval, role: Role, turns: list[tuple[datetime, R
             yield name, held, Interval(start, end)
 
 
-def _runs(only: Collection[int], within: Interval, now: datetime) -> dict[int, list[Occupied]]:
+def _runs(only: Collection[int], within: Interval, now: datetime) -> dict[int, list[OccupiedPeriod]]:
     """Return what backups used."""
     rows = BackupRun.objects.filter(instance__cluster__in=only).exclude(started_at=None)
     values = (
@@ -125,22 +140,22 @@ def _runs(only: Collection[int], within: Interval, now: datetime) -> dict[int, l
         "started_at",
         "finished_at",
     )
-    uses: dict[int, list[Occupied]] = defaultdict(list)
+    uses: dict[int, list[OccupiedPeriod]] = defaultdict(list)
     met = _meets(rows, within, "started_at", "finished_at").order_by("started_at", "pk")
     for key, name, pk, method, origin, schedule, start, end in met.values_list(*values):
-        blocks, took = blocked_methods(method, origin == Origin.MANAGED), _interval(start, end, now)
-        uses[key].append(Occupied(name, took, Cause.BACKUP, f"run {pk}", blocks, schedule=schedule or ""))
+        blocks, took = blocked_methods(method, origin == RunOrigin.MANAGED), _interval(start, end, now)
+        uses[key].append(OccupiedPeriod(name, took, Cause.BACKUP, f"run {pk}", blocks, schedule=schedule or ""))
     return uses
 
 
-def _backups(only: Collection[int], within: Interval, now: datetime) -> dict[int, list[Usable]]:
+def _backups(only: Collection[int], within: Interval, now: datetime) -> dict[int, list[UsableBackup]]:
     """Return the complete backups that could be read."""
     rows = BackupRun.objects.filter(instance__cluster__in=only)
-    complete = rows.filter(status=RunStatus.SUCCEEDED, origin=Origin.MANAGED)
-    usable: dict[int, list[Usable]] = defaultdict(list)
+    complete = rows.filter(status=RunStatus.SUCCEEDED, origin=RunOrigin.MANAGED)
+    usable: dict[int, list[UsableBackup]] = defaultdict(list)
     there = _meets(complete, within, "finished_at", "removed_at").order_by("finished_at", "pk")
     for key, method, start, end in there.values_list("instance__cluster", "method", "finished_at", "removed_at"):
-        usable[key].append(Usable(READ_BY[method], _interval(start, end, now)))
+        usable[key].append(UsableBackup(READ_BY[method], _interval(start, end, now)))
     return usable
 
 
@@ -148,22 +163,22 @@ def _backups(only: Collection[int], within: Interval, now: datetime) -> dict[int
 def blocked_methods(method: str, is_managed: bool) -> frozenset[str]:
     """Return by which methods no rebuild starts from a source that such a backup reads: ``engine.schedule.conflicts`` says it."""
     work = of_backup(is_dump=method == BackupMethod.DUMP, is_managed=is_managed)
-    effects = {name: cell(name, work) for name in METHODS}
+    effects = {name: conflict_of(name, work) for name in METHODS}
     return frozenset(name for name, found in effects.items() if found and found.effect is not Effect.BESIDE)
 
 
-def _lives(only: Collection[int], within: Interval) -> dict[int, list[RebuildLife]]:
+def _lives(only: Collection[int], within: Interval) -> dict[int, list[RebuildIntervals]]:
     """Return the rebuilds of a time and, of each target, the one before: what failed then may still be waited for. Three queries."""
     rows = Rebuild.objects.filter(target__cluster__in=only)
     met = _meets(rows, within, "requested_at", "finished_at")
     before = rows.filter(finished_at__lte=within.start).order_by().values("target").annotate(newest=Max("pk"))
     wanted = set(met.values_list("pk", flat=True)) | {row["newest"] for row in before}
-    steps: dict[int, list[StepTime]] = defaultdict(list)
-    times = Step.objects.filter(rebuild__in=met).order_by("rebuild", "position")
+    steps: dict[int, list[StepInterval]] = defaultdict(list)
+    times = RebuildStep.objects.filter(rebuild__in=met).order_by("rebuild", "position")
     for pk, name, start, end in times.values_list("rebuild", "name", "started_at", "finished_at"):
         if start:
-            steps[pk].append(StepTime(name, start, end))
-    found: dict[int, list[RebuildLife]] = defaultdict(list)
+            steps[pk].append(StepInterval(name, start, end))
+    found: dict[int, list[RebuildIntervals]] = defaultdict(list)
     values = (
         "target__cluster",
         "pk",
@@ -181,7 +196,7 @@ def _lives(only: Collection[int], within: Interval) -> dict[int, list[RebuildLif
     for key, pk, target, source, status, asked, start, end, approval, decided, method, pauses in chosen.values_list(
         *values, "pauses"
     ):
-        life = RebuildLife(
+        life = RebuildIntervals(
             number=pk,
             target=target,
             source=source,
@@ -199,12 +214,12 @@ def _lives(only: Collection[int], within: Interval) -> dict[int, list[RebuildLif
     return found
 
 
-def _planned(only: Collection[int], within: Interval) -> dict[int, list[Planned]]:
-    found: dict[int, list[Planned]] = defaultdict(list)
+def _planned(only: Collection[int], within: Interval) -> dict[int, list[PlannedMaintenance]]:
+    found: dict[int, list[PlannedMaintenance]] = defaultdict(list)
     rows = _meets(Maintenance.objects.filter(cluster__in=only), within, "starts_at", "ends_at")
     for row in rows.order_by("starts_at", "pk"):
         interval = _interval(row.starts_at, row.ends_at, within.end)
         found[row.cluster_id].append(
-            Planned(f"maintenance {row.pk}", interval, row.created_by, row.reason, bool(row.marked_at))
+            PlannedMaintenance(f"maintenance {row.pk}", interval, row.created_by, row.reason, bool(row.marked_at))
         )
     return found

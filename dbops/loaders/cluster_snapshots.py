@@ -19,17 +19,24 @@ from dbops import lifecycle
 from dbops.engine.rebuilds.methods import DEFAULT_METHOD, METHODS, method_named
 from dbops.engine.schedule.backup_windows import (
     LEARNED_RUNS,
+    BackupWindow,
     Duration,
     Past,
     Prediction,
-    Window,
     learn,
     predict,
     window_at,
 )
-from dbops.engine.schedule.snapshot import Difference, Job, Machine, Picture, Stop, Use
-from dbops.engine.states import ACTIVE, RUN_ACTIVE, Approval, BackupMethod, Origin, Role, RunBy, RunStatus, Status
-from dbops.engine.topology.differences import in_words
+from dbops.engine.schedule.snapshot import (
+    ActiveJob,
+    ClusterSnapshot,
+    InstanceStatus,
+    InstanceUse,
+    MaintenanceWindow,
+    TopologyMismatch,
+)
+from dbops.engine.states import ACTIVE, RUN_ACTIVE, Approval, BackupMethod, Role, RunBy, RunOrigin, RunStatus, Status
+from dbops.engine.topology.differences import describe_difference
 from dbops.lib.cron import BadSchedule, due_times, last_due
 from dbops.models import BackupRun, BackupSchedule, Cluster, Hold, Instance, Maintenance, Rebuild
 
@@ -46,29 +53,29 @@ ENDED = (RunStatus.SUCCEEDED, RunStatus.ENDED)
 NEVER_READ = "it was never read"
 READ_TOO_LONG_AGO = "its last probe is too old to trust"
 
-_USES = {"source": Use.READ, "target": Use.REPLACE}
+_USES = {"source": InstanceUse.READ, "target": InstanceUse.REPLACE}
 
 
 @dataclass(slots=True)
 class _Rows:
     """What was read, by cluster."""
 
-    machines: dict[int, list[Machine]] = field(default_factory=lambda: defaultdict(list))
+    machines: dict[int, list[InstanceStatus]] = field(default_factory=lambda: defaultdict(list))
     sizes: dict[int, dict[str, int]] = field(default_factory=lambda: defaultdict(dict))
-    jobs: dict[int, list[Job]] = field(default_factory=lambda: defaultdict(list))
-    windows: dict[int, list[Window]] = field(default_factory=lambda: defaultdict(list))
-    unseen: dict[int, list[Window]] = field(default_factory=lambda: defaultdict(list))
-    stops: dict[int, list[Stop]] = field(default_factory=lambda: defaultdict(list))
+    jobs: dict[int, list[ActiveJob]] = field(default_factory=lambda: defaultdict(list))
+    windows: dict[int, list[BackupWindow]] = field(default_factory=lambda: defaultdict(list))
+    unseen: dict[int, list[BackupWindow]] = field(default_factory=lambda: defaultdict(list))
+    stops: dict[int, list[MaintenanceWindow]] = field(default_factory=lambda: defaultdict(list))
 
 
-def picture_of(cluster: Cluster, *, now: datetime | None = None) -> Picture:
+def snapshot_of(cluster: Cluster, *, now: datetime | None = None) -> ClusterSnapshot:
     """Return one cluster as it is now."""
-    return pictures([cluster.pk], now=now)[cluster.pk]
+    return snapshots([cluster.pk], now=now)[cluster.pk]
 
 
-def pictures(
+def snapshots(
     only: Collection[int] | None = None, *, now: datetime | None = None, horizon: timedelta = HORIZON
-) -> dict[int, Picture]:
+) -> dict[int, ClusterSnapshot]:
     """Return the pictures of some clusters, or of all, by primary key. Eleven queries, however many rows there are.
 
     All of 1,000 clusters with 5,000 instances and 7,000 runs take most of a second: a page asks for those that it shows.
@@ -91,7 +98,7 @@ def pictures(
     _read_stops(rows, only, now)
     different = differences()
     return {
-        key: Picture(
+        key: ClusterSnapshot(
             now=now,
             cluster=name,
             machines=tuple(rows.machines[key]),
@@ -109,7 +116,7 @@ def pictures(
 
 def going_on(
     only: Collection[int] | None = None, *, now: datetime
-) -> tuple[Mapping[int, list[Job]], Mapping[int, list[Stop]]]:
+) -> tuple[Mapping[int, list[ActiveJob]], Mapping[int, list[MaintenanceWindow]]]:
     """Return what runs and waits (how long it takes left out), and maintenance, by cluster. Four queries.
 
     It is what decides, with the machines, whether a rebuild could start now: for lists of a thousand clusters.
@@ -121,10 +128,10 @@ def going_on(
     return rows.jobs, rows.stops
 
 
-def differences() -> dict[int, Difference]:
+def differences() -> dict[int, TopologyMismatch]:
     """Return by cluster what the servers say against the inventory, where that stops rebuilds. One query."""
     found = lifecycle.blocks_rebuilds()
-    return {key: Difference(in_words(rows), rows[0].since) for key, rows in found.items()}
+    return {key: TopologyMismatch(describe_difference(rows), rows[0].since) for key, rows in found.items()}
 
 
 def _of(rows: QuerySet[Any], only: Collection[int] | None, path: str) -> QuerySet[Any]:
@@ -134,7 +141,7 @@ def _of(rows: QuerySet[Any], only: Collection[int] | None, path: str) -> QuerySe
 # Instances
 
 
-_Held = dict[int, list[tuple[str, Use]]]
+_Held = dict[int, list[tuple[str, InstanceUse]]]
 
 
 def _held(only: Collection[int] | None) -> _Held:
@@ -147,7 +154,7 @@ def _held(only: Collection[int] | None) -> _Held:
 
 
 def _read_machines(rows: _Rows, only: Collection[int] | None, held: _Held, now: datetime) -> None:
-    replaced = {name for claims in held.values() for name, use in claims if use is Use.REPLACE}
+    replaced = {name for claims in held.values() for name, use in claims if use is InstanceUse.REPLACE}
     found = _of(Instance.objects.order_by("name"), only, "cluster").annotate(
         data_bytes=KeyTextTransform("data_bytes", KeyTransform("datadir", "state__record"))
     )
@@ -157,17 +164,17 @@ def _read_machines(rows: _Rows, only: Collection[int] | None, held: _Held, now: 
     ):
         unknown = _why_unknown(observed_at, now)
         rows.machines[key].append(
-            Machine(name, Role(role))
+            InstanceStatus(name, Role(role))
             if name in replaced
-            else machine(name, Role(role), problem=unknown or problem, stopped=stopped or "", lag_seconds=lag)
+            else instance_status(name, Role(role), problem=unknown or problem, stopped=stopped or "", lag_seconds=lag)
         )
         if data_bytes not in (None, "null", ""):
             rows.sizes[key][name] = int(data_bytes)
 
 
-def machine(name: str, role: Role, *, problem: str, stopped: str, lag_seconds: float | None) -> Machine:
+def instance_status(name: str, role: Role, *, problem: str, stopped: str, lag_seconds: float | None) -> InstanceStatus:
     """Return an instance as it is judged, from the columns in which the prober keeps its facts in short."""
-    return Machine(name, role, problem=problem, stopped="" if problem else stopped, lag_seconds=lag_seconds)
+    return InstanceStatus(name, role, problem=problem, stopped="" if problem else stopped, lag_seconds=lag_seconds)
 
 
 def _why_unknown(observed_at: datetime | None, now: datetime) -> str:
@@ -301,7 +308,7 @@ def _dues(cron: str, zone: str, hour: datetime, horizon: timedelta) -> tuple[dat
 def _read_stops(rows: _Rows, only: Collection[int] | None, now: datetime) -> None:
     found = _of(Maintenance.objects.filter(Q(ends_at=None) | Q(ends_at__gt=now)), only, "cluster").order_by("pk")
     for key, starts, ends, reason, by in found.values_list("cluster", "starts_at", "ends_at", "reason", "created_by"):
-        rows.stops[key].append(Stop(starts, ends, reason, by))
+        rows.stops[key].append(MaintenanceWindow(starts, ends, reason, by))
 
 
 # What runs and what waits
@@ -332,7 +339,7 @@ def _read_rebuilds(
     ):
         is_queued = status == Status.QUEUED
         rows.jobs[key].append(
-            Job(
+            ActiveJob(
                 name=f"rebuild {pk}",
                 claims=tuple(_claims(method, target, source)) if is_queued else tuple(held.get(pk, ())),
                 started_at=None if is_queued else started,
@@ -352,10 +359,10 @@ def _read_rebuilds(
         )
 
 
-def _claims(method: str, target: str, source: str) -> Iterator[tuple[str, Use]]:
-    yield target, Use.REPLACE
+def _claims(method: str, target: str, source: str) -> Iterator[tuple[str, InstanceUse]]:
+    yield target, InstanceUse.REPLACE
     if method_named(method).reads_source:
-        yield source, Use.READ
+        yield source, InstanceUse.READ
 
 
 def _read_runs(rows: _Rows, only: Collection[int] | None, learned: _Learned) -> None:
@@ -364,14 +371,14 @@ def _read_runs(rows: _Rows, only: Collection[int] | None, learned: _Learned) -> 
         *("pk", "status", "origin", "method", "queued_at", "started_at", "last_seen_at", "instance", "schedule"),
         *("instance__name", "instance__cluster", "schedule__name", "schedule__expected_seconds"),
     ):
-        is_managed = row["origin"] == Origin.MANAGED
+        is_managed = row["origin"] == RunOrigin.MANAGED
         is_queued = row["status"] == RunStatus.QUEUED
         past = ("schedule", row["schedule"], "") if row["schedule"] else ("instance", row["instance"], row["method"])
         schedule = row["schedule__name"] or ""
         rows.jobs[row["instance__cluster"]].append(
-            Job(
+            ActiveJob(
                 name=f"backup run {row['pk']}" + (f" ({schedule})" if schedule else ""),
-                claims=((row["instance__name"], Use(row["method"])),),
+                claims=((row["instance__name"], InstanceUse(row["method"])),),
                 started_at=None if is_queued else row["started_at"] or row["last_seen_at"] or row["queued_at"],
                 queued_at=row["queued_at"],
                 duration=learn(learned.get(past, []), row["schedule__expected_seconds"]),

@@ -2,7 +2,7 @@
 
 from dbops.engine.errors import Refused
 from dbops.engine.hosts.host_keys import fingerprint_of
-from dbops.engine.planning.inputs import Member
+from dbops.engine.planning.inputs import KnownInstance
 from dbops.models import Host, Instance
 
 SYSTEMCTL = "/usr/bin/systemctl"
@@ -23,12 +23,12 @@ def shown_fingerprint(host: Host) -> str:
         return "unreadable"
 
 
-def member_of(instance: Instance) -> Member:
+def member_of(instance: Instance) -> KnownInstance:
     """Return an instance as the engine sees it. Its ``state``, ``host`` and ``cluster`` are read from the row."""
     start, stop = service_commands(instance)
     state = getattr(instance, "state", None)
     host = instance.host
-    return Member(
+    return KnownInstance(
         name=instance.name,
         cluster=instance.cluster.name,
         role=instance.role,

@@ -1,4 +1,4 @@
-"""From rows to the engine's ``Situation``: the whole fleet as it was last read, and this fleet's history."""
+"""From rows to the engine's ``PlanInputs``: the whole fleet as it was last read, and this fleet's history."""
 
 from collections.abc import Iterable, Iterator
 from datetime import datetime
@@ -10,31 +10,33 @@ from django.utils import timezone
 
 from dbops import lifecycle
 from dbops.engine.backups.archives import Archive, is_known_bad
-from dbops.engine.backups.restore_test_ends import ProofEnd, last_that_tell
+from dbops.engine.backups.restore_test_ends import RestoreTestEnd, last_conclusive
 from dbops.engine.facts.instance import HostFacts
-from dbops.engine.planning.inputs import Situation
+from dbops.engine.planning.inputs import PlanInputs
 from dbops.engine.rebuilds.plan import Plan
-from dbops.engine.states import BackupMethod, Origin, Role, RunStatus
+from dbops.engine.states import BackupMethod, Role, RunOrigin, RunStatus
 from dbops.engine.tuning.stream_rate import floor_of
-from dbops.engine.tuning.transport import Link
+from dbops.engine.tuning.transport import MeasuredLink
 from dbops.loaders.members import member_of
-from dbops.loaders.step_history import histories_of
-from dbops.models import BackupProof, BackupRun, Cluster, ConnectionTest, Host, Instance, InstanceState
+from dbops.loaders.step_history import step_histories_of
+from dbops.models import BackupRun, Cluster, ConnectionTest, Host, Instance, InstanceState, RestoreTest
 
 #: So many of the newest finished backups of a cluster are looked at: one of each instance and method is among them.
 ARCHIVES = 200
 
 
-def situation_of(target: Instance, source: Instance, *, keep_old_data: bool = False, run_id: str = "RUN") -> Situation:
+def plan_inputs_of(
+    target: Instance, source: Instance, *, keep_old_data: bool = False, run_id: str = "RUN"
+) -> PlanInputs:
     """Return what a plan is made from. Reads tables only."""
     instances = list(Instance.objects.select_related("host", "cluster", "state"))
     members = {instance.pk: member_of(instance) for instance in instances}
     primary = next(
         (item for item in instances if item.cluster_id == target.cluster_id and item.role == Role.PRIMARY), None
     )
-    histories = histories_of(target.cluster_id)
+    histories = step_histories_of(target.cluster_id)
     addresses = [address for cluster in Cluster.objects.all() for address in cluster.write_addresses]
-    return Situation(
+    return PlanInputs(
         target=members[target.pk],
         source=members[source.pk],
         primary=members[primary.pk] if primary else None,
@@ -48,7 +50,7 @@ def situation_of(target: Instance, source: Instance, *, keep_old_data: bool = Fa
         histories=histories.own,
         fleet=histories.others,
         archives=tuple(archives_of(target.cluster_id)),
-        proofs=proofs_in(target.cluster_id),
+        proofs=restore_tests_in(target.cluster_id),
         relaxes=settings.RELAX_CATCH_UP,
         link=link_between(source.host_id, target.host_id),
         differences=lifecycle.open_differences([target.cluster_id]).get(target.cluster_id, ()),
@@ -61,13 +63,13 @@ def host_facts(host: Host) -> HostFacts | None:
     return next((facts.host for state in states if (facts := state.facts()) and facts.host), None)
 
 
-def link_between(source_host: int, target_host: int) -> Link | None:
+def link_between(source_host: int, target_host: int) -> MeasuredLink | None:
     """Return what the newest test of the stream between two hosts has measured, ``None`` where there is none. One query."""
     tests = ConnectionTest.objects.filter(kind=ConnectionTest.Kinds.STREAM, status=ConnectionTest.Statuses.PASSED)
     found = tests.filter(source_host=source_host, host=target_host).values_list("result", "finished_at").first()
     if found is None or found[1] is None or not found[0].get("rates"):
         return None
-    return Link(found[0]["rates"], found[1])
+    return MeasuredLink(found[0]["rates"], found[1])
 
 
 def slowest_rate(plan: Plan, source_id: int) -> int:
@@ -93,24 +95,24 @@ def archives_of(cluster_id: int) -> Iterator[Archive]:
 
 def archives_to_read(cluster_id: int) -> list[Archive]:
     """Return the finished backups of a cluster that no proof has found bad, the newest first. Two queries."""
-    proofs = proofs_in(cluster_id)
+    proofs = restore_tests_in(cluster_id)
     return [one for one in archives_of(cluster_id) if not is_known_bad(one, proofs)]
 
 
-def proofs_in(cluster_id: int) -> dict[int, ProofEnd]:
+def restore_tests_in(cluster_id: int) -> dict[int, RestoreTestEnd]:
     """Return by run the last proof that tells something of a backup of a cluster that can be read. One query."""
-    return proofs_of_runs(readable_runs().filter(instance__cluster=cluster_id).order_by().values("pk"))
+    return restore_tests_of_runs(readable_runs().filter(instance__cluster=cluster_id).order_by().values("pk"))
 
 
-def proofs_of_runs(runs: Iterable[int] | QuerySet[Any, Any]) -> dict[int, ProofEnd]:
+def restore_tests_of_runs(runs: Iterable[int] | QuerySet[Any, Any]) -> dict[int, RestoreTestEnd]:
     """Return by run the last proof that tells something of its backup. One query.
 
     Args:
         runs: primary keys, or a query that gives them.
     """
-    ended = BackupProof.objects.filter(run__in=runs, status__in=(RunStatus.SUCCEEDED, RunStatus.FAILED)).order_by("pk")
-    return last_that_tell(
-        ProofEnd(
+    ended = RestoreTest.objects.filter(run__in=runs, status__in=(RunStatus.SUCCEEDED, RunStatus.FAILED)).order_by("pk")
+    return last_conclusive(
+        RestoreTestEnd(
             run,
             is_good=status == RunStatus.SUCCEEDED,
             at=finished or requested,
@@ -125,7 +127,7 @@ def proofs_of_runs(runs: Iterable[int] | QuerySet[Any, Any]) -> dict[int, ProofE
 
 def readable_runs() -> QuerySet[BackupRun]:
     """Return the runs of finished backups that dbops made, found whole and has not removed."""
-    rows = BackupRun.objects.filter(origin=Origin.MANAGED, status=RunStatus.SUCCEEDED, removed_at__isnull=True)
+    rows = BackupRun.objects.filter(origin=RunOrigin.MANAGED, status=RunStatus.SUCCEEDED, removed_at__isnull=True)
     return rows.exclude(path="")
 
 

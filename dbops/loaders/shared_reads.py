@@ -2,26 +2,32 @@
 
 from collections.abc import Iterable, Sequence
 
-from dbops.engine.rebuilds.shared_read import BRANCHES, Companion, Phase, phase_of_branch, phase_of_reader
+from dbops.engine.rebuilds.shared_read import (
+    BRANCHES,
+    SharedReadMember,
+    SharedReadPhase,
+    phase_of_follower,
+    phase_of_leader,
+)
 from dbops.engine.states import STEP_FINAL, Status, StepState
 from dbops.models import Rebuild
 
 
-class RowCompanions:
-    """The companions of one rebuild (``engine.rebuilds.shared_read.Companions``). A running rebuild's own place does not change."""
+class RowSharedReadMembers:
+    """The companions of one rebuild (``engine.rebuilds.shared_read.SharedReadMembers``). A running rebuild's own place does not change."""
 
     def __init__(self, rebuild: Rebuild) -> None:
         self._pk, self._reader = rebuild.pk, rebuild.reads_with_id
 
-    def reader(self) -> Companion | None:
-        return readers([self._reader])[self._reader] if self._reader else None
+    def reader(self) -> SharedReadMember | None:
+        return leaders([self._reader])[self._reader] if self._reader else None
 
-    def branches(self) -> Sequence[Companion]:
+    def branches(self) -> Sequence[SharedReadMember]:
         """Two queries where there are any, else one."""
         rows = Rebuild.objects.filter(reads_with=self._pk).defer("plan", "memory").order_by("pk")
         found = list(rows.select_related("target").prefetch_related("steps"))
         return [
-            _companion(row, phase_of_branch(Status(row.status), row.ending, _steps(row)))
+            _companion(row, phase_of_follower(Status(row.status), row.ending, _steps(row)))
             for row in found
             if not (
                 row.status != Status.QUEUED and row.started_at is None
@@ -29,7 +35,7 @@ class RowCompanions:
         ]
 
 
-def readers(keys: Iterable[int]) -> dict[int, Companion]:
+def leaders(keys: Iterable[int]) -> dict[int, SharedReadMember]:
     """Return the rebuilds of these primary keys as those who read. Two queries."""
     rows = Rebuild.objects.filter(pk__in=set(keys)).defer("plan").select_related("target").prefetch_related("steps")
     found = {}
@@ -37,13 +43,13 @@ def readers(keys: Iterable[int]) -> dict[int, Companion]:
         settled = row.memory.get(BRANCHES)
         if settled is None and _steps(row).get("pause") in STEP_FINAL:
             settled = ()  # it began before there were shared reads
-        phase = phase_of_reader(Status(row.status), row.ending, _steps(row), row.memory)
+        phase = phase_of_leader(Status(row.status), row.ending, _steps(row), row.memory)
         found[row.pk] = _companion(row, phase, None if settled is None else tuple(settled))
     return found
 
 
-def _companion(row: Rebuild, phase: Phase, branches: tuple[str, ...] | None = None) -> Companion:
-    return Companion(number=row.pk, uid=row.uid, target=row.target.name, phase=phase, branches=branches)
+def _companion(row: Rebuild, phase: SharedReadPhase, branches: tuple[str, ...] | None = None) -> SharedReadMember:
+    return SharedReadMember(number=row.pk, uid=row.uid, target=row.target.name, phase=phase, branches=branches)
 
 
 def _steps(row: Rebuild) -> dict[str, StepState]:

@@ -11,11 +11,11 @@ from django.db.models import Window as Over
 from django.db.models.fields.json import KeyTextTransform, KeyTransform
 from django.db.models.functions import RowNumber
 
-from dbops.engine.planning.step_estimates import STEP_BY_AGE, DoneStep, History, PastRebuild, history_of
+from dbops.engine.planning.step_estimates import STEP_BY_AGE, DoneStep, PastRebuild, StepHistory, history_of
 from dbops.engine.rebuilds.methods import METHODS
 from dbops.engine.schedule.backup_windows import LEARNED_RUNS
 from dbops.engine.states import Status, StepState
-from dbops.models import Rebuild, Step
+from dbops.models import Rebuild, RebuildStep
 
 RETRY = "retry"
 #: What JSON's null, or a key that is not there, becomes on the databases.
@@ -23,11 +23,11 @@ NOTHING = (None, "", "null")
 
 
 @dataclass(frozen=True, slots=True)
-class Histories:
+class StepHistories:
     """By method what rebuilds measured: the cluster's own, and those of all other clusters."""
 
-    own: dict[str, History] = field(default_factory=dict)
-    others: dict[str, History] = field(default_factory=dict)
+    own: dict[str, StepHistory] = field(default_factory=dict)
+    others: dict[str, StepHistory] = field(default_factory=dict)
 
 
 @dataclass(slots=True)
@@ -45,7 +45,7 @@ class _Read:
         return PastRebuild(tuple(self.steps), self.bytes, self.taken_at, self.is_retry)
 
 
-def histories_of(cluster_id: int) -> Histories:
+def step_histories_of(cluster_id: int) -> StepHistories:
     """Return what the last rebuilds that succeeded took, by the method that made the copy. One query.
 
     What a retry completed counts for the method whose copy it goes on with.
@@ -59,7 +59,7 @@ def histories_of(cluster_id: int) -> Histories:
         one.steps.append(DoneStep(name, began, ended))
         if taken_at not in NOTHING:
             one.taken_at = datetime.fromisoformat(taken_at)
-    return Histories(
+    return StepHistories(
         _by_method(one for one in read.values() if one.is_own),
         _by_method(one for one in read.values() if not one.is_own),
     )
@@ -68,7 +68,7 @@ def histories_of(cluster_id: int) -> Histories:
 def _steps(cluster_id: int) -> Iterable[tuple[Any, ...]]:
     """Return the steps of the rebuilds that count, those of the latest first."""
     plan = "rebuild__plan"
-    rows = Step.objects.filter(state=StepState.DONE, rebuild__in=_last(cluster_id).values("pk"))
+    rows = RebuildStep.objects.filter(state=StepState.DONE, rebuild__in=_last(cluster_id).values("pk"))
     # A plan is large: it is looked into only where what is wanted of it may be there.
     return (
         rows.annotate(
@@ -108,7 +108,7 @@ def _number(text: str | None) -> int | None:
     return None if text is None or text in NOTHING else int(text)
 
 
-def _by_method(rebuilds: Iterable[_Read]) -> dict[str, History]:
+def _by_method(rebuilds: Iterable[_Read]) -> dict[str, StepHistory]:
     found: dict[str, list[PastRebuild]] = defaultdict(list)
     for one in rebuilds:
         found[one.method].append(one.past())

@@ -6,7 +6,7 @@ from django.core.management.base import BaseCommand, CommandError
 from django.db import DatabaseError
 
 from dbops.engine.errors import Refused
-from dbops.sample.database_check import disagreement
+from dbops.sample.database_check import database_mismatch
 
 
 class DbopsCommand(BaseCommand):
@@ -20,6 +20,6 @@ class DbopsCommand(BaseCommand):
 
 def _refusal() -> Refused | None:
     try:
-        return disagreement()
+        return database_mismatch()
     except DatabaseError:  # it is away, or has no tables yet: the command itself says so, if it wants it at all
         return None

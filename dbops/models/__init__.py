@@ -1,16 +1,16 @@
 """The tables, a file for each aggregate."""
 
-from .accounts import StartView
+from .accounts import DefaultView
 from .audit import AuditEntry, AuditHead, AuditName, AuditText
 from .audit_segments import AuditSegment
-from .availability import GapCount, GapDay, SentReport
+from .availability import CountedDays, GapDay, SentReport
 from .backups import AccessToken, BackupEvent, BackupRun, BackupSchedule, Maintenance
 from .connection_tests import ConnectionTest
 from .fleet import Cluster, Host, Instance, InstanceState
-from .heartbeats import Pulse
+from .heartbeats import ProcessHeartbeat
 from .instance_periods import InstancePeriod
-from .rebuilds import Command, Event, Hold, Rebuild, Sample, Step
-from .restore_tests import BackupProof
+from .rebuilds import ExecutedCommand, Hold, Rebuild, RebuildEvent, RebuildSample, RebuildStep
+from .restore_tests import RestoreTest
 from .topology import Discovery, ServerIdentity, TopologyDifference
 
 __all__ = [
@@ -21,28 +21,28 @@ __all__ = [
     "AuditSegment",
     "AuditText",
     "BackupEvent",
-    "BackupProof",
+    "RestoreTest",
     "BackupRun",
     "BackupSchedule",
     "Cluster",
-    "Command",
+    "ExecutedCommand",
     "ConnectionTest",
     "Discovery",
-    "Event",
+    "RebuildEvent",
     "Hold",
-    "GapCount",
+    "CountedDays",
     "GapDay",
     "Host",
     "Instance",
     "InstancePeriod",
     "InstanceState",
     "Maintenance",
-    "Pulse",
+    "ProcessHeartbeat",
     "Rebuild",
-    "Sample",
+    "RebuildSample",
     "SentReport",
     "ServerIdentity",
-    "StartView",
-    "Step",
+    "DefaultView",
+    "RebuildStep",
     "TopologyDifference",
 ]

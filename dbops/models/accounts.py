@@ -4,7 +4,7 @@ from django.contrib.auth.models import User
 from django.db import models
 
 
-class StartView(models.Model):
+class DefaultView(models.Model):
     """The filters of the fleet page that a person wants to begin with, as they stand in its address."""
 
     user = models.OneToOneField(User, on_delete=models.CASCADE, related_name="start_view")

@@ -4,7 +4,7 @@ from typing import ClassVar
 
 from django.db import models
 
-from dbops.engine.audit.chain import GENESIS, Head, Link
+from dbops.engine.audit.chain import GENESIS, ChainEntry, ChainHead
 
 #: Columns whose values are known by name, so that a part of a name finds entries without looking at each.
 NAMED = ("actor", "action", "subject", "instance", "cluster", "outcome")
@@ -42,9 +42,9 @@ class AuditEntry(models.Model):
         return f"audit entry {self.sequence}"
 
     @property
-    def link(self) -> Link:
+    def link(self) -> ChainEntry:
         """The entry as the chain knows it."""
-        return Link(**{name: getattr(self, name) for name in Link.__dataclass_fields__})
+        return ChainEntry(**{name: getattr(self, name) for name in ChainEntry.__dataclass_fields__})
 
 
 class AuditHead(models.Model):
@@ -54,8 +54,8 @@ class AuditHead(models.Model):
     hash = models.CharField(max_length=64, default=GENESIS)
 
     @property
-    def head(self) -> Head:
-        return Head(self.sequence, self.hash)
+    def head(self) -> ChainHead:
+        return ChainHead(self.sequence, self.hash)
 
 
 class AuditText(models.Model):

@@ -4,7 +4,7 @@ from typing import ClassVar
 
 from django.db import models
 
-from dbops.engine.audit.chain import Head
+from dbops.engine.audit.chain import ChainHead
 
 
 class AuditSegment(models.Model):
@@ -28,6 +28,6 @@ class AuditSegment(models.Model):
         return f"audit entries {self.first} to {self.last}, in {self.file_name}"
 
     @property
-    def anchor(self) -> Head:
+    def anchor(self) -> ChainHead:
         """What the first entry after it follows."""
-        return Head(self.last, self.hash)
+        return ChainHead(self.last, self.hash)

@@ -7,7 +7,7 @@ from django.db import models
 from .fleet import Cluster
 
 
-class GapCount(models.Model):
+class CountedDays(models.Model):
     """Which days of a cluster are counted: from ``since`` up to, but not including, ``until``. Days are those of UTC.
 
     Before ``since`` nothing is stored of the cluster. ``rules`` is ``engine.availability.days.RULES`` of when it was counted.

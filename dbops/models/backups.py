@@ -5,7 +5,7 @@ from typing import ClassVar
 from django.conf import settings
 from django.db import models
 
-from dbops.engine.states import BackupMethod, Origin, RunBy, RunStatus
+from dbops.engine.states import BackupMethod, RunBy, RunOrigin, RunStatus
 
 from .fleet import Cluster, Instance, name_validator, path_validator
 from .leased import Leased
@@ -50,7 +50,7 @@ class BackupRun(Leased):
     uid = models.CharField(max_length=32, unique=True)
     instance = models.ForeignKey(Instance, on_delete=models.PROTECT, related_name="backup_runs")
     schedule = models.ForeignKey(BackupSchedule, on_delete=models.SET_NULL, null=True, related_name="runs")
-    origin = models.CharField(max_length=10, choices=[(item.value, item.value) for item in Origin])
+    origin = models.CharField(max_length=10, choices=[(item.value, item.value) for item in RunOrigin])
     method = models.CharField(max_length=10, choices=[(item.value, item.value) for item in BackupMethod])
     status = models.CharField(max_length=10, choices=[(item.value, item.value) for item in RunStatus], db_index=True)
     requested_by = models.ForeignKey(settings.AUTH_USER_MODEL, on_delete=models.PROTECT, null=True, related_name="+")
@@ -97,7 +97,7 @@ class BackupRun(Leased):
         """Return why there is nothing that a proof could restore; empty where there is."""
         if self.method != BackupMethod.PHYSICAL:
             return "it is a logical dump: proofs are of physical backups"
-        if self.origin != Origin.MANAGED or self.status != RunStatus.SUCCEEDED or not self.path:
+        if self.origin != RunOrigin.MANAGED or self.status != RunStatus.SUCCEEDED or not self.path:
             return "dbops has no finished file of it"
         return "its file was removed" if self.removed_at else ""
 

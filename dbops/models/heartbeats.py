@@ -3,7 +3,7 @@
 from django.db import models
 
 
-class Pulse(models.Model):
+class ProcessHeartbeat(models.Model):
     """When a kind of process, ``worker`` or ``beat``, last did something: one row each, however many there are."""
 
     name = models.CharField(max_length=20, primary_key=True)

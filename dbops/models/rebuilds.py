@@ -121,7 +121,7 @@ class Hold(models.Model):
         ]
 
 
-class Step(models.Model):
+class RebuildStep(models.Model):
     """One unit of work of a rebuild."""
 
     rebuild = models.ForeignKey(Rebuild, on_delete=models.CASCADE, related_name="steps")
@@ -142,7 +142,7 @@ class Step(models.Model):
         ]
 
 
-class Event(models.Model):
+class RebuildEvent(models.Model):
     """One line of a rebuild's history. Append only."""
 
     rebuild = models.ForeignKey(Rebuild, on_delete=models.CASCADE, related_name="events")
@@ -156,7 +156,7 @@ class Event(models.Model):
         ordering: ClassVar = ["pk"]
 
 
-class Command(models.Model):
+class ExecutedCommand(models.Model):
     """One command on a host or statement on a server: a row before it runs, completed after."""
 
     rebuild = models.ForeignKey(Rebuild, on_delete=models.CASCADE, related_name="commands")
@@ -176,7 +176,7 @@ class Command(models.Model):
         ]
 
 
-class Sample(models.Model):
+class RebuildSample(models.Model):
     """What one moment of a rebuild was like, for its charts: counts since the step's work began (``engine.rebuilds.metrics``).
 
     ``number`` follows from the time since the start, so two drivers at the same moment write one row. A row that is missing

@@ -11,7 +11,7 @@ from .fleet import Host, Instance
 from .leased import Leased
 
 
-class BackupProof(Leased):
+class RestoreTest(Leased):
     """One attempt to restore a backup and to read all of it, on one host. Its history is told in that of its run.
 
     ``run_slot`` is the run until the proof is over, ``host_slot`` the host while it is at work: both are unique, so that the database

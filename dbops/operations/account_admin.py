@@ -14,7 +14,7 @@ from django.utils import timezone
 
 from dbops.audit.log import append
 from dbops.engine.errors import Refused
-from dbops.models import StartView
+from dbops.models import DefaultView
 from dbops.operations.accounts import check_account, check_password
 from dbops.security.permissions import GROUPS, group_of, make_groups, require_superuser
 
@@ -149,14 +149,14 @@ def keep_start_view(user: User, query: str) -> None:
         query: as it stands in the page's address, at most 1,000 characters; empty to begin with the whole fleet.
     """
     if query:
-        StartView.objects.update_or_create(user=user, defaults={"query": query})
+        DefaultView.objects.update_or_create(user=user, defaults={"query": query})
     else:
-        StartView.objects.filter(user=user).delete()
+        DefaultView.objects.filter(user=user).delete()
 
 
 def start_view_of(user: User) -> str:
     """Return the filters that a person begins with, empty where there are none. One query."""
-    return StartView.objects.filter(user=user).values_list("query", flat=True).first() or ""
+    return DefaultView.objects.filter(user=user).values_list("query", flat=True).first() or ""
 
 
 def _lock(user: User, doing: str, seen: str | None = None) -> User:

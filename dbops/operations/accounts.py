@@ -13,7 +13,7 @@ from dbops.security.permissions import GROUPS, make_groups
 
 
 @dataclass(frozen=True, slots=True)
-class Account:
+class ListedAccount:
     """One line of the list of accounts."""
 
     name: str
@@ -69,10 +69,10 @@ def save_account(
     return user, changed
 
 
-def list_accounts() -> list[Account]:
+def list_accounts() -> list[ListedAccount]:
     """Return every account, by name."""
     return [
-        Account(
+        ListedAccount(
             user.get_username(),
             tuple(sorted(group.name for group in user.groups.all())),
             user.is_superuser,

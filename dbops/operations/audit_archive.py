@@ -11,7 +11,7 @@ from django.db import IntegrityError, transaction
 from django.utils import timezone
 
 from dbops.audit.log import append, current_anchor
-from dbops.engine.audit.chain import Head, Link, Verification, covered, read_link
+from dbops.engine.audit.chain import ChainEntry, ChainHead, Verification, covered, read_link
 from dbops.engine.errors import Refused
 from dbops.models import AuditEntry, AuditSegment, AuditText
 
@@ -57,7 +57,7 @@ def archive_entries(*, actor: str, before: datetime, folder: Path) -> AuditSegme
         raise _refused("audit.nothing_to_archive", found, "Read the newest entries of the audit log.") from None
 
 
-def _last_before(before: datetime, anchor: Head) -> int | None:
+def _last_before(before: datetime, anchor: ChainHead) -> int | None:
     """Return the last entry before the first one that stays. If the clock stepped back, more entries stay."""
     entries = AuditEntry.objects.filter(sequence__gt=anchor.sequence).order_by("sequence")
     first_kept = entries.filter(at__gte=before).values_list("sequence", flat=True).first()
@@ -65,14 +65,14 @@ def _last_before(before: datetime, anchor: Head) -> int | None:
     return older.values_list("sequence", flat=True).last()
 
 
-def _links(anchor: Head, last: int) -> Iterator[Link]:
+def _links(anchor: ChainHead, last: int) -> Iterator[ChainEntry]:
     done = anchor.sequence
     while rows := list(AuditEntry.objects.filter(sequence__gt=done, sequence__lte=last).order_by("sequence")[:BATCH]):
         yield from (row.link for row in rows)
         done = rows[-1].sequence
 
 
-def _written(path: Path, anchor: Head, last: int) -> tuple[Head, str]:
+def _written(path: Path, anchor: ChainHead, last: int) -> tuple[ChainHead, str]:
     """Write the file whole or not at all. Return the segment's end and the file's SHA-256."""
     run, digest, draft = Verification(start=anchor), hashlib.sha256(), path.with_name(f".{path.name}.new")
     with os.fdopen(os.open(draft, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600), "wb") as file:
@@ -91,7 +91,7 @@ def _written(path: Path, anchor: Head, last: int) -> tuple[Head, str]:
     return run.head, digest.hexdigest()
 
 
-def _verify_file(path: Path, anchor: Head, head: Head) -> None:
+def _verify_file(path: Path, anchor: ChainHead, head: ChainHead) -> None:
     """Read the file back: it must hold every entry that leaves the database."""
     run = Verification(start=anchor)
     with path.open(encoding="utf-8") as file:
@@ -101,11 +101,11 @@ def _verify_file(path: Path, anchor: Head, head: Head) -> None:
         raise _refused("audit.file", f"{path} does not contain what dbops wrote", "Choose another folder.")
 
 
-def _read(lines: Iterable[str]) -> Iterator[Link]:
+def _read(lines: Iterable[str]) -> Iterator[ChainEntry]:
     yield from (read_link(json.loads(line)) for line in lines)
 
 
-def _remove(actor: str, anchor: Head, head: Head, path: Path, file_hash: str) -> AuditSegment:
+def _remove(actor: str, anchor: ChainHead, head: ChainHead, path: Path, file_hash: str) -> AuditSegment:
     with transaction.atomic():
         segment = AuditSegment.objects.create(
             first=anchor.sequence + 1,

@@ -10,7 +10,7 @@ from django.db import transaction
 
 from dbops.audit.log import append, current_anchor, current_head
 from dbops.audit.triggers import missing_guards
-from dbops.engine.audit.chain import Finding, Head, Tampering, Verification, covered
+from dbops.engine.audit.chain import ChainFinding, ChainHead, Tampering, Verification, covered
 from dbops.models import AuditEntry, AuditSegment, Rebuild
 from dbops.operations.audit import record_export
 from dbops.security.redaction import cell
@@ -24,7 +24,7 @@ COLUMNS = (
 
 def verify_log(
     rows: Iterable[AuditEntry], *, actor: str, witnesses: Mapping[int, str] | None = None
-) -> tuple[list[Finding], Head, int]:
+) -> tuple[list[ChainFinding], ChainHead, int]:
     """Verify the whole log, and write that, with what came out, as its next entry.
 
     Args:
@@ -57,19 +57,19 @@ def verify_log(
     return findings, head, run.count
 
 
-def _unrecorded() -> list[Finding]:
+def _unrecorded() -> list[ChainFinding]:
     """Return segments without an ``audit.archived`` entry, and segments that do not follow each other: signs of removal by hand."""
     segments = list(AuditSegment.objects.order_by("last"))
-    findings, before = [], Head()
+    findings, before = [], ChainHead()
     for segment in segments:
         if (segment.first, segment.previous) != (before.sequence + 1, before.hash):
             text = f"the segment {segment.first} to {segment.last} does not follow entry {before.sequence}"
-            findings.append(Finding(Tampering.REMOVED, segment.first, segment.last, text))
+            findings.append(ChainFinding(Tampering.REMOVED, segment.first, segment.last, text))
         before = segment.anchor
     if segments and not _is_recorded(segments[-1]):
         first, last = segments[-1].first, segments[-1].last
         text = f"entries {first} to {last} were removed, and no entry records that they were archived"
-        findings.append(Finding(Tampering.REMOVED, first, last, text))
+        findings.append(ChainFinding(Tampering.REMOVED, first, last, text))
     return findings
 
 
@@ -82,10 +82,10 @@ def _is_recorded(segment: AuditSegment) -> bool:
     )
 
 
-def _unguarded() -> list[Finding]:
+def _unguarded() -> list[ChainFinding]:
     """Return the missing triggers: the entries may still be unchanged."""
     return [
-        Finding(Tampering.UNGUARDED, 0, 0, f"the trigger that refuses {event.upper()} of {table} is missing")
+        ChainFinding(Tampering.UNGUARDED, 0, 0, f"the trigger that refuses {event.upper()} of {table} is missing")
         for table, event in missing_guards()
     ]
 

@@ -11,10 +11,10 @@ from django.utils import timezone
 from dbops import lifecycle
 from dbops.engine.backups.matching import Where
 from dbops.engine.errors import Refused
-from dbops.engine.schedule.occupancy import stays
+from dbops.engine.schedule.occupancy import reservations_of
 from dbops.engine.states import BackupMethod
-from dbops.lifecycle.run_reports import ReportKind, Told
-from dbops.loaders.cluster_snapshots import picture_of
+from dbops.lifecycle.run_reports import ReportKind, RunReport
+from dbops.loaders.cluster_snapshots import snapshot_of
 from dbops.models import AccessToken, BackupRun, BackupSchedule, Hold, Instance
 
 KEY = re.compile(r"[A-Za-z0-9._-]{8,64}")
@@ -58,7 +58,7 @@ def take_report(*, token: AccessToken, key: str, kind: str, said: Mapping[str, A
     if kind == ReportKind.END and status is None:
         raise _invalid("the report of an end needs exit_status")
     host = _text(said, "host")
-    told = Told(
+    told = RunReport(
         key=key,
         kind=ReportKind(kind),
         method=method,
@@ -96,7 +96,7 @@ def may_start(*, token: AccessToken, instance: str, schedule: str = "") -> Leave
 
 def _expected_end(instance: Instance, hold: Hold) -> datetime | None:
     """Return when what holds an instance is likely to end, as the queue's page says it; ``None`` where nobody knows."""
-    for stay in stays(picture_of(instance.cluster)):
+    for stay in reservations_of(snapshot_of(instance.cluster)):
         is_holder = (stay.job.rebuild, stay.job.run) == (hold.rebuild_id, hold.backup_run_id)
         if stay.instance == instance.name and is_holder:
             return stay.end.p50

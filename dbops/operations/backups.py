@@ -6,9 +6,9 @@ from django.db import transaction
 from dbops import lifecycle
 from dbops.audit.log import append
 from dbops.engine.errors import Refused
-from dbops.engine.states import RUN_FINAL, Origin, RunBy, RunStatus
+from dbops.engine.states import RUN_FINAL, RunBy, RunOrigin, RunStatus
 from dbops.messaging.wakeups import nudge
-from dbops.models import BackupProof, BackupRun, BackupSchedule
+from dbops.models import BackupRun, BackupSchedule, RestoreTest
 from dbops.operations.audit import says_why
 from dbops.security.permissions import require_operator
 
@@ -76,7 +76,7 @@ def stop_run(run: BackupRun, actor: User, reason: str) -> None:
         raise Refused.unchanged("backup.ended", doing, f"it has ended: {run.status}", "Nothing is left to stop.")
 
 
-def give_up_run(run: BackupRun, actor: User, reason: str) -> None:
+def force_fail_run(run: BackupRun, actor: User, reason: str) -> None:
     """End a lost run without its host. The next run of the instance ends what still runs there, and removes its file.
 
     Raises:
@@ -87,7 +87,7 @@ def give_up_run(run: BackupRun, actor: User, reason: str) -> None:
     _must_have_reason(reason, doing)
     name = actor.get_username()
     with transaction.atomic():
-        ended = lifecycle.give_up_run(run, name)
+        ended = lifecycle.force_fail_run(run, name)
         if ended:
             append(
                 actor=name,
@@ -102,7 +102,7 @@ def give_up_run(run: BackupRun, actor: User, reason: str) -> None:
         raise Refused.unchanged("backup.not_lost", doing, found, "Stop it instead, if it still runs.")
 
 
-def say_over(run: BackupRun, actor: User, reason: str) -> None:
+def mark_run_ended(run: BackupRun, actor: User, reason: str) -> None:
     """End a run that dbops did not start and that a person knows to be over. It goes on if it is seen or reported again.
 
     Raises:
@@ -111,7 +111,7 @@ def say_over(run: BackupRun, actor: User, reason: str) -> None:
     """
     doing = f"Ending backup run {run.pk}, which dbops did not start"
     require_operator(actor, doing)
-    if run.origin == Origin.MANAGED:
+    if run.origin == RunOrigin.MANAGED:
         found = "dbops runs it itself and knows whether it is over"
         raise Refused.unchanged(
             "backup.ours", doing, found, "Stop it instead, or end it without its host where it is lost."
@@ -119,7 +119,7 @@ def say_over(run: BackupRun, actor: User, reason: str) -> None:
     _must_have_reason(reason, doing)
     name = actor.get_username()
     with transaction.atomic():
-        ended = lifecycle.say_over(run, name)
+        ended = lifecycle.mark_ended(run, name)
         if ended:
             append(
                 actor=name,
@@ -133,7 +133,7 @@ def say_over(run: BackupRun, actor: User, reason: str) -> None:
         raise Refused.unchanged("backup.ended", doing, f"it has ended: {run.status}", "Nothing is left to end.")
 
 
-def prove_run(run: BackupRun, actor: User, reason: str = "") -> BackupProof:
+def request_restore_test(run: BackupRun, actor: User, reason: str = "") -> RestoreTest:
     """Queue a proof of a finished physical backup. Return it, or the one of this run that is not over: a second click asks no more.
 
     Raises:
@@ -147,7 +147,7 @@ def prove_run(run: BackupRun, actor: User, reason: str = "") -> BackupProof:
         live = BackupRun.objects.select_for_update().select_related("instance__host").get(pk=run.pk)
         if why := live.why_not_proven:
             raise Refused.unchanged("proof.no_backup", doing, why, "Prove another backup.")
-        proof = lifecycle.queue_proof(
+        proof = lifecycle.queue_restore_test(
             live, f"Its proof was asked for by {name}{f': {reason}' if reason else '.'}", by=name
         )
         if proof is not None:
@@ -160,11 +160,11 @@ def prove_run(run: BackupRun, actor: User, reason: str = "") -> BackupProof:
                 detail={"proof": proof.pk, "backup_run": run.pk},
             )
             nudge()
-    found = proof or lifecycle.active_proof(run)
-    return found or prove_run(run, actor, reason)  # the one that was there has ended in this moment
+    found = proof or lifecycle.active_restore_test(run)
+    return found or request_restore_test(run, actor, reason)  # the one that was there has ended in this moment
 
 
-def stop_proof(proof: BackupProof, actor: User, reason: str) -> None:
+def stop_restore_test(proof: RestoreTest, actor: User, reason: str) -> None:
     """Stop a proof: at once while it waits or its host is silent, by its driver within seconds while it runs.
 
     Everything of it is removed.
@@ -177,7 +177,7 @@ def stop_proof(proof: BackupProof, actor: User, reason: str) -> None:
     _must_have_reason(reason, doing)
     name = actor.get_username()
     with transaction.atomic():
-        asked = lifecycle.stop_proof(proof, name)
+        asked = lifecycle.stop_restore_test(proof, name)
         if asked:
             append(
                 actor=name,
@@ -192,7 +192,7 @@ def stop_proof(proof: BackupProof, actor: User, reason: str) -> None:
 
 
 def _must_be_ours(run: BackupRun, doing: str) -> None:
-    if run.origin != Origin.MANAGED:
+    if run.origin != RunOrigin.MANAGED:
         found = "dbops did not start it, and has only heard of it"
         raise Refused.unchanged("backup.not_ours", doing, found, "Stop it on its host.")
 

@@ -16,7 +16,7 @@ from dbops.fleetfile.apply import apply
 from dbops.fleetfile.check import check
 from dbops.fleetfile.document import Errors, FileError
 from dbops.fleetfile.read import read
-from dbops.fleetfile.store import UNCHANGED, Report, Row, store
+from dbops.fleetfile.store import UNCHANGED, ImportReport, Row, store
 from dbops.fleetfile.write import write
 from dbops.lifecycle import end_periods
 from dbops.models import Cluster, Host, Instance, InstanceState
@@ -42,7 +42,7 @@ class FleetFileErrors(Refused):
 
 def import_fleet(
     *, actor: str, text: str, base_dir: Path | None, replace_host_keys: bool = False, dry_run: bool = False
-) -> Report:
+) -> ImportReport:
     """Create and update what a fleet file names, or nothing at all. The caller has made sure that ``actor`` may.
 
     Args:
@@ -60,7 +60,7 @@ def import_fleet(
     with transaction.atomic():
         rows = stored.load(lock=True)
         check(fleet, rows, errors, replace_host_keys=replace_host_keys)
-        report = Report(()) if errors else apply(fleet, rows, errors, actor=actor)
+        report = ImportReport(()) if errors else apply(fleet, rows, errors, actor=actor)
         if errors:
             raise FleetFileErrors(errors.sorted())
         for item in report.items:

@@ -10,7 +10,7 @@ from dbops.audit.log import append
 from dbops.engine.audit.chain import digest
 from dbops.engine.errors import Refused
 from dbops.engine.facts.instance import from_record
-from dbops.engine.rebuilds.follow_ups import Offer, plan_follow_up, remembered
+from dbops.engine.rebuilds.follow_ups import FollowUpOption, plan_follow_up, remembered
 from dbops.engine.rebuilds.plan import Plan
 from dbops.engine.states import Role
 from dbops.loaders.members import member_of
@@ -18,13 +18,13 @@ from dbops.messaging.wakeups import nudge
 from dbops.models import Instance, Rebuild
 from dbops.operations.audit import refusals_recorded
 from dbops.operations.offers import ended, offers
-from dbops.operations.rebuilds import check_words, write_once
+from dbops.operations.rebuilds import check_confirmation, write_once
 from dbops.security.permissions import require_operator
 
 DOING = {"put-back": "Putting the old data of {} back", "retry": "Going on with the copy of {}"}
 
 
-def follow_up_plan(rebuild: Rebuild, offer: Offer) -> Plan:
+def follow_up_plan(rebuild: Rebuild, offer: FollowUpOption) -> Plan:
     """Return what a follow-up would do, with the primary that the inventory names today. Reads tables only."""
     rows = Instance.objects.select_related("host", "cluster", "state")
     primary = rows.filter(cluster=rebuild.target.cluster_id, role=Role.PRIMARY).first()
@@ -61,7 +61,7 @@ def request_follow_up(
         require_operator(actor, doing)
         if existing := Rebuild.objects.filter(request_key=request_key).first():
             return existing
-        check_words(doing, target, typed_name, reason)
+        check_confirmation(doing, target, typed_name, reason)
         return write_once(request_key, lambda: _write(actor, rebuild, method, reason.strip(), request_key))
 
 

@@ -4,14 +4,21 @@ import re
 from dataclasses import dataclass
 
 from dbops.engine.errors import Refused
-from dbops.engine.rebuilds.follow_ups import Ended, Offer, half_copy_of, offer_again, offer_put_back, offer_retry
+from dbops.engine.rebuilds.follow_ups import (
+    EndedRebuild,
+    FollowUpOption,
+    half_copy_of,
+    offer_again,
+    resume_option,
+    rollback_option,
+)
 from dbops.engine.rebuilds.plan import Plan
 from dbops.engine.rebuilds.steps.finish.sweep import is_target_known
 from dbops.engine.states import Role, Status, StepState
 from dbops.models import Instance, Rebuild
 
 #: Follow-ups that use what the rebuild left on the target.
-OFFERS = {"put-back": offer_put_back, "retry": offer_retry}
+OFFERS = {"put-back": rollback_option, "retry": resume_option}
 #: What a repeated reason begins with: once is enough.
 AGAIN = re.compile(r"^(Rebuild \d+ again: )+")
 
@@ -56,22 +63,22 @@ def known_by_next(rebuild: Rebuild, plan: Plan, doing: str) -> dict[str, str]:
     return half_copy_of(ended(rebuild), plan.target)
 
 
-def ended(rebuild: Rebuild) -> Ended:
+def ended(rebuild: Rebuild) -> EndedRebuild:
     """Return a rebuild as the engine judges it. Its steps are read."""
     states = {name: StepState(state) for name, state in rebuild.steps.values_list("name", "state")}
-    return Ended(rebuild.uid, Status(rebuild.status), rebuild.memory, states)
+    return EndedRebuild(rebuild.uid, Status(rebuild.status), rebuild.memory, states)
 
 
-def offers(rebuild: Rebuild) -> dict[str, Offer]:
+def offers(rebuild: Rebuild) -> dict[str, FollowUpOption]:
     """Return what may follow a rebuild that has ended, and why not. Reads tables only."""
     if overtaken := _overtaken(rebuild):
         code, why = overtaken
-        return {name: Offer(name, False, why, code=code) for name in (*OFFERS, "again")}
+        return {name: FollowUpOption(name, False, why, code=code) for name in (*OFFERS, "again")}
     found = ended(rebuild)
     made = {name: offer(found) for name, offer in OFFERS.items()} | {"again": offer_again(found)}
     if rebuild.sweep_due_at:
         why = "The source has not answered since it ended: nothing is known of it yet."
-        made["retry"] = Offer("retry", False, why, code="source_silent")
+        made["retry"] = FollowUpOption("retry", False, why, code="source_silent")
     return made
 
 

@@ -8,16 +8,16 @@ from django.contrib.auth.models import User
 
 from dbops.engine.errors import Refused
 from dbops.engine.rebuilds.plan import Plan
-from dbops.engine.rebuilds.steps.copy.shared_read import why_not_together
+from dbops.engine.rebuilds.steps.copy.shared_read import why_not_shared
 from dbops.models import Instance, Rebuild
 from dbops.operations.audit import refusals_recorded
-from dbops.operations.rebuilds import check_plan, check_words, plan_rebuild, request_rebuild
+from dbops.operations.rebuilds import check_confirmation, check_plan, plan_rebuild, request_rebuild
 from dbops.operations.shared_reads import tools_of
 from dbops.security.permissions import require_operator
 
 
 @dataclass(frozen=True, slots=True)
-class Planned:
+class GroupTarget:
     """One of several targets. ``plan`` is ``None`` where none can be made: ``refused`` says why.
 
     ``problem`` says why it cannot share the read of the first, ``""`` where it can or is the first itself.
@@ -34,7 +34,7 @@ class Planned:
 
 
 @dataclass(frozen=True, slots=True)
-class Confirmed:
+class ConfirmedTarget:
     """One target as a person confirmed it: the name that they typed and the plan that they saw."""
 
     target: Instance
@@ -42,7 +42,7 @@ class Confirmed:
     fingerprint: str
 
 
-def plan_together(targets: Sequence[Instance], source: Instance) -> list[Planned]:
+def plan_group(targets: Sequence[Instance], source: Instance) -> list[GroupTarget]:
     """Return what the rebuild of each would do now, and whether one read serves all. Writes nothing, asks no host."""
     found = [_planned(target, source) for target in targets]
     first = next((one.plan for one in found if one.plan), None)
@@ -50,20 +50,20 @@ def plan_together(targets: Sequence[Instance], source: Instance) -> list[Planned
     return [
         one
         if one.plan is None or first is None
-        else Planned(one.target, one.plan, problem=why_not_together(one.plan, first, tools))
+        else GroupTarget(one.target, one.plan, problem=why_not_shared(one.plan, first, tools))
         for one in found
     ]
 
 
-def _planned(target: Instance, source: Instance) -> Planned:
+def _planned(target: Instance, source: Instance) -> GroupTarget:
     try:
-        return Planned(target, plan_rebuild(target=target, source=source))
+        return GroupTarget(target, plan_rebuild(target=target, source=source))
     except Refused as error:
-        return Planned(target, None, refused=error)
+        return GroupTarget(target, None, refused=error)
 
 
-def request_together(
-    *, actor: User, source: Instance, confirmed: Sequence[Confirmed], reason: str, request_key: str
+def request_group(
+    *, actor: User, source: Instance, confirmed: Sequence[ConfirmedTarget], reason: str, request_key: str
 ) -> list[Rebuild]:
     """Confirm several plans: the first reads, the others join it. All are checked before the first is written.
 
@@ -98,7 +98,7 @@ def request_together(
     return rebuilds
 
 
-def _check(actor: User, source: Instance, one: Confirmed, reason: str) -> None:
+def _check(actor: User, source: Instance, one: ConfirmedTarget, reason: str) -> None:
     doing = f"Requesting a rebuild of {one.target.name}"
     with refusals_recorded(
         actor=actor.get_username(),
@@ -109,5 +109,5 @@ def _check(actor: User, source: Instance, one: Confirmed, reason: str) -> None:
         fingerprint=one.fingerprint,
     ):
         require_operator(actor, doing)
-        check_words(doing, one.target, one.typed_name, reason)
+        check_confirmation(doing, one.target, one.typed_name, reason)
         check_plan(doing, plan_rebuild(target=one.target, source=source), one.fingerprint)

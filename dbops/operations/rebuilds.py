@@ -13,13 +13,13 @@ from dbops import lifecycle
 from dbops.audit.log import append
 from dbops.engine.audit.chain import digest
 from dbops.engine.errors import Refused
-from dbops.engine.planning.inputs import Situation
+from dbops.engine.planning.inputs import PlanInputs
 from dbops.engine.planning.planner import build_plan
 from dbops.engine.rebuilds.methods import DEFAULT_METHOD
 from dbops.engine.rebuilds.plan import Plan
-from dbops.engine.schedule.start_option_keys import Way
+from dbops.engine.schedule.start_option_keys import StartMode
 from dbops.engine.states import Approval, Role, RunStatus, Status
-from dbops.loaders.plan_inputs import situation_of
+from dbops.loaders.plan_inputs import plan_inputs_of
 from dbops.messaging.wakeups import nudge
 from dbops.models import BackupRun, Cluster, Instance, Rebuild
 from dbops.operations.audit import refusals_recorded, says_why
@@ -56,13 +56,13 @@ def plan_rebuild(
         KeyError: there is no such method.
         Refused: there is no source (``plan.no_source``), or too little is known (``plan.no_facts``).
     """
-    situation = situation_to_plan(target=target, source=source, keep_old_data=keep_old_data, run_id=run_id)
+    situation = plan_inputs_for(target=target, source=source, keep_old_data=keep_old_data, run_id=run_id)
     return build_plan(situation, method)
 
 
-def situation_to_plan(
+def plan_inputs_for(
     *, target: Instance, source: Instance | None = None, keep_old_data: bool = False, run_id: str = "RUN"
-) -> Situation:
+) -> PlanInputs:
     """Return what plans of a rebuild are made from, whatever the method. Raises ``Refused``: there is no source (``plan.no_source``)."""
     chosen = source or next(iter(candidate_sources(target)), None)
     if chosen is None:
@@ -73,7 +73,7 @@ def situation_to_plan(
             left="Nothing was changed.",
             next_step="Add a backup instance or another replica.",
         )
-    return situation_of(target, chosen, keep_old_data=keep_old_data, run_id=run_id)
+    return plan_inputs_of(target, chosen, keep_old_data=keep_old_data, run_id=run_id)
 
 
 def request_rebuild(
@@ -87,7 +87,7 @@ def request_rebuild(
     request_key: str,
     method: str = DEFAULT_METHOD,
     keep_old_data: bool = False,
-    start: str = Way.SOON,
+    start: str = StartMode.SOON,
     expires_hours: int | None = None,
     joins: Rebuild | None = None,
     repeats: Rebuild | None = None,
@@ -124,8 +124,8 @@ def request_rebuild(
         require_operator(actor, doing)
         if existing := Rebuild.objects.filter(request_key=request_key).first():
             return existing
-        check_words(doing, target, typed_name, reason)
-        wish = _Wish(target, source, method, keep_old_data, start, expires_hours, joins, repeats, rate)
+        check_confirmation(doing, target, typed_name, reason)
+        wish = _RebuildRequest(target, source, method, keep_old_data, start, expires_hours, joins, repeats, rate)
         return write_once(request_key, lambda: _write(actor, wish, reason.strip(), fingerprint, request_key))
 
 
@@ -146,7 +146,7 @@ def write_once(request_key: str, write: Callable[[], Rebuild]) -> Rebuild:
 
 
 @dataclass(frozen=True, slots=True)
-class _Wish:
+class _RebuildRequest:
     """What is to be rebuilt, from what, how and when."""
 
     target: Instance
@@ -169,7 +169,7 @@ class _Wish:
         )
 
 
-def _write(actor: User, wish: _Wish, reason: str, fingerprint: str, request_key: str) -> Rebuild:
+def _write(actor: User, wish: _RebuildRequest, reason: str, fingerprint: str, request_key: str) -> Rebuild:
     target, source = wish.target, wish.source
     doing = f"Requesting a rebuild of {target.name}"
     with transaction.atomic():
@@ -228,7 +228,7 @@ def _write(actor: User, wish: _Wish, reason: str, fingerprint: str, request_key:
     return rebuild
 
 
-def check_words(doing: str, target: Instance, typed_name: str, reason: str) -> None:
+def check_confirmation(doing: str, target: Instance, typed_name: str, reason: str) -> None:
     """Refuse unless the person typed the target's name and said why (``rebuild.name``, ``rebuild.reason``)."""
     if typed_name != target.name:
         found = f"the name typed is {typed_name!r}, the target is {target.name!r}"
@@ -332,7 +332,7 @@ def _move(actor: User, rebuild: Rebuild, priority: int, doing: str, text: str) -
         raise Refused.unchanged("rebuild.not_queued", doing, found, "Only what waits has a place in a line.")
 
 
-def give_up_rebuild(*, actor: User, rebuild: Rebuild, reason: str) -> None:
+def force_fail_rebuild(*, actor: User, rebuild: Rebuild, reason: str) -> None:
     """End a lost rebuild without its hosts. What runs there is ended when they answer.
 
     Raises:
@@ -346,7 +346,7 @@ def give_up_rebuild(*, actor: User, rebuild: Rebuild, reason: str) -> None:
         )
     name = actor.get_username()
     with transaction.atomic():
-        ended = lifecycle.give_up(rebuild, name)
+        ended = lifecycle.force_fail(rebuild, name)
         if ended:
             append(
                 actor=name,

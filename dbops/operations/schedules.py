@@ -88,7 +88,7 @@ def _fields(row: BackupSchedule | None) -> dict[str, Any]:
     return {name: getattr(row, name) for name in names} if row else {}
 
 
-def _check(doing: str, row: BackupSchedule | None, values: dict[str, Any], fleet: stored.Stored) -> None:
+def _check(doing: str, row: BackupSchedule | None, values: dict[str, Any], fleet: stored.StoredInventory) -> None:
     if row and (values["instance"] != row.instance or values.get("name", row.name) != row.name):
         raise Refused.unchanged(
             "schedule.invalid",

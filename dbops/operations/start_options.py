@@ -11,14 +11,14 @@ from dbops.engine.errors import Refused
 from dbops.engine.planning.inputs import archive_for, bytes_to_copy
 from dbops.engine.rebuilds.methods import DEFAULT_METHOD
 from dbops.engine.schedule.backup_windows import Prediction
-from dbops.engine.schedule.conflicts import Effect, Work
-from dbops.engine.schedule.eligibility import Verdict, verdict
-from dbops.engine.schedule.snapshot import Picture
-from dbops.engine.schedule.start_option_keys import Choice, Way, moment_of
-from dbops.engine.schedule.start_options import choices, chosen
+from dbops.engine.schedule.conflicts import Activity, Effect
+from dbops.engine.schedule.eligibility import Eligibility, eligibility_of
+from dbops.engine.schedule.snapshot import ClusterSnapshot
+from dbops.engine.schedule.start_option_keys import StartMode, StartOption, moment_of
+from dbops.engine.schedule.start_options import chosen_option, start_options
 from dbops.engine.states import BackupMethod
-from dbops.lifecycle import Start
-from dbops.loaders.cluster_snapshots import picture_of, predicted
+from dbops.lifecycle import RequestedStart
+from dbops.loaders.cluster_snapshots import predicted, snapshot_of
 from dbops.loaders.members import member_of
 from dbops.loaders.plan_inputs import archives_to_read
 from dbops.models import BackupRun, BackupSchedule, Instance
@@ -28,35 +28,37 @@ EXPIRES_HOURS = range(1, 7 * 24 + 1)
 
 
 @dataclass(frozen=True, slots=True)
-class Offer:
+class StartOptions:
     """What a page shows of the ways to start: the one answer, every way, and how long the rebuild takes.
 
     ``picture`` is what all of it was read from.
     """
 
-    verdict: Verdict
-    choices: tuple[Choice, ...]
-    picture: Picture
+    verdict: Eligibility
+    choices: tuple[StartOption, ...]
+    picture: ClusterSnapshot
     prediction: Prediction
 
-    def chosen(self, key: str) -> Choice | None:
+    def chosen(self, key: str) -> StartOption | None:
         """Return the way of that key, possible or not; the first of all where there is none such."""
         named = next((choice for choice in self.choices if choice.key == key), None)
-        return named or chosen(self.choices, key) or next(iter(self.choices), None)
+        return named or chosen_option(self.choices, key) or next(iter(self.choices), None)
 
 
-def offer(target: Instance, source: Instance | None, *, method: str = "xbstream", key: str = "") -> Offer:
+def offered_start_options(
+    target: Instance, source: Instance | None, *, method: str = "xbstream", key: str = ""
+) -> StartOptions:
     """Return the one answer for a target and every way to start its rebuild from a source. Reads tables only.
 
     ``key`` is what a person has chosen; it adds the moment that they named, if they did.
     """
-    picture = picture_of(target.cluster)
+    picture = snapshot_of(target.cluster)
     if method != DEFAULT_METHOD:
         picture = _as_seen_by(method, picture, target, source)
     name = source.name if source else None
-    return Offer(
-        verdict=verdict(picture, target=target.name, source=name, method=method),
-        choices=choices(
+    return StartOptions(
+        verdict=eligibility_of(picture, target=target.name, source=name, method=method),
+        choices=start_options(
             picture,
             target=target.name,
             source=name,
@@ -71,7 +73,7 @@ def offer(target: Instance, source: Instance | None, *, method: str = "xbstream"
     )
 
 
-def _as_seen_by(method: str, picture: Picture, target: Instance, source: Instance | None) -> Picture:
+def _as_seen_by(method: str, picture: ClusterSnapshot, target: Instance, source: Instance | None) -> ClusterSnapshot:
     """Return the picture with what another method than the usual one asks for: its own times, and which backups are there to read."""
     archives = archives_to_read(target.cluster_id)
     there = {(one.instance, one.method) for one in archives}
@@ -92,7 +94,7 @@ def _as_seen_by(method: str, picture: Picture, target: Instance, source: Instanc
     )
 
 
-def stoppable(picture: Picture) -> frozenset[int]:
+def stoppable(picture: ClusterSnapshot) -> frozenset[int]:
     """Return the backup runs that may be stopped for a rebuild: those that dbops makes, where their host can be asked."""
     return frozenset(job.run for job in picture.jobs if job.run is not None and job.can_be_stopped and not job.is_lost)
 
@@ -104,7 +106,7 @@ def default_expires_hours() -> int:
 
 def choose(
     *, target: Instance, source: Instance, method: str, key: str, expires_hours: int | None
-) -> tuple[Choice, Start]:
+) -> tuple[StartOption, RequestedStart]:
     """Find the way that a person chose as it is now, and return it with what is stored of it. Call it in the transaction that stores it.
 
     Args:
@@ -119,14 +121,14 @@ def choose(
     if expires_hours is not None and expires_hours not in EXPIRES_HOURS:
         found = f"{expires_hours} hours were given"
         raise Refused.unchanged("plan.expiry", doing, found, f"Give {EXPIRES_HOURS[0]} to {EXPIRES_HOURS[-1]} hours.")
-    offered = offer(target, source, method=method, key=key)
-    choice = chosen(offered.choices, key)
-    if choice is None or choice.way is Way.ELSEWHERE:
+    offered = offered_start_options(target, source, method=method, key=key)
+    choice = chosen_option(offered.choices, key)
+    if choice is None or choice.way is StartMode.ELSEWHERE:
         raise _why_not(doing, offered, key)
     return choice, _stored(choice, expires_hours)
 
 
-def audited(choice: Choice, begin: Start) -> dict[str, Any]:
+def audited(choice: StartOption, begin: RequestedStart) -> dict[str, Any]:
     """Return what the audit log keeps of a choice."""
     return {
         "start": choice.key,
@@ -137,9 +139,9 @@ def audited(choice: Choice, begin: Start) -> dict[str, Any]:
     }
 
 
-def _why_not(doing: str, offered: Offer, key: str) -> Refused:
+def _why_not(doing: str, offered: StartOptions, key: str) -> Refused:
     blocking = [item for item in offered.verdict.blockers if item.effect is Effect.BLOCKS]
-    if any(item.work is Work.TARGET_REPLACED for item in blocking):
+    if any(item.work is Activity.TARGET_REPLACED for item in blocking):
         found = "another rebuild of this instance is queued or running"
         return Refused.unchanged("rebuild.busy", doing, found, "Watch that one, or cancel it first.")
     if blocking:
@@ -152,7 +154,7 @@ def _why_not(doing: str, offered: Offer, key: str) -> Refused:
     )
 
 
-def _stored(choice: Choice, expires_hours: int | None) -> Start:
+def _stored(choice: StartOption, expires_hours: int | None) -> RequestedStart:
     now = timezone.now()
     earliest = max(choice.not_before or now, now)
     patience = timedelta(hours=expires_hours) if expires_hours else timedelta(seconds=settings.QUEUE_EXPIRES_SECONDS)
@@ -161,7 +163,7 @@ def _stored(choice: Choice, expires_hours: int | None) -> Start:
         expires_at = min(expires_at, choice.start_by)
     run = BackupRun.objects.filter(pk=choice.after_run).first() if choice.after_run else None
     schedule = BackupSchedule.objects.filter(name=choice.runs_again).first() if choice.runs_again else None
-    return Start(
+    return RequestedStart(
         not_before=choice.not_before,
         after_run=run,
         runs_again=schedule,
@@ -170,17 +172,17 @@ def _stored(choice: Choice, expires_hours: int | None) -> Start:
     )
 
 
-def _in_words(choice: Choice, expires_at: datetime, *, is_chosen: bool) -> str:
+def _in_words(choice: StartOption, expires_at: datetime, *, is_chosen: bool) -> str:
     """Say how it is to start, for its history; nothing where nobody chose."""
     if not is_chosen:
         return ""
     words = {
-        Way.AFTER_WINDOW: f"To start after a backup: not before {_clock(choice.not_before)}.",
-        Way.AT: f"To start at a time that was named: not before {_clock(choice.not_before)}.",
-        Way.AFTER_MAINTENANCE: f"To start after the maintenance: not before {_clock(choice.not_before)}.",
-        Way.BEFORE_WINDOW: f"To start in time to end before the backup of {_clock(choice.window_at)}.",
-        Way.AFTER_RUN: f"To start when backup run {choice.after_run} ends.",
-        Way.STOP_RUN: f"Backup run {choice.stops_run} is stopped for it, and {choice.runs_again} is run again at its end.",
+        StartMode.AFTER_WINDOW: f"To start after a backup: not before {_clock(choice.not_before)}.",
+        StartMode.AT: f"To start at a time that was named: not before {_clock(choice.not_before)}.",
+        StartMode.AFTER_MAINTENANCE: f"To start after the maintenance: not before {_clock(choice.not_before)}.",
+        StartMode.BEFORE_WINDOW: f"To start in time to end before the backup of {_clock(choice.window_at)}.",
+        StartMode.AFTER_RUN: f"To start when backup run {choice.after_run} ends.",
+        StartMode.STOP_RUN: f"Backup run {choice.stops_run} is stopped for it, and {choice.runs_again} is run again at its end.",
     }.get(choice.way, "To start as soon as it can.")
     return f"{words} It expires {_clock(expires_at)} when it could not start by then."
 

@@ -12,13 +12,13 @@ from django.db.models import Max, Q
 from dbops.engine.restore_tests.due import OF_THE_PLACE, OF_THE_WAY, RestoreAge, RestoreState
 from dbops.engine.restore_tests.result import STEPS
 from dbops.engine.states import BackupMethod, RunBy, RunStatus
-from dbops.models import BackupProof, BackupRun, BackupSchedule
+from dbops.models import BackupRun, BackupSchedule, RestoreTest
 
 #: Of one run so many proofs are shown, the newest.
 SHOWN = 5
 
 
-class StepShown(NamedTuple):
+class RestoreTestStep(NamedTuple):
     """One step of a proof. Unknown numbers are ``None``."""
 
     name: str
@@ -33,15 +33,15 @@ class StepShown(NamedTuple):
 
 
 @dataclass(frozen=True, slots=True)
-class ProofShown:
+class RestoreTestRow:
     """One proof of a run, with its steps."""
 
-    proof: BackupProof
+    proof: RestoreTest
 
     @property
-    def steps(self) -> tuple[StepShown, ...]:
+    def steps(self) -> tuple[RestoreTestStep, ...]:
         return tuple(
-            StepShown(step["name"], self._title(step["name"]), step["state"], step["seconds"], step["bytes"])
+            RestoreTestStep(step["name"], self._title(step["name"]), step["state"], step["seconds"], step["bytes"])
             for step in self.proof.steps
             if step.get("name") in STEPS
         )
@@ -66,10 +66,10 @@ class ProofShown:
 
 
 @dataclass(frozen=True, slots=True)
-class ProofsOfRun:
+class RunRestoreTests:
     """The proofs of one run, the newest first; ``why_not`` says why it cannot be proven, empty where it can."""
 
-    shown: tuple[ProofShown, ...]
+    shown: tuple[RestoreTestRow, ...]
     why_not: str
 
     @property
@@ -81,22 +81,22 @@ class ProofsOfRun:
         return bool(self.shown) or not self.why_not
 
 
-def proofs_of(run: BackupRun) -> ProofsOfRun:
+def restore_tests_of(run: BackupRun) -> RunRestoreTests:
     """Return the proofs of a run. One query; none of a run that could not have any."""
     why_not = run.why_not_proven
     if why_not and run.status != RunStatus.SUCCEEDED:
-        return ProofsOfRun((), why_not)
+        return RunRestoreTests((), why_not)
     rows = run.proofs.select_related("host", "source__host").defer("memory")[:SHOWN]
-    return ProofsOfRun(tuple(ProofShown(proof) for proof in rows), why_not)
+    return RunRestoreTests(tuple(RestoreTestRow(proof) for proof in rows), why_not)
 
 
-def find_proof(proof_id: int) -> BackupProof | None:
+def find_restore_test(proof_id: int) -> RestoreTest | None:
     """Return one proof with what it is about, ``None`` where there is none. One query."""
-    return BackupProof.objects.select_related("run", "source", "host").filter(pk=proof_id).first()
+    return RestoreTest.objects.select_related("run", "source", "host").filter(pk=proof_id).first()
 
 
 @dataclass(frozen=True, slots=True)
-class Restore:
+class RestoreStatus:
     """What is known of restoring one source's backups, in one word."""
 
     age: RestoreAge
@@ -121,28 +121,28 @@ class Restore:
         return order.index(self.state)
 
 
-def restores(now: datetime, only: Collection[int] | None = None) -> dict[int, list[Restore]]:
+def restores(now: datetime, only: Collection[int] | None = None) -> dict[int, list[RestoreStatus]]:
     """Return by cluster each source whose physical backups dbops makes, the worst first. Three queries.
 
     A source that was never proven is left out where nothing is proven by itself (``DBOPS_PROOF_INTERVAL_SECONDS`` is 0).
     """
     sources = _sources(only)
     newest: dict[tuple[int, str], dict[str, Any]] = {}
-    ended = BackupProof.objects.filter(source__in=sources, status__in=(RunStatus.SUCCEEDED, RunStatus.FAILED))
+    ended = RestoreTest.objects.filter(source__in=sources, status__in=(RunStatus.SUCCEEDED, RunStatus.FAILED))
     # by their keys: a proof without a code is to count, and NOT of what is missing is not true
     nothing = Q(error__code__in=sorted(OF_THE_PLACE)) | Q(error__code__startswith=OF_THE_WAY)
-    ended = ended.exclude(pk__in=BackupProof.objects.filter(nothing).order_by().values("pk"))
+    ended = ended.exclude(pk__in=RestoreTest.objects.filter(nothing).order_by().values("pk"))
     keys = [row["newest"] for row in ended.order_by().values("source", "status").annotate(newest=Max("pk"))]
     columns = ("source_id", "status", "finished_at", "run_id", "error")
-    for row in BackupProof.objects.filter(pk__in=keys).order_by().values(*columns):
+    for row in RestoreTest.objects.filter(pk__in=keys).order_by().values(*columns):
         newest[row["source_id"], row["status"]] = row
-    found: dict[int, list[Restore]] = defaultdict(list)
+    found: dict[int, list[RestoreStatus]] = defaultdict(list)
     old_after = timedelta(seconds=settings.PROOF_OLD_AFTER_SECONDS)
     for source, (name, cluster) in sources.items():
         age = _age(name, newest.get((source, RunStatus.SUCCEEDED)), newest.get((source, RunStatus.FAILED)))
         state = age.state(now, old_after)
         if state is not RestoreState.NEVER or settings.PROOF_INTERVAL_SECONDS > 0:
-            found[cluster].append(Restore(age, state))
+            found[cluster].append(RestoreStatus(age, state))
     for restores_of in found.values():
         restores_of.sort(key=lambda one: (-one.weight, one.age.source))
     return found

@@ -12,11 +12,11 @@ from dbops.engine.facts.instance import Attached, ReplicationFacts, from_record
 from dbops.engine.states import Role
 from dbops.engine.topology import members as engine
 from dbops.engine.topology.difference_kinds import CHANGES_ROLES, MEANINGS
-from dbops.engine.topology.layout import Branch, arrange
-from dbops.engine.topology.nodes import Found, Link, Node
+from dbops.engine.topology.layout import TreeNode, arrange
+from dbops.engine.topology.nodes import DiscoveryResult, Node, ReplicationLink
 from dbops.engine.topology.proposals import ProposedCluster, propose
 from dbops.models import Discovery, Instance, TopologyDifference
-from dbops.queries.fleet.cluster import ClusterPage, InstanceRow, Running
+from dbops.queries.fleet.cluster import ActiveRebuild, ClusterPage, InstanceRow
 
 #: Below this depth a chain is drawn side by side: each server says whom it replicates from anyway.
 DEEPEST = 12
@@ -25,7 +25,7 @@ EVER = datetime.min.replace(tzinfo=UTC)
 
 
 @dataclass(frozen=True, slots=True)
-class Arrow:
+class ReplicationRow:
     """One replication connection upwards. ``runs`` is ``None`` where it is not known."""
 
     source: str
@@ -46,16 +46,16 @@ class Drawn:
     state_text: str = ""
     lines: tuple[str, ...] = ()
     gtid: str = ""
-    arrows: tuple[Arrow, ...] = ()
+    arrows: tuple[ReplicationRow, ...] = ()
     notes: tuple[str, ...] = ()
-    running: Running | None = None
+    running: ActiveRebuild | None = None
     held: str = ""
     held_by: int | None = None
     below: "tuple[Drawn, ...]" = ()
 
 
 @dataclass(frozen=True, slots=True)
-class Difference:
+class DifferenceRow:
     """One row of the table of differences, in words."""
 
     row: TopologyDifference
@@ -68,13 +68,13 @@ class Difference:
 class Differences:
     """What differs now, what was accepted and still differs, what is gone lately. ``waiting`` were seen once and are not confirmed."""
 
-    open: tuple[Difference, ...]
-    accepted: tuple[Difference, ...]
-    waiting: tuple[Difference, ...]
-    gone: tuple[Difference, ...] = ()
+    open: tuple[DifferenceRow, ...]
+    accepted: tuple[DifferenceRow, ...]
+    waiting: tuple[DifferenceRow, ...]
+    gone: tuple[DifferenceRow, ...] = ()
 
     @property
-    def stopping(self) -> tuple[Difference, ...]:
+    def stopping(self) -> tuple[DifferenceRow, ...]:
         return tuple(item for item in self.open if item.row.matters)
 
 
@@ -82,7 +82,7 @@ class Differences:
 def drawing(page: ClusterPage) -> tuple[Drawn, ...]:
     """Return a cluster's instances as trees, with what is attached to them from outside. No query: all is on the page's rows."""
     rows = {row.instance.name: row for row in page.row.rows}
-    cluster = engine.Cluster(
+    cluster = engine.KnownCluster(
         tuple(lifecycle.stored_of(row.instance) for row in rows.values()), EVER, tuple(page.cluster.write_addresses)
     )
     drawn: dict[str, Drawn] = {}
@@ -131,22 +131,22 @@ def _of_row(row: InstanceRow, sources: Sequence[tuple[ReplicationFacts, str]]) -
     )
 
 
-def _no_arrow(row: InstanceRow) -> tuple[Arrow, ...]:
+def _no_arrow(row: InstanceRow) -> tuple[ReplicationRow, ...]:
     if row.instance.role == Role.PRIMARY:
         return ()
     if row.server is None:
-        return (Arrow("", "from whom it replicates is not known", None),)
-    return (Arrow("", "replicates from nobody", False),)
+        return (ReplicationRow("", "from whom it replicates is not known", None),)
+    return (ReplicationRow("", "replicates from nobody", False),)
 
 
-def _arrow_of(link: ReplicationFacts, name: str) -> Arrow:
+def _arrow_of(link: ReplicationFacts, name: str) -> ReplicationRow:
     place = f"{link.source_host}:{link.source_port}"
     text = "runs" if link.is_running else f"IO {link.io_running}, SQL {link.sql_running}"
     if not link.uses_gtid:
         text += f", by position {link.relay_source_log_file}:{link.exec_source_log_pos}"
     if link.channel:
         text += f", connection {link.channel}"
-    return Arrow(name or place, text, link.is_running, link.lag_seconds)
+    return ReplicationRow(name or place, text, link.is_running, link.lag_seconds)
 
 
 def _outside(key: str, name: str, why: str) -> Drawn:
@@ -157,10 +157,10 @@ def _attached(key: str, source: str, attached: Attached) -> Drawn:
     place = f"{attached.host}:{attached.port}" if attached.host and attached.port else attached.host
     found = _outside(key, place or f"server id {attached.server_id}", "attached, and no instance of this cluster")
     lines = (f"server id {attached.server_id}", *(() if place else ("gives no address (report_host)",)))
-    return replace(found, lines=lines, arrows=(Arrow(source, "attached", None),))
+    return replace(found, lines=lines, arrows=(ReplicationRow(source, "attached", None),))
 
 
-def _trees(branches: Iterable[Branch[str]], drawn: Mapping[str, Drawn], depth: int = 0) -> tuple[Drawn, ...]:
+def _trees(branches: Iterable[TreeNode[str]], drawn: Mapping[str, Drawn], depth: int = 0) -> tuple[Drawn, ...]:
     found: list[Drawn] = []
     for branch in branches:
         item = drawn[branch.key]
@@ -193,20 +193,20 @@ def differences(cluster_id: int) -> Differences:
     )
 
 
-def difference(cluster_name: str, pk: int) -> Difference | None:
+def difference(cluster_name: str, pk: int) -> DifferenceRow | None:
     row = TopologyDifference.objects.select_related("cluster").filter(cluster__name=cluster_name, pk=pk).first()
     return _difference(row) if row else None
 
 
-def _difference(row: TopologyDifference) -> Difference:
+def _difference(row: TopologyDifference) -> DifferenceRow:
     meaning = MEANINGS.get(row.code)
     title, why = (meaning.title, meaning.why) if meaning else (row.code, "")
-    return Difference(row, title, why, row.code in CHANGES_ROLES)
+    return DifferenceRow(row, title, why, row.code in CHANGES_ROLES)
 
 
 # --- discoveries ------------------------------------------------------------------------------------------------------
 @dataclass(frozen=True, slots=True)
-class Proposal:
+class ProposalRow:
     """One cluster that a discovery proposes. ``known`` are the instances of the inventory among its servers, by the node's key."""
 
     number: int
@@ -229,16 +229,16 @@ def discoveries() -> list[Discovery]:
     return list(Discovery.objects.select_related("cluster").defer("result", "password")[:50])
 
 
-def found_of(row: Discovery) -> Found | None:
-    return from_record(Found, row.result) if row.result else None
+def found_of(row: Discovery) -> DiscoveryResult | None:
+    return from_record(DiscoveryResult, row.result) if row.result else None
 
 
-def proposals(found: Found) -> list[Proposal]:
+def proposals(found: DiscoveryResult) -> list[ProposalRow]:
     """Return what a discovery proposes, and which of it the inventory knows. One query."""
     known = known_instances(found.nodes)
     clusters = propose(found.nodes)
     return [
-        Proposal(number, cluster, _inside(cluster, known), _draw(cluster, known))
+        ProposalRow(number, cluster, _inside(cluster, known), _draw(cluster, known))
         for number, cluster in enumerate(clusters)
     ]
 
@@ -305,7 +305,7 @@ def _draw(cluster: ProposedCluster, known: Mapping[str, Instance]) -> tuple[Draw
                     key, silent.host or f"server id {silent.server_id}", "a replica that does not say where it is"
                 ),
                 lines=(silent.in_words,),
-                arrows=(Arrow(member.name, "attached", None),),
+                arrows=(ReplicationRow(member.name, "attached", None),),
             )
             upward[key] = [node.key]
     tops = [member.node.key for member in cluster.members if member.role is Role.PRIMARY]
@@ -313,15 +313,17 @@ def _draw(cluster: ProposedCluster, known: Mapping[str, Instance]) -> tuple[Draw
     return _trees(arrange(keys, upward, tops), drawn)
 
 
-def _health(links: Sequence[Link] | None) -> str:
+def _health(links: Sequence[ReplicationLink] | None) -> str:
     if links is None:
         return "unknown"
     return "healthy" if all(link.is_running for link in links) else "stopped"
 
 
-def _arrow(link: Link, names: Mapping[str, str], *, is_read: bool) -> Arrow:
+def _arrow(link: ReplicationLink, names: Mapping[str, str], *, is_read: bool) -> ReplicationRow:
     """Of a server that could not be read, its source alone says that it is attached."""
     source = names.get(link.source, link.address)
     if not is_read:
-        return Arrow(source, "attached, says its source", None)
-    return Arrow(source, "runs" if link.is_running else link.error or "does not run", link.is_running, link.lag_seconds)
+        return ReplicationRow(source, "attached, says its source", None)
+    return ReplicationRow(
+        source, "runs" if link.is_running else link.error or "does not run", link.is_running, link.lag_seconds
+    )

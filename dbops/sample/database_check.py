@@ -17,17 +17,17 @@ FRESH_SECONDS = 5.0
 DOING = "Reading this database"
 
 
-def is_generated() -> bool:
+def is_sample() -> bool:
     """Tell whether ``manage.py sample`` has filled this database."""
     return AuditName.objects.filter(column="action", name=ACTION).exists()
 
 
-def disagreement() -> Refused | None:
+def database_mismatch() -> Refused | None:
     """Return why this process must not work with its database (``sample.wrong_database``), ``None`` where the two agree.
 
     A database that has no cluster yet agrees with both: what it will hold is decided by who fills it.
     """
-    if is_generated() == settings.SAMPLE or (settings.SAMPLE and not Cluster.objects.exists()):
+    if is_sample() == settings.SAMPLE or (settings.SAMPLE and not Cluster.objects.exists()):
         return None
     if settings.SAMPLE:
         found = "DBOPS_SAMPLE is 1, and what this database holds was not generated: real machines would be shown as invented"
@@ -44,7 +44,7 @@ def disagreement() -> Refused | None:
     )
 
 
-class Agreement:
+class SampleGuard:
     """What a process that goes on for long knows of it, asked anew when it is old: the database may be filled meanwhile."""
 
     def __init__(self, clock: Callable[[], float] = time.monotonic) -> None:
@@ -57,12 +57,12 @@ class Agreement:
         return self.clock() - self.asked_at < FRESH_SECONDS
 
     def disagreement(self) -> Refused | None:
-        """Return what ``disagreement`` found last. Raises what the database raises."""
+        """Return what ``database_mismatch`` found last. Raises what the database raises."""
         if not self.is_fresh:
             asked_at = self.clock()
-            self.found = disagreement()
+            self.found = database_mismatch()
             self.asked_at = asked_at
         return self.found
 
 
-agreement = Agreement()
+agreement = SampleGuard()

@@ -21,7 +21,7 @@ SHORTEST_SECRET = 4
 FORMULA = ("=", "+", "-", "@", "\t", "\r", "\n")
 
 
-def clean(text: str, secrets: Iterable[str] = (), *, limit: int | None = MAXIMUM_CHARACTERS) -> str:
+def redact(text: str, secrets: Iterable[str] = (), *, limit: int | None = MAXIMUM_CHARACTERS) -> str:
     """Return text that may be stored and shown.
 
     Args:
@@ -49,10 +49,10 @@ def _masked(text: str, secrets: Iterable[str]) -> str:
     return ADDRESSES.sub(rf"\1{MASK}", text)
 
 
-def clean_record(value: Any, secrets: Iterable[str] = (), *, limit: int | None = MAXIMUM_CHARACTERS) -> Any:
+def redact_record(value: Any, secrets: Iterable[str] = (), *, limit: int | None = MAXIMUM_CHARACTERS) -> Any:
     """Return plain data with every text in it cleaned: what is kept as JSON is kept as carefully as what is kept as text."""
     known = tuple(secrets)
-    return _with_texts(value, lambda text: clean(text, known, limit=limit))
+    return _with_texts(value, lambda text: redact(text, known, limit=limit))
 
 
 def _with_texts(value: Any, change: Callable[[str], str]) -> Any:
@@ -66,11 +66,11 @@ def _with_texts(value: Any, change: Callable[[str], str]) -> Any:
     return value
 
 
-class RecordCleaner:
+class RecordRedactor:
     """Cleans a record that is kept again and again and hardly changes: a text that was in it the last time is not looked through anew.
 
     Args:
-        secrets: as of ``clean``.
+        secrets: as of ``redact``.
     """
 
     def __init__(self, secrets: Iterable[str]) -> None:
@@ -79,7 +79,7 @@ class RecordCleaner:
         self._seen: dict[str, str] = {}
 
     def clean(self, record: Any) -> Any:
-        """Return what ``clean_record`` returns of it, every text whole."""
+        """Return what ``redact_record`` returns of it, every text whole."""
         self._seen = {}
         cleaned = _with_texts(record, self._clean)
         self._known = self._seen  # what is not in it any more is forgotten: no text outlives its record
@@ -87,7 +87,7 @@ class RecordCleaner:
 
     def _clean(self, text: str) -> str:
         known = self._known.get(text)
-        self._seen[text] = cleaned = clean(text, self._secrets, limit=None) if known is None else known
+        self._seen[text] = cleaned = redact(text, self._secrets, limit=None) if known is None else known
         return cleaned
 
 

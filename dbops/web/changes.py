@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from datetime import timedelta
 from urllib.parse import urlencode
 
-from dbops.engine.availability.what_if import Change, Outcome
+from dbops.engine.availability.what_if import WhatIfChange, WhatIfOutcome
 from dbops.models import BackupSchedule
 from dbops.queries.availability.overview import MICROSECONDS
 
@@ -14,11 +14,11 @@ MINUTES_OF_A_DAY = 24 * 60
 
 
 @dataclass(frozen=True, slots=True)
-class Proposal:
+class ChangeSuggestion:
     """A change in words, how much it removes, and the form's fields that show it."""
 
     text: str
-    outcome: Outcome
+    outcome: WhatIfOutcome
     query: str
 
     @property
@@ -26,17 +26,17 @@ class Proposal:
         return self.outcome.blocked_after / MICROSECONDS
 
 
-def proposal(outcome: Outcome, schedules: Iterable[BackupSchedule], days: int) -> Proposal:
+def proposal(outcome: WhatIfOutcome, schedules: Iterable[BackupSchedule], days: int) -> ChangeSuggestion:
     change = outcome.change
     fields = {"days": str(days), "schedule": change.schedule, "hours": str(change.by // HOUR)}
     if change.takes is not None:
         fields["as"] = "physical"
     if change.adds_source:
         fields["source"] = "1"
-    return Proposal(in_words(change, schedules), outcome, urlencode(fields))
+    return ChangeSuggestion(in_words(change, schedules), outcome, urlencode(fields))
 
 
-def in_words(change: Change, schedules: Iterable[BackupSchedule]) -> str:
+def in_words(change: WhatIfChange, schedules: Iterable[BackupSchedule]) -> str:
     """Return what is done; empty for nothing."""
     schedule = next((one for one in schedules if one.name == change.schedule), None)
     done = []

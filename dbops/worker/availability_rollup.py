@@ -16,7 +16,7 @@ from dbops.engine.availability.periods import longest_gap
 from dbops.engine.availability.record import METHOD
 from dbops.engine.schedule.calendar import Interval
 from dbops.loaders.availability_records import records
-from dbops.models import Cluster, GapCount, GapDay, InstancePeriod, Maintenance, Rebuild
+from dbops.models import Cluster, CountedDays, GapDay, InstancePeriod, Maintenance, Rebuild
 
 #: So many clusters are read at once, and so many days of each.
 CLUSTERS, DAYS = 50, timedelta(days=92)
@@ -34,7 +34,7 @@ def count_days(now: datetime, *, seconds: float = 20.0) -> int:
     _begin(now)
     until, counted, began = settled_until(now, longest_gap(settings.PROBE_INTERVAL_SECONDS)), 0, time.monotonic()
     while time.monotonic() - began < seconds:
-        marks = list(GapCount.objects.filter(until__lt=until).order_by("until", "pk")[:CLUSTERS])
+        marks = list(CountedDays.objects.filter(until__lt=until).order_by("until", "pk")[:CLUSTERS])
         marks = [mark for mark in marks if mark.until == marks[0].until]
         if not marks:
             break
@@ -47,7 +47,7 @@ def count_days(now: datetime, *, seconds: float = 20.0) -> int:
 
 def _begin(now: datetime) -> None:
     """Make the rows of clusters that have none, or were counted by other rules. Four queries where there is none."""
-    if other := list(GapCount.objects.exclude(rules=RULES).values_list("cluster", flat=True)):
+    if other := list(CountedDays.objects.exclude(rules=RULES).values_list("cluster", flat=True)):
         lifecycle.recount(other, None, now)
     new = list(Cluster.objects.filter(gap_count=None).order_by().values_list("pk", flat=True))
     if not new:
@@ -63,13 +63,13 @@ def _begin(now: datetime) -> None:
             firsts[key].append(first)
     # A day earlier: what is being written at this moment may be a little older than all that is read here.
     days = {key: day_of(min([*firsts[key], now])) - DAY for key in new}
-    GapCount.objects.bulk_create(
-        [GapCount(cluster_id=key, since=day, until=day, rules=RULES) for key, day in days.items()],
+    CountedDays.objects.bulk_create(
+        [CountedDays(cluster_id=key, since=day, until=day, rules=RULES) for key, day in days.items()],
         ignore_conflicts=True,
     )
 
 
-def _count(marks: Sequence[GapCount], until: date, now: datetime) -> int:
+def _count(marks: Sequence[CountedDays], until: date, now: datetime) -> int:
     whole = Interval(midnight(marks[0].until), midnight(until))
     past = records([mark.cluster_id for mark in marks], whole, now, method=METHOD)
     sums = {mark.pk: by_day(parts(past[mark.cluster_id], whole, method=METHOD)) for mark in marks}
@@ -91,7 +91,7 @@ def _count(marks: Sequence[GapCount], until: date, now: datetime) -> int:
     return len(kept)
 
 
-def _claim(mark: GapCount, until: date) -> bool:
+def _claim(mark: CountedDays, until: date) -> bool:
     """Move the end on, unless somebody else did or the past has changed since it was read."""
-    same = GapCount.objects.filter(pk=mark.pk, until=mark.until, revision=mark.revision)
+    same = CountedDays.objects.filter(pk=mark.pk, until=mark.until, revision=mark.revision)
     return bool(same.update(until=until, revision=F("revision") + 1))

@@ -16,16 +16,16 @@ from django.utils import timezone
 
 from dbops import lifecycle
 from dbops.engine.backups.flags import RunFlag
-from dbops.engine.backups.job import Published, Removal, Site, advance, clean_up, remove
-from dbops.engine.backups.plan import Asked, BackupPlan, plan_backup
-from dbops.engine.backups.retention import Kept, spared, to_remove
+from dbops.engine.backups.job import BackupContext, PublishedBackup, Removal, advance, clean_up, remove
+from dbops.engine.backups.plan import BackupPlan, BackupSettings, plan_backup
+from dbops.engine.backups.retention import StoredBackup, spared, to_remove
 from dbops.engine.errors import Bug, Cancelled, DbopsError, Unreachable
 from dbops.engine.facts.instance import from_record, to_record
 from dbops.engine.states import BackupMethod, Level, Role, RunStatus
 from dbops.engine.topology.difference_kinds import REPLACED
-from dbops.loaders.plan_inputs import proofs_of_runs
+from dbops.loaders.plan_inputs import restore_tests_of_runs
 from dbops.models import BackupEvent, BackupRun, TopologyDifference
-from dbops.security.redaction import clean, clean_record
+from dbops.security.redaction import redact, redact_record
 from dbops.worker import prober
 from dbops.worker.driver import LOST_RETRY_SECONDS, RETRY_SECONDS, drive_once
 from dbops.worker.wiring import build_site, jobs_of, secrets_of
@@ -54,11 +54,11 @@ class Journal:
         self.memory = memory
         self.cancellable = True
         self._lease, self._secrets = lease, secrets
-        self._news = lifecycle.RunNews()
+        self._news = lifecycle.BackupRunUpdate()
         self._written_at, self._written_memory = 0.0, ""
 
     def say(self, text: str, *, level: Level = Level.INFO) -> None:
-        line = clean(text, self._secrets)
+        line = redact(text, self._secrets)
         self._news.events.append(BackupEvent(run=self._lease.run, at=timezone.now(), level=level, text=line))
 
     def progress(self, **known: Any) -> None:
@@ -76,15 +76,15 @@ class Journal:
 
     def flush(self) -> None:
         """Write what is gathered, now. Raises ``LeaseLost``, or ``Cancelled`` when a person asked for the end."""
-        cancel = lifecycle.beat_run(self._lease, self.take())
+        cancel = lifecycle.heartbeat_run(self._lease, self.take())
         self._written_at = time.monotonic()
         if cancel and self.cancellable and not self.memory.get("publishing"):
             raise Cancelled("backup.cancelled", "Making the backup", found="a person asked for the end")
 
-    def take(self) -> lifecycle.RunNews:
+    def take(self) -> lifecycle.BackupRunUpdate:
         """Return what is to be written, the memory included where it has changed."""
-        news, self._news = self._news, lifecycle.RunNews()
-        memory = clean_record(self.memory, self._secrets, limit=None)
+        news, self._news = self._news, lifecycle.BackupRunUpdate()
+        memory = redact_record(self.memory, self._secrets, limit=None)
         text = json.dumps(memory, sort_keys=True)
         if text != self._written_memory:
             self._written_memory = text
@@ -99,7 +99,7 @@ class Driver:
         self.lease, self.run, self.stack = lease, lease.run, stack
         self.memory: dict[str, Any] = dict(self.run.memory)
         self.journal = Journal(lease, secrets_of(self.run.instance.cluster), self.memory)
-        self.site: Site | None = None
+        self.site: BackupContext | None = None
 
     def drive(self, *, until: float) -> float | None:
         """Advance the run. Return seconds until the next tick is due, or ``None`` when it has ended."""
@@ -121,7 +121,7 @@ class Driver:
         self.journal.flush()
         return 0.0
 
-    def _advance(self) -> Published | None:
+    def _advance(self) -> PublishedBackup | None:
         try:
             self.journal.check()
             return advance(self._site())
@@ -140,7 +140,7 @@ class Driver:
         return None
 
     # --- the plan -------------------------------------------------------------------------------------------------
-    def _site(self) -> Site:
+    def _site(self) -> BackupContext:
         """Return the way to the host; the plan is made once, from a probe of this moment, and kept."""
         if self.site is not None:
             return self.site
@@ -159,10 +159,10 @@ class Driver:
 
     def _plan(self) -> BackupPlan:
         run, instance, schedule = self.run, self.run.instance, self.run.schedule
-        facts = prober.look_now(instance)
+        facts = prober.probe_now(instance)
         last = next(iter(lifecycle.kept_runs(schedule)), None) if schedule else None
         return plan_backup(
-            Asked(
+            BackupSettings(
                 run_id=run.uid,
                 instance=instance.name,
                 schedule=schedule.name if schedule else "",
@@ -230,7 +230,7 @@ class Driver:
     # --- ends -----------------------------------------------------------------------------------------------------
     def _begin_ending(self, status: RunStatus, error: DbopsError | None) -> None:
         """Remember how it ends: whoever drives from here on cleans up and does not look at the job again."""
-        record = clean_record(error.as_record(), secrets_of(self.run.instance.cluster)) if error else {}
+        record = redact_record(error.as_record(), secrets_of(self.run.instance.cluster)) if error else {}
         self.memory["ending"] = {"status": status.value, "error": record, "text": str(error) if error else ""}
         self.journal.cancellable = False
         self.journal.flush()
@@ -266,7 +266,7 @@ class Driver:
             return False
         return True
 
-    def _finish(self, published: Published) -> None:
+    def _finish(self, published: PublishedBackup) -> None:
         self.journal.cancellable = False
         self.journal.note(
             path=published.path,
@@ -280,7 +280,7 @@ class Driver:
         try:
             self._tidy()
         finally:
-            lifecycle.write_late_news(self.run, self.journal.take())
+            lifecycle.write_late_update(self.run, self.journal.take())
 
     def _tidy(self) -> None:
         """Remove what this backup makes superfluous, only after it was recorded and judged: it may be one of an emptied server.
@@ -318,9 +318,9 @@ class Driver:
             return
         rows = {item.pk: item for item in lifecycle.kept_runs(schedule)}
         read = lifecycle.runs_being_read()  # first: a proof that ends from here on is seen as running or as its end
-        proven = {pk for pk, proof in proofs_of_runs(list(rows)).items() if proof.is_good}
+        proven = {pk for pk, proof in restore_tests_of_runs(list(rows)).items() if proof.is_good}
         kept = [
-            Kept(item.pk, item.uid, item.started_at or now, item.path, is_proven=item.pk in proven)
+            StoredBackup(item.pk, item.uid, item.started_at or now, item.path, is_proven=item.pk in proven)
             for item in rows.values()
             if item.instance_id == run.instance_id
         ]

@@ -14,10 +14,10 @@ from dbops.engine.rebuilds.methods import method_named
 from dbops.engine.rebuilds.metrics import Figures
 from dbops.engine.rebuilds.plan import Plan
 from dbops.engine.rebuilds.steps.finish.sweep import needs_sweep, sweep
-from dbops.engine.rebuilds.steps.preflight.data_location import where_things_are
+from dbops.engine.rebuilds.steps.preflight.data_location import describe_data_location
 from dbops.engine.states import Level
-from dbops.models import Command, Event, Rebuild
-from dbops.security.redaction import clean, clean_record
+from dbops.models import ExecutedCommand, Rebuild, RebuildEvent
+from dbops.security.redaction import redact, redact_record
 from dbops.worker.wiring import build_run, secrets_of
 
 log = logging.getLogger(__name__)
@@ -32,15 +32,15 @@ class SweepJournal:
         self._rebuild, self._secrets = rebuild, secrets
 
     def say(self, text: str, *, level: Level = Level.INFO, host: str = "") -> None:
-        event = Event(
+        event = RebuildEvent(
             rebuild=self._rebuild,
             at=timezone.now(),
             step=self.step,
             host=host,
             level=level,
-            text=clean(text, self._secrets),
+            text=redact(text, self._secrets),
         )
-        lifecycle.write_sweep(self._rebuild, lifecycle.News(events=[event]))
+        lifecycle.write_sweep(self._rebuild, lifecycle.RebuildUpdate(events=[event]))
 
     def progress(self, **known: Any) -> None:
         """A sweep has no bar."""
@@ -49,19 +49,19 @@ class SweepJournal:
         """A sweep has no charts."""
 
     def command(self, key: str, place: str, text: str) -> None:
-        command = Command(
+        command = ExecutedCommand(
             rebuild=self._rebuild,
             key=key,
             step=self.step,
             place=place,
-            text=clean(text, self._secrets),
+            text=redact(text, self._secrets),
             started_at=timezone.now(),
         )
-        lifecycle.write_sweep(self._rebuild, lifecycle.News(started_commands={key: command}))
+        lifecycle.write_sweep(self._rebuild, lifecycle.RebuildUpdate(started_commands={key: command}))
 
     def finished(self, key: str, exit_status: int | None, output: str = "") -> None:
-        known = {key: (exit_status, clean(output, self._secrets), timezone.now())}
-        lifecycle.write_sweep(self._rebuild, lifecycle.News(finished_commands=known))
+        known = {key: (exit_status, redact(output, self._secrets), timezone.now())}
+        lifecycle.write_sweep(self._rebuild, lifecycle.RebuildUpdate(finished_commands=known))
 
     def check(self) -> None:
         """Nobody else sweeps at this moment, and the hosts refuse whoever comes after a newer rebuild."""
@@ -85,8 +85,8 @@ def sweep_one(rebuild_id: int) -> bool:
         for trouble in errors:
             log.info("sweeping rebuild %s: %s", rebuild_id, trouble)
         is_clean = not errors and not needs_sweep(run)
-        outcome = f"{where_things_are(run)} {run.memory.get('source_differs', '')}".strip() if is_clean else ""
+        outcome = f"{describe_data_location(run)} {run.memory.get('source_differs', '')}".strip() if is_clean else ""
         if run.memory.get("verified") and is_clean:
             outcome = f"{rebuild.outcome} What was left on the hosts is cleaned up."
-        lifecycle.end_sweep(rebuild, clean_record(run.memory, secrets, limit=None), outcome)
+        lifecycle.end_sweep(rebuild, redact_record(run.memory, secrets, limit=None), outcome)
     return is_clean

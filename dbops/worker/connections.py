@@ -7,7 +7,7 @@ from django.conf import settings
 from dbops.drivers.mysql import MysqlAddress, MysqlDatabase
 from dbops.drivers.ssh import SshAddress, SshShell
 from dbops.engine.errors import Refused
-from dbops.engine.hosts.access import End
+from dbops.engine.hosts.access import Endpoint
 from dbops.engine.ports import Jobs
 from dbops.models import Cluster, Host, Instance
 from dbops.security.permissions import sample_refusal
@@ -32,9 +32,9 @@ def open_shell(host: Host) -> SshShell:
     )
 
 
-def end_of_way(host: Host, local_address: str, jobs: Jobs) -> End:
+def endpoint_of(host: Host, local_address: str, jobs: Jobs) -> Endpoint:
     """Return a host as one end of a way to another one. ``local_address``: where its own connections come from, as a probe saw it."""
-    return End(
+    return Endpoint(
         name=host.name,
         ssh_address=host.ssh_address,
         ssh_port=host.ssh_port,

@@ -12,7 +12,7 @@ from django.db import connection
 
 from dbops import lifecycle
 from dbops.engine.errors import Cancelled
-from dbops.models import BackupProof, BackupRun, Rebuild
+from dbops.models import BackupRun, Rebuild, RestoreTest
 
 log = logging.getLogger(__name__)
 
@@ -20,10 +20,10 @@ RETRY_SECONDS = 2.0
 LOST_RETRY_SECONDS = 10.0
 #: The worker's hard limit ends a tick before this.
 LONGEST_TICK_SECONDS = 90.0
-WHAT = {Rebuild: "rebuild", BackupRun: "backup run", BackupProof: "proof of a backup"}
+WHAT = {Rebuild: "rebuild", BackupRun: "backup run", RestoreTest: "proof of a backup"}
 
 
-class Renewal(threading.Thread):
+class LeaseRenewal(threading.Thread):
     """Keeps the lease while its driver waits for a host: a call may take longer than a lease. Ends with the driver."""
 
     def __init__(self, lease: lifecycle.Lease[Any]) -> None:
@@ -47,7 +47,7 @@ class Renewal(threading.Thread):
             connection.close()  # what was broken stays broken: the next attempt needs a connection of its own
             return True
 
-    def __enter__(self) -> "Renewal":
+    def __enter__(self) -> "LeaseRenewal":
         self.start()
         return self
 
@@ -66,7 +66,7 @@ def drive_once(lease: lifecycle.Lease[Any] | None, drive: Callable[[float], floa
     if lease is None:
         return False
     try:
-        with Renewal(lease):
+        with LeaseRenewal(lease):
             wait = drive(time.monotonic() + settings.TICK_SECONDS)
     except lifecycle.LeaseLost:
         log.info("%s: another driver has it, or it has ended", lease.row)
@@ -80,7 +80,7 @@ def drive_once(lease: lifecycle.Lease[Any] | None, drive: Callable[[float], floa
     except Exception as error:  # nothing that is not known may end it, or keep it from being driven again
         log.exception("%s cannot be driven", lease.row)
         what = WHAT[type(lease.row)]
-        lifecycle.tell_trouble(lease, f"This {what} cannot be driven, and is tried again: {error}")
+        lifecycle.log_trouble(lease, f"This {what} cannot be driven, and is tried again: {error}")
         wait = LOST_RETRY_SECONDS
     if wait is None:
         return False

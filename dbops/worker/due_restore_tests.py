@@ -7,10 +7,10 @@ from django.db import transaction
 from django.db.models import Max
 
 from dbops import lifecycle
-from dbops.engine.restore_tests.due import Attempt, Candidate, due_runs
+from dbops.engine.restore_tests.due import LastRestoreTest, RestoreTestCandidate, due_runs
 from dbops.engine.states import RUN_ACTIVE, BackupMethod, RunStatus
 from dbops.loaders.plan_inputs import readable_runs
-from dbops.models import BackupProof, BackupRun, Hold
+from dbops.models import BackupRun, Hold, RestoreTest
 
 
 def queue_due(now: datetime) -> list[int]:
@@ -26,55 +26,55 @@ def queue_due(now: datetime) -> list[int]:
     return [proof.pk for proof in proofs if proof is not None]
 
 
-def _candidates() -> list[Candidate]:
+def _candidates() -> list[RestoreTestCandidate]:
     """Return every backup that could be proven, of each source the newest. Retention keeps the number of rows small."""
     rows = readable_runs().filter(method=BackupMethod.PHYSICAL, started_at__isnull=False).order_by("started_at", "pk")
     newest = {source: (run, started) for run, source, started in rows.values_list("pk", "instance_id", "started_at")}
-    return [Candidate(source, run, started) for source, (run, started) in newest.items() if started]
+    return [RestoreTestCandidate(source, run, started) for source, (run, started) in newest.items() if started]
 
 
-def _attempts() -> dict[int, Attempt]:
+def _attempts() -> dict[int, LastRestoreTest]:
     """Return of each source the newest proof. Two queries."""
-    newest = [row["last"] for row in BackupProof.objects.order_by().values("source").annotate(last=Max("pk"))]
+    newest = [row["last"] for row in RestoreTest.objects.order_by().values("source").annotate(last=Max("pk"))]
     return {
-        proof.source_id: Attempt(
+        proof.source_id: LastRestoreTest(
             proof.run_id,
             is_over=proof.status not in RUN_ACTIVE,
             is_good=proof.status == RunStatus.SUCCEEDED,
             at=proof.finished_at or proof.requested_at,
             code=proof.error.get("code", ""),
         )
-        for proof in BackupProof.objects.filter(pk__in=newest).order_by().defer("memory", "steps", "result")
+        for proof in RestoreTest.objects.filter(pk__in=newest).order_by().defer("memory", "steps", "result")
     }
 
 
-def _queue(run_id: int) -> BackupProof | None:
+def _queue(run_id: int) -> RestoreTest | None:
     with transaction.atomic():
         run = (
             BackupRun.objects.select_related("instance__host", "instance__cluster")
             .filter(pk=run_id, removed_at=None)
             .first()
         )
-        return lifecycle.queue_proof(run, "Its proof is due.") if run else None
+        return lifecycle.queue_restore_test(run, "Its proof is due.") if run else None
 
 
 def start_what_can() -> list[int]:
     """Begin the oldest queued proof of each host where nothing else is at work. Return their ids."""
     queued = list(
-        BackupProof.objects.filter(status=RunStatus.QUEUED).select_related("host", "source__host").order_by("pk")
+        RestoreTest.objects.filter(status=RunStatus.QUEUED).select_related("host", "source__host").order_by("pk")
     )
     if not queued:
         return []
     holds = {hold.instance.host_id: hold for hold in Hold.objects.select_related("instance")}
-    proven = dict(BackupProof.objects.exclude(host_slot=None).values_list("host_slot", "pk"))
+    proven = dict(RestoreTest.objects.exclude(host_slot=None).values_list("host_slot", "pk"))
     begun = []
     for proof in queued:
         if other := proven.get(proof.host_id):
-            lifecycle.let_proof_wait(proof, f"proof {other} runs on {proof.host.name}")
+            lifecycle.delay_restore_test(proof, f"proof {other} runs on {proof.host.name}")
         elif hold := holds.get(proof.host_id) or holds.get(proof.source.host_id):
             what = f"rebuild {hold.rebuild_id}" if hold.rebuild_id else f"backup run {hold.backup_run_id}"
-            lifecycle.let_proof_wait(proof, f"{what} uses {hold.instance.name}")
-        elif lifecycle.start_proof(proof):
+            lifecycle.delay_restore_test(proof, f"{what} uses {hold.instance.name}")
+        elif lifecycle.start_restore_test(proof):
             proven[proof.host_id] = proof.pk
             begun.append(proof.pk)
     return begun

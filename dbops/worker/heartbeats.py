@@ -14,7 +14,7 @@ from django.db import DatabaseError, IntegrityError, InterfaceError
 from django.utils import timezone
 
 from dbops import lifecycle
-from dbops.models import Pulse
+from dbops.models import ProcessHeartbeat
 from dbops.sample.database_check import agreement
 
 log = logging.getLogger(__name__)
@@ -32,8 +32,8 @@ def report(name: str) -> None:
     _last[name] = time.monotonic()
     now = timezone.now()
     try:
-        if not Pulse.objects.filter(pk=name).update(at=now):
-            Pulse.objects.create(name=name, at=now)
+        if not ProcessHeartbeat.objects.filter(pk=name).update(at=now):
+            ProcessHeartbeat.objects.create(name=name, at=now)
     except IntegrityError:
         pass  # another process was the first
     except (DatabaseError, InterfaceError) as error:

@@ -10,8 +10,8 @@ from dbops import lifecycle
 from dbops.engine.errors import Cancelled, DbopsError
 from dbops.engine.rebuilds.metrics import Figures
 from dbops.engine.states import Level, Status, StepState
-from dbops.models import Command, Event
-from dbops.security.redaction import RecordCleaner, clean, clean_record
+from dbops.models import ExecutedCommand, RebuildEvent
+from dbops.security.redaction import RecordRedactor, redact, redact_record
 
 WRITE_INTERVAL_SECONDS = 1.0
 
@@ -25,10 +25,10 @@ class RowJournal:
         self.memory: dict[str, Any] = {}
         self.figures = Figures()
         self._lease, self._secrets = lease, secrets
-        self._news = lifecycle.News()
+        self._news = lifecycle.RebuildUpdate()
         self._written_at = 0.0
         self._written_memory = ""
-        self._cleaner = RecordCleaner(secrets)
+        self._cleaner = RecordRedactor(secrets)
 
     def begin(self, step: str) -> None:
         """Tell of this step from now on. What was measured of another one is not its own."""
@@ -37,13 +37,13 @@ class RowJournal:
 
     def say(self, text: str, *, level: Level = Level.INFO, host: str = "") -> None:
         self._news.events.append(
-            Event(
+            RebuildEvent(
                 rebuild=self._lease.rebuild,
                 at=timezone.now(),
                 step=self.step,
                 host=host,
                 level=level,
-                text=clean(text, self._secrets),
+                text=redact(text, self._secrets),
             )
         )
 
@@ -55,18 +55,18 @@ class RowJournal:
 
     def command(self, key: str, place: str, text: str) -> None:
         """Written at once: a command is a row before it runs."""
-        self._news.started_commands[key] = Command(
+        self._news.started_commands[key] = ExecutedCommand(
             rebuild=self._lease.rebuild,
             key=key,
             step=self.step,
             place=place,
-            text=clean(text, self._secrets),
+            text=redact(text, self._secrets),
             started_at=timezone.now(),
         )
         self.flush()
 
     def finished(self, key: str, exit_status: int | None, output: str = "") -> None:
-        self._news.finished_commands[key] = (exit_status, clean(output, self._secrets), timezone.now())
+        self._news.finished_commands[key] = (exit_status, redact(output, self._secrets), timezone.now())
 
     @property
     def is_due(self) -> bool:
@@ -84,9 +84,9 @@ class RowJournal:
             LeaseLost: another driver owns the rebuild.
             Cancelled: a person asked for the end.
         """
-        news, self._news = self._news, lifecycle.News()
+        news, self._news = self._news, lifecycle.RebuildUpdate()
         memory = self._changed_memory()
-        cancel = lifecycle.beat(self._lease, news, memory)
+        cancel = lifecycle.heartbeat_rebuild(self._lease, news, memory)
         self._written_at = time.monotonic()
         if cancel and self.cancellable:
             raise Cancelled("rebuild.cancelled", "Rebuilding", found="a person asked for the end")
@@ -102,24 +102,24 @@ class RowJournal:
 
     def end_step(self, state: StepState, result: dict[str, Any]) -> None:
         """Close the current step together with what is gathered. Raises ``LeaseLost``."""
-        news, self._news = self._news, lifecycle.News()
-        memory, result = self._cleaner.clean(self.memory), clean_record(result, self._secrets)
+        news, self._news = self._news, lifecycle.RebuildUpdate()
+        memory, result = self._cleaner.clean(self.memory), redact_record(result, self._secrets)
         lifecycle.end_step(self._lease, self.step, state, result, news, memory)
         self._written_at = time.monotonic()
 
     def end_badly(self, status: Status, result: dict[str, Any], *, last_step: str, error: DbopsError | None) -> None:
         """Close the current step and begin the ending, in one transaction. Raises ``LeaseLost``."""
-        news, self._news = self._news, lifecycle.News()
+        news, self._news = self._news, lifecycle.RebuildUpdate()
         self.cancellable = False
         lifecycle.end_badly(
             self._lease,
             self.step,
             status,
-            clean_record(result, self._secrets),
+            redact_record(result, self._secrets),
             news,
             self._cleaner.clean(self.memory),
             last_step=last_step,
-            error=clean_record(error.as_record(), self._secrets) if error else {},
-            text=clean(str(error), self._secrets) if error else "",
+            error=redact_record(error.as_record(), self._secrets) if error else {},
+            text=redact(str(error), self._secrets) if error else "",
         )
         self._written_at = time.monotonic()

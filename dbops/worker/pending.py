@@ -14,7 +14,7 @@ from django.db.models import CharField, Q, QuerySet, Value
 
 from dbops.engine.states import FINAL, RunBy, RunStatus, Status
 from dbops.lifecycle.leases import without_driver
-from dbops.models import BackupProof, BackupRun, BackupSchedule, ConnectionTest, Discovery, Rebuild
+from dbops.models import BackupRun, BackupSchedule, ConnectionTest, Discovery, Rebuild, RestoreTest
 
 #: Stands for the moment at which is looked.
 _THEN = datetime(2000, 1, 1, tzinfo=UTC)
@@ -48,10 +48,10 @@ def _waiting(now: datetime) -> Iterator[tuple[str, QuerySet[Any]]]:
     yield "schedule", dbops_runs.filter(Q(next_due_at=None) | Q(next_due_at__lte=now))
     yield "queued rebuild", Rebuild.objects.filter(status=Status.QUEUED)
     yield "queued backup run", BackupRun.objects.filter(status=RunStatus.QUEUED)
-    yield "queued proof", BackupProof.objects.filter(status=RunStatus.QUEUED)
+    yield "queued proof", RestoreTest.objects.filter(status=RunStatus.QUEUED)
     yield "rebuild", without_driver(Rebuild, now)
     yield "backup run", without_driver(BackupRun, now)
-    yield "proof", without_driver(BackupProof, now)
+    yield "proof", without_driver(RestoreTest, now)
     yield "sweep", Rebuild.objects.filter(status__in=FINAL, sweep_due_at__lte=now)
     yield "discovery", _asked(Discovery)
     yield "connection test", _asked(ConnectionTest)

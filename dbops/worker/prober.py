@@ -20,7 +20,7 @@ from dbops.engine.planning.planner import build_plan
 from dbops.engine.rebuilds.methods import DEFAULT_METHOD, METHODS
 from dbops.engine.rebuilds.plan import Plan
 from dbops.engine.topology.members import transactions_lost
-from dbops.loaders.plan_inputs import proofs_of_runs, situation_of
+from dbops.loaders.plan_inputs import plan_inputs_of, restore_tests_of_runs
 from dbops.models import Instance, InstanceState
 from dbops.security.redaction import without_nul
 from dbops.worker.connections import open_database, open_shell
@@ -124,7 +124,7 @@ def _store(instance: Instance, future: "Future[InstanceFacts]") -> bool:
     return True
 
 
-def look_now(instance: Instance) -> InstanceFacts:
+def probe_now(instance: Instance) -> InstanceFacts:
     """Probe one instance now, store what was found and return it. Raises ``Unreachable`` where its host does not answer."""
     live = Instance.objects.select_related("host", "cluster", "state__period").get(pk=instance.pk)
     stored = probe_all([live], patience_seconds=LIVE_PATIENCE_SECONDS)
@@ -183,11 +183,11 @@ def replan(target: Instance, source: Instance, before: Plan) -> Plan:
             left="Nothing was changed.",
             next_step="Look at the instances' pages, and plan again.",
         )
-    situation = situation_of(target, source, keep_old_data=before.keep_old_data)
+    situation = plan_inputs_of(target, source, keep_old_data=before.keep_old_data)
     if before.archive is None:
         return build_plan(
             situation, before.copied_by or (before.method if before.method in METHODS else DEFAULT_METHOD)
         )
     # whose file may have been removed meanwhile: what a proof found of it is true of the copy as well
-    proofs = proofs_of_runs([before.archive.run])
+    proofs = restore_tests_of_runs([before.archive.run])
     return build_plan(replace(situation, archives=(before.archive,), proofs=proofs), METHOD_OF[before.archive.method])

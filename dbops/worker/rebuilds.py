@@ -19,16 +19,16 @@ from dbops.engine.rebuilds.methods import method_named
 from dbops.engine.rebuilds.plan import Plan
 from dbops.engine.rebuilds.steps.base import Step
 from dbops.engine.rebuilds.steps.finish.sweep import needs_sweep
-from dbops.engine.rebuilds.steps.preflight.data_location import where_things_are
-from dbops.engine.rebuilds.steps.run import Outcome
+from dbops.engine.rebuilds.steps.preflight.data_location import describe_data_location
+from dbops.engine.rebuilds.steps.run import StepOutcome
 from dbops.engine.rebuilds.steps.source.access import keep_open
 from dbops.engine.states import STEP_FINAL, Level, Status, StepState
-from dbops.worker.driver import LOST_RETRY_SECONDS, RETRY_SECONDS, Renewal, drive_once
+from dbops.worker.driver import LOST_RETRY_SECONDS, RETRY_SECONDS, LeaseRenewal, drive_once
 from dbops.worker.journal import RowJournal
 from dbops.worker.metrics import Sampler
 from dbops.worker.wiring import build_run, secrets_of
 
-__all__ = ["Renewal", "tick"]
+__all__ = ["LeaseRenewal", "tick"]
 
 log = logging.getLogger(__name__)
 
@@ -130,7 +130,7 @@ class Driver:
         elif not self.journal.is_due:  # else what is written next proves it
             lifecycle.prove(self.lease)
 
-    def _record(self, step: Step, outcome: Outcome) -> None:
+    def _record(self, step: Step, outcome: StepOutcome) -> None:
         if outcome.done:
             self.journal.end_step(StepState.DONE, outcome.result)
         elif outcome.wait_seconds:
@@ -218,5 +218,5 @@ class Driver:
 
     def _outcome(self, ending: Status) -> str:
         differs = self.run.memory.get("source_differs", "")
-        how = self.method.outcome(self.run) if ending is Status.SUCCEEDED else where_things_are(self.run)
+        how = self.method.outcome(self.run) if ending is Status.SUCCEEDED else describe_data_location(self.run)
         return f"{how} {differs}".strip()

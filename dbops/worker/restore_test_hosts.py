@@ -7,14 +7,20 @@ from django.conf import settings
 from dbops.drivers.jobs import HostJobs
 from dbops.engine.errors import Refused
 from dbops.engine.facts.instance import HostFacts
-from dbops.engine.hosts.access import HostWay
-from dbops.engine.restore_tests.job import FileWay
-from dbops.engine.restore_tests.plan import Elsewhere, Limits, ProofPlan, machine_of, plan_proof
+from dbops.engine.hosts.access import HostAccess
+from dbops.engine.restore_tests.job import FileAccess
+from dbops.engine.restore_tests.plan import (
+    RemoteFile,
+    RestoreTestLimits,
+    RestoreTestPlan,
+    machine_of,
+    plan_restore_test,
+)
 from dbops.engine.tuning.transport import choose_ciphers
 from dbops.loaders.plan_inputs import archive_of_run, host_facts, link_between
-from dbops.models import BackupProof, Host, Instance
+from dbops.models import Host, Instance, RestoreTest
 from dbops.worker import prober
-from dbops.worker.connections import end_of_way, open_shell
+from dbops.worker.connections import endpoint_of, open_shell
 
 #: Fences and locks of proofs on a host: of those made there, and of those that read there. No instance has such a name: names begin with
 #: a letter or digit.
@@ -28,7 +34,7 @@ LOW_PRIORITY = "low"
 class Hosts:
     """The hosts of one proof, under its token. Shells are closed with ``stack``."""
 
-    def __init__(self, proof: BackupProof, stack: ExitStack) -> None:
+    def __init__(self, proof: RestoreTest, stack: ExitStack) -> None:
         self._proof, self._stack = proof, stack
 
     def jobs(self, uid: str) -> HostJobs:
@@ -40,27 +46,27 @@ class Hosts:
         self._stack.callback(shell.close)
         return HostJobs(shell, work_dir=host.work_dir, instance_key=key, run_id=uid, token=self._proof.host_token)
 
-    def way_to_file(self, proof: BackupProof, plan: ProofPlan) -> FileWay | None:
+    def way_to_file(self, proof: RestoreTest, plan: RestoreTestPlan) -> FileAccess | None:
         """Return the way to the file of this proof, or of an older one on this proof's host; ``None`` where the file lies there."""
         if not plan.transport:
             return None
         words = (plan.path, str(plan.bytes), plan.run_uid, plan.sha256, LOW_PRIORITY)
-        return FileWay(self._way(proof), words, (plan.holder_machine, plan.machine))
+        return FileAccess(self._way(proof), words, (plan.holder_machine, plan.machine))
 
-    def _way(self, proof: BackupProof) -> HostWay:
+    def _way(self, proof: RestoreTest) -> HostAccess:
         holder, host = proof.source.host, self._proof.host
         # proofs of several hosts may read from this one at a time: each host has its own fence here
         reading = self._jobs_on(holder, proof.uid, f"{READ_KEY}-{host.pk}")
         facts = host_facts(host)
-        target = end_of_way(host, facts.local_address if facts else "", self.jobs(proof.uid))
-        return HostWay(proof.uid, source=end_of_way(holder, "", reading), target=target)
+        target = endpoint_of(host, facts.local_address if facts else "", self.jobs(proof.uid))
+        return HostAccess(proof.uid, source=endpoint_of(holder, "", reading), target=target)
 
-    def plan(self) -> ProofPlan:
+    def plan(self) -> RestoreTestPlan:
         """Return what the proof will do, by what both hosts say now.
 
         Raises:
             Refused: there is no such backup any more (``proof.no_backup``), the chosen host cannot be read (``proof.no_host``), and as
-                ``plan_proof``.
+                ``plan_restore_test``.
             Unreachable: a host does not answer.
         """
         proof, archive = self._proof, archive_of_run(self._proof.run_id)
@@ -72,26 +78,26 @@ class Hosts:
                 left="Nothing was written.",
                 next_step="Prove a newer backup.",
             )
-        source = prober.look_now(proof.source)
+        source = prober.probe_now(proof.source)
         is_there = proof.host_id == proof.source.host_id
-        prover = source if is_there else prober.look_now(self._instance_there())
+        prover = source if is_there else prober.probe_now(self._instance_there())
         assert prover.host is not None  # noqa: S101 - look_now says so
-        return plan_proof(
+        return plan_restore_test(
             proof.uid,
             archive,
             prover.host,
             owner=proof.source.os_user,
-            limits=Limits(settings.PROOF_CORES, settings.PROOF_DIRECTORY, settings.START_TIMEOUT_SECONDS),
+            limits=RestoreTestLimits(settings.PROOF_CORES, settings.PROOF_DIRECTORY, settings.START_TIMEOUT_SECONDS),
             server=source.server,
             elsewhere=None if is_there else self._elsewhere(prover.host, source.host),
         )
 
-    def _elsewhere(self, prover: HostFacts, holder: HostFacts | None) -> Elsewhere:
+    def _elsewhere(self, prover: HostFacts, holder: HostFacts | None) -> RemoteFile:
         assert holder is not None  # noqa: S101 - look_now says so
         host, source = self._proof.host, self._proof.source
         ciphers = choose_ciphers(holder, prover, link_between(source.host_id, host.pk))
         pull = self._way(self._proof).pull(ciphers, attempts=PULL_ATTEMPTS)
-        return Elsewhere(source.host.name, machine_of(holder), tuple(pull), host.work_dir)
+        return RemoteFile(source.host.name, machine_of(holder), tuple(pull), host.work_dir)
 
     def _instance_there(self) -> Instance:
         """Return an instance of the chosen host: a host is read with those that stand on it."""

@@ -17,12 +17,12 @@ from dbops import lifecycle
 from dbops.engine.errors import Bug, Cancelled, DbopsError, Unreachable
 from dbops.engine.facts.instance import from_record, to_record
 from dbops.engine.hosts.jobs import Patience
-from dbops.engine.restore_tests.job import Site, advance, clean_up, remove_left
-from dbops.engine.restore_tests.plan import ProofPlan
-from dbops.engine.restore_tests.result import Expected, Proven
+from dbops.engine.restore_tests.job import RestoreTestContext, advance, clean_up, remove_leftovers
+from dbops.engine.restore_tests.plan import RestoreTestPlan
+from dbops.engine.restore_tests.result import ExpectedContents, RestoreTestResult
 from dbops.engine.states import Level, RunStatus
-from dbops.models import BackupEvent, BackupProof
-from dbops.security.redaction import clean, clean_record
+from dbops.models import BackupEvent, RestoreTest
+from dbops.security.redaction import redact, redact_record
 from dbops.worker.connections import open_database
 from dbops.worker.driver import LOST_RETRY_SECONDS, RETRY_SECONDS, drive_once
 from dbops.worker.restore_test_hosts import Hosts
@@ -43,7 +43,7 @@ TABLES_SQL = (
 
 def tick(proof_id: int) -> bool:
     """Drive one proof for at most ``TICK_SECONDS``. Return whether more is due at once. Never raises for what hosts do."""
-    lease = lifecycle.take_proof_lease(proof_id)
+    lease = lifecycle.take_restore_test_lease(proof_id)
 
     def drive(until: float) -> float | None:
         assert lease is not None  # noqa: S101 - it is not driven without
@@ -59,10 +59,10 @@ class Journal:
     def __init__(self, lease: lifecycle.ProofLease, secrets: list[str], memory: dict[str, Any]) -> None:
         self.memory, self.cancellable = memory, True
         self._lease, self._secrets = lease, secrets
-        self._news, self._written_at, self._written = lifecycle.ProofNews(), 0.0, dict[str, Any]()
+        self._news, self._written_at, self._written = lifecycle.RestoreTestUpdate(), 0.0, dict[str, Any]()
 
     def say(self, text: str, *, level: Level = Level.INFO) -> None:
-        line = clean(f"Proof {self._lease.proof.pk}: {text}", self._secrets)
+        line = redact(f"Proof {self._lease.proof.pk}: {text}", self._secrets)
         event = BackupEvent(run_id=self._lease.proof.run_id, at=timezone.now(), level=level, text=line)
         self._news.events.append(event)
 
@@ -78,15 +78,15 @@ class Journal:
 
     def flush(self) -> None:
         """Write what is gathered, now. Raises ``LeaseLost``, or ``Cancelled`` when a person asked for the end."""
-        cancel = lifecycle.beat_proof(self._lease, self.take())
+        cancel = lifecycle.heartbeat_restore_test(self._lease, self.take())
         self._written_at = time.monotonic()
         if cancel and self.cancellable:
             raise Cancelled("proof.cancelled", "Proving the backup", found="a person asked for the end")
 
-    def take(self) -> lifecycle.ProofNews:
+    def take(self) -> lifecycle.RestoreTestUpdate:
         """Return what is to be written: memory and steps where they have changed."""
-        news, self._news = self._news, lifecycle.ProofNews()
-        memory = clean_record(self.memory, self._secrets, limit=None)
+        news, self._news = self._news, lifecycle.RestoreTestUpdate()
+        memory = redact_record(self.memory, self._secrets, limit=None)
         columns = {"memory": memory, "steps": memory.get("steps", [])}
         news.changes |= {name: value for name, value in columns.items() if self._written.get(name) != value}
         self._written = columns
@@ -102,7 +102,7 @@ class Driver:
         self.secrets = secrets_of(self.proof.source.cluster)
         self.journal = Journal(lease, self.secrets, self.memory)
         self.hosts = Hosts(self.proof, stack)
-        self.site: Site | None = None
+        self.site: RestoreTestContext | None = None
 
     def drive(self, *, until: float) -> float | None:
         """Advance the proof. Return seconds until the next tick is due, or ``None`` when it has ended."""
@@ -126,7 +126,7 @@ class Driver:
         self.journal.flush()
         return 0.0
 
-    def _advance(self) -> Proven | None:
+    def _advance(self) -> RestoreTestResult | None:
         try:
             self.journal.check()
             return advance(self._site())
@@ -145,7 +145,7 @@ class Driver:
         return None
 
     # --- the plan -------------------------------------------------------------------------------------------------
-    def _site(self) -> Site:
+    def _site(self) -> RestoreTestContext:
         """Return the way to the host; the plan is made once, from a probe of this moment, and kept."""
         if self.site is not None:
             return self.site
@@ -157,31 +157,35 @@ class Driver:
                 self.journal.say(f"{name}: {command}")
             for reason in plan.reasons:
                 self.journal.say(reason)
-        plan = from_record(ProofPlan, self.memory["plan"])
+        plan = from_record(RestoreTestPlan, self.memory["plan"])
         patience = Patience(settings.STALL_NOTICE_SECONDS, settings.STALL_PREPARE_SECONDS)
         jobs = self.hosts.jobs(self.proof.uid)
         way = self.hosts.way_to_file(self.proof, plan)
         silence = settings.UNREACHABLE_PATIENCE_SECONDS
-        site = Site(plan, jobs, SystemClock(), self.memory, self.journal, self._expected, patience, way, silence)
+        site = RestoreTestContext(
+            plan, jobs, SystemClock(), self.memory, self.journal, self._expected, patience, way, silence
+        )
         if self.memory.pop("to_fence", False) and self.memory.get("asked"):
             self._shut_out_the_last_driver(site)
         self.site = site
         return site
 
-    def _shut_out_the_last_driver(self, site: Site) -> None:
+    def _shut_out_the_last_driver(self, site: RestoreTestContext) -> None:
         """It may only have been slow: from now on the hosts refuse its token. Raises ``Unreachable``, and is done again then."""
         self.memory["to_fence"] = True
         for fenced in (site.jobs, *((site.way.way.source.jobs,) if site.way and "ending" not in self.memory else ())):
             fenced.act("true")
         del self.memory["to_fence"]
 
-    def _expected(self) -> Expected:
+    def _expected(self) -> ExpectedContents:
         """Return what should be in the backup, by the source's server and by the last good proof."""
-        good = BackupProof.objects.filter(source=self.proof.source, status=RunStatus.SUCCEEDED)
+        good = RestoreTest.objects.filter(source=self.proof.source, status=RunStatus.SUCCEEDED)
         last = good.order_by("-pk").values_list("result", flat=True).first() or {}
         rows = {(schema, name): count for schema, name, count in last.get("tables", [])}
         tables = self._tables_of_source()
-        return Expected(frozenset(table for table, is_older in tables.items() if is_older), frozenset(tables), rows)
+        return ExpectedContents(
+            frozenset(table for table, is_older in tables.items() if is_older), frozenset(tables), rows
+        )
 
     def _tables_of_source(self) -> dict[tuple[str, str], bool]:
         """Return its tables, and whether each was made before the backup began. A server that does not answer spoils no proof."""
@@ -202,18 +206,18 @@ class Driver:
     def _remove_leftovers(self) -> None:
         """What proofs on this host could not remove. A host of files that does not answer is asked once."""
         silent: set[int] = set()
-        for dead in lifecycle.proofs_left(self.proof):
+        for dead in lifecycle.leftover_restore_tests(self.proof):
             if dead.source.host_id in silent:
                 continue
             if "plan" not in dead.memory:
-                lifecycle.mark_proof_removed(dead)
+                lifecycle.mark_restore_test_removed(dead)
                 continue
-            plan, jobs = from_record(ProofPlan, dead.memory["plan"]), self.hosts.jobs(dead.uid)
+            plan, jobs = from_record(RestoreTestPlan, dead.memory["plan"]), self.hosts.jobs(dead.uid)
             try:
                 jobs.stop("proof")
                 until = time.monotonic() + settings.TICK_SECONDS
                 way, name = self.hosts.way_to_file(dead, plan), f"again-{self.proof.uid}"
-                while not (gone := remove_left(jobs, plan, name, way)) and time.monotonic() < until:
+                while not (gone := remove_leftovers(jobs, plan, name, way)) and time.monotonic() < until:
                     pass
             except Unreachable:
                 raise
@@ -222,7 +226,7 @@ class Driver:
                 silent.add(dead.source.host_id)
                 continue
             if gone:
-                lifecycle.mark_proof_removed(dead)
+                lifecycle.mark_restore_test_removed(dead)
 
     # --- silence --------------------------------------------------------------------------------------------------
     def _unreachable(self, error: Unreachable) -> float | None:
@@ -246,10 +250,10 @@ class Driver:
 
     # --- ends -----------------------------------------------------------------------------------------------------
     def _begin_ending(
-        self, status: RunStatus, error: DbopsError | None = None, *, proven: Proven | None = None
+        self, status: RunStatus, error: DbopsError | None = None, *, proven: RestoreTestResult | None = None
     ) -> None:
         """Remember how it ends: whoever drives from here on removes what was made and does not look at the job again."""
-        record = clean_record(error.as_record(), self.secrets) if error else {}
+        record = redact_record(error.as_record(), self.secrets) if error else {}
         self.memory["ending"] = {"status": status.value, "error": record, "text": str(error) if error else ""}
         if proven is not None:
             result = {"tables": proven.largest(), "warnings": list(proven.warnings)}
@@ -275,5 +279,5 @@ class Driver:
         if ending["text"]:
             self.journal.say(ending["text"], level=Level.ERROR)
         gone = "Something of it is left on the host." if is_left else "Nothing of it is left on the host."
-        lifecycle.finish_proof(self.lease, RunStatus(ending["status"]), gone, self.journal.take())
+        lifecycle.finish_restore_test(self.lease, RunStatus(ending["status"]), gone, self.journal.take())
         return True

@@ -11,13 +11,13 @@ from django.utils import timezone
 
 from dbops import lifecycle
 from dbops.engine.rebuilds.methods import FOLLOW_UPS, METHODS
-from dbops.engine.rebuilds.shared_read import Phase
-from dbops.engine.schedule.scheduler import Job, Key, Kind, decide, line_order
-from dbops.engine.states import RUN_ACTIVE, Origin, RunStatus, Status
-from dbops.loaders.shared_reads import readers
+from dbops.engine.rebuilds.shared_read import SharedReadPhase
+from dbops.engine.schedule.scheduler import JobKind, Key, QueuedJob, decide, line_order
+from dbops.engine.states import RUN_ACTIVE, RunOrigin, RunStatus, Status
+from dbops.loaders.shared_reads import leaders
 from dbops.models import BackupRun, Instance, Rebuild
 from dbops.models.rebuilds import WANTS_TO_START
-from dbops.worker.start_conditions import closed_gates
+from dbops.worker.start_conditions import unmet_conditions
 
 log = logging.getLogger(__name__)
 
@@ -46,7 +46,7 @@ def start_what_can() -> list[int]:
     if failed:
         decision = decide(jobs, taken, names, failed=failed)
     _write_waits(jobs, decision.reasons)
-    return [job.pk for job in decision.starts if job.kind is Kind.REBUILD and job.key not in failed]
+    return [job.pk for job in decision.starts if job.kind is JobKind.REBUILD and job.key not in failed]
 
 
 class Names:
@@ -61,12 +61,12 @@ class Names:
         return self._known.get(instance, f"instance {instance}")
 
 
-def queued_jobs(now: datetime) -> list[Job]:
+def queued_jobs(now: datetime) -> list[QueuedJob]:
     """Return everything queued, in as many queries whatever is queued."""
     return [*_rebuild_jobs(now), *_backup_jobs()]
 
 
-def _rebuild_jobs(now: datetime) -> Iterable[Job]:
+def _rebuild_jobs(now: datetime) -> Iterable[QueuedJob]:
     """Times are compared as the text that the database keeps: to make ten thousand of them into values costs more than all else.
 
     Whatever is read here stands in the index ``what_the_scheduler_reads``.
@@ -82,10 +82,10 @@ def _rebuild_jobs(now: datetime) -> Iterable[Job]:
     for pk, told in branches.items():
         if told:
             gates[pk] = f"{gates[pk]}; {told}" if pk in gates else told
-    kind = Kind.REBUILD
+    kind = JobKind.REBUILD
     for pk, source, target, method, priority, told, since, _ in found:
         claims = (target,) if method in _ONLY_TARGET or pk in branches else (source, target)
-        yield Job(kind, pk, line_order(priority, since, pk), claims, gates.get(pk, ""), told)
+        yield QueuedJob(kind, pk, line_order(priority, since, pk), claims, gates.get(pk, ""), told)
 
 
 def _branches(read_by: Mapping[int, int]) -> dict[int, str]:
@@ -96,10 +96,10 @@ def _branches(read_by: Mapping[int, int]) -> dict[int, str]:
     Args:
         read_by: queued rebuilds to the ones who read for them.
     """
-    known = readers(read_by.values()) if read_by else {}
+    known = leaders(read_by.values()) if read_by else {}
     branches = {}
     for pk, reader in ((pk, known[reader]) for pk, reader in sorted(read_by.items())):
-        if reader.phase is Phase.QUEUED:
+        if reader.phase is SharedReadPhase.QUEUED:
             branches[pk] = f"it starts together with rebuild {reader.number}"
         elif reader.can_be_joined:
             branches[pk] = ""
@@ -111,13 +111,13 @@ def _branches(read_by: Mapping[int, int]) -> dict[int, str]:
     return branches
 
 
-def _backup_jobs() -> Iterable[Job]:
-    rows = BackupRun.objects.filter(status=RunStatus.QUEUED, origin=Origin.MANAGED).order_by()
-    kind = Kind.BACKUP
+def _backup_jobs() -> Iterable[QueuedJob]:
+    rows = BackupRun.objects.filter(status=RunStatus.QUEUED, origin=RunOrigin.MANAGED).order_by()
+    kind = JobKind.BACKUP
     for pk, instance, told, since in rows.values_list(
         "pk", "instance_id", "waiting_for", Cast("queued_at", CharField())
     ):
-        yield Job(kind, pk, line_order(0, since, pk), (instance,), "", told)
+        yield QueuedJob(kind, pk, line_order(0, since, pk), (instance,), "", told)
 
 
 def _gates(now: datetime) -> dict[int, str]:
@@ -133,7 +133,7 @@ def _gates(now: datetime) -> dict[int, str]:
     for pk, moment in rows.filter(not_before__gt=now, reads_with=None).values_list("pk", "not_before"):
         told = f"it is to start not before {moment:%Y-%m-%d %H:%M} UTC"
         gates[pk] = f"{told}, and {gates[pk]}" if pk in gates else told
-    for pk, told in closed_gates(now).items():
+    for pk, told in unmet_conditions(now).items():
         gates[pk] = f"{gates[pk]}; {told}" if pk in gates else told
     return gates
 
@@ -143,10 +143,10 @@ def _expire(now: datetime) -> None:
         lifecycle.end_queued(rebuild, Status.EXPIRED, "Expired: it could not start in time.")
 
 
-def _start(job: Job) -> bool:
+def _start(job: QueuedJob) -> bool:
     row: Rebuild | BackupRun | None
     gate: Callable[[], str] = str  # no backup waits for more than its hold
-    if job.kind is Kind.REBUILD:
+    if job.kind is JobKind.REBUILD:
         rebuilds = Rebuild.objects.select_related("source", "target", "after_run").defer("plan", "memory")
         row = rebuilds.filter(pk=job.pk).first()
         gate = partial(_gate, job.pk)
@@ -160,12 +160,12 @@ def _start(job: Job) -> bool:
 
 def _gate(rebuild_id: int) -> str:
     """Asked while it starts: a maintenance or a backup of others may have begun since the pass began."""
-    return closed_gates(timezone.now(), rebuild_id).get(rebuild_id, "")
+    return unmet_conditions(timezone.now(), rebuild_id).get(rebuild_id, "")
 
 
-def _write_waits(jobs: Iterable[Job], reasons: Mapping[Key, str]) -> None:
+def _write_waits(jobs: Iterable[QueuedJob], reasons: Mapping[Key, str]) -> None:
     told = {job.key: job.told for job in jobs if job.key in reasons} if reasons else {}
-    models: dict[Kind, type[Rebuild] | type[BackupRun]] = {Kind.REBUILD: Rebuild, Kind.BACKUP: BackupRun}
+    models: dict[JobKind, type[Rebuild] | type[BackupRun]] = {JobKind.REBUILD: Rebuild, JobKind.BACKUP: BackupRun}
     for kind, model in models.items():
         changes = {key[1]: (told[key], reason) for key, reason in reasons.items() if key[0] is kind}
         if changes:

@@ -10,13 +10,13 @@ from datetime import datetime
 from django.db.models import Q, QuerySet
 
 from dbops.engine.rebuilds.methods import METHODS, method_named
-from dbops.engine.schedule.conflicts import Effect, Work, cell, of_backup
-from dbops.engine.states import RUN_AT_WORK, Approval, BackupMethod, Origin, Status
+from dbops.engine.schedule.conflicts import Activity, Effect, conflict_of, of_backup
+from dbops.engine.states import RUN_AT_WORK, Approval, BackupMethod, RunOrigin, Status
 from dbops.loaders.cluster_snapshots import differences
 from dbops.models import BackupRun, Maintenance, Rebuild
 
 
-def closed_gates(now: datetime, rebuild_id: int | None = None) -> dict[int, str]:
+def unmet_conditions(now: datetime, rebuild_id: int | None = None) -> dict[int, str]:
     """Return in words what each queued rebuild waits for that is no hold, by its primary key. Five queries at most.
 
     Args:
@@ -40,7 +40,7 @@ def _close_for_approval(rebuilds: QuerySet[Rebuild], closed: dict[int, list[str]
 
 def _close_for_runs(rebuilds: QuerySet[Rebuild], closed: dict[int, list[str]]) -> None:
     runs: dict[int, list[tuple[str, int, str]]] = defaultdict(list)
-    external = BackupRun.objects.filter(status__in=RUN_AT_WORK).exclude(origin=Origin.MANAGED).order_by("pk")
+    external = BackupRun.objects.filter(status__in=RUN_AT_WORK).exclude(origin=RunOrigin.MANAGED).order_by("pk")
     for instance, name, pk, method in external.values_list("instance", "instance__name", "pk", "method"):
         runs[instance].append((name, pk, method))
     if not runs:
@@ -48,7 +48,7 @@ def _close_for_runs(rebuilds: QuerySet[Rebuild], closed: dict[int, list[str]]) -
     queued = rebuilds.filter(Q(source__in=runs) | Q(target__in=runs)).order_by("pk")
     for pk, source, target, method in queued.values_list("pk", "source", "target", "method"):
         for name, run, _ in runs.get(target, ()):
-            if _stops(method, Work.TARGET_BACKUP):
+            if _stops(method, Activity.TARGET_BACKUP):
                 closed[pk].append(f"{name} is read by backup run {run}, which dbops did not start")
         for name, run, how in runs.get(source, ()) if method_named(method).reads_source else ():
             if _stops(method, of_backup(is_dump=how == BackupMethod.DUMP, is_managed=False)):
@@ -57,12 +57,12 @@ def _close_for_runs(rebuilds: QuerySet[Rebuild], closed: dict[int, list[str]]) -
 
 def _close_for_clusters(rebuilds: QuerySet[Rebuild], closed: dict[int, list[str]], now: datetime) -> None:
     """What follows a rebuild that failed mends its target, and a person has asked for it: it is not kept back."""
-    reasons: dict[int, list[tuple[Work, str]]] = defaultdict(list)
+    reasons: dict[int, list[tuple[Activity, str]]] = defaultdict(list)
     current = Maintenance.objects.filter(Q(ends_at=None) | Q(ends_at__gt=now), starts_at__lte=now).order_by("pk")
     for cluster, name, reason in current.values_list("cluster", "cluster__name", "reason"):
-        reasons[cluster].append((Work.MAINTENANCE, f"maintenance of {name}: {reason.rstrip('.')}"))
+        reasons[cluster].append((Activity.MAINTENANCE, f"maintenance of {name}: {reason.rstrip('.')}"))
     for cluster, difference in differences().items():
-        reasons[cluster].append((Work.TOPOLOGY, difference.text.rstrip(".")))
+        reasons[cluster].append((Activity.TOPOLOGY, difference.text.rstrip(".")))
     if not reasons:
         return
     queued = rebuilds.filter(target__cluster__in=reasons, method__in=list(METHODS))
@@ -70,6 +70,6 @@ def _close_for_clusters(rebuilds: QuerySet[Rebuild], closed: dict[int, list[str]
         closed[pk] += [text for work, text in reasons[cluster] if _stops(method, work)]
 
 
-def _stops(method: str, work: Work) -> bool:
-    judged = cell(method, work)
+def _stops(method: str, work: Activity) -> bool:
+    judged = conflict_of(method, work)
     return judged is not None and judged.effect is not Effect.BESIDE

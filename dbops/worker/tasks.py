@@ -26,21 +26,21 @@ from dbops.worker.pending import pending
 
 
 @app.task
-def tick(rebuild_id: int) -> None:
+def drive_rebuild(rebuild_id: int) -> None:
     """Drive one rebuild for a while, and ask for the next tick when there is more to do."""
     if rebuilds.tick(rebuild_id):
         wakeups.publish("tick", rebuild_id)
 
 
 @app.task
-def back_up(run_id: int) -> None:
+def drive_backup(run_id: int) -> None:
     """Drive one backup run for a while, and ask for the next tick when there is more to do."""
     if backups.tick(run_id):
         wakeups.publish("back_up", run_id)
 
 
 @app.task
-def prove(proof_id: int) -> None:
+def drive_restore_test(proof_id: int) -> None:
     """Drive one proof of a backup for a while, and ask for the next tick when there is more to do."""
     if restore_tests.tick(proof_id):
         wakeups.publish("prove", proof_id)
@@ -58,7 +58,7 @@ def reconcile() -> None:
         wakeups.publish("tick", rebuild_id)
     for run_id in lifecycle.due_runs(timezone.now()):
         wakeups.publish("back_up", run_id)
-    for proof_id in lifecycle.due_proofs(timezone.now()):
+    for proof_id in lifecycle.due_restore_tests(timezone.now()):
         wakeups.publish("prove", proof_id)
     for rebuild_id in lifecycle.sweeps_due(timezone.now()):
         wakeups.publish("sweep", rebuild_id)
@@ -102,13 +102,13 @@ def watch_backups() -> None:
 
 
 @app.task
-def measure_links() -> None:
+def queue_link_tests() -> None:
     """Queue a measurement of the stream that is due and can begin now; ``reconcile`` sends it to a worker."""
     due_link_tests.queue_due(timezone.now())
 
 
 @app.task
-def queue_proofs() -> None:
+def queue_restore_tests() -> None:
     """Queue the proofs of backups that are due; ``reconcile`` starts them."""
     due_restore_tests.queue_due(timezone.now())
 

@@ -7,15 +7,15 @@ from typing import Any
 from django.conf import settings
 
 from dbops.drivers.jobs import HostJobs
-from dbops.engine.backups.job import Site
+from dbops.engine.backups.job import BackupContext
 from dbops.engine.backups.plan import BackupPlan
 from dbops.engine.flavors import flavor_for
 from dbops.engine.hosts.jobs import Patience, RunJournal
-from dbops.engine.rebuilds.plan import Party, Plan
-from dbops.engine.rebuilds.steps.run import Account, Accounts, Journal, Run, Server, Settings, Side
+from dbops.engine.rebuilds.plan import Plan, PlannedInstance
+from dbops.engine.rebuilds.steps.run import Account, Accounts, InstanceHandle, Run, RunThresholds, Server, StepJournal
 from dbops.engine.states import BackupMethod
 from dbops.loaders.plan_inputs import slowest_rate
-from dbops.loaders.shared_reads import RowCompanions
+from dbops.loaders.shared_reads import RowSharedReadMembers
 from dbops.models import BackupRun, Cluster, Instance, Rebuild
 from dbops.worker import prober
 from dbops.worker.connections import connect_to, open_database, open_shell
@@ -34,14 +34,14 @@ def secrets_of(cluster: Cluster) -> list[str]:
     return [cluster.admin_password, cluster.replication_password, cluster.backup_password]
 
 
-def build_run(rebuild: Rebuild, plan: Plan, journal: Journal, stack: ExitStack, *, token: int | None = None) -> Run:
+def build_run(rebuild: Rebuild, plan: Plan, journal: StepJournal, stack: ExitStack, *, token: int | None = None) -> Run:
     """Make the drivers of both sides; connections open when they are first used and are closed with the stack.
 
     ``token`` is shown to the hosts instead of the lease's.
     """
     cluster = rebuild.target.cluster
 
-    def side(instance: Instance, party: Party, fence: str = "") -> Side:
+    def side(instance: Instance, party: PlannedInstance, fence: str = "") -> InstanceHandle:
         return _side(rebuild.uid, rebuild.host_token if token is None else token, instance, party, stack, fence)
 
     # who reads for several and its branches are at work on one source at one time: each has a fence of its own there
@@ -66,10 +66,10 @@ def build_run(rebuild: Rebuild, plan: Plan, journal: Journal, stack: ExitStack, 
         journal=journal,
         clock=SystemClock(),
         replan=lambda: prober.replan(rebuild.target, rebuild.source, plan),
-        companions=RowCompanions(rebuild),
+        companions=RowSharedReadMembers(rebuild),
         slowest_rate=lambda: slowest_rate(plan, rebuild.source_id),
         stream_rate=lambda: Rebuild.objects.values_list("stream_rate", flat=True).get(pk=rebuild.pk),
-        settings=Settings(
+        settings=RunThresholds(
             catch_up_lag_seconds=settings.CATCH_UP_LAG_SECONDS,
             verify_steady_seconds=settings.VERIFY_STEADY_SECONDS,
             guard_paused_seconds=settings.GUARD_HEARTBEAT_SECONDS,
@@ -89,7 +89,9 @@ def build_run(rebuild: Rebuild, plan: Plan, journal: Journal, stack: ExitStack, 
     )
 
 
-def build_site(run: BackupRun, plan: BackupPlan, memory: dict[str, Any], journal: RunJournal, stack: ExitStack) -> Site:
+def build_site(
+    run: BackupRun, plan: BackupPlan, memory: dict[str, Any], journal: RunJournal, stack: ExitStack
+) -> BackupContext:
     """Make the way to the host of a backup run."""
     instance, cluster = run.instance, run.instance.cluster
     flavor = flavor_for(plan.version, plan.flavor)
@@ -99,7 +101,7 @@ def build_site(run: BackupRun, plan: BackupPlan, memory: dict[str, Any], journal
         credentials = flavor.credentials_file(
             cluster.backup_user, cluster.backup_password, include=instance.defaults_file
         )
-    return Site(
+    return BackupContext(
         plan=plan,
         jobs=jobs_of(run, run.uid, stack),
         clock=SystemClock(),
@@ -118,7 +120,9 @@ def jobs_of(run: BackupRun, uid: str, stack: ExitStack) -> HostJobs:
     return HostJobs(shell, work_dir=host.work_dir, instance_key=run.instance.name, run_id=uid, token=run.host_token)
 
 
-def _side(run_id: str, token: int, instance: Instance, party: Party, stack: ExitStack, fence: str) -> Side:
+def _side(
+    run_id: str, token: int, instance: Instance, party: PlannedInstance, stack: ExitStack, fence: str
+) -> InstanceHandle:
     host = instance.host
     shell = open_shell(host)
     stack.callback(shell.close)
@@ -126,7 +130,7 @@ def _side(run_id: str, token: int, instance: Instance, party: Party, stack: Exit
     def connect(read_timeout_seconds: float) -> Any:
         return open_database(instance, read_timeout_seconds=read_timeout_seconds)
 
-    return Side(
+    return InstanceHandle(
         party=party,
         shell=shell,
         jobs=HostJobs(shell, work_dir=host.work_dir, instance_key=fence or instance.name, run_id=run_id, token=token),

@@ -12,7 +12,7 @@ from django.db import connection, transaction
 from django.test import Client
 from django.test.utils import CaptureQueriesContext
 
-from dbops.engine.audit.chain import Head, Link, hash_of
+from dbops.engine.audit.chain import ChainEntry, ChainHead, hash_of
 from dbops.engine.audit.entries import outcome_of, text_of
 from dbops.models import AuditEntry, AuditHead, AuditName, AuditText
 from dbops.models.audit import NAMED
@@ -30,23 +30,23 @@ def make(count: int) -> None:
     call_command("migrate", verbosity=0)
     User.objects.create_superuser("bench")
     names: set[tuple[str, str]] = set()
-    batch: list[Link] = []
-    head = Head()
+    batch: list[ChainEntry] = []
+    head = ChainHead()
     for link in links(count):
         batch.append(link)
         names |= {(column, getattr(link, column)) for column in NAMED if getattr(link, column)}
         if len(batch) == BATCH or link.sequence == count:
             write(batch)
-            head, batch = Head(link.sequence, link.hash), []
+            head, batch = ChainHead(link.sequence, link.hash), []
     AuditName.objects.bulk_create(
         [AuditName(column=column, name=name, folded=name) for column, name in sorted(names)], batch_size=100
     )
     AuditHead.objects.filter(pk=1).update(sequence=head.sequence, hash=head.hash)
 
 
-def links(count: int) -> Iterator[Link]:
+def links(count: int) -> Iterator[ChainEntry]:
     """Give a year of acts on 1,000 clusters, the same each time."""
-    dice, previous = random.Random(7), Head()  # noqa: S311 - it guards nothing
+    dice, previous = random.Random(7), ChainHead()  # noqa: S311 - it guards nothing
     start = datetime(2026, 1, 1, tzinfo=UTC)
     for number in range(1, count + 1):
         action = ACTIONS[min(int(dice.expovariate(0.6)), len(ACTIONS) - 1)]
@@ -57,7 +57,7 @@ def links(count: int) -> Iterator[Link]:
             "rare" if number % 50_000 == 1 else f"person-{int(dice.random() * 30)}" if dice.random() < 0.5 else "dbops"
         )
         reason = "needle" if number == 1 else dice.choice(REASONS)
-        link = Link(
+        link = ChainEntry(
             sequence=number,
             previous=previous.hash,
             hash="",
@@ -78,12 +78,12 @@ def links(count: int) -> Iterator[Link]:
             },
         )
         link = replace(link, hash=hash_of(link))
-        previous = Head(number, link.hash)
+        previous = ChainHead(number, link.hash)
         yield link
 
 
-def write(batch: list[Link]) -> None:
-    names = Link.__dataclass_fields__
+def write(batch: list[ChainEntry]) -> None:
+    names = ChainEntry.__dataclass_fields__
     with transaction.atomic():
         AuditEntry.objects.bulk_create(
             [AuditEntry(**{name: getattr(link, name) for name in names}) for link in batch], batch_size=60

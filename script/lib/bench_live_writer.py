@@ -23,7 +23,7 @@ from django.test import Client
 from django.utils import timezone
 
 from dbops.messaging.updates import announce
-from dbops.models import Cluster, Event, Host, Instance, Rebuild, Step
+from dbops.models import Cluster, Host, Instance, Rebuild, RebuildEvent, RebuildStep
 
 STEPS = (
     "Check",
@@ -69,12 +69,12 @@ def make_rebuild(cluster: Cluster, host: Host, number: int, user: User) -> Rebui
         plan_fingerprint="",
         revision=1,
     )
-    Step.objects.bulk_create(
-        Step(rebuild=rebuild, position=place, name=title.lower().replace(" ", "-"), title=title, state="pending")
+    RebuildStep.objects.bulk_create(
+        RebuildStep(rebuild=rebuild, position=place, name=title.lower().replace(" ", "-"), title=title, state="pending")
         for place, title in enumerate(STEPS)
     )
-    Event.objects.bulk_create(
-        Event(rebuild=rebuild, at=now, level="info", text=f"line {line}") for line in range(LINES)
+    RebuildEvent.objects.bulk_create(
+        RebuildEvent(rebuild=rebuild, at=now, level="info", text=f"line {line}") for line in range(LINES)
     )
     return rebuild
 
@@ -82,7 +82,7 @@ def make_rebuild(cluster: Cluster, host: Host, number: int, user: User) -> Rebui
 def write(rebuild_id: int, text: str) -> float:
     """Write one event as a worker does, and announce it. Return the moment of the commit."""
     with transaction.atomic():
-        Event.objects.create(rebuild_id=rebuild_id, at=timezone.now(), level="info", text=text)
+        RebuildEvent.objects.create(rebuild_id=rebuild_id, at=timezone.now(), level="info", text=text)
         Rebuild.objects.filter(pk=rebuild_id).update(revision=F("revision") + 1, heartbeat_at=timezone.now())
     moment = time.monotonic()
     announce(rebuild_id, Rebuild.objects.values_list("revision", flat=True).get(pk=rebuild_id))

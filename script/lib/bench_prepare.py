@@ -20,7 +20,7 @@ from pathlib import Path
 from statistics import median
 
 from dbops.engine.flavors import flavor_for
-from dbops.engine.tuning.prepare import Ground, Preparing, choose
+from dbops.engine.tuning.prepare import PrepareOptions, PrepareReason, choose
 from lab.errors import LabError
 from lab.lab import Lab
 from lab.processes import is_running
@@ -150,14 +150,14 @@ def prepare(command: list[str]) -> Measured:
     return Measured(seconds, cpu, read * 512, written * 512)
 
 
-def our_choice(tool: str, redo_capacity_bytes: int) -> Preparing:
+def our_choice(tool: str, redo_capacity_bytes: int) -> PrepareOptions:
     """Return what a plan would choose for this machine as target, with this tool."""
     said = subprocess.run([tool, "--version"], capture_output=True, text=True, check=True)
     flavor = flavor_for("10.11.0", "mariadb")
     version = flavor.parse_tool_version(said.stdout + said.stderr)
     meminfo = Path("/proc/meminfo").read_text().splitlines()
     free = next(int(line.split()[1]) for line in meminfo if line.startswith("MemAvailable:")) * 1024
-    ground = Ground(free_bytes=free, cpu_count=os.cpu_count() or 1, redo_capacity_bytes=redo_capacity_bytes)
+    ground = PrepareReason(free_bytes=free, cpu_count=os.cpu_count() or 1, redo_capacity_bytes=redo_capacity_bytes)
     return choose(flavor.prepare_habits(version), ground)
 
 
@@ -211,7 +211,7 @@ def parse(arguments: list[str]) -> argparse.Namespace:
     return parser.parse_args(arguments)
 
 
-def commands_of(options: argparse.Namespace, choice: Preparing) -> dict[str, Callable[[Path], list[str]]]:
+def commands_of(options: argparse.Namespace, choice: PrepareOptions) -> dict[str, Callable[[Path], list[str]]]:
     def command(*words: str) -> Callable[[Path], list[str]]:
         return lambda directory: [options.tool, "--prepare", f"--target-dir={directory}", *words]
 
@@ -219,13 +219,13 @@ def commands_of(options: argparse.Namespace, choice: Preparing) -> dict[str, Cal
     return found | {size: command(f"--use-memory={parse_size(size)}") for size in options.memory}
 
 
-def told(samples: Samples, choice: Preparing) -> list[str]:
+def told(samples: Samples, choice: PrepareOptions) -> list[str]:
     head = ["| ratio | median (min to max) |", "|---|---|"]
     ratios = (ratio(samples, name) for name in samples if name != DEFAULT)
     return [*(f"* {reason}" for reason in choice.reasons), "", *table(samples), "", *head, *ratios]
 
 
-def run(options: argparse.Namespace) -> tuple[Samples, Preparing, int]:
+def run(options: argparse.Namespace) -> tuple[Samples, PrepareOptions, int]:
     """Return the samples, what was chosen for ours, and the bytes of redo. Raises ``Failed`` or ``LabError``."""
     redo_bytes = parse_size(options.redo)
     with scratch(passable=True) as folder:

@@ -6,7 +6,7 @@ from typing import Any
 
 from django.utils import timezone
 
-from dbops.engine.states import Origin, RunBy, RunStatus
+from dbops.engine.states import RunBy, RunOrigin, RunStatus
 from dbops.models import BackupRun, BackupSchedule, Hold, Instance
 
 
@@ -28,7 +28,7 @@ def make_run(schedule: BackupSchedule, status: RunStatus = RunStatus.QUEUED, **v
     given: dict[str, Any] = {
         "uid": uuid.uuid4().hex[:16],
         "instance": schedule.instance,
-        "origin": Origin.MANAGED,
+        "origin": RunOrigin.MANAGED,
         "method": schedule.method,
         "queued_at": now - timedelta(minutes=5),
         "started_at": None if status == RunStatus.QUEUED else now - timedelta(minutes=4),

@@ -7,8 +7,8 @@ from django.contrib.auth.models import User
 from django.test import Client
 
 from dbops.models import BackupSchedule
-from dbops.sample.database_check import Agreement, agreement
-from dbops.web.live.status_bars import Standing
+from dbops.sample.database_check import SampleGuard, agreement
+from dbops.web.live.status_bars import ProcessStatus
 from dbops.worker import backups, driver, wiring
 from tests.app import rows
 from tests.app.backup_rows import make_schedule
@@ -26,8 +26,8 @@ def _quick_and_without_collected_files(settings: Any) -> None:
 @pytest.fixture(autouse=True)
 def _all_is_well(monkeypatch: pytest.MonkeyPatch) -> None:
     """What pages tell of workers, beat and Redis is asked for by its own tests alone, and whose the database is."""
-    monkeypatch.setattr(Standing, "is_fresh", True)
-    monkeypatch.setattr(Agreement, "is_fresh", True)
+    monkeypatch.setattr(ProcessStatus, "is_fresh", True)
+    monkeypatch.setattr(SampleGuard, "is_fresh", True)
     monkeypatch.setattr(agreement, "found", None)
 
 
@@ -81,10 +81,10 @@ def played(monkeypatch: pytest.MonkeyPatch, settings: Any) -> Played:
     monkeypatch.setattr("dbops.messaging.wakeups.publish", lambda *_: None)
     monkeypatch.setattr("dbops.messaging.updates.announce", lambda *_: None)
     monkeypatch.setattr("dbops.messaging.updates.announce_many", lambda *_: None)
-    monkeypatch.setattr(driver.Renewal, "run", lambda self: None)
+    monkeypatch.setattr(driver.LeaseRenewal, "run", lambda self: None)
     monkeypatch.setattr(wiring, "jobs_of", found.jobs_of)
     monkeypatch.setattr(backups, "jobs_of", found.jobs_of)
-    monkeypatch.setattr("dbops.worker.prober.look_now", found.look_now)
+    monkeypatch.setattr("dbops.worker.prober.probe_now", found.look_now)
     settings.TICK_SECONDS = 0.3
     return found
 

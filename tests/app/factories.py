@@ -21,9 +21,19 @@ from dbops.engine.facts.instance import (
     Tool,
     to_record,
 )
-from dbops.engine.rebuilds.plan import Finding, Party, Plan, PlannedCommand, PlannedStep
+from dbops.engine.rebuilds.plan import Finding, Plan, PlannedCommand, PlannedInstance, PlannedStep
 from dbops.engine.states import FINAL, Severity, Status, StepState
-from dbops.models import BackupRun, BackupSchedule, Cluster, Event, Host, Instance, InstanceState, Rebuild, Step
+from dbops.models import (
+    BackupRun,
+    BackupSchedule,
+    Cluster,
+    Host,
+    Instance,
+    InstanceState,
+    Rebuild,
+    RebuildEvent,
+    RebuildStep,
+)
 from dbops.security.permissions import OPERATOR, VIEWER, make_groups
 
 GIB = 1024**3
@@ -230,7 +240,7 @@ def make_unreachable(code: str = "mysql.unreachable", text: str = "Connection re
     return replace(make_facts(), server=None, server_problem=Problem(code, text))
 
 
-def make_party(instance: Instance, **values: Any) -> Party:
+def make_party(instance: Instance, **values: Any) -> PlannedInstance:
     given: dict[str, Any] = {
         "name": instance.name,
         "role": instance.role,
@@ -252,7 +262,7 @@ def make_party(instance: Instance, **values: Any) -> Party:
         "server_id": instance.pk,
         "version": "10.11.19",
     }
-    return Party(**(given | values))
+    return PlannedInstance(**(given | values))
 
 
 def make_finding(severity: Severity = Severity.OK, **values: Any) -> Finding:
@@ -323,16 +333,16 @@ def make_rebuild(
         "revision": 1,
     }
     rebuild = Rebuild.objects.create(target=target, source=source, status=status, requested_by=user, **(given | values))
-    Step.objects.bulk_create(
-        Step(rebuild=rebuild, position=position, name=step.name, title=step.title, state=StepState.PENDING)
+    RebuildStep.objects.bulk_create(
+        RebuildStep(rebuild=rebuild, position=position, name=step.name, title=step.title, state=StepState.PENDING)
         for position, step in enumerate(plan.steps)
     )
     return rebuild
 
 
-def make_event(rebuild: Rebuild, text: str, **values: Any) -> Event:
+def make_event(rebuild: Rebuild, text: str, **values: Any) -> RebuildEvent:
     given: dict[str, Any] = {"at": timezone.now(), "level": "info"} | values
-    return Event.objects.create(rebuild=rebuild, text=text, **given)
+    return RebuildEvent.objects.create(rebuild=rebuild, text=text, **given)
 
 
 def make_schedule(instance: Instance, name: str = "", **values: Any) -> BackupSchedule:

@@ -6,7 +6,7 @@ from typing import Any
 from django.utils import timezone
 
 from dbops.engine.states import RunStatus
-from dbops.models import BackupProof, BackupRun, BackupSchedule
+from dbops.models import BackupRun, BackupSchedule, RestoreTest
 from tests.app.backup_rows import make_run
 
 
@@ -24,14 +24,14 @@ def made(schedule: BackupSchedule, **values: Any) -> BackupRun:
     return make_run(schedule, RunStatus.SUCCEEDED, **(given | values))
 
 
-def ended_proof(run: BackupRun, status: RunStatus, **values: Any) -> BackupProof:
+def ended_proof(run: BackupRun, status: RunStatus, **values: Any) -> RestoreTest:
     now = timezone.now()
     given: dict[str, Any] = {
-        "uid": f"{BackupProof.objects.count():016x}",
+        "uid": f"{RestoreTest.objects.count():016x}",
         "source": run.instance,
         "host": run.instance.host,
         "requested_at": now,
         "started_at": now,
         "finished_at": now,
     }
-    return BackupProof.objects.create(run=run, status=status, **(given | values))
+    return RestoreTest.objects.create(run=run, status=status, **(given | values))

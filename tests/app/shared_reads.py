@@ -12,7 +12,7 @@ from dbops import lifecycle
 from dbops.engine.facts.instance import InstanceFacts, Problem
 from dbops.engine.states import Status, StepState
 from dbops.models import Instance, InstanceState, Rebuild
-from dbops.operations.rebuild_group import Confirmed, plan_together, request_together
+from dbops.operations.rebuild_group import ConfirmedTarget, plan_group, request_group
 from dbops.worker import scheduler
 from tests.app import rows
 
@@ -42,11 +42,11 @@ class Read:
         self.source, self.target = self.fleet["backup-1"], self.fleet["replica-2"]
         self.see_source()
         confirmed = [
-            Confirmed(one.target, one.target.name, one.plan.fingerprint)
-            for one in plan_together([self.fleet["replica-1"], self.target], self.source)
+            ConfirmedTarget(one.target, one.target.name, one.plan.fingerprint)
+            for one in plan_group([self.fleet["replica-1"], self.target], self.source)
             if one.plan
         ]
-        self.reader, self.branch = request_together(
+        self.reader, self.branch = request_group(
             actor=olga, source=self.source, confirmed=confirmed, reason="the rack burned", request_key=str(uuid.uuid4())
         )
         Rebuild.objects.filter(pk__in=(self.reader.pk, self.branch.pk)).update(approval="")

@@ -44,7 +44,7 @@ def end_backups(ids: list[int]) -> None:
     for pk in ids:
         lease = lifecycle.take_run_lease(pk)
         assert lease is not None
-        lifecycle.finish_run(lease, RunStatus.SUCCEEDED, "for the test", lifecycle.RunNews())
+        lifecycle.finish_run(lease, RunStatus.SUCCEEDED, "for the test", lifecycle.BackupRunUpdate())
 
 
 def queue_due(now: str) -> int:

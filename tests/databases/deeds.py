@@ -19,7 +19,7 @@ from dbops.engine.errors import Refused
 from dbops.engine.rebuilds.methods import METHODS
 from dbops.engine.rebuilds.methods.base import Method
 from dbops.engine.rebuilds.steps.base import Step
-from dbops.engine.rebuilds.steps.run import Outcome, Run, again, done
+from dbops.engine.rebuilds.steps.run import Run, StepOutcome, again, done
 from dbops.engine.states import FINAL, Approval, Status
 from dbops.lifecycle import rebuild_driver, rebuild_requests
 from dbops.models import (
@@ -27,12 +27,12 @@ from dbops.models import (
     BackupRun,
     BackupSchedule,
     Cluster,
-    Event,
     Hold,
     Host,
     Instance,
     InstanceState,
     Rebuild,
+    RebuildEvent,
 )
 from dbops.operations.approvals import approve_rebuild, decline_rebuild, override_approval
 from dbops.operations.rebuilds import cancel_rebuild, plan_rebuild, request_rebuild
@@ -198,8 +198,8 @@ def look() -> dict[str, Any]:
         "waiting": {item.pk: item.waiting_for for item in Rebuild.objects.filter(status=Status.QUEUED)},
         "holds": [[item.instance.name, item.rebuild_id] for item in Hold.objects.select_related("instance")],
         "steps": {item.name: item.state for item in rows_of_last("steps")},
-        "events": [[item.rebuild_id, item.text] for item in Event.objects.order_by("pk")],
-        "levels": list(Event.objects.order_by("pk").values_list("level", flat=True)),
+        "events": [[item.rebuild_id, item.text] for item in RebuildEvent.objects.order_by("pk")],
+        "levels": list(RebuildEvent.objects.order_by("pk").values_list("level", flat=True)),
         "audit": list(AuditEntry.objects.order_by("pk").values_list("action", flat=True)),
         "with slot": Rebuild.objects.filter(Q(target_slot__isnull=False)).count(),
         "owners": {item.pk: item.lease_owner for item in Rebuild.objects.all()},
@@ -267,7 +267,7 @@ def hang_in(deed: str, arguments: list[Any], about: str) -> None:
         Path(about).touch()
         os.kill(os.getpid(), signal.SIGSTOP)
 
-    rebuild_requests.tell = rebuild_driver.tell = stand_still  # type: ignore[assignment]
+    rebuild_requests.log_event = rebuild_driver.log_event = stand_still  # type: ignore[assignment]
     DEEDS[deed](*arguments)
 
 
@@ -279,7 +279,7 @@ class Counting(Step):
     def __init__(self, name: str) -> None:
         self.name = name  # type: ignore[misc]
 
-    def advance(self, run: Run) -> Outcome:
+    def advance(self, run: Run) -> StepOutcome:
         count = run.memory.get(self.name, 0) + 1
         run.memory[self.name] = count
         run.journal.say(f"{self.name} {count}")

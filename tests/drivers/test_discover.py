@@ -5,7 +5,7 @@ from typing import Any
 from dbops.drivers.discover import Bounds, discover
 from dbops.engine.errors import RemoteFailure, Unreachable
 from dbops.engine.ports import Database
-from dbops.engine.topology.nodes import Found, Node, Silent
+from dbops.engine.topology.nodes import DiscoveryResult, Node, Silent
 from tests.said import names
 
 
@@ -76,7 +76,7 @@ class World:
         nobody = Server(0, error=Unreachable("mysql.unreachable", f"Talking to {host}", found="2003: refused"))
         return self.servers.get((host, port), nobody)
 
-    def discover(self, host: str, port: int = 3306, **bounds: Any) -> Found:
+    def discover(self, host: str, port: int = 3306, **bounds: Any) -> DiscoveryResult:
         return discover((host, port), self.open, Bounds(**bounds))
 
 
@@ -88,7 +88,7 @@ def dump(host: str) -> dict[str, Any]:
     return {"Host": host, "Command": "Binlog Dump GTID", "Info": None, "User": "repl"}
 
 
-def by_address(found: Found) -> dict[str, Node]:
+def by_address(found: DiscoveryResult) -> dict[str, Node]:
     return {f"{host}:{port}": node for node in found.nodes for host, port in node.addresses}
 
 

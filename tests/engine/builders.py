@@ -15,7 +15,7 @@ from dbops.engine.facts.instance import (
     StatementCheck,
     Tool,
 )
-from dbops.engine.planning.inputs import Member, Situation
+from dbops.engine.planning.inputs import KnownInstance, PlanInputs
 
 NOW = datetime(2026, 1, 2, 3, 4, 5, tzinfo=UTC)
 GIB = 1024**3
@@ -134,7 +134,7 @@ def facts(number: int, **changes: Any) -> InstanceFacts:
     return InstanceFacts(**{**values, **changes})
 
 
-def member(name: str, role: str, number: int, **changes: Any) -> Member:
+def member(name: str, role: str, number: int, **changes: Any) -> KnownInstance:
     values: dict[str, Any] = {
         "name": name,
         "cluster": "shop",
@@ -153,17 +153,17 @@ def member(name: str, role: str, number: int, **changes: Any) -> Member:
         "stop_command": "/usr/bin/systemctl stop mariadb",
         "facts": facts(number),
     }
-    return Member(**{**values, **changes})
+    return KnownInstance(**{**values, **changes})
 
 
-def situation(**changes: Any) -> Situation:
+def situation(**changes: Any) -> PlanInputs:
     """A fleet in which ``replica-1`` may be rebuilt from ``backup-1``. ``target``, ``source`` and ``primary`` may be replaced."""
     primary = changes.pop("primary", member("primary-1", "primary", 11, facts=facts(11, server=primary_server())))
     source = changes.pop("source", member("backup-1", "backup", 12))
     target = changes.pop("target", member("replica-1", "replica", 13))
     members = tuple({item.name: item for item in (primary, source, target) if item}.values())
     values: dict[str, Any] = {"members": members, "write_addresses": (), "now": NOW, "fresh_seconds": 60.0}
-    return Situation(target=target, source=source, primary=primary, **{**values, **changes})
+    return PlanInputs(target=target, source=source, primary=primary, **{**values, **changes})
 
 
 def primary_server(**changes: Any) -> ServerFacts:
@@ -171,12 +171,12 @@ def primary_server(**changes: Any) -> ServerFacts:
     return server(11, **{"read_only": False, "replication": (), "replicas": attached, **changes})
 
 
-def target_with(**changes: Any) -> Member:
+def target_with(**changes: Any) -> KnownInstance:
     """The target with its server's facts changed."""
     return member("replica-1", "replica", 13, facts=facts(13, server=server(13, **changes)))
 
 
-def source_with(**changes: Any) -> Member:
+def source_with(**changes: Any) -> KnownInstance:
     return member("backup-1", "backup", 12, facts=facts(12, server=server(12, **changes)))
 
 

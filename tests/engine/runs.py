@@ -7,7 +7,7 @@ from dbops.engine.flavors import flavor_for
 from dbops.engine.ports import Clock, Database, Jobs
 from dbops.engine.rebuilds.metrics import Figures
 from dbops.engine.rebuilds.plan import Plan
-from dbops.engine.rebuilds.steps.run import Account, Accounts, Run, Server, Settings, Side
+from dbops.engine.rebuilds.steps.run import Account, Accounts, InstanceHandle, Run, RunThresholds, Server
 from dbops.engine.states import Level
 from tests.fakes import FakeDatabase, FakeShell
 
@@ -43,8 +43,8 @@ def make_run(
 ) -> Run:
     """Return a run whose two hosts share their jobs. ``memory`` is what it remembers."""
 
-    def side(party: Any, database: Database) -> Side:
-        return Side(party, FakeShell(), jobs, lambda _: database, host_key="ssh-ed25519 AAAA")
+    def side(party: Any, database: Database) -> InstanceHandle:
+        return InstanceHandle(party, FakeShell(), jobs, lambda _: database, host_key="ssh-ed25519 AAAA")
 
     account = Account("user", "password")
     return Run(
@@ -59,5 +59,5 @@ def make_run(
         journal=journal,
         clock=clock,
         replan=lambda: plan,
-        settings=Settings(),
+        settings=RunThresholds(),
     )

@@ -32,7 +32,7 @@ class Tampering(StrEnum):
 
 
 @dataclass(frozen=True, slots=True)
-class Link:
+class ChainEntry:
     """One entry as it is stored: what its hash covers, and the hash.
 
     Attributes:
@@ -57,7 +57,7 @@ class Link:
 
 
 @dataclass(frozen=True, slots=True)
-class Head:
+class ChainHead:
     """The end of the chain: the number and hash of its last entry. 0 and ``GENESIS``: there is none yet."""
 
     sequence: int = 0
@@ -68,7 +68,7 @@ class Head:
 
 
 @dataclass(frozen=True, slots=True)
-class Finding:
+class ChainFinding:
     """Something was done to the log: what, from which entry to which (a number each), in words."""
 
     kind: Tampering
@@ -100,7 +100,7 @@ def moment(at: datetime) -> str:
     return at.astimezone(UTC).strftime("%Y-%m-%dT%H:%M:%S.%fZ")
 
 
-def covered(link: Link) -> dict[str, Any]:
+def covered(link: ChainEntry) -> dict[str, Any]:
     """Return what the hash of an entry covers."""
     return {
         "sequence": link.sequence,
@@ -119,16 +119,16 @@ def covered(link: Link) -> dict[str, Any]:
     }
 
 
-def read_link(values: Mapping[str, Any]) -> Link:
+def read_link(values: Mapping[str, Any]) -> ChainEntry:
     """Return an entry that was written as its canonical form with its hash.
 
     Raises:
         ValueError, KeyError, TypeError: it is none.
     """
-    return Link(**{**values, "at": datetime.strptime(values["at"], "%Y-%m-%dT%H:%M:%S.%fZ").replace(tzinfo=UTC)})
+    return ChainEntry(**{**values, "at": datetime.strptime(values["at"], "%Y-%m-%dT%H:%M:%S.%fZ").replace(tzinfo=UTC)})
 
 
-def canonical(link: Link, sequence: int | None = None) -> bytes:
+def canonical(link: ChainEntry, sequence: int | None = None) -> bytes:
     """Return the canonical form: JSON, keys in order, no spaces, ASCII. ``sequence`` stands in for the entry's own number."""
     values = covered(link)
     if sequence is not None:
@@ -136,7 +136,7 @@ def canonical(link: Link, sequence: int | None = None) -> bytes:
     return json.dumps(values, sort_keys=True, separators=(",", ":"), ensure_ascii=True, allow_nan=False).encode()
 
 
-def hash_of(link: Link, sequence: int | None = None) -> str:
+def hash_of(link: ChainEntry, sequence: int | None = None) -> str:
     """Return the SHA-256 of the canonical form, in hexadecimal digits."""
     return hashlib.sha256(canonical(link, sequence)).hexdigest()
 
@@ -156,26 +156,26 @@ class Verification:
         witnesses: heads that were kept elsewhere, hash by number.
     """
 
-    start: Head = field(default_factory=Head)
+    start: ChainHead = field(default_factory=ChainHead)
     witnesses: Mapping[int, str] = field(default_factory=dict)
-    findings: list[Finding] = field(default_factory=list)
+    findings: list[ChainFinding] = field(default_factory=list)
     count: int = 0
-    _last: Link | None = None
+    _last: ChainEntry | None = None
     _number: int = 0
     _shift: int = 0
     _missing: list[tuple[int, int]] = field(default_factory=list)
-    _twin: Link | None = None
+    _twin: ChainEntry | None = None
     _is_sure: bool = True
 
     def __post_init__(self) -> None:
         self._number = self.start.sequence
 
     @property
-    def head(self) -> Head:
+    def head(self) -> ChainHead:
         """The last entry that was seen."""
-        return Head(self._number, self._last.hash) if self._last else self.start
+        return ChainHead(self._number, self._last.hash) if self._last else self.start
 
-    def see(self, link: Link) -> None:
+    def see(self, link: ChainEntry) -> None:
         """Take the next entry, in the order in which they are stored."""
         self.count += 1
         number = self._true_number(link)
@@ -187,7 +187,7 @@ class Verification:
         self._shift = number - link.sequence
         self._place(link, number, is_sure=True)
 
-    def end(self, head: Head | None = None) -> list[Finding]:
+    def end(self, head: ChainHead | None = None) -> list[ChainFinding]:
         """Compare the end with the head that the log itself keeps, and return all that was found, by entry."""
         for first, last in self._missing:
             which = f"entry {first} is" if first == last else f"entries {first} to {last} are"
@@ -200,7 +200,7 @@ class Verification:
                 self._find(Tampering.TRUNCATED, self._number + 1, text, number)
         return sorted(self.findings, key=lambda item: (item.first, item.kind))
 
-    def _true_number(self, link: Link) -> int | None:
+    def _true_number(self, link: ChainEntry) -> int | None:
         """Return the number under which the entry was written, ``None`` where it is authentic under none nearby."""
         if hash_of(link) == link.hash:
             return link.sequence
@@ -211,7 +211,7 @@ class Verification:
             (link.sequence + offset for offset in offsets if hash_of(link, link.sequence + offset) == link.hash), None
         )
 
-    def _place(self, link: Link, number: int, *, is_sure: bool) -> None:
+    def _place(self, link: ChainEntry, number: int, *, is_sure: bool) -> None:
         if number <= self._number:
             self._come_late(link, number, is_sure=is_sure)
             return
@@ -223,7 +223,7 @@ class Verification:
         self._witness(link, number)
         self._last, self._number, self._is_sure, self._twin = link, number, is_sure, None
 
-    def _come_late(self, link: Link, number: int, *, is_sure: bool) -> None:
+    def _come_late(self, link: ChainEntry, number: int, *, is_sure: bool) -> None:
         """Judge an entry whose number is past: it stands too late, or there are two of it."""
         for place, (first, last) in enumerate(self._missing):
             if first <= number <= last:
@@ -239,7 +239,7 @@ class Verification:
             return
         self._find(Tampering.INSERTED, number, f"there is a second entry {number}")
 
-    def _link(self, link: Link, number: int, *, is_sure: bool) -> None:
+    def _link(self, link: ChainEntry, number: int, *, is_sure: bool) -> None:
         """Hold an entry against the one before it."""
         before = self._last.hash if self._last else self.start.hash
         if self._twin is not None and self._last is not None:
@@ -259,13 +259,13 @@ class Verification:
             text = f"entry {self._number} is another one than entry {number} was written after"
             self._find(Tampering.CHANGED, self._number, text)
 
-    def _witness(self, link: Link, number: int) -> None:
+    def _witness(self, link: ChainEntry, number: int) -> None:
         kept = self.witnesses.get(number)
         if kept is not None and kept != link.hash:
             text = f"entry {number} is another one than when its head was kept elsewhere: it or one before it was written anew"
             self._find(Tampering.CHANGED, number, text)
 
-    def _compare_with(self, head: Head) -> None:
+    def _compare_with(self, head: ChainHead) -> None:
         ours = self.head
         if head.sequence > ours.sequence:
             text = f"the log ends with entry {ours.sequence}, its head says {head.sequence}"
@@ -281,16 +281,16 @@ class Verification:
 
     def _find(self, kind: Tampering, first: int, text: str, last: int | None = None) -> None:
         if len(self.findings) < MOST_FINDINGS:
-            self.findings.append(Finding(kind, first, first if last is None else last, text))
+            self.findings.append(ChainFinding(kind, first, first if last is None else last, text))
 
 
 def verify(
-    links: Iterable[Link],
-    head: Head | None = None,
+    links: Iterable[ChainEntry],
+    head: ChainHead | None = None,
     *,
-    start: Head | None = None,
+    start: ChainHead | None = None,
     witnesses: Mapping[int, str] | None = None,
-) -> list[Finding]:
+) -> list[ChainFinding]:
     """Return what was done to a log; an empty result means that it is unchanged.
 
     Args:
@@ -299,7 +299,7 @@ def verify(
         start: what the first of them must follow; the beginning, where it is not given.
         witnesses: heads that were kept elsewhere, hash by number.
     """
-    run = Verification(start or Head(), witnesses or {})
+    run = Verification(start or ChainHead(), witnesses or {})
     for link in links:
         run.see(link)
     return run.end(head)

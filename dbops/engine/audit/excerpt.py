@@ -7,10 +7,10 @@ are, and from which hash to which; the full export closes them.
 from collections.abc import Sequence
 from typing import Any
 
-from dbops.engine.audit.chain import GENESIS, Head, Link, covered
+from dbops.engine.audit.chain import GENESIS, ChainEntry, ChainHead, covered
 
 
-def proof(links: Sequence[Link], head: Head) -> dict[str, Any]:
+def excerpt(links: Sequence[ChainEntry], head: ChainHead) -> dict[str, Any]:
     """Return whole entries, the holes between them, and the log's head, as plain data.
 
     Args:
@@ -24,7 +24,7 @@ def proof(links: Sequence[Link], head: Head) -> dict[str, Any]:
     }
 
 
-def holes(links: Sequence[Link], head: Head) -> list[dict[str, Any]]:
+def holes(links: Sequence[ChainEntry], head: ChainHead) -> list[dict[str, Any]]:
     """Return where other entries stand: their first and last number, the hash that the first follows, and that of the last."""
     found: list[dict[str, Any]] = []
     expected, last = 1, GENESIS

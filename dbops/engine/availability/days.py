@@ -10,7 +10,7 @@ from datetime import UTC, date, datetime, time, timedelta
 from typing import NamedTuple
 
 from dbops.engine.availability.record import Cause
-from dbops.engine.availability.shortages import Gap, Part
+from dbops.engine.availability.shortages import Gap, Shortage
 from dbops.engine.schedule.calendar import Interval
 
 #: Raise it when the same facts give other gaps than before: then all days are counted anew.
@@ -20,7 +20,7 @@ DAY = timedelta(days=1)
 SETTLED_AFTER = timedelta(hours=1)
 
 
-class Kind(NamedTuple):
+class SumKey(NamedTuple):
     """What sums are told apart by."""
 
     gap: Gap
@@ -29,7 +29,7 @@ class Kind(NamedTuple):
 
 
 #: Microseconds by kind.
-Amounts = dict[Kind, int]
+Amounts = dict[SumKey, int]
 
 
 def midnight(day: date) -> datetime:
@@ -62,19 +62,19 @@ def microseconds(interval: Interval) -> int:
     return (interval.end - interval.start) // timedelta(microseconds=1)
 
 
-def amounts(found: Iterable[Part]) -> Amounts:
+def amounts(found: Iterable[Shortage]) -> Amounts:
     """Return how long gaps were, by kind."""
     sums: Amounts = defaultdict(int)
     for part in found:
-        sums[Kind(part.gap, part.cause, bool(part.planned))] += microseconds(part.interval)
+        sums[SumKey(part.gap, part.cause, bool(part.planned))] += microseconds(part.interval)
     return dict(sums)
 
 
-def by_day(found: Iterable[Part]) -> dict[tuple[date, Kind], int]:
+def by_day(found: Iterable[Shortage]) -> dict[tuple[date, SumKey], int]:
     """Return the same for each day; what goes over midnight is counted to both."""
-    sums: dict[tuple[date, Kind], int] = defaultdict(int)
+    sums: dict[tuple[date, SumKey], int] = defaultdict(int)
     for part in found:
-        kind = Kind(part.gap, part.cause, bool(part.planned))
+        kind = SumKey(part.gap, part.cause, bool(part.planned))
         for piece in _cut(part.interval):
             sums[day_of(piece.start), kind] += microseconds(piece)
     return dict(sums)

@@ -6,7 +6,7 @@ from datetime import timedelta, tzinfo
 
 from dbops.engine.availability.gaps import seconds_by_cause
 from dbops.engine.availability.record import Cause
-from dbops.engine.availability.shortages import Gap, Part
+from dbops.engine.availability.shortages import Gap, Shortage
 from dbops.engine.schedule.calendar import Interval, day
 
 DAYS_OF_A_WEEK = 7
@@ -38,16 +38,16 @@ def weeks(period: Interval, zone: tzinfo) -> list[Interval]:
     return found
 
 
-def debt(found: Iterable[Part], of: Sequence[Interval]) -> list[Week]:
+def debt(found: Iterable[Shortage], of: Sequence[Interval]) -> list[Week]:
     """Return the debt of each week. Together they are all the time below the target, where the weeks are the whole period."""
     short = [part for part in found if part.gap is Gap.SHORT]
     return [Week(week, tuple(seconds_by_cause(_within(short, week), Gap.SHORT).items())) for week in of]
 
 
-def _within(found: Iterable[Part], outer: Interval) -> Iterable[Part]:
+def _within(found: Iterable[Shortage], outer: Interval) -> Iterable[Shortage]:
     for part in found:
         if inner := part.interval.within(outer):
-            yield Part(part.gap, inner, part.cause, part.reference, part.missing, part.planned)
+            yield Shortage(part.gap, inner, part.cause, part.reference, part.missing, part.planned)
 
 
 def causes_of(found: Iterable[Week]) -> list[Cause]:

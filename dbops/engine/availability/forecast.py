@@ -31,7 +31,7 @@ class Busy:
 
 
 @dataclass(frozen=True, slots=True)
-class Piece:
+class HourSlot:
     """An hour of the clock on the wall as it comes in the week ahead. Monday is weekday 0."""
 
     weekday: int
@@ -49,7 +49,7 @@ class Cause(StrEnum):
 
 
 @dataclass(frozen=True, slots=True)
-class Hour:
+class ForecastHour:
     """The worst moment of one hour of the week.
 
     Args:
@@ -81,16 +81,16 @@ class Hour:
 class Forecast:
     """The hours of a week in order from now on, each weekday and hour once. An hour that the clock jumps over is not among them."""
 
-    hours: tuple[Hour, ...]
+    hours: tuple[ForecastHour, ...]
 
     @property
-    def worst(self) -> Hour | None:
+    def worst(self) -> ForecastHour | None:
         """The hour that takes the longest of those that are known, the first of several; ``None`` where none is known."""
         known = [hour for hour in self.hours if hour.seconds is not None]
         return max(known, key=lambda hour: hour.seconds or 0.0, default=None)
 
     @property
-    def longest_wait(self) -> Hour | None:
+    def longest_wait(self) -> ForecastHour | None:
         known = [hour for hour in self.hours if hour.wait_seconds is not None]
         return max(known, key=lambda hour: hour.wait_seconds or 0.0, default=None)
 
@@ -101,11 +101,11 @@ class Forecast:
         """Return of how many hours nobody can say whether they keep the goal."""
         return sum(not hour.breaks(goal_seconds) and not hour.keeps(goal_seconds) for hour in self.hours)
 
-    def of(self, weekday: int, hour: int) -> Hour | None:
+    def of(self, weekday: int, hour: int) -> ForecastHour | None:
         return next((one for one in self.hours if (one.weekday, one.hour) == (weekday, hour)), None)
 
 
-def week_ahead(now: datetime, zone: tzinfo) -> list[Piece]:
+def week_ahead(now: datetime, zone: tzinfo) -> list[HourSlot]:
     """Return the hours of the seven days from the full hour that holds ``now``: one less or more where the clock is set meanwhile."""
     local = now.astimezone(zone)
     start = (now - timedelta(minutes=local.minute, seconds=local.second, microseconds=local.microsecond)).astimezone(
@@ -117,7 +117,7 @@ def week_ahead(now: datetime, zone: tzinfo) -> list[Piece]:
     found = []
     for (date, hour, _), row in groupby(moments, lambda moment: _on_the_wall(moment, zone)):
         quarters = list(row)
-        found.append(Piece(date.weekday(), hour, Interval(quarters[0], quarters[-1] + QUARTER)))
+        found.append(HourSlot(date.weekday(), hour, Interval(quarters[0], quarters[-1] + QUARTER)))
     return found
 
 
@@ -127,7 +127,7 @@ def _on_the_wall(moment: datetime, zone: tzinfo) -> tuple[datetime, int, timedel
 
 
 def forecast(
-    pieces: Sequence[Piece], sources: Sequence[str], busy: Iterable[Busy], *, rebuild_seconds: float | None
+    pieces: Sequence[HourSlot], sources: Sequence[str], busy: Iterable[Busy], *, rebuild_seconds: float | None
 ) -> Forecast:
     """Return what is to be expected in each hour.
 
@@ -140,7 +140,7 @@ def forecast(
     all_of_it = Interval(pieces[0].interval.start, pieces[-1].interval.end + LOOK_AHEAD)
     items = list(busy)
     blocked = _blocked(sources, items, all_of_it)
-    hours: dict[tuple[int, int], Hour] = {}
+    hours: dict[tuple[int, int], ForecastHour] = {}
     ends = [block.end for block in blocked]
     for piece in pieces:
         key, met = (piece.weekday, piece.hour), _met(piece.interval, blocked, ends)
@@ -168,31 +168,31 @@ def _interval(item: Busy, within: Interval) -> Interval:
 
 
 def _worst_of(
-    piece: Piece,
+    piece: HourSlot,
     sources: Sequence[str],
     blocked: Sequence[Interval],
     busy: Sequence[Busy],
     within: Interval,
     rebuild_seconds: float | None,
-) -> Hour:
+) -> ForecastHour:
     """A wait gets shorter as time passes: the longest begins with the hour, or with what begins in it."""
     hour = piece.interval
-    found = [Hour(piece.weekday, piece.hour, hour.start, 0.0, rebuild_seconds)]
+    found = [ForecastHour(piece.weekday, piece.hour, hour.start, 0.0, rebuild_seconds)]
     for block in blocked:
         at = max(block.start, hour.start)
         if block.end < within.end:
             wait, why = (block.end - at).total_seconds(), _ends_with(block.end, busy)
             seconds = None if rebuild_seconds is None else wait + rebuild_seconds
-            found.append(Hour(piece.weekday, piece.hour, at, wait, seconds, why, Cause.BUSY))
+            found.append(ForecastHour(piece.weekday, piece.hour, at, wait, seconds, why, Cause.BUSY))
         else:
-            found.append(Hour(piece.weekday, piece.hour, at, None, None, *_never(sources, busy, block)))
+            found.append(ForecastHour(piece.weekday, piece.hour, at, None, None, *_never(sources, busy, block)))
     worst = found[0]
     for one in found[1:]:
         worst = _worse(worst, one)
     return worst
 
 
-def _worse(one: Hour, other: Hour) -> Hour:
+def _worse(one: ForecastHour, other: ForecastHour) -> ForecastHour:
     """Return the hour with the longer wait, one that nobody knows before all; the first of two that are alike."""
     if one.wait_seconds is None:
         return one

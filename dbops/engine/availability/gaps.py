@@ -8,19 +8,19 @@ from dataclasses import replace
 from datetime import datetime
 from typing import Generic, Protocol, TypeVar
 
-from dbops.engine.availability.record import Cause, Record
-from dbops.engine.availability.shortages import Gap, Judge, Moment, Part
+from dbops.engine.availability.record import Cause, ClusterRecord
+from dbops.engine.availability.shortages import ClusterMoment, Gap, Judge, Shortage
 from dbops.engine.schedule.calendar import Interval
 
 
-def parts(record: Record, within: Interval, *, method: str) -> list[Part]:
+def parts(record: ClusterRecord, within: Interval, *, method: str) -> list[Shortage]:
     """Return the gaps of a time, in order; of one kind they do not overlap, and neighbours that are alike are one.
 
     Args:
         within: only what lies in it is returned.
         method: the way of rebuilding that ``NOT_REBUILDABLE`` is about.
     """
-    found: dict[Gap, list[Part]] = {gap: [] for gap in Gap}
+    found: dict[Gap, list[Shortage]] = {gap: [] for gap in Gap}
     sweep, judge = _Sweep(record), Judge(record, method)
     moments = _moments(record, within)
     for start, end in zip(moments, moments[1:], strict=False):
@@ -31,7 +31,7 @@ def parts(record: Record, within: Interval, *, method: str) -> list[Part]:
     return sorted((part for row in found.values() for part in row), key=lambda part: (part.interval, part.gap))
 
 
-def _append(row: list[Part], part: Part) -> None:
+def _append(row: list[Shortage], part: Shortage) -> None:
     last = row[-1] if row else None
     if last and last.interval.end == part.interval.start and replace(part, interval=last.interval) == last:
         row[-1] = replace(last, interval=Interval(last.interval.start, part.interval.end))
@@ -39,7 +39,7 @@ def _append(row: list[Part], part: Part) -> None:
         row.append(part)
 
 
-def _moments(record: Record, within: Interval) -> list[datetime]:
+def _moments(record: ClusterRecord, within: Interval) -> list[datetime]:
     """Return every moment at which something may change, the ends of the time itself included, in order."""
     moments = {moment for interval in record.boundaries() for moment in (interval.start, interval.end)}
     return [within.start, *sorted(moment for moment in moments if within.start < moment < within.end), within.end]
@@ -77,14 +77,14 @@ class _Index(Generic[T]):
 
 
 class _Sweep:
-    def __init__(self, record: Record) -> None:
+    def __init__(self, record: ClusterRecord) -> None:
         self._seen, self._occupied = _index(record.seen), _index(record.occupied)
         self._phases, self._planned = _index(record.phases), _index(record.planned)
         self._backups = _index(record.backups)
         self._expected = _Index((interval, (name, role)) for name, role, interval in record.expected)
 
-    def at(self, moment: datetime) -> Moment:
-        return Moment(
+    def at(self, moment: datetime) -> ClusterMoment:
+        return ClusterMoment(
             seen=self._seen.at(moment),
             expected=self._expected.at(moment),
             occupied=self._occupied.at(moment),
@@ -106,12 +106,12 @@ def _index(items: Iterable[P]) -> _Index[P]:
     return _Index((item.interval, item) for item in items)
 
 
-def seconds(found: Iterable[Part], gap: Gap) -> float:
+def seconds(found: Iterable[Shortage], gap: Gap) -> float:
     """Return how long a cluster was short of one thing: its parts do not overlap, so their causes make up the whole."""
     return sum(part.interval.seconds for part in found if part.gap is gap)
 
 
-def seconds_by_cause(found: Iterable[Part], gap: Gap) -> dict[Cause, float]:
+def seconds_by_cause(found: Iterable[Shortage], gap: Gap) -> dict[Cause, float]:
     """Return the same by cause, in the order of ``Cause``; only those that there were."""
     sums: dict[Cause, float] = {}
     for part in found:

@@ -15,7 +15,7 @@ LEAST_GAP_SECONDS = 60
 
 
 @dataclass(frozen=True, slots=True)
-class Seen:
+class ProbedState:
     """What one probe saw: the word of ``engine.facts.summary.judge``, and the role and cluster that the instance had then."""
 
     state: str
@@ -33,7 +33,7 @@ def longest_gap(interval_seconds: float) -> timedelta:
 
 
 def end_of_period(
-    before: Seen, now: Seen, *, last_seen_at: datetime | None, at: datetime, gap: timedelta
+    before: ProbedState, now: ProbedState, *, last_seen_at: datetime | None, at: datetime, gap: timedelta
 ) -> datetime | None:
     """Return when the open period ended, ``None`` where it goes on.
 

@@ -5,7 +5,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 
-from dbops.engine.availability.record import Cause, Occupied, Phase
+from dbops.engine.availability.record import Cause, OccupiedPeriod, RebuildPhase
 from dbops.engine.schedule.calendar import Interval, clip, free, merge
 from dbops.engine.states import Status
 
@@ -18,7 +18,7 @@ READ_THE_SERVER = frozenset({"xbstream", "clone"})
 
 
 @dataclass(frozen=True, slots=True)
-class StepTime:
+class StepInterval:
     """When a step ran; ``finished_at`` is ``None`` while it does."""
 
     name: str
@@ -27,7 +27,7 @@ class StepTime:
 
 
 @dataclass(frozen=True, slots=True)
-class RebuildLife:
+class RebuildIntervals:
     """One rebuild's times. ``pauses``: its plan paused the source's replication. ``reads_source``: it holds its source, and waits for it.
 
     ``needs_approval``: it was asked for where a second person has to agree; ``decided_at`` is when one did, or declined.
@@ -41,18 +41,18 @@ class RebuildLife:
     started_at: datetime | None
     finished_at: datetime | None
     pauses: bool
-    steps: tuple[StepTime, ...]
+    steps: tuple[StepInterval, ...]
     needs_approval: bool = False
     decided_at: datetime | None = None
     reads_source: bool = True
 
 
-def occupied(lives: Iterable[RebuildLife], now: datetime) -> list[Occupied]:
+def occupied(lives: Iterable[RebuildIntervals], now: datetime) -> list[OccupiedPeriod]:
     """Return what rebuilds used: the target all along, the source until it was given back; and the time of its pause.
 
     What puts old data back reads no source.
     """
-    found: list[Occupied] = []
+    found: list[OccupiedPeriod] = []
     for life in lives:
         if life.started_at is None:
             continue
@@ -66,16 +66,18 @@ def occupied(lives: Iterable[RebuildLife], now: datetime) -> list[Occupied]:
         paused_at = next((step.started_at for step in life.steps if step.name == PAUSE), None)
         if life.pauses and paused_at and paused_at < released:
             found.append(
-                Occupied(life.source, Interval(paused_at, released), Cause.REBUILD, reference, frozenset(), pauses=True)
+                OccupiedPeriod(
+                    life.source, Interval(paused_at, released), Cause.REBUILD, reference, frozenset(), pauses=True
+                )
             )
     return [item for item in found if item.interval.seconds]
 
 
-def _use(instance: str, start: datetime, end: datetime, reference: str) -> Occupied:
-    return Occupied(instance, Interval(start, max(start, end)), Cause.REBUILD, reference, READ_THE_SERVER)
+def _use(instance: str, start: datetime, end: datetime, reference: str) -> OccupiedPeriod:
+    return OccupiedPeriod(instance, Interval(start, max(start, end)), Cause.REBUILD, reference, READ_THE_SERVER)
 
 
-def _of_step(life: RebuildLife, name: str, unknown: datetime) -> datetime:
+def _of_step(life: RebuildIntervals, name: str, unknown: datetime) -> datetime:
     return next((step.finished_at for step in life.steps if step.name == name and step.finished_at), unknown)
 
 
@@ -83,16 +85,16 @@ def _end(moment: datetime | None, now: datetime) -> datetime:
     return moment or now
 
 
-def phases(lives: Sequence[RebuildLife], uses: Iterable[Occupied], now: datetime) -> list[Phase]:
+def phases(lives: Sequence[RebuildIntervals], uses: Iterable[OccupiedPeriod], now: datetime) -> list[RebuildPhase]:
     """Return the parts of each rebuild's life, and the time after a failed one until the next was asked for.
 
     Args:
         uses: of the same cluster, backups and rebuilds: what a queued rebuild waited for is what used its source.
     """
-    by_instance: dict[str, list[Occupied]] = defaultdict(list)
+    by_instance: dict[str, list[OccupiedPeriod]] = defaultdict(list)
     for use in uses:
         by_instance[use.instance].append(use)
-    found: list[Phase] = []
+    found: list[RebuildPhase] = []
     for life in lives:
         ends = {life.target, life.source} if life.reads_source else {life.target}
         found += _waiting(life, [use for name in sorted(ends) for use in by_instance[name]], now)
@@ -100,7 +102,7 @@ def phases(lives: Sequence[RebuildLife], uses: Iterable[Occupied], now: datetime
     return [*found, *_between_tries(lives, now)]
 
 
-def _waiting(life: RebuildLife, uses: Iterable[Occupied], now: datetime) -> Iterator[Phase]:
+def _waiting(life: RebuildIntervals, uses: Iterable[OccupiedPeriod], now: datetime) -> Iterator[RebuildPhase]:
     whole = Interval(life.requested_at, max(life.requested_at, life.started_at or _end(life.finished_at, now)))
     others = [use for use in uses if use.reference != f"rebuild {life.number}" and use.blocks]
     left = [whole]
@@ -117,7 +119,7 @@ def _waiting(life: RebuildLife, uses: Iterable[Occupied], now: datetime) -> Iter
     yield from (_phase(life, Cause.QUEUE, item) for item in left if item.seconds)
 
 
-def _working(life: RebuildLife, now: datetime) -> Iterator[Phase]:
+def _working(life: RebuildIntervals, now: datetime) -> Iterator[RebuildPhase]:
     if life.started_at is None:
         return
     whole = Interval(life.started_at, max(life.started_at, _end(life.finished_at, now)))
@@ -131,8 +133,8 @@ def _working(life: RebuildLife, now: datetime) -> Iterator[Phase]:
     yield from (_phase(life, Cause.OTHER_STEPS, item) for item in free(told, whole))
 
 
-def _between_tries(lives: Sequence[RebuildLife], now: datetime) -> Iterator[Phase]:
-    by_target: dict[str, list[RebuildLife]] = defaultdict(list)
+def _between_tries(lives: Sequence[RebuildIntervals], now: datetime) -> Iterator[RebuildPhase]:
+    by_target: dict[str, list[RebuildIntervals]] = defaultdict(list)
     for life in sorted(lives, key=lambda one: (one.requested_at, one.number)):
         by_target[life.target].append(life)
     for row in by_target.values():
@@ -147,5 +149,5 @@ def _between_tries(lives: Sequence[RebuildLife], now: datetime) -> Iterator[Phas
                 yield _phase(life, Cause.RETRY, Interval(life.finished_at, until))
 
 
-def _phase(life: RebuildLife, cause: Cause, interval: Interval) -> Phase:
-    return Phase(life.number, life.target, life.source, cause, interval)
+def _phase(life: RebuildIntervals, cause: Cause, interval: Interval) -> RebuildPhase:
+    return RebuildPhase(life.number, life.target, life.source, cause, interval)

@@ -8,7 +8,7 @@ from dbops.engine.schedule.backup_windows import LEAST_RUNS
 
 
 @dataclass(frozen=True, slots=True)
-class Took:
+class MeasuredRebuild:
     """One rebuild that succeeded: seconds from its start to its end, and of each step that was done, in their order."""
 
     method: str
@@ -48,21 +48,21 @@ class MethodTimes:
     steps: tuple[Times, ...]
 
 
-def rebuild_times(took: Iterable[Took], before: Iterable[Took]) -> tuple[MethodTimes, ...]:
+def rebuild_times(took: Iterable[MeasuredRebuild], before: Iterable[MeasuredRebuild]) -> tuple[MethodTimes, ...]:
     """Return the times of each method that succeeded in the period, the most used one first."""
     earlier = _by_method(before)
     methods = sorted(_by_method(took).items(), key=lambda item: (-len(item[1]), item[0]))
     return tuple(_times(method, runs, earlier.get(method, [])) for method, runs in methods)
 
 
-def _by_method(rebuilds: Iterable[Took]) -> dict[str, list[Took]]:
-    found: dict[str, list[Took]] = {}
+def _by_method(rebuilds: Iterable[MeasuredRebuild]) -> dict[str, list[MeasuredRebuild]]:
+    found: dict[str, list[MeasuredRebuild]] = {}
     for one in rebuilds:
         found.setdefault(one.method, []).append(one)
     return found
 
 
-def _times(method: str, took: list[Took], before: list[Took]) -> MethodTimes:
+def _times(method: str, took: list[MeasuredRebuild], before: list[MeasuredRebuild]) -> MethodTimes:
     steps = dict.fromkeys(title for one in took for title in one.steps)
     return MethodTimes(
         method=method,

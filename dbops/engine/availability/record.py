@@ -33,7 +33,7 @@ class Cause(StrEnum):
 
 
 @dataclass(frozen=True, slots=True)
-class Seen:
+class StatePeriod:
     """An instance was seen in one state, all through an interval."""
 
     instance: str
@@ -43,7 +43,7 @@ class Seen:
 
 
 @dataclass(frozen=True, slots=True)
-class Phase:
+class RebuildPhase:
     """A part of a rebuild's life. ``paused``: the source's replication stood still meanwhile."""
 
     rebuild: int
@@ -54,7 +54,7 @@ class Phase:
 
 
 @dataclass(frozen=True, slots=True)
-class Occupied:
+class OccupiedPeriod:
     """Something used an instance, so that no rebuild by ``blocks`` could start from it.
 
     ``reference`` says what it was, ``run 12`` or ``rebuild 7``. ``pauses``: replication of the instance stood still meanwhile.
@@ -71,7 +71,7 @@ class Occupied:
 
 
 @dataclass(frozen=True, slots=True)
-class Usable:
+class UsableBackup:
     """A complete backup that a method could read, from its end until it was removed or could no more be rolled forward."""
 
     method: str
@@ -79,7 +79,7 @@ class Usable:
 
 
 @dataclass(frozen=True, slots=True)
-class Planned:
+class PlannedMaintenance:
     """Maintenance. ``was_marked``: a person said so afterwards, and it kept nothing from starting."""
 
     reference: str
@@ -90,19 +90,19 @@ class Planned:
 
 
 @dataclass(frozen=True, slots=True)
-class Record:
+class ClusterRecord:
     """All that is stored of one cluster about a time.
 
     ``wanted`` is how many healthy replicas the cluster is to have; ``None``: all that it has at each moment. ``expected``
     is when each instance belonged to the cluster: time of it without anything seen is not observed.
     """
 
-    seen: tuple[Seen, ...]
+    seen: tuple[StatePeriod, ...]
     expected: tuple[tuple[str, Role, Interval], ...]
-    occupied: tuple[Occupied, ...] = ()
-    phases: tuple[Phase, ...] = ()
-    planned: tuple[Planned, ...] = ()
-    backups: tuple[Usable, ...] = ()
+    occupied: tuple[OccupiedPeriod, ...] = ()
+    phases: tuple[RebuildPhase, ...] = ()
+    planned: tuple[PlannedMaintenance, ...] = ()
+    backups: tuple[UsableBackup, ...] = ()
     wanted: int | None = None
 
     def boundaries(self) -> Iterator[Interval]:

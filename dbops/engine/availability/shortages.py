@@ -6,7 +6,16 @@ from enum import StrEnum
 from typing import TypeAlias
 
 from dbops.engine.availability.rebuild_intervals import READ_THE_SERVER
-from dbops.engine.availability.record import HEALTHY, Cause, Occupied, Phase, Planned, Record, Seen, Usable
+from dbops.engine.availability.record import (
+    HEALTHY,
+    Cause,
+    ClusterRecord,
+    OccupiedPeriod,
+    PlannedMaintenance,
+    RebuildPhase,
+    StatePeriod,
+    UsableBackup,
+)
 from dbops.engine.schedule.calendar import Interval
 from dbops.engine.states import Role
 
@@ -28,7 +37,7 @@ class Gap(StrEnum):
 
 
 @dataclass(frozen=True, slots=True)
-class Part:
+class Shortage:
     """A time in which a cluster was short of one thing for one cause.
 
     ``reference`` names the rebuild, run or instance that it rests on; ``missing`` how many replicas were missing. ``planned`` is the
@@ -44,22 +53,22 @@ class Part:
 
 
 @dataclass(frozen=True, slots=True)
-class Moment:
+class ClusterMoment:
     """What held at one moment. A list that is the same object as that of an earlier moment has not changed."""
 
-    seen: list[Seen]
+    seen: list[StatePeriod]
     expected: list[tuple[str, Role]]
-    occupied: list[Occupied]
-    phases: list[Phase]
-    planned: list[Planned]
-    backups: list[Usable]
+    occupied: list[OccupiedPeriod]
+    phases: list[RebuildPhase]
+    planned: list[PlannedMaintenance]
+    backups: list[UsableBackup]
 
 
 States: TypeAlias = dict[str, str | None]
 
 
 @dataclass(frozen=True, slots=True)
-class _Found:
+class _OpenShortage:
     """One gap at a moment, not yet with its time."""
 
     gap: Gap
@@ -69,15 +78,15 @@ class _Found:
 
 
 @dataclass(slots=True)
-class _Standing:
+class _BaseShortages:
     """What follows from states and rebuilds alone: it holds until one of these changes, which is seldom."""
 
-    of: tuple[list[Seen], list[tuple[str, Role]], list[Phase]]
+    of: tuple[list[StatePeriod], list[tuple[str, Role]], list[RebuildPhase]]
     sources: States
     unseen: str
-    found: list[_Found | None]
+    found: list[_OpenShortage | None]
 
-    def holds(self, now: Moment) -> bool:
+    def holds(self, now: ClusterMoment) -> bool:
         seen, expected, phases = self.of
         return now.seen is seen and now.expected is expected and now.phases is phases
 
@@ -85,11 +94,11 @@ class _Standing:
 class Judge:
     """Tells what one cluster was short of, for moments that are asked in order."""
 
-    def __init__(self, record: Record, method: str) -> None:
+    def __init__(self, record: ClusterRecord, method: str) -> None:
         self._wanted, self._method = record.wanted, method
-        self._standing: _Standing | None = None
+        self._standing: _BaseShortages | None = None
 
-    def of(self, now: Moment) -> list[Part]:
+    def of(self, now: ClusterMoment) -> list[Shortage]:
         """Return what the cluster was short of; its time is for the caller to say."""
         if self._standing is None or not self._standing.holds(now):
             self._standing = _standing(now, self._wanted)
@@ -97,17 +106,17 @@ class Judge:
         findings = [*standing.found, _paused(now), _not_rebuildable(now, standing.sources, self._method)]
         told = [found for found in findings if found and found.gap is not Gap.NOT_OBSERVED]
         if _UNKNOWN in findings or not now.expected:
-            told.append(_Found(Gap.NOT_OBSERVED, Cause.NOT_LOOKED, standing.unseen))
+            told.append(_OpenShortage(Gap.NOT_OBSERVED, Cause.NOT_LOOKED, standing.unseen))
         planned = now.planned[0].reference if told and now.planned else ""
-        return [Part(one.gap, NO_TIME, one.cause, one.reference, one.missing, planned) for one in told]
+        return [Shortage(one.gap, NO_TIME, one.cause, one.reference, one.missing, planned) for one in told]
 
 
-def _standing(now: Moment, wanted: int | None) -> _Standing:
+def _standing(now: ClusterMoment, wanted: int | None) -> _BaseShortages:
     seen = {item.instance: item.state for item in now.seen}
     replicas: States = {name: seen.get(name) for name, role in now.expected if role in REPLICAS}
     backups: States = {name: seen.get(name) for name, role in now.expected if role is Role.BACKUP}
     sources = backups or replicas
-    return _Standing(
+    return _BaseShortages(
         of=(now.seen, now.expected, now.phases),
         sources=sources,
         unseen=", ".join(sorted(name for name, _ in now.expected if name not in seen)),
@@ -116,10 +125,10 @@ def _standing(now: Moment, wanted: int | None) -> _Standing:
 
 
 #: Whether there was a gap depends on an instance that nobody looked at.
-_UNKNOWN = _Found(Gap.NOT_OBSERVED, Cause.NOT_LOOKED)
+_UNKNOWN = _OpenShortage(Gap.NOT_OBSERVED, Cause.NOT_LOOKED)
 
 
-def _short(now: Moment, replicas: States, wanted: int | None) -> _Found | None:
+def _short(now: ClusterMoment, replicas: States, wanted: int | None) -> _OpenShortage | None:
     wanted = len(replicas) if wanted is None else wanted
     healthy, unseen = _count(replicas, HEALTHY), _count(replicas, None)
     if not now.expected or healthy >= wanted:
@@ -127,41 +136,41 @@ def _short(now: Moment, replicas: States, wanted: int | None) -> _Found | None:
     if healthy + unseen >= wanted:
         return _UNKNOWN
     cause, reference = _why_missing(now, replicas)
-    return _Found(Gap.SHORT, cause, reference, wanted - healthy - unseen)
+    return _OpenShortage(Gap.SHORT, cause, reference, wanted - healthy - unseen)
 
 
-def _no_candidate(now: Moment, replicas: States) -> _Found | None:
+def _no_candidate(now: ClusterMoment, replicas: States) -> _OpenShortage | None:
     if not now.expected or _count(replicas, HEALTHY):
         return None
     if _count(replicas, None):
         return _UNKNOWN
     if not replicas:
-        return _Found(Gap.NO_CANDIDATE, Cause.PRIMARY_ALONE)
-    return _Found(Gap.NO_CANDIDATE, *_why_missing(now, replicas))
+        return _OpenShortage(Gap.NO_CANDIDATE, Cause.PRIMARY_ALONE)
+    return _OpenShortage(Gap.NO_CANDIDATE, *_why_missing(now, replicas))
 
 
-def _no_source(now: Moment, sources: States) -> _Found | None:
+def _no_source(now: ClusterMoment, sources: States) -> _OpenShortage | None:
     if not now.expected or _count(sources, HEALTHY):
         return None
     if _count(sources, None):
         return _UNKNOWN
-    return _Found(Gap.NO_SOURCE, *_why_source(now, sources))
+    return _OpenShortage(Gap.NO_SOURCE, *_why_source(now, sources))
 
 
-def _paused(now: Moment) -> _Found | None:
+def _paused(now: ClusterMoment) -> _OpenShortage | None:
     for item in now.occupied:
         if item.pauses:
-            return _Found(Gap.PAUSED, item.cause, item.reference)
+            return _OpenShortage(Gap.PAUSED, item.cause, item.reference)
     return None
 
 
-def _not_rebuildable(now: Moment, sources: States, method: str) -> _Found | None:
+def _not_rebuildable(now: ClusterMoment, sources: States, method: str) -> _OpenShortage | None:
     """Tell whether no rebuild could start: no source is healthy and free, no backup is there to read, or maintenance forbids it."""
     if not now.expected:
         return None
     for stop in now.planned:
         if not stop.was_marked:
-            return _Found(Gap.NOT_REBUILDABLE, Cause.MAINTENANCE, stop.reference)
+            return _OpenShortage(Gap.NOT_REBUILDABLE, Cause.MAINTENANCE, stop.reference)
     blocking = {item.instance: item for item in now.occupied if method in item.blocks}
     if method not in READ_THE_SERVER:
         return _no_backup(now, blocking, method)
@@ -172,19 +181,19 @@ def _not_rebuildable(now: Moment, sources: States, method: str) -> _Found | None
         return _UNKNOWN
     for name, state in sources.items():
         if state in (HEALTHY, None) and name in blocking:
-            return _Found(Gap.NOT_REBUILDABLE, blocking[name].cause, blocking[name].reference)
-    return _Found(Gap.NOT_REBUILDABLE, *_why_source(now, sources))
+            return _OpenShortage(Gap.NOT_REBUILDABLE, blocking[name].cause, blocking[name].reference)
+    return _OpenShortage(Gap.NOT_REBUILDABLE, *_why_source(now, sources))
 
 
-def _no_backup(now: Moment, blocking: dict[str, Occupied], method: str) -> _Found | None:
+def _no_backup(now: ClusterMoment, blocking: dict[str, OccupiedPeriod], method: str) -> _OpenShortage | None:
     if all(item.method != method for item in now.backups):
-        return _Found(Gap.NOT_REBUILDABLE, Cause.NO_BACKUP)
+        return _OpenShortage(Gap.NOT_REBUILDABLE, Cause.NO_BACKUP)
     for item in blocking.values():
-        return _Found(Gap.NOT_REBUILDABLE, item.cause, item.reference)
+        return _OpenShortage(Gap.NOT_REBUILDABLE, item.cause, item.reference)
     return None
 
 
-def _why_missing(now: Moment, replicas: States) -> tuple[Cause, str]:
+def _why_missing(now: ClusterMoment, replicas: States) -> tuple[Cause, str]:
     """Return what the replica that is nearest to being healthy again waits for; where nobody asked for a rebuild, detection."""
     missing = {name for name, state in replicas.items() if state not in (HEALTHY, None)}
     phases = [phase for phase in now.phases if phase.target in missing]
@@ -198,7 +207,7 @@ def _nearness(cause: Cause) -> int:
     return -1 if cause is Cause.RETRY else _CAUSES.index(cause)
 
 
-def _why_source(now: Moment, sources: States) -> tuple[Cause, str]:
+def _why_source(now: ClusterMoment, sources: States) -> tuple[Cause, str]:
     for phase in now.phases:
         if phase.target in sources:
             return phase.cause, f"rebuild {phase.rebuild}"

@@ -8,7 +8,7 @@ STALE_AFTER = timedelta(days=60)
 
 
 @dataclass(frozen=True, slots=True)
-class Proof:
+class VerifiedSource:
     """The last rebuild from a source that succeeded; ``rebuild`` and ``at`` are ``None`` where there was none."""
 
     source: str
@@ -20,7 +20,7 @@ class Proof:
         return self.at is None or now - self.at > STALE_AFTER
 
 
-def oldest_first(proofs: list[Proof]) -> list[Proof]:
+def oldest_first(proofs: list[VerifiedSource]) -> list[VerifiedSource]:
     """Return the proofs, those that were never given first."""
     never = [proof for proof in proofs if proof.at is None]
     given = [(proof.at, proof) for proof in proofs if proof.at is not None]

@@ -11,7 +11,7 @@ from datetime import timedelta
 
 from dbops.engine.availability.days import Amounts, amounts
 from dbops.engine.availability.gaps import parts
-from dbops.engine.availability.record import HEALTHY, Cause, Occupied, Record, Seen
+from dbops.engine.availability.record import HEALTHY, Cause, ClusterRecord, OccupiedPeriod, StatePeriod
 from dbops.engine.availability.shortages import Gap
 from dbops.engine.schedule.calendar import Interval, clip, merge
 from dbops.engine.states import Role
@@ -23,7 +23,7 @@ ADDED = "another source"
 
 
 @dataclass(frozen=True, slots=True)
-class Change:
+class WhatIfChange:
     """One thing that might be done.
 
     Args:
@@ -47,10 +47,10 @@ class Change:
 
 
 @dataclass(frozen=True, slots=True)
-class Outcome:
+class WhatIfOutcome:
     """What a cluster was short of, and would have been, in microseconds by kind."""
 
-    change: Change
+    change: WhatIfChange
     before: Amounts
     after: Amounts
 
@@ -73,7 +73,7 @@ def blocked(found: Amounts) -> int:
     return sum(value for kind, value in found.items() if kind.gap is Gap.NOT_REBUILDABLE)
 
 
-def changed(record: Record, change: Change, period: Interval) -> Record:
+def changed(record: ClusterRecord, change: WhatIfChange, period: Interval) -> ClusterRecord:
     """Return a period's history with a change.
 
     Runs that are moved over an end of the period come in at the other one: so the same hours of backup stand before and after.
@@ -83,7 +83,7 @@ def changed(record: Record, change: Change, period: Interval) -> Record:
     return _with_source(record) if change.adds_source else record
 
 
-def _changed(occupied: Iterable[Occupied], change: Change, period: Interval) -> Iterator[Occupied]:
+def _changed(occupied: Iterable[OccupiedPeriod], change: WhatIfChange, period: Interval) -> Iterator[OccupiedPeriod]:
     for item in occupied:
         if item.cause is not Cause.BACKUP or item.schedule != change.schedule:
             yield item
@@ -109,31 +109,35 @@ def _moved(interval: Interval, by: timedelta, period: Interval) -> list[Interval
     return found
 
 
-def _with_source(record: Record) -> Record:
+def _with_source(record: ClusterRecord) -> ClusterRecord:
     """Add a backup instance that was healthy whenever anybody looked at the cluster at all."""
     there = merge(interval for _, _, interval in record.expected)
     looked = merge(item.interval for item in record.seen)
     return replace(
         record,
         expected=(*record.expected, *((ADDED, Role.BACKUP, interval) for interval in there)),
-        seen=(*record.seen, *(Seen(ADDED, Role.BACKUP, HEALTHY, interval) for interval in looked)),
+        seen=(*record.seen, *(StatePeriod(ADDED, Role.BACKUP, HEALTHY, interval) for interval in looked)),
     )
 
 
-def compare(record: Record, change: Change, period: Interval, *, method: str) -> Outcome:
+def compare(record: ClusterRecord, change: WhatIfChange, period: Interval, *, method: str) -> WhatIfOutcome:
     """Return what one change would have made of a period."""
     return _compared(record, change, period, method, _amounts(record, period, method))
 
 
-def _compared(record: Record, change: Change, period: Interval, method: str, before: Amounts) -> Outcome:
-    return Outcome(change, before, _amounts(changed(record, change, period), period, method))
+def _compared(
+    record: ClusterRecord, change: WhatIfChange, period: Interval, method: str, before: Amounts
+) -> WhatIfOutcome:
+    return WhatIfOutcome(change, before, _amounts(changed(record, change, period), period, method))
 
 
-def _amounts(record: Record, period: Interval, method: str) -> Amounts:
+def _amounts(record: ClusterRecord, period: Interval, method: str) -> Amounts:
     return amounts(parts(record, period, method=method))
 
 
-def proposals(record: Record, changes: Sequence[Change], period: Interval, *, method: str) -> list[Outcome]:
+def proposals(
+    record: ClusterRecord, changes: Sequence[WhatIfChange], period: Interval, *, method: str
+) -> list[WhatIfOutcome]:
     """Return the changes that remove a part of the time in which no rebuild could start, the best first; of two that are as good
     the one that asks for less."""
     before = _amounts(record, period, method)
@@ -144,7 +148,7 @@ def proposals(record: Record, changes: Sequence[Change], period: Interval, *, me
     return sorted(good, key=lambda one: (one.blocked_after, one.change.effort))
 
 
-def by_method(record: Record, period: Interval, methods: Iterable[str]) -> list[tuple[str, dict[Cause, int]]]:
+def by_method(record: ClusterRecord, period: Interval, methods: Iterable[str]) -> list[tuple[str, dict[Cause, int]]]:
     """Return by way of rebuilding how long none could start, in microseconds by cause, the longest first. The record has complete
     backups, too."""
     return [(method, _by_cause(_amounts(record, period, method))) for method in methods]

@@ -4,7 +4,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from datetime import datetime
 
-from dbops.engine.backups.restore_test_ends import ProofEnd
+from dbops.engine.backups.restore_test_ends import RestoreTestEnd
 from dbops.engine.states import BackupMethod
 
 
@@ -32,7 +32,11 @@ class Archive:
 
 
 def newest(
-    archives: Iterable[Archive], *, instance: str, method: BackupMethod, proofs: Mapping[int, ProofEnd] | None = None
+    archives: Iterable[Archive],
+    *,
+    instance: str,
+    method: BackupMethod,
+    proofs: Mapping[int, RestoreTestEnd] | None = None,
 ) -> Archive | None:
     """Return the backup that is read: the newest of an instance by one method that is not known to be bad.
 
@@ -52,6 +56,6 @@ def newest(
     return max(clear or sound or found, key=lambda one: (one.taken_at, one.run), default=None)
 
 
-def is_known_bad(archive: Archive, proofs: Mapping[int, ProofEnd]) -> bool:
+def is_known_bad(archive: Archive, proofs: Mapping[int, RestoreTestEnd]) -> bool:
     """Tell whether the last proof that tells something of a backup found it bad."""
     return archive.run in proofs and proofs[archive.run].is_bad

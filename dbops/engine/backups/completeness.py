@@ -4,7 +4,7 @@ import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
-from dbops.engine.backups.plan import BackupPlan, proof_files
+from dbops.engine.backups.plan import BackupPlan, metadata_file_names
 from dbops.engine.errors import Refused, RemoteFailure
 from dbops.engine.flavors import flavor_for
 from dbops.engine.flavors.base import Coordinates
@@ -29,7 +29,7 @@ _HARMLESS = re.compile(r"warning|deprecated|^--\s|^\s*$", re.IGNORECASE)
 
 
 @dataclass(frozen=True, slots=True)
-class Whole:
+class VerifiedBackup:
     """A file that is whole, under its partial name. ``identity`` is its device:inode, ``mount`` where its file system is mounted."""
 
     bytes: int
@@ -42,7 +42,7 @@ class Whole:
     mount: str = ""
 
 
-def judge_backup(plan: BackupPlan, state: JobState, files_text: str) -> Whole:
+def judge_backup(plan: BackupPlan, state: JobState, files_text: str) -> VerifiedBackup:
     """Return what a finished job wrote when all of it proves that the file is whole.
 
     Args:
@@ -66,7 +66,7 @@ def judge_backup(plan: BackupPlan, state: JobState, files_text: str) -> Whole:
         problem = "its checksum is missing"
     if problem:
         raise _failure("backup.incomplete", f"every stage ended with status 0, but {problem}")
-    return Whole(
+    return VerifiedBackup(
         bytes=int(facts["bytes"]),
         sha256=facts["sha256"],
         identity=facts.get("identity", ""),
@@ -168,5 +168,5 @@ def _physical_problem(plan: BackupPlan, files: Mapping[str, str], log: str) -> s
     flavor = flavor_for(plan.version, plan.flavor)
     for kind in ("info", "checkpoints"):
         if not first_of(flavor, kind, files):
-            return f"the tool left no {' or '.join(name for name in proof_files(plan) if kind in name)}"
+            return f"the tool left no {' or '.join(name for name in metadata_file_names(plan) if kind in name)}"
     return ""

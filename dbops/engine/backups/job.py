@@ -9,8 +9,8 @@ from datetime import UTC, datetime
 from enum import StrEnum
 from typing import Any
 
-from dbops.engine.backups.completeness import Whole, judge_backup
-from dbops.engine.backups.plan import CREDENTIALS, JOB, BackupPlan, proof_files, record_of
+from dbops.engine.backups.completeness import VerifiedBackup, judge_backup
+from dbops.engine.backups.plan import CREDENTIALS, JOB, BackupPlan, metadata_file_names, record_of
 from dbops.engine.errors import RemoteFailure, Unreachable
 from dbops.engine.hosts import stall
 from dbops.engine.hosts.jobs import IN_BASH, REFUSED_STATUS, Patience, RunJournal
@@ -21,7 +21,7 @@ from dbops.engine.states import BackupMethod, Level
 
 
 @dataclass(slots=True)
-class Site:
+class BackupContext:
     """One run at work. ``credentials`` is an option file's text; ``memory`` is plain data that survives the driver."""
 
     plan: BackupPlan
@@ -34,7 +34,7 @@ class Site:
 
 
 @dataclass(frozen=True, slots=True)
-class Published:
+class PublishedBackup:
     """A backup under its final name. ``record`` is what stands beside it."""
 
     path: str
@@ -50,7 +50,7 @@ class Removal(StrEnum):
     KEPT = "kept"
 
 
-def advance(site: Site) -> Published | None:
+def advance(site: BackupContext) -> PublishedBackup | None:
     """Do or follow what is due for about a second. Return the published backup once it is, ``None`` to be asked again.
 
     Raises:
@@ -75,7 +75,7 @@ def advance(site: Site) -> Published | None:
     return _publish(site, state, whole)
 
 
-def clean_up(site: Site, *, is_final_kept: bool = False) -> None:
+def clean_up(site: BackupContext, *, is_final_kept: bool = False) -> None:
     """End the job if it runs and remove its files. Any number of times. Raises as ``Jobs``, ``Unreachable`` too while it cannot be ended.
 
     Args:
@@ -106,7 +106,7 @@ def clean_up(site: Site, *, is_final_kept: bool = False) -> None:
         )
 
 
-def remove(site: Site, paths: list[str]) -> dict[str, Removal]:
+def remove(site: BackupContext, paths: list[str]) -> dict[str, Removal]:
     """Remove files with their records. Return what became of each. Raises as ``Jobs``."""
     result = site.jobs.act(IN_BASH, load("common", "remove_backups"), *paths)
     said = {path: word for word, _, path in (line.partition(" ") for line in result.stdout.splitlines())}
@@ -114,7 +114,7 @@ def remove(site: Site, paths: list[str]) -> dict[str, Removal]:
     return {path: words.get(said.get(path, ""), Removal.KEPT) for path in paths}
 
 
-def _withdraw(site: Site) -> bool:
+def _withdraw(site: BackupContext) -> bool:
     """Remove what stands under the final name where it is this run's. Return whether nothing of the run is left there."""
     plan, final = site.plan, site.memory["final"]
     result = site.jobs.act(
@@ -133,7 +133,7 @@ def _withdraw(site: Site) -> bool:
     return result.exit_status == 0
 
 
-def _start(site: Site) -> None:
+def _start(site: BackupContext) -> None:
     plan = site.plan
     site.memory.setdefault("began", site.clock.now())
     site.jobs.start(
@@ -150,7 +150,7 @@ def _start(site: Site) -> None:
         plan.method.value,
         " ".join(plan.clients),
         " ".join(plan.tools),
-        " ".join(proof_files(plan) if plan.method is BackupMethod.PHYSICAL else ()),
+        " ".join(metadata_file_names(plan) if plan.method is BackupMethod.PHYSICAL else ()),
         plan.mount,
         str(len(plan.options)),
         *plan.options,
@@ -159,7 +159,7 @@ def _start(site: Site) -> None:
     )
 
 
-def _follow(site: Site, state: JobState) -> None:
+def _follow(site: BackupContext, state: JobState) -> None:
     """Bytes of the file are those that the compressor has written; how far it is follows the last run, else what was read."""
     now = site.clock.now()
     written, read = state.counters.get("compress.write_bytes"), state.counters.get("compress.read_bytes")
@@ -171,11 +171,11 @@ def _follow(site: Site, state: JobState) -> None:
             samples, received_bytes=done, total_bytes=total, elapsed_seconds=now - site.memory.get("began", now)
         )
         site.journal.progress(**{**known, "bytes": written, "read_bytes": read})
-    verdict = stall.look(
+    verdict = stall.check_stall(
         site.memory.get("watch"),
         stall.signs_of(state.counters, state.tails),
         now,
-        stall.Patience(site.patience.notice_seconds, site.patience.limit_seconds),
+        stall.StallLimits(site.patience.notice_seconds, site.patience.limit_seconds),
     )
     site.memory["watch"] = verdict.memory
     if verdict.is_to_be_told:
@@ -191,13 +191,13 @@ def _follow(site: Site, state: JobState) -> None:
         )
 
 
-def _files(site: Site, state: JobState) -> str:
+def _files(site: BackupContext, state: JobState) -> str:
     if state.status is JobStatus.VANISHED or not state.stages:
         return ""
     return site.jobs.read(JOB, "files", limit=1024**2).decode("utf-8", "replace")
 
 
-def _publish(site: Site, state: JobState, whole: Whole) -> Published:
+def _publish(site: BackupContext, state: JobState, whole: VerifiedBackup) -> PublishedBackup:
     plan = site.plan
     record = {
         **record_of(plan),
@@ -245,7 +245,7 @@ def _publish(site: Site, state: JobState, whole: Whole) -> Published:
         )
     for line in whole.warnings:
         site.journal.say(f"The dump program wrote: {line[:300]}", level=Level.WARNING)
-    return Published(plan.path, whole.bytes, record)
+    return PublishedBackup(plan.path, whole.bytes, record)
 
 
 def _iso(seconds: float | None) -> str | None:

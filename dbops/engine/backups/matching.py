@@ -11,7 +11,7 @@ from enum import StrEnum
 
 from dbops.engine.facts.backups import BackupConnection, BackupProcess, Reads
 from dbops.engine.facts.instance import InstanceFacts
-from dbops.engine.states import BackupMethod, Origin, knows_better
+from dbops.engine.states import BackupMethod, RunOrigin, knows_better
 
 #: What was observed may begin a little before the report's own start, or end after it: clocks of calls, not of hosts.
 TOLERANCE = timedelta(seconds=60)
@@ -43,7 +43,7 @@ class Sighting:
     ``may_begin``: it is certain enough to begin a run, and not only to continue one.
     """
 
-    origin: Origin
+    origin: RunOrigin
     method: BackupMethod
     started_at: datetime
     until: datetime
@@ -107,7 +107,7 @@ def _is_over(known: Sighting, new: Sighting) -> bool:
     """Whoever knows better says so; a probe that sees the process again is right, a reporter's word of the end is final."""
     if knows_better(known.origin, new.origin):
         return known.is_over
-    if knows_better(new.origin, known.origin) or new.origin == Origin.OBSERVED:
+    if knows_better(new.origin, known.origin) or new.origin == RunOrigin.OBSERVED:
         return new.is_over
     return known.is_over or new.is_over
 
@@ -123,7 +123,7 @@ def _is_identical(new: Sighting, known: Sighting) -> bool:
 
 def _contradicts(new: Sighting, known: Sighting) -> bool:
     """Tell whether the two cannot be one run, whatever their times say."""
-    if Origin.MANAGED in (new.origin, known.origin):
+    if RunOrigin.MANAGED in (new.origin, known.origin):
         return True  # our own run is known by its process, and nobody reports it
     if new.report_key and known.report_key:
         return True
@@ -138,8 +138,8 @@ def _may_be_one(new: Sighting, known: Sighting, alive: Collection[str]) -> bool:
     related = _is_of_reported(new, known) if new.process else _is_of_reported(known, new)
     if related is not None:
         return related and _overlap(new, known)
-    if Origin.REPORTED in (new.origin, known.origin) and new.origin != known.origin:
-        reported, observed = (new, known) if new.origin == Origin.REPORTED else (known, new)
+    if RunOrigin.REPORTED in (new.origin, known.origin) and new.origin != known.origin:
+        reported, observed = (new, known) if new.origin == RunOrigin.REPORTED else (known, new)
         return _overlap(new, known) and _lies_within(observed, reported)
     return _overlap(new, known)
 
@@ -217,7 +217,7 @@ def sightings_of(facts: InstanceFacts, *, is_held: bool) -> tuple[Sighting, ...]
 
 def _of_process(process: BackupProcess, now: datetime) -> Sighting:
     return Sighting(
-        origin=Origin.OBSERVED,
+        origin=RunOrigin.OBSERVED,
         method=process.method,
         started_at=process.started_at,
         until=max(now, process.started_at),
@@ -235,7 +235,7 @@ def _of_connections(connections: Sequence[BackupConnection], now: datetime) -> l
         groups.setdefault(connection_key(item), []).append(item)
     return [
         Sighting(
-            origin=Origin.OBSERVED,
+            origin=RunOrigin.OBSERVED,
             method=items[0].method,
             started_at=min(item.since for item in items),
             until=now,

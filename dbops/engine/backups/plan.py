@@ -30,7 +30,7 @@ COPY_THREADS, COPY_THREADS_BESIDE_READERS = 2, 1
 
 
 @dataclass(frozen=True, slots=True)
-class Asked:
+class BackupSettings:
     """What the schedule and the inventory say. ``last_bytes`` is the size of the last run's file.
 
     ``last_mount`` is the mount point of the file system that it was written to, in the same directory; empty where not known.
@@ -98,7 +98,9 @@ class BackupPlan:
         return f"{show([self.tools[0], *self.options])} | {show(self.compressor)} > {self.partial_path}"
 
 
-def plan_backup(asked: Asked, facts: InstanceFacts | None, *, started_at: datetime, run_directory: str) -> BackupPlan:
+def plan_backup(
+    asked: BackupSettings, facts: InstanceFacts | None, *, started_at: datetime, run_directory: str
+) -> BackupPlan:
     """Return what a run will do.
 
     Args:
@@ -172,7 +174,7 @@ def _problem(facts: InstanceFacts | None) -> str:
     return problem.text if problem else "its server does not answer"
 
 
-def _options(asked: Asked, flavor: Flavor, facts: InstanceFacts, server: ServerFacts, job: str) -> list[str]:
+def _options(asked: BackupSettings, flavor: Flavor, facts: InstanceFacts, server: ServerFacts, job: str) -> list[str]:
     """Words after the program's name."""
     if asked.method is BackupMethod.DUMP:
         return dump_options(flavor, server, credentials_file=f"{job}/{CREDENTIALS}")
@@ -198,7 +200,7 @@ def _copy_threads(role: Role, facts: InstanceFacts) -> int:
     return COPY_THREADS
 
 
-def proof_files(plan: BackupPlan) -> tuple[str, ...]:
+def metadata_file_names(plan: BackupPlan) -> tuple[str, ...]:
     """Return names of the files that a physical backup's tool keeps beside the stream, as proof."""
     flavor = flavor_for(plan.version, plan.flavor)
     return tuple(name for kind in ("info", "checkpoints") for name in flavor.metadata_files[kind])

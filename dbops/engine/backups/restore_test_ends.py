@@ -11,7 +11,7 @@ IN_DOUBT = frozenset({"proof.start", "proof.outside"})
 
 
 @dataclass(frozen=True, slots=True)
-class ProofEnd:
+class RestoreTestEnd:
     """How one proof of a backup run ended, and when. ``code`` and ``found`` are those of its error, empty where it was good."""
 
     run: int
@@ -31,7 +31,7 @@ class ProofEnd:
         return not self.is_good and self.code in IN_DOUBT
 
 
-def last_that_tell(ends: Iterable[ProofEnd]) -> dict[int, ProofEnd]:
+def last_conclusive(ends: Iterable[RestoreTestEnd]) -> dict[int, RestoreTestEnd]:
     """Return by run the last proof that tells something of its backup; a run of which none does is not in it.
 
     Args:
@@ -39,7 +39,7 @@ def last_that_tell(ends: Iterable[ProofEnd]) -> dict[int, ProofEnd]:
 
     What is clear, good or bad, is replaced by what is clear later, and never by a doubt.
     """
-    told: dict[int, ProofEnd] = {}
+    told: dict[int, RestoreTestEnd] = {}
     for end in ends:
         before = told.get(end.run)
         if end.is_good or end.is_bad or (end.is_doubt and (before is None or before.is_doubt)):

@@ -6,7 +6,7 @@ from datetime import datetime, timedelta
 
 
 @dataclass(frozen=True, slots=True)
-class Kept:
+class StoredBackup:
     """A backup that was published and is not known to be removed. ``path`` is its file on the host.
 
     ``is_proven``: the last proof that tells something of it has shown that it is good.
@@ -20,8 +20,8 @@ class Kept:
 
 
 def to_remove(
-    runs: Iterable[Kept], *, keep_count: int | None, keep_days: int | None, now: datetime
-) -> tuple[tuple[Kept, str], ...]:
+    runs: Iterable[StoredBackup], *, keep_count: int | None, keep_days: int | None, now: datetime
+) -> tuple[tuple[StoredBackup, str], ...]:
     """Return what is removed after a success, oldest first, each with the reason.
 
     Args:
@@ -32,29 +32,31 @@ def to_remove(
     The newest backup and the newest restore-tested one always stay. A file without its run in its name is never removed.
     """
     known = list(runs)
-    stays = newest_proven(known)
+    stays = newest_tested(known)
     return tuple((run, why) for run, why in _beyond(known, keep_count, keep_days, now) if run != stays)
 
 
-def spared(runs: Iterable[Kept], *, keep_count: int | None, keep_days: int | None, now: datetime) -> Kept | None:
+def spared(
+    runs: Iterable[StoredBackup], *, keep_count: int | None, keep_days: int | None, now: datetime
+) -> StoredBackup | None:
     """Return what only stays because no newer one is proven, ``None`` where nothing does. Arguments as of ``to_remove``."""
     known = list(runs)
-    stays = newest_proven(known)
+    stays = newest_tested(known)
     return next((run for run, _ in _beyond(known, keep_count, keep_days, now) if run == stays), None)
 
 
-def newest_proven(runs: Iterable[Kept]) -> Kept | None:
+def newest_tested(runs: Iterable[StoredBackup]) -> StoredBackup | None:
     """Return the newest backup that is proven, ``None`` where none is."""
     return max((run for run in runs if run.is_proven), key=_age, default=None)
 
 
-def _age(run: Kept) -> tuple[datetime, int]:
+def _age(run: StoredBackup) -> tuple[datetime, int]:
     return run.taken_at, run.pk
 
 
 def _beyond(
-    runs: Iterable[Kept], keep_count: int | None, keep_days: int | None, now: datetime
-) -> tuple[tuple[Kept, str], ...]:
+    runs: Iterable[StoredBackup], keep_count: int | None, keep_days: int | None, now: datetime
+) -> tuple[tuple[StoredBackup, str], ...]:
     """Return what is beyond the number or the age that is kept, oldest first, each with the reason."""
     found = []
     for place, run in enumerate(sorted(runs, key=_age, reverse=True)):

@@ -39,7 +39,7 @@ _PHYSICAL = re.compile(r"^\s*(?:BACKUP STAGE|LOCK (?:INSTANCE|TABLES|BINLOG) FOR
 
 
 @dataclass(frozen=True, slots=True)
-class Place:
+class InstancePlace:
     """What is known of one instance, to tell whether a process reads it.
 
     ``addresses`` are the names and addresses of its host that reach it on ``port``; ``is_only_server`` says that no other
@@ -55,7 +55,7 @@ class Place:
 
 
 @dataclass(frozen=True, slots=True)
-class Endpoint:
+class SocketEnd:
     """The other end of a connection that a process has: a socket's path, or an address and port."""
 
     path: str = ""
@@ -107,7 +107,9 @@ def masked_command(words: Iterable[str]) -> str:
     return " ".join(shown)[:COMMAND_CHARACTERS]
 
 
-def which_instance(tool: str, words: Sequence[str], endpoints: Sequence[Endpoint], place: Place) -> tuple[Reads, str]:
+def which_instance(
+    tool: str, words: Sequence[str], endpoints: Sequence[SocketEnd], place: InstancePlace
+) -> tuple[Reads, str]:
     """Return whether the process reads the instance at ``place``, and in words why.
 
     What it is connected to counts most, then what its command line names, then that there is no other server.
@@ -123,7 +125,7 @@ def which_instance(tool: str, words: Sequence[str], endpoints: Sequence[Endpoint
     )
 
 
-def _by_endpoints(endpoints: Sequence[Endpoint], place: Place) -> tuple[Reads, str] | None:
+def _by_endpoints(endpoints: Sequence[SocketEnd], place: InstancePlace) -> tuple[Reads, str] | None:
     for end in endpoints:
         if end.path and _path(end.path) in {_path(socket) for socket in place.sockets}:
             return Reads.THIS, f"it is connected to {end.path}"
@@ -135,7 +137,7 @@ def _by_endpoints(endpoints: Sequence[Endpoint], place: Place) -> tuple[Reads, s
     return Reads.OTHER, f"it is connected to {other.path or f'{other.address}:{other.port}'}"
 
 
-def _by_options(tool: str, words: Sequence[str], place: Place) -> tuple[Reads, str] | None:
+def _by_options(tool: str, words: Sequence[str], place: InstancePlace) -> tuple[Reads, str] | None:
     options = read_options(tool, words)
     host, socket = options.get("host", ""), options.get("socket", "")
     if host and host != "localhost":

@@ -10,7 +10,7 @@ from typing import Any
 
 from dbops.engine.facts.instance import ReplicationFacts
 from dbops.engine.flavors.optionfile import credentials_text
-from dbops.engine.flavors.prepare import PrepareHabits
+from dbops.engine.flavors.prepare import PrepareBehavior
 from dbops.engine.flavors.replication import replication_from
 
 Version = tuple[int, int, int]
@@ -168,7 +168,7 @@ class Flavor(ABC):
         """
 
     @abstractmethod
-    def prepare_habits(self, tool_version: str | None) -> PrepareHabits:
+    def prepare_habits(self, tool_version: str | None) -> PrepareBehavior:
         """Return what the choice of memory and options has to know of the backup tool."""
 
     def prepare_command(

@@ -20,7 +20,7 @@ from dbops.engine.flavors.base import (
     Version,
 )
 from dbops.engine.flavors.positions import parse_binlog_info, sql_text
-from dbops.engine.flavors.prepare import PrepareHabits, mariadb_backup
+from dbops.engine.flavors.prepare import PrepareBehavior, mariadb_backup
 from dbops.engine.flavors.variables import binlog_expire_seconds, external_paths, number_of, text_of, truth_of
 from dbops.engine.flavors.versions import dotted, parse_version, series
 
@@ -164,7 +164,7 @@ class MariaDB(Flavor):
         """``expand`` is never asked for: see ``compress_problem``."""
         return [program, "-x", "-C", directory, "-p", str(parallel)]
 
-    def prepare_habits(self, tool_version: str | None) -> PrepareHabits:
+    def prepare_habits(self, tool_version: str | None) -> PrepareBehavior:
         return mariadb_backup(parse_version(tool_version) if tool_version else None)
 
     def statements_of_backup(self, *, replica: bool) -> list[str]:

@@ -24,7 +24,7 @@ from dbops.engine.flavors.base import (
 )
 from dbops.engine.flavors.compression import compress_words, xtrabackup_compress_problem
 from dbops.engine.flavors.positions import parse_binlog_info, sql_text
-from dbops.engine.flavors.prepare import PrepareHabits, xtrabackup
+from dbops.engine.flavors.prepare import PrepareBehavior, xtrabackup
 from dbops.engine.flavors.variables import binlog_expire_seconds, external_paths, number_of, text_of, truth_of
 from dbops.engine.flavors.versions import dotted, parse_version, series
 
@@ -173,7 +173,7 @@ class MySQL(Flavor):
         """
         return [program, "-x", "-C", directory, f"--parallel={parallel}", *(["--decompress"] if expand else [])]
 
-    def prepare_habits(self, tool_version: str | None) -> PrepareHabits:
+    def prepare_habits(self, tool_version: str | None) -> PrepareBehavior:
         return xtrabackup(parse_version(tool_version) if tool_version else None)
 
     def statements_of_backup(self, *, replica: bool) -> list[str]:

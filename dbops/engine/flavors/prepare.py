@@ -10,7 +10,7 @@ Version = tuple[int, int, int]
 
 
 @dataclass(frozen=True, slots=True)
-class PrepareHabits:
+class PrepareBehavior:
     """What a choice for ``--prepare`` has to know of a tool.
 
     ``memory_per_redo`` is how many times the redo log's size lets the tool apply it in one batch: it keeps the parsed records in the
@@ -27,13 +27,13 @@ class PrepareHabits:
     takes_own_estimate: bool = False
 
 
-def mariadb_backup(version: Version | None) -> PrepareHabits:
+def mariadb_backup(version: Version | None) -> PrepareBehavior:
     """MariaDB 10.5 took the read threads away: a thread pool completes reads, and the option only bounds those on their way.
 
     A batch ends when half of the pool is full of records (measured with 10.11.19: 48 MB of redo in a pool of 96 MiB).
     """
     pooled = version is None or version >= (10, 5, 0)
-    return PrepareHabits(
+    return PrepareBehavior(
         default_memory_bytes=96 * MIB,
         memory_per_redo=2.5,
         memory_reason="mariadb-backup keeps records in half of this memory at most; what fits at once is one batch, "
@@ -45,13 +45,13 @@ def mariadb_backup(version: Version | None) -> PrepareHabits:
     )
 
 
-def xtrabackup(version: Version | None) -> PrepareHabits:
+def xtrabackup(version: Version | None) -> PrepareBehavior:
     """Percona's own figures: 3.4, 8.6 and 18.5 GB for 0.7, 2.6 and 5.6 GB of redo (its manual, smart-memory-estimation).
 
     ``--use-free-memory-pct`` came with 8.0.30 and does nothing unless the backup was made with ``--estimate-memory`` (seen with
     8.0.35 and 8.4.0).
     """
-    return PrepareHabits(
+    return PrepareBehavior(
         default_memory_bytes=100 * MIB if version and version < (8, 0, 0) else 128 * MIB,
         memory_per_redo=4.0,
         memory_reason="XtraBackup needs 3.3 to 4.8 times the redo log to apply it in one batch (its manual's figures), "

@@ -14,7 +14,7 @@ from dbops.engine.ports import Jobs
 
 
 @dataclass(frozen=True, slots=True)
-class End:
+class Endpoint:
     """One host of the way: where it is, and its jobs."""
 
     name: str
@@ -35,15 +35,15 @@ class End:
 
 
 @dataclass(frozen=True, slots=True)
-class HostWay:
+class HostAccess:
     """From ``source``, which sends, to ``target``, which pulls. ``run_id`` names the run on both. Each act may be done any number of times.
 
     All of them raise ``RemoteFailure`` (``host.script``) where the host's script fails, and as ``Jobs.act``.
     """
 
     run_id: str
-    source: End
-    target: End
+    source: Endpoint
+    target: Endpoint
 
     def make_key(self) -> str:
         """Make the run's key on the target, or find it made; return its public half."""
@@ -102,12 +102,12 @@ class HostWay:
         act(self.target, "Removing the run's key", "rm -f key key.pub known_hosts")
 
 
-def remove_run(end: End) -> None:
+def remove_run(end: Endpoint) -> None:
     """Remove what the run wrote down on a host."""
     act(end, "Removing the run's directory", 'cd / && rm -rf -- "$DBOPS_RUN_DIR"')
 
 
-def act(end: End, doing: str, script: str, *arguments: str, stdin: bytes = b"") -> str:
+def act(end: Endpoint, doing: str, script: str, *arguments: str, stdin: bytes = b"") -> str:
     """Run a short script on a host and return what it wrote.
 
     Raises:

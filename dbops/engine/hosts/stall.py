@@ -11,7 +11,7 @@ from typing import Any
 
 
 @dataclass(frozen=True, slots=True)
-class Patience:
+class StallLimits:
     """Seconds without any sign of life after which a phase is told to be silent, and after which it counts as stalled.
 
     Args:
@@ -24,7 +24,7 @@ class Patience:
 
 
 @dataclass(frozen=True, slots=True)
-class Verdict:
+class StallCheck:
     """``memory`` is to be given back with the next look. ``silent_seconds`` is 0 while something moves."""
 
     memory: dict[str, Any]
@@ -39,7 +39,7 @@ def signs_of(counters: Mapping[str, int], tails: Mapping[str, str], *more: objec
     return f"{zlib.crc32(text.encode()):08x}"
 
 
-def look(before: Mapping[str, Any] | None, signs: str, now: float, patience: Patience) -> Verdict:
+def check_stall(before: Mapping[str, Any] | None, signs: str, now: float, patience: StallLimits) -> StallCheck:
     """Compare the signs of life with those of the last look.
 
     Args:
@@ -49,9 +49,9 @@ def look(before: Mapping[str, Any] | None, signs: str, now: float, patience: Pat
         patience: of the phase that the work is in; it may be another one at each look.
     """
     if before is None or before["signs"] != signs:
-        return Verdict({"signs": signs, "since": now, "told": False}, 0.0, is_to_be_told=False, is_stalled=False)
+        return StallCheck({"signs": signs, "since": now, "told": False}, 0.0, is_to_be_told=False, is_stalled=False)
     silent = now - before["since"]
     stalled = 0 < patience.limit_seconds <= silent
     tell = silent >= patience.notice_seconds and not before["told"] and not stalled
     memory = {**before, "told": bool(before["told"] or tell)}
-    return Verdict(memory, silent, is_to_be_told=tell, is_stalled=stalled)
+    return StallCheck(memory, silent, is_to_be_told=tell, is_stalled=stalled)

@@ -9,7 +9,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 from dbops.engine.errors import DbopsError, RemoteFailure
-from dbops.engine.hosts.access import HostWay, remove_run
+from dbops.engine.hosts.access import HostAccess, remove_run
 from dbops.engine.hosts.scripts import load
 from dbops.engine.hosts.ssh import show
 from dbops.engine.ports import JobState, JobStatus
@@ -33,7 +33,7 @@ Say = Callable[[str, str], None]
 
 
 @dataclass(frozen=True, slots=True)
-class Measured:
+class MeasuredStream:
     """What arrived: bytes, seconds from the first to the last byte, and the cipher that both ends agreed upon."""
 
     byte_count: int
@@ -46,7 +46,7 @@ class Measured:
         return self.byte_count / self.seconds
 
 
-def pull_zeros(way: HostWay, *, ciphers: str, say: Say) -> Measured:
+def pull_zeros(way: HostAccess, *, ciphers: str, say: Say) -> MeasuredStream:
     """Open the way, measure, and close it again, whatever happened in between.
 
     Args:
@@ -58,13 +58,13 @@ def pull_zeros(way: HostWay, *, ciphers: str, say: Say) -> Measured:
         Unreachable: a host does not answer. What is open on the source is closed by its guard.
     """
     try:
-        open_way(way, say=say)
+        open_access(way, say=say)
         return receive(way, ciphers=ciphers, say=say)
     finally:
-        close_way(way)
+        close_access(way)
 
 
-def open_way(way: HostWay, *, say: Say) -> None:
+def open_access(way: HostAccess, *, say: Say) -> None:
     """Make the key, arm the guard, and let the key in: in this order, so that the guard knows before there is a key."""
     source = way.source
     say(way.target.name, "ssh-keygen -q -t ed25519 -f key")
@@ -83,7 +83,7 @@ def open_way(way: HostWay, *, say: Say) -> None:
     way.let_in(public_key, ZEROS, load("pipes", "serve"), key_seconds=KEY_SECONDS)
 
 
-def receive(way: HostWay, *, ciphers: str, say: Say) -> Measured:
+def receive(way: HostAccess, *, ciphers: str, say: Say) -> MeasuredStream:
     """Pull until the source ends it, and return what was measured. Raises as ``pull_zeros``."""
     pull = way.pull(ciphers, log_level="DEBUG1")  # the only level at which ssh names the cipher
     say(way.target.name, f"{show([*pull, 'backup'])} | wc -c")
@@ -91,7 +91,7 @@ def receive(way: HostWay, *, ciphers: str, say: Say) -> Measured:
     return judge(way.target.jobs.follow(RECEIVE_JOB, wait_seconds=FOLLOW_SECONDS))
 
 
-def judge(state: JobState) -> Measured:
+def judge(state: JobState) -> MeasuredStream:
     """Return what was measured. Raises ``RemoteFailure`` (``test.no_stream``): exit statuses and bytes must both be right."""
     counts = state.tails.get("measured", "").split()
     count, nanoseconds = (int(item) for item in counts) if len(counts) == 2 else (0, 0)
@@ -99,7 +99,7 @@ def judge(state: JobState) -> Measured:
     agreed = CIPHER.search(state.tails.get("cipher", ""))
     if count > 0 and nanoseconds > 0 and status in (0, TIMED_OUT):
         cipher, mac = agreed.groups() if agreed else ("", "")
-        return Measured(count, nanoseconds / 1e9, cipher, mac)
+        return MeasuredStream(count, nanoseconds / 1e9, cipher, mac)
     said = state.tails.get("transport", "").strip()[-800:]
     raise RemoteFailure(
         "test.no_stream",
@@ -110,7 +110,7 @@ def judge(state: JobState) -> Measured:
     )
 
 
-def close_way(way: HostWay) -> None:
+def close_access(way: HostAccess) -> None:
     """Take the key away and end what still runs. Never raises: the guard, the key's expiry and the job's own end remain."""
     for part in (_end_receiver, _close_source):
         try:
@@ -119,12 +119,12 @@ def close_way(way: HostWay) -> None:
             pass
 
 
-def _end_receiver(way: HostWay) -> None:
+def _end_receiver(way: HostAccess) -> None:
     if way.target.jobs.stop(RECEIVE_JOB).status is not JobStatus.RUNNING:
         remove_run(way.target)
 
 
-def _close_source(way: HostWay) -> None:
+def _close_source(way: HostAccess) -> None:
     way.close()
     if way.source.jobs.follow(GUARD_JOB, wait_seconds=3).status in (JobStatus.ENDED, JobStatus.ABSENT):
         remove_run(way.source)

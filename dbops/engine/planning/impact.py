@@ -5,11 +5,11 @@ from dataclasses import dataclass
 from datetime import timedelta
 
 from dbops.engine.rebuilds.plan import Plan
-from dbops.engine.schedule.backup_windows import Window
-from dbops.engine.schedule.conflicts import Work, cell
+from dbops.engine.schedule.backup_windows import BackupWindow
+from dbops.engine.schedule.conflicts import Activity, conflict_of
 from dbops.engine.schedule.occupancy import order_of
-from dbops.engine.schedule.snapshot import Job, Picture
-from dbops.engine.schedule.start_option_keys import Choice
+from dbops.engine.schedule.snapshot import ActiveJob, ClusterSnapshot
+from dbops.engine.schedule.start_option_keys import StartOption
 from dbops.engine.schedule.window_blockers import BLIND_HOURS
 from dbops.engine.states import Role
 
@@ -19,7 +19,7 @@ HEALTHY = "healthy"
 
 
 @dataclass(frozen=True, slots=True)
-class Span:
+class DurationRange:
     """How long something is expected to take, in seconds. ``None`` where it is not known."""
 
     p50_seconds: float | None
@@ -30,7 +30,7 @@ class Span:
 class Collision:
     """A backup that is due while the rebuild runs. ``is_likely``: it is due before the likely end, and not only before a late one."""
 
-    window: Window
+    window: BackupWindow
     is_likely: bool
     meaning: str
 
@@ -60,17 +60,17 @@ class Impact:
     source: str
     pauses: bool
     pause_reason: str
-    reading: Span
+    reading: DurationRange
     reads_server: bool
     collisions: tuple[Collision, ...]
-    before: tuple[Job, ...]
-    behind: tuple[Job, ...]
+    before: tuple[ActiveJob, ...]
+    behind: tuple[ActiveJob, ...]
     redundancy: Redundancy
     is_blind: bool
     is_start_known: bool
 
 
-def impact(plan: Plan, picture: Picture, choice: Choice | None, states: Mapping[str, str]) -> Impact:
+def impact(plan: Plan, picture: ClusterSnapshot, choice: StartOption | None, states: Mapping[str, str]) -> Impact:
     """Return what a rebuild by this plan does meanwhile.
 
     Args:
@@ -93,13 +93,13 @@ def impact(plan: Plan, picture: Picture, choice: Choice | None, states: Mapping[
     )
 
 
-def reading(plan: Plan) -> Span:
+def reading(plan: Plan) -> DurationRange:
     """Return how long the source is read, and stands still where it is paused: the sum of the steps; what 9 of 10 take is no more
     than the sum of theirs."""
     steps = [step for step in plan.steps if step.name in PAUSED_STEPS]
     likely = [step.predicted_seconds for step in steps]
     late = [step.predicted_p90_seconds for step in steps]
-    return Span(_sum(likely), _sum(late))
+    return DurationRange(_sum(likely), _sum(late))
 
 
 def _sum(seconds: list[float | None]) -> float | None:
@@ -107,7 +107,7 @@ def _sum(seconds: list[float | None]) -> float | None:
     return sum(known) if known and len(known) == len(seconds) else None
 
 
-def _collisions(plan: Plan, picture: Picture, choice: Choice | None) -> tuple[Collision, ...]:
+def _collisions(plan: Plan, picture: ClusterSnapshot, choice: StartOption | None) -> tuple[Collision, ...]:
     """Backups of what it uses that become due between start and end; of each schedule the first."""
     if choice is None or choice.starts.p50 is None:
         return ()
@@ -126,21 +126,23 @@ def _used(plan: Plan) -> set[str]:
     return {plan.target.name} if plan.archive else {plan.source.name, plan.target.name}
 
 
-def _meaning(plan: Plan, window: Window) -> str:
+def _meaning(plan: Plan, window: BackupWindow) -> str:
     if window.instance == plan.target.name:
-        work = Work.AHEAD_TARGET
+        work = Activity.AHEAD_TARGET
     else:
-        work = Work.AHEAD_MANAGED if window.is_managed else Work.AHEAD_EXTERNAL
-    found = cell(plan.method, work)
+        work = Activity.AHEAD_MANAGED if window.is_managed else Activity.AHEAD_EXTERNAL
+    found = conflict_of(plan.method, work)
     return found.reason if found else ""
 
 
-def _line(plan: Plan, picture: Picture, choice: Choice | None) -> tuple[tuple[Job, ...], tuple[Job, ...]]:
+def _line(
+    plan: Plan, picture: ClusterSnapshot, choice: StartOption | None
+) -> tuple[tuple[ActiveJob, ...], tuple[ActiveJob, ...]]:
     """Return what waits for source or target already: before this one, and behind it."""
     used = _used(plan)
     waiting = [job for job in picture.jobs if not job.started_at and used & {name for name, _ in job.claims}]
     begins = (choice.not_before if choice else None) or picture.now
-    own = Job(name="", claims=(), started_at=None, queued_at=begins)
+    own = ActiveJob(name="", claims=(), started_at=None, queued_at=begins)
     in_order = sorted(waiting, key=order_of)
     # Who may not start before this one does is passed by it, whatever its place is.
     may_start = [job for job in in_order if (job.not_before or begins) <= begins and not job.needs_approval]
@@ -148,7 +150,7 @@ def _line(plan: Plan, picture: Picture, choice: Choice | None) -> tuple[tuple[Jo
     return before, tuple(job for job in in_order if job not in before)
 
 
-def _redundancy(plan: Plan, picture: Picture, states: Mapping[str, str]) -> Redundancy:
+def _redundancy(plan: Plan, picture: ClusterSnapshot, states: Mapping[str, str]) -> Redundancy:
     replicas = tuple(machine.name for machine in picture.machines if machine.role is not Role.PRIMARY)
     healthy = tuple(name for name in replicas if states.get(name) == HEALTHY)
     return Redundancy(replicas, healthy, tuple(name for name in healthy if name != plan.target.name))

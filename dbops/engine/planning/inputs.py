@@ -5,14 +5,14 @@ from dataclasses import dataclass, field, replace
 from datetime import datetime
 
 from dbops.engine.backups.archives import Archive, newest
-from dbops.engine.backups.restore_test_ends import ProofEnd
+from dbops.engine.backups.restore_test_ends import RestoreTestEnd
 from dbops.engine.facts.instance import InstanceFacts, ServerFacts
 from dbops.engine.flavors import Flavor, flavor_for
-from dbops.engine.planning.step_estimates import COPY, Expected, History
-from dbops.engine.rebuilds.plan import Party
+from dbops.engine.planning.step_estimates import COPY, StepEstimate, StepHistory
+from dbops.engine.rebuilds.plan import PlannedInstance
 from dbops.engine.states import BackupMethod
 from dbops.engine.topology.differences import OpenDifference
-from dbops.engine.tuning.transport import Link
+from dbops.engine.tuning.transport import MeasuredLink
 
 #: Which finished backup a method reads instead of a server.
 READS = {"archive": BackupMethod.PHYSICAL, "dump": BackupMethod.DUMP}
@@ -23,7 +23,7 @@ CAUTIOUS_BYTES_PER_SECOND = 100 * 1024**2
 
 
 @dataclass(frozen=True, slots=True)
-class Member:
+class KnownInstance:
     """One instance: what the inventory says and what the last probe found."""
 
     name: str
@@ -52,9 +52,9 @@ class Member:
         """Return the flavor of the running server, ``None`` where it did not answer."""
         return flavor_for(self.server.version, self.server.flavor) if self.server else None
 
-    def party(self) -> Party:
+    def party(self) -> PlannedInstance:
         facts, server = self.facts, self.server
-        return Party(
+        return PlannedInstance(
             name=self.name,
             role=self.role,
             host=self.host,
@@ -86,7 +86,7 @@ class Member:
 
 
 @dataclass(frozen=True, slots=True)
-class Situation:
+class PlanInputs:
     """All that ``build_plan`` looks at. ``members`` are all instances of the fleet, of every cluster.
 
     ``differences`` are the confirmed ones of the target's cluster that nobody has accepted. ``archives`` are the finished backups of the
@@ -95,10 +95,10 @@ class Situation:
     clusters. ``link`` is what was measured between the two hosts.
     """
 
-    target: Member
-    source: Member
-    primary: Member | None
-    members: tuple[Member, ...]
+    target: KnownInstance
+    source: KnownInstance
+    primary: KnownInstance | None
+    members: tuple[KnownInstance, ...]
     write_addresses: tuple[str, ...]
     now: datetime
     fresh_seconds: float
@@ -107,17 +107,17 @@ class Situation:
     run_id: str = "RUN"
     replication_user: str = ""
     relaxes: bool = True
-    history: History = field(default_factory=History)
+    history: StepHistory = field(default_factory=StepHistory)
     differences: tuple[OpenDifference, ...] = ()
     archives: tuple[Archive, ...] = ()
-    proofs: Mapping[int, ProofEnd] = field(default_factory=dict)
-    histories: Mapping[str, History] = field(default_factory=dict)
-    others: History = field(default_factory=History)
-    fleet: Mapping[str, History] = field(default_factory=dict)
+    proofs: Mapping[int, RestoreTestEnd] = field(default_factory=dict)
+    histories: Mapping[str, StepHistory] = field(default_factory=dict)
+    others: StepHistory = field(default_factory=StepHistory)
+    fleet: Mapping[str, StepHistory] = field(default_factory=dict)
     archive: Archive | None = None
-    link: Link | None = None
+    link: MeasuredLink | None = None
 
-    def by(self, method: str) -> "Situation":
+    def by(self, method: str) -> "PlanInputs":
         """Return the same as one method sees it: its own history, and the backup that it would read."""
         return replace(
             self,
@@ -163,7 +163,7 @@ class Situation:
     def bytes_of_data(self) -> int | None:
         return bytes_of_data(self.source, self.archive)
 
-    def predict(self, step: str, *, age_seconds: float | None = None) -> Expected | None:
+    def predict(self, step: str, *, age_seconds: float | None = None) -> StepEstimate | None:
         """Return how long a step takes: by the cluster's own rebuilds, else by those of other clusters; ``None`` where none tells.
 
         Args:
@@ -171,9 +171,9 @@ class Situation:
         """
         size = self.bytes_to_copy
         if own := self.history.expect(step, bytes_to_copy=size, age_seconds=age_seconds):
-            return Expected(own)
+            return StepEstimate(own)
         others = self.others.of_any_size().expect(step, bytes_to_copy=size, age_seconds=age_seconds)
-        return Expected(others, is_of_others=True) if others else None
+        return StepEstimate(others, is_of_others=True) if others else None
 
     @property
     def cautious_copy_seconds(self) -> float | None:
@@ -189,7 +189,7 @@ class Situation:
 
 
 def archive_for(
-    method: str, archives: Iterable[Archive], *, source: str, proofs: Mapping[int, ProofEnd] | None = None
+    method: str, archives: Iterable[Archive], *, source: str, proofs: Mapping[int, RestoreTestEnd] | None = None
 ) -> Archive | None:
     """Return the finished backup of an instance that a method would read, ``None`` where there is none or it reads a server.
 
@@ -203,14 +203,14 @@ def archive_for(
     return newest(archives, instance=source, method=kind, proofs=proofs) if kind else None
 
 
-def bytes_to_copy(source: Member, archive: Archive | None) -> int | None:
+def bytes_to_copy(source: KnownInstance, archive: Archive | None) -> int | None:
     """What will be unpacked: measured on the source's disk, else what InnoDB says; of a backup, what its tool read; a dump's file."""
     if archive and archive.method is BackupMethod.DUMP:
         return archive.bytes
     return bytes_of_data(source, archive)
 
 
-def bytes_of_data(source: Member, archive: Archive | None) -> int | None:
+def bytes_of_data(source: KnownInstance, archive: Archive | None) -> int | None:
     """What the data takes on the disk: when it was backed up, or on the source now."""
     if archive and archive.data_bytes is not None:
         return archive.data_bytes

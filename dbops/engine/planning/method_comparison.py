@@ -6,7 +6,7 @@ from datetime import datetime
 from dbops.engine.errors import DbopsError, Refused
 from dbops.engine.flavors import flavor_for
 from dbops.engine.planning.impact import reading
-from dbops.engine.planning.inputs import READS, Situation
+from dbops.engine.planning.inputs import READS, PlanInputs
 from dbops.engine.planning.planner import build_plan
 from dbops.engine.planning.step_estimates import STEP_BY_AGE
 from dbops.engine.rebuilds.methods import METHODS
@@ -14,7 +14,7 @@ from dbops.engine.rebuilds.plan import Plan
 
 
 @dataclass(frozen=True, slots=True)
-class Compared:
+class MethodComparison:
     """One method as its plan of now shows it.
 
     ``why_not`` is empty where it is possible. ``predicted_seconds`` are of all steps, ``None`` where one of them is not known.
@@ -49,18 +49,18 @@ class Compared:
         return self.method not in READS
 
 
-def compare(situation: Situation) -> tuple[Compared, ...]:
+def compare(situation: PlanInputs) -> tuple[MethodComparison, ...]:
     """Return every method that there is, in the order of ``METHODS``. Pure."""
     return tuple(_compared(situation, method) for method in METHODS)
 
 
-def _compared(situation: Situation, method: str) -> Compared:
+def _compared(situation: PlanInputs, method: str) -> MethodComparison:
     summary = METHODS[method].summary
     try:
         plan = build_plan(situation, method)
     except Refused as error:
-        return Compared(method, summary, (error.found,))
-    return Compared(
+        return MethodComparison(method, summary, (error.found,))
+    return MethodComparison(
         method,
         summary,
         tuple(finding.seen for finding in plan.refusals),
@@ -100,7 +100,7 @@ def _counted(rebuilds: int) -> str:
     return f"{rebuilds} rebuild{'' if rebuilds == 1 else 's'}"
 
 
-def _behind(situation: Situation, plan: Plan) -> int | None:
+def _behind(situation: PlanInputs, plan: Plan) -> int | None:
     """Return how many transactions the primary has that the copy will not have."""
     primary, archive = situation.primary.server if situation.primary else None, plan.archive
     if primary is None or archive is None or not archive.gtid:

@@ -6,7 +6,7 @@ from datetime import datetime, timedelta
 from enum import StrEnum
 from itertools import zip_longest
 
-from dbops.engine.rebuilds.plan import Finding, Party, Plan, PlannedCommand, PlannedStep
+from dbops.engine.rebuilds.plan import Finding, Plan, PlannedCommand, PlannedInstance, PlannedStep
 from dbops.engine.states import Severity
 
 #: Fields of a party whose own name does not say enough, or says it in another word than the page.
@@ -42,7 +42,7 @@ class Unit(StrEnum):
 
 
 @dataclass(frozen=True, slots=True)
-class Change:
+class PlanChange:
     """One thing that differs. ``counts``: it is part of what was confirmed; other things change by themselves and refuse nothing.
 
     ``key`` names it for code: ``target.datadir``, ``finding.target.space``, ``step.stream.removed``, ``command.stream.1``.
@@ -58,7 +58,7 @@ class Change:
 
 
 @dataclass(frozen=True, slots=True)
-class Shown:
+class ShownPlan:
     """What a person saw: the plan, and the way to start with the times that were predicted for it."""
 
     plan: Plan
@@ -67,7 +67,7 @@ class Shown:
     finishes_at: datetime | None = None
 
 
-def changes(then: Shown, now: Shown) -> tuple[Change, ...]:
+def changes(then: ShownPlan, now: ShownPlan) -> tuple[PlanChange, ...]:
     """Return all that differs, what counts first: machines, what is destroyed, findings, steps and commands, then the rest."""
     found = [
         *_of_start(then, now),
@@ -84,17 +84,17 @@ def changes(then: Shown, now: Shown) -> tuple[Change, ...]:
 
 def _change(
     key: str, what: str, then: object, now: object, unit: Unit = Unit.TEXT, *, counts: bool = True
-) -> Iterator[Change]:
+) -> Iterator[PlanChange]:
     if then != now:
-        yield Change(key, what, then, now, unit, counts)
+        yield PlanChange(key, what, then, now, unit, counts)
 
 
-def _of_start(then: Shown, now: Shown) -> Iterator[Change]:
+def _of_start(then: ShownPlan, now: ShownPlan) -> Iterator[PlanChange]:
     yield from _change("start", "Way to start", then.start or NOTHING, now.start or NOTHING)
 
 
-def _of_party(who: str, then: Party, now: Party) -> Iterator[Change]:
-    for item in fields(Party):
+def _of_party(who: str, then: PlannedInstance, now: PlannedInstance) -> Iterator[PlanChange]:
+    for item in fields(PlannedInstance):
         words = WORDS.get(item.name, item.name.replace("_", " "))
         yield from _change(
             f"{who.lower()}.{item.name}",
@@ -110,7 +110,7 @@ def _said(value: object) -> str | None:
     return None if value in (None, "") else str(value)
 
 
-def _of_data(then: Plan, now: Plan) -> Iterator[Change]:
+def _of_data(then: Plan, now: Plan) -> Iterator[PlanChange]:
     yield from _change("method", "Method", then.method, now.method)
     yield from _change("archive", "Backup that is read", _file(then), _file(now))
     yield from _change("destroys", "What is destroyed", " ".join(then.destroys), " ".join(now.destroys))
@@ -130,7 +130,7 @@ def _pause(plan: Plan) -> str:
     return f"{'paused during the copy' if plan.pause_source else 'goes on'}: {plan.pause_reason}"
 
 
-def _of_findings(then: Iterable[Finding], now: Iterable[Finding]) -> Iterator[Change]:
+def _of_findings(then: Iterable[Finding], now: Iterable[Finding]) -> Iterator[PlanChange]:
     """By code, the worst of now first. One that says no more than another number changes by itself; what is well is left out."""
     before, after = _by_code(then), _by_code(now)
     codes = sorted({**after, **before}, key=lambda code: _rank(after.get(code) or before[code]))
@@ -162,22 +162,22 @@ def _words(findings: list[Finding]) -> str | None:
     return " ".join(f"{finding.severity}: {finding.seen}" for finding in findings) or None
 
 
-def _of_steps(then: Iterable[PlannedStep], now: Iterable[PlannedStep]) -> Iterator[Change]:
+def _of_steps(then: Iterable[PlannedStep], now: Iterable[PlannedStep]) -> Iterator[PlanChange]:
     before, after = ({step.name: step for step in steps} for steps in (then, now))
     for name, step in before.items():
         if name not in after:
-            yield Change(f"step.{name}.removed", f"Step “{step.title}”", "is done", "is not done")
+            yield PlanChange(f"step.{name}.removed", f"Step “{step.title}”", "is done", "is not done")
     for name, step in after.items():
         if name not in before:
-            yield Change(f"step.{name}.added", f"Step “{step.title}”", "is not done", "is done")
+            yield PlanChange(f"step.{name}.added", f"Step “{step.title}”", "is not done", "is done")
         else:
             yield from _of_commands(before[name], step)
     both = [name for name in before if name in after]
     if both != [name for name in after if name in before]:
-        yield Change("steps", "Order of the steps", ", ".join(before), ", ".join(after))
+        yield PlanChange("steps", "Order of the steps", ", ".join(before), ", ".join(after))
 
 
-def _of_commands(then: PlannedStep, now: PlannedStep) -> Iterator[Change]:
+def _of_commands(then: PlannedStep, now: PlannedStep) -> Iterator[PlanChange]:
     for number, (old, new) in enumerate(zip_longest(then.commands, now.commands), 1):
         yield from _change(
             f"command.{now.name}.{number}",
@@ -192,7 +192,7 @@ def _command(command: PlannedCommand | None) -> str | None:
     return f"[{command.place}] {command.text}" if command else None
 
 
-def _by_themselves(then: Shown, now: Shown) -> Iterator[Change]:
+def _by_themselves(then: ShownPlan, now: ShownPlan) -> Iterator[PlanChange]:
     old, new = then.plan, now.plan
     for key, what, before, after, unit in (
         ("bytes_to_copy", "To copy", old.bytes_to_copy, new.bytes_to_copy, Unit.BYTES),
@@ -220,6 +220,6 @@ def _by_themselves(then: Shown, now: Shown) -> Iterator[Change]:
     yield from _of_moment("finishes_at", "Expected finish", then.finishes_at, now.finishes_at)
 
 
-def _of_moment(key: str, what: str, then: datetime | None, now: datetime | None) -> Iterator[Change]:
+def _of_moment(key: str, what: str, then: datetime | None, now: datetime | None) -> Iterator[PlanChange]:
     if not (then and now and abs(now - then) < SAME_TIME):
         yield from _change(key, what, then, now, Unit.MOMENT, counts=False)

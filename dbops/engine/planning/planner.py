@@ -11,14 +11,14 @@ from dbops.engine.flavors.pause import needs_pause
 from dbops.engine.planning.checks import run_checks
 from dbops.engine.planning.checks.capacity import fits_beside_old_data
 from dbops.engine.planning.checks.pair import find_tool
-from dbops.engine.planning.inputs import READS, Member, Situation
+from dbops.engine.planning.inputs import READS, KnownInstance, PlanInputs
 from dbops.engine.planning.step_estimates import COPY
 from dbops.engine.rebuilds.methods import METHODS
-from dbops.engine.rebuilds.plan import Party, Plan, PlannedStep
+from dbops.engine.rebuilds.plan import Plan, PlannedInstance, PlannedStep
 from dbops.engine.rebuilds.steps.base import Step
 from dbops.engine.rebuilds.steps.start.relaxed_durability import choose_appliers
-from dbops.engine.tuning.prepare import Ground, Preparing, choose
-from dbops.engine.tuning.threads import End, choose_threads, threads_reason
+from dbops.engine.tuning.prepare import PrepareOptions, PrepareReason, choose
+from dbops.engine.tuning.threads import StreamSide, choose_threads, threads_reason
 from dbops.engine.tuning.transport import (
     NO_RESUME,
     choose_ciphers,
@@ -32,7 +32,7 @@ OF_A_FILE = "A finished backup is read: the server that made it is not touched."
 OF_A_CLONE = "The server itself gives a copy of one moment, and knows its position by GTID."
 
 
-def build_plan(situation: Situation, method: str = "xbstream") -> Plan:
+def build_plan(situation: PlanInputs, method: str = "xbstream") -> Plan:
     """Return what a rebuild would do now. Pure: nothing is written, no host is asked.
 
     Raises:
@@ -92,7 +92,7 @@ def build_plan(situation: Situation, method: str = "xbstream") -> Plan:
     return replace(draft, steps=steps, predicted_seconds=sum(known) if len(known) == len(steps) else None)
 
 
-def _too_little_is_known(situation: Situation, method: str) -> Refused:
+def _too_little_is_known(situation: PlanInputs, method: str) -> Refused:
     return Refused(
         "plan.no_facts",
         f"Planning a rebuild of {situation.target.name} from {situation.source.name}",
@@ -109,7 +109,7 @@ def _pause(asked: ServerFacts, method: str, archive: Archive | None) -> tuple[bo
 
 
 def _stream_reasons(
-    situation: Situation, method: str, ciphers: str, target: HostFacts, compression: str
+    situation: PlanInputs, method: str, ciphers: str, target: HostFacts, compression: str
 ) -> tuple[str, ...]:
     source = situation.source.facts.host if situation.source.facts else None
     if method != "xbstream" or source is None:
@@ -117,23 +117,23 @@ def _stream_reasons(
     disks = _storage(situation.source), _storage(situation.target)
     return (
         cipher_reason(ciphers, source, target, situation.link),
-        threads_reason(End.SOURCE, source, disks[0]),
-        threads_reason(End.TARGET, target, disks[1]),
+        threads_reason(StreamSide.SOURCE, source, disks[0]),
+        threads_reason(StreamSide.TARGET, target, disks[1]),
         compression,
         NO_RESUME,
     )
 
 
-def _compress_problem(situation: Situation, flavor: Flavor) -> str:
+def _compress_problem(situation: PlanInputs, flavor: Flavor) -> str:
     tools = find_tool(situation.source, flavor.backup_programs), find_tool(situation.target, flavor.unpack_programs)
     return flavor.compress_problem(*(tool.version if tool else None for tool in tools))
 
 
-def _storage(member: Member) -> StorageFacts | None:
+def _storage(member: KnownInstance) -> StorageFacts | None:
     return member.facts.datadir.storage if member.facts and member.facts.datadir else None
 
 
-def _read_from(source: Member, archive: Archive | None) -> Party:
+def _read_from(source: KnownInstance, archive: Archive | None) -> PlannedInstance:
     """Of a source whose finished backup is read only the host counts: its server may be up or down, now and later."""
     party = source.party()
     if archive is None:
@@ -141,9 +141,9 @@ def _read_from(source: Member, archive: Archive | None) -> Party:
     return replace(party, is_answering=False, server_id=None, server_uuid="", socket="", version=archive.version)
 
 
-def _preparing(situation: Situation, flavor: Flavor, source: ServerFacts, target: HostFacts) -> Preparing:
+def _preparing(situation: PlanInputs, flavor: Flavor, source: ServerFacts, target: HostFacts) -> PrepareOptions:
     tool = find_tool(situation.target, flavor.backup_programs)
-    ground = Ground(
+    ground = PrepareReason(
         free_bytes=target.memory_available_bytes,
         cpu_count=target.cpu_count,
         redo_capacity_bytes=source.redo_capacity_bytes,
@@ -153,14 +153,14 @@ def _preparing(situation: Situation, flavor: Flavor, source: ServerFacts, target
     return choose(flavor.prepare_habits(tool.version if tool else None), ground)
 
 
-def _planned_steps(draft: Plan, situation: Situation) -> tuple[PlannedStep, ...]:
+def _planned_steps(draft: Plan, situation: PlanInputs) -> tuple[PlannedStep, ...]:
     planned: list[PlannedStep] = []
     for step in METHODS[draft.method].steps:
         planned.append(_planned(step, draft, situation, _age_after(planned, situation)))
     return tuple(planned)
 
 
-def _age_after(planned: list[PlannedStep], situation: Situation) -> float | None:
+def _age_after(planned: list[PlannedStep], situation: PlanInputs) -> float | None:
     """Return how old the data will be after these steps, in seconds; ``None`` where one of them takes nobody knows how long.
 
     A finished backup's counts from when it was begun, and a rebuild as beginning now. What a running server gives counts from the
@@ -175,7 +175,7 @@ def _age_after(planned: list[PlannedStep], situation: Situation) -> float | None
     return sum(known) + (max(0.0, (situation.now - archive.taken_at).total_seconds()) if archive else 0.0)
 
 
-def _planned(step: Step, draft: Plan, situation: Situation, age_seconds: float | None) -> PlannedStep:
+def _planned(step: Step, draft: Plan, situation: PlanInputs, age_seconds: float | None) -> PlannedStep:
     expected = situation.predict(step.name, age_seconds=age_seconds)
     duration = expected.duration if expected else None
     return PlannedStep(
@@ -189,7 +189,7 @@ def _planned(step: Step, draft: Plan, situation: Situation, age_seconds: float |
     )
 
 
-def _what_is_missing(situation: Situation, method: str) -> str:
+def _what_is_missing(situation: PlanInputs, method: str) -> str:
     missing = []
     if method in READS and situation.archive is None:
         missing.append(
@@ -206,7 +206,7 @@ def _what_is_missing(situation: Situation, method: str) -> str:
     return "; ".join(missing) or "not enough is known"
 
 
-def _aside_path(target: Member, run_id: str) -> str:
+def _aside_path(target: KnownInstance, run_id: str) -> str:
     """A rename must stay on its file system: beside the directory itself, which a link may lead to, or inside it where it is a mount
     point."""
     directory = target.facts.datadir if target.facts else None
@@ -215,7 +215,7 @@ def _aside_path(target: Member, run_id: str) -> str:
     return f"{path}/.dbops-old-{run_id}" if inside else f"{path}.dbops-old-{run_id}"
 
 
-def _destroys(target: Member, *, beside: bool, keep: bool) -> tuple[str, ...]:
+def _destroys(target: KnownInstance, *, beside: bool, keep: bool) -> tuple[str, ...]:
     directory = target.facts.datadir if target.facts else None
     if directory is not None and (not directory.exists or directory.is_empty):
         return (f"Nothing: {target.datadir} on {target.host} is {'empty' if directory.exists else 'missing'}.",)
@@ -229,7 +229,7 @@ def _destroys(target: Member, *, beside: bool, keep: bool) -> tuple[str, ...]:
     return (f"{what} is moved aside, and removed after the new data is verified.",)
 
 
-def _programs(situation: Situation, flavor: Flavor) -> dict[str, str]:
+def _programs(situation: PlanInputs, flavor: Flavor) -> dict[str, str]:
     wanted = {
         "source.backup": (situation.source, flavor.backup_programs),
         "source.client": (situation.source, flavor.client_programs),

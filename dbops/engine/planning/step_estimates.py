@@ -19,7 +19,7 @@ COPY = "stream"
 
 
 @dataclass(frozen=True, slots=True)
-class History:
+class StepHistory:
     """What rebuilds by one method measured, the latest first: by step bytes a second where the work follows the bytes, seconds elsewhere.
 
     ``seconds_per_age`` are seconds of rolling forward for each second that the data was old when that began.
@@ -43,14 +43,14 @@ class History:
             return learn([bytes_to_copy / rate for rate in rates])
         return learn(self.seconds.get(step, ()))
 
-    def of_any_size(self) -> "History":
+    def of_any_size(self) -> "StepHistory":
         """Return what of it holds for a cluster of another size: the seconds of a step that follows the bytes do not."""
         seconds = {name: values for name, values in self.seconds.items() if name not in STEPS_BY_BYTES}
-        return History(self.bytes_per_second, seconds, self.seconds_per_age)
+        return StepHistory(self.bytes_per_second, seconds, self.seconds_per_age)
 
 
 @dataclass(frozen=True, slots=True)
-class Expected:
+class StepEstimate:
     """How long a step takes, and whether the rebuilds of other clusters say so."""
 
     duration: Duration
@@ -95,7 +95,7 @@ class PastRebuild:
         return rolled.seconds / age if age > 0 else None
 
 
-def history_of(rebuilds: Iterable[PastRebuild]) -> History:
+def history_of(rebuilds: Iterable[PastRebuild]) -> StepHistory:
     """Return what rebuilds by one method tell.
 
     Args:
@@ -112,4 +112,4 @@ def history_of(rebuilds: Iterable[PastRebuild]) -> History:
                 seconds[step.name] = (*seconds.get(step.name, ()), step.seconds)[:LEARNED_RUNS]
         if (ratio := past.seconds_per_age) is not None:
             per_age = (*per_age, ratio)[:LEARNED_RUNS]
-    return History(rates, seconds, per_age)
+    return StepHistory(rates, seconds, per_age)

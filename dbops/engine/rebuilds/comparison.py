@@ -22,7 +22,7 @@ PROOFS = {
 
 
 @dataclass(frozen=True, slots=True)
-class StepTime:
+class StepComparison:
     """One step: what it took against what was expected. ``None`` where it is not known."""
 
     name: str
@@ -37,7 +37,7 @@ class StepTime:
 
 
 @dataclass(frozen=True, slots=True)
-class Other:
+class PastCopy:
     """Another rebuild that succeeded. ``bytes`` and ``rate`` are those of its copy."""
 
     number: int
@@ -59,11 +59,11 @@ class Dumps:
 class Comparison:
     """All of it. ``expected_seconds`` is ``None`` unless every step that ran was predicted: a part of the sum would mislead."""
 
-    steps: tuple[StepTime, ...]
+    steps: tuple[StepComparison, ...]
     seconds: float
     bytes: int | None
     rate: float | None
-    others: tuple[Other, ...] = ()
+    others: tuple[PastCopy, ...] = ()
     dumps: Dumps | None = None
 
     @property

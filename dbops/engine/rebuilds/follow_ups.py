@@ -5,7 +5,7 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from dbops.engine.rebuilds.methods import FOLLOW_UPS
-from dbops.engine.rebuilds.plan import Party, Plan, PlannedStep
+from dbops.engine.rebuilds.plan import Plan, PlannedInstance, PlannedStep
 from dbops.engine.states import Status, StepState
 
 #: What a follow-up has to know of the rebuild that it follows.
@@ -34,7 +34,7 @@ AFTER_THE_COPY = ("prepare", "own", "start", "catch-up", "repoint", "verify")
 
 
 @dataclass(frozen=True, slots=True)
-class Ended:
+class EndedRebuild:
     """A rebuild that has ended. ``steps`` are the states by name; ``uid`` names its run directory and its mark."""
 
     uid: str
@@ -44,7 +44,7 @@ class Ended:
 
 
 @dataclass(frozen=True, slots=True)
-class Offer:
+class FollowUpOption:
     """Whether a follow-up is possible. ``reason`` says why not, or from where it continues; ``code`` names that reason."""
 
     method: str
@@ -54,15 +54,15 @@ class Offer:
     code: str = ""
 
 
-def _ended_badly(ended: Ended) -> bool:
+def _ended_badly(ended: EndedRebuild) -> bool:
     return ended.status in (Status.FAILED, Status.CANCELLED)
 
 
-def offer_put_back(ended: Ended) -> Offer:
+def rollback_option(ended: EndedRebuild) -> FollowUpOption:
     """Tell whether the old data can be put back: it was moved aside, and the copy was never verified."""
 
-    def answer(code: str, reason: str, possible: bool = False) -> Offer:
-        return Offer("put-back", possible, reason, code=code)
+    def answer(code: str, reason: str, possible: bool = False) -> FollowUpOption:
+        return FollowUpOption("put-back", possible, reason, code=code)
 
     memory = ended.memory
     if not _ended_badly(ended):
@@ -87,11 +87,11 @@ def offer_put_back(ended: Ended) -> Offer:
     )
 
 
-def offer_retry(ended: Ended) -> Offer:
+def resume_option(ended: EndedRebuild) -> FollowUpOption:
     """Tell whether what is left can be done with the copy that was made, and from which step on."""
 
-    def answer(code: str, reason: str, possible: bool = False, skips: tuple[str, ...] = ()) -> Offer:
-        return Offer("retry", possible, reason, skips, code)
+    def answer(code: str, reason: str, possible: bool = False, skips: tuple[str, ...] = ()) -> FollowUpOption:
+        return FollowUpOption("retry", possible, reason, skips, code)
 
     memory, steps = ended.memory, ended.steps
     if not _ended_badly(ended):
@@ -119,11 +119,11 @@ def offer_retry(ended: Ended) -> Offer:
     )
 
 
-def offer_again(ended: Ended) -> Offer:
+def offer_again(ended: EndedRebuild) -> FollowUpOption:
     """Tell whether the same rebuild can be planned again, from the start."""
     if ended.status in REPEATABLE:
-        return Offer("again", True, "A new plan with the same choices. Nothing changes until you confirm it.")
-    return Offer(
+        return FollowUpOption("again", True, "A new plan with the same choices. Nothing changes until you confirm it.")
+    return FollowUpOption(
         "again",
         False,
         "Only a rebuild that failed, expired or was cancelled can be planned again.",
@@ -131,7 +131,7 @@ def offer_again(ended: Ended) -> Offer:
     )
 
 
-def half_copy_of(ended: Ended, target: Party) -> dict[str, str]:
+def half_copy_of(ended: EndedRebuild, target: PlannedInstance) -> dict[str, str]:
     """Return what a second rebuild must know of the half copy that the first one left; nothing where that is unknown.
 
     The target's host compares ``half_copy_tree`` with the data directory before it changes anything. ``half_copy`` is where the old
@@ -152,13 +152,13 @@ def half_copy_of(ended: Ended, target: Party) -> dict[str, str]:
     return {"half_copy": memory.get("half_copy", memory.get("aside_path", "")), "half_copy_tree": tree}
 
 
-def steps_done(ended: Ended) -> set[str]:
+def steps_done(ended: EndedRebuild) -> set[str]:
     """Return what is done to the copy, by this rebuild and by those that it follows."""
     done = {name for name, state in ended.steps.items() if state is StepState.DONE and name in AFTER_THE_COPY}
     return done | set(ended.memory.get("done_before", ()))
 
 
-def remembered(ended: Ended) -> dict[str, Any]:
+def remembered(ended: EndedRebuild) -> dict[str, Any]:
     """Return the memory with which a follow-up begins."""
     known = {key: ended.memory[key] for key in REMEMBERED if key in ended.memory}
     known.setdefault("copy_run", ended.uid)
@@ -166,7 +166,7 @@ def remembered(ended: Ended) -> dict[str, Any]:
     return known
 
 
-def plan_follow_up(plan: Plan, offer: Offer, primary: Party | None = None) -> Plan:
+def plan_follow_up(plan: Plan, offer: FollowUpOption, primary: PlannedInstance | None = None) -> Plan:
     """Return the plan of a follow-up: the frozen one of the rebuild that it follows, with other steps.
 
     ``primary`` is today's, where it is known: there may have been a failover since. The retry's first step compares it with

@@ -9,7 +9,7 @@ from dbops.engine.rebuilds.methods import FOLLOW_UPS
 from dbops.engine.states import Status
 
 
-class Known(StrEnum):
+class DataOrigin(StrEnum):
     """What is known of an instance's data at a moment."""
 
     COPIED = "copied"
@@ -20,7 +20,7 @@ class Known(StrEnum):
 
 
 @dataclass(frozen=True, slots=True)
-class Act:
+class CopyEvent:
     """What one rebuild did to its target. It has started.
 
     Attributes:
@@ -55,7 +55,7 @@ class Act:
 
 
 @dataclass(frozen=True, slots=True)
-class Found:
+class ForeignData:
     """At a moment other data was found on an instance than before, and no rebuild had made it (``topology.meanings.REPLACED``)."""
 
     instance: str
@@ -73,13 +73,15 @@ class Generation:
 
     instance: str
     at: datetime
-    known: Known
-    copied_by: Act | None = None
-    told_by: Act | None = None
-    found: Found | None = None
+    known: DataOrigin
+    copied_by: CopyEvent | None = None
+    told_by: CopyEvent | None = None
+    found: ForeignData | None = None
 
 
-def lineage(instance: str, at: datetime, acts: Iterable[Act], found: Collection[Found] = ()) -> list[Generation]:
+def lineage(
+    instance: str, at: datetime, acts: Iterable[CopyEvent], found: Collection[ForeignData] = ()
+) -> list[Generation]:
     """Return whose data an instance has at a moment, then whose data its source had when it was read, and so on.
 
     Each is older than the one before, so it ends: with an instance that was never rebuilt, or of which nothing can be said.
@@ -99,7 +101,9 @@ def lineage(instance: str, at: datetime, acts: Iterable[Act], found: Collection[
         instance, at = copy.source, copy.read_at
 
 
-def data_of(instance: str, at: datetime, acts: Mapping[int, Act], found: Collection[Found] = ()) -> Generation:
+def data_of(
+    instance: str, at: datetime, acts: Mapping[int, CopyEvent], found: Collection[ForeignData] = ()
+) -> Generation:
     """Return whose data an instance has at a moment."""
     before = at
     own = (act for act in acts.values() if act.target == instance and act.has_touched)
@@ -108,27 +112,27 @@ def data_of(instance: str, at: datetime, acts: Mapping[int, Act], found: Collect
         if act.started_at >= before:
             continue
         if seen := _first_before(by_hand, before, act.started_at):
-            return Generation(instance, at, Known.REPLACED_BY_HAND, found=seen)
+            return Generation(instance, at, DataOrigin.REPLACED_BY_HAND, found=seen)
         if act.finished_at is None or act.finished_at > at:
-            return Generation(instance, at, Known.BEING_REPLACED, told_by=act)
+            return Generation(instance, at, DataOrigin.BEING_REPLACED, told_by=act)
         if act.leaves_the_old_data:
             # All that was done since the rebuild from which it went back began is undone.
             before = _first(act, acts).started_at
         elif act.leaves_its_copy:
-            return Generation(instance, at, Known.COPIED, _first(act, acts), act)
+            return Generation(instance, at, DataOrigin.COPIED, _first(act, acts), act)
         else:
-            return Generation(instance, at, Known.LEFT_UNDONE, told_by=act)
+            return Generation(instance, at, DataOrigin.LEFT_UNDONE, told_by=act)
     if seen := _first_before(by_hand, before):
-        return Generation(instance, at, Known.REPLACED_BY_HAND, found=seen)
-    return Generation(instance, at, Known.NEVER_REBUILT)
+        return Generation(instance, at, DataOrigin.REPLACED_BY_HAND, found=seen)
+    return Generation(instance, at, DataOrigin.NEVER_REBUILT)
 
 
-def _first_before(found: Iterable[Found], before: datetime, after: datetime | None = None) -> Found | None:
+def _first_before(found: Iterable[ForeignData], before: datetime, after: datetime | None = None) -> ForeignData | None:
     """Return the newest of what was seen between two moments. The newest comes first."""
     return next((one for one in found if one.at < before and (after is None or one.at > after)), None)
 
 
-def _first(act: Act, acts: Mapping[int, Act]) -> Act:
+def _first(act: CopyEvent, acts: Mapping[int, CopyEvent]) -> CopyEvent:
     """Return the rebuild that made the copy which an act goes on with, or goes back from."""
     while act.method in FOLLOW_UPS and act.follows is not None and act.follows in acts:
         act = acts[act.follows]

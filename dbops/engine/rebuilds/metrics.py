@@ -27,7 +27,7 @@ class Figures:
 
 
 @dataclass(frozen=True, slots=True)
-class Sample:
+class StepSample:
     """Figures of one step. ``number`` grows from one to the next: seconds since the rebuild's start over the interval."""
 
     number: int
@@ -80,7 +80,7 @@ def figures_of(counters: dict[str, int], process: str) -> Figures:
     )
 
 
-def points(samples: Sequence[Sample]) -> list[Point]:
+def points(samples: Sequence[StepSample]) -> list[Point]:
     """Return a point for each sample. The first of a step has no rates: there is nothing to compare it with."""
     if not samples:
         return []
@@ -89,7 +89,7 @@ def points(samples: Sequence[Sample]) -> list[Point]:
     return [begin, *(_point(before, sample) for before, sample in pairwise(samples))]
 
 
-def _point(before: Sample, now: Sample) -> Point:
+def _point(before: StepSample, now: StepSample) -> Point:
     seconds = now.at - before.at if now.step == before.step else 0.0
     old, new = before.figures, now.figures
     return Point(
@@ -110,7 +110,7 @@ def _rate(before: int | None, now: int | None, seconds: float) -> float | None:
     return (now - before) / seconds
 
 
-def thinned(samples: Sequence[Sample], at_most: int = SHOWN) -> list[Sample]:
+def thinned(samples: Sequence[StepSample], at_most: int = SHOWN) -> list[StepSample]:
     """Return at most so many samples: of each stretch the last, with the highest lag of the stretch.
 
     Counts need no more than that. A lag between two samples that are kept would be lost, and its peak is what matters.
@@ -121,13 +121,13 @@ def thinned(samples: Sequence[Sample], at_most: int = SHOWN) -> list[Sample]:
     return [_merged(samples[start : start + width]) for start in range(0, len(samples), width)]
 
 
-def _merged(group: Sequence[Sample]) -> Sample:
+def _merged(group: Sequence[StepSample]) -> StepSample:
     last = group[-1]
     lags = [item.figures.source_lag_seconds for item in group if item.figures.source_lag_seconds is not None]
     if not lags:
         return last
     figures = last.figures
-    return Sample(
+    return StepSample(
         last.number,
         last.at,
         last.step,

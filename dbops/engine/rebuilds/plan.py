@@ -57,7 +57,7 @@ class PlannedStep:
 
 
 @dataclass(frozen=True, slots=True)
-class Party:
+class PlannedInstance:
     """One instance of a plan as its last probe saw it: what the live check compares just before anything is stopped.
 
     ``server_id``, ``server_uuid`` and ``version`` are empty where the server did not answer. ``machine`` is what the host
@@ -102,9 +102,9 @@ class Plan:
     """
 
     method: str
-    target: Party
-    source: Party
-    primary: Party
+    target: PlannedInstance
+    source: PlannedInstance
+    primary: PlannedInstance
     flavor: str
     findings: tuple[Finding, ...]
     steps: tuple[PlannedStep, ...]

@@ -17,7 +17,7 @@ BRANCHES = "fan_out.branches"
 BEGUN = "fan_out.begun"
 
 
-class Phase(StrEnum):
+class SharedReadPhase(StrEnum):
     """How far a rebuild is that shares a read."""
 
     QUEUED = "queued"
@@ -32,32 +32,36 @@ class Phase(StrEnum):
 
 
 @dataclass(frozen=True, slots=True)
-class Companion:
+class SharedReadMember:
     """Another rebuild of the same read. ``branches`` are the uids for whom it reads, ``None`` while somebody may still join."""
 
     number: int
     uid: str
     target: str
-    phase: Phase
+    phase: SharedReadPhase
     branches: tuple[str, ...] | None = None
 
     @property
     def can_be_joined(self) -> bool:
         """Tell whether it reads, or will, and has not settled yet for whom."""
-        return self.branches is None and self.phase in (Phase.QUEUED, Phase.COMING, Phase.READY)
+        return self.branches is None and self.phase in (
+            SharedReadPhase.QUEUED,
+            SharedReadPhase.COMING,
+            SharedReadPhase.READY,
+        )
 
     def __str__(self) -> str:
         return f"rebuild {self.number} ({self.target})"
 
 
-class Companions(Protocol):
+class SharedReadMembers(Protocol):
     """Who shares the read with one rebuild; asked anew each time."""
 
-    def reader(self) -> Companion | None:
+    def reader(self) -> SharedReadMember | None:
         """Return the rebuild from whose read this one gets its copy, ``None`` where it reads itself."""
         ...
 
-    def branches(self) -> Sequence[Companion]:
+    def branches(self) -> Sequence[SharedReadMember]:
         """Return the rebuilds that get their copy from this one's read."""
         ...
 
@@ -65,33 +69,37 @@ class Companions(Protocol):
 class _Alone:
     """A rebuild that shares its read with nobody."""
 
-    def reader(self) -> Companion | None:
+    def reader(self) -> SharedReadMember | None:
         return None
 
-    def branches(self) -> Sequence[Companion]:
+    def branches(self) -> Sequence[SharedReadMember]:
         return ()
 
 
 ALONE = _Alone()
 
 
-def phase_of_branch(status: Status, ending: str, steps: Mapping[str, StepState]) -> Phase:
+def phase_of_follower(status: Status, ending: str, steps: Mapping[str, StepState]) -> SharedReadPhase:
     """Return how far a branch is. ``steps`` are the states by name."""
     if status in FINAL or ending:
-        return Phase.GONE
+        return SharedReadPhase.GONE
     if status is Status.QUEUED:
-        return Phase.QUEUED
-    return Phase.COMING if steps.get("stream", StepState.PENDING) is StepState.PENDING else Phase.READY
+        return SharedReadPhase.QUEUED
+    return (
+        SharedReadPhase.COMING if steps.get("stream", StepState.PENDING) is StepState.PENDING else SharedReadPhase.READY
+    )
 
 
-def phase_of_reader(status: Status, ending: str, steps: Mapping[str, StepState], memory: Mapping[str, Any]) -> Phase:
+def phase_of_leader(
+    status: Status, ending: str, steps: Mapping[str, StepState], memory: Mapping[str, Any]
+) -> SharedReadPhase:
     """Return how far the one is who reads. Its own copy may have failed already while the backup is still sent to the others."""
     if status in FINAL or steps.get("stream") is StepState.DONE:
-        return Phase.GONE
+        return SharedReadPhase.GONE
     if memory.get(BEGUN):
-        return Phase.READING
+        return SharedReadPhase.READING
     if ending:
-        return Phase.GONE
+        return SharedReadPhase.GONE
     if status is Status.QUEUED:
-        return Phase.QUEUED
-    return Phase.READY if steps.get("take-over") is StepState.DONE else Phase.COMING
+        return SharedReadPhase.QUEUED
+    return SharedReadPhase.READY if steps.get("take-over") is StepState.DONE else SharedReadPhase.COMING

@@ -18,13 +18,13 @@ OF_THE_WAY = "ssh."
 AGAIN_AFTER = timedelta(hours=1)
 
 
-def says_nothing(code: str) -> bool:
+def is_inconclusive(code: str) -> bool:
     """Tell whether a proof that failed with this code says nothing of its backup."""
     return code in OF_THE_PLACE or code.startswith(OF_THE_WAY)
 
 
 @dataclass(frozen=True, slots=True)
-class Candidate:
+class RestoreTestCandidate:
     """The newest physical backup of a source, both by primary key."""
 
     source: int
@@ -33,7 +33,7 @@ class Candidate:
 
 
 @dataclass(frozen=True, slots=True)
-class Attempt:
+class LastRestoreTest:
     """The last proof of a source: of which run, whether it is over and was good, when it ended or was asked for, its end's code."""
 
     run: int
@@ -44,13 +44,17 @@ class Attempt:
 
     def is_done_with(self, run: int, now: datetime) -> bool:
         """Tell whether nothing is to be found out by proving a run now, before the interval is over."""
-        if says_nothing(self.code):
+        if is_inconclusive(self.code):
             return now - self.at < AGAIN_AFTER
         return self.is_good or run <= self.run
 
 
 def due_runs(
-    newest: Iterable[Candidate], attempts: Mapping[int, Attempt], *, now: datetime, interval: timedelta
+    newest: Iterable[RestoreTestCandidate],
+    attempts: Mapping[int, LastRestoreTest],
+    *,
+    now: datetime,
+    interval: timedelta,
 ) -> list[int]:
     """Return the runs to prove now, the oldest first.
 

@@ -6,12 +6,18 @@ from typing import Any
 
 from dbops.engine.errors import DbopsError, Refused, RemoteFailure, Unreachable
 from dbops.engine.hosts import stall
-from dbops.engine.hosts.access import End, HostWay, remove_run
+from dbops.engine.hosts.access import Endpoint, HostAccess, remove_run
 from dbops.engine.hosts.jobs import IN_BASH, Patience, RunJournal
 from dbops.engine.hosts.scripts import load
 from dbops.engine.ports import Clock, Jobs, JobState, JobStatus
-from dbops.engine.restore_tests.plan import JOB, REMOVAL, ProofPlan
-from dbops.engine.restore_tests.result import FAILURES, Expected, Proven, judge_proof, read_steps
+from dbops.engine.restore_tests.plan import JOB, REMOVAL, RestoreTestPlan
+from dbops.engine.restore_tests.result import (
+    FAILURES,
+    ExpectedContents,
+    RestoreTestResult,
+    judge_restore_test,
+    read_steps,
+)
 from dbops.engine.states import Level
 
 #: What is read of the rows by table; a schema with more tables than fit is counted as a whole all the same.
@@ -21,13 +27,13 @@ KEY_SECONDS = 48 * 3600
 
 
 @dataclass(frozen=True, slots=True)
-class FileWay:
+class FileAccess:
     """From the host that has the backup to the one that proves it. ``words`` are what the forced command is told of the file.
 
     ``machines`` are name and machine id of both, as they were read when the proof was planned: that which has the file first.
     """
 
-    way: HostWay
+    way: HostAccess
     words: tuple[str, ...]
     machines: tuple[str, str]
 
@@ -36,7 +42,7 @@ class FileWay:
 
         Raises:
             Refused: a host is another machine than the plan's (``proof.refused``); nothing was written.
-            RemoteFailure, Unreachable: as ``HostWay``.
+            RemoteFailure, Unreachable: as ``HostAccess``.
         """
         for end, machine in zip((self.way.source, self.way.target), self.machines, strict=True):
             _must_be_machine(end, machine)
@@ -45,7 +51,7 @@ class FileWay:
     def close(self) -> None:
         """Take the key away on both hosts, and what was written down where the file lies. One that fails keeps none of the others.
 
-        Raises the first error, as ``HostWay``.
+        Raises the first error, as ``HostAccess``.
         """
         first: DbopsError | None = None
         for part in (self.way.forget_key, self.way.close, lambda: remove_run(self.way.source)):
@@ -57,7 +63,7 @@ class FileWay:
             raise first
 
 
-def _must_be_machine(end: End, machine: str) -> None:
+def _must_be_machine(end: Endpoint, machine: str) -> None:
     result = end.jobs.act(IN_BASH, load("common") + '\nmust_be_machine "$1"', machine)
     if result.exit_status == 0:
         return
@@ -71,24 +77,24 @@ def _must_be_machine(end: End, machine: str) -> None:
 
 
 @dataclass(slots=True)
-class Site:
+class RestoreTestContext:
     """One proof at work. ``memory`` is plain data that survives the driver; ``expected`` is asked for once all tables are read.
 
     ``way`` leads to a file that lies elsewhere; at the end a host that is silent there is asked for ``silent_seconds``.
     """
 
-    plan: ProofPlan
+    plan: RestoreTestPlan
     jobs: Jobs
     clock: Clock
     memory: dict[str, Any]
     journal: RunJournal
-    expected: Callable[[], Expected]
+    expected: Callable[[], ExpectedContents]
     patience: Patience = Patience()
-    way: FileWay | None = None
+    way: FileAccess | None = None
     silent_seconds: float = 120.0
 
 
-def advance(site: Site) -> Proven | None:
+def advance(site: RestoreTestContext) -> RestoreTestResult | None:
     """Do or follow what is due for about a second. Return what was proven once it is, ``None`` to be asked again.
 
     Raises:
@@ -118,16 +124,16 @@ def advance(site: Site) -> Proven | None:
     is_good = state.status is JobStatus.ENDED and state.exit_status == 0
     counts = site.jobs.read(JOB, "counts", limit=COUNTS_BYTES) if is_good else b""
     is_whole = len(counts) < COUNTS_BYTES  # of a list that was cut nothing can be said to be missing
-    expected = site.expected() if is_good and is_whole else Expected()
-    return judge_proof(site.plan.source, site.plan.path, state, counts.decode("utf-8", "replace"), expected)
+    expected = site.expected() if is_good and is_whole else ExpectedContents()
+    return judge_restore_test(site.plan.source, site.plan.path, state, counts.decode("utf-8", "replace"), expected)
 
 
-def _watch(site: Site, state: JobState) -> None:
-    verdict = stall.look(
+def _watch(site: RestoreTestContext, state: JobState) -> None:
+    verdict = stall.check_stall(
         site.memory.get("watch"),
         stall.signs_of(state.counters, state.tails),
         site.clock.now(),
-        stall.Patience(site.patience.notice_seconds, site.patience.limit_seconds),
+        stall.StallLimits(site.patience.notice_seconds, site.patience.limit_seconds),
     )
     site.memory["watch"] = verdict.memory
     if verdict.is_to_be_told:
@@ -143,7 +149,7 @@ def _watch(site: Site, state: JobState) -> None:
         )
 
 
-def clean_up(site: Site) -> bool:
+def clean_up(site: RestoreTestContext) -> bool:
     """End the job if it runs, and remove what it made, by a job of its own: a large directory takes its time.
 
     Return whether all is gone; ``False``: ask again. Any number of times.
@@ -171,13 +177,13 @@ def clean_up(site: Site) -> bool:
     return is_gone
 
 
-def _must_be_closed(site: Site) -> bool:
+def _must_be_closed(site: RestoreTestContext) -> bool:
     if trouble := _trouble_in_closing(site):
         raise trouble
     return True
 
 
-def _trouble_in_closing(site: Site) -> DbopsError | None:
+def _trouble_in_closing(site: RestoreTestContext) -> DbopsError | None:
     """Close the way to the file, if one was opened. A host that stays silent there does not withhold what was proven."""
     if site.way is None or not site.memory.get("opened") or site.memory.get("closed"):
         return None
@@ -189,7 +195,7 @@ def _trouble_in_closing(site: Site) -> DbopsError | None:
     return _stays_open(site.plan, trouble)
 
 
-def _stays_open(plan: ProofPlan, trouble: DbopsError) -> RemoteFailure:
+def _stays_open(plan: RestoreTestPlan, trouble: DbopsError) -> RemoteFailure:
     return RemoteFailure(
         "proof.not_removed",
         f"Removing what the proof of {plan.path} made on {plan.holder}",
@@ -199,7 +205,7 @@ def _stays_open(plan: ProofPlan, trouble: DbopsError) -> RemoteFailure:
     )
 
 
-def _close(way: FileWay) -> DbopsError | None:
+def _close(way: FileAccess) -> DbopsError | None:
     """Close the way to the file. Trouble there keeps nobody from removing what was made here: it is returned."""
     try:
         way.close()
@@ -208,7 +214,7 @@ def _close(way: FileWay) -> DbopsError | None:
     return None
 
 
-def remove_left(jobs: Jobs, plan: ProofPlan, name: str, way: FileWay | None) -> bool:
+def remove_leftovers(jobs: Jobs, plan: RestoreTestPlan, name: str, way: FileAccess | None) -> bool:
     """Remove what an older proof left on both hosts. Return whether it is done; raises as ``remove``.
 
     The host that had its file may be silent for good: that is no reason not to prove another backup (``proof.not_removed``).
@@ -220,7 +226,7 @@ def remove_left(jobs: Jobs, plan: ProofPlan, name: str, way: FileWay | None) -> 
     return is_gone
 
 
-def remove(jobs: Jobs, plan: ProofPlan, name: str) -> bool:
+def remove(jobs: Jobs, plan: RestoreTestPlan, name: str) -> bool:
     """Remove what the proof of a plan made. Return whether it is done; raises as ``clean_up``. ``name``: of this removal's job."""
     state = jobs.follow(name, wait_seconds=0.8)
     if state.status is JobStatus.ABSENT:

@@ -9,7 +9,7 @@ from dbops.engine.flavors import Flavor, flavor_for
 from dbops.engine.flavors.dump_load import load_server_options
 from dbops.engine.flavors.prepare import MIB
 from dbops.engine.hosts.ssh import show
-from dbops.engine.tuning.prepare import GIB, Ground, Preparing, choose
+from dbops.engine.tuning.prepare import GIB, PrepareOptions, PrepareReason, choose
 
 #: The job on the host, and the one that removes what is left of it.
 JOB, REMOVAL = "proof", "proof-remove"
@@ -28,7 +28,7 @@ REDO_CAPACITY_BYTES = 512 * MIB
 
 
 @dataclass(frozen=True, slots=True)
-class Limits:
+class RestoreTestLimits:
     """What a proof may take of its host. ``directory`` is where scratch directories are made; empty means beside the backup, and on
     another host than the backup's the directory of dbops there.
     """
@@ -39,7 +39,7 @@ class Limits:
 
 
 @dataclass(frozen=True, slots=True)
-class Elsewhere:
+class RemoteFile:
     """The file lies on another host than the one where it is proven. ``machine`` is that host's name and machine id;
     ``pull`` are ssh's words on the other one, ``place`` a directory of dbops there.
     """
@@ -51,7 +51,7 @@ class Elsewhere:
 
 
 @dataclass(frozen=True, slots=True)
-class ProofPlan:
+class RestoreTestPlan:
     """Everything that a proof will do. Command lines are without their programs: the host has one of each list, best first.
 
     ``machine`` is name and machine id; ``holder`` the host that has the file, and ``transport`` ssh's words to it, both empty where it
@@ -117,16 +117,16 @@ class ProofPlan:
         ]
 
 
-def plan_proof(
+def plan_restore_test(
     proof: str,
     archive: Archive,
     host: HostFacts,
     *,
     owner: str,
-    limits: Limits,
+    limits: RestoreTestLimits,
     server: ServerFacts | None,
-    elsewhere: Elsewhere | None = None,
-) -> ProofPlan:
+    elsewhere: RemoteFile | None = None,
+) -> RestoreTestPlan:
     """Return what a proof will do.
 
     Args:
@@ -148,7 +148,7 @@ def plan_proof(
     memory = min(preparing.memory_bytes, PREPARE_MOST_BYTES)
     needed_memory = max(memory, POOL_BYTES) + BESIDE_POOL_BYTES
     _must_have_memory(archive, host, needed_memory)
-    return ProofPlan(
+    return RestoreTestPlan(
         proof=proof,
         source=archive.instance,
         run_uid=archive.uid,
@@ -180,9 +180,9 @@ def plan_proof(
 
 
 def _choose_preparing(
-    flavor: Flavor, tool: Tool | None, host: HostFacts, limits: Limits, server: ServerFacts | None
-) -> Preparing:
-    ground = Ground(
+    flavor: Flavor, tool: Tool | None, host: HostFacts, limits: RestoreTestLimits, server: ServerFacts | None
+) -> PrepareOptions:
+    ground = PrepareReason(
         free_bytes=host.memory_available_bytes,
         cpu_count=min(limits.cores, host.cpu_count),
         redo_capacity_bytes=server.redo_capacity_bytes if server else REDO_CAPACITY_BYTES,

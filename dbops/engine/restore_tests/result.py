@@ -46,7 +46,7 @@ Table = tuple[str, str]
 
 
 @dataclass(frozen=True, slots=True)
-class Expected:
+class ExpectedContents:
     """What should be in the backup.
 
     ``older`` are tables of the source that were made before the backup began, ``now`` all that it has; ``last`` are the rows that
@@ -59,7 +59,7 @@ class Expected:
 
 
 @dataclass(frozen=True, slots=True)
-class Proven:
+class RestoreTestResult:
     """A backup that was restored and read. ``counts`` are rows by table; ``warnings`` say what is unlike the expected."""
 
     checked: int
@@ -100,7 +100,9 @@ def _number(text: str) -> float:
         return 0.0
 
 
-def judge_proof(source: str, path: str, state: JobState, counts_text: str, expected: Expected) -> Proven:
+def judge_restore_test(
+    source: str, path: str, state: JobState, counts_text: str, expected: ExpectedContents
+) -> RestoreTestResult:
     """Return what a finished job has proven.
 
     Args:
@@ -139,7 +141,7 @@ def judge_proof(source: str, path: str, state: JobState, counts_text: str, expec
         raise RemoteFailure("proof.tables", doing, found=found, left=GONE, next_step=FAILURES["tables"])
     renamed = [f"{schema}.{name} is older than the backup and not in it: was it renamed?" for schema, name in missing]
     warnings = (*renamed, *_unlike(counts, expected.last))
-    return Proven(int(facts["checked"]), int(facts["rows"]), counts, warnings)
+    return RestoreTestResult(int(facts["checked"]), int(facts["rows"]), counts, warnings)
 
 
 def _refuse(doing: str, said: str) -> NoReturn:

@@ -67,7 +67,7 @@ class Duration:
 
 
 @dataclass(frozen=True, slots=True)
-class End:
+class TimeEstimate:
     """When something is expected to end: likely (``p50``) and late (``p90``). ``None`` means unknown; ``words`` say why,
     or what the times rest on, and ``basis`` is the kind of that."""
 
@@ -82,7 +82,7 @@ class End:
 
 
 @dataclass(frozen=True, slots=True)
-class Window:
+class BackupWindow:
     """The interval that one due run of a schedule is expected to take. Ends are ``None`` where nothing is known; ``words`` say
     what they rest on."""
 
@@ -173,9 +173,9 @@ def window_at(
     method: BackupMethod,
     run_by: RunBy,
     duration: Duration | None,
-) -> Window:
+) -> BackupWindow:
     """Return the window of a run that is due at ``starts_at``."""
-    return Window(
+    return BackupWindow(
         instance=instance,
         schedule=schedule,
         method=method,
@@ -188,22 +188,24 @@ def window_at(
     )
 
 
-def expected_end(started_at: datetime, duration: Duration | None, now: datetime) -> End:
+def expected_end(started_at: datetime, duration: Duration | None, now: datetime) -> TimeEstimate:
     """Return when a run that began at ``started_at`` and has not ended is expected to end: always later than ``now``.
 
     Past its median, the likely end is half-way between now and its p90. Past its p90 nothing is known any more: what
     earlier runs did does not tell when this one ends.
     """
     if duration is None:
-        return End(None, None, NONE_HAS_ENDED, Basis.NO_RUN)
+        return TimeEstimate(None, None, NONE_HAS_ENDED, Basis.NO_RUN)
     taken = max(0.0, (now - started_at).total_seconds())
     if taken >= duration.p90_seconds:
         usual = spell(duration.p90_seconds)
         whose = f"9 of 10 earlier runs took ({usual})" if duration.runs else f"was expected ({usual})"
-        return End(None, None, f"it has run for {spell(taken)}, longer than {whose}", Basis.OVERDUE)
+        return TimeEstimate(None, None, f"it has run for {spell(taken)}, longer than {whose}", Basis.OVERDUE)
     left_late = duration.p90_seconds - taken
     left = duration.p50_seconds - taken if taken < duration.p50_seconds else left_late / 2
-    return End(now + timedelta(seconds=left), now + timedelta(seconds=left_late), duration.words, duration.basis)
+    return TimeEstimate(
+        now + timedelta(seconds=left), now + timedelta(seconds=left_late), duration.words, duration.basis
+    )
 
 
 def spell(seconds: float) -> str:

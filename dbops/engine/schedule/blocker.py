@@ -5,11 +5,11 @@ from dataclasses import dataclass
 from datetime import datetime
 from enum import StrEnum
 
-from dbops.engine.schedule.backup_windows import End
-from dbops.engine.schedule.conflicts import Effect, Work, cell
+from dbops.engine.schedule.backup_windows import TimeEstimate
+from dbops.engine.schedule.conflicts import Activity, Effect, conflict_of
 
 
-class Kind(StrEnum):
+class BlockerKind(StrEnum):
     """Which kind of thing stands in the way."""
 
     BACKUP_RUNNING = "backup running"
@@ -77,12 +77,12 @@ class Blocker:
         run: the backup run, ``rebuild`` the rebuild that it is, where it is one.
     """
 
-    kind: Kind
-    work: Work
+    kind: BlockerKind
+    work: Activity
     instance: str
     text: str
     since: datetime | None
-    until: End
+    until: TimeEstimate
     certainty: Certainty
     effect: Effect
     reason: str
@@ -98,12 +98,12 @@ class Blocker:
         return self.effect is not Effect.BESIDE
 
 
-NOBODY_KNOWS = End(None, None, "nobody can say when")
+NO_END_KNOWN = TimeEstimate(None, None, "nobody can say when")
 
 
-def make(
-    kind: Kind,
-    work: Work,
+def make_blocker(
+    kind: BlockerKind,
+    work: Activity,
     method: str,
     *,
     text: str,
@@ -112,13 +112,13 @@ def make(
     timing: Timing | None = None,
     instance: str = "",
     since: datetime | None = None,
-    until: End = NOBODY_KNOWS,
+    until: TimeEstimate = NO_END_KNOWN,
     certainty: Certainty | None = None,
     run: int | None = None,
     rebuild: int | None = None,
 ) -> Iterator[Blocker]:
     """Yield the blocker, or nothing where it means nothing for the method."""
-    judged = cell(method, work)
+    judged = conflict_of(method, work)
     if judged is None:
         return
     guess = Certainty.PREDICTED if until.is_known else Certainty.UNKNOWN

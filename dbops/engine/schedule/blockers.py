@@ -7,18 +7,18 @@ What a blocker is stands in ``blocker``, those that are backup windows come from
 from collections.abc import Iterator
 from datetime import datetime, timedelta
 
-from dbops.engine.schedule.backup_windows import Basis, End, spell
-from dbops.engine.schedule.blocker import Blocker, Certainty, Kind, Remedy, Timing, make
-from dbops.engine.schedule.conflicts import Effect, Work, of_backup
-from dbops.engine.schedule.occupancy import Stay, stays
-from dbops.engine.schedule.snapshot import Machine, Picture, Use
+from dbops.engine.schedule.backup_windows import Basis, TimeEstimate, spell
+from dbops.engine.schedule.blocker import Blocker, BlockerKind, Certainty, Remedy, Timing, make_blocker
+from dbops.engine.schedule.conflicts import Activity, Effect, of_backup
+from dbops.engine.schedule.occupancy import Reservation, reservations_of
+from dbops.engine.schedule.snapshot import ClusterSnapshot, InstanceStatus, InstanceUse
 from dbops.engine.schedule.window_blockers import of_unseen, of_windows
 
 _ORDER = {Effect.BLOCKS: 0, Effect.WAITS: 1, Effect.BESIDE: 2}
 
 
 def blockers(
-    picture: Picture,
+    picture: ClusterSnapshot,
     *,
     target: str | None = None,
     source: str | None,
@@ -35,12 +35,14 @@ def blockers(
         moment: now where it is not given; never earlier than now.
         late: ask as it is in 1 of 10 cases, when everything that runs takes its p90.
     """
-    return look(picture, stays(picture), target=target, source=source, method=method, moment=moment, late=late)
+    return find_blockers(
+        picture, reservations_of(picture), target=target, source=source, method=method, moment=moment, late=late
+    )
 
 
-def look(
-    picture: Picture,
-    used: tuple[Stay, ...],
+def find_blockers(
+    picture: ClusterSnapshot,
+    used: tuple[Reservation, ...],
     *,
     target: str | None,
     source: str | None,
@@ -60,21 +62,21 @@ def look(
     return tuple(sorted(found, key=lambda blocker: _ORDER[blocker.effect]))
 
 
-def _of_cluster(picture: Picture, source: str | None, method: str, at: datetime) -> Iterator[Blocker]:
+def _of_cluster(picture: ClusterSnapshot, source: str | None, method: str, at: datetime) -> Iterator[Blocker]:
     if source is None:
         text = f"{picture.cluster} has no other instance to read than its primary."
-        yield from make(
-            Kind.NO_SOURCE,
-            Work.NO_SOURCE,
+        yield from make_blocker(
+            BlockerKind.NO_SOURCE,
+            Activity.NO_SOURCE,
             method,
             text=text,
             clears="whoever adds a backup instance or another replica",
             remedy=Remedy.ADD_SOURCE,
         )
     if picture.difference:
-        yield from make(
-            Kind.TOPOLOGY,
-            Work.TOPOLOGY,
+        yield from make_blocker(
+            BlockerKind.TOPOLOGY,
+            Activity.TOPOLOGY,
             method,
             text=picture.difference.text,
             since=picture.difference.since,
@@ -89,13 +91,13 @@ def _of_cluster(picture: Picture, source: str | None, method: str, at: datetime)
         is_ahead = stop.starts_at > at
         if is_ahead and not (done and stop.starts_at < done):
             continue
-        yield from make(
-            Kind.MAINTENANCE,
-            Work.MAINTENANCE_AHEAD if is_ahead else Work.MAINTENANCE,
+        yield from make_blocker(
+            BlockerKind.MAINTENANCE,
+            Activity.MAINTENANCE_AHEAD if is_ahead else Activity.MAINTENANCE,
             method,
             text=f"Maintenance of {picture.cluster}: {stop.reason.rstrip('.')}.",
             since=stop.starts_at,
-            until=End(
+            until=TimeEstimate(
                 stop.ends_at,
                 stop.ends_at,
                 "as it was announced" if stop.ends_at else "no end was announced",
@@ -107,14 +109,14 @@ def _of_cluster(picture: Picture, source: str | None, method: str, at: datetime)
         )
 
 
-def _of_source(picture: Picture, source: str | None, method: str) -> Iterator[Blocker]:
+def _of_source(picture: ClusterSnapshot, source: str | None, method: str) -> Iterator[Blocker]:
     machine = picture.machine(source) if source else None
     if machine is None:
         return
     if machine.problem:
-        yield from make(
-            Kind.SOURCE_DOWN,
-            Work.SOURCE_DOWN,
+        yield from make_blocker(
+            BlockerKind.SOURCE_DOWN,
+            Activity.SOURCE_DOWN,
             method,
             instance=machine.name,
             text=f"{machine.name} cannot be read: {machine.problem}.",
@@ -122,9 +124,9 @@ def _of_source(picture: Picture, source: str | None, method: str) -> Iterator[Bl
             remedy=Remedy.FIX_SERVER,
         )
     elif why := _why_lagging(machine, picture.max_lag_seconds):
-        yield from make(
-            Kind.SOURCE_LAGGING,
-            Work.SOURCE_LAGGING,
+        yield from make_blocker(
+            BlockerKind.SOURCE_LAGGING,
+            Activity.SOURCE_LAGGING,
             method,
             instance=machine.name,
             text=f"{machine.name} {why}.",
@@ -136,9 +138,9 @@ def _of_source(picture: Picture, source: str | None, method: str) -> Iterator[Bl
     has_copy = {"dump": machine.has_dump, "archive": machine.has_archive}.get(method, True)
     if not has_copy:
         what = "dump" if method == "dump" else "physical backup"
-        yield from make(
-            Kind.NO_COPY,
-            Work.NO_COPY,
+        yield from make_blocker(
+            BlockerKind.NO_COPY,
+            Activity.NO_COPY,
             method,
             instance=machine.name,
             text=f"There is no complete {what} of {machine.name} to read.",
@@ -147,7 +149,7 @@ def _of_source(picture: Picture, source: str | None, method: str) -> Iterator[Bl
         )
 
 
-def _why_lagging(machine: Machine, limit_seconds: float) -> str:
+def _why_lagging(machine: InstanceStatus, limit_seconds: float) -> str:
     if machine.problem:
         return ""
     if machine.stopped:
@@ -160,16 +162,16 @@ def _why_lagging(machine: Machine, limit_seconds: float) -> str:
 
 
 def _of_stays(
-    used: tuple[Stay, ...], target: str | None, source: str | None, method: str, at: datetime, *, late: bool
+    used: tuple[Reservation, ...], target: str | None, source: str | None, method: str, at: datetime, *, late: bool
 ) -> Iterator[Blocker]:
     for stay in used:
         if stay.instance not in (target, source) or not stay.covers(at, late=late):
             continue
         is_target = stay.instance == target
         # It stands in no line until then; that its target has a rebuild already is so all the same.
-        if stay.job.needs_approval and not (is_target and stay.use is Use.REPLACE):
+        if stay.job.needs_approval and not (is_target and stay.use is InstanceUse.REPLACE):
             continue
-        yield from make(
+        yield from make_blocker(
             _kind_of(stay, is_target=is_target),
             _work_of(stay, is_target=is_target),
             method,
@@ -185,29 +187,33 @@ def _of_stays(
         )
 
 
-def _kind_of(stay: Stay, *, is_target: bool) -> Kind:
+def _kind_of(stay: Reservation, *, is_target: bool) -> BlockerKind:
     if is_target:
-        return Kind.TARGET_BUSY
-    return Kind.BACKUP_RUNNING if stay.use in (Use.DUMP, Use.PHYSICAL) else Kind.HELD
+        return BlockerKind.TARGET_BUSY
+    return BlockerKind.BACKUP_RUNNING if stay.use in (InstanceUse.DUMP, InstanceUse.PHYSICAL) else BlockerKind.HELD
 
 
-def _work_of(stay: Stay, *, is_target: bool) -> Work:
-    if stay.use is Use.READ:
-        return Work.TARGET_READ if is_target else Work.SOURCE_READ
-    if stay.use is Use.REPLACE:
-        return Work.TARGET_REPLACED if is_target else Work.SOURCE_REPLACED
-    return Work.TARGET_BACKUP if is_target else of_backup(is_dump=stay.use is Use.DUMP, is_managed=stay.job.is_managed)
+def _work_of(stay: Reservation, *, is_target: bool) -> Activity:
+    if stay.use is InstanceUse.READ:
+        return Activity.TARGET_READ if is_target else Activity.SOURCE_READ
+    if stay.use is InstanceUse.REPLACE:
+        return Activity.TARGET_REPLACED if is_target else Activity.SOURCE_REPLACED
+    return (
+        Activity.TARGET_BACKUP
+        if is_target
+        else of_backup(is_dump=stay.use is InstanceUse.DUMP, is_managed=stay.job.is_managed)
+    )
 
 
 _DEEDS = {
-    Use.DUMP: ("dumps", "is to dump"),
-    Use.PHYSICAL: ("backs up", "is to back up"),
-    Use.READ: ("reads", "is to read"),
-    Use.REPLACE: ("replaces", "is to replace"),
+    InstanceUse.DUMP: ("dumps", "is to dump"),
+    InstanceUse.PHYSICAL: ("backs up", "is to back up"),
+    InstanceUse.READ: ("reads", "is to read"),
+    InstanceUse.REPLACE: ("replaces", "is to replace"),
 }
 
 
-def _tell(stay: Stay) -> str:
+def _tell(stay: Reservation) -> str:
     does, will = _DEEDS[stay.use]
     name = stay.job.name[:1].upper() + stay.job.name[1:]
     if stay.job.needs_approval:
@@ -218,13 +224,13 @@ def _tell(stay: Stay) -> str:
     return f"{name} {does} {stay.instance}.{silent}"
 
 
-def _timing(stay: Stay) -> Timing:
+def _timing(stay: Reservation) -> Timing:
     if stay.job.needs_approval:
         return Timing.UNAPPROVED
     return Timing.QUEUED if stay.job.started_at is None else Timing.RUNNING
 
 
-def _remedy(stay: Stay) -> Remedy:
+def _remedy(stay: Reservation) -> Remedy:
     if stay.job.needs_approval:
         return Remedy.DECIDE_APPROVAL
     if stay.job.rebuild is not None:
@@ -232,7 +238,7 @@ def _remedy(stay: Stay) -> Remedy:
     return Remedy.STOP_RUN if stay.job.can_be_stopped else Remedy.ASK_OWNER
 
 
-def _who_clears(stay: Stay) -> str:
+def _who_clears(stay: Reservation) -> str:
     if stay.job.needs_approval:
         return "an operator, by approving, declining or cancelling that rebuild"
     if stay.job.rebuild is not None:

@@ -101,7 +101,7 @@ def _midnight(on: date, zone: tzinfo) -> datetime:
 
 
 @dataclass(frozen=True, slots=True)
-class Placed:
+class PlacedInterval:
     """Where an interval stands on a line that is 100 wide."""
 
     left: float
@@ -112,12 +112,12 @@ class Placed:
         return self.left + self.width
 
 
-def place(interval: Interval, outer: Interval) -> Placed | None:
+def place(interval: Interval, outer: Interval) -> PlacedInterval | None:
     """Return where to draw the part of an interval that lies in ``outer``, in percent of its width; ``None`` for none."""
     part = interval.within(outer)
     if part is None or not outer.seconds:
         return None
-    return Placed(
+    return PlacedInterval(
         100 * (part.start - outer.start).total_seconds() / outer.seconds,
         100 * part.seconds / outer.seconds,
     )
@@ -153,14 +153,14 @@ def ticks(outer: Interval, zone: tzinfo, every_hours: int) -> list[Tick]:
 
 
 @dataclass(frozen=True, slots=True)
-class Laned(Generic[T]):
+class LanedInterval(Generic[T]):
     """Something with an interval, and the lane (from 0) in which it is drawn."""
 
     item: T
     lane: int
 
 
-def lanes(items: Iterable[tuple[Interval, T]]) -> list[Laned[T]]:
+def lanes(items: Iterable[tuple[Interval, T]]) -> list[LanedInterval[T]]:
     """Give each item the first lane in which it overlaps nothing; as many lanes as overlap at the worst moment."""
     ends: list[datetime] = []
     placed = []
@@ -170,7 +170,7 @@ def lanes(items: Iterable[tuple[Interval, T]]) -> list[Laned[T]]:
             ends.append(interval.end)
         else:
             ends[lane] = interval.end
-        placed.append(Laned(item, lane))
+        placed.append(LanedInterval(item, lane))
     return placed
 
 

@@ -19,7 +19,7 @@ class Effect(StrEnum):
     BESIDE = "beside"
 
 
-class Work(StrEnum):
+class Activity(StrEnum):
     """What runs, is due, or is amiss."""
 
     SOURCE_DUMP_MANAGED = "managed dump of the source"
@@ -49,27 +49,27 @@ _JUDGED_AS = {**{method: method for method in METHODS}, "retry": "xbstream", "pu
 
 
 @dataclass(frozen=True, slots=True)
-class Cell:
+class Conflict:
     """What one thing means for one method, and why."""
 
     effect: Effect
     reason: str
 
 
-def _cells(**given: tuple[Effect, str]) -> dict[str, Cell]:
+def _cells(**given: tuple[Effect, str]) -> dict[str, Conflict]:
     """Return cells by method; a name like ``xbstream_clone`` stands for several."""
-    return {method: Cell(*cell) for names, cell in given.items() for method in names.split("_")}
+    return {method: Conflict(*cell) for names, cell in given.items() for method in names.split("_")}
 
 
-def _all(effect: Effect, reason: str) -> dict[str, Cell]:
-    return {method: Cell(effect, reason) for method in METHODS}
+def _all(effect: Effect, reason: str) -> dict[str, Conflict]:
+    return {method: Conflict(effect, reason) for method in METHODS}
 
 
 BLOCKS, WAITS, BESIDE = Effect.BLOCKS, Effect.WAITS, Effect.BESIDE
 _NOT_THE_SERVER = "It reads a finished backup, not the server: they share at most the disk on which it lies."
 
-TABLE: dict[Work, dict[str, Cell]] = {
-    Work.SOURCE_DUMP_MANAGED: _cells(
+TABLE: dict[Activity, dict[str, Conflict]] = {
+    Activity.SOURCE_DUMP_MANAGED: _cells(
         xbstream=(
             WAITS,
             "Both read every page of the source: each slows the other, and a slower stream is overtaken by the redo log. "
@@ -86,7 +86,7 @@ TABLE: dict[Work, dict[str, Cell]] = {
             "A managed dump gets its final name when it is complete: the one before it is read meanwhile, from the same disk.",
         ),
     ),
-    Work.SOURCE_DUMP_EXTERNAL: _cells(
+    Activity.SOURCE_DUMP_EXTERNAL: _cells(
         xbstream=(
             WAITS,
             "Both read every page of the source: each slows the other, and a slower stream is overtaken by the redo log. "
@@ -105,7 +105,7 @@ TABLE: dict[Work, dict[str, Cell]] = {
             "goes: only after its end is there a complete dump.",
         ),
     ),
-    Work.SOURCE_PHYSICAL_MANAGED: _cells(
+    Activity.SOURCE_PHYSICAL_MANAGED: _cells(
         xbstream=(
             WAITS,
             "One server makes one physical backup at a time: MariaDB lets one session into BACKUP STAGE and the second "
@@ -114,7 +114,7 @@ TABLE: dict[Work, dict[str, Cell]] = {
         clone=(WAITS, "Both read every page of the source, the clone without a limit. Both hold the instance."),
         archive_dump=(BESIDE, _NOT_THE_SERVER),
     ),
-    Work.SOURCE_PHYSICAL_EXTERNAL: _cells(
+    Activity.SOURCE_PHYSICAL_EXTERNAL: _cells(
         xbstream=(
             WAITS,
             "One server makes one physical backup at a time: MariaDB lets one session into BACKUP STAGE and the second "
@@ -127,7 +127,7 @@ TABLE: dict[Work, dict[str, Cell]] = {
         ),
         archive_dump=(BESIDE, _NOT_THE_SERVER),
     ),
-    Work.SOURCE_READ: _cells(
+    Activity.SOURCE_READ: _cells(
         xbstream=(
             WAITS,
             "One job at a time on each source: it is read at full speed, and its replication may be paused for the other one.",
@@ -135,23 +135,23 @@ TABLE: dict[Work, dict[str, Cell]] = {
         clone=(WAITS, "One job at a time on each source, and a donor serves one clone at a time."),
         archive_dump=(BESIDE, _NOT_THE_SERVER),
     ),
-    Work.SOURCE_REPLACED: _cells(
+    Activity.SOURCE_REPLACED: _cells(
         xbstream_clone=(WAITS, "There is no server to read until its own rebuild has ended."),
         archive_dump=(BESIDE, "It reads a finished backup: the server that is being replaced is not asked."),
     ),
-    Work.TARGET_BACKUP: _all(
+    Activity.TARGET_BACKUP: _all(
         WAITS,
         "A rebuild stops the target's server, and with it the backup that reads it; nothing of that backup is of use.",
     ),
-    Work.TARGET_READ: _all(WAITS, "Another rebuild copies from this instance, and would lose its source."),
-    Work.TARGET_REPLACED: _all(
+    Activity.TARGET_READ: _all(WAITS, "Another rebuild copies from this instance, and would lose its source."),
+    Activity.TARGET_REPLACED: _all(
         BLOCKS, "An instance has one unfinished rebuild at a time: asking for a second one is refused."
     ),
-    Work.AHEAD_MANAGED: _cells(
+    Activity.AHEAD_MANAGED: _cells(
         xbstream_clone=(BESIDE, "The backup waits for the rebuild and runs after it: late, and not lost."),
         archive_dump=(BESIDE, _NOT_THE_SERVER),
     ),
-    Work.AHEAD_EXTERNAL: _cells(
+    Activity.AHEAD_EXTERNAL: _cells(
         xbstream_clone=(
             BESIDE,
             "Nobody holds a cron job of somebody else: it starts in the middle of the copy. Both get slower, of two "
@@ -159,15 +159,15 @@ TABLE: dict[Work, dict[str, Cell]] = {
         ),
         archive_dump=(BESIDE, _NOT_THE_SERVER),
     ),
-    Work.AHEAD_TARGET: _all(
+    Activity.AHEAD_TARGET: _all(
         BESIDE,
         "The target has no server, or one that catches up, when its backup is due: a managed one waits, another fails.",
     ),
-    Work.SOURCE_DOWN: _cells(
+    Activity.SOURCE_DOWN: _cells(
         xbstream_clone=(BLOCKS, "The running server is what is copied."),
         archive_dump=(BESIDE, "It reads a finished backup; the copy replicates from the primary afterwards."),
     ),
-    Work.SOURCE_LAGGING: _cells(
+    Activity.SOURCE_LAGGING: _cells(
         xbstream_clone=(
             BLOCKS,
             "The copy is as old as the source, and must catch up from binary logs that are being removed meanwhile; "
@@ -175,38 +175,38 @@ TABLE: dict[Work, dict[str, Cell]] = {
         ),
         archive_dump=(BESIDE, "It reads a finished backup, whatever the source has reached since."),
     ),
-    Work.NO_COPY: _cells(
+    Activity.NO_COPY: _cells(
         archive=(BLOCKS, "There is no complete physical backup to read."),
         dump=(BLOCKS, "There is no complete dump to read."),
     ),
-    Work.NO_SOURCE: _all(
+    Activity.NO_SOURCE: _all(
         BLOCKS, "A rebuild reads another instance of the cluster than its primary, and there is none."
     ),
-    Work.MAINTENANCE: _all(BLOCKS, "A person said that no rebuild of this cluster may start meanwhile."),
-    Work.MAINTENANCE_AHEAD: _all(
+    Activity.MAINTENANCE: _all(BLOCKS, "A person said that no rebuild of this cluster may start meanwhile."),
+    Activity.MAINTENANCE_AHEAD: _all(
         BESIDE, "Only the start is forbidden: a rebuild that runs goes on into the maintenance."
     ),
-    Work.TOPOLOGY: _all(
+    Activity.TOPOLOGY: _all(
         BLOCKS,
         "The servers do not replicate as the inventory says: what would be read or wiped may not be what its name says.",
     ),
 }
 
 
-def cell(method: str, work: Work) -> Cell | None:
+def conflict_of(method: str, work: Activity) -> Conflict | None:
     """Return what ``work`` means for a method or a follow-up, ``None`` where it means nothing. Raises ``KeyError``."""
     return TABLE[work].get(_JUDGED_AS[method])
 
 
-def meaning_beside(method: str, *, is_target: bool, is_dump: bool) -> str:
+def meaning_alongside(method: str, *, is_target: bool, is_dump: bool) -> str:
     """Return in words what a backup that dbops did not start means for a rebuild that uses the same instance already."""
-    work = Work.TARGET_BACKUP if is_target else of_backup(is_dump=is_dump, is_managed=False)
-    judged = cell(method, work)
+    work = Activity.TARGET_BACKUP if is_target else of_backup(is_dump=is_dump, is_managed=False)
+    judged = conflict_of(method, work)
     return judged.reason if judged else ""
 
 
-def of_backup(*, is_dump: bool, is_managed: bool) -> Work:
+def of_backup(*, is_dump: bool, is_managed: bool) -> Activity:
     """Return which row speaks of a backup that reads the source."""
     if is_dump:
-        return Work.SOURCE_DUMP_MANAGED if is_managed else Work.SOURCE_DUMP_EXTERNAL
-    return Work.SOURCE_PHYSICAL_MANAGED if is_managed else Work.SOURCE_PHYSICAL_EXTERNAL
+        return Activity.SOURCE_DUMP_MANAGED if is_managed else Activity.SOURCE_DUMP_EXTERNAL
+    return Activity.SOURCE_PHYSICAL_MANAGED if is_managed else Activity.SOURCE_PHYSICAL_EXTERNAL

@@ -4,19 +4,19 @@ from dataclasses import dataclass, replace
 from datetime import datetime
 from enum import StrEnum
 
-from dbops.engine.schedule.backup_windows import Basis, End
+from dbops.engine.schedule.backup_windows import Basis, TimeEstimate
 from dbops.engine.schedule.blocker import Blocker
-from dbops.engine.schedule.blockers import look
+from dbops.engine.schedule.blockers import find_blockers
 from dbops.engine.schedule.conflicts import METHODS
-from dbops.engine.schedule.occupancy import NOT_APPROVED, Stay, order_of, stays
-from dbops.engine.schedule.snapshot import Job, Machine, Picture, Use
+from dbops.engine.schedule.occupancy import NOT_APPROVED, Reservation, order_of, reservations_of
+from dbops.engine.schedule.snapshot import ActiveJob, ClusterSnapshot, InstanceStatus, InstanceUse
 from dbops.engine.states import Role
 
 #: More than this many things one after the other are not followed: then nothing is said.
 FOLLOWED = 50
 
 
-class Answer(StrEnum):
+class EligibilityState(StrEnum):
     """Can it be rebuilt: now, at a time that can be said, at one that cannot, or not for want of a source?"""
 
     NOW = "now"
@@ -26,7 +26,7 @@ class Answer(StrEnum):
 
 
 @dataclass(frozen=True, slots=True)
-class Verdict:
+class Eligibility:
     """The one answer for a cluster, or for one target of it.
 
     Args:
@@ -37,12 +37,12 @@ class Verdict:
         later: what is expected to be in the way when those of now have ended, in that order.
     """
 
-    answer: Answer
+    answer: EligibilityState
     cluster: str
     target: str | None
     source: str | None
     method: str
-    free: End
+    free: TimeEstimate
     blockers: tuple[Blocker, ...]
     warnings: tuple[Blocker, ...]
     later: tuple[Blocker, ...] = ()
@@ -59,7 +59,7 @@ def _last_to_end(found: tuple[Blocker, ...]) -> Blocker | None:
     return unknown[0] if unknown else known[-1] if known else None
 
 
-def sources_of(picture: Picture, target: str | None = None) -> tuple[str, ...]:
+def sources_of(picture: ClusterSnapshot, target: str | None = None) -> tuple[str, ...]:
     """Return the instances that the answer is about: the cluster's backup instances, and its replicas where it has none.
 
     Where no target is named there must be another instance to be one.
@@ -71,26 +71,26 @@ def sources_of(picture: Picture, target: str | None = None) -> tuple[str, ...]:
     return tuple(machine.name for machine in sorted(backups or others, key=_by_name))
 
 
-def all_sources_of(picture: Picture, target: str) -> tuple[str, ...]:
+def all_sources_of(picture: ClusterSnapshot, target: str) -> tuple[str, ...]:
     """Return every instance that a rebuild of ``target`` may read, backup instances first."""
     others = [machine for machine in picture.machines if machine.role != Role.PRIMARY and machine.name != target]
     return tuple(machine.name for machine in sorted(others, key=lambda item: (item.role != Role.BACKUP, item.name)))
 
 
-def _by_name(machine: Machine) -> str:
+def _by_name(machine: InstanceStatus) -> str:
     return machine.name
 
 
-def verdict(
-    picture: Picture, *, target: str | None = None, source: str | None = None, method: str = "xbstream"
-) -> Verdict:
+def eligibility_of(
+    picture: ClusterSnapshot, *, target: str | None = None, source: str | None = None, method: str = "xbstream"
+) -> Eligibility:
     """Answer whether a rebuild could start now, and else when.
 
     Args:
         target: the instance to rebuild; ``None`` asks for the cluster as a whole.
         source: ask for this source alone; ``None`` takes the one that is free the earliest.
     """
-    used = stays(picture)
+    used = reservations_of(picture)
     names = (source,) if source else sources_of(picture, target)
     answers = [_of_source(picture, used, target, name, method) for name in names]
     if not answers:
@@ -99,18 +99,18 @@ def verdict(
 
 
 def _of_source(
-    picture: Picture, used: tuple[Stay, ...], target: str | None, source: str | None, method: str
-) -> Verdict:
-    found = look(picture, used, target=target, source=source, method=method)
+    picture: ClusterSnapshot, used: tuple[Reservation, ...], target: str | None, source: str | None, method: str
+) -> Eligibility:
+    found = find_blockers(picture, used, target=target, source=source, method=method)
     stopping = tuple(blocker for blocker in found if blocker.stops)
     free, passed = _way_to_free(picture, used, target, source, method, picture.now)
     if source is None:
-        answer = Answer.NO_SOURCE
+        answer = EligibilityState.NO_SOURCE
     elif not stopping:
-        answer = Answer.NOW
+        answer = EligibilityState.NOW
     else:
-        answer = Answer.UNTIL if free.is_known else Answer.UNKNOWN
-    return Verdict(
+        answer = EligibilityState.UNTIL if free.is_known else EligibilityState.UNKNOWN
+    return Eligibility(
         answer=answer,
         cluster=picture.cluster,
         target=target,
@@ -127,11 +127,11 @@ def _of_source(
 class ExpectedStart:
     """When a queued job is expected to start. ``by``: the blocker that ends last before that, ``None`` without one."""
 
-    at: End
+    at: TimeEstimate
     by: Blocker | None = None
 
 
-def expected_start(picture: Picture, job: Job) -> ExpectedStart:
+def expected_start(picture: ClusterSnapshot, job: ActiveJob) -> ExpectedStart:
     """Return when a queued job is expected to start: the one answer of page, queue, calendar and command line.
 
     All that runs comes before it, and what precedes it in the lines. What waits for approval delays nothing else.
@@ -143,7 +143,7 @@ def expected_start(picture: Picture, job: Job) -> ExpectedStart:
         return expected_start(picture, reader)
     mine = order_of(job)
     ahead = (job for job in picture.jobs if job.started_at or (order_of(job) < mine and not job.needs_approval))
-    used = stays(replace(picture, jobs=tuple(ahead)))
+    used = reservations_of(replace(picture, jobs=tuple(ahead)))
     moment = max(job.not_before or picture.now, picture.now)
     awaited = next((stay.end for stay in used if job.after_run is not None and stay.job.run == job.after_run), None)
     if awaited and (awaited.p50 is None or awaited.p90 is None):
@@ -157,16 +157,16 @@ def expected_start(picture: Picture, job: Job) -> ExpectedStart:
     return ExpectedStart(starts, _last_to_end(passed))
 
 
-def _waits_for(picture: Picture, job: Job) -> tuple[Picture, str | None, str | None]:
+def _waits_for(picture: ClusterSnapshot, job: ActiveJob) -> tuple[ClusterSnapshot, str | None, str | None]:
     """Return the picture with what may delay the job, and its target and source.
 
     A backup and what follows a failed rebuild wait for jobs alone: not for maintenance, topology, windows or a healthy source.
     """
-    target = next((name for name, use in job.claims if use is Use.REPLACE), None)
-    source = next((name for name, use in job.claims if use is Use.READ), None)
+    target = next((name for name, use in job.claims if use is InstanceUse.REPLACE), None)
+    source = next((name for name, use in job.claims if use is InstanceUse.READ), None)
     if job.run is None and job.method in METHODS:
         return picture, target, source or job.source or None
-    machines = tuple(Machine(machine.name, machine.role) for machine in picture.machines)
+    machines = tuple(InstanceStatus(machine.name, machine.role) for machine in picture.machines)
     picture = replace(picture, machines=machines, stops=(), difference=None, windows=(), unseen=())
     if target is not None and source is not None:
         return picture, target, source
@@ -175,40 +175,40 @@ def _waits_for(picture: Picture, job: Job) -> tuple[Picture, str | None, str | N
 
 
 def free_from(
-    picture: Picture,
-    used: tuple[Stay, ...],
+    picture: ClusterSnapshot,
+    used: tuple[Reservation, ...],
     *,
     target: str | None,
     source: str | None,
     method: str,
     moment: datetime | None = None,
-) -> End:
+) -> TimeEstimate:
     """Return the first time from ``moment`` on at which nothing stops the rebuild from starting: likely, and late."""
     return _way_to_free(picture, used, target, source, method, moment or picture.now)[0]
 
 
 def _way_to_free(
-    picture: Picture,
-    used: tuple[Stay, ...],
+    picture: ClusterSnapshot,
+    used: tuple[Reservation, ...],
     target: str | None,
     source: str | None,
     method: str,
     moment: datetime,
-) -> tuple[End, tuple[Blocker, ...]]:
+) -> tuple[TimeEstimate, tuple[Blocker, ...]]:
     """Return the first free time, and what likely stops the rebuild until then, in that order."""
     likely, passed = _first_free(picture, used, target, source, method, moment, late=False)
     late, passed_late = _first_free(picture, used, target, source, method, moment, late=True)
     if likely is None or late is None:
         met = (*passed, *passed_late)
         unknown = next((blocker for blocker in met if blocker.until.p50 is None), met[-1])
-        return End(None, None, unknown.until.words, unknown.until.basis), passed
+        return TimeEstimate(None, None, unknown.until.words, unknown.until.basis), passed
     words = "when nothing of what is known stands in the way any more"
-    return End(likely, max(likely, late), words, Basis.QUEUE), passed
+    return TimeEstimate(likely, max(likely, late), words, Basis.QUEUE), passed
 
 
 def _first_free(
-    picture: Picture,
-    used: tuple[Stay, ...],
+    picture: ClusterSnapshot,
+    used: tuple[Reservation, ...],
     target: str | None,
     source: str | None,
     method: str,
@@ -219,7 +219,7 @@ def _first_free(
     """Return the first free time, ``None`` where the end of something is not known, and all that was in the way until then."""
     at, passed = max(moment, picture.now), list[Blocker]()
     for _ in range(FOLLOWED):
-        found = look(picture, used, target=target, source=source, method=method, moment=at, late=late)
+        found = find_blockers(picture, used, target=target, source=source, method=method, moment=at, late=late)
         stopping = [blocker for blocker in found if blocker.stops]
         if not stopping:
             return at, tuple(passed)

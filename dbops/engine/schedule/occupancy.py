@@ -5,23 +5,23 @@ from dataclasses import dataclass
 from datetime import datetime, timedelta
 from typing import Any
 
-from dbops.engine.schedule.backup_windows import NONE_HAS_ENDED, Basis, End, expected_end
+from dbops.engine.schedule.backup_windows import NONE_HAS_ENDED, Basis, TimeEstimate, expected_end
 from dbops.engine.schedule.scheduler import line_order
-from dbops.engine.schedule.snapshot import Job, Picture, Use
+from dbops.engine.schedule.snapshot import ActiveJob, ClusterSnapshot, InstanceUse
 
 #: When a person approves what waits for that, nobody knows.
-NOT_APPROVED = End(None, None, "another operator must approve it first", Basis.APPROVAL)
+NOT_APPROVED = TimeEstimate(None, None, "another operator must approve it first", Basis.APPROVAL)
 
 
 @dataclass(frozen=True, slots=True)
-class Stay:
+class Reservation:
     """One job's use of one instance. It begins at the earliest time at which it may; its end is likely or late, or unknown."""
 
-    job: Job
+    job: ActiveJob
     instance: str
-    use: Use
+    use: InstanceUse
     begins: datetime
-    end: End
+    end: TimeEstimate
 
     def covers(self, moment: datetime, *, late: bool = False) -> bool:
         """Tell whether it lasts at ``moment``; with ``late``, whether it may still last in 1 of 10 cases."""
@@ -29,13 +29,13 @@ class Stay:
         return self.begins <= moment and (ends is None or moment < ends)
 
 
-def stays(picture: Picture) -> tuple[Stay, ...]:
+def reservations_of(picture: ClusterSnapshot) -> tuple[Reservation, ...]:
     """Return every use of every instance. Queued jobs follow in the order of the scheduler: by priority, then by age.
 
     Those that nobody has approved are among them, and keep nobody behind them waiting.
     """
     running = [stay for job in picture.jobs if job.started_at for stay in _running(job, picture.now)]
-    free: dict[str, End] = {}
+    free: dict[str, TimeEstimate] = {}
     for stay in running:
         free[stay.instance] = _later(free.get(stay.instance), stay.end)
     waiting = []
@@ -48,39 +48,39 @@ def stays(picture: Picture) -> tuple[Stay, ...]:
     return (*running, *waiting)
 
 
-def _running(job: Job, now: datetime) -> Iterator[Stay]:
+def _running(job: ActiveJob, now: datetime) -> Iterator[Reservation]:
     assert job.started_at is not None  # noqa: S101 - the caller chose those that have started
     end = expected_end(job.started_at, job.duration, now)
     if job.is_lost:
-        end = End(None, None, "its host is silent, so nothing is known of it", Basis.SILENT_HOST)
+        end = TimeEstimate(None, None, "its host is silent, so nothing is known of it", Basis.SILENT_HOST)
     for instance, use in job.claims:
-        yield Stay(job, instance, use, min(job.started_at, now), end)
+        yield Reservation(job, instance, use, min(job.started_at, now), end)
 
 
-def order_of(job: Job) -> tuple[Any, ...]:
+def order_of(job: ActiveJob) -> tuple[Any, ...]:
     """Return the key that sorts the jobs of a picture as the scheduler sorts its own (``scheduling.line_order``)."""
     since = job.not_before or job.queued_at
     return line_order(job.priority, since.timestamp() if since else 0.0, job.rebuild or job.run or 0)
 
 
-def _queued(job: Job, now: datetime, free: dict[str, End]) -> Iterator[Stay]:
+def _queued(job: ActiveJob, now: datetime, free: dict[str, TimeEstimate]) -> Iterator[Reservation]:
     """It keeps its place from now on, or from the moment that a person chose; it ends when all before it have ended and it is done."""
     begins = max(now, job.not_before) if job.not_before else now
-    before = End(begins, begins, "")
+    before = TimeEstimate(begins, begins, "")
     for instance, _ in job.claims:
         before = _later(before, free.get(instance))
     ends = NOT_APPROVED if job.needs_approval else _after(before, job)
     for instance, use in job.claims:
-        yield Stay(job, instance, use, begins, ends)
+        yield Reservation(job, instance, use, begins, ends)
 
 
-def _after(before: End, job: Job) -> End:
+def _after(before: TimeEstimate, job: ActiveJob) -> TimeEstimate:
     if before.p50 is None or before.p90 is None:
-        return End(None, None, "it waits for something whose end is not known", Basis.QUEUE)
+        return TimeEstimate(None, None, "it waits for something whose end is not known", Basis.QUEUE)
     if job.duration is None:
-        return End(None, None, NONE_HAS_ENDED, Basis.NO_RUN)
+        return TimeEstimate(None, None, NONE_HAS_ENDED, Basis.NO_RUN)
     likely, late = job.duration.p50_seconds, job.duration.p90_seconds
-    return End(
+    return TimeEstimate(
         before.p50 + timedelta(seconds=likely),
         before.p90 + timedelta(seconds=late),
         job.duration.words,
@@ -88,13 +88,13 @@ def _after(before: End, job: Job) -> End:
     )
 
 
-def _later(one: End | None, other: End | None) -> End:
+def _later(one: TimeEstimate | None, other: TimeEstimate | None) -> TimeEstimate:
     """Return the later of two ends; unknown is later than anything."""
     known = [end for end in (one, other) if end is not None]
     for end in known:
         if end.p50 is None or end.p90 is None:
             return end
-    return End(
+    return TimeEstimate(
         max(end.p50 for end in known if end.p50),
         max(end.p90 for end in known if end.p90),
         known[-1].words,

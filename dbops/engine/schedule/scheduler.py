@@ -14,16 +14,16 @@ from operator import attrgetter
 from typing import Any, NamedTuple
 
 
-class Kind(StrEnum):
+class JobKind(StrEnum):
     REBUILD = "rebuild"
     BACKUP = "backup run"
 
 
 #: What a job is known by: its kind and its primary key.
-Key = tuple[Kind, int]
+Key = tuple[JobKind, int]
 
 
-class Job(NamedTuple):
+class QueuedJob(NamedTuple):
     """Something queued. Ten thousand of them are made for each decision, so there is little in them.
 
     ``order`` is what ``line_order`` returns. ``claims`` are the instances that it holds while it runs: a rebuild's source, if
@@ -31,7 +31,7 @@ class Job(NamedTuple):
     soon as it is its turn. ``told`` is what its history says already that it waits for.
     """
 
-    kind: Kind
+    kind: JobKind
     pk: int
     order: tuple[Any, ...]
     claims: tuple[int, ...]
@@ -44,7 +44,7 @@ class Job(NamedTuple):
 
     def purpose(self, instance: int) -> str:
         """Return as what it holds one of its instances."""
-        if self.kind is Kind.BACKUP:
+        if self.kind is JobKind.BACKUP:
             return "backup"
         return "target" if instance == self.claims[-1] else "source"
 
@@ -62,12 +62,12 @@ def line_order(priority: int, since: Any, number: int) -> tuple[Any, ...]:
 class Decision:
     """``starts`` in their order, and ``reasons`` for those who wait, where their history does not say so already."""
 
-    starts: tuple[Job, ...]
+    starts: tuple[QueuedJob, ...]
     reasons: Mapping[Key, str]
 
 
 def decide(
-    jobs: Iterable[Job],
+    jobs: Iterable[QueuedJob],
     held: Mapping[int, str],
     name_of: Callable[[int], str],
     *,
@@ -83,8 +83,8 @@ def decide(
         failed: jobs that could not be started a moment ago though it was their turn: who stands behind them waits for them.
         limit: characters of a reason.
     """
-    taken: dict[int, str | Job] = dict(held)
-    starts: list[Job] = []
+    taken: dict[int, str | QueuedJob] = dict(held)
+    starts: list[QueuedJob] = []
     reasons: dict[Key, str] = {}
     begun: set[Key] = set()
 
@@ -92,7 +92,7 @@ def decide(
         """Say once for each instance who is before all others there."""
         item = taken[instance]
         if not isinstance(item, str):
-            say = held_in_words if item.key in begun else wanted_in_words
+            say = hold_reason if item.key in begun else reservation_reason
             taken[instance] = item = say(name_of(instance), item.kind, item.pk, item.purpose(instance))
         return item
 
@@ -116,14 +116,14 @@ def decide(
     return Decision(tuple(starts), reasons)
 
 
-def held_in_words(name: str, kind: Kind, pk: int, purpose: str) -> str:
+def hold_reason(name: str, kind: JobKind, pk: int, purpose: str) -> str:
     """Return who holds an instance, as every page and every history says it."""
-    if kind is Kind.BACKUP:
+    if kind is JobKind.BACKUP:
         return f"{name} is read by backup run {pk}"
     return f"{name} is held by rebuild {pk} as its {purpose}"
 
 
-def wanted_in_words(name: str, kind: Kind, pk: int, purpose: str) -> str:
+def reservation_reason(name: str, kind: JobKind, pk: int, purpose: str) -> str:
     """Return who stands before all others in the line of an instance that nobody holds."""
-    who = f"backup run {pk}" if kind is Kind.BACKUP else f"rebuild {pk} as its {purpose}"
+    who = f"backup run {pk}" if kind is JobKind.BACKUP else f"rebuild {pk} as its {purpose}"
     return f"{name} is wanted first by {who}"

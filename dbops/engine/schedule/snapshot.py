@@ -7,11 +7,11 @@ from dataclasses import dataclass, field
 from datetime import datetime
 from enum import StrEnum
 
-from dbops.engine.schedule.backup_windows import Duration, Prediction, Window
+from dbops.engine.schedule.backup_windows import BackupWindow, Duration, Prediction
 from dbops.engine.states import Role
 
 
-class Use(StrEnum):
+class InstanceUse(StrEnum):
     """What a job does to an instance."""
 
     DUMP = "dump"
@@ -21,7 +21,7 @@ class Use(StrEnum):
 
 
 @dataclass(frozen=True, slots=True)
-class Machine:
+class InstanceStatus:
     """One instance. ``problem`` is why it cannot be asked now, ``""`` where it answers; ``stopped`` is why it does not replicate.
 
     Both are empty while a rebuild replaces it: the rebuild explains it better. ``lag_seconds`` is ``None`` where it is
@@ -38,7 +38,7 @@ class Machine:
 
 
 @dataclass(frozen=True, slots=True)
-class Job:
+class ActiveJob:
     """A rebuild or a backup run that has not ended, with the instances that it uses.
 
     Args:
@@ -55,7 +55,7 @@ class Job:
     """
 
     name: str
-    claims: tuple[tuple[str, Use], ...]
+    claims: tuple[tuple[str, InstanceUse], ...]
     started_at: datetime | None
     queued_at: datetime | None = None
     not_before: datetime | None = None
@@ -75,7 +75,7 @@ class Job:
 
 
 @dataclass(frozen=True, slots=True)
-class Stop:
+class MaintenanceWindow:
     """An interval in which a person lets no rebuild of the cluster start. ``ends_at`` is ``None`` while nobody knows."""
 
     starts_at: datetime
@@ -85,7 +85,7 @@ class Stop:
 
 
 @dataclass(frozen=True, slots=True)
-class Difference:
+class TopologyMismatch:
     """The servers replicate in another way than the inventory says, and nobody has accepted that yet."""
 
     text: str
@@ -93,7 +93,7 @@ class Difference:
 
 
 @dataclass(frozen=True, slots=True)
-class Picture:
+class ClusterSnapshot:
     """One cluster at one moment. ``predictions`` are by source; ``prediction`` is for the others.
 
     ``unseen`` are the windows of others that are due, and neither met by a run nor late yet.
@@ -101,20 +101,20 @@ class Picture:
 
     now: datetime
     cluster: str
-    machines: tuple[Machine, ...]
-    jobs: tuple[Job, ...] = ()
-    windows: tuple[Window, ...] = ()
-    unseen: tuple[Window, ...] = ()
-    stops: tuple[Stop, ...] = ()
-    difference: Difference | None = None
+    machines: tuple[InstanceStatus, ...]
+    jobs: tuple[ActiveJob, ...] = ()
+    windows: tuple[BackupWindow, ...] = ()
+    unseen: tuple[BackupWindow, ...] = ()
+    stops: tuple[MaintenanceWindow, ...] = ()
+    difference: TopologyMismatch | None = None
     prediction: Prediction = Prediction(None, "How long it takes is not known.")
     predictions: dict[str, Prediction] = field(default_factory=dict)
     max_lag_seconds: float = 60.0
 
-    def machine(self, name: str) -> Machine | None:
+    def machine(self, name: str) -> InstanceStatus | None:
         return next((machine for machine in self.machines if machine.name == name), None)
 
-    def queued(self, rebuild: int) -> Job | None:
+    def queued(self, rebuild: int) -> ActiveJob | None:
         """Return a rebuild that waits, ``None`` where there is none of this number."""
         return next((job for job in self.jobs if job.rebuild == rebuild and job.started_at is None), None)
 

@@ -4,14 +4,14 @@ from dataclasses import dataclass
 from datetime import UTC, datetime
 from enum import StrEnum
 
-from dbops.engine.schedule.backup_windows import End
+from dbops.engine.schedule.backup_windows import TimeEstimate
 from dbops.engine.schedule.blocker import Blocker
 
 #: How a key writes a moment, in UTC.
 STAMP = "%Y%m%dT%H%M%SZ"
 
 
-class Way(StrEnum):
+class StartMode(StrEnum):
     """How a rebuild may start."""
 
     NOW = "now"
@@ -41,7 +41,7 @@ class Problem(StrEnum):
 
 
 @dataclass(frozen=True, slots=True)
-class Choice:
+class StartOption:
     """One way to start. Text holds no clock times: pages show ``starts``, ``finishes`` and ``window_at`` in their time zone.
 
     Args:
@@ -56,13 +56,13 @@ class Choice:
     """
 
     key: str
-    way: Way
+    way: StartMode
     title: str
     source: str
     is_possible: bool
     reason: str
-    starts: End
-    finishes: End
+    starts: TimeEstimate
+    finishes: TimeEstimate
     warnings: tuple[Blocker, ...] = ()
     not_before: datetime | None = None
     start_by: datetime | None = None
@@ -76,18 +76,18 @@ class Choice:
 
     @property
     def is_deferred(self) -> bool:
-        return self.way not in (Way.NOW, Way.SOON, Way.ELSEWHERE)
+        return self.way not in (StartMode.NOW, StartMode.SOON, StartMode.ELSEWHERE)
 
 
 def moment_key(moment: datetime) -> str:
     """Return the key of a start at a moment that a person has named."""
-    return f"{Way.AT}:{moment.astimezone(UTC):{STAMP}}"
+    return f"{StartMode.AT}:{moment.astimezone(UTC):{STAMP}}"
 
 
 def moment_of(key: str) -> datetime | None:
     """Return the moment that a key names, ``None`` where it names none."""
     way, _, stamp = key.partition(":")
-    if way != Way.AT:
+    if way != StartMode.AT:
         return None
     try:
         return datetime.strptime(stamp, STAMP).replace(tzinfo=UTC)

@@ -4,14 +4,14 @@ from collections.abc import Collection, Iterator
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 
-from dbops.engine.schedule.backup_windows import Basis, End, Prediction, Window, spell
+from dbops.engine.schedule.backup_windows import BackupWindow, Basis, Prediction, TimeEstimate, spell
 from dbops.engine.schedule.blocker import Blocker
-from dbops.engine.schedule.blockers import look
+from dbops.engine.schedule.blockers import find_blockers
 from dbops.engine.schedule.conflicts import Effect
 from dbops.engine.schedule.eligibility import all_sources_of, free_from
-from dbops.engine.schedule.occupancy import Stay, stays
-from dbops.engine.schedule.snapshot import Job, Picture
-from dbops.engine.schedule.start_option_keys import STAMP, Choice, Problem, Way, moment_key
+from dbops.engine.schedule.occupancy import Reservation, reservations_of
+from dbops.engine.schedule.snapshot import ActiveJob, ClusterSnapshot
+from dbops.engine.schedule.start_option_keys import STAMP, Problem, StartMode, StartOption, moment_key
 
 #: Only windows that begin within this time are offered to be gone round.
 SOON_HOURS = 26
@@ -19,15 +19,15 @@ SOON_HOURS = 26
 MOMENT_HOURS = 30
 
 
-def choices(
-    picture: Picture,
+def start_options(
+    picture: ClusterSnapshot,
     *,
     target: str,
     source: str,
     method: str = "xbstream",
     stoppable: Collection[int] = (),
     moment: datetime | None = None,
-) -> tuple[Choice, ...]:
+) -> tuple[StartOption, ...]:
     """Return every way to start a rebuild of ``target`` from ``source``, and from the others.
 
     Args:
@@ -35,7 +35,7 @@ def choices(
         stoppable: backup runs that the caller can end and start again, by number: those that dbops manages, and those whose
             process was found on the host.
     """
-    asked = _Asked(picture, stays(picture), target, source, method)
+    asked = _StartRequest(picture, reservations_of(picture), target, source, method)
     return (
         _now(asked),
         *_elsewhere(asked),
@@ -47,27 +47,27 @@ def choices(
     )
 
 
-def chosen(offered: Collection[Choice], key: str) -> Choice | None:
+def chosen_option(offered: Collection[StartOption], key: str) -> StartOption | None:
     """Return the choice that a form named, ``None`` where it is not offered any more, or not possible.
 
     Who was content to wait is content to start now. Who was promised now does not silently get a place in a line.
     """
-    keys = {key, Way.NOW.value} if key == Way.SOON else {key}
+    keys = {key, StartMode.NOW.value} if key == StartMode.SOON else {key}
     return next((choice for choice in offered if choice.key in keys and choice.is_possible), None)
 
 
 @dataclass(frozen=True, slots=True)
-class _Asked:
+class _StartRequest:
     """What is asked, with the stays of the picture at hand."""
 
-    picture: Picture
-    used: tuple[Stay, ...]
+    picture: ClusterSnapshot
+    used: tuple[Reservation, ...]
     target: str
     source: str
     method: str
 
     def found(self, moment: datetime | None = None, *, source: str = "") -> tuple[Blocker, ...]:
-        return look(
+        return find_blockers(
             self.picture,
             self.used,
             target=self.target,
@@ -76,7 +76,7 @@ class _Asked:
             moment=moment,
         )
 
-    def free(self, moment: datetime | None = None, *, source: str = "") -> End:
+    def free(self, moment: datetime | None = None, *, source: str = "") -> TimeEstimate:
         return free_from(
             self.picture,
             self.used,
@@ -90,14 +90,14 @@ class _Asked:
     def prediction(self) -> Prediction:
         return self.picture.predicted(self.source)
 
-    def finish(self, starts: End, *, source: str = "") -> End:
+    def finish(self, starts: TimeEstimate, *, source: str = "") -> TimeEstimate:
         duration = self.picture.predicted(source or self.source).duration
         if starts.p50 is None or starts.p90 is None:
-            return End(None, None, starts.words, starts.basis)
+            return TimeEstimate(None, None, starts.words, starts.basis)
         if duration is None:
             predicted = self.picture.predicted(source or self.source)
-            return End(None, None, predicted.words, predicted.basis)
-        return End(
+            return TimeEstimate(None, None, predicted.words, predicted.basis)
+        return TimeEstimate(
             starts.p50 + timedelta(seconds=duration.p50_seconds),
             starts.p90 + timedelta(seconds=duration.p90_seconds),
             self.picture.predicted(source or self.source).words,
@@ -114,25 +114,25 @@ class _Asked:
         return " ".join(f"{item.text} {item.reason}" for item in blocking)
 
 
-def _at(moment: datetime, words: str) -> End:
-    return End(moment, moment, words)
+def _at(moment: datetime, words: str) -> TimeEstimate:
+    return TimeEstimate(moment, moment, words)
 
 
-def _now(asked: _Asked) -> Choice:
+def _now(asked: _StartRequest) -> StartOption:
     """Now where nothing stops it; in line where it only waits; not at all where something blocks."""
     found = [item for item in asked.found() if item.stops]
     starts = asked.free()
     if not found:
-        way, title, reason = Way.NOW, "Now", "Nothing stands in the way."
+        way, title, reason = StartMode.NOW, "Now", "Nothing stands in the way."
         if asked.warnings(asked.picture.now):
             reason = "Nothing stops it; see the warning."
     else:
-        way, title = Way.SOON, "As soon as it can"
+        way, title = StartMode.SOON, "As soon as it can"
         reason = "It is queued, and starts by itself when nothing stands in the way: " + " ".join(
             item.text for item in found
         )
     forbidden = asked.forbidden()
-    return Choice(
+    return StartOption(
         key=way.value,
         way=way,
         title=title,
@@ -147,7 +147,7 @@ def _now(asked: _Asked) -> Choice:
     )
 
 
-def _elsewhere(asked: _Asked) -> Iterator[Choice]:
+def _elsewhere(asked: _StartRequest) -> Iterator[StartOption]:
     """The same from each other source: a plan of its own, with checks of its own."""
     for other in all_sources_of(asked.picture, asked.target):
         if other == asked.source:
@@ -158,9 +158,9 @@ def _elsewhere(asked: _Asked) -> Iterator[Choice]:
         role = machine.role.value if machine else "replica"
         note = "" if role == "backup" else " It serves reads, which get slower meanwhile."
         blocked = any(item.effect is Effect.BLOCKS for item in found)
-        yield Choice(
-            key=f"{Way.ELSEWHERE}:{other}",
-            way=Way.ELSEWHERE,
+        yield StartOption(
+            key=f"{StartMode.ELSEWHERE}:{other}",
+            way=StartMode.ELSEWHERE,
             title=f"Now from {other}" if not found else f"From {other}, as soon as it can",
             source=other,
             is_possible=not blocked,
@@ -174,21 +174,21 @@ def _elsewhere(asked: _Asked) -> Iterator[Choice]:
         )
 
 
-def _runs(asked: _Asked) -> list[Job]:
+def _runs(asked: _StartRequest) -> list[ActiveJob]:
     """Return the backup runs that are at work on source or target and stop the rebuild."""
     runs = {item.run for item in asked.found() if item.stops and item.run is not None}
     return [job for job in asked.picture.jobs if job.run in runs and job.started_at is not None]
 
 
-def _after_run(asked: _Asked, job: Job) -> Choice:
+def _after_run(asked: _StartRequest, job: ActiveJob) -> StartOption:
     ends = next(stay.end for stay in asked.used if stay.job is job)
-    starts = asked.free(ends.p50) if ends.p50 else End(None, None, ends.words, ends.basis)
+    starts = asked.free(ends.p50) if ends.p50 else TimeEstimate(None, None, ends.words, ends.basis)
     if starts.p90 and ends.p90:
-        starts = End(starts.p50, max(starts.p90, ends.p90), starts.words, starts.basis)
+        starts = TimeEstimate(starts.p50, max(starts.p90, ends.p90), starts.words, starts.basis)
     forbidden = asked.forbidden()
-    return Choice(
-        key=f"{Way.AFTER_RUN}:{job.run}",
-        way=Way.AFTER_RUN,
+    return StartOption(
+        key=f"{StartMode.AFTER_RUN}:{job.run}",
+        way=StartMode.AFTER_RUN,
         title=f"When {job.name} ends",
         source=asked.source,
         is_possible=not forbidden,
@@ -201,7 +201,7 @@ def _after_run(asked: _Asked, job: Job) -> Choice:
     )
 
 
-def _after_maintenance(asked: _Asked) -> Iterator[Choice]:
+def _after_maintenance(asked: _StartRequest) -> Iterator[StartOption]:
     """When the maintenance of now is over, as it was announced."""
     now = asked.picture.now
     ends = [stop.ends_at for stop in asked.picture.stops if stop.starts_at <= now]
@@ -210,9 +210,9 @@ def _after_maintenance(asked: _Asked) -> Iterator[Choice]:
         return
     last = max(announced)
     starts, problem = asked.free(last), asked.forbidden(last)
-    yield Choice(
-        key=f"{Way.AFTER_MAINTENANCE}:{last:{STAMP}}",
-        way=Way.AFTER_MAINTENANCE,
+    yield StartOption(
+        key=f"{StartMode.AFTER_MAINTENANCE}:{last:{STAMP}}",
+        way=StartMode.AFTER_MAINTENANCE,
         title="After the maintenance",
         source=asked.source,
         is_possible=not problem,
@@ -225,7 +225,7 @@ def _after_maintenance(asked: _Asked) -> Iterator[Choice]:
     )
 
 
-def _around_windows(asked: _Asked) -> Iterator[Choice]:
+def _around_windows(asked: _StartRequest) -> Iterator[StartOption]:
     """Before and after the next window of each schedule on source or target."""
     limit = asked.picture.now + timedelta(hours=SOON_HOURS)
     seen: set[str] = set()
@@ -238,7 +238,7 @@ def _around_windows(asked: _Asked) -> Iterator[Choice]:
         yield _after(asked, window)
 
 
-def _at_moment(asked: _Asked, moment: datetime) -> Choice:
+def _at_moment(asked: _StartRequest, moment: datetime) -> StartOption:
     """At a time that a person has named, or as soon after it as it can. One that has passed is shown, and not possible."""
     starts, problem = asked.free(moment), asked.forbidden(moment)
     code = Problem.BLOCKED if problem else None
@@ -250,16 +250,16 @@ def _at_moment(asked: _Asked, moment: datetime) -> Choice:
     if moment <= asked.picture.now:
         code = Problem.PASSED
         problem = "That time has passed. Name a later one, or choose another way."
-        starts = End(None, None, "that time has passed", Basis.PASSED)
+        starts = TimeEstimate(None, None, "that time has passed", Basis.PASSED)
     stopping = [item for item in asked.found(moment) if item.stops]
     reason = "It is queued until then."
     if stopping:
         reason = "It is queued until then, and starts when nothing stands in the way: " + " ".join(
             item.text for item in stopping
         )
-    return Choice(
+    return StartOption(
         key=moment_key(moment),
-        way=Way.AT,
+        way=StartMode.AT,
         title="At the time named",
         source=asked.source,
         is_possible=not problem,
@@ -273,7 +273,9 @@ def _at_moment(asked: _Asked, moment: datetime) -> Choice:
     )
 
 
-def _too_late(asked: _Asked, window: Window, starts: End, start_by: datetime | None) -> tuple[Problem | None, str]:
+def _too_late(
+    asked: _StartRequest, window: BackupWindow, starts: TimeEstimate, start_by: datetime | None
+) -> tuple[Problem | None, str]:
     """Return why a rebuild could not end before the window: a code and a sentence, nothing where it could."""
     duration = asked.prediction.duration
     if blocked := asked.forbidden():
@@ -291,15 +293,15 @@ def _too_late(asked: _Asked, window: Window, starts: End, start_by: datetime | N
     return None, ""
 
 
-def _before(asked: _Asked, window: Window) -> Choice:
+def _before(asked: _StartRequest, window: BackupWindow) -> StartOption:
     """As soon as it can, if it can in time: else it expires instead of running into the backup."""
     starts, duration, start_by = asked.free(), asked.prediction.duration, None
     if duration is not None:
         start_by = window.starts_at - timedelta(seconds=duration.p90_seconds)
     code, problem = _too_late(asked, window, starts, start_by)
-    return Choice(
-        key=f"{Way.BEFORE_WINDOW}:{window.schedule}@{window.starts_at:{STAMP}}",
-        way=Way.BEFORE_WINDOW,
+    return StartOption(
+        key=f"{StartMode.BEFORE_WINDOW}:{window.schedule}@{window.starts_at:{STAMP}}",
+        way=StartMode.BEFORE_WINDOW,
         title=f"Before the backup {window.schedule}",
         source=asked.source,
         is_possible=not problem,
@@ -314,14 +316,14 @@ def _before(asked: _Asked, window: Window) -> Choice:
     )
 
 
-def _after(asked: _Asked, window: Window) -> Choice:
+def _after(asked: _StartRequest, window: BackupWindow) -> StartOption:
     """When the window has likely passed; where the backup takes longer, it is waited for."""
     problem = asked.forbidden(window.ends_p50)
     code = Problem.BLOCKED if problem else None
     starts = (
         asked.free(window.ends_p50)
         if window.ends_p50
-        else End(None, None, "the end of the window is not known", Basis.NO_RUN)
+        else TimeEstimate(None, None, "the end of the window is not known", Basis.NO_RUN)
     )
     if window.ends_p50 is None and not problem:
         code, problem = (
@@ -329,10 +331,10 @@ def _after(asked: _Asked, window: Window) -> Choice:
             "How long that backup takes is not known yet: no run of it has ended. Once it runs, choose to start when it ends.",
         )
     if starts.p90 and window.ends_p90:
-        starts = End(starts.p50, max(starts.p90, window.ends_p90), starts.words, starts.basis)
-    return Choice(
-        key=f"{Way.AFTER_WINDOW}:{window.schedule}@{window.starts_at:{STAMP}}",
-        way=Way.AFTER_WINDOW,
+        starts = TimeEstimate(starts.p50, max(starts.p90, window.ends_p90), starts.words, starts.basis)
+    return StartOption(
+        key=f"{StartMode.AFTER_WINDOW}:{window.schedule}@{window.starts_at:{STAMP}}",
+        way=StartMode.AFTER_WINDOW,
         title=f"After the backup {window.schedule}",
         source=asked.source,
         is_possible=not problem,
@@ -346,7 +348,7 @@ def _after(asked: _Asked, window: Window) -> Choice:
     )
 
 
-def _stop_run(asked: _Asked, job: Job) -> Choice:
+def _stop_run(asked: _StartRequest, job: ActiveJob) -> StartOption:
     """End the run, rebuild, and run the backup again: only where nothing else stands in the way."""
     without = _without(asked, job)
     others = [item for item in without.found() if item.stops]
@@ -357,9 +359,9 @@ def _stop_run(asked: _Asked, job: Job) -> Choice:
         code = Problem.NO_SCHEDULE
         problem = f"{job.name} belongs to no schedule: nobody could run it again."
     done = spell((asked.picture.now - job.started_at).total_seconds()) if job.started_at else "0 s"
-    return Choice(
-        key=f"{Way.STOP_RUN}:{job.run}",
-        way=Way.STOP_RUN,
+    return StartOption(
+        key=f"{StartMode.STOP_RUN}:{job.run}",
+        way=StartMode.STOP_RUN,
         title=f"Stop {job.name}, rebuild, then back up again",
         source=asked.source,
         is_possible=not problem,
@@ -376,6 +378,6 @@ def _stop_run(asked: _Asked, job: Job) -> Choice:
     )
 
 
-def _without(asked: _Asked, job: Job) -> _Asked:
+def _without(asked: _StartRequest, job: ActiveJob) -> _StartRequest:
     used = tuple(stay for stay in asked.used if stay.job is not job)
-    return _Asked(asked.picture, used, asked.target, asked.source, asked.method)
+    return _StartRequest(asked.picture, used, asked.target, asked.source, asked.method)

@@ -10,11 +10,11 @@ from datetime import datetime
 from enum import StrEnum
 
 from dbops.engine.schedule.blocker import Blocker
-from dbops.engine.schedule.blockers import look
+from dbops.engine.schedule.blockers import find_blockers
 from dbops.engine.schedule.calendar import Interval, clip, common, free, merge
 from dbops.engine.schedule.eligibility import sources_of
-from dbops.engine.schedule.occupancy import Stay, stays
-from dbops.engine.schedule.snapshot import Picture
+from dbops.engine.schedule.occupancy import Reservation, reservations_of
+from dbops.engine.schedule.snapshot import ClusterSnapshot
 
 #: A slot that is shorter is none: its begin and its end are the same time of the day.
 SHORTEST_SECONDS = 60
@@ -30,7 +30,7 @@ class BarKind(StrEnum):
 
 
 @dataclass(frozen=True, slots=True)
-class Bar:
+class TimelineBar:
     """One thing on a line of time.
 
     Args:
@@ -59,7 +59,7 @@ class Bar:
 
 
 @dataclass(frozen=True, slots=True)
-class Blocked:
+class BlockedPeriod:
     """An interval in which no rebuild could start, and why."""
 
     interval: Interval
@@ -72,13 +72,13 @@ class Timeline:
 
     within: Interval
     now: datetime
-    bars: tuple[Bar, ...]
-    blocked: tuple[Blocked, ...]
+    bars: tuple[TimelineBar, ...]
+    blocked: tuple[BlockedPeriod, ...]
     perhaps: tuple[Interval, ...]
     free: tuple[Interval, ...]
 
     @property
-    def windows(self) -> list[Bar]:
+    def windows(self) -> list[TimelineBar]:
         """The backups that are due in it."""
         return [bar for bar in self.bars if bar.kind is BarKind.WINDOW and self.within.start <= bar.interval.start]
 
@@ -95,14 +95,18 @@ class Timeline:
             now=self.now,
             bars=tuple(bar for bar in self.bars if bar.whole.meets(within)),
             blocked=tuple(
-                Blocked(part, item.why) for item in self.blocked if (part := item.interval.within(within)) is not None
+                BlockedPeriod(part, item.why)
+                for item in self.blocked
+                if (part := item.interval.within(within)) is not None
             ),
             perhaps=tuple(clip(self.perhaps, within)),
             free=tuple(clip(self.free, within)),
         )
 
 
-def timeline(picture: Picture, history: Iterable[Bar], within: Interval, *, method: str = "xbstream") -> Timeline:
+def timeline(
+    picture: ClusterSnapshot, history: Iterable[TimelineBar], within: Interval, *, method: str = "xbstream"
+) -> Timeline:
     """Return a stretch of time.
 
     Args:
@@ -110,10 +114,11 @@ def timeline(picture: Picture, history: Iterable[Bar], within: Interval, *, meth
         history: what has ended (or was maintenance). What goes on is in the picture.
     """
     past = [bar for bar in history if bar.whole.meets(within)]
-    used = stays(picture)
+    used = reservations_of(picture)
     bars = [*past, *_running(used, within), *_windows(picture, within)]
     behind = [
-        Blocked(item, "a source was busy, or maintenance was announced") for item in _behind(picture, past, within)
+        BlockedPeriod(item, "a source was busy, or maintenance was announced")
+        for item in _behind(picture, past, within)
     ]
     likely = _ahead(picture, used, within, method, late=False)
     late = merge([item.interval for item in _ahead(picture, used, within, method, late=True)])
@@ -130,20 +135,20 @@ def timeline(picture: Picture, history: Iterable[Bar], within: Interval, *, meth
     )
 
 
-def can_start(picture: Picture) -> bool:
+def can_start(picture: ClusterSnapshot) -> bool:
     """Tell whether the verdict would be "now": the same question, without asking when else. For lists of a thousand clusters."""
     sources = sources_of(picture) or (None,)
-    return _stopping(picture, stays(picture), sources, "xbstream", picture.now, late=False) is None
+    return _stopping(picture, reservations_of(picture), sources, "xbstream", picture.now, late=False) is None
 
 
-def _behind(picture: Picture, past: Sequence[Bar], within: Interval) -> list[Interval]:
+def _behind(picture: ClusterSnapshot, past: Sequence[TimelineBar], within: Interval) -> list[Interval]:
     """Return when no source was free, or maintenance was announced, up to now."""
     until = min(picture.now, within.end)
     if until <= within.start:
         return []
     before = Interval(within.start, until)
     started = [
-        Bar(BarKind.BACKUP, name, Interval(min(job.started_at, until), until), "", busy=(name,))
+        TimelineBar(BarKind.BACKUP, name, Interval(min(job.started_at, until), until), "", busy=(name,))
         for job in picture.jobs
         if job.started_at
         for name, _ in job.claims
@@ -157,28 +162,30 @@ def _behind(picture: Picture, past: Sequence[Bar], within: Interval) -> list[Int
     return merge(clip([*(common(busy, before) if busy else [before]), *stopped], before))
 
 
-def _ahead(picture: Picture, used: tuple[Stay, ...], within: Interval, method: str, *, late: bool) -> list[Blocked]:
+def _ahead(
+    picture: ClusterSnapshot, used: tuple[Reservation, ...], within: Interval, method: str, *, late: bool
+) -> list[BlockedPeriod]:
     """Ask at each moment at which something may change; between two of them nothing does."""
     begin = max(picture.now, within.start)
     if begin >= within.end:
         return []
     moments = sorted({begin, *(moment for moment in _changes(picture, used) if begin < moment < within.end)})
     sources = sources_of(picture) or (None,)
-    found: list[Blocked] = []
+    found: list[BlockedPeriod] = []
     for moment, after in zip(moments, [*moments[1:], within.end], strict=True):
         blocker = _stopping(picture, used, sources, method, moment, late=late)
         if blocker is None:
             continue
         if found and found[-1].interval.end == moment and found[-1].why == blocker.text:
-            found[-1] = Blocked(Interval(found[-1].interval.start, after), blocker.text)
+            found[-1] = BlockedPeriod(Interval(found[-1].interval.start, after), blocker.text)
         else:
-            found.append(Blocked(Interval(moment, after), blocker.text))
+            found.append(BlockedPeriod(Interval(moment, after), blocker.text))
     return found
 
 
 def _stopping(
-    picture: Picture,
-    used: tuple[Stay, ...],
+    picture: ClusterSnapshot,
+    used: tuple[Reservation, ...],
     sources: Sequence[str | None],
     method: str,
     moment: datetime,
@@ -188,7 +195,7 @@ def _stopping(
     """Return what stops a rebuild from the first source; ``None`` as soon as one of the sources is free."""
     first: Blocker | None = None
     for source in sources:
-        found = look(picture, used, target=None, source=source, method=method, moment=moment, late=late)
+        found = find_blockers(picture, used, target=None, source=source, method=method, moment=moment, late=late)
         stopping = next((blocker for blocker in found if blocker.stops), None)
         if stopping is None:
             return None
@@ -196,7 +203,7 @@ def _stopping(
     return first
 
 
-def _changes(picture: Picture, used: tuple[Stay, ...]) -> Iterable[datetime]:
+def _changes(picture: ClusterSnapshot, used: tuple[Reservation, ...]) -> Iterable[datetime]:
     for stay in used:
         yield from (moment for moment in (stay.begins, stay.end.p50, stay.end.p90) if moment)
     for window in picture.windows:
@@ -205,7 +212,7 @@ def _changes(picture: Picture, used: tuple[Stay, ...]) -> Iterable[datetime]:
         yield from (moment for moment in (stop.starts_at, stop.ends_at) if moment)
 
 
-def _running(used: Iterable[Stay], within: Interval) -> Iterable[Bar]:
+def _running(used: Iterable[Reservation], within: Interval) -> Iterable[TimelineBar]:
     """A rebuild stands on the line of each instance that it uses."""
     for stay in used:
         start = stay.job.started_at
@@ -215,7 +222,7 @@ def _running(used: Iterable[Stay], within: Interval) -> Iterable[Bar]:
         interval = Interval(start, max(start, likely or within.end))
         if not interval.meets(within):
             continue
-        yield Bar(
+        yield TimelineBar(
             kind=BarKind.REBUILD if stay.job.rebuild is not None else BarKind.BACKUP,
             instance=stay.instance,
             interval=interval,
@@ -228,13 +235,13 @@ def _running(used: Iterable[Stay], within: Interval) -> Iterable[Bar]:
         )
 
 
-def _windows(picture: Picture, within: Interval) -> Iterable[Bar]:
+def _windows(picture: ClusterSnapshot, within: Interval) -> Iterable[TimelineBar]:
     for window in picture.windows:
         if window.starts_at <= picture.now:
             continue  # what is due by now is a run, or late: rows tell of it
         likely, late = window.ends_p50, window.ends_p90
         interval = Interval(window.starts_at, likely or max(window.starts_at, within.end))
-        bar = Bar(
+        bar = TimelineBar(
             kind=BarKind.WINDOW,
             instance=window.instance,
             interval=interval,

@@ -4,10 +4,10 @@ from collections.abc import Iterator
 from dataclasses import replace
 from datetime import datetime, timedelta
 
-from dbops.engine.schedule.backup_windows import End, Window
-from dbops.engine.schedule.blocker import Blocker, Kind, Remedy, Timing, make
-from dbops.engine.schedule.conflicts import Work, of_backup
-from dbops.engine.schedule.snapshot import Picture
+from dbops.engine.schedule.backup_windows import BackupWindow, TimeEstimate
+from dbops.engine.schedule.blocker import Blocker, BlockerKind, Remedy, Timing, make_blocker
+from dbops.engine.schedule.conflicts import Activity, of_backup
+from dbops.engine.schedule.snapshot import ClusterSnapshot
 from dbops.engine.states import BackupMethod
 
 #: How far ahead a window is looked at where it is not known how long the rebuild takes.
@@ -15,7 +15,7 @@ BLIND_HOURS = 24
 
 
 def of_unseen(
-    picture: Picture, target: str | None, source: str | None, method: str, at: datetime, *, late: bool
+    picture: ClusterSnapshot, target: str | None, source: str | None, method: str, at: datetime, *, late: bool
 ) -> Iterator[Blocker]:
     """A cron job of somebody else that is due may begin in any moment, or run already: a run is known from the next probe on."""
     for due in picture.unseen:
@@ -28,9 +28,9 @@ def of_unseen(
         )
         if window.instance not in (target, source) or not (at == picture.now or _lasts(window, at, late=late)):
             continue
-        yield from make(
-            Kind.WINDOW_AHEAD,
-            Work.AHEAD_TARGET if window.instance == target else Work.AHEAD_EXTERNAL,
+        yield from make_blocker(
+            BlockerKind.WINDOW_AHEAD,
+            Activity.AHEAD_TARGET if window.instance == target else Activity.AHEAD_EXTERNAL,
             method,
             instance=window.instance,
             text=f"The backup {window.schedule} of {window.instance} is due now, and was not seen yet.",
@@ -43,7 +43,7 @@ def of_unseen(
 
 
 def of_windows(
-    picture: Picture, target: str | None, source: str | None, method: str, at: datetime, *, late: bool
+    picture: ClusterSnapshot, target: str | None, source: str | None, method: str, at: datetime, *, late: bool
 ) -> Iterator[Blocker]:
     duration = picture.predicted(source).duration
     limit = at + (timedelta(seconds=duration.p90_seconds) if duration else timedelta(hours=BLIND_HOURS))
@@ -61,20 +61,20 @@ def of_windows(
             yield from _ahead(window, method, is_target=is_target, likely=likely)
 
 
-def _lasts(window: Window, at: datetime, *, late: bool) -> bool:
+def _lasts(window: BackupWindow, at: datetime, *, late: bool) -> bool:
     ends = window.ends_p90 if late else window.ends_p50
     return ends is None or at < ends
 
 
-def _until(window: Window) -> End:
-    return End(window.ends_p50, window.ends_p90, window.words, window.basis)
+def _until(window: BackupWindow) -> TimeEstimate:
+    return TimeEstimate(window.ends_p50, window.ends_p90, window.words, window.basis)
 
 
-def _running_then(window: Window, method: str, *, is_target: bool) -> Iterator[Blocker]:
+def _running_then(window: BackupWindow, method: str, *, is_target: bool) -> Iterator[Blocker]:
     is_dump = window.method is BackupMethod.DUMP
-    yield from make(
-        Kind.TARGET_BUSY if is_target else Kind.BACKUP_RUNNING,
-        Work.TARGET_BACKUP if is_target else of_backup(is_dump=is_dump, is_managed=window.is_managed),
+    yield from make_blocker(
+        BlockerKind.TARGET_BUSY if is_target else BlockerKind.BACKUP_RUNNING,
+        Activity.TARGET_BACKUP if is_target else of_backup(is_dump=is_dump, is_managed=window.is_managed),
         method,
         instance=window.instance,
         text=f"The backup {window.schedule} of {window.instance} is expected to run then.",
@@ -88,12 +88,12 @@ def _running_then(window: Window, method: str, *, is_target: bool) -> Iterator[B
     )
 
 
-def _remedy(window: Window) -> Remedy:
+def _remedy(window: BackupWindow) -> Remedy:
     return Remedy.CHANGE_SCHEDULE if window.is_managed else Remedy.CHANGE_CRON
 
 
-def _ahead(window: Window, method: str, *, is_target: bool, likely: datetime | None) -> Iterator[Blocker]:
-    work = Work.AHEAD_MANAGED if window.is_managed else Work.AHEAD_EXTERNAL
+def _ahead(window: BackupWindow, method: str, *, is_target: bool, likely: datetime | None) -> Iterator[Blocker]:
+    work = Activity.AHEAD_MANAGED if window.is_managed else Activity.AHEAD_EXTERNAL
     if likely is None:
         timing = Timing.DUE_OR_NOT
         how = "may become due before the rebuild ends: how long that takes is not known"
@@ -103,9 +103,9 @@ def _ahead(window: Window, method: str, *, is_target: bool, likely: datetime | N
     else:
         timing = Timing.DUE_IF_LATE
         how = "may become due before the rebuild ends, where that takes longer than usual"
-    yield from make(
-        Kind.WINDOW_AHEAD,
-        Work.AHEAD_TARGET if is_target else work,
+    yield from make_blocker(
+        BlockerKind.WINDOW_AHEAD,
+        Activity.AHEAD_TARGET if is_target else work,
         method,
         instance=window.instance,
         text=f"The backup {window.schedule} of {window.instance} {how}.",

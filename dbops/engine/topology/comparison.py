@@ -11,7 +11,7 @@ from datetime import datetime
 from dbops.engine.facts.instance import Attached, ServerFacts
 from dbops.engine.states import Role
 from dbops.engine.topology.difference_kinds import MEANINGS
-from dbops.engine.topology.members import Cluster, Stored, identity_of
+from dbops.engine.topology.members import KnownCluster, StoredInstance, identity_of
 
 
 @dataclass(frozen=True, slots=True)
@@ -32,23 +32,23 @@ class Judgement:
     rests_on: tuple[datetime, ...] = ()
 
 
-def compare(cluster: Cluster) -> tuple[Judgement, ...]:
+def compare(cluster: KnownCluster) -> tuple[Judgement, ...]:
     """Return a judgement for every difference that these members could have. What is not listed cannot be any more."""
     return tuple(item for rule in RULES for item in rule(cluster))
 
 
-def _times(*members: Stored | None) -> tuple[datetime, ...]:
+def _times(*members: StoredInstance | None) -> tuple[datetime, ...]:
     return tuple(member.facts.observed_at for member in members if member and member.facts)
 
 
 def _judge(
     code: str,
-    member: Stored,
+    member: StoredInstance,
     is_there: bool | None,
     detail: str = "",
     *,
     about: str = "",
-    rests_on: Sequence[Stored | None] = (),
+    rests_on: Sequence[StoredInstance | None] = (),
 ) -> Judgement:
     meaning = MEANINGS[code]
     return Judgement(
@@ -56,7 +56,7 @@ def _judge(
     )
 
 
-def _others(cluster: Cluster) -> list[Stored]:
+def _others(cluster: KnownCluster) -> list[StoredInstance]:
     return [member for member in cluster.members if member.role != Role.PRIMARY]
 
 
@@ -64,7 +64,7 @@ def _is_top(server: ServerFacts) -> bool:
     return not server.read_only and not server.replication
 
 
-def _followers(cluster: Cluster, leader: Stored) -> list[Stored]:
+def _followers(cluster: KnownCluster, leader: StoredInstance) -> list[StoredInstance]:
     """Return the members that were read and replicate from ``leader``."""
     return [
         member
@@ -74,7 +74,7 @@ def _followers(cluster: Cluster, leader: Stored) -> list[Stored]:
     ]
 
 
-def leaders(cluster: Cluster) -> Iterator[Judgement]:
+def leaders(cluster: KnownCluster) -> Iterator[Judgement]:
     """A member that takes writes, replicates from nobody and is followed is a primary: the one, or one more.
 
     Rests on itself, on whoever follows it, and on the stored primary where that answers. Where it does not, the failover stands all
@@ -102,7 +102,9 @@ def leaders(cluster: Cluster) -> Iterator[Judgement]:
         yield _judge("writes_alone", member, alone, detail, about=was)
 
 
-def _state_of_old(cluster: Cluster, primary: Stored | None, new: Stored, followers: Sequence[Stored]) -> str | None:
+def _state_of_old(
+    cluster: KnownCluster, primary: StoredInstance | None, new: StoredInstance, followers: Sequence[StoredInstance]
+) -> str | None:
     """Return why the stored primary is none any more; ``""`` where it still is one, ``None`` where that is not known."""
     if primary is None:
         return "(no primary is stored)"
@@ -113,18 +115,18 @@ def _state_of_old(cluster: Cluster, primary: Stored | None, new: Stored, followe
     return "does not answer" if cluster.is_silent(primary) else None
 
 
-def _names(followers: Sequence[Stored]) -> str:
+def _names(followers: Sequence[StoredInstance]) -> str:
     return f"{', '.join(item.name for item in followers)} replicate{'s' if len(followers) == 1 else ''}"
 
 
-def primary_takes_writes(cluster: Cluster) -> Iterator[Judgement]:
+def primary_takes_writes(cluster: KnownCluster) -> Iterator[Judgement]:
     if primary := cluster.primary:
         server = cluster.server(primary)
         there = server.read_only if server else None
         yield _judge("primary_read_only", primary, there, f"read_only is on on the primary {primary.name}.")
 
 
-def rings(cluster: Cluster) -> Iterator[Judgement]:
+def rings(cluster: KnownCluster) -> Iterator[Judgement]:
     """A ring is told once, for the stored primary where it stands in it, else for the first of its members."""
     arrows: dict[str, set[str]] = {}
     unread = [member for member in cluster.members if not cluster.is_read(member)]
@@ -153,7 +155,7 @@ def _reach(arrows: dict[str, set[str]], start: str) -> set[str]:
     return seen
 
 
-def sources(cluster: Cluster) -> Iterator[Judgement]:
+def sources(cluster: KnownCluster) -> Iterator[Judgement]:
     """Where each member reads: from the primary, from another replica, from outside, or from nobody."""
     for member in cluster.members:
         server = cluster.server(member)
@@ -178,7 +180,7 @@ def sources(cluster: Cluster) -> Iterator[Judgement]:
             )
 
 
-def _outside(cluster: Cluster, member: Stored, server: ServerFacts) -> Judgement:
+def _outside(cluster: KnownCluster, member: StoredInstance, server: ServerFacts) -> Judgement:
     """An unknown address whose connection is not up may be another name of a member: nobody has said who answers there."""
     strange = [link for link in server.replication if cluster.source_of(member, link) is None]
     said = [link for link in strange if link.io_running == "Yes"]
@@ -191,7 +193,7 @@ def _outside(cluster: Cluster, member: Stored, server: ServerFacts) -> Judgement
     return _judge("outside_source", member, there, told, about=where)
 
 
-def _chain(cluster: Cluster, member: Stored, server: ServerFacts) -> Judgement:
+def _chain(cluster: KnownCluster, member: StoredInstance, server: ServerFacts) -> Judgement:
     found = [cluster.source_of(member, link) for link in server.replication]
     middle = [source for source in found if source and source.role != Role.PRIMARY]
     names = ", ".join(source.name for source in middle)
@@ -199,7 +201,7 @@ def _chain(cluster: Cluster, member: Stored, server: ServerFacts) -> Judgement:
     return _judge("chain", member, bool(middle), told, about=names)
 
 
-def strangers(cluster: Cluster) -> Iterator[Judgement]:
+def strangers(cluster: KnownCluster) -> Iterator[Judgement]:
     """Replicas that are attached to a member and are no instance. A member that was never read could be the one."""
     never_read = any(member.facts is None for member in cluster.members)
     for member in cluster.members:
@@ -220,7 +222,7 @@ def _stranger(attached: Attached) -> str:
     return f"server id {attached.server_id} ({place})"
 
 
-def identities(cluster: Cluster) -> Iterator[Judgement]:
+def identities(cluster: KnownCluster) -> Iterator[Judgement]:
     for member in cluster.members:
         server = cluster.server(member)
         if server is None:
@@ -236,7 +238,7 @@ def identities(cluster: Cluster) -> Iterator[Judgement]:
         yield _judge("history_lost", member, bool(lost), told, about=lost)
 
 
-def _files(member: Stored) -> Judgement:
+def _files(member: StoredInstance) -> Judgement:
     """Its data is in other files than before. Where either is not known nothing can be said."""
     made_at = member.facts.datadir.made_at if member.facts and member.facts.datadir else None
     since = f" They were made at {made_at:%Y-%m-%d %H:%M:%S} UTC." if made_at else ""
@@ -245,7 +247,7 @@ def _files(member: Stored) -> Judgement:
     return _judge("data_replaced", member, changed, told, about=member.files)
 
 
-RULES: tuple[Callable[[Cluster], Iterator[Judgement]], ...] = (
+RULES: tuple[Callable[[KnownCluster], Iterator[Judgement]], ...] = (
     leaders,
     primary_takes_writes,
     rings,

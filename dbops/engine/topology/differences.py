@@ -19,7 +19,7 @@ class OpenDifference:
     matters: bool = True
 
 
-def in_words(differences: Iterable[OpenDifference]) -> str:
+def describe_difference(differences: Iterable[OpenDifference]) -> str:
     """Return what stands in the way in one sentence, for who waits."""
     texts = [item.text.rstrip(".") for item in differences]
     return f"the topology differs from the inventory: {'; '.join(texts)}" if texts else ""

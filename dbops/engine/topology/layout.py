@@ -9,7 +9,7 @@ Key = TypeVar("Key", bound=Hashable)
 
 
 @dataclass(frozen=True, slots=True)
-class Branch(Generic[Key]):
+class TreeNode(Generic[Key]):
     """One node with those drawn below it. ``above`` is the source that it hangs from.
 
     ``also_from`` are its other sources, drawn elsewhere; ``closes`` those that hang below it (or are itself): the arrow closes a ring.
@@ -17,14 +17,14 @@ class Branch(Generic[Key]):
 
     key: Key
     above: Key | None
-    below: "tuple[Branch[Key], ...]" = ()
+    below: "tuple[TreeNode[Key], ...]" = ()
     also_from: tuple[Key, ...] = ()
     closes: tuple[Key, ...] = ()
 
 
 def arrange(
     keys: Sequence[Key], sources: Mapping[Key, Iterable[Key]], tops: Iterable[Key] = ()
-) -> tuple[Branch[Key], ...]:
+) -> tuple[TreeNode[Key], ...]:
     """Return trees in which each key appears exactly once, whatever the arrows are.
 
     Args:
@@ -51,11 +51,11 @@ def arrange(
         if root not in parent:
             parent[root] = None
             _place(root, below, parent, children, order)
-    made: dict[Key, Branch[Key]] = {}
+    made: dict[Key, TreeNode[Key]] = {}
     for key in reversed(order):
         others = tuple(source for source in upward[key] if source != parent[key])
         closing = {source for source in others if key in _ancestors(source, parent)}
-        made[key] = Branch(
+        made[key] = TreeNode(
             key=key,
             above=parent[key],
             below=tuple(made[child] for child in children[key]),

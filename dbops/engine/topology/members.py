@@ -11,7 +11,7 @@ from dbops.engine.topology.nodes import seen_from
 
 
 @dataclass(frozen=True, slots=True)
-class Stored:
+class StoredInstance:
     """One instance of the inventory with the latest facts. ``aliases`` are other hosts' names for its address.
 
     ``known_as`` is the identity that it had when a person or a rebuild of ours last said that it is right; ``is_ours`` tells that
@@ -41,31 +41,31 @@ class Stored:
 
 
 @dataclass(frozen=True, slots=True)
-class Cluster:
+class KnownCluster:
     """A cluster's instances, and from when on facts count as fresh. ``addresses`` is where applications write (``host[:port]``)."""
 
-    members: tuple[Stored, ...]
+    members: tuple[StoredInstance, ...]
     fresh_since: datetime
     addresses: tuple[str, ...] = ()
 
     @property
-    def primary(self) -> Stored | None:
+    def primary(self) -> StoredInstance | None:
         return next((item for item in self.members if item.role == Role.PRIMARY), None)
 
-    def is_read(self, member: Stored) -> bool:
+    def is_read(self, member: StoredInstance) -> bool:
         """Tell whether the server was read, freshly, and is not in the hands of a rebuild of ours."""
         facts = member.facts
         return bool(facts and facts.server and facts.observed_at >= self.fresh_since and not member.is_ours)
 
-    def server(self, member: Stored) -> ServerFacts | None:
+    def server(self, member: StoredInstance) -> ServerFacts | None:
         return member.server if self.is_read(member) else None
 
-    def is_silent(self, member: Stored) -> bool:
+    def is_silent(self, member: StoredInstance) -> bool:
         """Tell whether the server was asked, freshly, and did not answer."""
         facts = member.facts
         return bool(facts and facts.server is None and facts.server_problem and facts.observed_at >= self.fresh_since)
 
-    def source_of(self, member: Stored, link: ReplicationFacts) -> Stored | None:
+    def source_of(self, member: StoredInstance, link: ReplicationFacts) -> StoredInstance | None:
         """Return the member that a connection leads to: because both of its ends say so, else by address."""
         others = [other for other in self.members if other is not member]
         if link.io_running == "Yes" and (
@@ -80,7 +80,7 @@ class Cluster:
         primary = self.primary
         return primary if primary is not member and self._is_write_address(host, link.source_port) else None
 
-    def _is_end(self, one: Stored, member: Stored, link: ReplicationFacts) -> bool:
+    def _is_end(self, one: StoredInstance, member: StoredInstance, link: ReplicationFacts) -> bool:
         """A uuid is proof. A server id is none, as clusters use the same ones, unless the other end tells of this replica too."""
         server = self.server(one)
         if server is None or member.server is None:
@@ -90,7 +90,7 @@ class Cluster:
         is_attached = member.server.server_id in {item.server_id for item in server.replicas}
         return is_attached and link.source_server_id == server.server_id
 
-    def could_be(self, member: Stored, link: ReplicationFacts) -> bool:
+    def could_be(self, member: StoredInstance, link: ReplicationFacts) -> bool:
         """Tell whether a member that was not read now may be where a connection leads, by what was known of it before."""
         config = member.facts.config if member.facts else None
         known = {member.known_as, f"server id {config.server_id}" if config and config.server_id else ""} - {""}
@@ -100,7 +100,7 @@ class Cluster:
         words = {address.casefold() for address in self.addresses}
         return bool({host, f"{host}:{port}", f"[{host}]:{port}"} & words)
 
-    def owner_of(self, attached: Attached) -> Stored | None:
+    def owner_of(self, attached: Attached) -> StoredInstance | None:
         """Return the member that an attached replica is, also by what was known of it before."""
         for member in self.members:
             config = member.facts.config if member.facts else None

@@ -12,7 +12,7 @@ OWN_MACHINE = frozenset({"localhost", "127.0.0.1", "::1"})
 
 
 @dataclass(frozen=True, slots=True)
-class Link:
+class ReplicationLink:
     """One replication connection upwards. ``source`` is the key of the node that it leads to."""
 
     channel: str
@@ -69,7 +69,7 @@ class Node:
     read_only: bool | None = None
     log_bin: bool | None = None
     gtid: str = ""
-    links: tuple[Link, ...] | None = None
+    links: tuple[ReplicationLink, ...] | None = None
     attached: int | None = None
     silent: tuple[Silent, ...] = ()
     backups: tuple[str, ...] = ()
@@ -87,7 +87,7 @@ class Node:
 
 
 @dataclass(frozen=True, slots=True)
-class Found:
+class DiscoveryResult:
     """All that one discovery found. ``left_out`` says which bound ended it early, and what was not looked at."""
 
     started_from: str

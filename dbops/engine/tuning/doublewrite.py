@@ -30,7 +30,7 @@ Against = tuple[tuple[Objection, str], ...]
 
 
 @dataclass(frozen=True, slots=True)
-class Verdict:
+class DoublewriteAdvice:
     """``setting`` is what the server has now; ``against`` says why it has to stay on, nothing where it may be off, and
     ``objections`` are the kinds of that, in the same order."""
 
@@ -47,7 +47,7 @@ class Verdict:
         return not self.against
 
 
-def judge_doublewrite(name: str, cluster: Mapping[str, InstanceFacts]) -> Verdict | None:
+def judge_doublewrite(name: str, cluster: Mapping[str, InstanceFacts]) -> DoublewriteAdvice | None:
     """Return the verdict on one instance, ``None`` where its server was not read.
 
     Args:
@@ -60,7 +60,7 @@ def judge_doublewrite(name: str, cluster: Mapping[str, InstanceFacts]) -> Verdic
         return None
     storage = facts.datadir.storage if facts.datadir else None
     against = (*_device(storage, server), *_file_system(storage, server), *_server(server), *_others(name, cluster))
-    return Verdict(server.doublewrite, tuple(text for _, text in against), tuple(kind for kind, _ in against))
+    return DoublewriteAdvice(server.doublewrite, tuple(text for _, text in against), tuple(kind for kind, _ in against))
 
 
 def _device(storage: StorageFacts | None, server: ServerFacts) -> Against:

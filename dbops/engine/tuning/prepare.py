@@ -2,7 +2,7 @@
 
 from dataclasses import dataclass
 
-from dbops.engine.flavors.prepare import MIB, PrepareHabits
+from dbops.engine.flavors.prepare import MIB, PrepareBehavior
 
 GIB = 1024 * MIB
 #: Of the target's free memory when the plan is made. Its own server may run then, and will not run when the copy is prepared.
@@ -15,7 +15,7 @@ THREADS_DEFAULT, THREADS_MAXIMUM = 4, 16
 
 
 @dataclass(frozen=True, slots=True)
-class Ground:
+class PrepareReason:
     """What a choice rests on.
 
     ``redo_capacity_bytes`` is the source's: as much may lie between its last checkpoint and the begin of the copy.
@@ -41,7 +41,7 @@ class Ground:
 
 
 @dataclass(frozen=True, slots=True)
-class Preparing:
+class PrepareOptions:
     """What was chosen: ``--use-memory``, further words of the command line, and a sentence for each choice."""
 
     memory_bytes: int
@@ -49,7 +49,7 @@ class Preparing:
     reasons: tuple[str, ...]
 
 
-def choose(habits: PrepareHabits, ground: Ground) -> Preparing:
+def choose(habits: PrepareBehavior, ground: PrepareReason) -> PrepareOptions:
     """Return how a copy is prepared on a target. Never less memory than the tool takes by itself."""
     memory, why = _memory(habits, ground)
     options, reasons = [], [why]
@@ -65,10 +65,10 @@ def choose(habits: PrepareHabits, ground: Ground) -> Preparing:
             "Where the source's option file has estimate-memory, the tool's own estimate goes first, "
             f"within {SHARE_OF_FREE:.0%} of the free memory."
         )
-    return Preparing(memory, tuple(options), tuple(reasons))
+    return PrepareOptions(memory, tuple(options), tuple(reasons))
 
 
-def _memory(habits: PrepareHabits, ground: Ground) -> tuple[int, str]:
+def _memory(habits: PrepareBehavior, ground: PrepareReason) -> tuple[int, str]:
     wanted = _rounded_up(max(LEAST_BYTES, int(habits.memory_per_redo * ground.redo_bytes)))
     limit = _rounded_down(int(ground.free_bytes * SHARE_OF_FREE))
     redo = f"{size(ground.redo_capacity_bytes)} of redo log" + (
@@ -89,7 +89,7 @@ def _memory(habits: PrepareHabits, ground: Ground) -> tuple[int, str]:
     )
 
 
-def _why_no_more(habits: PrepareHabits, ground: Ground) -> str:
+def _why_no_more(habits: PrepareBehavior, ground: PrepareReason) -> str:
     return f"the target has {ground.cpu_count} cores" if habits.threads_apply else habits.threads_reason
 
 

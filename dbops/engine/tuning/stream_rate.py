@@ -43,7 +43,7 @@ SLOWER, FASTER = 0.5, 1.5
 
 
 @dataclass(frozen=True, slots=True)
-class Brake:
+class AutoThrottle:
     """What the automatic brake remembers. ``rate`` is what it holds the stream to, in bytes a second; ``None``: it does not.
 
     ``free`` is how fast the stream was when it was braked first. Latencies are in milliseconds, times in seconds since 1970.
@@ -55,7 +55,9 @@ class Brake:
     calm_since: float | None = None
 
 
-def brake(before: Brake, *, latency_ms: float, limit_ms: float, now: float, moving: float | None, floor: int) -> Brake:
+def throttle(
+    before: AutoThrottle, *, latency_ms: float, limit_ms: float, now: float, moving: float | None, floor: int
+) -> AutoThrottle:
     """Return what the brake does after one more look at how long the servers take to answer.
 
     Above the limit the rate is halved, never below ``floor``; after half a minute below half of the limit it grows by half, until the
@@ -76,7 +78,7 @@ def brake(before: Brake, *, latency_ms: float, limit_ms: float, now: float, movi
         if not speed:
             return replace(before, latencies=seen, calm_since=None)
         # looks begin anew: the next step is taken by what the servers say under this one
-        return Brake((), max(floor, round(speed * SLOWER)), before.free or round(speed), None)
+        return AutoThrottle((), max(floor, round(speed * SLOWER)), before.free or round(speed), None)
     if before.rate is None or middle > limit_ms / 2:
         return replace(before, latencies=seen, calm_since=None)
     since = before.calm_since if before.calm_since is not None else now
@@ -84,5 +86,5 @@ def brake(before: Brake, *, latency_ms: float, limit_ms: float, now: float, movi
         return replace(before, latencies=seen, calm_since=since)
     faster = round(before.rate * FASTER)
     if before.free is None or faster >= before.free:
-        return Brake(seen)
-    return Brake(seen, faster, before.free, now)
+        return AutoThrottle(seen)
+    return AutoThrottle(seen, faster, before.free, now)

@@ -17,7 +17,7 @@ PARALLEL_MAXIMUM = 4
 SPINNING = 1
 
 
-class End(Enum):
+class StreamSide(Enum):
     """An end of a stream: what its threads are called, whose and which data lies on the disk, and why it is not more of them."""
 
     SOURCE = ("copy", "source", "the source's data lies on", ", and threads make it seek", ": one pipe takes no more")
@@ -42,7 +42,7 @@ def choose_threads(host: HostFacts, storage: StorageFacts | None = None) -> int:
     return SPINNING if _turns(storage) else max(PARALLEL_MINIMUM, min(PARALLEL_MAXIMUM, host.cpu_count // 2))
 
 
-def threads_reason(end: End, host: HostFacts, storage: StorageFacts | None = None) -> str:
+def threads_reason(end: StreamSide, host: HostFacts, storage: StorageFacts | None = None) -> str:
     """Return why so many threads copy or unpack at this end, as a sentence. Arguments as of ``choose_threads``."""
     threads = f"{choose_threads(host, storage)} {end.work} thread"
     if storage and _turns(storage):

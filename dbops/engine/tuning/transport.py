@@ -21,7 +21,7 @@ SAME_RATE = 0.95
 
 
 @dataclass(frozen=True, slots=True)
-class Link:
+class MeasuredLink:
     """What the stream between two hosts was measured to carry: bytes a second by cipher, and when that was."""
 
     rates: Mapping[str, float]
@@ -32,7 +32,7 @@ class Link:
         return max(self.rates, key=lambda name: self.rates[name])
 
 
-def choose_ciphers(source: HostFacts, target: HostFacts, link: Link | None = None) -> str:
+def choose_ciphers(source: HostFacts, target: HostFacts, link: MeasuredLink | None = None) -> str:
     """Return the ciphers for the stream, fastest first, that both ends know; ssh takes the first that the source's sshd allows.
 
     Args:
@@ -50,7 +50,7 @@ def choose_ciphers(source: HostFacts, target: HostFacts, link: Link | None = Non
     return ",".join(shared or preferred)
 
 
-def cipher_reason(ciphers: str, source: HostFacts, target: HostFacts, link: Link | None) -> str:
+def cipher_reason(ciphers: str, source: HostFacts, target: HostFacts, link: MeasuredLink | None) -> str:
     """Return why the stream uses the first of ``ciphers``, as a sentence."""
     first = ciphers.partition(",")[0]
     if link and first in link.rates:
@@ -88,7 +88,9 @@ class Compression:
     tool_problem: str = ""
 
 
-def choose_compression(source: HostFacts, target: HostFacts, link: Link | None, tool_problem: str) -> Compression:
+def choose_compression(
+    source: HostFacts, target: HostFacts, link: MeasuredLink | None, tool_problem: str
+) -> Compression:
     """Return how the stream is compressed on the source, and why, as a sentence.
 
     It pays only where the link is slower than the compressor: else the compressor is the narrow place, and takes the source's cores for it.

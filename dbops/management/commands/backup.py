@@ -13,7 +13,7 @@ from dbops.engine.states import RUN_FINAL, RunBy, RunStatus
 from dbops.management.accounts import actor_named
 from dbops.management.command import DbopsCommand
 from dbops.models import BackupRun, BackupSchedule, Instance
-from dbops.operations.backups import give_up_run, prove_run, run_now, stop_run
+from dbops.operations.backups import force_fail_run, request_restore_test, run_now, stop_run
 
 EXIT_STATUS = {RunStatus.SUCCEEDED: 0, RunStatus.CANCELLED: 3}
 REFUSED = 2
@@ -50,7 +50,7 @@ class Command(DbopsCommand):
         try:
             if options["stop"] or options["give_up"]:
                 run = self._unfinished(schedule)
-                (stop_run if options["stop"] else give_up_run)(run, actor, options["reason"])
+                (stop_run if options["stop"] else force_fail_run)(run, actor, options["reason"])
             else:
                 run = run_now(schedule, actor, options["reason"])
         except Refused as error:
@@ -79,7 +79,7 @@ class Command(DbopsCommand):
             raise CommandError(f"There is no backup run {run_id}.", returncode=REFUSED)
         seen = run.events.order_by("-pk").values_list("pk", flat=True).first() or 0
         try:
-            proof = prove_run(run, actor, options["reason"])
+            proof = request_restore_test(run, actor, options["reason"])
         except Refused as error:
             self._refuse(error)
         while options["watch"]:

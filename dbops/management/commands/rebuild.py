@@ -15,27 +15,27 @@ from dbops.engine.errors import Refused
 from dbops.engine.facts.instance import to_record
 from dbops.engine.rebuilds.methods import DEFAULT_METHOD, METHODS
 from dbops.engine.rebuilds.plan import Plan, PlannedStep
-from dbops.engine.schedule.backup_windows import End
-from dbops.engine.schedule.eligibility import Answer
-from dbops.engine.schedule.start_option_keys import Way
+from dbops.engine.schedule.backup_windows import TimeEstimate
+from dbops.engine.schedule.eligibility import EligibilityState
+from dbops.engine.schedule.start_option_keys import StartMode
 from dbops.engine.states import Status, StepState
 from dbops.engine.tuning.stream_rate import MIB
 from dbops.management.accounts import actor_named
 from dbops.management.command import DbopsCommand
-from dbops.models import Instance, Rebuild, Step
+from dbops.models import Instance, Rebuild, RebuildStep
 from dbops.operations.approvals import approve_rebuild, decline_rebuild, override_approval
 from dbops.operations.follow_ups import request_follow_up
 from dbops.operations.offers import choices_of, has_worked
 from dbops.operations.rate_limit import can_be_held, set_stream_rate
 from dbops.operations.rebuilds import (
     cancel_rebuild,
-    give_up_rebuild,
+    force_fail_rebuild,
     move_first,
     plan_rebuild,
     request_rebuild,
     set_priority,
 )
-from dbops.operations.start_options import Offer, offer
+from dbops.operations.start_options import StartOptions, offered_start_options
 from dbops.queries.rebuilds.pages import expected_start_of
 
 EXIT_STATUS = {Status.SUCCEEDED: 0, Status.FAILED: 1, Status.EXPIRED: 1, Status.LOST: 1, Status.CANCELLED: 3}
@@ -65,7 +65,7 @@ class Command(DbopsCommand):
         parser.add_argument("--plan", action="store_true", help="show the plan and change nothing")
         parser.add_argument(
             "--start",
-            default=Way.SOON.value,
+            default=StartMode.SOON.value,
             help="the key of a way to start that --plan shows, or at:20261231T220000Z (default: as soon as it can)",
         )
         parser.add_argument(
@@ -138,7 +138,9 @@ class Command(DbopsCommand):
             method = options["method"]
             plan = plan_rebuild(target=target, source=source, method=method, keep_old_data=options["keep_old_data"])
             if options["plan"]:
-                ways = offer(target, self._instance(plan.source.name), method=method, key=options["start"])
+                ways = offered_start_options(
+                    target, self._instance(plan.source.name), method=method, key=options["start"]
+                )
                 self._show_plan(plan, ways)
                 sys.exit(0 if plan.is_possible else REFUSED)
             rebuild = request_rebuild(
@@ -198,7 +200,7 @@ class Command(DbopsCommand):
 
     def _give_up(self, target: Instance, user: str | None, reason: str) -> None:
         rebuild = self._unfinished(target.name)
-        give_up_rebuild(actor=actor_named(user), rebuild=rebuild, reason=reason)
+        force_fail_rebuild(actor=actor_named(user), rebuild=rebuild, reason=reason)
         self._tell({"rebuild": rebuild.pk, "status": "failed"}, f"Rebuild {rebuild.pk} is ended without its hosts.")
 
     def _decide(self, target: Instance, decide: Callable[..., None], user: str | None, reason: str) -> None:
@@ -248,7 +250,7 @@ class Command(DbopsCommand):
         self.stdout.write(json.dumps(record) if self.as_json else text)
         self.stdout.flush()
 
-    def _show_plan(self, plan: Plan, ways: Offer) -> None:
+    def _show_plan(self, plan: Plan, ways: StartOptions) -> None:
         if self.as_json:
             record = {**to_record(plan), "fingerprint": plan.fingerprint, "is_possible": plan.is_possible}
             record |= {"verdict": to_record(ways.verdict), "starts": to_record(ways.choices)}
@@ -324,10 +326,10 @@ def _expected_start(rebuild: Rebuild) -> dict[str, Any]:
     return {"expected_start": {"p50": p50, "p90": p90, "basis": found.words}}
 
 
-def start_lines(ways: Offer) -> Iterator[str]:
+def start_lines(ways: StartOptions) -> Iterator[str]:
     """Yield the one answer, what stands in the way, and every way to start; times in UTC."""
     answer = ways.verdict
-    until = f" {_clock(answer.free)}" if answer.answer == Answer.UNTIL else ""
+    until = f" {_clock(answer.free)}" if answer.answer == EligibilityState.UNTIL else ""
     yield f"Can it be rebuilt: {answer.answer}{until}"
     for blocker in (*answer.blockers, *answer.warnings):
         yield f"  {blocker.effect:8} {blocker.text} Until: {_clock(blocker.until)}. Can be cleared by {blocker.clears}."
@@ -341,7 +343,7 @@ def start_lines(ways: Offer) -> Iterator[str]:
         )
 
 
-def _clock(end: End) -> str:
+def _clock(end: TimeEstimate) -> str:
     if end.p50 is None or end.p90 is None:
         return f"not known ({end.words})"
     likely, late = (f"{moment.astimezone(UTC):%Y-%m-%d %H:%M} UTC" for moment in (end.p50, end.p90))
@@ -356,7 +358,7 @@ def predicted(step: PlannedStep) -> str:
     return f"{step.predicted_seconds:.1f} s{late}" + (", by rebuilds of other clusters" if step.is_of_others else "")
 
 
-def _end_of(step: Step) -> dict[str, Any]:
+def _end_of(step: RebuildStep) -> dict[str, Any]:
     """Return how the programs of a step that failed ended and what they said last, by name; nothing of other steps."""
     if step.state != StepState.FAILED:
         return {}

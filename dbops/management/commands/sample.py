@@ -7,7 +7,7 @@ from django.conf import settings
 from django.core.management.base import BaseCommand, CommandError, CommandParser
 from django.utils import timezone
 
-from dbops.models import AuditName, Cluster, Pulse
+from dbops.models import AuditName, Cluster, ProcessHeartbeat
 from dbops.sample.generate import SEED, fill
 
 WEEKS = range(1, 53)
@@ -36,4 +36,4 @@ class Command(BaseCommand):
 def is_in_use() -> bool:
     """Tell whether anything but accounts is in the database, was in it once, or a worker or beat has worked with it."""
     acts = AuditName.objects.filter(column="action").exclude(name__startswith="account.")
-    return Cluster.objects.exists() or acts.exists() or Pulse.objects.exists()
+    return Cluster.objects.exists() or acts.exists() or ProcessHeartbeat.objects.exists()

@@ -9,17 +9,17 @@ from dbops.security.permissions import group_of
 
 
 @dataclass(frozen=True, slots=True)
-class Person:
+class AccountRow:
     """One line of the list of accounts."""
 
     user: User
     group: str
 
 
-def people() -> list[Person]:
+def accounts() -> list[AccountRow]:
     """Return every account, those that may log in first, by name. Two queries."""
     rows = User.objects.order_by("-is_active", "username").prefetch_related("groups").defer("password")
-    return [Person(user, group_of(user)) for user in rows]
+    return [AccountRow(user, group_of(user)) for user in rows]
 
 
 def tokens() -> list[AccessToken]:

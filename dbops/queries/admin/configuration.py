@@ -15,7 +15,7 @@ from django.db import connection
 from django.db.migrations.loader import MigrationLoader
 
 from dbops import __version__
-from dbops.models import Pulse
+from dbops.models import ProcessHeartbeat
 
 ENVIRONMENT, DEFAULT, FROM_FILE = "environment", "default", "file"
 MASK = "***"
@@ -172,4 +172,4 @@ def _schema() -> str:
 
 def pulses() -> dict[str, datetime]:
     """Return the last sign of life by the name of the process; one that never reported is not in it. One query."""
-    return dict(Pulse.objects.values_list("name", "at"))
+    return dict(ProcessHeartbeat.objects.values_list("name", "at"))

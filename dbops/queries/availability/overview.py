@@ -11,8 +11,8 @@ from django.utils import timezone
 from dbops.engine.availability.days import Amounts, amounts
 from dbops.engine.availability.debt import Week, debt, weeks
 from dbops.engine.availability.gaps import parts, seconds_by_cause
-from dbops.engine.availability.record import METHOD, Cause, Record
-from dbops.engine.availability.shortages import Gap, Part
+from dbops.engine.availability.record import METHOD, Cause, ClusterRecord
+from dbops.engine.availability.shortages import Gap, Shortage
 from dbops.engine.schedule.calendar import Interval
 from dbops.engine.states import RunStatus, Status
 from dbops.loaders.availability_records import records
@@ -124,9 +124,9 @@ class ClusterGaps:
     period: Interval
     sums: tuple[Sum, ...]
     causes: tuple[tuple[Cause, float], ...]
-    parts: tuple[Part, ...]
+    parts: tuple[Shortage, ...]
     weeks: tuple[Week, ...]
-    record: Record
+    record: ClusterRecord
 
 
 def cluster_gaps(cluster: Cluster, now: datetime, *, days: int, gap: Gap) -> ClusterGaps:

@@ -7,18 +7,18 @@ from datetime import date, datetime, timedelta, tzinfo
 from dbops.engine.availability.rebuild_times import MethodTimes
 from dbops.engine.availability.record import Cause
 from dbops.engine.availability.shortages import Gap
-from dbops.engine.availability.verified_sources import Proof
+from dbops.engine.availability.verified_sources import VerifiedSource
 from dbops.engine.schedule.calendar import Interval, day
 from dbops.models import Cluster
 from dbops.queries.availability.forecast import ClusterForecast, cluster_forecast
 from dbops.queries.availability.overview import MICROSECONDS, TOLD, ClusterGaps, ClusterSums, Sum, gaps_of, sums
 from dbops.queries.availability.sums import totals
 from dbops.queries.rebuilds import history
-from dbops.queries.restore_tests import Restore, restores
+from dbops.queries.restore_tests import RestoreStatus, restores
 
 
 @dataclass(frozen=True, slots=True)
-class Span:
+class ReportPeriod:
     """A month or a week on the wall's clock, up to now where it is not over yet. ``key`` names it in an address."""
 
     title: str
@@ -35,12 +35,12 @@ class FleetReport:
     ``restores`` says of each cluster's sources when a backup was last restored, when it was computed.
     """
 
-    span: Span
+    span: ReportPeriod
     computed_at: datetime
     rows: tuple[ClusterSums, ...]
     whole: tuple[Sum, ...]
     causes: tuple[tuple[Gap, tuple[tuple[Cause, float], ...]], ...]
-    restores: tuple[tuple[str, Restore], ...] = ()
+    restores: tuple[tuple[str, RestoreStatus], ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,32 +48,34 @@ class ClusterReport:
     """What the document of one cluster tells; of each proof whether it is stale, and how old the last restore of each source's
     backups is. ``ahead`` is the week after it was computed."""
 
-    span: Span
+    span: ReportPeriod
     computed_at: datetime
     cluster: Cluster
     gaps: ClusterGaps
     times: tuple[MethodTimes, ...]
-    proofs: tuple[tuple[Proof, bool], ...]
-    restores: tuple[Restore, ...]
+    proofs: tuple[tuple[VerifiedSource, bool], ...]
+    restores: tuple[RestoreStatus, ...]
     ahead: ClusterForecast
 
 
-def month_of(first: date, now: datetime, zone: tzinfo) -> Span | None:
+def month_of(first: date, now: datetime, zone: tzinfo) -> ReportPeriod | None:
     """Return a month; ``None`` for one that has not begun."""
     start = day(first, zone).start
     end = day(_next(first), zone).start
     if start >= now:
         return None
-    return Span(f"{first:%B %Y}", f"{first:%Y-%m}", Interval(start, min(end, now)), end <= now)
+    return ReportPeriod(f"{first:%B %Y}", f"{first:%Y-%m}", Interval(start, min(end, now)), end <= now)
 
 
-def last_week(now: datetime, zone: tzinfo) -> tuple[date, Span]:
+def last_week(now: datetime, zone: tzinfo) -> tuple[date, ReportPeriod]:
     """Return the last week that is over, and the Monday with which it began."""
     today = now.astimezone(zone).date()
     until = today - timedelta(days=today.weekday())
     monday = until - timedelta(days=7)
     period = Interval(day(monday, zone).start, day(until, zone).start)
-    return monday, Span(f"the week from {monday.day} {monday:%B %Y}", f"{monday:%Y-%m-%d}", period, is_over=True)
+    return monday, ReportPeriod(
+        f"the week from {monday.day} {monday:%B %Y}", f"{monday:%Y-%m-%d}", period, is_over=True
+    )
 
 
 def last_month(now: datetime, zone: tzinfo) -> date:
@@ -85,7 +87,7 @@ def _next(first: date) -> date:
     return (first.replace(day=28) + timedelta(days=4)).replace(day=1)
 
 
-def fleet_report(span: Span, now: datetime) -> FleetReport:
+def fleet_report(span: ReportPeriod, now: datetime) -> FleetReport:
     """Return a month or a week of all clusters. At most 27 queries."""
     names = dict(Cluster.objects.order_by("name").values_list("pk", "name"))
     short = totals(list(names), span.period, now)
@@ -112,9 +114,9 @@ def fleet_report(span: Span, now: datetime) -> FleetReport:
     )
 
 
-def cluster_report(cluster: Cluster, span: Span, now: datetime) -> ClusterReport:
+def cluster_report(cluster: Cluster, span: ReportPeriod, now: datetime) -> ClusterReport:
     """Return a month of one cluster, with every interval. Twenty-six queries."""
-    proofs = history.proofs(cluster)
+    proofs = history.verified_sources(cluster)
     return ClusterReport(
         span=span,
         computed_at=now,

@@ -10,7 +10,7 @@ from django.db.models import Sum as Total
 from dbops.engine.availability.days import (
     RULES,
     Amounts,
-    Kind,
+    SumKey,
     added,
     amounts,
     day_of,
@@ -23,11 +23,11 @@ from dbops.engine.availability.record import METHOD, Cause
 from dbops.engine.availability.shortages import Gap
 from dbops.engine.schedule.calendar import Interval
 from dbops.loaders.availability_records import records
-from dbops.models import GapCount, GapDay
+from dbops.models import CountedDays, GapDay
 
 GAPS = {gap.name.lower(): gap for gap in Gap}
 CAUSES = {cause.name.lower(): cause for cause in Cause}
-UNSEEN = Kind(Gap.NOT_OBSERVED, Cause.NOT_LOOKED, False)
+UNSEEN = SumKey(Gap.NOT_OBSERVED, Cause.NOT_LOOKED, False)
 
 
 class _Counted(NamedTuple):
@@ -63,7 +63,7 @@ def totals(only: Collection[int], period: Interval, now: datetime) -> dict[int, 
 
 
 def _counted(only: Collection[int]) -> dict[int, _Counted]:
-    rows = GapCount.objects.filter(cluster__in=only, rules=RULES)
+    rows = CountedDays.objects.filter(cluster__in=only, rules=RULES)
     return {
         key: _Counted(midnight(since), midnight(until), revision)
         for key, since, until, revision in rows.values_list("cluster", "since", "until", "revision")
@@ -80,7 +80,7 @@ def _stored(counted: Collection[int], period: Interval) -> dict[int, Amounts]:
     )
     kinds = days.order_by().values_list("cluster", "gap", "cause", "is_planned").annotate(total=Total("microseconds"))
     for key, gap, cause, is_planned, total in kinds:
-        found[key][Kind(GAPS[gap], CAUSES[cause], is_planned)] = int(total)
+        found[key][SumKey(GAPS[gap], CAUSES[cause], is_planned)] = int(total)
     return found
 
 

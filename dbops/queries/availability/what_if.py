@@ -5,11 +5,11 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 
-from dbops.engine.availability.record import METHOD, Cause, Record
-from dbops.engine.availability.what_if import Change, Outcome, by_method, compare, proposals
+from dbops.engine.availability.record import METHOD, Cause, ClusterRecord
+from dbops.engine.availability.what_if import WhatIfChange, WhatIfOutcome, by_method, compare, proposals
 from dbops.engine.schedule.backup_windows import LEARNED_RUNS, Duration, learn
 from dbops.engine.schedule.calendar import Interval
-from dbops.engine.states import BackupMethod, Origin, RunBy, RunStatus
+from dbops.engine.states import BackupMethod, RunBy, RunOrigin, RunStatus
 from dbops.loaders.availability_records import READ_BY, blocked_methods, records
 from dbops.models import BackupRun, BackupSchedule, Cluster
 from dbops.queries.availability.overview import MICROSECONDS, Sum, period_of, sums
@@ -27,7 +27,7 @@ READ = {"dump": ("dump", "dumps"), "archive": ("physical backup", "physical back
 
 
 @dataclass(frozen=True, slots=True)
-class Asked:
+class WhatIfRequest:
     """What a person wants to see."""
 
     schedule: str = ""
@@ -37,7 +37,7 @@ class Asked:
 
 
 @dataclass(frozen=True, slots=True)
-class Row:
+class WhatIfRow:
     """How long a cluster was short of one thing, and would have been."""
 
     before: Sum
@@ -45,7 +45,7 @@ class Row:
 
 
 @dataclass(frozen=True, slots=True)
-class Way:
+class BlockedShare:
     """For how much of a period no rebuild could start in one way, and why: each cause in words with its seconds, the longest first."""
 
     method: str
@@ -70,20 +70,20 @@ class WhatIf:
     """
 
     period: Interval
-    asked: Asked
+    asked: WhatIfRequest
     schedules: tuple[BackupSchedule, ...]
     physical: Duration | None
-    outcome: Outcome
-    rows: tuple[Row, ...]
-    best: tuple[Outcome, ...]
-    ways: tuple[Way, ...]
+    outcome: WhatIfOutcome
+    rows: tuple[WhatIfRow, ...]
+    best: tuple[WhatIfOutcome, ...]
+    ways: tuple[BlockedShare, ...]
 
     @property
     def blocked_seconds(self) -> float:
         return self.outcome.blocked_before / MICROSECONDS
 
 
-def what_if(cluster: Cluster, now: datetime, asked: Asked, *, days: int) -> WhatIf:
+def what_if(cluster: Cluster, now: datetime, asked: WhatIfRequest, *, days: int) -> WhatIf:
     """Return a period as it was and as it would have been. Fifteen queries, and a sweep for each change that is tried."""
     period = period_of(days, now)
     record = records([cluster.pk], period, now)[cluster.pk]
@@ -99,23 +99,23 @@ def what_if(cluster: Cluster, now: datetime, asked: Asked, *, days: int) -> What
         schedules=schedules,
         physical=physical,
         outcome=outcome,
-        rows=tuple(Row(*pair) for pair in zip(before, after, strict=True)),
+        rows=tuple(WhatIfRow(*pair) for pair in zip(before, after, strict=True)),
         best=tuple(proposals(record, list(_tried(record, schedules, physical)), period, method=METHOD)),
         ways=tuple(_ways(cluster, record, period)),
     )
 
 
-def _ways(cluster: Cluster, record: Record, period: Interval) -> Iterable[Way]:
+def _ways(cluster: Cluster, record: ClusterRecord, period: Interval) -> Iterable[BlockedShare]:
     others = _made_by_others(cluster, period)
     for method, found in by_method(record, period, WAYS):
         causes = ((_why(cause, method, others), value / MICROSECONDS) for cause, value in found.items())
-        yield Way(method, WAYS[method], period.seconds, tuple(causes))
+        yield BlockedShare(method, WAYS[method], period.seconds, tuple(causes))
 
 
 def _made_by_others(cluster: Cluster, period: Interval) -> Counter[str]:
     """Return how many backups others made in a period, by the way of rebuilding that would read them. One query."""
     rows = BackupRun.objects.filter(instance__cluster=cluster, finished_at__gte=period.start, started_at__lt=period.end)
-    by_others = rows.filter(status__in=(RunStatus.SUCCEEDED, RunStatus.ENDED)).exclude(origin=Origin.MANAGED)
+    by_others = rows.filter(status__in=(RunStatus.SUCCEEDED, RunStatus.ENDED)).exclude(origin=RunOrigin.MANAGED)
     return Counter(READ_BY[method] for method in by_others.order_by().values_list("method", flat=True))
 
 
@@ -131,34 +131,36 @@ def _why(cause: Cause, method: str, others: Counter[str]) -> str:
     return text
 
 
-def _change(asked: Asked, schedules: Iterable[BackupSchedule], physical: Duration | None) -> Change:
+def _change(asked: WhatIfRequest, schedules: Iterable[BackupSchedule], physical: Duration | None) -> WhatIfChange:
     found = next((one for one in schedules if one.name == asked.schedule), None)
     if found is None:
-        return Change(adds_source=asked.adds_source)
+        return WhatIfChange(adds_source=asked.adds_source)
     by = timedelta(hours=asked.hours)
     if asked.as_physical and physical:
         return _as_physical(found, physical, by=by, adds_source=asked.adds_source)
-    return Change(found.name, by=by, adds_source=asked.adds_source)
+    return WhatIfChange(found.name, by=by, adds_source=asked.adds_source)
 
 
 def _as_physical(
     schedule: BackupSchedule, physical: Duration, *, by: timedelta = timedelta(), adds_source: bool = False
-) -> Change:
+) -> WhatIfChange:
     blocks = blocked_methods(BackupMethod.PHYSICAL.value, schedule.run_by == RunBy.DBOPS)
-    return Change(schedule.name, by, timedelta(seconds=physical.p50_seconds), blocks, adds_source)
+    return WhatIfChange(schedule.name, by, timedelta(seconds=physical.p50_seconds), blocks, adds_source)
 
 
-def _tried(record: Record, schedules: Iterable[BackupSchedule], physical: Duration | None) -> Iterable[Change]:
+def _tried(
+    record: ClusterRecord, schedules: Iterable[BackupSchedule], physical: Duration | None
+) -> Iterable[WhatIfChange]:
     took: dict[str, float] = defaultdict(float)
     for item in record.occupied:
         if item.cause is Cause.BACKUP and item.schedule:
             took[item.schedule] += item.interval.seconds
     longest = sorted((one for one in schedules if took[one.name]), key=lambda one: -took[one.name])
     for schedule in longest[:TRIED_SCHEDULES]:
-        yield from (Change(schedule.name, by=timedelta(hours=hours)) for hours in TRIED_HOURS)
+        yield from (WhatIfChange(schedule.name, by=timedelta(hours=hours)) for hours in TRIED_HOURS)
         if physical and schedule.method == BackupMethod.DUMP:
             yield _as_physical(schedule, physical)
-    yield Change(adds_source=True)
+    yield WhatIfChange(adds_source=True)
 
 
 def _physical(cluster: Cluster) -> Duration | None:

@@ -3,9 +3,9 @@
 from dataclasses import dataclass
 from typing import Any
 
-from dbops.engine.states import RUN_FINAL, Origin, RunStatus
+from dbops.engine.states import RUN_FINAL, RunOrigin, RunStatus
 from dbops.models import BackupEvent, BackupRun
-from dbops.queries.rebuilds.overlaps import Beside, rebuild_beside
+from dbops.queries.rebuilds.overlaps import Overlap, overlapping_rebuild
 
 LINES_SHOWN = 300
 
@@ -17,7 +17,7 @@ class RunPage:
     run: BackupRun
     events: tuple[BackupEvent, ...]
     is_cut: bool
-    beside: Beside | None = None
+    beside: Overlap | None = None
 
     @property
     def is_final(self) -> bool:
@@ -25,7 +25,7 @@ class RunPage:
 
     @property
     def is_managed(self) -> bool:
-        return self.run.origin == Origin.MANAGED
+        return self.run.origin == RunOrigin.MANAGED
 
     @property
     def may_stop(self) -> bool:
@@ -74,4 +74,4 @@ def run_revision(run_id: int) -> int | None:
 def run_page(run: BackupRun) -> RunPage:
     """Return the page of a run that was just read with ``find_run``. One query, and one more while a backup of others goes on."""
     newest = list(run.events.order_by("-pk")[: LINES_SHOWN + 1])
-    return RunPage(run, tuple(reversed(newest[:LINES_SHOWN])), len(newest) > LINES_SHOWN, rebuild_beside(run))
+    return RunPage(run, tuple(reversed(newest[:LINES_SHOWN])), len(newest) > LINES_SHOWN, overlapping_rebuild(run))

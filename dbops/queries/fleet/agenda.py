@@ -9,11 +9,11 @@ from django.db.models import Q
 
 from dbops.engine.rebuilds.methods import method_named
 from dbops.engine.schedule.calendar import Interval
-from dbops.engine.schedule.eligibility import Verdict, verdict
-from dbops.engine.schedule.snapshot import Picture
-from dbops.engine.schedule.timeline import Bar, BarKind, Timeline, timeline
+from dbops.engine.schedule.eligibility import Eligibility, eligibility_of
+from dbops.engine.schedule.snapshot import ClusterSnapshot
+from dbops.engine.schedule.timeline import BarKind, Timeline, TimelineBar, timeline
 from dbops.engine.states import FINAL, RUN_FINAL, RunStatus
-from dbops.loaders.cluster_snapshots import pictures
+from dbops.loaders.cluster_snapshots import snapshots
 from dbops.models import BackupRun, Maintenance, Rebuild
 from dbops.queries.fleet.cluster_status import ClusterNow
 
@@ -26,8 +26,8 @@ class Agenda:
     """One cluster: the one answer, its picture with windows, and its time."""
 
     cluster: ClusterNow
-    picture: Picture
-    verdict: Verdict
+    picture: ClusterSnapshot
+    verdict: Eligibility
     timeline: Timeline
 
 
@@ -36,34 +36,36 @@ def agendas(clusters: Sequence[ClusterNow], within: Interval, now: datetime) -> 
     ahead = max(now, within.end) + LOOK_AHEAD - now
     # Full hours, so that what is due is remembered from one page to the next.
     horizon = timedelta(hours=1 + ahead // timedelta(hours=1))
-    made = pictures(only=[cluster.pk for cluster in clusters], now=now, horizon=horizon)
+    made = snapshots(only=[cluster.pk for cluster in clusters], now=now, horizon=horizon)
     history = _history(clusters, within)
     found = []
     for cluster in clusters:
         picture = made[cluster.pk]
-        found.append(Agenda(cluster, picture, verdict(picture), timeline(picture, history[cluster.pk], within)))
+        found.append(Agenda(cluster, picture, eligibility_of(picture), timeline(picture, history[cluster.pk], within)))
     return found
 
 
-def _history(clusters: Sequence[ClusterNow], within: Interval) -> Mapping[int, list[Bar]]:
+def _history(clusters: Sequence[ClusterNow], within: Interval) -> Mapping[int, list[TimelineBar]]:
     """What has ended, and maintenance, by cluster."""
     places = {member.pk: (member.name, cluster.pk) for cluster in clusters for member in cluster.members}
     keys = [cluster.pk for cluster in clusters]
-    found: dict[int, list[Bar]] = defaultdict(list)
+    found: dict[int, list[TimelineBar]] = defaultdict(list)
     for cluster, bar in (*_of_runs(keys, places, within), *_of_rebuilds(keys, places, within)):
         found[cluster].append(bar)
     # What was marked afterwards kept nothing from starting.
     stops = Maintenance.objects.filter(cluster__in=keys, starts_at__lt=within.end, marked_at=None)
     for stop in stops.filter(Q(ends_at=None) | Q(ends_at__gt=within.start)):
         end = max(stop.starts_at, stop.ends_at or within.end)
-        bar = Bar(BarKind.MAINTENANCE, "", Interval(stop.starts_at, end), stop.reason, is_open=stop.ends_at is None)
+        bar = TimelineBar(
+            BarKind.MAINTENANCE, "", Interval(stop.starts_at, end), stop.reason, is_open=stop.ends_at is None
+        )
         found[stop.cluster_id].append(bar)
     return found
 
 
 def _of_runs(
     keys: Collection[int], places: Mapping[int, tuple[str, int]], within: Interval
-) -> Iterable[tuple[int, Bar]]:
+) -> Iterable[tuple[int, TimelineBar]]:
     rows = BackupRun.objects.filter(
         instance__cluster__in=keys,
         status__in=RUN_FINAL - {RunStatus.MISSED},
@@ -75,12 +77,12 @@ def _of_runs(
             continue
         name, cluster = places[instance]
         title = f"{method} backup of {name}" + (f" ({schedule})" if schedule else "")
-        yield cluster, Bar(BarKind.BACKUP, name, Interval(start, end), title, status=status, run=pk)
+        yield cluster, TimelineBar(BarKind.BACKUP, name, Interval(start, end), title, status=status, run=pk)
 
 
 def _of_rebuilds(
     keys: Collection[int], places: Mapping[int, tuple[str, int]], within: Interval
-) -> Iterable[tuple[int, Bar]]:
+) -> Iterable[tuple[int, TimelineBar]]:
     rows = Rebuild.objects.filter(
         target__cluster__in=keys, status__in=FINAL, started_at__lt=within.end, finished_at__gt=within.start
     ).values_list("pk", "method", "target_id", "source_id", "status", "started_at", "finished_at")
@@ -92,5 +94,5 @@ def _of_rebuilds(
         title = f"rebuild {pk} of {name}" + (f" from {busy[0]}" if busy else "")
         yield (
             cluster,
-            Bar(BarKind.REBUILD, name, Interval(start, end), title, status=status, busy=busy, rebuild=pk),
+            TimelineBar(BarKind.REBUILD, name, Interval(start, end), title, status=status, busy=busy, rebuild=pk),
         )

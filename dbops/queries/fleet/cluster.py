@@ -11,7 +11,7 @@ from django.utils import timezone
 from dbops.engine.facts.instance import InstanceFacts, ReplicationFacts, ServerFacts
 from dbops.engine.facts.summary import judge, summarize
 from dbops.engine.states import ACTIVE, Role, Status, StepState
-from dbops.models import Cluster, Hold, Instance, Rebuild, Step
+from dbops.models import Cluster, Hold, Instance, Rebuild, RebuildStep
 
 RECENT_REBUILDS = 8
 
@@ -20,7 +20,7 @@ ROLE_ORDER = {Role.PRIMARY: 0, Role.BACKUP: 1, Role.REPLICA: 2}
 
 
 @dataclass(frozen=True, slots=True)
-class Running:
+class ActiveRebuild:
     """A rebuild that has not ended, as other pages mention it."""
 
     pk: int
@@ -44,7 +44,7 @@ class InstanceRow:
     age_seconds: float | None
     held_as: str
     held_by: int | None
-    rebuild: Running | None
+    rebuild: ActiveRebuild | None
     refusals: tuple[str, ...] = ()
 
     @property
@@ -73,7 +73,7 @@ class ClusterRow:
 
     name: str
     rows: tuple[InstanceRow, ...]
-    running: tuple[Running, ...]
+    running: tuple[ActiveRebuild, ...]
 
     def of(self, instance: Instance) -> InstanceRow:
         return next(row for row in self.rows if row.instance.pk == instance.pk)
@@ -88,7 +88,7 @@ class ClusterRow:
 
 
 @dataclass(frozen=True, slots=True)
-class PastRebuild:
+class RebuildHistoryRow:
     """A rebuild as a cluster's history lists it. ``slowest`` is the step that took longest, ``""`` where none has ended."""
 
     rebuild: Rebuild
@@ -102,14 +102,14 @@ class ClusterPage:
 
     cluster: Cluster
     row: ClusterRow
-    recent: tuple[PastRebuild, ...] = ()
+    recent: tuple[RebuildHistoryRow, ...] = ()
 
 
 @dataclass(slots=True)
 class _Claims:
     """Rebuilds that have not ended and holds, by instance."""
 
-    by_target: dict[int, Running] = field(default_factory=dict)
+    by_target: dict[int, ActiveRebuild] = field(default_factory=dict)
     holds: dict[int, Hold] = field(default_factory=dict)
 
 
@@ -124,8 +124,10 @@ def cluster_page(cluster: Cluster) -> ClusterPage:
     return ClusterPage(cluster=cluster, row=row, recent=tuple(_with_slowest(list(recent))))
 
 
-def _with_slowest(rebuilds: list[Rebuild]) -> Iterator[PastRebuild]:
-    ended = Step.objects.filter(rebuild__in=rebuilds, started_at__isnull=False, finished_at__isnull=False).order_by()
+def _with_slowest(rebuilds: list[Rebuild]) -> Iterator[RebuildHistoryRow]:
+    ended = RebuildStep.objects.filter(
+        rebuild__in=rebuilds, started_at__isnull=False, finished_at__isnull=False
+    ).order_by()
     slowest: dict[int, tuple[float, str]] = {}
     for pk, title, started, finished in ended.values_list("rebuild", "title", "started_at", "finished_at"):
         if started and finished:
@@ -133,7 +135,7 @@ def _with_slowest(rebuilds: list[Rebuild]) -> Iterator[PastRebuild]:
             slowest[pk] = max(slowest.get(pk, (0.0, "")), (taken, title))
     for rebuild in rebuilds:
         seconds, title = slowest.get(rebuild.pk, (None, ""))
-        yield PastRebuild(rebuild, title, seconds)
+        yield RebuildHistoryRow(rebuild, title, seconds)
 
 
 def cluster_row(cluster: Cluster) -> ClusterRow:
@@ -150,12 +152,12 @@ def _claims() -> _Claims:
     active = Rebuild.objects.filter(status__in=ACTIVE).select_related("target", "source").defer("plan", "memory")
     steps = {
         step.rebuild_id: step
-        for step in Step.objects.filter(rebuild__status__in=ACTIVE, state=StepState.RUNNING).order_by("position")
+        for step in RebuildStep.objects.filter(rebuild__status__in=ACTIVE, state=StepState.RUNNING).order_by("position")
     }
     for rebuild in active:
         step = steps.get(rebuild.pk)
         progress = step.progress if step else {}
-        running = Running(
+        running = ActiveRebuild(
             pk=rebuild.pk,
             status=rebuild.status,
             target=rebuild.target.name,

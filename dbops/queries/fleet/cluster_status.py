@@ -14,10 +14,10 @@ from django.conf import settings
 from django.db.models import Case, CharField, Value, When
 
 from dbops.engine.facts.summary import Summary, judge
-from dbops.engine.schedule.snapshot import Machine, Picture
+from dbops.engine.schedule.snapshot import ClusterSnapshot, InstanceStatus
 from dbops.engine.states import ACTIVE, Role, Status, StepState
-from dbops.loaders.cluster_snapshots import differences, going_on, machine
-from dbops.models import Cluster, Instance, Rebuild, Step
+from dbops.loaders.cluster_snapshots import differences, going_on, instance_status
+from dbops.models import Cluster, Instance, Rebuild, RebuildStep
 
 ROLE_ORDER = {Role.PRIMARY: 0, Role.BACKUP: 1, Role.REPLICA: 2}
 STATE_COLUMNS = ("state__problem", "state__stopped", "state__lag_seconds", "read_only", "freshness")
@@ -26,7 +26,7 @@ INSTANCE_COLUMNS = ("pk", "name", "role", "cluster_id", *STATE_COLUMNS)
 NEVER, OLD, FRESH, YES = "", "old", "fresh", "yes"
 
 
-class Member(NamedTuple):
+class MemberStatus(NamedTuple):
     """One instance in short: ``state`` and ``state_text`` as the cluster's page has them. A tuple: thousands are made for a page."""
 
     pk: int
@@ -56,16 +56,16 @@ class ClusterNow:
 
     pk: int
     name: str
-    members: tuple[Member, ...]
-    picture: Picture
+    members: tuple[MemberStatus, ...]
+    picture: ClusterSnapshot
     running: tuple[RunningRebuild, ...]
 
     @property
-    def replicas(self) -> list[Member]:
+    def replicas(self) -> list[MemberStatus]:
         return [member for member in self.members if member.role is not Role.PRIMARY]
 
     @property
-    def healthy_replicas(self) -> list[Member]:
+    def healthy_replicas(self) -> list[MemberStatus]:
         return [member for member in self.replicas if member.state == "healthy"]
 
     @property
@@ -91,7 +91,7 @@ def clusters_now(now: datetime, only: Collection[int] | None = None) -> list[Clu
             pk=pk,
             name=name,
             members=tuple(members[pk]),
-            picture=Picture(
+            picture=ClusterSnapshot(
                 now=now,
                 cluster=name,
                 machines=tuple(map(_machine, members[pk])),
@@ -116,11 +116,11 @@ def _freshness(now: datetime) -> Case:
     )
 
 
-def _members(rows: Iterable[tuple[Any, ...]], rebuilds: Mapping[int, RunningRebuild]) -> dict[int, list[Member]]:
+def _members(rows: Iterable[tuple[Any, ...]], rebuilds: Mapping[int, RunningRebuild]) -> dict[int, list[MemberStatus]]:
     roles = {item.value: item for item in Role}
     # Most instances are alike: each kind is judged once.
     judged: dict[tuple[Any, ...], tuple[str, str, Summary | None]] = {}
-    found: dict[int, list[Member]] = defaultdict(list)
+    found: dict[int, list[MemberStatus]] = defaultdict(list)
     for pk, name, word, cluster, *read in rows:
         kind = (word, *read)
         if (known := judged.get(kind)) is None:
@@ -129,7 +129,7 @@ def _members(rows: Iterable[tuple[Any, ...]], rebuilds: Mapping[int, RunningRebu
         rebuild = rebuilds.get(pk)
         if rebuild and rebuild.status != Status.QUEUED:
             state, text = "rebuilding", f"rebuild {rebuild.pk} is {rebuild.status}"
-        found[cluster].append(Member(pk, name, roles[word], state, text, summary))
+        found[cluster].append(MemberStatus(pk, name, roles[word], state, text, summary))
     for members in found.values():
         members.sort(key=lambda member: (ROLE_ORDER[member.role], member.name))
     return found
@@ -142,11 +142,11 @@ def _judged(
     return (*judge(summary, role, is_fresh=freshness == FRESH), summary)
 
 
-def _machine(member: Member) -> Machine:
+def _machine(member: MemberStatus) -> InstanceStatus:
     summary = member.summary
     if member.state == "rebuilding":
-        return Machine(member.name, member.role)  # what was read of it says nothing: its rebuild does
-    return machine(
+        return InstanceStatus(member.name, member.role)  # what was read of it says nothing: its rebuild does
+    return instance_status(
         member.name,
         member.role,
         problem=member.state_text if member.state in ("unknown", "unreachable") else "",
@@ -160,7 +160,7 @@ def _rebuilds(places: Mapping[int, tuple[str, int]]) -> dict[int, RunningRebuild
     active = Rebuild.objects.filter(status__in=ACTIVE)
     steps = {
         rebuild: (title, progress)
-        for rebuild, title, progress in Step.objects.filter(rebuild__in=active, state=StepState.RUNNING)
+        for rebuild, title, progress in RebuildStep.objects.filter(rebuild__in=active, state=StepState.RUNNING)
         .order_by("position")
         .values_list("rebuild_id", "title", "progress")
     }

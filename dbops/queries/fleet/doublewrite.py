@@ -1,11 +1,11 @@
 """Whether an instance could do without doublewrite, for its page."""
 
 from dbops.engine.facts.instance import InstanceFacts, from_record
-from dbops.engine.tuning.doublewrite import Verdict, judge_doublewrite
+from dbops.engine.tuning.doublewrite import DoublewriteAdvice, judge_doublewrite
 from dbops.models import Instance, InstanceState
 
 
-def doublewrite_of(instance: Instance) -> Verdict | None:
+def doublewrite_of(instance: Instance) -> DoublewriteAdvice | None:
     """Return the verdict, ``None`` where its server was not read. One query."""
     rows = InstanceState.objects.filter(instance__cluster=instance.cluster_id).values_list("instance__name", "record")
     return judge_doublewrite(

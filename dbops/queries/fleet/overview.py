@@ -8,13 +8,13 @@ from typing import NamedTuple
 
 from django.core.paginator import Page, Paginator
 
-from dbops.engine.schedule.backup_windows import Window
+from dbops.engine.schedule.backup_windows import BackupWindow
 from dbops.engine.schedule.calendar import Interval
 from dbops.engine.schedule.timeline import can_start
 from dbops.engine.states import Role, Status
 from dbops.queries.fleet.agenda import Agenda, agendas
 from dbops.queries.fleet.cluster_status import ClusterNow, clusters_now
-from dbops.queries.restore_tests import Restore, restores
+from dbops.queries.restore_tests import RestoreStatus, restores
 
 CLUSTERS_ON_A_PAGE = 25
 #: How much earlier a cluster is looked at in which no rebuild can start.
@@ -41,11 +41,11 @@ class FleetRow:
     """
 
     agenda: Agenda
-    window: Window | None
-    restores: tuple[Restore, ...] = ()
+    window: BackupWindow | None
+    restores: tuple[RestoreStatus, ...] = ()
 
     @property
-    def unproven(self) -> tuple[Restore, ...]:
+    def unproven(self) -> tuple[RestoreStatus, ...]:
         """The sources whose restore failed, is too old or was never proven, the worst first."""
         return tuple(one for one in self.restores if not one.is_good)
 
@@ -109,7 +109,7 @@ def _wanted(everything: Iterable["_Judged"], text: str, show: Show) -> list[Clus
     return [one.cluster for one in sorted(wanted, key=lambda one: (-one.trouble, one.cluster.name))]
 
 
-def _row(agenda: Agenda, known: Mapping[int, list[Restore]]) -> FleetRow:
+def _row(agenda: Agenda, known: Mapping[int, list[RestoreStatus]]) -> FleetRow:
     window = min(agenda.picture.windows, key=lambda window: window.starts_at, default=None)
     return FleetRow(agenda, window, tuple(known.get(agenda.cluster.pk, ())))
 

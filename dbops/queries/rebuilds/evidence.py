@@ -8,11 +8,11 @@ from typing import Any
 from django.db.models import Q
 
 from dbops.audit.log import current_anchor, current_head
-from dbops.engine.audit.chain import Head, digest, moment
-from dbops.engine.audit.excerpt import proof
+from dbops.engine.audit.chain import ChainHead, digest, moment
+from dbops.engine.audit.excerpt import excerpt
 from dbops.engine.facts.instance import from_record, to_record
-from dbops.engine.rebuilds.plan import Party, Plan
-from dbops.models import AuditEntry, Command, Rebuild, Step
+from dbops.engine.rebuilds.plan import Plan, PlannedInstance
+from dbops.models import AuditEntry, ExecutedCommand, Rebuild, RebuildStep
 
 FORMAT = "dbops evidence 1"
 COMMAND = "command.ended"
@@ -43,16 +43,16 @@ class Evidence:
     made_at: datetime
     made_by: str
     plan: Plan | None
-    head: Head
+    head: ChainHead
     request: AuditEntry | None
     is_plan_as_requested: bool | None
     told: tuple[AuditEntry, ...]
-    steps: tuple[Step, ...]
-    commands: tuple[Command, ...]
+    steps: tuple[RebuildStep, ...]
+    commands: tuple[ExecutedCommand, ...]
     content: dict[str, Any]
 
     @property
-    def parties(self) -> tuple[Party, ...]:
+    def parties(self) -> tuple[PlannedInstance, ...]:
         return (self.plan.target, self.plan.source, self.plan.primary) if self.plan else ()
 
     @property
@@ -102,12 +102,12 @@ def evidence_of(rebuild: Rebuild, *, made_by: str, now: datetime) -> Evidence:
                 "outcome": rebuild.outcome,
                 "error": rebuild.error,
             },
-            "audit": {**proof([entry.link for entry in entries], head), "archived_to": current_anchor().sequence},
+            "audit": {**excerpt([entry.link for entry in entries], head), "archived_to": current_anchor().sequence},
         },
     )
 
 
-def _entries(rebuild: Rebuild, head: Head) -> Iterable[AuditEntry]:
+def _entries(rebuild: Rebuild, head: ChainHead) -> Iterable[AuditEntry]:
     """Return the entries about a rebuild, oldest first. They name it, or follow it."""
     rows = AuditEntry.objects.filter(sequence__lte=head.sequence, at__gte=rebuild.requested_at - SLACK)
     if rebuild.plan and rebuild.plan["target"]["name"] == rebuild.target.name:
@@ -163,7 +163,7 @@ def _approval(rebuild: Rebuild) -> dict[str, Any]:
     }
 
 
-def _step(step: Step) -> dict[str, Any]:
+def _step(step: RebuildStep) -> dict[str, Any]:
     return {
         "name": step.name,
         "title": step.title,
@@ -174,7 +174,7 @@ def _step(step: Step) -> dict[str, Any]:
     }
 
 
-def _command(command: Command) -> dict[str, Any]:
+def _command(command: ExecutedCommand) -> dict[str, Any]:
     return {
         "key": command.key,
         "step": command.step,

@@ -7,12 +7,12 @@ from typing import NamedTuple
 from django.db.models import F, QuerySet, Window
 from django.db.models.functions import RowNumber
 
-from dbops.engine.availability.rebuild_times import MethodTimes, Took, rebuild_times
-from dbops.engine.availability.verified_sources import Proof, oldest_first
+from dbops.engine.availability.rebuild_times import MeasuredRebuild, MethodTimes, rebuild_times
+from dbops.engine.availability.verified_sources import VerifiedSource, oldest_first
 from dbops.engine.rebuilds.methods import FOLLOW_UPS
 from dbops.engine.schedule.calendar import Interval
 from dbops.engine.states import Role, Status, StepState
-from dbops.models import Cluster, Instance, Rebuild, Step
+from dbops.models import Cluster, Instance, Rebuild, RebuildStep
 
 #: Those that copy from a source and end with a replica that serves. What follows up copies nothing, or only the rest.
 COPIES = Rebuild.objects.filter(status=Status.SUCCEEDED, finished_at__isnull=False).exclude(method__in=FOLLOW_UPS)
@@ -39,31 +39,31 @@ def times(cluster: Cluster, period: Interval) -> tuple[MethodTimes, ...]:
     return rebuild_times(took, earlier)
 
 
-def _took(cluster: Cluster, *periods: Interval) -> list[list[Took]]:
+def _took(cluster: Cluster, *periods: Interval) -> list[list[MeasuredRebuild]]:
     first, last = periods[0].start, periods[-1].end
     rows = COPIES.filter(
         target__cluster=cluster, started_at__isnull=False, finished_at__gte=first, finished_at__lt=last
     )
     found = list(rows.order_by("finished_at").values_list("pk", "method", "started_at", "finished_at"))
     steps: dict[int, dict[str, float]] = {}
-    done = Step.objects.filter(rebuild__in=[row[0] for row in found], state=StepState.DONE)
+    done = RebuildStep.objects.filter(rebuild__in=[row[0] for row in found], state=StepState.DONE)
     times = done.order_by("rebuild", "position").values_list("rebuild", "title", "started_at", "finished_at")
     for rebuild, title, started_at, finished_at in times:
         if started_at and finished_at:
             steps.setdefault(rebuild, {})[title] = (finished_at - started_at).total_seconds()
-    took: list[list[Took]] = [[] for _ in periods]
+    took: list[list[MeasuredRebuild]] = [[] for _ in periods]
     for pk, method, started_at, finished_at in found:
         for period, rebuilds in zip(periods, took, strict=True):
             if started_at and finished_at and period.start <= finished_at < period.end:
-                rebuilds.append(Took(method, (finished_at - started_at).total_seconds(), steps.get(pk, {})))
+                rebuilds.append(MeasuredRebuild(method, (finished_at - started_at).total_seconds(), steps.get(pk, {})))
     return took
 
 
-def proofs(cluster: Cluster) -> list[Proof]:
+def verified_sources(cluster: Cluster) -> list[VerifiedSource]:
     """Return when each source of the cluster was last proven, the oldest proof first. Two queries."""
     rows = Instance.objects.filter(cluster=cluster).exclude(role=Role.PRIMARY).order_by("name")
     instances = list(rows.values_list("pk", "name", "role"))
     backups = [one for one in instances if one[2] == Role.BACKUP]
     sources = {pk: name for pk, name, _ in backups or instances}
     given = newest(COPIES, "source", list(sources))
-    return oldest_first([Proof(name, *given.get(key, ())) for key, name in sources.items()])
+    return oldest_first([VerifiedSource(name, *given.get(key, ())) for key, name in sources.items()])

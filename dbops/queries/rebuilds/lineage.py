@@ -8,11 +8,11 @@ from typing import Any
 from django.db.models import Q
 from django.db.models.fields.json import KeyTextTransform, KeyTransform
 
-from dbops.engine.rebuilds.lineage import Act, Found, Generation, Known, lineage
+from dbops.engine.rebuilds.lineage import CopyEvent, DataOrigin, ForeignData, Generation, lineage
 from dbops.engine.rebuilds.methods import METHODS
 from dbops.engine.states import Status
 from dbops.engine.topology.difference_kinds import REPLACED
-from dbops.models import Instance, Rebuild, Step, TopologyDifference
+from dbops.models import Instance, Rebuild, RebuildStep, TopologyDifference
 
 IN_A_CARD = 3
 
@@ -49,7 +49,7 @@ class Ancestor:
     copy: Movement | None
 
     @property
-    def known(self) -> Known:
+    def known(self) -> DataOrigin:
         return self.generation.known
 
 
@@ -75,7 +75,7 @@ def lineage_of(instance: Instance, now: datetime) -> Lineage:
     rows = list(_rows(instance))
     streams = {
         pk: (began, ended)
-        for pk, began, ended in Step.objects.filter(_of_cluster(instance, "rebuild__"), name="stream")
+        for pk, began, ended in RebuildStep.objects.filter(_of_cluster(instance, "rebuild__"), name="stream")
         .order_by()
         .values_list("rebuild", "started_at", "finished_at")
     }
@@ -94,10 +94,10 @@ def lineage_of(instance: Instance, now: datetime) -> Lineage:
     )
 
 
-def _found(instance: Instance) -> list[Found]:
+def _found(instance: Instance) -> list[ForeignData]:
     """Return where data of the instance's cluster was seen that no rebuild had made, with what a person said of it."""
     rows = TopologyDifference.objects.filter(cluster=instance.cluster_id, code__in=REPLACED, confirmed_at__isnull=False)
-    return [Found(row.subject, row.first_seen_at, _words(row)) for row in rows]
+    return [ForeignData(row.subject, row.first_seen_at, _words(row)) for row in rows]
 
 
 def _words(row: TopologyDifference) -> str:
@@ -146,9 +146,9 @@ def _taken_at(row: Any) -> datetime | None:
     return datetime.fromisoformat(row.taken_at) if row.taken_at not in (None, "", "null") else None
 
 
-def _act(row: Any, moved: Movement | None) -> Act:
+def _act(row: Any, moved: Movement | None) -> CopyEvent:
     memory = row.memory
-    return Act(
+    return CopyEvent(
         rebuild=row.pk,
         target=row.target.name,
         source=row.source.name,

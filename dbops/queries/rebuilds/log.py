@@ -8,7 +8,7 @@ from django.db.models.functions import Lower
 from django.db.models.lookups import Contains
 
 from dbops.engine.states import Level
-from dbops.models import Event, Rebuild
+from dbops.models import Rebuild, RebuildEvent
 
 LINES_SHOWN = 500
 MATCHES_SHOWN = 10_000
@@ -23,7 +23,7 @@ OURS = "-"
 
 
 @dataclass(frozen=True, slots=True)
-class Wanted:
+class LogFilter:
     """Which lines somebody wants to see. ``host`` is a host's name, ``OURS`` for dbops' own lines, empty for all."""
 
     host: str = ""
@@ -34,14 +34,14 @@ class Wanted:
         return bool(self.host or self.level or self.text)
 
 
-ALL = Wanted()
+ALL = LogFilter()
 
 
 @dataclass(frozen=True, slots=True)
 class Log:
     """Some lines of a log, oldest first. ``has_older`` and ``has_newer`` say that the log goes on beyond them."""
 
-    events: tuple[Event, ...]
+    events: tuple[RebuildEvent, ...]
     has_older: bool = False
     has_newer: bool = False
 
@@ -54,29 +54,29 @@ class Log:
         return self.events[-1].pk if self.events else 0
 
 
-def end(rebuild_id: int, wanted: Wanted = ALL, *, shown: int = LINES_SHOWN) -> Log:
+def end(rebuild_id: int, wanted: LogFilter = ALL, *, shown: int = LINES_SHOWN) -> Log:
     """Return the newest lines. One query."""
     newest, has_older = _cut(_rows(rebuild_id, wanted).order_by("-pk"), shown)
     return Log(tuple(reversed(newest)), has_older=has_older)
 
 
-def before(rebuild_id: int, event_id: int, wanted: Wanted = ALL, *, shown: int = LINES_SHOWN) -> Log:
+def before(rebuild_id: int, event_id: int, wanted: LogFilter = ALL, *, shown: int = LINES_SHOWN) -> Log:
     """Return the lines before one event. Two queries."""
     rows = _rows(rebuild_id, wanted)
     older, has_older = _cut(rows.filter(pk__lt=event_id).order_by("-pk"), shown)
     return Log(tuple(reversed(older)), has_older=has_older, has_newer=rows.filter(pk__gte=event_id).exists())
 
 
-def after(rebuild_id: int, event_id: int, wanted: Wanted = ALL, *, shown: int = LINES_SHOWN) -> Log:
+def after(rebuild_id: int, event_id: int, wanted: LogFilter = ALL, *, shown: int = LINES_SHOWN) -> Log:
     """Return the lines after one event. Two queries."""
     rows = _rows(rebuild_id, wanted)
     newer, has_newer = _cut(rows.filter(pk__gt=event_id).order_by("pk"), shown)
     return Log(tuple(newer), has_older=rows.filter(pk__lte=event_id).exists(), has_newer=has_newer)
 
 
-def around(rebuild_id: int, event_id: int, wanted: Wanted = ALL, *, shown: int = LINES_SHOWN) -> Log | None:
+def around(rebuild_id: int, event_id: int, wanted: LogFilter = ALL, *, shown: int = LINES_SHOWN) -> Log | None:
     """Return the lines on both sides of one event and itself; ``None`` where it is no line of this log. Three queries."""
-    if not Event.objects.filter(rebuild=rebuild_id, pk=event_id).exists():
+    if not RebuildEvent.objects.filter(rebuild=rebuild_id, pk=event_id).exists():
         return None
     rows = _rows(rebuild_id, wanted)
     older, has_older = _cut(rows.filter(pk__lte=event_id).order_by("-pk"), shown // 2)
@@ -93,13 +93,13 @@ def news(rebuild_id: int, event_id: int, *, shown: int = LINES_SHOWN) -> Log:
     return Log(tuple(reversed(newest)), has_older=has_older)
 
 
-def matches(rebuild_id: int, wanted: Wanted, *, shown: int = MATCHES_SHOWN) -> tuple[list[int], bool]:
+def matches(rebuild_id: int, wanted: LogFilter, *, shown: int = MATCHES_SHOWN) -> tuple[list[int], bool]:
     """Return the keys of the newest lines that are wanted, oldest first, and whether there are more. One query."""
     found = list(_rows(rebuild_id, wanted).order_by("-pk").values_list("pk", flat=True)[: shown + 1])
     return found[:shown][::-1], len(found) > shown
 
 
-def whole(rebuild_id: int) -> Iterator[Event]:
+def whole(rebuild_id: int) -> Iterator[RebuildEvent]:
     """Return every line, read a thousand at a time."""
     return _rows(rebuild_id, ALL).order_by("pk").iterator(1000)
 
@@ -109,8 +109,8 @@ def hosts_of(rebuild: Rebuild) -> list[str]:
     return list(dict.fromkeys((rebuild.target.host.name, rebuild.source.host.name)))
 
 
-def _rows(rebuild_id: int, wanted: Wanted) -> QuerySet[Event]:
-    rows = Event.objects.filter(rebuild=rebuild_id)
+def _rows(rebuild_id: int, wanted: LogFilter) -> QuerySet[RebuildEvent]:
+    rows = RebuildEvent.objects.filter(rebuild=rebuild_id)
     if wanted.host:
         rows = rows.filter(host="" if wanted.host == OURS else wanted.host)
     if levels := LEVELS.get(wanted.level):
@@ -121,6 +121,6 @@ def _rows(rebuild_id: int, wanted: Wanted) -> QuerySet[Event]:
     return rows
 
 
-def _cut(rows: QuerySet[Event], shown: int) -> tuple[list[Event], bool]:
+def _cut(rows: QuerySet[RebuildEvent], shown: int) -> tuple[list[RebuildEvent], bool]:
     found = list(rows[: shown + 1])
     return found[:shown], len(found) > shown

@@ -3,8 +3,8 @@
 from typing import Any
 
 from dbops.engine.rebuilds.metrics import SHOWN, Figures, Point, points, thinned
-from dbops.engine.rebuilds.metrics import Sample as Taken
-from dbops.models import Sample
+from dbops.engine.rebuilds.metrics import StepSample as Taken
+from dbops.models import RebuildSample
 
 #: What a rebuild of many days may have; the newest count.
 MOST_READ = 20_000
@@ -33,7 +33,7 @@ def newest(rebuild_id: int) -> list[Point]:
 
 
 def _read(rebuild_id: int, most: int, **only: Any) -> list[Taken]:
-    rows = Sample.objects.filter(rebuild=rebuild_id, **only).order_by("-number").values_list(*COLUMNS)[:most]
+    rows = RebuildSample.objects.filter(rebuild=rebuild_id, **only).order_by("-number").values_list(*COLUMNS)[:most]
     return [_taken(*row) for row in reversed(rows)]
 
 

@@ -1,9 +1,9 @@
 """What the page of a rebuild that has ended says of it as a whole."""
 
-from dbops.engine.rebuilds.comparison import Comparison, Other, StepTime, dumps_of
+from dbops.engine.rebuilds.comparison import Comparison, PastCopy, StepComparison, dumps_of
 from dbops.engine.rebuilds.methods import METHODS
 from dbops.engine.states import BackupMethod, RunStatus, Status, StepState
-from dbops.models import BackupRun, Rebuild, Step
+from dbops.models import BackupRun, Rebuild, RebuildStep
 from dbops.queries.rebuilds.pages import RebuildPage, StepRow
 
 OTHERS_SHOWN = 5
@@ -26,13 +26,13 @@ def comparison(page: RebuildPage) -> Comparison | None:
     )
 
 
-def _step_time(row: StepRow) -> StepTime:
+def _step_time(row: StepRow) -> StepComparison:
     step = row.step
     ran = (step.finished_at - step.started_at).total_seconds() if step.started_at and step.finished_at else None
-    return StepTime(step.name, step.title, StepState(step.state), ran, step.predicted_seconds)
+    return StepComparison(step.name, step.title, StepState(step.state), ran, step.predicted_seconds)
 
 
-def _others(rebuild: Rebuild) -> tuple[Other, ...]:
+def _others(rebuild: Rebuild) -> tuple[PastCopy, ...]:
     """The last ones of this cluster before it that succeeded, the newest first. Two queries."""
     rows = Rebuild.objects.filter(
         target__cluster=rebuild.target.cluster_id,
@@ -45,10 +45,12 @@ def _others(rebuild: Rebuild) -> tuple[Other, ...]:
         rows.order_by("-finished_at").values_list("pk", "target__name", "started_at", "finished_at")[:OTHERS_SHOWN]
     )
     copies = dict(
-        Step.objects.filter(rebuild__in=[row[0] for row in found], name="stream").values_list("rebuild", "progress")
+        RebuildStep.objects.filter(rebuild__in=[row[0] for row in found], name="stream").values_list(
+            "rebuild", "progress"
+        )
     )
     return tuple(
-        Other(
+        PastCopy(
             number=pk,
             target=target,
             seconds=(finished - started).total_seconds(),

@@ -2,13 +2,13 @@
 
 from dataclasses import dataclass
 
-from dbops.engine.schedule.conflicts import meaning_beside
-from dbops.engine.states import FINAL, RUN_AT_WORK, RUN_FINAL, BackupMethod, Origin
+from dbops.engine.schedule.conflicts import meaning_alongside
+from dbops.engine.states import FINAL, RUN_AT_WORK, RUN_FINAL, BackupMethod, RunOrigin
 from dbops.models import BackupRun, Hold, Rebuild
 
 
 @dataclass(frozen=True, slots=True)
-class Beside:
+class Overlap:
     """One thing that goes on beside another on ``instance``, and what that means."""
 
     instance: str
@@ -18,28 +18,28 @@ class Beside:
     purpose: str = ""
 
 
-def backups_beside(rebuild: Rebuild, holds: tuple[Hold, ...]) -> tuple[Beside, ...]:
+def overlapping_backups(rebuild: Rebuild, holds: tuple[Hold, ...]) -> tuple[Overlap, ...]:
     """Return the backups of others that go on on what a rebuild holds. One query while it runs, else none."""
     if rebuild.status in FINAL or not holds:
         return ()
     purposes = {hold.instance_id: hold.purpose for hold in holds}
-    rows = BackupRun.objects.filter(instance__in=purposes, status__in=RUN_AT_WORK).exclude(origin=Origin.MANAGED)
+    rows = BackupRun.objects.filter(instance__in=purposes, status__in=RUN_AT_WORK).exclude(origin=RunOrigin.MANAGED)
     return tuple(
-        Beside(run.instance.name, _meaning(rebuild.method, purposes[run.instance_id], run), run=run)
+        Overlap(run.instance.name, _meaning(rebuild.method, purposes[run.instance_id], run), run=run)
         for run in rows.select_related("instance").order_by("pk")
     )
 
 
-def rebuild_beside(run: BackupRun) -> Beside | None:
+def overlapping_rebuild(run: BackupRun) -> Overlap | None:
     """Return the rebuild that uses the instance of a backup of others. One query while that goes on, else none."""
-    if run.origin == Origin.MANAGED or run.status in RUN_FINAL:
+    if run.origin == RunOrigin.MANAGED or run.status in RUN_FINAL:
         return None
     hold = Hold.objects.select_related("rebuild").filter(instance=run.instance_id, rebuild__isnull=False).first()
     if hold is None or hold.rebuild is None:
         return None
     meaning = _meaning(hold.rebuild.method, hold.purpose, run)
-    return Beside(run.instance.name, meaning, rebuild=hold.rebuild.pk, purpose=hold.purpose)
+    return Overlap(run.instance.name, meaning, rebuild=hold.rebuild.pk, purpose=hold.purpose)
 
 
 def _meaning(method: str, purpose: str, run: BackupRun) -> str:
-    return meaning_beside(method, is_target=purpose == "target", is_dump=run.method == BackupMethod.DUMP)
+    return meaning_alongside(method, is_target=purpose == "target", is_dump=run.method == BackupMethod.DUMP)

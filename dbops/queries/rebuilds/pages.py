@@ -11,11 +11,11 @@ from dbops.engine.rebuilds.plan import Plan
 from dbops.engine.schedule import backup_windows
 from dbops.engine.schedule.eligibility import expected_start
 from dbops.engine.states import Status, StepState
-from dbops.loaders.cluster_snapshots import picture_of
-from dbops.models import Command, Hold, Rebuild, Step
+from dbops.loaders.cluster_snapshots import snapshot_of
+from dbops.models import ExecutedCommand, Hold, Rebuild, RebuildStep
 from dbops.models.rebuilds import WANTS_TO_START
-from dbops.queries.rebuilds.overlaps import Beside, backups_beside
-from dbops.queries.rebuilds.stream_ends import End, ends_of
+from dbops.queries.rebuilds.overlaps import Overlap, overlapping_backups
+from dbops.queries.rebuilds.stream_ends import StreamEnd, ends_of
 
 REBUILDS_ON_A_PAGE = 30
 COMMANDS_SHOWN = 100
@@ -25,7 +25,7 @@ COMMANDS_SHOWN = 100
 class StepRow:
     """One step with what is known of its progress. Unknown numbers are ``None``."""
 
-    step: Step
+    step: RebuildStep
     bytes: int | None
     total_bytes: int | None
     rate: float | None
@@ -65,10 +65,10 @@ class RebuildPage:
     plan: Plan | None
     steps: tuple[StepRow, ...]
     holds: tuple[Hold, ...]
-    ends: tuple[End, ...] = ()
+    ends: tuple[StreamEnd, ...] = ()
     followers: tuple[Rebuild, ...] = ()
-    expected_start: backup_windows.End | None = None
-    beside: tuple[Beside, ...] = ()
+    expected_start: backup_windows.TimeEstimate | None = None
+    beside: tuple[Overlap, ...] = ()
     shared: tuple[Rebuild, ...] = ()
 
     @property
@@ -134,7 +134,7 @@ def page(rebuild: Rebuild) -> RebuildPage:
         plan=plan,
         steps=tuple(_step_row(step) for step in steps),
         holds=holds,
-        beside=backups_beside(rebuild, holds),
+        beside=overlapping_backups(rebuild, holds),
         ends=ends_of(plan, steps),
         expected_start=expected_start_of(rebuild),
         shared=shared_read(rebuild) if rebuild.reads_with_id or getattr(rebuild, "has_branches", False) else (),
@@ -142,16 +142,16 @@ def page(rebuild: Rebuild) -> RebuildPage:
     )
 
 
-def expected_start_of(rebuild: Rebuild) -> backup_windows.End | None:
+def expected_start_of(rebuild: Rebuild) -> backup_windows.TimeEstimate | None:
     """Return when a rebuild is expected to start, ``None`` where it is not queued. The queries of a picture where it is."""
     if rebuild.status != Status.QUEUED:
         return None
-    picture = picture_of(rebuild.target.cluster)
+    picture = snapshot_of(rebuild.target.cluster)
     job = picture.queued(rebuild.pk)
     return expected_start(picture, job).at if job else None
 
 
-def _step_row(step: Step) -> StepRow:
+def _step_row(step: RebuildStep) -> StepRow:
     known: dict[str, Any] = step.progress or {}
     result: dict[str, Any] = step.result or {}
     return StepRow(
@@ -168,14 +168,14 @@ def _step_row(step: Step) -> StepRow:
     )
 
 
-def commands(rebuild_id: int, shown: int | None = COMMANDS_SHOWN) -> tuple[list[Command], int]:
+def commands(rebuild_id: int, shown: int | None = COMMANDS_SHOWN) -> tuple[list[ExecutedCommand], int]:
     """Return the newest commands, newest last (all where ``shown`` is ``None``), and how many there are. Two queries."""
-    rows = Command.objects.filter(rebuild=rebuild_id)
+    rows = ExecutedCommand.objects.filter(rebuild=rebuild_id)
     newest = rows.order_by("-pk") if shown is None else rows.order_by("-pk")[:shown]
     return list(reversed(newest)), rows.count()
 
 
-def line_of(rebuild: Rebuild) -> list[Rebuild]:
+def queue_of(rebuild: Rebuild) -> list[Rebuild]:
     """Return what waits for the same source or target, in the order in which it starts. One query."""
     instances = (rebuild.source_id, rebuild.target_id)
     rows = Rebuild.objects.filter(status=Status.QUEUED).filter(Q(source__in=instances) | Q(target__in=instances))

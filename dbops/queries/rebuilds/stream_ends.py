@@ -4,9 +4,9 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Any
 
-from dbops.engine.rebuilds.plan import Party, Plan
+from dbops.engine.rebuilds.plan import Plan, PlannedInstance
 from dbops.engine.states import StepState
-from dbops.models import Command, Step
+from dbops.models import ExecutedCommand, RebuildStep
 
 #: The step that has two ends, and the keys of its commands on the source and on the target.
 STREAM, ON_SOURCE, ON_TARGET = "stream", "stream.backup", "stream"
@@ -23,16 +23,16 @@ class Process:
 
 
 @dataclass(frozen=True, slots=True)
-class End:
+class StreamEnd:
     """One side of the stream: ``command`` is what was run there, empty where that is not known."""
 
     role: str
-    party: Party
+    party: PlannedInstance
     command: str
     processes: tuple[Process, ...]
 
 
-def ends_of(plan: Plan | None, steps: Iterable[Step]) -> tuple[End, ...]:
+def ends_of(plan: Plan | None, steps: Iterable[RebuildStep]) -> tuple[StreamEnd, ...]:
     """Return source and target of a stream that failed, nothing where none did or nothing was seen of its end.
 
     One query where there is something to return, else none.
@@ -41,7 +41,9 @@ def ends_of(plan: Plan | None, steps: Iterable[Step]) -> tuple[End, ...]:
     if plan is None or stream is None or not (stream.result.get("exit_statuses") or stream.result.get("tails")):
         return ()
     ran = dict(
-        Command.objects.filter(rebuild=stream.rebuild_id, key__in=(ON_SOURCE, ON_TARGET)).values_list("key", "text")
+        ExecutedCommand.objects.filter(rebuild=stream.rebuild_id, key__in=(ON_SOURCE, ON_TARGET)).values_list(
+            "key", "text"
+        )
     )
     result: dict[str, Any] = stream.result
     statuses, tails = result.get("exit_statuses") or {}, result.get("tails") or {}
@@ -53,6 +55,6 @@ def ends_of(plan: Plan | None, steps: Iterable[Step]) -> tuple[End, ...]:
     ssh = process("SSH to the source", "transport", "transport", is_transport=True)
     unpack = process("Unpack", "unpack", "unpack")
     return (
-        End("Source", plan.source, ran.get(ON_SOURCE, ""), (backup,)),
-        End("Target", plan.target, ran.get(ON_TARGET, ""), (ssh, unpack)),
+        StreamEnd("Source", plan.source, ran.get(ON_SOURCE, ""), (backup,)),
+        StreamEnd("Target", plan.target, ran.get(ON_TARGET, ""), (ssh, unpack)),
     )

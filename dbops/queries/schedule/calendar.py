@@ -4,7 +4,7 @@ from dataclasses import dataclass
 from datetime import date, datetime, timedelta, tzinfo
 
 from dbops.engine.schedule.calendar import Interval, days
-from dbops.engine.schedule.timeline import Bar, Timeline
+from dbops.engine.schedule.timeline import Timeline, TimelineBar
 from dbops.models import Cluster, Maintenance
 from dbops.queries.fleet.agenda import Agenda, agendas
 from dbops.queries.fleet.cluster_status import clusters_now
@@ -37,7 +37,7 @@ class CalendarPage:
     is_now: bool
 
     @property
-    def bars(self) -> list[Bar]:
+    def bars(self) -> list[TimelineBar]:
         """Everything that is drawn, once."""
         return list(self.agenda.timeline.bars)
 

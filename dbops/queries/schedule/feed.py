@@ -6,7 +6,7 @@ from datetime import UTC, datetime, timedelta
 
 from django.db.models import Q
 
-from dbops.engine.schedule.backup_windows import Duration, Window, spell
+from dbops.engine.schedule.backup_windows import BackupWindow, Duration, spell
 from dbops.engine.schedule.calendar import Interval
 from dbops.engine.states import RUN_FINAL, RunStatus
 from dbops.models import BackupRun, BackupSchedule, Cluster, Maintenance
@@ -19,7 +19,7 @@ ENTRIES_AT_MOST = 3000
 
 
 @dataclass(frozen=True, slots=True)
-class Entry:
+class FeedEntry:
     """One entry of a calendar. ``key`` stays the same from one reading to the next; ``ends_at`` is ``None`` where nobody knows."""
 
     key: str
@@ -30,7 +30,7 @@ class Entry:
     cluster: str
 
 
-def feed(cluster: Cluster | None, now: datetime) -> list[Entry]:
+def feed(cluster: Cluster | None, now: datetime) -> list[FeedEntry]:
     """Return the entries of one cluster, or (``None``) of all. Four queries."""
     schedules = BackupSchedule.objects.filter(is_enabled=True).select_related("instance__cluster")
     runs = (
@@ -64,14 +64,14 @@ def feed(cluster: Cluster | None, now: datetime) -> list[Entry]:
     return _cut(sorted(entries, key=lambda entry: (entry.starts_at, entry.key)))
 
 
-def _cut(entries: list[Entry]) -> list[Entry]:
+def _cut(entries: list[FeedEntry]) -> list[FeedEntry]:
     """Return the earliest entries, and where some are left out one more that says so."""
     if len(entries) <= ENTRIES_AT_MOST:
         return entries
     last = entries[ENTRIES_AT_MOST]
     left_out = len(entries) - ENTRIES_AT_MOST
     text = f"{left_out} later entries are left out: subscribe to the clusters that you look after, one by one."
-    note = Entry("cut", last.starts_at, None, "This calendar ends here", text, "dbops")
+    note = FeedEntry("cut", last.starts_at, None, "This calendar ends here", text, "dbops")
     return [*entries[:ENTRIES_AT_MOST], note]
 
 
@@ -79,7 +79,7 @@ def _key(schedule: int, due_at: datetime) -> str:
     return f"backup-{schedule}-{due_at.astimezone(UTC):%Y%m%dT%H%M%SZ}"
 
 
-def _of_run(run: BackupRun) -> Entry:
+def _of_run(run: BackupRun) -> FeedEntry:
     assert run.started_at is not None  # noqa: S101 - the query left the others out
     name, cluster = run.instance.name, run.instance.cluster.name
     belongs = run.schedule_id is not None and run.due_at is not None
@@ -88,7 +88,7 @@ def _of_run(run: BackupRun) -> Entry:
         text.append(f"Schedule: {run.schedule.name}.")
     if run.finished_at:
         text.append(f"It took {spell((run.finished_at - run.started_at).total_seconds())}.")
-    return Entry(
+    return FeedEntry(
         key=_key(run.schedule_id, run.due_at) if belongs and run.schedule_id and run.due_at else f"run-{run.uid}",
         starts_at=run.started_at,
         ends_at=run.finished_at,
@@ -98,7 +98,7 @@ def _of_run(run: BackupRun) -> Entry:
     )
 
 
-def _of_window(window: Window, schedule: BackupSchedule, duration: Duration | None) -> Entry:
+def _of_window(window: BackupWindow, schedule: BackupSchedule, duration: Duration | None) -> FeedEntry:
     text = [f"Schedule {window.schedule}: {schedule.cron} in {schedule.time_zone}."]
     text.append("dbops runs it." if window.is_managed else "An outside cron job runs it.")
     if duration is None:
@@ -110,7 +110,7 @@ def _of_window(window: Window, schedule: BackupSchedule, duration: Duration | No
         )
     else:
         text.append(f"A person expects it to take {spell(duration.p50_seconds)}.")
-    return Entry(
+    return FeedEntry(
         key=_key(schedule.pk, window.starts_at),
         starts_at=window.starts_at,
         ends_at=window.ends_p90,
@@ -120,9 +120,9 @@ def _of_window(window: Window, schedule: BackupSchedule, duration: Duration | No
     )
 
 
-def _of_maintenance(stops: Iterable[Maintenance]) -> Iterator[Entry]:
+def _of_maintenance(stops: Iterable[Maintenance]) -> Iterator[FeedEntry]:
     for stop in stops:
-        yield Entry(
+        yield FeedEntry(
             key=f"maintenance-{stop.pk}",
             starts_at=stop.starts_at,
             ends_at=stop.ends_at,

@@ -18,7 +18,7 @@ from dbops.queries.fleet.cluster_status import ClusterNow, clusters_now
 CLUSTERS_ON_A_PAGE = 25
 
 
-class Span(StrEnum):
+class CalendarSpan(StrEnum):
     """How much time one page shows."""
 
     DAY = "day"
@@ -26,7 +26,7 @@ class Span(StrEnum):
 
     @property
     def days(self) -> int:
-        return 7 if self is Span.WEEK else 1
+        return 7 if self is CalendarSpan.WEEK else 1
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,7 +37,7 @@ class FleetCalendar:
     rows: tuple[Agenda, ...]
     days: tuple[Interval, ...]
     first: date
-    span: Span
+    span: CalendarSpan
     today: date
     text: str
     is_blocked: bool
@@ -70,7 +70,7 @@ def fleet_calendar(
     zone: tzinfo,
     *,
     first: date | None = None,
-    span: Span = Span.DAY,
+    span: CalendarSpan = CalendarSpan.DAY,
     text: str = "",
     is_blocked: bool = False,
     number: str | int = 1,

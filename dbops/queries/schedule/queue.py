@@ -7,10 +7,10 @@ from datetime import datetime
 
 from django.core.paginator import Page, Paginator
 
-from dbops.engine.schedule.backup_windows import End
+from dbops.engine.schedule.backup_windows import TimeEstimate
 from dbops.engine.schedule.eligibility import expected_start
-from dbops.engine.schedule.occupancy import stays
-from dbops.engine.schedule.snapshot import Job, Picture, Use
+from dbops.engine.schedule.occupancy import reservations_of
+from dbops.engine.schedule.snapshot import ActiveJob, ClusterSnapshot, InstanceUse
 from dbops.models import Rebuild
 from dbops.queries.fleet.agenda import Agenda, agendas
 from dbops.queries.fleet.cluster_status import ClusterNow, clusters_now
@@ -20,33 +20,33 @@ from dbops.queries.fleet.overview import strip_of
 ASKED = 20
 CLUSTERS_ON_A_PAGE = 25
 DOES = {
-    Use.DUMP: "dumps it",
-    Use.PHYSICAL: "backs it up",
-    Use.READ: "reads it",
-    Use.REPLACE: "replaces it",
+    InstanceUse.DUMP: "dumps it",
+    InstanceUse.PHYSICAL: "backs it up",
+    InstanceUse.READ: "reads it",
+    InstanceUse.REPLACE: "replaces it",
 }
 
 
 @dataclass(frozen=True, slots=True)
-class InLine:
+class QueueEntry:
     """One job in the line of an instance. ``place`` is 0 for what uses it now; ``starts`` is ``None`` where it was not asked."""
 
-    job: Job
+    job: ActiveJob
     does: str
     place: int
-    ends: End | None = None
-    starts: End | None = None
+    ends: TimeEstimate | None = None
+    starts: TimeEstimate | None = None
     why: str = ""
     rebuild: Rebuild | None = None
 
 
 @dataclass(frozen=True, slots=True)
-class Line:
+class InstanceQueue:
     """The line of one instance."""
 
     cluster: str
     instance: str
-    jobs: tuple[InLine, ...]
+    jobs: tuple[QueueEntry, ...]
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,7 +54,7 @@ class QueuePage:
     """The lines of one page of clusters."""
 
     page: Page[ClusterNow]
-    lines: tuple[Line, ...]
+    lines: tuple[InstanceQueue, ...]
 
 
 def queue(now: datetime, number: str | int = 1) -> QueuePage:
@@ -67,20 +67,20 @@ def queue(now: datetime, number: str | int = 1) -> QueuePage:
     return QueuePage(page, tuple(line for agenda in found for line in _lines(agenda.picture, rebuilds)))
 
 
-def lines_of(agenda: Agenda) -> list[Line]:
+def queues_of(agenda: Agenda) -> list[InstanceQueue]:
     """Return the lines of a cluster's instances that are used or waited for. One query where there are rebuilds, else none."""
     return _lines(agenda.picture, _rebuilds(agenda.picture.jobs))
 
 
-def _lines(picture: Picture, rebuilds: Mapping[int, Rebuild]) -> list[Line]:
-    found: dict[str, list[InLine]] = defaultdict(list)
-    used = stays(picture)
+def _lines(picture: ClusterSnapshot, rebuilds: Mapping[int, Rebuild]) -> list[InstanceQueue]:
+    found: dict[str, list[QueueEntry]] = defaultdict(list)
+    used = reservations_of(picture)
     for stay in used:
         if stay.job.started_at is not None:
-            item = InLine(stay.job, DOES[stay.use], 0, ends=stay.end, rebuild=rebuilds.get(stay.job.rebuild or 0))
+            item = QueueEntry(stay.job, DOES[stay.use], 0, ends=stay.end, rebuild=rebuilds.get(stay.job.rebuild or 0))
             found[stay.instance].append(item)
     waiting = [stay for stay in used if stay.job.started_at is None]
-    asked: dict[str, tuple[End | None, str]] = {}
+    asked: dict[str, tuple[TimeEstimate | None, str]] = {}
     for stay in waiting:
         job = stay.job
         if job.name not in asked:
@@ -88,12 +88,12 @@ def _lines(picture: Picture, rebuilds: Mapping[int, Rebuild]) -> list[Line]:
         starts, why = asked[job.name]
         place = 1 + sum(item.place > 0 for item in found[stay.instance])
         found[stay.instance].append(
-            InLine(job, DOES[stay.use], place, starts=starts, why=why, rebuild=rebuilds.get(job.rebuild or 0))
+            QueueEntry(job, DOES[stay.use], place, starts=starts, why=why, rebuild=rebuilds.get(job.rebuild or 0))
         )
-    return [Line(picture.cluster, name, tuple(found[name])) for name in sorted(found)]
+    return [InstanceQueue(picture.cluster, name, tuple(found[name])) for name in sorted(found)]
 
 
-def _rebuilds(jobs: Iterable[Job]) -> dict[int, Rebuild]:
+def _rebuilds(jobs: Iterable[ActiveJob]) -> dict[int, Rebuild]:
     keys = [job.rebuild for job in jobs if job.rebuild is not None]
     if not keys:
         return {}
@@ -101,7 +101,7 @@ def _rebuilds(jobs: Iterable[Job]) -> dict[int, Rebuild]:
     return {row.pk: row for row in rows.defer("plan", "memory")}
 
 
-def _start(picture: Picture, job: Job) -> tuple[End, str]:
+def _start(picture: ClusterSnapshot, job: ActiveJob) -> tuple[TimeEstimate, str]:
     """Return when a job that waits is expected to start, and what it waits for."""
     expected = expected_start(picture, job)
     if job.needs_approval:

@@ -4,7 +4,7 @@ from collections.abc import Iterable, Mapping
 from datetime import timedelta
 from itertools import takewhile
 
-from dbops.engine.schedule.backup_windows import Duration, Window, window_at
+from dbops.engine.schedule.backup_windows import BackupWindow, Duration, window_at
 from dbops.engine.schedule.calendar import Interval
 from dbops.engine.states import BackupMethod, RunBy
 from dbops.lib.cron import BadSchedule, due_times
@@ -20,7 +20,7 @@ def planned(
     within: Interval,
     *,
     most: int = WINDOWS_OF_A_SCHEDULE,
-) -> list[Window]:
+) -> list[BackupWindow]:
     """Return the windows that begin in an interval, of the schedules that are switched on.
 
     Args:

@@ -8,7 +8,7 @@ from django.db import transaction
 from dbops.models import Cluster, Maintenance, Rebuild
 from dbops.sample.generate.acts import write_log
 from dbops.sample.generate.inventory import facts_by_name, make_fleet, make_people, make_schedules, make_states
-from dbops.sample.generate.rebuilds import Past, make_rebuilds
+from dbops.sample.generate.rebuilds import MadeRebuild, make_rebuilds
 from dbops.sample.generate.restore_tests import write_proofs
 from dbops.sample.generate.runs import draw_runs, write_runs
 from dbops.sample.generate.states import Spell, make_periods, spells_of_story
@@ -31,7 +31,7 @@ def fill(*, weeks: int, now: datetime, seed: int = SEED) -> dict[str, int]:
         make_states(instances, facts, now)
         spells = spells_of_story(now)
         runs = draw_runs(make_schedules(instances, now), _away(spells, now), begin, now, dice)
-        past = Past(instances, facts, people, runs, begin, now, dice, spells=spells)
+        past = MadeRebuild(instances, facts, people, runs, begin, now, dice, spells=spells)
         make_rebuilds(past)
         write_runs(runs, now)
         write_proofs(runs, begin, now)

@@ -5,10 +5,10 @@ from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
-from dbops.audit.log import SYSTEM, Origin, append, coming_from
-from dbops.engine.states import Origin as SeenBy
+from dbops.audit.log import SYSTEM, RequestOrigin, append, request_origin
+from dbops.engine.states import RunOrigin as SeenBy
 from dbops.engine.states import RunStatus
-from dbops.models import BackupProof, BackupRun, Instance, Rebuild
+from dbops.models import BackupRun, Instance, Rebuild, RestoreTest
 from dbops.sample.database_check import ACTION as GENERATED
 from dbops.sample.generate.clusters import CLUSTERS, PEOPLE
 from dbops.sample.generate.story import ANNA, JONAS, PRIYA, maintenance, moment
@@ -23,7 +23,7 @@ COLUMNS = ("outcome", "instance", "cluster")
 
 
 @dataclass(frozen=True, slots=True)
-class Act:
+class SampleAct:
     """One thing that was done."""
 
     at: datetime
@@ -61,7 +61,7 @@ def write_log(
     for act in acts:
         columns = {name: str(act.detail[name]) for name in COLUMNS if name in act.detail}
         detail = {name: value for name, value in act.detail.items() if name not in COLUMNS}
-        with coming_from(Origin(address=act.address or PLACES.get(act.actor, ""))):
+        with request_origin(RequestOrigin(address=act.address or PLACES.get(act.actor, ""))):
             append(
                 actor=act.actor,
                 action=act.action,
@@ -73,29 +73,29 @@ def write_log(
     return len(acts) + 1
 
 
-def _beginnings(instances: dict[str, Instance], begin: datetime) -> list[Act]:
+def _beginnings(instances: dict[str, Instance], begin: datetime) -> list[SampleAct]:
     """Return how the fleet came into the inventory."""
     at, acts = begin + timedelta(minutes=2), []
     for name, group in PEOPLE.items():
-        acts.append(Act(at, SHELL, "account.created", name, detail={"group": group, "changed": ["created"]}))
+        acts.append(SampleAct(at, SHELL, "account.created", name, detail={"group": group, "changed": ["created"]}))
     file = {"via": "file"}
     for cluster in CLUSTERS:
-        acts.append(Act(at + timedelta(minutes=9), ANNA, "cluster.created", cluster.name, detail=file))
+        acts.append(SampleAct(at + timedelta(minutes=9), ANNA, "cluster.created", cluster.name, detail=file))
         for name, role in cluster.instances.items():
             host = instances[name].host
-            acts.append(Act(at + timedelta(minutes=9, seconds=1), ANNA, "host.created", host.name, detail=file))
+            acts.append(SampleAct(at + timedelta(minutes=9, seconds=1), ANNA, "host.created", host.name, detail=file))
             of_it = {**file, "cluster": cluster.name, "role": role, "host": host.name}
-            acts.append(Act(at + timedelta(minutes=9, seconds=2), ANNA, "instance.created", name, detail=of_it))
+            acts.append(SampleAct(at + timedelta(minutes=9, seconds=2), ANNA, "instance.created", name, detail=of_it))
             acts.append(
-                Act(at + timedelta(minutes=25), ANNA, "host.key_accepted", host.name, detail={"new": "ed25519"})
+                SampleAct(at + timedelta(minutes=25), ANNA, "host.key_accepted", host.name, detail={"new": "ed25519"})
             )
         for item in cluster.schedules:
             of_it = {**file, "instance": item.instance, "method": item.method, "cron": item.cron, "run_by": item.run_by}
-            acts.append(Act(at + timedelta(minutes=40), ANNA, "schedule.created", item.name, detail=of_it))
+            acts.append(SampleAct(at + timedelta(minutes=40), ANNA, "schedule.created", item.name, detail=of_it))
     return acts
 
 
-def _comings(begin: datetime, now: datetime, dice: random.Random) -> list[Act]:
+def _comings(begin: datetime, now: datetime, dice: random.Random) -> list[SampleAct]:
     """Return who logged in and out on the days of work, with a mistyped password now and then."""
     acts, day = [], begin
     while day < now:
@@ -103,28 +103,28 @@ def _comings(begin: datetime, now: datetime, dice: random.Random) -> list[Act]:
             is_there = dice.random() < (0.5 if day.weekday() < 5 else 0.05)
             at = day.replace(hour=7, minute=30) + timedelta(minutes=dice.uniform(0, 150))
             if is_there and dice.random() < 0.08:
-                acts.append(Act(at - timedelta(seconds=20), name, "login.failed", "dbops"))
+                acts.append(SampleAct(at - timedelta(seconds=20), name, "login.failed", "dbops"))
             if is_there:
-                acts.append(Act(at, name, "login", "dbops"))
-                acts.append(Act(at + timedelta(hours=dice.uniform(0.4, 8)), name, "logout", "dbops"))
+                acts.append(SampleAct(at, name, "login", "dbops"))
+                acts.append(SampleAct(at + timedelta(hours=dice.uniform(0.4, 8)), name, "logout", "dbops"))
         day += timedelta(days=1)
     guessed = moment(now, 18, "03:41")
     names = ("admin", "root", "dba", "admin", "test")
     acts += [
-        Act(guessed + timedelta(seconds=7 * number), name, "login.failed", "dbops", address=A_STRANGER)
+        SampleAct(guessed + timedelta(seconds=7 * number), name, "login.failed", "dbops", address=A_STRANGER)
         for number, name in enumerate(names)
     ]
     return acts
 
 
-def _of_rebuilds() -> list[Act]:
+def _of_rebuilds() -> list[SampleAct]:
     acts = []
     for row in Rebuild.objects.select_related("target", "source", "requested_by").order_by("requested_at"):
         name, target, about = row.requested_by.get_username(), row.target.name, {"rebuild": row.pk}
         asked = {**about, "source": row.source.name}
         if row.follows_id:
             acts.append(
-                Act(
+                SampleAct(
                     row.requested_at,
                     name,
                     "rebuild.put_back_requested",
@@ -135,10 +135,12 @@ def _of_rebuilds() -> list[Act]:
             )
         else:
             asked |= {"fingerprint": row.plan_fingerprint, "old_data": row.plan["old_data"], "start": "soon"}
-            acts.append(Act(row.requested_at, name, "rebuild.requested", target, row.reason, asked))
+            acts.append(SampleAct(row.requested_at, name, "rebuild.requested", target, row.reason, asked))
         if row.cancel_requested_at:
             acts.append(
-                Act(row.cancel_requested_at, row.cancel_requested_by, "rebuild.cancel_requested", target, detail=about)
+                SampleAct(
+                    row.cancel_requested_at, row.cancel_requested_by, "rebuild.cancel_requested", target, detail=about
+                )
             )
         if row.finished_at:
             told = {
@@ -151,18 +153,18 @@ def _of_rebuilds() -> list[Act]:
                 "bytes": row.memory.get("stream.bytes"),
                 "requested_by": name,
             }
-            acts.append(Act(row.finished_at, SYSTEM, f"rebuild.{row.status}", target, detail=told))
+            acts.append(SampleAct(row.finished_at, SYSTEM, f"rebuild.{row.status}", target, detail=told))
     return acts
 
 
-def _of_backups() -> list[Act]:
+def _of_backups() -> list[SampleAct]:
     ended = BackupRun.objects.filter(origin=SeenBy.MANAGED, status__in=(RunStatus.SUCCEEDED, RunStatus.FAILED))
     acts = []
     for row in ended.select_related("instance", "schedule").order_by("finished_at"):
         about = {"backup_run": row.pk, "schedule": row.schedule.name if row.schedule else "", "outcome": row.outcome}
         if row.finished_at:
             acts.append(
-                Act(
+                SampleAct(
                     row.finished_at,
                     SYSTEM,
                     f"backup.{row.status}",
@@ -173,10 +175,10 @@ def _of_backups() -> list[Act]:
     return acts
 
 
-def _of_proofs() -> list[Act]:
-    ended = BackupProof.objects.select_related("source").order_by("pk")
+def _of_proofs() -> list[SampleAct]:
+    ended = RestoreTest.objects.select_related("source").order_by("pk")
     return [
-        Act(
+        SampleAct(
             row.finished_at,
             SYSTEM,
             f"proof.{row.status}",
@@ -188,37 +190,37 @@ def _of_proofs() -> list[Act]:
     ]
 
 
-def _of_maintenance(now: datetime) -> list[Act]:
+def _of_maintenance(now: datetime) -> list[SampleAct]:
     acts = []
     for one in maintenance(now):
         announced = min(one.start, now) - timedelta(days=2, hours=5, minutes=13)
         times = {"starts_at": one.start.isoformat(timespec="minutes"), "ends_at": one.end.isoformat(timespec="minutes")}
-        acts.append(Act(announced, one.by, "maintenance.announced", one.cluster, one.why, times))
+        acts.append(SampleAct(announced, one.by, "maintenance.announced", one.cluster, one.why, times))
     return acts
 
 
-def _others(now: datetime) -> list[Act]:
+def _others(now: datetime) -> list[SampleAct]:
     """Return what else people did."""
-    verified = [Act(moment(now, days, "08:15"), EVA, "audit.verified", "audit log", detail={"findings": 0}) for days in
+    verified = [SampleAct(moment(now, days, "08:15"), EVA, "audit.verified", "audit log", detail={"findings": 0}) for days in
                 range(5, 56, 7)]  # fmt: skip
     return [
         *verified,
-        Act(moment(now, 54, "10:20"), ANNA, "token.made", "billing-cron", detail={"purpose": "report", "cluster": "billing"}),
-        Act(moment(now, 54, "10:31"), ANNA, "token.made", "crm-cron", detail={"purpose": "report", "cluster": "crm"}),
-        Act(moment(now, 53, "14:02"), JONAS, "test.requested", "shop-r1 from shop-b1", detail={"kind": "stream"}),
-        Act(moment(now, 46, "09:44"), JONAS, "schedule.changed", "shop-nightly", detail={
+        SampleAct(moment(now, 54, "10:20"), ANNA, "token.made", "billing-cron", detail={"purpose": "report", "cluster": "billing"}),
+        SampleAct(moment(now, 54, "10:31"), ANNA, "token.made", "crm-cron", detail={"purpose": "report", "cluster": "crm"}),
+        SampleAct(moment(now, 53, "14:02"), JONAS, "test.requested", "shop-r1 from shop-b1", detail={"kind": "stream"}),
+        SampleAct(moment(now, 46, "09:44"), JONAS, "schedule.changed", "shop-nightly", detail={
             "via": "browser", "cron": "0 2 * * * → 30 1 * * *"}),
-        Act(moment(now, 40, "22:51"), JONAS, "rebuild.priority_changed", "search-r2", "Serves the app", {"priority": 1}),
-        Act(moment(now, 37, "11:10"), PRIYA, "cluster.changed", "search", detail={
+        SampleAct(moment(now, 40, "22:51"), JONAS, "rebuild.priority_changed", "search-r2", "Serves the app", {"priority": 1}),
+        SampleAct(moment(now, 37, "11:10"), PRIYA, "cluster.changed", "search", detail={
             "via": "browser", "wanted replicas": "(empty) → 3"}),
-        Act(moment(now, 27, "13:30"), ANNA, "account.created", "m.rossi", detail={"group": "viewer", "superuser": False}),
-        Act(moment(now, 26, "15:12"), ANNA, "host.key_accepted", "db-crm-r1", "New hardware; compared with the label on it",
+        SampleAct(moment(now, 27, "13:30"), ANNA, "account.created", "m.rossi", detail={"group": "viewer", "superuser": False}),
+        SampleAct(moment(now, 26, "15:12"), ANNA, "host.key_accepted", "db-crm-r1", "New hardware; compared with the label on it",
             {"old": "ed25519", "new": "ed25519"}),
-        Act(moment(now, 25, "09:20"), PRIYA, "backup.said_over", "search-b2", "The dump was ended by hand on the host"),
-        Act(moment(now, 19, "08:40"), ANNA, "account.deactivated", "m.rossi", "Left the company"),
-        Act(moment(now, 15, "08:05"), PRIYA, "host.key_accepted", "db-crm-b1", "Mainboard replaced; read on the console",
+        SampleAct(moment(now, 25, "09:20"), PRIYA, "backup.said_over", "search-b2", "The dump was ended by hand on the host"),
+        SampleAct(moment(now, 19, "08:40"), ANNA, "account.deactivated", "m.rossi", "Left the company"),
+        SampleAct(moment(now, 15, "08:05"), PRIYA, "host.key_accepted", "db-crm-b1", "Mainboard replaced; read on the console",
             {"old": "ed25519", "new": "ed25519"}),
-        Act(moment(now, 7, "16:25"), EVA, "audit.exported", "audit log", detail={"format": "csv", "filter": {"view": "overrides"}}),
-        Act(moment(now, 1, "15:40"), ANNA, "schedule.changed", "billing-dump", detail={
+        SampleAct(moment(now, 7, "16:25"), EVA, "audit.exported", "audit log", detail={"format": "csv", "filter": {"view": "overrides"}}),
+        SampleAct(moment(now, 1, "15:40"), ANNA, "schedule.changed", "billing-dump", detail={
             "via": "browser", "late after seconds": "900 → 1800"}),
     ]  # fmt: skip

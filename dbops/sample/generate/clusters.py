@@ -7,7 +7,7 @@ MIB = 1024**2
 
 
 @dataclass(frozen=True, slots=True)
-class Schedule:
+class SampleSchedule:
     """A backup schedule. ``hours`` is what a run takes, ``share`` its size against the data. ``origin`` is who tells of its runs."""
 
     name: str
@@ -25,7 +25,7 @@ class Schedule:
 
 
 @dataclass(frozen=True, slots=True)
-class Cluster:
+class SampleCluster:
     """A cluster: ``rate`` is what its network and disks copy in a second, ``growth`` the share by which its data grows in a week."""
 
     name: str
@@ -38,7 +38,7 @@ class Cluster:
     rate: int
     growth: float
     wanted: int | None
-    schedules: tuple[Schedule, ...]
+    schedules: tuple[SampleSchedule, ...]
 
     @property
     def instances(self) -> dict[str, str]:
@@ -51,30 +51,30 @@ class Cluster:
 BERLIN, UTC = "Europe/Berlin", "UTC"
 
 CLUSTERS = (
-    Cluster(
+    SampleCluster(
         *("billing", "mysql", "8.0.42", "8.0.35-33", 2, 1, 2870 * GIB, 305 * MIB, 0.006, None),
-        schedules=(Schedule("billing-dump", "billing-b1", "dump", "reported", "0 20 * * *", UTC, 15.8, 0.19),),
+        schedules=(SampleSchedule("billing-dump", "billing-b1", "dump", "reported", "0 20 * * *", UTC, 15.8, 0.19),),
     ),
-    Cluster(
+    SampleCluster(
         *("crm", "mariadb", "10.6.22", "10.6.22", 1, 1, 184 * GIB, 165 * MIB, 0.004, None),
-        schedules=(Schedule("crm-nightly", "crm-b1", "physical", "reported", "0 3 * * *", BERLIN, 0.42, 0.38),),
+        schedules=(SampleSchedule("crm-nightly", "crm-b1", "physical", "reported", "0 3 * * *", BERLIN, 0.42, 0.38),),
     ),
-    Cluster(
+    SampleCluster(
         *("search", "mysql", "8.4.5", "8.4.0-3", 3, 2, 421 * GIB, 348 * MIB, 0.011, 3),
         schedules=(
-            Schedule("search-nightly", "search-b1", "physical", "managed", "15 2 * * *", UTC, 0.72, 0.36),
-            Schedule("search-weekly-dump", "search-b2", "dump", "observed", "0 4 * * 0", UTC, 3.1, 0.2),
+            SampleSchedule("search-nightly", "search-b1", "physical", "managed", "15 2 * * *", UTC, 0.72, 0.36),
+            SampleSchedule("search-weekly-dump", "search-b2", "dump", "observed", "0 4 * * 0", UTC, 3.1, 0.2),
         ),
     ),
-    Cluster(
+    SampleCluster(
         *("sessions", "mariadb", "11.4.7", "11.4.7", 1, 1, 58 * GIB, 214 * MIB, 0.002, None),
-        schedules=(Schedule("sessions-dump", "sessions-b1", "dump", "managed", "5 */6 * * *", UTC, 0.23, 0.21),),
+        schedules=(SampleSchedule("sessions-dump", "sessions-b1", "dump", "managed", "5 */6 * * *", UTC, 0.23, 0.21),),
     ),
-    Cluster(
+    SampleCluster(
         *("shop", "mariadb", "10.11.13", "10.11.13", 2, 1, 1440 * GIB, 282 * MIB, 0.009, 3),
         schedules=(
-            Schedule("shop-nightly", "shop-b1", "physical", "managed", "30 1 * * *", BERLIN, 2.15, 0.37),
-            Schedule("shop-weekly-dump", "shop-b1", "dump", "managed", "0 9 * * 6", BERLIN, 4.6, 0.2),
+            SampleSchedule("shop-nightly", "shop-b1", "physical", "managed", "30 1 * * *", BERLIN, 2.15, 0.37),
+            SampleSchedule("shop-weekly-dump", "shop-b1", "dump", "managed", "0 9 * * 6", BERLIN, 4.6, 0.2),
         ),
     ),
 )

@@ -10,8 +10,8 @@ from typing import Any
 from dbops.engine.rebuilds.metrics import number_at, spacing
 from dbops.engine.rebuilds.plan import Plan
 from dbops.engine.states import Level, StepState
-from dbops.models import Command, Event, Rebuild, Sample, Step
-from dbops.sample.generate.clusters import MIB, Cluster
+from dbops.models import ExecutedCommand, Rebuild, RebuildEvent, RebuildSample, RebuildStep
+from dbops.sample.generate.clusters import MIB, SampleCluster
 
 #: Where a step stands in the history with a line of its own when it is done.
 DONE_LINES = {
@@ -41,7 +41,7 @@ class Ending:
     share: float = 1.0
 
 
-def seconds_of(plan: Plan, cluster: Cluster, dice: random.Random) -> dict[str, float]:
+def seconds_of(plan: Plan, cluster: SampleCluster, dice: random.Random) -> dict[str, float]:
     """Return what each step of a plan takes."""
     size = plan.bytes_to_copy or cluster.data_bytes
     stream = size / cluster.rate * dice.uniform(0.92, 1.12)
@@ -60,12 +60,12 @@ def seconds_of(plan: Plan, cluster: Cluster, dice: random.Random) -> dict[str, f
     return {step.name: known.get(step.name, dice.uniform(0.5, 2.2)) for step in plan.steps}
 
 
-def write_steps(rebuild: Rebuild, plan: Plan, taken: dict[str, float], ending: Ending) -> dict[str, Step]:
+def write_steps(rebuild: Rebuild, plan: Plan, taken: dict[str, float], ending: Ending) -> dict[str, RebuildStep]:
     """Write the steps of a rebuild that began at ``started_at``; return them by name."""
     assert rebuild.started_at  # noqa: S101 - for the type checker
     at, broken, rows = rebuild.started_at + timedelta(seconds=1), False, []
     for position, step in enumerate(plan.steps):
-        row = Step(rebuild=rebuild, position=position, name=step.name, title=step.title, state=StepState.DONE)
+        row = RebuildStep(rebuild=rebuild, position=position, name=step.name, title=step.title, state=StepState.DONE)
         row.predicted_seconds = step.predicted_seconds
         rows.append(row)
         if broken and step.name != "clean-up":
@@ -81,11 +81,11 @@ def write_steps(rebuild: Rebuild, plan: Plan, taken: dict[str, float], ending: E
             _tell_copy(row, plan, ending.share if is_end else 1.0)
         elif step.name == "prepare":
             row.result = {"exit_statuses": {"prepare": 137 if is_end else 0}, "tails": {}}
-    Step.objects.bulk_create(rows)
+    RebuildStep.objects.bulk_create(rows)
     return {row.name: row for row in rows}
 
 
-def _tell_copy(row: Step, plan: Plan, share: float) -> None:
+def _tell_copy(row: RebuildStep, plan: Plan, share: float) -> None:
     assert row.started_at  # noqa: S101 - for the type checker
     assert row.finished_at  # noqa: S101
     total = plan.bytes_to_copy or 0
@@ -104,7 +104,7 @@ def _tell_copy(row: Step, plan: Plan, share: float) -> None:
     row.result = {"exit_statuses": statuses, "tails": tails, "bytes": copied, "seconds": seconds}
 
 
-def write_history(rebuild: Rebuild, plan: Plan, steps: dict[str, Step], dice: random.Random, told: str) -> None:
+def write_history(rebuild: Rebuild, plan: Plan, steps: dict[str, RebuildStep], dice: random.Random, told: str) -> None:
     """Write events, commands and samples. ``told`` is the last line."""
     words = {
         "target": plan.target.name,
@@ -136,16 +136,16 @@ def write_history(rebuild: Rebuild, plan: Plan, steps: dict[str, Step], dice: ra
         lines.append((rebuild.finished_at - timedelta(seconds=1), "", Level.ERROR, rebuild.error["found"]))
     lines.append((rebuild.finished_at, "", Level.INFO if rebuild.status == "succeeded" else Level.ERROR, told))
     hosts = {True: plan.source.host, False: plan.target.host}
-    Event.objects.bulk_create(
-        Event(
+    RebuildEvent.objects.bulk_create(
+        RebuildEvent(
             rebuild=rebuild, at=at, step=step, host=hosts[step in ON_THE_SOURCE] if step else "", level=level, text=text
         )
         for at, step, level, text in sorted(lines, key=lambda line: line[0])
     )
-    Command.objects.bulk_create(_commands(rebuild, plan, steps, dice))
+    ExecutedCommand.objects.bulk_create(_commands(rebuild, plan, steps, dice))
 
 
-def _milestones(row: Step | None, plan: Plan) -> list[tuple[datetime, str, Level, str]]:
+def _milestones(row: RebuildStep | None, plan: Plan) -> list[tuple[datetime, str, Level, str]]:
     """Return what the backup tool says while it copies."""
     if row is None or not row.started_at or not row.finished_at:
         return []
@@ -157,7 +157,9 @@ def _milestones(row: Step | None, plan: Plan) -> list[tuple[datetime, str, Level
     return [(row.started_at + length * share, "stream", Level.INFO, text) for share, text in said]
 
 
-def _commands(rebuild: Rebuild, plan: Plan, steps: dict[str, Step], dice: random.Random) -> Iterator[Command]:
+def _commands(
+    rebuild: Rebuild, plan: Plan, steps: dict[str, RebuildStep], dice: random.Random
+) -> Iterator[ExecutedCommand]:
     hosts = {party.name: party.host for party in (plan.target, plan.source, plan.primary)}
     for planned in plan.steps:
         row = steps[planned.name]
@@ -169,7 +171,7 @@ def _commands(rebuild: Rebuild, plan: Plan, steps: dict[str, Step], dice: random
             start = row.started_at if is_long else row.started_at + share * number
             end = row.finished_at if is_long else start + share * dice.uniform(0.5, 0.9)
             is_bad = row.state in SKIPPED_AFTER
-            yield Command(
+            yield ExecutedCommand(
                 rebuild=rebuild,
                 key=f"{planned.name}.{number}",
                 step=planned.name,
@@ -182,19 +184,21 @@ def _commands(rebuild: Rebuild, plan: Plan, steps: dict[str, Step], dice: random
             )
 
 
-def write_samples(rebuild: Rebuild, steps: dict[str, Step], cluster: Cluster, dice: random.Random) -> None:
+def write_samples(rebuild: Rebuild, steps: dict[str, RebuildStep], cluster: SampleCluster, dice: random.Random) -> None:
     """Write what the charts are drawn from: of the copy and of the preparation."""
     assert rebuild.started_at  # noqa: S101 - for the type checker
-    rows: list[Sample] = []
+    rows: list[RebuildSample] = []
     for name in ("stream", "prepare"):
         row = steps.get(name)
         if row and row.started_at and row.finished_at:
             rows += _samples(rebuild, row, rebuild.started_at, cluster, dice)
     unique = {row.number: row for row in rows}
-    Sample.objects.bulk_create(unique.values(), batch_size=1000)
+    RebuildSample.objects.bulk_create(unique.values(), batch_size=1000)
 
 
-def _samples(rebuild: Rebuild, row: Step, begin: datetime, cluster: Cluster, dice: random.Random) -> Iterator[Sample]:
+def _samples(
+    rebuild: Rebuild, row: RebuildStep, begin: datetime, cluster: SampleCluster, dice: random.Random
+) -> Iterator[RebuildSample]:
     assert row.started_at  # noqa: S101 - for the type checker
     assert row.finished_at  # noqa: S101
     first, last = ((moment - begin).total_seconds() for moment in (row.started_at, row.finished_at))
@@ -209,7 +213,7 @@ def _samples(rebuild: Rebuild, row: Step, begin: datetime, cluster: Cluster, dic
         at += spacing(at)
     for at, share, lag in weights:
         count: Any = int((total or 0) * share / done)
-        yield Sample(
+        yield RebuildSample(
             rebuild=rebuild,
             number=number_at(at),
             at=begin + timedelta(seconds=at),

@@ -19,7 +19,7 @@ from dbops.engine.facts.instance import (
     Tool,
 )
 from dbops.models import Instance
-from dbops.sample.generate.clusters import GIB, Cluster
+from dbops.sample.generate.clusters import GIB, SampleCluster
 
 TOOLS = ("bash", "flock", "gzip", "setsid", "setpriv", "ssh", "ssh-keygen", "sshd", "zstd")
 OF_FLAVOR = {
@@ -32,7 +32,7 @@ BINLOG_SECONDS = 7 * 86400
 TRANSACTIONS_PER_SECOND = 120
 
 
-def number_of(cluster: Cluster, instance: Instance) -> int:
+def number_of(cluster: SampleCluster, instance: Instance) -> int:
     """Return the server id: unique within a cluster."""
     return 100 + list(cluster.instances).index(instance.name) + 1
 
@@ -42,7 +42,7 @@ def uuid_of(name: str) -> str:
     return str(uuid.uuid5(uuid.NAMESPACE_DNS, f"{name}.example"))
 
 
-def facts_of(cluster: Cluster, instances: list[Instance], instance: Instance, now: datetime) -> InstanceFacts:
+def facts_of(cluster: SampleCluster, instances: list[Instance], instance: Instance, now: datetime) -> InstanceFacts:
     """Return the facts of an instance in health.
 
     Args:
@@ -80,7 +80,7 @@ def with_lag(facts: InstanceFacts, seconds: float) -> InstanceFacts:
     return replace(facts, server=replace(facts.server, replication=channels))
 
 
-def _host(cluster: Cluster, instance: Instance) -> HostFacts:
+def _host(cluster: SampleCluster, instance: Instance) -> HostFacts:
     tools = {name: Tool(f"/usr/bin/{name}") for name in TOOLS}
     for name in OF_FLAVOR[cluster.flavor]:
         tools[name] = Tool(f"/usr/bin/{name}", cluster.tool if name in BACKUP_TOOLS else cluster.version)
@@ -100,7 +100,7 @@ def _host(cluster: Cluster, instance: Instance) -> HostFacts:
     )
 
 
-def _datadir(cluster: Cluster, instance: Instance) -> DatadirFacts:
+def _datadir(cluster: SampleCluster, instance: Instance) -> DatadirFacts:
     number = number_of(cluster, instance)
     return DatadirFacts(
         path="/var/lib/mysql",
@@ -118,13 +118,13 @@ def _datadir(cluster: Cluster, instance: Instance) -> DatadirFacts:
     )
 
 
-def position_of(cluster: Cluster, *, seconds_ago: float = 0) -> str:
+def position_of(cluster: SampleCluster, *, seconds_ago: float = 0) -> str:
     """Return the GTID set or position at which the cluster's primary was."""
     number = EXECUTED - int(seconds_ago * TRANSACTIONS_PER_SECOND)
     return f"{uuid_of(next(iter(cluster.instances)))}:1-{number}" if cluster.flavor == "mysql" else f"0-101-{number}"
 
 
-def _server(cluster: Cluster, instances: list[Instance], instance: Instance) -> ServerFacts:
+def _server(cluster: SampleCluster, instances: list[Instance], instance: Instance) -> ServerFacts:
     is_mysql, primary = cluster.flavor == "mysql", instances[0]
     position = position_of(cluster)
     others = [item for item in instances if item is not primary]
@@ -165,7 +165,7 @@ def _server(cluster: Cluster, instances: list[Instance], instance: Instance) -> 
     )
 
 
-def _channel(cluster: Cluster, primary: Instance, position: str) -> ReplicationFacts:
+def _channel(cluster: SampleCluster, primary: Instance, position: str) -> ReplicationFacts:
     return ReplicationFacts(
         channel="",
         source_host=primary.address,

@@ -56,7 +56,7 @@ def make_fleet(dice: random.Random) -> dict[str, Instance]:
     return {item.name: item for item in Instance.objects.bulk_create(instances)}
 
 
-def _of(name: str) -> plan.Cluster:
+def _of(name: str) -> plan.SampleCluster:
     return next(item for item in plan.CLUSTERS if item.name == name)
 
 

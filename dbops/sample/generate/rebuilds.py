@@ -10,13 +10,13 @@ from django.contrib.auth.models import User
 from dbops.engine.errors import Cancelled, RemoteFailure
 from dbops.engine.facts.instance import InstanceFacts, to_record
 from dbops.engine.planning.planner import build_plan
-from dbops.engine.rebuilds.follow_ups import Ended, offer_put_back, plan_follow_up, remembered
+from dbops.engine.rebuilds.follow_ups import EndedRebuild, plan_follow_up, remembered, rollback_option
 from dbops.engine.rebuilds.plan import Plan
 from dbops.engine.schedule.calendar import Interval
 from dbops.engine.states import Status, StepState
-from dbops.loaders.plan_inputs import situation_of
-from dbops.models import BackupRun, Instance, Rebuild, Step
-from dbops.sample.generate.clusters import CLUSTERS, Cluster
+from dbops.loaders.plan_inputs import plan_inputs_of
+from dbops.models import BackupRun, Instance, Rebuild, RebuildStep
+from dbops.sample.generate.clusters import CLUSTERS, SampleCluster
 from dbops.sample.generate.copying import Ending, seconds_of, write_history, write_samples, write_steps
 from dbops.sample.generate.facts import without_server
 from dbops.sample.generate.runs import put_off
@@ -33,7 +33,7 @@ ENDINGS = {
 
 
 @dataclass(slots=True)
-class Past:
+class MadeRebuild:
     """What is known while the rebuilds are made, one after another."""
 
     instances: dict[str, Instance]
@@ -51,7 +51,7 @@ class Past:
         self.spells.setdefault(instance, []).append(Spell(start, end, state, because))
 
 
-def make_rebuilds(past: Past) -> None:
+def make_rebuilds(past: MadeRebuild) -> None:
     """Write all rebuilds, oldest first, and note when their targets were not well."""
     for incident in INCIDENTS:
         lost = moment(past.now, incident.days_ago, incident.clock)
@@ -59,7 +59,7 @@ def make_rebuilds(past: Past) -> None:
             _rebuild(past, incident, lost)
 
 
-def _rebuild(past: Past, incident: Incident, lost: datetime) -> None:
+def _rebuild(past: MadeRebuild, incident: Incident, lost: datetime) -> None:
     cluster = next(item for item in CLUSTERS if incident.target in item.instances)
     asked = lost + timedelta(minutes=incident.asked_after, seconds=past.dice.uniform(4, 50))
     plan = _plan(past, incident, asked, uid := uuid.UUID(int=past.dice.getrandbits(128)).hex[:16], cluster)
@@ -94,10 +94,10 @@ def _rebuild(past: Past, incident: Incident, lost: datetime) -> None:
         _put_back(past, row, plan, steps)
 
 
-def _plan(past: Past, incident: Incident, asked: datetime, uid: str, cluster: Cluster) -> Plan:
+def _plan(past: MadeRebuild, incident: Incident, asked: datetime, uid: str, cluster: SampleCluster) -> Plan:
     """Return the plan that the engine would have made then: the target as it was, the data as large as it was."""
     names = incident.target, incident.source
-    found = situation_of(past.instances[names[0]], past.instances[names[1]], run_id=uid)
+    found = plan_inputs_of(past.instances[names[0]], past.instances[names[1]], run_id=uid)
     facts = past.facts[incident.target]
     if incident.state == GONE or incident.target in past.broken:
         facts = without_server(facts, REFUSED)
@@ -113,7 +113,7 @@ def _plan(past: Past, incident: Incident, asked: datetime, uid: str, cluster: Cl
     return replace(plan, facts_observed_at=read)
 
 
-def _when_free(past: Past, source: Instance, at: datetime) -> datetime:
+def _when_free(past: MadeRebuild, source: Instance, at: datetime) -> datetime:
     """Return the first moment at which neither a backup nor another rebuild uses the source."""
     used = [Interval(run.started_at, run.finished_at or past.now) for run in past.runs
             if run.instance_id == source.pk and run.started_at]  # fmt: skip
@@ -123,7 +123,7 @@ def _when_free(past: Past, source: Instance, at: datetime) -> datetime:
     return at
 
 
-def _end(row: Rebuild, plan: Plan, steps: dict[str, Step], incident: Incident) -> None:
+def _end(row: Rebuild, plan: Plan, steps: dict[str, RebuildStep], incident: Incident) -> None:
     target, ended = plan.target.name, max(step.finished_at for step in steps.values() if step.finished_at)
     row.finished_at = ended + timedelta(milliseconds=400)
     row.memory = {
@@ -162,7 +162,9 @@ def _ended(row: Rebuild) -> str:
     return {Status.SUCCEEDED: "succeeded", Status.CANCELLED: "been cancelled"}.get(Status(row.status), "failed")
 
 
-def _note_states(past: Past, incident: Incident, lost: datetime, row: Rebuild, steps: dict[str, Step]) -> None:
+def _note_states(
+    past: MadeRebuild, incident: Incident, lost: datetime, row: Rebuild, steps: dict[str, RebuildStep]
+) -> None:
     """Note what probes saw of the target: what was wrong, then no server, then one that lags until it has caught up."""
     target, stopped_at = incident.target, steps["take-over"].started_at
     assert stopped_at  # noqa: S101 - for the type checker
@@ -180,11 +182,13 @@ def _note_states(past: Past, incident: Incident, lost: datetime, row: Rebuild, s
         past.broken[target] = Spell(stopped_at, past.now, GONE, REFUSED)
 
 
-def _put_back(past: Past, row: Rebuild, plan: Plan, steps: dict[str, Step]) -> None:
+def _put_back(past: MadeRebuild, row: Rebuild, plan: Plan, steps: dict[str, RebuildStep]) -> None:
     """Have somebody put the old data of a failed rebuild back: it serves again, as badly as before."""
     assert row.finished_at  # noqa: S101 - for the type checker
-    ended = Ended(row.uid, Status(row.status), row.memory, {name: StepState(one.state) for name, one in steps.items()})
-    plan = plan_follow_up(plan, offer_put_back(ended))
+    ended = EndedRebuild(
+        row.uid, Status(row.status), row.memory, {name: StepState(one.state) for name, one in steps.items()}
+    )
+    plan = plan_follow_up(plan, rollback_option(ended))
     asked = row.finished_at + PUT_BACK_AFTER
     following = Rebuild.objects.create(
         uid=uuid.UUID(int=past.dice.getrandbits(128)).hex[:16],

@@ -8,7 +8,7 @@ from typing import Any
 from dbops.engine.errors import RemoteFailure
 from dbops.engine.restore_tests.result import FAILURES, GONE, STEPS
 from dbops.engine.states import RunStatus
-from dbops.models import BackupEvent, BackupProof, BackupRun
+from dbops.models import BackupEvent, BackupRun, RestoreTest
 
 EVERY_DAYS = 7
 #: Seconds of the short steps; the others follow the bytes.
@@ -44,7 +44,7 @@ def _prove(run: BackupRun, at: datetime, *, is_bad: bool) -> None:
         doing = f"Proving the backup {run.path} of {run.instance.name}"
         error = RemoteFailure("proof.tables", doing, found=FOUND, left=GONE, next_step=FAILURES["tables"]).as_record()
     status = RunStatus.FAILED if is_bad else RunStatus.SUCCEEDED
-    proof = BackupProof.objects.create(
+    proof = RestoreTest.objects.create(
         uid=uuid.UUID(int=dice.getrandbits(128)).hex[:16],
         run=run,
         source=run.instance,

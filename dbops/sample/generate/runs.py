@@ -13,7 +13,7 @@ from dbops.engine.schedule.calendar import Interval
 from dbops.engine.states import LATE, RunStatus
 from dbops.lib.cron import due_times
 from dbops.models import BackupEvent, BackupRun, BackupSchedule, Hold
-from dbops.sample.generate.clusters import CLUSTERS, Cluster, Schedule
+from dbops.sample.generate.clusters import CLUSTERS, SampleCluster, SampleSchedule
 from dbops.sample.generate.facts import position_of
 from dbops.sample.generate.inventory import KEPT, LATE_AFTER_SECONDS
 from dbops.sample.generate.states import Spell
@@ -46,8 +46,8 @@ def draw_runs(
 
 
 def _run(
-    cluster: Cluster,
-    item: Schedule,
+    cluster: SampleCluster,
+    item: SampleSchedule,
     schedule: BackupSchedule,
     due: datetime,
     gone: list[Interval],
@@ -81,7 +81,7 @@ def _run(
     return row
 
 
-def _size(cluster: Cluster, item: Schedule, ago: timedelta) -> float:
+def _size(cluster: SampleCluster, item: SampleSchedule, ago: timedelta) -> float:
     return cluster.data_bytes * item.share * (1 - cluster.growth) ** (ago.days / 7)
 
 
@@ -97,7 +97,7 @@ def _how_it_stands(row: BackupRun) -> RunStatus:
     return RunStatus.ENDED if row.origin == "observed" else RunStatus.SUCCEEDED
 
 
-def _tell_end(row: BackupRun, cluster: Cluster, now: datetime) -> None:
+def _tell_end(row: BackupRun, cluster: SampleCluster, now: datetime) -> None:
     """Fill what its end leaves: the file and its proof, or what went wrong."""
     assert row.started_at  # noqa: S101 - for the type checker
     assert row.schedule  # noqa: S101
@@ -135,7 +135,7 @@ def _tell_end(row: BackupRun, cluster: Cluster, now: datetime) -> None:
         row.path = path
 
 
-def _tool(cluster: Cluster, row: BackupRun) -> str:
+def _tool(cluster: SampleCluster, row: BackupRun) -> str:
     names = {"mariadb": ("mariadb-dump", "mariadb-backup"), "mysql": ("mysqldump", "xtrabackup")}[cluster.flavor]
     is_dump = row.method == "dump"
     return f"{names[0]} {cluster.version}" if is_dump else f"{names[1]} {cluster.tool}"

@@ -2,7 +2,7 @@
 
 from dataclasses import dataclass, replace
 
-from dbops.engine.availability.forecast import Hour
+from dbops.engine.availability.forecast import ForecastHour
 from dbops.queries.availability.forecast import ClusterForecast
 from dbops.web.templatetags.dbops import duration
 
@@ -20,7 +20,7 @@ LEGEND = (
 
 
 @dataclass(frozen=True, slots=True)
-class Field:
+class HeatmapCell:
     """One hour of one day: what stands in it, its kind for the colour, and all of it in words."""
 
     text: str
@@ -29,27 +29,27 @@ class Field:
 
 
 @dataclass(frozen=True, slots=True)
-class Row:
+class HeatmapRow:
     """One hour of the day, on all days."""
 
     hour: int
-    fields: tuple[Field, ...]
+    fields: tuple[HeatmapCell, ...]
 
 
 @dataclass(frozen=True, slots=True)
-class Heat:
+class Heatmap:
     """The whole of it: ``lead`` and ``text`` name the worst hour. Hours down and days across, so that it fits a telephone."""
 
     ahead: ClusterForecast
     lead: str
     text: str
-    rows: tuple[Row, ...]
+    rows: tuple[HeatmapRow, ...]
     days: tuple[str, ...] = DAYS
     legend: tuple[tuple[str, str], ...] = LEGEND
 
 
-def heat(found: ClusterForecast) -> Heat:
-    return Heat(found, *worst_in_words(found), _rows(found))
+def heat(found: ClusterForecast) -> Heatmap:
+    return Heatmap(found, *worst_in_words(found), _rows(found))
 
 
 @dataclass(frozen=True, slots=True)
@@ -98,28 +98,30 @@ def worst_in_words(found: ClusterForecast) -> tuple[str, str]:
     return "Nothing is known of any hour:", f"{found.forecast.hours[0].why}."
 
 
-def _rows(found: ClusterForecast) -> tuple[Row, ...]:
+def _rows(found: ClusterForecast) -> tuple[HeatmapRow, ...]:
     by_key = {(one.weekday, one.hour): one for one in found.forecast.hours}
     return tuple(
-        Row(hour, tuple(_field(by_key.get((day, hour)), day, hour, found.goal_seconds) for day in range(len(DAYS))))
+        HeatmapRow(
+            hour, tuple(_field(by_key.get((day, hour)), day, hour, found.goal_seconds) for day in range(len(DAYS)))
+        )
         for hour in range(24)
     )
 
 
-def told(hour: Hour) -> str:
+def told(hour: ForecastHour) -> str:
     """Return one hour of the week: ``Monday 02:00``."""
     return f"{DAYS[hour.weekday]} {hour.hour:02d}:00"
 
 
-def _field(hour: Hour | None, day: int, on: int, goal: float) -> Field:
+def _field(hour: ForecastHour | None, day: int, on: int, goal: float) -> HeatmapCell:
     if hour is None:
-        return Field("–", NONE, f"{DAYS[day]} {on:02d}:00: the clock jumps over this hour")
+        return HeatmapCell("–", NONE, f"{DAYS[day]} {on:02d}:00: the clock jumps over this hour")
     kind = _kind(hour, goal)
     text = _clock(hour) + MARKS.get(kind, "")
-    return Field(text or "?", kind, f"{told(hour)}: {in_words(hour)}")
+    return HeatmapCell(text or "?", kind, f"{told(hour)}: {in_words(hour)}")
 
 
-def _kind(hour: Hour, goal: float) -> str:
+def _kind(hour: ForecastHour, goal: float) -> str:
     if hour.breaks(goal):
         return BROKEN
     if hour.seconds is None:
@@ -127,7 +129,7 @@ def _kind(hour: Hour, goal: float) -> str:
     return SLOW if hour.seconds > goal * SLOW_SHARE else KEPT
 
 
-def _clock(hour: Hour) -> str:
+def _clock(hour: ForecastHour) -> str:
     """Return hours and minutes as ``9:05``; more than 99 hours without minutes; a wait alone with ``+``."""
     known = hour.wait_seconds if hour.seconds is None else hour.seconds
     if known is None:
@@ -137,7 +139,7 @@ def _clock(hour: Hour) -> str:
     return text if hour.seconds is not None else f"{text}+"
 
 
-def in_words(hour: Hour) -> str:
+def in_words(hour: ForecastHour) -> str:
     """Return how long it takes and what is waited for."""
     if hour.wait_seconds is None:
         return f"not known: {hour.why}"

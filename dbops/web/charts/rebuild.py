@@ -14,7 +14,7 @@ WIDTH, HEIGHT = 300, 90
 
 
 @dataclass(frozen=True, slots=True)
-class Line:
+class ChartSeries:
     """One line of a chart: its key in the JSON, its name, its least, middle and most in words, and its drawing."""
 
     key: str
@@ -29,7 +29,7 @@ class Chart:
     key: str
     title: str
     unit: str
-    lines: tuple[Line, ...]
+    lines: tuple[ChartSeries, ...]
     drawing: SafeString
     words: str
     empty: str
@@ -94,7 +94,7 @@ def _chart(
     empty: str,
 ) -> Chart:
     spreads = {line: spread(found[line]) for line, _ in named}
-    lines = tuple(Line(line, name, _words(spreads[line], unit)) for line, name in named)
+    lines = tuple(ChartSeries(line, name, _words(spreads[line], unit)) for line, name in named)
     known = [f"{line.name} {line.words}" for line in lines if line.words]
     top = max((item.high for item in spreads.values() if item), default=0.0)
     drawing = _drawing(found["at"], [(line, found[line]) for line, _ in named], top)

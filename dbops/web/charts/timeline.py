@@ -9,7 +9,7 @@ from django.utils.html import escape
 from django.utils.safestring import SafeString, mark_safe
 
 from dbops.engine.schedule.calendar import Interval, lanes, merge, place, position, ticks
-from dbops.engine.schedule.timeline import SHORTEST_SECONDS, Bar, BarKind, Timeline
+from dbops.engine.schedule.timeline import SHORTEST_SECONDS, BarKind, Timeline, TimelineBar
 from dbops.security.redaction import CONTROL, ESCAPES
 
 #: What is narrower than this could not be seen, in percent.
@@ -39,7 +39,7 @@ class Shape:
 
 
 @dataclass(frozen=True, slots=True)
-class Hour:
+class HourLine:
     """A line across, with its hour where ``label`` is not empty."""
 
     x: str
@@ -55,7 +55,7 @@ class Drawing:
     words: str
     height: int
     shapes: tuple[Shape, ...]
-    hours: tuple[Hour, ...]
+    hours: tuple[HourLine, ...]
     now: str
     baseline: int
 
@@ -251,7 +251,7 @@ def _bands(line: Timeline, height: int) -> Iterable[Shape]:
                 yield Shape(percent(at.left), percent(at.width), 0, height, f"band {css}", title, fill)
 
 
-def _bar(bar: Bar, line: Timeline, *, y: int, height: int, named: bool) -> Iterable[Shape]:
+def _bar(bar: TimelineBar, line: Timeline, *, y: int, height: int, named: bool) -> Iterable[Shape]:
     title = f"{bar.title}: {spoken(bar.interval, line.now)}"
     title = (
         f"{bar.title}: from {spoken(bar.interval, line.now).partition(chr(0x2013))[0]}, end not known"
@@ -270,7 +270,7 @@ def _bar(bar: Bar, line: Timeline, *, y: int, height: int, named: bool) -> Itera
         yield Shape(percent(at.left), percent(at.width), y, height, f"{css} bar-tail", title)
 
 
-def _known(bar: Bar, now: datetime) -> Interval:
+def _known(bar: TimelineBar, now: datetime) -> Interval:
     """Return what is known of a bar: of a job that nobody knows the end of, up to now. What it blocks is hatched behind it."""
     if not bar.is_open or bar.kind is BarKind.MAINTENANCE:
         return bar.interval
@@ -278,7 +278,7 @@ def _known(bar: Bar, now: datetime) -> Interval:
     return Interval(start, max(now, start + timedelta(seconds=SHORTEST_SECONDS)))
 
 
-def _hours(within: Interval, zone: tzinfo, every_hours: int, labels: bool) -> Iterable[Hour]:
+def _hours(within: Interval, zone: tzinfo, every_hours: int, labels: bool) -> Iterable[HourLine]:
     for tick in ticks(within, zone, every_hours):
         anchor = "start" if tick.left < 2 else "end" if tick.left > 98 else "middle"
         local = tick.at.astimezone(zone)
@@ -287,4 +287,4 @@ def _hours(within: Interval, zone: tzinfo, every_hours: int, labels: bool) -> It
             anchor, label = "start", "" if tick.at == within.end else f"{local:%a} {local.day}"
         else:
             label = "24" if tick.at == within.end and local.hour == 0 else f"{local:%H}"
-        yield Hour(percent(tick.left), label if labels else "", anchor)
+        yield HourLine(percent(tick.left), label if labels else "", anchor)

@@ -6,17 +6,17 @@ from typing import Any
 
 from django.http import HttpResponse
 
-from dbops.engine.availability.forecast import Hour
+from dbops.engine.availability.forecast import ForecastHour
 from dbops.engine.availability.rebuild_times import MethodTimes, Times
-from dbops.engine.availability.shortages import Gap, Part
-from dbops.engine.availability.verified_sources import Proof
-from dbops.engine.availability.what_if import Change
+from dbops.engine.availability.shortages import Gap, Shortage
+from dbops.engine.availability.verified_sources import VerifiedSource
+from dbops.engine.availability.what_if import WhatIfChange
 from dbops.engine.schedule.calendar import Interval
 from dbops.queries.availability.forecast import ClusterForecast
 from dbops.queries.availability.overview import MICROSECONDS, ClusterGaps, ClusterSums, Sum
-from dbops.queries.availability.what_if import Row, WhatIf
-from dbops.queries.restore_tests import Restore
-from dbops.web.changes import Proposal, in_words
+from dbops.queries.availability.what_if import WhatIf, WhatIfRow
+from dbops.queries.restore_tests import RestoreStatus
+from dbops.web.changes import ChangeSuggestion, in_words
 from dbops.web.charts.heatmap import DAYS
 from dbops.web.exports.tables import csv_answer, json_answer
 
@@ -45,8 +45,8 @@ def cluster_file(
     form: str,
     *,
     times: Iterable[MethodTimes],
-    proofs: Iterable[Proof],
-    restores: Iterable[Restore],
+    proofs: Iterable[VerifiedSource],
+    restores: Iterable[RestoreStatus],
     ahead: ClusterForecast,
 ) -> HttpResponse:
     """Return one cluster's intervals of the chosen kind, the latest first; JSON has all else that its page tells, too."""
@@ -99,7 +99,7 @@ def forecast_file(cluster: str, ahead: ClusterForecast, now: datetime) -> HttpRe
     return csv_answer(f"forecast-{cluster}-{_day(now)}", columns, lines)
 
 
-def what_if_file(cluster: str, found: WhatIf, best: Iterable[Proposal], form: str) -> HttpResponse:
+def what_if_file(cluster: str, found: WhatIf, best: Iterable[ChangeSuggestion], form: str) -> HttpResponse:
     """Return a period as it was and as it would have been, the changes that help, and each way of rebuilding."""
     name, asked = f"what-if-{cluster}-{_day(found.period.end)}", found.asked
     if form == "csv":
@@ -153,7 +153,7 @@ def what_if_file(cluster: str, found: WhatIf, best: Iterable[Proposal], form: st
     return json_answer(name, content)
 
 
-def _fields(change: Change) -> dict[str, Any]:
+def _fields(change: WhatIfChange) -> dict[str, Any]:
     """Return a change as the request for it names it."""
     return {
         "schedule": change.schedule,
@@ -163,7 +163,7 @@ def _fields(change: Change) -> dict[str, Any]:
     }
 
 
-def _what_if_rows(found: WhatIf, best: Iterable[Proposal]) -> Iterator[tuple[Any, ...]]:
+def _what_if_rows(found: WhatIf, best: Iterable[ChangeSuggestion]) -> Iterator[tuple[Any, ...]]:
     """Return the page's three tables below one another; ``part`` tells them apart, and what a row has not is empty."""
     asked = in_words(found.outcome.change, found.schedules)
     for row in found.rows:
@@ -175,7 +175,7 @@ def _what_if_rows(found: WhatIf, best: Iterable[Proposal]) -> Iterator[tuple[Any
         yield "way of rebuilding", "", way.text, way.seconds, "", "", "; ".join(cause for cause, _ in way.causes)
 
 
-def _removed(row: Row) -> float | str:
+def _removed(row: WhatIfRow) -> float | str:
     before = row.before.seconds
     return round(100 * (1 - row.after.seconds / before), 4) if before else ""
 
@@ -195,7 +195,7 @@ def _forecast(ahead: ClusterForecast) -> dict[str, Any]:
     }
 
 
-def _hour(one: Hour, ahead: ClusterForecast) -> dict[str, Any]:
+def _hour(one: ForecastHour, ahead: ClusterForecast) -> dict[str, Any]:
     goal = ahead.goal_seconds
     return {
         "weekday": DAYS[one.weekday],
@@ -239,7 +239,7 @@ def _sum(one: Sum) -> dict[str, Any]:
     return {"gap": str(one.gap), "seconds": one.seconds, "percent": round(one.percent, 4)}
 
 
-def _interval(part: Part) -> dict[str, Any]:
+def _interval(part: Shortage) -> dict[str, Any]:
     return {
         "from": _time(part.interval.start),
         "to": _time(part.interval.end),

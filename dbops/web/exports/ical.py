@@ -5,13 +5,13 @@ from datetime import UTC, datetime, timedelta
 
 from icalendar import Calendar, Event
 
-from dbops.queries.schedule.feed import Entry
+from dbops.queries.schedule.feed import FeedEntry
 from dbops.web.templatetags.dbops import clean
 
 REFRESH = timedelta(hours=1)
 
 
-def render(entries: Iterable[Entry], *, name: str, domain: str, now: datetime) -> bytes:
+def render(entries: Iterable[FeedEntry], *, name: str, domain: str, now: datetime) -> bytes:
     """Return the file. ``domain`` makes the entries' UIDs differ from those of another dashboard."""
     calendar = Calendar()
     calendar.add("prodid", "-//dbops//backup windows//EN")
@@ -24,7 +24,7 @@ def render(entries: Iterable[Entry], *, name: str, domain: str, now: datetime) -
     return bytes(calendar.to_ical())
 
 
-def _event(entry: Entry, domain: str, now: datetime) -> Event:
+def _event(entry: FeedEntry, domain: str, now: datetime) -> Event:
     event = Event()
     event.add("uid", f"{entry.key}@{domain}")
     event.add("dtstamp", now.astimezone(UTC).replace(microsecond=0))

@@ -10,10 +10,10 @@ from django.core.exceptions import ValidationError
 
 from dbops.fleetfile import rules, sshkeys, stored
 from dbops.fleetfile.conflicts import (
-    Conflict,
-    Placed,
+    InventoryConflict,
     PlacedHost,
     PlacedInstance,
+    PlacedObject,
     host_conflicts,
     instance_conflicts,
     name_conflicts,
@@ -101,7 +101,7 @@ class InventoryForm(forms.ModelForm):
     def clean_together(self, given: dict[str, Any]) -> None:
         """Check fields against each other."""
 
-    def conflicts(self, given: dict[str, Any]) -> Iterator[Conflict]:
+    def conflicts(self, given: dict[str, Any]) -> Iterator[InventoryConflict]:
         """Find what the rest of the fleet has already."""
         raise NotImplementedError
 
@@ -115,7 +115,7 @@ class InventoryForm(forms.ModelForm):
         shown = {name: str(getattr(self.instance, name)) for name in self._meta.fields or ()}
         return hashlib.sha256(json.dumps(shown, sort_keys=True).encode()).hexdigest()[:32]
 
-    def _others(self) -> tuple[stored.Stored, tuple[str, ...]]:
+    def _others(self) -> tuple[stored.StoredInventory, tuple[str, ...]]:
         """Return the fleet, and the name in it of what is being edited."""
         before: Any = self.before
         return stored.load(), (before.name,) if before else ()
@@ -171,7 +171,7 @@ class HostForm(InventoryForm):
                 self.add_error("ssh_key_file", "Give a key file, or paste a private key.")
             given["ssh_private_key"] = None
 
-    def conflicts(self, given: dict[str, Any]) -> Iterator[Conflict]:
+    def conflicts(self, given: dict[str, Any]) -> Iterator[InventoryConflict]:
         fleet, own = self._others()
         names = ("ssh_address", "ssh_port", "work_dir")
         values = {name: given[name] for name in names if given.get(name)}
@@ -281,10 +281,10 @@ class ClusterForm(InventoryForm):
             elif password and not user:
                 self.add_error(f"{account}_user", "Whose password is this?")
 
-    def conflicts(self, given: dict[str, Any]) -> Iterator[Conflict]:
+    def conflicts(self, given: dict[str, Any]) -> Iterator[InventoryConflict]:
         fleet, own = self._others()
-        others = [Placed(name) for name in fleet.clusters if name not in own]
-        yield from name_conflicts([*others, Placed(given.get("name", ""), None, self)], "cluster")
+        others = [PlacedObject(name) for name in fleet.clusters if name not in own]
+        yield from name_conflicts([*others, PlacedObject(given.get("name", ""), None, self)], "cluster")
 
 
 class InstanceForm(InventoryForm):
@@ -320,7 +320,7 @@ class InstanceForm(InventoryForm):
         if given.get("systemd_unit") and bool(given.get("start_command")) != bool(given.get("stop_command")):
             self.add_error("systemd_unit", sentence(rules.service_problem(given)))
 
-    def conflicts(self, given: dict[str, Any]) -> Iterator[Conflict]:
+    def conflicts(self, given: dict[str, Any]) -> Iterator[InventoryConflict]:
         fleet, own = self._others()
         values = {name: given[name] for name in ("role", "address", "port", "datadir") if given.get(name)}
         values |= {name: given[name].name for name in ("host", "cluster") if given.get(name)}

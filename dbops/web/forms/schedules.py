@@ -11,7 +11,7 @@ from django.utils import timezone
 
 from dbops.engine.errors import Refused
 from dbops.fleetfile import stored
-from dbops.fleetfile.conflicts import Conflict, Placed, name_conflicts
+from dbops.fleetfile.conflicts import InventoryConflict, PlacedObject, name_conflicts
 from dbops.fleetfile.schedules import schedule_problems
 from dbops.models import AccessToken, BackupSchedule, Cluster, Instance
 from dbops.web.forms.inventory import InventoryForm, MinutesField, sentence
@@ -96,9 +96,11 @@ class ScheduleForm(InventoryForm):
         for name, text in schedule_problems(given, beside):
             self.add_error(name, sentence(text))
 
-    def conflicts(self, given: dict[str, Any]) -> Iterator[Conflict]:
+    def conflicts(self, given: dict[str, Any]) -> Iterator[InventoryConflict]:
         others = BackupSchedule.objects.exclude(pk=self.instance.pk).values_list("name", flat=True)
-        yield from name_conflicts([*map(Placed, others), Placed(given.get("name", ""), None, self)], "schedule")
+        yield from name_conflicts(
+            [*map(PlacedObject, others), PlacedObject(given.get("name", ""), None, self)], "schedule"
+        )
 
 
 class MaintenanceForm(forms.Form):

@@ -9,10 +9,10 @@ from django.http import QueryDict
 
 from dbops.engine.states import Role
 from dbops.engine.topology.proposals import ProposedMember
-from dbops.fleetfile.proposal import Account, ProposedInstance
+from dbops.fleetfile.proposal import ProposedAccount, ProposedInstance
 from dbops.fleetfile.rules import ACCOUNTS
 from dbops.models import Cluster, Host
-from dbops.queries.topology import Proposal
+from dbops.queries.topology import ProposalRow
 
 ROLES = [("", "choose a role"), *((role.value, role.value) for role in Role)]
 
@@ -120,15 +120,15 @@ class ClusterProposalForm(forms.Form):
             self.fields[f"{account}_password"] = _password(f"Password for {account}")
         _styled(self)
 
-    def accounts(self) -> dict[str, Account]:
+    def accounts(self) -> dict[str, ProposedAccount]:
         given = self.cleaned_data
-        return {word: Account(given[f"{word}_user"], given[f"{word}_password"]) for word in ACCOUNTS}
+        return {word: ProposedAccount(given[f"{word}_user"], given[f"{word}_password"]) for word in ACCOUNTS}
 
 
 class ProposalForm:
     """The form of one proposed cluster: what its servers share, and a part for each of them."""
 
-    def __init__(self, proposal: Proposal, data: QueryDict | None, *, admin_user: str) -> None:
+    def __init__(self, proposal: ProposalRow, data: QueryDict | None, *, admin_user: str) -> None:
         common = {"cluster": proposal.stored_in or proposal.cluster.name, "admin_user": admin_user}
         mysql = any(member.node.flavor == "mysql" for member in proposal.cluster.members)
         common |= {"systemd_unit": "mysql"} if mysql else {}

@@ -5,9 +5,9 @@ from typing import Any
 
 from django.template.loader import render_to_string
 
-from dbops.engine.rebuilds.follow_ups import REPEATABLE, Offer
+from dbops.engine.rebuilds.follow_ups import REPEATABLE, FollowUpOption
 from dbops.engine.states import Status
-from dbops.models import Event, Rebuild
+from dbops.models import Rebuild, RebuildEvent
 from dbops.operations.offers import offers
 from dbops.queries.rebuilds import log as rebuild_log
 from dbops.queries.rebuilds import metrics
@@ -16,11 +16,11 @@ from dbops.queries.rebuilds.outcome import comparison
 from dbops.web.charts import rebuild as charts
 from dbops.web.templatetags.dbops import clean
 
-__all__ = ["Line", "Snapshot", "clean", "context", "first_lines", "log_tools", "offered", "snapshot"]
+__all__ = ["RenderedLine", "Snapshot", "clean", "context", "first_lines", "log_tools", "offered", "snapshot"]
 
 
 @dataclass(frozen=True, slots=True)
-class Line:
+class RenderedLine:
     """One rendered line of the log."""
 
     event: int
@@ -57,7 +57,7 @@ def context(rebuild: Rebuild) -> dict[str, Any]:
     }
 
 
-def offered(rebuild: Rebuild) -> dict[str, Offer]:
+def offered(rebuild: Rebuild) -> dict[str, FollowUpOption]:
     """Return what may follow a rebuild that did not succeed, by names that templates can say."""
     if rebuild.status not in REPEATABLE:
         return {}
@@ -97,24 +97,24 @@ def snapshot(rebuild_id: int) -> Snapshot | None:
     )
 
 
-def log_tools(rebuild: Rebuild, wanted: rebuild_log.Wanted = rebuild_log.ALL) -> dict[str, Any]:
+def log_tools(rebuild: Rebuild, wanted: rebuild_log.LogFilter = rebuild_log.ALL) -> dict[str, Any]:
     """Return what the form above a log needs: what it offers, and what is chosen."""
     return {"wanted": wanted, "log_hosts": rebuild_log.hosts_of(rebuild), "ours": rebuild_log.OURS}
 
 
-def first_lines(rebuild_id: int) -> tuple[list[Line], bool]:
+def first_lines(rebuild_id: int) -> tuple[list[RenderedLine], bool]:
     """Return the end of the log, rendered, and whether older lines were left out."""
     return _rendered(rebuild_log.end(rebuild_id))
 
 
-def lines_after(rebuild_id: int, event_id: int) -> tuple[list[Line], bool]:
+def lines_after(rebuild_id: int, event_id: int) -> tuple[list[RenderedLine], bool]:
     """Return the newest of the lines after one event, rendered, and whether some between were left out."""
     return _rendered(rebuild_log.news(rebuild_id, event_id))
 
 
-def _rendered(log: rebuild_log.Log) -> tuple[list[Line], bool]:
+def _rendered(log: rebuild_log.Log) -> tuple[list[RenderedLine], bool]:
     return [render_line(event) for event in log.events], log.has_older
 
 
-def render_line(event: Event) -> Line:
-    return Line(event.pk, render_to_string("rebuilds/_log_line.html", {"event": event}).strip())
+def render_line(event: RebuildEvent) -> RenderedLine:
+    return RenderedLine(event.pk, render_to_string("rebuilds/_log_line.html", {"event": event}).strip())

@@ -29,7 +29,7 @@ REDIS_PATIENCE_SECONDS = 0.5
 
 
 @dataclass(frozen=True)
-class Bar:
+class StatusBar:
     """One thing that is away: its words, and since when, as far as that is known."""
 
     error: RemoteFailure
@@ -42,7 +42,7 @@ class Bar:
 
 def judge(
     reported: dict[str, datetime], *, now: datetime, web_since: datetime, redis_away_since: datetime | None
-) -> list[Bar]:
+) -> list[StatusBar]:
     """Return what there is to tell, the cause before what follows from it.
 
     Args:
@@ -51,13 +51,13 @@ def judge(
         redis_away_since: ``None`` while it answers. Without it workers hear of nothing, so their silence is no news.
     """
     if redis_away_since is not None:
-        return [Bar(_redis_away(), redis_away_since)]
+        return [StatusBar(_redis_away(), redis_away_since)]
     for name, error in (("beat", _beat_away), ("worker", _worker_away)):
         since = reported.get(name, web_since)
         patience = SILENT_SECONDS if name in reported else GRACE_SECONDS
         if now - since > timedelta(seconds=patience):
             # Without beat a worker that lives has nothing to do, and so nothing to report: one bar, not two.
-            return [Bar(error(), since)]
+            return [StatusBar(error(), since)]
     return []
 
 
@@ -101,7 +101,7 @@ def _going_on() -> str:
     )
 
 
-class Standing:
+class ProcessStatus:
     """What one web process knows of the others, asked anew when it is old and somebody looks."""
 
     def __init__(
@@ -116,13 +116,13 @@ class Standing:
         self.redis_away_since: datetime | None = None
         self.asking = threading.Lock()
         self.asked_at = float("-inf")
-        self.found: list[Bar] = []
+        self.found: list[StatusBar] = []
 
     @property
     def is_fresh(self) -> bool:
         return self.clock() - self.asked_at < FRESH_SECONDS
 
-    def bars(self) -> list[Bar]:
+    def bars(self) -> list[StatusBar]:
         """Return the bars. One caller asks; others meanwhile get what was known before. The sample needs nobody."""
         if settings.SAMPLE:
             return []
@@ -157,7 +157,7 @@ def ask_redis() -> bool:
         return False
 
 
-standing = Standing()
+standing = ProcessStatus()
 
 
 def bars(request: HttpRequest) -> dict[str, Any]:
@@ -166,7 +166,7 @@ def bars(request: HttpRequest) -> dict[str, Any]:
     return {"bars": find, "bars_key": lambda: key(find())}
 
 
-def key(found: list[Bar]) -> str:
+def key(found: list[StatusBar]) -> str:
     """Return what a page that shows these bars sends along: the same key, nothing to send."""
     return ",".join(bar.key for bar in found)
 

@@ -31,7 +31,7 @@ from dbops.queries.rebuilds import pages as queries
 from dbops.security.permissions import may_view, people_who_may_view
 from dbops.web.live import fragments
 from dbops.web.live import status_bars as bars
-from dbops.web.live.fragments import Line, Snapshot
+from dbops.web.live.fragments import RenderedLine, Snapshot
 
 P = ParamSpec("P")
 R = TypeVar("R")
@@ -56,7 +56,7 @@ class Watched:
 
     rebuild_id: int
     snapshot: Snapshot | None = None
-    lines: deque[Line] = field(default_factory=lambda: deque(maxlen=LINES_KEPT))
+    lines: deque[RenderedLine] = field(default_factory=lambda: deque(maxlen=LINES_KEPT))
     is_cut: bool = False
     is_missing: bool = False
     news: asyncio.Event = field(default_factory=asyncio.Event)

@@ -9,7 +9,7 @@ from django.http import HttpRequest
 from django.http.response import HttpResponseBase
 from django.utils.decorators import sync_and_async_middleware
 
-from dbops.audit.log import Origin, coming_from
+from dbops.audit.log import RequestOrigin, request_origin
 
 HEADER = "X-Request-ID"
 
@@ -22,24 +22,24 @@ def origin_middleware(get_response: Callable[[HttpRequest], Any]) -> Callable[[H
 
         async def from_afar(request: HttpRequest) -> HttpResponseBase:
             origin = _origin(request)
-            with coming_from(origin):
+            with request_origin(origin):
                 return _told(await answer_later(request), origin)
 
         return from_afar
 
     def answer(request: HttpRequest) -> HttpResponseBase:
         origin = _origin(request)
-        with coming_from(origin):
+        with request_origin(origin):
             return _told(get_response(request), origin)
 
     return answer
 
 
-def _origin(request: HttpRequest) -> Origin:
+def _origin(request: HttpRequest) -> RequestOrigin:
     """The address is the connection's; behind a proxy the web server puts the client's there, if it trusts the proxy."""
-    return Origin(request.META.get("REMOTE_ADDR") or "", uuid.uuid4().hex)
+    return RequestOrigin(request.META.get("REMOTE_ADDR") or "", uuid.uuid4().hex)
 
 
-def _told(response: HttpResponseBase, origin: Origin) -> HttpResponseBase:
+def _told(response: HttpResponseBase, origin: RequestOrigin) -> HttpResponseBase:
     response.headers[HEADER] = origin.request
     return response

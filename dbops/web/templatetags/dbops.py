@@ -13,7 +13,7 @@ from django.utils import timezone
 from django.utils.html import format_html
 from django.utils.safestring import SafeString
 
-from dbops.engine.rebuilds.plan import Party, Plan, PlannedCommand
+from dbops.engine.rebuilds.plan import Plan, PlannedCommand, PlannedInstance
 from dbops.engine.schedule.calendar import Interval
 from dbops.engine.schedule.timeline import Timeline
 from dbops.security.redaction import CONTROL, ESCAPES
@@ -321,10 +321,10 @@ def party_lines(plan: Plan) -> list[PartyLine]:
     """Return what names the two machines beyond doubt. What is equal but must differ is marked by the page."""
     target, source = plan.target, plan.source
 
-    def both(label: str, tell: Callable[[Party], object], differs_must: bool = False) -> PartyLine:
+    def both(label: str, tell: Callable[[PlannedInstance], object], differs_must: bool = False) -> PartyLine:
         return PartyLine(label, str(tell(target) or "not known"), str(tell(source) or "not known"), differs_must)
 
-    def server(party: Party) -> str:
+    def server(party: PlannedInstance) -> str:
         if plan.archive and party is source:
             return f"not asked: a finished backup is read, version {party.version}"
         return f"answers, version {party.version}" if party.is_answering else "does not answer"

@@ -11,7 +11,7 @@ from django.utils import timezone
 from django.views.decorators.cache import never_cache
 from django.views.decorators.http import require_GET, require_POST
 
-from dbops.engine.availability.record import Planned
+from dbops.engine.availability.record import PlannedMaintenance
 from dbops.engine.availability.shortages import Gap
 from dbops.engine.availability.verified_sources import STALE_AFTER
 from dbops.engine.errors import Refused
@@ -100,7 +100,7 @@ def _show(request: HttpRequest, row: Cluster, *, form: MarkForm | None = None, s
     days, gap = days_of(request.GET), GAPS.get(request.GET.get("gap", ""), Gap.NOT_REBUILDABLE)
     now = timezone.now()
     found = cluster_gaps(row, now, days=days, gap=gap)
-    times, proofs = history.times(row, found.period), history.proofs(row)
+    times, proofs = history.times(row, found.period), history.verified_sources(row)
     ahead, proven = cluster_forecast(row, now), restores(now, [row.pk]).get(row.pk, [])
     if request.GET.get("of") == "forecast" and request.GET.get("format") == "csv":
         return forecast_file(row.name, ahead, now)
@@ -138,7 +138,7 @@ def _months() -> list[date]:
     return [now.astimezone(zone).date().replace(day=1), last_month(now, zone)]
 
 
-def _planned(found: ClusterGaps) -> list[tuple[int, Planned]]:
+def _planned(found: ClusterGaps) -> list[tuple[int, PlannedMaintenance]]:
     """Return the maintenance of a period, the latest first, each with its number."""
     return [(int(one.reference.rpartition(" ")[2]), one) for one in reversed(found.record.planned)]
 

@@ -10,7 +10,7 @@ from django.views.decorators.http import require_GET
 
 from dbops.lib.documents import render_document
 from dbops.models import Cluster
-from dbops.queries.availability.report import Span, cluster_report, fleet_report, month_of
+from dbops.queries.availability.report import ReportPeriod, cluster_report, fleet_report, month_of
 from dbops.web.decorators import viewer_page
 
 
@@ -46,7 +46,7 @@ def cluster(request: HttpRequest, first: date, name: str) -> HttpResponse:
     return HttpResponse(render_document("availability/report_cluster.html", report=report, is_file=False))
 
 
-def _month(first: date, now: datetime) -> Span:
+def _month(first: date, now: datetime) -> ReportPeriod:
     found = month_of(first, now, timezone.get_current_timezone())
     if found is None:
         raise Http404("that month has not begun")

@@ -13,9 +13,9 @@ from django.views.decorators.vary import vary_on_headers
 from dbops.engine.errors import Refused
 from dbops.models import BackupRun
 from dbops.operations import backups as verbs
-from dbops.operations.backups import give_up_run, say_over, stop_run
+from dbops.operations.backups import force_fail_run, mark_run_ended, stop_run
 from dbops.queries.backups import detail as queries
-from dbops.queries.restore_tests import find_proof, proofs_of
+from dbops.queries.restore_tests import find_restore_test, restore_tests_of
 from dbops.web.decorators import operator_page, user_of, viewer_page
 
 
@@ -30,7 +30,7 @@ def run(request: HttpRequest, run_id: int) -> HttpResponse:
         return HttpResponse(status=204)
     found = _find(run_id)
     template = "backups/_run.html" if is_poll else "backups/run.html"
-    context = {"page": queries.run_page(found), "run": found, "proofs": proofs_of(found)}
+    context = {"page": queries.run_page(found), "run": found, "proofs": restore_tests_of(found)}
     return render(request, template, context)
 
 
@@ -47,7 +47,7 @@ def stop(request: HttpRequest, run_id: int) -> HttpResponse:
 @operator_page
 def give_up(request: HttpRequest, run_id: int) -> HttpResponse:
     """Say what is not known, ask for a reason, then end a lost run without its host."""
-    return _end(request, run_id, give_up_run, "backups/force_fail.html", "is ended without its host.")
+    return _end(request, run_id, force_fail_run, "backups/force_fail.html", "is ended without its host.")
 
 
 @require_http_methods(["GET", "POST"])
@@ -55,7 +55,7 @@ def give_up(request: HttpRequest, run_id: int) -> HttpResponse:
 @operator_page
 def over(request: HttpRequest, run_id: int) -> HttpResponse:
     """Say what a probe or a report would do, ask for a reason, then end a run of others."""
-    return _end(request, run_id, say_over, "backups/mark_ended.html", "is noted as over.")
+    return _end(request, run_id, mark_run_ended, "backups/mark_ended.html", "is noted as over.")
 
 
 @require_POST
@@ -63,7 +63,7 @@ def over(request: HttpRequest, run_id: int) -> HttpResponse:
 def prove(request: HttpRequest, run_id: int) -> HttpResponse:
     """Queue a proof of this backup. A second click finds the proof of the first."""
     try:
-        proof = verbs.prove_run(_find(run_id), user_of(request))
+        proof = verbs.request_restore_test(_find(run_id), user_of(request))
     except Refused as error:
         messages.error(request, f"It was not begun: {error.found}. {error.next_step}")
     else:
@@ -76,13 +76,13 @@ def prove(request: HttpRequest, run_id: int) -> HttpResponse:
 @operator_page
 def stop_proof(request: HttpRequest, proof_id: int) -> HttpResponse:
     """Ask once more and for a reason, then have a proof stopped."""
-    proof, reason = find_proof(proof_id), request.POST.get("reason", "")
+    proof, reason = find_restore_test(proof_id), request.POST.get("reason", "")
     if proof is None:
         raise Http404(f"There is no proof {proof_id}.")
     refused, status = None, 200
     if request.method == "POST":
         try:
-            verbs.stop_proof(proof, user_of(request), reason)
+            verbs.stop_restore_test(proof, user_of(request), reason)
         except Refused as error:
             refused, status = error, 409
             proof.refresh_from_db()

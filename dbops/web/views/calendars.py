@@ -15,7 +15,7 @@ from dbops.models import Cluster, Maintenance
 from dbops.operations import maintenance as verbs
 from dbops.queries.schedule import calendar as queries
 from dbops.queries.schedule import fleet_calendar as fleet_queries
-from dbops.queries.schedule.fleet_calendar import Span
+from dbops.queries.schedule.fleet_calendar import CalendarSpan
 from dbops.queries.schedule.queue import queue as read_queue
 from dbops.web.charts.timeline import calendar_row, day_row
 from dbops.web.decorators import operator_page, user_of, viewer_page
@@ -47,7 +47,7 @@ def fleet_calendar(request: HttpRequest) -> HttpResponse:
         timezone.now(),
         timezone.get_current_timezone(),
         first=_date(asked.get("from", "")),
-        span=Span(span) if span in set(Span) else Span.DAY,
+        span=CalendarSpan(span) if span in set(CalendarSpan) else CalendarSpan.DAY,
         text=asked.get("text", "").strip().replace("\0", ""),
         is_blocked=asked.get("blocked", "") == "1",
         number=asked.get("page", "1"),

@@ -19,7 +19,7 @@ from dbops.queries.fleet import cluster as queries
 from dbops.queries.fleet import overview
 from dbops.queries.fleet.overview import Show
 from dbops.queries.schedule import calendar
-from dbops.queries.schedule.queue import lines_of
+from dbops.queries.schedule.queue import queues_of
 from dbops.web.charts.timeline import instance_rows
 from dbops.web.decorators import user_of, viewer_page
 from dbops.web.forms.schedules import MaintenanceForm
@@ -100,7 +100,7 @@ def show_cluster(
         "drawings": instance_rows(agenda.timeline, [member.name for member in agenda.cluster.members]),
         "drawing": topology.drawing(page),
         "differences": topology.differences(page.cluster.pk),
-        "lines": lines_of(agenda),
+        "lines": queues_of(agenda),
         "week": () if is_poll else calendar.week_ahead(agenda, now, timezone.get_current_timezone()),
         "schedules": () if is_poll else schedules.of_cluster(page.cluster.pk),
         "maintenances": () if is_poll else calendar.maintenances(page.cluster, now),

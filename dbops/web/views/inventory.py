@@ -27,7 +27,7 @@ Row = Host | Cluster | Instance
 
 
 @dataclass(frozen=True, slots=True)
-class Kind:
+class InventoryKind:
     """One of the three things in the inventory: its word in URLs and pages, its form, and the verb that saves it."""
 
     word: str
@@ -39,14 +39,16 @@ class Kind:
 KINDS = {
     kind.word: kind
     for kind in (
-        Kind("host", Host, HostForm, lambda who, row, values: fleet.save_host(actor=who, host=row, values=values)),
-        Kind(
+        InventoryKind(
+            "host", Host, HostForm, lambda who, row, values: fleet.save_host(actor=who, host=row, values=values)
+        ),
+        InventoryKind(
             "cluster",
             Cluster,
             ClusterForm,
             lambda who, row, values: fleet.save_cluster(actor=who, cluster=row, values=values),
         ),
-        Kind(
+        InventoryKind(
             "instance",
             Instance,
             InstanceForm,
@@ -175,7 +177,7 @@ def host_key(request: HttpRequest, name: str) -> HttpResponse:
     return render(request, "inventory/host_key.html", context, status=409 if problem else 200)
 
 
-def _edit(request: HttpRequest, kind: Kind, row: Row | None) -> HttpResponse:
+def _edit(request: HttpRequest, kind: InventoryKind, row: Row | None) -> HttpResponse:
     name = row.name if row else ""
     form = kind.form(request.POST if request.method == "POST" else None, instance=row)
     if request.method == "POST" and form.is_valid():
@@ -200,13 +202,13 @@ def _tests(row: Row | None) -> tests.HostTests | ConnectionTest | None:
     return tests.of_instance(row) if isinstance(row, Instance) else None
 
 
-def _kind(word: str) -> Kind:
+def _kind(word: str) -> InventoryKind:
     if word not in KINDS:
         raise Http404
     return KINDS[word]
 
 
-def _row(kind: Kind, name: str) -> Row:
+def _row(kind: InventoryKind, name: str) -> Row:
     return cast(Row, get_object_or_404(kind.model, name=name))
 
 

@@ -17,20 +17,20 @@ from django.views.decorators.http import require_http_methods
 
 from dbops.engine.errors import Refused
 from dbops.engine.planning.impact import impact
-from dbops.engine.planning.method_comparison import Compared, compare
-from dbops.engine.planning.plan_diff import Shown
+from dbops.engine.planning.method_comparison import MethodComparison, compare
+from dbops.engine.planning.plan_diff import ShownPlan
 from dbops.engine.planning.planner import build_plan
 from dbops.engine.rebuilds.methods import DEFAULT_METHOD, METHODS
 from dbops.engine.rebuilds.plan import Plan
 from dbops.engine.schedule import start_option_keys as start_ways
-from dbops.engine.schedule.blocker import Kind
+from dbops.engine.schedule.blocker import BlockerKind
 from dbops.engine.states import Role
 from dbops.engine.tuning.stream_rate import MIB
 from dbops.models import Instance, Rebuild
 from dbops.operations.offers import choices_of, offers
 from dbops.operations.rate_limit import can_be_held
-from dbops.operations.rebuilds import candidate_sources, request_rebuild, situation_to_plan
-from dbops.operations.start_options import EXPIRES_HOURS, Offer, default_expires_hours, offer
+from dbops.operations.rebuilds import candidate_sources, plan_inputs_for, request_rebuild
+from dbops.operations.start_options import EXPIRES_HOURS, StartOptions, default_expires_hours, offered_start_options
 from dbops.queries.fleet.cluster import InstanceRow, cluster_row
 from dbops.security.permissions import require_operator
 from dbops.web.decorators import viewer_page
@@ -58,7 +58,7 @@ class ConfirmForm(forms.Form):
     fingerprint = forms.CharField(max_length=64)
     request_key = forms.UUIDField()
     keep_old_data = forms.BooleanField(required=False)
-    start = forms.CharField(max_length=120, required=False, empty_value=start_ways.Way.SOON.value)
+    start = forms.CharField(max_length=120, required=False, empty_value=start_ways.StartMode.SOON.value)
     expires_hours = forms.IntegerField(min_value=EXPIRES_HOURS[0], max_value=EXPIRES_HOURS[-1], required=False)
     rate = forms.FloatField(required=False)
 
@@ -70,7 +70,7 @@ class MomentForm(forms.Form):
 
 
 @dataclass(frozen=True, slots=True)
-class Choice:
+class SourceChoice:
     """One possible source, with the address of the page that plans from it."""
 
     name: str
@@ -83,7 +83,7 @@ class Choice:
 class MethodChoice:
     """One method, with the address of the page that plans by it."""
 
-    compared: Compared
+    compared: MethodComparison
     url: str
     is_chosen: bool
 
@@ -100,13 +100,13 @@ class Stop:
 class StartChoice:
     """One way to start, with the address of the page that plans it."""
 
-    choice: start_ways.Choice
+    choice: start_ways.StartOption
     url: str
     is_chosen: bool
 
 
 @dataclass(frozen=True, slots=True)
-class Asked:
+class PlanQuery:
     """What the address or the form says: the page shows it, and a confirmation asks for it.
 
     ``typed`` is what a person typed, by field, as they typed it; ``seen`` is the plan that they typed it under.
@@ -120,7 +120,7 @@ class Asked:
     expires_hours: int | None = None
     reason: str = ""
     typed: dict[str, str] = field(default_factory=dict)
-    seen: Shown | None = None
+    seen: ShownPlan | None = None
     again: Rebuild | None = None
 
 
@@ -141,9 +141,9 @@ def plan(request: HttpRequest, name: str) -> HttpResponse:
     return _show(request, target, asked, bad_moment=" ".join(str(item) for item in named.errors["start_at"]))
 
 
-def _asked(given: QueryDict, target: Instance) -> Asked:
+def _asked(given: QueryDict, target: Instance) -> PlanQuery:
     """Return what the address asks for: its own choices, or those of the rebuild that is planned again."""
-    asked = Asked(
+    asked = PlanQuery(
         source=_source(target, given.get("source", "")),
         keep=given.get("keep_old_data") == "1",
         start=given.get("start", ""),
@@ -176,7 +176,7 @@ def _confirm(request: HttpRequest, target: Instance) -> HttpResponse:
     form = ConfirmForm(request.POST)
     form.is_valid()
     given = form.cleaned_data
-    asked = Asked(
+    asked = PlanQuery(
         source=_source(target, given.get("source", "")),
         keep=given.get("keep_old_data", False),
         start=given.get("start", ""),
@@ -194,7 +194,7 @@ def _confirm(request: HttpRequest, target: Instance) -> HttpResponse:
     return redirect("rebuild", rebuild_id=rebuild.pk)
 
 
-def _request(request: HttpRequest, target: Instance, asked: Asked, form: ConfirmForm) -> Rebuild:
+def _request(request: HttpRequest, target: Instance, asked: PlanQuery, form: ConfirmForm) -> Rebuild:
     doing, given = f"Requesting a rebuild of {target.name}", form.cleaned_data
     require_operator(request.user, doing)
     assert isinstance(request.user, User)  # noqa: S101 - only a user is an operator
@@ -235,13 +235,13 @@ def _rate(method: str, mib: float | None) -> int | None:
 
 
 def _show(
-    request: HttpRequest, target: Instance, asked: Asked, *, refused: Refused | None = None, bad_moment: str = ""
+    request: HttpRequest, target: Instance, asked: PlanQuery, *, refused: Refused | None = None, bad_moment: str = ""
 ) -> HttpResponse:
     found: Plan | None = None
     no_plan: Refused | None = None
-    compared: tuple[Compared, ...] = ()
+    compared: tuple[MethodComparison, ...] = ()
     try:
-        situation = situation_to_plan(target=target, source=asked.source, keep_old_data=asked.keep)
+        situation = plan_inputs_for(target=target, source=asked.source, keep_old_data=asked.keep)
         compared = compare(situation)
         found = build_plan(situation, asked.method)
     except Refused as error:
@@ -251,7 +251,7 @@ def _show(
     row = cluster.of(target)
     wanted = asked.source or next(iter(sources), None)
     chosen = found.source.name if found else wanted.name if wanted else ""
-    ways = offer(target, wanted, method=asked.method, key=asked.start)
+    ways = offered_start_options(target, wanted, method=asked.method, key=asked.start)
     start = ways.chosen(asked.start)
     changes = differences(asked.seen, shown(found, start)) if found else ()
     bad_field = FIELDS.get(refused.code, "") if refused else ""
@@ -289,12 +289,12 @@ def _show(
 
 def _other_plans(
     target: Instance,
-    asked: Asked,
+    asked: PlanQuery,
     chosen: str,
     sources: list[Instance],
-    compared: tuple[Compared, ...],
-    starts: Iterable[start_ways.Choice],
-    start: start_ways.Choice | None,
+    compared: tuple[MethodComparison, ...],
+    starts: Iterable[start_ways.StartOption],
+    start: start_ways.StartOption | None,
 ) -> dict[str, Any]:
     """Return every choice that a person has on the page, each with the address of the plan that comes of it."""
 
@@ -312,7 +312,7 @@ def _other_plans(
             MethodChoice(one, url(method=one.method, start=""), one.method == asked.method) for one in compared
         ],
         "choices": [
-            Choice(item.name, item.role, url(source=item.name, start=""), item.name == chosen) for item in sources
+            SourceChoice(item.name, item.role, url(source=item.name, start=""), item.name == chosen) for item in sources
         ],
         "keep_url": url(keep=True),
         "aside_url": url(keep=False),
@@ -320,26 +320,28 @@ def _other_plans(
     }
 
 
-def _start_choice(choice: start_ways.Choice, url: Callable[..., str], start: start_ways.Choice | None) -> StartChoice:
+def _start_choice(
+    choice: start_ways.StartOption, url: Callable[..., str], start: start_ways.StartOption | None
+) -> StartChoice:
     """Another source is another plan: its page begins anew with its own ways to start."""
-    is_elsewhere = choice.way is start_ways.Way.ELSEWHERE
+    is_elsewhere = choice.way is start_ways.StartMode.ELSEWHERE
     address = url(source=choice.source, start="") if is_elsewhere else url(start=choice.key)
     return StartChoice(choice, address, start is choice)
 
 
-def start_stops(ways: Offer, start: start_ways.Choice | None, asked: str) -> list[Stop]:
+def start_stops(ways: StartOptions, start: start_ways.StartOption | None, asked: str) -> list[Stop]:
     """Return why the chosen way to start cannot be asked for now, but for what the plan's own checks say already.
 
     Where what was asked for is gone, a person chooses anew: nothing starts now because something else was wanted.
     """
     if start is None:
         return []
-    if asked not in ("", start.key, start_ways.Way.SOON):
+    if asked not in ("", start.key, start_ways.StartMode.SOON):
         gone = "The way to start that was asked for is not offered any more. Look above, and choose anew."
         return [Stop("start_gone", gone)]
     if start.is_possible:
         return []
-    blocking = [item for item in ways.verdict.blockers if item.kind in (Kind.MAINTENANCE, Kind.TOPOLOGY)]
+    blocking = [item for item in ways.verdict.blockers if item.kind in (BlockerKind.MAINTENANCE, BlockerKind.TOPOLOGY)]
     if blocking and not start.not_before:
         return [Stop(f"blocker.{item.kind.name.lower()}", f"{item.text} {item.reason}") for item in blocking]
     return [Stop("start", f"{start.title}: {start.reason}")] if start.is_deferred and start.reason else []

@@ -13,7 +13,7 @@ from django.views.decorators.http import require_http_methods
 from dbops.engine.errors import Refused
 from dbops.engine.states import Role
 from dbops.models import Cluster, Instance
-from dbops.operations.rebuild_group import Confirmed, Planned, plan_together, request_together
+from dbops.operations.rebuild_group import ConfirmedTarget, GroupTarget, plan_group, request_group
 from dbops.operations.rebuilds import candidate_sources
 from dbops.queries.fleet.cluster import InstanceRow, cluster_row
 from dbops.web.decorators import operator_page, user_of
@@ -23,7 +23,7 @@ TYPED_CHARACTERS = 2000
 
 
 @dataclass(frozen=True, slots=True)
-class Candidate:
+class GroupCandidate:
     """One instance that may be chosen."""
 
     row: InstanceRow
@@ -34,7 +34,7 @@ class Candidate:
 class Target:
     """One chosen target with what was typed for it."""
 
-    planned: Planned
+    planned: GroupTarget
     row: InstanceRow
     typed: str
 
@@ -82,13 +82,13 @@ def _shown(
     request: HttpRequest, cluster: Cluster, members: list[Instance], source: Instance | None, chosen: list[Instance]
 ) -> dict[str, object]:
     row = cluster_row(cluster)
-    planned = plan_together(chosen, source) if source else []
+    planned = plan_group(chosen, source) if source else []
     targets = [
         Target(one, row.of(one.target), request.POST.get(f"typed-{one.target.name}", "")[:63]) for one in planned
     ]
     busy = [target.row for target in targets if target.row.rebuild]
     return {
-        "candidates": [Candidate(row.of(item), item in chosen) for item in members if _can_be(item, source)],
+        "candidates": [GroupCandidate(row.of(item), item in chosen) for item in members if _can_be(item, source)],
         "sources": [item for item in members if item.role != Role.PRIMARY],
         "targets": targets,
         "busy": busy,
@@ -102,7 +102,7 @@ def _request(request: HttpRequest, source: Instance, chosen: list[Instance]) -> 
     except ValueError:
         raise Http404("The form came without its key.") from None
     confirmed = [
-        Confirmed(
+        ConfirmedTarget(
             target=item,
             typed_name=request.POST.get(f"typed-{item.name}", "").strip()[:TYPED_CHARACTERS],
             fingerprint=_fingerprint(request.POST.get(f"fingerprint-{item.name}", "")),
@@ -110,9 +110,7 @@ def _request(request: HttpRequest, source: Instance, chosen: list[Instance]) -> 
         for item in chosen
     ]
     reason = request.POST.get("reason", "").replace("\0", "")[:TYPED_CHARACTERS]
-    rebuilds = request_together(
-        actor=user_of(request), source=source, confirmed=confirmed, reason=reason, request_key=key
-    )
+    rebuilds = request_group(actor=user_of(request), source=source, confirmed=confirmed, reason=reason, request_key=key)
     messages.success(request, f"{len(rebuilds)} rebuilds are asked for, from one read of {source.name}.")
     return redirect("rebuild", rebuild_id=rebuilds[0].pk)
 

@@ -12,7 +12,7 @@ from django.views.decorators.http import require_GET
 from dbops.models import Rebuild
 from dbops.queries.rebuilds import log as rebuild_log
 from dbops.queries.rebuilds import pages as queries
-from dbops.queries.rebuilds.log import Log, Wanted
+from dbops.queries.rebuilds.log import Log, LogFilter
 from dbops.web.decorators import viewer_page
 from dbops.web.exports.record import exported
 from dbops.web.exports.streaming import streamed
@@ -82,7 +82,7 @@ def _text_lines(found: Rebuild) -> Iterator[str]:
         yield f"{moment} {event.level:7} {host} {event.step or '-'} {words}\n"
 
 
-def _lines(request: HttpRequest, rebuild_id: int, wanted: Wanted) -> Log:
+def _lines(request: HttpRequest, rebuild_id: int, wanted: LogFilter) -> Log:
     if (event := _key(request, "around")) is not None:
         found = rebuild_log.around(rebuild_id, event, wanted)
         if found is None:
@@ -100,11 +100,11 @@ def _key(request: HttpRequest, name: str) -> int | None:
     return int(given) if KEY.fullmatch(given) else None
 
 
-def _wanted(request: HttpRequest) -> Wanted:
+def _wanted(request: HttpRequest) -> LogFilter:
     level = request.GET.get("level", "")
     # PostgreSQL takes no NUL in a text.
     host, words = (request.GET.get(name, "").replace("\0", "")[:LONGEST_TEXT] for name in ("host", "find"))
-    return Wanted(host=host, level=level if level in rebuild_log.LEVELS else "", text=words)
+    return LogFilter(host=host, level=level if level in rebuild_log.LEVELS else "", text=words)
 
 
 def _kept(request: HttpRequest) -> str:

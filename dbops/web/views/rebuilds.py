@@ -12,7 +12,7 @@ from django.views.decorators.http import require_GET, require_http_methods
 from dbops.engine.errors import Refused
 from dbops.engine.states import Status
 from dbops.models import Rebuild
-from dbops.operations.rebuilds import PRIORITIES, cancel_rebuild, give_up_rebuild, move_first, set_priority
+from dbops.operations.rebuilds import PRIORITIES, cancel_rebuild, force_fail_rebuild, move_first, set_priority
 from dbops.queries.rebuilds import metrics
 from dbops.queries.rebuilds import pages as queries
 from dbops.web.charts import rebuild as charts
@@ -117,7 +117,7 @@ def give_up(request: HttpRequest, rebuild_id: int) -> HttpResponse:
     if request.method == "POST":
         try:
             assert isinstance(request.user, User)  # noqa: S101 - operator_page saw to it
-            give_up_rebuild(actor=request.user, rebuild=found, reason=request.POST.get("reason", ""))
+            force_fail_rebuild(actor=request.user, rebuild=found, reason=request.POST.get("reason", ""))
         except Refused as error:
             refused, status, found = error, 409, _find(rebuild_id)
         else:
@@ -148,7 +148,7 @@ def place(request: HttpRequest, rebuild_id: int) -> HttpResponse:
         else:
             messages.success(request, f"Rebuild {rebuild_id} has priority {found.priority} now.")
             return redirect("rebuild", rebuild_id=rebuild_id)
-    context = {"rebuild": found, "refused": refused, "line": queries.line_of(found), "priorities": PRIORITIES}
+    context = {"rebuild": found, "refused": refused, "line": queries.queue_of(found), "priorities": PRIORITIES}
     return render(request, "rebuilds/queue_position.html", context, status=status)
 
 

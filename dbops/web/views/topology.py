@@ -68,7 +68,7 @@ def difference(request: HttpRequest, name: str, difference_id: int) -> HttpRespo
     return render(request, "topology/difference.html", context, status=409 if refused else 200)
 
 
-def _act(request: HttpRequest, found: queries.Difference) -> str:
+def _act(request: HttpRequest, found: queries.DifferenceRow) -> str:
     row, user, reason = found.row, _user(request), request.POST.get("reason", "")
     action = request.POST.get("action")
     if action == "roles":

@@ -25,7 +25,7 @@ from dbops.web.forms.accounts import AddForm, ChangeForm, PasswordForm
 @superuser_page
 def people(request: HttpRequest) -> HttpResponse:
     """List the accounts."""
-    return render(request, "admin/people.html", {"people": queries.people()})
+    return render(request, "admin/people.html", {"people": queries.accounts()})
 
 
 @sensitive_post_parameters()

@@ -10,7 +10,7 @@ from django.views.decorators.http import require_GET
 
 from dbops.models import Cluster
 from dbops.queries.availability.overview import PERIODS
-from dbops.queries.availability.what_if import HOURS, Asked, what_if
+from dbops.queries.availability.what_if import HOURS, WhatIfRequest, what_if
 from dbops.web.changes import in_words, proposal
 from dbops.web.decorators import viewer_page
 from dbops.web.exports.availability import FORMATS, what_if_file
@@ -45,17 +45,17 @@ def page(request: HttpRequest, name: str) -> HttpResponse:
     return render(request, "availability/what_if.html", context)
 
 
-def _query(asked: Asked, days: int) -> str:
+def _query(asked: WhatIfRequest, days: int) -> str:
     """Return the address' part that asks for the same."""
     fields = {"days": str(days), "schedule": asked.schedule, "hours": str(asked.hours)}
     fields |= {"as": "physical"} if asked.as_physical else {}
     return urlencode(fields | ({"source": "1"} if asked.adds_source else {}))
 
 
-def _asked(given: QueryDict) -> Asked:
+def _asked(given: QueryDict) -> WhatIfRequest:
     """Return what the address asks for; nonsense in it asks for nothing."""
     hours = next((one for one in HOURS if str(one) == given.get("hours", "")), 0)
-    return Asked(
+    return WhatIfRequest(
         schedule=given.get("schedule", ""),
         hours=hours,
         as_physical=given.get("as") == "physical",

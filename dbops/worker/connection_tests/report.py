@@ -5,7 +5,7 @@ from typing import Any
 
 
 @dataclass(slots=True)
-class Report:
+class TestReport:
     """What a test has found so far: it is kept whether the test passes or not."""
 
     checks: list[dict[str, Any]] = field(default_factory=list)

@@ -18,16 +18,16 @@ from dbops.engine.hosts.scripts import load
 from dbops.loaders.members import shown_fingerprint
 from dbops.models import Cluster, ConnectionTest, Host, Instance
 from dbops.models.secret import as_stored, key_number
-from dbops.security.redaction import clean_record
+from dbops.security.redaction import redact_record
 from dbops.worker import prober
-from dbops.worker.connection_tests.report import Report
+from dbops.worker.connection_tests.report import TestReport
 from dbops.worker.connection_tests.stream import test_stream
 from dbops.worker.connections import open_database, open_shell
 
 __all__ = [
     "RUNS_AT_MOST_SECONDS",
     "WAITS_AT_MOST_SECONDS",
-    "Report",
+    "TestReport",
     "run_test",
     "tests_due",
 ]
@@ -46,7 +46,7 @@ def run_test(test_id: int) -> bool:
     mine = ConnectionTest.objects.filter(pk=test_id, status=Statuses.QUEUED)
     if not mine.update(status=Statuses.RUNNING, started_at=timezone.now()):
         return False
-    row, report = _rows().get(pk=test_id), Report()
+    row, report = _rows().get(pk=test_id), TestReport()
     if not _can_read_secrets(row):
         return _end(row, Statuses.FAILED, report, _unreadable(row))
     secrets = _secrets_of(row)
@@ -81,7 +81,7 @@ def _rows() -> QuerySet[ConnectionTest]:
     return rows.defer(*secrets, *(f"{cluster}__{name}_password" for name in ("admin", "replication", "backup")))
 
 
-def _test_ssh(row: ConnectionTest, report: Report) -> None:
+def _test_ssh(row: ConnectionTest, report: TestReport) -> None:
     host = row.host
     assert host is not None  # noqa: S101 - of this kind
     names = (host.work_dir, host.authorized_keys_file, host.ssh_user)
@@ -108,7 +108,7 @@ def _test_ssh(row: ConnectionTest, report: Report) -> None:
         _unfit(host, "; ".join(f"{item['title']}: {item['text']}" for item in report.checks if not item["ok"]))
 
 
-def _check_writable(report: Report, found: dict[str, str], title: str, path: str, key: str) -> bool:
+def _check_writable(report: TestReport, found: dict[str, str], title: str, path: str, key: str) -> bool:
     is_writable = found[key] == "1"
     return report.check(title, f"{path} {'can' if is_writable else 'cannot'} be written", ok=is_writable)
 
@@ -123,7 +123,7 @@ def _unfit(host: Host, found: str) -> NoReturn:
     )
 
 
-def _test_mysql(row: ConnectionTest, report: Report) -> None:
+def _test_mysql(row: ConnectionTest, report: TestReport) -> None:
     instance = row.instance
     assert instance is not None  # noqa: S101 - of this kind
     account = f"{instance.cluster.admin_user}@{instance.address}:{instance.port}"
@@ -154,7 +154,7 @@ def _test_mysql(row: ConnectionTest, report: Report) -> None:
     _fail_where_not_ok(instance, report)
 
 
-def _fail_where_not_ok(instance: Instance, report: Report) -> None:
+def _fail_where_not_ok(instance: Instance, report: TestReport) -> None:
     if wrong := [f"{item['title']}: {item['text']}" for item in report.checks if not item["ok"]]:
         raise RemoteFailure(
             "test.account",
@@ -168,14 +168,14 @@ def _fail_where_not_ok(instance: Instance, report: Report) -> None:
 def _end(
     row: ConnectionTest,
     status: str,
-    report: Report | None,
+    report: TestReport | None,
     error: DbopsError | None = None,
     secrets: Iterable[str] = (),
 ) -> bool:
     """End it, free its slot and write it into the audit log. Return whether it had not ended before."""
-    values: dict[str, Any] = {"error": clean_record(error.as_record(), secrets)} if error else {}
+    values: dict[str, Any] = {"error": redact_record(error.as_record(), secrets)} if error else {}
     if report is not None:
-        values["result"] = clean_record(report.as_record(), secrets)
+        values["result"] = redact_record(report.as_record(), secrets)
     now = timezone.now()
     open_rows = ConnectionTest.objects.filter(pk=row.pk, status__in=(Statuses.QUEUED, Statuses.RUNNING))
     with transaction.atomic():
@@ -227,7 +227,7 @@ def _unknown(found: str) -> RemoteFailure:
     )
 
 
-RUNS: dict[str, Callable[[ConnectionTest, Report], None]] = {
+RUNS: dict[str, Callable[[ConnectionTest, TestReport], None]] = {
     Kinds.SSH: _test_ssh,
     Kinds.MYSQL: _test_mysql,
     Kinds.STREAM: test_stream,

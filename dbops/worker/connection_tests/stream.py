@@ -6,14 +6,14 @@ from contextlib import ExitStack
 from dbops.drivers.jobs import HostJobs
 from dbops.engine.errors import Refused, RemoteFailure
 from dbops.engine.facts.instance import HostFacts
-from dbops.engine.hosts.access import End, HostWay
-from dbops.engine.hosts.stream_test import Measured, pull_zeros
+from dbops.engine.hosts.access import Endpoint, HostAccess
+from dbops.engine.hosts.stream_test import MeasuredStream, pull_zeros
 from dbops.engine.tuning.transport import choose_ciphers
 from dbops.loaders.host_usage import refuse_in_use, why_in_use
 from dbops.loaders.plan_inputs import host_facts
 from dbops.models import ConnectionTest, Host
-from dbops.worker.connection_tests.report import Report
-from dbops.worker.connections import end_of_way, open_shell
+from dbops.worker.connection_tests.report import TestReport
+from dbops.worker.connections import endpoint_of, open_shell
 
 #: Fence and locks of stream tests on a host. No instance has this name: names begin with a letter or digit.
 STREAM_KEY = "_stream-test"
@@ -34,7 +34,7 @@ def facts_of(host: Host) -> HostFacts:
     )
 
 
-def test_stream(row: ConnectionTest, report: Report) -> None:
+def test_stream(row: ConnectionTest, report: TestReport) -> None:
     """Send zeros with each cipher that both hosts know, one after the other, and keep the rates.
 
     Raises:
@@ -49,7 +49,7 @@ def test_stream(row: ConnectionTest, report: Report) -> None:
     seen = {host.pk: facts_of(host) for host in (source, target)}
     offered = choose_ciphers(seen[source.pk], seen[target.pk])
     report.measured |= {"ciphers_offered": offered, "rates": {}}
-    best: Measured | None = None
+    best: MeasuredStream | None = None
     problem: RemoteFailure | None = None
     began = time.monotonic()
     for number, cipher in enumerate(offered.split(",")):
@@ -80,25 +80,25 @@ def _measure(
     source: Host,
     target: Host,
     seen: dict[int, HostFacts],
-    report: Report,
+    report: TestReport,
     *,
     cipher: str,
     number: int,
-) -> Measured:
+) -> MeasuredStream:
     """Pull once. Each pull is a run of its own on the hosts; no name of one is a part of another's, by which keys are taken away."""
     run_id = f"{number}-{row.uid}"
     with ExitStack() as stack:
 
-        def end_of(host: Host) -> End:
+        def end_of(host: Host) -> Endpoint:
             return _end_of(host, seen[host.pk].local_address, row, run_id, stack)
 
-        way = HostWay(run_id, source=end_of(source), target=end_of(target))
+        way = HostAccess(run_id, source=end_of(source), target=end_of(target))
         return pull_zeros(way, ciphers=cipher, say=report.command)
 
 
-def _end_of(host: Host, local_address: str, row: ConnectionTest, run_id: str, stack: ExitStack) -> End:
+def _end_of(host: Host, local_address: str, row: ConnectionTest, run_id: str, stack: ExitStack) -> Endpoint:
     shell = open_shell(host)
     stack.callback(shell.close)
     started = int(row.started_at.timestamp()) if row.started_at else 0
     jobs = HostJobs(shell, work_dir=host.work_dir, instance_key=STREAM_KEY, run_id=run_id, token=started)
-    return end_of_way(host, local_address, jobs)
+    return endpoint_of(host, local_address, jobs)

@@ -14,7 +14,7 @@ from django.utils import timezone
 from dbops import lifecycle, operations, web
 from dbops.engine.errors import Refused
 from dbops.engine.states import TRANSITIONS, Status, StepState
-from dbops.models import AuditEntry, Command, Rebuild
+from dbops.models import AuditEntry, ExecutedCommand, Rebuild
 from dbops.operations.rebuilds import cancel_rebuild, plan_rebuild, request_rebuild
 from dbops.worker import scheduler
 from tests.app import rows
@@ -214,8 +214,8 @@ def test_a_host_that_answers_again_and_a_driver_that_takes_over_are_in_the_log()
     assert AuditEntry.objects.count() == count
 
 
-def command(rebuild: Rebuild, key: str) -> Command:
-    return Command(
+def command(rebuild: Rebuild, key: str) -> ExecutedCommand:
+    return ExecutedCommand(
         rebuild=rebuild, key=key, step="stream", place="db-13", text=f"/bin/{key}", started_at=timezone.now()
     )
 
@@ -225,11 +225,11 @@ def test_each_command_is_in_the_log_once_with_its_exit_status(exit_status: int |
     rebuild = rows.started_rebuild()
     lease = lifecycle.take_lease(rebuild.pk)
     assert lease is not None
-    lifecycle.beat(lease, lifecycle.News(started_commands={"a": command(rebuild, "a")}), None)
+    lifecycle.heartbeat_rebuild(lease, lifecycle.RebuildUpdate(started_commands={"a": command(rebuild, "a")}), None)
     before = AuditEntry.objects.count()
-    ended = lifecycle.News(finished_commands={"a": (exit_status, "output", timezone.now())})
-    lifecycle.beat(lease, ended, None)
-    lifecycle.beat(lease, ended, None)
+    ended = lifecycle.RebuildUpdate(finished_commands={"a": (exit_status, "output", timezone.now())})
+    lifecycle.heartbeat_rebuild(lease, ended, None)
+    lifecycle.heartbeat_rebuild(lease, ended, None)
     assert AuditEntry.objects.count() == before + 1
     entry = last()
     assert (entry.action, entry.subject, entry.instance, entry.outcome) == (
@@ -244,8 +244,8 @@ def test_commands_that_end_with_their_step_or_with_the_rebuild_are_in_the_log() 
     lease = lifecycle.take_lease(rebuild.pk)
     assert lease is not None
     for key in "ab":
-        lifecycle.beat(lease, lifecycle.News(started_commands={key: command(rebuild, key)}), None)
-    news = [lifecycle.News(finished_commands={key: (0, "", timezone.now())}) for key in "ab"]
+        lifecycle.heartbeat_rebuild(lease, lifecycle.RebuildUpdate(started_commands={key: command(rebuild, key)}), None)
+    news = [lifecycle.RebuildUpdate(finished_commands={key: (0, "", timezone.now())}) for key in "ab"]
     lifecycle.end_step(lease, "fingerprint", StepState.DONE, {}, news[0], {})
     lifecycle.end_badly(
         lease, "stream", Status.FAILED, {}, news[1], {}, last_step="clean-up", error={"code": "x"}, text="It broke."

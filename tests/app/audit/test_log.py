@@ -5,9 +5,9 @@ from typing import Any
 import pytest
 from django.db import DatabaseError, connection, transaction
 
-from dbops.audit.log import Origin, append, coming_from, current_head
+from dbops.audit.log import RequestOrigin, append, current_head, request_origin
 from dbops.database.config import MARIADB
-from dbops.engine.audit.chain import GENESIS, Head, verify
+from dbops.engine.audit.chain import GENESIS, ChainHead, verify
 from dbops.models import AuditEntry, AuditHead, AuditName, AuditText
 from tests.app.factories import make_trio
 from tests.audit_guards import MIGRATIONS, unguarded
@@ -32,10 +32,10 @@ def write(count: int = 3) -> None:
 
 
 def test_entries_are_chained_without_a_gap_and_verify() -> None:
-    assert current_head() == Head(0, GENESIS)
+    assert current_head() == ChainHead(0, GENESIS)
     write(3)
     assert [entry.sequence for entry in AuditEntry.objects.all()] == [3, 2, 1]
-    assert current_head() == Head(3, links()[-1].hash)
+    assert current_head() == ChainHead(3, links()[-1].hash)
     assert verify(links(), current_head()) == []
 
 
@@ -69,7 +69,7 @@ def test_an_entry_that_is_rolled_back_leaves_no_gap() -> None:
 
 def test_columns_are_filled_from_the_act_and_from_where_it_came() -> None:
     make_trio()
-    with coming_from(Origin("192.0.2.7", "abc")):
+    with request_origin(RequestOrigin("192.0.2.7", "abc")):
         entry = append(
             actor="olga", action="rebuild.requested", subject="replica-1", reason="the disk", detail={"rebuild": 3}
         )
@@ -129,4 +129,4 @@ def test_the_migration_chains_what_is_there() -> None:
     Row.at = AuditEntry.objects.get().at
     link = migration._link(Row, current_head(), {"replica-1": "shop"})
     assert (link.sequence, link.instance, link.cluster, link.reason) == (2, "replica-1", "shop", "why")
-    assert verify([*links(), link], Head(2, link.hash)) == []
+    assert verify([*links(), link], ChainHead(2, link.hash)) == []

@@ -8,7 +8,7 @@ from django.db import DataError, IntegrityError, connection, transaction
 
 from dbops.database.config import database_settings
 from dbops.engine.facts.instance import to_record
-from dbops.models import Command, Event, Host, Instance, InstanceState, Rebuild
+from dbops.models import ExecutedCommand, Host, Instance, InstanceState, Rebuild, RebuildEvent
 from dbops.worker import prober
 from tests.app import factories, rows
 
@@ -46,7 +46,7 @@ def test_text_keeps_every_letter_and_names_their_case() -> None:
     assert Host.objects.get(name="db-1").ssh_address == "a"
     _, backup, replica = factories.make_trio()
     event = factories.make_event(factories.make_rebuild(target=replica, source=backup), "Köln 数据库 🐬 \\ ' % \"")
-    assert Event.objects.get(pk=event.pk).text == "Köln 数据库 🐬 \\ ' % \""
+    assert RebuildEvent.objects.get(pk=event.pk).text == "Köln 数据库 🐬 \\ ' % \""
 
 
 @pytest.mark.django_db
@@ -55,14 +55,15 @@ def test_a_command_that_is_written_twice_is_one_row_and_one_that_is_too_long_is_
     rebuild = factories.make_rebuild(target=replica, source=backup)
     now = datetime.now(UTC)
     for text in ("first", "second"):
-        Command.objects.bulk_create(
-            [Command(rebuild=rebuild, key="key", place="db-1", text=text, started_at=now)], ignore_conflicts=True
+        ExecutedCommand.objects.bulk_create(
+            [ExecutedCommand(rebuild=rebuild, key="key", place="db-1", text=text, started_at=now)],
+            ignore_conflicts=True,
         )
-    assert Command.objects.get().text == "first"
+    assert ExecutedCommand.objects.get().text == "first"
     if connection.vendor == "sqlite":
         return  # it keeps what is too long
     with pytest.raises(DataError), transaction.atomic():
-        Command.objects.create(rebuild=rebuild, key="k" * 81, place="db-1", text="", started_at=now)
+        ExecutedCommand.objects.create(rebuild=rebuild, key="k" * 81, place="db-1", text="", started_at=now)
 
 
 @pytest.mark.django_db

@@ -8,7 +8,7 @@ from django.urls import reverse
 
 from dbops.engine.availability.days import RULES
 from dbops.engine.states import RunStatus
-from dbops.models import AuditEntry, Cluster, GapCount, Host, Instance, InstanceState
+from dbops.models import AuditEntry, Cluster, CountedDays, Host, Instance, InstanceState
 from tests.app.backup_rows import make_run, make_schedule
 from tests.app.factories import make_rebuild
 from tests.app.fleetfile.builders import SECRETS, private_key
@@ -76,14 +76,14 @@ def test_an_empty_secret_keeps_the_stored_one_and_a_given_one_replaces_it(fleet,
 
 def test_another_target_of_replicas_has_availability_counted_anew(fleet, operator):
     cluster = Cluster.objects.get()
-    GapCount.objects.create(cluster=cluster, since=date(2026, 1, 1), until=date(2026, 2, 1), rules=RULES)
+    CountedDays.objects.create(cluster=cluster, since=date(2026, 1, 1), until=date(2026, 2, 1), rules=RULES)
     values = shown(operator, edit_url("cluster", "shop"))
     operator.post(edit_url("cluster", "shop"), values)
-    assert GapCount.objects.exists(), "nothing was changed"
+    assert CountedDays.objects.exists(), "nothing was changed"
     operator.post(edit_url("cluster", "shop"), values | {"wanted_replicas": "1"})
     assert Cluster.objects.get().wanted_replicas == 1
     assert AuditEntry.objects.get().detail["wanted_replicas"].endswith("→ 1")
-    assert not GapCount.objects.exists()
+    assert not CountedDays.objects.exists()
 
 
 def test_a_goal_of_its_own_is_typed_in_minutes(fleet, operator):

@@ -5,7 +5,7 @@ import re
 import pytest
 from django.db import IntegrityError, connection, transaction
 
-from dbops.engine.states import Origin, RunStatus
+from dbops.engine.states import RunOrigin, RunStatus
 from dbops.models import AuditEntry, BackupRun, Cluster, Host, Instance, InstanceState
 from dbops.operations.fleet import FleetFileErrors, export_fleet
 from tests.app.backup_rows import make_run, make_schedule
@@ -271,7 +271,7 @@ def test_where_the_job_of_a_backup_runs_stays_as_it_is(folder, status):
         [found, *_] = errors_of(folder, folder.with_change("ssh: {address: 192.0.2.2, key", change))
         assert names(found, f"backup run {run.pk}", frozen)
     assert folder.load(folder.with_change("role: replica", "role: backup")).count("changed") == 1
-    BackupRun.objects.update(origin=Origin.OBSERVED)  # of others we hold nothing on the host
+    BackupRun.objects.update(origin=RunOrigin.OBSERVED)  # of others we hold nothing on the host
     assert folder.load(folder.with_change("{address: 192.0.2.2,", "{address: 192.0.2.7,")).count("changed") >= 1
 
 

@@ -14,8 +14,8 @@ from dbops import lifecycle
 from dbops.engine.backups.matching import Where
 from dbops.engine.facts.backups import BackupConnection, BackupProcess, Reads
 from dbops.engine.facts.instance import InstanceFacts
-from dbops.engine.states import BackupMethod, Origin, RunStatus
-from dbops.lifecycle.run_reports import ReportKind, Told
+from dbops.engine.states import BackupMethod, RunOrigin, RunStatus
+from dbops.lifecycle.run_reports import ReportKind, RunReport
 from dbops.models import BackupRun, BackupSchedule, Hold, Instance, InstanceState
 from dbops.worker import prober
 from tests.app.backup_rows import make_run, make_schedule
@@ -41,11 +41,11 @@ def facts(minute: float, *processes: BackupProcess, **changes: Any) -> InstanceF
     return replace(known, **changes)
 
 
-def told(kind: str, minute: float, key: str = "key-00001", **changes: Any) -> Told:
+def told(kind: str, minute: float, key: str = "key-00001", **changes: Any) -> RunReport:
     values: dict[str, Any] = {"started_at": at(0), "where": Where.UNKNOWN, **changes}
     if kind == "end":
         values = {"exit_status": 0, "ended_at": at(minute), **values}
-    return Told(key, ReportKind(kind), BackupMethod.DUMP, **values)
+    return RunReport(key, ReportKind(kind), BackupMethod.DUMP, **values)
 
 
 @pytest.fixture
@@ -62,7 +62,7 @@ class TestObserving:
     def test_a_run_begins_with_its_process_goes_on_and_ends(self, backup: Instance) -> None:
         lifecycle.observe(backup, facts(1, dump(output_bytes=100)))
         run = only()
-        assert (run.origin, run.status, run.started_at) == (Origin.OBSERVED, RunStatus.RUNNING, at(0))
+        assert (run.origin, run.status, run.started_at) == (RunOrigin.OBSERVED, RunStatus.RUNNING, at(0))
         lifecycle.observe(backup, facts(2, dump(output_bytes=200)))
         assert (only().last_seen_at, only().progress) == (at(2), {"bytes": 200})
         lifecycle.observe(backup, facts(3))
@@ -106,7 +106,7 @@ class TestObserving:
         lifecycle.observe(
             backup, facts(1, dump(is_ours=True), dump(8, reads=Reads.UNCLEAR), dump(9, reads=Reads.OTHER))
         )
-        assert not BackupRun.objects.exclude(origin=Origin.MANAGED).exists()
+        assert not BackupRun.objects.exclude(origin=RunOrigin.MANAGED).exists()
 
     def test_a_dump_from_elsewhere_ends_when_its_connection_does(self, backup: Instance) -> None:
         there = BackupConnection(9, "root", "10.0.0.9:4", False, "mysqldump", BackupMethod.DUMP, "SELECT", at(0))
@@ -156,7 +156,7 @@ class TestReporting:
         assert only().progress == {"bytes": 100}
         self.report(backup, "end", 2, bytes=5000, path="/b/x.sql")
         run = only()
-        assert (run.status, run.origin, run.finished_at) == (RunStatus.SUCCEEDED, Origin.REPORTED, at(2))
+        assert (run.status, run.origin, run.finished_at) == (RunStatus.SUCCEEDED, RunOrigin.REPORTED, at(2))
         assert (run.bytes_written, run.path, run.exit_status) == (5000, "/b/x.sql", 0)
 
     def test_sent_twice_and_in_any_order_it_is_one_run(self, backup: Instance) -> None:
@@ -179,7 +179,7 @@ class TestReporting:
         self.report(backup, "end", 3, bytes=7)
         lifecycle.observe(backup, facts(4))
         run = only()
-        assert (run.status, run.origin, run.bytes_written) == (RunStatus.SUCCEEDED, Origin.REPORTED, 7)
+        assert (run.status, run.origin, run.bytes_written) == (RunStatus.SUCCEEDED, RunOrigin.REPORTED, 7)
         assert (run.evidence["command"], run.evidence["process"]) == ("mysqldump -A", "boot:7:700")
 
     def test_the_end_of_a_run_that_was_seen_to_be_gone(self, backup: Instance) -> None:
@@ -217,7 +217,7 @@ class TestFlags:
     def finished(self, backup: Instance, count: int, size: int = 10_000_000) -> None:
         for number in range(count):
             BackupRun.objects.create(
-                uid=f"old-{number}", instance=backup, origin=Origin.REPORTED, method="dump", status=RunStatus.SUCCEEDED,
+                uid=f"old-{number}", instance=backup, origin=RunOrigin.REPORTED, method="dump", status=RunStatus.SUCCEEDED,
                 started_at=at(-100 - number), finished_at=at(-99 - number), bytes_written=size,
             )  # fmt: skip
 
@@ -309,7 +309,7 @@ class TestSchedules:
         InstanceState.objects.filter(instance=backup).update(host_read_since=since, host_read_at=until)
 
     def run_at(self, backup: Instance, moment: datetime, key: str = "key-00001") -> BackupRun:
-        report = Told(key, ReportKind.START, BackupMethod.DUMP, started_at=moment)
+        report = RunReport(key, ReportKind.START, BackupMethod.DUMP, started_at=moment)
         return lifecycle.report_run(backup, report, moment + timedelta(minutes=1))
 
     def test_a_run_belongs_to_the_due_time_it_fits(self, backup: Instance, schedule: BackupSchedule) -> None:

@@ -3,7 +3,7 @@
 from dbops import lifecycle
 from dbops.engine.facts.backups import BackupConnection, Reads
 from dbops.engine.facts.instance import Problem
-from dbops.engine.states import BackupMethod, Origin, RunStatus
+from dbops.engine.states import BackupMethod, RunOrigin, RunStatus
 from dbops.lifecycle.external_runs import SERVER_IS_SILENT
 from dbops.models import BackupRun, Instance
 from tests.app.backup_rows import make_run, make_schedule
@@ -16,13 +16,13 @@ __all__ = ["backup"]
 def test_the_job_of_a_run_that_was_given_up_is_a_backup_like_those_of_others(backup: Instance) -> None:
     run = make_run(make_schedule(backup), RunStatus.LOST)
     lifecycle.observe(backup, facts(1, dump(is_ours=True)))
-    assert lifecycle.give_up_run(run, "olga")
+    assert lifecycle.force_fail_run(run, "olga")
     BackupRun.objects.update(finished_at=at(2))
     lifecycle.observe(backup, facts(1.9, dump(is_ours=True)))
     lifecycle.observe(backup, facts(2.5, dump(is_ours=True)))  # what has just ended may be seen for a moment
     assert BackupRun.objects.get() == run
     lifecycle.observe(backup, facts(4, dump(is_ours=True)))
-    seen = BackupRun.objects.get(origin=Origin.OBSERVED)
+    seen = BackupRun.objects.get(origin=RunOrigin.OBSERVED)
     assert seen.status == RunStatus.RUNNING
     lifecycle.observe(backup, facts(5))
     seen.refresh_from_db()
@@ -68,4 +68,4 @@ def test_the_last_connection_of_a_backup_of_ours_is_not_somebody_elses(backup: I
         lifecycle.observe(backup, facts(minute, server=server))
         assert BackupRun.objects.get() == run
     lifecycle.observe(backup, facts(3, server=server))  # it goes on: it is nobody's of ours
-    assert BackupRun.objects.filter(origin=Origin.OBSERVED).count() == 1
+    assert BackupRun.objects.filter(origin=RunOrigin.OBSERVED).count() == 1

@@ -7,12 +7,12 @@ import pytest
 from django.utils import timezone
 
 from dbops.engine.availability.gaps import parts, seconds
-from dbops.engine.availability.record import Cause, Record
+from dbops.engine.availability.record import Cause, ClusterRecord
 from dbops.engine.availability.shortages import Gap
 from dbops.engine.schedule.calendar import Interval
 from dbops.engine.states import Approval, Status
 from dbops.loaders.availability_records import records
-from dbops.models import Instance, InstancePeriod, InstanceState, Maintenance, Rebuild, Step
+from dbops.models import Instance, InstancePeriod, InstanceState, Maintenance, Rebuild, RebuildStep
 from tests.app.factories import make_rebuild, make_run, make_trio
 
 pytestmark = pytest.mark.django_db
@@ -46,11 +46,11 @@ def trio() -> tuple[Instance, Instance, Instance]:
     return make_trio()
 
 
-def record(cluster_of: Instance, within: Interval = DAY) -> Record:
+def record(cluster_of: Instance, within: Interval = DAY) -> ClusterRecord:
     return records([cluster_of.cluster_id], within, NOW)[cluster_of.cluster_id]
 
 
-def told(found: Record, gap: Gap, within: Interval = DAY) -> list[tuple[float, float, Cause, str]]:
+def told(found: ClusterRecord, gap: Gap, within: Interval = DAY) -> list[tuple[float, float, Cause, str]]:
     return [
         (
             round((NOW - part.interval.start).total_seconds() / 3600, 3),
@@ -73,8 +73,8 @@ def test_a_lost_replica_a_backup_and_its_rebuild(trio: Any) -> None:
     run = make_run(backup, started_at=ago(9), seconds=2 * 3600, method="dump", origin="managed")
     rebuild = make_rebuild(target=replica, source=backup, status=Status.SUCCEEDED)
     Rebuild.objects.filter(pk=rebuild.pk).update(requested_at=ago(8), started_at=ago(7), finished_at=ago(4))
-    Step.objects.filter(rebuild=rebuild, name="stream").update(started_at=ago(7), finished_at=ago(5))
-    Step.objects.filter(rebuild=rebuild, name="release").update(started_at=ago(5), finished_at=ago(5))
+    RebuildStep.objects.filter(rebuild=rebuild, name="stream").update(started_at=ago(7), finished_at=ago(5))
+    RebuildStep.objects.filter(rebuild=rebuild, name="release").update(started_at=ago(5), finished_at=ago(5))
 
     found = record(replica)
     assert told(found, Gap.SHORT) == [

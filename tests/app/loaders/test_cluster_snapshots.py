@@ -8,10 +8,10 @@ from typing import Any
 import pytest
 from django.utils import timezone
 
-from dbops.engine.schedule.eligibility import Answer, verdict
-from dbops.engine.schedule.snapshot import Use
-from dbops.engine.states import BackupMethod, Origin, RunBy, RunStatus, Status
-from dbops.loaders.cluster_snapshots import HORIZON, picture_of, pictures
+from dbops.engine.schedule.eligibility import EligibilityState, eligibility_of
+from dbops.engine.schedule.snapshot import InstanceUse
+from dbops.engine.states import BackupMethod, RunBy, RunOrigin, RunStatus, Status
+from dbops.loaders.cluster_snapshots import HORIZON, snapshot_of, snapshots
 from dbops.models import BackupRun, BackupSchedule, Hold, Instance, Maintenance, Rebuild
 from tests.app.factories import make_channel, make_facts, make_rebuild, make_trio, make_unreachable, set_facts
 from tests.said import names
@@ -31,13 +31,13 @@ def make_run(instance: Instance, **values: Any) -> BackupRun:
     """A managed dump that began an hour ago and holds its instance; keywords change it."""
     given: dict[str, Any] = {
         "uid": uuid.uuid4().hex,
-        "origin": Origin.MANAGED,
+        "origin": RunOrigin.MANAGED,
         "method": BackupMethod.DUMP,
         "status": RunStatus.RUNNING,
         "started_at": timezone.now() - HOUR,
     } | values
     run = BackupRun.objects.create(instance=instance, **given)
-    if run.status == RunStatus.RUNNING and run.origin == Origin.MANAGED:
+    if run.status == RunStatus.RUNNING and run.origin == RunOrigin.MANAGED:
         Hold.objects.create(instance=instance, backup_run=run, purpose="backup", taken_at=timezone.now())
     return run
 
@@ -63,12 +63,12 @@ def hold(rebuild: Rebuild) -> None:
 
 def test_a_healthy_cluster_can_be_rebuilt_now() -> None:
     primary, _, replica = make_trio()
-    seen = picture_of(primary.cluster)
+    seen = snapshot_of(primary.cluster)
     assert [(item.name, item.problem, item.stopped, item.lag_seconds) for item in seen.machines[:1]] == [
         ("backup-1", "", "", 0.0)
     ]
     assert (seen.jobs, seen.windows, seen.stops, seen.difference) == ((), (), (), None)
-    assert verdict(seen, target=replica.name).answer is Answer.NOW
+    assert eligibility_of(seen, target=replica.name).answer is EligibilityState.NOW
 
 
 @pytest.mark.parametrize(
@@ -88,7 +88,7 @@ def test_a_healthy_cluster_can_be_rebuilt_now() -> None:
 def test_what_is_wrong_with_an_instance(facts: Any, problem: str, stopped: str) -> None:
     _, backup, _ = make_trio()
     set_facts(backup, facts())
-    machine = picture_of(backup.cluster).machine("backup-1")
+    machine = snapshot_of(backup.cluster).machine("backup-1")
     assert machine is not None
     assert re.fullmatch(problem, machine.problem)
     assert re.fullmatch(stopped, machine.stopped)
@@ -98,7 +98,7 @@ def test_what_is_wrong_with_an_instance(facts: Any, problem: str, stopped: str) 
 def test_lag_is_a_number_or_unknown(lag: float | None) -> None:
     _, backup, _ = make_trio()
     set_facts(backup, make_facts(replication=(make_channel(lag_seconds=lag),)))
-    machine = picture_of(backup.cluster).machine("backup-1")
+    machine = snapshot_of(backup.cluster).machine("backup-1")
     assert machine is not None
     assert machine.lag_seconds == lag
 
@@ -106,18 +106,18 @@ def test_lag_is_a_number_or_unknown(lag: float | None) -> None:
 def test_an_instance_that_was_never_read_is_no_source() -> None:
     _, backup, _ = make_trio()
     backup.state.delete()
-    assert verdict(picture_of(backup.cluster)).answer is Answer.UNKNOWN
+    assert eligibility_of(snapshot_of(backup.cluster)).answer is EligibilityState.UNKNOWN
 
 
 def test_what_is_being_replaced_is_told_of_by_its_rebuild_alone() -> None:
     _, backup, replica = make_trio()
     hold(make_rebuild(target=backup, source=replica))
     set_facts(backup, make_unreachable())
-    seen = picture_of(backup.cluster)
+    seen = snapshot_of(backup.cluster)
     machine = seen.machine("backup-1")
     assert machine is not None
     assert machine.problem == ""
-    assert [blocker.effect for blocker in verdict(seen).blockers] == ["waits"]
+    assert [blocker.effect for blocker in eligibility_of(seen).blockers] == ["waits"]
 
 
 def test_a_managed_run_goes_by_its_schedules_own_runs() -> None:
@@ -125,10 +125,10 @@ def test_a_managed_run_goes_by_its_schedules_own_runs() -> None:
     schedule = make_schedule(backup, expected_seconds=60)
     make_past(schedule, 3, 3, 5)
     run = make_run(backup, schedule=schedule)
-    (job,) = picture_of(backup.cluster).jobs
+    (job,) = snapshot_of(backup.cluster).jobs
     assert job.duration is not None
     assert (job.duration.p50_seconds, job.duration.p90_seconds, job.duration.runs) == (3 * 3600, 5 * 3600, 3)
-    assert (job.claims, job.run) == ((("backup-1", Use.DUMP),), run.pk)
+    assert (job.claims, job.run) == ((("backup-1", InstanceUse.DUMP),), run.pk)
     assert names(job.name, run.pk, "nightly")
 
 
@@ -136,7 +136,7 @@ def test_without_runs_a_person_is_believed_and_without_a_person_nothing() -> Non
     _, backup, replica = make_trio()
     make_run(backup, schedule=make_schedule(backup, expected_seconds=7200))
     make_run(replica)
-    jobs = {job.claims[0][0]: job for job in picture_of(backup.cluster).jobs}
+    jobs = {job.claims[0][0]: job for job in snapshot_of(backup.cluster).jobs}
     assert jobs["replica-1"].duration is None
     expected = jobs["backup-1"].duration
     assert expected is not None
@@ -149,17 +149,17 @@ def test_runs_that_failed_say_nothing_of_how_long_it_takes() -> None:
     ended = timezone.now() - HOUR
     for status in (RunStatus.FAILED, RunStatus.CANCELLED):
         make_run(backup, schedule=schedule, status=status, started_at=ended - HOUR, finished_at=ended)
-    assert picture_of(backup.cluster).windows[0].ends_p50 is None
+    assert snapshot_of(backup.cluster).windows[0].ends_p50 is None
 
 
 def test_an_external_run_without_a_schedule_goes_by_others_like_it() -> None:
     _, backup, _ = make_trio()
     ended = timezone.now() - 24 * HOUR
-    seen = {"origin": Origin.OBSERVED, "method": BackupMethod.PHYSICAL}
+    seen = {"origin": RunOrigin.OBSERVED, "method": BackupMethod.PHYSICAL}
     make_run(backup, **seen, status=RunStatus.ENDED, started_at=ended - 2 * HOUR, finished_at=ended)
     make_run(backup, **seen)
-    answer = verdict(picture_of(backup.cluster), target="replica-1")
-    assert answer.answer is Answer.UNTIL
+    answer = eligibility_of(snapshot_of(backup.cluster), target="replica-1")
+    assert answer.answer is EligibilityState.UNTIL
     assert answer.free.p50 is not None
     assert abs(answer.free.p50 - (timezone.now() + HOUR)) < timedelta(minutes=1)
 
@@ -170,7 +170,7 @@ def test_windows_are_those_of_the_next_hours_in_the_schedules_zone() -> None:
     make_schedule(backup, "off", is_enabled=False)
     make_schedule(backup, "never", cron="0 0 31 2 *")
     now = datetime.fromisoformat("2026-03-28T20:30:00+00:00")
-    found = picture_of(backup.cluster, now=now).windows
+    found = snapshot_of(backup.cluster, now=now).windows
     # The clocks go forward that night: the hour from 2 to 3 is not there.
     assert [item.starts_at.isoformat() for item in found] == ["2026-03-29T01:00:00+00:00", "2026-03-30T00:00:00+00:00"]
     assert found[0].ends_p50 == found[0].starts_at + HOUR
@@ -180,20 +180,20 @@ def test_windows_are_those_of_the_next_hours_in_the_schedules_zone() -> None:
 def test_a_schedule_that_cannot_be_read_is_never_due() -> None:
     _, backup, _ = make_trio()
     make_schedule(backup, cron="at dawn")
-    assert picture_of(backup.cluster).windows == ()
+    assert snapshot_of(backup.cluster).windows == ()
 
 
 def test_queued_and_running_rebuilds_with_their_claims() -> None:
     _, backup, replica = make_trio()
     running = make_rebuild(target=replica, source=backup)
     hold(running)
-    (job,) = picture_of(backup.cluster).jobs
-    assert set(job.claims) == {("backup-1", Use.READ), ("replica-1", Use.REPLACE)}
+    (job,) = snapshot_of(backup.cluster).jobs
+    assert set(job.claims) == {("backup-1", InstanceUse.READ), ("replica-1", InstanceUse.REPLACE)}
     assert job.started_at == running.started_at
     Hold.objects.all().delete()
     Rebuild.objects.update(status=Status.QUEUED, started_at=None, priority=3)
-    (job,) = picture_of(backup.cluster).jobs
-    assert set(job.claims) == {("backup-1", Use.READ), ("replica-1", Use.REPLACE)}
+    (job,) = snapshot_of(backup.cluster).jobs
+    assert set(job.claims) == {("backup-1", InstanceUse.READ), ("replica-1", InstanceUse.REPLACE)}
     assert (job.started_at, job.priority) == (None, 3)
 
 
@@ -209,13 +209,13 @@ def test_a_cluster_goes_by_its_own_rebuilds_and_else_by_the_fleets_speed() -> No
         finished_at=now - 3 * HOUR,
         memory={"stream.bytes": 740 * GIB},
     )
-    own = picture_of(backup.cluster).predicted("backup-1").duration
-    other = picture_of(other_backup.cluster).predicted("legacy-backup-1")
+    own = snapshot_of(backup.cluster).predicted("backup-1").duration
+    other = snapshot_of(other_backup.cluster).predicted("legacy-backup-1")
     assert own is not None
     assert (own.p50_seconds, own.runs) == (4 * 3600, 1)  # twice the bytes, twice the time
     assert other.duration is not None
     assert other.duration.p50_seconds == 4 * 3600
-    assert other.words != picture_of(backup.cluster).predicted("backup-1").words
+    assert other.words != snapshot_of(backup.cluster).predicted("backup-1").words
 
 
 def test_maintenance_blocks_until_it_ends() -> None:
@@ -226,8 +226,8 @@ def test_maintenance_blocks_until_it_ends() -> None:
     Maintenance.objects.create(
         cluster=backup.cluster, starts_at=now - HOUR, ends_at=ends, reason="disks", created_by="olga"
     )
-    answer = verdict(picture_of(backup.cluster))
-    assert [stop.reason for stop in picture_of(backup.cluster).stops] == ["disks"]
+    answer = eligibility_of(snapshot_of(backup.cluster))
+    assert [stop.reason for stop in snapshot_of(backup.cluster).stops] == ["disks"]
     assert answer.free.p50 == ends
 
 
@@ -239,12 +239,16 @@ def test_all_clusters_take_as_many_queries_as_one_and_say_the_same(django_assert
     hold(make_rebuild(target=trios[2][2], source=trios[2][1]))
     now = timezone.now()
     with django_assert_num_queries(11):
-        every = pictures(now=now)
+        every = snapshots(now=now)
     for primary, _, _ in trios:
         with django_assert_num_queries(11):
-            alone = picture_of(primary.cluster, now=now)
+            alone = snapshot_of(primary.cluster, now=now)
         assert every[primary.cluster_id] == alone
-    assert [verdict(every[trio[0].cluster_id]).answer for trio in trios] == [Answer.NOW, Answer.UNKNOWN, Answer.UNKNOWN]
+    assert [eligibility_of(every[trio[0].cluster_id]).answer for trio in trios] == [
+        EligibilityState.NOW,
+        EligibilityState.UNKNOWN,
+        EligibilityState.UNKNOWN,
+    ]
 
 
 def test_an_external_window_stays_until_it_is_met_missed_or_late() -> None:
@@ -257,13 +261,13 @@ def test_an_external_window_stays_until_it_is_met_missed_or_late() -> None:
     make_schedule(backup, "bad", **values | {"cron": "whenever"})
 
     def unseen(minutes: float = 0) -> list[tuple[str, datetime]]:
-        found = picture_of(backup.cluster, now=now + timedelta(minutes=minutes)).unseen
+        found = snapshot_of(backup.cluster, now=now + timedelta(minutes=minutes)).unseen
         return [(window.schedule, window.starts_at) for window in found]
 
     assert unseen(-21) == []
     assert unseen(-20) == unseen() == unseen(39) == [("nightly", due)]
     assert unseen(41) == []
-    run = make_run(backup, origin=Origin.OBSERVED, schedule=schedule, due_at=due - 24 * HOUR)
+    run = make_run(backup, origin=RunOrigin.OBSERVED, schedule=schedule, due_at=due - 24 * HOUR)
     assert unseen() == [("nightly", due)]
     BackupRun.objects.filter(pk=run.pk).update(due_at=due)
     assert unseen() == []

@@ -110,7 +110,7 @@ def test_the_steps_of_a_rebuild_that_was_given_up_have_ended(failed: Rebuild) ->
     end(failed, status=Status.LOST)
     failed.steps.filter(name="catch-up").update(state=StepState.RUNNING)
     failed.steps.filter(name="repoint").update(state=StepState.PENDING)
-    assert lifecycle.give_up(failed, "olga")
+    assert lifecycle.force_fail(failed, "olga")
     assert dict(failed.steps.filter(name__in=("catch-up", "repoint")).values_list("name", "state")) == {
         "catch-up": StepState.FAILED,
         "repoint": StepState.SKIPPED,

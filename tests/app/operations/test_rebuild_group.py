@@ -10,7 +10,7 @@ from django.test import Client
 
 from dbops.engine.errors import Refused
 from dbops.models import AuditEntry, Instance, Rebuild
-from dbops.operations.rebuild_group import Confirmed, plan_together, request_together
+from dbops.operations.rebuild_group import ConfirmedTarget, plan_group, request_group
 from tests.app import rows
 from tests.said import names
 
@@ -33,21 +33,23 @@ def fleet(olga: User) -> dict[str, Instance]:
     return made
 
 
-def confirmed(fleet: dict[str, Instance], **typed: str) -> list[Confirmed]:
+def confirmed(fleet: dict[str, Instance], **typed: str) -> list[ConfirmedTarget]:
     targets = [fleet["replica-1"], fleet["replica-2"]]
     return [
-        Confirmed(
+        ConfirmedTarget(
             one.target,
             typed.get(one.target.name.replace("-", "_"), one.target.name),
             one.plan.fingerprint if one.plan else "",
         )
-        for one in plan_together(targets, fleet["backup-1"])
+        for one in plan_group(targets, fleet["backup-1"])
     ]
 
 
-def ask(fleet: dict[str, Instance], olga: User, what: list[Confirmed], key: str = "", **values: Any) -> list[Rebuild]:
+def ask(
+    fleet: dict[str, Instance], olga: User, what: list[ConfirmedTarget], key: str = "", **values: Any
+) -> list[Rebuild]:
     given = {"reason": "the rack burned", "request_key": key or str(uuid.uuid4()), **values}
-    return request_together(actor=olga, source=fleet["backup-1"], confirmed=what, **given)
+    return request_group(actor=olga, source=fleet["backup-1"], confirmed=what, **given)
 
 
 def test_the_first_reads_and_the_others_join_it(fleet: dict[str, Instance], olga: User) -> None:
@@ -83,7 +85,7 @@ def test_where_one_is_refused_none_is_asked_for(
 
 def test_a_plan_that_has_changed_stops_all(fleet: dict[str, Instance], olga: User) -> None:
     what = confirmed(fleet)
-    stale = Confirmed(what[1].target, what[1].typed_name, "0" * 64)
+    stale = ConfirmedTarget(what[1].target, what[1].typed_name, "0" * 64)
     with pytest.raises(Refused) as refused:
         ask(fleet, olga, [what[0], stale])
     assert refused.value.code == "plan.stale"

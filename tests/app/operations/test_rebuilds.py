@@ -217,7 +217,7 @@ def test_a_driver_whose_lease_was_taken_over_cannot_write_any_more(settings: Any
     assert heir.rebuild.host_token > slow.rebuild.host_token
     assert heir.reattached_after_seconds is not None
     for act in (
-        lambda: lifecycle.beat(slow, lifecycle.News(), {}),
+        lambda: lifecycle.heartbeat_rebuild(slow, lifecycle.RebuildUpdate(), {}),
         lambda: lifecycle.begin_step(slow, "stream"),
         lambda: lifecycle.prove(slow),
         lambda: lifecycle.finish(slow, Status.FAILED, "late"),
@@ -235,9 +235,9 @@ def test_cancel_is_seen_with_the_next_heartbeat() -> None:
     scheduler.start_what_can()
     lease = lifecycle.take_lease(rebuild.pk)
     assert lease is not None
-    assert lifecycle.beat(lease, lifecycle.News(), {}) is False
+    assert lifecycle.heartbeat_rebuild(lease, lifecycle.RebuildUpdate(), {}) is False
     cancel_rebuild(actor=olga, rebuild=rebuild)
-    assert lifecycle.beat(lease, lifecycle.News(), {}) is True
+    assert lifecycle.heartbeat_rebuild(lease, lifecycle.RebuildUpdate(), {}) is True
 
 
 def test_a_frozen_plan_reads_back_as_it_was_confirmed() -> None:

@@ -13,10 +13,10 @@ from django.utils import timezone
 from dbops import lifecycle
 from dbops.engine.errors import Refused
 from dbops.engine.facts.instance import Tool
-from dbops.engine.rebuilds.shared_read import BEGUN, BRANCHES, Companion, Phase
+from dbops.engine.rebuilds.shared_read import BEGUN, BRANCHES, SharedReadMember, SharedReadPhase
 from dbops.engine.states import Status, StepState
-from dbops.loaders.shared_reads import RowCompanions
-from dbops.models import AuditEntry, Hold, Instance, Rebuild, Step
+from dbops.loaders.shared_reads import RowSharedReadMembers
+from dbops.models import AuditEntry, Hold, Instance, Rebuild, RebuildStep
 from dbops.operations import shared_reads
 from dbops.worker import scheduler
 from tests.app.factories import (
@@ -292,28 +292,28 @@ def test_who_was_joined_to_another_one_meanwhile_stays_with_that_one(line: Line,
 def test_how_far_the_others_are_is_read_anew(line: Line, olga: User) -> None:
     reader, branch = line.ask(0, Status.RUNNING), line.ask(1)
     shared_reads.join_read(actor=olga, rebuild=branch, reader=reader)
-    asked = RowCompanions(reader)
+    asked = RowSharedReadMembers(reader)
 
-    def seen() -> Companion:
-        found = RowCompanions(fresh(branch)).reader()
+    def seen() -> SharedReadMember:
+        found = RowSharedReadMembers(fresh(branch)).reader()
         assert found is not None
         return found
 
-    assert [one.phase for one in asked.branches()] == [Phase.QUEUED]
+    assert [one.phase for one in asked.branches()] == [SharedReadPhase.QUEUED]
     lifecycle.start(fresh(branch))
-    assert [one.phase for one in asked.branches()] == [Phase.COMING]
+    assert [one.phase for one in asked.branches()] == [SharedReadPhase.COMING]
     step(branch, "stream", StepState.RUNNING)
-    assert [one.phase for one in asked.branches()] == [Phase.READY]
-    assert (seen().phase, seen().branches) == (Phase.COMING, None)
-    Step.objects.create(rebuild=reader, position=20, name="take-over", title="", state=StepState.DONE)
-    assert seen().phase is Phase.READY
+    assert [one.phase for one in asked.branches()] == [SharedReadPhase.READY]
+    assert (seen().phase, seen().branches) == (SharedReadPhase.COMING, None)
+    RebuildStep.objects.create(rebuild=reader, position=20, name="take-over", title="", state=StepState.DONE)
+    assert seen().phase is SharedReadPhase.READY
     settled = {BRANCHES: {fresh(branch).uid: "replica-2"}, BEGUN: True}
     Rebuild.objects.filter(pk=reader.pk).update(memory=settled)
-    assert (seen().phase, seen().branches) == (Phase.READING, (fresh(branch).uid,))
+    assert (seen().phase, seen().branches) == (SharedReadPhase.READING, (fresh(branch).uid,))
     Rebuild.objects.filter(pk=reader.pk).update(ending="cancelled")
-    assert seen().phase is Phase.READING, "the backup is still sent to the others"
+    assert seen().phase is SharedReadPhase.READING, "the backup is still sent to the others"
     step(reader, "stream", StepState.DONE)
-    assert seen().phase is Phase.GONE
+    assert seen().phase is SharedReadPhase.GONE
 
 
 def shared(page: str) -> list[tuple[int, bool]]:

@@ -17,10 +17,10 @@ from django.utils import timezone
 
 from dbops import lifecycle
 from dbops.audit.log import append
-from dbops.engine.audit.chain import GENESIS, Head
+from dbops.engine.audit.chain import GENESIS, ChainHead
 from dbops.engine.audit.excerpt import holes
 from dbops.engine.states import Status, StepState
-from dbops.models import AuditEntry, Command, Rebuild
+from dbops.models import AuditEntry, ExecutedCommand, Rebuild
 from dbops.operations.rebuilds import cancel_rebuild
 from tests.app import rows
 from tests.engine.audit.test_chain import chain
@@ -52,12 +52,12 @@ def running() -> Rebuild:
     rebuild = rows.started_rebuild()
     append(actor="olga", action="test.other", subject="something else")
     lease = lease_of(rebuild)
-    command = Command(
+    command = ExecutedCommand(
         rebuild=rebuild, key="a", step="stream", place="db-13", text=f"/bin/a {HOSTILE}", started_at=timezone.now()
     )
-    lifecycle.beat(lease, lifecycle.News(started_commands={"a": command}), None)
+    lifecycle.heartbeat_rebuild(lease, lifecycle.RebuildUpdate(started_commands={"a": command}), None)
     memory = {"stream.bytes": 123456789, "position": POSITION, "checkpoints": {"to_lsn": 90, "last_lsn": 99}}
-    news = lifecycle.News(finished_commands={"a": (3, HOSTILE, timezone.now())})
+    news = lifecycle.RebuildUpdate(finished_commands={"a": (3, HOSTILE, timezone.now())})
     result = {"exit_statuses": {"unpack": 0}, "tails": {"unpack": PRINTED}}
     lifecycle.end_step(lease, "stream", StepState.DONE, result, news, memory)
     lifecycle.release_lease(lease, 0)
@@ -255,9 +255,9 @@ def test_an_entry_that_was_made_up_is_not_in_the_log(tmp_path: Path, exported: t
 
 def test_where_the_holes_are() -> None:
     links = chain(6)
-    head = Head(6, links[-1].hash)
+    head = ChainHead(6, links[-1].hash)
     assert holes(links, head) == []
-    assert holes([], Head()) == []
+    assert holes([], ChainHead()) == []
     assert holes([links[1], links[2], links[4]], head) == [
         {"from": 1, "to": 1, "follows": GENESIS, "ends_with": links[0].hash},
         {"from": 4, "to": 4, "follows": links[2].hash, "ends_with": links[3].hash},

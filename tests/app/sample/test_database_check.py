@@ -12,9 +12,9 @@ from django.test import Client
 from dbops.audit.log import SYSTEM, append
 from dbops.celery import app
 from dbops.management.command import DbopsCommand
-from dbops.models import AuditEntry, Cluster, Pulse
+from dbops.models import AuditEntry, Cluster, ProcessHeartbeat
 from dbops.sample import database_check
-from dbops.sample.database_check import Agreement, disagreement, is_generated
+from dbops.sample.database_check import SampleGuard, database_mismatch, is_sample
 from dbops.worker import heartbeats, tasks
 from tests.app.factories import make_cluster, make_operator
 from tests.audit_guards import unguarded
@@ -37,7 +37,7 @@ def filled(db: None) -> None:
 
 @pytest.fixture(autouse=True)
 def _asked_each_time(monkeypatch: pytest.MonkeyPatch, _all_is_well: None) -> None:
-    monkeypatch.setattr(Agreement, "is_fresh", False)
+    monkeypatch.setattr(SampleGuard, "is_fresh", False)
 
 
 @pytest.mark.usefixtures("filled")
@@ -56,22 +56,22 @@ def test_the_sample_without_its_setting_is_shown_to_nobody() -> None:
 @pytest.mark.usefixtures("filled")
 def test_with_its_setting_it_is_shown(settings: Any) -> None:
     settings.SAMPLE = True
-    assert disagreement() is None
+    assert database_mismatch() is None
     assert Client().get("/login/").status_code == 200
 
 
 @pytest.mark.django_db
 def test_what_is_real_is_not_shown_as_a_sample(settings: Any) -> None:
     settings.SAMPLE = True
-    assert disagreement() is None, "an empty one is about to be filled"
+    assert database_mismatch() is None, "an empty one is about to be filled"
     make_cluster("real")
-    found = disagreement()
+    found = database_mismatch()
     assert found is not None
     answer = Client().get("/login/")
     assert (found.code, answer.status_code) == ("sample.wrong_database", 503)
     assert (found.code in answer.content.decode(), "id_password" in answer.content.decode()) == (True, False)
     settings.SAMPLE = False
-    assert disagreement() is None
+    assert database_mismatch() is None
 
 
 @pytest.mark.django_db(transaction=True)  # taking a guard away ends MariaDB's transaction
@@ -79,12 +79,12 @@ def test_sample_mark_stays_when_its_entry_is_archived() -> None:
     fill()
     with unguarded():
         AuditEntry.objects.filter(action=database_check.ACTION).delete()
-    assert is_generated()
+    assert is_sample()
 
 
 @pytest.mark.usefixtures("filled")
 def test_worker_and_beat_do_nothing_in_it(caplog: pytest.LogCaptureFixture, tmp_path: Path) -> None:
-    for task in (tasks.tick, tasks.probe_due):
+    for task in (tasks.drive_rebuild, tasks.probe_due):
         with pytest.raises(Ignore):
             task.before_start("id", (), {})
     assert CODE in caplog.text
@@ -92,7 +92,7 @@ def test_worker_and_beat_do_nothing_in_it(caplog: pytest.LogCaptureFixture, tmp_
     scheduler._store = {"entries": {}}  # nothing is due
     scheduler.tick()
     scheduler._store = None
-    assert not Pulse.objects.exists()
+    assert not ProcessHeartbeat.objects.exists()
 
 
 @pytest.mark.usefixtures("filled")
@@ -141,7 +141,7 @@ def test_one_whose_clusters_were_removed_is_not_filled(settings: Any) -> None:
 def test_it_is_asked_seldom(monkeypatch: pytest.MonkeyPatch, django_assert_num_queries: Any) -> None:
     monkeypatch.undo()
     now = 0.0
-    agreement = Agreement(clock=lambda: now)
+    agreement = SampleGuard(clock=lambda: now)
     with django_assert_num_queries(1):
         assert agreement.disagreement() is None
         assert agreement.disagreement() is None
@@ -155,8 +155,8 @@ def test_a_database_that_is_away_is_told_of_by_what_wants_it(monkeypatch: pytest
     def fails() -> None:
         raise DatabaseError("gone")
 
-    monkeypatch.setattr(database_check, "disagreement", fails)
-    monkeypatch.setattr("dbops.management.command.disagreement", fails)
+    monkeypatch.setattr(database_check, "database_mismatch", fails)
+    monkeypatch.setattr("dbops.management.command.database_mismatch", fails)
     assert Client().get("/healthz/").status_code == 200
     assert not heartbeats.is_wrong_database()
     call_command("account", "list")

@@ -13,23 +13,23 @@ from django.utils import timezone
 from dbops.engine.availability.record import Cause
 from dbops.engine.facts.instance import from_record
 from dbops.engine.rebuilds.plan import Plan
-from dbops.engine.schedule.conflicts import Work
+from dbops.engine.schedule.conflicts import Activity
 from dbops.engine.states import RunStatus, Status, StepState
 from dbops.models import (
     AuditEntry,
-    BackupProof,
     BackupRun,
     Cluster,
     Hold,
     InstancePeriod,
     Maintenance,
     Rebuild,
-    Sample,
-    Step,
+    RebuildSample,
+    RebuildStep,
+    RestoreTest,
 )
 from dbops.operations.audit_log import verify_log
 from dbops.queries.audit.log import stored
-from dbops.sample.database_check import is_generated
+from dbops.sample.database_check import is_sample
 from dbops.sample.generate import fill
 from tests.app.factories import make_operator
 
@@ -72,7 +72,7 @@ def test_it_has_clusters_of_several_kinds_and_their_history() -> None:
     assert {"late", "too_long", "large"} <= flags
     states = set(InstancePeriod.objects.values_list("state", flat=True))
     assert states == {"healthy", "unreachable", "stopped", "lagging"}
-    assert Sample.objects.exists()
+    assert RebuildSample.objects.exists()
 
 
 @pytest.mark.usefixtures("sample")
@@ -80,7 +80,7 @@ def test_its_rebuilds_hold_together() -> None:
     """Plans are whole, steps follow one another, and no source was read by two at once."""
     for rebuild in Rebuild.objects.all():
         assert from_record(Plan, rebuild.plan).refusals == (), rebuild
-        steps = list(Step.objects.filter(rebuild=rebuild).exclude(started_at=None))
+        steps = list(RebuildStep.objects.filter(rebuild=rebuild).exclude(started_at=None))
         ends = [rebuild.requested_at, rebuild.started_at, *(step.finished_at for step in steps), rebuild.finished_at]
         assert ends == sorted(ends), rebuild
         is_good = rebuild.status == Status.SUCCEEDED
@@ -109,7 +109,7 @@ def test_at_any_time_of_the_day_a_cluster_is_blocked(reader: Client) -> None:
     assert Maintenance.objects.filter(starts_at__lte=now, ends_at__gt=now).count() == 1
     answer = reader.get("/", {"show": "blocked"})
     [row] = [row for row in answer.context["fleet"].rows if row.agenda.cluster.name == "crm"]
-    assert Work.MAINTENANCE in [blocker.work for blocker in row.agenda.verdict.blockers]
+    assert Activity.MAINTENANCE in [blocker.work for blocker in row.agenda.verdict.blockers]
 
 
 @pytest.mark.usefixtures("sample")
@@ -119,7 +119,7 @@ def test_the_audit_log_verifies_and_tells_when_things_happened() -> None:
     assert count > 200
     first, *others = AuditEntry.objects.order_by("sequence")
     assert first.action == "sample.generated"
-    assert is_generated()
+    assert is_sample()
     told = [entry.detail["happened_at"] for entry in others if entry.action != "audit.verified" or entry.actor != "eva"]
     assert told == sorted(told)
 
@@ -127,7 +127,7 @@ def test_the_audit_log_verifies_and_tells_when_things_happened() -> None:
 def pages(resolver: Any = None, prefix: str = "/") -> Iterator[tuple[str, str]]:
     """Every address that can be opened, with the sample's objects in its places, and its name."""
     run, rebuild = BackupRun.objects.exclude(started_at=None).first(), Rebuild.objects.filter(status="failed").get()
-    proof, month = BackupProof.objects.filter(status="failed").get(), f"{timezone.now():%Y-%m}"
+    proof, month = RestoreTest.objects.filter(status="failed").get(), f"{timezone.now():%Y-%m}"
     values = {"str": "billing", "int": str(rebuild.pk), "method": "retry", "month": month}
     special = {
         "instances": "billing-r1",

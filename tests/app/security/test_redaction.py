@@ -6,21 +6,21 @@ from typing import Any
 import pytest
 
 from dbops.security import redaction
-from dbops.security.redaction import MAXIMUM_CHARACTERS, RecordCleaner, clean, clean_record
+from dbops.security.redaction import MAXIMUM_CHARACTERS, RecordRedactor, redact, redact_record
 
 
 def test_secrets_are_masked_wherever_they_stand() -> None:
-    assert clean("-pSECRET x SECRET", ["SECRET", ""]) == "-p******** x ********"
+    assert redact("-pSECRET x SECRET", ["SECRET", ""]) == "-p******** x ********"
 
 
 def test_password_hashes_of_show_grants_are_masked() -> None:
     line = "GRANT USAGE ON *.* TO `b`@`%` IDENTIFIED BY PASSWORD '*6BB4837EB74329105EE4568DDA7DC67ED2CA2AD9'"
-    assert "6BB48" not in clean(line)
+    assert "6BB48" not in redact(line)
 
 
 def test_a_secret_that_begins_as_another_and_one_in_two_colours_are_masked_whole() -> None:
-    assert clean("SECRET SECRETLY", ["SECRET", "SECRETLY"]) == "******** ********"
-    assert clean("SEC\x1b[1mRET\x1b[0m", ["SECRET"]) == "********"
+    assert redact("SECRET SECRETLY", ["SECRET", "SECRETLY"]) == "******** ********"
+    assert redact("SEC\x1b[1mRET\x1b[0m", ["SECRET"]) == "********"
 
 
 @pytest.mark.parametrize(
@@ -33,28 +33,28 @@ def test_a_secret_that_begins_as_another_and_one_in_two_colours_are_masked_whole
     ],
 )
 def test_a_password_that_nobody_told_is_known_by_where_it_stands(text: str) -> None:
-    assert "xyz9" not in clean(text)
-    assert clean(text).count("********") == 1
-    assert clean(clean(text)) == clean(text)
+    assert "xyz9" not in redact(text)
+    assert redact(text).count("********") == 1
+    assert redact(redact(text)) == redact(text)
 
 
 def test_that_a_password_was_used_is_no_secret() -> None:
     line = "Access denied for user 'dbops'@'db-1' (using password: YES)"
-    assert clean(line) == line
+    assert redact(line) == line
 
 
 @pytest.mark.parametrize("text", ["\x1b[31mred\x1b[0m", "\x1b]0;title\x07red", "red\x1b[2J"])
 def test_terminal_sequences_are_taken_out(text: str) -> None:
-    assert "\x1b" not in clean(text)
-    assert "red" in clean(text)
+    assert "\x1b" not in redact(text)
+    assert "red" in redact(text)
 
 
 def test_nul_and_other_control_characters_become_visible() -> None:
-    assert clean("a\0b\x08c") == "a\ufffdb\ufffdc"
+    assert redact("a\0b\x08c") == "a\ufffdb\ufffdc"
 
 
 def test_a_flood_is_cut_in_the_middle_and_says_so() -> None:
-    text = clean("a" * MAXIMUM_CHARACTERS + "END")
+    text = redact("a" * MAXIMUM_CHARACTERS + "END")
     assert text.endswith("END")
     middle = text.strip("a\n").removesuffix("END").strip("a\n")
     assert re.findall(r"\d+", middle) == ["3"], "as many characters as were left out"
@@ -62,14 +62,14 @@ def test_a_flood_is_cut_in_the_middle_and_says_so() -> None:
 
 def test_a_record_that_is_cleaned_again_is_cleaned_as_if_for_the_first_time(monkeypatch: pytest.MonkeyPatch) -> None:
     looked: list[str] = []
-    real = redaction.clean
-    monkeypatch.setattr(redaction, "clean", lambda text, *rest, **how: looked.append(text) or real(text, *rest, **how))
+    real = redaction.redact
+    monkeypatch.setattr(redaction, "redact", lambda text, *rest, **how: looked.append(text) or real(text, *rest, **how))
     record: dict[str, Any] = {"log": ["pw=SECRET", "a\0b", "a\0b"], "n": 1, "deep": {"x": ("SECRET", None)}}
-    again = RecordCleaner(["SECRET"])
-    assert again.clean(record) == clean_record(record, ["SECRET"], limit=None)
+    again = RecordRedactor(["SECRET"])
+    assert again.clean(record) == redact_record(record, ["SECRET"], limit=None)
     record["log"].append("--password=x")
     looked.clear()
-    assert again.clean(record) == clean_record(record, ["SECRET"], limit=None)
+    assert again.clean(record) == redact_record(record, ["SECRET"], limit=None)
     assert looked.count("--password=x") == 2  # by both; what was there before by the other one alone
     assert looked.count("pw=SECRET") == 1
     record.clear()

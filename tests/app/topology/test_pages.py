@@ -11,7 +11,7 @@ from pytest_django import DjangoAssertNumQueries
 from dbops import lifecycle
 from dbops.engine.errors import Refused
 from dbops.engine.facts.instance import Attached, InstanceFacts, Problem, to_record
-from dbops.engine.topology.nodes import Found, Link, Node
+from dbops.engine.topology.nodes import DiscoveryResult, Node, ReplicationLink
 from dbops.models import AuditEntry, Cluster, Discovery, Host, Instance, InstanceState, TopologyDifference
 from dbops.operations.topology import request_discovery
 from dbops.queries import topology as queries
@@ -157,7 +157,7 @@ def test_an_operator_accepts_it_and_takes_that_back(operator: Client) -> None:
 
 # --- discoveries ------------------------------------------------------------------------------------------------------
 def node(key: str, number: int, *sources: str, **values: Any) -> Node:
-    links = tuple(Link("", f"{source}.example", 3306, source, is_running=True) for source in sources)
+    links = tuple(ReplicationLink("", f"{source}.example", 3306, source, is_running=True) for source in sources)
     given: dict[str, Any] = {
         "addresses": ((f"{key}.example", 3306),),
         "flavor": "mariadb",
@@ -175,7 +175,7 @@ def node(key: str, number: int, *sources: str, **values: Any) -> Node:
 
 def found(*nodes: Node) -> Discovery:
     now = timezone.now()
-    record = to_record(Found("p.example:3306", nodes, 0.5))
+    record = to_record(DiscoveryResult("p.example:3306", nodes, 0.5))
     return Discovery.objects.create(
         requested_by="olga", requested_at=now, address="p.example", user="dbops", status="done", result=record
     )

@@ -8,7 +8,7 @@ from django.contrib.auth.models import User
 from django.utils import timezone
 
 from dbops.engine.facts.instance import to_record
-from dbops.engine.rebuilds.lineage import Known
+from dbops.engine.rebuilds.lineage import DataOrigin
 from dbops.engine.states import Status
 from dbops.engine.topology.difference_kinds import REPLACED
 from dbops.models import AuditEntry, Hold, Instance, InstanceState, ServerIdentity, TopologyDifference
@@ -58,7 +58,7 @@ def test_data_that_no_rebuild_made_is_found_told_to_the_audit_log_once_and_accep
     assert (entry.actor, entry.instance) == ("dbops", "replica-1")
     assert "2025-11-22 08:26:40 UTC" in entry.detail["seen"]
     [first, *_] = lineage_of(fleet["replica-1"], timezone.now()).ancestors
-    assert first.known is Known.REPLACED_BY_HAND
+    assert first.known is DataOrigin.REPLACED_BY_HAND
 
     save_instance(actor=olga, instance=fleet["replica-1"], values={"name": "renamed"})
     on_files("renamed", "ibdata1 9 1763800000")

@@ -11,7 +11,7 @@ from django.utils import timezone
 
 from dbops.engine.errors import RemoteFailure, Unreachable
 from dbops.engine.facts.instance import Problem, StatementCheck
-from dbops.engine.hosts.stream_test import Measured
+from dbops.engine.hosts.stream_test import MeasuredStream
 from dbops.engine.ports import CommandResult
 from dbops.models import AuditEntry, ConnectionTest, Host, Instance, InstanceState
 from dbops.operations.rebuilds import plan_rebuild
@@ -144,12 +144,12 @@ NO_CIPHER, PULL = "no matching cipher", "ssh backup | wc -c"
 def test_the_stream_shows_rate_and_cipher_and_plans_take_the_fastest(
     trio: Any, operator: Client, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    def pull(way: Any, *, say: Any, ciphers: str, **_: Any) -> Measured:
+    def pull(way: Any, *, say: Any, ciphers: str, **_: Any) -> MeasuredStream:
         say("host-replica-1", PULL)
         assert "," not in ciphers, "one at a time"
         if ciphers.startswith("chacha20"):
             raise RemoteFailure("test.no_stream", "Pulling zeros", found=NO_CIPHER)
-        return Measured(1_500_000_000 if ciphers == FASTEST else 900_000_000, 5.0, ciphers, "<implicit>")
+        return MeasuredStream(1_500_000_000 if ciphers == FASTEST else 900_000_000, 5.0, ciphers, "<implicit>")
 
     for state in InstanceState.objects.all():
         state.record["host"]["ssh_ciphers"] = ["aes128-gcm@openssh.com", FASTEST, "chacha20-poly1305@openssh.com"]

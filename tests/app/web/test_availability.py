@@ -15,15 +15,15 @@ from dbops.engine.states import Status, StepState
 from dbops.models import (
     AuditEntry,
     Cluster,
-    Command,
-    Event,
+    ExecutedCommand,
     GapDay,
     Instance,
     InstancePeriod,
     InstanceState,
     Maintenance,
     Rebuild,
-    Sample,
+    RebuildEvent,
+    RebuildSample,
 )
 from dbops.queries.availability.forecast import ClusterForecast
 from dbops.security.redaction import cell
@@ -384,14 +384,14 @@ def test_no_report_reads_raw_rows(viewer: Client, lost: Any) -> None:
     """Probes keep their last facts and what changed; samples, lines and commands of rebuilds may be thinned at any time."""
     rebuild = rebuilt(lost, 29, 60)
     for number in range(5):
-        Sample.objects.create(rebuild=rebuild, number=number, at=ago(29.5), step="stream", bytes=number)
-    Event.objects.create(rebuild=rebuild, at=ago(29.5), level="info", text="streaming")
+        RebuildSample.objects.create(rebuild=rebuild, number=number, at=ago(29.5), step="stream", bytes=number)
+    RebuildEvent.objects.create(rebuild=rebuild, at=ago(29.5), level="info", text="streaming")
     addresses = [
         *(f"{PAGE}?days=30&gap={gap.name.lower()}&format=json" for gap in Gap),
         *("/availability/?format=json", f"{PAGE}what-if/?format=json", "/availability/report/2026-03/shop/"),
     ]
     before = [viewer.get(address).content for address in addresses]
-    assert Sample.objects.all().delete()[0] == 5
-    Event.objects.all().delete()
-    Command.objects.all().delete()
+    assert RebuildSample.objects.all().delete()[0] == 5
+    RebuildEvent.objects.all().delete()
+    ExecutedCommand.objects.all().delete()
     assert [viewer.get(address).content for address in addresses] == before

@@ -11,7 +11,7 @@ from django.utils import timezone
 from django.utils.html import escape
 
 from dbops import lifecycle
-from dbops.engine.states import Origin, RunStatus
+from dbops.engine.states import RunOrigin, RunStatus
 from dbops.models import AuditEntry, BackupEvent, BackupRun
 from dbops.web.templatetags.dbops import UNKNOWN, machine_time, words
 from tests.app.backup_rows import make_run, make_schedule
@@ -165,7 +165,7 @@ def test_a_backup_of_others_is_over_when_an_operator_says_so_and_goes_on_when_it
 
 def test_a_backup_of_ours_is_not_over_by_a_word(operator: Client) -> None:
     run = make()
-    assert run.origin == Origin.MANAGED
+    assert run.origin == RunOrigin.MANAGED
     refused = operator.post(url(run, "over/"), {"reason": WHY})
     assert (refused.status_code, refused.context["refused"].code) == (409, "backup.ours")
     run.refresh_from_db()
@@ -173,7 +173,7 @@ def test_a_backup_of_ours_is_not_over_by_a_word(operator: Client) -> None:
 
 
 def test_a_run_of_others_has_no_plan_and_its_last_sign_of_life_is_when_it_was_seen(viewer: Client) -> None:
-    run = make(origin=Origin.OBSERVED, flags=["too_long"], last_seen_at=timezone.now() - timedelta(seconds=7))
+    run = make(origin=RunOrigin.OBSERVED, flags=["too_long"], last_seen_at=timezone.now() - timedelta(seconds=7))
     page = viewer.get(url(run)).content.decode()
     assert "data-unplanned" not in page
     assert f'datetime="{machine_time(run.last_seen_at)}"' in page
@@ -181,5 +181,5 @@ def test_a_run_of_others_has_no_plan_and_its_last_sign_of_life_is_when_it_was_se
     assert "too_long" not in page
     BackupRun.objects.update(status=RunStatus.ENDED, finished_at=timezone.now())
     assert UNKNOWN not in viewer.get(url(run)).content.decode()
-    BackupRun.objects.update(origin=Origin.MANAGED)
+    BackupRun.objects.update(origin=RunOrigin.MANAGED)
     assert "data-unplanned" in viewer.get(url(run)).content.decode()

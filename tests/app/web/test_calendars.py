@@ -13,13 +13,13 @@ from django.utils.html import escape, strip_tags
 from icalendar import Calendar
 
 from dbops.engine.schedule.occupancy import NOT_APPROVED
-from dbops.engine.schedule.snapshot import Use
+from dbops.engine.schedule.snapshot import InstanceUse
 from dbops.engine.states import Status
 from dbops.models import AccessToken, Hold, Maintenance
 from dbops.operations.tokens import make_token, revoke_token
 from dbops.queries.schedule import calendar as queries
 from dbops.queries.schedule import feed as feeds
-from dbops.queries.schedule.queue import DOES, lines_of
+from dbops.queries.schedule.queue import DOES, queues_of
 from tests.app.factories import make_rebuild, make_run, make_schedule, make_trio
 
 pytestmark = pytest.mark.django_db
@@ -100,8 +100,8 @@ def test_the_line_of_a_source_tells_who_waits_why_and_until_when(operator: Clien
         answer = operator.get(address)
         (line,) = [line for line in answer.context["lines"] if line.instance == "backup-1"]
         assert [(item.place, item.job.run, item.job.rebuild, item.does) for item in line.jobs] == [
-            (0, run.pk, None, DOES[Use.PHYSICAL]),
-            (1, None, rebuild.pk, DOES[Use.READ]),
+            (0, run.pk, None, DOES[InstanceUse.PHYSICAL]),
+            (1, None, rebuild.pk, DOES[InstanceUse.READ]),
         ]
         starts = line.jobs[1].starts
         assert starts
@@ -123,7 +123,7 @@ def test_a_line_follows_priority_then_age() -> None:
     )
     urgent = make_rebuild(target=other, source=backup, status=Status.QUEUED, priority=5)
     agenda = queries.agenda_of(primary.cluster, timezone.now())
-    [line] = [line for line in lines_of(agenda) if line.instance == "backup-1"]
+    [line] = [line for line in queues_of(agenda) if line.instance == "backup-1"]
     assert [item.job.rebuild for item in line.jobs] == [urgent.pk, first.pk]
     assert [item.place for item in line.jobs] == [1, 2]
 
@@ -255,7 +255,7 @@ def test_a_backup_that_waits_is_in_line_too() -> None:
     Hold.objects.create(instance=backup, rebuild=rebuild, purpose="source", taken_at=timezone.now())
     run = make_run(backup, started_at=None, status="queued", origin="managed", queued_at=timezone.now())
     [line] = [
-        line for line in lines_of(queries.agenda_of(primary.cluster, timezone.now())) if line.instance == "backup-1"
+        line for line in queues_of(queries.agenda_of(primary.cluster, timezone.now())) if line.instance == "backup-1"
     ]
     assert [(item.job.rebuild, item.job.run, item.place) for item in line.jobs] == [
         (rebuild.pk, None, 0),
@@ -287,7 +287,7 @@ def test_the_start_of_what_nobody_has_approved_is_not_known(viewer: Client) -> N
     for expected in ("waiting", "approved"):
         type(rebuild).objects.update(approval=expected)
         agenda = queries.agenda_of(primary.cluster, timezone.now())
-        [line] = [line for line in lines_of(agenda) if line.instance == "backup-1"]
+        [line] = [line for line in queues_of(agenda) if line.instance == "backup-1"]
         own = next(item for item in line.jobs if item.job.rebuild == rebuild.pk)
         behind = next(item for item in line.jobs if item.job.run)
         told = words(viewer, "/queue/")

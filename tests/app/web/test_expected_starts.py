@@ -11,9 +11,9 @@ from django.test import Client
 from django.utils import timezone
 
 from dbops.engine.schedule.occupancy import order_of
-from dbops.engine.schedule.scheduler import Kind
+from dbops.engine.schedule.scheduler import JobKind
 from dbops.engine.states import Approval, Status
-from dbops.loaders.cluster_snapshots import picture_of
+from dbops.loaders.cluster_snapshots import snapshot_of
 from dbops.models import BackupRun, Hold, Instance, Rebuild
 from dbops.worker import scheduler
 from tests.app.factories import make_instance, make_plan, make_rebuild, make_run, make_schedule, make_trio
@@ -119,13 +119,14 @@ def test_expected_start_follows_what_each_job_waits_for(operator: Client, scene:
 
 def test_queue_order_is_the_schedulers(scene: Scene) -> None:
     Rebuild.objects.filter(pk=scene.later.pk).update(not_before=scene.now - timedelta(minutes=30))
-    jobs = [job for job in picture_of(scene.primary.cluster).jobs if job.started_at is None]
+    jobs = [job for job in snapshot_of(scene.primary.cluster).jobs if job.started_at is None]
     shown = [
-        (Kind.REBUILD, job.rebuild) if job.rebuild else (Kind.BACKUP, job.run) for job in sorted(jobs, key=order_of)
+        (JobKind.REBUILD, job.rebuild) if job.rebuild else (JobKind.BACKUP, job.run)
+        for job in sorted(jobs, key=order_of)
     ]
     decided = [job.key for job in sorted(scheduler.queued_jobs(scene.now), key=lambda job: job.order)]
     assert shown == decided
-    keys = [pk for kind, pk in shown if kind is Kind.REBUILD]
+    keys = [pk for kind, pk in shown if kind is JobKind.REBUILD]
     assert keys[:4] == [scene.urgent.pk, scene.later.pk, scene.first.pk, scene.same_age.pk]
 
 

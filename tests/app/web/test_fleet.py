@@ -12,8 +12,8 @@ from django.test.utils import CaptureQueriesContext
 from django.utils import timezone
 from django.utils.html import strip_tags
 
-from dbops.engine.schedule.blocker import Kind
-from dbops.engine.schedule.eligibility import Answer, Verdict
+from dbops.engine.schedule.blocker import BlockerKind
+from dbops.engine.schedule.eligibility import Eligibility, EligibilityState
 from dbops.engine.states import Status
 from dbops.models import Hold, Maintenance
 from dbops.queries.fleet import cluster, overview
@@ -46,16 +46,16 @@ def words(text: str) -> str:
     return " ".join(strip_tags(text).split())
 
 
-def answer(client: Client) -> Verdict:
+def answer(client: Client) -> Eligibility:
     """Return the fleet page's answer for its one cluster, which the page shows with its reason."""
     page = client.get("/")
     (row,) = page.context["fleet"].rows
-    found: Verdict = row.agenda.verdict
+    found: Eligibility = row.agenda.verdict
     cell = page.content.decode().partition(f'data-answer="{found.answer}"')[2].partition("</td>")[0]
     assert cell
-    assert ("state-yes" in cell) is (found.answer is Answer.NOW)
+    assert ("state-yes" in cell) is (found.answer is EligibilityState.NOW)
     assert found.by is None or found.by.text in words(cell)
-    if found.answer is Answer.UNTIL:
+    if found.answer is EligibilityState.UNTIL:
         assert f"{timezone.localtime(found.free.p50):%H:%M}" in cell
     return found
 
@@ -72,7 +72,7 @@ def test_a_cluster_in_health_can_be_rebuilt_now(operator: Client) -> None:
     page = operator.get("/")
     (row,) = page.context["fleet"].rows
     assert (len(row.agenda.cluster.healthy_replicas), len(row.agenda.cluster.replicas)) == (2, 2)
-    assert answer(operator).answer is Answer.NOW
+    assert answer(operator).answer is EligibilityState.NOW
 
 
 def test_clusters_in_trouble_come_first() -> None:
@@ -186,7 +186,7 @@ def test_a_source_that_a_rebuild_holds_blocks_and_is_named(operator: Client) -> 
     Hold.objects.create(instance=replica, rebuild=rebuild, purpose="target", taken_at=timezone.now())
     found = answer(operator)
     assert found.by is not None
-    assert (found.answer, found.by.rebuild, found.by.instance) == (Answer.UNKNOWN, rebuild.pk, "backup-1")
+    assert (found.answer, found.by.rebuild, found.by.instance) == (EligibilityState.UNKNOWN, rebuild.pk, "backup-1")
     assert "backup-1" in found.by.text
 
 
@@ -201,7 +201,7 @@ def test_a_backup_that_runs_blocks_until_its_usual_end(operator: Client) -> None
     ends = timezone.localtime(now + timedelta(hours=1))
     found = answer(operator)
     assert found.by is not None
-    assert (found.answer, found.by.run, found.by.instance) == (Answer.UNTIL, run.pk, "backup-1")
+    assert (found.answer, found.by.run, found.by.instance) == (EligibilityState.UNTIL, run.pk, "backup-1")
     assert found.free.p50 is not None
     assert abs(found.free.p50 - ends) < timedelta(minutes=1)
     assert "backup-1-nightly" in found.by.text
@@ -212,7 +212,11 @@ def test_an_unreachable_source_blocks_with_its_reason(operator: Client) -> None:
     set_facts(backup, make_unreachable(text="Connection refused"))
     found = answer(operator)
     assert found.by is not None
-    assert (found.answer, found.by.kind, found.by.instance) == (Answer.UNKNOWN, Kind.SOURCE_DOWN, "backup-1")
+    assert (found.answer, found.by.kind, found.by.instance) == (
+        EligibilityState.UNKNOWN,
+        BlockerKind.SOURCE_DOWN,
+        "backup-1",
+    )
     assert "Connection refused" in found.by.text
 
 
@@ -224,13 +228,13 @@ def test_maintenance_blocks_until_its_end(operator: Client) -> None:
     )
     found = answer(operator)
     assert found.by is not None
-    assert (found.answer, found.by.kind) == (Answer.UNTIL, Kind.MAINTENANCE)
+    assert (found.answer, found.by.kind) == (EligibilityState.UNTIL, BlockerKind.MAINTENANCE)
     assert "new disks" in found.by.text
 
 
 def test_a_cluster_without_replicas_has_no_source(operator: Client) -> None:
     make_instance("lonely", cluster=make_cluster("solo"), role="primary", facts=make_facts(read_only=False))
-    assert answer(operator).answer is Answer.NO_SOURCE
+    assert answer(operator).answer is EligibilityState.NO_SOURCE
 
 
 def test_the_fleet_is_filtered_by_name_of_cluster_or_instance_and_by_blocked(operator: Client) -> None:
@@ -284,7 +288,7 @@ def test_a_cluster_page_and_the_fleet_page_give_one_answer(operator: Client) -> 
     page = operator.get("/clusters/shop/")
     of_cluster = page.context["agenda"].verdict
     assert of_fleet.by is not None
-    assert of_fleet.by.kind is Kind.BACKUP_RUNNING
+    assert of_fleet.by.kind is BlockerKind.BACKUP_RUNNING
     assert (of_cluster.answer, of_cluster.source, of_cluster.by.text) == (
         of_fleet.answer,
         of_fleet.source,

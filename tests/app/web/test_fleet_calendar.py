@@ -15,7 +15,7 @@ from django.utils import timezone
 from dbops.engine.states import Status
 from dbops.models import Maintenance
 from dbops.queries.schedule import fleet_calendar as queries
-from dbops.queries.schedule.fleet_calendar import Span
+from dbops.queries.schedule.fleet_calendar import CalendarSpan
 from dbops.web.charts.timeline import calendar_row
 from tests.app.factories import make_rebuild, make_run, make_schedule, make_trio, make_unreachable, set_facts
 
@@ -51,7 +51,7 @@ def test_a_day_and_a_week_follow_the_clock_on_the_wall() -> None:
     day = queries.fleet_calendar(NOW, BERLIN, first=date(2026, 10, 25))
     assert day.changed_hours == 25
     assert day.rows[0].timeline.within.seconds == 25 * 3600
-    week = queries.fleet_calendar(NOW, BERLIN, span=Span.WEEK)
+    week = queries.fleet_calendar(NOW, BERLIN, span=CalendarSpan.WEEK)
     assert (week.first, week.last, week.before, week.after) == (
         date(2026, 10, 24), date(2026, 10, 30), date(2026, 10, 17), date(2026, 10, 31),
     )  # fmt: skip
@@ -62,7 +62,7 @@ def test_the_words_of_a_week_name_its_days() -> None:
     _, backup, _ = make_trio()
     make_schedule(backup, cron="30 2 * * *", expected_seconds=3600)
     now = timezone.now()
-    [agenda] = queries.fleet_calendar(now, BERLIN, span=Span.WEEK).rows
+    [agenda] = queries.fleet_calendar(now, BERLIN, span=CalendarSpan.WEEK).rows
     # neither the day that has begun nor the one at the end of the week ahead: both are cut at what is shown
     day, next_day = (now.astimezone(BERLIN) + timedelta(days=number) for number in (2, 3))
     told = calendar_row(agenda.timeline, name="shop", days=7).words

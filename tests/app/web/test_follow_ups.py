@@ -12,7 +12,7 @@ from pytest_django import DjangoAssertNumQueries
 from dbops.engine.rebuilds.methods import FOLLOW_UPS, METHODS
 from dbops.engine.rebuilds.plan import Plan, PlannedStep
 from dbops.engine.states import Role, Status, StepState
-from dbops.models import AuditEntry, Hold, Instance, Rebuild, Step
+from dbops.models import AuditEntry, Hold, Instance, Rebuild, RebuildStep
 from dbops.operations.offers import OFFERS
 from dbops.queries.rebuilds import pages as queries
 from dbops.web.live import fragments
@@ -47,9 +47,9 @@ def failed_in(step: str, trio: Any, *, memory: dict[str, Any] | None = None, **v
     rebuild = make_rebuild(target=trio[2], source=trio[1], memory=MEMORY if memory is None else memory, **given)
     names = list(rebuild.steps.values_list("name", flat=True))
     at = names.index(step)
-    Step.objects.filter(rebuild=rebuild, position__lt=at).update(state=StepState.DONE)
-    Step.objects.filter(rebuild=rebuild, position=at).update(state=StepState.FAILED)
-    Step.objects.filter(rebuild=rebuild, position__gt=at).update(state=StepState.SKIPPED)
+    RebuildStep.objects.filter(rebuild=rebuild, position__lt=at).update(state=StepState.DONE)
+    RebuildStep.objects.filter(rebuild=rebuild, position=at).update(state=StepState.FAILED)
+    RebuildStep.objects.filter(rebuild=rebuild, position__gt=at).update(state=StepState.SKIPPED)
     return rebuild
 
 
@@ -332,7 +332,7 @@ def test_end_is_refused_when_the_rebuild_is_not_lost(operator: Client, trio: Any
 
 def test_page_hides_the_numbers_of_a_silent_host(viewer: Client, lost: Rebuild) -> None:
     known = {"bytes": 5, "total_bytes": 50, "rate_bytes_per_second": 412e6, "percent": 10.0, "eta_seconds": 125}
-    Step.objects.filter(rebuild=lost, name="stream").update(
+    RebuildStep.objects.filter(rebuild=lost, name="stream").update(
         state=StepState.RUNNING, started_at=lost.started_at, progress=known
     )
     address = f"/rebuilds/{lost.pk}/"

@@ -12,9 +12,9 @@ from django.utils import timezone
 from django.utils.html import escape
 from pytest_django import DjangoAssertNumQueries
 
-from dbops.engine.rebuilds.lineage import Known
+from dbops.engine.rebuilds.lineage import DataOrigin
 from dbops.engine.states import Status
-from dbops.models import InstanceState, Rebuild, Step
+from dbops.models import InstanceState, Rebuild, RebuildStep
 from dbops.queries.rebuilds.lineage import lineage_of
 from tests.app.factories import make_rebuild, make_trio
 
@@ -34,7 +34,7 @@ def copied(target: Any, source: Any, days_ago: float, **values: Any) -> Rebuild:
         "memory": {"touched": True, "stream.bytes": 3 * 1024**3},
     }
     rebuild = make_rebuild(target=target, source=source, **(given | values))
-    Step.objects.filter(rebuild=rebuild, name="stream").update(
+    RebuildStep.objects.filter(rebuild=rebuild, name="stream").update(
         started_at=start + timedelta(minutes=5), finished_at=start + timedelta(minutes=65)
     )
     return rebuild
@@ -59,9 +59,9 @@ def test_page_follows_the_data_back_to_its_origin(viewer: Client, two: Any) -> N
     _, first, second = two
     text = words(viewer, ADDRESS)
     assert list(zip(marks(text, "instance"), marks(text, "known"), marks(text, "source"), strict=True)) == [
-        ("replica-1", Known.COPIED, "backup-1"),
-        ("backup-1", Known.COPIED, "primary-1"),
-        ("primary-1", Known.NEVER_REBUILT, ""),
+        ("replica-1", DataOrigin.COPIED, "backup-1"),
+        ("backup-1", DataOrigin.COPIED, "primary-1"),
+        ("primary-1", DataOrigin.NEVER_REBUILT, ""),
     ]
     origin = part(text, 'id="origin-title"', "</section>")
     assert re.findall(r'href="/rebuilds/(\d+)/"', origin) == [str(second.pk), str(first.pk)]
@@ -79,16 +79,16 @@ def test_page_follows_the_data_back_to_its_origin(viewer: Client, two: Any) -> N
 def test_lineage_leaves_out_a_rebuild_that_copied_nothing(viewer: Client, two: Any) -> None:
     trio, _, second = two
     early = copied(trio[2], trio[1], 1, status=Status.CANCELLED, memory={})
-    Step.objects.filter(rebuild=early).update(started_at=None)
+    RebuildStep.objects.filter(rebuild=early).update(started_at=None)
     found = lineage_of(trio[2], timezone.now())
     assert [one.rebuild for one in found.received] == [second.pk]
     assert found.ancestors[0].copy is not None
     half = copied(trio[2], trio[1], 0.5, status=Status.FAILED, memory={"touched": True})
     found = lineage_of(trio[2], timezone.now())
     assert [one.rebuild for one in found.received] == [half.pk, second.pk], "a part of the data went over"
-    assert (found.ancestors[0].known, found.ancestors[0].copy) == (Known.LEFT_UNDONE, None)
+    assert (found.ancestors[0].known, found.ancestors[0].copy) == (DataOrigin.LEFT_UNDONE, None)
     text = words(viewer, ADDRESS)
-    assert (marks(text, "instance")[0], marks(text, "known")[0]) == ("replica-1", Known.LEFT_UNDONE)
+    assert (marks(text, "instance")[0], marks(text, "known")[0]) == ("replica-1", DataOrigin.LEFT_UNDONE)
 
 
 def test_csv_and_json_have_the_same_copies(viewer: Client, two: Any) -> None:
@@ -101,7 +101,7 @@ def test_csv_and_json_have_the_same_copies(viewer: Client, two: Any) -> None:
     ]
     assert lines[0]["reason"] == "'=the disk"
     told = viewer.get(f"{ADDRESS}?format=json").json()
-    assert [one["known"] for one in told["lineage"]] == [Known.COPIED, Known.COPIED, Known.NEVER_REBUILT]
+    assert [one["known"] for one in told["lineage"]] == [DataOrigin.COPIED, DataOrigin.COPIED, DataOrigin.NEVER_REBUILT]
     assert told["lineage"][0]["copy"] == told["received"][0]
     assert (told["received"][0]["bytes"], told["sent"]) == (3 * 1024**3, [])
 

@@ -14,10 +14,10 @@ from django.utils import timezone
 
 from dbops.engine.errors import RemoteFailure
 from dbops.engine.states import Status
-from dbops.models import Event, Rebuild
+from dbops.models import Rebuild, RebuildEvent
 from dbops.web.live import stream as live
-from dbops.web.live.fragments import Line, Snapshot
-from dbops.web.live.status_bars import Bar, Standing
+from dbops.web.live.fragments import RenderedLine, Snapshot
+from dbops.web.live.status_bars import ProcessStatus, StatusBar
 from tests.app.factories import make_event, make_operator, make_rebuild, make_trio
 
 NOWHERE = "redis://127.0.0.1:1/0"
@@ -146,7 +146,9 @@ def test_no_line_is_lost_or_repeated_whoever_joins_when(rebuild: Rebuild) -> Non
             await write(rebuild, f"a {number}", f"b {number}")
             await asyncio.sleep(0.01)
         await write(rebuild, "the last", status=Status.FAILED)
-        everything = await sync_to_async(lambda: list(Event.objects.order_by("pk").values_list("pk", flat=True)))()
+        everything = await sync_to_async(
+            lambda: list(RebuildEvent.objects.order_by("pk").values_list("pk", flat=True))
+        )()
         for reader in readers:
             assert await reader == everything
 
@@ -184,9 +186,9 @@ def test_the_bars_come_with_the_stream_when_they_change(rebuild: Rebuild, monkey
     async def check() -> None:
         _, stream = await connect(rebuild)
         await read_until(stream, "status")
-        told = [Bar(RemoteFailure("worker.away", "x", found="x"), timezone.now())]
+        told = [StatusBar(RemoteFailure("worker.away", "x", found="x"), timezone.now())]
         monkeypatch.setattr(live.bars, "rendered", lambda: (live.bars.key(told), "<p>away</p>"))
-        monkeypatch.setattr(Standing, "is_fresh", False)
+        monkeypatch.setattr(ProcessStatus, "is_fresh", False)
         assert "<p>away</p>" in await read_until(stream, "bars")
         assert (await read(stream))[0] == "alive"
         assert (await read(stream))[0] == "alive"
@@ -202,7 +204,7 @@ def test_a_stream_goes_on_where_the_bars_cannot_be_made(rebuild: Rebuild, monkey
         raise OSError("the database is away")
 
     monkeypatch.setattr(live.bars, "rendered", fails)
-    monkeypatch.setattr(Standing, "is_fresh", False)
+    monkeypatch.setattr(ProcessStatus, "is_fresh", False)
 
     async def check() -> None:
         _, stream = await connect(rebuild)
@@ -292,10 +294,10 @@ def snapshot(revision: int = 1) -> Snapshot:
 def test_a_connection_that_fell_behind_gets_the_end_of_the_log_anew() -> None:
     async def check() -> None:
         watched = live.Watched(1, snapshot=snapshot())
-        watched.lines.extend(Line(number, f"<li>{number}</li>") for number in range(1, 4))
+        watched.lines.extend(RenderedLine(number, f"<li>{number}</li>") for number in range(1, 4))
         sent = live._Sent()
         assert live._messages(watched, sent)[0].startswith("event: log-snapshot")
-        watched.lines.extend(Line(number, f"<li>{number}</li>") for number in range(4, live.LINES_KEPT + 50))
+        watched.lines.extend(RenderedLine(number, f"<li>{number}</li>") for number in range(4, live.LINES_KEPT + 50))
         watched.is_cut = True
         assert live._messages(watched, sent)[0].startswith("event: log-snapshot")
         assert live._messages(watched, sent) == []

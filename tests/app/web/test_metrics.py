@@ -15,7 +15,7 @@ from pytest_django import DjangoAssertNumQueries
 
 from dbops.engine.rebuilds.comparison import PROOFS, Comparison
 from dbops.engine.states import Status, StepState
-from dbops.models import Rebuild, Sample, Step
+from dbops.models import Rebuild, RebuildSample, RebuildStep
 from dbops.queries.rebuilds import metrics
 from dbops.queries.rebuilds import pages as queries
 from dbops.queries.rebuilds.outcome import comparison
@@ -36,8 +36,8 @@ def running(db: None) -> Rebuild:
 
 def add(rebuild: Rebuild, count: int, step: str = "stream", first: int = 0, **values: Any) -> None:
     begin = rebuild.started_at or timezone.now()
-    Sample.objects.bulk_create(
-        Sample(
+    RebuildSample.objects.bulk_create(
+        RebuildSample(
             rebuild=rebuild,
             number=number,
             at=begin + timedelta(seconds=2 * number),
@@ -151,7 +151,7 @@ def summary_of(client: Client, rebuild: Rebuild) -> tuple[Comparison, str]:
 
 
 def finished(rebuild: Rebuild, rate: float = 50.0 * MB) -> None:
-    Step.objects.filter(rebuild=rebuild, name="stream").update(
+    RebuildStep.objects.filter(rebuild=rebuild, name="stream").update(
         state=StepState.DONE, progress={"bytes": 3000 * MB, "average_bytes_per_second": rate}
     )
 

@@ -11,8 +11,8 @@ from django.utils.html import escape
 
 from dbops import lifecycle
 from dbops.engine.facts.backups import BackupProcess, Reads
-from dbops.engine.schedule.conflicts import meaning_beside
-from dbops.engine.states import BackupMethod, Origin, RunStatus, Status
+from dbops.engine.schedule.conflicts import meaning_alongside
+from dbops.engine.states import BackupMethod, RunOrigin, RunStatus, Status
 from dbops.models import BackupRun, Rebuild
 from tests.app.factories import make_facts, make_rebuild, make_trio
 from tests.app.loaders.test_cluster_snapshots import hold, make_run
@@ -56,7 +56,7 @@ def seen(rebuild: Rebuild) -> BackupRun:
 
 def test_probe_logs_the_backup_once_on_both_sides(rebuild: Rebuild) -> None:
     run = seen(rebuild)
-    meaning = meaning_beside("xbstream", is_target=False, is_dump=True)
+    meaning = meaning_alongside("xbstream", is_target=False, is_dump=True)
     assert meaning
     logged = rebuild.events.get(text__contains=meaning)
     assert (logged.level, str(run.pk) in re.findall(r"\d+", logged.text)) == ("warning", True)
@@ -71,7 +71,7 @@ def test_probe_logs_the_backup_once_on_both_sides(rebuild: Rebuild) -> None:
 def test_both_pages_show_the_other_while_it_runs(operator: Client, rebuild: Rebuild) -> None:
     run = seen(rebuild)
     page, other = f"/rebuilds/{rebuild.pk}/", f"/backups/runs/{run.pk}/"
-    meaning = escape(meaning_beside("xbstream", is_target=False, is_dump=True))
+    meaning = escape(meaning_alongside("xbstream", is_target=False, is_dump=True))
     for address, number, linked in ((page, run.pk, other), (other, rebuild.pk, page)):
         text = operator.get(address).content.decode()
         assert marks(text, "beside") == [str(number)]
@@ -92,5 +92,5 @@ def test_probe_logs_nothing_for_an_instance_that_no_rebuild_uses(rebuild: Rebuil
 
 def test_page_of_a_managed_run_shows_no_rebuild_beside_it(operator: Client, rebuild: Rebuild) -> None:
     rebuild.holds.all().delete()
-    run = make_run(rebuild.source, origin=Origin.MANAGED)
+    run = make_run(rebuild.source, origin=RunOrigin.MANAGED)
     assert marks(operator.get(f"/backups/runs/{run.pk}/").content.decode(), "beside") == []

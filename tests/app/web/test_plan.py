@@ -52,7 +52,7 @@ def planned(monkeypatch: pytest.MonkeyPatch, trio: tuple[Instance, Instance, Ins
             given = {"keep_old_data": keep_old_data} | values
             return make_plan(target=target, source=source or backup, primary=primary, **given)
 
-        monkeypatch.setattr(view, "situation_to_plan", lambda **asked: asked)
+        monkeypatch.setattr(view, "plan_inputs_for", lambda **asked: asked)
         monkeypatch.setattr(view, "compare", lambda _: ())
         monkeypatch.setattr(view, "build_plan", lambda asked, _: plan(**asked))
         return plan(target=replica)
@@ -162,7 +162,7 @@ def test_page_shows_the_refusal_when_there_is_no_plan(
     def refuse(**_: Any) -> Plan:
         raise Refused("plan.no_facts", "Planning", found="backup-1: unread", next_step="Wait.")
 
-    monkeypatch.setattr(view, "situation_to_plan", refuse)
+    monkeypatch.setattr(view, "plan_inputs_for", refuse)
     answer = operator.get(ADDRESS)
     assert answer.status_code == 200
     text = answer.content.decode()

@@ -10,11 +10,11 @@ from django.test.utils import CaptureQueriesContext
 from django.utils import timezone
 from django.utils.html import escape
 
-from dbops.engine.planning.method_comparison import Compared
+from dbops.engine.planning.method_comparison import MethodComparison
 from dbops.engine.rebuilds.methods import FOLLOW_UPS, METHODS
 from dbops.engine.states import Status, StepState
-from dbops.loaders.step_history import histories_of
-from dbops.models import Instance, InstanceState, Rebuild, Step
+from dbops.loaders.step_history import step_histories_of
+from dbops.models import Instance, InstanceState, Rebuild, RebuildStep
 from dbops.web.templatetags.dbops import duration
 from tests.app import rows
 from tests.app.factories import GIB, make_rebuild, make_trio
@@ -48,13 +48,13 @@ def make_past(trio: Any, method: str = "xbstream", *, taken_at: datetime | None 
     lasts = {"stream": 100, "catch-up": 60}
     for position, step in enumerate(steps):
         ended = began + timedelta(seconds=lasts.get(step.name, 10))
-        Step.objects.create(rebuild=past, position=position, name=step.name, title=step.title, state=StepState.DONE,
+        RebuildStep.objects.create(rebuild=past, position=position, name=step.name, title=step.title, state=StepState.DONE,
                             started_at=began, finished_at=ended)  # fmt: skip
         began = ended
     return past
 
 
-def of(client: Client, method: str, **asked: str) -> Compared:
+def of(client: Client, method: str, **asked: str) -> MethodComparison:
     """Return a method as the page compares it, and hold what its row marks equal to that."""
     answer = client.get(ADDRESS, asked)
     [one] = [choice.compared for choice in answer.context["methods"] if choice.compared.method == method]
@@ -147,12 +147,12 @@ def test_retry_counts_for_the_method_of_its_copy() -> None:
     past = make_past(trio, "retry")
     Rebuild.objects.filter(pk=past.pk).update(plan={**past.plan, "copied_by": "archive"})
     make_past(trio, "put-back")
-    found = histories_of(trio[2].cluster_id)
+    found = step_histories_of(trio[2].cluster_id)
     assert set(found.own) == {"archive"}
     assert found.own["archive"].seconds["start"] == (10.0,)
     assert found.own["archive"].bytes_per_second["prepare"] == (GIB,)
     assert found.others == {}
-    assert set(histories_of(make_trio("legacy")[2].cluster_id).others) == {"archive"}
+    assert set(step_histories_of(make_trio("legacy")[2].cluster_id).others) == {"archive"}
 
 
 def test_history_keeps_a_rare_method_beside_a_common_one() -> None:
@@ -161,7 +161,7 @@ def test_history_keeps_a_rare_method_beside_a_common_one() -> None:
     Rebuild.objects.filter(pk=rare.pk).update(finished_at=timezone.now() - 50 * DAY)
     for _ in range(25):
         make_past(there)
-    found = histories_of(here[2].cluster_id)
+    found = step_histories_of(here[2].cluster_id)
     assert len(found.others["xbstream"].seconds["start"]) == 20
     assert len(found.others["archive"].seconds["start"]) == 1
 
@@ -171,7 +171,7 @@ def test_history_takes_one_query() -> None:
     for trio in (here, there):
         make_past(trio)
     with CaptureQueriesContext(connection) as asked:
-        found = histories_of(here[2].cluster_id)
+        found = step_histories_of(here[2].cluster_id)
     assert len(asked) == 1
     assert (set(found.own), set(found.others)) == ({"xbstream"}, {"xbstream"})
 

@@ -8,8 +8,8 @@ from django.test import Client
 from django.utils import timezone
 from django.utils.html import escape
 
-from dbops.engine.planning.impact import Span
-from dbops.engine.schedule.conflicts import Work, cell
+from dbops.engine.planning.impact import DurationRange
+from dbops.engine.schedule.conflicts import Activity, conflict_of
 from dbops.engine.states import Status
 from tests.app.factories import (
     make_channel,
@@ -44,7 +44,7 @@ class TestImpact:
     def test_section_shows_how_long_the_source_is_paused(self, operator: Client, trio: Any) -> None:
         set_facts(trio[1], make_facts(server_id=2, binlog_format="STATEMENT", replication=(make_channel(),)))
         impact, section = self.seen(operator)
-        assert (impact.pauses, impact.reading) == (True, Span(None, None))
+        assert (impact.pauses, impact.reading) == (True, DurationRange(None, None))
         assert marks(section, "pause") == ["unknown"]
         ended = timezone.now() - HOUR
         for _ in range(3):
@@ -55,7 +55,7 @@ class TestImpact:
                 name="pause", state="done", started_at=ended - HOUR, finished_at=ended
             )
         impact, section = self.seen(operator)
-        assert impact.reading == Span(10800, 10800)
+        assert impact.reading == DurationRange(10800, 10800)
         assert marks(section, "pause") == ["10800.0"]
         assert section.partition("data-pause")[2].partition("</dd>")[0].count("3 h 00 min") == 2
         answer = operator.get(ADDRESS)
@@ -72,7 +72,7 @@ class TestImpact:
         [collision] = impact.collisions
         assert (collision.window.schedule, collision.window.instance) == ("nightly", "backup-1")
         assert collision.window.starts_at == due
-        expected = cell("xbstream", Work.AHEAD_MANAGED)
+        expected = conflict_of("xbstream", Activity.AHEAD_MANAGED)
         assert expected
         assert collision.meaning == expected.reason
         assert marks(section, "collision") == ["nightly"]

@@ -12,13 +12,13 @@ from django.utils.html import escape
 
 from dbops.engine.rebuilds.plan import Plan
 from dbops.engine.rebuilds.steps.preflight.live_check import differences
-from dbops.engine.rebuilds.steps.preflight.resume_check import differences_for_retry
-from dbops.engine.schedule.blocker import Kind
+from dbops.engine.rebuilds.steps.preflight.resume_check import differences_for_resume
+from dbops.engine.schedule.blocker import BlockerKind
 from dbops.engine.states import RunStatus, Severity
-from dbops.loaders.plan_inputs import proofs_in
-from dbops.models import BackupProof, BackupRun, Instance, Rebuild
+from dbops.loaders.plan_inputs import restore_tests_in
+from dbops.models import BackupRun, Instance, Rebuild, RestoreTest
 from dbops.operations.rebuilds import plan_rebuild
-from dbops.operations.start_options import offer
+from dbops.operations.start_options import offered_start_options
 from dbops.worker import prober
 from tests.app import rows
 from tests.app.restore_test_rows import ended_proof
@@ -60,7 +60,7 @@ def read_by(plan: Plan) -> int:
     return plan.archive.run
 
 
-def bad(run: BackupRun, **values: Any) -> BackupProof:
+def bad(run: BackupRun, **values: Any) -> RestoreTest:
     return ended_proof(run, RunStatus.FAILED, **{"error": BAD, **values})
 
 
@@ -97,23 +97,26 @@ def test_only_the_last_proof_that_judged_a_backup_counts(fleet: dict[str, Instan
     ended_proof(new, RunStatus.CANCELLED)
     ended_proof(new, RunStatus.RUNNING, finished_at=None)
     ended_proof(new, RunStatus.FAILED, error={"code": "proof.space"})
-    assert proofs_in(cluster) == {}
+    assert restore_tests_in(cluster) == {}
     bad(new)
-    assert {run: end.code for run, end in proofs_in(cluster).items()} == {new.pk: "proof.tables"}
+    assert {run: end.code for run, end in restore_tests_in(cluster).items()} == {new.pk: "proof.tables"}
     BackupRun.objects.filter(pk=new.pk).update(removed_at=timezone.now())
-    assert proofs_in(cluster) == {}
+    assert restore_tests_in(cluster) == {}
 
 
 def test_plan_is_refused_when_every_backup_is_bad(
     operator: Client, fleet: dict[str, Instance], old: BackupRun, new: BackupRun
 ) -> None:
     shown = planned(fleet)
-    assert offer(target=fleet["replica-1"], source=fleet["backup-1"], method="archive").verdict.blockers == ()
+    assert (
+        offered_start_options(target=fleet["replica-1"], source=fleet["backup-1"], method="archive").verdict.blockers
+        == ()
+    )
     bad(old)
     bad(new)
     assert [finding.code for finding in planned(fleet).refusals] == ["archive.proof"]
-    verdict = offer(target=fleet["replica-1"], source=fleet["backup-1"], method="archive").verdict
-    assert (Kind.NO_COPY, "backup-1") in [(one.kind, one.instance) for one in verdict.blockers]
+    verdict = offered_start_options(target=fleet["replica-1"], source=fleet["backup-1"], method="archive").verdict
+    assert (BlockerKind.NO_COPY, "backup-1") in [(one.kind, one.instance) for one in verdict.blockers]
     assert operator.post(ADDRESS, form(shown, method="archive")).status_code == 409
     assert not Rebuild.objects.exists()
 
@@ -162,5 +165,5 @@ def test_retry_check_finds_a_failed_proof_when_the_file_is_gone(
     frozen = planned(fleet)
     bad(new)
     BackupRun.objects.filter(pk=new.pk).update(removed_at=timezone.now())
-    found = differences_for_retry(frozen, seen_now(frozen))
+    found = differences_for_resume(frozen, seen_now(frozen))
     assert any(names(difference, new) for difference in found)

@@ -10,9 +10,9 @@ from django.test import Client
 from django.utils import timezone
 from django.utils.html import escape
 
-from dbops.engine.schedule.blocker import Kind
-from dbops.engine.schedule.conflicts import Work, cell
-from dbops.engine.schedule.start_option_keys import Way
+from dbops.engine.schedule.blocker import BlockerKind
+from dbops.engine.schedule.conflicts import Activity, conflict_of
+from dbops.engine.schedule.start_option_keys import StartMode
 from dbops.engine.states import BackupMethod, RunBy, RunStatus, Status
 from dbops.models import AuditEntry, BackupRun, Instance, Maintenance, Rebuild
 from tests.app.factories import (
@@ -94,12 +94,12 @@ def test_page_names_the_running_backup_its_end_and_how_to_clear_it(operator: Cli
     text = answer.content.decode()
     assert marks(text, "verdict") == ["until"]
     [blocker] = answer.context["verdict"].blockers
-    assert (blocker.kind, blocker.run, blocker.instance) == (Kind.BACKUP_RUNNING, running.pk, "backup-1")
+    assert (blocker.kind, blocker.run, blocker.instance) == (BlockerKind.BACKUP_RUNNING, running.pk, "backup-1")
     for named in (str(running.pk), "nightly", "backup-1"):
         assert named in blocker.text
     assert blocker.until.is_known
     assert "3" in blocker.until.words
-    shown = part(text, f'data-blocker="{Kind.BACKUP_RUNNING}"', "</li>")
+    shown = part(text, f'data-blocker="{BlockerKind.BACKUP_RUNNING}"', "</li>")
     for said in (blocker.text, blocker.until.words, blocker.clears):
         assert escape(said) in shown
     assert f"stop-run:{running.pk}" in marks(text, "start")
@@ -169,7 +169,7 @@ def test_second_click_returns_the_same_rebuild_when_the_choice_is_gone(operator:
 def test_start_after_a_window_waits_for_its_end(operator: Client, trio: Any) -> None:
     due = due_in(3, trio[1], run_by=RunBy.EXTERNAL, method=BackupMethod.PHYSICAL, expected_seconds=7200)
     text = operator.get(ADDRESS).content.decode()
-    warned = cell("xbstream", Work.AHEAD_EXTERNAL)
+    warned = conflict_of("xbstream", Activity.AHEAD_EXTERNAL)
     assert warned
     assert escape(warned.reason) in text
     key = f"after-window:nightly@{due:%Y%m%dT%H%M%SZ}"
@@ -218,7 +218,7 @@ def test_maintenance_disables_the_form_and_refuses_the_request(operator: Client,
     assert answer.status_code == 409
     assert answer.context["refused"].code == "plan.blocked"
     [blocker] = answer.context["verdict"].blockers
-    assert (blocker.kind, "max" in blocker.clears) == (Kind.MAINTENANCE, True)
+    assert (blocker.kind, "max" in blocker.clears) == (BlockerKind.MAINTENANCE, True)
     assert "max" in part(answer.content.decode(), 'data-error="plan.blocked"', "</section>")
 
 
@@ -318,7 +318,7 @@ def test_form_is_disabled_when_the_named_time_has_passed(operator: Client, trio:
     answer = operator.get(ADDRESS, {"start_at": f"{past:%Y-%m-%dT%H:%M}"})
     text = answer.content.decode()
     start = answer.context["start"]
-    assert (start.way, start.is_possible) == (Way.AT, False)
+    assert (start.way, start.is_possible) == (StartMode.AT, False)
     assert escape(start.reason) in part(part(text, 'id="stops"', "</div>"), 'data-stop="start"', "</li>")
     assert "<fieldset disabled" in text
     assert 'name="start" value="now"' not in text

@@ -11,9 +11,9 @@ from django.test import Client
 from django.test.utils import CaptureQueriesContext
 
 from dbops.engine.states import Level
-from dbops.models import Event, Rebuild
+from dbops.models import Rebuild, RebuildEvent
 from dbops.queries.rebuilds import log as rebuild_log
-from dbops.queries.rebuilds.log import Wanted
+from dbops.queries.rebuilds.log import LogFilter
 from tests.app.factories import make_event, make_rebuild, make_trio
 from tests.hostile import PIECES
 
@@ -49,7 +49,7 @@ def keys(rebuild: Rebuild) -> list[int]:
         make_event(rebuild, f"line {number}.", level=level, host=host)
         if number % 300 == 0:
             make_event(other, "of another")
-    return list(Event.objects.filter(rebuild=rebuild).order_by("pk").values_list("pk", flat=True))
+    return list(RebuildEvent.objects.filter(rebuild=rebuild).order_by("pk").values_list("pk", flat=True))
 
 
 def shown(answer: HttpResponse) -> list[int]:
@@ -86,7 +86,7 @@ def test_pages_of_the_log_meet_without_gap_and_overlap(
 
 
 def test_log_answers_404_around_a_line_of_another_rebuild(viewer: Client, rebuild: Rebuild, keys: list[int]) -> None:
-    other = Event.objects.exclude(rebuild=rebuild)[0]
+    other = RebuildEvent.objects.exclude(rebuild=rebuild)[0]
     assert ask(viewer, rebuild, f"around={other.pk}").status_code == 404
     assert ask(viewer, rebuild, f"around={other.pk}", part="").status_code == 404
     assert ask(viewer, rebuild, "around=999999999999999999").status_code == 404
@@ -116,7 +116,7 @@ def test_search_returns_every_line_with_the_text(viewer: Client, rebuild: Rebuil
     # What means something in LIKE means itself here, and no text finds nothing.
     for text in ("%25", "_", "", "%00x"):
         assert ask(viewer, rebuild, f"find={text}", "matches/").json() == {"events": [], "is_cut": False}
-    events, is_cut = rebuild_log.matches(rebuild.pk, Wanted(text="line"), shown=10)
+    events, is_cut = rebuild_log.matches(rebuild.pk, LogFilter(text="line"), shown=10)
     assert (events, is_cut) == (keys[-10:], True)
 
 

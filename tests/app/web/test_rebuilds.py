@@ -9,7 +9,7 @@ from pytest_django import DjangoAssertNumQueries
 
 from dbops.engine.errors import Refused
 from dbops.engine.states import Status, StepState
-from dbops.models import Command, Hold, Instance, Rebuild, Step
+from dbops.models import ExecutedCommand, Hold, Instance, Rebuild, RebuildStep
 from dbops.queries.rebuilds import pages as queries
 from dbops.web.views import rebuilds as view
 from tests.app.factories import make_event, make_rebuild, make_trio
@@ -30,7 +30,7 @@ def running(trio: tuple[Instance, Instance, Instance]) -> Rebuild:
 
 
 def set_step(rebuild: Rebuild, name: str, **values: Any) -> None:
-    Step.objects.filter(rebuild=rebuild, name=name).update(**values)
+    RebuildStep.objects.filter(rebuild=rebuild, name=name).update(**values)
 
 
 def test_list_is_filtered_by_status_and_paged(viewer: Client, trio: tuple[Instance, Instance, Instance]) -> None:
@@ -117,7 +117,7 @@ def test_page_of_a_failed_rebuild_shows_its_error_and_outcome(viewer: Client, tr
 def test_pages_escape_what_people_and_hosts_wrote(viewer: Client, running: Rebuild) -> None:
     make_event(running, "\x1b[31mred\x1b[0m <script>alert(2)</script>\x07\u202e", host="<i>")
     now = timezone.now()
-    Command.objects.create(
+    ExecutedCommand.objects.create(
         rebuild=running, key="a", place="h", text="echo '<script>'", started_at=now, output="\x1b]0;x\x07<b>"
     )
     own = (f"/rebuilds/{running.pk}/{part}" for part in ("", "commands/", "log/", "log/lines/"))
@@ -212,8 +212,8 @@ def test_cancel_shows_its_refusal(operator: Client, running: Rebuild, monkeypatc
 
 def test_page_shows_the_newest_commands_and_their_own_page_all(viewer: Client, running: Rebuild) -> None:
     now = timezone.now()
-    Command.objects.bulk_create(
-        Command(rebuild=running, key=f"k{number}", place="h", text=f"command-{number}.", started_at=now)
+    ExecutedCommand.objects.bulk_create(
+        ExecutedCommand(rebuild=running, key=f"k{number}", place="h", text=f"command-{number}.", started_at=now)
         for number in range(queries.COMMANDS_SHOWN + 5)
     )
     page = viewer.get(f"/rebuilds/{running.pk}/").content.decode()

@@ -10,7 +10,7 @@ from django.utils import timezone
 
 from dbops.engine.restore_tests.due import RestoreState
 from dbops.engine.states import RunStatus
-from dbops.models import BackupProof, BackupRun, BackupSchedule
+from dbops.models import BackupRun, BackupSchedule, RestoreTest
 from dbops.queries.restore_tests import restores
 from tests.app import rows
 from tests.app.played_backups import Played
@@ -35,13 +35,13 @@ def test_state_of_a_restore_follows_its_last_proof_and_its_age(played: Played, r
     assert state(run) == RestoreState.NEVER
     proof = ended_proof(run, RunStatus.SUCCEEDED)
     assert state(run) == RestoreState.PROVEN
-    BackupProof.objects.update(finished_at=timezone.now() - timedelta(days=30))
+    RestoreTest.objects.update(finished_at=timezone.now() - timedelta(days=30))
     assert state(run) == RestoreState.OLD
     ended_proof(run, RunStatus.FAILED, error={"code": "proof.damaged"})
     assert state(run) == RestoreState.FAILED
-    BackupProof.objects.filter(pk=proof.pk).update(finished_at=timezone.now())
+    RestoreTest.objects.filter(pk=proof.pk).update(finished_at=timezone.now())
     assert state(run) == RestoreState.PROVEN
-    BackupProof.objects.all().delete()
+    RestoreTest.objects.all().delete()
     settings.PROOF_INTERVAL_SECONDS = 0
     assert restores(timezone.now()) == {}
 
@@ -53,12 +53,12 @@ def test_state_ignores_a_proof_that_did_not_judge_its_backup(played: Played, run
     good = ended_proof(run, RunStatus.SUCCEEDED)
     ended_proof(run, RunStatus.FAILED, error={"code": code})
     assert state(run) == RestoreState.PROVEN
-    BackupProof.objects.filter(pk=good.pk).update(finished_at=timezone.now() - timedelta(days=30))
+    RestoreTest.objects.filter(pk=good.pk).update(finished_at=timezone.now() - timedelta(days=30))
     assert state(run) == RestoreState.OLD
     ended_proof(run, RunStatus.FAILED, error={"code": "proof.damaged"})
     ended_proof(run, RunStatus.FAILED, error={"code": code})
     assert state(run) == RestoreState.FAILED
-    BackupProof.objects.filter(error__code="proof.damaged").update(error={})
+    RestoreTest.objects.filter(error__code="proof.damaged").update(error={})
     assert state(run) == RestoreState.FAILED, "an error without a code counts"
 
 
@@ -80,7 +80,7 @@ def test_operator_starts_and_stops_a_proof_from_the_page(played: Played, run: Ba
     assert client.get(f"{page}prove/").status_code == 405
     for _ in range(2):
         assert client.post(f"{page}prove/").status_code == 302
-    proof = BackupProof.objects.get()
+    proof = RestoreTest.objects.get()
     text = client.get(page).content.decode()
     assert f'action="{page}prove/"' not in text
     assert f'hx-get="{page}' in text  # it follows the proof
@@ -113,7 +113,7 @@ def test_viewer_sees_a_proof_and_cannot_start_or_stop_one(
     for client in (viewer, stranger):
         assert client.post(f"/backups/runs/{run.pk}/prove/").status_code == 403
         assert client.post(f"/backups/proofs/{proof.pk}/stop/", {"reason": "no"}).status_code == 403
-    assert BackupProof.objects.count() == 1
+    assert RestoreTest.objects.count() == 1
 
 
 def test_fleet_and_availability_pages_show_the_state_of_restores(
@@ -134,6 +134,6 @@ def test_fleet_and_availability_pages_show_the_state_of_restores(
     month = f"{timezone.now():%Y-%m}"
     for address in (f"/availability/report/{month}/", f"/availability/report/{month}/{name}/"):
         assert marks(viewer.get(address).content.decode(), "restore") == [RestoreState.FAILED]
-    BackupProof.objects.all().delete()
+    RestoreTest.objects.all().delete()
     ended_proof(run, RunStatus.SUCCEEDED)
     assert marks(viewer.get("/").content.decode(), "restore") == [RestoreState.PROVEN]

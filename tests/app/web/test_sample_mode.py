@@ -8,7 +8,7 @@ from django.urls import URLResolver, get_resolver
 
 from dbops.engine.errors import Refused
 from dbops.security import permissions
-from dbops.web.live.status_bars import Standing
+from dbops.web.live.status_bars import ProcessStatus
 from dbops.web.middleware.sample import ALLOWED
 from dbops.worker import connections
 from tests.app import rows
@@ -93,8 +93,8 @@ def test_nobody_misses_a_worker(monkeypatch: pytest.MonkeyPatch) -> None:
     def ask() -> bool:
         raise AssertionError("Redis was asked")
 
-    monkeypatch.setattr(Standing, "is_fresh", False)
-    assert Standing(redis_answers=ask).bars() == []
+    monkeypatch.setattr(ProcessStatus, "is_fresh", False)
+    assert ProcessStatus(redis_answers=ask).bars() == []
 
 
 def test_a_page_without_clusters_links_to_the_sample(operator: Client, settings: Any) -> None:

@@ -3,7 +3,7 @@
 import pytest
 from django.test import Client
 
-from dbops.models import StartView
+from dbops.models import DefaultView
 from tests.app.factories import make_trio
 
 pytestmark = pytest.mark.django_db
@@ -25,12 +25,12 @@ class TestStartView:
         assert viewer.get("/", headers={"HX-Request": "true"}).status_code == 200
         viewer.post("/start-view/", {"text": "", "show": "all"})
         assert viewer.get("/").status_code == 200
-        assert not StartView.objects.exists()
+        assert not DefaultView.objects.exists()
 
     def test_what_is_kept_has_room_in_every_database(self, viewer: Client) -> None:
         make_trio()
         viewer.post("/start-view/", {"text": "\U0001f42c" * 500, "show": "running"})
-        assert len(StartView.objects.get().query) <= 1000
+        assert len(DefaultView.objects.get().query) <= 1000
         assert viewer.get("/", follow=True).status_code == 200
 
     def test_it_takes_a_post(self, viewer: Client) -> None:

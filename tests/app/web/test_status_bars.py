@@ -8,9 +8,9 @@ import pytest
 from django.test import Client
 from django.utils import timezone
 
-from dbops.models import Pulse
+from dbops.models import ProcessHeartbeat
 from dbops.web.live import status_bars
-from dbops.web.live.status_bars import Bar, Standing, judge
+from dbops.web.live.status_bars import ProcessStatus, StatusBar, judge
 
 NOW = datetime.fromisoformat("2026-03-01T03:00:00+00:00")
 
@@ -55,7 +55,7 @@ class Asked:
 
     def __init__(self) -> None:
         self.time, self.answers, self.reads = 0.0, True, 0
-        self.standing = Standing(read=self.read, redis_answers=lambda: self.answers, clock=lambda: self.time)
+        self.standing = ProcessStatus(read=self.read, redis_answers=lambda: self.answers, clock=lambda: self.time)
 
     def read(self) -> dict[str, datetime]:
         self.reads += 1
@@ -106,7 +106,7 @@ def say(monkeypatch: pytest.MonkeyPatch) -> Iterator[Say]:
     """Let the pages tell what the test says."""
 
     def say(*errors: Any) -> None:
-        found = [Bar(error(), timezone.now() - timedelta(seconds=47)) for error in errors]
+        found = [StatusBar(error(), timezone.now() - timedelta(seconds=47)) for error in errors]
         monkeypatch.setattr(status_bars.standing, "found", found)
 
     return say
@@ -134,10 +134,10 @@ def test_the_bar_costs_no_query_while_it_is_fresh(viewer: Client, say: Say, djan
 def test_one_query_when_it_is_not(
     viewer: Client, monkeypatch: pytest.MonkeyPatch, django_assert_num_queries: Any
 ) -> None:
-    monkeypatch.setattr(Standing, "is_fresh", False)
+    monkeypatch.setattr(ProcessStatus, "is_fresh", False)
     monkeypatch.setattr(status_bars.standing, "redis_answers", lambda: True)
-    Pulse.objects.create(name="beat", at=timezone.now())
-    Pulse.objects.create(name="worker", at=timezone.now() - timedelta(seconds=50))
+    ProcessHeartbeat.objects.create(name="beat", at=timezone.now())
+    ProcessHeartbeat.objects.create(name="worker", at=timezone.now() - timedelta(seconds=50))
     with django_assert_num_queries(4):
         text = viewer.get("/status/").content.decode()
     assert "<code>worker.away</code>" in text

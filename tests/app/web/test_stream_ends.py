@@ -14,7 +14,7 @@ from pytest_django import DjangoAssertNumQueries
 
 from dbops.engine.states import Status, StepState
 from dbops.management.commands.rebuild import Command as RebuildCommand
-from dbops.models import Command, Rebuild, Step
+from dbops.models import ExecutedCommand, Rebuild, RebuildStep
 from dbops.queries.rebuilds import pages as queries
 from dbops.web.templatetags.dbops import ended, ssh_ended
 from tests.app.factories import make_rebuild, make_trio
@@ -33,9 +33,9 @@ RESULT = {
 def failed(db: None) -> Rebuild:
     _, backup, replica = make_trio()
     rebuild = make_rebuild(target=replica, source=backup, status=Status.FAILED)
-    Step.objects.filter(rebuild=rebuild, name="stream").update(state=StepState.FAILED, result=RESULT)
+    RebuildStep.objects.filter(rebuild=rebuild, name="stream").update(state=StepState.FAILED, result=RESULT)
     for key, text in (("stream.backup", "mariadb-backup --stream"), ("stream", "ssh -T backup | mbstream -x")):
-        Command.objects.create(rebuild=rebuild, key=key, place="h", text=text, started_at=timezone.now())
+        ExecutedCommand.objects.create(rebuild=rebuild, key=key, place="h", text=text, started_at=timezone.now())
     return rebuild
 
 
@@ -74,13 +74,13 @@ def test_error_is_shown_above_both_ends(viewer: Client, failed: Rebuild) -> None
 def test_page_has_no_ends_without_a_failed_stream(
     viewer: Client, failed: Rebuild, state: StepState, result: dict[str, Any]
 ) -> None:
-    Step.objects.filter(rebuild=failed, name="stream").update(state=state, result=result)
+    RebuildStep.objects.filter(rebuild=failed, name="stream").update(state=state, result=result)
     assert 'id="ends-title"' not in viewer.get(f"/rebuilds/{failed.pk}/").content.decode()
 
 
 def test_ends_of_a_stalled_stream_show_what_was_read(viewer: Client, failed: Rebuild) -> None:
     """One that stalled has no exit statuses, and of the target nobody has read the last lines."""
-    Step.objects.filter(rebuild=failed, name="stream").update(
+    RebuildStep.objects.filter(rebuild=failed, name="stream").update(
         result={"exit_statuses": {}, "tails": {"source": "tail-42"}}
     )
     source, target = sides(viewer, failed)

@@ -7,7 +7,7 @@ import pytest
 from django.utils import timezone
 
 from dbops.engine.schedule.calendar import Interval
-from dbops.engine.schedule.timeline import Bar, BarKind, Timeline
+from dbops.engine.schedule.timeline import BarKind, Timeline, TimelineBar
 from dbops.web.charts.timeline import calendar_row, words
 
 MIDNIGHT = datetime(2026, 3, 4, tzinfo=UTC)
@@ -42,7 +42,7 @@ def test_slots_of_several_days_name_their_days() -> None:
 def test_a_job_without_a_known_end_is_drawn_up_to_now_and_maintenance_to_the_edge() -> None:
     day = Interval(at(0), at(24))
     bars = tuple(
-        Bar(kind, "backup-1", Interval(at(6), at(24)), kind.value, "running", is_open=True)
+        TimelineBar(kind, "backup-1", Interval(at(6), at(24)), kind.value, "running", is_open=True)
         for kind in (BarKind.BACKUP, BarKind.MAINTENANCE)
     )
     drawn = [

@@ -11,7 +11,7 @@ from django.utils import timezone
 
 from dbops.engine.availability.record import Cause
 from dbops.engine.availability.shortages import Gap
-from dbops.engine.availability.what_if import Change
+from dbops.engine.availability.what_if import WhatIfChange
 from dbops.models import BackupRun, Instance, InstancePeriod, InstanceState
 from dbops.queries.availability.what_if import WAYS
 from tests.app.factories import make_instance, make_run, make_schedule, make_trio
@@ -73,7 +73,7 @@ def test_page_names_the_change_that_removes_most(two: Client) -> None:
     answer = ask(two)
     assert answer.context["found"].blocked_seconds == 7 * 3600
     first = answer.context["best"][0]
-    assert first.outcome.change == Change("backup-1-nightly", by=-3 * HOUR)
+    assert first.outcome.change == WhatIfChange("backup-1-nightly", by=-3 * HOUR)
     assert all(part in first.text for part in ("backup-1-nightly", "02:00", "23:00"))
     page = text_of(answer)
     assert marks(page, "best") == ["100"]
@@ -159,7 +159,7 @@ def test_page_compares_methods_and_counts_only_complete_backups(two: Client) -> 
 def test_page_ignores_a_query_that_it_cannot_read(two: Client, query: str) -> None:
     answer = ask(two, query)
     assert answer.context["said"] == ""
-    assert answer.context["found"].outcome.change == Change()
+    assert answer.context["found"].outcome.change == WhatIfChange()
     assert marks(text_of(answer), "removed") == []
 
 

@@ -7,14 +7,24 @@ from typing import Any
 import pytest
 
 from dbops import lifecycle
-from dbops.engine.availability.days import RULES, Kind, amounts
+from dbops.engine.availability.days import RULES, SumKey, amounts
 from dbops.engine.availability.gaps import parts
 from dbops.engine.availability.record import Cause
 from dbops.engine.availability.shortages import Gap
 from dbops.engine.schedule.calendar import Interval
 from dbops.engine.states import Status
 from dbops.loaders.availability_records import records
-from dbops.models import Cluster, GapCount, GapDay, Instance, InstancePeriod, InstanceState, Maintenance, Rebuild, Step
+from dbops.models import (
+    Cluster,
+    CountedDays,
+    GapDay,
+    Instance,
+    InstancePeriod,
+    InstanceState,
+    Maintenance,
+    Rebuild,
+    RebuildStep,
+)
 from dbops.queries.availability.sums import totals
 from dbops.worker import availability_rollup
 from tests.app.factories import make_rebuild, make_run, make_trio
@@ -66,7 +76,7 @@ def history(name: str, dice: random.Random) -> Cluster:
         row = make_rebuild(target=replica, source=backup, status=status)
         started, finished = asked + timedelta(hours=2), asked + timedelta(hours=2 + dice.uniform(1, 30))
         Rebuild.objects.filter(pk=row.pk).update(requested_at=asked, started_at=started, finished_at=finished)
-        Step.objects.filter(rebuild=row, name="stream").update(started_at=started, finished_at=finished)
+        RebuildStep.objects.filter(rebuild=row, name="stream").update(started_at=started, finished_at=finished)
     Maintenance.objects.create(
         cluster=primary.cluster, starts_at=ago(dice.uniform(50, 200)), ends_at=ago(30), reason="disks", created_by="o"
     )
@@ -87,7 +97,7 @@ def test_the_same_numbers_with_and_without_counted_days(seed: int) -> None:
     Cluster.objects.filter(pk=keys[0]).update(wanted_replicas=1)
     # Counting stands at another day with each of them.
     availability_rollup.count_days(ago(dice.uniform(0, 300)))
-    GapCount.objects.filter(cluster=keys[1]).delete()
+    CountedDays.objects.filter(cluster=keys[1]).delete()
     GapDay.objects.filter(cluster=keys[1]).delete()
     lifecycle.recount([keys[2]], ago(dice.uniform(24, 300)), NOW)
     for _ in range(6):
@@ -110,7 +120,7 @@ def test_counted_day_by_day_or_at_once_is_the_same() -> None:
     availability_rollup.count_days(NOW)
     other = stored()
     assert one == other
-    assert GapCount.objects.get().until == NOW.date()
+    assert CountedDays.objects.get().until == NOW.date()
 
 
 def test_today_is_not_counted_and_a_second_call_does_nothing(django_assert_num_queries: Any) -> None:
@@ -140,10 +150,10 @@ def test_who_counted_while_the_past_changed_keeps_nothing(monkeypatch: Any) -> N
 def test_other_rules_count_all_days_anew() -> None:
     history("shop", random.Random(6))
     availability_rollup.count_days(NOW)
-    GapCount.objects.update(rules=RULES + 1)
+    CountedDays.objects.update(rules=RULES + 1)
     GapDay.objects.update(microseconds=1)
     availability_rollup.count_days(NOW)
-    assert GapCount.objects.get().rules == RULES
+    assert CountedDays.objects.get().rules == RULES
     assert not GapDay.objects.filter(microseconds=1).exists()
 
 
@@ -164,7 +174,7 @@ class TestThePastChanges:
             )
             InstanceState.objects.filter(instance=instance).update(period=row, observed_at=NOW)
         availability_rollup.count_days(NOW)
-        assert GapCount.objects.get().until == NOW.date()
+        assert CountedDays.objects.get().until == NOW.date()
         return trio
 
     @pytest.fixture(autouse=True)
@@ -173,14 +183,14 @@ class TestThePastChanges:
             monkeypatch.setattr(f"dbops.lifecycle.{module}.timezone.now", lambda: NOW)
 
     def until(self) -> date:
-        return GapCount.objects.get().until
+        return CountedDays.objects.get().until
 
     def test_a_run_whose_end_became_known_late(self, trio: Any) -> None:
         run = make_run(trio[1], started_at=ago(100), origin="reported")
         lifecycle.recount([run.instance.cluster_id], ago(100), NOW)
         availability_rollup.count_days(NOW)
         before = totals([trio[1].cluster_id], Interval(ago(120), NOW), NOW)[trio[1].cluster_id]
-        blocked = Kind(Gap.NOT_REBUILDABLE, Cause.BACKUP, False)
+        blocked = SumKey(Gap.NOT_REBUILDABLE, Cause.BACKUP, False)
         assert before[blocked] == 100 * 3600 * 10**6
         lifecycle.external_runs.end_unknown(run, ago(97), "gone")
         assert self.until() == ago(97).date()
@@ -200,7 +210,7 @@ class TestThePastChanges:
 
     def test_a_cluster_that_is_younger_than_its_first_fact(self, trio: Any) -> None:
         lifecycle.recount([trio[0].cluster_id], FIRST - timedelta(days=9), NOW)
-        mark = GapCount.objects.get()
+        mark = CountedDays.objects.get()
         assert mark.since == mark.until == (FIRST - timedelta(days=9)).date()
 
     def test_an_instance_that_goes_by_another_name(self, trio: Any) -> None:

@@ -12,7 +12,7 @@ from dbops import lifecycle
 from dbops.engine.errors import Refused, Unreachable
 from dbops.engine.states import RunStatus
 from dbops.models import AuditEntry, BackupRun, BackupSchedule, Hold
-from dbops.operations.backups import give_up_run, run_now, stop_run
+from dbops.operations.backups import force_fail_run, run_now, stop_run
 from dbops.worker import backups, scheduler
 from tests.app import rows
 from tests.app.backup_rows import make_run, make_schedule
@@ -187,10 +187,10 @@ def test_a_lost_run_is_given_up_and_the_next_one_cleans_up_after_it(
     played.play(running())
     drive(run)
     with pytest.raises(Refused):
-        give_up_run(run, operator(), "the host is gone")
+        force_fail_run(run, operator(), "the host is gone")
     played.host.down = Unreachable("ssh.unreachable", "Asking the host")
     drive(run)
-    give_up_run(run, operator(), "the host is gone")
+    force_fail_run(run, operator(), "the host is gone")
     run.refresh_from_db()
     assert (run.status, Hold.objects.count()) == ("failed", 0)
     assert drive(run).status == "failed"
@@ -239,7 +239,7 @@ def test_verbs_refuse_what_they_must(played: Played, schedule: BackupSchedule) -
         (lambda: stop_run(observed, operator(), "because"), "backup.not_ours"),
         (lambda: stop_run(run, operator(), " "), "backup.reason"),
         (lambda: stop_run(ended, operator(), "because"), "backup.ended"),
-        (lambda: give_up_run(run, operator(), "because"), "backup.not_lost"),
+        (lambda: force_fail_run(run, operator(), "because"), "backup.not_lost"),
     ):
         with pytest.raises(Refused) as caught:
             act()

@@ -10,7 +10,7 @@ from dbops import lifecycle
 from dbops.engine.states import FINAL, Level, Status, StepState
 from dbops.lifecycle.cleanups import HOUR_SECONDS, LATER_SECONDS, SOON_SECONDS
 from dbops.lifecycle.rebuild_driver import end_step, finish
-from dbops.models import AuditEntry, Event, Hold, Instance, Rebuild
+from dbops.models import AuditEntry, Hold, Instance, Rebuild, RebuildEvent
 from tests.app.factories import make_rebuild, make_trio
 from tests.said import names
 
@@ -41,7 +41,7 @@ def fresh(rebuild: Rebuild) -> Rebuild:
 
 def test_giving_up_frees_everything_and_asks_for_a_sweep(trio: Any) -> None:
     rebuild = make_lost(trio)
-    assert lifecycle.give_up(rebuild, "olga")
+    assert lifecycle.force_fail(rebuild, "olga")
     found = fresh(rebuild)
     assert (found.status, found.ending, found.target_slot) == (Status.FAILED, Status.FAILED, None)
     assert found.finished_at is not None
@@ -50,7 +50,7 @@ def test_giving_up_frees_everything_and_asks_for_a_sweep(trio: Any) -> None:
     assert lifecycle.sweeps_due(timezone.now()) == [rebuild.pk]
     assert lifecycle.due(timezone.now()) == []
     assert names(found.outcome, "olga", rebuild.target.name)
-    assert Event.objects.get().level == Level.ERROR
+    assert RebuildEvent.objects.get().level == Level.ERROR
     assert AuditEntry.objects.get().action == "rebuild.failed"
 
 
@@ -58,7 +58,7 @@ def test_no_step_of_it_seems_to_go_on(trio: Any) -> None:
     rebuild = make_lost(trio)
     for position, state in enumerate((StepState.DONE, StepState.SKIPPED, StepState.RUNNING)):
         rebuild.steps.filter(position=position).update(state=state)
-    lifecycle.give_up(rebuild, "olga")
+    lifecycle.force_fail(rebuild, "olga")
     states = list(rebuild.steps.values_list("state", flat=True))
     assert states[:4] == [StepState.DONE, StepState.SKIPPED, StepState.FAILED, StepState.SKIPPED]
     assert set(states[4:]) == {StepState.SKIPPED}
@@ -70,13 +70,13 @@ def test_a_driver_at_work_loses_its_lease_and_writes_nothing_more(trio: Any) -> 
     lease = lifecycle.take_lease(rebuild.pk)
     assert lease
     assert lifecycle.renew(lease), "the control: until then the lease is good"
-    lifecycle.give_up(rebuild, "olga")
-    told = Event.objects.count()
+    lifecycle.force_fail(rebuild, "olga")
+    told = RebuildEvent.objects.count()
     assert not lifecycle.renew(lease)
-    event = Event(rebuild=rebuild, at=timezone.now(), level=Level.INFO, text="too late")
+    event = RebuildEvent(rebuild=rebuild, at=timezone.now(), level=Level.INFO, text="too late")
     for write in (
-        lambda: lifecycle.beat(lease, lifecycle.News(events=[event]), {"late": True}),
-        lambda: end_step(lease, "stream", StepState.DONE, {}, lifecycle.News(events=[event]), {"late": True}),
+        lambda: lifecycle.heartbeat_rebuild(lease, lifecycle.RebuildUpdate(events=[event]), {"late": True}),
+        lambda: end_step(lease, "stream", StepState.DONE, {}, lifecycle.RebuildUpdate(events=[event]), {"late": True}),
         lambda: finish(lease, Status.SUCCEEDED, "done"),
         lambda: lifecycle.mark_reachable(lease),
     ):
@@ -86,12 +86,12 @@ def test_a_driver_at_work_loses_its_lease_and_writes_nothing_more(trio: Any) -> 
     found = fresh(rebuild)
     assert (found.status, found.next_tick_at, found.memory) == (Status.FAILED, None, {})
     assert (found.lease_owner, found.lease_until) == ("", None)
-    assert Event.objects.count() == told
+    assert RebuildEvent.objects.count() == told
     assert lifecycle.take_lease(rebuild.pk) is None
 
 
 def test_the_target_can_be_rebuilt_after_giving_up(trio: Any) -> None:
-    lifecycle.give_up(make_lost(trio), "olga")
+    lifecycle.force_fail(make_lost(trio), "olga")
     newer = make_rebuild(target=trio[2], source=trio[1], status=Status.QUEUED)
     assert lifecycle.start(newer) == ""
 
@@ -100,14 +100,14 @@ def test_the_target_can_be_rebuilt_after_giving_up(trio: Any) -> None:
 def test_what_is_not_lost_is_not_given_up(trio: Any, status: Status) -> None:
     rebuild = make_rebuild(target=trio[2], source=trio[1], status=status)
     before = Rebuild.objects.values().get()
-    assert not lifecycle.give_up(rebuild, "olga")
+    assert not lifecycle.force_fail(rebuild, "olga")
     assert Rebuild.objects.values().get() == before
-    assert not Event.objects.exists()
+    assert not RebuildEvent.objects.exists()
 
 
 def test_the_second_of_two_who_give_up_changes_nothing(trio: Any) -> None:
     rebuild = make_lost(trio)
-    assert [lifecycle.give_up(rebuild, name) for name in ("olga", "oscar")] == [True, False]
+    assert [lifecycle.force_fail(rebuild, name) for name in ("olga", "oscar")] == [True, False]
     assert "olga" in fresh(rebuild).outcome
     assert AuditEntry.objects.count() == 1
 
@@ -182,6 +182,6 @@ def test_a_sweep_that_is_done_brings_the_outcome_up_to_date_and_keeps_the_status
     found = fresh(rebuild)
     assert (found.sweep_due_at, found.outcome) == (None, "as before")
     assert (found.status, found.revision) == (Status.FAILED, rebuild.revision + 1)
-    assert "as before" in Event.objects.get().text
+    assert "as before" in RebuildEvent.objects.get().text
     assert AuditEntry.objects.get().action == "rebuild.cleaned_up"
     assert lifecycle.sweeps_due(timezone.now() + timedelta(days=1)) == []

@@ -8,8 +8,8 @@ from django.utils import timezone
 
 from dbops import lifecycle
 from dbops.engine.states import RunStatus
-from dbops.models import BackupProof, BackupRun, BackupSchedule, Hold
-from dbops.operations.backups import prove_run
+from dbops.models import BackupRun, BackupSchedule, Hold, RestoreTest
+from dbops.operations.backups import request_restore_test
 from dbops.worker import due_restore_tests
 from tests.app.backup_rows import make_run, make_schedule
 from tests.app.played_backups import Played, operator
@@ -30,7 +30,7 @@ def test_the_newest_backup_of_a_source_is_queued_once(played: Played, schedule: 
     dump = make_schedule(schedule.instance, "statements", method="dump")
     made(dump, started_at=timezone.now())
     [proof] = due_restore_tests.queue_due(timezone.now())
-    assert BackupProof.objects.get(pk=proof).run == newest
+    assert RestoreTest.objects.get(pk=proof).run == newest
     assert due_restore_tests.queue_due(timezone.now()) == []
 
 
@@ -52,18 +52,18 @@ def test_zero_proves_nothing_by_itself(played: Played, run: BackupRun, settings:
 
 
 def test_never_two_at_once_on_one_host(played: Played, schedule: BackupSchedule) -> None:
-    first, second = (prove_run(made(schedule), operator()) for _ in range(2))
+    first, second = (request_restore_test(made(schedule), operator()) for _ in range(2))
     assert due_restore_tests.start_what_can() == [first.pk]
     assert due_restore_tests.start_what_can() == []
     second.refresh_from_db()
     assert names(second.waiting_for, first.pk, first.host.name)
-    assert not lifecycle.start_proof(second)  # whoever has not seen it: the database says no
+    assert not lifecycle.start_restore_test(second)  # whoever has not seen it: the database says no
     second.refresh_from_db()
     assert second.status == "queued"
 
 
 def test_none_begins_beside_a_rebuild_or_a_backup_on_its_host(played: Played, run: BackupRun) -> None:
-    proof = prove_run(run, operator())
+    proof = request_restore_test(run, operator())
     other = make_run(run.schedule, RunStatus.RUNNING)  # type: ignore[arg-type]
     assert due_restore_tests.start_what_can() == []
     proof.refresh_from_db()

@@ -9,7 +9,7 @@ from django.db import OperationalError
 from django.utils import timezone
 
 from dbops.celery import app
-from dbops.models import Pulse
+from dbops.models import ProcessHeartbeat
 from dbops.worker import heartbeats, tasks
 from tests.said import names
 
@@ -23,12 +23,12 @@ def _nobody_has_reported(monkeypatch: pytest.MonkeyPatch) -> None:
 
 def test_each_task_reports_its_worker() -> None:
     before = timezone.now()
-    for task in (tasks.tick, tasks.back_up, tasks.reconcile, tasks.probe_due):
-        Pulse.objects.all().delete()
+    for task in (tasks.drive_rebuild, tasks.drive_backup, tasks.reconcile, tasks.probe_due):
+        ProcessHeartbeat.objects.all().delete()
         heartbeats._last.clear()
         task.before_start("id", (), {})
-        assert Pulse.objects.get().name == "worker"
-        assert Pulse.objects.get().at >= before
+        assert ProcessHeartbeat.objects.get().name == "worker"
+        assert ProcessHeartbeat.objects.get().at >= before
 
 
 def test_beat_reports_with_each_tick(tmp_path: Path) -> None:
@@ -37,7 +37,7 @@ def test_beat_reports_with_each_tick(tmp_path: Path) -> None:
     scheduler._store = {"entries": {}}  # nothing is due
     assert scheduler.tick() == scheduler.max_interval
     scheduler._store = None
-    assert Pulse.objects.get().name == "beat"
+    assert ProcessHeartbeat.objects.get().name == "beat"
 
 
 def test_a_process_writes_seldom_and_again(monkeypatch: pytest.MonkeyPatch, django_assert_num_queries: Any) -> None:
@@ -45,11 +45,11 @@ def test_a_process_writes_seldom_and_again(monkeypatch: pytest.MonkeyPatch, djan
     with django_assert_num_queries(0):
         heartbeats.report("worker")
     old = timezone.now() - timezone.timedelta(hours=1)
-    Pulse.objects.update(at=old)
+    ProcessHeartbeat.objects.update(at=old)
     monkeypatch.setattr(heartbeats, "GAP_SECONDS", 0.0)
     with django_assert_num_queries(1):
         heartbeats.report("worker")
-    assert Pulse.objects.get().at > old
+    assert ProcessHeartbeat.objects.get().at > old
 
 
 def test_a_database_that_is_away_is_told_of_and_nothing_fails(
@@ -58,7 +58,7 @@ def test_a_database_that_is_away_is_told_of_and_nothing_fails(
     def fails(**_: Any) -> None:
         raise OperationalError("gone")
 
-    monkeypatch.setattr(Pulse.objects, "filter", fails)
+    monkeypatch.setattr(ProcessHeartbeat.objects, "filter", fails)
     with caplog.at_level(logging.WARNING):
         heartbeats.report("worker")
     [told] = caplog.records

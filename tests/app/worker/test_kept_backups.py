@@ -10,7 +10,7 @@ from dbops import lifecycle
 from dbops.engine.errors import Unreachable
 from dbops.engine.states import RunStatus
 from dbops.models import BackupRun, BackupSchedule, TopologyDifference
-from dbops.operations.backups import give_up_run, stop_run
+from dbops.operations.backups import force_fail_run, stop_run
 from tests.app.backup_rows import make_run
 from tests.app.played_backups import USUAL, Played, begun, drive, end, operator
 from tests.engine.backups import samples
@@ -31,7 +31,7 @@ def test_what_a_given_up_run_may_have_published_goes_only_after_the_next_success
     BackupRun.objects.update(memory=memory)
     played.host.down = Unreachable("ssh.unreachable", "Asking the host")
     drive(run)
-    give_up_run(run, operator(), "the host is gone")
+    force_fail_run(run, operator(), "the host is gone")
     played.host.down = None
 
     other = begun(schedule)

@@ -11,7 +11,7 @@ from pytest_django import DjangoAssertNumQueries
 
 from dbops import lifecycle
 from dbops.engine.rebuilds.metrics import Figures
-from dbops.models import InstanceState, Rebuild, Sample
+from dbops.models import InstanceState, Rebuild, RebuildSample
 from dbops.worker.metrics import Sampler
 from tests.app.factories import make_channel, make_facts, make_rebuild, make_trio, set_facts
 
@@ -31,7 +31,7 @@ def test_a_sample_has_what_the_driver_counted_and_the_sources_lag(
     sampler = Sampler(rebuild)
     with django_assert_num_queries(4):  # the source's state; the row, in a savepoint of its own
         sampler.take("stream", Figures(bytes=5, disk_written_bytes=4))
-    row = Sample.objects.get()
+    row = RebuildSample.objects.get()
     assert (row.number, row.step, row.bytes, row.disk_read_bytes, row.disk_written_bytes) == (300, "stream", 5, None, 4)
     assert row.source_lag_seconds == 7.0
     with django_assert_num_queries(0):
@@ -41,13 +41,13 @@ def test_a_sample_has_what_the_driver_counted_and_the_sources_lag(
 def test_two_drivers_write_one_row(rebuild: Rebuild) -> None:
     for count in (5, 6):
         lifecycle.write_sample(rebuild, number=9, at=timezone.now(), step="stream", figures=Figures(bytes=count))
-    assert Sample.objects.get().bytes == 5
+    assert RebuildSample.objects.get().bytes == 5
 
 
 def test_an_old_lag_is_no_lag(rebuild: Rebuild) -> None:
     InstanceState.objects.update(observed_at=timezone.now() - timedelta(hours=1))
     Sampler(rebuild).take("stream", Figures())
-    assert Sample.objects.get().source_lag_seconds is None
+    assert RebuildSample.objects.get().source_lag_seconds is None
 
 
 def test_a_sample_that_cannot_be_written_harms_nothing_and_is_not_tried_again_at_once(
@@ -81,4 +81,4 @@ def test_the_workers_own_time_limit_is_no_failure_of_a_sample(
 def test_what_waits_has_no_samples(rebuild: Rebuild) -> None:
     rebuild.started_at = None
     Sampler(rebuild).take("stream", Figures())
-    assert not Sample.objects.exists()
+    assert not RebuildSample.objects.exists()

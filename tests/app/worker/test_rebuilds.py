@@ -10,7 +10,7 @@ from dbops.engine.errors import RemoteFailure, Unreachable
 from dbops.engine.rebuilds.methods import METHODS
 from dbops.engine.rebuilds.methods.base import Method
 from dbops.engine.rebuilds.steps.base import Step
-from dbops.engine.rebuilds.steps.run import Outcome, Run, again, done
+from dbops.engine.rebuilds.steps.run import Run, StepOutcome, again, done
 from dbops.engine.states import Status
 from dbops.models import AuditEntry, Hold, Rebuild
 from dbops.operations.rebuilds import cancel_rebuild
@@ -20,7 +20,7 @@ from tests.said import names
 
 pytestmark = pytest.mark.django_db
 
-Answer = Outcome | Exception | Callable[[Run], Outcome]
+Answer = StepOutcome | Exception | Callable[[Run], StepOutcome]
 
 
 class Scripted(Step):
@@ -33,12 +33,12 @@ class Scripted(Step):
         self.answers, self.calls, self.cancelled = list(answers) or [done()], 0, 0
         self.silent_cancels = 0
 
-    def advance(self, run: Run) -> Outcome:
+    def advance(self, run: Run) -> StepOutcome:
         self.calls += 1
         answer = self.answers.pop(0) if len(self.answers) > 1 else self.answers[0]
         if isinstance(answer, Exception):
             raise answer
-        return answer if isinstance(answer, Outcome) else answer(run)
+        return answer if isinstance(answer, StepOutcome) else answer(run)
 
     def cancel(self, run: Run) -> None:
         self.cancelled += 1
@@ -46,7 +46,7 @@ class Scripted(Step):
             raise silent()
 
 
-def touch(run: Run) -> Outcome:
+def touch(run: Run) -> StepOutcome:
     run.memory["touched"] = True
     return done()
 
@@ -56,7 +56,7 @@ def start(monkeypatch: pytest.MonkeyPatch) -> Callable[..., Rebuild]:
     monkeypatch.setattr("dbops.messaging.wakeups.publish", lambda *_: None)
     monkeypatch.setattr("dbops.messaging.updates.announce", lambda *_: None)
     # SQLite has one writer, and a test is one long transaction: the thread that renews a lease would wait for it.
-    monkeypatch.setattr(rebuilds.Renewal, "run", lambda self: None)
+    monkeypatch.setattr(rebuilds.LeaseRenewal, "run", lambda self: None)
 
     def start_with(*steps: Step) -> Rebuild:
         monkeypatch.setitem(METHODS, "xbstream", Method("xbstream", "scripted", steps))
@@ -93,7 +93,7 @@ def test_when_every_step_is_done_the_rebuild_has_succeeded_and_holds_nothing(sta
 
 
 def test_a_step_that_goes_on_is_not_told_as_begun_with_every_look(start: Any) -> None:
-    def revision(run: Run) -> Outcome:
+    def revision(run: Run) -> StepOutcome:
         seen.append(Rebuild.objects.values_list("revision", flat=True).get())
         return done() if len(seen) == 4 else again()
 
@@ -103,7 +103,7 @@ def test_a_step_that_goes_on_is_not_told_as_begun_with_every_look(start: Any) ->
 
 
 def test_a_driver_whose_lease_is_taken_while_a_step_goes_on_does_not_advance_it_again(start: Any) -> None:
-    def lose(run: Run) -> Outcome:
+    def lose(run: Run) -> StepOutcome:
         Rebuild.objects.update(lease_owner="an heir")
         return again()
 
@@ -172,7 +172,7 @@ def test_a_cancel_waits_until_the_work_on_a_silent_host_is_known_to_have_ended(s
     """Its holds must not go while the host may still be at work."""
     asked: list[Rebuild] = []
 
-    def ask(run: Run) -> Outcome:
+    def ask(run: Run) -> StepOutcome:
         cancel_rebuild(actor=asked[0].requested_by, rebuild=asked[0])
         run.journal.command("a command", "a host", "flushes the journal")
         return done()
@@ -202,7 +202,7 @@ def test_a_person_ends_a_lost_rebuild_and_it_counts_as_failed(
 def test_cancel_ends_what_runs_and_cleans_up(start: Any) -> None:
     asked: list[Rebuild] = []
 
-    def ask(run: Run) -> Outcome:
+    def ask(run: Run) -> StepOutcome:
         cancel_rebuild(actor=asked[0].requested_by, rebuild=asked[0])
         run.journal.command("a command", "a host", "flushes the journal")
         return done()
@@ -217,7 +217,7 @@ def test_cancel_ends_what_runs_and_cleans_up(start: Any) -> None:
 def test_a_cancel_that_comes_with_the_clean_up_is_too_late(start: Any) -> None:
     asked: list[Rebuild] = []
 
-    def ask(run: Run) -> Outcome:
+    def ask(run: Run) -> StepOutcome:
         cancel_rebuild(actor=asked[0].requested_by, rebuild=asked[0])
         run.journal.command("a command", "a host", "flushes the journal")
         return done()
@@ -236,7 +236,7 @@ def test_a_cancelled_rebuild_ends_also_when_its_clean_up_was_the_last_thing_a_de
 
 
 def test_passwords_are_masked_in_everything_that_is_kept(start: Any) -> None:
-    def leak(run: Run) -> Outcome:
+    def leak(run: Run) -> StepOutcome:
         run.memory["seen"] = ["admin-secret"]
         run.journal.say("the password is admin-secret")
         return done(tails={"log": "backup-secret"})
@@ -260,7 +260,7 @@ def test_what_keeps_a_driver_from_driving_is_told_and_tried_again(start: Any) ->
 def test_a_driver_that_has_lost_its_lease_ends_no_job_for_an_error_that_it_meets(start: Any) -> None:
     """It was stopped, another took over, and the hosts refuse it: what runs there is the other's."""
 
-    def taken_over(run: Run) -> Outcome:
+    def taken_over(run: Run) -> StepOutcome:
         Rebuild.objects.update(lease_owner="another")
         raise broken()
 

@@ -11,8 +11,8 @@ from dbops import lifecycle
 from dbops.engine.errors import Refused, RemoteFailure, Unreachable
 from dbops.engine.ports import CommandResult
 from dbops.engine.states import RunStatus
-from dbops.models import AuditEntry, BackupProof, BackupRun, BackupSchedule, Cluster, Hold, Host
-from dbops.operations.backups import prove_run, stop_proof
+from dbops.models import AuditEntry, BackupRun, BackupSchedule, Cluster, Hold, Host, RestoreTest
+from dbops.operations.backups import request_restore_test, stop_restore_test
 from dbops.worker import due_restore_tests, restore_test_hosts, restore_tests
 from tests.app.backup_rows import make_run
 from tests.app.factories import make_host, make_instance
@@ -69,21 +69,21 @@ def good() -> Any:
     return ended(0, tails={"steps": STEPS, "facts": "checked=12\ntables=2\nrows=30\n"})
 
 
-def begun(run: BackupRun) -> BackupProof:
-    proof = prove_run(run, operator())
+def begun(run: BackupRun) -> RestoreTest:
+    proof = request_restore_test(run, operator())
     assert due_restore_tests.start_what_can() == [proof.pk]
     return proof
 
 
-def drive(proof: BackupProof, ticks: int = 1) -> BackupProof:
+def drive(proof: RestoreTest, ticks: int = 1) -> RestoreTest:
     for _ in range(ticks):
-        BackupProof.objects.filter(pk=proof.pk).update(next_tick_at=timezone.now())
+        RestoreTest.objects.filter(pk=proof.pk).update(next_tick_at=timezone.now())
         restore_tests.tick(proof.pk)
     proof.refresh_from_db()
     return proof
 
 
-def end(proof: BackupProof) -> BackupProof:
+def end(proof: RestoreTest) -> RestoreTest:
     for _ in range(20):
         if drive(proof).is_over:
             return proof
@@ -94,7 +94,7 @@ def counts(host: Any) -> None:
     host.order[0].logs["counts"] = COUNTS.encode()
 
 
-def code(proof: BackupProof) -> str:
+def code(proof: RestoreTest) -> str:
     return str(proof.error["code"])
 
 
@@ -166,9 +166,9 @@ def test_a_second_message_and_a_dead_worker_start_no_second_job(host: Any, run: 
     proof = begun(run)
     play(host, running())
     drive(proof)
-    BackupProof.objects.update(lease_owner="a living worker", lease_until=timezone.now() + timedelta(minutes=1))
+    RestoreTest.objects.update(lease_owner="a living worker", lease_until=timezone.now() + timedelta(minutes=1))
     assert restore_tests.tick(proof.pk) is False
-    BackupProof.objects.update(lease_until=timezone.now() - timedelta(seconds=1))
+    RestoreTest.objects.update(lease_until=timezone.now() - timedelta(seconds=1))
     drive(proof, 2)
     assert [job.name for job in host.order] == ["proof"]
     assert AuditEntry.objects.filter(action="proof.taken_over").count() == 1
@@ -184,7 +184,7 @@ def test_a_worker_that_died_in_the_end_is_replaced_there(host: Any, run: BackupR
     play(host, good(), removal=(running(), running()))
     drive(proof)
     assert "ending" in proof.memory
-    BackupProof.objects.update(lease_owner="a dead worker", lease_until=timezone.now() - timedelta(seconds=1))
+    RestoreTest.objects.update(lease_owner="a dead worker", lease_until=timezone.now() - timedelta(seconds=1))
     host.order[-1].become(ended(0))
     assert (end(proof).status, proof.rows_counted) == ("succeeded", 30)
 
@@ -209,7 +209,7 @@ def test_a_lost_proof_is_stopped_without_its_host_and_the_next_one_removes_what_
     drive(proof)
     host.down = Unreachable("ssh.unreachable", "Asking the host")
     drive(proof)
-    stop_proof(proof, operator(), "the machine burnt")
+    stop_restore_test(proof, operator(), "the machine burnt")
     proof.refresh_from_db()
     assert (proof.status, proof.is_left, proof.host_slot) == ("cancelled", True, None)
     host.down = None
@@ -232,13 +232,13 @@ def test_stopping_ends_the_job_and_removes(host: Any, run: BackupRun) -> None:
     proof = begun(run)
     play(host, running())
     drive(proof)
-    stop_proof(proof, operator(), "too much load")
+    stop_restore_test(proof, operator(), "too much load")
     assert (end(proof).status, host.stopped) == ("cancelled", ["proof"])
     assert host.order[-1].name == "proof-remove"
     actions = list(AuditEntry.objects.order_by("pk").values_list("action", flat=True))
     assert actions == ["proof.requested", "proof.stop_requested", "proof.cancelled"]
     with pytest.raises(Refused) as refused:
-        stop_proof(proof, operator(), "again")
+        stop_restore_test(proof, operator(), "again")
     assert refused.value.code == "proof.ended"
 
 
@@ -322,7 +322,7 @@ def test_a_holder_that_cannot_be_opened_ends_the_proof_as_nothing_was_begun(
 
 
 def test_it_waits_for_who_works_on_either_host(played: Played, run: BackupRun, fetched: Host) -> None:
-    proof = prove_run(run, operator())
+    proof = request_restore_test(run, operator())
     other = make_run(run.schedule, RunStatus.RUNNING)  # type: ignore[arg-type]
     assert due_restore_tests.start_what_can() == [], "it would read beside a backup run"
     proof.refresh_from_db()
@@ -338,15 +338,15 @@ def test_a_chosen_host_that_is_never_read_is_refused(host: Any, run: BackupRun, 
 
 def test_a_chosen_host_that_is_gone_is_told(host: Any, run: BackupRun, fetched: Host) -> None:
     Cluster.objects.update(proof_host="gone-1")
-    proof = prove_run(BackupRun.objects.get(pk=run.pk), operator())
+    proof = request_restore_test(BackupRun.objects.get(pk=run.pk), operator())
     assert proof.host == proof.source.host
     [told] = run.events.filter(level="warning")
     assert names(told.text, "gone-1", proof.host.name)
 
 
 def test_a_second_click_finds_the_first_proof(played: Played, run: BackupRun) -> None:
-    proof = prove_run(run, operator())
-    assert prove_run(run, operator()) == proof
+    proof = request_restore_test(run, operator())
+    assert request_restore_test(run, operator()) == proof
     assert AuditEntry.objects.filter(action="proof.requested").count() == 1
 
 
@@ -355,7 +355,7 @@ def test_a_second_click_finds_the_first_proof(played: Played, run: BackupRun) ->
 )
 def test_what_has_no_file_is_refused(played: Played, schedule: BackupSchedule, values: dict[str, Any]) -> None:
     with pytest.raises(Refused) as refused:
-        prove_run(made(schedule, **values), operator())
+        request_restore_test(made(schedule, **values), operator())
     assert refused.value.code == "proof.no_backup"
 
 

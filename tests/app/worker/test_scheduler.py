@@ -10,9 +10,9 @@ from django.utils import timezone
 
 from dbops import lifecycle
 from dbops.engine.schedule.scheduler import decide
-from dbops.engine.states import Origin, RunStatus, Status
+from dbops.engine.states import RunOrigin, RunStatus, Status
 from dbops.lifecycle.backup_runs import run_again
-from dbops.models import BackupRun, Event, Hold, Instance, Maintenance, Rebuild
+from dbops.models import BackupRun, Hold, Instance, Maintenance, Rebuild, RebuildEvent
 from dbops.worker import scheduler
 from tests.app.backup_rows import make_run, make_schedule
 from tests.app.factories import make_cluster, make_instance, make_operator, make_rebuild, make_trio
@@ -74,7 +74,7 @@ def test_a_rebuild_waits_for_a_backup_and_starts_by_itself_when_it_ends(trio: An
     assert names(fresh(rebuild).waiting_for, "backup-1", f"backup run {run.pk}")
     lease = lifecycle.take_run_lease(run.pk)
     assert lease is not None
-    lifecycle.finish_run(lease, RunStatus.SUCCEEDED, "done", lifecycle.RunNews())
+    lifecycle.finish_run(lease, RunStatus.SUCCEEDED, "done", lifecycle.BackupRunUpdate())
     assert scheduler.start_what_can() == [rebuild.pk]
 
 
@@ -114,7 +114,7 @@ def test_what_is_queued_for_tonight_in_the_middle_of_a_look_is_not_started_by_it
     """What keeps a row from starting is read after the row: one that was not there yet has no wishes that were missed."""
     cluster = trio[0].cluster
     others = [make_instance(f"later-{number}", cluster=cluster) for number in range(2)]
-    before, moment = scheduler.closed_gates, timezone.now() + timedelta(hours=3)
+    before, moment = scheduler.unmet_conditions, timezone.now() + timedelta(hours=3)
     made: list[Rebuild] = []
 
     def meanwhile(*now: Any) -> dict[int, str]:
@@ -123,7 +123,7 @@ def test_what_is_queued_for_tonight_in_the_middle_of_a_look_is_not_started_by_it
             made.append(make_rebuild(target=others[0], source=others[1], **values))
         return before(*now)
 
-    monkeypatch.setattr(scheduler, "closed_gates", meanwhile)
+    monkeypatch.setattr(scheduler, "unmet_conditions", meanwhile)
     first = queued(trio)
     assert scheduler.start_what_can() == [first.pk]
     assert fresh(made[0]).status == "queued"
@@ -140,7 +140,7 @@ def test_a_rebuild_after_a_backup_waits_for_any_end_of_it_and_says_which(trio: A
     assert names(fresh(rebuild).waiting_for, f"backup run {run.pk}")
     BackupRun.objects.update(status=end)
     assert scheduler.start_what_can() == [rebuild.pk]
-    assert names(Event.objects.latest("pk").text, f"backup run {run.pk}", end)
+    assert names(RebuildEvent.objects.latest("pk").text, f"backup run {run.pk}", end)
 
 
 @pytest.mark.parametrize("how", ["finish", "give up", "cancel", "expire"])
@@ -153,7 +153,7 @@ def test_the_backup_that_was_stopped_for_a_rebuild_runs_again_however_that_ends(
         assert lease is not None
         lifecycle.finish(lease, Status.FAILED, "it failed")
     elif how == "give up":
-        assert lifecycle.give_up(rebuild, "olga")
+        assert lifecycle.force_fail(rebuild, "olga")
     else:
         end = Status.CANCELLED if how == "cancel" else Status.EXPIRED
         assert lifecycle.end_queued(rebuild, end, "ended")
@@ -181,7 +181,7 @@ def maintain(source: Instance) -> str:
 
 
 def dump(source: Instance) -> str:
-    values = {"origin": Origin.OBSERVED, "schedule": None}
+    values = {"origin": RunOrigin.OBSERVED, "schedule": None}
     run = BackupRun.objects.create(
         uid="of-others",
         instance=source,
@@ -245,7 +245,7 @@ def test_reasons_are_written_in_bulk_once_for_each_change_and_told_once(db: None
     first = queries_of_a_pass()
     assert first == 11 + 5  # a savepoint and its end, the rows as they are, the reasons, the lines of the histories
     assert queries_of_a_pass() == 11
-    assert Event.objects.filter(text__startswith="Waiting:").count() == 30
+    assert RebuildEvent.objects.filter(text__startswith="Waiting:").count() == 30
     assert set(Rebuild.objects.values_list("revision", flat=True)) == {2}
 
 

@@ -6,9 +6,9 @@ from typing import Any
 import pytest
 from django.utils import timezone
 
-from dbops.engine.states import BackupMethod, Origin, RunStatus, Status
+from dbops.engine.states import BackupMethod, RunOrigin, RunStatus, Status
 from dbops.models import Instance, Maintenance, Rebuild
-from dbops.worker.start_conditions import closed_gates
+from dbops.worker.start_conditions import unmet_conditions
 from tests.app.factories import make_rebuild, make_trio
 from tests.app.loaders.test_cluster_snapshots import make_run
 from tests.said import names
@@ -28,7 +28,7 @@ def queued(trio: tuple[Instance, Instance, Instance]) -> Rebuild:
 
 
 def closed() -> dict[int, str]:
-    return closed_gates(timezone.now())
+    return unmet_conditions(timezone.now())
 
 
 def test_nothing_is_closed_where_nothing_runs(queued: Rebuild, django_assert_num_queries: Any) -> None:
@@ -36,11 +36,11 @@ def test_nothing_is_closed_where_nothing_runs(queued: Rebuild, django_assert_num
         assert closed() == {}
 
 
-@pytest.mark.parametrize("origin", [Origin.OBSERVED, Origin.REPORTED])
+@pytest.mark.parametrize("origin", [RunOrigin.OBSERVED, RunOrigin.REPORTED])
 @pytest.mark.parametrize("status", [RunStatus.RUNNING, RunStatus.LOST])
 @pytest.mark.parametrize("of", [1, 2])
 def test_an_external_run_on_source_or_target_closes_the_gate(
-    trio: tuple[Instance, ...], queued: Rebuild, origin: Origin, status: RunStatus, of: int
+    trio: tuple[Instance, ...], queued: Rebuild, origin: RunOrigin, status: RunStatus, of: int
 ) -> None:
     run = make_run(trio[of], origin=origin, status=status, method=BackupMethod.PHYSICAL)
     [(waits, why)] = closed().items()
@@ -54,17 +54,17 @@ def test_a_managed_run_is_told_of_by_its_hold(trio: tuple[Instance, ...], queued
 
 
 def test_runs_elsewhere_and_runs_that_have_ended_close_nothing(trio: tuple[Instance, ...], queued: Rebuild) -> None:
-    make_run(trio[0], origin=Origin.OBSERVED)
-    make_run(trio[1], origin=Origin.OBSERVED, status=RunStatus.ENDED, finished_at=timezone.now())
+    make_run(trio[0], origin=RunOrigin.OBSERVED)
+    make_run(trio[1], origin=RunOrigin.OBSERVED, status=RunStatus.ENDED, finished_at=timezone.now())
     assert closed() == {}
 
 
 def test_going_back_waits_for_a_backup_of_its_target_alone(trio: tuple[Instance, ...]) -> None:
     rebuild = make_rebuild(target=trio[2], source=trio[1], status=Status.QUEUED)
     Rebuild.objects.update(method="put-back")
-    make_run(trio[1], origin=Origin.OBSERVED)
+    make_run(trio[1], origin=RunOrigin.OBSERVED)
     assert closed() == {}
-    make_run(trio[2], origin=Origin.OBSERVED)
+    make_run(trio[2], origin=RunOrigin.OBSERVED)
     assert list(closed()) == [rebuild.pk]
 
 
@@ -92,7 +92,7 @@ def test_as_many_queries_for_many(trio: tuple[Instance, ...], django_assert_num_
     for name in ("a", "b", "c"):
         _, backup, replica = make_trio(name)
         make_rebuild(target=replica, source=backup, status=Status.QUEUED)
-        make_run(backup, origin=Origin.OBSERVED)
+        make_run(backup, origin=RunOrigin.OBSERVED)
         Maintenance.objects.create(cluster=backup.cluster, starts_at=timezone.now() - HOUR, reason="new disks")
     with django_assert_num_queries(6):
         assert len(closed()) == 3

@@ -11,8 +11,8 @@ from hypothesis import strategies as st
 from dbops.engine.audit.chain import (
     GENESIS,
     MOST_FINDINGS,
-    Head,
-    Link,
+    ChainEntry,
+    ChainHead,
     Tampering,
     canonical,
     hash_of,
@@ -29,31 +29,33 @@ details = st.recursive(
 )
 
 
-def sealed(link: Link) -> Link:
+def sealed(link: ChainEntry) -> ChainEntry:
     return replace(link, hash=hash_of(link))
 
 
-def chain(count: int) -> list[Link]:
-    made: list[Link] = []
+def chain(count: int) -> list[ChainEntry]:
+    made: list[ChainEntry] = []
     for number in range(1, count + 1):
         previous = made[-1].hash if made else GENESIS
         at = START + timedelta(seconds=number)
         detail = {"rebuild": number}
-        made.append(sealed(Link(number, previous, "", at, "olga", "rebuild.requested", "replica-1", detail=detail)))
+        made.append(
+            sealed(ChainEntry(number, previous, "", at, "olga", "rebuild.requested", "replica-1", detail=detail))
+        )
     return made
 
 
-def head(links: list[Link]) -> Head:
-    return Head(links[-1].sequence, links[-1].hash)
+def head(links: list[ChainEntry]) -> ChainHead:
+    return ChainHead(links[-1].sequence, links[-1].hash)
 
 
-def found(links: list[Link], kept: Head, **more: object) -> list[tuple[str, int, int]]:
+def found(links: list[ChainEntry], kept: ChainHead, **more: object) -> list[tuple[str, int, int]]:
     return [(item.kind.value, item.first, item.last) for item in verify(links, kept, **more)]  # type: ignore[arg-type]
 
 
 def test_the_canonical_form_is_what_the_document_says() -> None:
     at = datetime(2026, 11, 22, 10, 30, tzinfo=timezone(timedelta(hours=1)))
-    link = Link(7, GENESIS, "", at, "olga", "a.b", "é", reason="why", detail={"b": 2.0, "a": [1.5, True, None]})
+    link = ChainEntry(7, GENESIS, "", at, "olga", "a.b", "é", reason="why", detail={"b": 2.0, "a": [1.5, True, None]})
     assert canonical(link).decode() == (
         '{"action":"a.b","actor":"olga","address":"","at":"2026-11-22T09:30:00.000000Z","cluster":"",'
         '"detail":{"a":[1.5,true,null],"b":2},"instance":"","outcome":"","previous":"' + GENESIS + '",'
@@ -74,7 +76,7 @@ def test_what_is_stored_is_what_was_hashed(detail: object) -> None:
 @given(st.integers(0, 30))
 def test_an_untouched_log_is_well(count: int) -> None:
     links = chain(count)
-    kept = head(links) if links else Head()
+    kept = head(links) if links else ChainHead()
     assert verify(links, kept, witnesses={item.sequence: item.hash for item in links}) == []
 
 
@@ -165,7 +167,7 @@ def test_a_cut_tail_with_a_head_to_match_is_seen_only_beside_a_head_kept_elsewhe
 
 def test_a_log_written_anew_is_seen_only_beside_a_head_kept_elsewhere() -> None:
     links = chain(6)
-    forged: list[Link] = links[:3]
+    forged: list[ChainEntry] = links[:3]
     for item in links[3:]:
         forged.append(sealed(replace(item, actor="mallory", previous=forged[-1].hash)))
     assert found(forged, head(forged)) == []
@@ -179,7 +181,7 @@ def test_an_entry_after_the_head_is_named() -> None:
 
 def test_a_part_is_verified_from_an_anchor() -> None:
     links = chain(10)
-    anchor = Head(4, links[3].hash)
+    anchor = ChainHead(4, links[3].hash)
     assert found(links[4:], head(links), start=anchor) == []
     assert found(links[5:], head(links), start=anchor) == [("removed", 5, 5)]
 

@@ -7,7 +7,7 @@ from hypothesis import given
 
 from dbops.engine.availability.days import (
     Amounts,
-    Kind,
+    SumKey,
     added,
     amounts,
     by_day,
@@ -17,15 +17,15 @@ from dbops.engine.availability.days import (
     settled_until,
 )
 from dbops.engine.availability.gaps import parts
-from dbops.engine.availability.record import Cause, Record
-from dbops.engine.availability.shortages import Gap, Part
+from dbops.engine.availability.record import Cause, ClusterRecord
+from dbops.engine.availability.shortages import Gap, Shortage
 from dbops.engine.schedule.calendar import Interval
 
 from .test_record import HOURS, WEEK, gaps, records, span
 
 
 @given(records())
-def test_days_make_up_the_whole(given: Record) -> None:
+def test_days_make_up_the_whole(given: ClusterRecord) -> None:
     found = gaps(given)
     sums: Amounts = {}
     for (_, kind), value in by_day(found).items():
@@ -34,7 +34,7 @@ def test_days_make_up_the_whole(given: Record) -> None:
 
 
 @given(records(), HOURS, HOURS)
-def test_full_days_and_the_rest_judged_by_itself_make_up_any_time(given: Record, one: int, other: int) -> None:
+def test_full_days_and_the_rest_judged_by_itself_make_up_any_time(given: ClusterRecord, one: int, other: int) -> None:
     period = span(min(one, other), max(one, other) + 0.5)
     first, last = midnight(first_full_day(period.start)), midnight(day_of(period.end))
     if first >= last:
@@ -51,8 +51,8 @@ def test_full_days_and_the_rest_judged_by_itself_make_up_any_time(given: Record,
 
 def test_what_goes_over_midnight_is_counted_to_both_days() -> None:
     night = Interval(datetime(2026, 3, 28, 23, tzinfo=UTC), datetime(2026, 3, 30, 1, 30, tzinfo=UTC))
-    kind = Kind(Gap.SHORT, Cause.STREAM, False)
-    assert by_day([Part(Gap.SHORT, night, Cause.STREAM)]) == {
+    kind = SumKey(Gap.SHORT, Cause.STREAM, False)
+    assert by_day([Shortage(Gap.SHORT, night, Cause.STREAM)]) == {
         (date(2026, 3, 28), kind): 3600 * 10**6,
         (date(2026, 3, 29), kind): 86400 * 10**6,
         (date(2026, 3, 30), kind): 5400 * 10**6,

@@ -8,8 +8,8 @@ from hypothesis import strategies as st
 
 from dbops.engine.availability.debt import causes_of, debt, weeks
 from dbops.engine.availability.gaps import seconds_by_cause
-from dbops.engine.availability.record import Cause, Record
-from dbops.engine.availability.shortages import Gap, Part
+from dbops.engine.availability.record import Cause, ClusterRecord
+from dbops.engine.availability.shortages import Gap, Shortage
 from dbops.engine.schedule.calendar import Interval
 
 from .test_record import WEEK, gaps, records
@@ -40,7 +40,7 @@ def test_weeks_are_the_whole_period(first: int, hours: int) -> None:
 
 
 @given(records())
-def test_weeks_make_up_the_debt_of_the_period_cause_by_cause(given: Record) -> None:
+def test_weeks_make_up_the_debt_of_the_period_cause_by_cause(given: ClusterRecord) -> None:
     parts = gaps(given)
     found = debt(parts, weeks(WEEK, ZoneInfo("Asia/Kolkata")))
     sums = {cause: sum(week.of(cause) for week in found) for cause in causes_of(found)}
@@ -49,5 +49,7 @@ def test_weeks_make_up_the_debt_of_the_period_cause_by_cause(given: Record) -> N
 
 def test_what_goes_over_sunday_is_in_both_weeks_and_only_missing_replicas_count() -> None:
     night = Interval(datetime(2026, 3, 22, 22, tzinfo=UTC), datetime(2026, 3, 23, 2, tzinfo=UTC))
-    found = debt([Part(Gap.SHORT, night, Cause.STREAM), Part(Gap.PAUSED, night, Cause.REBUILD)], weeks(MARCH, BERLIN))
+    found = debt(
+        [Shortage(Gap.SHORT, night, Cause.STREAM), Shortage(Gap.PAUSED, night, Cause.REBUILD)], weeks(MARCH, BERLIN)
+    )
     assert [week.causes for week in found] == [((Cause.STREAM, 3600.0),), ((Cause.STREAM, 10800.0),), (), ()]

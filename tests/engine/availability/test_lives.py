@@ -6,8 +6,8 @@ from datetime import UTC, datetime, timedelta
 from hypothesis import given
 from hypothesis import strategies as st
 
-from dbops.engine.availability.rebuild_intervals import RebuildLife, StepTime, occupied, phases
-from dbops.engine.availability.record import Cause, Occupied, Phase
+from dbops.engine.availability.rebuild_intervals import RebuildIntervals, StepInterval, occupied, phases
+from dbops.engine.availability.record import Cause, OccupiedPeriod, RebuildPhase
 from dbops.engine.schedule.calendar import Interval, merge
 from dbops.engine.states import Status
 
@@ -23,7 +23,7 @@ def span(start: float, end: float) -> Interval:
     return Interval(at(start), at(end))
 
 
-LIFE = RebuildLife(
+LIFE = RebuildIntervals(
     number=7,
     target="replica-1",
     source="backup-1",
@@ -33,18 +33,18 @@ LIFE = RebuildLife(
     finished_at=at(120),
     pauses=True,
     steps=(
-        StepTime("open", at(60), at(61)),
-        StepTime("pause", at(62), at(63)),
-        StepTime("stream", at(63), at(90)),
-        StepTime("release", at(90), at(91)),
-        StepTime("prepare", at(91), at(100)),
-        StepTime("catch-up", at(102), at(118)),
+        StepInterval("open", at(60), at(61)),
+        StepInterval("pause", at(62), at(63)),
+        StepInterval("stream", at(63), at(90)),
+        StepInterval("release", at(90), at(91)),
+        StepInterval("prepare", at(91), at(100)),
+        StepInterval("catch-up", at(102), at(118)),
     ),
 )
 NOW = at(1000)
 
 
-def told(found: list[Phase], number: int = 7) -> list[tuple[float, float, Cause]]:
+def told(found: list[RebuildPhase], number: int = 7) -> list[tuple[float, float, Cause]]:
     return sorted(
         ((part.interval.start - T0).total_seconds() / 60, (part.interval.end - T0).total_seconds() / 60, part.cause)
         for part in found
@@ -66,7 +66,7 @@ def test_steps_are_phases_and_what_lies_between_them_is_other_steps() -> None:
 
 
 def test_until_somebody_agrees_nothing_else_was_waited_for() -> None:
-    uses = [Occupied("backup-1", span(-30, 40), Cause.BACKUP, "run 1", READS)]
+    uses = [OccupiedPeriod("backup-1", span(-30, 40), Cause.BACKUP, "run 1", READS)]
     agreed = replace(LIFE, needs_approval=True, decided_at=at(25))
     assert told(phases([agreed], uses, NOW))[:3] == [
         (0, 25, Cause.APPROVAL),
@@ -81,10 +81,10 @@ def test_until_somebody_agrees_nothing_else_was_waited_for() -> None:
 
 def test_a_queued_rebuild_waited_for_what_used_its_source() -> None:
     uses = [
-        Occupied("backup-1", span(-30, 20), Cause.BACKUP, "run 1", READS),
-        Occupied("backup-1", span(15, 50), Cause.REBUILD, "rebuild 3", READS),
-        Occupied("backup-9", span(0, 60), Cause.BACKUP, "run 2", READS),
-        Occupied("backup-1", span(50, 55), Cause.BACKUP, "run 3", frozenset()),
+        OccupiedPeriod("backup-1", span(-30, 20), Cause.BACKUP, "run 1", READS),
+        OccupiedPeriod("backup-1", span(15, 50), Cause.REBUILD, "rebuild 3", READS),
+        OccupiedPeriod("backup-9", span(0, 60), Cause.BACKUP, "run 2", READS),
+        OccupiedPeriod("backup-1", span(50, 55), Cause.BACKUP, "run 3", frozenset()),
     ]
     assert told(phases([LIFE], uses, NOW))[:3] == [
         (0, 20, Cause.WINDOW),
@@ -105,11 +105,11 @@ def test_the_source_is_used_until_it_is_given_back_and_the_target_to_the_end() -
 
 def test_what_puts_old_data_back_reads_no_source() -> None:
     """It holds its target alone: the source stays free, and a backup there is nothing that it waits for."""
-    put_back = replace(LIFE, reads_source=False, steps=(StepTime("look-back", at(60), at(61)),))
+    put_back = replace(LIFE, reads_source=False, steps=(StepInterval("look-back", at(60), at(61)),))
     assert {(item.instance, item.interval) for item in occupied([put_back], NOW)} == {("replica-1", span(60, 120))}
     uses = [
-        Occupied("backup-1", span(-30, 20), Cause.BACKUP, "run 1", READS),
-        Occupied("replica-1", span(0, 50), Cause.REBUILD, "rebuild 3", READS),
+        OccupiedPeriod("backup-1", span(-30, 20), Cause.BACKUP, "run 1", READS),
+        OccupiedPeriod("replica-1", span(0, 50), Cause.REBUILD, "rebuild 3", READS),
     ]
     assert told(phases([put_back], uses, NOW))[:2] == [(0, 50, Cause.LINE), (50, 60, Cause.QUEUE)]
 
@@ -120,7 +120,7 @@ def test_a_plan_that_pauses_nothing_leaves_no_pause() -> None:
 
 def test_what_goes_on_is_known_up_to_now() -> None:
     going = replace(
-        LIFE, status=Status.RUNNING, finished_at=None, steps=(*LIFE.steps[:2], StepTime("stream", at(63), None))
+        LIFE, status=Status.RUNNING, finished_at=None, steps=(*LIFE.steps[:2], StepInterval("stream", at(63), None))
     )
     assert {item.interval.end for item in occupied([going], at(80))} == {at(80)}
     assert told(phases([going], [], at(80)))[-1] == (63, 80, Cause.STREAM)
@@ -148,7 +148,7 @@ MINUTES = st.integers(-60, 180)
 @given(st.lists(st.tuples(MINUTES, MINUTES, st.sampled_from([Cause.BACKUP, Cause.REBUILD])), max_size=6))
 def test_the_phases_of_a_rebuild_cover_its_life_once(given_uses: list[tuple[int, int, Cause]]) -> None:
     uses = [
-        Occupied("backup-1", span(min(a, b), max(a, b) + 1), cause, f"rebuild {100 + number}", READS)
+        OccupiedPeriod("backup-1", span(min(a, b), max(a, b) + 1), cause, f"rebuild {100 + number}", READS)
         for number, (a, b, cause) in enumerate(given_uses)
     ]
     found = [phase.interval for phase in phases([LIFE], uses, NOW)]

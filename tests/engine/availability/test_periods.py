@@ -6,12 +6,12 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from dbops.engine.availability.periods import Seen, end_of_period, longest_gap
+from dbops.engine.availability.periods import ProbedState, end_of_period, longest_gap
 from dbops.engine.states import Role
 
 T0 = datetime(2026, 3, 29, 0, 30, tzinfo=UTC)
 GAP = longest_gap(15)
-HEALTHY, STOPPED = Seen("healthy", Role.REPLICA, "1"), Seen("stopped", Role.REPLICA, "1")
+HEALTHY, STOPPED = ProbedState("healthy", Role.REPLICA, "1"), ProbedState("stopped", Role.REPLICA, "1")
 
 
 def at(seconds: float) -> datetime:
@@ -28,14 +28,16 @@ def test_a_change_counts_from_the_probe_that_saw_it() -> None:
 
 
 @pytest.mark.parametrize("now", [HEALTHY, STOPPED])
-def test_after_a_gap_the_period_ends_with_the_last_probe_before_it(now: Seen) -> None:
+def test_after_a_gap_the_period_ends_with_the_last_probe_before_it(now: ProbedState) -> None:
     assert end_of_period(HEALTHY, now, last_seen_at=at(0), at=at(61), gap=GAP) == at(0)
 
 
 @pytest.mark.parametrize(
-    "other", [Seen("healthy", Role.PRIMARY, "1"), Seen("healthy", Role.REPLICA, "2")], ids=["role", "cluster"]
+    "other",
+    [ProbedState("healthy", Role.PRIMARY, "1"), ProbedState("healthy", Role.REPLICA, "2")],
+    ids=["role", "cluster"],
 )
-def test_another_role_or_cluster_is_another_period(other: Seen) -> None:
+def test_another_role_or_cluster_is_another_period(other: ProbedState) -> None:
     assert end_of_period(HEALTHY, other, last_seen_at=at(0), at=at(15), gap=GAP) == at(15)
 
 
@@ -51,11 +53,11 @@ def test_rare_probes_may_be_farther_apart() -> None:
 )
 def test_periods_cover_exactly_the_time_between_probes_that_follow_each_other(probes: list[tuple[int, str]]) -> None:
     periods: list[list[object]] = []
-    seen: Seen | None = None
+    seen: ProbedState | None = None
     last, moment, watched = None, T0, timedelta()
     for wait, word in probes:
         moment += timedelta(seconds=wait)
-        now = Seen(word, Role.REPLICA, "1")
+        now = ProbedState(word, Role.REPLICA, "1")
         end = end_of_period(seen, now, last_seen_at=last, at=moment, gap=GAP) if seen else moment
         if end is not None:
             if periods:

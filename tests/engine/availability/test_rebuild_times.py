@@ -6,13 +6,13 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from dbops.engine.availability.rebuild_times import Took, rebuild_times
-from dbops.engine.availability.verified_sources import STALE_AFTER, Proof, oldest_first
+from dbops.engine.availability.rebuild_times import MeasuredRebuild, rebuild_times
+from dbops.engine.availability.verified_sources import STALE_AFTER, VerifiedSource, oldest_first
 
 NOW = datetime(2026, 3, 4, 12, tzinfo=UTC)
 RUNS = st.lists(
     st.builds(
-        Took,
+        MeasuredRebuild,
         st.sampled_from(["xbstream", "dump"]),
         st.floats(1, 1e6),
         st.dictionaries(st.sampled_from(["Stream", "Prepare", "Start"]), st.floats(0, 1e5)),
@@ -21,8 +21,8 @@ RUNS = st.lists(
 )
 
 
-def took(seconds: float, method: str = "xbstream", **steps: float) -> Took:
-    return Took(method, seconds, steps)
+def took(seconds: float, method: str = "xbstream", **steps: float) -> MeasuredRebuild:
+    return MeasuredRebuild(method, seconds, steps)
 
 
 def test_a_method_is_told_whole_and_by_step_against_the_period_before() -> None:
@@ -45,7 +45,9 @@ def test_the_most_used_method_stands_first_and_what_ran_before_alone_is_not_told
 
 
 @given(RUNS, RUNS)
-def test_figures_lie_in_their_order_and_every_rebuild_counts_once(now: list[Took], before: list[Took]) -> None:
+def test_figures_lie_in_their_order_and_every_rebuild_counts_once(
+    now: list[MeasuredRebuild], before: list[MeasuredRebuild]
+) -> None:
     found = rebuild_times(now, before)
     assert sum(one.whole.runs for one in found) == len(now)
     for one in found:
@@ -55,7 +57,10 @@ def test_figures_lie_in_their_order_and_every_rebuild_counts_once(now: list[Took
 
 
 def test_a_proof_grows_old() -> None:
-    fresh, old = Proof("a", 1, NOW - STALE_AFTER), Proof("b", 2, NOW - STALE_AFTER - timedelta(seconds=1))
-    never = Proof("c")
+    fresh, old = (
+        VerifiedSource("a", 1, NOW - STALE_AFTER),
+        VerifiedSource("b", 2, NOW - STALE_AFTER - timedelta(seconds=1)),
+    )
+    never = VerifiedSource("c")
     assert [proof.is_stale(NOW) for proof in (fresh, old, never)] == [False, True, True]
     assert oldest_first([fresh, old, never]) == [never, old, fresh]

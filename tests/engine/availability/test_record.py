@@ -9,8 +9,16 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from dbops.engine.availability.gaps import parts, seconds, seconds_by_cause
-from dbops.engine.availability.record import Cause, Occupied, Phase, Planned, Record, Seen, Usable
-from dbops.engine.availability.shortages import Gap, Part
+from dbops.engine.availability.record import (
+    Cause,
+    ClusterRecord,
+    OccupiedPeriod,
+    PlannedMaintenance,
+    RebuildPhase,
+    StatePeriod,
+    UsableBackup,
+)
+from dbops.engine.availability.shortages import Gap, Shortage
 from dbops.engine.schedule.calendar import Interval, day, free, merge
 from dbops.engine.states import Role
 
@@ -21,7 +29,7 @@ TRIO = {"primary-1": Role.PRIMARY, "backup-1": Role.BACKUP, "replica-1": Role.RE
 READS = frozenset({"xbstream", "clone"})
 
 
-def any_gap(found: Iterable[Part], *, planned: bool = True) -> list[Interval]:
+def any_gap(found: Iterable[Shortage], *, planned: bool = True) -> list[Interval]:
     """Return the time with any gap, each moment once; ``planned`` counts announced maintenance too."""
     counted = (part for part in found if part.gap is not Gap.NOT_OBSERVED and (planned or not part.planned))
     return merge(part.interval for part in counted)
@@ -32,19 +40,19 @@ def span(start: float, end: float) -> Interval:
     return Interval(T0 + timedelta(hours=start), T0 + timedelta(hours=end))
 
 
-def seen(instance: str, *states: tuple[str, float, float]) -> tuple[Seen, ...]:
-    return tuple(Seen(instance, TRIO[instance], state, span(start, end)) for state, start, end in states)
+def seen(instance: str, *states: tuple[str, float, float]) -> tuple[StatePeriod, ...]:
+    return tuple(StatePeriod(instance, TRIO[instance], state, span(start, end)) for state, start, end in states)
 
 
-def well(*names: str) -> tuple[Seen, ...]:
+def well(*names: str) -> tuple[StatePeriod, ...]:
     return tuple(item for name in names for item in seen(name, ("healthy", 0, 168)))
 
 
-def record(*given: Seen, **values: object) -> Record:
-    return Record(given, tuple((name, role, WEEK) for name, role in TRIO.items()), **values)  # type: ignore[arg-type]
+def record(*given: StatePeriod, **values: object) -> ClusterRecord:
+    return ClusterRecord(given, tuple((name, role, WEEK) for name, role in TRIO.items()), **values)  # type: ignore[arg-type]
 
 
-def told(found: list[Part], gap: Gap) -> list[tuple[float, float, Cause, str]]:
+def told(found: list[Shortage], gap: Gap) -> list[tuple[float, float, Cause, str]]:
     return [
         (
             (part.interval.start - T0).total_seconds() / HOUR,
@@ -57,7 +65,7 @@ def told(found: list[Part], gap: Gap) -> list[tuple[float, float, Cause, str]]:
     ]
 
 
-def gaps(given: Record, within: Interval = WEEK, method: str = "xbstream") -> list[Part]:
+def gaps(given: ClusterRecord, within: Interval = WEEK, method: str = "xbstream") -> list[Shortage]:
     return parts(given, within, method=method)
 
 
@@ -70,14 +78,14 @@ class TestByHand:
             *well("primary-1", "backup-1"),
             *seen("replica-1", ("healthy", 0, 20), ("unreachable", 20, 30.5), ("healthy", 30.5, 168)),
             occupied=(
-                Occupied("backup-1", span(22, 26), Cause.BACKUP, "run 4", READS),
-                Occupied("backup-1", span(26, 28), Cause.REBUILD, "rebuild 7", READS, pauses=True),
+                OccupiedPeriod("backup-1", span(22, 26), Cause.BACKUP, "run 4", READS),
+                OccupiedPeriod("backup-1", span(26, 28), Cause.REBUILD, "rebuild 7", READS, pauses=True),
             ),
             phases=(
-                Phase(7, "replica-1", "backup-1", Cause.WINDOW, span(23, 26)),
-                Phase(7, "replica-1", "backup-1", Cause.STREAM, span(26, 28)),
-                Phase(7, "replica-1", "backup-1", Cause.PREPARE, span(28, 29)),
-                Phase(7, "replica-1", "backup-1", Cause.CATCH_UP, span(29, 30.5)),
+                RebuildPhase(7, "replica-1", "backup-1", Cause.WINDOW, span(23, 26)),
+                RebuildPhase(7, "replica-1", "backup-1", Cause.STREAM, span(26, 28)),
+                RebuildPhase(7, "replica-1", "backup-1", Cause.PREPARE, span(28, 29)),
+                RebuildPhase(7, "replica-1", "backup-1", Cause.CATCH_UP, span(29, 30.5)),
             ),
         )
         found = gaps(given)
@@ -148,7 +156,7 @@ class TestByHand:
         given = record(
             *well("primary-1", "backup-1"),
             *seen("replica-1", ("healthy", 0, 10), ("unreachable", 10, 14), ("healthy", 14, 168)),
-            planned=(Planned("maintenance 3", span(9, 12), "olga", "new disks"),),
+            planned=(PlannedMaintenance("maintenance 3", span(9, 12), "olga", "new disks"),),
         )
         found = gaps(given)
         assert [(part.interval, part.planned) for part in found if part.gap is Gap.SHORT] == [
@@ -163,8 +171,8 @@ class TestByHand:
         given = record(
             *well("primary-1", "backup-1"),
             *seen("replica-1", ("healthy", 0, 10), ("unreachable", 10, 14), ("healthy", 14, 168)),
-            occupied=(Occupied("backup-1", span(11, 13), Cause.BACKUP, "run 4", READS),),
-            planned=(Planned("maintenance 3", span(9, 12), "olga", "new disks", was_marked=True),),
+            occupied=(OccupiedPeriod("backup-1", span(11, 13), Cause.BACKUP, "run 4", READS),),
+            planned=(PlannedMaintenance("maintenance 3", span(9, 12), "olga", "new disks", was_marked=True),),
         )
         found = gaps(given)
         for gap, told_as in (
@@ -181,9 +189,9 @@ class TestByHand:
             *well("primary-1", "backup-1"),
             *seen("replica-1", ("stopped", 0, 168)),
             phases=(
-                Phase(1, "replica-1", "backup-1", Cause.STREAM, span(10, 11)),
-                Phase(1, "replica-1", "backup-1", Cause.RETRY, span(11, 20)),
-                Phase(2, "replica-1", "backup-1", Cause.QUEUE, span(20, 21)),
+                RebuildPhase(1, "replica-1", "backup-1", Cause.STREAM, span(10, 11)),
+                RebuildPhase(1, "replica-1", "backup-1", Cause.RETRY, span(11, 20)),
+                RebuildPhase(2, "replica-1", "backup-1", Cause.QUEUE, span(20, 21)),
             ),
         )
         assert [cause for _, _, cause, _ in told(gaps(given), Gap.SHORT)] == [
@@ -195,14 +203,14 @@ class TestByHand:
         ]
 
     def test_a_dump_is_read_while_the_server_is_busy_and_not_where_there_is_none(self) -> None:
-        dump = Occupied("backup-1", span(1, 17), Cause.BACKUP, "run 1", READS)
-        given = record(*well(*TRIO), occupied=(dump,), backups=(Usable("dump", span(17, 168)),))
+        dump = OccupiedPeriod("backup-1", span(1, 17), Cause.BACKUP, "run 1", READS)
+        given = record(*well(*TRIO), occupied=(dump,), backups=(UsableBackup("dump", span(17, 168)),))
         assert told(gaps(given, method="dump"), Gap.NOT_REBUILDABLE) == [(0, 17, Cause.NO_BACKUP, "")]
         assert told(gaps(given), Gap.NOT_REBUILDABLE) == [(1, 17, Cause.BACKUP, "run 1")]
 
     def test_sixteen_hours_of_dump_a_day_leave_a_third_of_the_week(self) -> None:
         dumps = tuple(
-            Occupied("backup-1", span(24 * number, 24 * number + 16), Cause.BACKUP, f"run {number}", READS)
+            OccupiedPeriod("backup-1", span(24 * number, 24 * number + 16), Cause.BACKUP, f"run {number}", READS)
             for number in range(7)
         )
         found = gaps(record(*well(*TRIO), occupied=dumps))
@@ -220,21 +228,21 @@ STATES = st.sampled_from(["healthy", "stopped", "unreachable", "lagging"])
 
 
 @st.composite
-def lives(draw: st.DrawFn, name: str) -> tuple[Seen, ...]:
+def lives(draw: st.DrawFn, name: str) -> tuple[StatePeriod, ...]:
     """Periods of one instance: they do not overlap, and may leave time out."""
     cuts = sorted(draw(st.sets(HOURS, min_size=2, max_size=8)))
     found = []
     for start, end in zip(cuts, cuts[1:], strict=False):
         if draw(st.integers(0, 4)):
-            found.append(Seen(name, TRIO[name], draw(STATES), span(start, end)))
+            found.append(StatePeriod(name, TRIO[name], draw(STATES), span(start, end)))
     return tuple(found)
 
 
 @st.composite
-def records(draw: st.DrawFn) -> Record:
+def records(draw: st.DrawFn) -> ClusterRecord:
     causes = st.sampled_from([Cause.BACKUP, Cause.REBUILD])
     occupied = st.builds(
-        Occupied,
+        OccupiedPeriod,
         st.sampled_from(["backup-1", "replica-1"]),
         SPANS,
         causes,
@@ -243,19 +251,24 @@ def records(draw: st.DrawFn) -> Record:
         st.booleans(),
     )
     phases = st.builds(
-        Phase, st.integers(1, 3), st.just("replica-1"), st.just("backup-1"), st.sampled_from(list(Cause)[:10]), SPANS
+        RebuildPhase,
+        st.integers(1, 3),
+        st.just("replica-1"),
+        st.just("backup-1"),
+        st.sampled_from(list(Cause)[:10]),
+        SPANS,
     )
     return record(
         *(item for name in TRIO for item in draw(lives(name))),
         occupied=tuple(draw(st.lists(occupied, max_size=4))),
         phases=tuple(draw(st.lists(phases, max_size=4))),
-        planned=tuple(draw(st.lists(st.builds(Planned, st.just("maintenance 1"), SPANS), max_size=2))),
+        planned=tuple(draw(st.lists(st.builds(PlannedMaintenance, st.just("maintenance 1"), SPANS), max_size=2))),
         wanted=draw(st.sampled_from([None, 0, 1, 2, 3])),
     )
 
 
 @given(records())
-def test_causes_make_up_the_whole_and_parts_of_a_kind_do_not_overlap(given: Record) -> None:
+def test_causes_make_up_the_whole_and_parts_of_a_kind_do_not_overlap(given: ClusterRecord) -> None:
     found = gaps(given)
     for gap in Gap:
         row = [part for part in found if part.gap is gap]
@@ -265,7 +278,7 @@ def test_causes_make_up_the_whole_and_parts_of_a_kind_do_not_overlap(given: Reco
 
 
 @given(records(), HOURS)
-def test_a_period_may_be_cut_anywhere(given: Record, hour: int) -> None:
+def test_a_period_may_be_cut_anywhere(given: ClusterRecord, hour: int) -> None:
     whole = gaps(given)
     halves = gaps(given, span(0, hour)) + gaps(given, span(hour, 168))
     for gap in Gap:
@@ -274,9 +287,9 @@ def test_a_period_may_be_cut_anywhere(given: Record, hour: int) -> None:
 
 
 @given(records(), st.sampled_from(list(TRIO)))
-def test_seeing_that_all_was_well_where_nobody_looked_adds_no_gap(given: Record, name: str) -> None:
+def test_seeing_that_all_was_well_where_nobody_looked_adds_no_gap(given: ClusterRecord, name: str) -> None:
     blind = free((item.interval for item in given.seen if item.instance == name), WEEK)
-    looked = replace(given, seen=given.seen + tuple(Seen(name, TRIO[name], "healthy", item) for item in blind))
+    looked = replace(given, seen=given.seen + tuple(StatePeriod(name, TRIO[name], "healthy", item) for item in blind))
     before, after = gaps(given), gaps(looked)
     for gap in set(Gap) - {Gap.NOT_OBSERVED}:
         covered = [part.interval for part in before if part.gap in (gap, Gap.NOT_OBSERVED)]

@@ -8,9 +8,16 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from dbops.engine.availability.days import amounts
-from dbops.engine.availability.record import Cause, Occupied, Planned, Record, Seen, Usable
+from dbops.engine.availability.record import (
+    Cause,
+    ClusterRecord,
+    OccupiedPeriod,
+    PlannedMaintenance,
+    StatePeriod,
+    UsableBackup,
+)
 from dbops.engine.availability.shortages import Gap
-from dbops.engine.availability.what_if import Change, blocked, by_method, changed, compare, proposals
+from dbops.engine.availability.what_if import WhatIfChange, blocked, by_method, changed, compare, proposals
 from dbops.engine.schedule.calendar import clip, merge
 from dbops.engine.states import Role
 
@@ -20,20 +27,22 @@ MICRO = 1_000_000
 ONE_HOUR = timedelta(hours=1)
 
 
-def daily(instance: str, schedule: str, at: float, hours: float, blocks: frozenset[str] = READS) -> list[Occupied]:
+def daily(
+    instance: str, schedule: str, at: float, hours: float, blocks: frozenset[str] = READS
+) -> list[OccupiedPeriod]:
     return [
-        Occupied(
+        OccupiedPeriod(
             instance, span(24 * day + at, 24 * day + at + hours), Cause.BACKUP, f"run {day}", blocks, schedule=schedule
         )
         for day in range(7)
     ]
 
 
-def two_sources(*runs: Occupied) -> Record:
+def two_sources(*runs: OccupiedPeriod) -> ClusterRecord:
     given = record(*well("primary-1", "backup-1", "replica-1"), occupied=runs)
     return replace(
         given,
-        seen=(*given.seen, Seen("backup-2", Role.BACKUP, "healthy", WEEK)),
+        seen=(*given.seen, StatePeriod("backup-2", Role.BACKUP, "healthy", WEEK)),
         expected=(*given.expected, ("backup-2", Role.BACKUP, WEEK)),
     )
 
@@ -41,7 +50,7 @@ def two_sources(*runs: Occupied) -> Record:
 def test_moving_one_of_two_sources_from_two_to_five_removes_31_percent() -> None:
     """From 02:00 to 11:40 both are read, 9 h 40 min a day; from 05:00 on it is 6 h 40 min."""
     given = two_sources(*daily("backup-1", "one", 2, 14), *daily("backup-2", "two", 0, 11 + 40 / 60))
-    found = compare(given, Change("one", by=timedelta(hours=3)), WEEK, method="xbstream")
+    found = compare(given, WhatIfChange("one", by=timedelta(hours=3)), WEEK, method="xbstream")
     assert found.blocked_before == 7 * (9 * 60 + 40) * 60 * MICRO
     assert found.blocked_after == 7 * (6 * 60 + 40) * 60 * MICRO
     assert round(found.removed_percent) == 31
@@ -51,7 +60,8 @@ def test_sixteen_hours_of_dump_a_day() -> None:
     """A rebuild from the dump cannot begin while it is written; one by the stream reads the server beside it."""
     dumps = daily("backup-1", "nightly", 0, 16, frozenset({"dump"}))
     given = replace(
-        record(*well("primary-1", "backup-1", "replica-1"), occupied=tuple(dumps)), backups=(Usable("dump", WEEK),)
+        record(*well("primary-1", "backup-1", "replica-1"), occupied=tuple(dumps)),
+        backups=(UsableBackup("dump", WEEK),),
     )
     found = dict(by_method(given, WEEK, ("dump", "xbstream")))
     assert [round(100 * sum(causes.values()) / MICRO / WEEK.seconds) for causes in found.values()] == [67, 0]
@@ -62,9 +72,9 @@ def test_sixteen_hours_of_dump_a_day() -> None:
 
 def test_a_dump_that_becomes_a_physical_backup_of_two_hours() -> None:
     given = record(*well("primary-1", "backup-1", "replica-1"), occupied=tuple(daily("backup-1", "nightly", 1, 16)))
-    found = compare(given, Change("nightly", takes=2 * ONE_HOUR), WEEK, method="xbstream")
+    found = compare(given, WhatIfChange("nightly", takes=2 * ONE_HOUR), WEEK, method="xbstream")
     assert (found.blocked_before, found.blocked_after) == (7 * 16 * HOUR * MICRO, 7 * 2 * HOUR * MICRO)
-    beside = compare(given, Change("nightly", blocks=frozenset()), WEEK, method="xbstream")
+    beside = compare(given, WhatIfChange("nightly", blocks=frozenset()), WEEK, method="xbstream")
     assert beside.removed_percent == 100
 
 
@@ -72,24 +82,26 @@ def test_another_source_leaves_the_maintenance_alone() -> None:
     given = record(
         *well("primary-1", "backup-1", "replica-1"),
         occupied=tuple(daily("backup-1", "nightly", 1, 3)),
-        planned=(Planned("maintenance 1", span(10, 12)),),
+        planned=(PlannedMaintenance("maintenance 1", span(10, 12)),),
     )
-    found = compare(given, Change(adds_source=True), WEEK, method="xbstream")
+    found = compare(given, WhatIfChange(adds_source=True), WEEK, method="xbstream")
     assert (found.blocked_before, found.blocked_after) == ((7 * 3 + 2) * HOUR * MICRO, 2 * HOUR * MICRO)
 
 
 def test_what_is_moved_over_the_end_comes_in_at_the_beginning() -> None:
-    given = record(occupied=(Occupied("backup-1", span(165, 167), Cause.BACKUP, "run 1", READS, schedule="late"),))
-    found = changed(given, Change("late", by=2 * ONE_HOUR), WEEK)
+    given = record(
+        occupied=(OccupiedPeriod("backup-1", span(165, 167), Cause.BACKUP, "run 1", READS, schedule="late"),)
+    )
+    found = changed(given, WhatIfChange("late", by=2 * ONE_HOUR), WEEK)
     assert sorted(item.interval for item in found.occupied) == [span(0, 1), span(167, 168)]
-    back = changed(given, Change("late", by=-166 * ONE_HOUR), WEEK)
+    back = changed(given, WhatIfChange("late", by=-166 * ONE_HOUR), WEEK)
     assert sorted(item.interval for item in back.occupied) == [span(0, 1), span(167, 168)]
 
 
 def test_the_best_change_comes_first_and_of_two_that_are_as_good_the_easier_one() -> None:
     given = two_sources(*daily("backup-1", "one", 2, 3), *daily("backup-2", "two", 4, 3))
-    hours = [Change("two", by=number * ONE_HOUR) for number in (-1, 4, 1, 2)]
-    found = proposals(given, [*hours, Change(adds_source=True)], WEEK, method="xbstream")
+    hours = [WhatIfChange("two", by=number * ONE_HOUR) for number in (-1, 4, 1, 2)]
+    found = proposals(given, [*hours, WhatIfChange(adds_source=True)], WEEK, method="xbstream")
     assert [(one.change.by // ONE_HOUR, one.change.adds_source) for one in found] == [
         (1, False),
         (2, False),
@@ -102,14 +114,17 @@ def test_the_best_change_comes_first_and_of_two_that_are_as_good_the_easier_one(
 def test_where_nothing_was_blocked_nothing_is_proposed() -> None:
     assert (
         proposals(
-            record(*well("primary-1", "backup-1", "replica-1")), [Change(adds_source=True)], WEEK, method="xbstream"
+            record(*well("primary-1", "backup-1", "replica-1")),
+            [WhatIfChange(adds_source=True)],
+            WEEK,
+            method="xbstream",
         )
         == []
     )
 
 
 @st.composite
-def scheduled(draw: st.DrawFn) -> Record:
+def scheduled(draw: st.DrawFn) -> ClusterRecord:
     """A history whose backups belong to one of two schedules, or to none."""
     given = draw(records())
     names = st.sampled_from(["", "one", "two"])
@@ -117,13 +132,13 @@ def scheduled(draw: st.DrawFn) -> Record:
 
 
 @given(scheduled())
-def test_changing_nothing_changes_nothing(given_: Record) -> None:
+def test_changing_nothing_changes_nothing(given_: ClusterRecord) -> None:
     before = amounts(gaps(given_))
     for nothing in (
-        Change(),
-        Change("one"),
-        Change("nobody's", by=ONE_HOUR, takes=ONE_HOUR),
-        Change("one", by=WEEK.end - WEEK.start),
+        WhatIfChange(),
+        WhatIfChange("one"),
+        WhatIfChange("nobody's", by=ONE_HOUR, takes=ONE_HOUR),
+        WhatIfChange("one", by=WEEK.end - WEEK.start),
     ):
         found = compare(given_, nothing, WEEK, method="xbstream")
         assert found.before == before
@@ -131,8 +146,8 @@ def test_changing_nothing_changes_nothing(given_: Record) -> None:
 
 
 @given(scheduled())
-def test_another_source_is_never_in_the_way(given_: Record) -> None:
-    found = compare(given_, Change(adds_source=True), WEEK, method="xbstream")
+def test_another_source_is_never_in_the_way(given_: ClusterRecord) -> None:
+    found = compare(given_, WhatIfChange(adds_source=True), WEEK, method="xbstream")
     assert found.blocked_after <= found.blocked_before
     for gap in (Gap.NO_SOURCE, Gap.NO_CANDIDATE):
         assert sum(v for k, v in found.after.items() if k.gap is gap) <= sum(
@@ -141,12 +156,12 @@ def test_another_source_is_never_in_the_way(given_: Record) -> None:
 
 
 @given(scheduled(), st.integers(-3000, 3000))
-def test_moving_keeps_every_second_and_moving_back_undoes_it(given_: Record, minutes: int) -> None:
+def test_moving_keeps_every_second_and_moving_back_undoes_it(given_: ClusterRecord, minutes: int) -> None:
     by = timedelta(minutes=minutes)
-    there = changed(given_, Change("one", by=by), WEEK)
-    back = changed(there, Change("one", by=-by), WEEK)
+    there = changed(given_, WhatIfChange("one", by=by), WEEK)
+    back = changed(there, WhatIfChange("one", by=-by), WEEK)
 
-    def of(given: Record) -> list[list[object]]:
+    def of(given: ClusterRecord) -> list[list[object]]:
         return [
             sorted(
                 merge(
@@ -165,6 +180,6 @@ def test_moving_keeps_every_second_and_moving_back_undoes_it(given_: Record, min
 
 @pytest.mark.parametrize("hours", [0, 5])
 def test_other_schedules_and_rebuilds_stay(hours: int) -> None:
-    rebuild = Occupied("backup-1", span(1, 2), Cause.REBUILD, "rebuild 1", READS)
+    rebuild = OccupiedPeriod("backup-1", span(1, 2), Cause.REBUILD, "rebuild 1", READS)
     given_ = record(occupied=(rebuild, *daily("backup-1", "two", 3, 1)))
-    assert changed(given_, Change("one", by=hours * ONE_HOUR), WEEK) == given_
+    assert changed(given_, WhatIfChange("one", by=hours * ONE_HOUR), WEEK) == given_

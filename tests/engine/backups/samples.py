@@ -4,7 +4,7 @@ import base64
 from datetime import UTC, datetime
 from typing import Any
 
-from dbops.engine.backups.plan import Asked, BackupPlan, plan_backup
+from dbops.engine.backups.plan import BackupPlan, BackupSettings, plan_backup
 from dbops.engine.facts.instance import InstanceFacts
 from dbops.engine.ports import JobState
 from dbops.engine.states import BackupMethod
@@ -24,7 +24,7 @@ INFO = (
 )
 
 
-def asked(method: BackupMethod = BackupMethod.PHYSICAL, **values: Any) -> Asked:
+def asked(method: BackupMethod = BackupMethod.PHYSICAL, **values: Any) -> BackupSettings:
     given: dict[str, Any] = {
         "run_id": "0123456789abcdef",
         "instance": "backup-1",
@@ -33,7 +33,7 @@ def asked(method: BackupMethod = BackupMethod.PHYSICAL, **values: Any) -> Asked:
         "directory": "/backups",
         "defaults_file": "/etc/mysql/my.cnf",
     }
-    return Asked(**(given | values))
+    return BackupSettings(**(given | values))
 
 
 def plan(method: BackupMethod = BackupMethod.PHYSICAL, facts: InstanceFacts | None = None, **values: Any) -> BackupPlan:

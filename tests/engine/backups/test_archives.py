@@ -10,12 +10,12 @@ from dbops.engine.backups.archives import Archive, newest
 from dbops.engine.errors import Refused, RemoteFailure
 from dbops.engine.facts.instance import Problem, Tool
 from dbops.engine.flavors import flavor_for
-from dbops.engine.planning.inputs import Situation
+from dbops.engine.planning.inputs import PlanInputs
 from dbops.engine.planning.method_comparison import compare
 from dbops.engine.planning.planner import build_plan
 from dbops.engine.rebuilds.archive_check import FetchEvidence, judge_fetch, judge_load
 from dbops.engine.rebuilds.copy_check import CopyEvidence
-from dbops.engine.rebuilds.follow_ups import Ended, offer_retry, remembered
+from dbops.engine.rebuilds.follow_ups import EndedRebuild, remembered, resume_option
 from dbops.engine.rebuilds.plan import Plan
 from dbops.engine.states import BackupMethod, Severity, Status, StepState
 from tests.engine.builders import NOW, situation
@@ -40,7 +40,9 @@ def archive(run: int = 7, **changes: Any) -> Archive:
     return Archive(run, **{**given, **changes})
 
 
-def world(*archives: Archive, purged: str | None = "0-11-20", source_answers: bool = True, **primary: Any) -> Situation:
+def world(
+    *archives: Archive, purged: str | None = "0-11-20", source_answers: bool = True, **primary: Any
+) -> PlanInputs:
     """Return a cluster in health whose target's host has zstd; keywords change the primary's server."""
     base = situation()
     target, source, first = base.target, base.source, base.primary
@@ -111,7 +113,7 @@ def test_it_is_the_same_plan_whether_the_servers_answers_or_not() -> None:
         pytest.param(world(archive(version="11.8.6")), "archive.version", id="a newer server's data"),
     ],
 )
-def test_what_a_finished_backup_cannot_do(there: Situation, code: str) -> None:
+def test_what_a_finished_backup_cannot_do(there: PlanInputs, code: str) -> None:
     assert code in refused(build_plan(there, "archive"))
 
 
@@ -296,8 +298,8 @@ def test_a_retry_of_a_loaded_dump_prepares_nothing() -> None:
         "new_identity": "1:2",
         "done_before": ["own", "prepare"],
     }
-    ended = Ended("uid", Status.FAILED, memory, {"stream": StepState.DONE, "start": StepState.FAILED})
-    offer = offer_retry(ended)
+    ended = EndedRebuild("uid", Status.FAILED, memory, {"stream": StepState.DONE, "start": StepState.FAILED})
+    offer = resume_option(ended)
     assert offer.is_possible
     assert set(offer.skips) == {"own", "prepare"}
     assert remembered(ended)["loaded"]

@@ -4,7 +4,7 @@ from typing import Any
 
 import pytest
 
-from dbops.engine.backups.job import Site, advance, clean_up
+from dbops.engine.backups.job import BackupContext, advance, clean_up
 from dbops.engine.errors import RemoteFailure, Unreachable
 from dbops.engine.hosts.jobs import Patience
 from dbops.engine.ports import CommandResult
@@ -37,25 +37,25 @@ class Told:
     def check(self) -> None: ...
 
 
-def site(host: FakeHost | None = None, *, token: int = 1, memory: dict[str, Any] | None = None) -> Site:
+def site(host: FakeHost | None = None, *, token: int = 1, memory: dict[str, Any] | None = None) -> BackupContext:
     jobs = FakeJobs(host, token=token, run_id="0123456789abcdef")
     jobs.expect("# Give a whole backup", "published\n")
-    return Site(samples.plan(), jobs, FakeClock(), "[client]\n", {} if memory is None else memory, Told())
+    return BackupContext(samples.plan(), jobs, FakeClock(), "[client]\n", {} if memory is None else memory, Told())
 
 
-def jobs_of(one: Site) -> FakeJobs:
+def jobs_of(one: BackupContext) -> FakeJobs:
     assert isinstance(one.jobs, FakeJobs)
     return one.jobs
 
 
-def drive(one: Site, calls: int = 5) -> Any:
+def drive(one: BackupContext, calls: int = 5) -> Any:
     for _ in range(calls):
         if (published := advance(one)) is not None:
             return published
     return None
 
 
-def finished(one: Site) -> None:
+def finished(one: BackupContext) -> None:
     """Let the job have ended well."""
     job = jobs_of(one).job("backup")
     job.coming.clear()

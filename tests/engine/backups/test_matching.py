@@ -11,12 +11,12 @@ from hypothesis import strategies as st
 
 from dbops.engine.backups.matching import KnownRun, Sighting, Where, joined, sightings_of, which_run
 from dbops.engine.facts.backups import BackupConnection, BackupProcess, Reads
-from dbops.engine.states import BackupMethod, Origin, knows_better
+from dbops.engine.states import BackupMethod, RunOrigin, knows_better
 from tests.engine import builders
 from tests.engine.builders import NOW
 
 DUMP, PHYSICAL = BackupMethod.DUMP, BackupMethod.PHYSICAL
-OBSERVED, REPORTED, MANAGED = Origin.OBSERVED, Origin.REPORTED, Origin.MANAGED
+OBSERVED, REPORTED, MANAGED = RunOrigin.OBSERVED, RunOrigin.REPORTED, RunOrigin.MANAGED
 HERE, ELSEWHERE = Where.HERE, Where.ELSEWHERE
 
 

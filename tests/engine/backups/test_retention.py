@@ -6,21 +6,21 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from dbops.engine.backups.retention import Kept, spared, to_remove
+from dbops.engine.backups.retention import StoredBackup, spared, to_remove
 
 NOW = datetime(2026, 3, 1, tzinfo=UTC)
 
 
-def kept(pk: int, days: float, path: str | None = None, *, is_proven: bool = False) -> Kept:
+def kept(pk: int, days: float, path: str | None = None, *, is_proven: bool = False) -> StoredBackup:
     path = f"/b/x-run{pk:013}.gz" if path is None else path
-    return Kept(pk, f"run{pk:013}", NOW - timedelta(days=days), path, is_proven)
+    return StoredBackup(pk, f"run{pk:013}", NOW - timedelta(days=days), path, is_proven)
 
 
-def proven(pk: int, days: float) -> Kept:
+def proven(pk: int, days: float) -> StoredBackup:
     return kept(pk, days, is_proven=True)
 
 
-def removed(*runs: Kept, count: int | None = 7, days: int | None = None) -> list[int]:
+def removed(*runs: StoredBackup, count: int | None = 7, days: int | None = None) -> list[int]:
     return [run.pk for run, _ in to_remove(runs, keep_count=count, keep_days=days, now=NOW)]
 
 

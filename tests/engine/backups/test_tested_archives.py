@@ -7,14 +7,14 @@ from pathlib import Path
 import pytest
 
 from dbops.engine.backups.archives import newest
-from dbops.engine.backups.restore_test_ends import ProofEnd
-from dbops.engine.planning.inputs import Situation
+from dbops.engine.backups.restore_test_ends import RestoreTestEnd
+from dbops.engine.planning.inputs import PlanInputs
 from dbops.engine.planning.method_comparison import compare
-from dbops.engine.planning.plan_diff import Shown, changes
+from dbops.engine.planning.plan_diff import ShownPlan, changes
 from dbops.engine.planning.planner import build_plan
 from dbops.engine.rebuilds.plan import Plan
 from dbops.engine.rebuilds.steps.preflight.live_check import differences
-from dbops.engine.rebuilds.steps.preflight.resume_check import differences_for_retry
+from dbops.engine.rebuilds.steps.preflight.resume_check import differences_for_resume
 from dbops.engine.states import BackupMethod, Severity
 from tests.engine.builders import NOW
 
@@ -23,12 +23,12 @@ from .test_archives import archive, refused, world
 OLD, NEW = archive(7, taken_at=NOW - timedelta(hours=34)), archive(8)
 
 
-def proof(run: int, code: str = "", *, found: str = "bad lines of CHECK TABLE: 2") -> ProofEnd:
+def proof(run: int, code: str = "", *, found: str = "bad lines of CHECK TABLE: 2") -> RestoreTestEnd:
     """Return a proof that succeeded where there is no code."""
-    return ProofEnd(run, not code, NOW - timedelta(hours=2), code, found if code else "")
+    return RestoreTestEnd(run, not code, NOW - timedelta(hours=2), code, found if code else "")
 
 
-def proven(*proofs: ProofEnd, source_answers: bool = True) -> Situation:
+def proven(*proofs: RestoreTestEnd, source_answers: bool = True) -> PlanInputs:
     """Return a cluster whose source has two backups, 7 and the newer 8."""
     there = world(OLD, NEW, source_answers=source_answers)
     return replace(there, proofs={end.run: end for end in proofs})
@@ -53,7 +53,7 @@ def finding(plan: Plan, code: str) -> tuple[Severity, str]:
         pytest.param([proof(7, "proof.tables"), proof(8, "proof.tables")], 8, id="all are bad: told of the newest"),
     ],
 )
-def test_which_backup_is_read(proofs: list[ProofEnd], read: int) -> None:
+def test_which_backup_is_read(proofs: list[RestoreTestEnd], read: int) -> None:
     said = {end.run: end for end in proofs}
     found = newest((OLD, NEW), instance="backup-1", method=BackupMethod.PHYSICAL, proofs=said)
     assert found is not None
@@ -120,7 +120,7 @@ def test_a_dump_is_read_as_before() -> None:
 def test_a_proof_between_the_page_and_the_click_changes_what_was_confirmed() -> None:
     shown, now = build_plan(proven(), "archive"), build_plan(proven(proof(8, "proof.damaged")), "archive")
     assert shown.fingerprint != now.fingerprint
-    told = [change for change in changes(Shown(shown), Shown(now)) if change.counts]
+    told = [change for change in changes(ShownPlan(shown), ShownPlan(now)) if change.counts]
     assert {change.key for change in told} >= {"archive", "finding.archive.passed_over"}
     assert build_plan(proven(proof(8)), "archive").fingerprint == shown.fingerprint, (
         "good news are no reason to ask again"
@@ -149,7 +149,7 @@ def test_a_doubt_of_what_is_read_is_not_hidden_by_a_newer_one_that_was_passed_ov
 def test_a_retry_does_not_go_on_with_the_copy_of_a_backup_that_is_bad() -> None:
     shown = build_plan(proven(), "archive")
     live = build_plan(replace(proven(proof(8, "proof.tables")), archives=(NEW,)), "archive")
-    assert len(differences_for_retry(shown, live)) == 1
+    assert len(differences_for_resume(shown, live)) == 1
 
 
 def test_the_codes_are_documented() -> None:

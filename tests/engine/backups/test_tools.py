@@ -7,8 +7,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from dbops.engine.backups.tools import (
-    Endpoint,
-    Place,
+    InstancePlace,
+    SocketEnd,
     makes_a_backup,
     masked_command,
     tool_of_statement,
@@ -17,14 +17,14 @@ from dbops.engine.backups.tools import (
 from dbops.engine.facts.backups import Reads
 
 SOCKET = "/run/mysqld/mysqld.sock"
-PLACE = Place(
+PLACE = InstancePlace(
     datadir="/var/lib/mysql",
     sockets=frozenset({SOCKET}),
     addresses=frozenset({"localhost", "127.0.0.1", "10.0.0.12", "db-12"}),
     port=3306,
     defaults_file="/etc/mysql/my.cnf",
 )
-ALONE = Place(
+ALONE = InstancePlace(
     **{name: getattr(PLACE, name) for name in PLACE.__slots__ if name != "is_only_server"}, is_only_server=True
 )
 THIS, OTHER, UNCLEAR = Reads.THIS, Reads.OTHER, Reads.UNCLEAR
@@ -43,16 +43,16 @@ CASES = [
     ("mysqldump --defaults-file=/root/backup.cnf shop", [], UNCLEAR),
     ("mariadb-backup --backup --datadir=/var/lib/mysql/ --target-dir=/b", [], THIS),
     ("xtrabackup --backup -h /srv/other --target-dir=/b", [], OTHER),
-    ("mysqldump shop", [Endpoint(path=SOCKET)], THIS),
-    ("mysqldump shop", [Endpoint(path="/run/other.sock")], OTHER),
-    (f"mysqldump -S {SOCKET} shop", [Endpoint(path="/run/other.sock")], OTHER),  # what it has open counts most
-    ("mydumper -h db-12", [Endpoint(address="10.0.0.12", port=3306)], THIS),
-    ("mydumper -h db-12", [Endpoint(address="10.0.0.12", port=3307)], OTHER),
+    ("mysqldump shop", [SocketEnd(path=SOCKET)], THIS),
+    ("mysqldump shop", [SocketEnd(path="/run/other.sock")], OTHER),
+    (f"mysqldump -S {SOCKET} shop", [SocketEnd(path="/run/other.sock")], OTHER),  # what it has open counts most
+    ("mydumper -h db-12", [SocketEnd(address="10.0.0.12", port=3306)], THIS),
+    ("mydumper -h db-12", [SocketEnd(address="10.0.0.12", port=3307)], OTHER),
 ]
 
 
 @pytest.mark.parametrize(("command", "endpoints", "reads"), CASES)
-def test_which_instance_a_process_reads(command: str, endpoints: list[Endpoint], reads: Reads) -> None:
+def test_which_instance_a_process_reads(command: str, endpoints: list[SocketEnd], reads: Reads) -> None:
     words = shlex.split(command)
     assert which_instance(words[0], words, endpoints, PLACE)[0] == reads
 

@@ -8,7 +8,7 @@ import pytest
 from dbops.engine.flavors import Flavor, flavor_for
 from dbops.engine.flavors.base import Checkpoints, Coordinates
 from dbops.engine.flavors.failures import known_failure
-from dbops.engine.tuning.prepare import Ground, choose
+from dbops.engine.tuning.prepare import PrepareReason, choose
 from tests.engine.flavors.test_commands import REQUEST
 
 #: What servers, tools and scripts say or get: recorded, not worded here.
@@ -143,7 +143,7 @@ def test_a_compressed_file_is_read_as_a_file() -> None:
 @pytest.mark.parametrize("series", PREPARED)
 @pytest.mark.parametrize("cores", [1, 8, 96])
 def test_a_prepare_takes_options_that_the_tool_has(series: Series, cores: int) -> None:
-    ground = Ground(free_bytes=64 * GIB, cpu_count=cores, redo_capacity_bytes=GIB)
+    ground = PrepareReason(free_bytes=64 * GIB, cpu_count=cores, redo_capacity_bytes=GIB)
     chosen = choose(series.flavor.prepare_habits(series.tool), ground)
     command = series.flavor.prepare_command(
         "xtrabackup", "/d", memory_bytes=chosen.memory_bytes, options=chosen.options

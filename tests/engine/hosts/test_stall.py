@@ -1,27 +1,27 @@
 """Silence in each phase: told, borne, or the end."""
 
-from dbops.engine.hosts.stall import Patience, look, signs_of
+from dbops.engine.hosts.stall import StallLimits, check_stall, signs_of
 
 
 def test_what_moves_is_alive_however_long_it_takes() -> None:
     memory = None
     for second in range(0, 100_000, 50):
-        verdict = look(memory, signs_of({"unpack.read_bytes": second}, {}), second, Patience(60, 300))
+        verdict = check_stall(memory, signs_of({"unpack.read_bytes": second}, {}), second, StallLimits(60, 300))
         assert (verdict.is_stalled, verdict.is_to_be_told) == (False, False)
         memory = verdict.memory
 
 
 def test_a_line_of_a_log_is_a_sign_of_life_too() -> None:
-    first = look(None, signs_of({"a": 1}, {"log": "one"}), 0, Patience(60, 300))
-    second = look(first.memory, signs_of({"a": 1}, {"log": "two"}), 500, Patience(60, 300))
+    first = check_stall(None, signs_of({"a": 1}, {"log": "one"}), 0, StallLimits(60, 300))
+    second = check_stall(first.memory, signs_of({"a": 1}, {"log": "two"}), 500, StallLimits(60, 300))
     assert second.silent_seconds == 0
 
 
 def test_silence_is_told_once_and_then_it_is_the_end() -> None:
     signs = signs_of({"a": 1}, {})
-    verdict, told, ended = look(None, signs, 0, Patience(60, 300)), [], []
+    verdict, told, ended = check_stall(None, signs, 0, StallLimits(60, 300)), [], []
     for second in range(10, 400, 10):
-        verdict = look(verdict.memory, signs, second, Patience(60, 300))
+        verdict = check_stall(verdict.memory, signs, second, StallLimits(60, 300))
         told += [second] if verdict.is_to_be_told else []
         ended += [second] if verdict.is_stalled else []
     assert told == [60]
@@ -29,11 +29,11 @@ def test_silence_is_told_once_and_then_it_is_the_end() -> None:
 
 
 def test_a_phase_without_a_limit_never_stalls() -> None:
-    first = look(None, "same", 0, Patience(60, 0))
-    assert not look(first.memory, "same", 10**9, Patience(60, 0)).is_stalled
+    first = check_stall(None, "same", 0, StallLimits(60, 0))
+    assert not check_stall(first.memory, "same", 10**9, StallLimits(60, 0)).is_stalled
 
 
 def test_the_patience_of_the_phase_that_it_is_in_counts() -> None:
-    first = look(None, "same", 0, Patience(60, 300))
-    assert not look(first.memory, "same", 400, Patience(60, 1800)).is_stalled
-    assert look(first.memory, "same", 400, Patience(60, 300)).is_stalled
+    first = check_stall(None, "same", 0, StallLimits(60, 300))
+    assert not check_stall(first.memory, "same", 400, StallLimits(60, 1800)).is_stalled
+    assert check_stall(first.memory, "same", 400, StallLimits(60, 300)).is_stalled

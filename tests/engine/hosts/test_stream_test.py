@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 
 from dbops.engine.errors import RemoteFailure, Unreachable
-from dbops.engine.hosts.access import End, HostWay
+from dbops.engine.hosts.access import Endpoint, HostAccess
 from dbops.engine.hosts.stream_test import judge, pull_zeros
 from dbops.engine.ports import CommandResult, JobState, JobStatus
 
@@ -44,12 +44,14 @@ class Played:
         return self.state
 
 
-def end(name: str, jobs: Played) -> End:
-    return End(name, f"{name}.example", 22, "root", f"{name}.example", "10.0.0.9", "ssh-ed25519 AAAA", "", False, jobs)  # type: ignore[arg-type]
+def end(name: str, jobs: Played) -> Endpoint:
+    return Endpoint(
+        name, f"{name}.example", 22, "root", f"{name}.example", "10.0.0.9", "ssh-ed25519 AAAA", "", False, jobs
+    )  # type: ignore[arg-type]
 
 
-def way(source: Played, target: Played) -> HostWay:
-    return HostWay("abc", source=end("one", source), target=end("two", target))
+def way(source: Played, target: Played) -> HostAccess:
+    return HostAccess("abc", source=end("one", source), target=end("two", target))
 
 
 def test_the_rate_is_what_came_between_the_first_and_the_last_byte() -> None:

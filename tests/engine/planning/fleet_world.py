@@ -10,7 +10,7 @@ from datetime import timedelta
 from typing import Any
 
 from dbops.engine.facts.instance import Attached, Client, ConfigFacts, InstanceFacts, Problem, ServerFacts
-from dbops.engine.planning.inputs import Member, Situation
+from dbops.engine.planning.inputs import KnownInstance, PlanInputs
 from tests.engine import builders
 
 DATADIR, OTHER_DATADIR = "/var/lib/mysql", "/srv/mysql-2"
@@ -62,7 +62,7 @@ class World:
     flavor: str = "mariadb"
     machines: dict[str, Machine] = field(default_factory=dict)
     network: dict[str, Machine | None] = field(default_factory=dict)
-    members: dict[str, Member] = field(default_factory=dict)
+    members: dict[str, KnownInstance] = field(default_factory=dict)
     last_seen: dict[str, InstanceFacts] = field(default_factory=dict)
     happened: list[str] = field(default_factory=list)
 
@@ -119,7 +119,7 @@ class World:
             server_problem=None if server else Problem("mysql.unreachable", "no answer"),
         )
 
-    def _host_facts(self, machine: Machine, member: Member, number: int) -> Any:
+    def _host_facts(self, machine: Machine, member: KnownInstance, number: int) -> Any:
         tools = {name: builders.Tool(f"/usr/bin/{name}", "10.11.19") for name in builders.PROGRAMS}
         if self.flavor == "mysql":
             tools = {
@@ -136,7 +136,7 @@ class World:
         is_used = machine.server.running and machine.server.directory is found
         return builders.datadir(0, path=path, identity=found.identity, server_pids=(100,) if is_used else ())
 
-    def _config(self, machine: Machine, member: Member) -> ConfigFacts:
+    def _config(self, machine: Machine, member: KnownInstance) -> ConfigFacts:
         socket = "/run/mysqld/mysqld.sock"
         return ConfigFacts(machine.server.server_id, 3306, socket, machine.server.says_datadir, True, True)
 
@@ -166,13 +166,13 @@ class World:
         return next((address for address, at in self.network.items() if at is machine), "10.9.9.9")
 
     # --- what a plan is made from -------------------------------------------------------------------------------------
-    def situation(self, live: tuple[str, ...] = tuple(NAMES)) -> Situation:
+    def situation(self, live: tuple[str, ...] = tuple(NAMES)) -> PlanInputs:
         """Return what the planner gets: fresh facts of ``live``, of the others what was seen last."""
         for name in live:
             self.last_seen[name] = self.look(name)
         members = {name: replace(member, facts=self.last_seen[name]) for name, member in self.members.items()}
         primary = next((member for member in members.values() if member.role == "primary"), None)
-        return Situation(
+        return PlanInputs(
             target=members[TARGET],
             source=members[SOURCE],
             primary=primary,

@@ -7,7 +7,7 @@ import pytest
 
 from dbops.engine.facts.instance import Attached, Client, ConfigFacts, Problem, StatementCheck
 from dbops.engine.planning.checks import CHECKS, run_checks
-from dbops.engine.planning.inputs import Situation
+from dbops.engine.planning.inputs import PlanInputs
 from dbops.engine.planning.planner import build_plan
 from dbops.engine.states import Severity
 from tests.engine.builders import (
@@ -28,7 +28,7 @@ from tests.engine.builders import (
 OK, WARNING, REFUSAL = Severity.OK, Severity.WARNING, Severity.REFUSAL
 
 
-def severities(of: Situation, code: str) -> set[Severity]:
+def severities(of: PlanInputs, code: str) -> set[Severity]:
     return {finding.severity for finding in run_checks(of) if finding.code == code}
 
 

@@ -5,15 +5,15 @@ from typing import Any
 
 import pytest
 
-from dbops.engine.planning.impact import Impact, Span, impact
+from dbops.engine.planning.impact import DurationRange, Impact, impact
 from dbops.engine.planning.planner import build_plan
-from dbops.engine.planning.step_estimates import History
+from dbops.engine.planning.step_estimates import StepHistory
 from dbops.engine.rebuilds.methods import FOLLOW_UPS
 from dbops.engine.rebuilds.plan import Plan
 from dbops.engine.schedule.backup_windows import Prediction
-from dbops.engine.schedule.conflicts import METHODS, TABLE, Work, cell
-from dbops.engine.schedule.snapshot import Picture
-from dbops.engine.schedule.start_options import choices, chosen
+from dbops.engine.schedule.conflicts import METHODS, TABLE, Activity, conflict_of
+from dbops.engine.schedule.snapshot import ClusterSnapshot
+from dbops.engine.schedule.start_options import chosen_option, start_options
 from dbops.engine.states import RunBy
 from tests.engine.backups.test_archives import archive, world
 from tests.engine.builders import GIB, situation, source_with
@@ -22,15 +22,15 @@ from tests.engine.snapshots import hours, picture, queued, rebuild, window
 ALL_HEALTHY = dict.fromkeys(("primary-1", "backup-1", "replica-1", "replica-2"), "healthy")
 
 
-def of(seen: Picture, plan: Plan | None = None, key: str = "soon", **states: str) -> Impact:
+def of(seen: ClusterSnapshot, plan: Plan | None = None, key: str = "soon", **states: str) -> Impact:
     plan = plan or build_plan(situation())
-    offered = choices(seen, target="replica-1", source="backup-1")
+    offered = start_options(seen, target="replica-1", source="backup-1")
     names = {name.replace("_", "-"): state for name, state in states.items()}
-    return impact(plan, seen, chosen(offered, key), {**ALL_HEALTHY, **names})
+    return impact(plan, seen, chosen_option(offered, key), {**ALL_HEALTHY, **names})
 
 
 def planned(**changes: Any) -> Plan:
-    history = History(
+    history = StepHistory(
         bytes_per_second={"stream": (GIB / 10, GIB / 20, GIB / 10)},
         seconds={"pause": (1.0, 2.0, 1.0), "release": (3.0, 3.0, 3.0)},
     )
@@ -41,13 +41,13 @@ def test_the_source_is_paused_as_long_as_it_is_read() -> None:
     found = of(picture(), planned(source=source_with(binlog_format="STATEMENT")))
     assert found.pauses
     assert "statement-based" in found.pause_reason
-    assert found.reading == Span(pytest.approx(104.0), pytest.approx(205.0))
+    assert found.reading == DurationRange(pytest.approx(104.0), pytest.approx(205.0))
 
 
 def test_what_is_not_known_of_the_pause_is_not_invented() -> None:
-    assert of(picture()).reading == Span(None, None)
-    few = build_plan(situation(history=History(seconds=dict.fromkeys(("pause", "stream", "release"), (9.0,)))))
-    assert of(picture(), few).reading == Span(27.0, None)
+    assert of(picture()).reading == DurationRange(None, None)
+    few = build_plan(situation(history=StepHistory(seconds=dict.fromkeys(("pause", "stream", "release"), (9.0,)))))
+    assert of(picture(), few).reading == DurationRange(27.0, None)
 
 
 def test_a_source_whose_replication_goes_on_says_why() -> None:
@@ -61,13 +61,13 @@ def test_backups_that_are_due_meanwhile_collide() -> None:
     elsewhere, after = window(1.0, instance="replica-2", schedule="other"), window(4.0, schedule="morning")
     found = of(picture(windows=(late, soon, elsewhere, after))).collisions
     assert [(item.window.schedule, item.is_likely) for item in found] == [("nightly", True), ("weekly", False)]
-    works = (Work.AHEAD_MANAGED, Work.AHEAD_EXTERNAL)
+    works = (Activity.AHEAD_MANAGED, Activity.AHEAD_EXTERNAL)
     assert [item.meaning for item in found] == [TABLE[work]["xbstream"].reason for work in works]
 
 
 def test_a_backup_of_the_target_has_nothing_to_read() -> None:
     [found] = of(picture(windows=(window(1.0, instance="replica-1"),))).collisions
-    assert found.meaning == TABLE[Work.AHEAD_TARGET]["xbstream"].reason
+    assert found.meaning == TABLE[Activity.AHEAD_TARGET]["xbstream"].reason
 
 
 def test_where_the_length_is_not_known_a_day_is_looked_at() -> None:
@@ -120,9 +120,9 @@ def test_impact_judges_a_follow_up_as_the_method_that_copies() -> None:
 
 def test_cell_knows_every_method_and_refuses_others() -> None:
     for method in (*METHODS, *FOLLOW_UPS):
-        assert cell(method, Work.NO_SOURCE) is not None
+        assert conflict_of(method, Activity.NO_SOURCE) is not None
     with pytest.raises(KeyError):
-        cell("xbstraem", Work.NO_SOURCE)
+        conflict_of("xbstraem", Activity.NO_SOURCE)
 
 
 def test_a_finished_backup_meets_nothing_that_its_server_does() -> None:

@@ -7,15 +7,15 @@ from typing import Any
 import pytest
 
 from dbops.engine.facts.instance import from_record, to_record
-from dbops.engine.planning.plan_diff import Change, Shown, Unit, changes
+from dbops.engine.planning.plan_diff import PlanChange, ShownPlan, Unit, changes
 from dbops.engine.planning.planner import build_plan
 from dbops.engine.rebuilds.plan import Finding, Plan, PlannedCommand
 from dbops.engine.states import Severity
 from tests.engine.builders import GIB, NOW, datadir, facts, link, member, server, situation, source_with, target_with
 
 
-def changed(then: Plan, now: Plan) -> dict[str, Change]:
-    found = changes(Shown(then), Shown(now))
+def changed(then: Plan, now: Plan) -> dict[str, PlanChange]:
+    found = changes(ShownPlan(then), ShownPlan(now))
     by_key = {change.key: change for change in found}
     assert len(by_key) == len({change.what for change in found}) == len(found)
     return by_key
@@ -31,12 +31,12 @@ def plan() -> Plan:
 
 
 def test_the_same_plan_has_no_differences(plan: Plan) -> None:
-    assert changes(Shown(plan), Shown(build_plan(situation()))) == ()
+    assert changes(ShownPlan(plan), ShownPlan(build_plan(situation()))) == ()
 
 
 def test_it_goes_to_json_and_back(plan: Plan) -> None:
-    seen = Shown(plan, "Now", NOW, None)
-    assert from_record(Shown, to_record(seen)) == seen
+    seen = ShownPlan(plan, "Now", NOW, None)
+    assert from_record(ShownPlan, to_record(seen)) == seen
 
 
 @pytest.mark.parametrize(
@@ -115,7 +115,7 @@ def test_steps_and_commands_that_come_and_go(plan: Plan) -> None:
 
 def test_what_changes_by_itself_comes_last_and_does_not_count(plan: Plan) -> None:
     now = replace(plan, bytes_to_copy=GIB, predicted_seconds=60.0, keep_old_data=True)
-    assert [(change.key, change.counts) for change in changes(Shown(plan), Shown(now))] == [
+    assert [(change.key, change.counts) for change in changes(ShownPlan(plan), ShownPlan(now))] == [
         ("keep_old_data", True),
         ("bytes_to_copy", False),
         ("predicted_seconds", False),
@@ -123,10 +123,10 @@ def test_what_changes_by_itself_comes_last_and_does_not_count(plan: Plan) -> Non
 
 
 def test_the_start_and_its_times(plan: Plan) -> None:
-    then = Shown(plan, "Now", NOW, NOW + timedelta(hours=1))
-    minutes = Shown(plan, "Now", NOW + timedelta(minutes=4), NOW + timedelta(minutes=64))
+    then = ShownPlan(plan, "Now", NOW, NOW + timedelta(hours=1))
+    minutes = ShownPlan(plan, "Now", NOW + timedelta(minutes=4), NOW + timedelta(minutes=64))
     assert changes(then, minutes) == (), "time has passed since the page was shown, and that is all"
-    later = changes(then, Shown(plan, "As soon as it can", NOW + timedelta(hours=3), None))
+    later = changes(then, ShownPlan(plan, "As soon as it can", NOW + timedelta(hours=3), None))
     assert [(change.key, change.counts) for change in later] == [
         ("start", True),
         ("starts_at", False),

@@ -7,7 +7,7 @@ import pytest
 from dbops.engine.errors import Refused
 from dbops.engine.facts.instance import from_record, to_record
 from dbops.engine.planning.planner import build_plan
-from dbops.engine.planning.step_estimates import History
+from dbops.engine.planning.step_estimates import StepHistory
 from dbops.engine.rebuilds.plan import Plan
 from tests.engine.builders import GIB, datadir, facts, link, member, server, situation, source_with
 
@@ -73,7 +73,7 @@ def test_no_password_is_in_a_plan() -> None:
 
 def test_times_are_predicted_from_history_alone() -> None:
     assert build_plan(situation()).predicted_seconds is None
-    history = History(bytes_per_second={"stream": (GIB / 10,)}, seconds={})
+    history = StepHistory(bytes_per_second={"stream": (GIB / 10,)}, seconds={})
     stream = next(step for step in build_plan(situation(history=history)).steps if step.name == "stream")
     assert stream.predicted_seconds == pytest.approx(100.0)
     assert (stream.predicted_p90_seconds, stream.predicted_runs) == (None, 1), "one run does not tell what 9 in 10 take"
@@ -81,7 +81,7 @@ def test_times_are_predicted_from_history_alone() -> None:
 
 def test_each_step_says_what_half_and_what_9_in_10_took() -> None:
     rates = (GIB / 10, GIB / 20, GIB / 10, GIB / 30)
-    history = History(bytes_per_second={"stream": rates}, seconds={"start": (4.0, 6.0, 5.0)})
+    history = StepHistory(bytes_per_second={"stream": rates}, seconds={"start": (4.0, 6.0, 5.0)})
     steps = {step.name: step for step in build_plan(situation(history=history)).steps}
     stream, start, verify = steps["stream"], steps["start"], steps["verify"]
     assert (stream.predicted_seconds, stream.predicted_p90_seconds) == (pytest.approx(150.0), pytest.approx(300.0))

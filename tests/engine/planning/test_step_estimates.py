@@ -7,10 +7,10 @@ from typing import Any
 
 import pytest
 
-from dbops.engine.planning.inputs import Situation
-from dbops.engine.planning.method_comparison import Compared, compare
+from dbops.engine.planning.inputs import PlanInputs
+from dbops.engine.planning.method_comparison import MethodComparison, compare
 from dbops.engine.planning.planner import build_plan
-from dbops.engine.planning.step_estimates import DoneStep, History, PastRebuild, history_of
+from dbops.engine.planning.step_estimates import DoneStep, PastRebuild, StepHistory, history_of
 from dbops.engine.rebuilds.methods import METHODS
 from dbops.engine.rebuilds.plan import Plan
 from tests.engine.backups.test_archives import archive, world
@@ -39,7 +39,7 @@ def lasting(rebuild: PastRebuild, name: str, seconds: float) -> PastRebuild:
     return replace(rebuild, steps=tuple(steps))
 
 
-def of(there: Situation, method: str) -> Compared:
+def of(there: PlanInputs, method: str) -> MethodComparison:
     return next(one for one in compare(there) if one.method == method)
 
 
@@ -132,7 +132,7 @@ def test_the_data_of_a_running_server_is_as_old_as_its_copy() -> None:
 
 
 def test_an_age_that_is_not_known_predicts_no_roll_forward() -> None:
-    known = History(seconds={"stream": (5.0,)}, seconds_per_age=(0.1,))
+    known = StepHistory(seconds={"stream": (5.0,)}, seconds_per_age=(0.1,))
     assert seconds(build_plan(situation(history=known)))["catch-up"] is None
     retried = past("archive", is_retry=True, taken_at=NOW - 10 * DAY)
     assert history_of([retried]).seconds_per_age == (), "nobody knows how far it had rolled forward before"

@@ -7,7 +7,7 @@ import pytest
 
 from dbops.engine.planning import planner
 from dbops.engine.planning.checks import run_checks
-from dbops.engine.planning.inputs import Situation
+from dbops.engine.planning.inputs import PlanInputs
 from dbops.engine.rebuilds.steps.preflight import live_check
 from tests.engine.hosts.target_host import SCRIPT
 
@@ -119,7 +119,7 @@ def test_a_weaker_comparison_is_seen(name: str, monkeypatch: pytest.MonkeyPatch)
     assert seen_in()
 
 
-def without(*codes: str) -> Callable[[Situation], object]:
+def without(*codes: str) -> Callable[[PlanInputs], object]:
     return lambda situation, _: tuple(finding for finding in run_checks(situation) if finding.code not in codes)
 
 

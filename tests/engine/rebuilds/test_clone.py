@@ -8,12 +8,12 @@ import pytest
 from dbops.engine.errors import RemoteFailure
 from dbops.engine.facts.instance import CloneFacts, Tool
 from dbops.engine.flavors.versions import parse_version
-from dbops.engine.planning.inputs import Member, Situation
+from dbops.engine.planning.inputs import KnownInstance, PlanInputs
 from dbops.engine.planning.method_comparison import compare
 from dbops.engine.planning.planner import OF_A_CLONE, build_plan
 from dbops.engine.rebuilds import clone as cloning
 from dbops.engine.rebuilds.clone import CloneEvidence, judge_clone, progress_of, read_stages, version_problem
-from dbops.engine.rebuilds.follow_ups import Ended, offer_retry, plan_follow_up
+from dbops.engine.rebuilds.follow_ups import EndedRebuild, plan_follow_up, resume_option
 from dbops.engine.rebuilds.plan import Plan
 from dbops.engine.states import Severity, Status, StepState
 from tests.engine.builders import situation
@@ -40,7 +40,7 @@ ABLE = CloneFacts(
 GTID = f"{UUIDS['1']}:1-80"
 
 
-def mysql(member: Member, number: str, *, clone: CloneFacts | None = ABLE, **changes: Any) -> Member:
+def mysql(member: KnownInstance, number: str, *, clone: CloneFacts | None = ABLE, **changes: Any) -> KnownInstance:
     assert member.facts is not None
     assert member.facts.host is not None
     tools = {name: Tool(f"/usr/bin/{name}") for name in ("bash", "flock", "setsid", "setpriv", "mysql")}
@@ -58,7 +58,7 @@ def mysql(member: Member, number: str, *, clone: CloneFacts | None = ABLE, **cha
     return replace(member, facts=facts)
 
 
-def world(target: dict[str, Any] | None = None, **source: Any) -> Situation:
+def world(target: dict[str, Any] | None = None, **source: Any) -> PlanInputs:
     """Return a MySQL cluster in health; keywords change the source's server, ``target`` that of the target."""
     base = situation()
     assert base.primary is not None
@@ -275,7 +275,7 @@ def test_a_retry_of_a_clone_is_planned_as_a_clone() -> None:
     steps = {step.name: StepState.DONE for step in plan.steps}
     steps |= {"catch-up": StepState.FAILED, "repoint": StepState.SKIPPED, "verify": StepState.SKIPPED}
     memory = {"touched": True, "loaded": True, "new_identity": "1:2", "done_before": ["own", "prepare"]}
-    offer = offer_retry(Ended("u", Status.FAILED, memory, steps))
+    offer = resume_option(EndedRebuild("u", Status.FAILED, memory, steps))
     assert offer.is_possible
     follow_up = plan_follow_up(plan, offer)
     assert (follow_up.method, follow_up.copied_by) == ("retry", "clone")

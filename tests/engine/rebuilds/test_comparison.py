@@ -1,16 +1,16 @@
 """The summary of a rebuild that has ended: measured times, and nothing that was not measured."""
 
-from dbops.engine.rebuilds.comparison import PROOFS, Comparison, Dumps, Other, StepTime, dumps_of
+from dbops.engine.rebuilds.comparison import PROOFS, Comparison, Dumps, PastCopy, StepComparison, dumps_of
 from dbops.engine.rebuilds.methods import FOLLOW_UPS, METHODS
 from dbops.engine.states import StepState
 
 
-def step(name: str = "stream", state: StepState = StepState.DONE, **values: float | None) -> StepTime:
+def step(name: str = "stream", state: StepState = StepState.DONE, **values: float | None) -> StepComparison:
     given: dict[str, float | None] = {"seconds": 10.0, "expected_seconds": 8.0} | values
-    return StepTime(name, "Title", state, **given)
+    return StepComparison(name, "Title", state, **given)
 
 
-def comparison(*steps: StepTime, others: tuple[Other, ...] = ()) -> Comparison:
+def comparison(*steps: StepComparison, others: tuple[PastCopy, ...] = ()) -> Comparison:
     return Comparison(steps, seconds=30.0, bytes=None, rate=None, others=others)
 
 
@@ -32,7 +32,9 @@ def test_every_proof_is_of_a_step_that_there_is() -> None:
 
 
 def test_the_usual_time_is_the_middle_of_the_others() -> None:
-    others = tuple(Other(number, "replica-1", seconds, None, None) for number, seconds in enumerate((5.0, 50.0, 7.0)))
+    others = tuple(
+        PastCopy(number, "replica-1", seconds, None, None) for number, seconds in enumerate((5.0, 50.0, 7.0))
+    )
     assert comparison(others=others).usual_seconds == 7.0
     assert comparison().usual_seconds is None
 

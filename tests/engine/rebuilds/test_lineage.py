@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from dbops.engine.rebuilds.lineage import Act, Found, Known, lineage
+from dbops.engine.rebuilds.lineage import CopyEvent, DataOrigin, ForeignData, lineage
 from dbops.engine.states import Status
 
 BEGIN = datetime(2026, 3, 1, tzinfo=UTC)
@@ -15,7 +15,7 @@ def day(number: float) -> datetime:
     return BEGIN + timedelta(days=number)
 
 
-def act(number: int, target: str, source: str, start: float, **values: Any) -> Act:
+def act(number: int, target: str, source: str, start: float, **values: Any) -> CopyEvent:
     """Return a rebuild that succeeded within two hours; keywords change it."""
     given: dict[str, Any] = {
         "method": "xbstream",
@@ -23,10 +23,10 @@ def act(number: int, target: str, source: str, start: float, **values: Any) -> A
         "read_at": day(start) + timedelta(minutes=5),
         "finished_at": day(start) + timedelta(hours=2),
     }
-    return Act(number, target, source, started_at=day(start), **(given | values))
+    return CopyEvent(number, target, source, started_at=day(start), **(given | values))
 
 
-def told(instance: str, *acts: Act, at: float = 100) -> list[tuple[str, Known, int | None]]:
+def told(instance: str, *acts: CopyEvent, at: float = 100) -> list[tuple[str, DataOrigin, int | None]]:
     found = lineage(instance, day(at), acts)
     return [(one.instance, one.known, one.copied_by.rebuild if one.copied_by else None) for one in found]
 
@@ -39,12 +39,12 @@ def test_it_goes_back_over_each_source_as_it_was_when_it_was_read() -> None:
         act(14, "replica-2", "replica-1", 20),  # after rebuild 3 had read it
     )
     assert told("replica-1", *acts) == [
-        ("replica-1", Known.COPIED, 12),
-        ("backup-1", Known.COPIED, 3),
-        ("replica-2", Known.NEVER_REBUILT, None),
+        ("replica-1", DataOrigin.COPIED, 12),
+        ("backup-1", DataOrigin.COPIED, 3),
+        ("replica-2", DataOrigin.NEVER_REBUILT, None),
     ]
-    assert told("backup-1", *acts)[0] == ("backup-1", Known.COPIED, 13)
-    assert told("primary-1", *acts) == [("primary-1", Known.NEVER_REBUILT, None)]
+    assert told("backup-1", *acts)[0] == ("backup-1", DataOrigin.COPIED, 13)
+    assert told("primary-1", *acts) == [("primary-1", DataOrigin.NEVER_REBUILT, None)]
 
 
 def test_two_that_were_copied_from_each_other_end_at_the_first() -> None:
@@ -62,7 +62,7 @@ def test_a_retry_completes_the_copy_that_it_goes_on_with() -> None:
     assert first.copied_by is not None
     assert first.told_by is not None
     assert (first.copied_by.rebuild, first.told_by.rebuild) == (1, 3)
-    assert told("replica-1", *acts, at=2.5) == [("replica-1", Known.LEFT_UNDONE, None)]
+    assert told("replica-1", *acts, at=2.5) == [("replica-1", DataOrigin.LEFT_UNDONE, None)]
 
 
 def test_putting_back_undoes_all_since_the_rebuild_that_failed() -> None:
@@ -72,41 +72,44 @@ def test_putting_back_undoes_all_since_the_rebuild_that_failed() -> None:
         act(3, "replica-1", "backup-2", 6, method="retry", follows=2, status=Status.FAILED),
         act(4, "replica-1", "backup-2", 7, method="put-back", follows=3),
     )
-    assert told("replica-1", *acts)[0] == ("replica-1", Known.COPIED, 1)
-    assert told("replica-1", *acts[1:])[0] == ("replica-1", Known.NEVER_REBUILT, None)
+    assert told("replica-1", *acts)[0] == ("replica-1", DataOrigin.COPIED, 1)
+    assert told("replica-1", *acts[1:])[0] == ("replica-1", DataOrigin.NEVER_REBUILT, None)
     undone = act(4, "replica-1", "backup-2", 7, method="put-back", follows=3, status=Status.FAILED)
-    assert told("replica-1", *acts[:3], undone)[0] == ("replica-1", Known.LEFT_UNDONE, None)
+    assert told("replica-1", *acts[:3], undone)[0] == ("replica-1", DataOrigin.LEFT_UNDONE, None)
     is_back = act(4, "replica-1", "b", 7, method="put-back", follows=3, status=Status.FAILED, is_put_back=True)
-    assert told("replica-1", *acts[:3], is_back)[0] == ("replica-1", Known.COPIED, 1)
+    assert told("replica-1", *acts[:3], is_back)[0] == ("replica-1", DataOrigin.COPIED, 1)
 
 
 @pytest.mark.parametrize(
     ("values", "known"),
     [
-        ({"status": Status.FAILED}, Known.LEFT_UNDONE),
-        ({"status": Status.CANCELLED, "has_touched": False}, Known.NEVER_REBUILT),
-        ({"status": Status.FAILED, "is_verified": True}, Known.COPIED),
-        ({"status": Status.RUNNING, "finished_at": None}, Known.BEING_REPLACED),
-        ({"status": Status.LOST, "finished_at": None}, Known.BEING_REPLACED),
-        ({"status": Status.RUNNING, "finished_at": None, "has_touched": False}, Known.NEVER_REBUILT),
+        ({"status": Status.FAILED}, DataOrigin.LEFT_UNDONE),
+        ({"status": Status.CANCELLED, "has_touched": False}, DataOrigin.NEVER_REBUILT),
+        ({"status": Status.FAILED, "is_verified": True}, DataOrigin.COPIED),
+        ({"status": Status.RUNNING, "finished_at": None}, DataOrigin.BEING_REPLACED),
+        ({"status": Status.LOST, "finished_at": None}, DataOrigin.BEING_REPLACED),
+        ({"status": Status.RUNNING, "finished_at": None, "has_touched": False}, DataOrigin.NEVER_REBUILT),
     ],
 )
-def test_what_did_not_succeed(values: dict[str, Any], known: Known) -> None:
+def test_what_did_not_succeed(values: dict[str, Any], known: DataOrigin) -> None:
     assert told("replica-1", act(1, "replica-1", "backup-1", 1, **values))[0][1] == known
 
 
 def test_data_that_no_rebuild_made_ends_the_way_back() -> None:
     acts = (act(3, "backup-1", "replica-2", 1), act(12, "replica-1", "backup-1", 5))
-    by_hand = Found("backup-1", day(3), "other files")
+    by_hand = ForeignData("backup-1", day(3), "other files")
     [mine, source] = lineage("replica-1", day(100), acts, [by_hand])
-    assert (mine.known, source.known, source.found) == (Known.COPIED, Known.REPLACED_BY_HAND, by_hand)
+    assert (mine.known, source.known, source.found) == (DataOrigin.COPIED, DataOrigin.REPLACED_BY_HAND, by_hand)
     # found after it was read, or before it was rebuilt itself: what it gave is what the rebuild made
     for moment in (0.5, 20):
         assert (
-            lineage("replica-1", day(100), acts, [Found("backup-1", day(moment), "other files")])[1].copied_by
+            lineage("replica-1", day(100), acts, [ForeignData("backup-1", day(moment), "other files")])[1].copied_by
             == acts[0]
         )
-    assert lineage("replica-3", day(9), acts, [Found("replica-3", day(8), "x")])[0].known is Known.REPLACED_BY_HAND
+    assert (
+        lineage("replica-3", day(9), acts, [ForeignData("replica-3", day(8), "x")])[0].known
+        is DataOrigin.REPLACED_BY_HAND
+    )
 
 
 def test_a_going_back_undoes_what_was_found_since_the_rebuild_began() -> None:
@@ -114,5 +117,10 @@ def test_a_going_back_undoes_what_was_found_since_the_rebuild_began() -> None:
         act(2, "replica-1", "backup-2", 5, status=Status.FAILED),
         act(3, "replica-1", "backup-2", 7, method="put-back", follows=2),
     )
-    assert lineage("replica-1", day(9), acts, [Found("replica-1", day(6), "x")])[0].known is Known.NEVER_REBUILT
-    assert lineage("replica-1", day(9), acts, [Found("replica-1", day(4), "x")])[0].known is Known.REPLACED_BY_HAND
+    assert (
+        lineage("replica-1", day(9), acts, [ForeignData("replica-1", day(6), "x")])[0].known is DataOrigin.NEVER_REBUILT
+    )
+    assert (
+        lineage("replica-1", day(9), acts, [ForeignData("replica-1", day(4), "x")])[0].known
+        is DataOrigin.REPLACED_BY_HAND
+    )

@@ -4,8 +4,8 @@ from dbops.engine.rebuilds.metrics import (
     INTERVAL_SECONDS,
     SHOWN,
     Figures,
-    Sample,
     Spread,
+    StepSample,
     figures_of,
     number_at,
     points,
@@ -15,8 +15,8 @@ from dbops.engine.rebuilds.metrics import (
 )
 
 
-def sample(number: int, step: str = "stream", **figures: float | None) -> Sample:
-    return Sample(number, 1000.0 + number * INTERVAL_SECONDS, step, Figures(**figures))  # type: ignore[arg-type]
+def sample(number: int, step: str = "stream", **figures: float | None) -> StepSample:
+    return StepSample(number, 1000.0 + number * INTERVAL_SECONDS, step, Figures(**figures))  # type: ignore[arg-type]
 
 
 def test_the_longer_it_lasts_the_rarer_samples_are() -> None:

@@ -4,8 +4,8 @@ from datetime import UTC, datetime, timedelta
 
 import pytest
 
-from dbops.engine.backups.restore_test_ends import IN_DOUBT, OF_THE_BACKUP, ProofEnd, last_that_tell
-from dbops.engine.restore_tests.due import OF_THE_PLACE, says_nothing
+from dbops.engine.backups.restore_test_ends import IN_DOUBT, OF_THE_BACKUP, RestoreTestEnd, last_conclusive
+from dbops.engine.restore_tests.due import OF_THE_PLACE, is_inconclusive
 from dbops.engine.restore_tests.result import FAILURES
 
 NOW = datetime(2026, 3, 1, tzinfo=UTC)
@@ -13,8 +13,8 @@ NOW = datetime(2026, 3, 1, tzinfo=UTC)
 
 def told(*codes: str) -> str | None:
     """Return the code of what counts after proofs of one run that ended with these, the oldest first; an empty code is a good one."""
-    ends = [ProofEnd(7, not code, NOW + timedelta(hours=hour), code) for hour, code in enumerate(codes)]
-    found = last_that_tell(ends).get(7)
+    ends = [RestoreTestEnd(7, not code, NOW + timedelta(hours=hour), code) for hour, code in enumerate(codes)]
+    found = last_conclusive(ends).get(7)
     return found.code if found else None
 
 
@@ -43,12 +43,12 @@ def test_which_of_several_proofs_counts(codes: list[str], counts: str | None) ->
 
 
 def test_runs_are_told_apart() -> None:
-    ends = [ProofEnd(7, True, NOW), ProofEnd(8, False, NOW, "proof.tables")]
-    assert last_that_tell(ends) == {7: ends[0], 8: ends[1]}
+    ends = [RestoreTestEnd(7, True, NOW), RestoreTestEnd(8, False, NOW, "proof.tables")]
+    assert last_conclusive(ends) == {7: ends[0], 8: ends[1]}
 
 
 def test_nothing_that_is_of_the_place_is_taken_for_the_backup_and_each_failure_has_its_side() -> None:
     assert not (OF_THE_BACKUP | IN_DOUBT) & OF_THE_PLACE
-    assert not [code for code in OF_THE_BACKUP | IN_DOUBT if says_nothing(code)]
+    assert not [code for code in OF_THE_BACKUP | IN_DOUBT if is_inconclusive(code)]
     sides = {kind for kind in FAILURES if f"proof.{kind}" not in OF_THE_BACKUP | IN_DOUBT | OF_THE_PLACE}
     assert sides == {"not_removed"}, "a new way to fail: is it of the backup, in doubt, or of the place?"

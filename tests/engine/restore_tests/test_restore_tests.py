@@ -10,9 +10,16 @@ from dbops.engine.backups.archives import Archive
 from dbops.engine.errors import DbopsError, Refused, RemoteFailure
 from dbops.engine.facts.instance import Tool, from_record, to_record
 from dbops.engine.ports import JobState
-from dbops.engine.restore_tests.due import Attempt, Candidate, RestoreAge, RestoreState, due_runs
-from dbops.engine.restore_tests.plan import Elsewhere, Limits, ProofPlan, plan_proof
-from dbops.engine.restore_tests.result import FAILURES, Expected, Proven, judge_proof, read_counts, read_steps
+from dbops.engine.restore_tests.due import LastRestoreTest, RestoreAge, RestoreState, RestoreTestCandidate, due_runs
+from dbops.engine.restore_tests.plan import RemoteFile, RestoreTestLimits, RestoreTestPlan, plan_restore_test
+from dbops.engine.restore_tests.result import (
+    FAILURES,
+    ExpectedContents,
+    RestoreTestResult,
+    judge_restore_test,
+    read_counts,
+    read_steps,
+)
 from dbops.engine.states import BackupMethod
 from tests.engine import builders
 from tests.fakes import ended, vanished
@@ -39,13 +46,15 @@ def archive(**changes: Any) -> Archive:
     return replace(given, **changes)
 
 
-def plan(*, limits: Limits | None = None, host: dict[str, Any] | None = None, **changes: Any) -> ProofPlan:
-    return plan_proof(
+def plan(
+    *, limits: RestoreTestLimits | None = None, host: dict[str, Any] | None = None, **changes: Any
+) -> RestoreTestPlan:
+    return plan_restore_test(
         "fedcba9876543210",
         archive(**changes),
         builders.host(12, **(host or {})),
         owner="mysql",
-        limits=limits or Limits(),
+        limits=limits or RestoreTestLimits(),
         server=builders.server(12),
     )
 
@@ -69,7 +78,7 @@ def test_everything_is_made_below_one_directory_beside_the_backup() -> None:
 
 
 def test_a_directory_that_was_set_is_used_instead() -> None:
-    assert plan(limits=Limits(directory="/scratch/")).scratch == "/scratch/.dbops-proof-fedcba9876543210"
+    assert plan(limits=RestoreTestLimits(directory="/scratch/")).scratch == "/scratch/.dbops-proof-fedcba9876543210"
 
 
 def test_space_follows_the_data_and_the_file_where_that_was_not_measured() -> None:
@@ -90,13 +99,13 @@ def test_a_host_without_memory_is_refused() -> None:
 
 
 def test_no_more_cores_than_there_are() -> None:
-    assert plan(limits=Limits(cores=64)).cores == 8
-    assert plan(limits=Limits(cores=1)).cores == 1
+    assert plan(limits=RestoreTestLimits(cores=64)).cores == 8
+    assert plan(limits=RestoreTestLimits(cores=1)).cores == 1
 
 
 def test_the_plan_survives_its_driver_and_the_script_gets_as_many_words_as_it_counts() -> None:
     made = plan()
-    assert from_record(ProofPlan, to_record(made)) == made
+    assert from_record(RestoreTestPlan, to_record(made)) == made
     words = made.arguments()
     counts = [int(word) for word in words[19:23]]
     assert len(words) == 23 + sum(counts)
@@ -108,8 +117,8 @@ def test_the_plan_survives_its_driver_and_the_script_gets_as_many_words_as_it_co
 STEPS = "begin look 100.0\nend look 100.5 \nbegin unpack 100.5\nend unpack 102.5 4000\nbegin prepare 102.5\n"
 
 
-def judged(state: JobState, counts: str = "", expected: Expected | None = None) -> Proven:
-    return judge_proof("backup-1", "/backups/x", state, counts, expected or Expected())
+def judged(state: JobState, counts: str = "", expected: ExpectedContents | None = None) -> RestoreTestResult:
+    return judge_restore_test("backup-1", "/backups/x", state, counts, expected or ExpectedContents())
 
 
 def good(**tails: str) -> JobState:
@@ -167,20 +176,20 @@ def test_other_ends(state: JobState, code: str) -> None:
 
 def test_a_table_that_is_older_than_the_backup_must_be_in_it() -> None:
     older = frozenset({("shop", "orders"), ("shop", "lines")})
-    expected = Expected(older, older)
+    expected = ExpectedContents(older, older)
     assert code_of(good(), counts="shop\torders\t10\n", expected=expected) == "proof.tables"
     assert judged(good(), "shop\torders\t10\nshop\tlines\t0\n", expected).warnings == ()
 
 
 def test_a_table_that_was_renamed_since_is_a_warning() -> None:
     older = frozenset({("shop", "orders"), ("shop", "lines")})
-    proven = judged(good(), "shop\torders\t10\nshop\told_lines\t20\n", Expected(older, older))
+    proven = judged(good(), "shop\torders\t10\nshop\told_lines\t20\n", ExpectedContents(older, older))
     assert [text.split()[0] for text in proven.warnings] == ["shop.lines"]
 
 
 def test_rows_that_went_are_a_warning() -> None:
     last = {("shop", "orders"): 5000, ("shop", "small"): 10, ("shop", "gone"): 3, ("shop", "same"): 1000}
-    proven = judged(good(), "shop\torders\t2499\nshop\tsmall\t1\nshop\tsame\t500\n", Expected(last=last))
+    proven = judged(good(), "shop\torders\t2499\nshop\tsmall\t1\nshop\tsame\t500\n", ExpectedContents(last=last))
     assert [text.split()[0] for text in proven.warnings] == ["shop.gone", "shop.orders"]
 
 
@@ -194,32 +203,35 @@ def test_a_failure_says_that_nothing_is_left() -> None:
 # --- which are due ----------------------------------------------------------------------------------------------------
 
 
-def due(*, run: int = 5, last: Attempt | None = None) -> list[int]:
-    return due_runs([Candidate(1, run, NOW)], {1: last} if last else {}, now=NOW, interval=WEEK)
+def due(*, run: int = 5, last: LastRestoreTest | None = None) -> list[int]:
+    return due_runs([RestoreTestCandidate(1, run, NOW)], {1: last} if last else {}, now=NOW, interval=WEEK)
 
 
 @pytest.mark.parametrize(
     ("last", "is_due"),
     [
         (None, True),
-        (Attempt(5, is_over=True, is_good=True, at=NOW - WEEK), True),
-        (Attempt(4, is_over=True, is_good=True, at=NOW - WEEK + timedelta(hours=1)), False),
-        (Attempt(4, is_over=True, is_good=False, at=NOW - timedelta(hours=1)), True),
-        (Attempt(5, is_over=True, is_good=False, at=NOW - timedelta(hours=1)), False),
-        (Attempt(5, is_over=False, is_good=False, at=NOW - 2 * WEEK), False),
-        (Attempt(5, is_over=True, is_good=False, at=NOW - timedelta(minutes=61), code="proof.transport"), True),
-        (Attempt(5, is_over=True, is_good=False, at=NOW - timedelta(minutes=61), code="ssh.unreachable"), True),
-        (Attempt(5, is_over=True, is_good=False, at=NOW - timedelta(minutes=59), code="ssh.unreachable"), False),
-        (Attempt(4, is_over=True, is_good=False, at=NOW - timedelta(minutes=59), code="proof.no_host"), False),
-        (Attempt(5, is_over=True, is_good=False, at=NOW - timedelta(minutes=61), code="proof.damaged"), False),
+        (LastRestoreTest(5, is_over=True, is_good=True, at=NOW - WEEK), True),
+        (LastRestoreTest(4, is_over=True, is_good=True, at=NOW - WEEK + timedelta(hours=1)), False),
+        (LastRestoreTest(4, is_over=True, is_good=False, at=NOW - timedelta(hours=1)), True),
+        (LastRestoreTest(5, is_over=True, is_good=False, at=NOW - timedelta(hours=1)), False),
+        (LastRestoreTest(5, is_over=False, is_good=False, at=NOW - 2 * WEEK), False),
+        (LastRestoreTest(5, is_over=True, is_good=False, at=NOW - timedelta(minutes=61), code="proof.transport"), True),
+        (LastRestoreTest(5, is_over=True, is_good=False, at=NOW - timedelta(minutes=61), code="ssh.unreachable"), True),
+        (
+            LastRestoreTest(5, is_over=True, is_good=False, at=NOW - timedelta(minutes=59), code="ssh.unreachable"),
+            False,
+        ),
+        (LastRestoreTest(4, is_over=True, is_good=False, at=NOW - timedelta(minutes=59), code="proof.no_host"), False),
+        (LastRestoreTest(5, is_over=True, is_good=False, at=NOW - timedelta(minutes=61), code="proof.damaged"), False),
     ],
 )
-def test_when_a_source_is_due(last: Attempt | None, is_due: bool) -> None:
+def test_when_a_source_is_due(last: LastRestoreTest | None, is_due: bool) -> None:
     assert bool(due(last=last)) is is_due
 
 
 def test_the_oldest_backup_is_proven_first() -> None:
-    found = [Candidate(1, 9, NOW), Candidate(2, 3, NOW - timedelta(days=3))]
+    found = [RestoreTestCandidate(1, 9, NOW), RestoreTestCandidate(2, 3, NOW - timedelta(days=3))]
     assert due_runs(found, {}, now=NOW, interval=WEEK) == [3, 9]
 
 
@@ -240,16 +252,16 @@ def test_what_is_said_of_a_source(age: RestoreAge, state: RestoreState) -> None:
 
 # --- on a chosen host -------------------------------------------------------------------------------------------------
 
-ELSEWHERE = Elsewhere("backup-1", "db-12 0123", ("ssh", "--", "db-12"), "/var/lib/dbops")
+ELSEWHERE = RemoteFile("backup-1", "db-12 0123", ("ssh", "--", "db-12"), "/var/lib/dbops")
 
 
-def on_chosen(**host: Any) -> ProofPlan:
-    return plan_proof(
+def on_chosen(**host: Any) -> RestoreTestPlan:
+    return plan_restore_test(
         "fedcba9876543210",
         archive(),
         builders.host(15, **host),
         owner="mysql",
-        limits=Limits(),
+        limits=RestoreTestLimits(),
         server=None,
         elsewhere=ELSEWHERE,
     )
@@ -260,7 +272,7 @@ def test_a_chosen_host_works_in_a_directory_of_its_own_and_fetches_the_file() ->
     assert made.scratch == "/var/lib/dbops/.dbops-proof-fedcba9876543210"
     assert dict(made.commands)["unpack"].startswith("ssh -- db-12 backup | zstd -d ")
     assert made.arguments()[-3:] == list(ELSEWHERE.pull)
-    assert from_record(ProofPlan, to_record(made)) == made
+    assert from_record(RestoreTestPlan, to_record(made)) == made
 
 
 @pytest.mark.parametrize(

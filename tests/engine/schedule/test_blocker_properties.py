@@ -6,12 +6,12 @@ from datetime import datetime, timedelta
 from hypothesis import given
 from hypothesis import strategies as st
 
-from dbops.engine.schedule.backup_windows import Duration, Prediction, Window, window_at
+from dbops.engine.schedule.backup_windows import BackupWindow, Duration, Prediction, window_at
 from dbops.engine.schedule.blockers import blockers
 from dbops.engine.schedule.conflicts import METHODS
-from dbops.engine.schedule.eligibility import Answer, verdict
-from dbops.engine.schedule.occupancy import stays
-from dbops.engine.schedule.snapshot import Job, Machine, Picture, Stop, Use
+from dbops.engine.schedule.eligibility import EligibilityState, eligibility_of
+from dbops.engine.schedule.occupancy import reservations_of
+from dbops.engine.schedule.snapshot import ActiveJob, ClusterSnapshot, InstanceStatus, InstanceUse, MaintenanceWindow
 from dbops.engine.states import BackupMethod, Role, RunBy
 from tests.engine.snapshots import NOW, hours, picture
 
@@ -30,15 +30,15 @@ def durations(draw: st.DrawFn) -> Duration | None:
 
 
 @st.composite
-def jobs(draw: st.DrawFn) -> Job:
+def jobs(draw: st.DrawFn) -> ActiveJob:
     number = draw(st.integers(1, 10**6))
     is_rebuild = draw(st.booleans())
     one, other = draw(st.permutations(NAMES))[:2]
-    use = draw(st.sampled_from([Use.DUMP, Use.PHYSICAL]))
+    use = draw(st.sampled_from([InstanceUse.DUMP, InstanceUse.PHYSICAL]))
     started = draw(st.none() | past)
-    return Job(
+    return ActiveJob(
         name=f"job {number}",
-        claims=((one, Use.READ), (other, Use.REPLACE)) if is_rebuild else ((one, use),),
+        claims=((one, InstanceUse.READ), (other, InstanceUse.REPLACE)) if is_rebuild else ((one, use),),
         started_at=started,
         queued_at=draw(past),
         not_before=None if started else draw(st.none() | within_days),
@@ -52,7 +52,7 @@ def jobs(draw: st.DrawFn) -> Job:
 
 
 @st.composite
-def due_windows(draw: st.DrawFn) -> Window:
+def due_windows(draw: st.DrawFn) -> BackupWindow:
     return window_at(
         draw(within_days),
         instance=draw(st.sampled_from(NAMES)),
@@ -64,25 +64,25 @@ def due_windows(draw: st.DrawFn) -> Window:
 
 
 @st.composite
-def maintenances(draw: st.DrawFn) -> Stop:
+def maintenances(draw: st.DrawFn) -> MaintenanceWindow:
     starts = draw(within_days)
     ends = draw(st.none() | st.floats(min_value=0.1, max_value=48).map(lambda more: starts + timedelta(hours=more)))
-    return Stop(starts, ends, "new disks")
+    return MaintenanceWindow(starts, ends, "new disks")
 
 
 @st.composite
-def machine_states(draw: st.DrawFn) -> tuple[Machine, ...]:
+def machine_states(draw: st.DrawFn) -> tuple[InstanceStatus, ...]:
     ill = draw(st.sampled_from(["", "", "", "down"]))
     lag = draw(st.sampled_from([0.0, 0.0, 30.0, 4000.0, None]))
     return (
-        Machine("primary-1", Role.PRIMARY),
-        Machine("backup-1", Role.BACKUP, problem=ill, lag_seconds=lag),
-        *(Machine(name, Role.BACKUP if "backup" in name else Role.REPLICA) for name in NAMES[1:]),
+        InstanceStatus("primary-1", Role.PRIMARY),
+        InstanceStatus("backup-1", Role.BACKUP, problem=ill, lag_seconds=lag),
+        *(InstanceStatus(name, Role.BACKUP if "backup" in name else Role.REPLICA) for name in NAMES[1:]),
     )
 
 
 @st.composite
-def pictures(draw: st.DrawFn) -> Picture:
+def pictures(draw: st.DrawFn) -> ClusterSnapshot:
     return picture(
         machines=draw(machine_states()),
         jobs=tuple(draw(st.lists(jobs(), max_size=5))),
@@ -98,24 +98,26 @@ def latest(moment: datetime | None) -> float:
 
 
 @given(pictures(), STREAMS)
-def test_what_is_said_to_be_startable_finds_no_hold(seen: Picture, method: str) -> None:
-    found = verdict(seen, target="replica-1", method=method)
-    if found.answer is Answer.NOW:
+def test_what_is_said_to_be_startable_finds_no_hold(seen: ClusterSnapshot, method: str) -> None:
+    found = eligibility_of(seen, target="replica-1", method=method)
+    if found.answer is EligibilityState.NOW:
         held = {name for job in seen.jobs if job.started_at for name, _ in job.claims}
         assert not held & {"replica-1", found.source}
 
 
 @given(pictures(), STREAMS)
-def test_it_is_never_free_before_a_running_job_can_have_ended(seen: Picture, method: str) -> None:
-    found = verdict(seen, target="replica-1", method=method)
-    for stay in stays(seen):
+def test_it_is_never_free_before_a_running_job_can_have_ended(seen: ClusterSnapshot, method: str) -> None:
+    found = eligibility_of(seen, target="replica-1", method=method)
+    for stay in reservations_of(seen):
         if stay.instance in ("replica-1", found.source) and stay.job.started_at:
             assert latest(found.free.p50) >= latest(stay.end.p50) >= NOW.timestamp()
             assert latest(found.free.p90) >= latest(stay.end.p90)
 
 
 @given(pictures(), st.sampled_from(METHODS), st.floats(min_value=0, max_value=60).map(hours))
-def test_no_end_lies_in_the_past_of_the_moment_that_was_asked_for(seen: Picture, method: str, moment: datetime) -> None:
+def test_no_end_lies_in_the_past_of_the_moment_that_was_asked_for(
+    seen: ClusterSnapshot, method: str, moment: datetime
+) -> None:
     for blocker in blockers(seen, target="replica-1", source="backup-1", method=method, moment=moment):
         if blocker.until.p50:
             assert blocker.until.p90 is not None
@@ -123,8 +125,8 @@ def test_no_end_lies_in_the_past_of_the_moment_that_was_asked_for(seen: Picture,
 
 
 @given(pictures(), st.sampled_from(METHODS))
-def test_the_late_time_is_not_earlier_than_the_likely_one(seen: Picture, method: str) -> None:
-    free = verdict(seen, target="replica-1", method=method).free
+def test_the_late_time_is_not_earlier_than_the_likely_one(seen: ClusterSnapshot, method: str) -> None:
+    free = eligibility_of(seen, target="replica-1", method=method).free
     assert (free.p50 is None) == (free.p90 is None)
     assert NOW.timestamp() <= latest(free.p50) <= latest(free.p90)
 
@@ -137,26 +139,30 @@ def test_the_late_time_is_not_earlier_than_the_likely_one(seen: Picture, method:
     st.sampled_from(METHODS),
 )
 def test_more_in_the_way_never_makes_it_earlier(
-    seen: Picture, more_jobs: list[Job], more_windows: list[Window], more_stops: list[Stop], method: str
+    seen: ClusterSnapshot,
+    more_jobs: list[ActiveJob],
+    more_windows: list[BackupWindow],
+    more_stops: list[MaintenanceWindow],
+    method: str,
 ) -> None:
-    before = verdict(seen, target="replica-1", method=method).free
+    before = eligibility_of(seen, target="replica-1", method=method).free
     more = replace(
         seen,
         jobs=(*seen.jobs, *more_jobs),
         windows=(*seen.windows, *more_windows),
         stops=(*seen.stops, *more_stops),
     )
-    after = verdict(more, target="replica-1", method=method).free
+    after = eligibility_of(more, target="replica-1", method=method).free
     assert latest(after.p50) >= latest(before.p50)
     assert latest(after.p90) >= latest(before.p90)
 
 
 @given(pictures(), st.sampled_from(METHODS))
-def test_the_answer_fits_its_parts(seen: Picture, method: str) -> None:
-    found = verdict(seen, target="replica-1", method=method)
-    assert (found.answer is Answer.NOW) == (not found.blockers)
-    assert (found.answer is Answer.UNTIL) == bool(found.blockers and found.free.p50)
-    if found.answer is Answer.NOW:
+def test_the_answer_fits_its_parts(seen: ClusterSnapshot, method: str) -> None:
+    found = eligibility_of(seen, target="replica-1", method=method)
+    assert (found.answer is EligibilityState.NOW) == (not found.blockers)
+    assert (found.answer is EligibilityState.UNTIL) == bool(found.blockers and found.free.p50)
+    if found.answer is EligibilityState.NOW:
         assert found.free.p50 == NOW
     if found.blockers:
         assert found.by in (*found.blockers, *found.later)

@@ -6,26 +6,26 @@ from typing import Any
 import pytest
 
 from dbops.engine.schedule.backup_windows import Duration, Prediction
-from dbops.engine.schedule.blocker import Blocker, Certainty, Kind, Remedy, Timing
+from dbops.engine.schedule.blocker import Blocker, BlockerKind, Certainty, Remedy, Timing
 from dbops.engine.schedule.blockers import blockers
-from dbops.engine.schedule.conflicts import METHODS, TABLE, Effect, Work
-from dbops.engine.schedule.snapshot import Difference, Picture, Stop, Use
+from dbops.engine.schedule.conflicts import METHODS, TABLE, Activity, Effect
+from dbops.engine.schedule.snapshot import ClusterSnapshot, InstanceUse, MaintenanceWindow, TopologyMismatch
 from dbops.engine.states import BackupMethod, RunBy
 from tests.engine.snapshots import NOW, backup, hours, machines, picture, queued, rebuild, window
 
 
-def only(seen: Picture, **asked: Any) -> Blocker:
+def only(seen: ClusterSnapshot, **asked: Any) -> Blocker:
     (found,) = blockers(seen, **{"target": "replica-1", "source": "backup-1", **asked})
     return found
 
 
-CASES: list[tuple[str, dict[str, Any], Kind, Effect, Certainty, float | None, float | None]] = [
+CASES: list[tuple[str, dict[str, Any], BlockerKind, Effect, Certainty, float | None, float | None]] = [
     # what is there, kind, effect, certainty, hours until the likely and the late end
-    ("managed dump", {"jobs": (backup(),)}, Kind.BACKUP_RUNNING, Effect.WAITS, Certainty.PREDICTED, 1, 3),
+    ("managed dump", {"jobs": (backup(),)}, BlockerKind.BACKUP_RUNNING, Effect.WAITS, Certainty.PREDICTED, 1, 3),
     (
         "external dump",
         {"jobs": (backup(is_managed=False, can_be_stopped=False),)},
-        Kind.BACKUP_RUNNING,
+        BlockerKind.BACKUP_RUNNING,
         Effect.WAITS,
         Certainty.PREDICTED,
         1,
@@ -34,7 +34,7 @@ CASES: list[tuple[str, dict[str, Any], Kind, Effect, Certainty, float | None, fl
     (
         "dump that never ended before",
         {"jobs": (backup(duration=None),)},
-        Kind.BACKUP_RUNNING,
+        BlockerKind.BACKUP_RUNNING,
         Effect.WAITS,
         Certainty.UNKNOWN,
         None,
@@ -43,7 +43,7 @@ CASES: list[tuple[str, dict[str, Any], Kind, Effect, Certainty, float | None, fl
     (
         "dump longer than ever",
         {"jobs": (backup(started_at=hours(-9)),)},
-        Kind.BACKUP_RUNNING,
+        BlockerKind.BACKUP_RUNNING,
         Effect.WAITS,
         Certainty.UNKNOWN,
         None,
@@ -52,27 +52,27 @@ CASES: list[tuple[str, dict[str, Any], Kind, Effect, Certainty, float | None, fl
     (
         "dump on a silent host",
         {"jobs": (backup(is_lost=True),)},
-        Kind.BACKUP_RUNNING,
+        BlockerKind.BACKUP_RUNNING,
         Effect.WAITS,
         Certainty.UNKNOWN,
         None,
         None,
     ),
-    ("rebuild reads source", {"jobs": (rebuild(),)}, Kind.HELD, Effect.WAITS, Certainty.PREDICTED, 1.5, 2),
+    ("rebuild reads source", {"jobs": (rebuild(),)}, BlockerKind.HELD, Effect.WAITS, Certainty.PREDICTED, 1.5, 2),
     (
         "rebuild replaces source",
         {"jobs": (rebuild("backup-1", "replica-2"),)},
-        Kind.HELD,
+        BlockerKind.HELD,
         Effect.WAITS,
         Certainty.PREDICTED,
         1.5,
         2,
     ),
-    ("rebuild in line", {"jobs": (queued(),)}, Kind.HELD, Effect.WAITS, Certainty.PREDICTED, 2.5, 3),
+    ("rebuild in line", {"jobs": (queued(),)}, BlockerKind.HELD, Effect.WAITS, Certainty.PREDICTED, 2.5, 3),
     (
         "backup of the target",
         {"jobs": (backup("replica-1"),)},
-        Kind.TARGET_BUSY,
+        BlockerKind.TARGET_BUSY,
         Effect.WAITS,
         Certainty.PREDICTED,
         1,
@@ -81,7 +81,7 @@ CASES: list[tuple[str, dict[str, Any], Kind, Effect, Certainty, float | None, fl
     (
         "rebuild reads target",
         {"jobs": (rebuild(source="replica-1"),)},
-        Kind.TARGET_BUSY,
+        BlockerKind.TARGET_BUSY,
         Effect.WAITS,
         Certainty.PREDICTED,
         1.5,
@@ -90,7 +90,7 @@ CASES: list[tuple[str, dict[str, Any], Kind, Effect, Certainty, float | None, fl
     (
         "rebuild of the target",
         {"jobs": (rebuild("replica-1", "replica-2"),)},
-        Kind.TARGET_BUSY,
+        BlockerKind.TARGET_BUSY,
         Effect.BLOCKS,
         Certainty.PREDICTED,
         1.5,
@@ -99,7 +99,7 @@ CASES: list[tuple[str, dict[str, Any], Kind, Effect, Certainty, float | None, fl
     (
         "source down",
         {"machines": machines(problem="down")},
-        Kind.SOURCE_DOWN,
+        BlockerKind.SOURCE_DOWN,
         Effect.BLOCKS,
         Certainty.UNKNOWN,
         None,
@@ -108,7 +108,7 @@ CASES: list[tuple[str, dict[str, Any], Kind, Effect, Certainty, float | None, fl
     (
         "source stopped",
         {"machines": machines(stopped="error 1062")},
-        Kind.SOURCE_LAGGING,
+        BlockerKind.SOURCE_LAGGING,
         Effect.BLOCKS,
         Certainty.UNKNOWN,
         None,
@@ -117,7 +117,7 @@ CASES: list[tuple[str, dict[str, Any], Kind, Effect, Certainty, float | None, fl
     (
         "source lags",
         {"machines": machines(lag_seconds=61)},
-        Kind.SOURCE_LAGGING,
+        BlockerKind.SOURCE_LAGGING,
         Effect.BLOCKS,
         Certainty.UNKNOWN,
         None,
@@ -126,7 +126,7 @@ CASES: list[tuple[str, dict[str, Any], Kind, Effect, Certainty, float | None, fl
     (
         "lag unknown",
         {"machines": machines(lag_seconds=None)},
-        Kind.SOURCE_LAGGING,
+        BlockerKind.SOURCE_LAGGING,
         Effect.BLOCKS,
         Certainty.UNKNOWN,
         None,
@@ -134,8 +134,8 @@ CASES: list[tuple[str, dict[str, Any], Kind, Effect, Certainty, float | None, fl
     ),
     (
         "maintenance",
-        {"stops": (Stop(hours(-1), hours(4), "new disks", "olga"),)},
-        Kind.MAINTENANCE,
+        {"stops": (MaintenanceWindow(hours(-1), hours(4), "new disks", "olga"),)},
+        BlockerKind.MAINTENANCE,
         Effect.BLOCKS,
         Certainty.KNOWN,
         4,
@@ -143,8 +143,8 @@ CASES: list[tuple[str, dict[str, Any], Kind, Effect, Certainty, float | None, fl
     ),
     (
         "maintenance without end",
-        {"stops": (Stop(hours(-1), None, "new disks"),)},
-        Kind.MAINTENANCE,
+        {"stops": (MaintenanceWindow(hours(-1), None, "new disks"),)},
+        BlockerKind.MAINTENANCE,
         Effect.BLOCKS,
         Certainty.UNKNOWN,
         None,
@@ -152,8 +152,8 @@ CASES: list[tuple[str, dict[str, Any], Kind, Effect, Certainty, float | None, fl
     ),
     (
         "maintenance ahead",
-        {"stops": (Stop(hours(2), hours(4), "new disks"),)},
-        Kind.MAINTENANCE,
+        {"stops": (MaintenanceWindow(hours(2), hours(4), "new disks"),)},
+        BlockerKind.MAINTENANCE,
         Effect.BESIDE,
         Certainty.KNOWN,
         4,
@@ -161,18 +161,26 @@ CASES: list[tuple[str, dict[str, Any], Kind, Effect, Certainty, float | None, fl
     ),
     (
         "topology",
-        {"difference": Difference("The primary is now replica-2.", hours(-2))},
-        Kind.TOPOLOGY,
+        {"difference": TopologyMismatch("The primary is now replica-2.", hours(-2))},
+        BlockerKind.TOPOLOGY,
         Effect.BLOCKS,
         Certainty.UNKNOWN,
         None,
         None,
     ),
-    ("managed window ahead", {"windows": (window(),)}, Kind.WINDOW_AHEAD, Effect.BESIDE, Certainty.PREDICTED, 3, 5),
+    (
+        "managed window ahead",
+        {"windows": (window(),)},
+        BlockerKind.WINDOW_AHEAD,
+        Effect.BESIDE,
+        Certainty.PREDICTED,
+        3,
+        5,
+    ),
     (
         "external window ahead",
         {"windows": (window(run_by=RunBy.EXTERNAL),)},
-        Kind.WINDOW_AHEAD,
+        BlockerKind.WINDOW_AHEAD,
         Effect.BESIDE,
         Certainty.PREDICTED,
         3,
@@ -181,7 +189,7 @@ CASES: list[tuple[str, dict[str, Any], Kind, Effect, Certainty, float | None, fl
     (
         "window of unknown length",
         {"windows": (window(duration=None),)},
-        Kind.WINDOW_AHEAD,
+        BlockerKind.WINDOW_AHEAD,
         Effect.BESIDE,
         Certainty.UNKNOWN,
         None,
@@ -190,7 +198,7 @@ CASES: list[tuple[str, dict[str, Any], Kind, Effect, Certainty, float | None, fl
     (
         "window of the target",
         {"windows": (window(instance="replica-1"),)},
-        Kind.WINDOW_AHEAD,
+        BlockerKind.WINDOW_AHEAD,
         Effect.BESIDE,
         Certainty.PREDICTED,
         3,
@@ -215,8 +223,8 @@ FREE: list[tuple[str, dict[str, Any]]] = [
     ("nothing", {}),
     ("a dump of another instance", {"jobs": (backup("replica-2"),)}),
     ("a rebuild between two others", {"jobs": (rebuild("replica-2", "replica-3"),)}),
-    ("maintenance that is over", {"stops": (Stop(hours(-5), NOW, "over"),)}),
-    ("maintenance after the end", {"stops": (Stop(hours(3), hours(4), "later"),)}),
+    ("maintenance that is over", {"stops": (MaintenanceWindow(hours(-5), NOW, "over"),)}),
+    ("maintenance after the end", {"stops": (MaintenanceWindow(hours(3), hours(4), "later"),)}),
     ("a window after the late end", {"windows": (window(3.1),)}),
     ("a window that is due by now", {"windows": (window(0),)}),
     ("lag within the limit", {"machines": machines(lag_seconds=60)}),
@@ -231,7 +239,7 @@ def test_nothing_in_the_way(case: Any) -> None:
 
 def test_window_is_due_when_rebuild_likely_ends_after_it_and_due_if_late_when_only_its_p90_does() -> None:
     found = only(picture(windows=(window(1.0, run_by=RunBy.EXTERNAL),)))
-    assert (found.timing, found.work, found.instance) == (Timing.DUE, Work.AHEAD_EXTERNAL, "backup-1")
+    assert (found.timing, found.work, found.instance) == (Timing.DUE, Activity.AHEAD_EXTERNAL, "backup-1")
     assert "nightly" in found.text
     assert only(picture(windows=(window(2.8),))).timing is Timing.DUE_IF_LATE
 
@@ -239,7 +247,7 @@ def test_window_is_due_when_rebuild_likely_ends_after_it_and_due_if_late_when_on
 def test_an_external_window_that_is_due_and_was_not_seen_is_told_of_beside() -> None:
     due = window(-0.5, run_by=RunBy.EXTERNAL)
     found = only(picture(unseen=(due,)))
-    assert (found.work, found.effect) == (Work.AHEAD_EXTERNAL, Effect.BESIDE)
+    assert (found.work, found.effect) == (Activity.AHEAD_EXTERNAL, Effect.BESIDE)
     assert (found.timing, found.instance, found.remedy) == (Timing.UNSEEN, "backup-1", Remedy.CHANGE_CRON)
     assert "nightly" in found.text
     assert (found.since, found.until.p50, found.until.p90) == (hours(-0.5), hours(2), hours(4))
@@ -248,7 +256,7 @@ def test_an_external_window_that_is_due_and_was_not_seen_is_told_of_beside() -> 
     assert blockers(picture(unseen=(due,)), target="replica-1", source="replica-2") == ()
     short = window(-0.5, run_by=RunBy.EXTERNAL, duration=Duration(60, 60, 3))
     assert only(picture(unseen=(short,))).until.p50 == hours(0) + timedelta(seconds=60)
-    assert only(picture(unseen=(due,)), target="backup-1", source="replica-2").work is Work.AHEAD_TARGET
+    assert only(picture(unseen=(due,)), target="backup-1", source="replica-2").work is Activity.AHEAD_TARGET
 
 
 def test_without_a_prediction_a_window_within_a_day_is_told_of() -> None:
@@ -260,7 +268,7 @@ def test_without_a_prediction_a_window_within_a_day_is_told_of() -> None:
 def test_a_later_moment_meets_the_window_and_not_the_job_that_has_ended() -> None:
     seen = picture(jobs=(backup(),), windows=(window(2, schedule="weekly"),))
     found = only(seen, moment=hours(2.5))
-    assert (found.kind, found.timing, found.instance) == (Kind.BACKUP_RUNNING, Timing.EXPECTED, "backup-1")
+    assert (found.kind, found.timing, found.instance) == (BlockerKind.BACKUP_RUNNING, Timing.EXPECTED, "backup-1")
     assert "weekly" in found.text
     assert [item.kind for item in blockers(seen, source="backup-1", moment=hours(5))] == []
 
@@ -272,10 +280,10 @@ def test_what_reads_a_finished_backup_waits_for_no_stream(method: str) -> None:
 
 
 def test_a_rebuild_from_dumps_needs_a_complete_one_and_no_external_one_that_runs() -> None:
-    assert only(picture(), method="dump").kind is Kind.NO_COPY
+    assert only(picture(), method="dump").kind is BlockerKind.NO_COPY
     external = backup(is_managed=False)
     found = only(picture(jobs=(external,), machines=machines(has_dump=True)), method="dump")
-    assert (found.work, found.effect) == (Work.SOURCE_DUMP_EXTERNAL, Effect.WAITS)
+    assert (found.work, found.effect) == (Activity.SOURCE_DUMP_EXTERNAL, Effect.WAITS)
 
 
 REMEDIES: list[tuple[dict[str, Any], Remedy]] = [
@@ -287,8 +295,8 @@ REMEDIES: list[tuple[dict[str, Any], Remedy]] = [
     ({"machines": machines(problem="down")}, Remedy.FIX_SERVER),
     ({"machines": machines(stopped="error 1062")}, Remedy.FIX_SERVER),
     ({"machines": machines(lag_seconds=61)}, Remedy.CATCH_UP),
-    ({"stops": (Stop(hours(-1), None, "disks"),)}, Remedy.END_MAINTENANCE),
-    ({"difference": Difference("The primary is now replica-2.", hours(-2))}, Remedy.FIX_INVENTORY),
+    ({"stops": (MaintenanceWindow(hours(-1), None, "disks"),)}, Remedy.END_MAINTENANCE),
+    ({"difference": TopologyMismatch("The primary is now replica-2.", hours(-2))}, Remedy.FIX_INVENTORY),
 ]
 
 
@@ -309,26 +317,31 @@ def test_the_worst_stands_first() -> None:
 
 
 def test_every_thing_has_a_cell_for_every_method() -> None:
-    assert set(TABLE) == set(Work)
+    assert set(TABLE) == set(Activity)
     for work, cells in TABLE.items():
-        wanted = {"archive", "dump"} if work is Work.NO_COPY else set(METHODS)
+        wanted = {"archive", "dump"} if work is Activity.NO_COPY else set(METHODS)
         assert set(cells) == wanted, work
         assert all(cell.reason.endswith(".") for cell in cells.values())
 
 
 def test_what_takes_the_same_hold_never_runs_beside() -> None:
     """A managed backup and a rebuild hold the source: the table may not promise what the holds refuse."""
-    held = (Work.SOURCE_DUMP_MANAGED, Work.SOURCE_PHYSICAL_MANAGED, Work.SOURCE_READ, Work.SOURCE_REPLACED)
+    held = (
+        Activity.SOURCE_DUMP_MANAGED,
+        Activity.SOURCE_PHYSICAL_MANAGED,
+        Activity.SOURCE_READ,
+        Activity.SOURCE_REPLACED,
+    )
     assert all(TABLE[work]["xbstream"].effect is not Effect.BESIDE for work in held)
     assert all(
         TABLE[work][method].effect is not Effect.BESIDE
-        for work in (Work.TARGET_BACKUP, Work.TARGET_READ, Work.TARGET_REPLACED)
+        for work in (Activity.TARGET_BACKUP, Activity.TARGET_READ, Activity.TARGET_REPLACED)
         for method in METHODS
     )
 
 
 def test_a_physical_run_is_judged_by_its_own_row() -> None:
-    physical = backup(claims=(("backup-1", Use.PHYSICAL),))
-    assert only(picture(jobs=(physical,))).work is Work.SOURCE_PHYSICAL_MANAGED
+    physical = backup(claims=(("backup-1", InstanceUse.PHYSICAL),))
+    assert only(picture(jobs=(physical,))).work is Activity.SOURCE_PHYSICAL_MANAGED
     window_of_it = window(1, method=BackupMethod.PHYSICAL, run_by=RunBy.EXTERNAL)
-    assert only(picture(windows=(window_of_it,)), moment=hours(2)).work is Work.SOURCE_PHYSICAL_EXTERNAL
+    assert only(picture(windows=(window_of_it,)), moment=hours(2)).work is Activity.SOURCE_PHYSICAL_EXTERNAL

@@ -8,15 +8,15 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from dbops.engine.schedule.scheduler import (
-    Job,
+    JobKind,
     Key,
-    Kind,
+    QueuedJob,
     decide,
-    held_in_words,
-    wanted_in_words,
+    hold_reason,
+    reservation_reason,
 )
 
-R, B = Kind.REBUILD, Kind.BACKUP
+R, B = JobKind.REBUILD, JobKind.BACKUP
 NOW = 1_000_000.0
 
 
@@ -24,30 +24,30 @@ def name_of(instance: int) -> str:
     return f"i{instance}"
 
 
-def rebuild(pk: int, source: int, target: int, priority: int = 0, **more: Any) -> Job:
-    return Job(R, pk, (-priority, f"{pk:05}", pk), (source, target), **more)
+def rebuild(pk: int, source: int, target: int, priority: int = 0, **more: Any) -> QueuedJob:
+    return QueuedJob(R, pk, (-priority, f"{pk:05}", pk), (source, target), **more)
 
 
-def backup(pk: int, instance: int, since: int | None = None, **more: Any) -> Job:
-    return Job(B, pk, (0, f"{since if since is not None else pk:05}", pk), (instance,), **more)
+def backup(pk: int, instance: int, since: int | None = None, **more: Any) -> QueuedJob:
+    return QueuedJob(B, pk, (0, f"{since if since is not None else pk:05}", pk), (instance,), **more)
 
 
-def started(*jobs: Job, held: dict[int, str] | None = None) -> list[Key]:
+def started(*jobs: QueuedJob, held: dict[int, str] | None = None) -> list[Key]:
     return [job.key for job in decide(jobs, held or {}, name_of).starts]
 
 
 def test_the_first_of_a_line_starts_and_the_others_say_for_whom_they_wait() -> None:
     decision = decide([rebuild(2, 1, 12), rebuild(1, 1, 11), rebuild(3, 2, 13)], {}, name_of)
     assert [job.pk for job in decision.starts] == [1, 3]
-    assert decision.reasons == {(R, 2): held_in_words("i1", R, 1, "source")}
+    assert decision.reasons == {(R, 2): hold_reason("i1", R, 1, "source")}
 
 
-@pytest.mark.parametrize("words", [held_in_words, wanted_in_words])
-def test_reason_names_instance_job_and_purpose(words: Callable[[str, Kind, int, str], str]) -> None:
+@pytest.mark.parametrize("words", [hold_reason, reservation_reason])
+def test_reason_names_instance_job_and_purpose(words: Callable[[str, JobKind, int, str], str]) -> None:
     rebuilt, backed_up = words("db-1", R, 41, "target"), words("db-1", B, 41, "backup")
     assert all(part in rebuilt for part in ("db-1", f"{R} 41", "target"))
     assert all(part in backed_up for part in ("db-1", f"{B} 41"))
-    assert held_in_words("db-1", B, 41, "backup") != wanted_in_words("db-1", B, 41, "backup")
+    assert hold_reason("db-1", B, 41, "backup") != reservation_reason("db-1", B, 41, "backup")
 
 
 def test_priority_passes_and_age_decides_among_equals() -> None:
@@ -57,7 +57,7 @@ def test_priority_passes_and_age_decides_among_equals() -> None:
 def test_a_backup_stands_in_the_line_of_its_source_by_age() -> None:
     older = decide([backup(7, 1, since=0), rebuild(1, 1, 11)], {}, name_of)
     assert [job.key for job in older.starts] == [(B, 7)]
-    assert older.reasons == {(R, 1): held_in_words("i1", B, 7, "backup")}
+    assert older.reasons == {(R, 1): hold_reason("i1", B, 7, "backup")}
     assert started(backup(7, 1, since=9), rebuild(1, 1, 11)) == [(R, 1)]
 
 
@@ -67,9 +67,9 @@ def test_an_urgent_rebuild_passes_a_backup_that_waits() -> None:
 
 
 def test_what_runs_is_never_ended_for_anybody() -> None:
-    held = {1: held_in_words("i1", B, 3, "backup")}
+    held = {1: hold_reason("i1", B, 3, "backup")}
     decision = decide([rebuild(1, 1, 11, priority=99)], held, name_of)
-    assert (decision.starts, decision.reasons) == ((), {(R, 1): held_in_words("i1", B, 3, "backup")})
+    assert (decision.starts, decision.reasons) == ((), {(R, 1): hold_reason("i1", B, 3, "backup")})
 
 
 def test_who_waits_at_a_gate_stands_in_no_line() -> None:
@@ -82,14 +82,14 @@ def test_who_waits_at_a_gate_stands_in_no_line() -> None:
 def test_who_waits_for_one_of_two_keeps_the_other_for_itself() -> None:
     decision = decide([rebuild(1, 1, 2), rebuild(2, 2, 3)], {1: "i1 is busy"}, name_of)
     assert decision.starts == ()
-    assert decision.reasons[R, 2] == wanted_in_words("i2", R, 1, "target")
+    assert decision.reasons[R, 2] == reservation_reason("i2", R, 1, "target")
 
 
 def test_who_could_not_start_a_moment_ago_is_passed_by_nobody() -> None:
     jobs = [backup(7, 1, since=0), rebuild(1, 1, 11)]
     decision = decide(jobs, {}, name_of, failed=[(B, 7)])
     assert decision.starts == ()
-    assert decision.reasons == {(R, 1): wanted_in_words("i1", B, 7, "backup")}
+    assert decision.reasons == {(R, 1): reservation_reason("i1", B, 7, "backup")}
 
 
 def test_only_what_is_new_is_to_be_told() -> None:
@@ -126,7 +126,7 @@ def test_nobody_starts_on_what_is_held_and_everybody_starts_or_waits(queue: list
     assert bool(decision.starts) == any(_is_first(job, jobs) for job in free)
 
 
-def _is_first(job: Job, jobs: list[Job]) -> bool:
+def _is_first(job: QueuedJob, jobs: list[QueuedJob]) -> bool:
     mine = set(job.claims)
     rivals = [other for other in jobs if not other.gate and mine & set(other.claims)]
     return min(rivals, key=lambda other: other.order) is job

@@ -8,9 +8,9 @@ from hypothesis import strategies as st
 from dbops.engine.schedule.backup_windows import Duration
 from dbops.engine.schedule.blockers import blockers
 from dbops.engine.schedule.calendar import Interval, merge
-from dbops.engine.schedule.eligibility import Answer, sources_of, verdict
-from dbops.engine.schedule.snapshot import Machine, Stop
-from dbops.engine.schedule.timeline import Bar, BarKind, Timeline, can_start, timeline
+from dbops.engine.schedule.eligibility import EligibilityState, eligibility_of, sources_of
+from dbops.engine.schedule.snapshot import InstanceStatus, MaintenanceWindow
+from dbops.engine.schedule.timeline import BarKind, Timeline, TimelineBar, can_start, timeline
 from dbops.engine.states import Role, RunBy
 from tests.engine.snapshots import HOUR, MACHINES, backup, hours, picture, queued, rebuild, window
 
@@ -28,8 +28,8 @@ def blocked(line: Timeline) -> list[tuple[float, float]]:
     return spans(item.interval for item in line.blocked)
 
 
-def ran(start: float, end: float, instance: str = "backup-1", **values: object) -> Bar:
-    return Bar(BarKind.BACKUP, instance, Interval(hours(start), hours(end)), "nightly", "succeeded", **values)
+def ran(start: float, end: float, instance: str = "backup-1", **values: object) -> TimelineBar:
+    return TimelineBar(BarKind.BACKUP, instance, Interval(hours(start), hours(end)), "nightly", "succeeded", **values)
 
 
 def test_a_quiet_cluster_is_free_all_day() -> None:
@@ -46,7 +46,7 @@ def test_what_ran_blocked_then() -> None:
 
 
 def test_a_second_source_that_was_free_left_the_cluster_free() -> None:
-    both = (*MACHINES, Machine("backup-2", Role.BACKUP))
+    both = (*MACHINES, InstanceStatus("backup-2", Role.BACKUP))
     line = timeline(picture(machines=both), [ran(-5, -2), ran(-3, -1, "backup-2")], DAY)
     assert blocked(line) == [(-3, -2)]
 
@@ -75,8 +75,8 @@ def test_a_run_whose_end_nobody_knows_blocks_to_the_edge() -> None:
 
 
 def test_maintenance_blocks_every_source() -> None:
-    stop = Bar(BarKind.MAINTENANCE, "", Interval(hours(-2), hours(4)), "disks")
-    line = timeline(picture(stops=(Stop(hours(-2), hours(4), "disks", "olga"),)), [stop], DAY)
+    stop = TimelineBar(BarKind.MAINTENANCE, "", Interval(hours(-2), hours(4)), "disks")
+    line = timeline(picture(stops=(MaintenanceWindow(hours(-2), hours(4), "disks", "olga"),)), [stop], DAY)
     assert merge(item.interval for item in line.blocked) == [Interval(hours(-2), hours(4))]
 
 
@@ -108,7 +108,7 @@ jobs = st.one_of(
     st.just(queued()),
 )
 stops = st.builds(
-    lambda at, length: Stop(hours(at / 4), None if length is None else hours((at + length) / 4), "disks"),
+    lambda at, length: MaintenanceWindow(hours(at / 4), None if length is None else hours((at + length) / 4), "disks"),
     st.integers(-20, 60),
     st.none() | st.integers(1, 20),
 )
@@ -122,7 +122,7 @@ pictures = st.builds(
 
 
 @given(pictures, st.lists(pasts, max_size=3), st.integers(-6 * 60, 18 * 60 - 1))
-def test_it_says_what_the_blockers_say(found: object, history: list[Bar], minute: int) -> None:
+def test_it_says_what_the_blockers_say(found: object, history: list[TimelineBar], minute: int) -> None:
     """Free, blocked and perhaps are the whole of it without overlap; at no free moment something stops a rebuild."""
     line = timeline(found, history, DAY)
     likely = merge(item.interval for item in line.blocked)
@@ -138,7 +138,7 @@ def test_it_says_what_the_blockers_say(found: object, history: list[Bar], minute
 
 @given(pictures)
 def test_its_first_moment_is_the_verdict(found: object) -> None:
-    is_now = verdict(found).answer is Answer.NOW
+    is_now = eligibility_of(found).answer is EligibilityState.NOW
     first = timeline(found, [], Interval(hours(0), hours(12))).blocked[:1]
     assert can_start(found) == is_now
     assert is_now == (not first or first[0].interval.start > hours(0))

@@ -13,8 +13,8 @@ from dbops.engine.planning.checks.topology import topology_is_as_stored
 from dbops.engine.states import Severity
 from dbops.engine.topology.comparison import Judgement, compare
 from dbops.engine.topology.difference_kinds import MEANINGS
-from dbops.engine.topology.differences import OpenDifference, in_words
-from dbops.engine.topology.members import Cluster, Stored, transactions_lost
+from dbops.engine.topology.differences import OpenDifference, describe_difference
+from dbops.engine.topology.members import KnownCluster, StoredInstance, transactions_lost
 from tests.engine import builders
 from tests.engine.builders import NOW, link, server
 
@@ -23,8 +23,8 @@ UUID = "3e11fa47-71ca-11e1-9e33-c80aa9429562"
 FRESH_SINCE = NOW - timedelta(seconds=60)
 
 
-def stored(name: str, **changes: Any) -> Stored:
-    """Return an instance in health; keywords change its server's facts, or ``Stored`` itself."""
+def stored(name: str, **changes: Any) -> StoredInstance:
+    """Return an instance in health; keywords change its server's facts, or ``StoredInstance`` itself."""
     number = NUMBERS[name]
     of_row = {
         key: changes.pop(key)
@@ -33,11 +33,11 @@ def stored(name: str, **changes: Any) -> Stored:
     }
     normal: dict[str, Any] = {"read_only": False, "replication": ()} if name == "primary-1" else {}
     facts = builders.facts(number, server=server(number, **(normal | changes)))
-    row = Stored(name, name.partition("-")[0], f"10.0.0.{number}", 3306, facts)
+    row = StoredInstance(name, name.partition("-")[0], f"10.0.0.{number}", 3306, facts)
     return replace(row, **of_row)
 
 
-def unread(name: str, *, answers: bool = True) -> Stored:
+def unread(name: str, *, answers: bool = True) -> StoredInstance:
     """Return an instance whose server did not answer; without ``answers`` it was last read long ago."""
     problem = Problem("mysql.unreachable", "Connection refused")
     facts = replace(builders.facts(NUMBERS[name]), server=None, server_problem=problem)
@@ -46,15 +46,15 @@ def unread(name: str, *, answers: bool = True) -> Stored:
     return replace(stored(name), facts=facts)
 
 
-def judged(*members: Stored, addresses: tuple[str, ...] = ()) -> dict[tuple[str, str], Judgement]:
-    return {(item.code, item.subject): item for item in compare(Cluster(members, FRESH_SINCE, addresses))}
+def judged(*members: StoredInstance, addresses: tuple[str, ...] = ()) -> dict[tuple[str, str], Judgement]:
+    return {(item.code, item.subject): item for item in compare(KnownCluster(members, FRESH_SINCE, addresses))}
 
 
-def there(*members: Stored, addresses: tuple[str, ...] = ()) -> set[tuple[str, str]]:
+def there(*members: StoredInstance, addresses: tuple[str, ...] = ()) -> set[tuple[str, str]]:
     return {key for key, item in judged(*members, addresses=addresses).items() if item.is_there}
 
 
-def on_files(known: str, now: str) -> Stored:
+def on_files(known: str, now: str) -> StoredInstance:
     """Return replica-1 on files that are, or are not, those that it was known by."""
     row = stored("replica-1", known_files=known)
     assert row.facts is not None
@@ -151,7 +151,7 @@ def test_a_cluster_in_health_has_none() -> None:
         ),
     ],
 )
-def test_a_difference_is_seen_and_no_other(members: tuple[Stored, ...], expected: set[tuple[str, str]]) -> None:
+def test_a_difference_is_seen_and_no_other(members: tuple[StoredInstance, ...], expected: set[tuple[str, str]]) -> None:
     assert there(*members) == expected
 
 
@@ -167,7 +167,7 @@ def test_an_unknown_address_whose_connection_is_down_says_nothing() -> None:
         pytest.param(stored("replica-1", replication=(link("nat", source_server_id=11),)), id="both ends say so"),
     ],
 )
-def test_a_member_under_another_name_is_no_outsider(member: Stored) -> None:
+def test_a_member_under_another_name_is_no_outsider(member: StoredInstance) -> None:
     primary = stored("primary-1", replicas=(Attached(13, "10.0.0.13", 3306),))
     assert there(primary, B, member, addresses=("shop-db:3306",)) == set()
 
@@ -221,7 +221,7 @@ def test_nothing_is_said_of_a_server_that_was_not_read(
         links = () if source == "none" else (link(source),)
         members.append(unread(name) if name in lost else stored(name, replication=links, read_only=only))
     found = judged(*members)
-    assert len(found) == len(compare(Cluster(tuple(members), FRESH_SINCE)))  # one judgement for each
+    assert len(found) == len(compare(KnownCluster(tuple(members), FRESH_SINCE)))  # one judgement for each
     for (code, subject), item in found.items():
         assert code in MEANINGS
         if subject in lost and code != "loop":
@@ -247,7 +247,7 @@ def test_a_plan_is_refused_by_what_matters_and_by_nothing_else() -> None:
         Severity.REFUSAL,
         "replica-1 takes writes.",
     )
-    assert in_words([failover]).endswith(failover.text.rstrip("."))
+    assert describe_difference([failover]).endswith(failover.text.rstrip("."))
 
 
 def test_files_that_could_not_be_read_neither_make_a_difference_nor_end_one() -> None:

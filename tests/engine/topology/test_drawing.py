@@ -5,13 +5,13 @@ from collections.abc import Iterable
 from hypothesis import given
 from hypothesis import strategies as st
 
-from dbops.engine.topology.layout import Branch, arrange
+from dbops.engine.topology.layout import TreeNode, arrange
 
 KEYS = st.integers(0, 11)
 GRAPHS = st.dictionaries(KEYS, st.lists(KEYS, max_size=4), max_size=12)
 
 
-def walk(branches: Iterable[Branch[int]]) -> list[Branch[int]]:
+def walk(branches: Iterable[TreeNode[int]]) -> list[TreeNode[int]]:
     found = []
     for branch in branches:
         found += [branch, *walk(branch.below)]

@@ -8,12 +8,12 @@ from hypothesis import strategies as st
 
 from dbops.engine.facts.instance import Problem
 from dbops.engine.states import Role
-from dbops.engine.topology.nodes import Link, Node, Silent
+from dbops.engine.topology.nodes import Node, ReplicationLink, Silent
 from dbops.engine.topology.proposals import ProposedCluster, ProposedMember, propose
 
 
 def node(name: str, *sources: str, **values: Any) -> Node:
-    links = tuple(Link("", source, 3306, source, is_running=True) for source in sources)
+    links = tuple(ReplicationLink("", source, 3306, source, is_running=True) for source in sources)
     given_values: dict[str, Any] = {
         "addresses": ((f"{name}.example", 3306),),
         "hostname": f"{name}.example",

@@ -13,16 +13,16 @@ from dbops.engine.errors import RemoteFailure
 from dbops.engine.facts.instance import HostFacts, Tool, from_record, to_record
 from dbops.engine.flavors import flavor_for
 from dbops.engine.flavors.compression import xtrabackup_compress_problem
-from dbops.engine.planning.inputs import Member
+from dbops.engine.planning.inputs import KnownInstance
 from dbops.engine.planning.planner import build_plan
 from dbops.engine.ports import JobState, JobStatus
 from dbops.engine.rebuilds.copy_check import CopyEvidence, judge_copy
 from dbops.engine.rebuilds.plan import Plan
 from dbops.engine.rebuilds.steps.commands import expand_words, sent_command, unpack_command
-from dbops.engine.rebuilds.steps.copy.shared_read import why_not_together
+from dbops.engine.rebuilds.steps.copy.shared_read import why_not_shared
 from dbops.engine.rebuilds.steps.copy.stream import Stream
 from dbops.engine.rebuilds.steps.run import Run
-from dbops.engine.tuning.transport import Link
+from dbops.engine.tuning.transport import MeasuredLink
 from tests.engine import builders
 from tests.engine.runs import Told, make_run
 from tests.fakes import FakeClock, FakeDatabase, FakeJobs
@@ -30,7 +30,7 @@ from tests.fakes import FakeClock, FakeDatabase, FakeJobs
 MIB = 1024**2
 GTID = "90b38aa6-e51e-11f1-9a6c-02fc00000001:1-19"
 UNPACK = "/usr/bin/xbstream -x -C /var/lib/mysql --parallel=4"
-SLOW = Link({"aes128-gcm@openssh.com": 10.0 * MIB}, datetime(2026, 11, 1, tzinfo=UTC))
+SLOW = MeasuredLink({"aes128-gcm@openssh.com": 10.0 * MIB}, datetime(2026, 11, 1, tzinfo=UTC))
 
 
 @pytest.mark.parametrize(
@@ -63,7 +63,7 @@ def test_both_ends_must_be_of_a_release_that_does_it_in_one_pass(
     assert all(word in found for word in problem), found
 
 
-def mysql(name: str, role: str, number: int, tool: str, *, zstd: bool = True, **server: Any) -> Member:
+def mysql(name: str, role: str, number: int, tool: str, *, zstd: bool = True, **server: Any) -> KnownInstance:
     tools = {program: Tool(f"/usr/bin/{program}", "8.4.10") for program in (*builders.PROGRAMS[:6], "mysql", "mysqld")}
     tools |= {program: Tool(f"/usr/bin/{program}", tool) for program in ("xtrabackup", "xbstream")}
     tools |= {"zstd": Tool("/usr/bin/zstd")} if zstd else {}
@@ -75,7 +75,9 @@ def mysql(name: str, role: str, number: int, tool: str, *, zstd: bool = True, **
     )
 
 
-def plan_with(tool: str = "8.4.0-5", unpacker: str = "8.4.0-5", *, link: Link | None = SLOW, zstd: bool = True) -> Plan:
+def plan_with(
+    tool: str = "8.4.0-5", unpacker: str = "8.4.0-5", *, link: MeasuredLink | None = SLOW, zstd: bool = True
+) -> Plan:
     primary = mysql("primary-1", "primary", 11, tool, read_only=False, replication=())
     source = mysql("backup-1", "backup", 12, tool, zstd=zstd)
     target = mysql("replica-1", "replica", 13, unpacker, zstd=zstd)
@@ -122,7 +124,7 @@ def test_an_end_that_would_not_do_it_well_and_no_zstd_either() -> None:
 
 
 @pytest.mark.parametrize("link", [None, replace(SLOW, rates={"aes128-gcm@openssh.com": 2000.0 * MIB})])
-def test_a_fast_or_unknown_link_is_left_alone(link: Link | None) -> None:
+def test_a_fast_or_unknown_link_is_left_alone(link: MeasuredLink | None) -> None:
     plan = plan_with(link=link)
     assert (plan.compress_threads, plan.compresses_itself) == (0, False)
     assert "compress" not in " ".join(commands(plan))
@@ -164,7 +166,7 @@ BY_TOOL, IN_PIPE, PLAIN = "compressed by the backup tool", "compressed by zstd i
 )
 def test_what_is_compressed_alike_is_read_once_and_each_target_expands_it(plan: Plan, reader: Plan) -> None:
     flavor = flavor_for("8.4.10")
-    assert why_not_together(plan, reader, ["python3"]) == ""
+    assert why_not_shared(plan, reader, ["python3"]) == ""
     assert sent_command(plan, flavor, "RUN") == sent_command(reader, flavor, "RUN")
     for one in (plan, reader):
         assert ("--decompress" in unpack_command(one, flavor)) == (
@@ -184,13 +186,13 @@ def test_what_is_compressed_alike_is_read_once_and_each_target_expands_it(plan: 
 )
 def test_what_one_target_could_not_expand_is_not_shared_with_it(one: Plan, its: str, other: Plan, others: str) -> None:
     told = "all of one read get the same bytes, and this one's stream is"
-    assert why_not_together(one, other, ["python3"]) == f"{told} {its}, the other's is {others}"
-    assert why_not_together(other, one, ["python3"]) == f"{told} {others}, the other's is {its}"
+    assert why_not_shared(one, other, ["python3"]) == f"{told} {its}, the other's is {others}"
+    assert why_not_shared(other, one, ["python3"]) == f"{told} {others}, the other's is {its}"
 
 
 def test_another_number_of_threads_is_another_way_to_read() -> None:
     plan = plan_with(unpacker="8.4.0-1")
-    assert "different options" in why_not_together(replace(plan, compress_threads=2), plan, ["python3"])
+    assert "different options" in why_not_shared(replace(plan, compress_threads=2), plan, ["python3"])
 
 
 def running(plan: Plan) -> tuple[Run, Told]:

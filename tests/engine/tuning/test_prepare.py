@@ -9,21 +9,23 @@ from dbops.engine.facts.instance import Tool
 from dbops.engine.flavors import flavor_for
 from dbops.engine.hosts.jobs import IN_BASH
 from dbops.engine.hosts.scripts import load
-from dbops.engine.planning.inputs import Situation
+from dbops.engine.planning.inputs import PlanInputs
 from dbops.engine.planning.planner import build_plan
 from dbops.engine.rebuilds.steps.run import Run
 from dbops.engine.rebuilds.steps.start.prepare_and_start import Prepare
-from dbops.engine.tuning.prepare import Ground, choose, within_what_is_free
+from dbops.engine.tuning.prepare import PrepareReason, choose, within_what_is_free
 from tests.engine.builders import GIB, datadir, facts, host, member, server, situation, source_with
 from tests.engine.runs import Told, make_run
 from tests.fakes import FakeClock, FakeDatabase, FakeJobs, FakeShell, running
 
 MIB = 1024**2
-GROUND = Ground(free_bytes=64 * GIB, cpu_count=8, redo_capacity_bytes=GIB)
+GROUND = PrepareReason(free_bytes=64 * GIB, cpu_count=8, redo_capacity_bytes=GIB)
 MARIADB, MYSQL = "10.11.19-MariaDB", "8.0.46"
 
 
-def chosen(server_version: str, tool_version: str | None, ground: Ground = GROUND) -> tuple[int, tuple[str, ...]]:
+def chosen(
+    server_version: str, tool_version: str | None, ground: PrepareReason = GROUND
+) -> tuple[int, tuple[str, ...]]:
     found = choose(flavor_for(server_version).prepare_habits(tool_version), ground)
     assert all(reason.endswith(".") for reason in found.reasons)
     return found.memory_bytes, found.options
@@ -94,7 +96,7 @@ def test_less_free_memory_than_planned_is_not_exceeded(planned: int, free: int, 
     assert within_what_is_free(planned, free) == memory
 
 
-def with_memory(free_bytes: int, **source: float) -> Situation:
+def with_memory(free_bytes: int, **source: float) -> PlanInputs:
     target = facts(13, host=host(13, memory_available_bytes=free_bytes))
     return situation(target=member("replica-1", "replica", 13, facts=target), source=source_with(**source))
 

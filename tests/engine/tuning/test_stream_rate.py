@@ -3,7 +3,7 @@
 from hypothesis import given
 from hypothesis import strategies as st
 
-from dbops.engine.tuning.stream_rate import LOOKS, MARGIN, SLOWEST, USABLE, Brake, brake, floor_of
+from dbops.engine.tuning.stream_rate import LOOKS, MARGIN, SLOWEST, USABLE, AutoThrottle, floor_of, throttle
 
 GIB, MIB = 1024**3, 1024**2
 SIZES = st.integers(1, 10**14)
@@ -57,12 +57,12 @@ class Looks:
     """A brake that is looked at every three seconds."""
 
     def __init__(self, moving: float | None = 400 * MIB, floor: int = 10 * MIB) -> None:
-        self.state, self.moving, self.floor, self.now = Brake(), moving, floor, 0.0
+        self.state, self.moving, self.floor, self.now = AutoThrottle(), moving, floor, 0.0
 
     def see(self, latency_ms: float, times: int = 1) -> int | None:
         for _ in range(times):
             self.now += 3.0
-            self.state = brake(
+            self.state = throttle(
                 self.state, latency_ms=latency_ms, limit_ms=LIMIT, now=self.now, moving=self.moving, floor=self.floor
             )
         return self.state.rate

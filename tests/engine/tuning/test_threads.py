@@ -11,7 +11,7 @@ from dbops.engine.facts.instance import InstanceFacts, StorageFacts, from_record
 from dbops.engine.flavors import flavor_for
 from dbops.engine.planning.planner import build_plan
 from dbops.engine.rebuilds.steps.commands import unpack_command
-from dbops.engine.tuning.threads import PARALLEL_MAXIMUM, End, choose_threads, threads_reason
+from dbops.engine.tuning.threads import PARALLEL_MAXIMUM, StreamSide, choose_threads, threads_reason
 from tests.engine.builders import datadir, facts, host, situation
 
 FLASH = StorageFacts("ext4", 4096, "nvme0n1", 0, turns=False)
@@ -32,7 +32,7 @@ def test_what_is_said_is_what_is_chosen(cores: int, storage: StorageFacts | None
     machine = host(1, cpu_count=cores)
     chosen = choose_threads(machine, storage)
     assert 1 <= chosen <= PARALLEL_MAXIMUM
-    for end, work in ((End.SOURCE, "copy"), (End.TARGET, "unpacking")):
+    for end, work in ((StreamSide.SOURCE, "copy"), (StreamSide.TARGET, "unpacking")):
         said = threads_reason(end, machine, storage)
         assert said.startswith(f"{chosen} {work} thread{'' if chosen == 1 else 's'}: ")
         assert said.endswith(".")
@@ -41,14 +41,14 @@ def test_what_is_said_is_what_is_chosen(cores: int, storage: StorageFacts | None
 def test_a_disk_that_turns_is_read_and_written_by_one() -> None:
     machine = host(1, cpu_count=32)
     assert choose_threads(machine, DISK) == 1
-    for end in End:
+    for end in StreamSide:
         assert threads_reason(end, machine, DISK).startswith(f"1 {end.work}")
         assert "sda" in threads_reason(end, machine, DISK)
 
 
 def test_the_sentences_of_both_ends() -> None:
     machine = host(1, cpu_count=8)
-    for end in End:
+    for end in StreamSide:
         said = threads_reason(end, machine, FLASH)
         assert said.startswith(f"4 {end.work}")
         assert end.role in said
@@ -56,12 +56,12 @@ def test_the_sentences_of_both_ends() -> None:
 
 
 def test_what_a_virtual_disk_is_stays_open_and_is_said() -> None:
-    assert "vda" in threads_reason(End.SOURCE, host(1), VIRTUAL)
-    assert "nvme0n1" not in threads_reason(End.SOURCE, host(1), FLASH)
+    assert "vda" in threads_reason(StreamSide.SOURCE, host(1), VIRTUAL)
+    assert "nvme0n1" not in threads_reason(StreamSide.SOURCE, host(1), FLASH)
 
 
-@pytest.mark.parametrize("end", list(End))
-def test_what_has_no_device_is_called_by_its_file_system(end: End) -> None:
+@pytest.mark.parametrize("end", list(StreamSide))
+def test_what_has_no_device_is_called_by_its_file_system(end: StreamSide) -> None:
     said = threads_reason(end, host(1), NETWORK)
     assert "nfs4" in said
     assert " - " not in said
@@ -82,9 +82,9 @@ def test_a_plan_takes_each_end_s_own_threads_and_says_why() -> None:
     plan = build_plan(world)
     assert (plan.parallel, plan.unpack_threads) == (1, 4)
     told = " ".join(plan.stream_reasons)
-    assert f"1 {End.SOURCE.work}" in told
+    assert f"1 {StreamSide.SOURCE.work}" in told
     assert "sda" in told
-    assert f"4 {End.TARGET.work}" in told
+    assert f"4 {StreamSide.TARGET.work}" in told
     commands = [command.text for step in plan.steps if step.name == "stream" for command in step.commands]
     assert any("--parallel=1" in text for text in commands)
     assert any(text.endswith("-p 4") for text in commands)

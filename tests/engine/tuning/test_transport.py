@@ -14,7 +14,7 @@ from dbops.engine.tuning.transport import (
     COMPRESSED_BYTES_PER_SECOND,
     Compression,
     CompressionCause,
-    Link,
+    MeasuredLink,
     choose_ciphers,
     choose_compression,
     cipher_reason,
@@ -51,7 +51,7 @@ WHEN = datetime(2026, 11, 1, tzinfo=UTC)
 
 def chosen(**rates: float) -> list[str]:
     names = {"aes128": AES128, "aes256": AES256, "ctr": CTR, "chacha": CHACHA}
-    link = Link({names[name]: rate for name, rate in rates.items()}, WHEN)
+    link = MeasuredLink({names[name]: rate for name, rate in rates.items()}, WHEN)
     return choose_ciphers(HOST, HOST, link).split(",")
 
 
@@ -78,13 +78,13 @@ def test_what_was_not_measured_or_was_refused_is_still_offered_last() -> None:
 
 
 def test_a_cipher_that_one_end_has_lost_is_not_offered_however_fast_it_was() -> None:
-    link = Link({CHACHA: 900.0, AES128: 100.0}, WHEN)
+    link = MeasuredLink({CHACHA: 900.0, AES128: 100.0}, WHEN)
     assert CHACHA not in choose_ciphers(HOST, replace(HOST, ssh_ciphers=(AES128, CTR)), link)
 
 
 @given(st.dictionaries(st.sampled_from([*transport.CIPHERS_WITH_AES, "3des-cbc"]), st.floats(0, 1e10)))
 def test_the_first_is_never_slower_than_the_best_by_more_than_what_counts_as_the_same(rates: dict[str, float]) -> None:
-    first, *rest = choose_ciphers(HOST, HOST, Link(rates, WHEN)).split(",")
+    first, *rest = choose_ciphers(HOST, HOST, MeasuredLink(rates, WHEN)).split(",")
     assert sorted([first, *rest]) == sorted(transport.CIPHERS_WITH_AES)
     shared = {name: rate for name, rate in rates.items() if name in transport.CIPHERS_WITH_AES}
     if any(shared.values()):
@@ -92,7 +92,7 @@ def test_the_first_is_never_slower_than_the_best_by_more_than_what_counts_as_the
 
 
 def test_the_reason_names_the_rates_and_the_day() -> None:
-    link = Link({AES128: 500 * 1024**2, CHACHA: 200 * 1024**2}, WHEN)
+    link = MeasuredLink({AES128: 500 * 1024**2, CHACHA: 200 * 1024**2}, WHEN)
     told = cipher_reason(choose_ciphers(HOST, HOST, link), HOST, HOST, link)
     assert told.startswith(AES128)
     assert all(word in told for word in ("2026-11-01", "500 MiB/s", f"{CHACHA} 200 MiB/s"))
@@ -105,7 +105,7 @@ PIPED = "the tool is not able to"
 
 
 def compressed(rate: float, source: HostFacts = EIGHT, target: HostFacts = EIGHT, problem: str = PIPED) -> Compression:
-    return choose_compression(source, target, Link({AES128: rate / 2, CHACHA: rate}, WHEN), problem)
+    return choose_compression(source, target, MeasuredLink({AES128: rate / 2, CHACHA: rate}, WHEN), problem)
 
 
 @pytest.mark.parametrize("problem", [PIPED, ""])
@@ -124,7 +124,7 @@ def test_half_of_the_cores_compress_and_at_most_four() -> None:
 
 @pytest.mark.parametrize("problem", [PIPED, ""])
 def test_nothing_is_compressed_on_a_guess(problem: str) -> None:
-    for link in (None, Link({}, WHEN)):
+    for link in (None, MeasuredLink({}, WHEN)):
         found = choose_compression(EIGHT, EIGHT, link, problem)
         assert (found.threads, found.by_tool, found.cause) == (0, False, CompressionCause.UNMEASURED)
 

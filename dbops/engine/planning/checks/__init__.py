@@ -1,4 +1,4 @@
-"""Pre-flight checks: pure functions over a ``Situation``, each giving findings. Order is the order of the page.
+"""Pre-flight checks: pure functions over a ``PlanInputs``, each giving findings. Order is the order of the page.
 
 To add one: write a function in the module of its subject, name it in that module's ``CHECKS``, describe its codes in
 ``docs/checks.md`` (a test holds it).
@@ -7,10 +7,10 @@ To add one: write a function in the module of its subject, name it in that modul
 from collections.abc import Callable, Iterator
 
 from dbops.engine.planning.checks import archive, capacity, clone, pair, source, target, topology
-from dbops.engine.planning.inputs import Situation
+from dbops.engine.planning.inputs import PlanInputs
 from dbops.engine.rebuilds.plan import Finding
 
-Check = Callable[[Situation], Iterator[Finding]]
+Check = Callable[[PlanInputs], Iterator[Finding]]
 
 #: Of a method that reads a running server.
 CHECKS: tuple[Check, ...] = (*topology.CHECKS, *target.CHECKS, *pair.CHECKS, *source.CHECKS, *capacity.CHECKS)
@@ -56,6 +56,6 @@ OF_CLONE: tuple[Check, ...] = (
 CHECKS_OF = {"xbstream": CHECKS, "clone": OF_CLONE, "archive": OF_ARCHIVE, "dump": OF_DUMP}
 
 
-def run_checks(situation: Situation, method: str = "xbstream") -> tuple[Finding, ...]:
+def run_checks(situation: PlanInputs, method: str = "xbstream") -> tuple[Finding, ...]:
     """Return every finding of a method's checks, none left out because of another."""
     return tuple(finding for check in CHECKS_OF[method] for finding in check(situation))

@@ -3,13 +3,13 @@
 from collections.abc import Iterator
 from datetime import datetime
 
-from dbops.engine.backups.restore_test_ends import ProofEnd
+from dbops.engine.backups.restore_test_ends import RestoreTestEnd
 from dbops.engine.errors import DbopsError
 from dbops.engine.flavors import parse_version
 from dbops.engine.flavors.dump_load import install_programs
 from dbops.engine.planning.checks.findings import duration, gib, ok, refusal, unknown, warning
 from dbops.engine.planning.checks.pair import find_tool
-from dbops.engine.planning.inputs import Situation
+from dbops.engine.planning.inputs import PlanInputs
 from dbops.engine.rebuilds.plan import Finding
 
 #: Older ones are told of: all that was written since is applied from binary logs.
@@ -18,7 +18,7 @@ OLD_SECONDS = 3 * 24 * 3600
 FOUND_SHOWN = 300
 
 
-def there_is_one(situation: Situation) -> Iterator[Finding]:
+def there_is_one(situation: PlanInputs) -> Iterator[Finding]:
     code, title, archive = "archive.file", "There is a complete backup to read", situation.archive
     name = situation.source.name
     if archive is None:
@@ -37,7 +37,7 @@ def there_is_one(situation: Situation) -> Iterator[Finding]:
         yield ok(code, title, seen)
 
 
-def no_proof_is_against_it(situation: Situation) -> Iterator[Finding]:
+def no_proof_is_against_it(situation: PlanInputs) -> Iterator[Finding]:
     """What is read was restored by a proof, or by none yet; one that a proof found bad is refused."""
     code, title = "archive.proof", "No proof says that the backup is bad"
     archive = situation.archive
@@ -63,7 +63,7 @@ def no_proof_is_against_it(situation: Situation) -> Iterator[Finding]:
         yield warning(code, title, f"{run.capitalize()} is in doubt: {_found(proof)}", advice)
 
 
-def no_newer_one_was_passed_over(situation: Situation) -> Iterator[Finding]:
+def no_newer_one_was_passed_over(situation: PlanInputs) -> Iterator[Finding]:
     """Who expects the newest backup is told why an older one is read."""
     archive, newer = situation.archive, situation.newer_archives
     proof = situation.proofs.get(newer[0].run) if newer else None
@@ -80,7 +80,7 @@ def no_newer_one_was_passed_over(situation: Situation) -> Iterator[Finding]:
     yield warning("archive.passed_over", "The newest backup is the one that is read", seen, advice)
 
 
-def _found(proof: ProofEnd) -> str:
+def _found(proof: RestoreTestEnd) -> str:
     """What a proof that did not succeed found, as a sentence."""
     said = proof.found[:FOUND_SHOWN].strip().rstrip(".") or "it did not succeed"
     return f"its proof of {_moment(proof.at)} found: {said} ({proof.code})."
@@ -90,7 +90,7 @@ def _moment(at: datetime) -> str:
     return f"{at:%Y-%m-%d %H:%M} UTC"
 
 
-def its_host_answers(situation: Situation) -> Iterator[Finding]:
+def its_host_answers(situation: PlanInputs) -> Iterator[Finding]:
     code, title, source = "archive.host", "The host of the backup answers", situation.source
     if source.facts is None:
         return
@@ -100,7 +100,7 @@ def its_host_answers(situation: Situation) -> Iterator[Finding]:
         yield ok(code, title, f"{source.host} answers at {source.ssh_address}.")
 
 
-def the_target_can_open_it(situation: Situation) -> Iterator[Finding]:
+def the_target_can_open_it(situation: PlanInputs) -> Iterator[Finding]:
     code, title = "archive.version", "The target's server can open the backup"
     archive, flavor, target = situation.archive, situation.flavor, situation.target
     if archive is None or flavor is None:
@@ -119,7 +119,7 @@ def the_target_can_open_it(situation: Situation) -> Iterator[Finding]:
         yield ok(code, title, f"{archive.flavor} {archive.version} -> {version}")
 
 
-def programs_are_there(situation: Situation) -> Iterator[Finding]:
+def programs_are_there(situation: PlanInputs) -> Iterator[Finding]:
     """The backup tool is needed on the target alone: it prepares there what it wrote on the source."""
     flavor = situation.flavor
     host = situation.target.facts.host if situation.target.facts else None
@@ -148,7 +148,7 @@ def programs_are_there(situation: Situation) -> Iterator[Finding]:
         yield ok(code, title, "All are there.")
 
 
-def the_primary_uses_gtid(situation: Situation) -> Iterator[Finding]:
+def the_primary_uses_gtid(situation: PlanInputs) -> Iterator[Finding]:
     """The copy is attached to the primary at once; without GTID nobody knows where it stands in the primary's own logs."""
     code, title = "archive.gtid", "The copy can be attached to the primary by GTID"
     archive, primary = situation.archive, situation.primary.server if situation.primary else None
@@ -161,7 +161,7 @@ def the_primary_uses_gtid(situation: Situation) -> Iterator[Finding]:
         yield ok(code, title, f"From {archive.gtid} on.")
 
 
-def binlogs_reach_back(situation: Situation) -> Iterator[Finding]:
+def binlogs_reach_back(situation: PlanInputs) -> Iterator[Finding]:
     """Error 1236 after all the work: what the primary has removed nobody can apply any more."""
     code, title = "archive.reach", "The primary still has all binary logs since the backup"
     archive, flavor = situation.archive, situation.flavor
@@ -183,7 +183,7 @@ def binlogs_reach_back(situation: Situation) -> Iterator[Finding]:
         yield ok(code, title, "Nothing that the backup lacks was removed there.")
 
 
-def programs_that_load_are_there(situation: Situation) -> Iterator[Finding]:
+def programs_that_load_are_there(situation: PlanInputs) -> Iterator[Finding]:
     """A dump needs the server's own programs, which make an empty data directory and read it in."""
     flavor = situation.flavor
     host = situation.target.facts.host if situation.target.facts else None

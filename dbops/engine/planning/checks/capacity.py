@@ -3,7 +3,7 @@
 from collections.abc import Iterator
 
 from dbops.engine.planning.checks.findings import duration, gib, ok, refusal, unknown, warning
-from dbops.engine.planning.inputs import Situation
+from dbops.engine.planning.inputs import PlanInputs
 from dbops.engine.rebuilds.plan import Finding
 
 #: Free space asked for beyond the data: growth while copying, sort files, binary logs after the start.
@@ -14,7 +14,7 @@ REDO_SHARE = 0.5
 OPEN_FILES_MINIMUM = 65_536
 
 
-def bytes_needed(situation: Situation) -> int | None:
+def bytes_needed(situation: PlanInputs) -> int | None:
     """Return what the target's file system must hold: the data with a margin, and the redo logs of copy and server."""
     size, redo = situation.bytes_of_data, situation.redo_capacity_bytes
     if size is None or redo is None:
@@ -22,13 +22,13 @@ def bytes_needed(situation: Situation) -> int | None:
     return int(size * SPACE_FACTOR) + 2 * redo
 
 
-def fits_beside_old_data(situation: Situation) -> bool:
+def fits_beside_old_data(situation: PlanInputs) -> bool:
     """Tell whether the old data directory can stay, moved aside, until the new one is verified."""
     needed, facts = bytes_needed(situation), situation.target.facts
     return bool(needed is not None and facts and facts.datadir and facts.datadir.free_bytes >= needed)
 
 
-def target_has_room(situation: Situation) -> Iterator[Finding]:
+def target_has_room(situation: PlanInputs) -> Iterator[Finding]:
     """Checked before anything is destroyed. Old data that must go first is said as loudly as it deserves."""
     code, title = "target.space", "The target has room"
     needed, facts = bytes_needed(situation), situation.target.facts
@@ -52,7 +52,7 @@ def target_has_room(situation: Situation) -> Iterator[Finding]:
         yield refusal(code, title, f"{text}, {gib(old)} held by the old data.", "Make room on the target.")
 
 
-def redo_is_wide_enough(situation: Situation) -> Iterator[Finding]:
+def redo_is_wide_enough(situation: PlanInputs) -> Iterator[Finding]:
     """A redo log that wraps around during the copy ends it: after hours on MySQL, only at the very end on MariaDB."""
     code, title, server = "source.redo", "The source's redo log outlasts the copy", situation.source.server
     seconds = situation.cautious_copy_seconds
@@ -84,7 +84,7 @@ def redo_is_wide_enough(situation: Situation) -> Iterator[Finding]:
         yield ok(code, title, seen)
 
 
-def sessions_may_open_files(situation: Situation) -> Iterator[Finding]:
+def sessions_may_open_files(situation: PlanInputs) -> Iterator[Finding]:
     code, title, facts = "source.open_files", "The SSH session may open enough files", situation.source.facts
     if not (facts and facts.host):
         return

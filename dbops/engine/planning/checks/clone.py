@@ -6,20 +6,20 @@ from dbops.engine.facts.instance import CloneFacts
 from dbops.engine.flavors import parse_version
 from dbops.engine.planning.checks.findings import gib, ok, refusal, unknown, warning
 from dbops.engine.planning.checks.pair import find_tool
-from dbops.engine.planning.inputs import Situation
+from dbops.engine.planning.inputs import PlanInputs
 from dbops.engine.rebuilds.clone import FIRST_WITHOUT_DDL_LOCK, LIBRARY, PACKET_BYTES, version_problem
 from dbops.engine.rebuilds.plan import Finding
 
 ANOTHER_WAY = "Choose another method."
 
 
-def clone_facts(situation: Situation) -> CloneFacts | None:
+def clone_facts(situation: PlanInputs) -> CloneFacts | None:
     """Return what the donor says of cloning; ``None`` where it does not answer, is no MySQL server, or was read by an older release."""
     server = situation.source.server
     return server.clone if server and server.flavor == "mysql" else None
 
 
-def both_can_clone(situation: Situation) -> Iterator[Finding]:
+def both_can_clone(situation: PlanInputs) -> Iterator[Finding]:
     code, title = "clone.version", "Both are MySQL servers that clone each other"
     source, flavor, target = situation.source.server, situation.source.flavor, situation.target
     if source is None or flavor is None:
@@ -41,7 +41,7 @@ def both_can_clone(situation: Situation) -> Iterator[Finding]:
         yield ok(code, title, f"MySQL {source.version} -> {version}")
 
 
-def the_plugin_can_be_had(situation: Situation) -> Iterator[Finding]:
+def the_plugin_can_be_had(situation: PlanInputs) -> Iterator[Finding]:
     code, title, facts = "clone.plugin", "The source has the clone plugin, or can load it", clone_facts(situation)
     if situation.source.server is None or situation.source.server.flavor != "mysql":
         return
@@ -57,7 +57,7 @@ def the_plugin_can_be_had(situation: Situation) -> Iterator[Finding]:
         )
 
 
-def the_donor_takes_the_account(situation: Situation) -> Iterator[Finding]:
+def the_donor_takes_the_account(situation: PlanInputs) -> Iterator[Finding]:
     """An account and a plugin are rows: where nobody may write, not even the server's own administrator can make them (error 1290)."""
     code, title, facts = (
         "clone.super_read_only",
@@ -77,7 +77,7 @@ def the_donor_takes_the_account(situation: Situation) -> Iterator[Finding]:
         yield ok(code, title, "super_read_only is OFF.")
 
 
-def tables_are_cloned(situation: Situation) -> Iterator[Finding]:
+def tables_are_cloned(situation: PlanInputs) -> Iterator[Finding]:
     """Clone copies InnoDB alone: tables of other engines arrive empty (manual, "Clone Plugin Limitations")."""
     code, title, server = "clone.engines", "Every table is InnoDB's", situation.source.server
     if server is None or server.flavor != "mysql":
@@ -89,7 +89,7 @@ def tables_are_cloned(situation: Situation) -> Iterator[Finding]:
         yield ok(code, title, "InnoDB alone.")
 
 
-def packets_are_large_enough(situation: Situation) -> Iterator[Finding]:
+def packets_are_large_enough(situation: PlanInputs) -> Iterator[Finding]:
     code, title, facts = "clone.packet", "max_allowed_packet is large enough", clone_facts(situation)
     if facts is None:
         return
@@ -100,7 +100,7 @@ def packets_are_large_enough(situation: Situation) -> Iterator[Finding]:
         yield ok(code, title, gib(facts.max_allowed_packet))
 
 
-def platforms_agree(situation: Situation) -> Iterator[Finding]:
+def platforms_agree(situation: PlanInputs) -> Iterator[Finding]:
     """Both must run on one platform with one server character set (manual, "Remote Cloning Prerequisites")."""
     code, title, facts = "clone.platform", "Same platform and character set", clone_facts(situation)
     target = situation.target.server
@@ -126,7 +126,7 @@ def platforms_agree(situation: Situation) -> Iterator[Finding]:
         )
 
 
-def the_way_is_encrypted(situation: Situation) -> Iterator[Finding]:
+def the_way_is_encrypted(situation: PlanInputs) -> Iterator[Finding]:
     code, title, facts = "clone.tls", "The data is encrypted on its way", clone_facts(situation)
     if facts is None:
         return
@@ -137,7 +137,7 @@ def the_way_is_encrypted(situation: Situation) -> Iterator[Finding]:
         yield warning(code, title, "The source's server has no TLS.", advice)
 
 
-def statements_are_not_held_up(situation: Situation) -> Iterator[Finding]:
+def statements_are_not_held_up(situation: PlanInputs) -> Iterator[Finding]:
     code, title, server = "clone.ddl", "Schema changes go on meanwhile", situation.source.server
     facts = clone_facts(situation)
     if server is None or facts is None:
@@ -149,7 +149,7 @@ def statements_are_not_held_up(situation: Situation) -> Iterator[Finding]:
         yield ok(code, title, "The clone waits for none and holds up none.")
 
 
-def the_source_uses_gtid(situation: Situation) -> Iterator[Finding]:
+def the_source_uses_gtid(situation: PlanInputs) -> Iterator[Finding]:
     code, title, server = "clone.gtid", "The copy knows its position by GTID", situation.source.server
     if server is None or server.flavor != "mysql":
         return
@@ -159,7 +159,7 @@ def the_source_uses_gtid(situation: Situation) -> Iterator[Finding]:
         yield refusal(code, title, "gtid_mode is not ON on the source.", ANOTHER_WAY)
 
 
-def programs_are_there(situation: Situation) -> Iterator[Finding]:
+def programs_are_there(situation: PlanInputs) -> Iterator[Finding]:
     """The target's own server program makes the copy; the backup tool is needed nowhere."""
     flavor, host = situation.source.flavor, situation.target.facts.host if situation.target.facts else None
     if flavor is None or host is None or flavor.name != "mysql":

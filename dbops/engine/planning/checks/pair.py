@@ -5,17 +5,17 @@ from collections.abc import Iterator
 from dbops.engine.facts.instance import Tool
 from dbops.engine.flavors import parse_version
 from dbops.engine.planning.checks.findings import ok, refusal, unknown, warning
-from dbops.engine.planning.inputs import Member, Situation
+from dbops.engine.planning.inputs import KnownInstance, PlanInputs
 from dbops.engine.rebuilds.plan import Finding
 
 
-def find_tool(member: Member, programs: tuple[str, ...]) -> Tool | None:
+def find_tool(member: KnownInstance, programs: tuple[str, ...]) -> Tool | None:
     """Return the first of ``programs`` that the member's host has."""
     host = member.facts.host if member.facts else None
     return next((host.tools[name] for name in programs if name in host.tools), None) if host else None
 
 
-def source_is_another(situation: Situation) -> Iterator[Finding]:
+def source_is_another(situation: PlanInputs) -> Iterator[Finding]:
     """By name, by address, by data directory on the host, and by what the servers say of themselves."""
     code, title = "pair.differ", "Source and target are two instances"
     source, target = situation.source, situation.target
@@ -36,18 +36,18 @@ def source_is_another(situation: Situation) -> Iterator[Finding]:
         yield ok(code, title, f"{source.name} is read, {target.name} is replaced.")
 
 
-def _place(member: Member) -> tuple[str, str, str] | None:
+def _place(member: KnownInstance) -> tuple[str, str, str] | None:
     facts = member.facts
     if not (facts and facts.host and facts.datadir and facts.datadir.identity):
         return None
     return (facts.host.machine_id, facts.host.hostname, facts.datadir.identity)
 
 
-def _uuid(member: Member) -> str:
+def _uuid(member: KnownInstance) -> str:
     return member.server.server_uuid if member.server else ""
 
 
-def members_of_one_cluster(situation: Situation) -> Iterator[Finding]:
+def members_of_one_cluster(situation: PlanInputs) -> Iterator[Finding]:
     code, title = "pair.cluster", "Source and target belong to one cluster"
     if situation.source.cluster != situation.target.cluster:
         yield refusal(
@@ -66,7 +66,7 @@ def members_of_one_cluster(situation: Situation) -> Iterator[Finding]:
         yield ok(code, title, f"{situation.target.cluster}, whose primary is {situation.primary.name}.")
 
 
-def versions_fit(situation: Situation) -> Iterator[Finding]:
+def versions_fit(situation: PlanInputs) -> Iterator[Finding]:
     """The target's server must be of the source's series and not older (an older server cannot open the files)."""
     code, title = "pair.version", "Same flavor, and a version that can open the copy"
     source, flavor = situation.source.server, situation.source.flavor
@@ -91,7 +91,7 @@ def versions_fit(situation: Situation) -> Iterator[Finding]:
         yield ok(code, title, f"{source.flavor} {source.version} -> {version}")
 
 
-def tools_are_there(situation: Situation) -> Iterator[Finding]:
+def tools_are_there(situation: PlanInputs) -> Iterator[Finding]:
     flavor = situation.source.flavor
     if flavor is None:
         return
@@ -135,7 +135,7 @@ def _programs_needed(role: str) -> tuple[str, ...]:
     )
 
 
-def formats_fit(situation: Situation) -> Iterator[Finding]:
+def formats_fit(situation: PlanInputs) -> Iterator[Finding]:
     """Page size and table name case are written into the data: the target's option file must agree."""
     source = situation.formats_of
     target, config = situation.target.server, situation.target.facts.config if situation.target.facts else None
@@ -176,7 +176,7 @@ def _number(text: str | None) -> int | None:
     return int(digits) * factor if digits.isdigit() else None
 
 
-def clocks_agree(situation: Situation) -> Iterator[Finding]:
+def clocks_agree(situation: PlanInputs) -> Iterator[Finding]:
     """The temporary key expires by the source's clock."""
     facts = situation.source.facts
     if not (facts and facts.host):

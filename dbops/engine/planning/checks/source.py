@@ -4,12 +4,12 @@ from collections.abc import Iterator
 
 from dbops.engine.planning.checks.findings import ok, refusal, unknown, warning
 from dbops.engine.planning.checks.target import not_written_by
-from dbops.engine.planning.inputs import Situation
+from dbops.engine.planning.inputs import PlanInputs
 from dbops.engine.rebuilds.plan import Finding
 from dbops.engine.states import Role
 
 
-def source_answers(situation: Situation) -> Iterator[Finding]:
+def source_answers(situation: PlanInputs) -> Iterator[Finding]:
     code, title, source = "source.answers", "The source answers", situation.source
     if source.facts is None:
         return
@@ -20,7 +20,7 @@ def source_answers(situation: Situation) -> Iterator[Finding]:
         yield ok(code, title, f"{source.name} at {source.address}:{source.port}")
 
 
-def source_has_a_fit_role(situation: Situation) -> Iterator[Finding]:
+def source_has_a_fit_role(situation: PlanInputs) -> Iterator[Finding]:
     code, title, source = "source.role", "The source is a backup instance", situation.source
     if source.role == Role.PRIMARY:
         yield refusal(
@@ -37,7 +37,7 @@ def source_has_a_fit_role(situation: Situation) -> Iterator[Finding]:
         yield ok(code, title, source.name)
 
 
-def source_replicates(situation: Situation) -> Iterator[Finding]:
+def source_replicates(situation: PlanInputs) -> Iterator[Finding]:
     """A source that stands still would give an old copy, and its lag is added to the time of catching up."""
     code, title, server = "source.replication", "The source replicates and is close behind", situation.source.server
     if server is None:
@@ -67,7 +67,7 @@ def source_replicates(situation: Situation) -> Iterator[Finding]:
         yield ok(code, title, f"From {link.source_host}:{link.source_port}, lag {link.lag_seconds:.0f} s.")
 
 
-def source_can_be_replicated_from(situation: Situation) -> Iterator[Finding]:
+def source_can_be_replicated_from(situation: PlanInputs) -> Iterator[Finding]:
     code, title, server = "source.binlog", "The copy can replicate from the source", situation.source.server
     if server is None:
         return
@@ -80,7 +80,7 @@ def source_can_be_replicated_from(situation: Situation) -> Iterator[Finding]:
         yield ok(code, title, "log_bin and log_slave_updates are on.")
 
 
-def positions_are_known(situation: Situation) -> Iterator[Finding]:
+def positions_are_known(situation: PlanInputs) -> Iterator[Finding]:
     code, title = "source.gtid", "Positions are kept by GTID"
     source, primary = situation.source.server, situation.primary.server if situation.primary else None
     if source is None or primary is None:
@@ -103,7 +103,7 @@ def positions_are_known(situation: Situation) -> Iterator[Finding]:
         )
 
 
-def source_holds_nothing_of_its_own(situation: Situation) -> Iterator[Finding]:
+def source_holds_nothing_of_its_own(situation: PlanInputs) -> Iterator[Finding]:
     """What exists on the source alone comes along with the copy, and stops the repointing after all the work."""
     code, title = "source.errant", "The source holds no transaction of its own"
     source, primary = situation.source.server, situation.primary.server if situation.primary else None
@@ -121,7 +121,7 @@ def source_holds_nothing_of_its_own(situation: Situation) -> Iterator[Finding]:
         yield ok(code, title, "The primary has all that the source has.")
 
 
-def binlogs_are_kept(situation: Situation) -> Iterator[Finding]:
+def binlogs_are_kept(situation: PlanInputs) -> Iterator[Finding]:
     """Error 1236 at the end of a long copy is the most repeated failure of the field: logs purged before the attach."""
     for code, member in (("source.retention", situation.source), ("primary.retention", situation.primary)):
         server = member.server if member else None
@@ -146,7 +146,7 @@ def binlogs_are_kept(situation: Situation) -> Iterator[Finding]:
             )
 
 
-def backup_account_may_finish(situation: Situation) -> Iterator[Finding]:
+def backup_account_may_finish(situation: PlanInputs) -> Iterator[Finding]:
     """A missing privilege shows only after everything was copied: so each late statement is tried now."""
     code, title, facts = "source.account", "The backup account may do all that it will need", situation.source.facts
     if facts is None or facts.server is None:
@@ -160,7 +160,7 @@ def backup_account_may_finish(situation: Situation) -> Iterator[Finding]:
         yield ok(code, title, "; ".join(item.statement for item in facts.backup_account))
 
 
-def engines_are_copied_online(situation: Situation) -> Iterator[Finding]:
+def engines_are_copied_online(situation: PlanInputs) -> Iterator[Finding]:
     code, title, server = "source.engines", "All tables are copied without a lock", situation.source.server
     if server is None:
         return
@@ -171,7 +171,7 @@ def engines_are_copied_online(situation: Situation) -> Iterator[Finding]:
         yield ok(code, title, "InnoDB alone.")
 
 
-def nothing_lies_outside(situation: Situation) -> Iterator[Finding]:
+def nothing_lies_outside(situation: PlanInputs) -> Iterator[Finding]:
     """The stream flattens outside paths into one directory, and the server would not start on it."""
     code, title, server = "source.external_paths", "All data lies in the data directory", situation.source.server
     if server is None:

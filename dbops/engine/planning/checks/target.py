@@ -4,7 +4,7 @@ from collections.abc import Iterator
 
 from dbops.engine.facts.instance import ServerFacts
 from dbops.engine.planning.checks.findings import ok, refusal, unknown, warning
-from dbops.engine.planning.inputs import Member, Situation
+from dbops.engine.planning.inputs import KnownInstance, PlanInputs
 from dbops.engine.rebuilds.plan import Finding
 from dbops.engine.states import Role
 
@@ -19,7 +19,7 @@ OUTSIDE_OPTIONS = {
 }
 
 
-def facts_are_fresh(situation: Situation) -> Iterator[Finding]:
+def facts_are_fresh(situation: PlanInputs) -> Iterator[Finding]:
     """Facts older than ``fresh_seconds`` say nothing about now."""
     code, title = "facts.fresh", "Facts are fresh"
     members = [member for member in (situation.target, situation.source, situation.primary) if member]
@@ -39,7 +39,7 @@ def facts_are_fresh(situation: Situation) -> Iterator[Finding]:
             yield ok(code, title, f"{member.name} was read {max(age, 0):.0f} s ago.")
 
 
-def target_host_answers(situation: Situation) -> Iterator[Finding]:
+def target_host_answers(situation: PlanInputs) -> Iterator[Finding]:
     target, title = situation.target, "The target's host answers"
     if target.facts is None:
         return
@@ -51,7 +51,7 @@ def target_host_answers(situation: Situation) -> Iterator[Finding]:
         yield ok("target.host", title, f"{target.host} answers at {target.ssh_address}.")
 
 
-def target_is_no_primary_by_role(situation: Situation) -> Iterator[Finding]:
+def target_is_no_primary_by_role(situation: PlanInputs) -> Iterator[Finding]:
     code, title = "target.role", "The target is not the primary"
     if situation.target.role == Role.PRIMARY:
         yield refusal(
@@ -61,7 +61,7 @@ def target_is_no_primary_by_role(situation: Situation) -> Iterator[Finding]:
         yield ok(code, title, f"{situation.target.name} is a {situation.target.role}.")
 
 
-def target_is_read_only(situation: Situation) -> Iterator[Finding]:
+def target_is_read_only(situation: PlanInputs) -> Iterator[Finding]:
     """A server that takes writes is a primary, whatever the inventory says."""
     code, title = "target.read_only", "The target takes no writes"
     server = situation.target.server
@@ -87,7 +87,7 @@ def target_is_read_only(situation: Situation) -> Iterator[Finding]:
         yield ok(code, title, "read_only = 1")
 
 
-def target_has_no_replicas(situation: Situation) -> Iterator[Finding]:
+def target_has_no_replicas(situation: PlanInputs) -> Iterator[Finding]:
     """Asked of the target itself, and of every other instance: who replicates from it?"""
     code, title = "target.replicas", "Nobody replicates from the target"
     target = situation.target
@@ -104,12 +104,12 @@ def target_has_no_replicas(situation: Situation) -> Iterator[Finding]:
         yield ok(code, title, "No replica is attached.")
 
 
-def _reads_from(member: Member, target: Member) -> bool:
+def _reads_from(member: KnownInstance, target: KnownInstance) -> bool:
     links = member.server.replication if member.server else ()
     return any((link.source_host, link.source_port) == (target.address, target.port) for link in links)
 
 
-def target_is_no_write_address(situation: Situation) -> Iterator[Finding]:
+def target_is_no_write_address(situation: PlanInputs) -> Iterator[Finding]:
     code, title = "target.write_address", "The target is no cluster's write address"
     target = situation.target
     own = {target.address, target.ssh_address, f"{target.address}:{target.port}"}
@@ -130,7 +130,7 @@ def target_is_no_write_address(situation: Situation) -> Iterator[Finding]:
         yield ok(code, title, f"{target.address}:{target.port} is none.")
 
 
-def target_has_no_clients(situation: Situation) -> Iterator[Finding]:
+def target_has_no_clients(situation: PlanInputs) -> Iterator[Finding]:
     code, title = "target.clients", "No client is connected to the target"
     server = situation.target.server
     if server is None:
@@ -148,7 +148,7 @@ def target_has_no_clients(situation: Situation) -> Iterator[Finding]:
         yield ok(code, title, "No connection but ours.")
 
 
-def target_holds_nothing_of_its_own(situation: Situation) -> Iterator[Finding]:
+def target_holds_nothing_of_its_own(situation: PlanInputs) -> Iterator[Finding]:
     """Errant transactions exist nowhere else: they are lost with the data directory."""
     code, title = "target.errant", "The target holds no transaction of its own"
     target, primary = situation.target.server, situation.primary.server if situation.primary else None
@@ -191,7 +191,7 @@ def not_written_by(primary: ServerFacts, gtids: str) -> str:
     return ",".join(entry for entry in gtids.split(",") if entry and origin(entry) not in origins)
 
 
-def target_can_be_started_and_stopped(situation: Situation) -> Iterator[Finding]:
+def target_can_be_started_and_stopped(situation: PlanInputs) -> Iterator[Finding]:
     code, title = "target.service", "The target can be stopped and started"
     target = situation.target
     if target.start_command and target.stop_command:
@@ -200,7 +200,7 @@ def target_can_be_started_and_stopped(situation: Situation) -> Iterator[Finding]
         yield refusal(code, title, "The inventory has no start and stop command.", "Edit the instance.")
 
 
-def target_identity_is_its_own(situation: Situation) -> Iterator[Finding]:
+def target_identity_is_its_own(situation: PlanInputs) -> Iterator[Finding]:
     """A copy brings the source's identity along: the target's own must come from its option file, and be unique.
 
     The file is read over SSH, the server over SQL: where they differ, the two addresses may be those of two machines.
@@ -241,7 +241,7 @@ def target_identity_is_its_own(situation: Situation) -> Iterator[Finding]:
         yield ok(code, title, f"server_id {config.server_id} is used by nobody else.")
 
 
-def target_data_lies_where_the_inventory_says(situation: Situation) -> Iterator[Finding]:
+def target_data_lies_where_the_inventory_says(situation: PlanInputs) -> Iterator[Finding]:
     """A server that comes up on another directory than the one that was filled would be "verified" on its old data."""
     code, title = "target.datadir", "The target's option file and the inventory name one data directory"
     facts = situation.target.facts
@@ -256,7 +256,7 @@ def target_data_lies_where_the_inventory_says(situation: Situation) -> Iterator[
         yield ok(code, title, facts.datadir.path)
 
 
-def target_keeps_nothing_outside(situation: Situation) -> Iterator[Finding]:
+def target_keeps_nothing_outside(situation: PlanInputs) -> Iterator[Finding]:
     """Redo, undo or system files elsewhere would meet the new data; old binary logs would tell of positions that are gone."""
     code, title = "target.external_paths", "The target keeps nothing outside its data directory"
     facts = situation.target.facts
@@ -275,7 +275,7 @@ def target_keeps_nothing_outside(situation: Situation) -> Iterator[Finding]:
         yield ok(code, title, inside)
 
 
-def target_stays_quiet_after_start(situation: Situation) -> Iterator[Finding]:
+def target_stays_quiet_after_start(situation: PlanInputs) -> Iterator[Finding]:
     """MySQL copies replication settings with the data and would start by itself; MariaDB keeps them in a file."""
     target, flavor = situation.target, situation.flavor
     config = target.facts.config if target.facts else None

@@ -3,11 +3,11 @@
 from collections.abc import Iterator
 
 from dbops.engine.planning.checks.findings import ok, refusal
-from dbops.engine.planning.inputs import Situation
+from dbops.engine.planning.inputs import PlanInputs
 from dbops.engine.rebuilds.plan import Finding
 
 
-def topology_is_as_stored(situation: Situation) -> Iterator[Finding]:
+def topology_is_as_stored(situation: PlanInputs) -> Iterator[Finding]:
     """Roles decide who is read, who is replaced and from whom the replica reads afterwards: wrong roles, wrong machine."""
     code, title = "topology.differs", "The topology is the one of the inventory"
     open_ones = [item for item in situation.differences if item.matters]

@@ -4,7 +4,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 from dbops.engine.rebuilds.steps.base import Step
-from dbops.engine.rebuilds.steps.preflight.data_location import how_it_serves
+from dbops.engine.rebuilds.steps.preflight.data_location import describe_service
 from dbops.engine.rebuilds.steps.run import Run
 
 
@@ -18,7 +18,7 @@ class Method:
     name: str
     summary: str
     steps: tuple[Step, ...]
-    outcome: Callable[[Run], str] = how_it_serves
+    outcome: Callable[[Run], str] = describe_service
     reads_source: bool = True
 
     def step(self, name: str) -> Step:

@@ -2,10 +2,10 @@
 
 from dbops.engine.rebuilds.methods.base import Method
 from dbops.engine.rebuilds.steps.finish.rollback import (
-    LookBack,
-    PutBack,
+    FindOldData,
     RemoveCopy,
     ReplicateAsBefore,
+    Rollback,
     StartOld,
     outcome,
 )
@@ -13,7 +13,7 @@ from dbops.engine.rebuilds.steps.finish.rollback import (
 METHOD = Method(
     name="put-back",
     summary="Put the old data of a failed rebuild back and start it.",
-    steps=(LookBack(), PutBack(), StartOld(), ReplicateAsBefore(), RemoveCopy()),
+    steps=(FindOldData(), Rollback(), StartOld(), ReplicateAsBefore(), RemoveCopy()),
     outcome=outcome,
     reads_source=False,
 )

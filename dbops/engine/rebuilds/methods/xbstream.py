@@ -2,28 +2,28 @@
 
 from dbops.engine.rebuilds.methods.base import Method
 from dbops.engine.rebuilds.steps.copy.stream import Stream
-from dbops.engine.rebuilds.steps.copy.swap_datadir import TakeOver
+from dbops.engine.rebuilds.steps.copy.swap_datadir import SwapDatadir
 from dbops.engine.rebuilds.steps.finish.clean_up import CleanUp
 from dbops.engine.rebuilds.steps.finish.verify import Verify
-from dbops.engine.rebuilds.steps.preflight.live_check import Fingerprint, OpenSource
+from dbops.engine.rebuilds.steps.preflight.live_check import OpenAccess, PreflightCheck
 from dbops.engine.rebuilds.steps.replicate.catch_up import CatchUp
 from dbops.engine.rebuilds.steps.replicate.repoint import Repoint
 from dbops.engine.rebuilds.steps.source.pause import Pause, Release
-from dbops.engine.rebuilds.steps.start.prepare_and_start import Own, Prepare, Start
+from dbops.engine.rebuilds.steps.start.prepare_and_start import Prepare, SetOwnership, StartServer
 
 METHOD = Method(
     name="xbstream",
     summary="Stream a physical backup from the source straight into the data directory.",
     steps=(
-        Fingerprint(),
-        OpenSource(),
-        TakeOver(),
+        PreflightCheck(),
+        OpenAccess(),
+        SwapDatadir(),
         Pause(),
         Stream(),
         Release(),
         Prepare(),
-        Own(),
-        Start(),
+        SetOwnership(),
+        StartServer(),
         CatchUp(),
         Repoint(),
         Verify(),

@@ -7,7 +7,7 @@ from dbops.engine.errors import RemoteFailure
 from dbops.engine.hosts import stall
 from dbops.engine.ports import JobState, JobStatus
 from dbops.engine.rebuilds.plan import Plan, PlannedCommand
-from dbops.engine.rebuilds.steps.run import Outcome, Run, Side, again
+from dbops.engine.rebuilds.steps.run import InstanceHandle, Run, StepOutcome, again
 from dbops.engine.states import Level
 
 #: How long one look at a job waits on the host for its end, which is seen at once. What has lasted for a while is looked at half as
@@ -35,7 +35,7 @@ class Step(ABC):
         return ()
 
     @abstractmethod
-    def advance(self, run: Run) -> Outcome: ...
+    def advance(self, run: Run) -> StepOutcome: ...
 
     def cancel(self, run: Run) -> None:
         """End what this step has running on the hosts."""
@@ -48,7 +48,7 @@ class JobStep(Step):
     def start(self, run: Run) -> JobState: ...
 
     @abstractmethod
-    def finish(self, run: Run, state: JobState) -> Outcome: ...
+    def finish(self, run: Run, state: JobState) -> StepOutcome: ...
 
     def follow(self, run: Run, state: JobState) -> None:
         """Tell the progress of the running job."""
@@ -60,10 +60,10 @@ class JobStep(Step):
     def signs(self, run: Run, state: JobState) -> str:
         return stall.signs_of(state.counters, state.tails)
 
-    def side(self, run: Run) -> Side:
+    def side(self, run: Run) -> InstanceHandle:
         return run.target
 
-    def advance(self, run: Run) -> Outcome:
+    def advance(self, run: Run) -> StepOutcome:
         if not run.memory.get(f"{self.name}.started"):
             self.start(run)
             run.memory[f"{self.name}.started"] = True
@@ -88,8 +88,8 @@ class JobStep(Step):
     def _watch(self, run: Run, state: JobState) -> None:
         """Tell of silence, and end what has stalled."""
         key = f"{self.name}.watch"
-        patience = stall.Patience(run.settings.stall_notice_seconds, self.stall_seconds(run))
-        verdict = stall.look(run.memory.get(key), self.signs(run, state), run.clock.now(), patience)
+        patience = stall.StallLimits(run.settings.stall_notice_seconds, self.stall_seconds(run))
+        verdict = stall.check_stall(run.memory.get(key), self.signs(run, state), run.clock.now(), patience)
         run.memory[key] = verdict.memory
         if verdict.is_to_be_told:
             limit = f"; after {patience.limit_seconds:.0f} s it counts as stalled" if patience.limit_seconds else ""

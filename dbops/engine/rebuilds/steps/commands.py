@@ -6,7 +6,7 @@ from dbops.engine.flavors import Flavor
 from dbops.engine.flavors.base import BackupRequest
 from dbops.engine.hosts.ssh import DEAD_AFTER_SECONDS, PAUSED_DEAD_AFTER_SECONDS, allowed_from, known_host, ssh_command
 from dbops.engine.rebuilds.plan import Plan
-from dbops.engine.rebuilds.steps.run import Run, Side
+from dbops.engine.rebuilds.steps.run import InstanceHandle, Run
 
 
 def backup_command(plan: Plan, flavor: Flavor, directory: str) -> list[str]:
@@ -85,12 +85,12 @@ def pull_command(run: Run, *, attempts: int = STREAM_ATTEMPTS) -> list[str]:
     )
 
 
-def known_hosts_line(side: Side) -> str:
+def known_hosts_line(side: InstanceHandle) -> str:
     """Return the pinned key of a host as a line of known_hosts for the address that the other host uses."""
     return known_host(side.stream_address, side.party.ssh_port, side.host_key)
 
 
-def from_addresses(side: Side) -> str:
+def from_addresses(side: InstanceHandle) -> str:
     """Return the addresses from which the run's key may be used."""
     return allowed_from(side.party.local_address, side.party.ssh_address)
 

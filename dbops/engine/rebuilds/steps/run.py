@@ -9,8 +9,8 @@ from dbops.engine.flavors import Flavor
 from dbops.engine.hosts.jobs import IN_BASH
 from dbops.engine.ports import Clock, CommandResult, Database, Jobs, JobState, Shell
 from dbops.engine.rebuilds.metrics import Figures
-from dbops.engine.rebuilds.plan import Party, Plan
-from dbops.engine.rebuilds.shared_read import ALONE, Companions
+from dbops.engine.rebuilds.plan import Plan, PlannedInstance
+from dbops.engine.rebuilds.shared_read import ALONE, SharedReadMembers
 from dbops.engine.states import Level
 from dbops.engine.tuning.stream_rate import SLOWEST
 
@@ -31,10 +31,10 @@ class Accounts:
 
 
 @dataclass(frozen=True, slots=True)
-class Side:
+class InstanceHandle:
     """One instance at work: what the plan says of it, and the ways to it. ``connect`` takes the read timeout in seconds."""
 
-    party: Party
+    party: PlannedInstance
     shell: Shell
     jobs: Jobs
     connect: Callable[[float], Database]
@@ -48,11 +48,11 @@ class Side:
 class Server:
     """A server that is only asked: the primary. No step has a way to its host."""
 
-    party: Party
+    party: PlannedInstance
     connect: Callable[[float], Database]
 
 
-class Journal(Protocol):
+class StepJournal(Protocol):
     """How a step tells what it does. Writes are gathered and go out at most once a second, with the heartbeat."""
 
     step: str
@@ -89,16 +89,16 @@ class Run:
     run_id: str
     plan: Plan
     flavor: Flavor
-    source: Side
-    target: Side
+    source: InstanceHandle
+    target: InstanceHandle
     primary: Server
     accounts: Accounts
     memory: dict[str, Any]
-    journal: Journal
+    journal: StepJournal
     clock: Clock
     replan: Callable[[], Plan]
-    settings: "Settings"
-    companions: Companions = ALONE
+    settings: "RunThresholds"
+    companions: SharedReadMembers = ALONE
     #: bytes a second at which a person wants the stream at most, asked anew each time; ``None``: as fast as it goes
     stream_rate: Callable[[], int | None] = field(default=lambda: None)
     #: bytes a second below which the stream may not be held (``engine.tuning.stream_rate.floor_of``)
@@ -111,7 +111,7 @@ class Run:
 
     def act(
         self,
-        side: Side,
+        side: InstanceHandle,
         key: str,
         text: str,
         script: str,
@@ -135,7 +135,7 @@ class Run:
 
     def start_job(
         self,
-        side: Side,
+        side: InstanceHandle,
         name: str,
         text: str,
         script: str,
@@ -149,7 +149,13 @@ class Run:
         return side.jobs.start(name, script, *arguments, secrets=secrets, lock=lock)
 
     def execute(
-        self, side: Side, database: Database, key: str, sql: str, parameters: Sequence[Any] = (), shown: str = ""
+        self,
+        side: InstanceHandle,
+        database: Database,
+        key: str,
+        sql: str,
+        parameters: Sequence[Any] = (),
+        shown: str = "",
     ) -> None:
         """Run a statement that changes something, written down with its secrets masked."""
         self.journal.check()
@@ -159,7 +165,7 @@ class Run:
 
 
 @dataclass(frozen=True, slots=True)
-class Settings:
+class RunThresholds:
     """Thresholds of a run; times in seconds."""
 
     catch_up_lag_seconds: float = 1.0
@@ -185,7 +191,7 @@ class Settings:
 
 
 @dataclass(frozen=True, slots=True)
-class Outcome:
+class StepOutcome:
     """How far a step came: done with its result, or to be asked again after ``wait_seconds``."""
 
     done: bool
@@ -193,9 +199,9 @@ class Outcome:
     wait_seconds: float = 0.0
 
 
-def done(**result: Any) -> Outcome:
-    return Outcome(True, result)
+def done(**result: Any) -> StepOutcome:
+    return StepOutcome(True, result)
 
 
-def again(wait_seconds: float = 0.0) -> Outcome:
-    return Outcome(False, wait_seconds=wait_seconds)
+def again(wait_seconds: float = 0.0) -> StepOutcome:
+    return StepOutcome(False, wait_seconds=wait_seconds)

@@ -8,7 +8,7 @@ import pytest
 from dbops.engine.hosts.jobs import pairs
 from dbops.engine.hosts.scripts import load
 from dbops.engine.planning.planner import build_plan
-from dbops.engine.rebuilds.steps.preflight.data_location import how_it_serves, where_things_are
+from dbops.engine.rebuilds.steps.preflight.data_location import describe_data_location, describe_service
 from tests.engine import builders
 from tests.engine.hosts.test_swap_datadir import DATADIR, RIGHT, SCRIPT, build, target_host
 
@@ -36,7 +36,7 @@ def test_a_server_that_was_told_to_stop_is_not_told_to_run(was_told: bool) -> No
             host.take_over(told, SCRIPT.replace('"$@" </dev/null ||', "exit 0 ||"))
         [run_directory] = {path.parent for path in host.root.rglob("stopping")} or {host.root}
         found = look(run_directory, host.place(DATADIR))
-    text, unasked = (where_things_are(Seen(seen)) for seen in (found, found | {"stopping": ""}))  # type: ignore[arg-type]
+    text, unasked = (describe_data_location(Seen(seen)) for seen in (found, found | {"stopping": ""}))  # type: ignore[arg-type]
     assert found["pids"].strip(), "it still runs"
     assert bool(found["stopping"]) is was_told
     assert (text != unasked) is was_told, text
@@ -49,6 +49,6 @@ def test_who_succeeds_after_half_a_copy_says_where_the_data_of_before_still_is(o
     seen = Seen({})
     if older is not None:
         seen.memory["half_copy"] = older
-    text = how_it_serves(seen)  # type: ignore[arg-type]
+    text = describe_service(seen)  # type: ignore[arg-type]
     assert ("/data.dbops-old-1" in text) is (older == "/data.dbops-old-1"), text
-    assert (text != how_it_serves(Seen({}))) is bool(older), text  # type: ignore[arg-type]
+    assert (text != describe_service(Seen({}))) is bool(older), text  # type: ignore[arg-type]

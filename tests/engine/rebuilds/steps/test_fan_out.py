@@ -9,7 +9,14 @@ from dbops.engine.hosts.scripts import load
 from dbops.engine.planning.planner import build_plan
 from dbops.engine.ports import JobState, JobStatus
 from dbops.engine.rebuilds.copy_check import CopyEvidence
-from dbops.engine.rebuilds.shared_read import BEGUN, BRANCHES, Companion, Phase, phase_of_branch, phase_of_reader
+from dbops.engine.rebuilds.shared_read import (
+    BEGUN,
+    BRANCHES,
+    SharedReadMember,
+    SharedReadPhase,
+    phase_of_follower,
+    phase_of_leader,
+)
 from dbops.engine.rebuilds.steps.copy import shared_read
 from dbops.engine.states import Status, StepState
 from tests.engine import builders
@@ -21,18 +28,18 @@ from tests.fakes import FakeClock, FakeDatabase, FakeJobs
 class Shared:
     """Companions that a test sets."""
 
-    read_by: Companion | None = None
-    others: list[Companion] = field(default_factory=list)
+    read_by: SharedReadMember | None = None
+    others: list[SharedReadMember] = field(default_factory=list)
 
-    def reader(self) -> Companion | None:
+    def reader(self) -> SharedReadMember | None:
         return self.read_by
 
-    def branches(self) -> list[Companion]:
+    def branches(self) -> list[SharedReadMember]:
         return self.others
 
 
-def other(phase: Phase, branches: tuple[str, ...] | None = None) -> Companion:
-    return Companion(7, "b" * 16, "replica-2", phase, branches)
+def other(phase: SharedReadPhase, branches: tuple[str, ...] | None = None) -> SharedReadMember:
+    return SharedReadMember(7, "b" * 16, "replica-2", phase, branches)
 
 
 def run_with(shared: Shared, **memory: object):  # type: ignore[no-untyped-def]
@@ -47,25 +54,26 @@ def test_one_who_reads_alone_settles_at_once_and_nobody_joins_afterwards() -> No
     run = run_with(Shared())
     assert shared_read.settle(run)
     assert run.memory[BRANCHES] == {}
-    assert not shared_read.reads_for_others(run)
+    assert not shared_read.is_leader(run)
 
 
 def test_a_branch_that_still_stops_its_server_is_waited_for_and_one_that_has_ended_is_not() -> None:
-    shared = Shared(others=[other(Phase.COMING)])
+    shared = Shared(others=[other(SharedReadPhase.COMING)])
     run = run_with(shared)
     assert not shared_read.settle(run)
-    shared.others = [other(Phase.READY)]
+    shared.others = [other(SharedReadPhase.READY)]
     assert shared_read.settle(run)
-    assert shared_read.reads_for_others(run)
-    shared.others = [other(Phase.GONE)]
+    assert shared_read.is_leader(run)
+    shared.others = [other(SharedReadPhase.GONE)]
     assert shared_read.settle(run), "what was settled stays"
     assert run.memory[BRANCHES] == {"b" * 16: "replica-2"}
 
 
 @pytest.mark.parametrize(
-    ("phase", "patience"), [(Phase.QUEUED, shared_read.QUEUED_PATIENCE_SECONDS), (Phase.COMING, 900.0)]
+    ("phase", "patience"),
+    [(SharedReadPhase.QUEUED, shared_read.QUEUED_PATIENCE_SECONDS), (SharedReadPhase.COMING, 900.0)],
 )
-def test_nobody_is_waited_for_without_end(phase: Phase, patience: float) -> None:
+def test_nobody_is_waited_for_without_end(phase: SharedReadPhase, patience: float) -> None:
     run = run_with(Shared(others=[other(phase)]))
     assert not shared_read.settle(run)
     run.clock.sleep(patience - 1)
@@ -76,35 +84,35 @@ def test_nobody_is_waited_for_without_end(phase: Phase, patience: float) -> None
 
 
 def test_a_branch_takes_nothing_over_before_the_one_who_reads_has() -> None:
-    shared = Shared(other(Phase.COMING))
+    shared = Shared(other(SharedReadPhase.COMING))
     run = run_with(shared)
-    assert not shared_read.may_take_over(run)
-    shared.read_by = other(Phase.READY)
-    assert shared_read.may_take_over(run)
+    assert not shared_read.may_swap_datadir(run)
+    shared.read_by = other(SharedReadPhase.READY)
+    assert shared_read.may_swap_datadir(run)
 
 
 @pytest.mark.parametrize(
     ("reader", "code"),
     [
-        (other(Phase.GONE), "shared.no_read"),
-        (other(Phase.READING, ()), "shared.missed"),
-        (other(Phase.GONE, ()), "shared.missed"),
-        (other(Phase.READY, ("c" * 16,)), "shared.missed"),
+        (other(SharedReadPhase.GONE), "shared.no_read"),
+        (other(SharedReadPhase.READING, ()), "shared.missed"),
+        (other(SharedReadPhase.GONE, ()), "shared.missed"),
+        (other(SharedReadPhase.READY, ("c" * 16,)), "shared.missed"),
     ],
 )
-def test_a_branch_that_was_left_behind_changes_nothing(reader: Companion, code: str) -> None:
+def test_a_branch_that_was_left_behind_changes_nothing(reader: SharedReadMember, code: str) -> None:
     run = run_with(Shared(reader))
     with pytest.raises(RemoteFailure) as raised:
-        shared_read.may_take_over(run)
+        shared_read.may_swap_datadir(run)
     assert raised.value.code == code
     assert "was changed" in raised.value.left
 
 
 def test_a_branch_streams_when_it_is_read_for_it() -> None:
-    shared = Shared(other(Phase.READY))
+    shared = Shared(other(SharedReadPhase.READY))
     run = run_with(shared, touched=True)
     assert not shared_read.may_stream(run)
-    shared.read_by = other(Phase.READING, (run.run_id,))
+    shared.read_by = other(SharedReadPhase.READING, (run.run_id,))
     assert shared_read.may_stream(run)
 
 
@@ -114,36 +122,36 @@ STEPS = {"take-over": StepState.PENDING, "stream": StepState.PENDING}
 @pytest.mark.parametrize(
     ("status", "ending", "steps", "memory", "phase"),
     [
-        ("queued", "", {}, {}, Phase.QUEUED),
-        ("running", "", {}, {}, Phase.COMING),
-        ("running", "", {"take-over": StepState.DONE}, {}, Phase.READY),
-        ("running", "", {"take-over": StepState.DONE}, {BRANCHES: {}}, Phase.READY),
-        ("running", "", {"take-over": StepState.DONE}, {BRANCHES: {}, BEGUN: True}, Phase.READING),
-        ("running", "failed", {"take-over": StepState.DONE}, {BRANCHES: {}, BEGUN: True}, Phase.READING),
-        ("running", "failed", {}, {}, Phase.GONE),
-        ("running", "", {"stream": StepState.DONE}, {BEGUN: True}, Phase.GONE),
-        ("failed", "failed", {}, {BEGUN: True}, Phase.GONE),
-        ("lost", "", {"take-over": StepState.DONE}, {BEGUN: True}, Phase.READING),
+        ("queued", "", {}, {}, SharedReadPhase.QUEUED),
+        ("running", "", {}, {}, SharedReadPhase.COMING),
+        ("running", "", {"take-over": StepState.DONE}, {}, SharedReadPhase.READY),
+        ("running", "", {"take-over": StepState.DONE}, {BRANCHES: {}}, SharedReadPhase.READY),
+        ("running", "", {"take-over": StepState.DONE}, {BRANCHES: {}, BEGUN: True}, SharedReadPhase.READING),
+        ("running", "failed", {"take-over": StepState.DONE}, {BRANCHES: {}, BEGUN: True}, SharedReadPhase.READING),
+        ("running", "failed", {}, {}, SharedReadPhase.GONE),
+        ("running", "", {"stream": StepState.DONE}, {BEGUN: True}, SharedReadPhase.GONE),
+        ("failed", "failed", {}, {BEGUN: True}, SharedReadPhase.GONE),
+        ("lost", "", {"take-over": StepState.DONE}, {BEGUN: True}, SharedReadPhase.READING),
     ],
 )
 def test_how_far_the_one_who_reads_is(
-    status: str, ending: str, steps: dict[str, StepState], memory: dict[str, object], phase: Phase
+    status: str, ending: str, steps: dict[str, StepState], memory: dict[str, object], phase: SharedReadPhase
 ) -> None:
-    assert phase_of_reader(Status(status), ending, STEPS | steps, memory) is phase
+    assert phase_of_leader(Status(status), ending, STEPS | steps, memory) is phase
 
 
 @pytest.mark.parametrize(
     ("status", "ending", "stream", "phase"),
     [
-        ("queued", "", StepState.PENDING, Phase.QUEUED),
-        ("running", "", StepState.PENDING, Phase.COMING),
-        ("running", "", StepState.RUNNING, Phase.READY),
-        ("running", "cancelled", StepState.RUNNING, Phase.GONE),
-        ("failed", "failed", StepState.FAILED, Phase.GONE),
+        ("queued", "", StepState.PENDING, SharedReadPhase.QUEUED),
+        ("running", "", StepState.PENDING, SharedReadPhase.COMING),
+        ("running", "", StepState.RUNNING, SharedReadPhase.READY),
+        ("running", "cancelled", StepState.RUNNING, SharedReadPhase.GONE),
+        ("failed", "failed", StepState.FAILED, SharedReadPhase.GONE),
     ],
 )
-def test_how_far_a_branch_is(status: str, ending: str, stream: StepState, phase: Phase) -> None:
-    assert phase_of_branch(Status(status), ending, {"stream": stream}) is phase
+def test_how_far_a_branch_is(status: str, ending: str, stream: StepState, phase: SharedReadPhase) -> None:
+    assert phase_of_follower(Status(status), ending, {"stream": stream}) is phase
 
 
 DROPPED = "dbops: dropped after 4096 bytes: its connection broke: Broken pipe\n"
@@ -180,26 +188,26 @@ def gone(run) -> list[str]:  # type: ignore[no-untyped-def]
 
 
 def test_a_branch_that_has_ended_before_it_came_is_not_waited_for_and_that_is_said_once() -> None:
-    shared = Shared(others=[other(Phase.COMING)])
+    shared = Shared(others=[other(SharedReadPhase.COMING)])
     run = sending(shared)
     shared_read.follow_sender(run)
     assert gone(run) == []
-    shared.others = [other(Phase.GONE)]
+    shared.others = [other(SharedReadPhase.GONE)]
     shared_read.follow_sender(run)
     shared_read.follow_sender(run)
     assert gone(run) == ["b" * 16]
 
 
 def test_one_who_reads_and_ends_before_it_came_is_not_waited_for_either() -> None:
-    run = sending(Shared(others=[other(Phase.READY)]))
+    run = sending(Shared(others=[other(SharedReadPhase.READY)]))
     assert not shared_read.give_back(run)
     assert gone(run) == [run.run_id]
 
 
 def test_nothing_is_said_of_one_for_whom_nobody_reads_nor_when_nobody_is_waited_for_any_more() -> None:
-    run = sending(Shared(others=[Companion(8, "c" * 16, "replica-3", Phase.GONE)]))
+    run = sending(Shared(others=[SharedReadMember(8, "c" * 16, "replica-3", SharedReadPhase.GONE)]))
     shared_read.follow_sender(run)
     run.clock.sleep(shared_read.CONNECT_SECONDS)
-    run.companions = Shared(others=[other(Phase.GONE)])
+    run.companions = Shared(others=[other(SharedReadPhase.GONE)])
     shared_read.follow_sender(run)
     assert gone(run) == []

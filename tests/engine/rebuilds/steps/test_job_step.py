@@ -5,7 +5,7 @@ from typing import ClassVar
 from dbops.engine.planning.planner import build_plan
 from dbops.engine.ports import JobState, JobStatus
 from dbops.engine.rebuilds.steps.base import LASTING_LOOK_SECONDS, LASTS_AFTER_SECONDS, LOOK_SECONDS, JobStep
-from dbops.engine.rebuilds.steps.run import Outcome, Run, done
+from dbops.engine.rebuilds.steps.run import Run, StepOutcome, done
 from tests.engine import builders
 from tests.engine.runs import Told, make_run
 from tests.fakes import FakeClock, FakeDatabase, FakeJobs
@@ -18,7 +18,7 @@ class Work(JobStep):
     def start(self, run: Run) -> JobState:
         return run.start_job(run.target, self.name, "work", "true")
 
-    def finish(self, run: Run, state: JobState) -> Outcome:
+    def finish(self, run: Run, state: JobState) -> StepOutcome:
         return done()
 
 

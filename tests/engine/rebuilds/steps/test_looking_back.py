@@ -7,7 +7,7 @@ import pytest
 from dbops.engine.errors import Refused, RemoteFailure, Unreachable
 from dbops.engine.planning.planner import build_plan
 from dbops.engine.ports import CommandResult
-from dbops.engine.rebuilds.steps.finish.rollback import LookBack
+from dbops.engine.rebuilds.steps.finish.rollback import FindOldData
 from dbops.engine.rebuilds.steps.replicate.replication import SERVER_GONE_SECONDS, target_database
 from dbops.engine.rebuilds.steps.run import Run
 from tests.engine import builders
@@ -32,12 +32,12 @@ def host_that_shows(**found: str) -> FakeJobs:
 
 def test_old_data_where_it_was_moved_to_is_found() -> None:
     jobs = host_that_shows(datadir="8:99", new="1", aside=OLD)
-    assert LookBack().advance(run_on(jobs, aside_identity=OLD)).done
+    assert FindOldData().advance(run_on(jobs, aside_identity=OLD)).done
 
 
 def test_old_data_that_is_back_already_is_only_started() -> None:
     jobs = host_that_shows(datadir=OLD, new="", aside="")
-    assert LookBack().advance(run_on(jobs, aside_identity=OLD)).done
+    assert FindOldData().advance(run_on(jobs, aside_identity=OLD)).done
 
 
 @pytest.mark.parametrize(
@@ -51,7 +51,7 @@ def test_old_data_that_is_back_already_is_only_started() -> None:
 )
 def test_any_other_directory_is_refused(found: dict[str, str]) -> None:
     with pytest.raises(Refused) as caught:
-        LookBack().advance(run_on(host_that_shows(**found), aside_identity=OLD))
+        FindOldData().advance(run_on(host_that_shows(**found), aside_identity=OLD))
     assert caught.value.code == "old.not_found"
 
 

@@ -17,7 +17,7 @@ from dbops.engine.rebuilds.steps.finish.clean_up import CleanUp
 from dbops.engine.rebuilds.steps.finish.sweep import needs_sweep
 from dbops.engine.rebuilds.steps.finish.verify import Verify
 from dbops.engine.rebuilds.steps.run import Run
-from dbops.engine.rebuilds.steps.start.relaxed_durability import become_ordinary, put_back_at_end, relax, watch
+from dbops.engine.rebuilds.steps.start.relaxed_durability import end_relaxation, relax, restore_durability_at_end, watch
 from tests.engine import builders
 from tests.engine.runs import Told, make_run
 from tests.fakes import FakeClock, FakeDatabase, FakeJobs, ended, server_error
@@ -162,7 +162,7 @@ def link_row(applier: str) -> dict[str, Any]:
 
 def until_ordinary(world: World) -> None:
     for _ in range(20):
-        if become_ordinary(world.run, world.target) is None:
+        if end_relaxation(world.run, world.target) is None:
             return
     raise AssertionError("it does not become ordinary")
 
@@ -341,7 +341,7 @@ def test_a_host_that_goes_down_after_everything_is_on_the_disk_costs_nothing(wor
 def test_a_rebuild_that_ends_otherwise_puts_back_too(world: World) -> None:
     relax(world.run, world.target)
     assert needs_sweep(world.run)
-    put_back_at_end(world.run)
+    restore_durability_at_end(world.run)
     assert world.variables == AS_IT_WAS
     assert not {"relaxed", "undurable"} & set(world.run.memory)
 

@@ -6,7 +6,7 @@ from dbops.engine.errors import Refused
 from dbops.engine.hosts.jobs import REFUSED_STATUS
 from dbops.engine.planning.planner import build_plan
 from dbops.engine.ports import JobState, JobStatus
-from dbops.engine.rebuilds.steps.copy.swap_datadir import TakeOver
+from dbops.engine.rebuilds.steps.copy.swap_datadir import SwapDatadir
 from dbops.engine.rebuilds.steps.run import Run
 from tests.engine import builders
 from tests.engine.runs import Told, make_run
@@ -18,10 +18,10 @@ REFUSED = JobState(JobStatus.ENDED, REFUSED_STATUS, {}, {}, {"out": "REFUSED: it
 def refused(jobs: FakeJobs, **memory: object) -> Run:
     nothing = {"source": FakeDatabase(), "target": FakeDatabase(), "journal": Told(), "clock": FakeClock()}
     run = make_run(build_plan(builders.situation()), jobs, **nothing, **memory)  # type: ignore[arg-type]
-    TakeOver().start(run)
+    SwapDatadir().start(run)
     run.memory["take-over.started"] = True
     with pytest.raises(Refused) as told:
-        TakeOver().advance(run)
+        SwapDatadir().advance(run)
     assert told.value.code == "host.refused"
     return run
 

@@ -8,7 +8,7 @@ import pytest
 from dbops.engine.errors import DbopsError, Refused
 from dbops.engine.planning.planner import build_plan
 from dbops.engine.ports import CommandResult
-from dbops.engine.rebuilds.steps.preflight.resume_check import Recheck
+from dbops.engine.rebuilds.steps.preflight.resume_check import ResumeCheck
 from dbops.engine.rebuilds.steps.replicate.repoint_by_position import ATTEMPTS, PAUSE_SECONDS, repoint_by_position
 from dbops.engine.rebuilds.steps.run import Run
 from dbops.engine.rebuilds.steps.source.access import have_guard, rearm
@@ -114,7 +114,7 @@ def recheck(world: World, host: str, **memory: Any) -> str:
     world.target.expect("PROCESSLIST", [{"replicas": 0}])
     world.target.expect("SLAVE", [link_row(host, 901)])
     try:
-        Recheck().advance(world.run)
+        ResumeCheck().advance(world.run)
     except Refused as refused:
         return refused.found
     return ""

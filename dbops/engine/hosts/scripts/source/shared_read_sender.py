@@ -63,7 +63,7 @@ class Buffer:
             self.chunks.popleft()
 
 
-class Branch:
+class Follower:
     """One target: where it stands in the whole, and the two ways to it."""
 
     def __init__(self, name: str, directory: str, control: socket.socket, out: int) -> None:
@@ -94,7 +94,7 @@ class Branch:
 class Sender:
     """The backup tool's output and all who take it."""
 
-    def __init__(self, tool: int, branches: "list[Branch]", stall_seconds: float, buffer_bytes: int) -> None:
+    def __init__(self, tool: int, branches: "list[Follower]", stall_seconds: float, buffer_bytes: int) -> None:
         self.tool, self.branches = tool, branches
         self.stall_seconds, self.buffer_bytes = stall_seconds, buffer_bytes
         self.buffer, self.is_over = Buffer(), False
@@ -121,7 +121,7 @@ class Sender:
         for branch in self.branches:
             self.watch(branch.out, selectors.EVENT_WRITE, branch, wanted=branch.place < self.buffer.end)
 
-    def watch(self, descriptor: int, event: int, data: "Branch | None", *, wanted: bool) -> None:
+    def watch(self, descriptor: int, event: int, data: "Follower | None", *, wanted: bool) -> None:
         if wanted and descriptor not in self.watched:
             self.selector.register(descriptor, event, data)
             self.watched.add(descriptor)
@@ -149,7 +149,7 @@ class Sender:
         for branch in list(self.branches):
             self.write(branch)
 
-    def write(self, branch: Branch) -> None:
+    def write(self, branch: Follower) -> None:
         try:
             branch.take(self.buffer)
         except OSError as error:
@@ -162,7 +162,7 @@ class Sender:
             if branch.place < self.buffer.end and silent > self.stall_seconds:
                 self.drop(branch, f"it took no byte for {silent:.0f} s")
 
-    def drop(self, branch: Branch, why: str) -> None:
+    def drop(self, branch: Follower, why: str) -> None:
         self.branches.remove(branch)
         self.watch(branch.out, selectors.EVENT_WRITE, branch, wanted=False)
         self.selector.unregister(branch.control)
@@ -185,9 +185,9 @@ def widen(descriptor: int) -> None:
         pass
 
 
-def gather(listener: socket.socket, names: "set[str]", seconds: float) -> "list[Branch]":
+def gather(listener: socket.socket, names: "set[str]", seconds: float) -> "list[Follower]":
     """Return those of ``names`` that come within ``seconds``. Nobody waits for one of whom the dashboard has said that it is gone."""
-    branches = []  # type: list[Branch]
+    branches = []  # type: list[Follower]
     until = time.monotonic() + seconds
     while True:
         missing = names - {branch.name for branch in branches}
@@ -207,7 +207,7 @@ def gather(listener: socket.socket, names: "set[str]", seconds: float) -> "list[
     return branches
 
 
-def admit(control: socket.socket, names: "set[str]", known: "set[str]") -> "Branch | None":
+def admit(control: socket.socket, names: "set[str]", known: "set[str]") -> "Follower | None":
     """Return the branch that has just come, ``None`` where it is not awaited."""
     control.settimeout(5)
     try:
@@ -227,7 +227,7 @@ def admit(control: socket.socket, names: "set[str]", known: "set[str]") -> "Bran
         control.close()
         return None
     say(f"{name} is here.")
-    return Branch(name, directory, control, out)
+    return Follower(name, directory, control, out)
 
 
 def start_tool() -> "subprocess.Popen[bytes]":
@@ -271,7 +271,7 @@ def status_of(tool: "subprocess.Popen[bytes]") -> int:
     return 128 - code if code < 0 else code
 
 
-def hand_over_evidence(branches: "list[Branch]", status: int) -> None:
+def hand_over_evidence(branches: "list[Follower]", status: int) -> None:
     """Put what proves the copy into each target's directory: that of the one who reads is emptied when its own copy is done."""
     here = os.getcwd()
     for branch in branches:
@@ -281,7 +281,7 @@ def hand_over_evidence(branches: "list[Branch]", status: int) -> None:
             say(f"{branch.name} has no proof of its copy: {error}")
 
 
-def hand_over_to(branch: Branch, here: str, status: int) -> None:
+def hand_over_to(branch: Follower, here: str, status: int) -> None:
     if os.path.realpath(branch.directory) != os.path.realpath(here):
         for name in EVIDENCE:
             path = os.path.join(branch.directory, name)

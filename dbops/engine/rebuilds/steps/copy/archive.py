@@ -16,9 +16,9 @@ from dbops.engine.rebuilds.copy_check import CopyEvidence
 from dbops.engine.rebuilds.plan import Plan, PlannedCommand
 from dbops.engine.rebuilds.steps.commands import pull_command, transport_command, unpack_command
 from dbops.engine.rebuilds.steps.copy.stream import Stream, proof_files
-from dbops.engine.rebuilds.steps.preflight.data_location import where_things_are
-from dbops.engine.rebuilds.steps.preflight.live_check import OpenSource, try_the_account, try_the_way
-from dbops.engine.rebuilds.steps.run import Outcome, Run, done
+from dbops.engine.rebuilds.steps.preflight.data_location import describe_data_location
+from dbops.engine.rebuilds.steps.preflight.live_check import OpenAccess, check_access, check_account
+from dbops.engine.rebuilds.steps.run import Run, StepOutcome, done
 from dbops.engine.rebuilds.steps.source.access import file_words, let_in_to_read, make_key
 
 
@@ -29,7 +29,7 @@ def archive_of(plan: Plan) -> Archive:
     return plan.archive
 
 
-class OpenArchive(OpenSource):
+class OpenArchive(OpenAccess):
     """A key of this run and a forced command that sends one file. Nothing of the server there is touched, so nobody guards it."""
 
     title = "Open the way from the backup to the target"
@@ -43,12 +43,12 @@ class OpenArchive(OpenSource):
             ),
         )
 
-    def advance(self, run: Run) -> Outcome:
-        try_the_account(run)
+    def advance(self, run: Run) -> StepOutcome:
+        check_account(run)
         public_key = make_key(run)
         run.memory["source_opened"], run.memory["source_closed"] = True, False
         let_in_to_read(run, archive_of(run.plan), public_key, "open.source")
-        try_the_way(run)
+        check_access(run)
         return done()
 
 
@@ -92,7 +92,7 @@ class Fetch(Stream):
     def follow(self, run: Run, state: JobState) -> None:
         self.count(run, state)
 
-    def finish(self, run: Run, state: JobState) -> Outcome:
+    def finish(self, run: Run, state: JobState) -> StepOutcome:
         archive, evidence = archive_of(run.plan), read_evidence(run, state, self.name, reader="unpack")
         statuses, tails = keep_result(run, evidence, reader="unpack")
         must_have_begun(run, state, "Unpacking into the new data directory")
@@ -165,7 +165,7 @@ def keep_result(run: Run, evidence: FetchEvidence, *, reader: str) -> tuple[dict
 def must_have_begun(run: Run, state: JobState, doing: str) -> None:
     """Raise what a job's end means that ended before its pipe began (``job_must_succeed``)."""
     if state.exit_status != 0 and (state.exit_status == REFUSED_STATUS or not state.stages):
-        job_must_succeed(state, doing, left=lambda: where_things_are(run))
+        job_must_succeed(state, doing, left=lambda: describe_data_location(run))
 
 
 def end_sending(run: Run) -> None:

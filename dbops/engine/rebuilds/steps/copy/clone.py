@@ -29,10 +29,10 @@ from dbops.engine.rebuilds.metrics import figures_of
 from dbops.engine.rebuilds.plan import Plan, PlannedCommand
 from dbops.engine.rebuilds.steps.base import JobStep, Step
 from dbops.engine.rebuilds.steps.copy.archive import must_have_begun
-from dbops.engine.rebuilds.steps.preflight.live_check import try_the_account
+from dbops.engine.rebuilds.steps.preflight.live_check import check_account
 from dbops.engine.rebuilds.steps.preflight.source_replication import remember_replication
 from dbops.engine.rebuilds.steps.replicate.replication import MASKED
-from dbops.engine.rebuilds.steps.run import Outcome, Run, done
+from dbops.engine.rebuilds.steps.run import Run, StepOutcome, done
 
 DOING = "Opening the source for the clone"
 UNTOUCHED = "Nothing was changed on the target."
@@ -56,8 +56,8 @@ class OpenDonor(Step):
             ),
         )
 
-    def advance(self, run: Run) -> Outcome:
-        try_the_account(run)
+    def advance(self, run: Run) -> StepOutcome:
+        check_account(run)
         remember_replication(run)
         with closing(run.source.connect(10.0)) as database:
             try:
@@ -223,7 +223,7 @@ class Clone(JobStep):
             note=progress.stage or "between two stages",
         )
 
-    def finish(self, run: Run, state: JobState) -> Outcome:
+    def finish(self, run: Run, state: JobState) -> StepOutcome:
         must_have_begun(run, state, "Cloning the source into the new data directory")
         output = state.tails.get("out", "").strip().splitlines()
         gtid = judge_clone(

@@ -20,7 +20,7 @@ from dbops.engine.rebuilds.steps.copy.archive import (
     must_have_begun,
     read_evidence,
 )
-from dbops.engine.rebuilds.steps.run import Outcome, Run, done
+from dbops.engine.rebuilds.steps.run import Run, StepOutcome, done
 
 
 class LoadDump(JobStep):
@@ -88,7 +88,7 @@ class LoadDump(JobStep):
             )
         )
 
-    def finish(self, run: Run, state: JobState) -> Outcome:
+    def finish(self, run: Run, state: JobState) -> StepOutcome:
         archive, evidence = archive_of(run.plan), read_evidence(run, state, self.name, reader="load")
         statuses, tails = keep_result(run, evidence, reader="load")
         must_have_begun(run, state, "Loading the dump")

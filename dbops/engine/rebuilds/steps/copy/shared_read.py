@@ -17,9 +17,9 @@ from dbops.engine.hosts.scripts import load, load_python
 from dbops.engine.ports import JobStatus
 from dbops.engine.rebuilds.copy_check import CopyEvidence, receiver_has_failed
 from dbops.engine.rebuilds.plan import Plan
-from dbops.engine.rebuilds.shared_read import BEGUN, BRANCHES, Companion, Phase
+from dbops.engine.rebuilds.shared_read import BEGUN, BRANCHES, SharedReadMember, SharedReadPhase
 from dbops.engine.rebuilds.steps.commands import sent_command
-from dbops.engine.rebuilds.steps.preflight.data_location import where_things_are
+from dbops.engine.rebuilds.steps.preflight.data_location import describe_data_location
 from dbops.engine.rebuilds.steps.run import Run
 from dbops.engine.rebuilds.steps.source.access import keep_open
 from dbops.engine.rebuilds.steps.source.release import close_source
@@ -34,17 +34,17 @@ CONNECT_SECONDS = 60
 ASK_SECONDS = 1.0
 
 
-def is_branch(run: Run) -> bool:
+def is_follower(run: Run) -> bool:
     """Tell whether another rebuild reads the source for this one."""
     return run.companions.reader() is not None
 
 
-def reads_for_others(run: Run) -> bool:
+def is_leader(run: Run) -> bool:
     """Tell whether this rebuild reads for branches: settled before the source is paused."""
     return bool(run.memory.get(BRANCHES))
 
 
-def may_take_over(run: Run) -> bool:
+def may_swap_datadir(run: Run) -> bool:
     """Tell whether a branch may stop its target now: not before the one who reads has stopped its own.
 
     Raises:
@@ -57,29 +57,29 @@ def may_take_over(run: Run) -> bool:
     if "fan_out.told" not in run.memory:
         run.memory["fan_out.told"] = True
         run.journal.say(f"The source is read by {reader} for both: waiting until its target is taken over.")
-    return reader.phase is not Phase.QUEUED and reader.phase is not Phase.COMING
+    return reader.phase is not SharedReadPhase.QUEUED and reader.phase is not SharedReadPhase.COMING
 
 
 def settle(run: Run) -> bool:
     """Wait until every branch is ready or gone, then settle for whom is read. Return whether that is settled."""
-    if BRANCHES in run.memory or is_branch(run):
+    if BRANCHES in run.memory or is_follower(run):
         return True
     branches = run.companions.branches()
     waited = run.clock.now() - run.memory.setdefault("fan_out.since", run.clock.now())
-    if any(one.phase is Phase.QUEUED for one in branches) and waited < QUEUED_PATIENCE_SECONDS:
+    if any(one.phase is SharedReadPhase.QUEUED for one in branches) and waited < QUEUED_PATIENCE_SECONDS:
         return False
-    coming = [one for one in branches if one.phase is Phase.COMING]
+    coming = [one for one in branches if one.phase is SharedReadPhase.COMING]
     if coming and waited < run.settings.fan_out_wait_seconds:
         run.journal.progress(note=f"waiting until {', '.join(map(str, coming))} can receive")
         return False
-    ready = [one for one in branches if one.phase is Phase.READY]
+    ready = [one for one in branches if one.phase is SharedReadPhase.READY]
     run.memory[BRANCHES] = {one.uid: one.target for one in ready}  # also where there is none: from here on nobody joins
     run.journal.check()
     _tell(run, ready, [one for one in branches if one not in ready])
     return True
 
 
-def _tell(run: Run, ready: list[Companion], left: list[Companion]) -> None:
+def _tell(run: Run, ready: list[SharedReadMember], left: list[SharedReadMember]) -> None:
     if ready:
         once = ", compressed once for all" if run.plan.compress_threads else ""
         run.journal.say(f"One read of {run.source.party.name} for this and {', '.join(map(str, ready))}{once}.")
@@ -99,7 +99,7 @@ def may_stream(run: Run) -> bool:
         return True
     reader = run.companions.reader()
     if reader is None:
-        if reads_for_others(run):
+        if is_leader(run):
             _begin_to_send(run)
     elif not _is_read_by(run, reader):
         return False
@@ -109,17 +109,17 @@ def may_stream(run: Run) -> bool:
     return True
 
 
-def _is_read_by(run: Run, reader: Companion) -> bool:
+def _is_read_by(run: Run, reader: SharedReadMember) -> bool:
     _must_be_read_for(run, reader)
     run.journal.progress(note=f"waiting until {reader} reads")
-    return reader.phase is Phase.READING
+    return reader.phase is SharedReadPhase.READING
 
 
-def _must_be_read_for(run: Run, reader: Companion) -> None:
+def _must_be_read_for(run: Run, reader: SharedReadMember) -> None:
     """Raise ``shared.missed`` where it was settled without this one, however that read has ended since, and ``shared.no_read``."""
     if reader.branches is not None and run.run_id not in reader.branches:
         raise _missed(run, reader)
-    if reader.phase is Phase.GONE:
+    if reader.phase is SharedReadPhase.GONE:
         raise _no_read(run, reader)
 
 
@@ -174,8 +174,8 @@ def give_back(run: Run) -> bool:
     """Close the source, but not while its backup is still sent to others. Return whether it is closed. Raises as ``close_source``."""
     if is_still_sent(run):
         branches = run.companions.branches()
-        _begin_without(run, [run.run_id, *(one.uid for one in branches if one.phase is Phase.GONE)])
-        if any(one.phase is not Phase.GONE for one in branches):
+        _begin_without(run, [run.run_id, *(one.uid for one in branches if one.phase is SharedReadPhase.GONE)])
+        if any(one.phase is not SharedReadPhase.GONE for one in branches):
             return False
         run.source.jobs.stop(SEND_JOB)  # nobody is left who could take anything; the backup itself is ended below
         run.memory["fan_out.over"] = True
@@ -186,7 +186,7 @@ def give_back(run: Run) -> bool:
 def follow_sender(run: Run) -> None:
     """Bring what the sender says into the history, and tell it who has ended before it came. Raises ``Unreachable``."""
     if is_still_sent(run) and _may_be_awaited(run):
-        _begin_without(run, [one.uid for one in run.companions.branches() if one.phase is Phase.GONE])
+        _begin_without(run, [one.uid for one in run.companions.branches() if one.phase is SharedReadPhase.GONE])
 
 
 def _may_be_awaited(run: Run) -> bool:
@@ -230,17 +230,17 @@ def refuse_dropped(run: Run, evidence: CopyEvidence) -> None:
             "shared.dropped",
             f"Receiving the shared read of {run.source.party.name}",
             found=f"this target was {said.removeprefix('dbops: ')}",
-            left="The others of the same read go on. " + where_things_are(run),
+            left="The others of the same read go on. " + describe_data_location(run),
             next_step=f"Look at {run.plan.target.host} and its network. Where the history does not say that {run.plan.target.name} "
             "is rebuilt by itself, plan its rebuild again, alone.",
         )
 
 
-def _no_read(run: Run, reader: Companion) -> RemoteFailure:
+def _no_read(run: Run, reader: SharedReadMember) -> RemoteFailure:
     return _left_behind(run, "shared.no_read", f"{reader} has ended before this target could receive anything")
 
 
-def _missed(run: Run, reader: Companion) -> RemoteFailure:
+def _missed(run: Run, reader: SharedReadMember) -> RemoteFailure:
     return _left_behind(run, "shared.missed", f"{reader} reads without this one, which was not ready in time")
 
 
@@ -249,12 +249,12 @@ def _left_behind(run: Run, code: str, found: str) -> RemoteFailure:
         code,
         f"Sharing one read of {run.source.party.name}",
         found=found,
-        left=where_things_are(run),
+        left=describe_data_location(run),
         next_step=f"Plan the rebuild of {run.plan.target.name} again, alone.",
     )
 
 
-def why_not_together(plan: Plan, reader: Plan, tools: Collection[str]) -> str:
+def why_not_shared(plan: Plan, reader: Plan, tools: Collection[str]) -> str:
     """Return in words why one read of the source cannot serve both plans, ``""`` where it can.
 
     Args:

@@ -28,12 +28,12 @@ from dbops.engine.rebuilds.steps.commands import (
 from dbops.engine.rebuilds.steps.copy.shared_read import (
     ASK_SECONDS,
     follow_sender,
+    is_leader,
     may_stream,
-    reads_for_others,
     refuse_dropped,
 )
-from dbops.engine.rebuilds.steps.preflight.data_location import where_things_are
-from dbops.engine.rebuilds.steps.run import Outcome, Run, again, done
+from dbops.engine.rebuilds.steps.preflight.data_location import describe_data_location
+from dbops.engine.rebuilds.steps.run import Run, StepOutcome, again, done
 from dbops.engine.rebuilds.steps.source.access import BEAT_SECONDS, SILENT_SECONDS, keep_open, rearm
 from dbops.engine.rebuilds.steps.source.throttle import begin_held, count_link, pass_rate_on
 from dbops.engine.states import Level
@@ -60,7 +60,7 @@ class Stream(JobStep):
             PlannedCommand(plan.target.name, f"{pull} backup | {_received(plan, flavor)}"),
         )
 
-    def advance(self, run: Run) -> Outcome:
+    def advance(self, run: Run) -> StepOutcome:
         return super().advance(run) if may_stream(run) else again(ASK_SECONDS)
 
     def start(self, run: Run) -> JobState:
@@ -188,11 +188,11 @@ class Stream(JobStep):
                 "stream.disk_full",
                 "Unpacking into the new data directory",
                 found=f"{known.sentence} The unpacking tool wrote: {said.strip()[-500:]}",
-                left=f"The copy was ended. {where_things_are(run)}",
+                left=f"The copy was ended. {describe_data_location(run)}",
                 next_step=known.next_step,
             )
 
-    def finish(self, run: Run, state: JobState) -> Outcome:
+    def finish(self, run: Run, state: JobState) -> StepOutcome:
         told = self._watch_source(run)
         evidence = self._evidence(run, state, told)
         run.journal.finished("stream.backup", evidence.source_status, evidence.source_log[-2000:])
@@ -208,7 +208,7 @@ class Stream(JobStep):
         }
         run.memory["stream.result"] = {"exit_statuses": statuses, "tails": tails}
         if state.exit_status != 0 and (state.exit_status == REFUSED_STATUS or not state.stages):
-            job_must_succeed(state, "Unpacking into the new data directory", left=lambda: where_things_are(run))
+            job_must_succeed(state, "Unpacking into the new data directory", left=lambda: describe_data_location(run))
         self._source_was_ours(run, told)
         refuse_dropped(run, evidence)
         info, checkpoints = judge_copy(run.flavor, evidence)
@@ -232,7 +232,7 @@ class Stream(JobStep):
                 "source.given_back",
                 f"Copying from {run.source.party.name}",
                 found=f"its guard ended the backup: {told['given_back']}",
-                left="Replication on the source runs as before. " + where_things_are(run),
+                left="Replication on the source runs as before. " + describe_data_location(run),
                 next_step="Find out why the dashboard did not reach the source for so long, then rebuild again.",
             )
 
@@ -264,7 +264,7 @@ class Stream(JobStep):
     def cancel(self, run: Run) -> None:
         """End the unpacking, which must be seen to end; the backup on a silent source is ended by its guard."""
         super().cancel(run)
-        if reads_for_others(run):
+        if is_leader(run):
             return  # its sender goes on for them, and ends the backup when nobody is left
         with suppress(Unreachable):
             run.source.jobs.act(IN_BASH, load("release") + "\nend_backup\n")

@@ -7,12 +7,12 @@ from dbops.engine.ports import JobState
 from dbops.engine.rebuilds.plan import Plan, PlannedCommand
 from dbops.engine.rebuilds.steps.base import JobStep
 from dbops.engine.rebuilds.steps.commands import split_command
-from dbops.engine.rebuilds.steps.copy.shared_read import ASK_SECONDS, may_take_over
+from dbops.engine.rebuilds.steps.copy.shared_read import ASK_SECONDS, may_swap_datadir
 from dbops.engine.rebuilds.steps.preflight.data_location import old_data
-from dbops.engine.rebuilds.steps.run import Outcome, Run, again, done
+from dbops.engine.rebuilds.steps.run import Run, StepOutcome, again, done
 
 
-class TakeOver(JobStep):
+class SwapDatadir(JobStep):
     """Check once more on the host itself, stop the server, move its data aside: one script, nothing between check and act."""
 
     name = "take-over"
@@ -34,8 +34,8 @@ class TakeOver(JobStep):
             PlannedCommand(target.name, f"install -d -o {target.os_user} {target.datadir}"),
         )
 
-    def advance(self, run: Run) -> Outcome:
-        return super().advance(run) if may_take_over(run) else again(ASK_SECONDS)
+    def advance(self, run: Run) -> StepOutcome:
+        return super().advance(run) if may_swap_datadir(run) else again(ASK_SECONDS)
 
     def start(self, run: Run) -> JobState:
         target, plan, admin = run.plan.target, run.plan, run.accounts.admin
@@ -78,7 +78,7 @@ class TakeOver(JobStep):
     def follow(self, run: Run, state: JobState) -> None:
         run.journal.progress(note="stopping the server, moving its data")
 
-    def finish(self, run: Run, state: JobState) -> Outcome:
+    def finish(self, run: Run, state: JobState) -> StepOutcome:
         if state.exit_status == REFUSED_STATUS and not run.memory.get("take-over.again"):
             run.memory["refused"] = True  # its script refuses before it does anything
         job_must_succeed(state, f"Stopping {run.plan.target.name} and moving its data aside")

@@ -8,10 +8,10 @@ from dbops.engine.rebuilds.plan import Plan, PlannedCommand
 from dbops.engine.rebuilds.steps.base import Step
 from dbops.engine.rebuilds.steps.copy.clone import close_donor, closing_statements
 from dbops.engine.rebuilds.steps.copy.shared_read import give_back
-from dbops.engine.rebuilds.steps.preflight.data_location import look
+from dbops.engine.rebuilds.steps.preflight.data_location import inspect_host
 from dbops.engine.rebuilds.steps.preflight.source_replication import compare_replication
-from dbops.engine.rebuilds.steps.run import Outcome, Run, again, done
-from dbops.engine.rebuilds.steps.start.relaxed_durability import put_back_at_end
+from dbops.engine.rebuilds.steps.run import Run, StepOutcome, again, done
+from dbops.engine.rebuilds.steps.start.relaxed_durability import restore_durability_at_end
 from dbops.engine.states import Level
 
 
@@ -36,15 +36,15 @@ class CleanUp(Step):
             )
         return tuple(commands)
 
-    def advance(self, run: Run) -> Outcome:
+    def advance(self, run: Run) -> StepOutcome:
         errors = []
         settled = True
         for part in (
             give_back,
             close_donor,
             forget_key,
-            put_back_at_end,
-            look_unless_verified,
+            restore_durability_at_end,
+            inspect_unless_verified,
             _remove_mark,
             compare_replication,
         ):
@@ -61,10 +61,10 @@ class CleanUp(Step):
         return done()
 
 
-def look_unless_verified(run: Run) -> None:
-    """Look what is where on the target, for how the rebuild's end is told. Raises as ``look``."""
+def inspect_unless_verified(run: Run) -> None:
+    """Look what is where on the target, for how the rebuild's end is told. Raises as ``inspect_host``."""
     if run.memory.get("touched") and not run.memory.get("verified"):
-        look(run)
+        inspect_host(run)
         run.memory["looked_at_end"] = True
 
 
@@ -83,14 +83,14 @@ def _remove_mark(run: Run) -> None:
         run.memory["mark_removed"] = True
 
 
-def _remove_old_data(run: Run) -> Outcome:
+def _remove_old_data(run: Run) -> StepOutcome:
     outcome = remove_moved(run, "remove-old", run.memory["aside_path"], run.memory["aside_identity"], "old data")
     if outcome.result.get("removed"):
         run.memory["aside_path"] = ""
     return outcome
 
 
-def remove_moved(run: Run, job: str, path: str, identity: str, what: str) -> Outcome:
+def remove_moved(run: Run, job: str, path: str, identity: str, what: str) -> StepOutcome:
     """Remove a directory that a run moved out of the way. What cannot be removed stays, and that is told: no failure.
 
     Args:

@@ -9,11 +9,11 @@ from dbops.engine.ports import JobState
 from dbops.engine.rebuilds.plan import Plan, PlannedCommand
 from dbops.engine.rebuilds.steps.base import JobStep, Step
 from dbops.engine.rebuilds.steps.commands import split_command
-from dbops.engine.rebuilds.steps.finish.clean_up import look_unless_verified, remove_moved
-from dbops.engine.rebuilds.steps.preflight.data_location import look, old_data_is_aside, where_things_are
+from dbops.engine.rebuilds.steps.finish.clean_up import inspect_unless_verified, remove_moved
+from dbops.engine.rebuilds.steps.preflight.data_location import describe_data_location, inspect_host, old_data_is_aside
 from dbops.engine.rebuilds.steps.replicate.replication import read_link
-from dbops.engine.rebuilds.steps.run import Outcome, Run, again, done
-from dbops.engine.rebuilds.steps.start.prepare_and_start import Start
+from dbops.engine.rebuilds.steps.run import Run, StepOutcome, again, done
+from dbops.engine.rebuilds.steps.start.prepare_and_start import StartServer
 from dbops.engine.states import Level
 
 #: How long old data may take to replicate again before its state is told as it is.
@@ -25,15 +25,15 @@ def failed_path(plan: Plan, copy_run: str) -> str:
     return plan.aside_path.replace(".dbops-old-", ".dbops-failed-") if plan.aside_path else f".dbops-failed-{copy_run}"
 
 
-class LookBack(Step):
+class FindOldData(Step):
     """See on the host that the old data is where it was moved to, before anything is stopped."""
 
     name = "look-back"
     title = "Check that the old data is there"
     is_destructive = False
 
-    def advance(self, run: Run) -> Outcome:
-        look(run)
+    def advance(self, run: Run) -> StepOutcome:
+        inspect_host(run)
         if self._is_back(run):
             run.journal.say("The old data is in place already.", host=run.plan.target.host)
             return done()
@@ -42,7 +42,7 @@ class LookBack(Step):
                 "old.not_found",
                 f"Looking for the old data of {run.plan.target.name}",
                 found=f"{run.plan.aside_path} is not the directory that was moved aside",
-                left=where_things_are(run),
+                left=describe_data_location(run),
                 next_step="Look at the host. If the old data is gone, rebuild again.",
             )
         run.journal.say(f"The old data is at {run.plan.aside_path}.", host=run.plan.target.host)
@@ -55,7 +55,7 @@ class LookBack(Step):
         return in_place and not found.get("aside") and not found.get("new")
 
 
-class PutBack(JobStep):
+class Rollback(JobStep):
     """Stop what runs on the copy, move the copy out of the way and the old data back: one script, with its own checks."""
 
     name = "put-back"
@@ -97,7 +97,7 @@ class PutBack(JobStep):
             secrets={"admin.cnf": run.flavor.credentials_file(admin.user, admin.password)},
         )
 
-    def finish(self, run: Run, state: JobState) -> Outcome:
+    def finish(self, run: Run, state: JobState) -> StepOutcome:
         job_must_succeed(state, f"Putting the old data of {run.plan.target.name} back")
         told = pairs(state.tails.get("out", ""))
         run.memory["old_identity"], run.memory["failed_identity"] = told["identity"], told.get("failed_identity", "")
@@ -106,7 +106,7 @@ class PutBack(JobStep):
         return done()
 
 
-class StartOld(Start):
+class StartOld(StartServer):
     """Start the server on its old data, if it ran on it before the rebuild."""
 
     name = "start-old"
@@ -115,7 +115,7 @@ class StartOld(Start):
     def data(self, run: Run) -> tuple[str, str]:
         return run.memory["old_identity"], ""
 
-    def advance(self, run: Run) -> Outcome:
+    def advance(self, run: Run) -> StepOutcome:
         if run.plan.target.is_answering:
             return super().advance(run)
         run.journal.say(
@@ -131,7 +131,7 @@ class ReplicateAsBefore(Step):
     title = "Look how it serves and replicates"
     is_destructive = False
 
-    def advance(self, run: Run) -> Outcome:
+    def advance(self, run: Run) -> StepOutcome:
         run.memory["put_back"] = True
         if not run.plan.target.is_answering:
             return done()
@@ -164,9 +164,9 @@ class RemoveCopy(Step):
     def commands(self, plan: Plan) -> tuple[PlannedCommand, ...]:
         return (PlannedCommand(plan.target.name, f"find {failed_path(plan, 'RUN')} -xdev -depth -delete"),)
 
-    def advance(self, run: Run) -> Outcome:
+    def advance(self, run: Run) -> StepOutcome:
         if not run.memory.get("put_back"):
-            look_unless_verified(run)
+            inspect_unless_verified(run)
             return done()
         if not run.memory.get("failed_identity"):
             return done()

@@ -7,10 +7,10 @@ from dbops.engine.errors import DbopsError
 from dbops.engine.rebuilds.steps.base import JobStep, Step
 from dbops.engine.rebuilds.steps.copy.clone import close_donor
 from dbops.engine.rebuilds.steps.copy.shared_read import give_back
-from dbops.engine.rebuilds.steps.finish.clean_up import forget_key, look_unless_verified
+from dbops.engine.rebuilds.steps.finish.clean_up import forget_key, inspect_unless_verified
 from dbops.engine.rebuilds.steps.preflight.source_replication import compare_replication
 from dbops.engine.rebuilds.steps.run import Run
-from dbops.engine.rebuilds.steps.start.relaxed_durability import put_back_at_end
+from dbops.engine.rebuilds.steps.start.relaxed_durability import restore_durability_at_end
 
 
 def needs_sweep(run: Run) -> bool:
@@ -50,12 +50,12 @@ def sweep(run: Run, steps: Iterable[Step]) -> list[DbopsError]:
 
     def look_at_the_end(run: Run) -> None:
         if run.memory.get("jobs_ended"):
-            look_unless_verified(run)
+            inspect_unless_verified(run)
 
     for part in (
         end_jobs,
         look_at_the_end,
-        put_back_at_end,
+        restore_durability_at_end,
         give_back,
         close_donor,
         forget_key,

@@ -11,11 +11,11 @@ from dbops.engine.rebuilds.steps.replicate.replication import (
     restart_for_retry,
     target_database,
 )
-from dbops.engine.rebuilds.steps.run import Outcome, Run, again, done
+from dbops.engine.rebuilds.steps.run import Run, StepOutcome, again, done
 from dbops.engine.rebuilds.steps.start.relaxed_durability import (
-    become_ordinary,
-    putting_back_commands,
-    stop_settling,
+    end_relaxation,
+    restore_commands,
+    stop_sync,
     watch,
 )
 
@@ -31,12 +31,12 @@ class Verify(Step):
     title = "Verify that the replica serves and stays caught up"
 
     def commands(self, plan: Plan) -> tuple[PlannedCommand, ...]:
-        return putting_back_commands(plan)
+        return restore_commands(plan)
 
     def cancel(self, run: Run) -> None:
-        stop_settling(run)
+        stop_sync(run)
 
-    def advance(self, run: Run) -> Outcome:
+    def advance(self, run: Run) -> StepOutcome:
         doing, target = f"Verifying {run.plan.target.name}", run.plan.target
         watch(run)
         with target_database(run) as database:
@@ -52,7 +52,7 @@ class Verify(Step):
             run.memory.setdefault("verify.began", run.clock.now())
             if not _is_close(run, link):
                 return _behind(run, link, doing)
-            if wait := become_ordinary(run, database):
+            if wait := end_relaxation(run, database):
                 run.memory.pop("verify.steady_since", None)
                 return wait
         return _gate(run)
@@ -68,7 +68,7 @@ def _is_close(run: Run, link: ReplicationFacts | None) -> bool:
     )
 
 
-def _behind(run: Run, link: ReplicationFacts | None, doing: str) -> Outcome:
+def _behind(run: Run, link: ReplicationFacts | None, doing: str) -> StepOutcome:
     run.memory.pop("verify.steady_since", None)
     limit, gate = run.settings.catch_up_lag_seconds, run.settings.verify_steady_seconds
     if run.clock.now() - run.memory["verify.began"] > max(VERIFY_SECONDS, VERIFY_GATES * gate):
@@ -86,7 +86,7 @@ def _behind(run: Run, link: ReplicationFacts | None, doing: str) -> Outcome:
     return again(0.4)
 
 
-def _gate(run: Run) -> Outcome:
+def _gate(run: Run) -> StepOutcome:
     """Close behind: for long enough?"""
     target, primary, gate = run.plan.target, run.plan.primary, run.settings.verify_steady_seconds
     now = run.clock.now()

@@ -5,7 +5,7 @@ from dbops.engine.hosts.scripts import load
 from dbops.engine.rebuilds.steps.run import Run
 
 
-def look(run: Run) -> None:
+def inspect_host(run: Run) -> None:
     """Ask the target's host what is there now, and remember it. Raises as ``Jobs.act``."""
     target, aside = run.plan.target, run.plan.aside_path
     result = run.target.jobs.act(IN_BASH, load("common", "inspect_target"), target.datadir, aside, run.copy_run)
@@ -39,7 +39,7 @@ def old_data(run: Run) -> str:
     return f"Its old data is at {aside}." if aside else "There was no old data to keep, or it was removed as planned."
 
 
-def where_things_are(run: Run) -> str:
+def describe_data_location(run: Run) -> str:
     """Return, for the person who reads how a rebuild ended, what is where on the target and what to do with it."""
     target, found = run.plan.target, run.memory.get("found")
     if not run.memory.get("touched"):
@@ -78,7 +78,7 @@ def where_things_are(run: Run) -> str:
     return " ".join(parts)
 
 
-def how_it_serves(run: Run) -> str:
+def describe_service(run: Run) -> str:
     """Return how a rebuild that succeeded is told."""
     target, aside = run.plan.target, run.memory.get("aside_path", "")
     kept = f" The old data is kept at {aside}." if aside else ""

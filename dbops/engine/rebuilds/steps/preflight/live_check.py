@@ -8,7 +8,7 @@ from dbops.engine.rebuilds.plan import Plan, PlannedCommand
 from dbops.engine.rebuilds.steps.base import Step
 from dbops.engine.rebuilds.steps.commands import pull_command
 from dbops.engine.rebuilds.steps.preflight.source_replication import remember_replication
-from dbops.engine.rebuilds.steps.run import Outcome, Run, again, done
+from dbops.engine.rebuilds.steps.run import Run, StepOutcome, again, done
 from dbops.engine.rebuilds.steps.source.access import let_in, make_key
 from dbops.engine.rebuilds.steps.source.release import start_guard
 
@@ -30,14 +30,14 @@ def differences(before: Plan, now: Plan) -> list[str]:
     return changes
 
 
-class Fingerprint(Step):
+class PreflightCheck(Step):
     """Probe target, source and primary now, and refuse if they are not what the plan saw."""
 
     name = "fingerprint"
     title = "Check that the live instances are those of the plan"
     is_destructive = False
 
-    def advance(self, run: Run) -> Outcome:
+    def advance(self, run: Run) -> StepOutcome:
         changes = differences(run.plan, run.replan())
         if changes:
             raise Refused(
@@ -57,7 +57,7 @@ class Fingerprint(Step):
         return done()
 
 
-class OpenSource(Step):
+class OpenAccess(Step):
     """A key of this run, a forced command on the source, the guard that gives the source back, and a trial of the way."""
 
     name = "open"
@@ -75,14 +75,14 @@ class OpenSource(Step):
             ),
         )
 
-    def advance(self, run: Run) -> Outcome:
-        try_the_account(run)
+    def advance(self, run: Run) -> StepOutcome:
+        check_account(run)
         remember_replication(run)
         public_key = make_key(run)
         if not self._guard_is_armed(run):
             return again(5.0)
         let_in(run, public_key, "open.source")
-        try_the_way(run)
+        check_access(run)
         return done()
 
     def _guard_is_armed(self, run: Run) -> bool:
@@ -104,7 +104,7 @@ class OpenSource(Step):
         return True
 
 
-def try_the_account(run: Run) -> None:
+def check_account(run: Run) -> None:
     """Pausing, resuming and the last check all log in over the local socket: find out now whether that works. Raises as ``Run.act``."""
     account = run.accounts.admin
     for side, program in ((run.source, "source.client"), (run.target, "target.client")):
@@ -120,7 +120,7 @@ def try_the_account(run: Run) -> None:
             )
 
 
-def try_the_way(run: Run) -> None:
+def check_access(run: Run) -> None:
     """Let the target ask the forced command on the source whether it is ready.
 
     Raises:

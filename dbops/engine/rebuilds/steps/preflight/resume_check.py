@@ -5,12 +5,12 @@ from contextlib import closing
 from dbops.engine.errors import Refused
 from dbops.engine.facts.instance import to_record
 from dbops.engine.ports import Database
-from dbops.engine.rebuilds.plan import Party, Plan
+from dbops.engine.rebuilds.plan import Plan, PlannedInstance
 from dbops.engine.rebuilds.steps.base import Step
-from dbops.engine.rebuilds.steps.preflight.data_location import look, where_things_are
+from dbops.engine.rebuilds.steps.preflight.data_location import describe_data_location, inspect_host
 from dbops.engine.rebuilds.steps.preflight.source_replication import remember_replication
 from dbops.engine.rebuilds.steps.replicate.replication import is_attached_to, read_link
-from dbops.engine.rebuilds.steps.run import Outcome, Run, done
+from dbops.engine.rebuilds.steps.run import Run, StepOutcome, done
 from dbops.engine.rebuilds.steps.start.relaxed_durability import watch
 
 #: What the failed rebuild itself has changed on the target.
@@ -23,7 +23,7 @@ OF_THE_COPY = {
 }
 
 
-def differences_for_retry(before: Plan, now: Plan) -> list[str]:
+def differences_for_resume(before: Plan, now: Plan) -> list[str]:
     """Return how the instances differ from the plan, as sentences, except for what the failed rebuild changed on the target."""
     changes: list[str] = []
     for role, ignored in (
@@ -39,22 +39,22 @@ def differences_for_retry(before: Plan, now: Plan) -> list[str]:
     return changes + [f"{finding.title}: {finding.seen}" for finding in refusals]
 
 
-def _record(party: Party, ignored: set[str]) -> dict[str, object]:
+def _record(party: PlannedInstance, ignored: set[str]) -> dict[str, object]:
     return {key: value for key, value in to_record(party).items() if key not in ignored}
 
 
-class Recheck(Step):
+class ResumeCheck(Step):
     """Look at the live instances, at the copy on the host, and at the server on it where one runs."""
 
     name = "recheck"
     title = "Check that copy and instances are those of the failed rebuild"
     is_destructive = False
 
-    def advance(self, run: Run) -> Outcome:
-        look(run)
+    def advance(self, run: Run) -> StepOutcome:
+        inspect_host(run)
         watch(run, at_once=True)
         found, target = run.memory["found"], run.plan.target
-        changes = differences_for_retry(run.plan, run.replan())
+        changes = differences_for_resume(run.plan, run.replan())
         if found.get("datadir") != run.memory["new_identity"] or not found.get("new"):
             changes.append(f"{target.datadir} is not the copy that was made")
         elif found.get("pids", "").strip():
@@ -65,7 +65,7 @@ class Recheck(Step):
                 "retry.changed",
                 "Comparing copy and instances with those of the failed rebuild",
                 found="; ".join(changes),
-                left=f"This retry changed nothing. {where_things_are(run)}",
+                left=f"This retry changed nothing. {describe_data_location(run)}",
                 next_step="Look at what is different, then plan a new rebuild or put the old data back.",
             )
         remember_replication(run)
@@ -81,7 +81,7 @@ class Recheck(Step):
             return []
         return [f"it replicates from {link.source_host}:{link.source_port}, to which somebody else has attached it"]
 
-    def _server(self, database: Database, target: Party) -> list[str]:
+    def _server(self, database: Database, target: PlannedInstance) -> list[str]:
         row = database.query("SELECT @@server_id AS server_id, @@read_only AS read_only")[0]
         attached = database.query(
             "SELECT COUNT(*) AS replicas FROM information_schema.PROCESSLIST WHERE COMMAND LIKE 'Binlog Dump%'"

@@ -9,13 +9,13 @@ from dbops.engine.flavors.base import Coordinates
 from dbops.engine.hosts import stall
 from dbops.engine.hosts.progress import add_sample, catch_up_progress
 from dbops.engine.ports import Database
-from dbops.engine.rebuilds.plan import Party, Plan, PlannedCommand
+from dbops.engine.rebuilds.plan import Plan, PlannedCommand, PlannedInstance
 from dbops.engine.rebuilds.steps.base import Step
 from dbops.engine.rebuilds.steps.replicate.replication import (
     MASKED,
     is_attached_to,
-    look_again,
     must_run,
+    probe_again,
     read_link,
     read_position,
     replicate_from,
@@ -23,12 +23,12 @@ from dbops.engine.rebuilds.steps.replicate.replication import (
     shown_change,
     target_database,
 )
-from dbops.engine.rebuilds.steps.run import Account, Outcome, Run, done
-from dbops.engine.rebuilds.steps.start.relaxed_durability import relax, relaxing_commands, watch
+from dbops.engine.rebuilds.steps.run import Account, Run, StepOutcome, done
+from dbops.engine.rebuilds.steps.start.relaxed_durability import relax, relax_commands, watch
 from dbops.engine.states import Level
 
 
-def leader_of(plan: Plan) -> Party:
+def leader_of(plan: Plan) -> PlannedInstance:
     """Return whom the copy follows at first: the server that was copied; of a finished backup the primary, which is there in any case."""
     return plan.primary if plan.archive else plan.source
 
@@ -51,13 +51,13 @@ class CatchUp(Step):
         )
         place = plan.target.name
         return (
-            *relaxing_commands(plan),
+            *relax_commands(plan),
             *(PlannedCommand(place, sql) for sql in flavor.set_position(Coordinates(gtid="POSITION OF THE COPY"), "")),
             PlannedCommand(place, shown_change(flavor, source)),
             *(PlannedCommand(place, sql) for sql in flavor.start_replication()),
         )
 
-    def advance(self, run: Run) -> Outcome:
+    def advance(self, run: Run) -> StepOutcome:
         watch(run)
         with target_database(run) as database:
             relax(run, database)
@@ -65,7 +65,7 @@ class CatchUp(Step):
             leader = leader_of(run.plan)
             if not is_attached_to(link, leader):
                 self._attach(run, database)
-                return look_again(run, self.name)
+                return probe_again(run, self.name)
             wait = must_run(run, database, link, "catch-up", f"Replicating from {leader.name}")
             return wait or self._progress(run, database, link)
 
@@ -80,7 +80,7 @@ class CatchUp(Step):
         replicate_from(run, database, "catch-up", leader, start=None if run.plan.uses_gtid else start)
         run.journal.say(f"{run.plan.target.name} replicates from {leader.name} from {start.gtid or start.log_file} on.")
 
-    def _progress(self, run: Run, database: Database, link: ReplicationFacts | None) -> Outcome:
+    def _progress(self, run: Run, database: Database, link: ReplicationFacts | None) -> StepOutcome:
         if run.plan.uses_gtid:
             left = self._transactions_left(run, database)
             run.journal.progress(**_rates(run, left))
@@ -91,16 +91,16 @@ class CatchUp(Step):
         if caught_up and link is not None and link.is_running:
             run.journal.say(f"{run.plan.target.name} has caught up with {leader_of(run.plan).name}.")
             return done()
-        return look_again(run, self.name)
+        return probe_again(run, self.name)
 
     def _watch(self, run: Run, link: ReplicationFacts | None) -> None:
         """One large transaction is replayed for hours, so a standstill is told and never a reason to end."""
         signs = stall.signs_of({}, {}, link and (link.relay_source_log_file, link.exec_source_log_pos))
-        verdict = stall.look(
+        verdict = stall.check_stall(
             run.memory.get("catch-up.watch"),
             signs,
             run.clock.now(),
-            stall.Patience(run.settings.stall_catch_up_seconds, 0),
+            stall.StallLimits(run.settings.stall_catch_up_seconds, 0),
         )
         run.memory["catch-up.watch"] = verdict.memory
         if verdict.is_to_be_told:

@@ -8,9 +8,9 @@ from dbops.engine.facts.instance import ReplicationFacts
 from dbops.engine.flavors import Flavor
 from dbops.engine.flavors.base import Coordinates, ReplicationSource
 from dbops.engine.ports import Database
-from dbops.engine.rebuilds.plan import Party
-from dbops.engine.rebuilds.steps.preflight.data_location import look, where_things_are
-from dbops.engine.rebuilds.steps.run import Account, Outcome, Run, again
+from dbops.engine.rebuilds.plan import PlannedInstance
+from dbops.engine.rebuilds.steps.preflight.data_location import describe_data_location, inspect_host
+from dbops.engine.rebuilds.steps.run import Account, Run, StepOutcome, again
 
 MASKED = "********"
 #: A service manager starts a server again that has died: so long is waited for that.
@@ -39,7 +39,7 @@ def target_database(run: Run) -> Iterator[Database]:
     except Unreachable as silence:
         if not silence.code.startswith("mysql."):
             raise
-        look(run)
+        inspect_host(run)
         if run.memory["found"].get("pids", "").strip():
             run.memory.pop("server_gone_since", None)
             raise
@@ -50,7 +50,7 @@ def target_database(run: Run) -> Iterator[Database]:
             "target.server_died",
             f"Asking the server of {run.plan.target.name}",
             found=f"its host answers, and no server has run on {run.plan.target.datadir} for {SERVER_GONE_SECONDS:.0f} s",
-            left=where_things_are(run),
+            left=describe_data_location(run),
             next_step="Read the server's error log on the host; then go on with the copy, or put the old data back.",
         ) from silence
 
@@ -97,7 +97,9 @@ def _connecting_seconds(run: Run) -> float:
     return float(seconds)
 
 
-def replication_source(party: Party, account: Account, *, gtid: bool, start: Coordinates | None) -> ReplicationSource:
+def replication_source(
+    party: PlannedInstance, account: Account, *, gtid: bool, start: Coordinates | None
+) -> ReplicationSource:
     return ReplicationSource(
         host=party.address, port=party.port, user=account.user, password=account.password, gtid=gtid, start=start
     )
@@ -110,7 +112,9 @@ def shown_change(flavor: Flavor, source: ReplicationSource) -> str:
     return sql % tuple(repr(word) if isinstance(word, str) else word for word in words)
 
 
-def replicate_from(run: Run, database: Database, key: str, party: Party, *, start: Coordinates | None) -> None:
+def replicate_from(
+    run: Run, database: Database, key: str, party: PlannedInstance, *, start: Coordinates | None
+) -> None:
     """Point the target to ``party`` and start. Raises as ``Run.execute``."""
     source = replication_source(party, run.accounts.replication, gtid=run.plan.uses_gtid, start=start)
     sql, parameters = run.flavor.replicate_from(source)
@@ -129,7 +133,7 @@ def start_if_stopped(run: Run, database: Database, link: ReplicationFacts | None
     return True
 
 
-def must_run(run: Run, database: Database, link: ReplicationFacts | None, key: str, doing: str) -> Outcome | None:
+def must_run(run: Run, database: Database, link: ReplicationFacts | None, key: str, doing: str) -> StepOutcome | None:
     """See that the target replicates from where it is attached to. Return when to ask again, ``None`` when it may go on.
 
     Args:
@@ -147,7 +151,7 @@ def must_run(run: Run, database: Database, link: ReplicationFacts | None, key: s
     return None
 
 
-def look_again(run: Run, key: str) -> Outcome:
+def probe_again(run: Run, key: str) -> StepOutcome:
     """Return when to look again at a replica that was pointed somewhere under this key: rarer, the longer that is ago."""
     seconds = (run.clock.now() - run.memory.get(f"{key}.pointed_at", 0.0)) / 2
     return again(min(LATER_LOOK_SECONDS, max(FIRST_LOOK_SECONDS, seconds)))
@@ -163,7 +167,7 @@ def restart_for_retry(run: Run, database: Database, link: ReplicationFacts | Non
     return True
 
 
-def is_attached_to(link: ReplicationFacts | None, party: Party) -> bool:
+def is_attached_to(link: ReplicationFacts | None, party: PlannedInstance) -> bool:
     return link is not None and (link.source_host, link.source_port) == (party.address, party.port)
 
 

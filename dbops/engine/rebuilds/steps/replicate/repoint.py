@@ -10,9 +10,9 @@ from dbops.engine.rebuilds.steps.base import Step
 from dbops.engine.rebuilds.steps.replicate.replication import (
     MASKED,
     is_attached_to,
-    look_again,
     must_run,
     point_to_primary,
+    probe_again,
     read_link,
     read_position,
     replication_source,
@@ -20,7 +20,7 @@ from dbops.engine.rebuilds.steps.replicate.replication import (
     target_database,
 )
 from dbops.engine.rebuilds.steps.replicate.repoint_by_position import repoint_by_position
-from dbops.engine.rebuilds.steps.run import Account, Outcome, Run, done
+from dbops.engine.rebuilds.steps.run import Account, Run, StepOutcome, done
 from dbops.engine.rebuilds.steps.source.release import close_source
 from dbops.engine.rebuilds.steps.start.relaxed_durability import watch
 
@@ -45,7 +45,7 @@ class Repoint(Step):
             *(PlannedCommand(place, sql) for sql in flavor.start_replication()),
         )
 
-    def advance(self, run: Run) -> Outcome:
+    def advance(self, run: Run) -> StepOutcome:
         watch(run)
         with target_database(run) as database:
             if not is_attached_to(read_link(database, run.flavor), run.plan.primary):
@@ -54,7 +54,7 @@ class Repoint(Step):
                 self._is_primary(run)
                 self._nothing_errant(run, database)
                 point_to_primary(run, database, start=None)
-                return look_again(run, "repoint")
+                return probe_again(run, "repoint")
             if not run.plan.uses_gtid:
                 close_source(run)
             if run.plan.archive and "repoint.compared" not in run.memory:
@@ -65,7 +65,7 @@ class Repoint(Step):
             doing = f"Replicating from the primary {run.plan.primary.name}"
             if wait := must_run(run, database, link, "repoint", doing):
                 return wait
-            return done() if link and link.is_running else look_again(run, "repoint")
+            return done() if link and link.is_running else probe_again(run, "repoint")
 
     def _is_primary(self, run: Run) -> None:
         """A failover may have happened since the plan: a replica must not be hung below another replica unnoticed."""

@@ -6,7 +6,7 @@ from dbops.engine.errors import RemoteFailure
 from dbops.engine.flavors.base import Coordinates
 from dbops.engine.ports import Database
 from dbops.engine.rebuilds.steps.replicate.replication import fail_on_error, point_to_primary, read_link
-from dbops.engine.rebuilds.steps.run import Outcome, Run, again
+from dbops.engine.rebuilds.steps.run import Run, StepOutcome, again
 from dbops.engine.rebuilds.steps.source.access import have_guard
 from dbops.engine.rebuilds.steps.source.release import close_source, pause_source, resume_source
 
@@ -18,7 +18,7 @@ REST_SECONDS = 15.0
 ATTEMPTS = 10
 
 
-def repoint_by_position(run: Run, database: Database) -> Outcome:
+def repoint_by_position(run: Run, database: Database) -> StepOutcome:
     """Without GTID: the source's applier stops for a moment, so that one point is known in both coordinate systems.
 
     Read on the source while it stands: where it is in the primary's logs, and where that is in its own. When the target
@@ -76,7 +76,7 @@ def _same_primary(run: Run, upstream: str) -> None:
         )
 
 
-def _let_go(run: Run) -> Outcome:
+def _let_go(run: Run) -> StepOutcome:
     """The point was not reached in time: the source goes on, and is stopped again a little later."""
     attempt = run.memory["repoint.attempt"]
     resume_source(run, f"repoint.resume.{attempt}")
@@ -92,7 +92,7 @@ def _let_go(run: Run) -> Outcome:
     return again(REST_SECONDS)
 
 
-def _another_attempt(run: Run) -> Outcome:
+def _another_attempt(run: Run) -> StepOutcome:
     """The point is known no more: stop the source's applier once more, under a guard that lives."""
     run.memory.pop("repoint.point", None)
     run.memory["repoint.attempt"] += 1

@@ -4,8 +4,8 @@ from dbops.engine.errors import RemoteFailure
 from dbops.engine.flavors import flavor_for
 from dbops.engine.rebuilds.plan import Plan, PlannedCommand
 from dbops.engine.rebuilds.steps.base import Step
-from dbops.engine.rebuilds.steps.copy.shared_read import ASK_SECONDS, give_back, is_branch, settle
-from dbops.engine.rebuilds.steps.run import Outcome, Run, again, done
+from dbops.engine.rebuilds.steps.copy.shared_read import ASK_SECONDS, give_back, is_follower, settle
+from dbops.engine.rebuilds.steps.run import Run, StepOutcome, again, done
 from dbops.engine.rebuilds.steps.source.access import keep_open
 from dbops.engine.rebuilds.steps.source.release import open_temporary_tables, pause_source, resume_source
 from dbops.engine.states import Level
@@ -29,8 +29,8 @@ class Pause(Step):
             return (PlannedCommand(plan.source.name, f"# not needed: {plan.pause_reason}"),)
         return (PlannedCommand(plan.source.name, flavor.pause_applier()),)
 
-    def advance(self, run: Run) -> Outcome:
-        if is_branch(run):
+    def advance(self, run: Run) -> StepOutcome:
+        if is_follower(run):
             return done()  # whoever reads pauses it
         if not settle(run):
             return again(ASK_SECONDS)
@@ -65,5 +65,5 @@ class Release(Step):
     def commands(self, plan: Plan) -> tuple[PlannedCommand, ...]:
         return (PlannedCommand(plan.source.name, "# the key, the credentials and the guard of this run are removed"),)
 
-    def advance(self, run: Run) -> Outcome:
+    def advance(self, run: Run) -> StepOutcome:
         return done() if give_back(run) else again(ASK_SECONDS)

@@ -11,9 +11,9 @@ from dbops.engine.hosts.jobs import IN_BASH
 from dbops.engine.hosts.progress import add_sample, rate_of
 from dbops.engine.hosts.scripts import load
 from dbops.engine.ports import JobState
-from dbops.engine.rebuilds.steps.run import Run, Server, Side
+from dbops.engine.rebuilds.steps.run import InstanceHandle, Run, Server
 from dbops.engine.states import Level
-from dbops.engine.tuning.stream_rate import Brake, brake
+from dbops.engine.tuning.stream_rate import AutoThrottle, throttle
 
 SHOWN, LINK, BRAKE, LOOKED = "stream.rate", "stream.link", "stream.brake", "stream.brake_at"
 MIB = 1024**2
@@ -61,7 +61,7 @@ def _braked(run: Run) -> int | None:
     if not limit:
         return None
     kept = run.memory.get(BRAKE) or {}
-    before = Brake(**{**kept, "latencies": tuple(kept.get("latencies", ()))})
+    before = AutoThrottle(**{**kept, "latencies": tuple(kept.get("latencies", ()))})
     if now < run.memory.get(LOOKED, 0.0) + LOOK_SECONDS:
         return before.rate
     run.memory[LOOKED] = now
@@ -69,7 +69,7 @@ def _braked(run: Run) -> int | None:
     latencies = [latency for latency in read if latency is not None]
     if not latencies:
         return before.rate
-    after = brake(
+    after = throttle(
         before,
         latency_ms=max(latencies),
         limit_ms=limit,
@@ -81,7 +81,7 @@ def _braked(run: Run) -> int | None:
     return after.rate
 
 
-def _latency_ms(run: Run, side: Side | Server) -> float | None:
+def _latency_ms(run: Run, side: InstanceHandle | Server) -> float | None:
     """Return how long a server takes to log us in and answer, ``None`` where it takes no connection or has just gone away.
 
     A server that is away is not relieved by a slower stream, and a rebuild is most urgent then.

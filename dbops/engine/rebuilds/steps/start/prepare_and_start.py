@@ -13,8 +13,8 @@ from dbops.engine.rebuilds.metrics import figures_of
 from dbops.engine.rebuilds.plan import Plan, PlannedCommand
 from dbops.engine.rebuilds.steps.base import JobStep
 from dbops.engine.rebuilds.steps.commands import prepare_command, split_command
-from dbops.engine.rebuilds.steps.preflight.data_location import where_things_are
-from dbops.engine.rebuilds.steps.run import Outcome, Run, done
+from dbops.engine.rebuilds.steps.preflight.data_location import describe_data_location
+from dbops.engine.rebuilds.steps.run import Run, StepOutcome, done
 from dbops.engine.states import Level
 from dbops.engine.tuning.prepare import size, within_what_is_free
 
@@ -81,16 +81,16 @@ class Prepare(JobStep):
             known["percent"] = percent
         run.journal.progress(**known)
 
-    def finish(self, run: Run, state: JobState) -> Outcome:
+    def finish(self, run: Run, state: JobState) -> StepOutcome:
         doing, log = "Preparing the copy", state.tails.get("prepare", "")
         run.memory["prepare.begun"] = state.exit_status != REFUSED_STATUS
-        job_must_succeed(state, doing, left=lambda: where_things_are(run))
+        job_must_succeed(state, doing, left=lambda: describe_data_location(run))
         if not log.rstrip().endswith("completed OK!"):
             raise RemoteFailure(
                 "prepare.not_completed",
                 doing,
                 found=f"its last line is: {log.strip()[-300:]}",
-                left=where_things_are(run),
+                left=describe_data_location(run),
             )
         self._must_be_prepared(run, state.tails.get("out", ""))
         run.journal.progress(percent=100.0)
@@ -110,7 +110,7 @@ class Prepare(JobStep):
             )
 
 
-class Own(JobStep):
+class SetOwnership(JobStep):
     """Give every file to the target's user; take the source's identity out."""
 
     name = "own"
@@ -140,12 +140,12 @@ class Own(JobStep):
             *leftovers,
         )
 
-    def finish(self, run: Run, state: JobState) -> Outcome:
+    def finish(self, run: Run, state: JobState) -> StepOutcome:
         job_must_succeed(state, "Making the copy the target's own")
         return done()
 
 
-class Start(JobStep):
+class StartServer(JobStep):
     """Start the target's server on the new data, and see that it is itself."""
 
     name = "start"
@@ -180,8 +180,8 @@ class Start(JobStep):
                 next_step="Look at the server's error log on the host.",
             )
 
-    def finish(self, run: Run, state: JobState) -> Outcome:
-        job_must_succeed(state, f"Starting {run.plan.target.name}", left=lambda: where_things_are(run))
+    def finish(self, run: Run, state: JobState) -> StepOutcome:
+        job_must_succeed(state, f"Starting {run.plan.target.name}", left=lambda: describe_data_location(run))
         self._is_itself(run)
         return done(exit_statuses={"start": 0})
 
@@ -198,7 +198,7 @@ class Start(JobStep):
                     "start.identity",
                     f"Checking the started server of {target.name}",
                     found=f"server_id {row['server_id']}, port {row['port']}; expected {target.configured_server_id} and {target.port}",
-                    left=where_things_are(run),
+                    left=describe_data_location(run),
                 )
             if run.flavor.name == "mysql":
                 uuid = database.query("SELECT @@server_uuid AS uuid")[0]["uuid"]

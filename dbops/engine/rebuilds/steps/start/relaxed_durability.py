@@ -18,7 +18,7 @@ from dbops.engine.hosts.scripts import load
 from dbops.engine.ports import Database, JobStatus
 from dbops.engine.rebuilds.plan import Plan, PlannedCommand
 from dbops.engine.rebuilds.steps.replicate.replication import read_link
-from dbops.engine.rebuilds.steps.run import Outcome, Run, again
+from dbops.engine.rebuilds.steps.run import Run, StepOutcome, again
 from dbops.engine.states import Level
 
 #: How often host and server are looked at while a crash of them would cost the copy.
@@ -34,7 +34,7 @@ def choose_appliers(cpu_count: int) -> int:
     return min(APPLIERS_MAXIMUM, max(4, 2 * cpu_count))
 
 
-def relaxing_commands(plan: Plan) -> tuple[PlannedCommand, ...]:
+def relax_commands(plan: Plan) -> tuple[PlannedCommand, ...]:
     """Return what ``relax`` may run, for the plan's page."""
     if not plan.relaxes:
         return ()
@@ -47,8 +47,8 @@ def relaxing_commands(plan: Plan) -> tuple[PlannedCommand, ...]:
     )
 
 
-def putting_back_commands(plan: Plan) -> tuple[PlannedCommand, ...]:
-    """Return what ``become_ordinary`` runs, for the plan's page."""
+def restore_commands(plan: Plan) -> tuple[PlannedCommand, ...]:
+    """Return what ``end_relaxation`` runs, for the plan's page."""
     if not plan.relaxes:
         return ()
     back = (f"SET GLOBAL {item.variable} = (what it was before)" for item in _relaxations(plan))
@@ -89,7 +89,7 @@ def watch(run: Run, *, at_once: bool = False) -> None:
         _forget_another_server(run, found)
 
 
-def become_ordinary(run: Run, database: Database) -> Outcome | None:
+def end_relaxation(run: Run, database: Database) -> StepOutcome | None:
     """Put every setting back and see that the copy is on the disk. Return when to go on with that, ``None`` when it is done.
 
     Raises:
@@ -98,14 +98,14 @@ def become_ordinary(run: Run, database: Database) -> Outcome | None:
     """
     if "relaxed" in run.memory:
         watch(run, at_once=True)
-        put_back(run, database)
+        restore_durability(run, database)
         return again(0.2)
     if "undurable" in run.memory:
         return _settle(run)
     return None
 
 
-def put_back(run: Run, database: Database) -> None:
+def restore_durability(run: Run, database: Database) -> None:
     """Give each setting the value that it had. Raises ``relaxed.not_back``, or as ``Run.execute``."""
     state = run.memory.get("relaxed")
     if state is None:
@@ -129,8 +129,8 @@ def put_back(run: Run, database: Database) -> None:
     del run.memory["relaxed"]
 
 
-def put_back_at_end(run: Run) -> None:
-    """However a rebuild ends, nothing stays relaxed on a server that runs. Raises as ``put_back``, or ``Unreachable``."""
+def restore_durability_at_end(run: Run) -> None:
+    """However a rebuild ends, nothing stays relaxed on a server that runs. Raises as ``restore_durability``, or ``Unreachable``."""
     if "relaxed" not in run.memory and "undurable" not in run.memory:
         return
     found = _look(run)
@@ -140,7 +140,7 @@ def put_back_at_end(run: Run) -> None:
     if "relaxed" in run.memory:
         with closing(run.target.connect(10.0)) as database:
             _forget_another_server(run, _look_at(run, database))
-            put_back(run, database)
+            restore_durability(run, database)
     _try_to_settle(run)
 
 
@@ -296,7 +296,7 @@ def _sync(plan: Plan) -> str:
     return f"find {plan.target.datadir} -xdev -type f -exec sync -- {{}} +"
 
 
-def _settle(run: Run) -> Outcome:
+def _settle(run: Run) -> StepOutcome:
     """Wait until what was written without waiting for the disk is there: from then on a crash costs nothing."""
     if not run.memory.get("settle.started"):
         run.start_job(
@@ -317,7 +317,7 @@ def _settle(run: Run) -> Outcome:
     return again(0.1)
 
 
-def stop_settling(run: Run) -> None:
+def stop_sync(run: Run) -> None:
     """End the wait for the disk where it was begun."""
     if run.memory.get("settle.started") and "undurable" in run.memory:
         run.target.jobs.stop(SETTLE)
