@@ -1,35 +1,33 @@
-"""The audit log's refusals, taken away where a test begins anew. The product has no such way: this runs the migrations' own words."""
+"""The audit log's triggers, taken away where a test empties its database. The product has no such way."""
 
 from collections.abc import Iterator
 from contextlib import contextmanager
-from importlib import import_module
-from types import SimpleNamespace
 
 from django.db import connection
 from django.test import TransactionTestCase
 
+from dbops.audit.trigger_sql import create_statements, drop_statements
 from dbops.models import AuditEntry, AuditHead, AuditName, AuditSegment, AuditText
 
-MIGRATIONS = [import_module(f"dbops.migrations.{name}") for name in ("0013_audit_chain", "0018_audit_segments")]
 TABLES = (AuditText, AuditName, AuditHead, AuditEntry, AuditSegment)
 
 
 @contextmanager
 def unguarded() -> Iterator[None]:
-    """Let the log be changed meanwhile."""
+    """Let the log be changed inside the block."""
     with connection.cursor() as cursor:
-        for migration in reversed(MIGRATIONS):
-            migration.unguard(None, SimpleNamespace(connection=connection, execute=cursor.execute))
+        for statement in drop_statements(connection.vendor):
+            cursor.execute(statement)
     try:
         yield
     finally:
         with connection.cursor() as cursor:
-            for migration in MIGRATIONS:
-                migration.guard(None, SimpleNamespace(connection=connection, execute=cursor.execute))
+            for statement in create_statements(connection.vendor):
+                cursor.execute(statement)
 
 
 def empty_log() -> None:
-    """Begin the log anew."""
+    """Start an empty log."""
     with unguarded():
         for table in TABLES:
             table.objects.all().delete()
@@ -37,7 +35,7 @@ def empty_log() -> None:
 
 
 def let_tests_empty_their_database() -> None:
-    """Django empties every table after a test that commits: the refusals are away just then."""
+    """Remove the triggers while Django empties every table after a test that commits."""
     as_django_does = TransactionTestCase._fixture_teardown  # type: ignore[attr-defined]
 
     def teardown(self: TransactionTestCase) -> None:

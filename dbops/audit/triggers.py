@@ -1,16 +1,11 @@
-"""Whether the database still refuses what would change the audit log: its triggers (migrations 0013 and 0018), looked up by name."""
+"""Whether the database still has the triggers that make the audit log append-only."""
 
 from django.db import connection
 
-from dbops.models import AuditEntry, AuditHead, AuditName, AuditSegment, AuditText
+from dbops.audit.trigger_sql import EVENTS, TABLES
 
-EVENTS = {
-    "sqlite": ("update", "delete", "insert"),
-    "postgresql": ("update", "delete", "truncate"),
-    "mysql": ("update", "delete"),
-}
-#: One that is there but switched off, or that acts on replicas alone, guards nothing.
-THERE = {
+#: A trigger that is switched off, or that acts on replicas alone, protects nothing.
+EXISTING = {
     "sqlite": "SELECT name FROM sqlite_master WHERE type = 'trigger'",
     "postgresql": (
         "SELECT tgname FROM pg_trigger JOIN pg_class ON pg_class.oid = tgrelid"
@@ -20,11 +15,10 @@ THERE = {
 }
 
 
-def missing_guards() -> list[tuple[str, str]]:
-    """Return table and event of each refusal that the database has lost. One query."""
+def missing_triggers() -> list[tuple[str, str]]:
+    """Return table and event of each trigger that the database has lost. One query."""
     with connection.cursor() as cursor:
-        cursor.execute(THERE[connection.vendor])
-        there = {row[0] for row in cursor.fetchall()}
-    tables = [model._meta.db_table for model in (AuditEntry, AuditText, AuditName, AuditHead, AuditSegment)]
-    wanted = [(table, event) for table in tables for event in EVENTS[connection.vendor]]
-    return [(table, event) for table, event in wanted if f"{table}_{event}" not in there]
+        cursor.execute(EXISTING[connection.vendor])
+        existing = {row[0] for row in cursor.fetchall()}
+    wanted = [(table, event) for table in TABLES for event in EVENTS[connection.vendor]]
+    return [(table, event) for table, event in wanted if f"{table}_{event}" not in existing]

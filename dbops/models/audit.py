@@ -1,4 +1,4 @@
-"""The record of who did what. Rows are only ever added: the database refuses everything else (migration 0013)."""
+"""The record of who did what. Rows are only ever added: the database refuses everything else (``audit.trigger_sql``)."""
 
 from typing import ClassVar
 

@@ -8,7 +8,7 @@ from dbops.engine.audit.chain import ChainHead
 
 
 class AuditSegment(models.Model):
-    """The entries ``first`` to ``last``, which are in a file and no longer in the database. Rows are only ever added (migration 0018).
+    """The entries ``first`` to ``last``, which are in a file and no longer in the database. Rows are never changed (``audit.trigger_sql``).
 
     ``previous`` and ``hash`` are the ends of the segment's own chain; ``file_hash`` is the SHA-256 of the file.
     """

@@ -142,7 +142,7 @@ def reactivate(*, actor: User, user: User, seen: str) -> None:
         append(actor=actor.get_username(), action="account.reactivated", subject=row.get_username())
 
 
-def keep_start_view(user: User, query: str) -> None:
+def save_default_view(user: User, query: str) -> None:
     """Keep the filters that the fleet page begins with for this person. The audit log says nothing of it.
 
     Args:
@@ -154,7 +154,7 @@ def keep_start_view(user: User, query: str) -> None:
         DefaultView.objects.filter(user=user).delete()
 
 
-def start_view_of(user: User) -> str:
+def default_view_of(user: User) -> str:
     """Return the filters that a person begins with, empty where there are none. One query."""
     return DefaultView.objects.filter(user=user).values_list("query", flat=True).first() or ""
 

@@ -9,7 +9,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from django.db import transaction
 
 from dbops.audit.log import append, current_anchor, current_head
-from dbops.audit.triggers import missing_guards
+from dbops.audit.triggers import missing_triggers
 from dbops.engine.audit.chain import ChainFinding, ChainHead, Tampering, Verification, covered
 from dbops.models import AuditEntry, AuditSegment, Rebuild
 from dbops.operations.audit import record_export
@@ -86,7 +86,7 @@ def _unguarded() -> list[ChainFinding]:
     """Return the missing triggers: the entries may still be unchanged."""
     return [
         ChainFinding(Tampering.UNGUARDED, 0, 0, f"the trigger that refuses {event.upper()} of {table} is missing")
-        for table, event in missing_guards()
+        for table, event in missing_triggers()
     ]
 
 

@@ -12,7 +12,7 @@ from django.views.decorators.http import require_GET, require_POST
 from django.views.decorators.vary import vary_on_headers
 
 from dbops.models import Cluster
-from dbops.operations.account_admin import keep_start_view, start_view_of
+from dbops.operations.account_admin import save_default_view, default_view_of
 from dbops.queries import topology
 from dbops.queries.backups import schedules
 from dbops.queries.fleet import cluster as queries
@@ -42,7 +42,7 @@ SHOWS = {
 def fleet(request: HttpRequest) -> HttpResponse:
     """Show one row for each cluster, those in trouble first; a poll gets the table alone."""
     is_poll = bool(request.headers.get("HX-Request"))
-    kept = "" if is_poll else start_view_of(user_of(request))
+    kept = "" if is_poll else default_view_of(user_of(request))
     if kept and not request.GET:
         return redirect(f"{request.path}?{kept}")
     text, show = filters(request.GET)
@@ -58,7 +58,7 @@ def start_view(request: HttpRequest) -> HttpResponse:
     text, show = filters(request.POST)
     chosen = {"show": show.value if show is not Show.ALL else "", "text": text[:TEXT_CHARACTERS]}
     query = urlencode({name: value for name, value in chosen.items() if value})
-    keep_start_view(user_of(request), query)
+    save_default_view(user_of(request), query)
     messages.success(
         request, "The fleet page begins with this view now." if query else "It begins with the whole fleet now."
     )

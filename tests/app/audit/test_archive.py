@@ -14,6 +14,7 @@ from django.test import Client
 from django.utils import timezone
 
 from dbops.audit.log import append, current_anchor, current_head
+from dbops.audit.trigger_sql import REFUSAL
 from dbops.engine.audit.chain import hash_of
 from dbops.engine.errors import Refused
 from dbops.models import AuditEntry, AuditSegment, AuditText
@@ -21,11 +22,10 @@ from dbops.operations.audit_archive import archive_entries
 from dbops.operations.audit_log import verify_log
 from dbops.queries.audit.log import stored
 from tests.app.factories import make_viewer
-from tests.audit_guards import MIGRATIONS, unguarded
+from tests.audit_guards import unguarded
 
 from .test_command import DOCUMENT
 
-REFUSAL = MIGRATIONS[1].REFUSAL
 pytestmark = pytest.mark.django_db
 needs_triggers_dropped = pytest.mark.skipif(
     connection.vendor == "mysql", reason="its triggers are dropped only by ending the transaction of this test"

@@ -12,7 +12,7 @@ from django.core.management import call_command
 from django.db import connection
 
 from dbops.audit.log import append, current_head
-from dbops.audit.triggers import missing_guards
+from dbops.audit.triggers import missing_triggers
 from dbops.engine.audit.chain import Tampering
 from dbops.models import AuditEntry
 from tests.audit_guards import unguarded
@@ -59,7 +59,7 @@ def test_verify_reports_a_missing_trigger(capsys: pytest.CaptureFixture[str]) ->
     if connection.vendor == "mysql":
         pytest.skip("its triggers are dropped only by ending the transaction of this test")
     write()
-    assert missing_guards() == []
+    assert missing_triggers() == []
     with connection.cursor() as cursor:
         on = " ON dbops_auditentry" if connection.vendor == "postgresql" else ""
         cursor.execute(f"DROP TRIGGER dbops_auditentry_delete{on}")
@@ -69,7 +69,7 @@ def test_verify_reports_a_missing_trigger(capsys: pytest.CaptureFixture[str]) ->
     assert found.startswith("unguarded: ")
     assert ("DELETE" in found, "dbops_auditentry" in found) == (True, True)
     with unguarded():
-        assert len(missing_guards()) == (10 if connection.vendor == "mysql" else 15)
+        assert len(missing_triggers()) == (10 if connection.vendor == "mysql" else 15)
 
 
 def outsider(script: Path, lines: Lines, *head: str) -> tuple[int, str]:

@@ -5,14 +5,14 @@ from typing import Any
 import pytest
 from django.db import DatabaseError, connection, transaction
 
+from dbops.audit import trigger_sql
 from dbops.audit.log import RequestOrigin, append, current_head, request_origin
 from dbops.database.config import MARIADB
 from dbops.engine.audit.chain import GENESIS, ChainHead, verify
 from dbops.models import AuditEntry, AuditHead, AuditName, AuditText
 from tests.app.factories import make_trio
-from tests.audit_guards import MIGRATIONS, unguarded
+from tests.audit_guards import unguarded
 
-migration = MIGRATIONS[0]
 pytestmark = pytest.mark.django_db
 
 
@@ -97,13 +97,13 @@ def test_the_database_refuses_to_change_or_remove(model: Any) -> None:
     assert verify(links(), current_head()) == []
 
 
-@pytest.mark.parametrize("table", [*migration.TABLES, migration.HEAD])
+@pytest.mark.parametrize("table", [*trigger_sql.ENTRIES, trigger_sql.NAMES, trigger_sql.HEAD])
 def test_the_database_refuses_to_replace_and_to_truncate(table: str) -> None:
     write()
     statement = f"REPLACE INTO {table} SELECT * FROM {table}"
     if connection.vendor == "postgresql":
         statement = f"TRUNCATE {table}"
-    with pytest.raises(DatabaseError, match=migration.REFUSAL), transaction.atomic(), connection.cursor() as cursor:
+    with pytest.raises(DatabaseError, match=trigger_sql.REFUSAL), transaction.atomic(), connection.cursor() as cursor:
         cursor.execute(statement)
     assert verify(links(), current_head()) == []
 
@@ -116,17 +116,3 @@ def test_a_head_that_is_gone_is_not_begun_anew() -> None:
         AuditHead.objects.all().delete()
     with pytest.raises(RuntimeError, match="head"):
         write(1)
-
-
-def test_the_migration_chains_what_is_there() -> None:
-    """An old entry has detail alone."""
-
-    class Row:
-        at, actor, action, subject = AuditEntry(at=None).at, "olga", "rebuild.requested", "replica-1"
-        detail = {"reason": "why", "n": 2.0}  # noqa: RUF012
-
-    write(1)
-    Row.at = AuditEntry.objects.get().at
-    link = migration._link(Row, current_head(), {"replica-1": "shop"})
-    assert (link.sequence, link.instance, link.cluster, link.reason) == (2, "replica-1", "shop", "why")
-    assert verify([*links(), link], ChainHead(2, link.hash)) == []
