@@ -9,7 +9,9 @@ from django.utils import timezone
 from dbops.fleetfile import sshkeys
 from dbops.fleetfile.schedules import due_column
 from dbops.fleetfile.stored import IDENTITY, differences
-from dbops.lifecycle import end_periods, recount, rename_differences, rename_periods
+from dbops.lifecycle.availability_rollups import recount
+from dbops.lifecycle.instance_periods import end_periods, rename_periods
+from dbops.lifecycle.topology_differences import rename_differences
 from dbops.models import BackupSchedule, Cluster, Host, Instance, InstanceState, ServerIdentity
 
 CREATED, CHANGED, UNCHANGED = "created", "changed", "unchanged"

@@ -15,7 +15,6 @@ from django.db.models.fields.json import KeyTextTransform, KeyTransform
 from django.db.models.functions import RowNumber
 from django.utils import timezone
 
-from dbops import lifecycle
 from dbops.engine.rebuilds.methods import DEFAULT_METHOD, METHODS, method_named
 from dbops.engine.schedule.backup_windows import (
     LEARNED_RUNS,
@@ -38,6 +37,7 @@ from dbops.engine.schedule.snapshot import (
 from dbops.engine.states import ACTIVE, RUN_ACTIVE, Approval, BackupMethod, Role, RunBy, RunOrigin, RunStatus, Status
 from dbops.engine.topology.differences import describe_difference
 from dbops.lib.cron import BadSchedule, due_times, last_due
+from dbops.lifecycle import topology_differences
 from dbops.models import BackupRun, BackupSchedule, Cluster, Hold, Instance, Maintenance, Rebuild
 
 #: Windows are drawn this far ahead: past the longest rebuild that begins tonight.
@@ -130,7 +130,7 @@ def going_on(
 
 def differences() -> dict[int, TopologyMismatch]:
     """Return by cluster what the servers say against the inventory, where that stops rebuilds. One query."""
-    found = lifecycle.blocks_rebuilds()
+    found = topology_differences.blocks_rebuilds()
     return {key: TopologyMismatch(describe_difference(rows), rows[0].since) for key, rows in found.items()}
 
 

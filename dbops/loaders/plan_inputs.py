@@ -8,7 +8,6 @@ from django.conf import settings
 from django.db.models import QuerySet
 from django.utils import timezone
 
-from dbops import lifecycle
 from dbops.engine.backups.archives import Archive, is_known_bad
 from dbops.engine.backups.restore_test_ends import RestoreTestEnd, last_conclusive
 from dbops.engine.facts.instance import HostFacts
@@ -17,6 +16,7 @@ from dbops.engine.rebuilds.plan import Plan
 from dbops.engine.states import BackupMethod, Role, RunOrigin, RunStatus
 from dbops.engine.tuning.stream_rate import floor_of
 from dbops.engine.tuning.transport import MeasuredLink
+from dbops.lifecycle import topology_differences
 from dbops.loaders.members import member_of
 from dbops.loaders.step_history import step_histories_of
 from dbops.models import BackupRun, Cluster, ConnectionTest, Host, Instance, InstanceState, RestoreTest
@@ -53,7 +53,7 @@ def plan_inputs_of(
         proofs=restore_tests_in(target.cluster_id),
         relaxes=settings.RELAX_CATCH_UP,
         link=link_between(source.host_id, target.host_id),
-        differences=lifecycle.open_differences([target.cluster_id]).get(target.cluster_id, ()),
+        differences=topology_differences.open_differences([target.cluster_id]).get(target.cluster_id, ()),
     )
 
 

@@ -18,7 +18,7 @@ from dbops.fleetfile.document import Errors, FileError
 from dbops.fleetfile.read import read
 from dbops.fleetfile.store import UNCHANGED, ImportReport, Row, store
 from dbops.fleetfile.write import write
-from dbops.lifecycle import end_periods
+from dbops.lifecycle.instance_periods import end_periods
 from dbops.models import Cluster, Host, Instance, InstanceState
 from dbops.operations.audit import record_item
 from dbops.security.permissions import require_operator

@@ -5,13 +5,14 @@ from dataclasses import dataclass
 from django.contrib.auth.models import User
 from django.db import OperationalError, transaction
 
-from dbops import lifecycle
 from dbops.audit.log import append
+from dbops.database.errors import lost_a_race
 from dbops.engine.errors import Refused
 from dbops.engine.facts.instance import from_record
 from dbops.engine.rebuilds.plan import Plan
 from dbops.engine.rebuilds.steps.copy.shared_read import why_not_shared
 from dbops.engine.states import Status
+from dbops.lifecycle import shared_reads
 from dbops.loaders.members import member_of
 from dbops.loaders.shared_reads import leaders
 from dbops.messaging.wakeups import nudge
@@ -70,7 +71,7 @@ def join_read(*, actor: User, rebuild: Rebuild, reader: Rebuild) -> None:
     name = actor.get_username()
     try:
         with transaction.atomic():
-            joined = lifecycle.join(rebuild, reader, name)
+            joined = shared_reads.join(rebuild, reader, name)
             if joined:
                 append(
                     actor=name,
@@ -80,7 +81,7 @@ def join_read(*, actor: User, rebuild: Rebuild, reader: Rebuild) -> None:
                 )
                 nudge()
     except OperationalError as error:
-        if not lifecycle.lost_a_race(error):
+        if not lost_a_race(error):
             raise
         joined = False
     rebuild.refresh_from_db()
@@ -100,7 +101,7 @@ def leave_read(*, actor: User, rebuild: Rebuild) -> None:
     require_operator(actor, doing)
     name, reader = actor.get_username(), rebuild.reads_with_id
     with transaction.atomic():
-        left = lifecycle.leave(rebuild, f"It waits for the source by itself again, by {name}.")
+        left = shared_reads.leave(rebuild, f"It waits for the source by itself again, by {name}.")
         if left:
             append(
                 actor=name,

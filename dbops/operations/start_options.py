@@ -17,7 +17,7 @@ from dbops.engine.schedule.snapshot import ClusterSnapshot
 from dbops.engine.schedule.start_option_keys import StartMode, StartOption, moment_of
 from dbops.engine.schedule.start_options import chosen_option, start_options
 from dbops.engine.states import BackupMethod
-from dbops.lifecycle import RequestedStart
+from dbops.lifecycle.rebuild_requests import RequestedStart
 from dbops.loaders.cluster_snapshots import predicted, snapshot_of
 from dbops.loaders.members import member_of
 from dbops.loaders.plan_inputs import archives_to_read

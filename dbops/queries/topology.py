@@ -7,7 +7,6 @@ from typing import Any
 
 from django.db.models import Q
 
-from dbops import lifecycle
 from dbops.engine.facts.instance import Attached, ReplicationFacts, from_record
 from dbops.engine.states import Role
 from dbops.engine.topology import members as engine
@@ -15,6 +14,7 @@ from dbops.engine.topology.difference_kinds import CHANGES_ROLES, MEANINGS
 from dbops.engine.topology.layout import TreeNode, arrange
 from dbops.engine.topology.nodes import DiscoveryResult, Node, ReplicationLink
 from dbops.engine.topology.proposals import ProposedCluster, propose
+from dbops.lifecycle import topology_differences
 from dbops.models import Discovery, Instance, TopologyDifference
 from dbops.queries.fleet.cluster import ActiveRebuild, ClusterPage, InstanceRow
 
@@ -83,7 +83,9 @@ def drawing(page: ClusterPage) -> tuple[Drawn, ...]:
     """Return a cluster's instances as trees, with what is attached to them from outside. No query: all is on the page's rows."""
     rows = {row.instance.name: row for row in page.row.rows}
     cluster = engine.KnownCluster(
-        tuple(lifecycle.stored_of(row.instance) for row in rows.values()), EVER, tuple(page.cluster.write_addresses)
+        tuple(topology_differences.stored_of(row.instance) for row in rows.values()),
+        EVER,
+        tuple(page.cluster.write_addresses),
     )
     drawn: dict[str, Drawn] = {}
     upward: dict[str, list[str]] = {}

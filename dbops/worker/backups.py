@@ -14,7 +14,7 @@ from celery.exceptions import SoftTimeLimitExceeded
 from django.conf import settings
 from django.utils import timezone
 
-from dbops import lifecycle
+from dbops.database.errors import AWAY
 from dbops.engine.backups.flags import RunFlag
 from dbops.engine.backups.job import BackupContext, PublishedBackup, Removal, advance, clean_up, remove
 from dbops.engine.backups.plan import BackupPlan, BackupSettings, plan_backup
@@ -23,6 +23,9 @@ from dbops.engine.errors import Bug, Cancelled, DbopsError, Unreachable
 from dbops.engine.facts.instance import from_record, to_record
 from dbops.engine.states import BackupMethod, Level, Role, RunStatus
 from dbops.engine.topology.difference_kinds import REPLACED
+from dbops.lifecycle import backup_runs, leases
+from dbops.lifecycle.backup_runs import BackupRunUpdate, RunLease
+from dbops.lifecycle.leases import LeaseLost
 from dbops.loaders.plan_inputs import restore_tests_of_runs
 from dbops.models import BackupEvent, BackupRun, TopologyDifference
 from dbops.security.redaction import redact, redact_record
@@ -37,7 +40,7 @@ WRITE_INTERVAL_SECONDS = 1.0
 
 def tick(run_id: int) -> bool:
     """Drive one backup run for at most ``TICK_SECONDS``. Return whether more is due at once. Never raises for what hosts do."""
-    lease = lifecycle.take_run_lease(run_id)
+    lease = backup_runs.take_run_lease(run_id)
 
     def drive(until: float) -> float | None:
         assert lease is not None  # noqa: S101 - it is not driven without
@@ -50,11 +53,11 @@ def tick(run_id: int) -> bool:
 class Journal:
     """What the work tells, gathered and written at most once a second; that write is the heartbeat and the cancel check."""
 
-    def __init__(self, lease: lifecycle.RunLease, secrets: list[str], memory: dict[str, Any]) -> None:
+    def __init__(self, lease: RunLease, secrets: list[str], memory: dict[str, Any]) -> None:
         self.memory = memory
         self.cancellable = True
         self._lease, self._secrets = lease, secrets
-        self._news = lifecycle.BackupRunUpdate()
+        self._news = BackupRunUpdate()
         self._written_at, self._written_memory = 0.0, ""
 
     def say(self, text: str, *, level: Level = Level.INFO) -> None:
@@ -76,14 +79,14 @@ class Journal:
 
     def flush(self) -> None:
         """Write what is gathered, now. Raises ``LeaseLost``, or ``Cancelled`` when a person asked for the end."""
-        cancel = lifecycle.heartbeat_run(self._lease, self.take())
+        cancel = backup_runs.heartbeat_run(self._lease, self.take())
         self._written_at = time.monotonic()
         if cancel and self.cancellable and not self.memory.get("publishing"):
             raise Cancelled("backup.cancelled", "Making the backup", found="a person asked for the end")
 
-    def take(self) -> lifecycle.BackupRunUpdate:
+    def take(self) -> BackupRunUpdate:
         """Return what is to be written, the memory included where it has changed."""
-        news, self._news = self._news, lifecycle.BackupRunUpdate()
+        news, self._news = self._news, BackupRunUpdate()
         memory = redact_record(self.memory, self._secrets, limit=None)
         text = json.dumps(memory, sort_keys=True)
         if text != self._written_memory:
@@ -95,7 +98,7 @@ class Journal:
 class Driver:
     """One lease at work."""
 
-    def __init__(self, lease: lifecycle.RunLease, stack: ExitStack) -> None:
+    def __init__(self, lease: RunLease, stack: ExitStack) -> None:
         self.lease, self.run, self.stack = lease, lease.run, stack
         self.memory: dict[str, Any] = dict(self.run.memory)
         self.journal = Journal(lease, secrets_of(self.run.instance.cluster), self.memory)
@@ -112,7 +115,7 @@ class Driver:
                     return None
                 published = self._advance()
                 if self.run.unreachable_since and "ending" not in self.memory:  # else the host may not have been asked
-                    lifecycle.mark_reachable(self.lease)
+                    leases.mark_reachable(self.lease)
                 if published is not None:
                     self._finish(published)
                     return None
@@ -127,7 +130,7 @@ class Driver:
             return advance(self._site())
         except Cancelled:
             self._begin_ending(RunStatus.CANCELLED, None)
-        except (Unreachable, lifecycle.LeaseLost, SoftTimeLimitExceeded, *lifecycle.AWAY):
+        except (Unreachable, LeaseLost, SoftTimeLimitExceeded, *AWAY):
             raise
         except DbopsError as error:
             log.warning("backup run %s: %s", self.run.pk, error)
@@ -160,7 +163,7 @@ class Driver:
     def _plan(self) -> BackupPlan:
         run, instance, schedule = self.run, self.run.instance, self.run.schedule
         facts = prober.probe_now(instance)
-        last = next(iter(lifecycle.kept_runs(schedule)), None) if schedule else None
+        last = next(iter(backup_runs.kept_runs(schedule)), None) if schedule else None
         return plan_backup(
             BackupSettings(
                 run_id=run.uid,
@@ -190,7 +193,7 @@ class Driver:
 
         What one of them has published may be the only backup there is: it goes only after another was made.
         """
-        for dead in lifecycle.leftovers(self.run):
+        for dead in backup_runs.leftovers(self.run):
             if "plan" not in dead.memory or dead.pk == self.run.pk:
                 continue
             plan = from_record(BackupPlan, dead.memory["plan"])
@@ -206,7 +209,7 @@ class Driver:
             if is_final_kept and "final" in dead.memory:
                 self.journal.say(f"What backup run {dead.pk} may have published is kept until this one has succeeded.")
             else:
-                lifecycle.mark_removed(dead, f"What it left on the host was removed by backup run {self.run.pk}.")
+                backup_runs.mark_removed(dead, f"What it left on the host was removed by backup run {self.run.pk}.")
                 self.journal.say(f"Removed what backup run {dead.pk} had left on the host.")
 
     # --- silence --------------------------------------------------------------------------------------------------
@@ -220,7 +223,7 @@ class Driver:
             self._end()
             return None
         text = f"{error} The work on the host may be going on; trying again."
-        self.run.unreachable_since = lifecycle.mark_unreachable(self.lease, text)
+        self.run.unreachable_since = leases.mark_unreachable(self.lease, text)
         return LOST_RETRY_SECONDS if self.run.status == RunStatus.LOST else RETRY_SECONDS
 
     def _silent_seconds(self) -> float:
@@ -240,7 +243,7 @@ class Driver:
         ending = self.memory["ending"]
         is_clean = self._clean_up() if "plan" in self.memory else True
         if self.run.unreachable_since and self.memory.get("asked"):  # the clean-up had an answer
-            lifecycle.mark_reachable(self.lease)
+            leases.mark_reachable(self.lease)
         self.journal.note(unreachable_since=None)
         status = RunStatus(ending["status"])
         if ending["text"]:
@@ -250,7 +253,7 @@ class Driver:
         self.journal.note(error=ending["error"])
         nothing = "Nothing of it is left on the host." if is_clean else "Its partial file could not be removed."
         why = ending["error"].get("found", "") if status is RunStatus.FAILED else self._who_stopped_it()
-        lifecycle.finish_run(self.lease, status, f"{why.rstrip('.')}. {nothing}".lstrip(". "), self.journal.take())
+        backup_runs.finish_run(self.lease, status, f"{why.rstrip('.')}. {nothing}".lstrip(". "), self.journal.take())
 
     def _who_stopped_it(self) -> str:
         by = BackupRun.objects.values_list("cancel_requested_by", flat=True).get(pk=self.run.pk)
@@ -276,11 +279,11 @@ class Driver:
             progress={"bytes": published.bytes, "total_bytes": published.bytes, "percent": 100.0},
         )
         outcome = f"Published as {published.path}."
-        lifecycle.finish_run(self.lease, RunStatus.SUCCEEDED, outcome, self.journal.take())
+        backup_runs.finish_run(self.lease, RunStatus.SUCCEEDED, outcome, self.journal.take())
         try:
             self._tidy()
         finally:
-            lifecycle.write_late_update(self.run, self.journal.take())
+            backup_runs.write_late_update(self.run, self.journal.take())
 
     def _tidy(self) -> None:
         """Remove what this backup makes superfluous, only after it was recorded and judged: it may be one of an emptied server.
@@ -316,8 +319,8 @@ class Driver:
         run, schedule, now = self.run, self.run.schedule, timezone.now()
         if schedule is None or self.site is None:
             return
-        rows = {item.pk: item for item in lifecycle.kept_runs(schedule)}
-        read = lifecycle.runs_being_read()  # first: a proof that ends from here on is seen as running or as its end
+        rows = {item.pk: item for item in backup_runs.kept_runs(schedule)}
+        read = backup_runs.runs_being_read()  # first: a proof that ends from here on is seen as running or as its end
         proven = {pk for pk, proof in restore_tests_of_runs(list(rows)).items() if proof.is_good}
         kept = [
             StoredBackup(item.pk, item.uid, item.started_at or now, item.path, is_proven=item.pk in proven)
@@ -338,7 +341,7 @@ class Driver:
                 return
             if end is Removal.REMOVED:
                 text = f"Its file {old.path} was removed by backup run {run.pk}: {why}."
-                lifecycle.mark_removed(rows[old.pk], text)
+                backup_runs.mark_removed(rows[old.pk], text)
                 self.journal.say(f"Removed {old.path} of backup run {old.pk}: {why}.")
             elif end is Removal.ABSENT:
                 text = f"{old.path} of backup run {old.pk} was not there, so it is not known to be gone: {why}, and it was to go."

@@ -6,9 +6,9 @@ from django.conf import settings
 from django.db import transaction
 from django.db.models import Max
 
-from dbops import lifecycle
 from dbops.engine.restore_tests.due import LastRestoreTest, RestoreTestCandidate, due_runs
 from dbops.engine.states import RUN_ACTIVE, BackupMethod, RunStatus
+from dbops.lifecycle import restore_tests
 from dbops.loaders.plan_inputs import readable_runs
 from dbops.models import BackupRun, Hold, RestoreTest
 
@@ -55,7 +55,7 @@ def _queue(run_id: int) -> RestoreTest | None:
             .filter(pk=run_id, removed_at=None)
             .first()
         )
-        return lifecycle.queue_restore_test(run, "Its proof is due.") if run else None
+        return restore_tests.queue_restore_test(run, "Its proof is due.") if run else None
 
 
 def start_what_can() -> list[int]:
@@ -70,11 +70,11 @@ def start_what_can() -> list[int]:
     begun = []
     for proof in queued:
         if other := proven.get(proof.host_id):
-            lifecycle.delay_restore_test(proof, f"proof {other} runs on {proof.host.name}")
+            restore_tests.delay_restore_test(proof, f"proof {other} runs on {proof.host.name}")
         elif hold := holds.get(proof.host_id) or holds.get(proof.source.host_id):
             what = f"rebuild {hold.rebuild_id}" if hold.rebuild_id else f"backup run {hold.backup_run_id}"
-            lifecycle.delay_restore_test(proof, f"{what} uses {hold.instance.name}")
-        elif lifecycle.start_restore_test(proof):
+            restore_tests.delay_restore_test(proof, f"{what} uses {hold.instance.name}")
+        elif restore_tests.start_restore_test(proof):
             proven[proof.host_id] = proof.pk
             begun.append(proof.pk)
     return begun

@@ -13,7 +13,7 @@ from celery.exceptions import Ignore
 from django.db import DatabaseError, IntegrityError, InterfaceError
 from django.utils import timezone
 
-from dbops import lifecycle
+from dbops.database.errors import mend_connection
 from dbops.models import ProcessHeartbeat
 from dbops.sample.database_check import agreement
 
@@ -38,7 +38,7 @@ def report(name: str) -> None:
         pass  # another process was the first
     except (DatabaseError, InterfaceError) as error:
         log.warning("reporting that %s lives: %s", name, error)
-        lifecycle.mend_connection()
+        mend_connection()
 
 
 def is_wrong_database() -> bool:
@@ -47,7 +47,7 @@ def is_wrong_database() -> bool:
         refusal = agreement.disagreement()
     except (DatabaseError, InterfaceError) as error:
         log.warning("asking whether the database is the sample's: %s", error)
-        lifecycle.mend_connection()
+        mend_connection()
         return False
     if refusal:
         log.error("%s", refusal)

@@ -12,7 +12,7 @@ from celery.exceptions import SoftTimeLimitExceeded
 from django.conf import settings
 from django.utils import timezone
 
-from dbops import lifecycle
+from dbops.database.errors import AWAY
 from dbops.engine.errors import Bug, Cancelled, DbopsError, Unreachable
 from dbops.engine.facts.instance import from_record
 from dbops.engine.rebuilds.methods import method_named
@@ -23,6 +23,9 @@ from dbops.engine.rebuilds.steps.preflight.data_location import describe_data_lo
 from dbops.engine.rebuilds.steps.run import StepOutcome
 from dbops.engine.rebuilds.steps.source.access import keep_open
 from dbops.engine.states import STEP_FINAL, Level, Status, StepState
+from dbops.lifecycle import leases, rebuild_driver
+from dbops.lifecycle.leases import LeaseLost
+from dbops.lifecycle.rebuild_driver import RebuildLease
 from dbops.worker.driver import LOST_RETRY_SECONDS, RETRY_SECONDS, LeaseRenewal, drive_once
 from dbops.worker.journal import RowJournal
 from dbops.worker.metrics import Sampler
@@ -38,7 +41,7 @@ CLEAN_UP_PATIENCE_SECONDS = 60
 
 def tick(rebuild_id: int) -> bool:
     """Drive one rebuild for at most ``TICK_SECONDS``. Return whether more is due at once. Never raises for what hosts do."""
-    lease = lifecycle.take_lease(rebuild_id)
+    lease = rebuild_driver.take_lease(rebuild_id)
 
     def drive(until: float) -> float | None:
         assert lease is not None  # noqa: S101 - it is not driven without
@@ -51,7 +54,7 @@ def tick(rebuild_id: int) -> bool:
 class Driver:
     """One lease at work."""
 
-    def __init__(self, lease: lifecycle.RebuildLease, stack: ExitStack) -> None:
+    def __init__(self, lease: RebuildLease, stack: ExitStack) -> None:
         self.lease, self.rebuild = lease, lease.rebuild
         self.plan = from_record(Plan, self.rebuild.plan)
         self.method = method_named(self.rebuild.method)
@@ -109,7 +112,7 @@ class Driver:
             return self._unreachable(step, error)
         except DbopsError as error:
             return self._fail(step, error)
-        except (lifecycle.LeaseLost, SoftTimeLimitExceeded, *lifecycle.AWAY):
+        except (LeaseLost, SoftTimeLimitExceeded, *AWAY):
             raise
         except Exception as error:
             log.exception("rebuild %s, step %s", self.rebuild.pk, step.name)
@@ -118,17 +121,17 @@ class Driver:
             )
             return self._fail(step, bug)
         if self.rebuild.unreachable_since:
-            lifecycle.mark_reachable(self.lease)
+            leases.mark_reachable(self.lease)
         self._record(step, outcome)
         return None
 
     def _begin(self, step: Step) -> None:
         """A step is advanced some ten thousand times: what is begun is not written, and told to every viewer, each time."""
         if step.name != self.begun:
-            lifecycle.begin_step(self.lease, step.name)
+            rebuild_driver.begin_step(self.lease, step.name)
             self.begun = step.name
         elif not self.journal.is_due:  # else what is written next proves it
-            lifecycle.prove(self.lease)
+            rebuild_driver.prove(self.lease)
 
     def _record(self, step: Step, outcome: StepOutcome) -> None:
         if outcome.done:
@@ -148,8 +151,8 @@ class Driver:
         A driver that was stopped beyond its lease meets errors that come of its successor: it may end nothing for them.
         """
         self.journal.cancellable = False
-        if not lifecycle.renew(self.lease):
-            raise lifecycle.LeaseLost
+        if not leases.renew(self.lease):
+            raise LeaseLost
         try:
             step.cancel(self.run)
         except Unreachable as silence:
@@ -158,7 +161,7 @@ class Driver:
         except DbopsError as trouble:
             self.journal.say(f"Ending step {step.name}: {trouble}", level=Level.WARNING)
         if self.rebuild.unreachable_since:
-            lifecycle.mark_reachable(self.lease)
+            leases.mark_reachable(self.lease)
         self._begin_ending(step, status, error)
         return None
 
@@ -202,7 +205,7 @@ class Driver:
     def _ask_again(self, text: str) -> float:
         self.journal.cancellable = False  # this write is no question whether to go on
         self.journal.flush()
-        self.rebuild.unreachable_since = lifecycle.mark_unreachable(self.lease, text)
+        self.rebuild.unreachable_since = leases.mark_unreachable(self.lease, text)
         return LOST_RETRY_SECONDS if self.rebuild.status == Status.LOST else RETRY_SECONDS
 
     def _cancel(self, step: Step) -> float | None:
@@ -214,7 +217,7 @@ class Driver:
         ending = Status(self.rebuild.ending) if self.rebuild.ending else Status.SUCCEEDED
         if self.rebuild.status == Status.LOST and ending is Status.CANCELLED:
             ending = Status.FAILED  # nothing is known of the hosts: that is no orderly end
-        lifecycle.finish(self.lease, ending, self._outcome(ending), needs_sweep=needs_sweep(self.run))
+        rebuild_driver.finish(self.lease, ending, self._outcome(ending), needs_sweep=needs_sweep(self.run))
 
     def _outcome(self, ending: Status) -> str:
         differs = self.run.memory.get("source_differs", "")

@@ -13,7 +13,7 @@ from celery.exceptions import SoftTimeLimitExceeded
 from django.conf import settings
 from django.utils import timezone
 
-from dbops import lifecycle
+from dbops.database.errors import AWAY
 from dbops.engine.errors import Bug, Cancelled, DbopsError, Unreachable
 from dbops.engine.facts.instance import from_record, to_record
 from dbops.engine.hosts.jobs import Patience
@@ -21,6 +21,9 @@ from dbops.engine.restore_tests.job import RestoreTestContext, advance, clean_up
 from dbops.engine.restore_tests.plan import RestoreTestPlan
 from dbops.engine.restore_tests.result import ExpectedContents, RestoreTestResult
 from dbops.engine.states import Level, RunStatus
+from dbops.lifecycle import leases, restore_tests
+from dbops.lifecycle.leases import LeaseLost
+from dbops.lifecycle.restore_tests import ProofLease, RestoreTestUpdate
 from dbops.models import BackupEvent, RestoreTest
 from dbops.security.redaction import redact, redact_record
 from dbops.worker.connections import open_database
@@ -43,7 +46,7 @@ TABLES_SQL = (
 
 def tick(proof_id: int) -> bool:
     """Drive one proof for at most ``TICK_SECONDS``. Return whether more is due at once. Never raises for what hosts do."""
-    lease = lifecycle.take_restore_test_lease(proof_id)
+    lease = restore_tests.take_restore_test_lease(proof_id)
 
     def drive(until: float) -> float | None:
         assert lease is not None  # noqa: S101 - it is not driven without
@@ -56,10 +59,10 @@ def tick(proof_id: int) -> bool:
 class Journal:
     """What the work tells, written at most once a second; that write is the heartbeat and the stop check."""
 
-    def __init__(self, lease: lifecycle.ProofLease, secrets: list[str], memory: dict[str, Any]) -> None:
+    def __init__(self, lease: ProofLease, secrets: list[str], memory: dict[str, Any]) -> None:
         self.memory, self.cancellable = memory, True
         self._lease, self._secrets = lease, secrets
-        self._news, self._written_at, self._written = lifecycle.RestoreTestUpdate(), 0.0, dict[str, Any]()
+        self._news, self._written_at, self._written = RestoreTestUpdate(), 0.0, dict[str, Any]()
 
     def say(self, text: str, *, level: Level = Level.INFO) -> None:
         line = redact(f"Proof {self._lease.proof.pk}: {text}", self._secrets)
@@ -78,14 +81,14 @@ class Journal:
 
     def flush(self) -> None:
         """Write what is gathered, now. Raises ``LeaseLost``, or ``Cancelled`` when a person asked for the end."""
-        cancel = lifecycle.heartbeat_restore_test(self._lease, self.take())
+        cancel = restore_tests.heartbeat_restore_test(self._lease, self.take())
         self._written_at = time.monotonic()
         if cancel and self.cancellable:
             raise Cancelled("proof.cancelled", "Proving the backup", found="a person asked for the end")
 
-    def take(self) -> lifecycle.RestoreTestUpdate:
+    def take(self) -> RestoreTestUpdate:
         """Return what is to be written: memory and steps where they have changed."""
-        news, self._news = self._news, lifecycle.RestoreTestUpdate()
+        news, self._news = self._news, RestoreTestUpdate()
         memory = redact_record(self.memory, self._secrets, limit=None)
         columns = {"memory": memory, "steps": memory.get("steps", [])}
         news.changes |= {name: value for name, value in columns.items() if self._written.get(name) != value}
@@ -96,7 +99,7 @@ class Journal:
 class Driver:
     """One lease at work."""
 
-    def __init__(self, lease: lifecycle.ProofLease, stack: ExitStack) -> None:
+    def __init__(self, lease: ProofLease, stack: ExitStack) -> None:
         self.lease, self.proof, self.stack = lease, lease.proof, stack
         self.memory: dict[str, Any] = dict(self.proof.memory)
         self.secrets = secrets_of(self.proof.source.cluster)
@@ -118,7 +121,7 @@ class Driver:
                     continue
                 proven = self._advance()
                 if self.proof.unreachable_since and "ending" not in self.memory:
-                    lifecycle.mark_reachable(self.lease)
+                    leases.mark_reachable(self.lease)
                 if proven is not None:
                     self._begin_ending(RunStatus.SUCCEEDED, proven=proven)
             except Unreachable as error:
@@ -132,7 +135,7 @@ class Driver:
             return advance(self._site())
         except Cancelled:
             self._begin_ending(RunStatus.CANCELLED)
-        except (Unreachable, lifecycle.LeaseLost, SoftTimeLimitExceeded, *lifecycle.AWAY):
+        except (Unreachable, LeaseLost, SoftTimeLimitExceeded, *AWAY):
             raise
         except DbopsError as error:
             log.warning("proof %s: %s", self.proof.pk, error)
@@ -206,11 +209,11 @@ class Driver:
     def _remove_leftovers(self) -> None:
         """What proofs on this host could not remove. A host of files that does not answer is asked once."""
         silent: set[int] = set()
-        for dead in lifecycle.leftover_restore_tests(self.proof):
+        for dead in restore_tests.leftover_restore_tests(self.proof):
             if dead.source.host_id in silent:
                 continue
             if "plan" not in dead.memory:
-                lifecycle.mark_restore_test_removed(dead)
+                restore_tests.mark_restore_test_removed(dead)
                 continue
             plan, jobs = from_record(RestoreTestPlan, dead.memory["plan"]), self.hosts.jobs(dead.uid)
             try:
@@ -226,7 +229,7 @@ class Driver:
                 silent.add(dead.source.host_id)
                 continue
             if gone:
-                lifecycle.mark_restore_test_removed(dead)
+                restore_tests.mark_restore_test_removed(dead)
 
     # --- silence --------------------------------------------------------------------------------------------------
     def _unreachable(self, error: Unreachable) -> float | None:
@@ -241,7 +244,7 @@ class Driver:
             except Unreachable:
                 return RETRY_SECONDS  # of the way to the file, which was opened
         text = f"Proof {self.proof.pk}: {error} The work on the host may be going on; trying again."
-        self.proof.unreachable_since = lifecycle.mark_unreachable(self.lease, text)
+        self.proof.unreachable_since = leases.mark_unreachable(self.lease, text)
         return LOST_RETRY_SECONDS if self.proof.status == RunStatus.LOST else RETRY_SECONDS
 
     def _silent_seconds(self) -> float:
@@ -274,10 +277,10 @@ class Driver:
             self.journal.say(f"{error}", level=Level.WARNING)
             is_left = True
         if self.proof.unreachable_since and self.memory.get("asked"):  # the clean-up had an answer
-            lifecycle.mark_reachable(self.lease)
+            leases.mark_reachable(self.lease)
         self.journal.note(error=ending["error"], is_left=is_left)
         if ending["text"]:
             self.journal.say(ending["text"], level=Level.ERROR)
         gone = "Something of it is left on the host." if is_left else "Nothing of it is left on the host."
-        lifecycle.finish_restore_test(self.lease, RunStatus(ending["status"]), gone, self.journal.take())
+        restore_tests.finish_restore_test(self.lease, RunStatus(ending["status"]), gone, self.journal.take())
         return True

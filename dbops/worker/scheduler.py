@@ -9,11 +9,11 @@ from django.db.models import CharField
 from django.db.models.functions import Cast
 from django.utils import timezone
 
-from dbops import lifecycle
 from dbops.engine.rebuilds.methods import FOLLOW_UPS, METHODS
 from dbops.engine.rebuilds.shared_read import SharedReadPhase
 from dbops.engine.schedule.scheduler import JobKind, Key, QueuedJob, decide, line_order
 from dbops.engine.states import RUN_ACTIVE, RunOrigin, RunStatus, Status
+from dbops.lifecycle import backup_runs, rebuild_requests, shared_reads
 from dbops.loaders.shared_reads import leaders
 from dbops.models import BackupRun, Instance, Rebuild
 from dbops.models.rebuilds import WANTS_TO_START
@@ -36,10 +36,10 @@ def start_what_can() -> list[int]:
     now = timezone.now()
     _expire(now)
     jobs = queued_jobs(now)
-    lifecycle.flag_late(now)
+    backup_runs.flag_late(now)
     if not jobs:
         return []
-    taken = lifecycle.held()  # read after the rows: no reason is replaced by an older one
+    taken = rebuild_requests.held()  # read after the rows: no reason is replaced by an older one
     names = Names()
     decision = decide(jobs, taken, names)
     failed = [job.key for job in decision.starts if not _start(job)]
@@ -107,7 +107,7 @@ def _branches(read_by: Mapping[int, int]) -> dict[int, str]:
             text = f"Rebuild {reader.number} reads without this one, which waits for the source by itself now."
             branch = Rebuild.objects.defer("plan", "memory").filter(pk=pk, reads_with=reader.number).first()
             if branch is not None:  # else it was joined to another one a moment ago: the next look sees that
-                lifecycle.leave(branch, text)
+                shared_reads.leave(branch, text)
     return branches
 
 
@@ -140,7 +140,7 @@ def _gates(now: datetime) -> dict[int, str]:
 
 def _expire(now: datetime) -> None:
     for rebuild in Rebuild.objects.filter(status=Status.QUEUED, expires_at__lte=now).defer("plan", "memory"):
-        lifecycle.end_queued(rebuild, Status.EXPIRED, "Expired: it could not start in time.")
+        rebuild_requests.end_queued(rebuild, Status.EXPIRED, "Expired: it could not start in time.")
 
 
 def _start(job: QueuedJob) -> bool:
@@ -152,7 +152,7 @@ def _start(job: QueuedJob) -> bool:
         gate = partial(_gate, job.pk)
     else:
         row = BackupRun.objects.select_related("instance", "schedule").filter(pk=job.pk).first()
-    reason = lifecycle.start(row, gate) if row else "it is gone"
+    reason = rebuild_requests.start(row, gate) if row else "it is gone"
     if reason:
         log.debug("%s %s waits: %s", job.kind, job.pk, reason)
     return not reason
@@ -169,4 +169,4 @@ def _write_waits(jobs: Iterable[QueuedJob], reasons: Mapping[Key, str]) -> None:
     for kind, model in models.items():
         changes = {key[1]: (told[key], reason) for key, reason in reasons.items() if key[0] is kind}
         if changes:
-            lifecycle.write_waits(model, changes)
+            rebuild_requests.write_waits(model, changes)

@@ -8,9 +8,9 @@ from typing import Any
 from django.contrib.auth.models import User
 from django.utils import timezone
 
-from dbops import lifecycle
 from dbops.engine.facts.instance import InstanceFacts, Problem
 from dbops.engine.states import Status, StepState
+from dbops.lifecycle import rebuild_driver
 from dbops.models import Instance, InstanceState, Rebuild
 from dbops.operations.rebuild_group import ConfirmedTarget, plan_group, request_group
 from dbops.worker import scheduler
@@ -81,9 +81,9 @@ class Read:
 
     def end(self, row: Rebuild, status: Status = Status.SUCCEEDED, **values: Any) -> Rebuild:
         Rebuild.objects.filter(pk=row.pk).update(**values)
-        lease = lifecycle.take_lease(row.pk)
+        lease = rebuild_driver.take_lease(row.pk)
         assert lease is not None
-        lifecycle.finish(lease, status, "for the test")
+        rebuild_driver.finish(lease, status, "for the test")
         return fresh(row)
 
     def drop(self, code: str = "shared.dropped", **values: Any) -> Rebuild:

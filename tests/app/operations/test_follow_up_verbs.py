@@ -10,12 +10,12 @@ from django.contrib.auth.models import User
 from django.core.management import call_command
 from django.utils import timezone
 
-from dbops import lifecycle
 from dbops.engine.errors import Refused
 from dbops.engine.facts.instance import from_record
 from dbops.engine.rebuilds.methods import FOLLOW_UPS, METHODS
 from dbops.engine.rebuilds.plan import Plan, PlannedStep
 from dbops.engine.states import Status, StepState
+from dbops.lifecycle import rebuild_requests
 from dbops.models import AuditEntry, Hold, Instance, Rebuild
 from dbops.operations.follow_ups import request_follow_up
 from dbops.operations.offers import offers
@@ -104,7 +104,7 @@ def test_going_back_skips_nothing(olga: User, failed: Rebuild) -> None:
 
 @pytest.mark.parametrize(("method", "held"), [("put-back", {"replica-1"}), ("retry", {"replica-1", "backup-1"})])
 def test_it_holds_what_it_works_on(olga: User, failed: Rebuild, method: str, held: set[str]) -> None:
-    assert lifecycle.start(ask(olga, failed, method)) == ""
+    assert rebuild_requests.start(ask(olga, failed, method)) == ""
     assert set(Hold.objects.values_list("instance__name", flat=True)) == held
 
 
@@ -157,7 +157,7 @@ def test_a_follow_up_that_never_started_stands_in_nobodys_way(
     olga: User, failed: Rebuild, method: str, status: Status
 ) -> None:
     following = ask(olga, failed, method)
-    assert lifecycle.end_queued(following, status, "test")
+    assert rebuild_requests.end_queued(following, status, "test")
     assert {offer.is_possible for offer in offers(failed).values()} == {True}
     out = StringIO()
     call_command("rebuild", "replica-1", f"--{method}", "--reason", "once more", "--json", stdout=out)

@@ -5,8 +5,8 @@ from typing import Any
 import pytest
 from django.utils import timezone
 
-from dbops import lifecycle
 from dbops.engine.states import Status, StepState
+from dbops.lifecycle import cleanups, rebuild_requests
 from dbops.models import Rebuild
 from dbops.operations.follow_ups import request_follow_up
 from dbops.operations.offers import offers
@@ -86,7 +86,7 @@ def test_a_newer_rebuild_that_the_host_refused_takes_nothing_away(failed: Rebuil
 @pytest.mark.parametrize("status", [Status.EXPIRED, Status.CANCELLED])
 def test_a_follow_up_that_never_started_takes_nothing_away(failed: Rebuild, status: Status) -> None:
     following = follow(failed, "retry")
-    assert lifecycle.end_queued(following, status, "for a test")
+    assert rebuild_requests.end_queued(following, status, "for a test")
     assert possible(failed) == {"put-back", "retry", "again"}
 
 
@@ -110,7 +110,7 @@ def test_the_steps_of_a_rebuild_that_was_given_up_have_ended(failed: Rebuild) ->
     end(failed, status=Status.LOST)
     failed.steps.filter(name="catch-up").update(state=StepState.RUNNING)
     failed.steps.filter(name="repoint").update(state=StepState.PENDING)
-    assert lifecycle.force_fail(failed, "olga")
+    assert cleanups.force_fail(failed, "olga")
     assert dict(failed.steps.filter(name__in=("catch-up", "repoint")).values_list("name", "state")) == {
         "catch-up": StepState.FAILED,
         "repoint": StepState.SKIPPED,

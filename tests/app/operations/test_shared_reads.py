@@ -10,11 +10,12 @@ from django.contrib.auth.models import User
 from django.test import Client
 from django.utils import timezone
 
-from dbops import lifecycle
 from dbops.engine.errors import Refused
 from dbops.engine.facts.instance import Tool
 from dbops.engine.rebuilds.shared_read import BEGUN, BRANCHES, SharedReadMember, SharedReadPhase
 from dbops.engine.states import Status, StepState
+from dbops.lifecycle import rebuild_driver, rebuild_requests
+from dbops.lifecycle import shared_reads as lifecycle_shared_reads
 from dbops.loaders.shared_reads import RowSharedReadMembers
 from dbops.models import AuditEntry, Hold, Instance, Rebuild, RebuildStep
 from dbops.operations import shared_reads
@@ -79,9 +80,9 @@ def step(row: Rebuild, name: str, state: StepState) -> None:
 
 
 def finish(row: Rebuild, status: Status = Status.SUCCEEDED) -> None:
-    lease = lifecycle.take_lease(row.pk)
+    lease = rebuild_driver.take_lease(row.pk)
     assert lease is not None
-    lifecycle.finish(lease, status, "done")
+    rebuild_driver.finish(lease, status, "done")
 
 
 def test_who_has_joined_starts_with_the_one_who_reads_and_holds_its_target_alone(line: Line, olga: User) -> None:
@@ -119,7 +120,7 @@ def test_the_source_is_not_passed_to_one_that_has_ended_or_never_started(line: L
         shared_reads.join_read(actor=olga, rebuild=row, reader=reader)
     scheduler.start_what_can()
     Rebuild.objects.filter(pk=queued.pk).update(not_before=None)
-    lifecycle.start(fresh(branch))
+    rebuild_requests.start(fresh(branch))
     finish(branch, Status.FAILED)
     assert Hold.objects.get(instance=line.source).rebuild_id == reader.pk
     finish(reader)
@@ -143,7 +144,7 @@ def test_when_the_one_who_was_to_read_is_cancelled_another_reads(line: Line, olg
     reader, branch, third = line.ask(0), line.ask(1), line.ask(2)
     for row in (branch, third):
         shared_reads.join_read(actor=olga, rebuild=row, reader=reader)
-    lifecycle.end_queued(reader, Status.CANCELLED, "Cancelled.")
+    rebuild_requests.end_queued(reader, Status.CANCELLED, "Cancelled.")
     assert (fresh(branch).reads_with, fresh(third).reads_with_id) == (None, branch.pk)
     assert scheduler.start_what_can() == [branch.pk]
     assert scheduler.start_what_can() == [third.pk]
@@ -154,7 +155,7 @@ def test_nothing_starts_earlier_because_the_one_who_was_to_read_is_cancelled(lin
     night = timezone.now() + timedelta(hours=8)
     reader, branch = line.ask(0, not_before=night), line.ask(1)
     shared_reads.join_read(actor=olga, rebuild=branch, reader=reader)
-    lifecycle.end_queued(reader, Status.CANCELLED, "Cancelled.")
+    rebuild_requests.end_queued(reader, Status.CANCELLED, "Cancelled.")
     assert fresh(branch).not_before == night
     assert scheduler.start_what_can() == []
     assert f"{night:%Y-%m-%d %H:%M}" in fresh(branch).waiting_for
@@ -193,7 +194,7 @@ def test_one_whose_reader_ends_at_this_moment_does_not_start(line: Line, olga: U
     scheduler.start_what_can()
     row = fresh(branch)
     finish(reader, Status.FAILED)
-    assert names(lifecycle.start(row), f"rebuild {reader.pk}")
+    assert names(rebuild_requests.start(row), f"rebuild {reader.pk}")
     assert not Hold.objects.filter(rebuild=branch).exists()
     assert scheduler.start_what_can() == [branch.pk], "by itself, with both holds"
     assert Hold.objects.filter(rebuild=branch).count() == 2
@@ -203,7 +204,7 @@ def test_a_row_that_was_read_before_it_joined_is_not_started_with_the_holds_of_b
     reader, branch = line.ask(0), line.ask(1)
     before = fresh(branch)
     shared_reads.join_read(actor=olga, rebuild=branch, reader=reader)
-    assert lifecycle.start(before), "a reason why not"
+    assert rebuild_requests.start(before), "a reason why not"
     assert not Hold.objects.exists()
 
 
@@ -285,7 +286,7 @@ def test_who_was_joined_to_another_one_meanwhile_stays_with_that_one(line: Line,
     seen_then = fresh(branch)
     shared_reads.leave_read(actor=olga, rebuild=fresh(branch))
     shared_reads.join_read(actor=olga, rebuild=fresh(branch), reader=second)
-    assert not lifecycle.leave(seen_then, "test")
+    assert not lifecycle_shared_reads.leave(seen_then, "test")
     assert fresh(branch).reads_with == second
 
 
@@ -300,7 +301,7 @@ def test_how_far_the_others_are_is_read_anew(line: Line, olga: User) -> None:
         return found
 
     assert [one.phase for one in asked.branches()] == [SharedReadPhase.QUEUED]
-    lifecycle.start(fresh(branch))
+    rebuild_requests.start(fresh(branch))
     assert [one.phase for one in asked.branches()] == [SharedReadPhase.COMING]
     step(branch, "stream", StepState.RUNNING)
     assert [one.phase for one in asked.branches()] == [SharedReadPhase.READY]

@@ -8,9 +8,9 @@ import pytest
 from django.db import OperationalError
 from django.utils import timezone
 
-from dbops import lifecycle
 from dbops.engine.errors import Refused, Unreachable
 from dbops.engine.states import RunStatus
+from dbops.lifecycle import backup_runs
 from dbops.models import AuditEntry, BackupRun, BackupSchedule, Hold
 from dbops.operations.backups import force_fail_run, run_now, stop_run
 from dbops.worker import backups, scheduler
@@ -252,4 +252,4 @@ def test_a_queued_run_is_cancelled_at_once(played: Played, schedule: BackupSched
     stop_run(run, operator(), "not tonight")
     assert (run.status, run.finished_at is not None) == ("cancelled", True)
     assert scheduler.start_what_can() == []
-    assert lifecycle.due_runs(timezone.now()) == []
+    assert backup_runs.due_runs(timezone.now()) == []

@@ -6,9 +6,10 @@ from typing import Any
 import pytest
 from django.utils import timezone
 
-from dbops import lifecycle
 from dbops.engine.errors import Unreachable
 from dbops.engine.states import RunStatus
+from dbops.lifecycle import backup_runs
+from dbops.lifecycle.leases import LeaseLost
 from dbops.models import BackupRun, BackupSchedule, TopologyDifference
 from dbops.operations.backups import force_fail_run, stop_run
 from tests.app.backup_rows import make_run
@@ -51,7 +52,7 @@ def test_that_it_is_published_is_written_before_it_is_done(played: Played, sched
 
     def die(ran: Any) -> str:
         known.append(BackupRun.objects.get(status="running").memory)
-        raise lifecycle.LeaseLost
+        raise LeaseLost
 
     run = begun(schedule)
     played.play(running(), running())
@@ -183,7 +184,7 @@ def test_what_an_unfinished_rebuild_reads_stays_though_it_is_due(
         )
         for age in (1, 2)
     ]
-    monkeypatch.setattr(lifecycle, "runs_being_read", lambda: {old[0].pk})
+    monkeypatch.setattr(backup_runs, "runs_being_read", lambda: {old[0].pk})
     run = begun(schedule)
     played.play(running())
     drive(run)

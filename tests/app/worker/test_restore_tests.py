@@ -7,10 +7,10 @@ from typing import Any
 import pytest
 from django.utils import timezone
 
-from dbops import lifecycle
 from dbops.engine.errors import Refused, RemoteFailure, Unreachable
 from dbops.engine.ports import CommandResult
 from dbops.engine.states import RunStatus
+from dbops.lifecycle import backup_runs
 from dbops.models import AuditEntry, BackupRun, BackupSchedule, Cluster, Hold, Host, RestoreTest
 from dbops.operations.backups import request_restore_test, stop_restore_test
 from dbops.worker import due_restore_tests, restore_test_hosts, restore_tests
@@ -361,7 +361,7 @@ def test_what_has_no_file_is_refused(played: Played, schedule: BackupSchedule, v
 
 def test_retention_leaves_what_is_being_proven(host: Any, run: BackupRun) -> None:
     proof = begun(run)
-    assert lifecycle.runs_being_read() == {run.pk}
+    assert backup_runs.runs_being_read() == {run.pk}
     play(host, running(), good())
     end(proof)
-    assert lifecycle.runs_being_read() == set()
+    assert backup_runs.runs_being_read() == set()
