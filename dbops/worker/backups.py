@@ -53,8 +53,8 @@ def tick(run_id: int) -> bool:
 class Journal:
     """What the work tells, gathered and written at most once a second; that write is the heartbeat and the cancel check."""
 
-    def __init__(self, lease: RunLease, secrets: list[str], memory: dict[str, Any]) -> None:
-        self.memory = memory
+    def __init__(self, lease: RunLease, secrets: list[str], checkpoint: dict[str, Any]) -> None:
+        self.checkpoint = checkpoint
         self.cancellable = True
         self._lease, self._secrets = lease, secrets
         self._news = BackupRunUpdate()
@@ -81,17 +81,17 @@ class Journal:
         """Write what is gathered, now. Raises ``LeaseLost``, or ``Cancelled`` when a person asked for the end."""
         cancel = backup_runs.heartbeat_run(self._lease, self.take())
         self._written_at = time.monotonic()
-        if cancel and self.cancellable and not self.memory.get("publishing"):
+        if cancel and self.cancellable and not self.checkpoint.get("publishing"):
             raise Cancelled("backup.cancelled", "Making the backup", found="a person asked for the end")
 
     def take(self) -> BackupRunUpdate:
         """Return what is to be written, the memory included where it has changed."""
         news, self._news = self._news, BackupRunUpdate()
-        memory = redact_record(self.memory, self._secrets, limit=None)
-        text = json.dumps(memory, sort_keys=True)
+        checkpoint = redact_record(self.checkpoint, self._secrets, limit=None)
+        text = json.dumps(checkpoint, sort_keys=True)
         if text != self._written_memory:
             self._written_memory = text
-            news.changes["memory"] = memory
+            news.changes["checkpoint"] = checkpoint
         return news
 
 
@@ -100,8 +100,8 @@ class Driver:
 
     def __init__(self, lease: RunLease, stack: ExitStack) -> None:
         self.lease, self.run, self.stack = lease, lease.run, stack
-        self.memory: dict[str, Any] = dict(self.run.memory)
-        self.journal = Journal(lease, secrets_of(self.run.instance.cluster), self.memory)
+        self.checkpoint: dict[str, Any] = dict(self.run.checkpoint)
+        self.journal = Journal(lease, secrets_of(self.run.instance.cluster), self.checkpoint)
         self.site: BackupContext | None = None
 
     def drive(self, *, until: float) -> float | None:
@@ -110,11 +110,13 @@ class Driver:
             self.journal.say(f"Re-attached after {self.lease.reattached_after_seconds:.0f} s.")
         while time.monotonic() < until:
             try:
-                if "ending" in self.memory:
+                if "pending_status" in self.checkpoint:
                     self._end()
                     return None
                 published = self._advance()
-                if self.run.unreachable_since and "ending" not in self.memory:  # else the host may not have been asked
+                if (
+                    self.run.unreachable_since and "pending_status" not in self.checkpoint
+                ):  # else the host may not have been asked
                     leases.mark_reachable(self.lease)
                 if published is not None:
                     self._finish(published)
@@ -147,14 +149,14 @@ class Driver:
         """Return the way to the host; the plan is made once, from a probe of this moment, and kept."""
         if self.site is not None:
             return self.site
-        if "plan" not in self.memory:
+        if "plan" not in self.checkpoint:
             self._remove_leftovers(is_final_kept=True)
             plan = self._plan()
-            self.memory["plan"] = to_record(plan)
+            self.checkpoint["plan"] = to_record(plan)
             self.journal.note(path=plan.partial_path)
-        plan = from_record(BackupPlan, self.memory["plan"])
-        self.site = build_site(self.run, plan, self.memory, self.journal, self.stack)
-        if self.lease.reattached_after_seconds is not None and self.memory.get("asked"):
+        plan = from_record(BackupPlan, self.checkpoint["plan"])
+        self.site = build_site(self.run, plan, self.checkpoint, self.journal, self.stack)
+        if self.lease.reattached_after_seconds is not None and self.checkpoint.get("asked"):
             self.site.jobs.act(
                 "true"
             )  # the last driver may only have been slow: from now on the host refuses its token
@@ -194,10 +196,10 @@ class Driver:
         What one of them has published may be the only backup there is: it goes only after another was made.
         """
         for dead in backup_runs.leftovers(self.run):
-            if "plan" not in dead.memory or dead.pk == self.run.pk:
+            if "plan" not in dead.checkpoint or dead.pk == self.run.pk:
                 continue
-            plan = from_record(BackupPlan, dead.memory["plan"])
-            site = build_site(dead, plan, dict(dead.memory), self.journal, self.stack)
+            plan = from_record(BackupPlan, dead.checkpoint["plan"])
+            site = build_site(dead, plan, dict(dead.checkpoint), self.journal, self.stack)
             site.jobs = jobs_of(self.run, dead.uid, self.stack)
             try:
                 clean_up(site, is_final_kept=is_final_kept)
@@ -206,7 +208,7 @@ class Driver:
             except DbopsError as error:
                 self.journal.say(f"What backup run {dead.pk} left could not be removed: {error}", level=Level.WARNING)
                 continue
-            if is_final_kept and "final" in dead.memory:
+            if is_final_kept and "final" in dead.checkpoint:
                 self.journal.say(f"What backup run {dead.pk} may have published is kept until this one has succeeded.")
             else:
                 backup_runs.mark_removed(dead, f"What it left on the host was removed by backup run {self.run.pk}.")
@@ -217,7 +219,7 @@ class Driver:
         """Before the job was asked for, a host that stays silent ends the run; afterwards nothing is known, and we ask again."""
         self.journal.cancellable = False
         self.journal.flush()
-        if not self.memory.get("asked") and self._silent_seconds() > settings.UNREACHABLE_PATIENCE_SECONDS:
+        if not self.checkpoint.get("asked") and self._silent_seconds() > settings.UNREACHABLE_TIMEOUT_SECONDS:
             error.left, error.next_step = "Nothing was written.", "Look at the host; the backup can be run again."
             self._begin_ending(RunStatus.FAILED, error)
             self._end()
@@ -234,25 +236,29 @@ class Driver:
     def _begin_ending(self, status: RunStatus, error: DbopsError | None) -> None:
         """Remember how it ends: whoever drives from here on cleans up and does not look at the job again."""
         record = redact_record(error.as_record(), secrets_of(self.run.instance.cluster)) if error else {}
-        self.memory["ending"] = {"status": status.value, "error": record, "text": str(error) if error else ""}
+        self.checkpoint["pending_status"] = {
+            "status": status.value,
+            "error": record,
+            "text": str(error) if error else "",
+        }
         self.journal.cancellable = False
         self.journal.flush()
 
     def _end(self) -> None:
         self.journal.cancellable = False
-        ending = self.memory["ending"]
-        is_clean = self._clean_up() if "plan" in self.memory else True
-        if self.run.unreachable_since and self.memory.get("asked"):  # the clean-up had an answer
+        pending_status = self.checkpoint["pending_status"]
+        is_clean = self._clean_up() if "plan" in self.checkpoint else True
+        if self.run.unreachable_since and self.checkpoint.get("asked"):  # the clean-up had an answer
             leases.mark_reachable(self.lease)
         self.journal.note(unreachable_since=None)
-        status = RunStatus(ending["status"])
-        if ending["text"]:
-            self.journal.say(ending["text"], level=Level.ERROR)
+        status = RunStatus(pending_status["status"])
+        if pending_status["text"]:
+            self.journal.say(pending_status["text"], level=Level.ERROR)
         if is_clean:
             self.journal.note(path="")
-        self.journal.note(error=ending["error"])
+        self.journal.note(error=pending_status["error"])
         nothing = "Nothing of it is left on the host." if is_clean else "Its partial file could not be removed."
-        why = ending["error"].get("found", "") if status is RunStatus.FAILED else self._who_stopped_it()
+        why = pending_status["error"].get("found", "") if status is RunStatus.FAILED else self._who_stopped_it()
         backup_runs.finish_run(self.lease, status, f"{why.rstrip('.')}. {nothing}".lstrip(". "), self.journal.take())
 
     def _who_stopped_it(self) -> str:
@@ -321,9 +327,11 @@ class Driver:
             return
         rows = {item.pk: item for item in backup_runs.kept_runs(schedule)}
         read = backup_runs.runs_being_read()  # first: a proof that ends from here on is seen as running or as its end
-        proven = {pk for pk, proof in restore_tests_of_runs(list(rows)).items() if proof.is_good}
+        restore_tested = {pk for pk, restore_test in restore_tests_of_runs(list(rows)).items() if restore_test.is_good}
         kept = [
-            StoredBackup(item.pk, item.uid, item.started_at or now, item.path, is_proven=item.pk in proven)
+            StoredBackup(
+                item.pk, item.uid, item.started_at or now, item.path, is_restore_tested=item.pk in restore_tested
+            )
             for item in rows.values()
             if item.instance_id == run.instance_id
         ]

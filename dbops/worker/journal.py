@@ -23,7 +23,7 @@ class RowJournal:
     def __init__(self, lease: RebuildLease, secrets: list[str]) -> None:
         self.step = ""
         self.cancellable = True
-        self.memory: dict[str, Any] = {}
+        self.checkpoint: dict[str, Any] = {}
         self.figures = Figures()
         self._lease, self._secrets = lease, secrets
         self._news = RebuildUpdate()
@@ -86,15 +86,15 @@ class RowJournal:
             Cancelled: a person asked for the end.
         """
         news, self._news = self._news, RebuildUpdate()
-        memory = self._changed_memory()
-        cancel = rebuild_driver.heartbeat_rebuild(self._lease, news, memory)
+        checkpoint = self._changed_memory()
+        cancel = rebuild_driver.heartbeat_rebuild(self._lease, news, checkpoint)
         self._written_at = time.monotonic()
         if cancel and self.cancellable:
             raise Cancelled("rebuild.cancelled", "Rebuilding", found="a person asked for the end")
 
     def _changed_memory(self) -> dict[str, Any] | None:
         """Return the memory when it differs from what is written: a step may remember without having news."""
-        cleaned = self._cleaner.clean(self.memory)
+        cleaned = self._cleaner.clean(self.checkpoint)
         text = json.dumps(cleaned, sort_keys=True)
         if text == self._written_memory:
             return None
@@ -104,8 +104,8 @@ class RowJournal:
     def end_step(self, state: StepState, result: dict[str, Any]) -> None:
         """Close the current step together with what is gathered. Raises ``LeaseLost``."""
         news, self._news = self._news, RebuildUpdate()
-        memory, result = self._cleaner.clean(self.memory), redact_record(result, self._secrets)
-        rebuild_driver.end_step(self._lease, self.step, state, result, news, memory)
+        checkpoint, result = self._cleaner.clean(self.checkpoint), redact_record(result, self._secrets)
+        rebuild_driver.end_step(self._lease, self.step, state, result, news, checkpoint)
         self._written_at = time.monotonic()
 
     def end_badly(self, status: Status, result: dict[str, Any], *, last_step: str, error: DbopsError | None) -> None:
@@ -118,7 +118,7 @@ class RowJournal:
             status,
             redact_record(result, self._secrets),
             news,
-            self._cleaner.clean(self.memory),
+            self._cleaner.clean(self.checkpoint),
             last_step=last_step,
             error=redact_record(error.as_record(), self._secrets) if error else {},
             text=redact(str(error), self._secrets) if error else "",
