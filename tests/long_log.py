@@ -55,8 +55,8 @@ def write_lines(stack: Stack, *texts: str, level: str = "info") -> None:
     """Add lines to the rebuild's log, as a runner would."""
     for text in texts:
         stack.write(
-            "INSERT INTO dbops_event (rebuild_id, at, step, host, level, text) "
-            "SELECT rebuild_id, at, step, host, ?, ? FROM dbops_event ORDER BY id DESC LIMIT 1",
+            "INSERT INTO dbops_rebuildevent (rebuild_id, at, step, host, level, text) "
+            "SELECT rebuild_id, at, step, host, ?, ? FROM dbops_rebuildevent ORDER BY id DESC LIMIT 1",
             level,
             text,
         )

@@ -18,7 +18,7 @@ PLACE = "DBOPS_TESTS_RAN"
 BEGAN = pytest.StashKey[Path]()
 FLAVORS = {"mariadb": "MariaDB", "mysql": "MySQL"}
 KINDS = {
-    "rebuild by": "SELECT CASE WHEN r.reads_with_id IS NULL THEN r.method ELSE 'a shared read' END AS method, r.status, i.name"
+    "rebuild by": "SELECT CASE WHEN r.leader_id IS NULL THEN r.method ELSE 'a shared read' END AS method, r.status, i.name"
     " FROM dbops_rebuild r JOIN dbops_instance i ON i.id = r.target_id",
     "backup,": "SELECT r.method, r.status, i.name FROM dbops_backuprun r JOIN dbops_instance i ON i.id = r.instance_id"
     " WHERE r.origin = 'managed'",

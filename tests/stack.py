@@ -270,8 +270,10 @@ class Stack:
     def state_of_rebuilds(self) -> str:
         rebuild = self.rows("SELECT * FROM dbops_rebuild ORDER BY id DESC LIMIT 1")[0]
         del rebuild["plan"]
-        steps = self.rows("SELECT name, state, started_at FROM dbops_step WHERE rebuild_id = ?", rebuild["id"])
-        events = self.rows("SELECT at, step, text FROM dbops_event WHERE rebuild_id = ? ORDER BY id", rebuild["id"])
+        steps = self.rows("SELECT name, state, started_at FROM dbops_rebuildstep WHERE rebuild_id = ?", rebuild["id"])
+        events = self.rows(
+            "SELECT at, step, text FROM dbops_rebuildevent WHERE rebuild_id = ? ORDER BY id", rebuild["id"]
+        )
         return "\n".join(str(row) for row in [rebuild, *steps, *events[-15:]])
 
     def tail(self, name: str, lines: int = 40) -> str:

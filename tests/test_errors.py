@@ -165,11 +165,11 @@ DYNAMIC: dict[str, Callable[[], Codes]] = {
     "dbops/engine/backups/completeness.py:_known_cause": catalogue,
     "dbops/drivers/jobs.py:HostJobs._answer": of_launcher,
     "dbops/engine/restore_tests/result.py:_refuse": lambda: (
-        {(f"proof.{kind}", "host") for kind in HOSTS}
-        | {(f"proof.{kind}", "operator") for kind in (*OPERATORS, "refused")}
+        {(f"restore_test.{kind}", "host") for kind in HOSTS}
+        | {(f"restore_test.{kind}", "operator") for kind in (*OPERATORS, "refused")}
     ),
     "dbops/engine/restore_tests/result.py:_fail": lambda: (
-        {(f"proof.{kind}", "host") for kind in FAILURES} | {("proof.failed", "host")}
+        {(f"restore_test.{kind}", "host") for kind in FAILURES} | {("restore_test.failed", "host")}
     ),
 }
 

@@ -17,7 +17,7 @@ from dbops.engine.schedule.backup_windows import LEARNED_RUNS
 from dbops.engine.states import Status, StepState
 from dbops.models import Rebuild, RebuildStep
 
-RETRY = "retry"
+RETRY = "resume"
 #: What JSON's null, or a key that is not there, becomes on the databases.
 NOTHING = (None, "", "null")
 

@@ -21,7 +21,7 @@ from dbops.operations.offers import ended, offers
 from dbops.operations.rebuilds import check_confirmation, write_once
 from dbops.security.permissions import require_operator
 
-DOING = {"rollback": "Putting the old data of {} back", "retry": "Going on with the copy of {}"}
+DOING = {"rollback": "Putting the old data of {} back", "resume": "Going on with the copy of {}"}
 
 
 def follow_up_plan(rebuild: Rebuild, offer: FollowUpOption) -> Plan:
@@ -39,7 +39,7 @@ def request_follow_up(
     Args:
         actor: must be an operator.
         rebuild: the one that did not succeed.
-        method: ``put-back`` or ``retry``.
+        method: ``rollback`` or ``resume``.
         typed_name: what the person typed; it must be the target's name.
         reason: why, for the record.
         request_key: unique to the form: the second click of the same form returns the same rebuild.

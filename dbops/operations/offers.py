@@ -18,7 +18,7 @@ from dbops.engine.states import Role, Status, StepState
 from dbops.models import Instance, Rebuild
 
 #: Follow-ups that use what the rebuild left on the target.
-OFFERS = {"rollback": rollback_option, "retry": resume_option}
+OFFERS = {"rollback": rollback_option, "resume": resume_option}
 #: What a repeated reason begins with: once is enough.
 AGAIN = re.compile(r"^(Rebuild \d+ again: )+")
 
@@ -78,7 +78,7 @@ def offers(rebuild: Rebuild) -> dict[str, FollowUpOption]:
     made = {name: offer(found) for name, offer in OFFERS.items()} | {"again": offer_again(found)}
     if rebuild.sweep_due_at:
         why = "The source has not answered since it ended: nothing is known of it yet."
-        made["retry"] = FollowUpOption("retry", False, why, code="source_silent")
+        made["resume"] = FollowUpOption("resume", False, why, code="source_silent")
     return made
 
 

@@ -84,7 +84,7 @@ class Journal:
         cancel = restore_tests.heartbeat_restore_test(self._lease, self.take())
         self._written_at = time.monotonic()
         if cancel and self.cancellable:
-            raise Cancelled("proof.cancelled", "Proving the backup", found="a person asked for the end")
+            raise Cancelled("restore_test.cancelled", "Proving the backup", found="a person asked for the end")
 
     def take(self) -> RestoreTestUpdate:
         """Return what is to be written: memory and steps where they have changed."""
@@ -220,7 +220,7 @@ class Driver:
                 continue
             plan, jobs = from_record(RestoreTestPlan, dead.checkpoint["plan"]), self.hosts.jobs(dead.uid)
             try:
-                jobs.stop("restore_test")
+                jobs.stop("restore-test")
                 until = time.monotonic() + settings.TICK_SECONDS
                 way, name = self.hosts.way_to_file(dead, plan), f"again-{self.restore_test.uid}"
                 while not (gone := remove_leftovers(jobs, plan, name, way)) and time.monotonic() < until:

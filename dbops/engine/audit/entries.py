@@ -33,8 +33,8 @@ DATA_MOVEMENT = (
     "rebuild.succeeded",
     "backup.succeeded",
     "backup.failed",
-    "proof.succeeded",
-    "proof.failed",
+    "restore_test.succeeded",
+    "restore_test.failed",
 )
 VIEWS = {"overrides": OVERRIDES, "failed-logins": FAILED_LOGINS, "data-movement": DATA_MOVEMENT}
 

@@ -91,7 +91,7 @@ def resume_option(ended: EndedRebuild) -> FollowUpOption:
     """Tell whether what is left can be done with the copy that was made, and from which step on."""
 
     def answer(code: str, reason: str, possible: bool = False, skips: tuple[str, ...] = ()) -> FollowUpOption:
-        return FollowUpOption("retry", possible, reason, skips, code)
+        return FollowUpOption("resume", possible, reason, skips, code)
 
     checkpoint, steps = ended.checkpoint, ended.steps
     if not _ended_badly(ended):
@@ -115,7 +115,7 @@ def resume_option(ended: EndedRebuild) -> FollowUpOption:
     first = next((name for name in AFTER_THE_COPY if name not in done), "verify")
     skips = tuple(name for name in AFTER_THE_COPY if name in done and name not in ALWAYS)
     return answer(
-        "possible", f"The copy is whole: it goes on with “{FOLLOW_UPS['retry'].step(first).title}”.", True, skips
+        "possible", f"The copy is whole: it goes on with “{FOLLOW_UPS['resume'].step(first).title}”.", True, skips
     )
 
 
@@ -178,7 +178,7 @@ def plan_follow_up(plan: Plan, offer: FollowUpOption, primary: PlannedInstance |
     )
     destroys = {
         "rollback": f"The copy at {plan.target.datadir}, which was not verified, once the old data is in place.",
-        "retry": _removed_by_retry(plan),
+        "resume": _removed_by_retry(plan),
     }[offer.method]
     return replace(
         plan,

@@ -41,7 +41,7 @@ class FileAccess:
         """Let a key of this proof in, to read this one file; it expires by itself. Any number of times.
 
         Raises:
-            Refused: a host is another machine than the plan's (``proof.refused``); nothing was written.
+            Refused: a host is another machine than the plan's (``restore_test.refused``); nothing was written.
             RemoteFailure, Unreachable: as ``HostAccess``.
         """
         for end, machine in zip((self.way.source, self.way.target), self.machines, strict=True):
@@ -68,7 +68,7 @@ def _must_be_machine(end: Endpoint, machine: str) -> None:
     if result.exit_status == 0:
         return
     raise Refused(
-        "proof.refused",
+        "restore_test.refused",
         f"Opening the way to the backup on {end.name}",
         found=result.stdout.strip().removeprefix("REFUSED: ") or f"exit status {result.exit_status}",
         left="Nothing was written.",
@@ -141,7 +141,7 @@ def _watch(site: RestoreTestContext, state: JobState) -> None:
         site.journal.say(text, level=Level.WARNING)
     if verdict.is_stalled:
         raise RemoteFailure(
-            "proof.stalled",
+            "restore_test.stalled",
             f"Proving the backup {site.plan.path}",
             found=f"no byte and no line of a log for {verdict.silent_seconds:.0f} s",
             left="The job is ended and its directory removed.",
@@ -156,14 +156,14 @@ def clean_up(site: RestoreTestContext) -> bool:
 
     Raises:
         Unreachable: as ``Jobs``, also while the job cannot be ended.
-        RemoteFailure: something stays (``proof.not_removed``).
+        RemoteFailure: something stays (``restore_test.not_removed``).
     """
     if not site.checkpoint.get("asked"):
         return _must_be_closed(site)
     if not site.checkpoint.get("stopped"):
         if site.jobs.stop(JOB).status is JobStatus.RUNNING:
             raise Unreachable(
-                "proof.not_ended",
+                "restore_test.not_ended",
                 f"Ending the proof of {site.plan.path}",
                 found="its processes were killed and are still there",
                 left=f"{site.plan.scratch}",
@@ -197,7 +197,7 @@ def _trouble_in_closing(site: RestoreTestContext) -> DbopsError | None:
 
 def _stays_open(plan: RestoreTestPlan, trouble: DbopsError) -> RemoteFailure:
     return RemoteFailure(
-        "proof.not_removed",
+        "restore_test.not_removed",
         f"Removing what the proof of {plan.path} made on {plan.holder}",
         found=str(trouble),
         left="A key that may read that one backup, until it expires.",
@@ -217,7 +217,7 @@ def _close(way: FileAccess) -> DbopsError | None:
 def remove_leftovers(jobs: Jobs, plan: RestoreTestPlan, name: str, way: FileAccess | None) -> bool:
     """Remove what an older proof left on both hosts. Return whether it is done; raises as ``remove``.
 
-    The host that had its file may be silent for good: that is no reason not to prove another backup (``proof.not_removed``).
+    The host that had its file may be silent for good: that is no reason not to prove another backup (``restore_test.not_removed``).
     """
     trouble = _close(way) if way else None
     is_gone = remove(jobs, plan, name)
@@ -244,7 +244,7 @@ def remove(jobs: Jobs, plan: RestoreTestPlan, name: str) -> bool:
         return True
     said = state.tails.get("out", "").strip().removeprefix("FAILED: not_removed ")[-400:]
     raise RemoteFailure(
-        "proof.not_removed",
+        "restore_test.not_removed",
         f"Removing what the proof of {plan.path} made",
         found=said or f"the removal ended with status {state.exit_status}",
         left=f"{plan.scratch} on the host.",

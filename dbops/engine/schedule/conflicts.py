@@ -45,7 +45,7 @@ class Activity(StrEnum):
 
 METHODS = ("xbstream", "clone", "archive", "dump")
 #: The column of the table for each method. Follow-ups continue or undo a copy, and have no column of their own.
-_JUDGED_AS = {**{method: method for method in METHODS}, "retry": "xbstream", "rollback": "xbstream"}
+_JUDGED_AS = {**{method: method for method in METHODS}, "resume": "xbstream", "rollback": "xbstream"}
 
 
 @dataclass(frozen=True, slots=True)

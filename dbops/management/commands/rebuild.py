@@ -124,9 +124,9 @@ class Command(DbopsCommand):
             if options["force_fail"]:
                 self._give_up(target, options["user"], options["reason"])
                 return
-            if options["rolled_back"] or options["retry"]:
+            if options["roll_back"] or options["resume"]:
                 self._end_with(
-                    self._follow_up(target, "rollback" if options["rolled_back"] else "retry", options), options
+                    self._follow_up(target, "rollback" if options["roll_back"] else "resume", options), options
                 )
                 return
             last = self._newest(target) if options["again"] else None

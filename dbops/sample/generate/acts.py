@@ -181,7 +181,7 @@ def _of_restore_tests() -> list[SampleAct]:
         SampleAct(
             row.finished_at,
             SYSTEM,
-            f"proof.{row.status}",
+            f"restore_test.{row.status}",
             row.source.name,
             detail={"restore_test": row.pk, "backup_run": row.run_id, "code": row.error.get("code", "")},
         )

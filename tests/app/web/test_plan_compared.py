@@ -144,7 +144,7 @@ def test_method_that_pauses_the_source_shows_for_how_long(viewer: Client) -> Non
 
 def test_retry_counts_for_the_method_of_its_copy() -> None:
     trio = make_trio()
-    past = make_past(trio, "retry")
+    past = make_past(trio, "resume")
     Rebuild.objects.filter(pk=past.pk).update(plan={**past.plan, "copied_by": "archive"})
     make_past(trio, "rollback")
     found = step_histories_of(trio[2].cluster_id)

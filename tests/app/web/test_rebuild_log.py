@@ -171,7 +171,7 @@ def test_log_page_takes_a_fixed_number_of_queries(
             connection,
         ) as captured:
             ask(viewer, rebuild, query.replace("{0}", str(first.pk)), part)
-        return sum("dbops_event" in each["sql"] for each in captured)
+        return sum("dbops_rebuildevent" in each["sql"] for each in captured)
 
     first = make_event(rebuild, "line")
     assert count() == reads

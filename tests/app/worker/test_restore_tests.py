@@ -44,7 +44,7 @@ def host(played: Played, monkeypatch: pytest.MonkeyPatch) -> Any:
 
     monkeypatch.setattr(restore_test_hosts.Hosts, "_jobs_on", jobs)
     monkeypatch.setattr(restore_tests, "open_database", lambda instance: database)
-    monkeypatch.setattr(restore_test_hosts.prober, "look_now", played.look_now)
+    monkeypatch.setattr(restore_test_hosts.prober, "probe_now", played.probe_now)
     return played.host
 
 
@@ -61,7 +61,7 @@ def fetched(host: Any, run: BackupRun) -> Host:
 
 def play(host: Any, *states: Any, removal: tuple[Any, ...] = (ended(0),)) -> None:
     jobs = FakeJobs(host)
-    jobs.play("restore_test", *states)
+    jobs.play("restore-test", *states)
     jobs.play("proof-remove|again-.*", *removal)
 
 
@@ -118,9 +118,9 @@ def test_a_good_backup_is_proven_and_everything_is_removed(host: Any, run: Backu
         "",
         False,
     )
-    assert [job.name for job in host.order] == ["restore_test", "restore-test-remove"]
+    assert [job.name for job in host.order] == ["restore-test", "restore-test-remove"]
     actions = list(AuditEntry.objects.order_by("pk").values_list("action", flat=True))
-    assert actions == ["restore_test.requested", "proof.succeeded"]
+    assert actions == ["restore_test.requested", "restore_test.succeeded"]
     [told] = run.events.filter(text__contains="succeeded")
     assert names(told.text, restore_test.pk)
     assert not Hold.objects.exists()
@@ -131,7 +131,7 @@ def test_a_table_of_the_source_that_is_missing_fails_it(host: Any, run: BackupRu
     restore_test = begun(run)
     play(host, running(), good())
     drive(restore_test)
-    assert (end(restore_test).status, code(restore_test)) == ("failed", "proof.tables")
+    assert (end(restore_test).status, code(restore_test)) == ("failed", "restore_test.tables")
     assert "shop.gone" in restore_test.error["found"]
 
 
@@ -147,10 +147,10 @@ def test_a_source_that_does_not_answer_spoils_no_proof(host: Any, run: BackupRun
 @pytest.mark.parametrize(
     ("state", "wanted"),
     [
-        (vanished(), "proof.vanished"),
-        (ended(65, tails={"out": "REFUSED: space 3 MiB are free"}), "proof.space"),
-        (ended(65, tails={"out": "REFUSED: it is not the backup of run 1"}), "proof.refused"),
-        (ended(70, tails={"out": "FAILED: damaged checksum"}), "proof.damaged"),
+        (vanished(), "restore_test.vanished"),
+        (ended(65, tails={"out": "REFUSED: space 3 MiB are free"}), "restore_test.space"),
+        (ended(65, tails={"out": "REFUSED: it is not the backup of run 1"}), "restore_test.refused"),
+        (ended(70, tails={"out": "FAILED: damaged checksum"}), "restore_test.damaged"),
     ],
 )
 def test_whatever_goes_wrong_is_told_and_removed(host: Any, run: BackupRun, state: Any, wanted: str) -> None:
@@ -158,13 +158,13 @@ def test_whatever_goes_wrong_is_told_and_removed(host: Any, run: BackupRun, stat
     play(host, running(), state)
     assert (end(restore_test).status, code(restore_test)) == ("failed", wanted)
     assert host.order[-1].name == "restore-test-remove"
-    assert AuditEntry.objects.get(action="proof.failed").detail["code"] == wanted
+    assert AuditEntry.objects.get(action="restore_test.failed").detail["code"] == wanted
 
 
 def test_a_backup_whose_file_was_removed_meanwhile_is_refused(host: Any, run: BackupRun) -> None:
     restore_test = begun(run)
     BackupRun.objects.update(removed_at=timezone.now())
-    assert (end(restore_test).status, code(restore_test), host.order) == ("failed", "proof.no_backup", [])
+    assert (end(restore_test).status, code(restore_test), host.order) == ("failed", "restore_test.no_backup", [])
 
 
 def test_a_second_message_and_a_dead_worker_start_no_second_job(host: Any, run: BackupRun) -> None:
@@ -175,12 +175,12 @@ def test_a_second_message_and_a_dead_worker_start_no_second_job(host: Any, run: 
     assert restore_tests.tick(restore_test.pk) is False
     RestoreTest.objects.update(lease_until=timezone.now() - timedelta(seconds=1))
     drive(restore_test, 2)
-    assert [job.name for job in host.order] == ["restore_test"]
-    assert AuditEntry.objects.filter(action="proof.taken_over").count() == 1
+    assert [job.name for job in host.order] == ["restore-test"]
+    assert AuditEntry.objects.filter(action="restore_test.taken_over").count() == 1
     host.order[0].become(good())
     assert end(restore_test).status == "succeeded"
     assert restore_tests.tick(restore_test.pk) is False
-    assert AuditEntry.objects.filter(action="proof.succeeded").count() == 1
+    assert AuditEntry.objects.filter(action="restore_test.succeeded").count() == 1
 
 
 def test_a_worker_that_died_in_the_end_is_replaced_there(host: Any, run: BackupRun) -> None:
@@ -230,7 +230,7 @@ def test_what_cannot_be_removed_is_said(host: Any, run: BackupRun) -> None:
     restore_test = begun(run)
     play(host, good(), removal=(ended(70, tails={"out": "FAILED: not_removed /backups/.dbops-restore-test-x"}),))
     assert (end(restore_test).status, restore_test.has_leftovers) == ("succeeded", True)
-    assert run.events.filter(text__contains="proof.not_removed").exists()
+    assert run.events.filter(text__contains="restore_test.not_removed").exists()
 
 
 def test_stopping_ends_the_job_and_removes(host: Any, run: BackupRun) -> None:
@@ -238,13 +238,13 @@ def test_stopping_ends_the_job_and_removes(host: Any, run: BackupRun) -> None:
     play(host, running())
     drive(restore_test)
     stop_restore_test(restore_test, operator(), "too much load")
-    assert (end(restore_test).status, host.stopped) == ("cancelled", ["restore_test"])
+    assert (end(restore_test).status, host.stopped) == ("cancelled", ["restore-test"])
     assert host.order[-1].name == "restore-test-remove"
     actions = list(AuditEntry.objects.order_by("pk").values_list("action", flat=True))
-    assert actions == ["restore_test.requested", "restore_test.stop_requested", "proof.cancelled"]
+    assert actions == ["restore_test.requested", "restore_test.stop_requested", "restore_test.cancelled"]
     with pytest.raises(Refused) as refused:
         stop_restore_test(restore_test, operator(), "again")
-    assert refused.value.code == "proof.ended"
+    assert refused.value.code == "restore_test.ended"
 
 
 def test_an_error_that_nobody_foresaw_is_ours(host: Any, run: BackupRun, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -258,13 +258,13 @@ def test_an_error_that_nobody_foresaw_is_ours(host: Any, run: BackupRun, monkeyp
 
 def test_a_proof_that_hangs_is_ended(host: Any, run: BackupRun, monkeypatch: pytest.MonkeyPatch) -> None:
     def stalled(_: Any) -> None:
-        raise RemoteFailure("proof.stalled", "Proving the backup")
+        raise RemoteFailure("restore_test.stalled", "Proving the backup")
 
     restore_test = begun(run)
     play(host, running())
     drive(restore_test)
     monkeypatch.setattr(restore_tests, "advance", stalled)
-    assert (end(restore_test).status, host.stopped) == ("failed", ["restore_test"])
+    assert (end(restore_test).status, host.stopped) == ("failed", ["restore-test"])
 
 
 # --- a chosen host, and who may ask ---------------------------------------------------------------------------------------
@@ -323,7 +323,7 @@ def test_a_holder_that_cannot_be_opened_ends_the_proof_as_nothing_was_begun(
     restore_test = begun(run)
     host.answers.add("restrict,command=", Unreachable("ssh.timeout", "Opening the source", found="no answer"))
     assert (end(restore_test).status, code(restore_test)) == ("failed", "ssh.timeout")
-    assert (restore_test.uid, "restore_test") not in host.jobs
+    assert (restore_test.uid, "restore-test") not in host.jobs
 
 
 def test_it_waits_for_who_works_on_either_host(played: Played, run: BackupRun, fetched: Host) -> None:
@@ -337,7 +337,7 @@ def test_it_waits_for_who_works_on_either_host(played: Played, run: BackupRun, f
 def test_a_chosen_host_that_is_never_read_is_refused(host: Any, run: BackupRun, fetched: Host) -> None:
     fetched.instances.all().delete()
     restore_test = end(begun(run))
-    assert (restore_test.status, code(restore_test)) == ("failed", "proof.no_host")
+    assert (restore_test.status, code(restore_test)) == ("failed", "restore_test.no_host")
     assert not host.jobs
 
 
@@ -361,7 +361,7 @@ def test_a_second_click_finds_the_first_proof(played: Played, run: BackupRun) ->
 def test_what_has_no_file_is_refused(played: Played, schedule: BackupSchedule, values: dict[str, Any]) -> None:
     with pytest.raises(Refused) as refused:
         request_restore_test(made(schedule, **values), operator())
-    assert refused.value.code == "proof.no_backup"
+    assert refused.value.code == "restore_test.no_backup"
 
 
 def test_retention_leaves_what_is_being_proven(host: Any, run: BackupRun) -> None:

@@ -278,4 +278,4 @@ def test_a_retry_of_a_clone_is_planned_as_a_clone() -> None:
     offer = resume_option(EndedRebuild("u", Status.FAILED, checkpoint, steps))
     assert offer.is_possible
     follow_up = plan_follow_up(plan, offer)
-    assert (follow_up.method, follow_up.copied_by) == ("retry", "clone")
+    assert (follow_up.method, follow_up.copied_by) == ("resume", "clone")

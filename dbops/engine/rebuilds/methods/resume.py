@@ -9,7 +9,7 @@ from dbops.engine.rebuilds.steps.replicate.repoint import Repoint
 from dbops.engine.rebuilds.steps.start.prepare_and_start import Prepare, SetOwnership, StartServer
 
 METHOD = Method(
-    name="retry",
+    name="resume",
     summary="Go on with the copy of a failed rebuild, from the first step that is not done.",
     steps=(ResumeCheck(), Prepare(), SetOwnership(), StartServer(), CatchUp(), Repoint(), Verify(), CleanUp()),
 )
