@@ -6,7 +6,7 @@ from hypothesis import HealthCheck
 from hypothesis import settings as properties
 
 from dbops.databases import MARIADB, SQLITE
-from tests import ran, run_folder
+from tests import order, ran, run_folder
 
 # The same examples on every machine and in every run, and no clock that judges them: a shared machine is slow at times.
 # `--hypothesis-profile=long` looks for new ones: after a change of what they are about, and in a quiet hour.
@@ -55,6 +55,7 @@ def pytest_keyboard_interrupt() -> None:
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     ran.claim(items)
+    order.longest_first(items)
 
 
 def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter, config: pytest.Config) -> None:
