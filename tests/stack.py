@@ -18,6 +18,8 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
+import django
+from django.apps import apps
 from kombu.exceptions import OperationalError
 
 from lab.lab import Lab
@@ -289,6 +291,9 @@ class Stack:
 
     def _send_hint(self) -> None:
         """Send what beat sends every two seconds; where Redis is away, beat will."""
+        if not apps.ready:  # outside of pytest: script/soak, script/screenshots
+            os.environ.setdefault("DJANGO_SETTINGS_MODULE", "dbops.settings")
+            django.setup()
         from dbops.tasks import probe_due  # models can be imported when Django is set up
 
         with (
