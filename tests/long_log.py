@@ -6,6 +6,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, cast
 
+from tests import run_folder
 from tests.stack import OPERATOR, OPERATOR_PASSWORD, Stack, answers, wait_for
 
 LINES = 100_000
@@ -36,7 +37,7 @@ print(rebuild.pk)
 @contextmanager
 def dashboard_with_log(count: int = LINES) -> Iterator[tuple[Stack, str]]:
     """Give a dashboard that runs and the path of its rebuild's page. Line N of the log has the key N."""
-    with tempfile.TemporaryDirectory(prefix="dbops-test-", dir="/var/tmp") as folder:
+    with tempfile.TemporaryDirectory(prefix="dbops-test-", dir=run_folder.parent()) as folder:
         stack = Stack(Path(folder), cast(Any, None))
         # Nobody listens there: the web process asks the table every three seconds.
         stack.environment["DBOPS_REDIS_URL"] = "redis://127.0.0.1:1/0"

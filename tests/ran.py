@@ -10,6 +10,8 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
+from tests import run_folder
+
 if TYPE_CHECKING:
     from tests.stack import Stack
 
@@ -67,7 +69,7 @@ def _server(facts: dict[str, Any]) -> str:
 def begin(config: pytest.Config) -> None:
     """Make the place, in the process that starts the others: these have it from their environment."""
     if PLACE not in os.environ:
-        handle, os.environ[PLACE] = tempfile.mkstemp(prefix="dbops-tests-ran-")
+        handle, os.environ[PLACE] = tempfile.mkstemp(prefix="ran-", dir=run_folder.parent())
         os.close(handle)
         config.stash[BEGAN] = Path(os.environ[PLACE])
 

@@ -67,7 +67,8 @@ class Hosts:
         """Return what the proof will do, by what both hosts say now.
 
         Raises:
-            Refused: there is no such backup any more (``restore_test.no_backup``), the chosen host cannot be read (``restore_test.no_host``), and as
+            Refused: there is no such backup any more (``restore_test.no_backup``), the chosen host cannot be read
+            (``restore_test.no_host``), and as
                 ``plan_restore_test``.
             Unreachable: a host does not answer.
         """

@@ -147,7 +147,7 @@ def plan_restore_test(
 
     Raises:
         Refused: its flavor is not known (``flavor.unknown``, ``flavor.unsupported``), the host has less memory free than the
-            least that a preparation takes (``restore_test.memory``), or a chosen host's tool does not fit the backup (``restore_test.tool``).
+            least of a preparation (``restore_test.memory``), or a chosen host's tool does not fit the backup (``restore_test.tool``).
     """
     flavor = flavor_for(archive.version, archive.flavor)
     place = limits.directory or (elsewhere.place if elsewhere else archive.path.rpartition("/")[0])
