@@ -1,4 +1,4 @@
-"""Which server is rebuilt in which way, and how that is known: ``docs/versions.md``, written from the tests' own markers.
+"""Which server is rebuilt in which way, and how that is known: ``docs/reference/versions.md``, written from the tests' own markers.
 
 ``@pytest.mark.runs(server, way)`` stands at a test that does it for real on that server, ``@pytest.mark.recorded(server, way)`` at one that
 holds what dbops does against recorded output of that server's tool. Where no test says anything, the plan's own checks are asked
@@ -20,7 +20,7 @@ from dbops.engine.states import Severity
 from tests.engine.builders import situation
 
 ROOT = Path(__file__).parents[1]
-DOCUMENT = ROOT / "docs" / "versions.md"
+DOCUMENT = ROOT / "docs" / "reference" / "versions.md"
 MARKS = ("runs", "recorded")
 
 
@@ -165,7 +165,7 @@ def table(header: list[str], rows: Iterator[list[str]] | list[list[str]]) -> lis
 
 
 def document(found: list[Mark] | None = None) -> str:
-    """Return the text of ``docs/versions.md``."""
+    """Return the text of ``docs/reference/versions.md``."""
     found = marks() if found is None else found
     cells = [[server.name, server.backup_tool, *(cell(server, way, found) for way in WAYS)] for server in SERVERS]
     said: dict[tuple[str, str, str], list[str]] = {}
@@ -196,7 +196,7 @@ HEAD = [
     "",
     "<!-- script/matrix writes this file from the tests' markers; tests/test_matrix.py holds it. -->",
     "",
-    "`xbstream`, `clone`, `archive` and `dump` are the [ways to rebuild](methods.md); "
+    "`xbstream`, `clone`, `archive` and `dump` are the [ways to rebuild](../explanation/methods.md); "
     + "; ".join(f"{way}: {meaning}" for way, meaning in ALSO.items())
     + ".",
     "",

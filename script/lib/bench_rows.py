@@ -87,8 +87,8 @@ HOW = """\
   after somebody else's gigabyte is slower. By hand, too, the last copy is removed only when the new one is there.
 * **The stream step** is the step as its page shows it: starting the job, the copy, seeing that it has ended, and the proof that it is
   whole. By hand there is none of that: `ssh SOURCE "mariadb-backup --backup --stream=xbstream ..." | mbstream -x`, as root, over the
-  lab's own key, with one thread at each end, which is both tools' default. Ours has two and wide pipes (docs/methods.md says what each
-  of the two is worth).
+  lab's own key, with one thread at each end, which is both tools' default. Ours has two and wide pipes
+  (docs/explanation/methods.md says what each of the two is worth).
 * **Until attached**: from the click until the replica replicates from the primary. What follows is the gate, in which the replica
   serves and is watched (2 s here, 60 s unless `DBOPS_VERIFY_STEADY_SECONDS` says otherwise), and the removal of the old data.
 * **Around the data** are the seconds from the click (the rebuild's row) to the first file on the target, and from the end of the tool
@@ -156,7 +156,7 @@ def without(samples: Samples, *names: str) -> Samples:
 
 
 def document(headline: str, groups: Iterable[Group]) -> str:
-    """Return docs/benchmarks.md: the table, what limits what was not reached, and the seconds behind it."""
+    """Return docs/reference/benchmarks.md: the table, what limits what was not reached, and the seconds behind it."""
     groups = list(groups)
     rows = [row for group in groups for row in group.rows]
     lines = [

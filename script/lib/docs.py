@@ -35,8 +35,8 @@ def effects() -> str:
     return "\n".join(lines)
 
 
-#: A part of a page for each table of the engine. ``errors.md`` gets an entry here once its texts are in a catalogue.
-PARTS = (Part("blockers.md", "effects", effects),)
+#: A part of a page for each table of the engine. ``reference/errors.md`` gets an entry here once its texts are in a catalogue.
+PARTS = (Part("reference/blockers.md", "effects", effects),)
 
 
 def generated(page: str, text: str) -> str:

@@ -27,7 +27,7 @@ def _from_environment(name: str, default: str) -> str:
     return os.environ.get(name, default)
 
 
-#: Each variable of docs/configuration.md, in its order, with how to tell its value. The secret ones tell none.
+#: Each variable of docs/reference/configuration.md, in its order, with how to tell its value. The secret ones tell none.
 SETTINGS: dict[str, Callable[[], object]] = {
     "DBOPS_STATE_DIR": lambda: settings.STATE_DIR,
     "DBOPS_DATABASE_URL": lambda: without_password(os.environ.get("DBOPS_DATABASE_URL", "")) or _database_file(),
