@@ -27,7 +27,7 @@ class Part:
 
 def effects() -> str:
     """Return the table of ``dbops.engine.schedule.conflicts``; methods with the same cell share a row."""
-    lines = ["| what runs, is due or is amiss | method | effect | why |", "|---|---|---|---|"]
+    lines = ["| activity | method | effect | reason |", "|---|---|---|---|"]
     for work, cells in TABLE.items():
         for judged, methods in groupby(cells, key=cells.__getitem__):
             words = (work, ", ".join(methods), judged.effect, judged.reason)
