@@ -9,7 +9,9 @@ from django.utils import timezone
 from dbops.fleetfile import sshkeys
 from dbops.fleetfile.schedules import due_column
 from dbops.fleetfile.stored import IDENTITY, differences
-from dbops.lifecycle import end_periods, recount, rename_differences, rename_periods
+from dbops.lifecycle.availability_rollups import recount
+from dbops.lifecycle.instance_periods import end_periods, rename_periods
+from dbops.lifecycle.topology_differences import rename_differences
 from dbops.models import BackupSchedule, Cluster, Host, Instance, InstanceState, ServerIdentity
 
 CREATED, CHANGED, UNCHANGED = "created", "changed", "unchanged"
@@ -112,7 +114,7 @@ def _count_again(row: Row, changes: Mapping[str, Any]) -> None:
     if isinstance(row, Cluster) and "wanted_replicas" in changes:
         recount([row.pk], None, timezone.now())
     if isinstance(row, Host) and "name" in changes:
-        Cluster.objects.filter(proof_host=changes["name"]["before"]).update(proof_host=row.name)
+        Cluster.objects.filter(restore_test_host=changes["name"]["before"]).update(restore_test_host=row.name)
 
 
 def _look_again(row: Row, changes: Mapping[str, Any]) -> None:

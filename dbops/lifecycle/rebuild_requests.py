@@ -43,13 +43,13 @@ class NotQueued(Exception):
 class RequestedStart:
     """When a person wants a rebuild to start: not before a moment, or when a backup run has ended.
 
-    ``runs_again`` is the schedule whose run was stopped for it. ``expires_at`` is the settings' where it is ``None``;
+    ``requeue_schedule`` is the schedule whose run was stopped for it. ``expires_at`` is the settings' where it is ``None``;
     ``words`` stand in its first event.
     """
 
     not_before: datetime | None = None
-    after_run: BackupRun | None = None
-    runs_again: BackupSchedule | None = None
+    start_after_run: BackupRun | None = None
+    requeue_schedule: BackupSchedule | None = None
     expires_at: datetime | None = None
     words: str = ""
 
@@ -67,7 +67,7 @@ def queue(
     target: Instance,
     source: Instance,
     follows: Rebuild | None = None,
-    memory: dict[str, Any] | None = None,
+    checkpoint: dict[str, Any] | None = None,
     skips: Collection[str] = (),
     begin: RequestedStart = AT_ONCE,
     needs_approval: bool = False,
@@ -99,12 +99,12 @@ def queue(
                 requested_at=now,
                 expires_at=_expiry(begin, now),
                 not_before=begin.not_before,
-                after_run=begin.after_run,
-                runs_again=begin.runs_again,
+                start_after_run=begin.start_after_run,
+                requeue_schedule=begin.requeue_schedule,
                 plan=to_record(plan),
                 plan_fingerprint=plan.fingerprint,
                 follows=follows,
-                memory=memory or {},
+                checkpoint=checkpoint or {},
                 approval=Approval.WAITING if needs_approval else "",
             )
     except IntegrityError as error:
@@ -158,7 +158,7 @@ def claims_of(row: Rebuild | BackupRun) -> list[tuple[Instance, str]]:
     """
     if isinstance(row, BackupRun):
         return [(row.instance, "backup")]
-    holds_source = method_named(row.method).reads_source and row.reads_with_id is None
+    holds_source = method_named(row.method).reads_source and row.leader_id is None
     claims = [(row.source, "source")] if holds_source else []
     return [*claims, (row.target, "target")]
 
@@ -216,19 +216,17 @@ def _startable(row: Rebuild | BackupRun) -> QuerySet[Rebuild] | QuerySet[BackupR
     """Return the row where it may start. A gate says in words that it waits for approval; this holds where nobody asked the gate."""
     if isinstance(row, Rebuild):
         # whether it reads by itself decides what it holds: it may have joined another since the row was read
-        queued = locked(Rebuild, row.pk).filter(
-            status=Status.QUEUED, cancel_requested_at=None, reads_with=row.reads_with_id
-        )
+        queued = locked(Rebuild, row.pk).filter(status=Status.QUEUED, cancel_requested_at=None, leader=row.leader_id)
         return queued.exclude(approval=Approval.WAITING)
     return locked(BackupRun, row.pk).filter(status=Status.QUEUED, cancel_requested_at=None)
 
 
 def _reader_is_away(row: Rebuild | BackupRun) -> str:
     """Say so where the one who reads for this one has ended since it was decided to start it: nobody would hold the source."""
-    if not isinstance(row, Rebuild) or row.reads_with_id is None:
+    if not isinstance(row, Rebuild) or row.leader_id is None:
         return ""
-    runs = Rebuild.objects.filter(pk=row.reads_with_id, status=Status.RUNNING, ending="").exists()
-    return "" if runs else f"it starts together with rebuild {row.reads_with_id}"
+    runs = Rebuild.objects.filter(pk=row.leader_id, status=Status.RUNNING, pending_status="").exists()
+    return "" if runs else f"it starts together with rebuild {row.leader_id}"
 
 
 def _waits_for_approval(rebuild: Rebuild) -> bool:
@@ -239,7 +237,7 @@ def _started(row: Rebuild | BackupRun, now: datetime) -> str:
     if isinstance(row, BackupRun):
         late = (now - row.due_at).total_seconds() if is_late(row, now) and row.due_at else 0
         return f"Started, {late:.0f} s after it was due." if late else "Started."
-    after = row.after_run
+    after = row.start_after_run
     return f"Started, as backup run {after.pk} has ended: {after.status}." if after else "Started."
 
 
@@ -332,7 +330,7 @@ def set_rate(rebuild: Rebuild, rate: int | None, text: str) -> bool:
     )
     with transaction.atomic():
         open_rows = locked(Rebuild, rebuild.pk).filter(
-            status__in=(Status.QUEUED, Status.RUNNING, Status.LOST), ending=""
+            status__in=(Status.QUEUED, Status.RUNNING, Status.LOST), pending_status=""
         )
         moved = streams.exists() and open_rows.update(stream_rate=rate, revision=F("revision") + 1)
         if moved:
@@ -380,7 +378,7 @@ def end_queued(
 def request_cancel(rebuild: Rebuild, by: str) -> bool:
     """Ask the driver of a running rebuild to stop. Return whether there was something to ask."""
     with transaction.atomic():
-        at_work = locked(Rebuild, rebuild.pk).filter(status__in=(Status.RUNNING, Status.LOST), ending="")
+        at_work = locked(Rebuild, rebuild.pk).filter(status__in=(Status.RUNNING, Status.LOST), pending_status="")
         asked = at_work.filter(cancel_requested_at=None).update(
             cancel_requested_at=timezone.now(),
             cancel_requested_by=by,

@@ -66,7 +66,7 @@ class BackupRun(Leased):
     report_key = models.CharField(max_length=64, unique=True, null=True)  # noqa: DJ001 - many runs have none
     evidence = models.JSONField(default=dict)
     progress = models.JSONField(default=dict)
-    memory = models.JSONField(default=dict)
+    checkpoint = models.JSONField(default=dict)
     waiting_for = models.CharField(max_length=500, blank=True)
     removed_at = models.DateTimeField(null=True)
     cancel_requested_at = models.DateTimeField(null=True)
@@ -93,7 +93,7 @@ class BackupRun(Leased):
         return started * 1_000_000 + self.fence
 
     @property
-    def why_not_proven(self) -> str:
+    def why_not_testable(self) -> str:
         """Return why there is nothing that a proof could restore; empty where there is."""
         if self.method != BackupMethod.PHYSICAL:
             return "it is a logical dump: proofs are of physical backups"

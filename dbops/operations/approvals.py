@@ -3,10 +3,10 @@
 from django.contrib.auth.models import User
 from django.db import transaction
 
-from dbops import lifecycle
 from dbops.audit.log import append
 from dbops.engine.errors import Refused
 from dbops.engine.states import Approval
+from dbops.lifecycle import approvals
 from dbops.messaging.wakeups import nudge
 from dbops.models import Rebuild
 from dbops.operations.audit import refusals_recorded, says_why
@@ -68,7 +68,7 @@ def _decide(actor: User, rebuild: Rebuild, decision: Approval, reason: str) -> N
                 "rebuild.reason", doing, "no reason was given", "Say why, for those who read the audit log."
             )
         with transaction.atomic():
-            decided = lifecycle.decide(rebuild, decision, name, reason)
+            decided = approvals.decide(rebuild, decision, name, reason)
             if decided and decision is not Approval.DECLINED:
                 _record(rebuild, decision, name, reason)
             if decided:

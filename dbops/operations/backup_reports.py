@@ -8,11 +8,11 @@ from typing import Any
 
 from django.utils import timezone
 
-from dbops import lifecycle
 from dbops.engine.backups.matching import Where
 from dbops.engine.errors import Refused
 from dbops.engine.schedule.occupancy import reservations_of
 from dbops.engine.states import BackupMethod
+from dbops.lifecycle import run_reports
 from dbops.lifecycle.run_reports import ReportKind, RunReport
 from dbops.loaders.cluster_snapshots import snapshot_of
 from dbops.models import AccessToken, BackupRun, BackupSchedule, Hold, Instance
@@ -73,7 +73,7 @@ def take_report(*, token: AccessToken, key: str, kind: str, said: Mapping[str, A
         exit_status=status,
         schedule_id=schedule.pk if schedule else None,
     )
-    return lifecycle.report_run(instance, told, now)
+    return run_reports.report_run(instance, told, now)
 
 
 def may_start(*, token: AccessToken, instance: str, schedule: str = "") -> Leave:

@@ -3,10 +3,10 @@
 from django.contrib.auth.models import User
 from django.db import transaction
 
-from dbops import lifecycle
 from dbops.audit.log import append
 from dbops.engine.errors import Refused
 from dbops.engine.states import RUN_FINAL, RunBy, RunOrigin, RunStatus
+from dbops.lifecycle import backup_runs, external_runs, restore_tests
 from dbops.messaging.wakeups import nudge
 from dbops.models import BackupRun, BackupSchedule, RestoreTest
 from dbops.operations.audit import says_why
@@ -29,12 +29,12 @@ def run_now(schedule: BackupSchedule, actor: User, reason: str = "") -> BackupRu
         )
     name = actor.get_username()
     with transaction.atomic():
-        locked = lifecycle.lock_schedule(schedule.pk)
-        active = lifecycle.active_runs(schedule)
+        locked = backup_runs.lock_schedule(schedule.pk)
+        active = backup_runs.active_runs(schedule)
         if locked is None or active:
             found = f"backup run {active[0].pk} of it is {active[0].status}" if active else "it is gone"
             raise Refused.unchanged("backup.active", doing, found, "Watch that one, or stop it first.")
-        run = lifecycle.queue_run(locked, f"Asked for by {name}{f': {reason}' if reason else '.'}", actor=actor)
+        run = backup_runs.queue_run(locked, f"Asked for by {name}{f': {reason}' if reason else '.'}", actor=actor)
         assert run is not None  # noqa: S101 - only a due time can be there twice
         append(
             actor=name,
@@ -61,7 +61,7 @@ def stop_run(run: BackupRun, actor: User, reason: str) -> None:
     name = actor.get_username()
     with transaction.atomic():
         text = f"Cancelled by {name} before it started: {reason.strip()}"
-        asked = lifecycle.end_queued_run(run, RunStatus.CANCELLED, text) or lifecycle.request_cancel_run(run, name)
+        asked = backup_runs.end_queued_run(run, RunStatus.CANCELLED, text) or backup_runs.request_cancel_run(run, name)
         if asked:
             append(
                 actor=name,
@@ -87,11 +87,11 @@ def force_fail_run(run: BackupRun, actor: User, reason: str) -> None:
     _must_have_reason(reason, doing)
     name = actor.get_username()
     with transaction.atomic():
-        ended = lifecycle.force_fail_run(run, name)
+        ended = backup_runs.force_fail_run(run, name)
         if ended:
             append(
                 actor=name,
-                action="backup.given_up",
+                action="backup.force_failed",
                 subject=run.instance.name,
                 reason=reason.strip(),
                 detail={"backup_run": run.pk},
@@ -119,11 +119,11 @@ def mark_run_ended(run: BackupRun, actor: User, reason: str) -> None:
     _must_have_reason(reason, doing)
     name = actor.get_username()
     with transaction.atomic():
-        ended = lifecycle.mark_ended(run, name)
+        ended = external_runs.mark_ended(run, name)
         if ended:
             append(
                 actor=name,
-                action="backup.said_over",
+                action="backup.marked_ended",
                 subject=run.instance.name,
                 reason=reason.strip(),
                 detail={"backup_run": run.pk},
@@ -145,26 +145,26 @@ def request_restore_test(run: BackupRun, actor: User, reason: str = "") -> Resto
     with transaction.atomic():
         # locked against retention, which marks the row when it has removed the file
         live = BackupRun.objects.select_for_update().select_related("instance__host").get(pk=run.pk)
-        if why := live.why_not_proven:
+        if why := live.why_not_testable:
             raise Refused.unchanged("proof.no_backup", doing, why, "Prove another backup.")
-        proof = lifecycle.queue_restore_test(
+        restore_test = restore_tests.queue_restore_test(
             live, f"Its proof was asked for by {name}{f': {reason}' if reason else '.'}", by=name
         )
-        if proof is not None:
+        if restore_test is not None:
             subject = live.instance.name
             append(
                 actor=name,
-                action="proof.requested",
+                action="restore_test.requested",
                 subject=subject,
                 reason=reason,
-                detail={"proof": proof.pk, "backup_run": run.pk},
+                detail={"restore_test": restore_test.pk, "backup_run": run.pk},
             )
             nudge()
-    found = proof or lifecycle.active_restore_test(run)
+    found = restore_test or restore_tests.active_restore_test(run)
     return found or request_restore_test(run, actor, reason)  # the one that was there has ended in this moment
 
 
-def stop_restore_test(proof: RestoreTest, actor: User, reason: str) -> None:
+def stop_restore_test(restore_test: RestoreTest, actor: User, reason: str) -> None:
     """Stop a proof: at once while it waits or its host is silent, by its driver within seconds while it runs.
 
     Everything of it is removed.
@@ -172,19 +172,19 @@ def stop_restore_test(proof: RestoreTest, actor: User, reason: str) -> None:
     Raises:
         Refused: ``access.denied``, no reason (``backup.reason``), or it is over, or is being stopped (``proof.ended``).
     """
-    doing = f"Stopping proof {proof.pk}"
+    doing = f"Stopping proof {restore_test.pk}"
     require_operator(actor, doing)
     _must_have_reason(reason, doing)
     name = actor.get_username()
     with transaction.atomic():
-        asked = lifecycle.stop_restore_test(proof, name)
+        asked = restore_tests.stop_restore_test(restore_test, name)
         if asked:
             append(
                 actor=name,
-                action="proof.stop_requested",
-                subject=proof.source.name,
+                action="restore_test.stop_requested",
+                subject=restore_test.source.name,
                 reason=reason.strip(),
-                detail={"proof": proof.pk, "backup_run": proof.run_id},
+                detail={"restore_test": restore_test.pk, "backup_run": restore_test.run_id},
             )
             nudge()
     if not asked:

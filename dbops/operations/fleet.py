@@ -18,7 +18,7 @@ from dbops.fleetfile.document import Errors, FileError
 from dbops.fleetfile.read import read
 from dbops.fleetfile.store import UNCHANGED, ImportReport, Row, store
 from dbops.fleetfile.write import write
-from dbops.lifecycle import end_periods
+from dbops.lifecycle.instance_periods import end_periods
 from dbops.models import Cluster, Host, Instance, InstanceState
 from dbops.operations.audit import record_item
 from dbops.security.permissions import require_operator
@@ -145,7 +145,7 @@ def delete(*, actor: User, row: Host | Cluster | Instance) -> None:
     doing = f"Removing the {kind} {name}"
     require_operator(actor, doing)
     if isinstance(row, Host) and (
-        chosen := Cluster.objects.filter(proof_host=name).values_list("name", flat=True).first()
+        chosen := Cluster.objects.filter(restore_test_host=name).values_list("name", flat=True).first()
     ):
         raise Refused(
             "fleet.in_use",

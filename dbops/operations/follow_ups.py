@@ -5,7 +5,6 @@ import secrets
 from django.contrib.auth.models import User
 from django.db import transaction
 
-from dbops import lifecycle
 from dbops.audit.log import append
 from dbops.engine.audit.chain import digest
 from dbops.engine.errors import Refused
@@ -13,6 +12,7 @@ from dbops.engine.facts.instance import from_record
 from dbops.engine.rebuilds.follow_ups import FollowUpOption, plan_follow_up, remembered
 from dbops.engine.rebuilds.plan import Plan
 from dbops.engine.states import Role
+from dbops.lifecycle import rebuild_requests
 from dbops.loaders.members import member_of
 from dbops.messaging.wakeups import nudge
 from dbops.models import Instance, Rebuild
@@ -21,7 +21,7 @@ from dbops.operations.offers import ended, offers
 from dbops.operations.rebuilds import check_confirmation, write_once
 from dbops.security.permissions import require_operator
 
-DOING = {"put-back": "Putting the old data of {} back", "retry": "Going on with the copy of {}"}
+DOING = {"rollback": "Putting the old data of {} back", "retry": "Going on with the copy of {}"}
 
 
 def follow_up_plan(rebuild: Rebuild, offer: FollowUpOption) -> Plan:
@@ -77,7 +77,7 @@ def _write(actor: User, rebuild: Rebuild, method: str, reason: str, request_key:
                 left="Nothing was changed on any host.",
                 next_step="Look at the instance, and plan a new rebuild.",
             )
-        following = lifecycle.queue(
+        following = rebuild_requests.queue(
             plan=follow_up_plan(rebuild, offer),
             uid=secrets.token_hex(8),
             request_key=request_key,
@@ -86,7 +86,7 @@ def _write(actor: User, rebuild: Rebuild, method: str, reason: str, request_key:
             target=target,
             source=rebuild.source,
             follows=rebuild,
-            memory=remembered(ended(rebuild)),
+            checkpoint=remembered(ended(rebuild)),
             skips=offer.skips,
         )
         append(

@@ -8,7 +8,7 @@ from django.utils import timezone
 
 from dbops.audit.log import append
 from dbops.engine.errors import Refused
-from dbops.lifecycle import recount
+from dbops.lifecycle.availability_rollups import recount
 from dbops.models import Cluster, Maintenance
 from dbops.operations.audit import says_why
 from dbops.security.permissions import require_operator

@@ -3,12 +3,12 @@
 from django.contrib.auth.models import User
 from django.db import transaction
 
-from dbops import lifecycle
 from dbops.audit.log import append
 from dbops.engine.errors import Refused
 from dbops.engine.facts.instance import from_record
 from dbops.engine.rebuilds.plan import Plan
 from dbops.engine.tuning.stream_rate import MIB, SLOWEST
+from dbops.lifecycle import rebuild_requests
 from dbops.loaders.plan_inputs import slowest_rate
 from dbops.messaging.wakeups import nudge
 from dbops.models import Instance, Rebuild
@@ -39,7 +39,7 @@ def set_stream_rate(*, actor: User, rebuild: Rebuild, rate: int | None) -> None:
     name, before = actor.get_username(), rebuild.stream_rate
     text = f"Stream at most {rate / MIB:.1f} MiB/s, by {name}." if rate else f"Stream at full speed, by {name}."
     with transaction.atomic():
-        is_set = lifecycle.set_rate(rebuild, rate, text)
+        is_set = rebuild_requests.set_rate(rebuild, rate, text)
         if is_set:
             append(
                 actor=name,

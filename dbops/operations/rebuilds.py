@@ -9,8 +9,8 @@ from django.contrib.auth.models import User
 from django.db import OperationalError, transaction
 from django.db.models import Max, Q
 
-from dbops import lifecycle
 from dbops.audit.log import append
+from dbops.database.errors import lost_a_race
 from dbops.engine.audit.chain import digest
 from dbops.engine.errors import Refused
 from dbops.engine.planning.inputs import PlanInputs
@@ -19,6 +19,7 @@ from dbops.engine.rebuilds.methods import DEFAULT_METHOD
 from dbops.engine.rebuilds.plan import Plan
 from dbops.engine.schedule.start_option_keys import StartMode
 from dbops.engine.states import Approval, Role, RunStatus, Status
+from dbops.lifecycle import cleanups, rebuild_requests, shared_reads
 from dbops.loaders.plan_inputs import plan_inputs_of
 from dbops.messaging.wakeups import nudge
 from dbops.models import BackupRun, Cluster, Instance, Rebuild
@@ -56,8 +57,8 @@ def plan_rebuild(
         KeyError: there is no such method.
         Refused: there is no source (``plan.no_source``), or too little is known (``plan.no_facts``).
     """
-    situation = plan_inputs_for(target=target, source=source, keep_old_data=keep_old_data, run_id=run_id)
-    return build_plan(situation, method)
+    inputs = plan_inputs_for(target=target, source=source, keep_old_data=keep_old_data, run_id=run_id)
+    return build_plan(inputs, method)
 
 
 def plan_inputs_for(
@@ -140,7 +141,7 @@ def write_once(request_key: str, write: Callable[[], Rebuild]) -> Rebuild:
                 return existing
             raise
         except OperationalError as error:
-            if not (chances and lifecycle.lost_a_race(error)):
+            if not (chances and lost_a_race(error)):
                 raise
     raise AssertionError("the last chance returns or raises")
 
@@ -181,7 +182,7 @@ def _write(actor: User, wish: _RebuildRequest, reason: str, fingerprint: str, re
         uid = secrets.token_hex(8)
         frozen = wish.plan(uid)
         known = known_by_next(wish.repeats, frozen, doing) if wish.repeats else {}
-        rebuild = lifecycle.queue(
+        rebuild = rebuild_requests.queue(
             plan=frozen,
             uid=uid,
             request_key=request_key,
@@ -190,16 +191,16 @@ def _write(actor: User, wish: _RebuildRequest, reason: str, fingerprint: str, re
             target=target,
             source=source,
             follows=wish.repeats,
-            memory=known,
+            checkpoint=known,
             begin=begin,
             needs_approval=needs_approval,
         )
-        shared: dict[str, Any] = {"reads_with": wish.joins.pk} if wish.joins else {}
+        shared: dict[str, Any] = {"leader": wish.joins.pk} if wish.joins else {}
         if wish.repeats is not None:
             shared["follows"] = wish.repeats.pk
         if wish.joins is not None:
             may_join(frozen, wish.joins, doing)
-            if not lifecycle.join(rebuild, wish.joins, actor.get_username()):
+            if not shared_reads.join(rebuild, wish.joins, actor.get_username()):
                 raise refused(doing, f"rebuild {wish.joins.pk} reads already, or reads no more")
         if choice.stops_run:
             stop_run(BackupRun.objects.get(pk=choice.stops_run), actor, f"for rebuild {rebuild.pk}: {reason}")
@@ -264,8 +265,8 @@ def cancel_rebuild(*, actor: User, rebuild: Rebuild) -> None:
     with transaction.atomic():
         name = actor.get_username()
         text = f"Cancelled by {name} before it started."
-        asked = lifecycle.end_queued(rebuild, Status.CANCELLED, text, by=name)
-        if not asked and lifecycle.request_cancel(rebuild, name):
+        asked = rebuild_requests.end_queued(rebuild, Status.CANCELLED, text, by=name)
+        if not asked and rebuild_requests.request_cancel(rebuild, name):
             asked = True
             append(
                 actor=name,
@@ -317,7 +318,7 @@ def move_first(*, actor: User, rebuild: Rebuild) -> None:
 def _move(actor: User, rebuild: Rebuild, priority: int, doing: str, text: str) -> None:
     name, before = actor.get_username(), rebuild.priority
     with transaction.atomic():
-        moved = lifecycle.reprioritize(rebuild, priority, text.format(priority, before, name))
+        moved = rebuild_requests.reprioritize(rebuild, priority, text.format(priority, before, name))
         if moved:
             append(
                 actor=name,
@@ -346,11 +347,11 @@ def force_fail_rebuild(*, actor: User, rebuild: Rebuild, reason: str) -> None:
         )
     name = actor.get_username()
     with transaction.atomic():
-        ended = lifecycle.force_fail(rebuild, name)
+        ended = cleanups.force_fail(rebuild, name)
         if ended:
             append(
                 actor=name,
-                action="rebuild.given_up",
+                action="rebuild.force_failed",
                 subject=rebuild.target.name,
                 reason=reason.strip(),
                 detail={"rebuild": rebuild.pk},

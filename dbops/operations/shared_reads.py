@@ -5,13 +5,14 @@ from dataclasses import dataclass
 from django.contrib.auth.models import User
 from django.db import OperationalError, transaction
 
-from dbops import lifecycle
 from dbops.audit.log import append
+from dbops.database.errors import lost_a_race
 from dbops.engine.errors import Refused
 from dbops.engine.facts.instance import from_record
 from dbops.engine.rebuilds.plan import Plan
 from dbops.engine.rebuilds.steps.copy.shared_read import why_not_shared
 from dbops.engine.states import Status
+from dbops.lifecycle import shared_reads
 from dbops.loaders.members import member_of
 from dbops.loaders.shared_reads import leaders
 from dbops.messaging.wakeups import nudge
@@ -38,7 +39,7 @@ def partners(plan: Plan, source: Instance, *, without: Rebuild | None = None) ->
     One query where there are none, else four.
     """
     rows = Rebuild.objects.filter(source=source, method="xbstream", status__in=(Status.QUEUED, Status.RUNNING))
-    open_rows = rows.filter(reads_with=None, ending="").exclude(pk=without.pk if without else 0)
+    open_rows = rows.filter(leader=None, pending_status="").exclude(pk=without.pk if without else 0)
     found = list(open_rows.select_related("target", "source").order_by("requested_at", "pk"))
     known = leaders(row.pk for row in found) if found else {}
     can_join = [row for row in found if known[row.pk].can_be_joined]
@@ -70,17 +71,17 @@ def join_read(*, actor: User, rebuild: Rebuild, reader: Rebuild) -> None:
     name = actor.get_username()
     try:
         with transaction.atomic():
-            joined = lifecycle.join(rebuild, reader, name)
+            joined = shared_reads.join(rebuild, reader, name)
             if joined:
                 append(
                     actor=name,
                     action="rebuild.joined",
                     subject=rebuild.target.name,
-                    detail={"rebuild": rebuild.pk, "reads_with": reader.pk, "source": rebuild.source.name},
+                    detail={"rebuild": rebuild.pk, "leader": reader.pk, "source": rebuild.source.name},
                 )
                 nudge()
     except OperationalError as error:
-        if not lifecycle.lost_a_race(error):
+        if not lost_a_race(error):
             raise
         joined = False
     rebuild.refresh_from_db()
@@ -98,15 +99,15 @@ def leave_read(*, actor: User, rebuild: Rebuild) -> None:
     """
     doing = f"Letting rebuild {rebuild.pk} read by itself"
     require_operator(actor, doing)
-    name, reader = actor.get_username(), rebuild.reads_with_id
+    name, reader = actor.get_username(), rebuild.leader_id
     with transaction.atomic():
-        left = lifecycle.leave(rebuild, f"It waits for the source by itself again, by {name}.")
+        left = shared_reads.leave(rebuild, f"It waits for the source by itself again, by {name}.")
         if left:
             append(
                 actor=name,
                 action="rebuild.left",
                 subject=rebuild.target.name,
-                detail={"rebuild": rebuild.pk, "reads_with": reader},
+                detail={"rebuild": rebuild.pk, "leader": reader},
             )
             nudge()
     rebuild.refresh_from_db()

@@ -7,7 +7,6 @@ from django.core.exceptions import ValidationError
 from django.db import transaction
 from django.utils import timezone
 
-from dbops import lifecycle
 from dbops.audit.log import append
 from dbops.engine.errors import Refused
 from dbops.engine.states import Role
@@ -15,6 +14,7 @@ from dbops.engine.topology.difference_kinds import CHANGES_ROLES, REPLACED
 from dbops.fleetfile import stored
 from dbops.fleetfile.rules import field_problem
 from dbops.fleetfile.store import store
+from dbops.lifecycle import topology_differences
 from dbops.messaging.wakeups import nudge, publish_discovery
 from dbops.models import Cluster, Discovery, Instance, TopologyDifference
 from dbops.operations.audit import says_why
@@ -116,13 +116,13 @@ def _change_roles(by: str, row: TopologyDifference, reason: str, doing: str) -> 
     for item in [*([old] if old else []), new]:
         if why := rows.why_frozen(item, ("role",)):
             raise Refused("fleet.busy", doing, found=why, left=NOTHING, next_step="Wait for its end, or cancel it.")
-    if not lifecycle.accept_difference(row, by=by, how="roles", reason=reason):
+    if not topology_differences.accept_difference(row, by=by, how="roles", reason=reason):
         _refuse("topology.stale", doing, "it is gone, or somebody has accepted it", "Read the page again.")
     # A cluster has one primary at every moment: the place is freed before it is filled.
     if old is not None:
         store(old, Instance, {"role": Role.REPLICA.value}, actor=by)
     store(new, Instance, {"role": Role.PRIMARY.value}, actor=by)
-    lifecycle.note_differences([row.cluster_id])
+    topology_differences.note_differences([row.cluster_id])
     append(
         actor=by,
         action="topology.roles_accepted",
@@ -145,12 +145,12 @@ def accept_as_intended(*, actor: User, row: TopologyDifference, reason: str) -> 
     _check(actor, doing, reason)
     by = actor.get_username()
     with transaction.atomic():
-        if not lifecycle.accept_difference(row, by=by, how="intended", reason=reason.strip()):
+        if not topology_differences.accept_difference(row, by=by, how="intended", reason=reason.strip()):
             _refuse("topology.stale", doing, "it is gone, or somebody has accepted it", "Read the page again.")
         if row.code in REPLACED and (
             instance := Instance.objects.filter(name=row.subject, cluster=row.cluster).first()
         ):
-            lifecycle.accept_replaced(instance, row)
+            topology_differences.accept_replaced(instance, row)
         append(
             actor=by,
             action="topology.difference_accepted",
@@ -171,7 +171,7 @@ def withdraw(*, actor: User, row: TopologyDifference) -> None:
     doing = f"Opening a difference of {row.cluster.name} again"
     require_operator(actor, doing)
     with transaction.atomic():
-        if not lifecycle.withdraw_acceptance(row):
+        if not topology_differences.withdraw_acceptance(row):
             _refuse("topology.stale", doing, "it is gone, or not accepted", "Read the page again.")
         append(
             actor=actor.get_username(),

@@ -7,7 +7,6 @@ from typing import Any
 
 from django.db.models import Q
 
-from dbops import lifecycle
 from dbops.engine.facts.instance import Attached, ReplicationFacts, from_record
 from dbops.engine.states import Role
 from dbops.engine.topology import members as engine
@@ -15,6 +14,7 @@ from dbops.engine.topology.difference_kinds import CHANGES_ROLES, MEANINGS
 from dbops.engine.topology.layout import TreeNode, arrange
 from dbops.engine.topology.nodes import DiscoveryResult, Node, ReplicationLink
 from dbops.engine.topology.proposals import ProposedCluster, propose
+from dbops.lifecycle import topology_differences
 from dbops.models import Discovery, Instance, TopologyDifference
 from dbops.queries.fleet.cluster import ActiveRebuild, ClusterPage, InstanceRow
 
@@ -83,7 +83,9 @@ def drawing(page: ClusterPage) -> tuple[Drawn, ...]:
     """Return a cluster's instances as trees, with what is attached to them from outside. No query: all is on the page's rows."""
     rows = {row.instance.name: row for row in page.row.rows}
     cluster = engine.KnownCluster(
-        tuple(lifecycle.stored_of(row.instance) for row in rows.values()), EVER, tuple(page.cluster.write_addresses)
+        tuple(topology_differences.stored_of(row.instance) for row in rows.values()),
+        EVER,
+        tuple(page.cluster.write_addresses),
     )
     drawn: dict[str, Drawn] = {}
     upward: dict[str, list[str]] = {}
@@ -160,17 +162,17 @@ def _attached(key: str, source: str, attached: Attached) -> Drawn:
     return replace(found, lines=lines, arrows=(ReplicationRow(source, "attached", None),))
 
 
-def _trees(branches: Iterable[TreeNode[str]], drawn: Mapping[str, Drawn], depth: int = 0) -> tuple[Drawn, ...]:
+def _trees(followers: Iterable[TreeNode[str]], drawn: Mapping[str, Drawn], depth: int = 0) -> tuple[Drawn, ...]:
     found: list[Drawn] = []
-    for branch in branches:
-        item = drawn[branch.key]
-        notes = [*item.notes, *(f"A ring: {drawn[key].name} is drawn below." for key in branch.closes)]
-        notes += [f"{drawn[key].name} is drawn elsewhere." for key in branch.also_from]
+    for follower in followers:
+        item = drawn[follower.key]
+        notes = [*item.notes, *(f"A ring: {drawn[key].name} is drawn below." for key in follower.closes)]
+        notes += [f"{drawn[key].name} is drawn elsewhere." for key in follower.also_from]
         if depth < DEEPEST:
-            found.append(replace(item, notes=tuple(notes), below=_trees(branch.below, drawn, depth + 1)))
+            found.append(replace(item, notes=tuple(notes), below=_trees(follower.below, drawn, depth + 1)))
             continue
         found.append(replace(item, notes=tuple(notes)))
-        waiting = list(branch.below)
+        waiting = list(follower.below)
         while waiting:
             below = waiting.pop(0)
             found.append(drawn[below.key])

@@ -9,12 +9,12 @@ from django.conf import settings
 from django.db import transaction
 from django.db.models import F, Min
 
-from dbops import lifecycle
 from dbops.engine.availability.days import DAY, RULES, by_day, day_of, midnight, settled_until
 from dbops.engine.availability.gaps import parts
 from dbops.engine.availability.periods import longest_gap
 from dbops.engine.availability.record import METHOD
 from dbops.engine.schedule.calendar import Interval
+from dbops.lifecycle import availability_rollups
 from dbops.loaders.availability_records import records
 from dbops.models import Cluster, CountedDays, GapDay, InstancePeriod, Maintenance, Rebuild
 
@@ -48,7 +48,7 @@ def count_days(now: datetime, *, seconds: float = 20.0) -> int:
 def _begin(now: datetime) -> None:
     """Make the rows of clusters that have none, or were counted by other rules. Four queries where there is none."""
     if other := list(CountedDays.objects.exclude(rules=RULES).values_list("cluster", flat=True)):
-        lifecycle.recount(other, None, now)
+        availability_rollups.recount(other, None, now)
     new = list(Cluster.objects.filter(gap_count=None).order_by().values_list("pk", flat=True))
     if not new:
         return

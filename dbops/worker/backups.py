@@ -14,7 +14,7 @@ from celery.exceptions import SoftTimeLimitExceeded
 from django.conf import settings
 from django.utils import timezone
 
-from dbops import lifecycle
+from dbops.database.errors import AWAY
 from dbops.engine.backups.flags import RunFlag
 from dbops.engine.backups.job import BackupContext, PublishedBackup, Removal, advance, clean_up, remove
 from dbops.engine.backups.plan import BackupPlan, BackupSettings, plan_backup
@@ -23,6 +23,9 @@ from dbops.engine.errors import Bug, Cancelled, DbopsError, Unreachable
 from dbops.engine.facts.instance import from_record, to_record
 from dbops.engine.states import BackupMethod, Level, Role, RunStatus
 from dbops.engine.topology.difference_kinds import REPLACED
+from dbops.lifecycle import backup_runs, leases
+from dbops.lifecycle.backup_runs import BackupRunUpdate, RunLease
+from dbops.lifecycle.leases import LeaseLost
 from dbops.loaders.plan_inputs import restore_tests_of_runs
 from dbops.models import BackupEvent, BackupRun, TopologyDifference
 from dbops.security.redaction import redact, redact_record
@@ -37,7 +40,7 @@ WRITE_INTERVAL_SECONDS = 1.0
 
 def tick(run_id: int) -> bool:
     """Drive one backup run for at most ``TICK_SECONDS``. Return whether more is due at once. Never raises for what hosts do."""
-    lease = lifecycle.take_run_lease(run_id)
+    lease = backup_runs.take_run_lease(run_id)
 
     def drive(until: float) -> float | None:
         assert lease is not None  # noqa: S101 - it is not driven without
@@ -50,11 +53,11 @@ def tick(run_id: int) -> bool:
 class Journal:
     """What the work tells, gathered and written at most once a second; that write is the heartbeat and the cancel check."""
 
-    def __init__(self, lease: lifecycle.RunLease, secrets: list[str], memory: dict[str, Any]) -> None:
-        self.memory = memory
+    def __init__(self, lease: RunLease, secrets: list[str], checkpoint: dict[str, Any]) -> None:
+        self.checkpoint = checkpoint
         self.cancellable = True
         self._lease, self._secrets = lease, secrets
-        self._news = lifecycle.BackupRunUpdate()
+        self._news = BackupRunUpdate()
         self._written_at, self._written_memory = 0.0, ""
 
     def say(self, text: str, *, level: Level = Level.INFO) -> None:
@@ -76,29 +79,29 @@ class Journal:
 
     def flush(self) -> None:
         """Write what is gathered, now. Raises ``LeaseLost``, or ``Cancelled`` when a person asked for the end."""
-        cancel = lifecycle.heartbeat_run(self._lease, self.take())
+        cancel = backup_runs.heartbeat_run(self._lease, self.take())
         self._written_at = time.monotonic()
-        if cancel and self.cancellable and not self.memory.get("publishing"):
+        if cancel and self.cancellable and not self.checkpoint.get("publishing"):
             raise Cancelled("backup.cancelled", "Making the backup", found="a person asked for the end")
 
-    def take(self) -> lifecycle.BackupRunUpdate:
+    def take(self) -> BackupRunUpdate:
         """Return what is to be written, the memory included where it has changed."""
-        news, self._news = self._news, lifecycle.BackupRunUpdate()
-        memory = redact_record(self.memory, self._secrets, limit=None)
-        text = json.dumps(memory, sort_keys=True)
+        news, self._news = self._news, BackupRunUpdate()
+        checkpoint = redact_record(self.checkpoint, self._secrets, limit=None)
+        text = json.dumps(checkpoint, sort_keys=True)
         if text != self._written_memory:
             self._written_memory = text
-            news.changes["memory"] = memory
+            news.changes["checkpoint"] = checkpoint
         return news
 
 
 class Driver:
     """One lease at work."""
 
-    def __init__(self, lease: lifecycle.RunLease, stack: ExitStack) -> None:
+    def __init__(self, lease: RunLease, stack: ExitStack) -> None:
         self.lease, self.run, self.stack = lease, lease.run, stack
-        self.memory: dict[str, Any] = dict(self.run.memory)
-        self.journal = Journal(lease, secrets_of(self.run.instance.cluster), self.memory)
+        self.checkpoint: dict[str, Any] = dict(self.run.checkpoint)
+        self.journal = Journal(lease, secrets_of(self.run.instance.cluster), self.checkpoint)
         self.site: BackupContext | None = None
 
     def drive(self, *, until: float) -> float | None:
@@ -107,12 +110,14 @@ class Driver:
             self.journal.say(f"Re-attached after {self.lease.reattached_after_seconds:.0f} s.")
         while time.monotonic() < until:
             try:
-                if "ending" in self.memory:
+                if "pending_status" in self.checkpoint:
                     self._end()
                     return None
                 published = self._advance()
-                if self.run.unreachable_since and "ending" not in self.memory:  # else the host may not have been asked
-                    lifecycle.mark_reachable(self.lease)
+                if (
+                    self.run.unreachable_since and "pending_status" not in self.checkpoint
+                ):  # else the host may not have been asked
+                    leases.mark_reachable(self.lease)
                 if published is not None:
                     self._finish(published)
                     return None
@@ -127,7 +132,7 @@ class Driver:
             return advance(self._site())
         except Cancelled:
             self._begin_ending(RunStatus.CANCELLED, None)
-        except (Unreachable, lifecycle.LeaseLost, SoftTimeLimitExceeded, *lifecycle.AWAY):
+        except (Unreachable, LeaseLost, SoftTimeLimitExceeded, *AWAY):
             raise
         except DbopsError as error:
             log.warning("backup run %s: %s", self.run.pk, error)
@@ -144,14 +149,14 @@ class Driver:
         """Return the way to the host; the plan is made once, from a probe of this moment, and kept."""
         if self.site is not None:
             return self.site
-        if "plan" not in self.memory:
+        if "plan" not in self.checkpoint:
             self._remove_leftovers(is_final_kept=True)
             plan = self._plan()
-            self.memory["plan"] = to_record(plan)
+            self.checkpoint["plan"] = to_record(plan)
             self.journal.note(path=plan.partial_path)
-        plan = from_record(BackupPlan, self.memory["plan"])
-        self.site = build_site(self.run, plan, self.memory, self.journal, self.stack)
-        if self.lease.reattached_after_seconds is not None and self.memory.get("asked"):
+        plan = from_record(BackupPlan, self.checkpoint["plan"])
+        self.site = build_site(self.run, plan, self.checkpoint, self.journal, self.stack)
+        if self.lease.reattached_after_seconds is not None and self.checkpoint.get("asked"):
             self.site.jobs.act(
                 "true"
             )  # the last driver may only have been slow: from now on the host refuses its token
@@ -160,7 +165,7 @@ class Driver:
     def _plan(self) -> BackupPlan:
         run, instance, schedule = self.run, self.run.instance, self.run.schedule
         facts = prober.probe_now(instance)
-        last = next(iter(lifecycle.kept_runs(schedule)), None) if schedule else None
+        last = next(iter(backup_runs.kept_runs(schedule)), None) if schedule else None
         return plan_backup(
             BackupSettings(
                 run_id=run.uid,
@@ -190,11 +195,11 @@ class Driver:
 
         What one of them has published may be the only backup there is: it goes only after another was made.
         """
-        for dead in lifecycle.leftovers(self.run):
-            if "plan" not in dead.memory or dead.pk == self.run.pk:
+        for dead in backup_runs.leftovers(self.run):
+            if "plan" not in dead.checkpoint or dead.pk == self.run.pk:
                 continue
-            plan = from_record(BackupPlan, dead.memory["plan"])
-            site = build_site(dead, plan, dict(dead.memory), self.journal, self.stack)
+            plan = from_record(BackupPlan, dead.checkpoint["plan"])
+            site = build_site(dead, plan, dict(dead.checkpoint), self.journal, self.stack)
             site.jobs = jobs_of(self.run, dead.uid, self.stack)
             try:
                 clean_up(site, is_final_kept=is_final_kept)
@@ -203,10 +208,10 @@ class Driver:
             except DbopsError as error:
                 self.journal.say(f"What backup run {dead.pk} left could not be removed: {error}", level=Level.WARNING)
                 continue
-            if is_final_kept and "final" in dead.memory:
+            if is_final_kept and "final" in dead.checkpoint:
                 self.journal.say(f"What backup run {dead.pk} may have published is kept until this one has succeeded.")
             else:
-                lifecycle.mark_removed(dead, f"What it left on the host was removed by backup run {self.run.pk}.")
+                backup_runs.mark_removed(dead, f"What it left on the host was removed by backup run {self.run.pk}.")
                 self.journal.say(f"Removed what backup run {dead.pk} had left on the host.")
 
     # --- silence --------------------------------------------------------------------------------------------------
@@ -214,13 +219,13 @@ class Driver:
         """Before the job was asked for, a host that stays silent ends the run; afterwards nothing is known, and we ask again."""
         self.journal.cancellable = False
         self.journal.flush()
-        if not self.memory.get("asked") and self._silent_seconds() > settings.UNREACHABLE_PATIENCE_SECONDS:
+        if not self.checkpoint.get("asked") and self._silent_seconds() > settings.UNREACHABLE_TIMEOUT_SECONDS:
             error.left, error.next_step = "Nothing was written.", "Look at the host; the backup can be run again."
             self._begin_ending(RunStatus.FAILED, error)
             self._end()
             return None
         text = f"{error} The work on the host may be going on; trying again."
-        self.run.unreachable_since = lifecycle.mark_unreachable(self.lease, text)
+        self.run.unreachable_since = leases.mark_unreachable(self.lease, text)
         return LOST_RETRY_SECONDS if self.run.status == RunStatus.LOST else RETRY_SECONDS
 
     def _silent_seconds(self) -> float:
@@ -231,26 +236,30 @@ class Driver:
     def _begin_ending(self, status: RunStatus, error: DbopsError | None) -> None:
         """Remember how it ends: whoever drives from here on cleans up and does not look at the job again."""
         record = redact_record(error.as_record(), secrets_of(self.run.instance.cluster)) if error else {}
-        self.memory["ending"] = {"status": status.value, "error": record, "text": str(error) if error else ""}
+        self.checkpoint["pending_status"] = {
+            "status": status.value,
+            "error": record,
+            "text": str(error) if error else "",
+        }
         self.journal.cancellable = False
         self.journal.flush()
 
     def _end(self) -> None:
         self.journal.cancellable = False
-        ending = self.memory["ending"]
-        is_clean = self._clean_up() if "plan" in self.memory else True
-        if self.run.unreachable_since and self.memory.get("asked"):  # the clean-up had an answer
-            lifecycle.mark_reachable(self.lease)
+        pending_status = self.checkpoint["pending_status"]
+        is_clean = self._clean_up() if "plan" in self.checkpoint else True
+        if self.run.unreachable_since and self.checkpoint.get("asked"):  # the clean-up had an answer
+            leases.mark_reachable(self.lease)
         self.journal.note(unreachable_since=None)
-        status = RunStatus(ending["status"])
-        if ending["text"]:
-            self.journal.say(ending["text"], level=Level.ERROR)
+        status = RunStatus(pending_status["status"])
+        if pending_status["text"]:
+            self.journal.say(pending_status["text"], level=Level.ERROR)
         if is_clean:
             self.journal.note(path="")
-        self.journal.note(error=ending["error"])
+        self.journal.note(error=pending_status["error"])
         nothing = "Nothing of it is left on the host." if is_clean else "Its partial file could not be removed."
-        why = ending["error"].get("found", "") if status is RunStatus.FAILED else self._who_stopped_it()
-        lifecycle.finish_run(self.lease, status, f"{why.rstrip('.')}. {nothing}".lstrip(". "), self.journal.take())
+        why = pending_status["error"].get("found", "") if status is RunStatus.FAILED else self._who_stopped_it()
+        backup_runs.finish_run(self.lease, status, f"{why.rstrip('.')}. {nothing}".lstrip(". "), self.journal.take())
 
     def _who_stopped_it(self) -> str:
         by = BackupRun.objects.values_list("cancel_requested_by", flat=True).get(pk=self.run.pk)
@@ -276,11 +285,11 @@ class Driver:
             progress={"bytes": published.bytes, "total_bytes": published.bytes, "percent": 100.0},
         )
         outcome = f"Published as {published.path}."
-        lifecycle.finish_run(self.lease, RunStatus.SUCCEEDED, outcome, self.journal.take())
+        backup_runs.finish_run(self.lease, RunStatus.SUCCEEDED, outcome, self.journal.take())
         try:
             self._tidy()
         finally:
-            lifecycle.write_late_update(self.run, self.journal.take())
+            backup_runs.write_late_update(self.run, self.journal.take())
 
     def _tidy(self) -> None:
         """Remove what this backup makes superfluous, only after it was recorded and judged: it may be one of an emptied server.
@@ -316,11 +325,13 @@ class Driver:
         run, schedule, now = self.run, self.run.schedule, timezone.now()
         if schedule is None or self.site is None:
             return
-        rows = {item.pk: item for item in lifecycle.kept_runs(schedule)}
-        read = lifecycle.runs_being_read()  # first: a proof that ends from here on is seen as running or as its end
-        proven = {pk for pk, proof in restore_tests_of_runs(list(rows)).items() if proof.is_good}
+        rows = {item.pk: item for item in backup_runs.kept_runs(schedule)}
+        read = backup_runs.runs_being_read()  # first: a proof that ends from here on is seen as running or as its end
+        restore_tested = {pk for pk, restore_test in restore_tests_of_runs(list(rows)).items() if restore_test.is_good}
         kept = [
-            StoredBackup(item.pk, item.uid, item.started_at or now, item.path, is_proven=item.pk in proven)
+            StoredBackup(
+                item.pk, item.uid, item.started_at or now, item.path, is_restore_tested=item.pk in restore_tested
+            )
             for item in rows.values()
             if item.instance_id == run.instance_id
         ]
@@ -338,7 +349,7 @@ class Driver:
                 return
             if end is Removal.REMOVED:
                 text = f"Its file {old.path} was removed by backup run {run.pk}: {why}."
-                lifecycle.mark_removed(rows[old.pk], text)
+                backup_runs.mark_removed(rows[old.pk], text)
                 self.journal.say(f"Removed {old.path} of backup run {old.pk}: {why}.")
             elif end is Removal.ABSENT:
                 text = f"{old.path} of backup run {old.pk} was not there, so it is not known to be gone: {why}, and it was to go."

@@ -7,7 +7,6 @@ from typing import Any
 
 from django.utils import timezone
 
-from dbops import lifecycle
 from dbops.engine.errors import DbopsError
 from dbops.engine.facts.instance import from_record
 from dbops.engine.rebuilds.methods import method_named
@@ -16,6 +15,8 @@ from dbops.engine.rebuilds.plan import Plan
 from dbops.engine.rebuilds.steps.finish.sweep import needs_sweep, sweep
 from dbops.engine.rebuilds.steps.preflight.data_location import describe_data_location
 from dbops.engine.states import Level
+from dbops.lifecycle import cleanups
+from dbops.lifecycle.rebuild_driver import RebuildUpdate
 from dbops.models import ExecutedCommand, Rebuild, RebuildEvent
 from dbops.security.redaction import redact, redact_record
 from dbops.worker.wiring import build_run, secrets_of
@@ -40,7 +41,7 @@ class SweepJournal:
             level=level,
             text=redact(text, self._secrets),
         )
-        lifecycle.write_sweep(self._rebuild, lifecycle.RebuildUpdate(events=[event]))
+        cleanups.write_sweep(self._rebuild, RebuildUpdate(events=[event]))
 
     def progress(self, **known: Any) -> None:
         """A sweep has no bar."""
@@ -57,11 +58,11 @@ class SweepJournal:
             text=redact(text, self._secrets),
             started_at=timezone.now(),
         )
-        lifecycle.write_sweep(self._rebuild, lifecycle.RebuildUpdate(started_commands={key: command}))
+        cleanups.write_sweep(self._rebuild, RebuildUpdate(started_commands={key: command}))
 
     def finished(self, key: str, exit_status: int | None, output: str = "") -> None:
         known = {key: (exit_status, redact(output, self._secrets), timezone.now())}
-        lifecycle.write_sweep(self._rebuild, lifecycle.RebuildUpdate(finished_commands=known))
+        cleanups.write_sweep(self._rebuild, RebuildUpdate(finished_commands=known))
 
     def check(self) -> None:
         """Nobody else sweeps at this moment, and the hosts refuse whoever comes after a newer rebuild."""
@@ -71,7 +72,7 @@ def sweep_one(rebuild_id: int) -> bool:
     """Sweep one rebuild if that is due. Return whether everything is clean now. Never raises for what hosts do."""
     # Taken before the holds are looked at: whatever rebuild starts after that shows the hosts a larger token.
     token = int(time.time()) * 1_000_000
-    rebuild = lifecycle.claim_sweep(rebuild_id)
+    rebuild = cleanups.claim_sweep(rebuild_id)
     if rebuild is None:
         return False
     secrets = secrets_of(rebuild.target.cluster)
@@ -85,8 +86,10 @@ def sweep_one(rebuild_id: int) -> bool:
         for trouble in errors:
             log.info("sweeping rebuild %s: %s", rebuild_id, trouble)
         is_clean = not errors and not needs_sweep(run)
-        outcome = f"{describe_data_location(run)} {run.memory.get('source_differs', '')}".strip() if is_clean else ""
-        if run.memory.get("verified") and is_clean:
+        outcome = (
+            f"{describe_data_location(run)} {run.checkpoint.get('source_differs', '')}".strip() if is_clean else ""
+        )
+        if run.checkpoint.get("verified") and is_clean:
             outcome = f"{rebuild.outcome} What was left on the hosts is cleaned up."
-        lifecycle.end_sweep(rebuild, redact_record(run.memory, secrets, limit=None), outcome)
+        cleanups.end_sweep(rebuild, redact_record(run.checkpoint, secrets, limit=None), outcome)
     return is_clean

@@ -10,8 +10,10 @@ from celery.exceptions import SoftTimeLimitExceeded
 from django.conf import settings
 from django.db import connection
 
-from dbops import lifecycle
+from dbops.database.errors import AWAY, mend_connection
 from dbops.engine.errors import Cancelled
+from dbops.lifecycle import leases
+from dbops.lifecycle.leases import Lease, LeaseLost
 from dbops.models import BackupRun, Rebuild, RestoreTest
 
 log = logging.getLogger(__name__)
@@ -26,7 +28,7 @@ WHAT = {Rebuild: "rebuild", BackupRun: "backup run", RestoreTest: "proof of a ba
 class LeaseRenewal(threading.Thread):
     """Keeps the lease while its driver waits for a host: a call may take longer than a lease. Ends with the driver."""
 
-    def __init__(self, lease: lifecycle.Lease[Any]) -> None:
+    def __init__(self, lease: Lease[Any]) -> None:
         super().__init__(name=f"renew-{lease.row.pk}", daemon=True)
         self.lease, self.over = lease, threading.Event()
 
@@ -41,8 +43,8 @@ class LeaseRenewal(threading.Thread):
 
     def _renew(self) -> bool:
         try:
-            return lifecycle.renew(self.lease)
-        except lifecycle.AWAY as error:
+            return leases.renew(self.lease)
+        except AWAY as error:
             log.warning("%s: renewing its lease: %s", self.lease.row, error)
             connection.close()  # what was broken stays broken: the next attempt needs a connection of its own
             return True
@@ -56,7 +58,7 @@ class LeaseRenewal(threading.Thread):
         self.join(5)
 
 
-def drive_once(lease: lifecycle.Lease[Any] | None, drive: Callable[[float], float | None]) -> bool:
+def drive_once(lease: Lease[Any] | None, drive: Callable[[float], float | None]) -> bool:
     """Drive what was leased for at most ``TICK_SECONDS``. Return whether more is due at once. Never raises for what hosts do.
 
     Args:
@@ -68,21 +70,21 @@ def drive_once(lease: lifecycle.Lease[Any] | None, drive: Callable[[float], floa
     try:
         with LeaseRenewal(lease):
             wait = drive(time.monotonic() + settings.TICK_SECONDS)
-    except lifecycle.LeaseLost:
+    except LeaseLost:
         log.info("%s: another driver has it, or it has ended", lease.row)
         return False
     except Cancelled:
         wait = 0.0
-    except (SoftTimeLimitExceeded, *lifecycle.AWAY) as error:
+    except (SoftTimeLimitExceeded, *AWAY) as error:
         log.warning("%s: this tick ends early: %s", lease.row, error)
-        lifecycle.mend_connection()
+        mend_connection()
         wait = RETRY_SECONDS
     except Exception as error:  # nothing that is not known may end it, or keep it from being driven again
         log.exception("%s cannot be driven", lease.row)
         what = WHAT[type(lease.row)]
-        lifecycle.log_trouble(lease, f"This {what} cannot be driven, and is tried again: {error}")
+        leases.log_trouble(lease, f"This {what} cannot be driven, and is tried again: {error}")
         wait = LOST_RETRY_SECONDS
     if wait is None:
         return False
-    lifecycle.release_lease(lease, wait)
+    leases.release_lease(lease, wait)
     return wait == 0

@@ -11,9 +11,9 @@ from itertools import takewhile
 
 from django.db import transaction
 
-from dbops import lifecycle
 from dbops.engine.states import RunBy, RunStatus
 from dbops.lib.cron import BadSchedule, due_times, next_due
+from dbops.lifecycle import backup_runs
 from dbops.models import BackupRun, BackupSchedule
 
 log = logging.getLogger(__name__)
@@ -37,7 +37,7 @@ def _give_first_due_times(now: datetime) -> None:
     for schedule in BackupSchedule.objects.filter(is_enabled=True, run_by=RunBy.DBOPS, next_due_at=None):
         moment = _next(schedule, now)
         if moment is not None:
-            lifecycle.move_next_due(schedule, moment)
+            backup_runs.move_next_due(schedule, moment)
 
 
 def _next(schedule: BackupSchedule, now: datetime) -> datetime | None:
@@ -50,21 +50,21 @@ def _next(schedule: BackupSchedule, now: datetime) -> datetime | None:
 
 def _queue_one(pk: int, now: datetime) -> BackupRun | None:
     with transaction.atomic():
-        schedule = lifecycle.lock_schedule(pk)
+        schedule = backup_runs.lock_schedule(pk)
         if schedule is None or schedule.next_due_at is None or schedule.next_due_at > now:
             return None
         occurrences = [schedule.next_due_at, *_later(schedule, now)]
-        if not lifecycle.move_next_due(schedule, _next(schedule, now)):
+        if not backup_runs.move_next_due(schedule, _next(schedule, now)):
             return None
         *older, newest = occurrences
         missed = _write_missed(schedule, older)
-        waiting = next((run for run in lifecycle.active_runs(schedule) if run.status == RunStatus.QUEUED), None)
+        waiting = next((run for run in backup_runs.active_runs(schedule) if run.status == RunStatus.QUEUED), None)
         since = waiting.queued_at if waiting is not None else None
-        queued = lifecycle.queue_run(schedule, f"Due at {newest:%Y-%m-%d %H:%M} UTC.", due_at=newest, since=since)
+        queued = backup_runs.queue_run(schedule, f"Due at {newest:%Y-%m-%d %H:%M} UTC.", due_at=newest, since=since)
         # The audit log comes last: whoever writes a row after an entry of it could meet one who has that row and waits for the log.
         if waiting is not None:
             _miss(waiting, newest)
-        lifecycle.audit_missed(missed)
+        backup_runs.audit_missed(missed)
         return queued
 
 
@@ -81,10 +81,10 @@ def _write_missed(schedule: BackupSchedule, older: list[datetime]) -> list[Backu
     reason = "dbops did not run at that time; a later occurrence is caught up on instead."
     if len(older) > MISSED_ROWS:
         reason += f" {len(older) - MISSED_ROWS} earlier ones have no row."
-    return lifecycle.write_missed(schedule, older[-MISSED_ROWS:], reason)
+    return backup_runs.write_missed(schedule, older[-MISSED_ROWS:], reason)
 
 
 def _miss(waiting: BackupRun, newest: datetime) -> None:
     why = f" for: {waiting.waiting_for}" if waiting.waiting_for else ""
     text = f"It still waited{why} when the next run became due at {newest:%Y-%m-%d %H:%M} UTC, which takes its place."
-    lifecycle.end_queued_run(waiting, RunStatus.MISSED, text)
+    backup_runs.end_queued_run(waiting, RunStatus.MISSED, text)

@@ -13,9 +13,9 @@ from celery.exceptions import Ignore
 from django.db import DatabaseError, IntegrityError, InterfaceError
 from django.utils import timezone
 
-from dbops import lifecycle
+from dbops.database.errors import mend_connection
 from dbops.models import ProcessHeartbeat
-from dbops.sample.database_check import agreement
+from dbops.sample.database_check import sample_guard
 
 log = logging.getLogger(__name__)
 
@@ -38,16 +38,16 @@ def report(name: str) -> None:
         pass  # another process was the first
     except (DatabaseError, InterfaceError) as error:
         log.warning("reporting that %s lives: %s", name, error)
-        lifecycle.mend_connection()
+        mend_connection()
 
 
 def is_wrong_database() -> bool:
     """Tell whether this process must leave its database alone: the hosts of a sample may be somebody's real ones."""
     try:
-        refusal = agreement.disagreement()
+        refusal = sample_guard.database_mismatch()
     except (DatabaseError, InterfaceError) as error:
         log.warning("asking whether the database is the sample's: %s", error)
-        lifecycle.mend_connection()
+        mend_connection()
         return False
     if refusal:
         log.error("%s", refusal)

@@ -6,10 +6,11 @@ from typing import Any
 
 from django.utils import timezone
 
-from dbops import lifecycle
 from dbops.engine.errors import Cancelled, DbopsError
 from dbops.engine.rebuilds.metrics import Figures
 from dbops.engine.states import Level, Status, StepState
+from dbops.lifecycle import rebuild_driver
+from dbops.lifecycle.rebuild_driver import RebuildLease, RebuildUpdate
 from dbops.models import ExecutedCommand, RebuildEvent
 from dbops.security.redaction import RecordRedactor, redact, redact_record
 
@@ -19,13 +20,13 @@ WRITE_INTERVAL_SECONDS = 1.0
 class RowJournal:
     """The engine's ``Journal`` over rows."""
 
-    def __init__(self, lease: lifecycle.RebuildLease, secrets: list[str]) -> None:
+    def __init__(self, lease: RebuildLease, secrets: list[str]) -> None:
         self.step = ""
         self.cancellable = True
-        self.memory: dict[str, Any] = {}
+        self.checkpoint: dict[str, Any] = {}
         self.figures = Figures()
         self._lease, self._secrets = lease, secrets
-        self._news = lifecycle.RebuildUpdate()
+        self._news = RebuildUpdate()
         self._written_at = 0.0
         self._written_memory = ""
         self._cleaner = RecordRedactor(secrets)
@@ -84,16 +85,16 @@ class RowJournal:
             LeaseLost: another driver owns the rebuild.
             Cancelled: a person asked for the end.
         """
-        news, self._news = self._news, lifecycle.RebuildUpdate()
-        memory = self._changed_memory()
-        cancel = lifecycle.heartbeat_rebuild(self._lease, news, memory)
+        news, self._news = self._news, RebuildUpdate()
+        checkpoint = self._changed_memory()
+        cancel = rebuild_driver.heartbeat_rebuild(self._lease, news, checkpoint)
         self._written_at = time.monotonic()
         if cancel and self.cancellable:
             raise Cancelled("rebuild.cancelled", "Rebuilding", found="a person asked for the end")
 
     def _changed_memory(self) -> dict[str, Any] | None:
         """Return the memory when it differs from what is written: a step may remember without having news."""
-        cleaned = self._cleaner.clean(self.memory)
+        cleaned = self._cleaner.clean(self.checkpoint)
         text = json.dumps(cleaned, sort_keys=True)
         if text == self._written_memory:
             return None
@@ -102,22 +103,22 @@ class RowJournal:
 
     def end_step(self, state: StepState, result: dict[str, Any]) -> None:
         """Close the current step together with what is gathered. Raises ``LeaseLost``."""
-        news, self._news = self._news, lifecycle.RebuildUpdate()
-        memory, result = self._cleaner.clean(self.memory), redact_record(result, self._secrets)
-        lifecycle.end_step(self._lease, self.step, state, result, news, memory)
+        news, self._news = self._news, RebuildUpdate()
+        checkpoint, result = self._cleaner.clean(self.checkpoint), redact_record(result, self._secrets)
+        rebuild_driver.end_step(self._lease, self.step, state, result, news, checkpoint)
         self._written_at = time.monotonic()
 
     def end_badly(self, status: Status, result: dict[str, Any], *, last_step: str, error: DbopsError | None) -> None:
         """Close the current step and begin the ending, in one transaction. Raises ``LeaseLost``."""
-        news, self._news = self._news, lifecycle.RebuildUpdate()
+        news, self._news = self._news, RebuildUpdate()
         self.cancellable = False
-        lifecycle.end_badly(
+        rebuild_driver.end_badly(
             self._lease,
             self.step,
             status,
             redact_record(result, self._secrets),
             news,
-            self._cleaner.clean(self.memory),
+            self._cleaner.clean(self.checkpoint),
             last_step=last_step,
             error=redact_record(error.as_record(), self._secrets) if error else {},
             text=redact(str(error), self._secrets) if error else "",

@@ -8,8 +8,8 @@ from celery.exceptions import SoftTimeLimitExceeded
 from django.conf import settings
 from django.utils import timezone
 
-from dbops import lifecycle
 from dbops.engine.rebuilds.metrics import Figures, number_at
+from dbops.lifecycle import metrics
 from dbops.models import InstanceState, Rebuild
 
 log = logging.getLogger(__name__)
@@ -39,7 +39,7 @@ class Sampler:
         try:
             lag = self._source_lag(now)
             whole = Figures(figures.bytes, figures.disk_read_bytes, figures.disk_written_bytes, lag)
-            lifecycle.write_sample(self._rebuild, number=number, at=now, step=step, figures=whole)
+            metrics.write_sample(self._rebuild, number=number, at=now, step=step, figures=whole)
         except SoftTimeLimitExceeded:
             raise
         except Exception:
@@ -52,6 +52,6 @@ class Sampler:
             InstanceState.objects.filter(instance=self._rebuild.source_id).only("observed_at", "lag_seconds").first()
         )
         age = state.age_seconds(now) if state else None
-        if state is None or age is None or age > settings.FACTS_FRESH_SECONDS:
+        if state is None or age is None or age > settings.FACTS_MAX_AGE_SECONDS:
             return None
         return state.lag_seconds

@@ -10,7 +10,6 @@ from django.conf import settings
 from django.db import DatabaseError
 from django.utils import timezone
 
-from dbops import lifecycle
 from dbops.drivers.probe import ProbeTarget, probe_instance
 from dbops.engine.availability.periods import longest_gap
 from dbops.engine.errors import Refused, Unreachable
@@ -20,6 +19,7 @@ from dbops.engine.planning.planner import build_plan
 from dbops.engine.rebuilds.methods import DEFAULT_METHOD, METHODS
 from dbops.engine.rebuilds.plan import Plan
 from dbops.engine.topology.members import transactions_lost
+from dbops.lifecycle import external_runs, instance_periods, topology_differences
 from dbops.loaders.plan_inputs import plan_inputs_of, restore_tests_of_runs
 from dbops.models import Instance, InstanceState
 from dbops.security.redaction import without_nul
@@ -71,7 +71,7 @@ def probe_all(instances: list[Instance], *, patience_seconds: float = PATIENCE_S
         stored = [running[future] for future in finished if _store(running[future], future)]
     finally:
         pool.shutdown(wait=False, cancel_futures=True)
-    lifecycle.note_differences({instance.cluster_id for instance in stored})
+    topology_differences.note_differences({instance.cluster_id for instance in stored})
     return len(stored)
 
 
@@ -114,11 +114,11 @@ def _store(instance: Instance, future: "Future[InstanceFacts]") -> bool:
         **without_nul(InstanceState.columns(facts)), **_reading(instance.state, facts), **_gtid(instance.state, facts)
     )
     try:
-        lifecycle.observe(instance, facts)
+        external_runs.observe(instance, facts)
     except DatabaseError:  # the next probe sees the same; the other instances of this round are stored all the same
         log.exception("backups seen on %s", instance.name)
     try:
-        lifecycle.note_period(instance, facts, gap=longest_gap(settings.PROBE_INTERVAL_SECONDS))
+        instance_periods.note_period(instance, facts, gap=longest_gap(settings.PROBE_INTERVAL_SECONDS))
     except DatabaseError:
         log.exception("what was seen of %s", instance.name)
     return True
@@ -183,11 +183,11 @@ def replan(target: Instance, source: Instance, before: Plan) -> Plan:
             left="Nothing was changed.",
             next_step="Look at the instances' pages, and plan again.",
         )
-    situation = plan_inputs_of(target, source, keep_old_data=before.keep_old_data)
+    inputs = plan_inputs_of(target, source, keep_old_data=before.keep_old_data)
     if before.archive is None:
-        return build_plan(
-            situation, before.copied_by or (before.method if before.method in METHODS else DEFAULT_METHOD)
-        )
+        return build_plan(inputs, before.copied_by or (before.method if before.method in METHODS else DEFAULT_METHOD))
     # whose file may have been removed meanwhile: what a proof found of it is true of the copy as well
-    proofs = restore_tests_of_runs([before.archive.run])
-    return build_plan(replace(situation, archives=(before.archive,), proofs=proofs), METHOD_OF[before.archive.method])
+    restore_tests = restore_tests_of_runs([before.archive.run])
+    return build_plan(
+        replace(inputs, archives=(before.archive,), restore_tests=restore_tests), METHOD_OF[before.archive.method]
+    )

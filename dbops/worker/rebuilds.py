@@ -12,7 +12,7 @@ from celery.exceptions import SoftTimeLimitExceeded
 from django.conf import settings
 from django.utils import timezone
 
-from dbops import lifecycle
+from dbops.database.errors import AWAY
 from dbops.engine.errors import Bug, Cancelled, DbopsError, Unreachable
 from dbops.engine.facts.instance import from_record
 from dbops.engine.rebuilds.methods import method_named
@@ -23,6 +23,9 @@ from dbops.engine.rebuilds.steps.preflight.data_location import describe_data_lo
 from dbops.engine.rebuilds.steps.run import StepOutcome
 from dbops.engine.rebuilds.steps.source.access import keep_open
 from dbops.engine.states import STEP_FINAL, Level, Status, StepState
+from dbops.lifecycle import leases, rebuild_driver
+from dbops.lifecycle.leases import LeaseLost
+from dbops.lifecycle.rebuild_driver import RebuildLease
 from dbops.worker.driver import LOST_RETRY_SECONDS, RETRY_SECONDS, LeaseRenewal, drive_once
 from dbops.worker.journal import RowJournal
 from dbops.worker.metrics import Sampler
@@ -38,7 +41,7 @@ CLEAN_UP_PATIENCE_SECONDS = 60
 
 def tick(rebuild_id: int) -> bool:
     """Drive one rebuild for at most ``TICK_SECONDS``. Return whether more is due at once. Never raises for what hosts do."""
-    lease = lifecycle.take_lease(rebuild_id)
+    lease = rebuild_driver.take_lease(rebuild_id)
 
     def drive(until: float) -> float | None:
         assert lease is not None  # noqa: S101 - it is not driven without
@@ -51,16 +54,16 @@ def tick(rebuild_id: int) -> bool:
 class Driver:
     """One lease at work."""
 
-    def __init__(self, lease: lifecycle.RebuildLease, stack: ExitStack) -> None:
+    def __init__(self, lease: RebuildLease, stack: ExitStack) -> None:
         self.lease, self.rebuild = lease, lease.rebuild
         self.plan = from_record(Plan, self.rebuild.plan)
         self.method = method_named(self.rebuild.method)
         self.journal = RowJournal(lease, secrets_of(self.rebuild.target.cluster))
         self.run = build_run(self.rebuild, self.plan, self.journal, stack)
         self.sampler = Sampler(self.rebuild)
-        self.journal.memory = self.run.memory
+        self.journal.checkpoint = self.run.checkpoint
         self.begun = ""
-        self.journal.cancellable = not self.rebuild.ending
+        self.journal.cancellable = not self.rebuild.pending_status
 
     def drive(self, *, until: float) -> float | None:
         """Advance steps. Return seconds until the next tick is due, or ``None`` when the rebuild has ended."""
@@ -80,7 +83,7 @@ class Driver:
 
     def _shut_out_the_last_driver(self) -> None:
         """It may only have been slow: from now on both hosts refuse its token, also where we would but look at first."""
-        if not (self.run.memory.get("source_opened") or self.run.memory.get("donor_opened")):
+        if not (self.run.checkpoint.get("source_opened") or self.run.checkpoint.get("donor_opened")):
             return
         for side in (self.run.target, self.run.source):
             try:
@@ -95,11 +98,13 @@ class Driver:
     def _advance(self, step: Step) -> float | None:
         """Advance one step once. Return seconds to wait before the next tick, ``None`` to go on at once."""
         self.journal.begin(step.name)
-        self.journal.cancellable = step.is_cancellable and not self.rebuild.ending and step is not self.method.steps[-1]
+        self.journal.cancellable = (
+            step.is_cancellable and not self.rebuild.pending_status and step is not self.method.steps[-1]
+        )
         self._begin(step)
         try:
             self.journal.check()
-            if not self.rebuild.ending:
+            if not self.rebuild.pending_status:
                 keep_open(self.run)
             outcome = step.advance(self.run)
             self.sampler.take(step.name, self.journal.figures)
@@ -109,7 +114,7 @@ class Driver:
             return self._unreachable(step, error)
         except DbopsError as error:
             return self._fail(step, error)
-        except (lifecycle.LeaseLost, SoftTimeLimitExceeded, *lifecycle.AWAY):
+        except (LeaseLost, SoftTimeLimitExceeded, *AWAY):
             raise
         except Exception as error:
             log.exception("rebuild %s, step %s", self.rebuild.pk, step.name)
@@ -118,17 +123,17 @@ class Driver:
             )
             return self._fail(step, bug)
         if self.rebuild.unreachable_since:
-            lifecycle.mark_reachable(self.lease)
+            leases.mark_reachable(self.lease)
         self._record(step, outcome)
         return None
 
     def _begin(self, step: Step) -> None:
         """A step is advanced some ten thousand times: what is begun is not written, and told to every viewer, each time."""
         if step.name != self.begun:
-            lifecycle.begin_step(self.lease, step.name)
+            rebuild_driver.begin_step(self.lease, step.name)
             self.begun = step.name
         elif not self.journal.is_due:  # else what is written next proves it
-            lifecycle.prove(self.lease)
+            rebuild_driver.prove(self.lease)
 
     def _record(self, step: Step, outcome: StepOutcome) -> None:
         if outcome.done:
@@ -137,7 +142,7 @@ class Driver:
             self.run.clock.sleep(outcome.wait_seconds)
 
     def _fail(self, step: Step, error: DbopsError) -> float | None:
-        if self.rebuild.ending or step is self.method.steps[-1]:
+        if self.rebuild.pending_status or step is self.method.steps[-1]:
             return self._clean_up_failed(step, error)
         log.warning("rebuild %s, step %s: %s", self.rebuild.pk, step.name, error)
         return self._end(step, Status.FAILED, error)
@@ -148,38 +153,40 @@ class Driver:
         A driver that was stopped beyond its lease meets errors that come of its successor: it may end nothing for them.
         """
         self.journal.cancellable = False
-        if not lifecycle.renew(self.lease):
-            raise lifecycle.LeaseLost
+        if not leases.renew(self.lease):
+            raise LeaseLost
         try:
             step.cancel(self.run)
         except Unreachable as silence:
-            if self.run.memory.get("touched"):
+            if self.run.checkpoint.get("touched"):
                 return self._ask_again(f"The rebuild ends as soon as its work there is known to have ended: {silence}")
         except DbopsError as trouble:
             self.journal.say(f"Ending step {step.name}: {trouble}", level=Level.WARNING)
         if self.rebuild.unreachable_since:
-            lifecycle.mark_reachable(self.lease)
+            leases.mark_reachable(self.lease)
         self._begin_ending(step, status, error)
         return None
 
     def _begin_ending(self, step: Step, status: Status, error: DbopsError | None) -> None:
-        result = self.run.memory.get(f"{step.name}.result", {})
+        result = self.run.checkpoint.get(f"{step.name}.result", {})
         self.journal.end_badly(status, result, last_step=self.method.steps[-1].name, error=error)
 
     def _clean_up_failed(self, step: Step, error: DbopsError) -> float | None:
         """Try again for a while; then end all the same: the guard on the source gives it back without us."""
-        since = self.run.memory.setdefault("clean-up.since", time.time())
+        since = self.run.checkpoint.setdefault("clean-up.since", time.time())
         if time.time() - since < CLEAN_UP_PATIENCE_SECONDS:
-            if self.run.memory.get("clean-up.said") != str(error):
+            if self.run.checkpoint.get("clean-up.said") != str(error):
                 self.journal.say(f"Clean-up, tried again: {error}", level=Level.WARNING)
-            self.run.memory["clean-up.said"] = str(error)
+            self.run.checkpoint["clean-up.said"] = str(error)
             self.journal.flush()
             return RETRY_SECONDS
-        memory = self.run.memory
+        checkpoint = self.run.checkpoint
         guard = (
-            "the guard on the source goes on" if memory.get("guard_started") else "no guard was started on the source"
+            "the guard on the source goes on"
+            if checkpoint.get("guard_started")
+            else "no guard was started on the source"
         )
-        if memory.get("donor_opened") and not memory.get("donor_closed"):
+        if checkpoint.get("donor_opened") and not checkpoint.get("donor_closed"):
             guard = "what is left on the source is taken away when it answers"
         self.journal.say(f"Clean-up ended without success; {guard}: {error}", level=Level.ERROR)
         self.journal.end_step(StepState.FAILED, {"error": error.as_record()})
@@ -187,9 +194,9 @@ class Driver:
 
     def _unreachable(self, step: Step, error: Unreachable) -> float | None:
         """Before anything is destroyed a host that stays silent ends the rebuild; afterwards nothing is known, and we ask again."""
-        if self.rebuild.ending:
+        if self.rebuild.pending_status:
             return self._clean_up_failed(step, error)
-        if not self.run.memory.get("touched") and self._silent_seconds() > settings.UNREACHABLE_PATIENCE_SECONDS:
+        if not self.run.checkpoint.get("touched") and self._silent_seconds() > settings.UNREACHABLE_TIMEOUT_SECONDS:
             error.left = f"Nothing on {self.plan.target.name} was changed."
             error.next_step = "Look at the host, then rebuild again."
             return self._fail(step, error)
@@ -202,7 +209,7 @@ class Driver:
     def _ask_again(self, text: str) -> float:
         self.journal.cancellable = False  # this write is no question whether to go on
         self.journal.flush()
-        self.rebuild.unreachable_since = lifecycle.mark_unreachable(self.lease, text)
+        self.rebuild.unreachable_since = leases.mark_unreachable(self.lease, text)
         return LOST_RETRY_SECONDS if self.rebuild.status == Status.LOST else RETRY_SECONDS
 
     def _cancel(self, step: Step) -> float | None:
@@ -211,12 +218,14 @@ class Driver:
     def _finish(self) -> None:
         self.journal.cancellable = False
         self.journal.flush()
-        ending = Status(self.rebuild.ending) if self.rebuild.ending else Status.SUCCEEDED
-        if self.rebuild.status == Status.LOST and ending is Status.CANCELLED:
-            ending = Status.FAILED  # nothing is known of the hosts: that is no orderly end
-        lifecycle.finish(self.lease, ending, self._outcome(ending), needs_sweep=needs_sweep(self.run))
+        pending_status = Status(self.rebuild.pending_status) if self.rebuild.pending_status else Status.SUCCEEDED
+        if self.rebuild.status == Status.LOST and pending_status is Status.CANCELLED:
+            pending_status = Status.FAILED  # nothing is known of the hosts: that is no orderly end
+        rebuild_driver.finish(
+            self.lease, pending_status, self._outcome(pending_status), needs_sweep=needs_sweep(self.run)
+        )
 
-    def _outcome(self, ending: Status) -> str:
-        differs = self.run.memory.get("source_differs", "")
-        how = self.method.outcome(self.run) if ending is Status.SUCCEEDED else describe_data_location(self.run)
+    def _outcome(self, pending_status: Status) -> str:
+        differs = self.run.checkpoint.get("source_differs", "")
+        how = self.method.outcome(self.run) if pending_status is Status.SUCCEEDED else describe_data_location(self.run)
         return f"{how} {differs}".strip()

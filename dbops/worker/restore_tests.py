@@ -13,7 +13,7 @@ from celery.exceptions import SoftTimeLimitExceeded
 from django.conf import settings
 from django.utils import timezone
 
-from dbops import lifecycle
+from dbops.database.errors import AWAY
 from dbops.engine.errors import Bug, Cancelled, DbopsError, Unreachable
 from dbops.engine.facts.instance import from_record, to_record
 from dbops.engine.hosts.jobs import Patience
@@ -21,6 +21,9 @@ from dbops.engine.restore_tests.job import RestoreTestContext, advance, clean_up
 from dbops.engine.restore_tests.plan import RestoreTestPlan
 from dbops.engine.restore_tests.result import ExpectedContents, RestoreTestResult
 from dbops.engine.states import Level, RunStatus
+from dbops.lifecycle import leases, restore_tests
+from dbops.lifecycle.leases import LeaseLost
+from dbops.lifecycle.restore_tests import RestoreTestLease, RestoreTestUpdate
 from dbops.models import BackupEvent, RestoreTest
 from dbops.security.redaction import redact, redact_record
 from dbops.worker.connections import open_database
@@ -41,9 +44,9 @@ TABLES_SQL = (
 )
 
 
-def tick(proof_id: int) -> bool:
+def tick(restore_test_id: int) -> bool:
     """Drive one proof for at most ``TICK_SECONDS``. Return whether more is due at once. Never raises for what hosts do."""
-    lease = lifecycle.take_restore_test_lease(proof_id)
+    lease = restore_tests.take_restore_test_lease(restore_test_id)
 
     def drive(until: float) -> float | None:
         assert lease is not None  # noqa: S101 - it is not driven without
@@ -56,14 +59,14 @@ def tick(proof_id: int) -> bool:
 class Journal:
     """What the work tells, written at most once a second; that write is the heartbeat and the stop check."""
 
-    def __init__(self, lease: lifecycle.ProofLease, secrets: list[str], memory: dict[str, Any]) -> None:
-        self.memory, self.cancellable = memory, True
+    def __init__(self, lease: RestoreTestLease, secrets: list[str], checkpoint: dict[str, Any]) -> None:
+        self.checkpoint, self.cancellable = checkpoint, True
         self._lease, self._secrets = lease, secrets
-        self._news, self._written_at, self._written = lifecycle.RestoreTestUpdate(), 0.0, dict[str, Any]()
+        self._news, self._written_at, self._written = RestoreTestUpdate(), 0.0, dict[str, Any]()
 
     def say(self, text: str, *, level: Level = Level.INFO) -> None:
-        line = redact(f"Proof {self._lease.proof.pk}: {text}", self._secrets)
-        event = BackupEvent(run_id=self._lease.proof.run_id, at=timezone.now(), level=level, text=line)
+        line = redact(f"Proof {self._lease.restore_test.pk}: {text}", self._secrets)
+        event = BackupEvent(run_id=self._lease.restore_test.run_id, at=timezone.now(), level=level, text=line)
         self._news.events.append(event)
 
     def progress(self, **known: Any) -> None:
@@ -78,16 +81,16 @@ class Journal:
 
     def flush(self) -> None:
         """Write what is gathered, now. Raises ``LeaseLost``, or ``Cancelled`` when a person asked for the end."""
-        cancel = lifecycle.heartbeat_restore_test(self._lease, self.take())
+        cancel = restore_tests.heartbeat_restore_test(self._lease, self.take())
         self._written_at = time.monotonic()
         if cancel and self.cancellable:
             raise Cancelled("proof.cancelled", "Proving the backup", found="a person asked for the end")
 
-    def take(self) -> lifecycle.RestoreTestUpdate:
+    def take(self) -> RestoreTestUpdate:
         """Return what is to be written: memory and steps where they have changed."""
-        news, self._news = self._news, lifecycle.RestoreTestUpdate()
-        memory = redact_record(self.memory, self._secrets, limit=None)
-        columns = {"memory": memory, "steps": memory.get("steps", [])}
+        news, self._news = self._news, RestoreTestUpdate()
+        checkpoint = redact_record(self.checkpoint, self._secrets, limit=None)
+        columns = {"checkpoint": checkpoint, "steps": checkpoint.get("steps", [])}
         news.changes |= {name: value for name, value in columns.items() if self._written.get(name) != value}
         self._written = columns
         return news
@@ -96,31 +99,31 @@ class Journal:
 class Driver:
     """One lease at work."""
 
-    def __init__(self, lease: lifecycle.ProofLease, stack: ExitStack) -> None:
-        self.lease, self.proof, self.stack = lease, lease.proof, stack
-        self.memory: dict[str, Any] = dict(self.proof.memory)
-        self.secrets = secrets_of(self.proof.source.cluster)
-        self.journal = Journal(lease, self.secrets, self.memory)
-        self.hosts = Hosts(self.proof, stack)
+    def __init__(self, lease: RestoreTestLease, stack: ExitStack) -> None:
+        self.lease, self.restore_test, self.stack = lease, lease.restore_test, stack
+        self.checkpoint: dict[str, Any] = dict(self.restore_test.checkpoint)
+        self.secrets = secrets_of(self.restore_test.source.cluster)
+        self.journal = Journal(lease, self.secrets, self.checkpoint)
+        self.hosts = Hosts(self.restore_test, stack)
         self.site: RestoreTestContext | None = None
 
     def drive(self, *, until: float) -> float | None:
         """Advance the proof. Return seconds until the next tick is due, or ``None`` when it has ended."""
         if self.lease.reattached_after_seconds is not None:
             self.journal.say(f"re-attached after {self.lease.reattached_after_seconds:.0f} s.")
-            self.memory["to_fence"] = True
+            self.checkpoint["to_fence"] = True
         while time.monotonic() < until:
             try:
-                if "ending" in self.memory:
+                if "pending_status" in self.checkpoint:
                     if self._end():
                         return None
                     self.journal.check()
                     continue
-                proven = self._advance()
-                if self.proof.unreachable_since and "ending" not in self.memory:
-                    lifecycle.mark_reachable(self.lease)
-                if proven is not None:
-                    self._begin_ending(RunStatus.SUCCEEDED, proven=proven)
+                restore_tested = self._advance()
+                if self.restore_test.unreachable_since and "pending_status" not in self.checkpoint:
+                    leases.mark_reachable(self.lease)
+                if restore_tested is not None:
+                    self._begin_ending(RunStatus.SUCCEEDED, restore_tested=restore_tested)
             except Unreachable as error:
                 return self._unreachable(error)
         self.journal.flush()
@@ -132,15 +135,15 @@ class Driver:
             return advance(self._site())
         except Cancelled:
             self._begin_ending(RunStatus.CANCELLED)
-        except (Unreachable, lifecycle.LeaseLost, SoftTimeLimitExceeded, *lifecycle.AWAY):
+        except (Unreachable, LeaseLost, SoftTimeLimitExceeded, *AWAY):
             raise
         except DbopsError as error:
-            log.warning("proof %s: %s", self.proof.pk, error)
+            log.warning("proof %s: %s", self.restore_test.pk, error)
             self._begin_ending(RunStatus.FAILED, error)
         except Exception as error:
-            log.exception("proof %s", self.proof.pk)
+            log.exception("proof %s", self.restore_test.pk)
             found = f"{type(error).__name__}: {error}"
-            bug = Bug("bug", f"Proof {self.proof.pk}", found=found, next_step="Please report this.")
+            bug = Bug("bug", f"Proof {self.restore_test.pk}", found=found, next_step="Please report this.")
             self._begin_ending(RunStatus.FAILED, bug)
         return None
 
@@ -149,37 +152,40 @@ class Driver:
         """Return the way to the host; the plan is made once, from a probe of this moment, and kept."""
         if self.site is not None:
             return self.site
-        if "plan" not in self.memory:
+        if "plan" not in self.checkpoint:
             self._remove_leftovers()
             plan = self.hosts.plan()
-            self.memory["plan"] = to_record(plan)
+            self.checkpoint["plan"] = to_record(plan)
             for name, command in plan.commands:
                 self.journal.say(f"{name}: {command}")
             for reason in plan.reasons:
                 self.journal.say(reason)
-        plan = from_record(RestoreTestPlan, self.memory["plan"])
+        plan = from_record(RestoreTestPlan, self.checkpoint["plan"])
         patience = Patience(settings.STALL_NOTICE_SECONDS, settings.STALL_PREPARE_SECONDS)
-        jobs = self.hosts.jobs(self.proof.uid)
-        way = self.hosts.way_to_file(self.proof, plan)
-        silence = settings.UNREACHABLE_PATIENCE_SECONDS
+        jobs = self.hosts.jobs(self.restore_test.uid)
+        way = self.hosts.way_to_file(self.restore_test, plan)
+        silence = settings.UNREACHABLE_TIMEOUT_SECONDS
         site = RestoreTestContext(
-            plan, jobs, SystemClock(), self.memory, self.journal, self._expected, patience, way, silence
+            plan, jobs, SystemClock(), self.checkpoint, self.journal, self._expected, patience, way, silence
         )
-        if self.memory.pop("to_fence", False) and self.memory.get("asked"):
+        if self.checkpoint.pop("to_fence", False) and self.checkpoint.get("asked"):
             self._shut_out_the_last_driver(site)
         self.site = site
         return site
 
     def _shut_out_the_last_driver(self, site: RestoreTestContext) -> None:
         """It may only have been slow: from now on the hosts refuse its token. Raises ``Unreachable``, and is done again then."""
-        self.memory["to_fence"] = True
-        for fenced in (site.jobs, *((site.way.way.source.jobs,) if site.way and "ending" not in self.memory else ())):
+        self.checkpoint["to_fence"] = True
+        for fenced in (
+            site.jobs,
+            *((site.way.way.source.jobs,) if site.way and "pending_status" not in self.checkpoint else ()),
+        ):
             fenced.act("true")
-        del self.memory["to_fence"]
+        del self.checkpoint["to_fence"]
 
     def _expected(self) -> ExpectedContents:
         """Return what should be in the backup, by the source's server and by the last good proof."""
-        good = RestoreTest.objects.filter(source=self.proof.source, status=RunStatus.SUCCEEDED)
+        good = RestoreTest.objects.filter(source=self.restore_test.source, status=RunStatus.SUCCEEDED)
         last = good.order_by("-pk").values_list("result", flat=True).first() or {}
         rows = {(schema, name): count for schema, name, count in last.get("tables", [])}
         tables = self._tables_of_source()
@@ -189,9 +195,9 @@ class Driver:
 
     def _tables_of_source(self) -> dict[tuple[str, str], bool]:
         """Return its tables, and whether each was made before the backup began. A server that does not answer spoils no proof."""
-        started = self.proof.run.started_at
+        started = self.restore_test.run.started_at
         try:
-            database = open_database(self.proof.source)
+            database = open_database(self.restore_test.source)
             try:
                 rows = database.query(TABLES_SQL, [started.timestamp() if started else 0, TABLES_ASKED])
             finally:
@@ -206,17 +212,17 @@ class Driver:
     def _remove_leftovers(self) -> None:
         """What proofs on this host could not remove. A host of files that does not answer is asked once."""
         silent: set[int] = set()
-        for dead in lifecycle.leftover_restore_tests(self.proof):
+        for dead in restore_tests.leftover_restore_tests(self.restore_test):
             if dead.source.host_id in silent:
                 continue
-            if "plan" not in dead.memory:
-                lifecycle.mark_restore_test_removed(dead)
+            if "plan" not in dead.checkpoint:
+                restore_tests.mark_restore_test_removed(dead)
                 continue
-            plan, jobs = from_record(RestoreTestPlan, dead.memory["plan"]), self.hosts.jobs(dead.uid)
+            plan, jobs = from_record(RestoreTestPlan, dead.checkpoint["plan"]), self.hosts.jobs(dead.uid)
             try:
-                jobs.stop("proof")
+                jobs.stop("restore_test")
                 until = time.monotonic() + settings.TICK_SECONDS
-                way, name = self.hosts.way_to_file(dead, plan), f"again-{self.proof.uid}"
+                way, name = self.hosts.way_to_file(dead, plan), f"again-{self.restore_test.uid}"
                 while not (gone := remove_leftovers(jobs, plan, name, way)) and time.monotonic() < until:
                     pass
             except Unreachable:
@@ -226,58 +232,62 @@ class Driver:
                 silent.add(dead.source.host_id)
                 continue
             if gone:
-                lifecycle.mark_restore_test_removed(dead)
+                restore_tests.mark_restore_test_removed(dead)
 
     # --- silence --------------------------------------------------------------------------------------------------
     def _unreachable(self, error: Unreachable) -> float | None:
         """Before the job was asked for, a host that stays silent ends the proof; afterwards nothing is known, and we ask again."""
         self.journal.cancellable = False
         self.journal.flush()
-        if not self.memory.get("asked") and self._silent_seconds() > settings.UNREACHABLE_PATIENCE_SECONDS:
+        if not self.checkpoint.get("asked") and self._silent_seconds() > settings.UNREACHABLE_TIMEOUT_SECONDS:
             error.left, error.next_step = "Nothing was written.", "Look at the host; the backup can be proven again."
             self._begin_ending(RunStatus.FAILED, error)
             try:
                 return None if self._end() else 0.0
             except Unreachable:
                 return RETRY_SECONDS  # of the way to the file, which was opened
-        text = f"Proof {self.proof.pk}: {error} The work on the host may be going on; trying again."
-        self.proof.unreachable_since = lifecycle.mark_unreachable(self.lease, text)
-        return LOST_RETRY_SECONDS if self.proof.status == RunStatus.LOST else RETRY_SECONDS
+        text = f"Proof {self.restore_test.pk}: {error} The work on the host may be going on; trying again."
+        self.restore_test.unreachable_since = leases.mark_unreachable(self.lease, text)
+        return LOST_RETRY_SECONDS if self.restore_test.status == RunStatus.LOST else RETRY_SECONDS
 
     def _silent_seconds(self) -> float:
-        since = self.proof.unreachable_since
+        since = self.restore_test.unreachable_since
         return (timezone.now() - since).total_seconds() if since else 0.0
 
     # --- ends -----------------------------------------------------------------------------------------------------
     def _begin_ending(
-        self, status: RunStatus, error: DbopsError | None = None, *, proven: RestoreTestResult | None = None
+        self, status: RunStatus, error: DbopsError | None = None, *, restore_tested: RestoreTestResult | None = None
     ) -> None:
         """Remember how it ends: whoever drives from here on removes what was made and does not look at the job again."""
         record = redact_record(error.as_record(), self.secrets) if error else {}
-        self.memory["ending"] = {"status": status.value, "error": record, "text": str(error) if error else ""}
-        if proven is not None:
-            result = {"tables": proven.largest(), "warnings": list(proven.warnings)}
-            self.journal.note(tables_checked=proven.checked, rows_counted=proven.rows, result=result)
+        self.checkpoint["pending_status"] = {
+            "status": status.value,
+            "error": record,
+            "text": str(error) if error else "",
+        }
+        if restore_tested is not None:
+            result = {"tables": restore_tested.largest(), "warnings": list(restore_tested.warnings)}
+            self.journal.note(tables_checked=restore_tested.checked, rows_counted=restore_tested.rows, result=result)
         self.journal.cancellable = False
         self.journal.flush()
 
     def _end(self) -> bool:
         """Remove everything, then end. Return whether it has ended."""
         self.journal.cancellable = False
-        ending, is_left = self.memory["ending"], False
+        pending_status, has_leftovers = self.checkpoint["pending_status"], False
         try:
-            if "plan" in self.memory and not clean_up(self._site()):
+            if "plan" in self.checkpoint and not clean_up(self._site()):
                 return False
         except Unreachable:
             raise
         except DbopsError as error:
             self.journal.say(f"{error}", level=Level.WARNING)
-            is_left = True
-        if self.proof.unreachable_since and self.memory.get("asked"):  # the clean-up had an answer
-            lifecycle.mark_reachable(self.lease)
-        self.journal.note(error=ending["error"], is_left=is_left)
-        if ending["text"]:
-            self.journal.say(ending["text"], level=Level.ERROR)
-        gone = "Something of it is left on the host." if is_left else "Nothing of it is left on the host."
-        lifecycle.finish_restore_test(self.lease, RunStatus(ending["status"]), gone, self.journal.take())
+            has_leftovers = True
+        if self.restore_test.unreachable_since and self.checkpoint.get("asked"):  # the clean-up had an answer
+            leases.mark_reachable(self.lease)
+        self.journal.note(error=pending_status["error"], has_leftovers=has_leftovers)
+        if pending_status["text"]:
+            self.journal.say(pending_status["text"], level=Level.ERROR)
+        gone = "Something of it is left on the host." if has_leftovers else "Nothing of it is left on the host."
+        restore_tests.finish_restore_test(self.lease, RunStatus(pending_status["status"]), gone, self.journal.take())
         return True

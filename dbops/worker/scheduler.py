@@ -9,11 +9,11 @@ from django.db.models import CharField
 from django.db.models.functions import Cast
 from django.utils import timezone
 
-from dbops import lifecycle
 from dbops.engine.rebuilds.methods import FOLLOW_UPS, METHODS
 from dbops.engine.rebuilds.shared_read import SharedReadPhase
 from dbops.engine.schedule.scheduler import JobKind, Key, QueuedJob, decide, line_order
 from dbops.engine.states import RUN_ACTIVE, RunOrigin, RunStatus, Status
+from dbops.lifecycle import backup_runs, rebuild_requests, shared_reads
 from dbops.loaders.shared_reads import leaders
 from dbops.models import BackupRun, Instance, Rebuild
 from dbops.models.rebuilds import WANTS_TO_START
@@ -36,10 +36,10 @@ def start_what_can() -> list[int]:
     now = timezone.now()
     _expire(now)
     jobs = queued_jobs(now)
-    lifecycle.flag_late(now)
+    backup_runs.flag_late(now)
     if not jobs:
         return []
-    taken = lifecycle.held()  # read after the rows: no reason is replaced by an older one
+    taken = rebuild_requests.held()  # read after the rows: no reason is replaced by an older one
     names = Names()
     decision = decide(jobs, taken, names)
     failed = [job.key for job in decision.starts if not _start(job)]
@@ -69,22 +69,22 @@ def queued_jobs(now: datetime) -> list[QueuedJob]:
 def _rebuild_jobs(now: datetime) -> Iterable[QueuedJob]:
     """Times are compared as the text that the database keeps: to make ten thousand of them into values costs more than all else.
 
-    Whatever is read here stands in the index ``what_the_scheduler_reads``.
+    Whatever is read here stands in the index ``dbops_rebuild_scheduler``.
     """
     rows = Rebuild.objects.filter(status=Status.QUEUED).order_by()
     wanted = rows.values_list(
-        "pk", "source_id", "target_id", "method", "priority", "waiting_for", _LINE_TIME, "reads_with_id"
+        "pk", "source_id", "target_id", "method", "priority", "waiting_for", _LINE_TIME, "leader_id"
     )
     found = list(wanted)
-    branches = _branches({row[0]: row[-1] for row in found if row[-1]})
+    followers = _branches({row[0]: row[-1] for row in found if row[-1]})
     # after the rows: one that is queued between the two has its gates seen, or is not seen itself; and who waits by itself has its own
     gates = _gates(now) if found else {}
-    for pk, told in branches.items():
+    for pk, told in followers.items():
         if told:
             gates[pk] = f"{gates[pk]}; {told}" if pk in gates else told
     kind = JobKind.REBUILD
     for pk, source, target, method, priority, told, since, _ in found:
-        claims = (target,) if method in _ONLY_TARGET or pk in branches else (source, target)
+        claims = (target,) if method in _ONLY_TARGET or pk in followers else (source, target)
         yield QueuedJob(kind, pk, line_order(priority, since, pk), claims, gates.get(pk, ""), told)
 
 
@@ -97,18 +97,18 @@ def _branches(read_by: Mapping[int, int]) -> dict[int, str]:
         read_by: queued rebuilds to the ones who read for them.
     """
     known = leaders(read_by.values()) if read_by else {}
-    branches = {}
+    followers = {}
     for pk, reader in ((pk, known[reader]) for pk, reader in sorted(read_by.items())):
         if reader.phase is SharedReadPhase.QUEUED:
-            branches[pk] = f"it starts together with rebuild {reader.number}"
+            followers[pk] = f"it starts together with rebuild {reader.number}"
         elif reader.can_be_joined:
-            branches[pk] = ""
+            followers[pk] = ""
         else:
             text = f"Rebuild {reader.number} reads without this one, which waits for the source by itself now."
-            branch = Rebuild.objects.defer("plan", "memory").filter(pk=pk, reads_with=reader.number).first()
-            if branch is not None:  # else it was joined to another one a moment ago: the next look sees that
-                lifecycle.leave(branch, text)
-    return branches
+            follower = Rebuild.objects.defer("plan", "checkpoint").filter(pk=pk, leader=reader.number).first()
+            if follower is not None:  # else it was joined to another one a moment ago: the next look sees that
+                shared_reads.leave(follower, text)
+    return followers
 
 
 def _backup_jobs() -> Iterable[QueuedJob]:
@@ -125,12 +125,12 @@ def _gates(now: datetime) -> dict[int, str]:
     rows = Rebuild.objects.filter(status=Status.QUEUED).order_by()
     # found by the few runs that are active, not by ten thousand queued rows; who is queued no more is asked for by nobody
     after = (
-        Rebuild.objects.filter(after_run__status__in=RUN_ACTIVE, reads_with=None)
+        Rebuild.objects.filter(start_after_run__status__in=RUN_ACTIVE, leader=None)
         .order_by()
-        .values_list("pk", "after_run_id")
+        .values_list("pk", "start_after_run_id")
     )
     gates = {pk: f"it is to start when backup run {run} has ended" for pk, run in after}
-    for pk, moment in rows.filter(not_before__gt=now, reads_with=None).values_list("pk", "not_before"):
+    for pk, moment in rows.filter(not_before__gt=now, leader=None).values_list("pk", "not_before"):
         told = f"it is to start not before {moment:%Y-%m-%d %H:%M} UTC"
         gates[pk] = f"{told}, and {gates[pk]}" if pk in gates else told
     for pk, told in unmet_conditions(now).items():
@@ -139,20 +139,20 @@ def _gates(now: datetime) -> dict[int, str]:
 
 
 def _expire(now: datetime) -> None:
-    for rebuild in Rebuild.objects.filter(status=Status.QUEUED, expires_at__lte=now).defer("plan", "memory"):
-        lifecycle.end_queued(rebuild, Status.EXPIRED, "Expired: it could not start in time.")
+    for rebuild in Rebuild.objects.filter(status=Status.QUEUED, expires_at__lte=now).defer("plan", "checkpoint"):
+        rebuild_requests.end_queued(rebuild, Status.EXPIRED, "Expired: it could not start in time.")
 
 
 def _start(job: QueuedJob) -> bool:
     row: Rebuild | BackupRun | None
     gate: Callable[[], str] = str  # no backup waits for more than its hold
     if job.kind is JobKind.REBUILD:
-        rebuilds = Rebuild.objects.select_related("source", "target", "after_run").defer("plan", "memory")
+        rebuilds = Rebuild.objects.select_related("source", "target", "start_after_run").defer("plan", "checkpoint")
         row = rebuilds.filter(pk=job.pk).first()
         gate = partial(_gate, job.pk)
     else:
         row = BackupRun.objects.select_related("instance", "schedule").filter(pk=job.pk).first()
-    reason = lifecycle.start(row, gate) if row else "it is gone"
+    reason = rebuild_requests.start(row, gate) if row else "it is gone"
     if reason:
         log.debug("%s %s waits: %s", job.kind, job.pk, reason)
     return not reason
@@ -169,4 +169,4 @@ def _write_waits(jobs: Iterable[QueuedJob], reasons: Mapping[Key, str]) -> None:
     for kind, model in models.items():
         changes = {key[1]: (told[key], reason) for key, reason in reasons.items() if key[0] is kind}
         if changes:
-            lifecycle.write_waits(model, changes)
+            rebuild_requests.write_waits(model, changes)

@@ -3,9 +3,10 @@
 from django.conf import settings
 from django.utils import timezone
 
-from dbops import lifecycle
 from dbops.audit import head_export
 from dbops.celery import app
+from dbops.lifecycle import backup_runs, cleanups, rebuild_driver, run_flags, run_reports, run_schedules
+from dbops.lifecycle import restore_tests as lifecycle_restore_tests
 from dbops.messaging import wakeups
 from dbops.worker import (
     availability_rollup,
@@ -40,10 +41,10 @@ def drive_backup(run_id: int) -> None:
 
 
 @app.task
-def drive_restore_test(proof_id: int) -> None:
+def drive_restore_test(restore_test_id: int) -> None:
     """Drive one proof of a backup for a while, and ask for the next tick when there is more to do."""
-    if restore_tests.tick(proof_id):
-        wakeups.publish("prove", proof_id)
+    if restore_tests.tick(restore_test_id):
+        wakeups.publish("prove", restore_test_id)
 
 
 @app.task
@@ -54,13 +55,13 @@ def reconcile() -> None:
     due_backups.queue_due(timezone.now())
     scheduler.start_what_can()
     due_restore_tests.start_what_can()
-    for rebuild_id in lifecycle.due(timezone.now()):
+    for rebuild_id in rebuild_driver.due(timezone.now()):
         wakeups.publish("tick", rebuild_id)
-    for run_id in lifecycle.due_runs(timezone.now()):
+    for run_id in backup_runs.due_runs(timezone.now()):
         wakeups.publish("back_up", run_id)
-    for proof_id in lifecycle.due_restore_tests(timezone.now()):
-        wakeups.publish("prove", proof_id)
-    for rebuild_id in lifecycle.sweeps_due(timezone.now()):
+    for restore_test_id in lifecycle_restore_tests.due_restore_tests(timezone.now()):
+        wakeups.publish("prove", restore_test_id)
+    for rebuild_id in cleanups.sweeps_due(timezone.now()):
         wakeups.publish("sweep", rebuild_id)
     for discovery_id in discovery.discoveries_due():
         wakeups.publish("discover", discovery_id)
@@ -96,9 +97,9 @@ def probe_due() -> None:
 def watch_backups() -> None:
     """Look at due times that nobody met, at reporters that fell silent, and at what takes too long."""
     now = timezone.now()
-    lifecycle.watch_schedules(now)
-    lifecycle.end_silent_reports(now)
-    lifecycle.flag_running(now)
+    run_schedules.watch_schedules(now)
+    run_reports.end_silent_reports(now)
+    run_flags.flag_running(now)
 
 
 @app.task

@@ -8,9 +8,9 @@ from typing import Any
 from django.contrib.auth.models import User
 from django.utils import timezone
 
-from dbops import lifecycle
 from dbops.engine.facts.instance import InstanceFacts, Problem
 from dbops.engine.states import Status, StepState
+from dbops.lifecycle import rebuild_driver
 from dbops.models import Instance, InstanceState, Rebuild
 from dbops.operations.rebuild_group import ConfirmedTarget, plan_group, request_group
 from dbops.worker import scheduler
@@ -46,12 +46,12 @@ class Read:
             for one in plan_group([self.fleet["replica-1"], self.target], self.source)
             if one.plan
         ]
-        self.reader, self.branch = request_group(
+        self.reader, self.follower = request_group(
             actor=olga, source=self.source, confirmed=confirmed, reason="the rack burned", request_key=str(uuid.uuid4())
         )
-        Rebuild.objects.filter(pk__in=(self.reader.pk, self.branch.pk)).update(approval="")
+        Rebuild.objects.filter(pk__in=(self.reader.pk, self.follower.pk)).update(approval="")
         assert scheduler.start_what_can() == [self.reader.pk]
-        assert scheduler.start_what_can() == [self.branch.pk]
+        assert scheduler.start_what_can() == [self.follower.pk]
 
     def see_source(self, **changes: Any) -> None:
         facts = rows.facts_of("backup-1", timezone.now())
@@ -81,15 +81,15 @@ class Read:
 
     def end(self, row: Rebuild, status: Status = Status.SUCCEEDED, **values: Any) -> Rebuild:
         Rebuild.objects.filter(pk=row.pk).update(**values)
-        lease = lifecycle.take_lease(row.pk)
+        lease = rebuild_driver.take_lease(row.pk)
         assert lease is not None
-        lifecycle.finish(lease, status, "for the test")
+        rebuild_driver.finish(lease, status, "for the test")
         return fresh(row)
 
     def drop(self, code: str = "shared.dropped", **values: Any) -> Rebuild:
         """The branch fails as its target is dropped, and both are read again."""
-        given = {"ending": Status.FAILED, "error": {"code": code}, "memory": TOUCHED} | values
-        self.end(self.branch, Status.FAILED, **given)
+        given = {"pending_status": Status.FAILED, "error": {"code": code}, "checkpoint": TOUCHED} | values
+        self.end(self.follower, Status.FAILED, **given)
         self.see_target()
         self.see_source()
-        return fresh(self.branch)
+        return fresh(self.follower)

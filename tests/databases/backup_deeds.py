@@ -7,9 +7,10 @@ from typing import Any
 from django.contrib.auth.models import User
 from django.utils import timezone
 
-from dbops import lifecycle
 from dbops.engine.errors import Refused
 from dbops.engine.states import RunStatus
+from dbops.lifecycle import backup_runs, rebuild_requests
+from dbops.lifecycle.backup_runs import BackupRunUpdate
 from dbops.models import BackupRun, BackupSchedule, Hold, Instance, Rebuild
 from dbops.operations.backups import run_now
 from dbops.worker import due_backups
@@ -37,14 +38,14 @@ def queue_backups(names: list[str]) -> list[int]:
 
 
 def start_backup(pk: int) -> str:
-    return lifecycle.start(BackupRun.objects.select_related("instance", "schedule").get(pk=pk))
+    return rebuild_requests.start(BackupRun.objects.select_related("instance", "schedule").get(pk=pk))
 
 
 def end_backups(ids: list[int]) -> None:
     for pk in ids:
-        lease = lifecycle.take_run_lease(pk)
+        lease = backup_runs.take_run_lease(pk)
         assert lease is not None
-        lifecycle.finish_run(lease, RunStatus.SUCCEEDED, "for the test", lifecycle.BackupRunUpdate())
+        backup_runs.finish_run(lease, RunStatus.SUCCEEDED, "for the test", BackupRunUpdate())
 
 
 def queue_due(now: str) -> int:

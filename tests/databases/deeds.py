@@ -12,8 +12,8 @@ from django.db import connection, transaction
 from django.db.models import PROTECT, ForeignKey, Q
 from django.utils import timezone
 
-from dbops import lifecycle
 from dbops.audit.log import append, current_head
+from dbops.database.errors import AWAY
 from dbops.engine.audit.chain import verify
 from dbops.engine.errors import Refused
 from dbops.engine.rebuilds.methods import METHODS
@@ -22,6 +22,7 @@ from dbops.engine.rebuilds.steps.base import Step
 from dbops.engine.rebuilds.steps.run import Run, StepOutcome, again, done
 from dbops.engine.states import FINAL, Approval, Status
 from dbops.lifecycle import rebuild_driver, rebuild_requests
+from dbops.lifecycle.leases import Lease, LeaseLost
 from dbops.models import (
     AuditEntry,
     BackupRun,
@@ -40,7 +41,7 @@ from dbops.worker import rebuilds, scheduler
 from tests.app import factories, rows
 from tests.audit_guards import empty_log
 
-leases_kept: dict[int, lifecycle.Lease] = {}
+leases_kept: dict[int, Lease] = {}
 
 
 def empty() -> None:
@@ -119,19 +120,19 @@ def start_what_can() -> list[int]:
 
 def start(rebuild_id: int) -> str:
     """As the scheduler, but without looking first: every process runs into the database's own lock."""
-    return lifecycle.start(Rebuild.objects.select_related("source", "target").get(pk=rebuild_id))
+    return rebuild_requests.start(Rebuild.objects.select_related("source", "target").get(pk=rebuild_id))
 
 
 def end(rebuild_ids: list[int]) -> None:
     for pk in rebuild_ids:
-        lease = lifecycle.take_lease(pk)
+        lease = rebuild_driver.take_lease(pk)
         assert lease is not None
-        lifecycle.finish(lease, Status.SUCCEEDED, "for the test")
+        rebuild_driver.finish(lease, Status.SUCCEEDED, "for the test")
 
 
 def end_queued() -> None:
     for rebuild in Rebuild.objects.filter(status=Status.QUEUED):
-        assert lifecycle.end_queued(rebuild, Status.CANCELLED, "test")
+        assert rebuild_requests.end_queued(rebuild, Status.CANCELLED, "test")
 
 
 def make_holds_not_unique() -> None:
@@ -145,7 +146,7 @@ def make_holds_not_unique() -> None:
 
 def take_lease(rebuild_id: int) -> int | None:
     """Return the fence, or ``None`` for who comes too late. The lease is kept by this process."""
-    lease = lifecycle.take_lease(rebuild_id)
+    lease = rebuild_driver.take_lease(rebuild_id)
     if lease is None:
         return None
     leases_kept[rebuild_id] = lease
@@ -154,13 +155,13 @@ def take_lease(rebuild_id: int) -> int | None:
 
 def lend_lease(rebuild_id: int, owner: str) -> None:
     """Act under a lease that another process took: how two drivers would look that both believe in theirs."""
-    leases_kept[rebuild_id] = lifecycle.Lease(Rebuild.objects.get(pk=rebuild_id), owner, None)
+    leases_kept[rebuild_id] = Lease(Rebuild.objects.get(pk=rebuild_id), owner, None)
 
 
 def finish(rebuild_id: int) -> str:
     try:
-        lifecycle.finish(leases_kept[rebuild_id], Status.SUCCEEDED, "for the test")
-    except lifecycle.LeaseLost:
+        rebuild_driver.finish(leases_kept[rebuild_id], Status.SUCCEEDED, "for the test")
+    except LeaseLost:
         return "lost"
     return "finished"
 
@@ -235,18 +236,18 @@ def lock(seconds: float, about: str) -> None:
 
 def start_while_a_hold_goes(running: int) -> list[int]:
     """Let the hold of one rebuild go at the moment at which the holds have been looked at."""
-    look_at_holds = lifecycle.held
+    look_at_holds = rebuild_requests.held
 
     def held() -> dict[int, str]:
         answer = look_at_holds()
         end([running])
         return answer
 
-    lifecycle.held = held
+    rebuild_requests.held = held
     try:
         return scheduler.start_what_can()
     finally:
-        lifecycle.held = look_at_holds
+        rebuild_requests.held = look_at_holds
 
 
 def forget_leases() -> None:
@@ -280,8 +281,8 @@ class Counting(Step):
         self.name = name  # type: ignore[misc]
 
     def advance(self, run: Run) -> StepOutcome:
-        count = run.memory.get(self.name, 0) + 1
-        run.memory[self.name] = count
+        count = run.checkpoint.get(self.name, 0) + 1
+        run.checkpoint[self.name] = count
         run.journal.say(f"{self.name} {count}")
         run.journal.check()
         return done() if count >= 5 else again(0.2)
@@ -303,12 +304,12 @@ def work(seconds: float) -> list[str]:
     while time.monotonic() < deadline:
         try:
             scheduler.start_what_can()
-            for pk in lifecycle.due(timezone.now()):
+            for pk in rebuild_driver.due(timezone.now()):
                 while rebuilds.tick(pk):
                     pass
             if not Rebuild.objects.exclude(status__in=FINAL).exists():
                 break
-        except lifecycle.AWAY as error:
+        except AWAY as error:
             failures.append(f"{type(error).__name__}: {error}")
         finally:
             connection.close()  # as Celery does after each task

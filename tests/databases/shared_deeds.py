@@ -7,10 +7,10 @@ from typing import Any
 from django.contrib.auth.models import User
 from django.utils import timezone
 
-from dbops import lifecycle
 from dbops.engine.errors import Refused
 from dbops.engine.facts.instance import Tool
 from dbops.engine.states import Status
+from dbops.lifecycle import rebuild_requests
 from dbops.models import Hold, Rebuild
 from dbops.operations.rebuilds import cancel_rebuild
 from dbops.operations.shared_reads import join_read
@@ -20,7 +20,7 @@ from tests.databases.deeds import empty
 
 def forget_reads() -> None:
     """Let rebuilds be deleted: those that others point to are kept by the database."""
-    Rebuild.objects.update(reads_with=None, follows=None)
+    Rebuild.objects.update(leader=None, follows=None)
 
 
 def line(names: list[str]) -> list[int]:
@@ -65,7 +65,7 @@ def share(verb: str, rebuild_id: int, reader_id: int = 0) -> str:
         return join(rebuild_id, reader_id)
     rebuild = Rebuild.objects.select_related("source", "target").get(pk=rebuild_id)
     if verb == "start":
-        return lifecycle.start(rebuild)
+        return rebuild_requests.start(rebuild)
     try:
         cancel_rebuild(actor=User.objects.get(username="olga"), rebuild=rebuild)
     except Refused as error:
@@ -75,7 +75,7 @@ def share(verb: str, rebuild_id: int, reader_id: int = 0) -> str:
 
 def look_at_reads() -> dict[str, Any]:
     return {
-        "reads_with": {item.pk: item.reads_with_id for item in Rebuild.objects.all()},
+        "leader": {item.pk: item.leader_id for item in Rebuild.objects.all()},
         "status": {item.pk: item.status for item in Rebuild.objects.all()},
         "holds": [[item.instance.name, item.rebuild_id] for item in Hold.objects.select_related("instance")],
     }

@@ -22,13 +22,13 @@ from dbops.engine.states import BackupMethod, Level
 
 @dataclass(slots=True)
 class BackupContext:
-    """One run at work. ``credentials`` is an option file's text; ``memory`` is plain data that survives the driver."""
+    """One run at work. ``credentials`` is an option file's text; ``checkpoint`` is plain data that survives the driver."""
 
     plan: BackupPlan
     jobs: Jobs
     clock: Clock
     credentials: str
-    memory: dict[str, Any]
+    checkpoint: dict[str, Any]
     journal: RunJournal
     patience: Patience = Patience()
 
@@ -58,9 +58,9 @@ def advance(site: BackupContext) -> PublishedBackup | None:
         Refused, RemoteFailure: the run has failed; ``clean_up`` ends it.
         Cancelled: by the journal.
     """
-    if not site.memory.get("asked"):
+    if not site.checkpoint.get("asked"):
         site.jobs.follow(JOB)  # a silent host is met here, before anything can have been started
-        site.memory["asked"] = True
+        site.checkpoint["asked"] = True
         site.journal.say(f"Runs on {site.plan.instance}'s host: {site.plan.command}")
         site.journal.flush()
     state = site.jobs.follow(JOB, wait_seconds=0.8, tail_lines=40)
@@ -82,7 +82,7 @@ def clean_up(site: BackupContext, *, is_final_kept: bool = False) -> None:
         site: the run that has failed, or was stopped.
         is_final_kept: leave what stands under the final name: until there is another, it may be the only backup.
     """
-    if not site.memory.get("asked"):
+    if not site.checkpoint.get("asked"):
         return
     if site.jobs.stop(JOB).status is JobStatus.RUNNING:
         # it sleeps in the kernel, on a disk or a network file system that does not answer, and may yet write
@@ -94,7 +94,7 @@ def clean_up(site: BackupContext, *, is_final_kept: bool = False) -> None:
             next_step="Look at the host's disks and network file systems. dbops asks again until the processes are gone.",
         )
     kept = {path for path, end in remove(site, [site.plan.partial_path]).items() if end is Removal.KEPT}
-    if site.memory.get("final") and not is_final_kept and not _withdraw(site):
+    if site.checkpoint.get("final") and not is_final_kept and not _withdraw(site):
         kept.add(site.plan.path)
     if kept:
         raise RemoteFailure(
@@ -116,7 +116,7 @@ def remove(site: BackupContext, paths: list[str]) -> dict[str, Removal]:
 
 def _withdraw(site: BackupContext) -> bool:
     """Remove what stands under the final name where it is this run's. Return whether nothing of the run is left there."""
-    plan, final = site.plan, site.memory["final"]
+    plan, final = site.plan, site.checkpoint["final"]
     result = site.jobs.act(
         IN_BASH,
         load("common", "withdraw_backup"),
@@ -135,7 +135,7 @@ def _withdraw(site: BackupContext) -> bool:
 
 def _start(site: BackupContext) -> None:
     plan = site.plan
-    site.memory.setdefault("began", site.clock.now())
+    site.checkpoint.setdefault("began", site.clock.now())
     site.jobs.start(
         JOB,
         load("common", "pipes", "back_up"),
@@ -166,18 +166,18 @@ def _follow(site: BackupContext, state: JobState) -> None:
     if written is not None and read is not None:
         by_size = site.plan.expected_bytes is not None or site.plan.method is BackupMethod.DUMP
         done, total = (written, site.plan.expected_bytes) if by_size else (read, site.plan.data_bytes)
-        samples = site.memory["samples"] = add_sample(site.memory.get("samples", []), at=now, count=done)
+        samples = site.checkpoint["samples"] = add_sample(site.checkpoint.get("samples", []), at=now, count=done)
         known = copy_progress(
-            samples, received_bytes=done, total_bytes=total, elapsed_seconds=now - site.memory.get("began", now)
+            samples, received_bytes=done, total_bytes=total, elapsed_seconds=now - site.checkpoint.get("began", now)
         )
         site.journal.progress(**{**known, "bytes": written, "read_bytes": read})
     verdict = stall.check_stall(
-        site.memory.get("watch"),
+        site.checkpoint.get("watch"),
         stall.signs_of(state.counters, state.tails),
         now,
         stall.StallLimits(site.patience.notice_seconds, site.patience.limit_seconds),
     )
-    site.memory["watch"] = verdict.memory
+    site.checkpoint["watch"] = verdict.checkpoint
     if verdict.is_to_be_told:
         text = f"Nothing has moved for {verdict.silent_seconds:.0f} s: no byte, no line of a log."
         site.journal.say(text, level=Level.WARNING)
@@ -211,8 +211,8 @@ def _publish(site: BackupContext, state: JobState, whole: VerifiedBackup) -> Pub
         "started_at": _iso(state.started_at),
         "ended_at": _iso(state.ended_at),
     }
-    site.memory["publishing"] = True
-    site.memory["final"] = {"bytes": whole.bytes, "sha256": whole.sha256}
+    site.checkpoint["publishing"] = True
+    site.checkpoint["final"] = {"bytes": whole.bytes, "sha256": whole.sha256}
     site.journal.flush()  # whoever comes after a driver that dies from here on must know what may stand under the final name
     text = json.dumps(record, indent=2, sort_keys=True) + "\n"
     result = site.jobs.act(
@@ -233,7 +233,7 @@ def _publish(site: BackupContext, state: JobState, whole: VerifiedBackup) -> Pub
         )
     if result.exit_status == REFUSED_STATUS:
         # what stands there is somebody else's: nothing of ours may be looked for under that name
-        del site.memory["final"]
+        del site.checkpoint["final"]
     if result.exit_status != 0:
         said = f"{result.stdout}{result.stderr}".strip()[-400:]
         raise RemoteFailure(

@@ -78,7 +78,7 @@ def _must_be_machine(end: Endpoint, machine: str) -> None:
 
 @dataclass(slots=True)
 class RestoreTestContext:
-    """One proof at work. ``memory`` is plain data that survives the driver; ``expected`` is asked for once all tables are read.
+    """One proof at work. ``checkpoint`` is plain data that survives the driver; ``expected`` is asked for once all tables are read.
 
     ``way`` leads to a file that lies elsewhere; at the end a host that is silent there is asked for ``silent_seconds``.
     """
@@ -86,7 +86,7 @@ class RestoreTestContext:
     plan: RestoreTestPlan
     jobs: Jobs
     clock: Clock
-    memory: dict[str, Any]
+    checkpoint: dict[str, Any]
     journal: RunJournal
     expected: Callable[[], ExpectedContents]
     patience: Patience = Patience()
@@ -102,13 +102,13 @@ def advance(site: RestoreTestContext) -> RestoreTestResult | None:
         Refused, RemoteFailure: the proof has failed; ``clean_up`` ends it.
         Cancelled: by the journal.
     """
-    if not site.memory.get("asked"):
+    if not site.checkpoint.get("asked"):
         site.jobs.follow(JOB)  # a silent host is met here, before anything can have been started
         if site.way:
-            site.memory["opened"] = True
+            site.checkpoint["opened"] = True
             site.journal.flush()
             site.way.open()
-        site.memory["asked"] = True
+        site.checkpoint["asked"] = True
         site.journal.flush()
     state = site.jobs.follow(JOB, wait_seconds=0.8, tail_lines=40)
     if state.status is JobStatus.ABSENT:
@@ -116,7 +116,7 @@ def advance(site: RestoreTestContext) -> RestoreTestResult | None:
             JOB, load("common", "pipes", "restore_test_scratch", "run_restore_test"), *site.plan.arguments()
         )
         return None
-    site.memory["steps"] = read_steps(state.tails.get("steps", ""))
+    site.checkpoint["steps"] = read_steps(state.tails.get("steps", ""))
     if state.status is JobStatus.RUNNING:
         _watch(site, state)
         site.journal.check()
@@ -130,12 +130,12 @@ def advance(site: RestoreTestContext) -> RestoreTestResult | None:
 
 def _watch(site: RestoreTestContext, state: JobState) -> None:
     verdict = stall.check_stall(
-        site.memory.get("watch"),
+        site.checkpoint.get("watch"),
         stall.signs_of(state.counters, state.tails),
         site.clock.now(),
         stall.StallLimits(site.patience.notice_seconds, site.patience.limit_seconds),
     )
-    site.memory["watch"] = verdict.memory
+    site.checkpoint["watch"] = verdict.checkpoint
     if verdict.is_to_be_told:
         text = f"Nothing has moved for {verdict.silent_seconds:.0f} s: no byte, no line of a log."
         site.journal.say(text, level=Level.WARNING)
@@ -158,9 +158,9 @@ def clean_up(site: RestoreTestContext) -> bool:
         Unreachable: as ``Jobs``, also while the job cannot be ended.
         RemoteFailure: something stays (``proof.not_removed``).
     """
-    if not site.memory.get("asked"):
+    if not site.checkpoint.get("asked"):
         return _must_be_closed(site)
-    if not site.memory.get("stopped"):
+    if not site.checkpoint.get("stopped"):
         if site.jobs.stop(JOB).status is JobStatus.RUNNING:
             raise Unreachable(
                 "proof.not_ended",
@@ -169,7 +169,7 @@ def clean_up(site: RestoreTestContext) -> bool:
                 left=f"{site.plan.scratch}",
                 next_step="Look at the host's disks. dbops asks again until the processes are gone.",
             )
-        site.memory["stopped"] = True
+        site.checkpoint["stopped"] = True
     trouble = _trouble_in_closing(site)
     is_gone = remove(site.jobs, site.plan, REMOVAL)
     if is_gone and trouble:
@@ -185,11 +185,11 @@ def _must_be_closed(site: RestoreTestContext) -> bool:
 
 def _trouble_in_closing(site: RestoreTestContext) -> DbopsError | None:
     """Close the way to the file, if one was opened. A host that stays silent there does not withhold what was proven."""
-    if site.way is None or not site.memory.get("opened") or site.memory.get("closed"):
+    if site.way is None or not site.checkpoint.get("opened") or site.checkpoint.get("closed"):
         return None
-    since = site.memory.setdefault("closing_since", site.clock.now())
+    since = site.checkpoint.setdefault("closing_since", site.clock.now())
     trouble = _close(site.way)
-    site.memory["closed"] = trouble is None
+    site.checkpoint["closed"] = trouble is None
     if trouble is None or (isinstance(trouble, Unreachable) and site.clock.now() - since < site.silent_seconds):
         return trouble
     return _stays_open(site.plan, trouble)
@@ -231,7 +231,11 @@ def remove(jobs: Jobs, plan: RestoreTestPlan, name: str) -> bool:
     state = jobs.follow(name, wait_seconds=0.8)
     if state.status is JobStatus.ABSENT:
         jobs.start(
-            name, load("common", "restore_test_scratch", "remove_restore_test"), plan.place, plan.proof, lock="removal"
+            name,
+            load("common", "restore_test_scratch", "remove_restore_test"),
+            plan.place,
+            plan.restore_test,
+            lock="removal",
         )
         return False
     if state.status is JobStatus.RUNNING:

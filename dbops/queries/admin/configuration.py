@@ -47,18 +47,23 @@ SETTINGS: dict[str, Callable[[], object]] = {
     **{
         f"DBOPS_{name}": partial(getattr, settings, name)
         for name in (
-            *("PROBE_INTERVAL_SECONDS", "FACTS_FRESH_SECONDS", "TICK_SECONDS", "LEASE_SECONDS", "LOST_AFTER_SECONDS"),
+            *("PROBE_INTERVAL_SECONDS", "FACTS_MAX_AGE_SECONDS", "TICK_SECONDS", "LEASE_SECONDS", "LOST_AFTER_SECONDS"),
             *("QUEUE_EXPIRES_SECONDS", "CATCH_UP_LAG_SECONDS", "VERIFY_STEADY_SECONDS", "GUARD_HEARTBEAT_SECONDS"),
-            *("GUARD_IDLE_SECONDS", "UNREACHABLE_PATIENCE_SECONDS", "STALL_NOTICE_SECONDS", "STALL_STOP_SECONDS"),
+            *("GUARD_IDLE_SECONDS", "UNREACHABLE_TIMEOUT_SECONDS", "STALL_NOTICE_SECONDS", "STALL_STOP_SECONDS"),
             *("STALL_STREAM_SECONDS", "STALL_UNPACK_SECONDS", "STALL_PREPARE_SECONDS", "STALL_CATCH_UP_SECONDS"),
             *(
-                "FAN_OUT_WAIT_SECONDS",
-                "FAN_OUT_STALL_SECONDS",
-                "FAN_OUT_BUFFER_BYTES",
-                "LINK_INTERVAL_SECONDS",
-                "BRAKE_LATENCY_MS",
+                "SHARED_READ_WAIT_SECONDS",
+                "SHARED_READ_STALL_SECONDS",
+                "SHARED_READ_BUFFER_BYTES",
+                "LINK_TEST_INTERVAL_SECONDS",
+                "AUTO_THROTTLE_LATENCY_MS",
             ),
-            *("PROOF_INTERVAL_SECONDS", "PROOF_OLD_AFTER_SECONDS", "PROOF_CORES", "PROOF_DIRECTORY"),
+            *(
+                "RESTORE_TEST_INTERVAL_SECONDS",
+                "RESTORE_TEST_OLD_AFTER_SECONDS",
+                "RESTORE_TEST_CORES",
+                "RESTORE_TEST_DIRECTORY",
+            ),
             *(
                 "START_TIMEOUT_SECONDS",
                 "REDUNDANCY_GOAL_SECONDS",
@@ -68,7 +73,7 @@ SETTINGS: dict[str, Callable[[], object]] = {
             ),
         )
     },
-    "DBOPS_RELAX_CATCH_UP": lambda: int(settings.RELAX_CATCH_UP),
+    "DBOPS_RELAX_DURABILITY": lambda: int(settings.RELAX_DURABILITY),
     "DBOPS_REPORT_RECIPIENTS": lambda: ", ".join(settings.REPORT_RECIPIENTS),
     "DBOPS_REPORT_FROM": lambda: settings.REPORT_FROM,
     "DBOPS_EMAIL_HOST": lambda: settings.EMAIL_HOST,

@@ -11,9 +11,11 @@ import pytest
 from django.test import Client
 from django.utils import timezone
 
-from dbops import lifecycle, operations, web
+from dbops import operations, web
 from dbops.engine.errors import Refused
 from dbops.engine.states import TRANSITIONS, Status, StepState
+from dbops.lifecycle import leases, rebuild_driver
+from dbops.lifecycle.rebuild_driver import RebuildUpdate
 from dbops.models import AuditEntry, ExecutedCommand, Rebuild
 from dbops.operations.rebuilds import cancel_rebuild, plan_rebuild, request_rebuild
 from dbops.worker import scheduler
@@ -44,10 +46,10 @@ VERBS = {
     "backup_reports.may_start": READS + " tables",
     "backups.run_now": "backup.requested",
     "backups.stop_run": "backup.stop_requested",
-    "backups.force_fail_run": "backup.given_up",
-    "backups.mark_run_ended": "backup.said_over",
-    "backups.request_restore_test": "proof.requested",
-    "backups.stop_restore_test": "proof.stop_requested",
+    "backups.force_fail_run": "backup.force_failed",
+    "backups.mark_run_ended": "backup.marked_ended",
+    "backups.request_restore_test": "restore_test.requested",
+    "backups.stop_restore_test": "restore_test.stop_requested",
     "connection_tests.request_ssh": "test.requested",
     "connection_tests.request_mysql": "test.requested",
     "connection_tests.request_stream": "test.requested",
@@ -98,7 +100,7 @@ VERBS = {
     "rebuilds.cancel_rebuild": "rebuild.cancel_requested",
     "rebuilds.set_priority": "rebuild.priority_changed",
     "rebuilds.move_first": "rebuild.priority_changed",
-    "rebuilds.force_fail_rebuild": "rebuild.given_up",
+    "rebuilds.force_fail_rebuild": "rebuild.force_failed",
     "schedules.save_schedule": "record_item",
     "schedules.set_enabled": "record_item",
     "schedules.remove_schedule": "schedule.removed",
@@ -179,13 +181,13 @@ def moved_to(status: Status) -> str:
     scheduler.start_what_can()
     if status is Status.RUNNING:
         return last().action
-    lease = lifecycle.take_lease(rebuild.pk)
+    lease = rebuild_driver.take_lease(rebuild.pk)
     assert lease is not None
     if status is Status.LOST:
         Rebuild.objects.update(unreachable_since=timezone.now() - timedelta(days=1))
-        lifecycle.mark_unreachable(lease, "silent")
+        leases.mark_unreachable(lease, "silent")
     else:
-        lifecycle.finish(lease, status, "It is over.")
+        rebuild_driver.finish(lease, status, "It is over.")
     return last().action
 
 
@@ -203,14 +205,14 @@ def test_a_host_that_answers_again_and_a_driver_that_takes_over_are_in_the_log()
     moved_to(Status.LOST)
     rebuild = Rebuild.objects.get()
     Rebuild.objects.update(lease_until=timezone.now() - timedelta(seconds=1))
-    lease = lifecycle.take_lease(rebuild.pk)
+    lease = rebuild_driver.take_lease(rebuild.pk)
     assert lease is not None
     assert (last().action, last().detail["rebuild"]) == ("rebuild.taken_over", rebuild.pk)
-    lifecycle.mark_reachable(lease)
+    leases.mark_reachable(lease)
     assert last().action == "rebuild.found_again"
-    lifecycle.release_lease(lease, 0)
+    leases.release_lease(lease, 0)
     count = AuditEntry.objects.count()
-    assert lifecycle.take_lease(rebuild.pk) is not None
+    assert rebuild_driver.take_lease(rebuild.pk) is not None
     assert AuditEntry.objects.count() == count
 
 
@@ -223,13 +225,13 @@ def command(rebuild: Rebuild, key: str) -> ExecutedCommand:
 @pytest.mark.parametrize(("exit_status", "outcome"), [(0, "done"), (77, "failed"), (None, "unknown")])
 def test_each_command_is_in_the_log_once_with_its_exit_status(exit_status: int | None, outcome: str) -> None:
     rebuild = rows.started_rebuild()
-    lease = lifecycle.take_lease(rebuild.pk)
+    lease = rebuild_driver.take_lease(rebuild.pk)
     assert lease is not None
-    lifecycle.heartbeat_rebuild(lease, lifecycle.RebuildUpdate(started_commands={"a": command(rebuild, "a")}), None)
+    rebuild_driver.heartbeat_rebuild(lease, RebuildUpdate(started_commands={"a": command(rebuild, "a")}), None)
     before = AuditEntry.objects.count()
-    ended = lifecycle.RebuildUpdate(finished_commands={"a": (exit_status, "output", timezone.now())})
-    lifecycle.heartbeat_rebuild(lease, ended, None)
-    lifecycle.heartbeat_rebuild(lease, ended, None)
+    ended = RebuildUpdate(finished_commands={"a": (exit_status, "output", timezone.now())})
+    rebuild_driver.heartbeat_rebuild(lease, ended, None)
+    rebuild_driver.heartbeat_rebuild(lease, ended, None)
     assert AuditEntry.objects.count() == before + 1
     entry = last()
     assert (entry.action, entry.subject, entry.instance, entry.outcome) == (
@@ -241,13 +243,13 @@ def test_each_command_is_in_the_log_once_with_its_exit_status(exit_status: int |
 
 def test_commands_that_end_with_their_step_or_with_the_rebuild_are_in_the_log() -> None:
     rebuild = rows.started_rebuild()
-    lease = lifecycle.take_lease(rebuild.pk)
+    lease = rebuild_driver.take_lease(rebuild.pk)
     assert lease is not None
     for key in "ab":
-        lifecycle.heartbeat_rebuild(lease, lifecycle.RebuildUpdate(started_commands={key: command(rebuild, key)}), None)
-    news = [lifecycle.RebuildUpdate(finished_commands={key: (0, "", timezone.now())}) for key in "ab"]
-    lifecycle.end_step(lease, "fingerprint", StepState.DONE, {}, news[0], {})
-    lifecycle.end_badly(
+        rebuild_driver.heartbeat_rebuild(lease, RebuildUpdate(started_commands={key: command(rebuild, key)}), None)
+    news = [RebuildUpdate(finished_commands={key: (0, "", timezone.now())}) for key in "ab"]
+    rebuild_driver.end_step(lease, "fingerprint", StepState.DONE, {}, news[0], {})
+    rebuild_driver.end_badly(
         lease, "stream", Status.FAILED, {}, news[1], {}, last_step="clean-up", error={"code": "x"}, text="It broke."
     )
     assert actions()[-2:] == ["command.ended"] * 2

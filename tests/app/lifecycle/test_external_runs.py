@@ -10,11 +10,11 @@ from django.db import connection
 from django.utils import timezone
 from pytest_django import DjangoAssertNumQueries
 
-from dbops import lifecycle
 from dbops.engine.backups.matching import Where
 from dbops.engine.facts.backups import BackupConnection, BackupProcess, Reads
 from dbops.engine.facts.instance import InstanceFacts
 from dbops.engine.states import BackupMethod, RunOrigin, RunStatus
+from dbops.lifecycle import external_runs, run_flags, run_reports, run_schedules
 from dbops.lifecycle.run_reports import ReportKind, RunReport
 from dbops.models import BackupRun, BackupSchedule, Hold, Instance, InstanceState
 from dbops.worker import prober
@@ -60,42 +60,42 @@ def only() -> BackupRun:
 
 class TestObserving:
     def test_a_run_begins_with_its_process_goes_on_and_ends(self, backup: Instance) -> None:
-        lifecycle.observe(backup, facts(1, dump(output_bytes=100)))
+        external_runs.observe(backup, facts(1, dump(output_bytes=100)))
         run = only()
         assert (run.origin, run.status, run.started_at) == (RunOrigin.OBSERVED, RunStatus.RUNNING, at(0))
-        lifecycle.observe(backup, facts(2, dump(output_bytes=200)))
+        external_runs.observe(backup, facts(2, dump(output_bytes=200)))
         assert (only().last_seen_at, only().progress) == (at(2), {"bytes": 200})
-        lifecycle.observe(backup, facts(3))
+        external_runs.observe(backup, facts(3))
         run = only()
         assert (run.status, run.finished_at) == (RunStatus.ENDED, at(3))
         assert run.outcome
         assert run.events.count() == 2
 
     def test_a_probe_that_failed_says_nothing(self, backup: Instance) -> None:
-        lifecycle.observe(backup, facts(1, dump()))
-        lifecycle.observe(backup, facts(2, host=None, backup_processes=None))
+        external_runs.observe(backup, facts(1, dump()))
+        external_runs.observe(backup, facts(2, host=None, backup_processes=None))
         assert only().status == RunStatus.RUNNING
 
     def test_an_older_probe_that_comes_later_ends_nothing(self, backup: Instance) -> None:
-        lifecycle.observe(backup, facts(2, dump()))
-        lifecycle.observe(backup, facts(1))
+        external_runs.observe(backup, facts(2, dump()))
+        external_runs.observe(backup, facts(1))
         assert only().status == RunStatus.RUNNING
-        lifecycle.observe(backup, facts(3))
-        lifecycle.observe(backup, facts(2.5, dump()))
+        external_runs.observe(backup, facts(3))
+        external_runs.observe(backup, facts(2.5, dump()))
         assert only().status == RunStatus.ENDED
 
     def test_one_that_was_ended_by_mistake_goes_on(self, backup: Instance) -> None:
         for minute, processes in ((1, [dump()]), (2, []), (3, [dump()])):
-            lifecycle.observe(backup, facts(minute, *processes))
+            external_runs.observe(backup, facts(minute, *processes))
         assert (only().status, only().finished_at) == (RunStatus.RUNNING, None)
 
     def test_two_side_by_side_are_two_and_a_loop_is_one(self, backup: Instance) -> None:
-        lifecycle.observe(backup, facts(1, dump(7), dump(8)))
+        external_runs.observe(backup, facts(1, dump(7), dump(8)))
         assert BackupRun.objects.count() == 2
-        lifecycle.observe(backup, facts(2))
+        external_runs.observe(backup, facts(2))
         family = {"family": "boot:5:500"}
-        lifecycle.observe(backup, facts(3, dump(11, 2.5, **family)))
-        lifecycle.observe(backup, facts(4, dump(12, 3.5, **family)))
+        external_runs.observe(backup, facts(3, dump(11, 2.5, **family)))
+        external_runs.observe(backup, facts(4, dump(12, 3.5, **family)))
         assert BackupRun.objects.filter(status=RunStatus.RUNNING).count() == 1
         assert BackupRun.objects.count() == 3
 
@@ -103,7 +103,7 @@ class TestObserving:
         Hold.objects.create(
             instance=backup, backup_run=make_run(make_schedule(backup)), purpose="backup", taken_at=at(0)
         )
-        lifecycle.observe(
+        external_runs.observe(
             backup, facts(1, dump(is_ours=True), dump(8, reads=Reads.UNCLEAR), dump(9, reads=Reads.OTHER))
         )
         assert not BackupRun.objects.exclude(origin=RunOrigin.MANAGED).exists()
@@ -111,10 +111,10 @@ class TestObserving:
     def test_a_dump_from_elsewhere_ends_when_its_connection_does(self, backup: Instance) -> None:
         there = BackupConnection(9, "root", "10.0.0.9:4", False, "mysqldump", BackupMethod.DUMP, "SELECT", at(0))
         server = builders.server(12, backup_connections=(there,))
-        lifecycle.observe(backup, facts(1, server=server))
-        lifecycle.observe(backup, facts(2, server=None))
+        external_runs.observe(backup, facts(1, server=server))
+        external_runs.observe(backup, facts(2, server=None))
         assert only().status == RunStatus.RUNNING
-        lifecycle.observe(backup, facts(3, server=builders.server(12, backup_connections=())))
+        external_runs.observe(backup, facts(3, server=builders.server(12, backup_connections=())))
         assert only().status == RunStatus.ENDED
 
     def test_the_stream_of_a_rebuild_is_no_foreign_backup(self, db: None) -> None:
@@ -124,14 +124,14 @@ class TestObserving:
             9, "backup", "localhost", True, "xtrabackup", BackupMethod.PHYSICAL, "BACKUP STAGE", at(0)
         )
         server = builders.server(12, backup_connections=(ours,))
-        lifecycle.observe(source, facts(1, server=server, backup_processes=None))
+        external_runs.observe(source, facts(1, server=server, backup_processes=None))
         assert not BackupRun.objects.exists()
 
     def test_a_probe_where_nothing_runs_costs_one_query(
         self, backup: Instance, django_assert_num_queries: DjangoAssertNumQueries
     ) -> None:
         with django_assert_num_queries(1):
-            lifecycle.observe(backup, facts(1))
+            external_runs.observe(backup, facts(1))
 
     def test_the_prober_hands_over_what_it_stores(self, backup: Instance) -> None:
         class Done:
@@ -148,7 +148,7 @@ class TestObserving:
 
 class TestReporting:
     def report(self, backup: Instance, kind: str, minute: float, **changes: Any) -> BackupRun:
-        return lifecycle.report_run(backup, told(kind, minute, **changes), at(minute))
+        return run_reports.report_run(backup, told(kind, minute, **changes), at(minute))
 
     def test_start_heartbeat_end(self, backup: Instance) -> None:
         self.report(backup, "start", 0)
@@ -171,46 +171,46 @@ class TestReporting:
     def test_seen_and_reported_is_one_run(self, backup: Instance, report_first: bool) -> None:
         steps = [
             lambda: self.report(backup, "start", 1),
-            lambda: lifecycle.observe(backup, facts(1, dump())),
+            lambda: external_runs.observe(backup, facts(1, dump())),
         ]
         for step in steps if report_first else reversed(steps):
             step()
-        lifecycle.observe(backup, facts(2, dump()))
+        external_runs.observe(backup, facts(2, dump()))
         self.report(backup, "end", 3, bytes=7)
-        lifecycle.observe(backup, facts(4))
+        external_runs.observe(backup, facts(4))
         run = only()
         assert (run.status, run.origin, run.bytes_written) == (RunStatus.SUCCEEDED, RunOrigin.REPORTED, 7)
         assert (run.evidence["command"], run.evidence["process"]) == ("mysqldump -A", "boot:7:700")
 
     def test_the_end_of_a_run_that_was_seen_to_be_gone(self, backup: Instance) -> None:
-        lifecycle.observe(backup, facts(1, dump()))
-        lifecycle.observe(backup, facts(2))
+        external_runs.observe(backup, facts(1, dump()))
+        external_runs.observe(backup, facts(2))
         self.report(backup, "end", 2.1, exit_status=2)
         assert (only().status, only().exit_status, only().finished_at) == (RunStatus.FAILED, 2, at(2.1))
 
     def test_a_report_whose_process_vanished_gets_a_minute(self, backup: Instance) -> None:
         self.report(backup, "start", 0)
-        lifecycle.observe(backup, facts(1, dump()))
-        lifecycle.observe(backup, facts(2))
-        lifecycle.observe(backup, facts(2.5))
+        external_runs.observe(backup, facts(1, dump()))
+        external_runs.observe(backup, facts(2))
+        external_runs.observe(backup, facts(2.5))
         assert only().status == RunStatus.RUNNING
-        lifecycle.observe(backup, facts(3.5))
+        external_runs.observe(backup, facts(3.5))
         assert (only().status, only().finished_at) == (RunStatus.ENDED, at(2))
         self.report(backup, "end", 4)
         assert only().status == RunStatus.SUCCEEDED
 
     def test_a_reporter_that_fell_silent(self, backup: Instance) -> None:
         self.report(backup, "heartbeat", 0)
-        assert lifecycle.end_silent_reports(at(14)) == 0
-        assert lifecycle.end_silent_reports(at(16)) == 1
+        assert run_reports.end_silent_reports(at(14)) == 0
+        assert run_reports.end_silent_reports(at(16)) == 1
         assert (only().status, only().finished_at) == (RunStatus.ENDED, at(0))
         self.report(backup, "heartbeat", 17)
         assert only().status == RunStatus.RUNNING
 
     def test_one_that_only_tells_of_its_start_is_waited_for_longer(self, backup: Instance) -> None:
         self.report(backup, "start", 0)
-        assert lifecycle.end_silent_reports(at(60)) == 0
-        assert lifecycle.end_silent_reports(at(49 * 60)) == 1
+        assert run_reports.end_silent_reports(at(60)) == 0
+        assert run_reports.end_silent_reports(at(49 * 60)) == 1
 
 
 class TestFlags:
@@ -223,14 +223,14 @@ class TestFlags:
 
     def test_at_its_end_and_while_it_runs(self, backup: Instance) -> None:
         self.finished(backup, 6)
-        lifecycle.report_run(backup, told("start", 0), at(0))
-        lifecycle.flag_running(at(2))
+        run_reports.report_run(backup, told("start", 0), at(0))
+        run_flags.flag_running(at(2))
         run = BackupRun.objects.get(report_key="key-00001")
         assert run.flags == []
-        lifecycle.flag_running(at(5))
+        run_flags.flag_running(at(5))
         run.refresh_from_db()
         assert run.flags == ["too_long"]
-        lifecycle.report_run(backup, told("end", 6, bytes=1_000_000), at(6))
+        run_reports.report_run(backup, told("end", 6, bytes=1_000_000), at(6))
         run.refresh_from_db()
         assert run.flags == ["too_long", "small"]
 
@@ -262,15 +262,15 @@ class TestRaces:
         backup = make_fleet()["backup-1"]
         for turn in range(5):
             pid, key = 100 + turn, f"key-{turn:05}"
-            start = lambda turn=turn, key=key: lifecycle.report_run(  # noqa: E731
+            start = lambda turn=turn, key=key: run_reports.report_run(  # noqa: E731
                 backup, told("start", turn, key, started_at=at(turn)), at(turn)
             )
-            probe = lambda turn=turn, pid=pid: lifecycle.observe(  # noqa: E731
+            probe = lambda turn=turn, pid=pid: external_runs.observe(  # noqa: E731
                 backup, facts(turn + 0.5, dump(pid, turn))
             )
             self.race(start, probe, start, probe, probe, start)
             assert BackupRun.objects.count() == turn + 1
-            lifecycle.report_run(backup, told("end", turn + 0.6, key, started_at=at(turn)), at(turn + 0.6))
+            run_reports.report_run(backup, told("end", turn + 0.6, key, started_at=at(turn)), at(turn + 0.6))
         assert set(BackupRun.objects.values_list("status", flat=True)) == {RunStatus.SUCCEEDED}
 
     def test_without_the_lock_there_would_be_two(self, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -292,8 +292,8 @@ class TestRaces:
         for module in (external_runs, run_reports):
             monkeypatch.setattr(module, "locked", lambda instance: nullcontext())
         self.race(
-            lambda: lifecycle.report_run(backup, told("start", 0), at(1)),
-            lambda: lifecycle.observe(backup, facts(1, dump())),
+            lambda: run_reports.report_run(backup, told("start", 0), at(1)),
+            lambda: external_runs.observe(backup, facts(1, dump())),
         )
         assert BackupRun.objects.count() == 2
 
@@ -310,7 +310,7 @@ class TestSchedules:
 
     def run_at(self, backup: Instance, moment: datetime, key: str = "key-00001") -> BackupRun:
         report = RunReport(key, ReportKind.START, BackupMethod.DUMP, started_at=moment)
-        return lifecycle.report_run(backup, report, moment + timedelta(minutes=1))
+        return run_reports.report_run(backup, report, moment + timedelta(minutes=1))
 
     def test_a_run_belongs_to_the_due_time_it_fits(self, backup: Instance, schedule: BackupSchedule) -> None:
         run = self.run_at(backup, NIGHT + timedelta(minutes=20))
@@ -322,9 +322,9 @@ class TestSchedules:
 
     def test_what_nobody_met_is_missed_once(self, backup: Instance, schedule: BackupSchedule) -> None:
         self.read(backup, NIGHT - timedelta(hours=1), NIGHT + timedelta(hours=1))
-        assert lifecycle.watch_schedules(NIGHT + timedelta(minutes=14)) == 0
-        assert lifecycle.watch_schedules(NIGHT + timedelta(minutes=16)) == 1
-        assert lifecycle.watch_schedules(NIGHT + timedelta(minutes=17)) == 0
+        assert run_schedules.watch_schedules(NIGHT + timedelta(minutes=14)) == 0
+        assert run_schedules.watch_schedules(NIGHT + timedelta(minutes=16)) == 1
+        assert run_schedules.watch_schedules(NIGHT + timedelta(minutes=17)) == 0
         schedule.refresh_from_db()
         assert (only().status, only().due_at) == (RunStatus.MISSED, NIGHT)
         assert schedule.next_due_at == NIGHT + timedelta(days=1)
@@ -335,7 +335,7 @@ class TestSchedules:
     def test_one_that_was_met_is_not(self, backup: Instance, schedule: BackupSchedule) -> None:
         self.run_at(backup, NIGHT + timedelta(minutes=1))
         self.read(backup, NIGHT - timedelta(hours=1), NIGHT + timedelta(hours=1))
-        assert lifecycle.watch_schedules(NIGHT + timedelta(hours=1)) == 0
+        assert run_schedules.watch_schedules(NIGHT + timedelta(hours=1)) == 0
         assert only().status == RunStatus.RUNNING
 
     @pytest.mark.parametrize(
@@ -347,7 +347,7 @@ class TestSchedules:
         self, backup: Instance, schedule: BackupSchedule, since: timedelta | None, until: timedelta | None
     ) -> None:
         self.read(backup, since is not None and NIGHT + since or None, until is not None and NIGHT + until or None)
-        assert lifecycle.watch_schedules(NIGHT + timedelta(hours=1)) == 0
+        assert run_schedules.watch_schedules(NIGHT + timedelta(hours=1)) == 0
         assert not BackupRun.objects.exists()
 
     def test_a_long_downtime_does_not_flood(self, backup: Instance, schedule: BackupSchedule) -> None:
@@ -355,7 +355,9 @@ class TestSchedules:
         schedule.save()
         back = NIGHT + timedelta(days=40)
         self.read(backup, back, back + timedelta(hours=1))
-        assert lifecycle.watch_schedules(back + timedelta(hours=1)) == 8  # 00:05 to 00:40: later ones may still come
+        assert (
+            run_schedules.watch_schedules(back + timedelta(hours=1)) == 8
+        )  # 00:05 to 00:40: later ones may still come
         schedule.refresh_from_db()
         assert schedule.next_due_at == back + timedelta(minutes=45)
 
@@ -363,20 +365,20 @@ class TestSchedules:
         schedule.expected_seconds = 10
         schedule.save()
         self.read(backup, NIGHT - timedelta(hours=1), NIGHT + timedelta(hours=1))
-        assert lifecycle.watch_schedules(NIGHT + timedelta(hours=1)) == 0
+        assert run_schedules.watch_schedules(NIGHT + timedelta(hours=1)) == 0
         schedule.refresh_from_db()
         assert schedule.next_due_at == NIGHT + timedelta(days=1)
 
     def test_a_new_schedule_gets_its_first_due_time(self, backup: Instance, schedule: BackupSchedule) -> None:
         BackupSchedule.objects.update(next_due_at=None)
-        lifecycle.watch_schedules(NIGHT - timedelta(hours=1))
+        run_schedules.watch_schedules(NIGHT - timedelta(hours=1))
         schedule.refresh_from_db()
         assert schedule.next_due_at == NIGHT
 
     def test_what_cannot_be_read_hinders_nobody(self, backup: Instance, schedule: BackupSchedule) -> None:
         schedule.cron = "nonsense"
         schedule.save()
-        assert lifecycle.watch_schedules(NIGHT + timedelta(hours=1)) == 0
+        assert run_schedules.watch_schedules(NIGHT + timedelta(hours=1)) == 0
         assert self.run_at(backup, NIGHT).schedule is None
 
 

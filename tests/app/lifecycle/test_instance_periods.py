@@ -6,11 +6,11 @@ from datetime import datetime, timedelta
 import pytest
 from django.utils import timezone
 
-from dbops import lifecycle
 from dbops.engine.availability.periods import longest_gap
 from dbops.engine.facts.instance import InstanceFacts
 from dbops.engine.facts.summary import judge, summarize
 from dbops.engine.states import Role
+from dbops.lifecycle import instance_periods
 from dbops.models import Instance, InstancePeriod, InstanceState
 from dbops.operations import fleet
 from tests.app.factories import make_facts, make_operator, make_trio, make_unreachable
@@ -32,7 +32,7 @@ def probed(instance: Instance, seconds: float, facts: InstanceFacts) -> bool:
     live = Instance.objects.select_related("cluster", "state__period").get(pk=instance.pk)
     moment = T0 + timedelta(seconds=seconds)
     InstanceState.objects.filter(instance=instance).update(observed_at=moment)
-    return lifecycle.note_period(live, _at(facts, moment), gap=GAP)
+    return instance_periods.note_period(live, _at(facts, moment), gap=GAP)
 
 
 def _at(facts: InstanceFacts, moment: datetime) -> InstanceFacts:
@@ -78,7 +78,7 @@ def test_of_two_probes_at_once_the_second_changes_nothing(replica: Instance) -> 
     late = Instance.objects.select_related("cluster", "state__period").get(pk=replica.pk)
     away = make_unreachable()
     assert probed(replica, 15, away)
-    assert not lifecycle.note_period(late, _at(away, T0 + timedelta(seconds=16)), gap=GAP)
+    assert not instance_periods.note_period(late, _at(away, T0 + timedelta(seconds=16)), gap=GAP)
     assert [state for state, _, _ in periods(replica)][1:] == ["unreachable"]
     assert InstancePeriod.objects.filter(ended_at=None, name=replica.name).count() == 1
 

@@ -1,9 +1,9 @@
 """Observed runs that are known by less than a process of somebody else: by connections, or by a job of ours that was given up."""
 
-from dbops import lifecycle
 from dbops.engine.facts.backups import BackupConnection, Reads
 from dbops.engine.facts.instance import Problem
 from dbops.engine.states import BackupMethod, RunOrigin, RunStatus
+from dbops.lifecycle import backup_runs, external_runs
 from dbops.lifecycle.external_runs import SERVER_IS_SILENT
 from dbops.models import BackupRun, Instance
 from tests.app.backup_rows import make_run, make_schedule
@@ -15,16 +15,16 @@ __all__ = ["backup"]
 
 def test_the_job_of_a_run_that_was_given_up_is_a_backup_like_those_of_others(backup: Instance) -> None:
     run = make_run(make_schedule(backup), RunStatus.LOST)
-    lifecycle.observe(backup, facts(1, dump(is_ours=True)))
-    assert lifecycle.force_fail_run(run, "olga")
+    external_runs.observe(backup, facts(1, dump(is_ours=True)))
+    assert backup_runs.force_fail_run(run, "olga")
     BackupRun.objects.update(finished_at=at(2))
-    lifecycle.observe(backup, facts(1.9, dump(is_ours=True)))
-    lifecycle.observe(backup, facts(2.5, dump(is_ours=True)))  # what has just ended may be seen for a moment
+    external_runs.observe(backup, facts(1.9, dump(is_ours=True)))
+    external_runs.observe(backup, facts(2.5, dump(is_ours=True)))  # what has just ended may be seen for a moment
     assert BackupRun.objects.get() == run
-    lifecycle.observe(backup, facts(4, dump(is_ours=True)))
+    external_runs.observe(backup, facts(4, dump(is_ours=True)))
     seen = BackupRun.objects.get(origin=RunOrigin.OBSERVED)
     assert seen.status == RunStatus.RUNNING
-    lifecycle.observe(backup, facts(5))
+    external_runs.observe(backup, facts(5))
     seen.refresh_from_db()
     assert seen.status == RunStatus.ENDED
 
@@ -33,9 +33,9 @@ def test_a_local_connection_proves_what_a_process_of_no_certain_instance_reads(b
     here = BackupConnection(9, "root", "localhost", True, "mysqldump", BackupMethod.DUMP, "SELECT", at(0.1))
     server = builders.server(12, backup_connections=(here,))
     for minute in (1, 2):
-        lifecycle.observe(backup, facts(minute, dump(reads=Reads.UNCLEAR), server=server))
+        external_runs.observe(backup, facts(minute, dump(reads=Reads.UNCLEAR), server=server))
         assert (only().status, only().evidence["process"]) == (RunStatus.RUNNING, dump().key)
-    lifecycle.observe(backup, facts(3, server=builders.server(12, backup_connections=())))
+    external_runs.observe(backup, facts(3, server=builders.server(12, backup_connections=())))
     assert only().status == RunStatus.ENDED
 
 
@@ -43,18 +43,18 @@ def test_a_dump_from_elsewhere_ends_with_its_server(backup: Instance) -> None:
     there = BackupConnection(9, "root", "10.0.0.9:4", False, "mysqldump", BackupMethod.DUMP, "SELECT", at(0))
     server = builders.server(12, backup_connections=(there,))
     silent = {"server": None, "server_problem": Problem("mysql.unreachable", "Connection refused")}
-    lifecycle.observe(backup, facts(1, server=server))
+    external_runs.observe(backup, facts(1, server=server))
     refused = Problem("mysql.access_denied", "Access denied")
     for minute in (1.1, 2.9):
-        lifecycle.observe(backup, facts(minute, server=None, server_problem=refused))
-        lifecycle.observe(backup, facts(minute + 0.05, **silent, host=None))
-    lifecycle.observe(backup, facts(3, **silent))
-    lifecycle.observe(backup, facts(3.5, **silent))
+        external_runs.observe(backup, facts(minute, server=None, server_problem=refused))
+        external_runs.observe(backup, facts(minute + 0.05, **silent, host=None))
+    external_runs.observe(backup, facts(3, **silent))
+    external_runs.observe(backup, facts(3.5, **silent))
     assert only().status == RunStatus.RUNNING
-    lifecycle.observe(backup, facts(4.5, **silent))
+    external_runs.observe(backup, facts(4.5, **silent))
     assert (only().status, only().finished_at) == (RunStatus.ENDED, at(3))
     assert only().outcome == SERVER_IS_SILENT
-    lifecycle.observe(backup, facts(5, server=server))
+    external_runs.observe(backup, facts(5, server=server))
     assert only().status == RunStatus.RUNNING
 
 
@@ -65,7 +65,7 @@ def test_the_last_connection_of_a_backup_of_ours_is_not_somebody_elses(backup: I
     last = BackupConnection(9, "root", "localhost", True, "mysqldump", BackupMethod.DUMP, "SELECT", at(0.1))
     server = builders.server(12, backup_connections=(last,))
     for minute in (0.9, 1.05):
-        lifecycle.observe(backup, facts(minute, server=server))
+        external_runs.observe(backup, facts(minute, server=server))
         assert BackupRun.objects.get() == run
-    lifecycle.observe(backup, facts(3, server=server))  # it goes on: it is nobody's of ours
+    external_runs.observe(backup, facts(3, server=server))  # it goes on: it is nobody's of ours
     assert BackupRun.objects.filter(origin=RunOrigin.OBSERVED).count() == 1

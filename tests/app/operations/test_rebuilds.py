@@ -8,11 +8,13 @@ import pytest
 from django.db import connection
 from django.utils import timezone
 
-from dbops import lifecycle
 from dbops.engine.errors import Refused
 from dbops.engine.facts.instance import from_record, to_record
 from dbops.engine.rebuilds.plan import Plan
 from dbops.engine.states import Status
+from dbops.lifecycle import leases, rebuild_driver
+from dbops.lifecycle.leases import LeaseLost
+from dbops.lifecycle.rebuild_driver import RebuildUpdate
 from dbops.models import AuditEntry, Hold, Instance, InstanceState, Rebuild
 from dbops.operations.rebuilds import cancel_rebuild, candidate_sources, plan_rebuild, request_rebuild
 from dbops.worker import scheduler
@@ -124,9 +126,9 @@ def test_two_rebuilds_of_one_source_run_one_after_the_other_and_say_why() -> Non
     second.refresh_from_db()
     assert second.status == "queued"
     assert names(second.waiting_for, "backup-1", f"rebuild {first.pk}")
-    lease = lifecycle.take_lease(first.pk)
+    lease = rebuild_driver.take_lease(first.pk)
     assert lease is not None
-    lifecycle.finish(lease, Status.FAILED, "for the test")
+    rebuild_driver.finish(lease, Status.FAILED, "for the test")
     assert scheduler.start_what_can() == [second.pk]
 
 
@@ -167,9 +169,9 @@ def test_starting_takes_both_holds_and_ending_gives_them_back() -> None:
         ("backup-1", "source"),
         ("replica-1", "target"),
     }
-    lease = lifecycle.take_lease(rebuild.pk)
+    lease = rebuild_driver.take_lease(rebuild.pk)
     assert lease is not None
-    lifecycle.finish(lease, Status.SUCCEEDED, "done")
+    rebuild_driver.finish(lease, Status.SUCCEEDED, "done")
     rebuild.refresh_from_db()
     assert (rebuild.status, rebuild.target_slot, Hold.objects.count()) == ("succeeded", None, 0)
 
@@ -177,29 +179,29 @@ def test_starting_takes_both_holds_and_ending_gives_them_back() -> None:
 def test_a_redelivered_message_finds_a_living_driver_and_does_nothing() -> None:
     rebuild = ask(rows.make_fleet(), rows.operator())
     scheduler.start_what_can()
-    assert lifecycle.take_lease(rebuild.pk) is not None
-    assert lifecycle.take_lease(rebuild.pk) is None
+    assert rebuild_driver.take_lease(rebuild.pk) is not None
+    assert rebuild_driver.take_lease(rebuild.pk) is None
 
 
 def test_a_message_for_a_finished_rebuild_does_nothing() -> None:
     rebuild = ask(rows.make_fleet(), rows.operator())
     scheduler.start_what_can()
-    lease = lifecycle.take_lease(rebuild.pk)
+    lease = rebuild_driver.take_lease(rebuild.pk)
     assert lease is not None
-    lifecycle.finish(lease, Status.SUCCEEDED, "done")
-    assert lifecycle.take_lease(rebuild.pk) is None
-    assert lifecycle.due(timezone.now()) == []
+    rebuild_driver.finish(lease, Status.SUCCEEDED, "done")
+    assert rebuild_driver.take_lease(rebuild.pk) is None
+    assert rebuild_driver.due(timezone.now()) == []
 
 
-@pytest.mark.parametrize("ending", [Status.SUCCEEDED, Status.FAILED])
-def test_both_instances_are_probed_at_once_when_a_rebuild_ends_and_no_other(ending: Status) -> None:
+@pytest.mark.parametrize("pending_status", [Status.SUCCEEDED, Status.FAILED])
+def test_both_instances_are_probed_at_once_when_a_rebuild_ends_and_no_other(pending_status: Status) -> None:
     rebuild = ask(rows.make_fleet(), rows.operator())
     scheduler.start_what_can()
     later = timezone.now() + timedelta(minutes=5)
     InstanceState.objects.update(probe_due_at=later)
-    lease = lifecycle.take_lease(rebuild.pk)
+    lease = rebuild_driver.take_lease(rebuild.pk)
     assert lease is not None
-    lifecycle.finish(lease, ending, "the end")
+    rebuild_driver.finish(lease, pending_status, "the end")
     due = InstanceState.objects.filter(probe_due_at__lte=timezone.now()).values_list("instance__name", flat=True)
     assert set(due) == {rebuild.target.name, rebuild.source.name}
     assert InstanceState.objects.filter(probe_due_at=later).exists()
@@ -209,21 +211,21 @@ def test_a_driver_whose_lease_was_taken_over_cannot_write_any_more(settings: Any
     rebuild = ask(rows.make_fleet(), rows.operator())
     scheduler.start_what_can()
     settings.LEASE_SECONDS = -1
-    slow = lifecycle.take_lease(rebuild.pk)
+    slow = rebuild_driver.take_lease(rebuild.pk)
     settings.LEASE_SECONDS = 20
     assert slow is not None
-    heir = lifecycle.take_lease(rebuild.pk)
+    heir = rebuild_driver.take_lease(rebuild.pk)
     assert heir is not None
     assert heir.rebuild.host_token > slow.rebuild.host_token
     assert heir.reattached_after_seconds is not None
     for act in (
-        lambda: lifecycle.heartbeat_rebuild(slow, lifecycle.RebuildUpdate(), {}),
-        lambda: lifecycle.begin_step(slow, "stream"),
-        lambda: lifecycle.prove(slow),
-        lambda: lifecycle.finish(slow, Status.FAILED, "late"),
-        lambda: lifecycle.mark_unreachable(slow, "late"),
+        lambda: rebuild_driver.heartbeat_rebuild(slow, RebuildUpdate(), {}),
+        lambda: rebuild_driver.begin_step(slow, "stream"),
+        lambda: rebuild_driver.prove(slow),
+        lambda: rebuild_driver.finish(slow, Status.FAILED, "late"),
+        lambda: leases.mark_unreachable(slow, "late"),
     ):
-        with pytest.raises(lifecycle.LeaseLost):
+        with pytest.raises(LeaseLost):
             act()
     rebuild.refresh_from_db()
     assert rebuild.status == "running"
@@ -233,11 +235,11 @@ def test_cancel_is_seen_with_the_next_heartbeat() -> None:
     olga = rows.operator()
     rebuild = ask(rows.make_fleet(), olga)
     scheduler.start_what_can()
-    lease = lifecycle.take_lease(rebuild.pk)
+    lease = rebuild_driver.take_lease(rebuild.pk)
     assert lease is not None
-    assert lifecycle.heartbeat_rebuild(lease, lifecycle.RebuildUpdate(), {}) is False
+    assert rebuild_driver.heartbeat_rebuild(lease, RebuildUpdate(), {}) is False
     cancel_rebuild(actor=olga, rebuild=rebuild)
-    assert lifecycle.heartbeat_rebuild(lease, lifecycle.RebuildUpdate(), {}) is True
+    assert rebuild_driver.heartbeat_rebuild(lease, RebuildUpdate(), {}) is True
 
 
 def test_a_frozen_plan_reads_back_as_it_was_confirmed() -> None:

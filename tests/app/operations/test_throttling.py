@@ -8,12 +8,12 @@ from django.contrib.auth.models import User
 from django.core.management import call_command
 from django.test import Client
 
-from dbops import lifecycle
 from dbops.engine.errors import Refused
 from dbops.engine.facts.instance import from_record
 from dbops.engine.rebuilds.plan import Plan
 from dbops.engine.states import Status, StepState
 from dbops.engine.tuning.stream_rate import MIB, SLOWEST
+from dbops.lifecycle import leases, rebuild_driver
 from dbops.loaders.plan_inputs import slowest_rate
 from dbops.models import AuditEntry, Instance, InstanceState, Rebuild
 from dbops.operations.rate_limit import set_stream_rate
@@ -106,10 +106,10 @@ def test_other_methods_and_what_has_ended_have_no_rate(olga: User, trio: Any) ->
 
 
 def test_a_driver_that_holds_the_lease_is_not_disturbed(running: Rebuild, olga: User) -> None:
-    lease = lifecycle.take_lease(running.pk)
+    lease = rebuild_driver.take_lease(running.pk)
     assert lease is not None
     set_stream_rate(actor=olga, rebuild=running, rate=20 * MIB)
-    assert lifecycle.renew(lease)
+    assert leases.renew(lease)
 
 
 def test_the_page_sets_it_and_full_speed_takes_it_back(running: Rebuild, operator: Client, trio: Any) -> None:

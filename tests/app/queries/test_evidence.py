@@ -15,11 +15,12 @@ from django.core.management import CommandError, call_command
 from django.test import Client
 from django.utils import timezone
 
-from dbops import lifecycle
 from dbops.audit.log import append
 from dbops.engine.audit.chain import GENESIS, ChainHead
 from dbops.engine.audit.excerpt import holes
 from dbops.engine.states import Status, StepState
+from dbops.lifecycle import leases, rebuild_driver
+from dbops.lifecycle.rebuild_driver import RebuildLease, RebuildUpdate
 from dbops.models import AuditEntry, ExecutedCommand, Rebuild
 from dbops.operations.rebuilds import cancel_rebuild
 from tests.app import rows
@@ -40,8 +41,8 @@ def _no_broker(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("dbops.messaging.updates.announce", lambda *_: None)
 
 
-def lease_of(rebuild: Rebuild) -> lifecycle.RebuildLease:
-    lease = lifecycle.take_lease(rebuild.pk)
+def lease_of(rebuild: Rebuild) -> RebuildLease:
+    lease = rebuild_driver.take_lease(rebuild.pk)
     assert lease is not None
     return lease
 
@@ -55,19 +56,19 @@ def running() -> Rebuild:
     command = ExecutedCommand(
         rebuild=rebuild, key="a", step="stream", place="db-13", text=f"/bin/a {HOSTILE}", started_at=timezone.now()
     )
-    lifecycle.heartbeat_rebuild(lease, lifecycle.RebuildUpdate(started_commands={"a": command}), None)
-    memory = {"stream.bytes": 123456789, "position": POSITION, "checkpoints": {"to_lsn": 90, "last_lsn": 99}}
-    news = lifecycle.RebuildUpdate(finished_commands={"a": (3, HOSTILE, timezone.now())})
+    rebuild_driver.heartbeat_rebuild(lease, RebuildUpdate(started_commands={"a": command}), None)
+    checkpoint = {"stream.bytes": 123456789, "position": POSITION, "checkpoints": {"to_lsn": 90, "last_lsn": 99}}
+    news = RebuildUpdate(finished_commands={"a": (3, HOSTILE, timezone.now())})
     result = {"exit_statuses": {"unpack": 0}, "tails": {"unpack": PRINTED}}
-    lifecycle.end_step(lease, "stream", StepState.DONE, result, news, memory)
-    lifecycle.release_lease(lease, 0)
+    rebuild_driver.end_step(lease, "stream", StepState.DONE, result, news, checkpoint)
+    leases.release_lease(lease, 0)
     return rebuild
 
 
 @pytest.fixture
 def ended(running: Rebuild) -> Rebuild:
     append(actor="olga", action="test.other", subject="something else")
-    lifecycle.finish(lease_of(running), Status.FAILED, f"It broke: {HOSTILE}")
+    rebuild_driver.finish(lease_of(running), Status.FAILED, f"It broke: {HOSTILE}")
     append(actor="olga", action="test.other", subject="something else")
     running.refresh_from_db()
     return running

@@ -5,7 +5,7 @@ from concurrent.futures import ThreadPoolExecutor
 import pytest
 from django.db import connection
 
-from dbops import lifecycle
+from dbops.lifecycle import topology_differences
 from dbops.models import Cluster, TopologyDifference
 from tests.app import rows
 from tests.app.topology.test_differences import FROM_REPLICA, read
@@ -17,7 +17,7 @@ WORKERS = 6
 def all_at_once() -> None:
     def note(cluster_id: int) -> None:
         try:
-            lifecycle.note_differences([cluster_id])
+            topology_differences.note_differences([cluster_id])
         finally:
             connection.close()
 

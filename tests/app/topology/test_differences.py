@@ -9,10 +9,10 @@ from django.contrib.auth.models import User
 from django.utils import timezone
 from pytest_django import DjangoAssertNumQueries
 
-from dbops import lifecycle
 from dbops.engine.errors import Refused
 from dbops.engine.facts.instance import Problem, to_record
 from dbops.engine.states import Role, Status
+from dbops.lifecycle import rebuild_requests, topology_differences
 from dbops.models import AuditEntry, Cluster, Hold, Instance, InstanceState, ServerIdentity, TopologyDifference
 from dbops.operations import topology
 from dbops.operations.fleet import save_instance
@@ -51,7 +51,7 @@ def read(name: str, *, seconds_ago: float = 0, **changes: Any) -> datetime:
 
 
 def compare() -> None:
-    lifecycle.note_differences(list(Cluster.objects.values_list("pk", flat=True)))
+    topology_differences.note_differences(list(Cluster.objects.values_list("pk", flat=True)))
 
 
 def fail_over(times: int = 2, **old: Any) -> None:
@@ -74,7 +74,7 @@ def failover() -> TopologyDifference:
 def blocked(fleet: dict[str, Instance]) -> set[tuple[str, str]]:
     """Return the code and subject of each difference that stops rebuilds."""
     cluster = fleet["replica-1"].cluster_id
-    return {(item.code, item.subject) for item in lifecycle.blocks_rebuilds([cluster]).get(cluster, ())}
+    return {(item.code, item.subject) for item in topology_differences.blocks_rebuilds([cluster]).get(cluster, ())}
 
 
 def test_a_cluster_in_health_writes_nothing_and_costs_four_queries(
@@ -84,7 +84,7 @@ def test_a_cluster_in_health_writes_nothing_and_costs_four_queries(
     assert ServerIdentity.objects.count() == 3
     clusters = list(Cluster.objects.values_list("pk", flat=True))
     with django_assert_num_queries(4):
-        lifecycle.note_differences(clusters)
+        topology_differences.note_differences(clusters)
     assert not TopologyDifference.objects.exists()
 
 
@@ -330,13 +330,15 @@ def test_a_rebuild_of_ours_makes_a_server_anew_without_a_word(fleet: dict[str, I
         fingerprint=plan_rebuild(target=target, source=source).fingerprint,
         request_key="one",
     )
-    assert lifecycle.start(rebuild) == ""
+    assert rebuild_requests.start(rebuild) == ""
     read("replica-1", server_id=77, replication=(builders.link("10.0.0.12"),))
     compare()
     assert differences() == set()  # it is in our hands
     Hold.objects.all().delete()
     now = timezone.now()
-    type(rebuild).objects.update(status=Status.SUCCEEDED, finished_at=now, memory={"touched": True}, target_slot=None)
+    type(rebuild).objects.update(
+        status=Status.SUCCEEDED, finished_at=now, checkpoint={"touched": True}, target_slot=None
+    )
     for _ in range(2):
         read("replica-1", server_id=77)
         compare()
@@ -350,7 +352,9 @@ def test_a_rebuild_excuses_one_change_and_not_a_mistake_months_later(db: None) -
     compare()
     ServerIdentity.objects.update(noted_at=timezone.now() - timedelta(days=100))
     ended = timezone.now() - timedelta(days=90)
-    type(rebuild).objects.update(status=Status.SUCCEEDED, finished_at=ended, memory={"touched": True}, target_slot=None)
+    type(rebuild).objects.update(
+        status=Status.SUCCEEDED, finished_at=ended, checkpoint={"touched": True}, target_slot=None
+    )
     name = rebuild.target.name
     read(name)  # MariaDB keeps its server id: it is the same identity as before
     compare()
@@ -372,6 +376,6 @@ def test_the_reasons_of_many_clusters_cost_one_query(
     fail_over()
     ids = [*Cluster.objects.values_list("pk", flat=True), 4711]
     with django_assert_num_queries(1):
-        assert set(lifecycle.blocks_rebuilds(ids)) == {fleet["replica-1"].cluster_id}
+        assert set(topology_differences.blocks_rebuilds(ids)) == {fleet["replica-1"].cluster_id}
     with django_assert_num_queries(2):
-        assert lifecycle.blocks_rebuilds() == lifecycle.blocks_rebuilds(ids)
+        assert topology_differences.blocks_rebuilds() == topology_differences.blocks_rebuilds(ids)

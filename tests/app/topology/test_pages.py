@@ -8,10 +8,10 @@ from django.test import Client
 from django.utils import timezone
 from pytest_django import DjangoAssertNumQueries
 
-from dbops import lifecycle
 from dbops.engine.errors import Refused
 from dbops.engine.facts.instance import Attached, InstanceFacts, Problem, to_record
 from dbops.engine.topology.nodes import DiscoveryResult, Node, ReplicationLink
+from dbops.lifecycle import topology_differences
 from dbops.models import AuditEntry, Cluster, Discovery, Host, Instance, InstanceState, TopologyDifference
 from dbops.operations.topology import request_discovery
 from dbops.queries import topology as queries
@@ -116,7 +116,7 @@ def fail_over() -> TopologyDifference:
         set_facts(primary, make_facts(read_only=True, server_id=1))
         set_facts(backup, replicating(replica.address, server_id=2))
         set_facts(replica, make_facts(read_only=False, server_id=3))
-        lifecycle.note_differences([primary.cluster_id])
+        topology_differences.note_differences([primary.cluster_id])
     return TopologyDifference.objects.get(code="failover")
 
 

@@ -10,8 +10,8 @@ from django.test.utils import CaptureQueriesContext
 from django.utils import timezone
 from django.utils.html import escape
 
-from dbops import lifecycle
 from dbops.engine.states import RunOrigin, RunStatus
+from dbops.lifecycle import external_runs
 from dbops.models import AuditEntry, BackupEvent, BackupRun
 from dbops.web.templatetags.dbops import UNKNOWN, machine_time, words
 from tests.app.backup_rows import make_run, make_schedule
@@ -145,7 +145,7 @@ def test_a_backup_of_others_is_over_when_an_operator_says_so_and_goes_on_when_it
     operator: Client, viewer: Client
 ) -> None:
     instance = make_trio()[1]
-    lifecycle.observe(instance, observed.facts(1, observed.dump()))
+    external_runs.observe(instance, observed.facts(1, observed.dump()))
     run = BackupRun.objects.get()
     assert 'id="over-link"' in operator.get(url(run)).content.decode()
     assert 'id="over-link"' not in viewer.get(url(run)).content.decode()
@@ -154,11 +154,11 @@ def test_a_backup_of_others_is_over_when_an_operator_says_so_and_goes_on_when_it
     assert operator.post(url(run, "over/"), {"reason": ""}).status_code == 409
     operator.post(url(run, "over/"), {"reason": WHY})
     run.refresh_from_db()
-    assert (run.status, AuditEntry.objects.get().action) == (RunStatus.ENDED, "backup.said_over")
+    assert (run.status, AuditEntry.objects.get().action) == (RunStatus.ENDED, "backup.marked_ended")
     assert "olga" in run.outcome
     again = operator.post(url(run, "over/"), {"reason": WHY})
     assert (again.status_code, again.context["refused"].code) == (409, "backup.ended")
-    lifecycle.observe(instance, observed.facts(60, observed.dump()))  # half an hour from now
+    external_runs.observe(instance, observed.facts(60, observed.dump()))  # half an hour from now
     run.refresh_from_db()
     assert (run.status, BackupRun.objects.count()) == (RunStatus.RUNNING, 1)
 

@@ -9,10 +9,10 @@ from django.test import Client
 from django.utils import timezone
 from django.utils.html import escape
 
-from dbops import lifecycle
 from dbops.engine.facts.backups import BackupProcess, Reads
 from dbops.engine.schedule.conflicts import meaning_alongside
 from dbops.engine.states import BackupMethod, RunOrigin, RunStatus, Status
+from dbops.lifecycle import external_runs, rebuild_requests
 from dbops.models import BackupRun, Rebuild
 from tests.app.factories import make_facts, make_rebuild, make_trio
 from tests.app.loaders.test_cluster_snapshots import hold, make_run
@@ -50,7 +50,7 @@ def seen(rebuild: Rebuild) -> BackupRun:
         "so",
     )
     facts = replace(make_facts(observed_at=now), backup_processes=(process,))
-    lifecycle.observe(rebuild.source, facts)
+    external_runs.observe(rebuild.source, facts)
     return BackupRun.objects.get()
 
 
@@ -84,7 +84,7 @@ def test_both_pages_show_the_other_while_it_runs(operator: Client, rebuild: Rebu
 
 
 def test_probe_logs_nothing_for_an_instance_that_no_rebuild_uses(rebuild: Rebuild) -> None:
-    lifecycle.end_queued(rebuild, Status.CANCELLED, "")
+    rebuild_requests.end_queued(rebuild, Status.CANCELLED, "")
     rebuild.holds.all().delete()
     run = seen(rebuild)
     assert not run.events.filter(text__contains="Rebuild").exists()

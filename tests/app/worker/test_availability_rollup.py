@@ -13,6 +13,7 @@ from dbops.engine.availability.record import Cause
 from dbops.engine.availability.shortages import Gap
 from dbops.engine.schedule.calendar import Interval
 from dbops.engine.states import Status
+from dbops.lifecycle import availability_rollups, instance_periods
 from dbops.loaders.availability_records import records
 from dbops.models import (
     Cluster,
@@ -99,7 +100,7 @@ def test_the_same_numbers_with_and_without_counted_days(seed: int) -> None:
     availability_rollup.count_days(ago(dice.uniform(0, 300)))
     CountedDays.objects.filter(cluster=keys[1]).delete()
     GapDay.objects.filter(cluster=keys[1]).delete()
-    lifecycle.recount([keys[2]], ago(dice.uniform(24, 300)), NOW)
+    availability_rollups.recount([keys[2]], ago(dice.uniform(24, 300)), NOW)
     for _ in range(6):
         end = NOW if dice.random() < 0.5 else ago(dice.uniform(0, 200))
         period = Interval(end - timedelta(seconds=dice.randrange(1, 3_000_000)), end)
@@ -115,7 +116,7 @@ def test_counted_day_by_day_or_at_once_is_the_same() -> None:
         availability_rollup.count_days(ago(24 * day))
     availability_rollup.count_days(NOW)
     one = stored()
-    lifecycle.recount([cluster.pk], None, NOW)
+    availability_rollups.recount([cluster.pk], None, NOW)
     assert not GapDay.objects.exists()
     availability_rollup.count_days(NOW)
     other = stored()
@@ -137,7 +138,7 @@ def test_who_counted_while_the_past_changed_keeps_nothing(monkeypatch: Any) -> N
 
     def change_meanwhile(*given: Any, **values: Any) -> Any:
         found = real(*given, **values)
-        lifecycle.recount([cluster.pk], ago(48), NOW)
+        availability_rollups.recount([cluster.pk], ago(48), NOW)
         return found
 
     monkeypatch.setattr(availability_rollup, "records", change_meanwhile)
@@ -187,7 +188,7 @@ class TestThePastChanges:
 
     def test_a_run_whose_end_became_known_late(self, trio: Any) -> None:
         run = make_run(trio[1], started_at=ago(100), origin="reported")
-        lifecycle.recount([run.instance.cluster_id], ago(100), NOW)
+        availability_rollups.recount([run.instance.cluster_id], ago(100), NOW)
         availability_rollup.count_days(NOW)
         before = totals([trio[1].cluster_id], Interval(ago(120), NOW), NOW)[trio[1].cluster_id]
         blocked = SumKey(Gap.NOT_REBUILDABLE, Cause.BACKUP, False)
@@ -205,17 +206,17 @@ class TestThePastChanges:
 
     def test_an_instance_that_left_after_days_of_silence(self, trio: Any) -> None:
         InstanceState.objects.filter(instance=trio[2]).update(observed_at=ago(80))
-        lifecycle.end_periods(InstanceState.objects.filter(instance=trio[2]))
+        instance_periods.end_periods(InstanceState.objects.filter(instance=trio[2]))
         assert self.until() == ago(80).date()
 
     def test_a_cluster_that_is_younger_than_its_first_fact(self, trio: Any) -> None:
-        lifecycle.recount([trio[0].cluster_id], FIRST - timedelta(days=9), NOW)
+        availability_rollups.recount([trio[0].cluster_id], FIRST - timedelta(days=9), NOW)
         mark = CountedDays.objects.get()
         assert mark.since == mark.until == (FIRST - timedelta(days=9)).date()
 
     def test_an_instance_that_goes_by_another_name(self, trio: Any) -> None:
         trio[2].name = "replica-9"
         trio[2].save()
-        lifecycle.rename_periods(trio[2])
+        instance_periods.rename_periods(trio[2])
         found = judged(trio[0].cluster_id, Interval(ago(100), NOW))
         assert found == {}

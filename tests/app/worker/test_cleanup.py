@@ -6,10 +6,11 @@ from typing import Any
 import pytest
 from django.utils import timezone
 
-from dbops import lifecycle
 from dbops.engine.states import FINAL, Level, Status, StepState
+from dbops.lifecycle import cleanups, leases, rebuild_driver, rebuild_requests
 from dbops.lifecycle.cleanups import HOUR_SECONDS, LATER_SECONDS, SOON_SECONDS
-from dbops.lifecycle.rebuild_driver import end_step, finish
+from dbops.lifecycle.leases import LeaseLost
+from dbops.lifecycle.rebuild_driver import RebuildUpdate, end_step, finish
 from dbops.models import AuditEntry, Hold, Instance, Rebuild, RebuildEvent
 from tests.app.factories import make_rebuild, make_trio
 from tests.said import names
@@ -41,14 +42,14 @@ def fresh(rebuild: Rebuild) -> Rebuild:
 
 def test_giving_up_frees_everything_and_asks_for_a_sweep(trio: Any) -> None:
     rebuild = make_lost(trio)
-    assert lifecycle.force_fail(rebuild, "olga")
+    assert cleanups.force_fail(rebuild, "olga")
     found = fresh(rebuild)
-    assert (found.status, found.ending, found.target_slot) == (Status.FAILED, Status.FAILED, None)
+    assert (found.status, found.pending_status, found.target_slot) == (Status.FAILED, Status.FAILED, None)
     assert found.finished_at is not None
     assert found.revision == rebuild.revision + 1
     assert not Hold.objects.exists()
-    assert lifecycle.sweeps_due(timezone.now()) == [rebuild.pk]
-    assert lifecycle.due(timezone.now()) == []
+    assert cleanups.sweeps_due(timezone.now()) == [rebuild.pk]
+    assert rebuild_driver.due(timezone.now()) == []
     assert names(found.outcome, "olga", rebuild.target.name)
     assert RebuildEvent.objects.get().level == Level.ERROR
     assert AuditEntry.objects.get().action == "rebuild.failed"
@@ -58,7 +59,7 @@ def test_no_step_of_it_seems_to_go_on(trio: Any) -> None:
     rebuild = make_lost(trio)
     for position, state in enumerate((StepState.DONE, StepState.SKIPPED, StepState.RUNNING)):
         rebuild.steps.filter(position=position).update(state=state)
-    lifecycle.force_fail(rebuild, "olga")
+    cleanups.force_fail(rebuild, "olga")
     states = list(rebuild.steps.values_list("state", flat=True))
     assert states[:4] == [StepState.DONE, StepState.SKIPPED, StepState.FAILED, StepState.SKIPPED]
     assert set(states[4:]) == {StepState.SKIPPED}
@@ -67,56 +68,56 @@ def test_no_step_of_it_seems_to_go_on(trio: Any) -> None:
 
 def test_a_driver_at_work_loses_its_lease_and_writes_nothing_more(trio: Any) -> None:
     rebuild = make_lost(trio)
-    lease = lifecycle.take_lease(rebuild.pk)
+    lease = rebuild_driver.take_lease(rebuild.pk)
     assert lease
-    assert lifecycle.renew(lease), "the control: until then the lease is good"
-    lifecycle.force_fail(rebuild, "olga")
+    assert leases.renew(lease), "the control: until then the lease is good"
+    cleanups.force_fail(rebuild, "olga")
     told = RebuildEvent.objects.count()
-    assert not lifecycle.renew(lease)
+    assert not leases.renew(lease)
     event = RebuildEvent(rebuild=rebuild, at=timezone.now(), level=Level.INFO, text="too late")
     for write in (
-        lambda: lifecycle.heartbeat_rebuild(lease, lifecycle.RebuildUpdate(events=[event]), {"late": True}),
-        lambda: end_step(lease, "stream", StepState.DONE, {}, lifecycle.RebuildUpdate(events=[event]), {"late": True}),
+        lambda: rebuild_driver.heartbeat_rebuild(lease, RebuildUpdate(events=[event]), {"late": True}),
+        lambda: end_step(lease, "stream", StepState.DONE, {}, RebuildUpdate(events=[event]), {"late": True}),
         lambda: finish(lease, Status.SUCCEEDED, "done"),
-        lambda: lifecycle.mark_reachable(lease),
+        lambda: leases.mark_reachable(lease),
     ):
-        with pytest.raises(lifecycle.LeaseLost):
+        with pytest.raises(LeaseLost):
             write()
-    lifecycle.release_lease(lease, 0)
+    leases.release_lease(lease, 0)
     found = fresh(rebuild)
-    assert (found.status, found.next_tick_at, found.memory) == (Status.FAILED, None, {})
+    assert (found.status, found.next_tick_at, found.checkpoint) == (Status.FAILED, None, {})
     assert (found.lease_owner, found.lease_until) == ("", None)
     assert RebuildEvent.objects.count() == told
-    assert lifecycle.take_lease(rebuild.pk) is None
+    assert rebuild_driver.take_lease(rebuild.pk) is None
 
 
 def test_the_target_can_be_rebuilt_after_giving_up(trio: Any) -> None:
-    lifecycle.force_fail(make_lost(trio), "olga")
+    cleanups.force_fail(make_lost(trio), "olga")
     newer = make_rebuild(target=trio[2], source=trio[1], status=Status.QUEUED)
-    assert lifecycle.start(newer) == ""
+    assert rebuild_requests.start(newer) == ""
 
 
 @pytest.mark.parametrize("status", [status for status in Status if status is not Status.LOST])
 def test_what_is_not_lost_is_not_given_up(trio: Any, status: Status) -> None:
     rebuild = make_rebuild(target=trio[2], source=trio[1], status=status)
     before = Rebuild.objects.values().get()
-    assert not lifecycle.force_fail(rebuild, "olga")
+    assert not cleanups.force_fail(rebuild, "olga")
     assert Rebuild.objects.values().get() == before
     assert not RebuildEvent.objects.exists()
 
 
 def test_the_second_of_two_who_give_up_changes_nothing(trio: Any) -> None:
     rebuild = make_lost(trio)
-    assert [lifecycle.force_fail(rebuild, name) for name in ("olga", "oscar")] == [True, False]
+    assert [cleanups.force_fail(rebuild, name) for name in ("olga", "oscar")] == [True, False]
     assert "olga" in fresh(rebuild).outcome
     assert AuditEntry.objects.count() == 1
 
 
 def test_a_sweep_is_claimed_once(trio: Any) -> None:
     rebuild = ended_with_a_sweep(trio)
-    assert lifecycle.claim_sweep(rebuild.pk) == rebuild
-    assert lifecycle.claim_sweep(rebuild.pk) is None
-    assert lifecycle.sweeps_due(timezone.now()) == []
+    assert cleanups.claim_sweep(rebuild.pk) == rebuild
+    assert cleanups.claim_sweep(rebuild.pk) is None
+    assert cleanups.sweeps_due(timezone.now()) == []
 
 
 @pytest.mark.parametrize(
@@ -126,12 +127,12 @@ def test_a_sweep_is_claimed_once(trio: Any) -> None:
 def test_the_wait_between_tries_grows(trio: Any, ended_seconds_ago: float, wait_seconds: float) -> None:
     rebuild = ended_with_a_sweep(trio, ended_seconds_ago=ended_seconds_ago)
     before = timezone.now()
-    assert lifecycle.claim_sweep(rebuild.pk)
+    assert cleanups.claim_sweep(rebuild.pk)
     due = fresh(rebuild).sweep_due_at
     assert due is not None
     assert 0 <= (due - before).total_seconds() - wait_seconds < 5
-    assert lifecycle.sweeps_due(due - timedelta(seconds=1)) == []
-    assert lifecycle.sweeps_due(due + timedelta(seconds=1)) == [rebuild.pk]
+    assert cleanups.sweeps_due(due - timedelta(seconds=1)) == []
+    assert cleanups.sweeps_due(due + timedelta(seconds=1)) == [rebuild.pk]
 
 
 @pytest.mark.parametrize("held", [1, 2])
@@ -139,37 +140,37 @@ def test_a_rebuild_that_holds_either_instance_comes_first(trio: Any, held: int) 
     rebuild = ended_with_a_sweep(trio)
     newer = make_rebuild(target=trio[2], source=trio[1])
     hold = Hold.objects.create(instance=trio[held], rebuild=newer, purpose="source", taken_at=timezone.now())
-    assert lifecycle.claim_sweep(rebuild.pk) is None
+    assert cleanups.claim_sweep(rebuild.pk) is None
     assert fresh(rebuild).sweep_due_at == rebuild.sweep_due_at, "it is due still, at once after the hold"
     hold.delete()
-    assert lifecycle.claim_sweep(rebuild.pk) == rebuild
+    assert cleanups.claim_sweep(rebuild.pk) == rebuild
 
 
 def test_a_hold_on_another_instance_is_no_matter(trio: Any) -> None:
     rebuild = ended_with_a_sweep(trio)
     Hold.objects.create(instance=trio[0], rebuild=rebuild, purpose="source", taken_at=timezone.now())
-    assert lifecycle.claim_sweep(rebuild.pk) == rebuild
+    assert cleanups.claim_sweep(rebuild.pk) == rebuild
 
 
 @pytest.mark.parametrize("status", [status for status in Status if status not in FINAL])
 def test_what_has_not_ended_is_not_swept(trio: Any, status: Status) -> None:
     rebuild = ended_with_a_sweep(trio, status=status)
-    assert lifecycle.sweeps_due(timezone.now()) == []
-    assert lifecycle.claim_sweep(rebuild.pk) is None
+    assert cleanups.sweeps_due(timezone.now()) == []
+    assert cleanups.claim_sweep(rebuild.pk) is None
 
 
 def test_what_is_not_due_is_not_claimed(trio: Any) -> None:
     later = ended_with_a_sweep(trio, sweep_due_at=timezone.now() + timedelta(seconds=60))
     clean = ended_with_a_sweep(trio, sweep_due_at=None)
-    assert [lifecycle.claim_sweep(item.pk) for item in (later, clean)] == [None, None]
+    assert [cleanups.claim_sweep(item.pk) for item in (later, clean)] == [None, None]
 
 
 def test_a_sweep_without_success_keeps_its_memory_and_is_tried_again(trio: Any) -> None:
     rebuild = ended_with_a_sweep(trio, outcome="unknown")
-    lifecycle.claim_sweep(rebuild.pk)
-    lifecycle.end_sweep(rebuild, {"jobs_ended": True}, "")
+    cleanups.claim_sweep(rebuild.pk)
+    cleanups.end_sweep(rebuild, {"jobs_ended": True}, "")
     found = fresh(rebuild)
-    assert found.memory == {"jobs_ended": True}
+    assert found.checkpoint == {"jobs_ended": True}
     assert found.outcome == "unknown"
     assert found.sweep_due_at is not None
     assert not AuditEntry.objects.exists()
@@ -177,11 +178,11 @@ def test_a_sweep_without_success_keeps_its_memory_and_is_tried_again(trio: Any) 
 
 def test_a_sweep_that_is_done_brings_the_outcome_up_to_date_and_keeps_the_status(trio: Any) -> None:
     rebuild = ended_with_a_sweep(trio, outcome="nothing is known")
-    lifecycle.claim_sweep(rebuild.pk)
-    lifecycle.end_sweep(rebuild, {"source_closed": True}, "as before")
+    cleanups.claim_sweep(rebuild.pk)
+    cleanups.end_sweep(rebuild, {"source_closed": True}, "as before")
     found = fresh(rebuild)
     assert (found.sweep_due_at, found.outcome) == (None, "as before")
     assert (found.status, found.revision) == (Status.FAILED, rebuild.revision + 1)
     assert "as before" in RebuildEvent.objects.get().text
     assert AuditEntry.objects.get().action == "rebuild.cleaned_up"
-    assert lifecycle.sweeps_due(timezone.now() + timedelta(days=1)) == []
+    assert cleanups.sweeps_due(timezone.now() + timedelta(days=1)) == []

@@ -44,7 +44,7 @@ def test_a_second_delivery_that_has_read_the_same_schedule_writes_nothing(
     schedule = make_schedule(backup, next_due_at=DUE)
     stale = BackupSchedule.objects.get(pk=schedule.pk)
     due_backups.queue_due(DUE)
-    monkeypatch.setattr("dbops.lifecycle.lock_schedule", lambda pk: stale)
+    monkeypatch.setattr("dbops.lifecycle.backup_runs.lock_schedule", lambda pk: stale)
     assert due_backups._queue_one(schedule.pk, DUE) is None
     assert len(runs()) == 1
 

@@ -6,9 +6,10 @@ from typing import Any
 import pytest
 from django.utils import timezone
 
-from dbops import lifecycle
 from dbops.engine.errors import Unreachable
 from dbops.engine.states import RunStatus
+from dbops.lifecycle import backup_runs
+from dbops.lifecycle.leases import LeaseLost
 from dbops.models import BackupRun, BackupSchedule, TopologyDifference
 from dbops.operations.backups import force_fail_run, stop_run
 from tests.app.backup_rows import make_run
@@ -27,8 +28,8 @@ def test_what_a_given_up_run_may_have_published_goes_only_after_the_next_success
     run = begun(schedule)
     played.play(running())
     drive(run)
-    memory = {**run.memory, "publishing": True, "final": {"bytes": 1000, "sha256": samples.SHA}}
-    BackupRun.objects.update(memory=memory)
+    checkpoint = {**run.checkpoint, "publishing": True, "final": {"bytes": 1000, "sha256": samples.SHA}}
+    BackupRun.objects.update(checkpoint=checkpoint)
     played.host.down = Unreachable("ssh.unreachable", "Asking the host")
     drive(run)
     force_fail_run(run, operator(), "the host is gone")
@@ -50,8 +51,8 @@ def test_that_it_is_published_is_written_before_it_is_done(played: Played, sched
     known: list[dict[str, Any]] = []
 
     def die(ran: Any) -> str:
-        known.append(BackupRun.objects.get(status="running").memory)
-        raise lifecycle.LeaseLost
+        known.append(BackupRun.objects.get(status="running").checkpoint)
+        raise LeaseLost
 
     run = begun(schedule)
     played.play(running(), running())
@@ -162,7 +163,7 @@ def test_the_file_system_of_the_last_backup_must_be_there_again(
     run = begun(schedule)
     played.play(running())
     drive(run)
-    assert run.memory["plan"]["mount"] == mount
+    assert run.checkpoint["plan"]["mount"] == mount
     words = list(played.host.order[-1].arguments)
     assert words[12] == mount
 
@@ -183,7 +184,7 @@ def test_what_an_unfinished_rebuild_reads_stays_though_it_is_due(
         )
         for age in (1, 2)
     ]
-    monkeypatch.setattr(lifecycle, "runs_being_read", lambda: {old[0].pk})
+    monkeypatch.setattr(backup_runs, "runs_being_read", lambda: {old[0].pk})
     run = begun(schedule)
     played.play(running())
     drive(run)

@@ -9,8 +9,8 @@ from django.db import DatabaseError
 from django.utils import timezone
 from pytest_django import DjangoAssertNumQueries
 
-from dbops import lifecycle
 from dbops.engine.rebuilds.metrics import Figures
+from dbops.lifecycle import metrics
 from dbops.models import InstanceState, Rebuild, RebuildSample
 from dbops.worker.metrics import Sampler
 from tests.app.factories import make_channel, make_facts, make_rebuild, make_trio, set_facts
@@ -40,7 +40,7 @@ def test_a_sample_has_what_the_driver_counted_and_the_sources_lag(
 
 def test_two_drivers_write_one_row(rebuild: Rebuild) -> None:
     for count in (5, 6):
-        lifecycle.write_sample(rebuild, number=9, at=timezone.now(), step="stream", figures=Figures(bytes=count))
+        metrics.write_sample(rebuild, number=9, at=timezone.now(), step="stream", figures=Figures(bytes=count))
     assert RebuildSample.objects.get().bytes == 5
 
 
@@ -59,7 +59,7 @@ def test_a_sample_that_cannot_be_written_harms_nothing_and_is_not_tried_again_at
         calls.append(1)
         raise DatabaseError("out of range")
 
-    monkeypatch.setattr(lifecycle, "write_sample", broken)
+    monkeypatch.setattr(metrics, "write_sample", broken)
     sampler = Sampler(rebuild)
     sampler.take("stream", Figures())
     rebuild.started_at = timezone.now() - timedelta(hours=1)
@@ -73,7 +73,7 @@ def test_the_workers_own_time_limit_is_no_failure_of_a_sample(
     def late(*_: Any, **__: Any) -> None:
         raise SoftTimeLimitExceeded
 
-    monkeypatch.setattr(lifecycle, "write_sample", late)
+    monkeypatch.setattr(metrics, "write_sample", late)
     with pytest.raises(SoftTimeLimitExceeded):
         Sampler(rebuild).take("stream", Figures())
 

@@ -8,10 +8,10 @@ from django.db import connection
 from django.test.utils import CaptureQueriesContext
 from django.utils import timezone
 
-from dbops import lifecycle
 from dbops.engine.schedule.scheduler import decide
 from dbops.engine.states import RunOrigin, RunStatus, Status
-from dbops.lifecycle.backup_runs import run_again
+from dbops.lifecycle import backup_runs, cleanups, rebuild_driver, rebuild_requests
+from dbops.lifecycle.backup_runs import BackupRunUpdate, run_again
 from dbops.models import BackupRun, Hold, Instance, Maintenance, Rebuild, RebuildEvent
 from dbops.worker import scheduler
 from tests.app.backup_rows import make_run, make_schedule
@@ -57,9 +57,9 @@ def test_a_backup_that_is_due_while_a_rebuild_reads_its_source_waits_runs_after_
     waits = fresh(run)
     assert (waits.status, waits.flags) == ("queued", ["late"])
     assert names(waits.waiting_for, "backup-1", f"rebuild {rebuild.pk}")
-    lease = lifecycle.take_lease(rebuild.pk)
+    lease = rebuild_driver.take_lease(rebuild.pk)
     assert lease is not None
-    lifecycle.finish(lease, Status.SUCCEEDED, "done")
+    rebuild_driver.finish(lease, Status.SUCCEEDED, "done")
     scheduler.start_what_can()
     assert (fresh(run).status, fresh(run).flags) == ("running", ["late"])
     assert any(600 <= number < 700 for number in numbers(fresh(run).events.latest("pk").text)), (
@@ -72,9 +72,9 @@ def test_a_rebuild_waits_for_a_backup_and_starts_by_itself_when_it_ends(trio: An
     rebuild = queued(trio)
     assert scheduler.start_what_can() == []
     assert names(fresh(rebuild).waiting_for, "backup-1", f"backup run {run.pk}")
-    lease = lifecycle.take_run_lease(run.pk)
+    lease = backup_runs.take_run_lease(run.pk)
     assert lease is not None
-    lifecycle.finish_run(lease, RunStatus.SUCCEEDED, "done", lifecycle.BackupRunUpdate())
+    backup_runs.finish_run(lease, RunStatus.SUCCEEDED, "done", BackupRunUpdate())
     assert scheduler.start_what_can() == [rebuild.pk]
 
 
@@ -135,7 +135,7 @@ def test_what_is_queued_for_tonight_in_the_middle_of_a_look_is_not_started_by_it
 def test_a_rebuild_after_a_backup_waits_for_any_end_of_it_and_says_which(trio: Any, end: RunStatus) -> None:
     primary = trio[0]
     run = make_run(make_schedule(primary), RunStatus.RUNNING)  # not an instance that the rebuild wants
-    rebuild = queued(trio, after_run=run)
+    rebuild = queued(trio, start_after_run=run)
     assert scheduler.start_what_can() == []
     assert names(fresh(rebuild).waiting_for, f"backup run {run.pk}")
     BackupRun.objects.update(status=end)
@@ -147,16 +147,16 @@ def test_a_rebuild_after_a_backup_waits_for_any_end_of_it_and_says_which(trio: A
 def test_the_backup_that_was_stopped_for_a_rebuild_runs_again_however_that_ends(trio: Any, how: str) -> None:
     schedule = make_schedule(trio[1])
     status = {"finish": Status.RUNNING, "give up": Status.LOST}.get(how, Status.QUEUED)
-    rebuild = make_rebuild(target=trio[2], source=trio[1], status=status, runs_again=schedule)
+    rebuild = make_rebuild(target=trio[2], source=trio[1], status=status, requeue_schedule=schedule)
     if how == "finish":
-        lease = lifecycle.take_lease(rebuild.pk)
+        lease = rebuild_driver.take_lease(rebuild.pk)
         assert lease is not None
-        lifecycle.finish(lease, Status.FAILED, "it failed")
+        rebuild_driver.finish(lease, Status.FAILED, "it failed")
     elif how == "give up":
-        assert lifecycle.force_fail(rebuild, "olga")
+        assert cleanups.force_fail(rebuild, "olga")
     else:
         end = Status.CANCELLED if how == "cancel" else Status.EXPIRED
-        assert lifecycle.end_queued(rebuild, end, "ended")
+        assert rebuild_requests.end_queued(rebuild, end, "ended")
     run = BackupRun.objects.get()
     assert (run.schedule, run.status, run.due_at) == (schedule, "queued", None)
     assert any(names(event.text, schedule.name, f"backup run {run.pk}") for event in rebuild.events.all())
@@ -167,11 +167,11 @@ def test_the_backup_that_was_stopped_for_a_rebuild_runs_again_however_that_ends(
 def test_it_is_not_queued_twice_where_it_waits_already_nor_where_others_run_it(trio: Any) -> None:
     schedule = make_schedule(trio[1])
     waiting = make_run(schedule)
-    rebuild = queued(trio, runs_again=schedule)
-    lifecycle.end_queued(rebuild, Status.CANCELLED, "ended")
+    rebuild = queued(trio, requeue_schedule=schedule)
+    rebuild_requests.end_queued(rebuild, Status.CANCELLED, "ended")
     assert list(BackupRun.objects.all()) == [waiting]
-    other = queued(trio, runs_again=make_schedule(trio[1], "theirs", run_by="external"))
-    lifecycle.end_queued(other, Status.CANCELLED, "ended")
+    other = queued(trio, requeue_schedule=make_schedule(trio[1], "theirs", run_by="external"))
+    rebuild_requests.end_queued(other, Status.CANCELLED, "ended")
     assert BackupRun.objects.count() == 1
 
 
@@ -251,6 +251,6 @@ def test_reasons_are_written_in_bulk_once_for_each_change_and_told_once(db: None
 
 def test_an_older_view_replaces_no_newer_reason(trio: Any) -> None:
     rebuild = queued(trio, waiting_for="newest")
-    lifecycle.write_waits(Rebuild, {rebuild.pk: ("old", "older view")})
+    rebuild_requests.write_waits(Rebuild, {rebuild.pk: ("old", "older view")})
     assert fresh(rebuild).waiting_for == "newest"
     assert not rebuild.events.exists()

@@ -64,9 +64,9 @@ class JobStep(Step):
         return run.target
 
     def advance(self, run: Run) -> StepOutcome:
-        if not run.memory.get(f"{self.name}.started"):
+        if not run.checkpoint.get(f"{self.name}.started"):
             self.start(run)
-            run.memory[f"{self.name}.started"] = True
+            run.checkpoint[f"{self.name}.started"] = True
             run.journal.check()
         state = self.side(run).jobs.follow(self.name, wait_seconds=self._patience(run), tail_lines=40)
         if state.status is JobStatus.RUNNING:
@@ -74,7 +74,7 @@ class JobStep(Step):
             self._watch(run, state)
             return again()
         if state.status is JobStatus.ABSENT:
-            run.memory.pop(f"{self.name}.started")
+            run.checkpoint.pop(f"{self.name}.started")
             return again()
         run.journal.finished(self.name, state.exit_status, _tails(state))
         self.stopped(run, state)
@@ -82,15 +82,15 @@ class JobStep(Step):
 
     def _patience(self, run: Run) -> float:
         """Return for how many seconds the next look waits for the job's end."""
-        since = run.memory.setdefault(f"{self.name}.looked_since", run.clock.now())
+        since = run.checkpoint.setdefault(f"{self.name}.looked_since", run.clock.now())
         return LASTING_LOOK_SECONDS if run.clock.now() - since > LASTS_AFTER_SECONDS else LOOK_SECONDS
 
     def _watch(self, run: Run, state: JobState) -> None:
         """Tell of silence, and end what has stalled."""
         key = f"{self.name}.watch"
         patience = stall.StallLimits(run.settings.stall_notice_seconds, self.stall_seconds(run))
-        verdict = stall.check_stall(run.memory.get(key), self.signs(run, state), run.clock.now(), patience)
-        run.memory[key] = verdict.memory
+        verdict = stall.check_stall(run.checkpoint.get(key), self.signs(run, state), run.clock.now(), patience)
+        run.checkpoint[key] = verdict.checkpoint
         if verdict.is_to_be_told:
             limit = f"; after {patience.limit_seconds:.0f} s it counts as stalled" if patience.limit_seconds else ""
             text = f"Nothing has moved for {verdict.silent_seconds:.0f} s: no byte, no line of a log{limit}."
@@ -111,7 +111,7 @@ class JobStep(Step):
     def stopped(self, run: Run, state: JobState) -> None:
         """Keep what an ended job can tell: ``memory["<step>.result"]`` becomes the result of a step that ends badly."""
         if state.stages or any(state.tails.values()):
-            run.memory.setdefault(f"{self.name}.result", {"exit_statuses": state.stages, "tails": state.tails})
+            run.checkpoint.setdefault(f"{self.name}.result", {"exit_statuses": state.stages, "tails": state.tails})
 
 
 def _tails(state: JobState) -> str:

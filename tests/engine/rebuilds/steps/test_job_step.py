@@ -42,7 +42,7 @@ def test_what_lasts_is_looked_at_less_often_also_by_the_next_driver() -> None:
     jobs = Watched(clock)
     jobs.play("work", JobState(JobStatus.RUNNING))
     first = make_run(
-        build_plan(builders.situation()),
+        build_plan(builders.inputs()),
         jobs,
         source=FakeDatabase(),
         target=FakeDatabase(),
@@ -54,7 +54,7 @@ def test_what_lasts_is_looked_at_less_often_also_by_the_next_driver() -> None:
         assert not Work().advance(first).done
     assert set(jobs.waited) == {LOOK_SECONDS}
     next_driver = make_run(
-        first.plan, jobs, source=FakeDatabase(), target=FakeDatabase(), journal=Told(), clock=clock, **first.memory
+        first.plan, jobs, source=FakeDatabase(), target=FakeDatabase(), journal=Told(), clock=clock, **first.checkpoint
     )
     Work().advance(next_driver)
     assert jobs.waited[-1] == LASTING_LOOK_SECONDS
