@@ -47,10 +47,10 @@ SERVERS = (
 )
 #: Beside the methods: what dbops does with a server too.
 ALSO = {
-    "shared read": "several replicas from one read of their source",
+    "shared read": "several replicas from one read of the source",
     "backup": "a physical backup that dbops makes",
-    "restore test": "the proof of one by restoring it",
-    "catch-up": "relaxed settings while a copy rolls forward",
+    "restore test": "a restore test of such a backup",
+    "catch-up": "relaxed durability while a copy rolls forward",
 }
 WAYS = (*METHODS, *ALSO)
 RUN, RECORDED, UNTRIED = "**run here**", "by recorded output", "not tried"
