@@ -81,22 +81,24 @@ GOALS: dict[str, tuple[tuple[str, Goal], ...]] = {
 HOW = """\
 ## How it is measured
 
-* Before each run, everything is written to disk (`sync`), and the page cache takes all free memory (`script/lib/bench_memory.py`). A virtual
-  machine's first write to reclaimed memory is several times slower than others.
-* Each round starts with another contestant: the one after a large copy is slower. By hand, too, the last copy is removed only when the
-  new one exists.
-* **The stream step** is the step on the rebuild's page: start of the job, copy, detection of its end, and the check that the copy is complete.
-  By hand: `ssh SOURCE "mariadb-backup --backup --stream=xbstream ..." | mbstream -x`, as root, with the lab's key and one thread at
-  each end (the default of both tools), without any check.
-* **Until attached**: from the click until the replica replicates from the primary. Afterwards the replica is watched (2 s here, by default
-  60 s), and the old data is removed.
-* **Around the data**: from the click to the first file on the target, plus from the tool's end on the source to a replicating replica,
-  without prepare and catch-up. Stop and start of the target's server are included.
-* **The worker** drives rebuilds (`script/run worker ticks`). It is measured over a stream that a rate limit stretches to a minute.
-* **A dump is restored** with `zcat FILE | mariadb` into a server with a buffer pool of 1 GiB and no binary log. The rebuild's time is
-  the time until attached.
-* **The regular backup** is of sysbench's tables with one secondary index; a dump holds no index. From start to publication: written,
-  checksummed, on disk. The dump is `mariadb-dump --single-transaction | gzip`.
+* Before each run, everything is written to disk (`sync`), and the page cache takes all free memory
+  (`script/lib/bench_memory.py`). A virtual machine's first write to reclaimed memory is several times slower than
+  others.
+* Each round starts with another contestant: the one after a large copy is slower. By hand, too, the last copy is
+  removed only when the new one exists.
+* **The stream step** is the step on the rebuild's page: start of the job, copy, detection of its end, and the check
+  that the copy is complete. By hand: `ssh SOURCE "mariadb-backup --backup --stream=xbstream ..." | mbstream -x`, as
+  root, with the lab's key and one thread at each end (the default of both tools), without any check.
+* **Until attached**: from the click until the replica replicates from the primary. Afterwards the replica is watched
+  (2 s here, by default 60 s), and the old data is removed.
+* **Around the data**: from the click to the first file on the target, plus from the tool's end on the source to a
+  replicating replica, without prepare and catch-up. Stop and start of the target's server are included.
+* **The worker** drives rebuilds (`script/run worker ticks`). It is measured over a stream that a rate limit stretches
+  to a minute.
+* **A dump is restored** with `zcat FILE | mariadb` into a server with a buffer pool of 1 GiB and no binary log. The
+  rebuild's time is the time until attached.
+* **The regular backup** is of sysbench's tables with one secondary index; a dump holds no index. From start to
+  publication: written, checksummed, on disk. The dump is `mariadb-dump --single-transaction | gzip`.
 * **The archive** is the physical backup of the same round, removed from the page cache before it is read.
 """
 
