@@ -1,4 +1,4 @@
-"""All settings. Each ``DBOPS_*`` variable is explained in ``docs/configuration.md``."""
+"""All settings. Each ``DBOPS_*`` variable is explained in ``docs/reference/configuration.md``."""
 
 import os
 from pathlib import Path

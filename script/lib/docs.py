@@ -27,7 +27,7 @@ class Part:
 
 def effects() -> str:
     """Return the table of ``dbops.engine.schedule.conflicts``; methods with the same cell share a row."""
-    lines = ["| what runs, is due or is amiss | method | effect | why |", "|---|---|---|---|"]
+    lines = ["| activity | method | effect | reason |", "|---|---|---|---|"]
     for work, cells in TABLE.items():
         for judged, methods in groupby(cells, key=cells.__getitem__):
             words = (work, ", ".join(methods), judged.effect, judged.reason)
@@ -35,8 +35,8 @@ def effects() -> str:
     return "\n".join(lines)
 
 
-#: A part of a page for each table of the engine. ``errors.md`` gets an entry here once its texts are in a catalogue.
-PARTS = (Part("blockers.md", "effects", effects),)
+#: A part of a page for each table of the engine. ``reference/errors.md`` gets an entry here once its texts are in a catalogue.
+PARTS = (Part("reference/blockers.md", "effects", effects),)
 
 
 def generated(page: str, text: str) -> str:

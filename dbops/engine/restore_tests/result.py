@@ -26,7 +26,7 @@ FAILURES = {
     "transport": "Look at the link between the two hosts, and at the disk that has the file; then prove the backup again.",
     "damaged": "This file cannot be restored. Look at its disk, make a new backup now, and keep an older one that is proven.",
     "unpack": "Make a new backup and prove that; an older one that is proven is what can be restored now.",
-    "outside": "Such data cannot be proven beside the server that uses it: restore it by hand on another host (docs/verified-backups.md).",
+    "outside": "Such data cannot be proven beside the server that uses it: restore it by hand elsewhere (docs/how-to/restore-tests.md).",
     "prepare": "This backup cannot be restored as it is. Make a new one and prove that; keep an older one that is proven.",
     "start": "Look at what the server said. Where it needs a plugin or key of its own, the proof is to be made by hand.",
     "tables": "The backup holds damaged tables. Check the same tables on the source now, and keep an older backup that is proven.",

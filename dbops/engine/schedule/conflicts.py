@@ -1,6 +1,6 @@
 """What a rebuild may run beside: a cell for each method and each thing that may stand in its way, with the reason. Pure.
 
-``script/docs`` writes the table of ``docs/blockers.md`` from it.
+``script/docs`` writes the table of ``docs/reference/blockers.md`` from it.
 """
 
 from dataclasses import dataclass

@@ -174,6 +174,6 @@ def test_a_retry_does_not_go_on_with_the_copy_of_a_backup_that_is_bad() -> None:
 
 
 def test_the_codes_are_documented() -> None:
-    text = (Path(__file__).parents[3] / "docs" / "checks.md").read_text()
+    text = (Path(__file__).parents[3] / "docs" / "reference" / "checks.md").read_text()
     assert "`archive.proof`" in text
     assert "`archive.passed_over`" in text

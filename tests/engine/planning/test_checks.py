@@ -265,7 +265,7 @@ def test_a_target_that_is_down_can_be_planned() -> None:
 def test_every_code_is_documented() -> None:
     from pathlib import Path
 
-    text = (Path(__file__).parents[3] / "docs" / "checks.md").read_text()
+    text = (Path(__file__).parents[3] / "docs" / "reference" / "checks.md").read_text()
     codes = (
         {code for code, _, _ in CASES}
         | {finding.code for finding in run_checks(inputs())}

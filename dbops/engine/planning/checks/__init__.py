@@ -1,7 +1,7 @@
 """Pre-flight checks: pure functions over a ``PlanInputs``, each giving findings. Order is the order of the page.
 
 To add one: write a function in the module of its subject, name it in that module's ``CHECKS``, describe its codes in
-``docs/checks.md`` (a test holds it).
+``docs/reference/checks.md`` (a test holds it).
 """
 
 from collections.abc import Callable, Iterator
