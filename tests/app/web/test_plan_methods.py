@@ -6,7 +6,7 @@ from django.utils import timezone
 from django.utils.html import escape
 
 from dbops import lifecycle
-from dbops.engine.rebuilds.methods import METHODS
+from dbops.engine.methods import METHODS
 from dbops.engine.states import RunStatus
 from dbops.models import AuditEntry, BackupRun, BackupSchedule, Instance, InstanceState, Rebuild
 from dbops.operations.rebuilds import plan_rebuild
