@@ -54,7 +54,7 @@ class ConfirmForm(forms.Form):
 
     reason = forms.CharField(max_length=TYPED_CHARACTERS, required=False, strip=True)
     source = forms.CharField(max_length=63)
-    method = forms.ChoiceField(choices=[(name, name) for name in METHODS], required=False)
+    method = forms.ChoiceField(choices=lambda: [(name, name) for name in METHODS], required=False)
     fingerprint = forms.CharField(max_length=64)
     request_key = forms.UUIDField()
     keep_old_data = forms.BooleanField(required=False)
