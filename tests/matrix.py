@@ -13,9 +13,9 @@ from pathlib import Path
 
 from dbops.engine.facts.instance import Tool
 from dbops.engine.flavors import flavor_for
+from dbops.engine.methods import METHODS
 from dbops.engine.planning.checks import clone, pair
 from dbops.engine.planning.inputs import KnownInstance, PlanInputs
-from dbops.engine.rebuilds.methods import METHODS
 from dbops.engine.states import Severity
 from tests.engine.builders import inputs
 

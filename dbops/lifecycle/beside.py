@@ -1,5 +1,6 @@
 """A backup that dbops did not start, on an instance that a rebuild uses: nobody could hold it back, so both are told."""
 
+from dbops.engine.methods import method_named
 from dbops.engine.schedule.conflicts import meaning_alongside
 from dbops.engine.states import BackupMethod, Level
 from dbops.lifecycle.events import announce_later, log_event
@@ -13,7 +14,7 @@ def log_overlap(run: BackupRun) -> None:
     if hold is None or hold.rebuild is None:
         return
     is_target, is_dump = hold.purpose == "target", run.method == BackupMethod.DUMP
-    meaning = meaning_alongside(hold.rebuild.method, is_target=is_target, is_dump=is_dump)
+    meaning = meaning_alongside(method_named(hold.rebuild.method), is_target=is_target, is_dump=is_dump)
     what = f"backup run {run.pk} ({run.method}, {run.origin}), which dbops did not start, began beside it"
     log_event(hold.rebuild, f"On {hold.instance.name} {what}. {meaning}", level=Level.WARNING)
     log_event(

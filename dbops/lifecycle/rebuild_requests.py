@@ -16,7 +16,7 @@ from dbops.audit.log import SYSTEM
 from dbops.database.errors import locked, lost_a_race
 from dbops.engine.errors import Refused
 from dbops.engine.facts.instance import to_record
-from dbops.engine.rebuilds.methods import method_named
+from dbops.engine.methods import method_named
 from dbops.engine.rebuilds.plan import Plan
 from dbops.engine.schedule.scheduler import JobKind, hold_reason
 from dbops.engine.states import LATE, STEP_FINAL, Approval, Level, Status, StepState

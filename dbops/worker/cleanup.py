@@ -9,7 +9,7 @@ from django.utils import timezone
 
 from dbops.engine.errors import DbopsError
 from dbops.engine.facts.instance import from_record
-from dbops.engine.rebuilds.methods import method_named
+from dbops.engine.methods import method_named
 from dbops.engine.rebuilds.metrics import Figures
 from dbops.engine.rebuilds.plan import Plan
 from dbops.engine.rebuilds.steps.finish.sweep import needs_sweep, sweep

@@ -13,7 +13,8 @@ from django.core.management.base import CommandError, CommandParser
 
 from dbops.engine.errors import Refused
 from dbops.engine.facts.instance import to_record
-from dbops.engine.rebuilds.methods import DEFAULT_METHOD, METHODS
+from dbops.engine.methods import DEFAULT_METHOD, METHODS
+from dbops.engine.rebuilds.follow_ups import RESUME, ROLLBACK
 from dbops.engine.rebuilds.plan import Plan, PlannedStep
 from dbops.engine.schedule.backup_windows import TimeEstimate
 from dbops.engine.schedule.eligibility import EligibilityState
@@ -125,9 +126,7 @@ class Command(DbopsCommand):
                 self._give_up(target, options["user"], options["reason"])
                 return
             if options["roll_back"] or options["resume"]:
-                self._end_with(
-                    self._follow_up(target, "rollback" if options["roll_back"] else "resume", options), options
-                )
+                self._end_with(self._follow_up(target, ROLLBACK if options["roll_back"] else RESUME, options), options)
                 return
             last = self._newest(target) if options["again"] else None
             if last is not None:

@@ -12,7 +12,7 @@ from django.utils import timezone
 
 from dbops.engine.errors import Refused
 from dbops.engine.facts.instance import from_record
-from dbops.engine.rebuilds.methods import FOLLOW_UPS, METHODS
+from dbops.engine.methods import FOLLOW_UPS, METHODS
 from dbops.engine.rebuilds.plan import Plan, PlannedStep
 from dbops.engine.states import Status, StepState
 from dbops.lifecycle import rebuild_requests

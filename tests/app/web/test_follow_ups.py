@@ -9,7 +9,7 @@ from django.test import Client
 from django.utils.html import escape
 from pytest_django import DjangoAssertNumQueries
 
-from dbops.engine.rebuilds.methods import FOLLOW_UPS, METHODS
+from dbops.engine.methods import FOLLOW_UPS, METHODS
 from dbops.engine.rebuilds.plan import Plan, PlannedStep
 from dbops.engine.states import Role, Status, StepState
 from dbops.models import AuditEntry, Hold, Instance, Rebuild, RebuildStep

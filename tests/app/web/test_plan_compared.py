@@ -10,8 +10,8 @@ from django.test.utils import CaptureQueriesContext
 from django.utils import timezone
 from django.utils.html import escape
 
+from dbops.engine.methods import FOLLOW_UPS, METHODS
 from dbops.engine.planning.method_comparison import MethodComparison
-from dbops.engine.rebuilds.methods import FOLLOW_UPS, METHODS
 from dbops.engine.states import Status, StepState
 from dbops.loaders.step_history import step_histories_of
 from dbops.models import Instance, InstanceState, Rebuild, RebuildStep

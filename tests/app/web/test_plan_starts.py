@@ -11,7 +11,7 @@ from django.utils import timezone
 from django.utils.html import escape
 
 from dbops.engine.schedule.blocker import BlockerKind
-from dbops.engine.schedule.conflicts import Activity, conflict_of
+from dbops.engine.schedule.conflicts import Activity
 from dbops.engine.schedule.start_option_keys import StartMode
 from dbops.engine.states import BackupMethod, RunBy, RunStatus, Status
 from dbops.models import AuditEntry, BackupRun, Instance, Maintenance, Rebuild
@@ -25,6 +25,7 @@ from tests.app.factories import (
     set_facts,
 )
 from tests.app.loaders.test_cluster_snapshots import hold, make_past, make_run, make_schedule
+from tests.engine.by_name import conflict_of
 
 from .marks import marks, part
 

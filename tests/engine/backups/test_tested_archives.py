@@ -9,14 +9,13 @@ import pytest
 from dbops.engine.backups.archives import newest
 from dbops.engine.backups.restore_test_ends import RestoreTestEnd
 from dbops.engine.planning.inputs import PlanInputs
-from dbops.engine.planning.method_comparison import compare
 from dbops.engine.planning.plan_diff import ShownPlan, changes
-from dbops.engine.planning.planner import build_plan
 from dbops.engine.rebuilds.plan import Plan
 from dbops.engine.rebuilds.steps.preflight.live_check import differences
 from dbops.engine.rebuilds.steps.preflight.resume_check import differences_for_resume
 from dbops.engine.states import BackupMethod, Severity
 from tests.engine.builders import NOW
+from tests.engine.by_name import build_plan, compare
 
 from .test_archives import archive, refused, world
 

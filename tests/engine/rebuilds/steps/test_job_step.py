@@ -2,11 +2,11 @@
 
 from typing import ClassVar
 
-from dbops.engine.planning.planner import build_plan
 from dbops.engine.ports import JobState, JobStatus
 from dbops.engine.rebuilds.steps.base import LASTING_LOOK_SECONDS, LASTS_AFTER_SECONDS, LOOK_SECONDS, JobStep
 from dbops.engine.rebuilds.steps.run import Run, StepOutcome, done
 from tests.engine import builders
+from tests.engine.by_name import build_plan
 from tests.engine.runs import Told, make_run
 from tests.fakes import FakeClock, FakeDatabase, FakeJobs
 

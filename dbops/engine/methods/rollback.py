@@ -1,6 +1,8 @@
 """Put the old data back where a rebuild failed before its copy was verified."""
 
-from dbops.engine.rebuilds.methods.base import Method
+from dbops.engine.methods import xbstream
+from dbops.engine.planning.method import Method
+from dbops.engine.rebuilds.follow_ups import ROLLBACK
 from dbops.engine.rebuilds.steps.finish.rollback import (
     FindOldData,
     RemoveCopy,
@@ -9,11 +11,15 @@ from dbops.engine.rebuilds.steps.finish.rollback import (
     StartOld,
     outcome,
 )
+from dbops.engine.schedule.conflicts import CopySource
 
 METHOD = Method(
-    name="rollback",
+    name=ROLLBACK,
     summary="Put the old data of a failed rebuild back and start it.",
     steps=(FindOldData(), Rollback(), StartOld(), ReplicateAsBefore(), RemoveCopy()),
     outcome=outcome,
-    reads_source=False,
+    conflicts=xbstream.METHOD.conflicts,
+    reads=CopySource.NOTHING,
+    checks=(),
+    is_follow_up=True,
 )
