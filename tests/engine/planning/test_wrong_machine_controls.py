@@ -72,7 +72,7 @@ STORIES: dict[str, tuple[Story, str]] = {
 
 @pytest.mark.parametrize("flavor", ["mariadb", "mysql"])
 @pytest.mark.parametrize("name", STORIES)
-def test_known_stories_are_refused_where_they_should_be(name: str, flavor: str) -> None:
+def test_known_stories_are_refused_at_the_expected_check(name: str, flavor: str) -> None:
     (before, between), refused_by = STORIES[name]
     assert compared(before, between, flavor).refused_by == refused_by
 
@@ -90,7 +90,7 @@ def seen_in() -> str:
     )
 
 
-def test_with_every_check_in_place_the_oracle_sees_nothing() -> None:
+def test_oracle_finds_nothing_with_every_check() -> None:
     assert seen_in() == ""
 
 

@@ -14,7 +14,7 @@ def comparison(*steps: StepComparison, others: tuple[PastCopy, ...] = ()) -> Com
     return Comparison(steps, seconds=30.0, bytes=None, rate=None, others=others)
 
 
-def test_what_was_expected_is_said_only_where_every_step_that_ran_was_predicted() -> None:
+def test_comparison_has_an_expectation_only_when_every_step_was_predicted() -> None:
     skipped = step(state=StepState.SKIPPED, seconds=None, expected_seconds=None)
     assert comparison(step(), step(), skipped).expected_seconds == 16.0
     assert comparison(step(), step(expected_seconds=None)).expected_seconds is None
@@ -39,6 +39,6 @@ def test_the_usual_time_is_the_middle_of_the_others() -> None:
     assert comparison().usual_seconds is None
 
 
-def test_dumps_are_told_of_only_where_some_were_measured() -> None:
+def test_dumps_of_is_none_without_measurements() -> None:
     assert dumps_of([3.0, 1.0, 9.0]) == Dumps(3, 3.0)
     assert dumps_of([]) is None
