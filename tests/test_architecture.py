@@ -85,7 +85,7 @@ def test_the_engine_has_no_clock_and_no_network(path):
 
 
 @pytest.mark.parametrize("path", ON_HOSTS, ids=name)
-def test_what_runs_on_hosts_is_sent_there_and_imported_by_nobody(path):
+def test_host_scripts_are_never_imported(path):
     """It is text to the engine, as the shell's scripts are, and it needs an old Python alone."""
     module = ".".join(path.relative_to(ROOT).with_suffix("").parts)
     assert strangers(path) == set()

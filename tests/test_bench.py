@@ -29,7 +29,7 @@ def test_every_name_has_its_module_and_no_name_is_the_rebuild() -> None:
     assert benches.choose(["clone", "--rounds", "2"]) == ("clone", ["--rounds", "2"])
 
 
-def test_what_the_scripts_install_is_a_function_that_there_is() -> None:
+def test_install_functions_exist() -> None:
     shell = {
         file: file.read_text() for file in (ROOT / "script").rglob("*") if file.suffix in ("", ".sh") and file.is_file()
     }
@@ -74,7 +74,7 @@ def cells(row: Row) -> list[str]:
     return [cell.strip() for cell in row.line().strip("|").split("|")]
 
 
-def test_a_row_tells_its_median_and_its_limit_only_where_the_goal_is_missed() -> None:
+def test_row_has_a_note_only_when_the_goal_is_missed() -> None:
     reached, missed = row_of("stream", [1.01, 1.00, 1.2], "the disk"), row_of("stream", [1.1, 1.2, 1.3], "the disk")
     assert cells(reached)[2:] == ["1.01", *cells(reached)[3:4], "3", "yes"]
     assert re.findall(r"[\d.]+", cells(reached)[3]) == ["1.00", "1.20"]
@@ -90,7 +90,7 @@ def test_a_row_with_a_unit_shows_it() -> None:
     assert cells(row)[4:] == ["1", "yes"]
 
 
-def test_what_was_not_measured_says_why_and_counts_as_nothing() -> None:
+def test_unmeasured_row_has_a_note_and_no_values() -> None:
     rows = rows_without("fan-out", "no fan-out here")
     assert [row.values for row in rows] == [(), ()]
     assert all("fan-out" in row.note for row in rows)
@@ -128,7 +128,7 @@ def test_every_row_is_measured_by_one_part() -> None:
         parse(["--only", "strem"])
 
 
-def test_seconds_are_told_with_median_and_spread() -> None:
+def test_table_has_median_and_spread() -> None:
     assert table({"a": [3.0, 1.0, 2.0]})[-1] == "| a | 2.00 | 1.00 | 3.00 | 3 |"
 
 

@@ -70,7 +70,7 @@ def test_worker_gets_longer_to_end_than_it_takes():
     assert int(SERVICES["worker"]["stop_grace_period"].rstrip("s")) >= stage.STOP_SECONDS["worker"]
 
 
-def test_no_secret_stands_in_the_file():
+def test_compose_file_contains_no_secret():
     names = {key for service in SERVICES.values() for key in service.get("environment", {})}
     assert not [name for name in names if re.search("PASSWORD|SECRET|TOKEN|_KEY", name)]
     text = (ROOT / "docker-compose.yml").read_text()

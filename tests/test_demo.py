@@ -44,7 +44,7 @@ def test_it_waits_for_both_addresses(stage: Stage, monkeypatch: pytest.MonkeyPat
     assert asked == [stage.address, stage.sample_address, stage.sample_address]
 
 
-def test_a_sample_that_ends_by_itself_is_told(stage: Stage, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_sample_process_that_ends_is_reported(stage: Stage, monkeypatch: pytest.MonkeyPatch) -> None:
     def ended(process: Process) -> None:
         raise Failed(f"{process.name} ended by itself")
 

@@ -219,7 +219,7 @@ def test_a_code_is_documented(code: str) -> None:
 
 
 @pytest.mark.parametrize("code", sorted(ENTRIES))
-def test_an_entry_says_who_must_act_and_is_raised(code: str) -> None:
+def test_documented_actor_matches_the_code(code: str) -> None:
     assert {who for name, who in CODES if name == code} == {ENTRIES[code][2]}
 
 
@@ -229,6 +229,6 @@ def test_an_entry_says_what_is_left_and_what_to_do(code: str) -> None:
     assert re.search(r"^\*\*Next:\*\* .+", ENTRIES[code][4], re.MULTILINE)
 
 
-def test_no_entry_stands_twice_or_is_written_in_another_way() -> None:
+def test_error_entries_are_unique_and_well_formed() -> None:
     headings = re.findall(r"^### `([^`]+)`", (ROOT / "docs" / "errors.md").read_text(), re.MULTILINE)
     assert headings == list(ENTRIES)

@@ -18,7 +18,7 @@ def test_nothing_that_a_test_does_is_refused_by_the_plan() -> None:
     assert [mark for mark in marks() if refusal(SERVER[mark.server], mark.way)] == []
 
 
-def test_what_is_recorded_is_run_nowhere_and_what_is_not_said_is_not_tried() -> None:
+def test_recorded_is_not_run_and_unsaid_is_not_tried() -> None:
     found = [Mark("recorded", "MySQL 8.0", "xbstream", "a"), Mark("runs", "MariaDB 10.11", "xbstream", "b")]
     assert cell(SERVER["MySQL 8.0"], "xbstream", found) == RECORDED
     assert cell(SERVER["MariaDB 10.11"], "xbstream", found) == RUN
@@ -61,7 +61,7 @@ def test_a_marker_of_another_word_is_an_error(tmp_path: Path) -> None:
     assert (mark.kind, mark.server, mark.way) == ("runs", "MySQL 9.7", "clone")
 
 
-def test_the_list_of_a_run_tells_what_the_table_says_and_nobody_saw() -> None:
+def test_unseen_lists_claims_that_no_run_confirmed() -> None:
     claims = {
         ("MariaDB 10.11", "xbstream"),
         ("MariaDB 10.11", "proof"),

@@ -17,7 +17,7 @@ def test_file_is_the_one_that_was_vendored(entry):
     assert hashlib.sha256((VENDOR / entry["file"]).read_bytes()).hexdigest() == entry["sha256"]
 
 
-def test_nothing_unlisted_stands_there():
+def test_vendor_folder_has_no_unlisted_file():
     present = {str(path.relative_to(VENDOR)) for path in VENDOR.rglob("*") if path.is_file()}
     assert present == {entry["file"] for entry in ENTRIES} | {"VENDORED.json", "VENDORED.md"}
 

@@ -118,7 +118,7 @@ def test_another_choice_on_the_page_keeps_what_is_planned_again(operator: Client
     assert operator.get(seen["aside_url"]).context["keep"] is False
 
 
-def test_without_a_limit_there_is_no_field_for_one(operator: Client, dropped: Rebuild) -> None:
+def test_again_form_has_no_rate_field_without_a_limit(operator: Client, dropped: Rebuild) -> None:
     Rebuild.objects.filter(pk=dropped.pk).update(stream_rate=None)
     assert operator.get(address(dropped)).context["has_rate"] is False
     assert send(operator, dropped).status_code == 302
@@ -151,7 +151,7 @@ def test_a_confirmed_plan_follows_the_failed_rebuild(operator: Client, olga: Use
         ({"fingerprint": "0" * 64}, "plan.stale", ""),
     ],
 )
-def test_a_form_that_a_person_did_not_complete_is_refused(
+def test_again_form_refuses_incomplete_input(
     operator: Client, dropped: Rebuild, changes: dict[str, str], code: str, field: str
 ) -> None:
     answer = send(operator, dropped, **changes)
@@ -186,7 +186,7 @@ def test_other_states_do_not(operator: Client, read: Read, status: Status) -> No
 
 
 @pytest.mark.parametrize("why", ["worked since", "primary"])
-def test_what_is_overtaken_is_refused(operator: Client, read: Read, dropped: Rebuild, why: str) -> None:
+def test_again_is_refused_when_overtaken(operator: Client, read: Read, dropped: Rebuild, why: str) -> None:
     given = form_of(operator, dropped)
     if why == "primary":
         Instance.objects.filter(role=Role.PRIMARY).update(role=Role.REPLICA)
@@ -273,7 +273,7 @@ def test_the_command_line_takes_another_reason(dropped: Rebuild, capsys: pytest.
     assert Rebuild.objects.get(follows=dropped).reason.startswith("the link")
 
 
-def test_what_has_succeeded_is_not_repeated(read: Read, capsys: pytest.CaptureFixture[str]) -> None:
+def test_again_is_refused_after_success(read: Read, capsys: pytest.CaptureFixture[str]) -> None:
     read.copied(read.reader)
     read.end(read.reader)
     read.end(read.branch)

@@ -37,7 +37,7 @@ def test_ssh_passes_and_what_was_typed_in_the_form_stays(olga: Visitor) -> None:
     assert fits(page, 1280)
 
 
-def test_mysql_tells_of_both_accounts(olga: Visitor) -> None:
+def test_mysql_test_shows_both_accounts(olga: Visitor) -> None:
     page = olga.open(f"/inventory/instance/{SOURCE}/")
     page.get_by_role("button", name="Test MySQL").click()
     said = page.locator("#said-mysql")

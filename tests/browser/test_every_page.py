@@ -180,7 +180,7 @@ def test_the_first_page_is_light(visit: Open, addresses: dict[str, str]) -> None
     print(f"{sum(sizes) / 1000:.0f} kB in {len(sizes)} answers")
 
 
-def test_what_pages_load_is_kept_by_browsers(olga: Visitor, addresses: dict[str, str]) -> None:
+def test_static_files_are_cached_and_compressed(olga: Visitor, addresses: dict[str, str]) -> None:
     page = olga.open("/")
     [sheet] = page.locator("link[rel=stylesheet][href*=app]").all()
     answer = olga.page.request.get(olga.url + str(sheet.get_attribute("href")))

@@ -165,7 +165,7 @@ def test_the_link_to_a_line_works_on_a_telephone(logged: tuple[Stack, str], read
     assert page.evaluate("document.documentElement.scrollWidth <= document.documentElement.clientWidth")
 
 
-def test_lines_are_filtered_over_the_whole_log(logged: tuple[Stack, str], reader: Visitor) -> None:
+def test_log_filters_search_the_whole_log(logged: tuple[Stack, str], reader: Visitor) -> None:
     stack, path = logged
     page = reader.open(path)
     page.locator("#log-level").select_option("warning")

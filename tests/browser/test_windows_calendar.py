@@ -45,9 +45,7 @@ def ran_lately(stack: Stack, windows: Windows) -> None:
 
 @pytest.mark.usefixtures("ran_lately")
 @pytest.mark.parametrize("address", [STRIPS, DAY, WEEK])
-def test_past_planned_and_blocked_are_drawn_and_told_without_colour(
-    victor: Visitor, windows: Windows, address: str
-) -> None:
+def test_timeline_separates_states_without_color(victor: Visitor, windows: Windows, address: str) -> None:
     page = victor.open(address)
     ran = rf"\({COPIES}\): [^;\n]*, succeeded"
     planned = rf"{NIGHTLY}: [^;\n]*, planned"

@@ -40,7 +40,7 @@ def described_by(field: Locator) -> str:
     )
 
 
-def test_a_bad_expression_is_told_at_its_field_and_nothing_typed_is_lost(olga: Visitor, stack: Stack) -> None:
+def test_schedule_form_shows_a_bad_expression_and_keeps_input(olga: Visitor, stack: Stack) -> None:
     page = olga.open("/schedules/")
     page.locator("a[href='/schedules/add/']").click()
     type_into(page, "Name", NAME)

@@ -247,7 +247,7 @@ class TestSettings:
     def shell(self) -> list[str]:
         return SHELLS[0]
 
-    def test_a_token_that_others_can_read_is_not_used(
+    def test_client_ignores_a_token_file_readable_by_others(
         self, shell: list[str], dashboard: Dashboard, token_file: Path
     ) -> None:
         token_file.chmod(0o640)
@@ -289,7 +289,9 @@ class TestSettings:
         assert (done.returncode, done.stdout) == (0, b"made\n")
         assert b"no curl" in done.stderr
 
-    def test_a_command_that_is_not_there(self, shell: list[str], dashboard: Dashboard, token_file: Path) -> None:
+    def test_client_reports_127_for_a_missing_command(
+        self, shell: list[str], dashboard: Dashboard, token_file: Path
+    ) -> None:
         assert run(shell, dashboard.url, token_file, "--", "/no/such").returncode == 127
         assert dashboard.said("end")["exit_status"] == 127
 

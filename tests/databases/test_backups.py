@@ -57,7 +57,7 @@ def test_schedulers_side_by_side_never_let_two_read_one_source(racers: list[Race
     assert started == dict.fromkeys(ids, 1)
 
 
-def test_what_is_due_is_queued_once_whoever_looks(racers: list[Racer], hand: Racer) -> None:
+def test_queue_due_queues_each_due_time_once_in_a_race(racers: list[Racer], hand: Racer) -> None:
     hand.do("instances", ["backup-a", "backup-b"])
     for _ in range(max(1, ROUNDS // 3)):
         hand.do("forget_backups")
@@ -69,7 +69,7 @@ def test_what_is_due_is_queued_once_whoever_looks(racers: list[Racer], hand: Rac
         assert max(Counter(seen["due"]).values()) <= 2  # one of each schedule for each due time
 
 
-def test_of_eight_who_ask_for_a_backup_now_one_is_accepted(racers: list[Racer], hand: Racer) -> None:
+def test_run_backup_now_is_accepted_once_in_a_race(racers: list[Racer], hand: Racer) -> None:
     hand.do("instances", ["backup"])
     for _ in range(max(1, ROUNDS // 3)):
         hand.do("forget_backups")

@@ -63,7 +63,7 @@ def test_these_tests_see_two_holders_where_the_database_allows_them(server: Serv
             assert_holds_belong_to_what_runs(racers[0].do("look"))
 
 
-def test_a_source_is_held_once_whoever_asks(racers: list[Racer]) -> None:
+def test_source_is_locked_once_in_a_race(racers: list[Racer]) -> None:
     targets = [f"replica-{number}" for number in range(8)]
     racers[0].do("instances", ["backup", *targets])
     for _ in range(ROUNDS):
@@ -80,7 +80,7 @@ def test_a_source_is_held_once_whoever_asks(racers: list[Racer]) -> None:
         racers[0].do("end_queued")
 
 
-def test_a_rebuild_is_started_once_whoever_starts_it(racers: list[Racer]) -> None:
+def test_rebuild_is_started_once_in_a_race(racers: list[Racer]) -> None:
     racers[0].do("instances", ["backup", "replica"])
     for _ in range(ROUNDS):
         (pk,) = racers[0].do("queue", [("backup", "replica", 0)])
@@ -102,7 +102,7 @@ def test_rebuilds_that_read_each_other_s_targets_never_wait_for_each_other(racer
         run_all_to_the_end(racers, ids, "start")
 
 
-def test_of_all_who_decide_on_one_rebuild_one_does(racers: list[Racer]) -> None:
+def test_rebuild_is_decided_once_in_a_race(racers: list[Racer]) -> None:
     """Approve, decline, override, cancel and start at one moment: what is written fits together, whoever came first."""
     racers[0].do("instances", ["backup", "replica"])
     racers[0].do("colleague", "anna")
@@ -149,7 +149,7 @@ def test_one_of_eight_becomes_the_driver(racers: list[Racer]) -> None:
         assert driver.do("finish", pk) == "finished"
 
 
-def test_a_rebuild_ends_once_also_for_two_who_hold_one_lease(racers: list[Racer]) -> None:
+def test_rebuild_ends_once_with_a_shared_lease(racers: list[Racer]) -> None:
     racers[0].do("instances", ["backup", "replica"])
     for _ in range(ROUNDS):
         (pk,) = racers[0].do("queue", [("backup", "replica", 0)])

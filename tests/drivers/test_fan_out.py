@@ -109,7 +109,7 @@ def test_each_target_gets_every_byte_and_the_proof(source: Source) -> None:
     assert not (source.folder / "b" / "backup.log").is_symlink()
 
 
-def test_a_target_that_takes_nothing_is_dropped_and_the_others_finish(source: Source) -> None:
+def test_stalled_target_is_dropped_and_others_finish(source: Source) -> None:
     sender = source.send("reader", "b")
     stalled, other = source.take("b"), source.take("reader")  # nobody reads what the first is given
     assert digests(other) == [wanted(source)]
@@ -119,7 +119,7 @@ def test_a_target_that_takes_nothing_is_dropped_and_the_others_finish(source: So
     assert not (source.folder / "b" / "backup.status").exists()
 
 
-def test_a_target_that_breaks_off_is_dropped_and_the_others_finish(source: Source) -> None:
+def test_disconnected_target_is_dropped_and_others_finish(source: Source) -> None:
     source.send("reader", "b")
     broken, other = source.take("b"), source.take("reader")
     assert broken.stdout is not None
@@ -130,7 +130,7 @@ def test_a_target_that_breaks_off_is_dropped_and_the_others_finish(source: Sourc
     assert (other.wait(10), broken.wait(10)) == (0, 74)
 
 
-def test_a_taker_that_is_killed_is_dropped_and_the_others_finish(source: Source) -> None:
+def test_killed_taker_is_dropped_and_others_finish(source: Source) -> None:
     source.send("reader", "b")
     killed, other = source.take("b"), source.take("reader")
     assert killed.stdout is not None
@@ -140,7 +140,7 @@ def test_a_taker_that_is_killed_is_dropped_and_the_others_finish(source: Source)
     assert other.wait(10) == 0
 
 
-def test_the_status_of_the_tool_is_told_to_each(source: Source) -> None:
+def test_status_of_the_tool_reaches_every_target(source: Source) -> None:
     source.tool("bash", "-c", "echo begun; echo broken >&2; exit 3")
     sender = source.send("reader", "b")
     takers = [source.take("reader"), source.take("b")]
@@ -151,7 +151,7 @@ def test_the_status_of_the_tool_is_told_to_each(source: Source) -> None:
     assert (source.folder / "b" / "backup.status").read_text() == "3\n"
 
 
-def test_it_begins_without_one_who_does_not_come(source: Source) -> None:
+def test_sender_begins_without_a_late_target(source: Source) -> None:
     sender = source.send("reader", "late", wait=1)
     other = source.take("reader")
     assert digests(other) == [wanted(source)]
@@ -188,14 +188,14 @@ def test_it_ends_at_once_where_all_are_said_to_be_gone(source: Source) -> None:
     assert not (source.reader / "backup.pid").exists()
 
 
-def test_a_name_that_is_not_awaited_gets_no_byte(source: Source) -> None:
+def test_unexpected_target_gets_no_data(source: Source) -> None:
     source.send("reader")
     stranger = source.take("stranger")
     assert (digest_of(stranger), stranger.wait(10)) == (hashlib.sha256(b"").hexdigest(), 74)
     assert digests(source.take("reader")) == [wanted(source)]
 
 
-def test_when_nobody_is_left_the_tool_is_ended_though_it_ignores_sigterm(source: Source) -> None:
+def test_tool_is_killed_without_targets_even_if_it_ignores_sigterm(source: Source) -> None:
     source.tool("bash", "-c", 'trap "" TERM PIPE; while :; do echo x 2>/dev/null; sleep 0.01; done')
     sender = source.send("reader")
     taker = source.take("reader")
@@ -267,7 +267,7 @@ def test_it_is_compressed_once_and_each_target_expands_every_byte(source: Source
         assert (source.folder / name / "backup.status").read_text() == "0\n"
 
 
-def test_a_tool_that_fails_before_a_compressor_that_does_not_is_told_to_each(source: Source) -> None:
+def test_failed_tool_fails_every_target_despite_the_compressor(source: Source) -> None:
     """What the compressor sends has a proper end then: its status alone would say that all is well."""
     compress(source, 'head -c 3000000 "$1"; echo broken >&2; exit 3')
     sender = source.send("reader", "b")
@@ -281,9 +281,7 @@ def test_a_tool_that_fails_before_a_compressor_that_does_not_is_told_to_each(sou
 @pytest.mark.parametrize(
     ("compressor", "status"), [("kill -9 $BASHPID", 137), ("exit 1", 1)], ids=["killed", "ended with an error"]
 )
-def test_a_compressor_that_fails_fails_all_though_the_tool_ends_well(
-    source: Source, compressor: str, status: int
-) -> None:
+def test_failed_compressor_fails_every_target(source: Source, compressor: str, status: int) -> None:
     """It has taken everything, the tool is content and says so: only the compressor knows that the rest is not sent."""
     broken = source.folder / "zstd-that-breaks"
     broken.write_text(f"#!/bin/bash\nzstd -q -1 -c | head -c 2000000\ncat >/dev/null\n{compressor}\n")
@@ -297,7 +295,7 @@ def test_a_compressor_that_fails_fails_all_though_the_tool_ends_well(
     assert [(source.folder / name / "backup.status").read_text() for name in ("reader", "b")] == [f"{status}\n"] * 2
 
 
-def test_when_nobody_is_left_tool_and_compressor_are_ended_though_the_tool_ignores_sigint(source: Source) -> None:
+def test_tool_and_compressor_are_killed_without_targets(source: Source) -> None:
     compress(source, 'trap "" INT TERM PIPE; while :; do head -c 1000000 "$1" 2>/dev/null; sleep 0.01; done')
     sender = source.send("reader")
     taker = source.take("reader")

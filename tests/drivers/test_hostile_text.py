@@ -57,7 +57,7 @@ def test_quoted_words_arrive_as_they_are(shell: str, given_words: list[str]) -> 
 
 
 @given(words)
-def test_what_the_plan_shows_is_what_a_shell_would_run(given_words: list[str]) -> None:
+def test_shown_command_runs_as_written(given_words: list[str]) -> None:
     """A person may copy a command from the page."""
     assert run_in("bash", "printf '%s\\0' " + show(given_words)) == given_words
 
@@ -69,7 +69,7 @@ def test_a_nul_byte_is_refused(before: str, after: str) -> None:
 
 
 @pytest.mark.parametrize("payload", PAYLOADS[:2])
-def test_a_quoting_that_forgets_one_character_is_seen(payload: str) -> None:
+def test_weakened_quoting_is_detected(payload: str) -> None:
     """The negative control: double quotes instead of ours."""
     with pytest.raises(AssertionError):
         run_in("sh", f"printf '%s\\0' \"{payload}\"")
@@ -254,7 +254,7 @@ def test_any_password_comes_back_from_an_option_file_or_is_refused(user: str, pa
 
 
 @pytest.mark.parametrize("length", [1, 1000, LONGEST_LINE_BYTES // 2, LONGEST_LINE_BYTES // 2 + 1, 10_000])
-def test_a_password_that_would_be_broken_in_two_is_refused(length: int) -> None:
+def test_credentials_text_refuses_a_password_that_is_too_long(length: int) -> None:
     password = "\\" * length
     if refuses(lambda: credentials_text(["client"], "u", password)):
         assert length > LONGEST_LINE_BYTES // 2

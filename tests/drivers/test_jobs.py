@@ -18,7 +18,7 @@ from tests.fakes import FakeShell
 
 
 class TestAllJobs:
-    def test_a_job_that_was_never_started_is_absent(self, make_any: Maker) -> None:
+    def test_unknown_job_is_absent(self, make_any: Maker) -> None:
         assert make_any().follow("nothing") == JobState(ABSENT)
         assert make_any().stop("nothing") == JobState(ABSENT)
         assert make_any().read("nothing", "out") == b""
@@ -78,7 +78,7 @@ class TestAllJobs:
         assert make_any(token=4).act("true").exit_status == 0
 
     @pytest.mark.parametrize("name", ["", "..", "a/b", "a b", "A", "$(id)", ".hidden", "a\nb"])
-    def test_a_name_that_is_none_is_a_bug(self, make_any: Maker, name: str) -> None:
+    def test_invalid_job_name_is_a_bug(self, make_any: Maker, name: str) -> None:
         with pytest.raises(Bug):
             make_any().start(name, "true")
 
@@ -90,7 +90,7 @@ class TestStarting:
         jobs.follow("a", 5)
         assert jobs.read("a", "out").decode().split("\0")[:-1] == HOSTILE
 
-    def test_it_stands_in_its_directory_with_little_environment(self, make: Maker) -> None:
+    def test_job_runs_in_its_directory_with_a_small_environment(self, make: Maker) -> None:
         jobs = make()
         jobs.start("a", 'pwd; echo "$DBOPS_JOB_DIR"; echo "$DBOPS_RUN_DIR"; echo "$LC_ALL"; env | cut -d= -f1 | sort')
         jobs.follow("a", 5)
@@ -131,7 +131,7 @@ class TestStarting:
         with pytest.raises(Bug):
             make().start("a", "true", secrets={name: "x"})
 
-    def test_a_request_that_was_cut_short_starts_nothing(self, make: Maker, shell_of_host: Shell) -> None:
+    def test_truncated_request_starts_nothing(self, make: Maker, shell_of_host: Shell) -> None:
         class Cutting(FakeShell):
             def run(self, script: str, *arguments: str, stdin: bytes = b"", timeout_seconds: float = 10.0) -> Any:
                 return shell_of_host.run(script, *arguments, stdin=stdin[:-10], timeout_seconds=timeout_seconds)
@@ -143,7 +143,7 @@ class TestStarting:
         assert make().start("a", "exit 7").status in (RUNNING, ENDED)
         assert make().follow("a", 5).exit_status == 7
 
-    def test_a_start_that_died_before_the_job_lived_can_be_made_again(self, make: Maker) -> None:
+    def test_start_is_repeated_when_it_died_before_the_job(self, make: Maker) -> None:
         jobs = make()
         job_dir(jobs, "a").mkdir(parents=True)
         (job_dir(jobs, "a") / "alive").touch()
@@ -151,7 +151,7 @@ class TestStarting:
         jobs.start("a", "echo whole")
         assert jobs.follow("a", 5).tails["out"] == "whole\n"
 
-    def test_start_returns_though_the_job_says_a_lot_and_goes_on(self, make: Maker) -> None:
+    def test_start_returns_while_the_job_prints_and_runs(self, make: Maker) -> None:
         before = time.monotonic()
         assert make().start("a", "yes | head -c 1000000; sleep 60").status is RUNNING
         assert time.monotonic() - before < 3
@@ -178,7 +178,7 @@ class TestFollowing:
         assert jobs.follow("a", 0.5).status is RUNNING
         assert 0.4 < time.monotonic() - before < 2
 
-    def test_stages_counters_and_tails_are_told(self, make: Maker) -> None:
+    def test_follow_returns_stages_counters_and_tails(self, make: Maker) -> None:
         jobs = make()
         jobs.start(
             "a",
@@ -191,7 +191,7 @@ class TestFollowing:
         assert state.tails == {"tool": "98\n99\n100\n"}
         assert state.counters["idle.write_bytes"] == 0
 
-    def test_what_the_kernel_counts_at_the_disk_is_told_too(self, make: Maker) -> None:
+    def test_follow_returns_disk_counters(self, make: Maker) -> None:
         jobs = make()
         jobs.start("a", "sleep 60 & echo $! >pid.idle; wait")
         wait_until(lambda: "idle.write_bytes" in jobs.follow("a").counters)
@@ -225,7 +225,7 @@ class TestFollowing:
         assert jobs.read("a", "raw", 99) == b""
         assert jobs.read("a", "none") == b""
 
-    def test_what_a_login_shell_says_first_is_passed_over(self, make: Maker, shell_of_host: Shell) -> None:
+    def test_output_of_the_login_shell_is_skipped(self, make: Maker, shell_of_host: Shell) -> None:
         class Chatty(FakeShell):
             def run(self, script: str, *arguments: str, stdin: bytes = b"", timeout_seconds: float = 10.0) -> Any:
                 return shell_of_host.run("echo Welcome; " + script, *arguments, stdin=stdin)
@@ -249,7 +249,7 @@ class TestFollowing:
 
 
 class TestActing:
-    def test_it_stands_in_the_run_directory(self, make: Maker) -> None:
+    def test_act_runs_in_the_run_directory(self, make: Maker) -> None:
         jobs = make()
         result = jobs.act('pwd; cat; echo "$1" >&2; exit 6', "a'b", stdin=b"in\n")
         assert (result.exit_status, result.stdout, result.stderr) == (6, f"{jobs.run_directory}\nin\n", "a'b\n")

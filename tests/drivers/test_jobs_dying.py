@@ -25,7 +25,7 @@ class TestDying:
         state = make().follow("a", 10)
         assert (state.status, state.exit_status, state.tails["out"]) == (ENDED, 7, "done\n")
 
-    def test_a_follower_that_is_cut_off_knows_nothing(self, make: Maker, sshd: Sshd) -> None:
+    def test_disconnected_follower_returns_lost(self, make: Maker, sshd: Sshd) -> None:
         shell, killer = SshShell(sshd.pinned()), SshShell(sshd.pinned())
         make().start("a", "sleep 60")
         session = shell.run("echo $PPID").stdout.strip()
@@ -133,7 +133,7 @@ class TestDying:
         assert jobs.stop("a").status is VANISHED
         assert jobs.follow("other").status is RUNNING
 
-    def test_a_server_that_closes_the_descriptors_does_not_hold_the_lock(self, make: Maker) -> None:
+    def test_daemon_without_descriptors_does_not_keep_the_lock(self, make: Maker) -> None:
         jobs = make()
         jobs.start("a", "setsid sleep 3 </dev/null >/dev/null 2>&1 7>&- 9>&- & sleep 0.2")
         assert jobs.follow("a", 5).status is ENDED

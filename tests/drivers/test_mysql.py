@@ -163,7 +163,7 @@ class TestEncryption:
         return str(row["Value"])
 
     @pytest.mark.parametrize("tls", [False, True])
-    def test_what_is_offered_is_taken(self, server: Server, tls: bool) -> None:
+    def test_connection_uses_tls_when_offered(self, server: Server, tls: bool) -> None:
         assert self.cipher(MysqlDatabase(replace(server.address, tls=tls))).startswith("TLS_")
 
     def test_with_an_authority_the_server_is_verified(self, server: Server, folder: Path) -> None:

@@ -65,7 +65,7 @@ class TestHost:
         assert host.tools["ssh"].version
         assert "xtrabackup" not in host.tools or host.tools["xtrabackup"].version
 
-    def test_a_directory_that_is_missing(self, any_shell: Shell, tmp_path: Path) -> None:
+    def test_datadir_facts_of_a_missing_directory(self, any_shell: Shell, tmp_path: Path) -> None:
         found = ask(any_shell, tmp_path / "no 'such" / "data", measure=True).datadir
         assert (found.exists, found.identity, found.is_empty) == (False, "", False)
         assert found.free_bytes > 0
@@ -74,7 +74,7 @@ class TestHost:
         assert found.storage.block_bytes >= 512
         assert found.total_bytes is None
 
-    def test_the_disk_is_told_as_its_kernel_knows_it(self, any_shell: Shell, tmp_path: Path) -> None:
+    def test_storage_facts_match_the_kernel(self, any_shell: Shell, tmp_path: Path) -> None:
         found = ask(any_shell, tmp_path).datadir.storage
         assert found is not None
         block = Path(f"/sys/class/block/{found.device}").resolve()
@@ -91,7 +91,7 @@ class TestHost:
         assert found is not None
         assert (found.filesystem, found.atomic_bytes, found.turns) == ("proc", None, None)
 
-    def test_a_directory_that_is_empty(self, any_shell: Shell, tmp_path: Path) -> None:
+    def test_datadir_facts_of_an_empty_directory(self, any_shell: Shell, tmp_path: Path) -> None:
         found = ask(any_shell, tmp_path, measure=True).datadir
         assert (found.exists, found.is_empty, found.is_mount_point) == (True, True, False)
         assert (found.data_bytes, found.total_bytes) == (0, 0)
@@ -112,7 +112,7 @@ class TestHost:
     def test_a_mount_point(self, any_shell: Shell) -> None:
         assert ask(any_shell, "/proc").datadir.is_mount_point
 
-    def test_what_a_backup_sends_is_less_than_everything(self, any_shell: Shell, tmp_path: Path) -> None:
+    def test_data_bytes_omit_files_that_a_backup_skips(self, any_shell: Shell, tmp_path: Path) -> None:
         (tmp_path / "shop").mkdir()
         for name, size in {
             "ibdata1": 10,
@@ -137,9 +137,7 @@ class TestHost:
         assert config.options["wsrep_sst_auth"] == "***"
         assert ask(any_shell, tmp_path, defaults_file=str(tmp_path / "none")).config is None
 
-    def test_a_program_that_is_the_same_file_is_not_started_for_its_version_again(
-        self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-    ) -> None:
+    def test_tool_version_is_cached_by_file(self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
         monkeypatch.setenv("PATH", f"{tmp_path}:{os.environ['PATH']}")
         tool, starts = tmp_path / "xtrabackup", tmp_path / "starts"
 
@@ -234,7 +232,7 @@ class TestInstance:
         assert [check for check in facts.backup_account if check.error] == []
         assert from_record(InstanceFacts, to_record(facts)) == facts
 
-    def test_a_backup_account_that_may_too_little(
+    def test_backup_account_checks_fail_without_privileges(
         self, target: ProbeTarget, shell: SshShell, opened: Callable[[], Database], database: MysqlDatabase
     ) -> None:
         database.execute("CREATE USER poor@localhost IDENTIFIED BY 'poor'")

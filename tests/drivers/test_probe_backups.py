@@ -63,7 +63,7 @@ class TestProcesses:
         assert any(key.split(":")[1] == str(os.getpid()) for key in found.parents)
         assert not found.is_ours
 
-    def test_what_has_to_do_with_our_directory_is_ours(self, any_shell: Shell, tmp_path: Path) -> None:
+    def test_processes_in_the_work_directory_are_ours(self, any_shell: Shell, tmp_path: Path) -> None:
         work = tmp_path / "work dir"
         work.mkdir()
         with running(tmp_path, "mariadb-dump", f"--defaults-extra-file={work}/rebuilds/u1/c.cnf") as process:
@@ -86,7 +86,7 @@ class TestProcesses:
             finally:
                 process.communicate(b"\n", timeout=10)
 
-    def test_a_restore_is_no_backup(self, any_shell: Shell, tmp_path: Path) -> None:
+    def test_restore_is_not_a_backup(self, any_shell: Shell, tmp_path: Path) -> None:
         with running(tmp_path, "mariadb-backup", "--prepare", f"--target-dir={tmp_path}") as process:
             assert seen(any_shell, process, tmp_path) == []
 
@@ -110,7 +110,7 @@ class TestSchedules:
         (tmp_path / "etc/timezone").write_text("Europe/Berlin\n")
         return tmp_path
 
-    def test_what_names_a_tool_is_found(self, host: Path) -> None:
+    def test_found_schedules_name_their_tool(self, host: Path) -> None:
         script = host / "nightly.sh"
         script.write_text("#!/bin/sh\n# not xtrabackup\nmariadb-backup --backup --target-dir=/b\n")
         (host / "etc/crontab").write_text(
@@ -140,7 +140,7 @@ class TestSchedules:
         (host / "etc/crontab").write_text("0 2 * * * root mysqldump shop\n")
         assert ask(FakeShell(runs_here=True), host).schedules is None
 
-    def test_a_cut_record_is_no_fault(self) -> None:
+    def test_found_schedules_accept_a_truncated_record(self) -> None:
         assert found_schedules({"crontab./etc/crontab": "mysqldump\tnonsense", "timer./x": ""})[0].kind == "systemd"
 
 

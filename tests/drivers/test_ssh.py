@@ -78,7 +78,7 @@ class TestEveryShell:
     def test_hands_over_standard_input(self, any_shell: Shell) -> None:
         assert any_shell.run("wc -c", stdin=b"x" * 3_000_000, timeout_seconds=30).stdout.strip() == "3000000"
 
-    def test_does_not_mind_input_that_nobody_reads(self, any_shell: Shell) -> None:
+    def test_run_ignores_unread_input(self, any_shell: Shell) -> None:
         assert any_shell.run("exit 4", stdin=b"x" * 300_000).exit_status == 4
 
     def test_does_not_know_the_status_of_a_killed_command(self, any_shell: Shell) -> None:
@@ -108,7 +108,7 @@ class TestHostKeys:
         assert error.code == "ssh.host_key_changed"
         assert sshd.host_key("ed25519").fingerprint in error.found
 
-    def test_a_pinned_type_that_the_host_has_no_more_is_a_changed_key(self, sshd: Sshd) -> None:
+    def test_missing_pinned_key_type_is_a_changed_key(self, sshd: Sshd) -> None:
         keygen(sshd.folder / "wide", "ecdsa", "-b", "521")
         error = refusal(replace(sshd.address, host_key=(sshd.folder / "wide.pub").read_text()))
         assert error.code == "ssh.host_key_changed"
@@ -125,13 +125,13 @@ class TestHostKeys:
         assert key == sshd.host_key("ed25519")
         assert fingerprint_of(key.line) == key.fingerprint
 
-    def test_a_pin_that_is_no_key_is_refused(self, sshd: Sshd) -> None:
+    def test_invalid_pinned_key_is_refused(self, sshd: Sshd) -> None:
         assert refusal(replace(sshd.address, host_key="ssh-ed25519 rubbish")).code == "ssh.bad_host_key"
 
 
 @pytest.mark.services
 class TestConnecting:
-    def test_a_key_that_the_host_does_not_know_fails(self, sshd: Sshd) -> None:
+    def test_unknown_private_key_fails(self, sshd: Sshd) -> None:
         error = refusal(replace(sshd.pinned(), private_key=(sshd.folder / "stranger").read_text()))
         assert isinstance(error, RemoteFailure)
         assert not isinstance(error, Unreachable)
@@ -140,7 +140,7 @@ class TestConnecting:
     @pytest.mark.parametrize(
         "text", ["", "x", "-----BEGIN OPENSSH PRIVATE KEY-----\nAAAA\n-----END OPENSSH PRIVATE KEY-----"]
     )
-    def test_what_is_no_key_is_refused(self, sshd: Sshd, text: str) -> None:
+    def test_invalid_private_key_is_refused(self, sshd: Sshd, text: str) -> None:
         assert refusal(replace(sshd.pinned(), private_key=text)).code == "ssh.bad_key"
 
     def test_check_private_key_returns_the_fingerprint_of_its_public_half(self, sshd: Sshd) -> None:
@@ -155,7 +155,7 @@ class TestConnecting:
         assert isinstance(error, Unreachable)
         assert error.code == "ssh.unreachable"
 
-    def test_a_name_that_does_not_exist_is_unreachable(self, sshd: Sshd) -> None:
+    def test_unknown_host_name_is_unreachable(self, sshd: Sshd) -> None:
         assert refusal(replace(sshd.pinned(), address="no-such-host.invalid")).code == "ssh.unreachable"
 
     def test_a_silent_port_is_given_up_soon(self, sshd: Sshd, silent_port: int) -> None:
@@ -164,7 +164,7 @@ class TestConnecting:
         assert error.code == "ssh.unreachable"
         assert time.monotonic() - before < 3
 
-    def test_a_network_that_swallows_packets_is_given_up_soon(self, sshd: Sshd) -> None:
+    def test_connect_times_out_when_packets_are_dropped(self, sshd: Sshd) -> None:
         """A full backlog: the kernel drops what comes, as a firewall does."""
         with socket.socket() as listener:
             listener.bind((ADDRESS, 0))
@@ -187,12 +187,12 @@ class TestOneConnection:
         first = shell.run("echo $SSH_CONNECTION").stdout
         assert shell.run("echo $SSH_CONNECTION").stdout == first
 
-    def test_a_lost_connection_is_no_status_and_the_next_command_reconnects(self, shell: SshShell) -> None:
+    def test_lost_connection_has_no_status_and_reconnects(self, shell: SshShell) -> None:
         first = shell.run("echo $SSH_CONNECTION").stdout
         assert shell.run('kill -9 "$PPID"; sleep 5').exit_status is None
         assert shell.run("echo $SSH_CONNECTION").stdout not in ("", first)
 
-    def test_a_connection_that_died_between_two_commands_is_made_again(self, shell: SshShell) -> None:
+    def test_connection_is_reopened_when_it_died_between_commands(self, shell: SshShell) -> None:
         shell.run('(sleep 0.2; kill -9 "$1") </dev/null >/dev/null 2>&1 &', shell.run("echo $PPID").stdout.strip())
         time.sleep(0.5)
         assert shell.run("echo back").stdout == "back\n"
@@ -221,12 +221,12 @@ class TestOneConnection:
             thread.join()
         assert answers == {number: str(number) for number in range(8)}
 
-    def test_sudo_runs_the_whole_script(self, sshd: Sshd) -> None:
+    def test_sudo_runs_every_script_as_root(self, sshd: Sshd) -> None:
         shell = SshShell(replace(sshd.pinned(), sudo=True))
         assert shell.run('echo "$UNDER_SUDO"; echo "$1" "$UNDER_SUDO"', "a'b").stdout == "1\na'b 1\n"
         shell.close()
 
-    def test_a_sudo_that_asks_for_a_password_is_an_error_of_its_own(self, sshd: Sshd) -> None:
+    def test_sudo_with_password_is_refused(self, sshd: Sshd) -> None:
         (sshd.folder / "forbid").touch()
         try:
             assert refusal(replace(sshd.pinned(), sudo=True)).code == "ssh.sudo_refused"

@@ -42,7 +42,7 @@ def last(stack: Stack) -> dict[str, Any]:
     return row
 
 
-def test_a_rebuild_over_a_slow_link_is_compressed_and_whole(slow: Stack) -> None:
+def test_slow_link_rebuild_is_compressed_and_complete(slow: Stack) -> None:
     slow.lab.load_start(tps=50)
     plan = slow.wait_for_possible_plan(TARGET)
     assert plan["compress_threads"] >= 1
@@ -88,7 +88,7 @@ def unpacked(stack: Stack, key: int) -> int:
 
 
 @pytest.mark.parametrize("option", ["-1", "-d"])
-def test_a_compressor_that_is_killed_ends_it_and_the_source_is_given_back(slow: Stack, option: str) -> None:
+def test_killed_compressor_fails_the_rebuild_and_releases_the_source(slow: Stack, option: str) -> None:
     """On either side: whatever the tool's last line says, the copy is not taken for whole."""
     slow.wait_for_possible_plan(TARGET)
 

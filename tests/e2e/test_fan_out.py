@@ -201,7 +201,7 @@ def drop(stack: Stack, number: int) -> list[int]:
     return keys
 
 
-def test_a_branch_that_stalls_is_dropped_the_others_finish_and_a_person_rebuilds_it_again(three: Stack) -> None:
+def test_stalled_follower_is_dropped_and_rebuilt_again(three: Stack) -> None:
     keys = drop(three, 1)
     assert json.loads(rebuilds(three, keys)[1]["error"])["code"] == "shared.dropped"
     again = rebuild_again(three, keys[1], "replica-2")
@@ -211,7 +211,7 @@ def test_a_branch_that_stalls_is_dropped_the_others_finish_and_a_person_rebuilds
     same_data_at_one_gtid(three, "replica-2")
 
 
-def test_the_one_who_reads_is_dropped_like_any_other(three: Stack) -> None:
+def test_stalled_leader_is_dropped_and_rebuilt_again(three: Stack) -> None:
     keys = drop(three, 0)
     again = rebuild_again(three, keys[0], "replica-1")
     assert again["status"] == "succeeded", again["error"]
@@ -219,7 +219,7 @@ def test_the_one_who_reads_is_dropped_like_any_other(three: Stack) -> None:
     same_data_at_one_gtid(three, "replica-1")
 
 
-def test_what_a_person_put_into_the_half_copy_is_not_taken_for_it(three: Stack) -> None:
+def test_file_added_to_a_half_copy_is_detected(three: Stack) -> None:
     """The directory is the same one, with its mark, and no server runs: only what lies in it tells."""
     keys = drop(three, 1)
     note = three.lab.host("replica-2").data_dir / "ibdata1.restored"
@@ -260,7 +260,7 @@ def test_one_branch_that_is_held_to_a_rate_slows_all_and_is_not_dropped(three: S
     nothing_is_left(three, keys)
 
 
-def test_the_one_who_reads_is_cancelled_and_the_others_finish(three: Stack) -> None:
+def test_cancelled_leader_lets_followers_finish(three: Stack) -> None:
     keys = ask_for_three(three)
     wait_for_bytes(three, keys[0])
     ask_to_cancel(three, keys[0])
@@ -268,7 +268,7 @@ def test_the_one_who_reads_is_cancelled_and_the_others_finish(three: Stack) -> N
     nothing_is_left(three, keys)
 
 
-def test_the_worker_is_killed_in_the_middle_and_all_three_are_whole(three: Stack) -> None:
+def test_killed_worker_lets_all_three_finish(three: Stack) -> None:
     keys = ask_for_three(three)
     wait_for_bytes(three, keys[1])
     three.stop("worker", signal.SIGKILL)

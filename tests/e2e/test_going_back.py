@@ -80,7 +80,7 @@ def test_the_old_data_is_put_back_and_serves(stack: Stack, step: str) -> None:
 
 
 @pytest.mark.parametrize("step", ["own", "start", "catch-up", "repoint", "verify"])
-def test_a_retry_goes_on_with_the_copy(stack: Stack, step: str) -> None:
+def test_retry_continues_with_the_copy(stack: Stack, step: str) -> None:
     beside = beside_data(stack)
     failed = cancelled_rebuild(stack, step)
     status, lines = stack.rebuild("replica-1", "--retry")
@@ -99,7 +99,7 @@ def test_a_retry_is_refused_with_half_a_copy(stack: Stack) -> None:
         is_cancelled_and_not_retried(stack, "stream", "stream/unpack")
 
 
-def test_a_retry_is_refused_after_a_preparation_that_was_begun(stack: Stack) -> None:
+def test_retry_is_refused_after_a_started_preparation(stack: Stack) -> None:
     with held_preparation(stack.lab.host("replica-1")):
         stack.wait_for_possible_plan("replica-1")
         is_cancelled_and_not_retried(stack, "prepare", "prepare/prepare")
@@ -129,7 +129,7 @@ def test_data_that_is_not_the_old_data_is_not_put_back(stack: Stack) -> None:
     wait_for("replication", lambda: is_replicating(stack, "replica-1"), 60)
 
 
-def test_a_copy_that_takes_writes_is_not_replaced(stack: Stack) -> None:
+def test_follow_ups_are_refused_when_the_copy_is_writable(stack: Stack) -> None:
     """Somebody has made the half-finished replica a primary: neither going back nor going on may touch it."""
     cancelled_rebuild(stack, "repoint")
     one(stack, "replica-1", "SET GLOBAL read_only = 0")

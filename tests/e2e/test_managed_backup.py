@@ -202,7 +202,7 @@ def watched_tools(stack: Stack) -> Iterator[dict[str, tuple[float, float]]]:
         thread.join()
 
 
-def test_a_worker_that_is_killed_in_the_middle_costs_nothing(stack: Stack) -> None:
+def test_killed_worker_does_not_repeat_the_backup(stack: Stack) -> None:
     with gate(stack) as go:
         pk = begin(stack)
         uid = run_of(stack, pk)["uid"]

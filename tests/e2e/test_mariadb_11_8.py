@@ -48,7 +48,7 @@ def test_its_own_tools_are_found_and_not_those_of_the_machine(stack: Stack) -> N
             assert tools[program]["path"] == str(stack.lab.host(name).sshd.programs / program)
 
 
-def test_a_tool_of_another_series_that_is_found_first_is_refused(stack: Stack) -> None:
+def test_tool_of_another_series_is_refused(stack: Stack) -> None:
     """The tool itself would not: 10.11 backs up 11.8 with "completed OK!"."""
     own = find_program("mariadb-backup")
     assert own

@@ -175,7 +175,7 @@ def published_instead(stack: Stack, run: int, content: bytes) -> Iterator[None]:
             stack.write("UPDATE dbops_backuprun SET evidence = ? WHERE id = ?", before["evidence"], run)
 
 
-def test_a_copy_that_names_files_of_a_running_server_is_never_started(stack: Stack, run: int, tmp_path: Path) -> None:
+def test_copy_with_external_files_is_never_started(stack: Stack, run: int, tmp_path: Path) -> None:
     (tmp_path / "shop").mkdir()
     (tmp_path / "shop" / "far.isl").write_text(str(stack.lab.host(SOURCE).data_dir / "ibdata1"))
     done = subprocess.run(
@@ -188,7 +188,7 @@ def test_a_copy_that_names_files_of_a_running_server_is_never_started(stack: Sta
     assert [step["name"] for step in result["steps"]] == ["look", "unpack", "remove"]
 
 
-def test_what_was_published_and_is_no_backup_cannot_be_unpacked(stack: Stack, run: int) -> None:
+def test_file_that_is_no_backup_fails_to_unpack(stack: Stack, run: int) -> None:
     done = subprocess.run(["zstd", "-c"], input=os.urandom(200_000), capture_output=True, check=True)
     with published_instead(stack, run, done.stdout):
         status, result = prove(stack, run)
@@ -210,7 +210,7 @@ def test_too_little_space_refuses_before_anything_is_written(stack: Stack, run: 
     assert [step["name"] for step in result["steps"]] == ["look"]
 
 
-def test_a_killed_worker_is_replaced_and_the_proof_goes_on(stack: Stack, run: int) -> None:
+def test_killed_worker_is_replaced_and_the_test_finishes(stack: Stack, run: int) -> None:
     with slow_prepare(stack) as go:
         proof = begin(stack, run, "prepare")
         stack.stop("worker", signal.SIGKILL)
@@ -223,7 +223,7 @@ def test_a_killed_worker_is_replaced_and_the_proof_goes_on(stack: Stack, run: in
     assert sorted(path.name for path in job.iterdir()) == ["proof", "proof-remove"]
 
 
-def test_a_job_that_is_killed_on_its_host_fails_the_proof(stack: Stack, run: int) -> None:
+def test_killed_job_fails_the_restore_test(stack: Stack, run: int) -> None:
     with slow_prepare(stack):
         proof = begin(stack, run, "prepare")
         assert left(stack)
@@ -234,7 +234,7 @@ def test_a_job_that_is_killed_on_its_host_fails_the_proof(stack: Stack, run: int
     assert json.loads(proof["error"])["code"] == "proof.vanished"
 
 
-def test_a_preparation_that_is_killed_is_no_word_on_the_backup(stack: Stack, run: int) -> None:
+def test_killed_preparation_is_inconclusive(stack: Stack, run: int) -> None:
     with slow_prepare(stack):
         proof = begin(stack, run, "prepare")
         job = stack.lab.host(SOURCE).work_dir / "rebuilds" / proof["uid"] / "jobs" / "proof"
@@ -262,7 +262,7 @@ def test_a_stopped_proof_leaves_nothing_and_kept_its_limits(stack: Stack, run: i
     assert (proof["status"], proof["is_left"]) == ("cancelled", 0)
 
 
-def test_the_next_backup_after_a_bad_proof_is_proven_by_itself(stack: Stack, run: int) -> None:
+def test_next_backup_is_tested_automatically_after_a_failure(stack: Stack, run: int) -> None:
     stack.environment["DBOPS_PROOF_INTERVAL_SECONDS"] = "604800"
     stack.stop("worker")
     stack.start("worker")

@@ -51,7 +51,7 @@ def test_no_secret_is_stored_in_the_open(stack: Stack) -> None:
     assert leaked == []
 
 
-def test_the_audit_log_says_who_asked_and_how_it_ended(stack: Stack) -> None:
+def test_audit_log_has_requester_and_end(stack: Stack) -> None:
     actions = [
         row["action"]
         for row in stack.rows(

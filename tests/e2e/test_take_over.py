@@ -96,7 +96,7 @@ CASES = {
 
 
 @pytest.mark.parametrize("case", CASES)
-def test_what_is_not_as_planned_is_refused_and_nothing_is_touched(stack: Stack, job_dir: Path, case: str) -> None:
+def test_take_over_refuses_every_difference_and_touches_nothing(stack: Stack, job_dir: Path, case: str) -> None:
     name, changes, text = CASES[case]
     if case == "a socket of another server":
         changes = {"socket": str(stack.lab.host("backup-1").socket)}
@@ -121,7 +121,7 @@ def test_a_server_with_a_replica_attached_is_refused(stack: Stack, job_dir: Path
     assert is_replicating(stack, "backup-1")
 
 
-def test_a_stop_command_that_does_not_stop_moves_nothing(stack: Stack, job_dir: Path) -> None:
+def test_take_over_moves_nothing_when_the_stop_fails(stack: Stack, job_dir: Path) -> None:
     pid = stack.lab.host("replica-1").server_pid()
     done = take_over(stack, job_dir, "replica-1", stop="/bin/false")
     assert done.returncode == 70

@@ -93,7 +93,7 @@ def test_a_stream_is_held_to_its_rate_and_let_go(stack: Stack) -> None:
     wait_for("nothing of it runs", lambda: not processes_of(last(stack)["uid"]), 30)
 
 
-def test_a_held_stream_that_is_cancelled_leaves_no_stopped_process(stack: Stack) -> None:
+def test_cancelled_throttled_stream_leaves_no_stopped_process(stack: Stack) -> None:
     key = began_held(stack, 2)
     wait_for("the limit is told", lambda: "2.0 MiB/s" in told(stack, key, "warning"), 60)
     reader = worker_of(stack.lab.host(TARGET), "stream/unpack")

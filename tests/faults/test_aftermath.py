@@ -148,7 +148,7 @@ SABOTAGES: dict[str, tuple[str, Sabotage]] = {
 
 
 @pytest.mark.parametrize("what", SABOTAGES)
-def test_what_does_not_hold_is_seen(scene: Scene, what: str, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_aftermath_detects_every_sabotage(scene: Scene, what: str, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(aftermath, "GIVEN_BACK_SECONDS", 1.0)
     scene.stack.lab.load_stop()
     kind, sabotage = SABOTAGES[what]

@@ -70,7 +70,7 @@ class TestNetwork:
             assert read_all((SERVER, PORT)) == b"hello"
         assert network.rules_of_this_process() == []
 
-    def test_a_link_is_whole_again_after_an_error(self) -> None:
+    def test_cut_restores_the_link_after_an_error(self) -> None:
         def fail() -> None:
             with network.cut(link(), link(OTHER)):
                 assert len(network.rules_of_this_process()) == 4
@@ -151,7 +151,7 @@ class TestChunks:
         assert self.cut(stream, len(first) + 1) == first + second
         assert self.cut(stream, 10**9) == stream
 
-    def test_what_is_no_stream_is_refused(self) -> None:
+    def test_chunk_cutter_refuses_other_data(self) -> None:
         with pytest.raises(ValueError, match="not a chunk"):
             self.cut(b"<html>an error page</html>", 1)
 

@@ -239,7 +239,7 @@ def test_power_off_ends_what_runs_on_a_host_and_nothing_else(lab: Lab) -> None:
         os.kill(elsewhere, signal.SIGKILL)
 
 
-def test_a_program_in_a_hosts_own_folder_stands_before_the_machines(lab: Lab) -> None:
+def test_program_of_a_host_precedes_the_machine(lab: Lab) -> None:
     host = lab.host("replica-1")
     program = host.sshd.programs / "hostname"
     program.parent.mkdir()
@@ -274,7 +274,7 @@ def processes_of(lab: Lab) -> list[str]:
     return [line for number in numbers if str(lab.folder) in (line := command_line(number))]
 
 
-def test_a_lab_whose_ports_are_taken_is_refused(lab: Lab, parent: Path) -> None:
+def test_lab_is_refused_when_ports_are_taken(lab: Lab, parent: Path) -> None:
     other = Lab("other", parent / "other", NETWORK, size="32M")
     with pytest.raises(LabError, match=rf"{NETWORK}\.11:2222 is taken by process {lab.primary.sshd.pid()} \("):
         other.up()

@@ -35,7 +35,7 @@ def test_sizes(text: str, size: int) -> None:
 
 
 @pytest.mark.parametrize("text", ["", "big", "-1G", "1X", "1 G B"])
-def test_what_is_no_size_is_refused(text: str) -> None:
+def test_parse_size_refuses_invalid_text(text: str) -> None:
     with pytest.raises(LabError, match=re.escape(repr(text))):
         parse_size(text)
 
@@ -117,7 +117,7 @@ def test_verbs_on_no_lab_are_an_error(tmp_path: Path, capsys: pytest.CaptureFixt
         assert str(tmp_path / "none") in capsys.readouterr().err
 
 
-def test_a_taken_port_is_told_with_the_program_that_listens() -> None:
+def test_check_ports_names_the_listening_program() -> None:
     with socket.socket() as taken:
         taken.bind(("127.0.24.99", 0))
         taken.listen()
@@ -128,7 +128,7 @@ def test_a_taken_port_is_told_with_the_program_that_listens() -> None:
 
 
 @pytest.mark.parametrize("family", [socket.AF_INET, socket.AF_INET6])
-def test_a_program_that_listens_on_all_addresses_is_found(family: socket.AddressFamily) -> None:
+def test_who_listens_finds_wildcard_listeners(family: socket.AddressFamily) -> None:
     with socket.socket(family) as taken:
         try:
             taken.bind(("", 0))
@@ -144,7 +144,7 @@ def test_too_little_space_is_refused(tmp_path: Path) -> None:
     checks.check_space(tmp_path, 1)
 
 
-def test_a_folder_that_the_server_may_not_reach_is_refused(tmp_path: Path) -> None:
+def test_check_reachable_refuses_a_closed_folder(tmp_path: Path) -> None:
     closed = tmp_path / "closed"
     closed.mkdir(mode=0o700)
     with pytest.raises(LabError, match=f"{tmp_path}|closed"):
@@ -157,7 +157,7 @@ def test_missing_programs_are_named_with_their_packages() -> None:
         checks.need_programs({"sh": "dash", "no-such-program": "nowhere"})
 
 
-def test_a_process_is_ended_by_number_only_when_it_is_still_that_program(tmp_path: Path) -> None:
+def test_end_kills_only_the_expected_program(tmp_path: Path) -> None:
     pid = start_detached(["sleep", "61"], tmp_path / "log")
     assert not end(pid, "something else", what="it")
     assert is_running(pid, "sleep 61")
@@ -234,7 +234,7 @@ def test_mysql_is_refused_in_words_where_it_is_not_to_be_had(tmp_path: Path, mon
     assert unpacked.why_no_mysql()
 
 
-def test_a_mariadb_that_is_not_unpacked_is_refused_in_words(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_flavor_named_refuses_a_missing_server(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv(unpacked.MARIADB_11_8.place_variable, str(tmp_path))
     with pytest.raises(LabError, match=r"MariaDB 11\.8"):
         flavor_named("mariadb-11.8")

@@ -62,7 +62,7 @@ def findings() -> list[str]:
 
 @needs_triggers_dropped
 @pytest.mark.usefixtures("log")
-def test_archive_and_export_together_are_the_whole_log(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_archive_and_export_together_contain_the_whole_log(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     call_command("audit", "export")
     before = capsys.readouterr().out.splitlines()[:6]
     call_command("audit", "archive", "--before", days_ago(200), "--to", str(tmp_path))

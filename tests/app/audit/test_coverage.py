@@ -199,7 +199,7 @@ def test_every_move_of_a_rebuild_is_in_the_log(status: Status) -> None:
     assert entry.actor == ("olga" if status is Status.CANCELLED else "dbops")
 
 
-def test_a_host_that_answers_again_and_a_driver_that_takes_over_are_in_the_log() -> None:
+def test_found_again_and_takeover_are_in_the_audit_log() -> None:
     moved_to(Status.LOST)
     rebuild = Rebuild.objects.get()
     Rebuild.objects.update(lease_until=timezone.now() - timedelta(seconds=1))

@@ -108,7 +108,7 @@ def test_the_database_refuses_to_replace_and_to_truncate(table: str) -> None:
     assert verify(links(), current_head()) == []
 
 
-def test_a_head_that_is_gone_is_not_begun_anew() -> None:
+def test_append_fails_when_the_head_is_missing() -> None:
     write(1)
     if connection.settings_dict["ENGINE"] == MARIADB:
         pytest.skip("its triggers are dropped only by ending the transaction of this test")

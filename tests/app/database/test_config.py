@@ -50,7 +50,7 @@ def test_text_keeps_every_letter_and_names_their_case() -> None:
 
 
 @pytest.mark.django_db
-def test_a_command_that_is_written_twice_is_one_row_and_one_that_is_too_long_is_an_error() -> None:
+def test_command_rows_are_unique_by_key_and_limited_in_length() -> None:
     _, backup, replica = factories.make_trio()
     rebuild = factories.make_rebuild(target=replica, source=backup)
     now = datetime.now(UTC)
@@ -77,7 +77,7 @@ def test_a_cluster_has_one_primary_and_a_transaction_outlives_the_refusal() -> N
 
 
 @pytest.mark.django_db
-def test_a_host_that_writes_a_nul_keeps_no_facts_from_being_stored(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_probe_stores_facts_when_a_host_sends_nul(monkeypatch: pytest.MonkeyPatch) -> None:
     fleet = rows.make_fleet()
     before = fleet["replica-1"].state.observed_at
 

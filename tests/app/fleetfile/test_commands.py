@@ -58,7 +58,7 @@ def test_errors_name_file_line_and_place(folder):
 
 
 @pytest.mark.parametrize("content", [None, b"\xff\xfe"])
-def test_a_file_that_cannot_be_read(folder, content):
+def test_fleet_import_fails_on_an_unreadable_file(folder, content):
     file = folder.path / "fleet.yaml"
     if content:
         file.write_bytes(content)
@@ -112,7 +112,7 @@ def test_an_inactive_account_is_made_active_again(types):
         ("", PASSWORD, "name: "),
     ],
 )
-def test_what_an_account_may_not_be(types, name, password, field):
+def test_account_create_refuses_bad_values(types, name, password, field):
     types(password)
     _, err = run("account", "create", name, "--password-stdin", "--group", "viewer")
     assert err.startswith("CommandError ")
@@ -121,6 +121,6 @@ def test_what_an_account_may_not_be(types, name, password, field):
     assert not AuditEntry.objects.exists()
 
 
-def test_a_password_is_never_asked_for_where_nobody_can_answer(types):
+def test_account_create_needs_password_stdin_without_a_terminal(types):
     types(PASSWORD)
     assert "--password-stdin" in run("account", "create", "anna", "--group", "viewer")[1]

@@ -130,7 +130,7 @@ def test_every_error_is_reported_at_once(folder):
 @pytest.mark.parametrize(
     "text", ["", "[]", "fleet", "version: 1\n---\nversion: 1", "{" * 5000, "a: " + "[" * 50 + "]" * 50]
 )
-def test_what_is_no_mapping_is_refused(folder, text):
+def test_load_refuses_text_that_is_not_a_mapping(folder, text):
     with pytest.raises(FleetFileErrors):
         folder.load(text)
 

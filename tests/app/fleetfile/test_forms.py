@@ -74,7 +74,7 @@ def test_an_empty_secret_keeps_the_stored_one_and_a_given_one_replaces_it(fleet,
     }
 
 
-def test_another_target_of_replicas_has_availability_counted_anew(fleet, operator):
+def test_saving_another_replica_target_discards_counted_days(fleet, operator):
     cluster = Cluster.objects.get()
     CountedDays.objects.create(cluster=cluster, since=date(2026, 1, 1), until=date(2026, 2, 1), rules=RULES)
     values = shown(operator, edit_url("cluster", "shop"))
@@ -134,7 +134,7 @@ def test_no_page_renders_a_secret(fleet, operator):
     assert hints["db-1"] != hints["db-2"], "which secrets are stored is seen"
 
 
-def test_a_secret_that_was_sent_is_not_rendered_back_with_the_errors(fleet, operator):
+def test_forms_never_return_a_sent_secret(fleet, operator):
     values = shown(operator, edit_url("cluster", "shop")) | {"name": "a b", "admin_password": "typed-s3cret"}
     response = operator.post(edit_url("cluster", "shop"), values)
     assert "name" in errors(response)

@@ -32,7 +32,7 @@ def test_no_text_breaks_the_rules_and_no_control_character_passes(field: tuple[t
 
 
 @given(st.sampled_from([*ADDRESSES, *LOGINS, *NAMES]), nearly)
-def test_what_is_accepted_is_one_plain_word(field: tuple[type, str], text: str) -> None:
+def test_accepted_values_are_one_plain_word(field: tuple[type, str], text: str) -> None:
     """These stand alone in command lines: not even without quotes may they be more than a word, or be taken for an option."""
     if text and not field_problem(*field, text):
         assert not text.startswith("-")
@@ -55,7 +55,7 @@ def test_an_accepted_command_has_words_and_begins_with_a_program(field: tuple[ty
 
 @pytest.mark.parametrize("address", ["-V", "-G", "-oX", "--"])
 @pytest.mark.parametrize("field", ADDRESSES)
-def test_an_address_is_no_option(field: tuple[type, str], address: str) -> None:
+def test_address_with_a_leading_dash_is_refused(field: tuple[type, str], address: str) -> None:
     assert "dash" in field_problem(*field, address)
 
 

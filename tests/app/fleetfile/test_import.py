@@ -99,7 +99,7 @@ def test_a_password_may_come_from_a_file_or_the_environment(folder, monkeypatch)
     assert (cluster.admin_password, cluster.replication_password) == ("from 'a' \"file\";", "environment")
 
 
-def test_what_is_left_out_keeps_secrets_and_objects(folder):
+def test_import_keeps_secrets_and_objects_that_are_left_out(folder):
     folder.load()
     text = folder.text[: folder.text.index("clusters:")] + "clusters:\n  - name: shop\n    write_addresses: []\n"
     report = folder.load(text.replace(f'\n      host_key: "{host_key()}"', ""))
@@ -161,7 +161,7 @@ def test_a_key_in_the_file_takes_the_place_of_a_key_file(folder):
     assert (host.ssh_key_file, host.ssh_private_key) == (str(folder.key_file), "")
 
 
-def test_a_relative_key_file_is_stored_whole(folder):
+def test_import_stores_a_relative_key_file_as_absolute(folder):
     folder.load(folder.text.replace(str(folder.key_file), "./id_ed25519"))
     assert Host.objects.get(name="db-1").ssh_key_file == str(folder.key_file)
 
@@ -179,7 +179,7 @@ def test_a_changed_host_key_is_refused_unless_it_is_asked_for(folder):
     assert (host.host_key, host.host_key_accepted_by) == (host_key(1), "someone else")
 
 
-def test_a_comment_behind_a_host_key_is_no_change(folder):
+def test_import_ignores_a_comment_after_a_host_key(folder):
     folder.load()
     assert folder.load(folder.with_change(host_key(), host_key() + " root@db-1")).count("unchanged") == 5
 
@@ -205,7 +205,7 @@ def test_instances_may_change_places_and_roles_in_one_file(folder):
     assert folder.load(text).count("unchanged") == 5
 
 
-def test_what_is_stored_counts_as_well(folder):
+def test_import_validates_against_stored_rows(folder):
     folder.load()
     text = folder.text[folder.text.index("clusters:") :].replace("shop-1", "shop-3").replace("shop-2", "shop-4")
     found = errors_of(folder, "version: 1\n" + text)

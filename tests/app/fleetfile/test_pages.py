@@ -73,7 +73,7 @@ def test_viewers_may_see_the_list_without_its_links(fleet, viewer, operator, str
 
 
 @pytest.mark.parametrize("url", ["/inventory/add/user/", "/inventory/host/none/", "/inventory/host/none/key/"])
-def test_what_is_not_there_is_not_found(operator, url):
+def test_inventory_answers_404_for_missing_objects(operator, url):
     assert operator.get(url).status_code == 404
 
 
@@ -85,7 +85,7 @@ def test_pages_have_no_inline_script_or_style(fleet, operator):
         assert "hx-on" not in text
 
 
-def test_the_verbs_ask_who_calls_as_well(fleet, victor):
+def test_inventory_operations_check_permissions(fleet, victor):
     host = Host.objects.get(name="db-1")
     for call in (
         lambda: save_host(actor=victor, host=host, values={"name": "x"}),
@@ -157,7 +157,7 @@ def test_a_first_key_is_shown_and_accepted_by_a_person(fleet, operator, shows):
     assert ("data-same-key" in text, ACCEPT in text) == (True, False)
 
 
-def test_a_changed_key_needs_a_person_who_knows_why(fleet, operator, shows, olga):
+def test_changed_host_key_needs_confirmation_with_a_reason(fleet, operator, shows, olga):
     old, new = (parse_host_key(host_key(number)).fingerprint for number in (2, 3))
     accept_host_key(actor=olga, host=Host.objects.get(name="db-2"), host_key=host_key(2))
     shows(host_key(3))
@@ -173,7 +173,7 @@ def test_a_changed_key_needs_a_person_who_knows_why(fleet, operator, shows, olga
     assert Host.objects.get(name="db-2").host_key == host_key(3)
 
 
-def test_a_host_that_does_not_answer_and_a_text_that_is_no_key(fleet, operator, shows):
+def test_host_key_page_refuses_silent_hosts_and_bad_keys(fleet, operator, shows):
     shows(Unreachable("ssh.unreachable", "Connecting to db-2", found="no route"))
     response = operator.post(KEY_URL, {"action": "read"})
     assert response.status_code == 409

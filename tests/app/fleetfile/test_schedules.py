@@ -58,7 +58,7 @@ def test_the_second_import_and_the_export_change_nothing(folder, text):
     assert AuditEntry.objects.count() == entries
 
 
-def test_keep_count_without_a_value_is_no_limit_and_is_exported(folder, text):
+def test_keep_count_null_means_no_limit_and_is_exported(folder, text):
     folder.load(text.replace("keep_days: 14", "keep_count:"))
     assert BackupSchedule.objects.get(name="shop-nightly").keep_count is None
     assert folder.load(export_fleet()).count("unchanged") == 7
@@ -66,7 +66,7 @@ def test_keep_count_without_a_value_is_no_limit_and_is_exported(folder, text):
     assert BackupSchedule.objects.get(name="shop-dump").keep_count == 7
 
 
-def test_a_change_is_told_by_field_and_moves_the_next_due_time(folder, text):
+def test_import_reports_changed_fields_and_moves_next_due(folder, text):
     folder.load(text)
     due = BackupSchedule.objects.get(name="shop-nightly").next_due_at
     report = folder.load(text.replace('"30 2 * * *"', '"45 2 * * *"'))

@@ -59,7 +59,7 @@ def only() -> BackupRun:
 
 
 class TestObserving:
-    def test_a_run_begins_with_its_process_goes_on_and_ends(self, backup: Instance) -> None:
+    def test_observed_run_begins_and_ends_with_its_process(self, backup: Instance) -> None:
         lifecycle.observe(backup, facts(1, dump(output_bytes=100)))
         run = only()
         assert (run.origin, run.status, run.started_at) == (RunOrigin.OBSERVED, RunStatus.RUNNING, at(0))
@@ -71,7 +71,7 @@ class TestObserving:
         assert run.outcome
         assert run.events.count() == 2
 
-    def test_a_probe_that_failed_says_nothing(self, backup: Instance) -> None:
+    def test_observe_ignores_a_failed_probe(self, backup: Instance) -> None:
         lifecycle.observe(backup, facts(1, dump()))
         lifecycle.observe(backup, facts(2, host=None, backup_processes=None))
         assert only().status == RunStatus.RUNNING
@@ -84,7 +84,7 @@ class TestObserving:
         lifecycle.observe(backup, facts(2.5, dump()))
         assert only().status == RunStatus.ENDED
 
-    def test_one_that_was_ended_by_mistake_goes_on(self, backup: Instance) -> None:
+    def test_observe_resumes_a_run_when_its_process_reappears(self, backup: Instance) -> None:
         for minute, processes in ((1, [dump()]), (2, []), (3, [dump()])):
             lifecycle.observe(backup, facts(minute, *processes))
         assert (only().status, only().finished_at) == (RunStatus.RUNNING, None)
@@ -99,7 +99,7 @@ class TestObserving:
         assert BackupRun.objects.filter(status=RunStatus.RUNNING).count() == 1
         assert BackupRun.objects.count() == 3
 
-    def test_what_is_ours_or_not_certain_is_no_run(self, backup: Instance) -> None:
+    def test_observe_ignores_own_and_unclear_processes(self, backup: Instance) -> None:
         Hold.objects.create(
             instance=backup, backup_run=make_run(make_schedule(backup)), purpose="backup", taken_at=at(0)
         )
@@ -117,7 +117,7 @@ class TestObserving:
         lifecycle.observe(backup, facts(3, server=builders.server(12, backup_connections=())))
         assert only().status == RunStatus.ENDED
 
-    def test_the_stream_of_a_rebuild_is_no_foreign_backup(self, db: None) -> None:
+    def test_observe_ignores_the_stream_of_a_rebuild(self, db: None) -> None:
         source = started_rebuild().source
         assert Hold.objects.filter(instance=source).exists()
         ours = BackupConnection(
@@ -188,7 +188,7 @@ class TestReporting:
         self.report(backup, "end", 2.1, exit_status=2)
         assert (only().status, only().exit_status, only().finished_at) == (RunStatus.FAILED, 2, at(2.1))
 
-    def test_a_report_whose_process_vanished_gets_a_minute(self, backup: Instance) -> None:
+    def test_reported_run_gets_a_minute_when_its_process_vanishes(self, backup: Instance) -> None:
         self.report(backup, "start", 0)
         lifecycle.observe(backup, facts(1, dump()))
         lifecycle.observe(backup, facts(2))
@@ -199,7 +199,7 @@ class TestReporting:
         self.report(backup, "end", 4)
         assert only().status == RunStatus.SUCCEEDED
 
-    def test_a_reporter_that_fell_silent(self, backup: Instance) -> None:
+    def test_reported_run_ends_when_its_reporter_is_silent(self, backup: Instance) -> None:
         self.report(backup, "heartbeat", 0)
         assert lifecycle.end_silent_reports(at(14)) == 0
         assert lifecycle.end_silent_reports(at(16)) == 1
@@ -207,7 +207,7 @@ class TestReporting:
         self.report(backup, "heartbeat", 17)
         assert only().status == RunStatus.RUNNING
 
-    def test_one_that_only_tells_of_its_start_is_waited_for_longer(self, backup: Instance) -> None:
+    def test_reported_run_without_heartbeats_gets_more_time(self, backup: Instance) -> None:
         self.report(backup, "start", 0)
         assert lifecycle.end_silent_reports(at(60)) == 0
         assert lifecycle.end_silent_reports(at(49 * 60)) == 1
@@ -320,7 +320,7 @@ class TestSchedules:
         again = self.run_at(backup, NIGHT + timedelta(hours=1), "key-00003")
         assert again.schedule is None, "its due time has a run"
 
-    def test_what_nobody_met_is_missed_once(self, backup: Instance, schedule: BackupSchedule) -> None:
+    def test_watch_schedules_adds_one_missed_run(self, backup: Instance, schedule: BackupSchedule) -> None:
         self.read(backup, NIGHT - timedelta(hours=1), NIGHT + timedelta(hours=1))
         assert lifecycle.watch_schedules(NIGHT + timedelta(minutes=14)) == 0
         assert lifecycle.watch_schedules(NIGHT + timedelta(minutes=16)) == 1
@@ -343,7 +343,7 @@ class TestSchedules:
         [(None, None), (timedelta(minutes=1), timedelta(hours=1)), (timedelta(hours=-1), timedelta(minutes=5))],
         ids=["never read", "read since later", "not read until late"],
     )
-    def test_while_nobody_looked_it_is_unknown(
+    def test_watch_schedules_adds_nothing_for_unprobed_time(
         self, backup: Instance, schedule: BackupSchedule, since: timedelta | None, until: timedelta | None
     ) -> None:
         self.read(backup, since is not None and NIGHT + since or None, until is not None and NIGHT + until or None)
@@ -373,7 +373,7 @@ class TestSchedules:
         schedule.refresh_from_db()
         assert schedule.next_due_at == NIGHT
 
-    def test_what_cannot_be_read_hinders_nobody(self, backup: Instance, schedule: BackupSchedule) -> None:
+    def test_watch_schedules_skips_an_unreadable_schedule(self, backup: Instance, schedule: BackupSchedule) -> None:
         schedule.cron = "nonsense"
         schedule.save()
         assert lifecycle.watch_schedules(NIGHT + timedelta(hours=1)) == 0

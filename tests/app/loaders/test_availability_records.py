@@ -90,7 +90,7 @@ def test_a_lost_replica_a_backup_and_its_rebuild(trio: Any) -> None:
     assert told(found, Gap.NOT_OBSERVED) == []
 
 
-def test_what_puts_old_data_back_leaves_the_source_free(trio: Any) -> None:
+def test_records_leave_the_source_free_when_rolling_back(trio: Any) -> None:
     for instance in trio:
         seen(instance, "healthy", 30, None)
     rebuild = make_rebuild(target=trio[2], source=trio[1], status=Status.SUCCEEDED)
@@ -100,7 +100,7 @@ def test_what_puts_old_data_back_leaves_the_source_free(trio: Any) -> None:
     assert told(record(trio[2]), Gap.NOT_REBUILDABLE) == []
 
 
-def test_what_waits_for_a_second_person_says_so(trio: Any) -> None:
+def test_records_show_approval_as_cause(trio: Any) -> None:
     primary, backup, replica = trio
     for instance in (primary, backup):
         seen(instance, "healthy", 30, None)
@@ -114,7 +114,7 @@ def test_what_waits_for_a_second_person_says_so(trio: Any) -> None:
     ]
 
 
-def test_what_goes_on_is_known_up_to_the_last_probe(trio: Any) -> None:
+def test_records_end_at_the_last_probe(trio: Any) -> None:
     for instance in trio:
         seen(instance, "healthy", 30, None)
     InstanceState.objects.filter(instance=trio[2]).update(observed_at=ago(3))
@@ -145,7 +145,7 @@ def test_an_instance_that_left_the_inventory_is_missed_until_it_left(trio: Any) 
     assert told(record(primary), Gap.SHORT) == [(24, 12, Cause.DETECTION, "replica-1")]
 
 
-def test_a_new_role_counts_from_the_probe_that_saw_it(trio: Any) -> None:
+def test_records_count_a_new_role_from_its_first_probe(trio: Any) -> None:
     primary, backup, replica = trio
     seen(primary, "healthy", 30, 10)
     seen(primary, "unreachable", 10, None)
@@ -183,7 +183,7 @@ def test_a_failed_rebuild_of_before_is_why_the_replica_is_still_missing(trio: An
     assert told(record(replica), Gap.SHORT) == [(24, 0, Cause.RETRY, f"rebuild {rebuild.pk}")]
 
 
-def test_a_backup_that_was_removed_can_be_read_no_more(trio: Any) -> None:
+def test_records_end_a_backup_when_its_file_is_removed(trio: Any) -> None:
     for instance in trio:
         seen(instance, "healthy", 30, None)
     make_run(trio[1], started_at=ago(20), seconds=3600, method="dump", origin="managed", removed_at=ago(2))

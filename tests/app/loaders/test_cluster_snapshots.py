@@ -85,7 +85,7 @@ def test_a_healthy_cluster_can_be_rebuilt_now() -> None:
         (lambda: make_facts(replication=(make_channel(sql_running="No"),)), "", r".*\bYes\b.*\bNo\b.*"),
     ],
 )
-def test_what_is_wrong_with_an_instance(facts: Any, problem: str, stopped: str) -> None:
+def test_snapshot_has_the_problem_of_an_instance(facts: Any, problem: str, stopped: str) -> None:
     _, backup, _ = make_trio()
     set_facts(backup, facts())
     machine = snapshot_of(backup.cluster).machine("backup-1")
@@ -103,13 +103,13 @@ def test_lag_is_a_number_or_unknown(lag: float | None) -> None:
     assert machine.lag_seconds == lag
 
 
-def test_an_instance_that_was_never_read_is_no_source() -> None:
+def test_snapshot_has_no_source_before_the_first_probe() -> None:
     _, backup, _ = make_trio()
     backup.state.delete()
     assert eligibility_of(snapshot_of(backup.cluster)).answer is EligibilityState.UNKNOWN
 
 
-def test_what_is_being_replaced_is_told_of_by_its_rebuild_alone() -> None:
+def test_snapshot_has_only_the_rebuild_when_an_instance_is_replaced() -> None:
     _, backup, replica = make_trio()
     hold(make_rebuild(target=backup, source=replica))
     set_facts(backup, make_unreachable())
@@ -177,7 +177,7 @@ def test_windows_are_those_of_the_next_hours_in_the_schedules_zone() -> None:
     assert all(now < item.starts_at <= now + HORIZON for item in found)
 
 
-def test_a_schedule_that_cannot_be_read_is_never_due() -> None:
+def test_snapshot_omits_windows_of_an_unreadable_schedule() -> None:
     _, backup, _ = make_trio()
     make_schedule(backup, cron="at dawn")
     assert snapshot_of(backup.cluster).windows == ()

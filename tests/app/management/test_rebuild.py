@@ -74,7 +74,9 @@ def test_a_start_is_chosen_by_its_key_and_expires(trio: tuple[Instance, ...]) ->
     ("given", "code"),
     [(("--start", "after-run:4711"), "plan.start_stale"), (("--expires-hours", "169"), "plan.expiry")],
 )
-def test_what_is_not_offered_is_refused(trio: tuple[Instance, ...], given: tuple[str, str], code: str) -> None:
+def test_rebuild_command_refuses_options_that_are_not_offered(
+    trio: tuple[Instance, ...], given: tuple[str, str], code: str
+) -> None:
     text, status = say("--reason", "disk died", *given)
     assert (code in text, status) == (True, 2)
     assert not Rebuild.objects.exists()
@@ -114,7 +116,7 @@ def test_no_place_without_a_rebuild(trio: tuple[Any, ...]) -> None:
         (12.34, 20.0, "12.3 s, 9 of 10 within 20.0 s"),
     ],
 )
-def test_a_step_tells_its_usual_and_its_late_end(likely: float | None, late: float | None, told: str) -> None:
+def test_predicted_shows_p50_and_p90_of_a_step(likely: float | None, late: float | None, told: str) -> None:
     step = PlannedStep("stream", "Stream", predicted_seconds=likely, predicted_p90_seconds=late)
     assert predicted(step) == told
     whose = "" if likely is None else ", by rebuilds of other clusters"

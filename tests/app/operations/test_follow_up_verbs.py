@@ -66,7 +66,7 @@ def refused(*words: Any, **changes: str) -> Refused:
 
 
 @pytest.mark.parametrize("method", FOLLOW_UPS)
-def test_it_is_written_whole(olga: User, failed: Rebuild, method: str) -> None:
+def test_follow_up_is_stored_completely(olga: User, failed: Rebuild, method: str) -> None:
     following = ask(olga, failed, method)
     assert (following.follows, following.target_slot, following.status) == (failed, failed.target, Status.QUEUED)
     plan = from_record(Plan, following.plan)
@@ -109,7 +109,9 @@ def test_it_holds_what_it_works_on(olga: User, failed: Rebuild, method: str, hel
 
 
 @pytest.mark.parametrize("method", FOLLOW_UPS)
-def test_who_and_what_is_asked_for(olga: User, victor: User, sam: User, failed: Rebuild, method: str) -> None:
+def test_follow_up_is_refused_without_permission_or_basis(
+    olga: User, victor: User, sam: User, failed: Rebuild, method: str
+) -> None:
     assert refused(victor, failed, method).code == "access.denied"
     assert refused(sam, failed, method).code == "access.denied"
     assert refused(olga, failed, method, typed_name="backup-1").code == "rebuild.name"
@@ -140,7 +142,7 @@ def test_while_its_target_is_silent_nothing_is_known_and_nothing_follows(olga: U
     assert {offer.reason for offer in offers(failed).values()} == {refused(olga, failed, "put-back").found}
 
 
-def test_a_follow_up_that_failed_can_be_followed_itself(olga: User, failed: Rebuild) -> None:
+def test_follow_up_of_a_failed_follow_up_is_possible(olga: User, failed: Rebuild) -> None:
     retry = ask(olga, failed, "retry")
     Rebuild.objects.filter(pk=retry.pk).update(status=Status.FAILED, target_slot=None, started_at=timezone.now())
     retry.steps.filter(name__in=("recheck", "own")).update(state=StepState.DONE)
@@ -153,9 +155,7 @@ def test_a_follow_up_that_failed_can_be_followed_itself(olga: User, failed: Rebu
 
 @pytest.mark.parametrize("status", [Status.EXPIRED, Status.CANCELLED])
 @pytest.mark.parametrize("method", FOLLOW_UPS)
-def test_a_follow_up_that_never_started_stands_in_nobodys_way(
-    olga: User, failed: Rebuild, method: str, status: Status
-) -> None:
+def test_follow_up_that_never_started_blocks_nothing(olga: User, failed: Rebuild, method: str, status: Status) -> None:
     following = ask(olga, failed, method)
     assert lifecycle.end_queued(following, status, "test")
     assert {offer.is_possible for offer in offers(failed).values()} == {True}

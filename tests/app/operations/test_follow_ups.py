@@ -76,7 +76,7 @@ def test_both_may_follow_until_one_does(failed: Rebuild) -> None:
 
 
 @pytest.mark.parametrize("refused", [True, False])
-def test_a_newer_rebuild_that_the_host_refused_takes_nothing_away(failed: Rebuild, refused: bool) -> None:
+def test_follow_up_stays_possible_when_a_newer_rebuild_was_refused(failed: Rebuild, refused: bool) -> None:
     newer = make_rebuild(target=failed.target, source=failed.source)
     memory = {"touched": True, "aside_path": "/data.dbops-old-2"}
     end(newer, memory=memory | ({"refused": True} if refused else {}))
@@ -84,7 +84,7 @@ def test_a_newer_rebuild_that_the_host_refused_takes_nothing_away(failed: Rebuil
 
 
 @pytest.mark.parametrize("status", [Status.EXPIRED, Status.CANCELLED])
-def test_a_follow_up_that_never_started_takes_nothing_away(failed: Rebuild, status: Status) -> None:
+def test_follow_up_stays_possible_when_another_never_started(failed: Rebuild, status: Status) -> None:
     following = follow(failed, "retry")
     assert lifecycle.end_queued(following, status, "for a test")
     assert possible(failed) == {"put-back", "retry", "again"}
@@ -102,7 +102,7 @@ def test_nothing_follows_while_the_target_is_silent(failed: Rebuild) -> None:
     assert possible(failed) == set()
 
 
-def test_what_a_rebuild_saw_at_its_end_does_not_count_for_the_one_that_follows(failed: Rebuild) -> None:
+def test_follow_up_ignores_end_facts_of_the_first_rebuild(failed: Rebuild) -> None:
     assert {"found", "looked_at_end"}.isdisjoint(follow(failed, "put-back").memory)
 
 

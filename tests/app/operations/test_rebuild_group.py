@@ -83,7 +83,7 @@ def test_where_one_is_refused_none_is_asked_for(
     assert AuditEntry.objects.filter(action="rebuild.refused", detail__code=code).count() == 1
 
 
-def test_a_plan_that_has_changed_stops_all(fleet: dict[str, Instance], olga: User) -> None:
+def test_group_request_is_refused_when_one_plan_is_stale(fleet: dict[str, Instance], olga: User) -> None:
     what = confirmed(fleet)
     stale = ConfirmedTarget(what[1].target, what[1].typed_name, "0" * 64)
     with pytest.raises(Refused) as refused:

@@ -81,7 +81,7 @@ def test_a_missing_reason_is_refused() -> None:
     assert refusal_of(ask, rows.make_fleet(), rows.operator(), reason="  ") == "rebuild.reason"
 
 
-def test_a_plan_that_changed_since_it_was_shown_is_refused() -> None:
+def test_request_rebuild_refuses_a_stale_fingerprint() -> None:
     assert refusal_of(ask, rows.make_fleet(), rows.operator(), fingerprint="0" * 64) == "plan.stale"
 
 
@@ -91,7 +91,7 @@ def test_a_refused_plan_cannot_be_confirmed() -> None:
     assert not Rebuild.objects.exists()
 
 
-def test_a_target_that_takes_writes_cannot_be_confirmed() -> None:
+def test_request_rebuild_refuses_a_writable_target() -> None:
     fleet, olga = rows.make_fleet(), rows.operator()
     state = InstanceState.objects.get(instance=fleet["replica-1"])
     state.record["server"]["read_only"] = False
@@ -152,7 +152,7 @@ def test_a_viewer_cannot_cancel() -> None:
     assert refusal_of(cancel_rebuild, actor=rows.viewer(), rebuild=rebuild) == "access.denied"
 
 
-def test_what_could_not_start_in_time_expires() -> None:
+def test_queued_rebuild_expires_when_it_never_started() -> None:
     rebuild = ask(rows.make_fleet(), rows.operator())
     Rebuild.objects.update(expires_at=rebuild.requested_at)
     assert scheduler.start_what_can() == []
@@ -205,7 +205,7 @@ def test_both_instances_are_probed_at_once_when_a_rebuild_ends_and_no_other(endi
     assert InstanceState.objects.filter(probe_due_at=later).exists()
 
 
-def test_a_driver_whose_lease_was_taken_over_cannot_write_any_more(settings: Any) -> None:
+def test_driver_cannot_write_after_losing_its_lease(settings: Any) -> None:
     rebuild = ask(rows.make_fleet(), rows.operator())
     scheduler.start_what_can()
     settings.LEASE_SECONDS = -1

@@ -70,7 +70,7 @@ def test_a_new_schedule_is_due_at_its_next_time(olga: User, backup: Instance) ->
         ({"name": "a b"}, "Use letters"),
     ],
 )
-def test_what_cannot_be_is_refused(olga: User, backup: Instance, changes: dict, told: str) -> None:
+def test_save_schedule_refuses_invalid_values(olga: User, backup: Instance, changes: dict, told: str) -> None:
     with pytest.raises(Refused) as caught:
         save_schedule(actor=olga, schedule=None, values=values(backup, **changes))
     assert caught.value.code == "schedule.invalid"
@@ -78,7 +78,7 @@ def test_what_cannot_be_is_refused(olga: User, backup: Instance, changes: dict, 
     assert not BackupSchedule.objects.exists()
 
 
-def test_another_time_makes_it_due_anew_and_another_retention_does_not(olga: User, backup: Instance) -> None:
+def test_save_schedule_resets_next_due_only_for_a_new_time(olga: User, backup: Instance) -> None:
     row = save_schedule(actor=olga, schedule=None, values=values(backup))
     passed = datetime(2026, 1, 1, tzinfo=UTC)
     BackupSchedule.objects.update(next_due_at=passed)
@@ -109,7 +109,7 @@ def test_the_instance_and_the_name_stay(olga: User, backup: Instance) -> None:
         assert code_of(save_schedule, actor=olga, schedule=row, values=changes) == "schedule.invalid"
 
 
-def test_a_name_that_is_taken_is_refused(olga: User, backup: Instance) -> None:
+def test_save_schedule_refuses_a_taken_name(olga: User, backup: Instance) -> None:
     make_schedule(backup, "nightly")
     assert code_of(save_schedule, actor=olga, schedule=None, values=values(backup)) == "schedule.invalid"
 

@@ -84,7 +84,7 @@ def finish(row: Rebuild, status: Status = Status.SUCCEEDED) -> None:
     lifecycle.finish(lease, status, "done")
 
 
-def test_who_has_joined_starts_with_the_one_who_reads_and_holds_its_target_alone(line: Line, olga: User) -> None:
+def test_follower_starts_with_its_leader_and_locks_only_its_target(line: Line, olga: User) -> None:
     reader, branch = line.ask(0), line.ask(1)
     shared_reads.join_read(actor=olga, rebuild=branch, reader=reader)
     assert scheduler.start_what_can() == [reader.pk]
@@ -100,7 +100,7 @@ def test_who_has_joined_starts_with_the_one_who_reads_and_holds_its_target_alone
     assert (entry.subject, entry.detail["rebuild"], entry.detail["reads_with"]) == ("replica-2", branch.pk, reader.pk)
 
 
-def test_a_third_that_has_not_joined_waits_until_all_of_them_have_ended(line: Line, olga: User) -> None:
+def test_third_rebuild_waits_for_the_whole_group(line: Line, olga: User) -> None:
     reader, branch, other = line.ask(0), line.ask(1), line.ask(2)
     shared_reads.join_read(actor=olga, rebuild=branch, reader=reader)
     scheduler.start_what_can()
@@ -126,7 +126,7 @@ def test_the_source_is_not_passed_to_one_that_has_ended_or_never_started(line: L
     assert not Hold.objects.exists()
 
 
-def test_one_that_is_late_waits_for_the_source_by_itself(line: Line, olga: User) -> None:
+def test_late_follower_waits_for_the_source_alone(line: Line, olga: User) -> None:
     reader, branch = line.ask(0), line.ask(1)
     shared_reads.join_read(actor=olga, rebuild=branch, reader=reader)
     scheduler.start_what_can()
@@ -139,7 +139,7 @@ def test_one_that_is_late_waits_for_the_source_by_itself(line: Line, olga: User)
     assert sum(names(text, f"Rebuild {reader.pk}") for text in told) == 1, told
 
 
-def test_when_the_one_who_was_to_read_is_cancelled_another_reads(line: Line, olga: User) -> None:
+def test_next_follower_leads_when_the_leader_is_cancelled(line: Line, olga: User) -> None:
     reader, branch, third = line.ask(0), line.ask(1), line.ask(2)
     for row in (branch, third):
         shared_reads.join_read(actor=olga, rebuild=row, reader=reader)
@@ -149,7 +149,7 @@ def test_when_the_one_who_was_to_read_is_cancelled_another_reads(line: Line, olg
     assert scheduler.start_what_can() == [third.pk]
 
 
-def test_nothing_starts_earlier_because_the_one_who_was_to_read_is_cancelled(line: Line, olga: User) -> None:
+def test_follower_keeps_its_start_time_when_the_leader_is_cancelled(line: Line, olga: User) -> None:
     """Its target would be wiped at noon instead of at night."""
     night = timezone.now() + timedelta(hours=8)
     reader, branch = line.ask(0, not_before=night), line.ask(1)
@@ -160,9 +160,7 @@ def test_nothing_starts_earlier_because_the_one_who_was_to_read_is_cancelled(lin
     assert f"{night:%Y-%m-%d %H:%M}" in fresh(branch).waiting_for
 
 
-def test_who_has_joined_starts_with_the_other_and_has_its_own_moment_again_when_it_leaves(
-    line: Line, olga: User
-) -> None:
+def test_follower_gets_its_start_time_back_when_it_leaves(line: Line, olga: User) -> None:
     night = timezone.now() + timedelta(hours=8)
     reader, branch = line.ask(0), line.ask(1, not_before=night)
     shared_reads.join_read(actor=olga, rebuild=branch, reader=reader)
@@ -187,7 +185,7 @@ def test_one_that_is_late_starts_no_earlier_than_was_wanted(line: Line, olga: Us
     assert f"{tonight:%Y-%m-%d %H:%M}" in fresh(branch).waiting_for
 
 
-def test_one_whose_reader_ends_at_this_moment_does_not_start(line: Line, olga: User) -> None:
+def test_follower_does_not_start_while_its_leader_ends(line: Line, olga: User) -> None:
     reader, branch = line.ask(0), line.ask(1)
     shared_reads.join_read(actor=olga, rebuild=branch, reader=reader)
     scheduler.start_what_can()
@@ -199,7 +197,7 @@ def test_one_whose_reader_ends_at_this_moment_does_not_start(line: Line, olga: U
     assert Hold.objects.filter(rebuild=branch).count() == 2
 
 
-def test_a_row_that_was_read_before_it_joined_is_not_started_with_the_holds_of_before(line: Line, olga: User) -> None:
+def test_start_refuses_a_row_read_before_it_joined(line: Line, olga: User) -> None:
     reader, branch = line.ask(0), line.ask(1)
     before = fresh(branch)
     shared_reads.join_read(actor=olga, rebuild=branch, reader=reader)
@@ -207,7 +205,7 @@ def test_a_row_that_was_read_before_it_joined_is_not_started_with_the_holds_of_b
     assert not Hold.objects.exists()
 
 
-def test_nobody_joins_itself(line: Line, olga: User) -> None:
+def test_join_read_refuses_the_rebuild_itself(line: Line, olga: User) -> None:
     alone = line.ask(0)
     with pytest.raises(Refused):
         shared_reads.join_read(actor=olga, rebuild=alone, reader=alone)
@@ -222,7 +220,7 @@ def test_nobody_joins_itself(line: Line, olga: User) -> None:
         ({"parallel": 7}, "with different options"),
     ],
 )
-def test_what_cannot_share_one_read_says_why(line: Line, olga: User, changes: dict[str, Any], why: str) -> None:
+def test_join_read_gives_the_reason_when_refused(line: Line, olga: User, changes: dict[str, Any], why: str) -> None:
     reader, other = line.ask(0), line.ask(1, plan=changes)
     with pytest.raises(Refused) as refused:
         shared_reads.join_read(actor=olga, rebuild=other, reader=reader)
@@ -238,7 +236,7 @@ def test_a_source_without_python_is_read_by_each(line: Line, olga: User) -> None
         shared_reads.join_read(actor=olga, rebuild=other, reader=reader)
 
 
-def test_a_branch_has_no_branches_and_who_reads_does_not_join(line: Line, olga: User) -> None:
+def test_join_read_refuses_followers_of_followers(line: Line, olga: User) -> None:
     first, second, third = line.ask(0), line.ask(1), line.ask(2)
     shared_reads.join_read(actor=olga, rebuild=second, reader=first)
     for rebuild, reader in ((third, second), (first, third), (second, third), (first, first)):
@@ -248,7 +246,7 @@ def test_a_branch_has_no_branches_and_who_reads_does_not_join(line: Line, olga: 
     assert [fresh(row).reads_with_id for row in (first, second, third)] == [None, first.pk, None]
 
 
-def test_one_that_has_begun_is_joined_until_it_has_settled_for_whom_it_reads(line: Line, olga: User) -> None:
+def test_join_read_is_possible_until_the_leader_has_settled(line: Line, olga: User) -> None:
     reader = line.ask(0, Status.RUNNING)
     shared_reads.join_read(actor=olga, rebuild=line.ask(1), reader=reader)
     Rebuild.objects.filter(pk=reader.pk).update(memory={BRANCHES: {}})
@@ -279,7 +277,7 @@ def test_leaving_takes_it_back_into_the_line(line: Line, olga: User) -> None:
     assert refused.value.code == "join.not_joined"
 
 
-def test_who_was_joined_to_another_one_meanwhile_stays_with_that_one(line: Line, olga: User) -> None:
+def test_leave_ignores_a_row_that_joined_another_leader(line: Line, olga: User) -> None:
     first, second, branch = line.ask(0), line.ask(1), line.ask(2)
     shared_reads.join_read(actor=olga, rebuild=branch, reader=first)
     seen_then = fresh(branch)
@@ -289,7 +287,7 @@ def test_who_was_joined_to_another_one_meanwhile_stays_with_that_one(line: Line,
     assert fresh(branch).reads_with == second
 
 
-def test_how_far_the_others_are_is_read_anew(line: Line, olga: User) -> None:
+def test_companions_are_read_again_at_each_call(line: Line, olga: User) -> None:
     reader, branch = line.ask(0, Status.RUNNING), line.ask(1)
     shared_reads.join_read(actor=olga, rebuild=branch, reader=reader)
     asked = RowSharedReadMembers(reader)

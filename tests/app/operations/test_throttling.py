@@ -55,7 +55,7 @@ def refused(actor: User, rebuild: Rebuild, rate: int | None) -> str:
     return found.value.code
 
 
-def test_a_rate_is_set_told_and_taken_back(running: Rebuild, olga: User) -> None:
+def test_set_stream_rate_sets_logs_and_clears(running: Rebuild, olga: User) -> None:
     set_stream_rate(actor=olga, rebuild=running, rate=20 * MIB)
     assert fresh(running).stream_rate == 20 * MIB
     [told] = running.events.all()
@@ -69,9 +69,7 @@ def test_a_rate_is_set_told_and_taken_back(running: Rebuild, olga: User) -> None
     ]
 
 
-def test_what_the_redo_log_would_not_outlast_is_refused_and_the_number_named(
-    running: Rebuild, olga: User, trio: Any
-) -> None:
+def test_set_stream_rate_refuses_a_rate_below_the_floor(running: Rebuild, olga: User, trio: Any) -> None:
     writes(trio[1], 3 * MIB)
     slowest = slowest_rate(from_record(Plan, running.plan), running.source_id)
     assert slowest > 3 * MIB
@@ -93,7 +91,7 @@ def test_a_viewer_may_not(running: Rebuild, victor: User) -> None:
 
 
 @pytest.mark.parametrize("state", [StepState.DONE, StepState.FAILED])
-def test_a_stream_that_is_over_has_no_rate(running: Rebuild, olga: User, state: StepState) -> None:
+def test_set_stream_rate_is_refused_when_the_stream_has_ended(running: Rebuild, olga: User, state: StepState) -> None:
     running.steps.filter(name="stream").update(state=state)
     assert refused(olga, running, 20 * MIB) == "rebuild.no_stream"
 
@@ -105,7 +103,7 @@ def test_other_methods_and_what_has_ended_have_no_rate(olga: User, trio: Any) ->
     assert refused(olga, ended, 20 * MIB) == "rebuild.no_stream"
 
 
-def test_a_driver_that_holds_the_lease_is_not_disturbed(running: Rebuild, olga: User) -> None:
+def test_set_stream_rate_keeps_the_lease(running: Rebuild, olga: User) -> None:
     lease = lifecycle.take_lease(running.pk)
     assert lease is not None
     set_stream_rate(actor=olga, rebuild=running, rate=20 * MIB)

@@ -110,7 +110,7 @@ def test_it_has_everything_once_the_rebuild_is_over(viewer: Client, ended: Rebui
     assert PRINTED not in html
 
 
-def test_it_stands_alone_and_no_text_of_a_host_ends_an_element(viewer: Client, ended: Rebuild) -> None:
+def test_evidence_is_self_contained_and_escaped(viewer: Client, ended: Rebuild) -> None:
     html = html_of(viewer, ended)
     assert html.count("<script") == html.count("</script") == 1
     for word in ("src=", "href=", "@import", "url(", "http://", "https://", "\x1b"):
@@ -127,7 +127,7 @@ def test_the_download_is_in_the_log_with_the_hash_of_the_file(viewer: Client, en
     assert again["audit"]["entries"][-1]["action"] == "data.exported", "who took it before is in the next one"
 
 
-def test_one_that_still_runs_says_so_and_until_when_it_tells(viewer: Client, running: Rebuild) -> None:
+def test_evidence_of_a_running_rebuild_is_marked_unended(viewer: Client, running: Rebuild) -> None:
     html = html_of(viewer, running)
     assert '<strong data-unended="running">' in html
     assert content_of(html)["is_over"] is False
@@ -140,7 +140,9 @@ def test_a_cancel_is_in_it(viewer: Client, running: Rebuild) -> None:
     assert told["audit"]["entries"][-1]["action"] == "rebuild.cancel_requested"
 
 
-def test_who_may_take_it_and_of_what(client: Client, stranger: Client, viewer: Client, ended: Rebuild) -> None:
+def test_evidence_needs_permission_and_is_linked(
+    client: Client, stranger: Client, viewer: Client, ended: Rebuild
+) -> None:
     address = f"/rebuilds/{ended.pk}/evidence/"
     assert client.get(address).status_code == 302
     assert stranger.get(address).status_code == 403

@@ -41,7 +41,7 @@ def _asked_each_time(monkeypatch: pytest.MonkeyPatch, _all_is_well: None) -> Non
 
 
 @pytest.mark.usefixtures("filled")
-def test_the_sample_without_its_setting_is_shown_to_nobody() -> None:
+def test_sample_database_without_its_setting_answers_503() -> None:
     client = Client()
     client.force_login(make_operator())
     for address in ("/", "/login/", "/audit/", "/availability/report/", "/healthz/", "/nothing-here/"):
@@ -61,7 +61,7 @@ def test_with_its_setting_it_is_shown(settings: Any) -> None:
 
 
 @pytest.mark.django_db
-def test_what_is_real_is_not_shown_as_a_sample(settings: Any) -> None:
+def test_real_database_is_not_shown_as_sample(settings: Any) -> None:
     settings.SAMPLE = True
     assert database_mismatch() is None, "an empty one is about to be filled"
     make_cluster("real")
@@ -129,7 +129,7 @@ def test_an_empty_database_that_a_worker_works_with_is_not_filled(settings: Any)
 
 
 @pytest.mark.django_db
-def test_one_whose_clusters_were_removed_is_not_filled(settings: Any) -> None:
+def test_sample_command_refuses_a_database_with_history(settings: Any) -> None:
     settings.SAMPLE = True
     append(actor="olga", action="cluster.removed", subject="shop", detail={})
     with pytest.raises(CommandError) as caught:
@@ -151,7 +151,7 @@ def test_it_is_asked_seldom(monkeypatch: pytest.MonkeyPatch, django_assert_num_q
 
 
 @pytest.mark.django_db
-def test_a_database_that_is_away_is_told_of_by_what_wants_it(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_database_check_tolerates_an_unreachable_database(monkeypatch: pytest.MonkeyPatch) -> None:
     def fails() -> None:
         raise DatabaseError("gone")
 

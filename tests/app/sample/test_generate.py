@@ -113,7 +113,7 @@ def test_at_any_time_of_the_day_a_cluster_is_blocked(reader: Client) -> None:
 
 
 @pytest.mark.usefixtures("sample")
-def test_the_audit_log_verifies_and_tells_when_things_happened() -> None:
+def test_sample_audit_log_verifies_and_is_in_order() -> None:
     findings, _, count = verify_log(stored(), actor="eva")
     assert findings == []
     assert count > 200

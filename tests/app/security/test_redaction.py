@@ -18,7 +18,7 @@ def test_password_hashes_of_show_grants_are_masked() -> None:
     assert "6BB48" not in redact(line)
 
 
-def test_a_secret_that_begins_as_another_and_one_in_two_colours_are_masked_whole() -> None:
+def test_redact_masks_overlapping_and_colored_secrets() -> None:
     assert redact("SECRET SECRETLY", ["SECRET", "SECRETLY"]) == "******** ********"
     assert redact("SEC\x1b[1mRET\x1b[0m", ["SECRET"]) == "********"
 
@@ -32,13 +32,13 @@ def test_a_secret_that_begins_as_another_and_one_in_two_colours_are_masked_whole
         "cannot connect to mysql://dbops:xyz9!@db-1:3306/",
     ],
 )
-def test_a_password_that_nobody_told_is_known_by_where_it_stands(text: str) -> None:
+def test_redact_masks_unknown_passwords_by_their_place(text: str) -> None:
     assert "xyz9" not in redact(text)
     assert redact(text).count("********") == 1
     assert redact(redact(text)) == redact(text)
 
 
-def test_that_a_password_was_used_is_no_secret() -> None:
+def test_redact_keeps_the_using_password_note() -> None:
     line = "Access denied for user 'dbops'@'db-1' (using password: YES)"
     assert redact(line) == line
 
@@ -60,7 +60,7 @@ def test_a_flood_is_cut_in_the_middle_and_says_so() -> None:
     assert re.findall(r"\d+", middle) == ["3"], "as many characters as were left out"
 
 
-def test_a_record_that_is_cleaned_again_is_cleaned_as_if_for_the_first_time(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_clean_of_a_cleaned_record_starts_over(monkeypatch: pytest.MonkeyPatch) -> None:
     looked: list[str] = []
     real = redaction.redact
     monkeypatch.setattr(redaction, "redact", lambda text, *rest, **how: looked.append(text) or real(text, *rest, **how))

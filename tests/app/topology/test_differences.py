@@ -119,7 +119,7 @@ def test_a_moment_between_two_states_leaves_no_row(fleet: dict[str, Instance]) -
     assert not TopologyDifference.objects.exists()
 
 
-def test_a_probe_that_fails_neither_makes_nor_ends_a_difference(fleet: dict[str, Instance]) -> None:
+def test_compare_ignores_a_failed_probe(fleet: dict[str, Instance]) -> None:
     for name in fleet:
         read(name, server=None)
         compare()
@@ -132,7 +132,7 @@ def test_a_probe_that_fails_neither_makes_nor_ends_a_difference(fleet: dict[str,
     assert blocked(fleet)
 
 
-def test_a_difference_that_is_gone_stops_nothing_and_stays_in_the_history(fleet: dict[str, Instance]) -> None:
+def test_difference_that_is_gone_blocks_nothing_and_stays_in_the_history(fleet: dict[str, Instance]) -> None:
     fail_over()
     for name in fleet:
         read(name)
@@ -152,9 +152,7 @@ def test_old_facts_say_nothing(fleet: dict[str, Instance]) -> None:
     assert differences() == set()
 
 
-def test_a_plan_and_its_confirmation_are_refused_while_one_that_matters_is_open(
-    fleet: dict[str, Instance], olga: User
-) -> None:
+def test_plan_is_refused_while_a_relevant_difference_is_open(fleet: dict[str, Instance], olga: User) -> None:
     target, source = fleet["backup-1"], fleet["replica-1"]
     before = plan_rebuild(target=target, source=source)
     fail_over()
@@ -233,9 +231,7 @@ def test_a_viewer_accepts_nothing(fleet: dict[str, Instance], victor: User) -> N
         assert found.value.code == "access.denied"
 
 
-def test_what_was_accepted_or_is_gone_or_rests_on_another_inventory_is_stale(
-    fleet: dict[str, Instance], olga: User
-) -> None:
+def test_accept_is_refused_for_a_stale_difference(fleet: dict[str, Instance], olga: User) -> None:
     fail_over()
     row = failover()
     topology.accept_roles(actor=olga, row=row, typed_name="replica-1", reason="it died")
@@ -247,7 +243,7 @@ def test_what_was_accepted_or_is_gone_or_rests_on_another_inventory_is_stale(
     assert found.value.code == "topology.stale"
 
 
-def test_a_difference_that_is_none_of_roles_changes_none(fleet: dict[str, Instance], olga: User) -> None:
+def test_accept_roles_refuses_a_difference_without_roles(fleet: dict[str, Instance], olga: User) -> None:
     fail_over()
     row = TopologyDifference.objects.get(code="primary_read_only")
     with pytest.raises(Refused) as found:
@@ -317,7 +313,7 @@ def test_another_server_at_an_address_is_seen_and_can_be_made_the_right_one(
     assert ServerIdentity.objects.get(instance__name="replica-1").identity == SEVENTY_SEVEN
 
 
-def test_a_rebuild_of_ours_makes_a_server_anew_without_a_word(fleet: dict[str, Instance], olga: User) -> None:
+def test_compare_accepts_a_server_identity_made_by_a_rebuild(fleet: dict[str, Instance], olga: User) -> None:
     compare()
     ServerIdentity.objects.update(noted_at=timezone.now() - timedelta(hours=1))
     target, source = fleet["replica-1"], fleet["backup-1"]
@@ -360,7 +356,7 @@ def test_a_rebuild_excuses_one_change_and_not_a_mistake_months_later(db: None) -
     assert ("identity", name) in differences(confirmed_at__isnull=False)
 
 
-def test_an_instance_that_is_moved_in_the_inventory_is_learnt_anew(fleet: dict[str, Instance], olga: User) -> None:
+def test_server_identity_is_discarded_when_the_address_changes(fleet: dict[str, Instance], olga: User) -> None:
     compare()
     save_instance(actor=olga, instance=fleet["replica-1"], values={"address": "10.0.0.99"})
     assert not ServerIdentity.objects.filter(instance__name="replica-1").exists()

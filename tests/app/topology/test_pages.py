@@ -72,7 +72,7 @@ def test_an_unknown_source_and_an_unknown_replica_are_drawn_as_such() -> None:
     }
 
 
-def test_a_chain_that_is_deeper_than_a_page_shows_everybody() -> None:
+def test_drawing_contains_every_member_of_a_deep_chain() -> None:
     cluster = make_cluster()
     names = [f"n-{number:02}" for number in range(25)]
     make_instance(names[0], cluster=cluster, role="primary", facts=make_facts(server_id=1, read_only=False))
@@ -213,7 +213,7 @@ def test_a_password_is_kept_encrypted_until_the_end_and_shown_nowhere(
     assert PASSWORD not in text
 
 
-def test_one_whose_worker_died_is_ended_and_its_password_removed() -> None:
+def test_discovery_of_a_dead_worker_fails_and_loses_its_password() -> None:
     old = timezone.now() - timedelta(seconds=discovery.RUNS_AT_MOST_SECONDS + 5)
     values = {"requested_by": "olga", "address": "x", "user": "dbops", "password": PASSWORD}
     dead = Discovery.objects.create(**values, requested_at=old, started_at=old, status="running")
@@ -227,7 +227,7 @@ def test_one_whose_worker_died_is_ended_and_its_password_removed() -> None:
     "values",
     [{"address": "-oops"}, {"address": "a b"}, {"port": 0}, {"user": ""}, {"cluster": "an empty one"}],
 )
-def test_what_cannot_be_asked_is_refused(db: None, values: dict[str, Any]) -> None:
+def test_request_discovery_refuses_invalid_values(db: None, values: dict[str, Any]) -> None:
     given: dict[str, Any] = {"address": "db.example", "port": 3306, "user": "dbops", "password": "x"} | values
     if "cluster" in given:
         given["cluster"] = make_cluster()
@@ -278,7 +278,7 @@ def test_two_primaries_are_refused_by_the_import(operator: Client) -> None:
     assert not Instance.objects.exists()
 
 
-def test_a_replica_that_is_new_joins_its_cluster_and_nothing_else_changes(operator: Client) -> None:
+def test_discovery_adds_a_new_replica_to_its_cluster_only(operator: Client) -> None:
     primary, _, _ = make_trio()
     Cluster.objects.update(write_addresses=["shop-db:3306"], admin_user="dbops", admin_password="secret")
     Host.objects.update(ssh_private_key="stored")
@@ -298,7 +298,7 @@ def test_a_replica_that_is_new_joins_its_cluster_and_nothing_else_changes(operat
     assert Instance.objects.filter(cluster__name="shop").count() == 4
 
 
-def test_what_is_not_ticked_is_left_out(operator: Client) -> None:
+def test_discovery_form_omits_unticked_nodes(operator: Client) -> None:
     row = found(node("p", 1), node("r", 2, "p"))
     given = {key: value for key, value in answers().items() if not key.endswith("include")}
     answer = operator.post(f"/discoveries/{row.pk}/add/0/", given)
@@ -306,7 +306,7 @@ def test_what_is_not_ticked_is_left_out(operator: Client) -> None:
     assert not InstanceState.objects.exists()
 
 
-def test_a_server_that_could_not_be_read_is_drawn_and_not_asked_for_unless_it_is_ticked(operator: Client) -> None:
+def test_discovery_form_requires_fields_of_an_unread_node_only_when_ticked(operator: Client) -> None:
     unread = node("x", 3, "p", problem=Problem("mysql.access_denied", "1045: Access denied"), datadir="", hostname="")
     row = found(node("p", 1), unread)
     page = operator.get(f"/discoveries/{row.pk}/")

@@ -92,14 +92,14 @@ def test_no_secret_nor_anything_made_of_it_is_on_the_page(operator: Client) -> N
     assert not [token for token in tokens if token[:20] in text]
 
 
-def test_a_lost_key_is_told_and_does_not_break_the_page(operator: Client, settings: Any) -> None:
+def test_credentials_page_works_with_a_lost_key(operator: Client, settings: Any) -> None:
     make_fleet()
     change_key(settings, keep=False)
     assert states(operator) == {"lost": 2, "missing": 2}
     assert 'data-problems="2"' in page(operator)
 
 
-def test_an_older_key_is_told(operator: Client, settings: Any) -> None:
+def test_credentials_page_marks_an_older_key(operator: Client, settings: Any) -> None:
     make_fleet()
     change_key(settings, keep=True)
     assert states(operator) == {"old key": 2, "missing": 2}
@@ -117,7 +117,7 @@ def test_a_key_file_is_named_and_looked_for(operator: Client, tmp_path: Path) ->
     assert KEY not in text
 
 
-def test_who_changed_it_last_is_known_from_the_audit_log(operator: Client, olga: Any) -> None:
+def test_credentials_page_shows_the_last_change_from_the_audit_log(operator: Client, olga: Any) -> None:
     cluster, _ = make_fleet()
     assert changes(operator) == {"admin_password": "", "ssh_private_key": ""}
     save_cluster(actor=olga, cluster=cluster, values={"admin_password": OTHER})
@@ -167,7 +167,7 @@ def test_a_lost_key_stops_what_needs_the_secret_and_nothing_else(operator: Clien
     assert stored_tokens() == tokens, "what cannot be read is kept as it is: the key may come back"
 
 
-def test_a_secret_whose_key_is_lost_can_be_set_anew(olga: Any, settings: Any) -> None:
+def test_secret_can_be_replaced_when_its_key_is_lost(olga: Any, settings: Any) -> None:
     make_fleet()
     change_key(settings, keep=False)
     save_cluster(actor=olga, cluster=Cluster.objects.get(), values={"admin_password": OTHER})
@@ -175,7 +175,7 @@ def test_a_secret_whose_key_is_lost_can_be_set_anew(olga: Any, settings: Any) ->
     assert AuditEntry.objects.get(action="cluster.changed").detail["admin_password"] == "changed"
 
 
-def test_what_is_set_is_told_without_its_column(settings: Any) -> None:
+def test_is_set_works_without_loading_the_column(settings: Any) -> None:
     _, host = make_fleet()
     settings.ENCRYPTION_KEYS = [Fernet.generate_key().decode()]
     assert is_set(Host.objects.defer("ssh_private_key").get(), "ssh_private_key")

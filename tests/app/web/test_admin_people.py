@@ -180,7 +180,7 @@ def test_the_last_superuser_stays_one(admin: Client, root: User) -> None:
     assert raised.value.code == "account.self"
 
 
-def test_the_last_superuser_cannot_be_deactivated_by_one_who_is_no_longer_active(root: User) -> None:
+def test_deactivate_refuses_a_requester_who_is_inactive(root: User) -> None:
     other = make_operator("other")
     other.is_superuser = True  # what an old request still believes
     with pytest.raises(Refused) as raised:
@@ -188,7 +188,7 @@ def test_the_last_superuser_cannot_be_deactivated_by_one_who_is_no_longer_active
     assert raised.value.code == "account.last_superuser"
 
 
-def test_nobody_deactivates_themselves(admin: Client, root: User) -> None:
+def test_deactivate_refuses_the_own_account(admin: Client, root: User) -> None:
     answer = admin.post(f"/admin/people/{root.pk}/deactivate/", seen(root))
     assert answer.status_code == 409
     assert answer.context["error"]["code"] == "account.self"
@@ -220,7 +220,7 @@ def test_a_new_password_ends_the_sessions_of_the_old_one(admin: Client, viewer: 
     assert OTHER not in str(list(AuditEntry.objects.values()))
 
 
-def test_who_sets_their_own_password_stays_logged_in(admin: Client, root: User) -> None:
+def test_password_change_keeps_only_the_own_session(admin: Client, root: User) -> None:
     second = Client()
     second.force_login(root)
     admin.post(f"/admin/people/{root.pk}/password/", {"password": OTHER, "password_again": OTHER})
@@ -236,7 +236,7 @@ def test_a_bad_password_is_refused_and_not_shown(admin: Client, victor: User) ->
     assert not AuditEntry.objects.exists()
 
 
-def test_an_account_that_is_gone_is_no_page(admin: Client) -> None:
+def test_people_page_answers_404_for_a_missing_account(admin: Client) -> None:
     assert admin.get("/admin/people/4711/").status_code == 404
 
 

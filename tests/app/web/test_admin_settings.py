@@ -93,7 +93,7 @@ def test_versions_can_be_copied_into_a_report(
     assert "data-copy" in text
 
 
-def test_a_schema_that_is_behind_is_told(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_settings_page_names_missing_migrations(monkeypatch: pytest.MonkeyPatch) -> None:
     class Behind:
         applied_migrations = {("dbops", "0010_samples"): None}
         disk_migrations = {("dbops", "0010_samples"): None, ("dbops", "0011_connection_tests"): None}

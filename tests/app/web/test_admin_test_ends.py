@@ -56,7 +56,9 @@ def test_ssh_that_fits_passes_and_is_kept_with_its_time(
     assert AuditEntry.objects.get(action="test.passed").subject == "host-replica-1"
 
 
-def test_a_message_that_comes_twice_runs_once(trio: Any, operator: Client, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_connection_test_runs_once_when_its_message_is_repeated(
+    trio: Any, operator: Client, monkeypatch: pytest.MonkeyPatch
+) -> None:
     answers(monkeypatch, looks())
     operator.post(SSH)
     assert runner.run_test(only().pk)
@@ -172,7 +174,7 @@ def test_the_stream_shows_rate_and_cipher_and_plans_take_the_fastest(
     assert AuditEntry.objects.get(action="test.passed").detail["bytes_per_second"] == 300_000_000
 
 
-def test_a_stream_needs_hosts_that_a_probe_has_read(trio: Any, operator: Client) -> None:
+def test_stream_test_fails_without_facts_of_the_hosts(trio: Any, operator: Client) -> None:
     make_host("new")
     operator.post(STREAM, {"source": "new", "target": "host-replica-1"})
     runner.run_test(only().pk)
@@ -190,7 +192,9 @@ def test_a_fault_of_ours_ends_as_not_known_and_is_raised(
 
 
 @pytest.mark.parametrize("address", [SSH, MYSQL])
-def test_a_secret_that_cannot_be_decrypted_is_said(trio: Any, operator: Client, settings: Any, address: str) -> None:
+def test_connection_test_fails_when_a_secret_cannot_be_decrypted(
+    trio: Any, operator: Client, settings: Any, address: str
+) -> None:
     Host.objects.filter(name="host-replica-1").update(ssh_private_key="a key")
     operator.post(address)
     settings.ENCRYPTION_KEYS = [Fernet.generate_key().decode()]
@@ -202,7 +206,9 @@ def test_a_secret_that_cannot_be_decrypted_is_said(trio: Any, operator: Client, 
 
 
 @pytest.mark.parametrize(("status", "column"), [("running", "started_at"), ("queued", "requested_at")])
-def test_a_test_whose_worker_died_ends_by_itself(trio: Any, operator: Client, status: str, column: str) -> None:
+def test_connection_test_of_a_dead_worker_ends_as_unknown(
+    trio: Any, operator: Client, status: str, column: str
+) -> None:
     operator.post(SSH)
     late = timezone.now() - timedelta(seconds=runner.WAITS_AT_MOST_SECONDS + 1)
     ConnectionTest.objects.update(**{"status": status, "started_at": timezone.now(), column: late})
@@ -212,14 +218,14 @@ def test_a_test_whose_worker_died_ends_by_itself(trio: Any, operator: Client, st
     assert AuditEntry.objects.filter(action="test.unknown").count() == 1
 
 
-def test_a_test_that_waits_is_published_again(trio: Any, operator: Client) -> None:
+def test_queued_connection_test_is_published_again(trio: Any, operator: Client) -> None:
     operator.post(SSH)
     assert runner.tests_due() == [only().pk]
     ConnectionTest.objects.update(status="running", started_at=timezone.now())
     assert runner.tests_due() == []
 
 
-def test_a_worker_that_comes_late_changes_nothing(trio: Any, operator: Client, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_late_worker_changes_no_ended_test(trio: Any, operator: Client, monkeypatch: pytest.MonkeyPatch) -> None:
     operator.post(SSH)
 
     class Slow(FakeShell):

@@ -63,9 +63,7 @@ def test_a_click_writes_a_row_an_audit_entry_and_wakes_a_worker(
 
 
 @pytest.mark.parametrize(("address", "data"), ASKS)
-def test_a_second_click_shows_the_test_that_runs(
-    trio: Any, operator: Client, address: str, data: dict[str, str]
-) -> None:
+def test_second_click_shows_the_running_test(trio: Any, operator: Client, address: str, data: dict[str, str]) -> None:
     first, second = operator.post(address, data), operator.post(address, data)
     assert first["Location"] == second["Location"]
     assert AuditEntry.objects.filter(action="test.requested").count() == 1
@@ -84,7 +82,7 @@ def error_codes(answer: Any) -> dict[str, list[str]]:
     return {field: [error.code for error in errors] for field, errors in found.items()}
 
 
-def test_a_click_on_the_page_gets_a_fragment_that_asks_for_itself(trio: Any, operator: Client) -> None:
+def test_htmx_click_returns_a_polling_fragment(trio: Any, operator: Client) -> None:
     text = operator.post(SSH, headers=HX).content.decode()
     address = f"/admin/tests/{only().pk}/"
     assert "<html" not in text
@@ -95,7 +93,7 @@ def test_a_click_on_the_page_gets_a_fragment_that_asks_for_itself(trio: Any, ope
     assert 'class="state state-passed"' in poll
 
 
-def test_what_is_gone_by_the_time_of_the_click_is_said(trio: Any, operator: Client) -> None:
+def test_connection_test_refuses_hosts_that_are_gone(trio: Any, operator: Client) -> None:
     assert operator.post("/admin/tests/ssh/nobody/").status_code == 404
     answer = operator.post(STREAM, {"source": "nobody", "target": "host-replica-1"})
     assert answer.status_code == 422
@@ -145,7 +143,7 @@ def test_a_stream_is_refused_while_its_hosts_are_in_use(trio: Any, operator: Cli
 
 
 @pytest.mark.parametrize("busy", BUSY)
-def test_what_began_after_the_click_is_not_disturbed_either(
+def test_stream_test_is_refused_when_a_host_became_busy(
     trio: Any, operator: Client, busy: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(

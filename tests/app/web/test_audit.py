@@ -21,7 +21,7 @@ from tests.audit_guards import unguarded
 pytestmark = pytest.mark.django_db
 
 
-def test_entries_show_who_did_what_with_its_detail(viewer: Client) -> None:
+def test_audit_page_shows_actor_action_and_detail(viewer: Client) -> None:
     _, backup, replica = make_trio()
     rebuild = make_rebuild(target=replica, source=backup)
     append(
@@ -40,7 +40,7 @@ def test_entries_show_who_did_what_with_its_detail(viewer: Client) -> None:
     assert "keep" in text
 
 
-def test_entries_whose_rebuild_is_no_number_do_not_break_the_page(viewer: Client) -> None:
+def test_audit_page_accepts_a_detail_whose_rebuild_is_text(viewer: Client) -> None:
     append(actor="olga", action="fleet.imported", subject="fleet.yaml", detail={"rebuild": "none", "added": ["a", "b"]})
     text = viewer.get("/audit/").content.decode()
     assert "a, b" in text
@@ -134,7 +134,7 @@ def test_nonsense_in_the_address_breaks_nothing(viewer: Client, query: str) -> N
     assert viewer.get(f"/audit/?{query}&text=%00").status_code == 200
 
 
-def test_what_a_request_writes_says_from_where(viewer: Client) -> None:
+def test_append_records_address_and_request_id(viewer: Client) -> None:
     answer = viewer.post("/audit/verify/", REMOTE_ADDR="192.0.2.9")
     entry = AuditEntry.objects.get()
     assert (entry.actor, entry.action, entry.address) == ("victor", "audit.verified", "192.0.2.9")
@@ -146,7 +146,7 @@ def levels(answer: Any) -> list[str]:
     return [message.level_tag for message in answer.context["messages"]]
 
 
-def test_verify_reports_a_whole_log_and_a_changed_entry(viewer: Client) -> None:
+def test_verify_reports_a_complete_log_and_a_changed_entry(viewer: Client) -> None:
     append(actor="olga", action="test", subject="a")
     append(actor="olga", action="test", subject="b")
     assert levels(viewer.post("/audit/verify/", follow=True)) == ["success"]

@@ -109,7 +109,7 @@ def test_a_cause_leads_to_its_rebuild_and_its_run(viewer: Client, lost: Any) -> 
     assert f'data-cause="{Cause.BACKUP.name.lower()}"' in blocked
 
 
-def test_the_debt_of_each_week_stands_in_the_chart_and_its_table(viewer: Client, lost: Any) -> None:
+def test_debt_chart_has_each_week_and_its_table(viewer: Client, lost: Any) -> None:
     text = words(viewer, f"{PAGE}?days=30")
     shown = section(text, "debt-title")
     assert 'data-target="all"' in shown
@@ -156,18 +156,18 @@ def test_no_cell_is_a_formula(text: str) -> None:
     assert cell("replica-1") == "replica-1"
 
 
-def test_time_before_the_first_probe_is_told_as_not_observed(viewer: Client, lost: Any) -> None:
+def test_availability_page_counts_time_before_the_first_probe_as_not_observed(viewer: Client, lost: Any) -> None:
     text = words(viewer, f"{PAGE}?days=90&gap=not_observed")
     assert "50 d 0 h" in text
     assert 'data-cause="not_looked"' in text
 
 
 @pytest.mark.parametrize("query", ["days=x", "days=9999", "gap=x", "gap=", "page=-1", "page=x", "days=7&gap=%00"])
-def test_nonsense_in_the_address_is_no_error(viewer: Client, lost: Any, query: str) -> None:
+def test_availability_page_ignores_bad_parameters(viewer: Client, lost: Any, query: str) -> None:
     words(viewer, f"{PAGE}?{query}")
 
 
-def test_a_cluster_that_nobody_has_looked_at(viewer: Client) -> None:
+def test_availability_page_shows_a_cluster_without_probes(viewer: Client) -> None:
     make_trio()
     assert "30 d 0 h" in words(viewer, f"{PAGE}?gap=not_observed")
     assert viewer.get("/availability/nowhere/").status_code == 404
@@ -196,7 +196,7 @@ def rebuilt(trio: Any, hours_ago: float, minutes: float, *, method: str = "xbstr
     return rebuild
 
 
-def test_time_to_rebuild_is_told_by_step_with_its_trend(viewer: Client, lost: Any) -> None:
+def test_rebuild_times_are_shown_by_step_with_trend(viewer: Client, lost: Any) -> None:
     assert viewer.get(f"{PAGE}?days=7").context["times"] == ()
     assert "<table" not in section(words(viewer, f"{PAGE}?days=7"), "times-title")
     for hours, minutes in ((200, 60), (30, 60), (20, 90), (10, 120)):
@@ -324,7 +324,7 @@ WHY = "new disks"
 MARK = {"starts_at": "2026-03-03T05:00", "ends_at": "2026-03-03T07:00", "reason": WHY}
 
 
-def test_a_time_that_has_passed_is_marked_as_planned(lost: Any, operator: Client) -> None:
+def test_past_time_can_be_marked_as_planned(lost: Any, operator: Client) -> None:
     """The replica was away from 06:00 to 08:00 of yesterday."""
     count_days(timezone.now())
     assert GapDay.objects.filter(gap="short", is_planned=False).exists()
@@ -375,7 +375,7 @@ def test_only_operators_mark(viewer: Client, lost: Any) -> None:
     assert f'action="{PAGE}planned/"' not in words(viewer, PAGE)
 
 
-def test_what_was_marked_is_no_maintenance_of_the_calendar(lost: Any, operator: Client) -> None:
+def test_planned_gaps_are_not_shown_as_maintenance(lost: Any, operator: Client) -> None:
     operator.post(f"{PAGE}planned/", MARK)
     assert WHY not in words(operator, "/clusters/shop/calendar/")
 

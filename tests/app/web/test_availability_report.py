@@ -85,7 +85,7 @@ def test_a_month_of_all_and_of_one(viewer: Client, shop: None, month: str, told:
 
 
 @pytest.mark.parametrize("address", ["2026-04/", "2026-13/", "2026-00/", "26-01/", "2026-03/nowhere/"])
-def test_there_is_no_such_report(viewer: Client, shop: None, address: str) -> None:
+def test_report_answers_404_for_a_bad_month(viewer: Client, shop: None, address: str) -> None:
     assert viewer.get(f"/availability/report/{address}").status_code == 404
 
 
@@ -94,7 +94,7 @@ def test_pages_lead_to_it(viewer: Client, shop: None) -> None:
     assert 'href="/availability/report/2026-03/shop/"' in words(viewer, "/availability/shop/")
 
 
-def test_only_those_who_may_look(client: Client, shop: None, sam: Any) -> None:
+def test_report_needs_login_and_permission(client: Client, shop: None, sam: Any) -> None:
     assert client.get("/availability/report/2026-02/").status_code == 302
     client.force_login(sam)
     assert client.get("/availability/report/2026-02/shop/").status_code == 403
@@ -116,7 +116,7 @@ def test_a_fleet_without_clusters(viewer: Client, monkeypatch: pytest.MonkeyPatc
     assert list(answer.context["report"].rows) == []
 
 
-def test_the_command_writes_a_file_that_stands_alone(shop: None, tmp_path: Path) -> None:
+def test_report_command_writes_a_self_contained_file(shop: None, tmp_path: Path) -> None:
     to = tmp_path / "report.html"
     call_command("availability_report", "--html", str(to))
     text = to.read_text()

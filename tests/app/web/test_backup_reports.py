@@ -77,7 +77,7 @@ class TestReports:
         run = BackupRun.objects.get()
         assert (run.schedule, run.due_at, run.method, run.instance) == (schedule, None, "physical", backup)
 
-    def test_of_other_clusters_nothing_is_taken_and_nothing_is_told(self, secret: str) -> None:
+    def test_report_is_refused_for_instances_of_other_clusters(self, secret: str) -> None:
         other = make_instance("elsewhere-1", cluster=make_cluster("elsewhere"))
         BackupSchedule.objects.create(name="theirs", instance=other, method="dump", run_by="external", cron="0 2 * * *")
         there = refused(post(secret, "start", {"instance": "elsewhere-1"}), 404, "report.unknown_instance")
@@ -102,7 +102,7 @@ class TestReports:
             {"instance": "backup-1"},
         ],
     )  # fmt: skip
-    def test_what_cannot_be_read_is_refused_in_words(self, secret: str, said: Any) -> None:
+    def test_report_is_refused_when_unreadable(self, secret: str, said: Any) -> None:
         refused(post(secret, "end", said), 400, "report.invalid")
         assert not BackupRun.objects.exists()
 
@@ -169,7 +169,7 @@ class TestMayStart:
         assert "backup-1" in answer["because"]
         assert answer["until"] == (now + timedelta(hours=1)).isoformat()
 
-    def test_a_backup_of_others_is_no_reason_to_wait(self, backup: Instance, secret: str) -> None:
+    def test_may_start_ignores_backups_of_others(self, backup: Instance, secret: str) -> None:
         make_run(backup, started_at=timezone.now() - timedelta(hours=20), origin="reported")
         assert ask(secret, instance="backup-1").json()["may_start"] is True
 
@@ -183,7 +183,7 @@ class TestTokens:
         refused(answer, 401, "token.unknown")
         assert answer["WWW-Authenticate"].startswith("Bearer")
 
-    def test_a_session_is_no_token(self, operator: Client, backup: Instance) -> None:
+    def test_session_is_not_accepted_as_token(self, operator: Client, backup: Instance) -> None:
         answer = operator.post(f"/api/v1/backup-runs/{KEY}/start", '{"instance": "backup-1"}', "application/json")
         refused(answer, 401, "token.unknown")
 
@@ -198,7 +198,7 @@ class TestTokens:
             "token.made", "token.made", "token.revoked",
         ]  # fmt: skip
 
-    def test_only_its_digest_is_kept_and_the_whole_of_it_counts(self, secret: str) -> None:
+    def test_token_is_stored_as_digest_and_compared_whole(self, secret: str) -> None:
         token = AccessToken.objects.get()
         assert token.digest == digest_of(secret)
         assert secret not in str(AccessToken.objects.values().get()) + str(list(AuditEntry.objects.values()))

@@ -125,7 +125,7 @@ def test_a_lost_run_is_ended_without_its_host(operator: Client) -> None:
     assert run.status == "failed"
 
 
-def test_who_may_not(viewer: Client, stranger: Client, client: Client) -> None:
+def test_backup_run_pages_need_permission(viewer: Client, stranger: Client, client: Client) -> None:
     run = make()
     assert viewer.post(url(run, "stop/"), {"reason": "because"}).status_code == 403
     assert viewer.get(url(run, "end/")).status_code == 403
@@ -141,9 +141,7 @@ def test_other_pages_bear_an_instance_that_a_backup_holds(viewer: Client) -> Non
     assert viewer.get("/instances/replica-1/rebuild/").status_code == 200
 
 
-def test_a_backup_of_others_is_over_when_an_operator_says_so_and_goes_on_when_it_is_seen(
-    operator: Client, viewer: Client
-) -> None:
+def test_external_run_is_ended_by_an_operator_and_resumes_when_seen(operator: Client, viewer: Client) -> None:
     instance = make_trio()[1]
     lifecycle.observe(instance, observed.facts(1, observed.dump()))
     run = BackupRun.objects.get()

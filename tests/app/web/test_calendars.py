@@ -87,7 +87,7 @@ def test_hostile_names_do_not_leave_the_drawing(viewer: Client) -> None:
         assert "<script>alert" not in viewer.get(address).content.decode()
 
 
-def test_the_line_of_a_source_tells_who_waits_why_and_until_when(operator: Client, viewer: Client) -> None:
+def test_queue_page_shows_position_reason_and_end(operator: Client, viewer: Client) -> None:
     _, backup, replica = make_trio()
     now = timezone.now()
     # due again in half a day at the earliest: the line is not to wait for that run too
@@ -218,7 +218,7 @@ def test_a_token_of_one_cluster_shows_no_other() -> None:
     assert "alpha" not in text
 
 
-def test_without_a_valid_token_nothing_is_told() -> None:
+def test_calendar_feed_is_refused_without_a_valid_token() -> None:
     primary, _, _ = make_trio()
     _, secret = make_token(actor="olga", name="one", purpose="calendar", cluster=None)
     _, report = make_token(actor="olga", name="two", purpose="report", cluster=primary.cluster)
@@ -249,7 +249,7 @@ def test_the_web_process_writes_no_token_into_its_log(caplog: pytest.LogCaptureF
     assert "token=...&x=1" in caplog.text
 
 
-def test_a_backup_that_waits_is_in_line_too() -> None:
+def test_queue_includes_a_waiting_backup() -> None:
     primary, backup, replica = make_trio()
     rebuild = make_rebuild(target=replica, source=backup)
     Hold.objects.create(instance=backup, rebuild=rebuild, purpose="source", taken_at=timezone.now())
@@ -263,9 +263,7 @@ def test_a_backup_that_waits_is_in_line_too() -> None:
     ]
 
 
-def test_a_calendar_that_would_be_too_long_says_where_it_ends(
-    operator: Client, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_calendar_feed_has_a_limit_and_says_so(operator: Client, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(feeds, "ENTRIES_AT_MOST", 5)
     _, backup, _ = make_trio()
     make_schedule(backup)
@@ -274,7 +272,7 @@ def test_a_calendar_that_would_be_too_long_says_where_it_ends(
     assert re.findall(r"\d+", str(events[-1]["description"])) == ["9"]
 
 
-def test_the_start_of_what_nobody_has_approved_is_not_known(viewer: Client) -> None:
+def test_expected_start_is_unknown_before_approval(viewer: Client) -> None:
     primary, backup, replica = make_trio()
     rebuild = make_rebuild(target=replica, source=backup, status=Status.QUEUED, approval="waiting")
     make_run(
@@ -300,7 +298,7 @@ def test_the_start_of_what_nobody_has_approved_is_not_known(viewer: Client) -> N
             assert f" {rebuild.pk} " in behind.why
 
 
-def test_what_put_old_data_back_kept_no_source_busy(viewer: Client) -> None:
+def test_rollback_leaves_the_source_free_in_the_timeline(viewer: Client) -> None:
     primary, backup, replica = make_trio()
     now = timezone.now()
     rebuild = make_rebuild(target=replica, source=backup, status=Status.SUCCEEDED)

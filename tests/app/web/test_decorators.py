@@ -37,7 +37,7 @@ def rebuild(db: None) -> Rebuild:
 
 
 @pytest.mark.parametrize("page", PAGES)
-def test_a_page_asks_who_is_there(client: Client, rebuild: Rebuild, page: str) -> None:
+def test_pages_redirect_to_login(client: Client, rebuild: Rebuild, page: str) -> None:
     address = page.format(rebuild=rebuild.pk)
     answer = client.get(address)
     assert answer.status_code == 302
@@ -106,7 +106,7 @@ def test_logging_in_and_out(client: Client, rebuild: Rebuild) -> None:
     assert client.post("/logout/")["Location"] == "/login/"
 
 
-def test_after_logging_in_nobody_is_sent_to_another_site(client: Client, rebuild: Rebuild) -> None:
+def test_login_never_redirects_to_another_site(client: Client, rebuild: Rebuild) -> None:
     answer = client.post(
         "/login/", {"username": "olga", "password": "correct horse battery", "next": "https://evil.example/"}
     )

@@ -86,7 +86,7 @@ def test_a_fault_of_ours_names_what_the_log_names(
 
 
 @override_settings(ROOT_URLCONF=__name__)
-def test_a_database_that_is_away_answers_503(quiet: Client) -> None:
+def test_database_error_answers_503(quiet: Client) -> None:
     answer = quiet.get("/away/")
     assert answer.status_code == 503
     assert shown(answer)
@@ -104,7 +104,7 @@ def test_a_fault_is_shown_without_any_table(client: Client, monkeypatch: pytest.
 
 
 @override_settings(ROOT_URLCONF=__name__)
-def test_a_refusal_that_no_view_caught_keeps_what_was_typed(viewer: Client) -> None:
+def test_refusal_page_keeps_typed_text_without_secrets(viewer: Client) -> None:
     sent = {"reason": f"Disk full {HOSTILE}", "password": SECRET, "csrfmiddlewaretoken": SECRET, "request_key": SECRET}
     answer = viewer.post("/refuses/", sent)
     assert answer.status_code == 409
@@ -116,7 +116,7 @@ def test_a_refusal_that_no_view_caught_keeps_what_was_typed(viewer: Client) -> N
     assert "typed-card" not in shown(viewer.get("/refuses/"))
 
 
-def test_what_is_gone_says_why_and_keeps_what_was_typed(operator: Client) -> None:
+def test_not_found_page_keeps_typed_text(operator: Client) -> None:
     make_trio()
     answer = operator.post("/rebuilds/999/cancel/", {"reason": HUNG})
     assert answer.status_code == 404
@@ -152,7 +152,7 @@ def test_a_form_without_its_token_is_refused_with_a_page(olga: Any, caplog: pyte
     assert "/inventory/import/" in line.getMessage()
 
 
-def test_who_may_not_is_told_why(stranger: Client) -> None:
+def test_forbidden_page_gives_the_reason(stranger: Client) -> None:
     answer = stranger.get("/")
     assert "403.html" in templates(answer)
     assert str(answer.context["exception"])
@@ -167,7 +167,7 @@ def test_too_many_fields_are_not_understood(operator: Client, settings: Any) -> 
     assert "400.html" in templates(answer)
 
 
-def test_a_host_name_that_is_not_ours_is_not_understood(viewer: Client) -> None:
+def test_unknown_host_name_answers_400(viewer: Client) -> None:
     answer = viewer.get("/", HTTP_HOST="evil.example")
     assert answer.status_code == 400
     assert "DBOPS_ALLOWED_HOSTS" in shown(answer)

@@ -179,7 +179,7 @@ def test_names_and_errors_from_hosts_are_escaped(operator: Client) -> None:
     assert "\x1b" not in text
 
 
-def test_a_source_that_a_rebuild_holds_blocks_and_is_named(operator: Client) -> None:
+def test_eligibility_is_blocked_by_the_rebuild_that_locks_the_source(operator: Client) -> None:
     _, backup, replica = make_trio()
     rebuild = make_rebuild(target=replica, source=backup)
     Hold.objects.create(instance=backup, rebuild=rebuild, purpose="source", taken_at=timezone.now())
@@ -190,7 +190,7 @@ def test_a_source_that_a_rebuild_holds_blocks_and_is_named(operator: Client) -> 
     assert "backup-1" in found.by.text
 
 
-def test_a_backup_that_runs_blocks_until_its_usual_end(operator: Client) -> None:
+def test_eligibility_is_blocked_until_the_usual_end_of_a_backup(operator: Client) -> None:
     _, backup, _ = make_trio()
     now = timezone.now()
     # not due again while this run lasts: that would be another reason to wait
@@ -259,7 +259,7 @@ def test_the_fleet_is_filtered_by_name_of_cluster_or_instance_and_by_blocked(ope
     assert "<tbody>" not in nothing.content.decode()
 
 
-def test_trouble_and_what_goes_on_are_shown_alone(operator: Client) -> None:
+def test_fleet_filters_show_trouble_and_running_only(operator: Client) -> None:
     _, backup, replica = make_trio("alpha")
     make_trio("beta")
     assert (names(show=Show.TROUBLE), names(show=Show.RUNNING)) == ([], [])
@@ -272,7 +272,7 @@ def test_trouble_and_what_goes_on_are_shown_alone(operator: Client) -> None:
         assert "cluster-beta" in operator.get(unknown).content.decode()
 
 
-def test_the_next_backup_stands_in_the_row(operator: Client) -> None:
+def test_fleet_row_shows_the_next_backup(operator: Client) -> None:
     _, backup, _ = make_trio()
     due = (timezone.localtime() + timedelta(hours=5)).replace(minute=30, second=0, microsecond=0)
     assert "data-window" not in operator.get("/").content.decode()
@@ -361,7 +361,7 @@ def test_the_history_of_a_cluster_says_how_long_and_what_took_longest(viewer: Cl
     assert f'id="rebuild-{past.pk}"' not in viewer.get("/rebuilds/?cluster=legacy").content.decode()
 
 
-def test_the_week_stands_on_the_page_and_not_in_its_poll(viewer: Client) -> None:
+def test_cluster_poll_omits_the_week(viewer: Client) -> None:
     _, backup, _ = make_trio()
     make_schedule(backup, cron="30 2 * * *")
     page = viewer.get("/clusters/shop/")
@@ -374,7 +374,7 @@ def test_the_week_stands_on_the_page_and_not_in_its_poll(viewer: Client) -> None
     assert len(captured) <= 37, [item["sql"][:80] for item in captured.captured_queries]
 
 
-def test_who_may_only_look_sees_every_button_disabled_with_the_reason(viewer: Client) -> None:
+def test_cluster_page_disables_buttons_for_viewers(viewer: Client) -> None:
     make_trio()
     text = viewer.get("/clusters/shop/").content.decode()
     for name in ("primary-1", "backup-1", "replica-1"):

@@ -127,7 +127,7 @@ def test_as_many_queries_however_many_clusters(
 @pytest.mark.parametrize(
     "query", ["from=x", "from=0001-01-01", "from=9999-12-31", "span=year", "blocked=x", "page=x", "page=-1", "text=%00", "show=x"]
 )  # fmt: skip
-def test_nonsense_in_the_address_is_no_error(viewer: Client, address: str, query: str) -> None:
+def test_fleet_calendar_ignores_bad_parameters(viewer: Client, address: str, query: str) -> None:
     make_trio()
     assert viewer.get(f"{address}?{query}").status_code == 200
 
@@ -146,7 +146,7 @@ def test_nothing_blocked_is_good_news(viewer: Client) -> None:
     assert 'class="empty-note"' in answer.content.decode()
 
 
-def test_availability_tells_what_is_known_today(viewer: Client) -> None:
+def test_availability_page_shows_the_current_state(viewer: Client) -> None:
     _, backup, replica = make_trio()
     make_trio("billing")
     set_facts(replica, make_unreachable())

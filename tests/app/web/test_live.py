@@ -81,7 +81,7 @@ async def read_until(stream: AsyncIterator[bytes], wanted: str) -> str:
             return data
 
 
-def test_a_connection_begins_with_the_whole_state(rebuild: Rebuild) -> None:
+def test_stream_begins_with_a_snapshot(rebuild: Rebuild) -> None:
     async def check() -> None:
         answer, stream = await connect(rebuild)
         assert answer["Content-Type"] == "text/event-stream"
@@ -125,7 +125,7 @@ def test_news_bring_only_the_new_lines(rebuild: Rebuild) -> None:
     run(check)
 
 
-def test_no_line_is_lost_or_repeated_whoever_joins_when(rebuild: Rebuild) -> None:
+def test_stream_sends_each_line_once_to_every_reader(rebuild: Rebuild) -> None:
     async def collect(stream: AsyncIterator[bytes]) -> list[int]:
         seen: list[int] = []
         while True:
@@ -199,7 +199,7 @@ def test_the_bars_come_with_the_stream_when_they_change(rebuild: Rebuild, monkey
     run(check)
 
 
-def test_a_stream_goes_on_where_the_bars_cannot_be_made(rebuild: Rebuild, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_stream_continues_when_status_bars_fail(rebuild: Rebuild, monkeypatch: pytest.MonkeyPatch) -> None:
     def fails() -> tuple[str, str]:
         raise OSError("the database is away")
 
@@ -258,7 +258,7 @@ def test_when_the_last_one_leaves_nothing_runs_any_more(rebuild: Rebuild) -> Non
     run(check)
 
 
-def test_whoever_is_deactivated_sees_nothing_new(rebuild: Rebuild, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_stream_ends_for_a_deactivated_user(rebuild: Rebuild, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(live, "RIGHTS_SECONDS", 0.0)
 
     async def check() -> None:
@@ -274,9 +274,7 @@ def test_whoever_is_deactivated_sees_nothing_new(rebuild: Rebuild, monkeypatch: 
     run(check)
 
 
-def test_an_old_connection_ends_so_that_rights_are_asked_for_anew(
-    rebuild: Rebuild, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_stream_ends_after_its_maximum_time(rebuild: Rebuild, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(live, "CONNECTION_SECONDS", 0.2)
 
     async def check() -> None:
@@ -291,7 +289,7 @@ def snapshot(revision: int = 1) -> Snapshot:
     return Snapshot(revision=revision, status="running", is_final=False, parts={"live": f"<p>{revision}</p>"})
 
 
-def test_a_connection_that_fell_behind_gets_the_end_of_the_log_anew() -> None:
+def test_slow_stream_gets_a_log_snapshot() -> None:
     async def check() -> None:
         watched = live.Watched(1, snapshot=snapshot())
         watched.lines.extend(RenderedLine(number, f"<li>{number}</li>") for number in range(1, 4))

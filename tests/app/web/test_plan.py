@@ -156,7 +156,7 @@ def test_the_source_and_the_old_data_are_chosen_in_the_address(operator: Client,
     assert 'href="/instances/replica-1/rebuild/?source=backup-1"' in text
 
 
-def test_page_shows_the_refusal_when_there_is_no_plan(
+def test_plan_page_shows_the_refusal_when_there_is_no_plan(
     operator: Client, monkeypatch: pytest.MonkeyPatch, trio: Any
 ) -> None:
     def refuse(**_: Any) -> Plan:
@@ -228,7 +228,7 @@ def test_a_form_with_parts_missing_is_refused(operator: Client, planned: Callabl
     assert not Rebuild.objects.exists()
 
 
-def test_a_source_of_another_cluster_is_no_source(operator: Client, planned: Callable[..., Plan]) -> None:
+def test_plan_page_refuses_a_source_of_another_cluster(operator: Client, planned: Callable[..., Plan]) -> None:
     make_trio("legacy")
     answer = operator.post(ADDRESS, form(planned(), source="legacy-backup-1"))
     assert answer.status_code == 409

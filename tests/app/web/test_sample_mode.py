@@ -62,7 +62,7 @@ def test_every_address_refuses_to_change_something(operator: Client) -> None:
 
 
 @pytest.mark.usefixtures("sample", "db")
-def test_a_host_that_reports_is_refused_in_its_words() -> None:
+def test_report_is_refused_in_sample_mode() -> None:
     answer = Client().post("/api/v1/backup-runs/one/start", {}, content_type="application/json")
     assert answer.json()["error"]["code"] == "sample.read_only"
 
@@ -89,7 +89,7 @@ def test_files_are_marked_by_their_names(operator: Client) -> None:
 
 
 @pytest.mark.usefixtures("sample")
-def test_nobody_misses_a_worker(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_status_bars_are_empty_in_sample_mode(monkeypatch: pytest.MonkeyPatch) -> None:
     def ask() -> bool:
         raise AssertionError("Redis was asked")
 

@@ -67,7 +67,7 @@ def test_schedule_form_refuses_a_keep_count_of_zero(operator: Client) -> None:
     assert list(answer.context["form"].errors) == ["keep_count"]
 
 
-def test_what_is_wrong_stands_below_its_field_and_nothing_is_saved(operator: Client) -> None:
+def test_schedule_form_shows_errors_and_saves_nothing(operator: Client) -> None:
     make_trio()
     for field, value in (
         ("cron", "61 2 * * *"),
@@ -115,13 +115,13 @@ def test_due_times_name_a_near_change_of_the_clock(day: str, cron: str, change: 
     assert re.findall(r"\d\d:\d\d(?: CES?T)?", told) == [*change, *times]
 
 
-def test_no_change_of_the_clock_is_told_of_where_none_is_near() -> None:
+def test_due_times_have_no_clock_change_far_from_one() -> None:
     summer = timezone.datetime.fromisoformat("2026-06-01T12:00+00:00")
     assert due_times_of("0 2 * * *", "Europe/Berlin", summer).clock_change == ""
     assert due_times_of("0 2 * * *", "UTC", summer).clock_change == ""
 
 
-def test_what_was_learned_stands_beside_what_a_person_expects(operator: Client) -> None:
+def test_schedule_page_shows_learned_and_expected_duration(operator: Client) -> None:
     _, backup, _ = make_trio()
     row = make_schedule(backup, expected_seconds=60)
     for hours in range(1, 11):

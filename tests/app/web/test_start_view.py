@@ -27,7 +27,7 @@ class TestStartView:
         assert viewer.get("/").status_code == 200
         assert not DefaultView.objects.exists()
 
-    def test_what_is_kept_has_room_in_every_database(self, viewer: Client) -> None:
+    def test_default_view_fits_the_column(self, viewer: Client) -> None:
         make_trio()
         viewer.post("/start-view/", {"text": "\U0001f42c" * 500, "show": "running"})
         assert len(DefaultView.objects.get().query) <= 1000

@@ -35,7 +35,7 @@ def told(reported: dict[str, datetime], *, web_since: float = 3600, redis_away: 
         (-5, -5, []),  # a clock that is ahead
     ],
 )
-def test_what_is_silent_is_told(beat: float, worker: float, expected: list[str]) -> None:
+def test_bars_name_silent_processes(beat: float, worker: float, expected: list[str]) -> None:
     assert told({"beat": ago(beat), "worker": ago(worker)}) == expected
 
 
@@ -46,7 +46,7 @@ def test_a_fresh_installation_has_its_grace() -> None:
     assert told({"beat": ago(1)}, web_since=61) == ["worker.away"]
 
 
-def test_without_redis_the_others_silence_is_no_news() -> None:
+def test_bars_name_only_redis_when_it_is_unreachable() -> None:
     assert told({"beat": ago(99), "worker": ago(99)}, redis_away=12) == ["redis.away"]
 
 
@@ -86,7 +86,7 @@ def test_redis_is_away_since_it_was_first_missed_and_then_there_again(asked: Ask
     assert asked.standing.bars() == []
 
 
-def test_a_database_that_is_away_is_not_asked_by_everybody_at_once(asked: Asked) -> None:
+def test_bars_read_an_unreachable_database_once(asked: Asked) -> None:
     def fails() -> dict[str, datetime]:
         asked.reads += 1
         raise OSError("away")
@@ -144,7 +144,7 @@ def test_one_query_when_it_is_not(
     monkeypatch.setattr(status_bars.standing, "found", [])
 
 
-def test_a_page_that_shows_it_already_is_told_nothing_new(viewer: Client, say: Say) -> None:
+def test_status_poll_answers_204_when_nothing_changed(viewer: Client, say: Say) -> None:
     say(status_bars._beat_away)
     address = viewer.get("/status/").content.decode().split('hx-get="')[1].split('"')[0]
     assert viewer.get(address).status_code == 204
@@ -155,7 +155,7 @@ def test_a_page_that_shows_it_already_is_told_nothing_new(viewer: Client, say: S
     assert viewer.get("/status/?shown=").status_code == 204
 
 
-def test_a_page_whose_session_has_ended_says_so_and_stays(client: Client, db: None, say: Say) -> None:
+def test_status_poll_marks_a_logged_out_page(client: Client, db: None, say: Say) -> None:
     say(status_bars._worker_away)
     answer = client.get("/status/?shown=")
     text = answer.content.decode()
@@ -165,7 +165,7 @@ def test_a_page_whose_session_has_ended_says_so_and_stays(client: Client, db: No
     assert client.get("/status/?shown=logged-out").status_code == 204
 
 
-def test_a_stranger_is_told_nothing(stranger: Client, say: Say) -> None:
+def test_status_poll_answers_204_without_permission(stranger: Client, say: Say) -> None:
     say(status_bars._worker_away)
     assert stranger.get("/status/").status_code == 204
     assert "worker.away" not in stranger.get("/").content.decode()

@@ -28,7 +28,7 @@ def line(*free: Interval, end: datetime, now: datetime = MIDNIGHT) -> Timeline:
         ((Interval(at(7, 36), at(10, 34)), Interval(at(10, 35), at(24))), ["07:36", "10:34", "10:35", "24:00"]),
     ],
 )
-def test_what_lies_within_one_minute_is_no_end_of_a_free_slot(free: tuple[Interval, ...], times: list[str]) -> None:
+def test_words_ignore_a_slot_end_within_one_minute(free: tuple[Interval, ...], times: list[str]) -> None:
     with timezone.override(UTC):
         assert re.findall(r"\d\d:\d\d", words(line(*free, end=at(24)))) == times
 

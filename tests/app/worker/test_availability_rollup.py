@@ -131,7 +131,7 @@ def test_today_is_not_counted_and_a_second_call_does_nothing(django_assert_num_q
         assert availability_rollup.count_days(NOW) == 0
 
 
-def test_who_counted_while_the_past_changed_keeps_nothing(monkeypatch: Any) -> None:
+def test_count_days_keeps_nothing_when_the_past_changes(monkeypatch: Any) -> None:
     cluster = history("shop", random.Random(5))
     real = availability_rollup.records
 
@@ -147,7 +147,7 @@ def test_who_counted_while_the_past_changed_keeps_nothing(monkeypatch: Any) -> N
     assert availability_rollup.count_days(NOW) == 1
 
 
-def test_other_rules_count_all_days_anew() -> None:
+def test_count_days_recounts_after_a_rule_change() -> None:
     history("shop", random.Random(6))
     availability_rollup.count_days(NOW)
     CountedDays.objects.update(rules=RULES + 1)
@@ -185,7 +185,7 @@ class TestThePastChanges:
     def until(self) -> date:
         return CountedDays.objects.get().until
 
-    def test_a_run_whose_end_became_known_late(self, trio: Any) -> None:
+    def test_late_end_of_a_run_recounts_its_days(self, trio: Any) -> None:
         run = make_run(trio[1], started_at=ago(100), origin="reported")
         lifecycle.recount([run.instance.cluster_id], ago(100), NOW)
         availability_rollup.count_days(NOW)
@@ -198,7 +198,7 @@ class TestThePastChanges:
         assert after[blocked] == 3 * 3600 * 10**6
         assert after == judged(trio[1].cluster_id, Interval(ago(120), NOW))
 
-    def test_a_run_that_ends_now(self, trio: Any) -> None:
+    def test_end_of_a_run_now_recounts_nothing(self, trio: Any) -> None:
         run = make_run(trio[1], started_at=ago(100), origin="reported")
         lifecycle.external_runs.end_unknown(run, NOW, "gone")
         assert self.until() == NOW.date()
@@ -208,7 +208,7 @@ class TestThePastChanges:
         lifecycle.end_periods(InstanceState.objects.filter(instance=trio[2]))
         assert self.until() == ago(80).date()
 
-    def test_a_cluster_that_is_younger_than_its_first_fact(self, trio: Any) -> None:
+    def test_recount_before_the_first_fact_moves_the_mark(self, trio: Any) -> None:
         lifecycle.recount([trio[0].cluster_id], FIRST - timedelta(days=9), NOW)
         mark = CountedDays.objects.get()
         assert mark.since == mark.until == (FIRST - timedelta(days=9)).date()

@@ -23,7 +23,7 @@ from tests.fakes import running, vanished
 pytestmark = pytest.mark.django_db
 
 
-def test_a_run_that_is_whole_is_published_and_its_hold_goes(played: Played, schedule: BackupSchedule) -> None:
+def test_complete_backup_is_published_and_releases_its_lock(played: Played, schedule: BackupSchedule) -> None:
     run = begun(schedule)
     played.play(running(), running())
     drive(run)
@@ -51,9 +51,7 @@ def test_a_second_message_and_a_dead_worker_start_no_second_job(played: Played, 
     assert backups.tick(run.pk) is False
 
 
-def test_a_host_that_was_restarted_fails_the_run_and_its_partial_file_goes(
-    played: Played, schedule: BackupSchedule
-) -> None:
+def test_host_restart_fails_the_run_and_removes_its_partial_file(played: Played, schedule: BackupSchedule) -> None:
     run = begun(schedule)
     played.play(running(), vanished())
     end(run)
@@ -78,7 +76,7 @@ def test_a_silent_host_is_lost_keeps_its_hold_and_its_answer_brings_it_back(
     assert end(run).status == "succeeded"
 
 
-def test_a_host_that_is_silent_before_anything_was_started_ends_the_run(
+def test_silent_host_fails_the_run_before_anything_started(
     played: Played, schedule: BackupSchedule, settings: Any
 ) -> None:
     run = begun(schedule)
@@ -98,7 +96,7 @@ def test_a_refusal_of_the_host_fails_the_run_with_its_advice(played: Played, sch
     assert (run.status, run.error["code"], run.error["found"]) == ("failed", "backup.refused", said)
 
 
-def test_an_error_that_nobody_foresaw_is_ours(
+def test_unexpected_error_fails_the_run_as_bug(
     played: Played, schedule: BackupSchedule, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     def broken(_: Any) -> None:
@@ -110,7 +108,7 @@ def test_an_error_that_nobody_foresaw_is_ours(
     assert (run.status, run.error["code"], run.error["who"]) == ("failed", "bug", "dbops")
 
 
-def test_a_database_that_goes_away_ends_the_tick_and_never_the_run(
+def test_database_error_ends_the_tick_and_not_the_run(
     played: Played, schedule: BackupSchedule, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     def away(_: Any) -> None:
@@ -149,9 +147,7 @@ def test_a_stop_waits_until_the_work_on_a_silent_host_is_known_to_have_ended(
     assert end(run).status == "cancelled"
 
 
-def test_a_stop_of_a_lost_run_does_not_say_that_its_host_answers(
-    played: Played, schedule: BackupSchedule, settings: Any
-) -> None:
+def test_stop_of_a_lost_run_does_not_mark_it_found(played: Played, schedule: BackupSchedule, settings: Any) -> None:
     settings.LOST_AFTER_SECONDS = -1
     run = begun(schedule)
     played.play(running())
@@ -166,7 +162,7 @@ def test_a_stop_of_a_lost_run_does_not_say_that_its_host_answers(
     assert AuditEntry.objects.filter(action="backup.found_again").count() == 1
 
 
-def test_a_lost_run_that_asked_for_nothing_is_stopped_without_its_host(
+def test_lost_run_without_a_job_is_stopped_without_its_host(
     played: Played, schedule: BackupSchedule, settings: Any
 ) -> None:
     settings.LOST_AFTER_SECONDS = -1

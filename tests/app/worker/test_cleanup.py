@@ -97,7 +97,7 @@ def test_the_target_can_be_rebuilt_after_giving_up(trio: Any) -> None:
 
 
 @pytest.mark.parametrize("status", [status for status in Status if status is not Status.LOST])
-def test_what_is_not_lost_is_not_given_up(trio: Any, status: Status) -> None:
+def test_force_fail_ignores_a_rebuild_that_is_not_lost(trio: Any, status: Status) -> None:
     rebuild = make_rebuild(target=trio[2], source=trio[1], status=status)
     before = Rebuild.objects.values().get()
     assert not lifecycle.force_fail(rebuild, "olga")
@@ -105,7 +105,7 @@ def test_what_is_not_lost_is_not_given_up(trio: Any, status: Status) -> None:
     assert not RebuildEvent.objects.exists()
 
 
-def test_the_second_of_two_who_give_up_changes_nothing(trio: Any) -> None:
+def test_second_force_fail_changes_nothing(trio: Any) -> None:
     rebuild = make_lost(trio)
     assert [lifecycle.force_fail(rebuild, name) for name in ("olga", "oscar")] == [True, False]
     assert "olga" in fresh(rebuild).outcome
@@ -135,7 +135,7 @@ def test_the_wait_between_tries_grows(trio: Any, ended_seconds_ago: float, wait_
 
 
 @pytest.mark.parametrize("held", [1, 2])
-def test_a_rebuild_that_holds_either_instance_comes_first(trio: Any, held: int) -> None:
+def test_sweep_waits_for_a_rebuild_with_a_lock(trio: Any, held: int) -> None:
     rebuild = ended_with_a_sweep(trio)
     newer = make_rebuild(target=trio[2], source=trio[1])
     hold = Hold.objects.create(instance=trio[held], rebuild=newer, purpose="source", taken_at=timezone.now())
@@ -145,20 +145,20 @@ def test_a_rebuild_that_holds_either_instance_comes_first(trio: Any, held: int) 
     assert lifecycle.claim_sweep(rebuild.pk) == rebuild
 
 
-def test_a_hold_on_another_instance_is_no_matter(trio: Any) -> None:
+def test_sweep_ignores_a_lock_on_another_instance(trio: Any) -> None:
     rebuild = ended_with_a_sweep(trio)
     Hold.objects.create(instance=trio[0], rebuild=rebuild, purpose="source", taken_at=timezone.now())
     assert lifecycle.claim_sweep(rebuild.pk) == rebuild
 
 
 @pytest.mark.parametrize("status", [status for status in Status if status not in FINAL])
-def test_what_has_not_ended_is_not_swept(trio: Any, status: Status) -> None:
+def test_sweep_ignores_unended_rebuilds(trio: Any, status: Status) -> None:
     rebuild = ended_with_a_sweep(trio, status=status)
     assert lifecycle.sweeps_due(timezone.now()) == []
     assert lifecycle.claim_sweep(rebuild.pk) is None
 
 
-def test_what_is_not_due_is_not_claimed(trio: Any) -> None:
+def test_claim_sweep_refuses_when_not_due(trio: Any) -> None:
     later = ended_with_a_sweep(trio, sweep_due_at=timezone.now() + timedelta(seconds=60))
     clean = ended_with_a_sweep(trio, sweep_due_at=None)
     assert [lifecycle.claim_sweep(item.pk) for item in (later, clean)] == [None, None]
@@ -175,7 +175,7 @@ def test_a_sweep_without_success_keeps_its_memory_and_is_tried_again(trio: Any) 
     assert not AuditEntry.objects.exists()
 
 
-def test_a_sweep_that_is_done_brings_the_outcome_up_to_date_and_keeps_the_status(trio: Any) -> None:
+def test_end_sweep_updates_the_outcome_and_keeps_the_status(trio: Any) -> None:
     rebuild = ended_with_a_sweep(trio, outcome="nothing is known")
     lifecycle.claim_sweep(rebuild.pk)
     lifecycle.end_sweep(rebuild, {"source_closed": True}, "as before")

@@ -38,9 +38,7 @@ def test_a_run_is_queued_once_at_its_due_time_and_the_next_one_is_known(backup: 
     assert schedule.next_due_at == DUE + timedelta(days=1)
 
 
-def test_a_second_delivery_that_has_read_the_same_schedule_writes_nothing(
-    backup: Instance, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_queue_due_writes_nothing_for_a_stale_schedule(backup: Instance, monkeypatch: pytest.MonkeyPatch) -> None:
     schedule = make_schedule(backup, next_due_at=DUE)
     stale = BackupSchedule.objects.get(pk=schedule.pk)
     due_backups.queue_due(DUE)
@@ -59,7 +57,7 @@ def test_after_a_long_downtime_one_run_is_caught_up_on_and_the_others_are_missed
     assert missed.events.count() == 1
 
 
-def test_what_was_missed_is_in_the_audit_log_after_all_else(backup: Instance, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_queue_due_writes_audit_entries_last(backup: Instance, monkeypatch: pytest.MonkeyPatch) -> None:
     """Each missed run, and the one that still waited; nothing is written after the first entry but entries."""
     schedule = make_schedule(backup, next_due_at=DUE)
     waiting = make_run(schedule, due_at=DUE - timedelta(days=1))
@@ -114,7 +112,7 @@ def test_a_schedule_without_a_due_time_gets_its_first_one_and_runs_nothing_yet(b
 
 
 @pytest.mark.parametrize("values", [{"is_enabled": False}, {"run_by": "external"}])
-def test_what_is_off_or_run_by_others_is_left_alone(backup: Instance, values: dict[str, Any]) -> None:
+def test_queue_due_ignores_disabled_and_external_schedules(backup: Instance, values: dict[str, Any]) -> None:
     make_schedule(backup, next_due_at=DUE, **values)
     assert due_backups.queue_due(DUE + timedelta(days=3)) == []
     assert runs() == []

@@ -31,7 +31,7 @@ def ended(row: ConnectionTest, status: str = "passed", ago: timedelta = DAY, **r
     )
 
 
-def test_a_pair_that_was_never_measured_is_due_and_the_log_says_who_asked() -> None:
+def test_queue_due_requests_an_unmeasured_pair_and_logs_it() -> None:
     _, source, target = make_trio()
     assert due_link_tests.queue_due(timezone.now()) == only().pk
     assert (only().source_host, only().host, only().requested_by) == (source.host, target.host, "dbops")

@@ -46,7 +46,7 @@ def test_the_same_backup_is_tried_again_where_nothing_was_said_of_it(
     assert bool(due_restore_tests.queue_due(timezone.now())) is again
 
 
-def test_zero_proves_nothing_by_itself(played: Played, run: BackupRun, settings: Any) -> None:
+def test_queue_due_is_off_when_the_interval_is_zero(played: Played, run: BackupRun, settings: Any) -> None:
     settings.PROOF_INTERVAL_SECONDS = 0
     assert due_restore_tests.queue_due(timezone.now()) == []
 

@@ -52,7 +52,7 @@ def test_a_process_writes_seldom_and_again(monkeypatch: pytest.MonkeyPatch, djan
     assert ProcessHeartbeat.objects.get().at > old
 
 
-def test_a_database_that_is_away_is_told_of_and_nothing_fails(
+def test_heartbeat_logs_a_database_error_and_continues(
     monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
     def fails(**_: Any) -> None:

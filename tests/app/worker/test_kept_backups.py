@@ -20,7 +20,7 @@ from tests.said import names
 pytestmark = pytest.mark.django_db
 
 
-def test_what_a_given_up_run_may_have_published_goes_only_after_the_next_success(
+def test_file_of_a_force_failed_run_is_removed_after_the_next_success(
     played: Played, schedule: BackupSchedule, settings: Any
 ) -> None:
     settings.LOST_AFTER_SECONDS = -1
@@ -136,7 +136,7 @@ def test_older_backups_go_only_when_the_new_one_is_recorded(played: Played, sche
     assert run.events.filter(level="info", text__contains="/backups/backup-1-old1.zst").count() == 1
 
 
-def test_what_was_not_there_is_not_taken_for_removed(played: Played, schedule: BackupSchedule) -> None:
+def test_missing_file_is_not_marked_as_removed(played: Played, schedule: BackupSchedule) -> None:
     """The file system may not be mounted, and the file may come back with it."""
     schedule.keep_count = 1
     schedule.save(update_fields=["keep_count"])
@@ -167,7 +167,7 @@ def test_the_file_system_of_the_last_backup_must_be_there_again(
     assert words[12] == mount
 
 
-def test_what_an_unfinished_rebuild_reads_stays_though_it_is_due(
+def test_retention_keeps_a_backup_that_a_rebuild_reads(
     played: Played, schedule: BackupSchedule, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     schedule.keep_count = 1

@@ -56,7 +56,7 @@ def test_the_last_one_that_was_proven_stays(
     assert run.events.filter(text=told).count() == 1
 
 
-def test_it_goes_once_a_newer_one_is_proven(played: Played, schedule: BackupSchedule) -> None:
+def test_retention_removes_a_tested_backup_after_a_newer_test(played: Played, schedule: BackupSchedule) -> None:
     keep(schedule, count=1)
     first, second = older(schedule, 9), older(schedule, 2)
     ended_proof(first, RunStatus.SUCCEEDED)

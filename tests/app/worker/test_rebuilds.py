@@ -92,7 +92,7 @@ def test_when_every_step_is_done_the_rebuild_has_succeeded_and_holds_nothing(sta
     assert AuditEntry.objects.filter(action="rebuild.succeeded").exists()
 
 
-def test_a_step_that_goes_on_is_not_told_as_begun_with_every_look(start: Any) -> None:
+def test_running_step_is_not_logged_at_every_poll(start: Any) -> None:
     def revision(run: Run) -> StepOutcome:
         seen.append(Rebuild.objects.values_list("revision", flat=True).get())
         return done() if len(seen) == 4 else again()
@@ -102,7 +102,7 @@ def test_a_step_that_goes_on_is_not_told_as_begun_with_every_look(start: Any) ->
     assert seen == [seen[0]] * 4
 
 
-def test_a_driver_whose_lease_is_taken_while_a_step_goes_on_does_not_advance_it_again(start: Any) -> None:
+def test_driver_stops_advancing_when_its_lease_is_taken(start: Any) -> None:
     def lose(run: Run) -> StepOutcome:
         Rebuild.objects.update(lease_owner="an heir")
         return again()
@@ -120,13 +120,13 @@ def test_a_failed_step_skips_the_rest_but_for_the_clean_up(start: Any) -> None:
     assert AuditEntry.objects.get(action="rebuild.failed").detail["error"]["code"] == "host.job"
 
 
-def test_an_error_that_nobody_foresaw_is_ours_and_ends_in_the_same_way(start: Any) -> None:
+def test_unexpected_error_fails_the_rebuild_as_bug(start: Any) -> None:
     rebuild = drive(start(Scripted("one", ZeroDivisionError("oops")), Scripted("clean-up")))
     assert (rebuild.status, rebuild.error["code"], rebuild.error["who"]) == ("failed", "bug", "dbops")
 
 
 @pytest.mark.parametrize("away", [OperationalError, InterfaceError, InternalError])
-def test_a_database_that_goes_away_ends_the_tick_and_never_the_rebuild(start: Any, away: type[Exception]) -> None:
+def test_database_error_ends_the_tick_and_not_the_rebuild(start: Any, away: type[Exception]) -> None:
     """PostgreSQL tells by ``InternalError`` that it has ended a transaction in which nothing happened."""
     step = Scripted("one", away("terminating connection"), done())
     rebuild = drive(start(step, Scripted("clean-up")))
@@ -135,7 +135,7 @@ def test_a_database_that_goes_away_ends_the_tick_and_never_the_rebuild(start: An
     assert step.cancelled == 0
 
 
-def test_a_host_that_stays_silent_ends_a_rebuild_that_has_destroyed_nothing(start: Any, settings: Any) -> None:
+def test_silent_host_fails_a_rebuild_that_destroyed_nothing(start: Any, settings: Any) -> None:
     rebuild = drive(start(Scripted("one", silent()), Scripted("clean-up")))
     assert (rebuild.status, states(rebuild)) == ("running", ["running", "pending"])
     settings.UNREACHABLE_PATIENCE_SECONDS = -1
@@ -144,7 +144,7 @@ def test_a_host_that_stays_silent_ends_a_rebuild_that_has_destroyed_nothing(star
     assert names(rebuild.outcome, "replica-1")
 
 
-def test_afterwards_it_is_asked_again_and_goes_on_by_itself(start: Any) -> None:
+def test_rebuild_continues_after_a_silence_once_data_was_touched(start: Any) -> None:
     rebuild = start(Scripted("one", touch), Scripted("two", silent(), silent(), done()), Scripted("clean-up"))
     assert drive(rebuild).status == "running"
     assert rebuild.unreachable_since is not None
@@ -153,9 +153,7 @@ def test_afterwards_it_is_asked_again_and_goes_on_by_itself(start: Any) -> None:
     assert rebuild.events.filter(text__regex=r"\b[0-9]+ s\.").count() == 1, "for how long it was silent"
 
 
-def test_a_host_that_stays_silent_makes_it_lost_with_its_holds_and_its_answer_brings_it_back(
-    start: Any, settings: Any
-) -> None:
+def test_rebuild_is_lost_with_locks_and_returns_when_the_host_answers(start: Any, settings: Any) -> None:
     settings.LOST_AFTER_SECONDS = -1
     rebuild = start(Scripted("one", touch), Scripted("two", silent(), silent(), done()), Scripted("clean-up"))
     assert drive(rebuild).status == "lost"
@@ -214,7 +212,7 @@ def test_cancel_ends_what_runs_and_cleans_up(start: Any) -> None:
     assert (step.cancelled, states(rebuild)) == (1, ["cancelled", "skipped", "done"])
 
 
-def test_a_cancel_that_comes_with_the_clean_up_is_too_late(start: Any) -> None:
+def test_cancel_during_clean_up_is_too_late(start: Any) -> None:
     asked: list[Rebuild] = []
 
     def ask(run: Run) -> StepOutcome:
@@ -247,7 +245,7 @@ def test_passwords_are_masked_in_everything_that_is_kept(start: Any) -> None:
     assert "secret" not in kept
 
 
-def test_what_keeps_a_driver_from_driving_is_told_and_tried_again(start: Any) -> None:
+def test_driver_logs_once_and_retries_when_it_cannot_connect(start: Any) -> None:
     rebuild = start(Scripted("one"), Scripted("clean-up"))
     host = rebuild.target.host
     host.ssh_private_key, host.ssh_key_file = "", "/nowhere/key"
@@ -257,7 +255,7 @@ def test_what_keeps_a_driver_from_driving_is_told_and_tried_again(start: Any) ->
     assert rebuild.events.filter(text__contains="/nowhere/key").count() == 1
 
 
-def test_a_driver_that_has_lost_its_lease_ends_no_job_for_an_error_that_it_meets(start: Any) -> None:
+def test_driver_without_lease_stops_no_job(start: Any) -> None:
     """It was stopped, another took over, and the hosts refuse it: what runs there is the other's."""
 
     def taken_over(run: Run) -> StepOutcome:

@@ -121,7 +121,7 @@ def test_a_good_backup_is_proven_and_everything_is_removed(host: Any, run: Backu
     assert not Hold.objects.exists()
 
 
-def test_a_table_of_the_source_that_is_missing_fails_it(host: Any, run: BackupRun) -> None:
+def test_restore_test_fails_when_a_source_table_is_missing(host: Any, run: BackupRun) -> None:
     host.tables.expect("information_schema.TABLES", [{"s": "shop", "t": "gone", "older": 1}])
     proof = begun(run)
     play(host, running(), good())
@@ -130,7 +130,7 @@ def test_a_table_of_the_source_that_is_missing_fails_it(host: Any, run: BackupRu
     assert "shop.gone" in proof.error["found"]
 
 
-def test_a_source_that_does_not_answer_spoils_no_proof(host: Any, run: BackupRun) -> None:
+def test_restore_test_succeeds_when_the_source_does_not_answer(host: Any, run: BackupRun) -> None:
     host.tables.down = Unreachable("mysql.unreachable", "Asking the source")
     proof = begun(run)
     play(host, running(), good())
@@ -148,7 +148,7 @@ def test_a_source_that_does_not_answer_spoils_no_proof(host: Any, run: BackupRun
         (ended(70, tails={"out": "FAILED: damaged checksum"}), "proof.damaged"),
     ],
 )
-def test_whatever_goes_wrong_is_told_and_removed(host: Any, run: BackupRun, state: Any, wanted: str) -> None:
+def test_restore_test_failure_is_logged_and_cleaned_up(host: Any, run: BackupRun, state: Any, wanted: str) -> None:
     proof = begun(run)
     play(host, running(), state)
     assert (end(proof).status, code(proof)) == ("failed", wanted)
@@ -156,7 +156,7 @@ def test_whatever_goes_wrong_is_told_and_removed(host: Any, run: BackupRun, stat
     assert AuditEntry.objects.get(action="proof.failed").detail["code"] == wanted
 
 
-def test_a_backup_whose_file_was_removed_meanwhile_is_refused(host: Any, run: BackupRun) -> None:
+def test_restore_test_fails_when_the_file_was_removed(host: Any, run: BackupRun) -> None:
     proof = begun(run)
     BackupRun.objects.update(removed_at=timezone.now())
     assert (end(proof).status, code(proof), host.order) == ("failed", "proof.no_backup", [])
@@ -178,7 +178,7 @@ def test_a_second_message_and_a_dead_worker_start_no_second_job(host: Any, run: 
     assert AuditEntry.objects.filter(action="proof.succeeded").count() == 1
 
 
-def test_a_worker_that_died_in_the_end_is_replaced_there(host: Any, run: BackupRun) -> None:
+def test_restore_test_is_finished_by_another_worker(host: Any, run: BackupRun) -> None:
     """What was proven is written before the removal begins: whoever comes goes on with that."""
     proof = begun(run)
     play(host, good(), removal=(running(), running()))
@@ -221,7 +221,7 @@ def test_a_lost_proof_is_stopped_without_its_host_and_the_next_one_removes_what_
     assert (proof.uid, f"again-{following.uid}") in host.jobs
 
 
-def test_what_cannot_be_removed_is_said(host: Any, run: BackupRun) -> None:
+def test_restore_test_logs_data_that_cannot_be_removed(host: Any, run: BackupRun) -> None:
     proof = begun(run)
     play(host, good(), removal=(ended(70, tails={"out": "FAILED: not_removed /backups/.dbops-proof-x"}),))
     assert (end(proof).status, proof.is_left) == ("succeeded", True)
@@ -242,7 +242,9 @@ def test_stopping_ends_the_job_and_removes(host: Any, run: BackupRun) -> None:
     assert refused.value.code == "proof.ended"
 
 
-def test_an_error_that_nobody_foresaw_is_ours(host: Any, run: BackupRun, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_unexpected_error_fails_the_restore_test_as_bug(
+    host: Any, run: BackupRun, monkeypatch: pytest.MonkeyPatch
+) -> None:
     def broken(_: Any) -> None:
         raise ZeroDivisionError("oops")
 
@@ -251,7 +253,7 @@ def test_an_error_that_nobody_foresaw_is_ours(host: Any, run: BackupRun, monkeyp
     assert (end(proof).status, code(proof)) == ("failed", "bug")
 
 
-def test_a_proof_that_hangs_is_ended(host: Any, run: BackupRun, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_stalled_restore_test_is_ended(host: Any, run: BackupRun, monkeypatch: pytest.MonkeyPatch) -> None:
     def stalled(_: Any) -> None:
         raise RemoteFailure("proof.stalled", "Proving the backup")
 
@@ -282,9 +284,7 @@ def test_a_chosen_host_fetches_it_and_closes_the_way(host: Any, run: BackupRun, 
     assert any(names(event.text, fetched.name, proof.source.host.name) for event in run.events.all())
 
 
-def test_a_way_that_cannot_be_closed_keeps_no_copy_and_the_next_proof_closes_it(
-    host: Any, run: BackupRun, fetched: Host
-) -> None:
+def test_restore_test_closes_an_open_connection_later(host: Any, run: BackupRun, fetched: Host) -> None:
     proof = begun(run)
     play(host, good())
     full = CommandResult(1, "", "ENOSPC")
@@ -299,9 +299,7 @@ def test_a_way_that_cannot_be_closed_keeps_no_copy_and_the_next_proof_closes_it(
     assert (proof.is_left, following.is_left) == (False, False)
 
 
-def test_a_holder_that_stays_silent_withholds_no_verdict(
-    host: Any, run: BackupRun, fetched: Host, settings: Any
-) -> None:
+def test_restore_test_ends_when_the_holder_is_silent(host: Any, run: BackupRun, fetched: Host, settings: Any) -> None:
     settings.UNREACHABLE_PATIENCE_SECONDS = -1
     proof = begun(run)
     play(host, good())
@@ -311,7 +309,7 @@ def test_a_holder_that_stays_silent_withholds_no_verdict(
     assert any(names(event.text, proof.memory["plan"]["holder"]) for event in told)
 
 
-def test_a_holder_that_cannot_be_opened_ends_the_proof_as_nothing_was_begun(
+def test_restore_test_fails_when_the_holder_cannot_be_opened(
     host: Any, run: BackupRun, fetched: Host, settings: Any
 ) -> None:
     settings.UNREACHABLE_PATIENCE_SECONDS = -1
@@ -321,7 +319,7 @@ def test_a_holder_that_cannot_be_opened_ends_the_proof_as_nothing_was_begun(
     assert (proof.uid, "proof") not in host.jobs
 
 
-def test_it_waits_for_who_works_on_either_host(played: Played, run: BackupRun, fetched: Host) -> None:
+def test_restore_test_waits_for_work_on_either_host(played: Played, run: BackupRun, fetched: Host) -> None:
     proof = request_restore_test(run, operator())
     other = make_run(run.schedule, RunStatus.RUNNING)  # type: ignore[arg-type]
     assert due_restore_tests.start_what_can() == [], "it would read beside a backup run"
@@ -329,14 +327,14 @@ def test_it_waits_for_who_works_on_either_host(played: Played, run: BackupRun, f
     assert names(proof.waiting_for, other.pk, run.instance.name)
 
 
-def test_a_chosen_host_that_is_never_read_is_refused(host: Any, run: BackupRun, fetched: Host) -> None:
+def test_restore_test_fails_when_the_chosen_host_has_no_facts(host: Any, run: BackupRun, fetched: Host) -> None:
     fetched.instances.all().delete()
     proof = end(begun(run))
     assert (proof.status, code(proof)) == ("failed", "proof.no_host")
     assert not host.jobs
 
 
-def test_a_chosen_host_that_is_gone_is_told(host: Any, run: BackupRun, fetched: Host) -> None:
+def test_restore_test_logs_a_missing_chosen_host(host: Any, run: BackupRun, fetched: Host) -> None:
     Cluster.objects.update(proof_host="gone-1")
     proof = request_restore_test(BackupRun.objects.get(pk=run.pk), operator())
     assert proof.host == proof.source.host
@@ -353,7 +351,9 @@ def test_a_second_click_finds_the_first_proof(played: Played, run: BackupRun) ->
 @pytest.mark.parametrize(
     "values", [{"removed_at": timezone.now()}, {"path": ""}, {"method": "dump"}, {"origin": "reported"}]
 )
-def test_what_has_no_file_is_refused(played: Played, schedule: BackupSchedule, values: dict[str, Any]) -> None:
+def test_request_restore_test_refuses_a_run_without_file(
+    played: Played, schedule: BackupSchedule, values: dict[str, Any]
+) -> None:
     with pytest.raises(Refused) as refused:
         request_restore_test(made(schedule, **values), operator())
     assert refused.value.code == "proof.no_backup"

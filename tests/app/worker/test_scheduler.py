@@ -48,7 +48,7 @@ def test_a_backup_starts_and_holds_its_instance(trio: Any) -> None:
     assert list(Hold.objects.values_list("instance", "backup_run", "purpose")) == [(trio[1].pk, run.pk, "backup")]
 
 
-def test_a_backup_that_is_due_while_a_rebuild_reads_its_source_waits_runs_after_it_and_is_late(trio: Any) -> None:
+def test_due_backup_waits_for_a_rebuild_and_is_late(trio: Any) -> None:
     rebuild = queued(trio)
     assert scheduler.start_what_can() == [rebuild.pk]
     schedule = make_schedule(trio[1], late_after_seconds=60)
@@ -67,7 +67,7 @@ def test_a_backup_that_is_due_while_a_rebuild_reads_its_source_waits_runs_after_
     )
 
 
-def test_a_rebuild_waits_for_a_backup_and_starts_by_itself_when_it_ends(trio: Any) -> None:
+def test_rebuild_starts_when_the_backup_ends(trio: Any) -> None:
     run = make_run(make_schedule(trio[1]), RunStatus.RUNNING)
     rebuild = queued(trio)
     assert scheduler.start_what_can() == []
@@ -92,14 +92,14 @@ def test_an_urgent_rebuild_passes_a_backup_that_waits_and_else_age_decides(trio:
     assert names(fresh(run).waiting_for, "backup-1", f"rebuild {urgent.pk}")
 
 
-def test_who_is_asked_for_later_waits_behind_a_backup_that_waits(trio: Any) -> None:
+def test_later_rebuild_waits_behind_a_queued_backup(trio: Any) -> None:
     run = make_run(make_schedule(trio[1]), queued_at=timezone.now() - timedelta(hours=2))
     rebuild = queued(trio)
     assert scheduler.start_what_can() == []
     assert (fresh(run).status, fresh(rebuild).status) == ("running", "queued")
 
 
-def test_tonights_rebuild_waits_until_then_and_keeps_nobody_from_working_now(trio: Any) -> None:
+def test_rebuild_with_a_start_time_blocks_nothing_until_then(trio: Any) -> None:
     moment = timezone.now() + timedelta(hours=3)
     rebuild = queued(trio, not_before=moment, priority=9)
     run = make_run(make_schedule(trio[1]))
@@ -108,9 +108,7 @@ def test_tonights_rebuild_waits_until_then_and_keeps_nobody_from_working_now(tri
     assert f"{moment:%Y-%m-%d %H:%M} UTC" in fresh(rebuild).waiting_for
 
 
-def test_what_is_queued_for_tonight_in_the_middle_of_a_look_is_not_started_by_it(
-    trio: Any, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_rebuild_queued_during_a_pass_is_not_started_by_it(trio: Any, monkeypatch: pytest.MonkeyPatch) -> None:
     """What keeps a row from starting is read after the row: one that was not there yet has no wishes that were missed."""
     cluster = trio[0].cluster
     others = [make_instance(f"later-{number}", cluster=cluster) for number in range(2)]
@@ -194,7 +192,7 @@ def dump(source: Instance) -> str:
 
 
 @pytest.mark.parametrize("begin", [maintain, dump])
-def test_what_begins_after_the_decision_keeps_it_from_starting(
+def test_run_that_begins_after_the_decision_prevents_a_start(
     trio: Any, monkeypatch: pytest.MonkeyPatch, begin: Any
 ) -> None:
     rebuild, reasons = queued(trio), []
@@ -240,7 +238,7 @@ def test_a_decision_takes_eleven_queries_whatever_is_queued(db: None, count: int
     assert queries_of_a_pass() == 11
 
 
-def test_reasons_are_written_in_bulk_once_for_each_change_and_told_once(db: None) -> None:
+def test_reasons_are_written_in_bulk_and_logged_once(db: None) -> None:
     fill(30, 2)
     first = queries_of_a_pass()
     assert first == 11 + 5  # a savepoint and its end, the rows as they are, the reasons, the lines of the histories

@@ -48,7 +48,7 @@ def test_an_external_run_on_source_or_target_closes_the_gate(
     assert names(why, trio[of].name, run.pk)
 
 
-def test_a_managed_run_is_told_of_by_its_hold(trio: tuple[Instance, ...], queued: Rebuild) -> None:
+def test_gates_omit_a_managed_run(trio: tuple[Instance, ...], queued: Rebuild) -> None:
     make_run(trio[1])
     assert closed() == {}
 
@@ -82,7 +82,7 @@ def test_maintenance_closes_the_gate_while_it_lasts(
     assert all(names(why, "shop", "disks") for why in found.values())
 
 
-def test_maintenance_keeps_nobody_from_going_back(trio: tuple[Instance, ...], queued: Rebuild) -> None:
+def test_maintenance_does_not_block_a_rollback(trio: tuple[Instance, ...], queued: Rebuild) -> None:
     Rebuild.objects.update(method="put-back")
     Maintenance.objects.create(cluster=trio[0].cluster, starts_at=timezone.now() - HOUR, reason="new disks")
     assert closed() == {}

@@ -66,7 +66,7 @@ def test_it_is_sent_once_with_the_numbers_of_the_week() -> None:
     assert len(mail.outbox) == 2
 
 
-def test_nothing_is_sent_where_nobody_wants_it_nor_too_early(settings: Any) -> None:
+def test_send_report_does_nothing_without_recipients_or_too_early(settings: Any) -> None:
     assert weekly_report.send_report(datetime(2026, 3, 9, 5, 59, tzinfo=UTC)) is False
     settings.REPORT_RECIPIENTS = []
     assert weekly_report.send_report(NOW) is False
@@ -118,9 +118,7 @@ def test_a_mail_server_takes_it(letters: Letters) -> None:
     assert b"Subject: Availability of all clusters in the week from 2 March 2026" in envelope.content
 
 
-def test_what_could_not_be_sent_is_tried_again(
-    letters: Letters, settings: Any, caplog: pytest.LogCaptureFixture
-) -> None:
+def test_send_report_retries_after_a_failure(letters: Letters, settings: Any, caplog: pytest.LogCaptureFixture) -> None:
     letters.is_full = True
     assert weekly_report.send_report(NOW) is False
     letters.is_full = False
@@ -135,7 +133,7 @@ def test_what_could_not_be_sent_is_tried_again(
     assert len(letters.taken) == 1
 
 
-def test_a_mail_server_that_is_away_is_asked_again(settings: Any, letters: Letters) -> None:
+def test_send_report_retries_when_the_mail_server_is_unreachable(settings: Any, letters: Letters) -> None:
     port, settings.EMAIL_PORT = settings.EMAIL_PORT, 1
     assert weekly_report.send_report(NOW) is False
     settings.EMAIL_PORT = port
