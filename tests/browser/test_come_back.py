@@ -28,7 +28,7 @@ def goes_on(page: Page, brake: Brake) -> None:
     brake.share = 0
 
 
-def test_a_live_page_comes_right_after_whatever_was_away(stack: Stack, olga: Visitor) -> None:
+def test_live_page_recovers_after_each_outage(stack: Stack, olga: Visitor) -> None:
     page, stale = olga.page, olga.page.locator("#stale")
 
     def web_is_back() -> None:

@@ -16,7 +16,7 @@ from tests.servers import Server, wanted_kinds
 pytestmark = pytest.mark.services
 
 
-def test_every_migration_runs_and_every_check_is_silent(server: Server) -> None:
+def test_migrations_and_checks_pass(server: Server) -> None:
     url = server.create("dbops_migrated")
     for words in (
         ("migrate", "--no-input"),

@@ -39,7 +39,7 @@ def restarted(server: Server, *_: Any) -> None:
 
 
 @pytest.mark.parametrize("happens", [locked, frozen, restarted], ids=lambda happens: happens.__name__)
-def test_drivers_outlive_their_databases(
+def test_drivers_survive_a_database_outage(
     servers: Callable[[str], Server], tmp_path: Path, happens: Callable[[Server, Racer, Path], None]
 ) -> None:
     """On every database at once: most of the time is spent waiting. SQLite has no server that could freeze."""

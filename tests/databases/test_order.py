@@ -8,7 +8,7 @@ from tests.said import names
 pytestmark = pytest.mark.services
 
 
-def test_priority_then_age_when_the_hold_goes(racers: list[Racer]) -> None:
+def test_queue_orders_by_priority_then_age(racers: list[Racer]) -> None:
     hand = racers[0]
     targets = [f"replica-{number}" for number in range(5)]
     hand.do("instances", ["backup", *targets])

@@ -43,7 +43,7 @@ def queued(hand: Racer, count: int) -> tuple[list[int], dict[int, str]]:
     return ids, dict(zip(ids, names, strict=True))
 
 
-def test_of_two_that_join_each_other_one_reads(racers: list[Racer], hand: Racer) -> None:
+def test_mutual_join_leaves_one_leader(racers: list[Racer], hand: Racer) -> None:
     for _ in range(ROUNDS):
         (first, second), targets = queued(hand, 2)
         orders = [(first, second), (second, first)] * 4

@@ -92,7 +92,7 @@ def by_address(found: DiscoveryResult) -> dict[str, Node]:
     return {f"{host}:{port}": node for node in found.nodes for host, port in node.addresses}
 
 
-def test_it_goes_up_to_the_primary_and_down_to_every_replica() -> None:
+def test_discovery_walks_up_to_the_primary_and_down_to_replicas() -> None:
     for flavor in ("mariadb", "mysql"):
         world = World(
             {
@@ -125,7 +125,7 @@ def test_discovery_merges_two_addresses_of_one_server() -> None:
     assert links[0].source == found.nodes[0].key
 
 
-def test_two_servers_with_one_uuid_stay_two() -> None:
+def test_discovery_keeps_two_servers_with_one_uuid() -> None:
     world = World(
         {
             ("p", 3306): Server(1, flavor="mysql", server_uuid="same", hosts=[told(2, "r")]),
@@ -135,7 +135,7 @@ def test_two_servers_with_one_uuid_stay_two() -> None:
     assert len(world.discover("p").nodes) == 2
 
 
-def test_localhost_in_a_servers_mouth_is_that_servers_machine() -> None:
+def test_discovery_resolves_localhost_to_the_reporting_server() -> None:
     world = World(
         {
             ("box", 3307): Server(2, port="3307", sources=[("127.0.0.1", 3306)]),
@@ -153,7 +153,7 @@ def test_discovery_lists_silent_replicas_without_port() -> None:
     assert node.attached == 2
 
 
-def test_a_replica_without_report_host_is_known_by_its_server_id_and_found_from_below() -> None:
+def test_discovery_finds_a_replica_without_report_host() -> None:
     hosts = [{"Server_id": 2, "Host": "", "Port": 3306}]
     primary = Server(1, hosts=hosts, processes=[dump("r:1")])
     world = World({("p", 3306): primary, ("r", 3306): Server(2, sources=[("p", 3306)])})
@@ -176,7 +176,7 @@ def test_discovery_places_a_refused_replica_below_its_source() -> None:
     assert replica.links[0].source == found.nodes[0].key
 
 
-def test_a_ring_ends() -> None:
+def test_discovery_ends_in_a_ring() -> None:
     world = World(
         {
             ("a", 3306): Server(1, sources=[("b", 3306)], hosts=[told(2, "b")]),
@@ -194,7 +194,7 @@ def test_discovery_reports_a_refused_statement_and_reads_the_rest() -> None:
     assert node.server_id == 2
 
 
-def test_the_bounds_hold_and_say_what_was_left_out() -> None:
+def test_discovery_has_limits_and_lists_omissions() -> None:
     hosts = [told(number, f"r{number}") for number in range(2, 30)]
     servers = {("p", 3306): Server(1, hosts=hosts)}
     servers |= {(f"r{number}", 3306): Server(number, sources=[("p", 3306)]) for number in range(2, 30)}
@@ -211,7 +211,7 @@ def test_discovery_of_a_silent_address_is_one_node() -> None:
     assert found.nodes[0].problem.code == "mysql.unreachable"
 
 
-def test_a_dump_in_the_process_list_is_seen() -> None:
+def test_discovery_finds_a_binlog_dump_process() -> None:
     row = {"Host": "x", "Command": "Query", "Info": "SELECT /*!40001 SQL_NO_CACHE */ * FROM `t`", "User": "backup"}
     world = World({("b", 3306): Server(2, sources=[("p", 3306)], processes=[row])})
     assert len(world.discover("b").nodes[0].backups) == 1

@@ -96,7 +96,7 @@ def digests(*takers: "subprocess.Popen[bytes]") -> list[str]:
     return [reader.communicate(timeout=30)[0].split()[0].decode() for reader in readers]
 
 
-def test_each_target_gets_every_byte_and_the_proof(source: Source) -> None:
+def test_every_target_gets_every_byte_and_the_status(source: Source) -> None:
     sender = source.send("reader", "b", "c")
     takers = [source.take(name) for name in ("reader", "b", "c")]
     assert digests(*takers) == [wanted(source)] * 3
@@ -163,7 +163,7 @@ def test_sender_begins_without_a_late_target(source: Source) -> None:
     assert re.search(rb"^dbops: .* 0 bytes", late.stderr.read(), re.MULTILINE)
 
 
-def test_it_does_not_wait_for_one_that_is_said_to_be_gone(source: Source) -> None:
+def test_sender_skips_a_target_marked_as_gone(source: Source) -> None:
     """The source is paused meanwhile."""
     source.send("reader", "b", "c", wait=3600)
     takers = [source.take("reader"), source.take("b")]
@@ -171,7 +171,7 @@ def test_it_does_not_wait_for_one_that_is_said_to_be_gone(source: Source) -> Non
     assert digests(*takers) == [wanted(source)] * 2
 
 
-def test_one_that_is_said_to_be_gone_and_has_come_before_that_gets_its_bytes(source: Source) -> None:
+def test_sender_serves_a_target_marked_as_gone_after_it_came(source: Source) -> None:
     sender = source.send("reader", "b", wait=3600)
     first = source.take("b")
     assert sender.stdout is not None
@@ -180,7 +180,7 @@ def test_one_that_is_said_to_be_gone_and_has_come_before_that_gets_its_bytes(sou
     assert digests(first, source.take("reader")) == [wanted(source)] * 2
 
 
-def test_it_ends_at_once_where_all_are_said_to_be_gone(source: Source) -> None:
+def test_sender_ends_at_once_when_all_targets_are_gone(source: Source) -> None:
     sender = source.send("reader", "b", wait=3600)
     for name in ("reader", "b"):
         (source.reader / f"gone.{name}").touch()
@@ -207,7 +207,7 @@ def test_tool_is_killed_without_targets_even_if_it_ignores_sigterm(source: Sourc
     assert not os.path.exists(f"/proc/{pid}")
 
 
-def test_the_slow_one_is_not_more_behind_than_the_buffer(source: Source) -> None:
+def test_sender_buffers_a_bounded_amount_for_a_slow_target(source: Source) -> None:
     """Memory of the source's host: a fast target waits for a slow one, and nothing piles up."""
     sender = source.send("reader", "b", stall=30)
     slow, fast = source.take("b"), source.take("reader")
@@ -223,7 +223,7 @@ def test_the_slow_one_is_not_more_behind_than_the_buffer(source: Source) -> None
     assert reader.communicate(timeout=20)[0].split() == [str(MEGABYTES << 20).encode()]
 
 
-def test_a_second_sender_of_one_run_sends_nothing(source: Source) -> None:
+def test_second_sender_of_a_run_sends_nothing(source: Source) -> None:
     source.send("reader")
     taker = source.take("reader")
     assert digests(taker) == [wanted(source)]
@@ -255,7 +255,7 @@ def expanded(*takers: "subprocess.Popen[bytes]") -> list[tuple[str, int]]:
     return [(reader.communicate(timeout=30)[0].split()[0].decode(), reader.returncode) for reader in readers]
 
 
-def test_it_is_compressed_once_and_each_target_expands_every_byte(source: Source) -> None:
+def test_stream_is_compressed_once_and_expanded_by_each_target(source: Source) -> None:
     compress(source, 'echo "completed OK!" >&2; cat "$1"')
     sender = source.send("reader", "b", "c")
     takers = [source.take(name) for name in ("reader", "b", "c")]

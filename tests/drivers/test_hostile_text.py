@@ -52,7 +52,7 @@ def run_in(shell: str, command: str) -> list[str]:
 @pytest.mark.parametrize("shell", ["sh", "bash"])
 @given(words)
 @example(list(PAYLOADS))
-def test_quoted_words_arrive_as_they_are(shell: str, given_words: list[str]) -> None:
+def test_quoted_words_arrive_unchanged(shell: str, given_words: list[str]) -> None:
     assert run_in(shell, "printf '%s\\0' " + quote(given_words)) == given_words
 
 
@@ -63,7 +63,7 @@ def test_shown_command_runs_as_written(given_words: list[str]) -> None:
 
 
 @given(texts, texts)
-def test_a_nul_byte_is_refused(before: str, after: str) -> None:
+def test_nul_byte_is_refused(before: str, after: str) -> None:
     with pytest.raises(Refused):
         quote([f"{before}\0{after}"])
 
@@ -85,7 +85,7 @@ def no_canary(*folders: Path) -> bool:
 
 @given(words, names)
 @settings(max_examples=20)
-def test_arguments_of_a_script_and_its_directory_are_only_text(given_words: list[str], name: str) -> None:
+def test_script_arguments_are_only_text(given_words: list[str], name: str) -> None:
     with empty_folder() as folder:
         done = over(FakeShell(runs_here=True), folder / name).act(IN_BASH, ECHO, *given_words)
         assert split(done.stdout.encode()) == given_words
@@ -94,7 +94,7 @@ def test_arguments_of_a_script_and_its_directory_are_only_text(given_words: list
 
 @given(words, names)
 @settings(max_examples=8)
-def test_arguments_and_secrets_of_a_job_are_only_text(given_words: list[str], name: str) -> None:
+def test_job_arguments_and_secrets_are_only_text(given_words: list[str], name: str) -> None:
     with empty_folder() as folder:
         jobs = over(FakeShell(runs_here=True), folder / name)
         script = f"{ECHO} >log.told; cp secret.cnf log.secret; pwd >log.where"
@@ -108,7 +108,7 @@ def test_arguments_and_secrets_of_a_job_are_only_text(given_words: list[str], na
 
 
 @pytest.mark.services
-def test_words_arrive_over_a_real_connection(shell: SshShell) -> None:
+def test_words_arrive_over_ssh(shell: SshShell) -> None:
     home = Path.home()
 
     @given(words)
@@ -123,7 +123,7 @@ def test_words_arrive_over_a_real_connection(shell: SshShell) -> None:
 
 @given(one_line)
 @settings(max_examples=25)
-def test_the_line_for_known_hosts_is_written_as_it_is(line: str) -> None:
+def test_known_hosts_line_is_written_unchanged(line: str) -> None:
     with empty_folder() as folder:
         (folder / "key").write_text("a key is there already")
         (folder / "key.pub").write_text("ssh-ed25519 AAAA\n")
@@ -135,7 +135,7 @@ def test_the_line_for_known_hosts_is_written_as_it_is(line: str) -> None:
 
 
 @given(words)
-def test_a_start_or_stop_command_keeps_its_words(given_words: list[str]) -> None:
+def test_split_command_keeps_words(given_words: list[str]) -> None:
     assert split_command(show(given_words)) == given_words
 
 
@@ -183,7 +183,7 @@ def keys_as_they_were(sshd: Sshd) -> Iterator[None]:
 @pytest.mark.services
 @pytest.mark.usefixtures("keys_as_they_were")
 @pytest.mark.parametrize("sudo", [False, True])
-def test_the_forced_command_survives_any_work_directory(sshd: Sshd, sudo: bool) -> None:
+def test_forced_command_works_with_any_work_directory(sshd: Sshd, sudo: bool) -> None:
     @given(names, words)
     @example("a b", ["sh"])
     @example('it\'s "quoted" \\ and \\" more', ["sh"])
@@ -206,7 +206,7 @@ def test_the_forced_command_survives_any_work_directory(sshd: Sshd, sudo: bool) 
 
 @pytest.mark.services
 @pytest.mark.usefixtures("keys_as_they_were")
-def test_the_runs_key_does_nothing_but_its_two_words(sshd: Sshd) -> None:
+def test_run_key_allows_two_words_only(sshd: Sshd) -> None:
     @given(one_line)
     @example("check; touch canary")
     @settings(max_examples=8, phases=NO_SHRINKING)
@@ -241,7 +241,7 @@ def refuses(call: Callable[[], object]) -> bool:
 
 @given(texts, texts)
 @example("\t lead and trail \t", "#;'\"\\ [mysqld] \\n \\s \\")
-def test_any_password_comes_back_from_an_option_file_or_is_refused(user: str, password: str) -> None:
+def test_credentials_text_is_read_back_or_refused(user: str, password: str) -> None:
     cannot = any(character in text for text in (user, password) for character in "\n\r")
     if refuses(lambda: credentials_text(["client"], user, password)):
         assert cannot
@@ -266,7 +266,7 @@ def test_credentials_text_refuses_a_password_that_is_too_long(length: int) -> No
 
 @given(names)
 @settings(max_examples=40)
-def test_the_servers_own_file_is_read_whatever_its_name(name: str) -> None:
+def test_included_option_file_is_read_with_any_name(name: str) -> None:
     with empty_folder() as folder:
         included = folder / f"{name}.cnf"
         included.write_text("[client]\nport=4711\n")

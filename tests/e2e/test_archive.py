@@ -38,7 +38,7 @@ def newest_file(stack: Stack) -> Path:
 
 
 @pytest.mark.runs("MariaDB 10.11", "archive")
-def test_a_replica_comes_from_the_backup_while_its_server_is_down(stack: Stack) -> None:
+def test_replica_is_rebuilt_from_an_archive_without_its_server(stack: Stack) -> None:
     status, _ = back_up(stack, "files")
     assert status == 0
     one(stack, "primary-1", "CREATE TABLE sbtest.after_the_backup (id INT PRIMARY KEY)")
@@ -99,7 +99,7 @@ def test_missing_archive_fails_before_any_change(stack: Stack) -> None:
 
 
 @pytest.mark.runs("MariaDB 10.11", "dump")
-def test_a_replica_comes_from_a_dump(stack: Stack) -> None:
+def test_replica_is_rebuilt_from_a_dump(stack: Stack) -> None:
     status, _ = back_up(stack, "statements")
     assert status == 0
     one(stack, "primary-1", "CREATE TABLE sbtest.after_the_dump AS SELECT 4 AS id")

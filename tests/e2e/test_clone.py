@@ -120,7 +120,7 @@ def same_data(stack: Stack) -> None:
 
 
 @pytest.mark.runs("MySQL 9.7", "clone")
-def test_a_replica_is_cloned_under_writes(stack: Stack) -> None:
+def test_replica_is_cloned_under_writes(stack: Stack) -> None:
     stack.lab.load_start(tps=50)
     stack.lab.break_host(TARGET, "wipe")
     wait_for_possible_plan(stack)
@@ -228,7 +228,7 @@ def test_unreachable_donor_fails_the_clone_and_is_swept_later(stack: Stack) -> N
 
 
 @pytest.mark.usefixtures("slowly")
-def test_a_cancel_in_the_middle_leaves_nothing_on_the_donor(stack: Stack) -> None:
+def test_cancelled_clone_leaves_nothing_on_the_donor(stack: Stack) -> None:
     wait_for_possible_plan(stack)
 
     def cancel() -> bool:
@@ -246,7 +246,7 @@ def test_a_cancel_in_the_middle_leaves_nothing_on_the_donor(stack: Stack) -> Non
 
 
 @pytest.mark.usefixtures("slowly")
-def test_a_killed_worker_costs_nothing(stack: Stack) -> None:
+def test_killed_worker_does_not_end_the_clone(stack: Stack) -> None:
     wait_for_possible_plan(stack)
     killed = []
 

@@ -58,7 +58,7 @@ def test_slow_link_rebuild_is_compressed_and_complete(slow: Stack) -> None:
     assert any("zstd -q -1 -c" in row["text"] for row in commands)
 
 
-def test_a_compressed_stream_is_held_to_what_its_link_may_carry(slow: Stack) -> None:
+def test_compressed_stream_keeps_the_rate_of_the_link(slow: Stack) -> None:
     """The rate is that of the link: what is unpacked is some times as much."""
     slow.wait_for_possible_plan(TARGET)
     later = f"at:{datetime.now(UTC) + timedelta(hours=2):%Y%m%dT%H%M00Z}"

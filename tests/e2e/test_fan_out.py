@@ -131,7 +131,7 @@ def nothing_is_left(stack: Stack, keys: list[int]) -> None:
 
 
 @pytest.mark.runs("MariaDB 10.11", "shared read")
-def test_three_replicas_from_one_read_under_load(three: Stack) -> None:
+def test_shared_read_rebuilds_three_replicas_under_load(three: Stack) -> None:
     three.lab.load_start(tps=100)
     keys = ask_for_three(three)
     assert wait_for_the_end(three, keys) == ["succeeded"] * 3, [row["error"] for row in rebuilds(three, keys)]
@@ -160,7 +160,7 @@ def narrow(three: Stack) -> Iterator[Stack]:
     three.write("DELETE FROM dbops_connectiontest WHERE uid LIKE 'narrow-%'")
 
 
-def test_three_replicas_from_one_read_that_is_compressed_once(narrow: Stack) -> None:
+def test_shared_read_compresses_once_for_three_replicas(narrow: Stack) -> None:
     keys = ask_for_three(narrow)
     plans = [json.loads(row["plan"]) for row in rebuilds(narrow, keys)]
     assert [plan["compress_threads"] > 0 and not plan["compresses_itself"] for plan in plans] == [True] * 3
@@ -234,7 +234,7 @@ def test_file_added_to_a_half_copy_is_detected(three: Stack) -> None:
     same_data_at_one_gtid(three, "replica-2")
 
 
-def test_one_branch_that_is_held_to_a_rate_slows_all_and_is_not_dropped(three: Stack) -> None:
+def test_throttled_follower_slows_all_and_is_not_dropped(three: Stack) -> None:
     keys = ask_for_three(three)
     three.manage("rebuild", REPLICAS[1], "--rate", "4")
     wait_for("the limit is told", lambda: "held to 4.0 MiB/s" in events(three, keys[1]), 120)
@@ -280,7 +280,7 @@ def test_killed_worker_lets_all_three_finish(three: Stack) -> None:
     nothing_is_left(three, keys)
 
 
-def test_the_sender_is_killed_and_the_source_replicates_again(three: Stack) -> None:
+def test_killed_sender_lets_the_source_replicate_again(three: Stack) -> None:
     """All three fail, each says so, and none of them is left waiting."""
     keys = ask_for_three(three)
     with braked(three.lab.host("replica-3"), share=0.02):  # the sender lives until it is killed

@@ -129,7 +129,7 @@ def rows_of(stack: Stack, schema: str, name: str) -> int:
 
 
 @pytest.mark.runs("MariaDB 10.11", "proof")
-def test_a_good_backup_is_proven_with_the_rows_of_its_source(stack: Stack, run: int) -> None:
+def test_good_backup_passes_with_the_rows_of_its_source(stack: Stack, run: int) -> None:
     status, result = prove(stack, run)
     assert (status, result["status"], result["error"]) == (0, "succeeded", {}), result
     steps = {step["name"]: step for step in result["steps"]}
@@ -147,7 +147,7 @@ def test_a_good_backup_is_proven_with_the_rows_of_its_source(stack: Stack, run: 
     assert result["tables"] > len(tables)
 
 
-def test_a_damaged_file_fails_with_its_code(stack: Stack, run: int) -> None:
+def test_damaged_file_fails_with_its_code(stack: Stack, run: int) -> None:
     file = Path(run_of(stack, run)["path"])
     content = bytearray(file.read_bytes())
     content[len(content) // 2] ^= 0xFF
@@ -195,7 +195,7 @@ def test_file_that_is_no_backup_fails_to_unpack(stack: Stack, run: int) -> None:
     assert (status, result["error"]["code"]) == (1, "proof.unpack"), result
 
 
-def test_too_little_space_refuses_before_anything_is_written(stack: Stack, run: int) -> None:
+def test_missing_space_is_refused_before_any_write(stack: Stack, run: int) -> None:
     memory = json.loads(run_of(stack, run)["memory"])
     size = memory["plan"]["data_bytes"]
     memory["plan"]["data_bytes"] = 10**18
@@ -243,7 +243,7 @@ def test_killed_preparation_is_inconclusive(stack: Stack, run: int) -> None:
     assert (proof["status"], json.loads(proof["error"])["code"]) == ("failed", "proof.killed")
 
 
-def test_a_stopped_proof_leaves_nothing_and_kept_its_limits(stack: Stack, run: int) -> None:
+def test_stopped_restore_test_leaves_nothing_and_kept_its_limits(stack: Stack, run: int) -> None:
     with slow_prepare(stack):
         proof = begin(stack, run, "prepare")
         job = stack.lab.host(SOURCE).work_dir / "rebuilds" / proof["uid"] / "jobs" / "proof"

@@ -95,7 +95,7 @@ def sender_of(stack: Stack, run: int) -> int | None:
 
 
 @pytest.mark.runs("MariaDB 10.11", "proof")
-def test_the_backup_is_fetched_and_proven_on_the_chosen_host(stack: Stack, run: int) -> None:
+def test_backup_is_fetched_and_tested_on_the_chosen_host(stack: Stack, run: int) -> None:
     status, result = prove(stack, run)
     assert (status, result["status"], result["error"]) == (0, "succeeded", {}), result
     assert {step["state"] for step in result["steps"]} == {"done"}
@@ -136,7 +136,7 @@ def cancel(stack: Stack, proof: dict[str, Any]) -> dict[str, Any]:
     return wait_for_end(stack, proof["id"])
 
 
-def test_a_cancel_while_it_is_fetched_leaves_nothing_on_either_host(stack: Stack, run: int) -> None:
+def test_cancel_during_the_fetch_leaves_nothing_on_either_host(stack: Stack, run: int) -> None:
     with slow_fetch(stack):
         proof = begin(stack, run, "unpack")
         wait_for("the transport", lambda: transports(proof), 30)
@@ -147,7 +147,7 @@ def test_a_cancel_while_it_is_fetched_leaves_nothing_on_either_host(stack: Stack
     assert (ended["status"], ended["is_left"]) == ("cancelled", 0)
 
 
-def test_a_cancel_while_it_is_prepared_leaves_nothing_on_either_host(stack: Stack, run: int) -> None:
+def test_cancel_during_preparation_leaves_nothing_on_either_host(stack: Stack, run: int) -> None:
     with slow_prepare(stack, CHOSEN):
         ended = cancel(stack, begin(stack, run, "prepare"))
     assert (ended["status"], ended["is_left"]) == ("cancelled", 0)

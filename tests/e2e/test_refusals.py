@@ -118,7 +118,7 @@ def test_changed_host_key_is_refused(stack: Stack, name: str, code: str) -> None
         assert "SHA256:" in error["found"], "both keys"
 
 
-def test_another_host_key_is_not_imported_unless_a_person_says_so(stack: Stack) -> None:
+def test_changed_host_key_is_imported_only_on_request(stack: Stack) -> None:
     others_key = stack.lab.host("primary-1").sshd.host_key
     before = stack.manage("fleet", "export").stdout
     path = edited(stack, lambda fleet, item: item[f"host {TARGET}"]["ssh"].update(host_key=others_key))
@@ -128,7 +128,7 @@ def test_another_host_key_is_not_imported_unless_a_person_says_so(stack: Stack) 
     assert stack.manage("fleet", "export").stdout == before
 
 
-def test_a_wrong_password_of_the_dashboards_account(stack: Stack) -> None:
+def test_wrong_dashboard_password_is_refused(stack: Stack) -> None:
     with nothing_changes(stack):
         import_edited(stack, lambda fleet, item: fleet["clusters"][0]["accounts"]["admin"].update(password="not this"))
         wait_for_problem(stack, SOURCE, "server", "mysql.access_denied")
@@ -139,7 +139,7 @@ def test_a_wrong_password_of_the_dashboards_account(stack: Stack) -> None:
         assert "not this" not in json.dumps(error)
 
 
-def test_a_wrong_password_of_the_backup_account(stack: Stack) -> None:
+def test_wrong_backup_password_is_refused(stack: Stack) -> None:
     """It would show only after the target's data is gone: so it is tried on the source before."""
     with nothing_changes(stack):
         import_edited(stack, lambda fleet, item: fleet["clusters"][0]["accounts"]["backup"].update(password="not this"))
@@ -164,7 +164,7 @@ def test_stopped_sshd_is_reported(stack: Stack, name: str, code: str) -> None:
         assert names(error["found"], f"{stack.lab.host(name).address}:2222")
 
 
-def test_a_wrong_ssh_port(stack: Stack) -> None:
+def test_wrong_ssh_port_is_refused(stack: Stack) -> None:
     with nothing_changes(stack):
         import_edited(stack, lambda fleet, item: item[f"host {TARGET}"]["ssh"].update(port=2299))
         wait_for_problem(stack, TARGET, "host", "ssh.unreachable")
@@ -186,7 +186,7 @@ def test_a_wrong_ssh_port(stack: Stack) -> None:
     ],
     ids=["the primary", "the primary from a replica", "itself", "from the primary"],
 )
-def test_the_wrong_machine(stack: Stack, target: str, words: tuple[str, ...], texts: tuple[str, ...]) -> None:
+def test_wrong_machine_is_refused(stack: Stack, target: str, words: tuple[str, ...], texts: tuple[str, ...]) -> None:
     with nothing_changes(stack):
         error = refused(stack, target, *words)
         assert error["code"] == "plan.refused"
@@ -194,7 +194,7 @@ def test_the_wrong_machine(stack: Stack, target: str, words: tuple[str, ...], te
             assert text in error["found"]
 
 
-def test_no_reason(stack: Stack) -> None:
+def test_missing_reason_is_refused(stack: Stack) -> None:
     with nothing_changes(stack):
         assert refused(stack, TARGET, "--reason", " ")["code"] == "rebuild.reason"
 
@@ -241,7 +241,7 @@ def test_invalid_name_or_path_is_not_imported(stack: Stack, name: str) -> None:
         (TARGET, ("ssh-keygen",), "Missing: ssh-keygen"),
     ],
 )
-def test_a_missing_program(stack: Stack, name: str, programs: tuple[str, ...], text: str) -> None:
+def test_missing_program_is_refused(stack: Stack, name: str, programs: tuple[str, ...], text: str) -> None:
     def is_missed() -> bool:
         tools = (stack.facts(name).get("host") or {}).get("tools", {programs[0]: ""})
         return not set(programs) & set(tools)

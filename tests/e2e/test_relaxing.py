@@ -123,7 +123,7 @@ def rebuild(stack: Stack) -> dict[str, Any]:
 
 
 @pytest.mark.runs("MariaDB 10.11", "catch-up")
-def test_settings_are_relaxed_and_get_back_what_they_were(own: Stack) -> None:
+def test_settings_are_relaxed_and_restored(own: Stack) -> None:
     own.wait_for_possible_plan("replica-1")
     with while_relaxed(own, lambda: None):
         ended = rebuild(own)
@@ -134,7 +134,7 @@ def test_settings_are_relaxed_and_get_back_what_they_were(own: Stack) -> None:
     assert not {"relaxed", "undurable"} & set(json.loads(ended["memory"]))
 
 
-def test_a_cancel_while_they_are_relaxed_puts_them_back(own: Stack) -> None:
+def test_cancel_restores_relaxed_settings(own: Stack) -> None:
     own.wait_for_possible_plan("replica-1")
     with while_relaxed(own, lambda: ask_to_cancel(own, last_rebuild(own)["id"])):
         ended = rebuild(own)

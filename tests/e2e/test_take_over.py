@@ -107,7 +107,7 @@ def test_take_over_refuses_every_difference_and_touches_nothing(stack: Stack, jo
     assert is_untouched(stack, job_dir, name, pid)
 
 
-def test_a_server_with_a_replica_attached_is_refused(stack: Stack, job_dir: Path) -> None:
+def test_take_over_refuses_a_server_with_replicas(stack: Stack, job_dir: Path) -> None:
     """The primary, made read-only: nothing but its replicas tells that it is one."""
     pid = stack.lab.host("primary-1").server_pid()
     one(stack, "primary-1", "SET GLOBAL read_only = 1")
@@ -129,7 +129,7 @@ def test_take_over_moves_nothing_when_the_stop_fails(stack: Stack, job_dir: Path
     assert is_untouched(stack, job_dir, "replica-1", pid)
 
 
-def test_a_system_directory_is_never_a_data_directory(stack: Stack, job_dir: Path) -> None:
+def test_take_over_refuses_a_system_directory(stack: Stack, job_dir: Path) -> None:
     status = Path("/usr").stat()
     done = take_over(
         stack, job_dir, "replica-1", datadir="/usr", identity=f"{status.st_dev}:{status.st_ino}", running="0"

@@ -156,5 +156,5 @@ def test_aftermath_detects_every_sabotage(scene: Scene, what: str, monkeypatch: 
         assert kind in {violation.kind for violation in aftermath.look(scene)}
 
 
-def test_and_nothing_is_seen_where_all_holds(scene: Scene) -> None:
+def test_aftermath_finds_nothing_without_a_fault(scene: Scene) -> None:
     assert aftermath.look(scene) == []

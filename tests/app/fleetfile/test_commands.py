@@ -30,7 +30,7 @@ def types(monkeypatch):
     return lambda text: monkeypatch.setattr("sys.stdin", io.StringIO(text))
 
 
-def test_import_and_export(folder):
+def test_fleet_import_and_export_work(folder):
     file, copy = folder.path / "fleet.yaml", folder.path / "copy.yaml"
     file.write_text(folder.text)
     out, err = run("fleet", "import", str(file), "--dry-run")
@@ -46,7 +46,7 @@ def test_import_and_export(folder):
     assert numbers(told) == [0, 0, 5]
 
 
-def test_errors_name_file_line_and_place(folder):
+def test_fleet_import_errors_name_file_line_and_place(folder):
     file = folder.path / "fleet.yaml"
     file.write_text(folder.text.replace("role: primary", "role: king").replace("sudo", "x").replace("port", "prot"))
     out, err = run("fleet", "import", str(file))
@@ -89,7 +89,7 @@ def test_account_create_is_idempotent_and_follows_what_is_given(types):
     assert run("account", "list")[0] == "anna\toperator\n"
 
 
-def test_an_inactive_account_is_made_active_again(types):
+def test_account_create_activates_an_inactive_account(types):
     types(PASSWORD)
     run("account", "create", "anna", "--password-stdin", "--group", "viewer")
     User.objects.update(is_active=False)

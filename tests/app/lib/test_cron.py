@@ -22,7 +22,7 @@ def test_next_due_is_the_start_of_the_missing_hour() -> None:
     ]
 
 
-def test_a_fixed_time_in_the_doubled_hour_is_due_once() -> None:
+def test_next_due_is_once_in_the_doubled_hour_for_a_fixed_time() -> None:
     assert first(3, "30 2 * * *", BERLIN, datetime(2026, 10, 24, 12, tzinfo=UTC)) == [
         "10-25 00:30",
         "10-26 01:30",
@@ -30,21 +30,21 @@ def test_a_fixed_time_in_the_doubled_hour_is_due_once() -> None:
     ]
 
 
-def test_an_interval_is_due_in_each_real_hour_of_both_days() -> None:
+def test_next_due_is_in_each_real_hour_for_an_interval() -> None:
     spring = first(4, "0 * * * *", BERLIN, datetime(2026, 3, 28, 23, 30, tzinfo=UTC))
     assert spring == ["03-29 00:00", "03-29 01:00", "03-29 02:00", "03-29 03:00"]
     autumn = first(4, "0 * * * *", BERLIN, datetime(2026, 10, 24, 22, 30, tzinfo=UTC))
     assert autumn == ["10-24 23:00", "10-25 00:00", "10-25 01:00", "10-25 02:00"]
 
 
-def test_a_time_zone_without_daylight_saving_is_due_at_the_same_moment_each_day() -> None:
+def test_next_due_is_constant_without_daylight_saving() -> None:
     assert first(2, "0 3 * * *", "Asia/Kolkata", datetime(2026, 3, 28, 12, tzinfo=UTC)) == [
         "03-28 21:30",
         "03-29 21:30",
     ]
 
 
-def test_the_due_time_itself_is_not_due_again() -> None:
+def test_next_due_is_after_the_given_time() -> None:
     due = next_due("0 3 * * *", "UTC", datetime(2026, 1, 1, tzinfo=UTC))
     assert due == datetime(2026, 1, 1, 3, tzinfo=UTC)
     assert next_due("0 3 * * *", "UTC", due) == datetime(2026, 1, 2, 3, tzinfo=UTC)

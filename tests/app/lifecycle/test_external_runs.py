@@ -76,7 +76,7 @@ class TestObserving:
         lifecycle.observe(backup, facts(2, host=None, backup_processes=None))
         assert only().status == RunStatus.RUNNING
 
-    def test_an_older_probe_that_comes_later_ends_nothing(self, backup: Instance) -> None:
+    def test_observe_ignores_an_older_probe(self, backup: Instance) -> None:
         lifecycle.observe(backup, facts(2, dump()))
         lifecycle.observe(backup, facts(1))
         assert only().status == RunStatus.RUNNING
@@ -89,7 +89,7 @@ class TestObserving:
             lifecycle.observe(backup, facts(minute, *processes))
         assert (only().status, only().finished_at) == (RunStatus.RUNNING, None)
 
-    def test_two_side_by_side_are_two_and_a_loop_is_one(self, backup: Instance) -> None:
+    def test_observe_separates_parallel_runs_and_joins_a_loop(self, backup: Instance) -> None:
         lifecycle.observe(backup, facts(1, dump(7), dump(8)))
         assert BackupRun.objects.count() == 2
         lifecycle.observe(backup, facts(2))
@@ -108,7 +108,7 @@ class TestObserving:
         )
         assert not BackupRun.objects.exclude(origin=RunOrigin.MANAGED).exists()
 
-    def test_a_dump_from_elsewhere_ends_when_its_connection_does(self, backup: Instance) -> None:
+    def test_observe_ends_a_remote_dump_with_its_connection(self, backup: Instance) -> None:
         there = BackupConnection(9, "root", "10.0.0.9:4", False, "mysqldump", BackupMethod.DUMP, "SELECT", at(0))
         server = builders.server(12, backup_connections=(there,))
         lifecycle.observe(backup, facts(1, server=server))
@@ -127,13 +127,13 @@ class TestObserving:
         lifecycle.observe(source, facts(1, server=server, backup_processes=None))
         assert not BackupRun.objects.exists()
 
-    def test_a_probe_where_nothing_runs_costs_one_query(
+    def test_observe_takes_one_query_when_nothing_runs(
         self, backup: Instance, django_assert_num_queries: DjangoAssertNumQueries
     ) -> None:
         with django_assert_num_queries(1):
             lifecycle.observe(backup, facts(1))
 
-    def test_the_prober_hands_over_what_it_stores(self, backup: Instance) -> None:
+    def test_prober_passes_stored_facts_to_observe(self, backup: Instance) -> None:
         class Done:
             def exception(self) -> None:
                 return None
@@ -150,7 +150,7 @@ class TestReporting:
     def report(self, backup: Instance, kind: str, minute: float, **changes: Any) -> BackupRun:
         return lifecycle.report_run(backup, told(kind, minute, **changes), at(minute))
 
-    def test_start_heartbeat_end(self, backup: Instance) -> None:
+    def test_report_creates_updates_and_ends_a_run(self, backup: Instance) -> None:
         self.report(backup, "start", 0)
         self.report(backup, "heartbeat", 1, bytes=100)
         assert only().progress == {"bytes": 100}
@@ -159,7 +159,7 @@ class TestReporting:
         assert (run.status, run.origin, run.finished_at) == (RunStatus.SUCCEEDED, RunOrigin.REPORTED, at(2))
         assert (run.bytes_written, run.path, run.exit_status) == (5000, "/b/x.sql", 0)
 
-    def test_sent_twice_and_in_any_order_it_is_one_run(self, backup: Instance) -> None:
+    def test_report_is_idempotent_in_any_order(self, backup: Instance) -> None:
         self.report(backup, "end", 2, exit_status=3)
         before = only().revision
         for kind in ("end", "start", "heartbeat", "end"):
@@ -168,7 +168,7 @@ class TestReporting:
         assert (run.status, run.exit_status, run.revision) == (RunStatus.FAILED, 3, before)
 
     @pytest.mark.parametrize("report_first", [True, False])
-    def test_seen_and_reported_is_one_run(self, backup: Instance, report_first: bool) -> None:
+    def test_report_and_observation_are_one_run(self, backup: Instance, report_first: bool) -> None:
         steps = [
             lambda: self.report(backup, "start", 1),
             lambda: lifecycle.observe(backup, facts(1, dump())),
@@ -182,7 +182,7 @@ class TestReporting:
         assert (run.status, run.origin, run.bytes_written) == (RunStatus.SUCCEEDED, RunOrigin.REPORTED, 7)
         assert (run.evidence["command"], run.evidence["process"]) == ("mysqldump -A", "boot:7:700")
 
-    def test_the_end_of_a_run_that_was_seen_to_be_gone(self, backup: Instance) -> None:
+    def test_report_ends_a_run_observed_as_gone(self, backup: Instance) -> None:
         lifecycle.observe(backup, facts(1, dump()))
         lifecycle.observe(backup, facts(2))
         self.report(backup, "end", 2.1, exit_status=2)
@@ -221,7 +221,7 @@ class TestFlags:
                 started_at=at(-100 - number), finished_at=at(-99 - number), bytes_written=size,
             )  # fmt: skip
 
-    def test_at_its_end_and_while_it_runs(self, backup: Instance) -> None:
+    def test_flags_are_set_while_running_and_at_the_end(self, backup: Instance) -> None:
         self.finished(backup, 6)
         lifecycle.report_run(backup, told("start", 0), at(0))
         lifecycle.flag_running(at(2))
@@ -258,7 +258,7 @@ class TestRaces:
             thread.join(60)
         assert errors == []
 
-    def test_a_probe_and_reports_at_once_make_one_row(self) -> None:
+    def test_concurrent_probe_and_reports_make_one_row(self) -> None:
         backup = make_fleet()["backup-1"]
         for turn in range(5):
             pid, key = 100 + turn, f"key-{turn:05}"
@@ -273,7 +273,7 @@ class TestRaces:
             lifecycle.report_run(backup, told("end", turn + 0.6, key, started_at=at(turn)), at(turn + 0.6))
         assert set(BackupRun.objects.values_list("status", flat=True)) == {RunStatus.SUCCEEDED}
 
-    def test_without_the_lock_there_would_be_two(self, monkeypatch: pytest.MonkeyPatch) -> None:
+    def test_race_without_the_lock_makes_two_rows(self, monkeypatch: pytest.MonkeyPatch) -> None:
         """The control: the same, deciding outside of a transaction."""
         from contextlib import nullcontext
 
@@ -312,7 +312,7 @@ class TestSchedules:
         report = RunReport(key, ReportKind.START, BackupMethod.DUMP, started_at=moment)
         return lifecycle.report_run(backup, report, moment + timedelta(minutes=1))
 
-    def test_a_run_belongs_to_the_due_time_it_fits(self, backup: Instance, schedule: BackupSchedule) -> None:
+    def test_run_is_matched_with_its_due_time(self, backup: Instance, schedule: BackupSchedule) -> None:
         run = self.run_at(backup, NIGHT + timedelta(minutes=20))
         assert (run.schedule, run.due_at, run.flags) == (schedule, NIGHT, ["late"])
         by_hand = self.run_at(backup, NIGHT + timedelta(hours=12), "key-00002")
@@ -332,7 +332,7 @@ class TestSchedules:
         assert only() == late
         assert (only().due_at, only().flags) == (NIGHT, ["late"])
 
-    def test_one_that_was_met_is_not(self, backup: Instance, schedule: BackupSchedule) -> None:
+    def test_watch_schedules_adds_nothing_for_a_matched_run(self, backup: Instance, schedule: BackupSchedule) -> None:
         self.run_at(backup, NIGHT + timedelta(minutes=1))
         self.read(backup, NIGHT - timedelta(hours=1), NIGHT + timedelta(hours=1))
         assert lifecycle.watch_schedules(NIGHT + timedelta(hours=1)) == 0
@@ -350,7 +350,7 @@ class TestSchedules:
         assert lifecycle.watch_schedules(NIGHT + timedelta(hours=1)) == 0
         assert not BackupRun.objects.exists()
 
-    def test_a_long_downtime_does_not_flood(self, backup: Instance, schedule: BackupSchedule) -> None:
+    def test_watch_schedules_is_bounded_after_a_long_downtime(self, backup: Instance, schedule: BackupSchedule) -> None:
         schedule.cron = "*/5 * * * *"
         schedule.save()
         back = NIGHT + timedelta(days=40)
@@ -359,7 +359,9 @@ class TestSchedules:
         schedule.refresh_from_db()
         assert schedule.next_due_at == back + timedelta(minutes=45)
 
-    def test_short_runs_can_pass_unseen_and_are_not_missed(self, backup: Instance, schedule: BackupSchedule) -> None:
+    def test_watch_schedules_adds_nothing_for_short_unseen_runs(
+        self, backup: Instance, schedule: BackupSchedule
+    ) -> None:
         schedule.expected_seconds = 10
         schedule.save()
         self.read(backup, NIGHT - timedelta(hours=1), NIGHT + timedelta(hours=1))
@@ -367,7 +369,7 @@ class TestSchedules:
         schedule.refresh_from_db()
         assert schedule.next_due_at == NIGHT + timedelta(days=1)
 
-    def test_a_new_schedule_gets_its_first_due_time(self, backup: Instance, schedule: BackupSchedule) -> None:
+    def test_watch_schedules_sets_the_first_due_time(self, backup: Instance, schedule: BackupSchedule) -> None:
         BackupSchedule.objects.update(next_due_at=None)
         lifecycle.watch_schedules(NIGHT - timedelta(hours=1))
         schedule.refresh_from_db()

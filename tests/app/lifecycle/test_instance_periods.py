@@ -50,7 +50,7 @@ def periods(instance: Instance) -> list[tuple[str, float, float | None]]:
     ]
 
 
-def test_a_row_for_each_change_and_for_nothing_else(replica: Instance) -> None:
+def test_periods_have_a_row_for_each_change_only(replica: Instance) -> None:
     well, away = make_facts(), make_unreachable()
     word = judge(summarize(well), Role.REPLICA, is_fresh=True)[0]
     for seconds in (0, 15, 30):
@@ -73,7 +73,7 @@ def test_periods_omit_unprobed_time(replica: Instance) -> None:
     assert periods(replica) == [(word, 0, 15), (word, 900, None)]
 
 
-def test_of_two_probes_at_once_the_second_changes_nothing(replica: Instance) -> None:
+def test_second_of_two_concurrent_probes_changes_nothing(replica: Instance) -> None:
     probed(replica, 0, make_facts())
     late = Instance.objects.select_related("cluster", "state__period").get(pk=replica.pk)
     away = make_unreachable()

@@ -66,7 +66,7 @@ def last() -> AuditEntry:
     return AuditEntry.objects.order_by("sequence").last()  # type: ignore[return-value]
 
 
-def test_it_waits_says_so_and_starts_when_another_operator_approves(waiting: Rebuild, sue: User) -> None:
+def test_rebuild_waits_for_approval_and_starts_after_it(waiting: Rebuild, sue: User) -> None:
     assert scheduler.start_what_can() == []
     waiting.refresh_from_db()
     assert "olga" in waiting.waiting_for
@@ -94,7 +94,7 @@ def test_approval_is_refused_to_the_requester_and_to_viewers(waiting: Rebuild) -
     assert scheduler.start_what_can() == []
 
 
-def test_a_declined_rebuild_never_starts_and_says_why(waiting: Rebuild, sue: User) -> None:
+def test_declined_rebuild_never_starts(waiting: Rebuild, sue: User) -> None:
     assert refused(decline_rebuild, actor=sue, rebuild=waiting, reason=" ") == "rebuild.reason"
     decline_rebuild(actor=sue, rebuild=waiting, reason="sale")
     assert (waiting.status, waiting.approval, waiting.target_slot_id) == ("cancelled", "declined", None)
@@ -106,7 +106,7 @@ def test_a_declined_rebuild_never_starts_and_says_why(waiting: Rebuild, sue: Use
     assert scheduler.start_what_can() == []
 
 
-def test_an_emergency_needs_a_reason_and_is_listed_among_the_overrides(waiting: Rebuild) -> None:
+def test_override_needs_a_reason_and_is_listed(waiting: Rebuild) -> None:
     olga = waiting.requested_by
     assert refused(override_approval, actor=olga, rebuild=waiting, reason="") == "rebuild.reason"
     override_approval(actor=olga, rebuild=waiting, reason="nobody answers, the last replica is gone")
@@ -119,7 +119,7 @@ def test_an_emergency_needs_a_reason_and_is_listed_among_the_overrides(waiting: 
 
 
 @pytest.mark.parametrize("first", ["approve", "decline", "override", "cancel"])
-def test_of_two_decisions_the_first_holds(waiting: Rebuild, sue: User, first: str) -> None:
+def test_first_of_two_decisions_counts(waiting: Rebuild, sue: User, first: str) -> None:
     """Each begins with a row as it was before the other: what decides is the update, not what was read."""
     ann = rows.make_user("ann", "operator")
     stale = Rebuild.objects.get(pk=waiting.pk)
@@ -160,7 +160,7 @@ def test_approval_page_shows_the_request_and_takes_a_decision(waiting: Rebuild, 
     assert APPROVE not in decided
 
 
-def test_the_page_of_one_s_own_request_offers_no_approval(waiting: Rebuild) -> None:
+def test_approval_page_offers_nothing_to_the_requester(waiting: Rebuild) -> None:
     client, address = Client(), f"/rebuilds/{waiting.pk}/approval/"
     client.force_login(waiting.requested_by)
     text = client.get(address).content.decode()
@@ -171,7 +171,7 @@ def test_the_page_of_one_s_own_request_offers_no_approval(waiting: Rebuild) -> N
     assert client.get(address).status_code == 403
 
 
-def test_the_command_line_approves(waiting: Rebuild, sue: User) -> None:
+def test_rebuild_command_approves(waiting: Rebuild, sue: User) -> None:
     with pytest.raises(SystemExit):
         call_command("rebuild", "replica-1", "--approve", "--as", "olga")
     call_command("rebuild", "replica-1", "--approve", "--as", "sue")

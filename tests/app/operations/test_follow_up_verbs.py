@@ -83,27 +83,25 @@ def test_follow_up_is_stored_completely(olga: User, failed: Rebuild, method: str
 
 
 @pytest.mark.parametrize("method", FOLLOW_UPS)
-def test_it_knows_of_the_copy_and_nothing_of_the_ended_run_on_the_source(
-    olga: User, failed: Rebuild, method: str
-) -> None:
+def test_follow_up_keeps_the_copy_and_forgets_the_source_run(olga: User, failed: Rebuild, method: str) -> None:
     memory = ask(olga, failed, method).memory
     assert memory["copy_run"] == failed.uid
     assert memory["aside_identity"] == "1:1"
     assert not {"source_opened", "stream.samples"} & set(memory)
 
 
-def test_a_retry_skips_what_is_done_and_nothing_else(olga: User, failed: Rebuild) -> None:
+def test_retry_skips_finished_steps_only(olga: User, failed: Rebuild) -> None:
     states = dict(ask(olga, failed, "retry").steps.values_list("name", "state"))
     assert {name for name, state in states.items() if state == StepState.SKIPPED} == {"prepare"}
     assert set(states.values()) == {StepState.SKIPPED, StepState.PENDING}
 
 
-def test_going_back_skips_nothing(olga: User, failed: Rebuild) -> None:
+def test_rollback_skips_no_step(olga: User, failed: Rebuild) -> None:
     assert set(ask(olga, failed, "put-back").steps.values_list("state", flat=True)) == {StepState.PENDING}
 
 
 @pytest.mark.parametrize(("method", "held"), [("put-back", {"replica-1"}), ("retry", {"replica-1", "backup-1"})])
-def test_it_holds_what_it_works_on(olga: User, failed: Rebuild, method: str, held: set[str]) -> None:
+def test_follow_up_locks_its_instances(olga: User, failed: Rebuild, method: str, held: set[str]) -> None:
     assert lifecycle.start(ask(olga, failed, method)) == ""
     assert set(Hold.objects.values_list("instance__name", flat=True)) == held
 
@@ -120,14 +118,14 @@ def test_follow_up_is_refused_without_permission_or_basis(
 
 
 @pytest.mark.parametrize("method", FOLLOW_UPS)
-def test_the_same_form_gives_the_same_rebuild_also_when_it_has_ended(olga: User, failed: Rebuild, method: str) -> None:
+def test_repeated_request_key_returns_the_same_follow_up(olga: User, failed: Rebuild, method: str) -> None:
     first = ask(olga, failed, method, request_key="k" * 32)
     Rebuild.objects.filter(pk=first.pk).update(status=Status.SUCCEEDED, target_slot=None)
     assert ask(olga, failed, method, request_key="k" * 32) == first
 
 
 @pytest.mark.parametrize("method", FOLLOW_UPS)
-def test_one_at_a_time(olga: User, failed: Rebuild, method: str) -> None:
+def test_second_follow_up_is_refused(olga: User, failed: Rebuild, method: str) -> None:
     ask(olga, failed, method)
     with pytest.raises(Refused) as error:
         ask(olga, failed, method)
@@ -135,7 +133,7 @@ def test_one_at_a_time(olga: User, failed: Rebuild, method: str) -> None:
     assert Rebuild.objects.count() == 2
 
 
-def test_while_its_target_is_silent_nothing_is_known_and_nothing_follows(olga: User, failed: Rebuild) -> None:
+def test_follow_up_is_refused_while_the_target_is_silent(olga: User, failed: Rebuild) -> None:
     failed.sweep_due_at = failed.requested_at
     failed.save(update_fields=["sweep_due_at"])
     assert {offer.is_possible for offer in offers(failed).values()} == {False}

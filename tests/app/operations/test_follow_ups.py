@@ -66,7 +66,7 @@ def possible(rebuild: Rebuild) -> set[str]:
     return {name for name, offer in offers(Rebuild.objects.get(pk=rebuild.pk)).items() if offer.is_possible}
 
 
-def test_both_may_follow_until_one_does(failed: Rebuild) -> None:
+def test_follow_ups_are_possible_until_one_is_used(failed: Rebuild) -> None:
     assert possible(failed) == {"put-back", "retry", "again"}
     following = follow(failed, "retry")
     assert possible(failed) == set()
@@ -90,12 +90,12 @@ def test_follow_up_stays_possible_when_another_never_started(failed: Rebuild, st
     assert possible(failed) == {"put-back", "retry", "again"}
 
 
-def test_old_data_goes_back_though_the_source_is_silent_for_good(failed: Rebuild) -> None:
+def test_rollback_is_possible_while_the_source_is_silent(failed: Rebuild) -> None:
     end(failed, sweep_due_at=timezone.now())
     assert possible(failed) == {"put-back", "again"}
 
 
-def test_nothing_follows_while_the_target_is_silent(failed: Rebuild) -> None:
+def test_follow_ups_are_refused_while_the_target_is_silent(failed: Rebuild) -> None:
     """Its jobs may be at work there."""
     memory = {key: value for key, value in COPIED.items() if key != "looked_at_end"}
     end(failed, sweep_due_at=timezone.now(), memory=memory)
@@ -106,7 +106,7 @@ def test_follow_up_ignores_end_facts_of_the_first_rebuild(failed: Rebuild) -> No
     assert {"found", "looked_at_end"}.isdisjoint(follow(failed, "put-back").memory)
 
 
-def test_the_steps_of_a_rebuild_that_was_given_up_have_ended(failed: Rebuild) -> None:
+def test_force_failed_rebuild_has_no_running_step(failed: Rebuild) -> None:
     end(failed, status=Status.LOST)
     failed.steps.filter(name="catch-up").update(state=StepState.RUNNING)
     failed.steps.filter(name="repoint").update(state=StepState.PENDING)

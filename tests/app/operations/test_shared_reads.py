@@ -113,7 +113,7 @@ def test_third_rebuild_waits_for_the_whole_group(line: Line, olga: User) -> None
     assert scheduler.start_what_can() == [other.pk]
 
 
-def test_the_source_is_not_passed_to_one_that_has_ended_or_never_started(line: Line, olga: User) -> None:
+def test_source_lock_is_never_passed_to_an_ended_or_queued_follower(line: Line, olga: User) -> None:
     reader, branch, queued = line.ask(0), line.ask(1), line.ask(2)
     for row in (branch, queued):
         shared_reads.join_read(actor=olga, rebuild=row, reader=reader)
@@ -172,7 +172,7 @@ def test_follower_gets_its_start_time_back_when_it_leaves(line: Line, olga: User
     assert fresh(later).not_before == night
 
 
-def test_one_that_is_late_starts_no_earlier_than_was_wanted(line: Line, olga: User) -> None:
+def test_late_follower_respects_its_own_start_time(line: Line, olga: User) -> None:
     """Its own wishes did not count while another one read for it; they do from the moment at which it waits by itself."""
     reader, branch = line.ask(0), line.ask(1)
     shared_reads.join_read(actor=olga, rebuild=branch, reader=reader)
@@ -229,7 +229,7 @@ def test_join_read_gives_the_reason_when_refused(line: Line, olga: User, changes
     assert fresh(other).reads_with is None
 
 
-def test_a_source_without_python_is_read_by_each(line: Line, olga: User) -> None:
+def test_join_read_is_refused_for_a_source_without_python(line: Line, olga: User) -> None:
     set_facts(line.source, make_facts())
     reader, other = line.ask(0), line.ask(1)
     with pytest.raises(Refused, match="backup-1.*python3"):
@@ -256,7 +256,7 @@ def test_join_read_is_possible_until_the_leader_has_settled(line: Line, olga: Us
     assert fresh(late).reads_with is None
 
 
-def test_a_viewer_may_not(line: Line, victor: User) -> None:
+def test_join_read_refuses_a_viewer(line: Line, victor: User) -> None:
     first, second = line.ask(0), line.ask(1)
     for refuse in (
         lambda: shared_reads.join_read(actor=victor, rebuild=second, reader=first),
@@ -267,7 +267,7 @@ def test_a_viewer_may_not(line: Line, victor: User) -> None:
         assert refused.value.code == "access.denied"
 
 
-def test_leaving_takes_it_back_into_the_line(line: Line, olga: User) -> None:
+def test_leave_read_returns_the_rebuild_to_the_queue(line: Line, olga: User) -> None:
     reader, branch = line.ask(0), line.ask(1)
     shared_reads.join_read(actor=olga, rebuild=branch, reader=reader)
     shared_reads.leave_read(actor=olga, rebuild=fresh(branch))
@@ -321,7 +321,7 @@ def shared(page: str) -> list[tuple[int, bool]]:
     return [(int(number), bool(own)) for number, own in found]
 
 
-def test_the_page_joins_and_leaves(line: Line, operator: Client) -> None:
+def test_join_page_joins_and_leaves(line: Line, operator: Client) -> None:
     reader, branch = line.ask(0), line.ask(1)
     page = operator.get(f"/rebuilds/{branch.pk}/join/").content.decode()
     assert re.search(rf'name="reader"\s+value="{reader.pk}"', page)
@@ -340,7 +340,7 @@ def test_the_page_joins_and_leaves(line: Line, operator: Client) -> None:
         assert operator.post(f"/rebuilds/{branch.pk}/join/", {"reader": asked}).status_code == 404
 
 
-def test_the_page_of_a_rebuild_that_waits_alone_says_so(line: Line, operator: Client, viewer: Client) -> None:
+def test_join_page_of_a_lone_rebuild_offers_nothing(line: Line, operator: Client, viewer: Client) -> None:
     alone = line.ask(0)
     page = operator.get(f"/rebuilds/{alone.pk}/join/").content.decode()
     assert ("data-no-partner" in page, 'name="reader"' in page) == (True, False)

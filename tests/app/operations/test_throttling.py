@@ -81,12 +81,12 @@ def test_set_stream_rate_refuses_a_rate_below_the_floor(running: Rebuild, olga: 
 
 
 @pytest.mark.parametrize("rate", [0, -5, SLOWEST - 1, 10**15])
-def test_no_rate_at_all_is_refused(running: Rebuild, olga: User, trio: Any, rate: int) -> None:
+def test_set_stream_rate_refuses_invalid_rates(running: Rebuild, olga: User, trio: Any, rate: int) -> None:
     writes(trio[1], 0.0)
     assert refused(olga, running, rate) == "rebuild.rate"
 
 
-def test_a_viewer_may_not(running: Rebuild, victor: User) -> None:
+def test_set_stream_rate_refuses_a_viewer(running: Rebuild, victor: User) -> None:
     assert refused(victor, running, None) == "access.denied"
 
 
@@ -96,7 +96,7 @@ def test_set_stream_rate_is_refused_when_the_stream_has_ended(running: Rebuild, 
     assert refused(olga, running, 20 * MIB) == "rebuild.no_stream"
 
 
-def test_other_methods_and_what_has_ended_have_no_rate(olga: User, trio: Any) -> None:
+def test_set_stream_rate_refuses_other_methods_and_ended_rebuilds(olga: User, trio: Any) -> None:
     plan = make_plan(target=trio[2], source=trio[1], method="archive")
     assert refused(olga, make_rebuild(target=trio[2], source=trio[1], plan=plan), 20 * MIB) == "rebuild.no_stream"
     ended = make_rebuild(target=trio[2], source=trio[1], status=Status.FAILED)
@@ -110,7 +110,7 @@ def test_set_stream_rate_keeps_the_lease(running: Rebuild, olga: User) -> None:
     assert lifecycle.renew(lease)
 
 
-def test_the_page_sets_it_and_full_speed_takes_it_back(running: Rebuild, operator: Client, trio: Any) -> None:
+def test_rate_page_sets_and_clears_the_rate(running: Rebuild, operator: Client, trio: Any) -> None:
     writes(trio[1], 0.0)
     address = f"/rebuilds/{running.pk}/rate/"
     assert 'data-rate=""' in operator.get(address).content.decode()
@@ -126,9 +126,7 @@ def test_the_page_sets_it_and_full_speed_takes_it_back(running: Rebuild, operato
     assert fresh(running).stream_rate is None
 
 
-def test_the_page_is_for_operators_and_says_when_there_is_nothing_to_slow(
-    running: Rebuild, operator: Client, viewer: Client
-) -> None:
+def test_rate_page_needs_an_operator_and_a_stream(running: Rebuild, operator: Client, viewer: Client) -> None:
     address = f"/rebuilds/{running.pk}/rate/"
     assert viewer.get(address).status_code == 403
     assert operator.get("/rebuilds/99/rate/").status_code == 404
@@ -138,7 +136,7 @@ def test_the_page_is_for_operators_and_says_when_there_is_nothing_to_slow(
 
 
 @pytest.mark.parametrize("word", ["nan", "inf", "-1", "0.0000001", "-0.0000001"])
-def test_the_command_takes_only_zero_itself_for_full_speed(running: Rebuild, olga: User, trio: Any, word: str) -> None:
+def test_rate_command_clears_the_rate_with_zero_only(running: Rebuild, olga: User, trio: Any, word: str) -> None:
     writes(trio[1], 0.0)
     set_stream_rate(actor=olga, rebuild=running, rate=20 * MIB)
     with pytest.raises(SystemExit, match="2"):

@@ -100,7 +100,7 @@ WHAT = ("ssh_address", "host_key", "address", "datadir", "role", "systemd_unit",
 edits = st.lists(st.tuples(st.sampled_from(WHAT), st.sampled_from(NAMES), st.sampled_from(NAMES)), max_size=6)
 
 
-def test_after_any_edits_the_same_instance_is_meant_or_it_is_refused() -> None:
+def test_comparison_accepts_only_the_same_instance_after_edits() -> None:
     olga, seen = rows.operator(), set()
 
     @given(edits, st.booleans())

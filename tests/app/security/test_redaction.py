@@ -9,11 +9,11 @@ from dbops.security import redaction
 from dbops.security.redaction import MAXIMUM_CHARACTERS, RecordRedactor, redact, redact_record
 
 
-def test_secrets_are_masked_wherever_they_stand() -> None:
+def test_redact_masks_secrets_anywhere() -> None:
     assert redact("-pSECRET x SECRET", ["SECRET", ""]) == "-p******** x ********"
 
 
-def test_password_hashes_of_show_grants_are_masked() -> None:
+def test_redact_masks_password_hashes_of_show_grants() -> None:
     line = "GRANT USAGE ON *.* TO `b`@`%` IDENTIFIED BY PASSWORD '*6BB4837EB74329105EE4568DDA7DC67ED2CA2AD9'"
     assert "6BB48" not in redact(line)
 
@@ -44,16 +44,16 @@ def test_redact_keeps_the_using_password_note() -> None:
 
 
 @pytest.mark.parametrize("text", ["\x1b[31mred\x1b[0m", "\x1b]0;title\x07red", "red\x1b[2J"])
-def test_terminal_sequences_are_taken_out(text: str) -> None:
+def test_redact_removes_terminal_sequences(text: str) -> None:
     assert "\x1b" not in redact(text)
     assert "red" in redact(text)
 
 
-def test_nul_and_other_control_characters_become_visible() -> None:
+def test_redact_shows_control_characters() -> None:
     assert redact("a\0b\x08c") == "a\ufffdb\ufffdc"
 
 
-def test_a_flood_is_cut_in_the_middle_and_says_so() -> None:
+def test_redact_cuts_long_text_in_the_middle() -> None:
     text = redact("a" * MAXIMUM_CHARACTERS + "END")
     assert text.endswith("END")
     middle = text.strip("a\n").removesuffix("END").strip("a\n")

@@ -73,7 +73,7 @@ def test_replaced_data_is_found_logged_once_and_accepted(fleet: dict[str, Instan
     assert reason in first.generation.found.words
 
 
-def test_files_that_a_rebuild_of_ours_made_are_learnt(db: None) -> None:
+def test_files_of_a_rebuild_are_learned(db: None) -> None:
     rebuild = rows.started_rebuild()
     Hold.objects.all().delete()
     name = rebuild.target.name

@@ -64,11 +64,11 @@ def change_key(settings: Any, *, keep: bool) -> None:
     settings.ENCRYPTION_KEYS = [new, *settings.ENCRYPTION_KEYS] if keep else [new]
 
 
-def test_viewers_are_kept_out(viewer: Client) -> None:
+def test_credentials_page_needs_a_superuser(viewer: Client) -> None:
     assert viewer.get("/admin/credentials/").status_code == 403
 
 
-def test_it_says_what_is_set_what_is_not_and_where_it_is_used(operator: Client) -> None:
+def test_credentials_page_shows_stored_and_missing_secrets_with_use(operator: Client) -> None:
     make_fleet()
     assert states(operator) == {"stored": 2, "missing": 2}
     owners = list(operator.get("/admin/credentials/").context["page"])
@@ -80,7 +80,7 @@ def test_it_says_what_is_set_what_is_not_and_where_it_is_used(operator: Client) 
     assert all(escape(secret.used_for) in text for owner in owners for secret in owner.secrets)
 
 
-def test_no_secret_nor_anything_made_of_it_is_on_the_page(operator: Client) -> None:
+def test_credentials_page_contains_no_secret_or_derivative(operator: Client) -> None:
     make_fleet()
     tokens = stored_tokens()
     assert all(token.startswith("gAAAA") for token in tokens)
@@ -106,7 +106,7 @@ def test_credentials_page_marks_an_older_key(operator: Client, settings: Any) ->
     assert "data-problems" not in page(operator)
 
 
-def test_a_key_file_is_named_and_looked_for(operator: Client, tmp_path: Path) -> None:
+def test_credentials_page_checks_a_key_file(operator: Client, tmp_path: Path) -> None:
     file = tmp_path / "key"
     make_host("one", ssh_key_file=str(file))
     assert states(operator) == {"no file": 1}
@@ -130,7 +130,7 @@ def test_credentials_page_shows_the_last_change_from_the_audit_log(operator: Cli
     assert OTHER not in text
 
 
-def test_problems_come_first_and_can_be_shown_alone(operator: Client, settings: Any) -> None:
+def test_credentials_page_lists_problems_first_with_a_filter(operator: Client, settings: Any) -> None:
     for number in range(60):
         make_cluster(f"c-{number:02}")
     make_host("zulu", ssh_key_file="/nowhere/key")
@@ -141,7 +141,7 @@ def test_problems_come_first_and_can_be_shown_alone(operator: Client, settings: 
     assert "c-59" in page(operator, "?page=2")
 
 
-def test_the_page_costs_the_same_with_many_owners(
+def test_credentials_page_takes_fixed_queries_for_many_owners(
     operator: Client, django_assert_num_queries: DjangoAssertNumQueries
 ) -> None:
     for first in (0, 20):
@@ -151,7 +151,7 @@ def test_the_page_costs_the_same_with_many_owners(
             page(operator)
 
 
-def test_a_lost_key_stops_what_needs_the_secret_and_nothing_else(operator: Client, settings: Any) -> None:
+def test_lost_key_affects_only_uses_of_the_secret(operator: Client, settings: Any) -> None:
     make_fleet()
     tokens = stored_tokens()
     change_key(settings, keep=False)

@@ -42,9 +42,7 @@ def trio(db: None) -> Any:
     return found
 
 
-def test_ssh_that_fits_passes_and_is_kept_with_its_time(
-    trio: Any, operator: Client, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_ssh_test_passes_and_is_stored(trio: Any, operator: Client, monkeypatch: pytest.MonkeyPatch) -> None:
     answers(monkeypatch, looks())
     operator.post(SSH)
     assert runner.run_test(only().pk)
@@ -78,7 +76,7 @@ def test_connection_test_runs_once_when_its_message_is_repeated(
         (Unreachable("ssh.unreachable", "Connecting", found="Connection refused"), "ssh.unreachable"),
     ],
 )
-def test_ssh_that_does_not_fit_fails_with_code_and_words(
+def test_ssh_test_fails_with_code_and_reason(
     trio: Any, operator: Client, monkeypatch: pytest.MonkeyPatch, answer: Any, code: str
 ) -> None:
     answers(monkeypatch, answer)
@@ -107,7 +105,7 @@ def try_mysql(monkeypatch: pytest.MonkeyPatch, operator: Client, answer: Any = "
     return only()
 
 
-def test_mysql_passes_with_both_accounts(trio: Any, operator: Client, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_mysql_test_passes_with_both_accounts(trio: Any, operator: Client, monkeypatch: pytest.MonkeyPatch) -> None:
     row = try_mysql(monkeypatch, operator)
     assert row.status == "passed", row.error
     checks = row.result["checks"]
@@ -123,14 +121,14 @@ def test_mysql_passes_with_both_accounts(trio: Any, operator: Client, monkeypatc
         {"host_problem": Problem("ssh.unreachable", "Connection refused"), "host": None},
     ],
 )
-def test_mysql_fails_where_an_account_may_not_do_all(
+def test_mysql_test_fails_when_an_account_lacks_privileges(
     trio: Any, operator: Client, monkeypatch: pytest.MonkeyPatch, facts: dict[str, Any]
 ) -> None:
     row = try_mysql(monkeypatch, operator, **facts)
     assert (row.status, row.error["code"]) == ("failed", "test.account")
 
 
-def test_no_secret_is_kept_of_what_a_server_said(trio: Any, operator: Client, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_mysql_test_stores_no_secret(trio: Any, operator: Client, monkeypatch: pytest.MonkeyPatch) -> None:
     said = RemoteFailure("mysql.access_denied", "Logging in", found=f"wrong: {PASSWORD}", next_step="Correct it")
     row = try_mysql(monkeypatch, operator, said)
     assert row.status == "failed"
@@ -143,7 +141,7 @@ FASTEST = "aes256-gcm@openssh.com"
 NO_CIPHER, PULL = "no matching cipher", "ssh backup | wc -c"
 
 
-def test_the_stream_shows_rate_and_cipher_and_plans_take_the_fastest(
+def test_stream_test_shows_rate_and_cipher_for_plans(
     trio: Any, operator: Client, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     def pull(way: Any, *, say: Any, ciphers: str, **_: Any) -> MeasuredStream:
@@ -181,7 +179,7 @@ def test_stream_test_fails_without_facts_of_the_hosts(trio: Any, operator: Clien
     assert (only().status, only().error["code"]) == ("failed", "test.no_facts")
 
 
-def test_a_fault_of_ours_ends_as_not_known_and_is_raised(
+def test_unexpected_error_ends_the_test_as_unknown_and_is_raised(
     trio: Any, operator: Client, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     answers(monkeypatch, ZeroDivisionError())
@@ -239,9 +237,7 @@ def test_late_worker_changes_no_ended_test(trio: Any, operator: Client, monkeypa
     assert not AuditEntry.objects.filter(action="test.passed").exists()
 
 
-def test_a_test_of_an_instance_without_facts_is_made(
-    trio: Any, operator: Client, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_mysql_test_works_without_facts(trio: Any, operator: Client, monkeypatch: pytest.MonkeyPatch) -> None:
     make_instance("fresh", cluster=trio[0].cluster)
     operator.post("/admin/tests/mysql/fresh/")
     refused = Unreachable("mysql.unreachable", "Talking to the server", found="Connection refused")

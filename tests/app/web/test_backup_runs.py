@@ -55,7 +55,7 @@ def test_backup_list_shows_every_known_field_escaped(viewer: Client) -> None:
     assert "<script>" not in text.replace('<script src="', "")
 
 
-def test_runs_of_last_week_and_those_that_go_on() -> None:
+def test_run_list_shows_the_last_week_and_active_runs() -> None:
     _, backup, _ = make_trio()
     long_ago = NOW - timedelta(days=9)
     make_run(backup, 1, started_at=long_ago, finished_at=long_ago)
@@ -65,7 +65,7 @@ def test_runs_of_last_week_and_those_that_go_on() -> None:
     assert names() == ["run-4", "run-3", "run-2"]
 
 
-def test_filters() -> None:
+def test_run_list_filters() -> None:
     _, backup, _ = make_trio()
     other = make_trio("mail")[1]
     make_run(backup, 1, flags=["late"])
@@ -77,7 +77,9 @@ def test_filters() -> None:
     assert names(flag="lat") == []
 
 
-def test_pages_and_numbers_of_queries(viewer: Client, django_assert_num_queries: DjangoAssertNumQueries) -> None:
+def test_run_list_is_paged_with_fixed_queries(
+    viewer: Client, django_assert_num_queries: DjangoAssertNumQueries
+) -> None:
     _, backup, _ = make_trio()
     schedule = BackupSchedule.objects.create(
         name="n", instance=backup, method="dump", run_by="external", cron="0 2 * * *"

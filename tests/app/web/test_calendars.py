@@ -46,7 +46,7 @@ def test_calendar_draws_a_week_with_its_blocked_hours_in_words(viewer: Client) -
     assert drawing.words[1:] in " ".join(strip_tags(page).split())
 
 
-def test_the_days_of_a_week_follow_the_clock_on_the_wall() -> None:
+def test_week_follows_the_local_clock() -> None:
     primary, backup, _ = make_trio()
     make_schedule(backup, cron="30 2 * * *", time_zone="Europe/Berlin", expected_seconds=3600)
     page = queries.calendar(primary.cluster, NOW, BERLIN, date(2026, 10, 23))
@@ -56,7 +56,7 @@ def test_the_days_of_a_week_follow_the_clock_on_the_wall() -> None:
     assert sum(item.seconds for item in doubled.free) == 24 * 3600
 
 
-def test_overlapping_runs_and_runs_across_midnight_are_in_both_days() -> None:
+def test_overlapping_and_overnight_runs_are_in_both_days() -> None:
     primary, backup, _ = make_trio()
     start = datetime(2026, 10, 22, 20, tzinfo=UTC)
     make_run(backup, started_at=start, seconds=8 * 3600)
@@ -67,7 +67,7 @@ def test_overlapping_runs_and_runs_across_midnight_are_in_both_days() -> None:
     assert days[1].timeline.free[0].start == start + timedelta(hours=8)
 
 
-def test_another_week_is_a_link_away_and_nonsense_is_this_week(viewer: Client) -> None:
+def test_calendar_links_weeks_and_ignores_bad_parameters(viewer: Client) -> None:
     make_trio()
     assert all(day.hours == 24 for day in viewer.get("/clusters/shop/calendar/").context["calendar"].days)
     other = viewer.get("/clusters/shop/calendar/?from=2026-01-01").context["calendar"]
@@ -78,7 +78,7 @@ def test_another_week_is_a_link_away_and_nonsense_is_this_week(viewer: Client) -
         assert 'class="line-row today"' in page.content.decode()
 
 
-def test_hostile_names_do_not_leave_the_drawing(viewer: Client) -> None:
+def test_calendar_escapes_hostile_names(viewer: Client) -> None:
     primary, backup, _ = make_trio()
     Maintenance.objects.create(
         cluster=primary.cluster, starts_at=timezone.now(), reason="<script>alert(1)</script>", created_by="olga"
@@ -115,7 +115,7 @@ def test_queue_page_shows_position_reason_and_end(operator: Client, viewer: Clie
     assert f"/rebuilds/{rebuild.pk}/cancel/" not in viewer.get("/queue/").content.decode()
 
 
-def test_a_line_follows_priority_then_age() -> None:
+def test_queue_page_orders_by_priority_then_age() -> None:
     primary, backup, replica = make_trio()
     first = make_rebuild(target=replica, source=backup, status=Status.QUEUED)
     other = primary.cluster.instances.create(
@@ -174,7 +174,7 @@ def read(client: Client, address: str) -> Calendar:
     return Calendar.from_ical(answer.content)
 
 
-def test_a_token_is_made_shown_once_and_opens_the_windows_without_a_login(operator: Client) -> None:
+def test_token_is_shown_once_and_opens_the_feed(operator: Client) -> None:
     _, backup, _ = make_trio()
     now = timezone.now()
     row = make_schedule(backup, cron="30 2 * * *", time_zone="Europe/Berlin", expected_seconds=3600)
@@ -196,7 +196,7 @@ def test_a_token_is_made_shown_once_and_opens_the_windows_without_a_login(operat
     assert AccessToken.objects.get().last_used_at is not None
 
 
-def test_a_run_keeps_the_uid_of_its_window(operator: Client) -> None:
+def test_feed_keeps_the_uid_of_a_window_for_its_run(operator: Client) -> None:
     _, backup, _ = make_trio()
     row = make_schedule(backup, cron="* * * * *", expected_seconds=60)
     address = feed_address(operator)
@@ -207,7 +207,7 @@ def test_a_run_keeps_the_uid_of_its_window(operator: Client) -> None:
     assert str(ran["uid"]) in windows
 
 
-def test_a_token_of_one_cluster_shows_no_other() -> None:
+def test_token_of_one_cluster_hides_others() -> None:
     for name in ("alpha", "beta"):
         _, backup, _ = make_trio(name)
         make_schedule(backup)
@@ -232,7 +232,7 @@ def test_calendar_feed_is_refused_without_a_valid_token() -> None:
     assert "VEVENT" not in answer.content.decode()
 
 
-def test_tokens_are_the_operators(viewer: Client, operator: Client) -> None:
+def test_token_pages_need_an_operator(viewer: Client, operator: Client) -> None:
     row, _ = make_token(actor="olga", name="one", purpose="calendar", cluster=None)
     assert viewer.get("/tokens/").status_code == 403
     assert viewer.post(f"/tokens/{row.pk}/revoke/").status_code == 403
@@ -241,7 +241,7 @@ def test_tokens_are_the_operators(viewer: Client, operator: Client) -> None:
     assert operator.post("/tokens/", {"name": "one"}).status_code == 422
 
 
-def test_the_web_process_writes_no_token_into_its_log(caplog: pytest.LogCaptureFixture) -> None:
+def test_access_log_contains_no_token(caplog: pytest.LogCaptureFixture) -> None:
     access = logging.getLogger("uvicorn.access")
     with caplog.at_level(logging.INFO):
         access.info('%s - "%s %s HTTP/%s" %d', "::1", "GET", "/calendar/windows.ics?token=s3cret&x=1", "1.1", 200)

@@ -71,7 +71,7 @@ def shown(answer: Any) -> str:
 
 
 @override_settings(ROOT_URLCONF=__name__)
-def test_a_fault_of_ours_names_what_the_log_names(
+def test_server_error_page_has_the_number_of_the_log(
     quiet: Client, caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch, django_assert_num_queries: Any
 ) -> None:
     with caplog.at_level(logging.ERROR):
@@ -93,7 +93,7 @@ def test_database_error_answers_503(quiet: Client) -> None:
     assert answer.context["is_database"] is True
 
 
-def test_a_fault_is_shown_without_any_table(client: Client, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_server_error_page_needs_no_table(client: Client, monkeypatch: pytest.MonkeyPatch) -> None:
     """No mark lets this test near a database: that the page comes at all is what is tested."""
     client.raise_request_exception = False
     client.cookies["sessionid"] = "x" * 32
@@ -131,7 +131,7 @@ def test_not_found_page_keeps_typed_text(operator: Client) -> None:
     "address",
     [f"/{HOSTILE}/", "/clusters/<img src=x onerror=alert(1)>/", "/instances/%1b%5b31m/rebuild/", "/%00/", "/%ff/"],
 )
-def test_a_hostile_address_is_text(viewer: Client, address: str) -> None:
+def test_error_page_escapes_the_address(viewer: Client, address: str) -> None:
     answer = viewer.get(address)
     assert answer.status_code == 404
     text = shown(answer)
@@ -140,7 +140,7 @@ def test_a_hostile_address_is_text(viewer: Client, address: str) -> None:
     assert "URLconf" not in text
 
 
-def test_a_form_without_its_token_is_refused_with_a_page(olga: Any, caplog: pytest.LogCaptureFixture) -> None:
+def test_csrf_failure_has_a_page(olga: Any, caplog: pytest.LogCaptureFixture) -> None:
     client = Client(enforce_csrf_checks=True)
     client.force_login(olga)
     answer = client.post("/inventory/import/", {"reason": f"Typed {HOSTILE}", "password": SECRET})
@@ -159,7 +159,7 @@ def test_forbidden_page_gives_the_reason(stranger: Client) -> None:
     assert escape(answer.context["exception"]) in shown(answer)
 
 
-def test_too_many_fields_are_not_understood(operator: Client, settings: Any) -> None:
+def test_too_many_fields_answer_400(operator: Client, settings: Any) -> None:
     settings.DATA_UPLOAD_MAX_NUMBER_FIELDS = 10
     answer = operator.post("/inventory/import/", {f"field{number}": "x" for number in range(20)})
     assert answer.status_code == 400

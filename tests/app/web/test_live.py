@@ -102,7 +102,7 @@ def test_stream_begins_with_a_snapshot(rebuild: Rebuild) -> None:
     run(check)
 
 
-def test_a_viewer_holds_no_connection_to_the_database(rebuild: Rebuild) -> None:
+def test_stream_holds_no_database_connection(rebuild: Rebuild) -> None:
     async def check() -> None:
         await connect(rebuild)
         assert await sync_to_async(lambda: connection.connection)() is None
@@ -110,7 +110,7 @@ def test_a_viewer_holds_no_connection_to_the_database(rebuild: Rebuild) -> None:
     run(check)
 
 
-def test_news_bring_only_the_new_lines(rebuild: Rebuild) -> None:
+def test_stream_sends_new_lines_only(rebuild: Rebuild) -> None:
     async def check() -> None:
         _, stream = await connect(rebuild)
         await read_until(stream, "status")
@@ -155,7 +155,7 @@ def test_stream_sends_each_line_once_to_every_reader(rebuild: Rebuild) -> None:
     run(check)
 
 
-def test_an_ended_rebuild_sends_its_state_and_closes(rebuild: Rebuild) -> None:
+def test_stream_of_an_ended_rebuild_sends_its_state_and_closes(rebuild: Rebuild) -> None:
     async def check() -> None:
         await write(rebuild, status=Status.SUCCEEDED, target_slot=None)
         _, stream = await connect(rebuild)
@@ -168,7 +168,7 @@ def test_an_ended_rebuild_sends_its_state_and_closes(rebuild: Rebuild) -> None:
     run(check)
 
 
-def test_a_silent_connection_is_kept_alive_without_news(rebuild: Rebuild) -> None:
+def test_stream_sends_keepalives(rebuild: Rebuild) -> None:
     async def check() -> None:
         _, stream = await connect(rebuild)
         await read_until(stream, "status")
@@ -180,7 +180,7 @@ def test_a_silent_connection_is_kept_alive_without_news(rebuild: Rebuild) -> Non
     run(check)
 
 
-def test_the_bars_come_with_the_stream_when_they_change(rebuild: Rebuild, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_stream_sends_changed_status_bars(rebuild: Rebuild, monkeypatch: pytest.MonkeyPatch) -> None:
     """Also while the rebuild itself has no news: with no worker there are none."""
 
     async def check() -> None:
@@ -216,7 +216,7 @@ def test_stream_continues_when_status_bars_fail(rebuild: Rebuild, monkeypatch: p
     run(check)
 
 
-def test_viewers_share_one_rendering(rebuild: Rebuild, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_stream_renders_once_for_all_viewers(rebuild: Rebuild, monkeypatch: pytest.MonkeyPatch) -> None:
     rendered: list[int] = []
     real = live.fragments.snapshot
 
@@ -241,7 +241,7 @@ def test_viewers_share_one_rendering(rebuild: Rebuild, monkeypatch: pytest.Monke
     run(check)
 
 
-def test_when_the_last_one_leaves_nothing_runs_any_more(rebuild: Rebuild) -> None:
+def test_stream_stops_its_reader_with_the_last_viewer(rebuild: Rebuild) -> None:
     async def check() -> None:
         _, stream = await connect(rebuild)
         await read_until(stream, "status")
@@ -303,7 +303,7 @@ def test_slow_stream_gets_a_log_snapshot() -> None:
     run(check)
 
 
-def test_text_cannot_end_an_event() -> None:
+def test_stream_text_cannot_end_an_event() -> None:
     assert live.message("log", "a\n\nevent: end\r\ndata: x\r") == (
         "event: log\ndata: a\ndata: \ndata: event: end\ndata: data: x\ndata: \n\n"
     )
@@ -317,10 +317,10 @@ def test_text_cannot_end_an_event() -> None:
         {"s": [("1-0", {"rebuild": "1"}), ("2-0", {"rebuild": "2"})]},
     ],
 )
-def test_both_shapes_of_a_redis_answer_are_read(answer: Any) -> None:
+def test_entries_accept_both_redis_answer_shapes(answer: Any) -> None:
     assert live._entries(answer) == [("1-0", {"rebuild": "1"}), ("2-0", {"rebuild": "2"})]
 
 
-def test_no_news_in_redis_are_no_entries() -> None:
+def test_entries_are_empty_without_news() -> None:
     assert live._entries([]) == []
     assert live._entries(None) == []

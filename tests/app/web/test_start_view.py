@@ -12,7 +12,7 @@ pytestmark = pytest.mark.django_db
 class TestStartView:
     """Each person begins with the filters that they have kept."""
 
-    def test_it_is_kept_for_one_person_and_forgotten(self, operator: Client, viewer: Client) -> None:
+    def test_default_view_is_saved_per_user_and_reset(self, operator: Client, viewer: Client) -> None:
         make_trio()
         sent = {"text": "shöp & co", "show": "trouble"}
         kept = viewer.post("/start-view/", sent)
@@ -33,5 +33,5 @@ class TestStartView:
         assert len(DefaultView.objects.get().query) <= 1000
         assert viewer.get("/", follow=True).status_code == 200
 
-    def test_it_takes_a_post(self, viewer: Client) -> None:
+    def test_default_view_accepts_post_only(self, viewer: Client) -> None:
         assert viewer.get("/start-view/").status_code == 405

@@ -39,7 +39,7 @@ def test_bars_name_silent_processes(beat: float, worker: float, expected: list[s
     assert told({"beat": ago(beat), "worker": ago(worker)}) == expected
 
 
-def test_a_fresh_installation_has_its_grace() -> None:
+def test_bars_have_a_grace_period_after_installation() -> None:
     assert told({}, web_since=59) == []
     assert told({}, web_since=61) == ["beat.away"]
     assert told({"beat": ago(1)}, web_since=59) == []
@@ -68,7 +68,7 @@ def asked(monkeypatch: pytest.MonkeyPatch) -> Asked:
     return Asked()
 
 
-def test_many_viewers_ask_once(asked: Asked) -> None:
+def test_bars_query_once_for_many_viewers(asked: Asked) -> None:
     for _ in range(100):
         asked.standing.bars()
     assert asked.reads == 1
@@ -77,7 +77,7 @@ def test_many_viewers_ask_once(asked: Asked) -> None:
     assert asked.reads == 2
 
 
-def test_redis_is_away_since_it_was_first_missed_and_then_there_again(asked: Asked) -> None:
+def test_redis_bar_begins_at_the_first_failure_and_ends(asked: Asked) -> None:
     asked.answers = False
     first = asked.standing.bars()
     asked.time = 6.0
@@ -113,7 +113,7 @@ def say(monkeypatch: pytest.MonkeyPatch) -> Iterator[Say]:
 
 
 @pytest.mark.parametrize("page", ["/", "/rebuilds/", "/audit/", "/queue/", "/schedules/", "/backups/"])
-def test_every_page_shows_the_bar(viewer: Client, say: Say, page: str) -> None:
+def test_every_page_shows_the_bars(viewer: Client, say: Say, page: str) -> None:
     assert 'id="bar-' not in viewer.get(page).content.decode()
     say(status_bars._worker_away)
     text = " ".join(viewer.get(page).content.decode().split())
@@ -125,13 +125,13 @@ def test_every_page_shows_the_bar(viewer: Client, say: Say, page: str) -> None:
     assert "<code>worker.away</code>" in text
 
 
-def test_the_bar_costs_no_query_while_it_is_fresh(viewer: Client, say: Say, django_assert_num_queries: Any) -> None:
+def test_bars_take_no_query_while_fresh(viewer: Client, say: Say, django_assert_num_queries: Any) -> None:
     say(status_bars._redis_away)
     with django_assert_num_queries(3):  # session, user, groups
         assert "<code>redis.away</code>" in viewer.get("/status/").content.decode()
 
 
-def test_one_query_when_it_is_not(
+def test_bars_take_one_query_when_stale(
     viewer: Client, monkeypatch: pytest.MonkeyPatch, django_assert_num_queries: Any
 ) -> None:
     monkeypatch.setattr(ProcessStatus, "is_fresh", False)

@@ -90,7 +90,7 @@ def stored() -> list[tuple[Any, ...]]:
 
 
 @pytest.mark.parametrize("seed", range(4))
-def test_the_same_numbers_with_and_without_counted_days(seed: int) -> None:
+def test_numbers_are_equal_with_and_without_counted_days(seed: int) -> None:
     dice = random.Random(seed)
     clusters = [history(f"c{number}", dice) for number in range(3)]
     keys = [cluster.pk for cluster in clusters]
@@ -109,7 +109,7 @@ def test_the_same_numbers_with_and_without_counted_days(seed: int) -> None:
         assert all(sum(found[key].values()) for key in keys) or period.seconds < 86400
 
 
-def test_counted_day_by_day_or_at_once_is_the_same() -> None:
+def test_count_days_is_equal_day_by_day_or_at_once() -> None:
     cluster = history("shop", random.Random(3))
     for day in range(25, 0, -1):
         availability_rollup.count_days(ago(24 * day))
@@ -123,7 +123,7 @@ def test_counted_day_by_day_or_at_once_is_the_same() -> None:
     assert CountedDays.objects.get().until == NOW.date()
 
 
-def test_today_is_not_counted_and_a_second_call_does_nothing(django_assert_num_queries: Any) -> None:
+def test_count_days_omits_today_and_is_idempotent(django_assert_num_queries: Any) -> None:
     history("shop", random.Random(4))
     assert availability_rollup.count_days(NOW) == 1
     assert not GapDay.objects.filter(day__gte=NOW.date()).exists()
@@ -203,7 +203,7 @@ class TestThePastChanges:
         lifecycle.external_runs.end_unknown(run, NOW, "gone")
         assert self.until() == NOW.date()
 
-    def test_an_instance_that_left_after_days_of_silence(self, trio: Any) -> None:
+    def test_removal_of_a_silent_instance_recounts_its_days(self, trio: Any) -> None:
         InstanceState.objects.filter(instance=trio[2]).update(observed_at=ago(80))
         lifecycle.end_periods(InstanceState.objects.filter(instance=trio[2]))
         assert self.until() == ago(80).date()
@@ -213,7 +213,7 @@ class TestThePastChanges:
         mark = CountedDays.objects.get()
         assert mark.since == mark.until == (FIRST - timedelta(days=9)).date()
 
-    def test_an_instance_that_goes_by_another_name(self, trio: Any) -> None:
+    def test_rename_of_an_instance_keeps_its_periods(self, trio: Any) -> None:
         trio[2].name = "replica-9"
         trio[2].save()
         lifecycle.rename_periods(trio[2])

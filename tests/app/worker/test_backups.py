@@ -38,7 +38,7 @@ def test_complete_backup_is_published_and_releases_its_lock(played: Played, sche
     assert run.lease_owner == ""
 
 
-def test_a_second_message_and_a_dead_worker_start_no_second_job(played: Played, schedule: BackupSchedule) -> None:
+def test_driver_starts_no_second_job_after_a_repeat_or_a_crash(played: Played, schedule: BackupSchedule) -> None:
     run = begun(schedule)
     played.play(running())
     drive(run)
@@ -60,7 +60,7 @@ def test_host_restart_fails_the_run_and_removes_its_partial_file(played: Played,
     assert not Hold.objects.exists()
 
 
-def test_a_silent_host_is_lost_keeps_its_hold_and_its_answer_brings_it_back(
+def test_silent_host_makes_the_run_lost_and_its_answer_restores_it(
     played: Played, schedule: BackupSchedule, settings: Any
 ) -> None:
     settings.LOST_AFTER_SECONDS = -1
@@ -87,7 +87,7 @@ def test_silent_host_fails_the_run_before_anything_started(
     assert (run.error["code"], Hold.objects.count(), played.host.order) == ("probe.incomplete", 0, [])
 
 
-def test_a_refusal_of_the_host_fails_the_run_with_its_advice(played: Played, schedule: BackupSchedule) -> None:
+def test_refusal_of_the_host_fails_the_run_with_its_advice(played: Played, schedule: BackupSchedule) -> None:
     run = begun(schedule)
     said = "zstd is not installed"
     refused = replace(samples.state(), exit_status=65, stages={}, tails={"out": f"REFUSED: {said}"})
@@ -120,7 +120,7 @@ def test_database_error_ends_the_tick_and_not_the_run(
     assert run.error == {}
 
 
-def test_stopping_a_run_removes_its_file(played: Played, schedule: BackupSchedule) -> None:
+def test_stop_of_a_run_removes_its_file(played: Played, schedule: BackupSchedule) -> None:
     run = begun(schedule)
     played.play(running())
     drive(run)
@@ -133,9 +133,7 @@ def test_stopping_a_run_removes_its_file(played: Played, schedule: BackupSchedul
     assert actions == ["backup.started", "backup.stop_requested", "backup.cancelled"]
 
 
-def test_a_stop_waits_until_the_work_on_a_silent_host_is_known_to_have_ended(
-    played: Played, schedule: BackupSchedule
-) -> None:
+def test_stop_of_a_run_waits_for_a_silent_host(played: Played, schedule: BackupSchedule) -> None:
     run = begun(schedule)
     played.play(running())
     drive(run)
@@ -175,9 +173,7 @@ def test_lost_run_without_a_job_is_stopped_without_its_host(
     assert (run.unreachable_since, Hold.objects.count()) == (None, 0)
 
 
-def test_a_lost_run_is_given_up_and_the_next_one_cleans_up_after_it(
-    played: Played, schedule: BackupSchedule, settings: Any
-) -> None:
+def test_force_failed_run_is_cleaned_up_by_the_next(played: Played, schedule: BackupSchedule, settings: Any) -> None:
     settings.LOST_AFTER_SECONDS = -1
     run = begun(schedule)
     played.play(running())
@@ -201,7 +197,7 @@ def test_a_lost_run_is_given_up_and_the_next_one_cleans_up_after_it(
     assert [job.state.status for job in played.host.order] == ["ended", "running"]
 
 
-def test_no_password_is_kept(played: Played, schedule: BackupSchedule) -> None:
+def test_passwords_are_never_stored(played: Played, schedule: BackupSchedule) -> None:
     run = begun(schedule)
     played.play(running())
     drive(run)
@@ -213,7 +209,7 @@ def test_no_password_is_kept(played: Played, schedule: BackupSchedule) -> None:
 # ---- verbs -----------------------------------------------------------------------------------------------------------
 
 
-def test_a_run_is_asked_for_once(played: Played, schedule: BackupSchedule) -> None:
+def test_run_backup_now_is_refused_while_one_is_active(played: Played, schedule: BackupSchedule) -> None:
     run = run_now(schedule, operator(), "upgrade")
     assert (run.status, run.requested_by, run.due_at) == ("queued", operator(), None)
     with pytest.raises(Refused) as caught:
@@ -222,7 +218,7 @@ def test_a_run_is_asked_for_once(played: Played, schedule: BackupSchedule) -> No
     assert AuditEntry.objects.get().reason == "upgrade"
 
 
-def test_verbs_refuse_what_they_must(played: Played, schedule: BackupSchedule) -> None:
+def test_backup_operations_refuse_bad_requests(played: Played, schedule: BackupSchedule) -> None:
     viewer = rows.viewer()
     run = make_run(schedule)
     external = make_schedule(schedule.instance, "theirs", run_by="external")
@@ -243,7 +239,7 @@ def test_verbs_refuse_what_they_must(played: Played, schedule: BackupSchedule) -
     assert BackupRun.objects.get(pk=run.pk).status == "queued"
 
 
-def test_a_queued_run_is_cancelled_at_once(played: Played, schedule: BackupSchedule) -> None:
+def test_cancel_of_a_queued_run_is_immediate(played: Played, schedule: BackupSchedule) -> None:
     run = make_run(schedule)
     stop_run(run, operator(), "not tonight")
     assert (run.status, run.finished_at is not None) == ("cancelled", True)

@@ -39,7 +39,7 @@ def fresh(rebuild: Rebuild) -> Rebuild:
     return Rebuild.objects.get(pk=rebuild.pk)
 
 
-def test_giving_up_frees_everything_and_asks_for_a_sweep(trio: Any) -> None:
+def test_force_fail_releases_locks_and_requests_a_sweep(trio: Any) -> None:
     rebuild = make_lost(trio)
     assert lifecycle.force_fail(rebuild, "olga")
     found = fresh(rebuild)
@@ -54,7 +54,7 @@ def test_giving_up_frees_everything_and_asks_for_a_sweep(trio: Any) -> None:
     assert AuditEntry.objects.get().action == "rebuild.failed"
 
 
-def test_no_step_of_it_seems_to_go_on(trio: Any) -> None:
+def test_force_fail_ends_every_step(trio: Any) -> None:
     rebuild = make_lost(trio)
     for position, state in enumerate((StepState.DONE, StepState.SKIPPED, StepState.RUNNING)):
         rebuild.steps.filter(position=position).update(state=state)
@@ -65,7 +65,7 @@ def test_no_step_of_it_seems_to_go_on(trio: Any) -> None:
     assert rebuild.steps.get(position=2).finished_at == fresh(rebuild).finished_at
 
 
-def test_a_driver_at_work_loses_its_lease_and_writes_nothing_more(trio: Any) -> None:
+def test_force_fail_takes_the_lease_from_a_driver(trio: Any) -> None:
     rebuild = make_lost(trio)
     lease = lifecycle.take_lease(rebuild.pk)
     assert lease
@@ -90,7 +90,7 @@ def test_a_driver_at_work_loses_its_lease_and_writes_nothing_more(trio: Any) -> 
     assert lifecycle.take_lease(rebuild.pk) is None
 
 
-def test_the_target_can_be_rebuilt_after_giving_up(trio: Any) -> None:
+def test_target_can_be_rebuilt_after_force_fail(trio: Any) -> None:
     lifecycle.force_fail(make_lost(trio), "olga")
     newer = make_rebuild(target=trio[2], source=trio[1], status=Status.QUEUED)
     assert lifecycle.start(newer) == ""
@@ -112,7 +112,7 @@ def test_second_force_fail_changes_nothing(trio: Any) -> None:
     assert AuditEntry.objects.count() == 1
 
 
-def test_a_sweep_is_claimed_once(trio: Any) -> None:
+def test_sweep_is_claimed_once(trio: Any) -> None:
     rebuild = ended_with_a_sweep(trio)
     assert lifecycle.claim_sweep(rebuild.pk) == rebuild
     assert lifecycle.claim_sweep(rebuild.pk) is None
@@ -123,7 +123,7 @@ def test_a_sweep_is_claimed_once(trio: Any) -> None:
     ("ended_seconds_ago", "wait_seconds"),
     [(5, SOON_SECONDS), (HOUR_SECONDS - 60, SOON_SECONDS), (HOUR_SECONDS + 60, LATER_SECONDS)],
 )
-def test_the_wait_between_tries_grows(trio: Any, ended_seconds_ago: float, wait_seconds: float) -> None:
+def test_sweep_delay_grows(trio: Any, ended_seconds_ago: float, wait_seconds: float) -> None:
     rebuild = ended_with_a_sweep(trio, ended_seconds_ago=ended_seconds_ago)
     before = timezone.now()
     assert lifecycle.claim_sweep(rebuild.pk)
@@ -164,7 +164,7 @@ def test_claim_sweep_refuses_when_not_due(trio: Any) -> None:
     assert [lifecycle.claim_sweep(item.pk) for item in (later, clean)] == [None, None]
 
 
-def test_a_sweep_without_success_keeps_its_memory_and_is_tried_again(trio: Any) -> None:
+def test_failed_sweep_is_repeated(trio: Any) -> None:
     rebuild = ended_with_a_sweep(trio, outcome="unknown")
     lifecycle.claim_sweep(rebuild.pk)
     lifecycle.end_sweep(rebuild, {"jobs_ended": True}, "")

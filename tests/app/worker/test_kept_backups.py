@@ -45,7 +45,7 @@ def test_file_of_a_force_failed_run_is_removed_after_the_next_success(
     assert BackupRun.objects.get(pk=run.pk).removed_at is not None
 
 
-def test_that_it_is_published_is_written_before_it_is_done(played: Played, schedule: BackupSchedule) -> None:
+def test_publication_is_saved_before_it_is_made(played: Played, schedule: BackupSchedule) -> None:
     """A driver that dies in it, and a person who then stops the run, would leave a file that no row knows."""
     known: list[dict[str, Any]] = []
 
@@ -66,7 +66,7 @@ def test_that_it_is_published_is_written_before_it_is_done(played: Played, sched
     assert end(run).status == "succeeded"
 
 
-def test_older_backups_go_by_number_after_a_success_and_never_before(played: Played, schedule: BackupSchedule) -> None:
+def test_retention_runs_by_count_after_a_success_only(played: Played, schedule: BackupSchedule) -> None:
     schedule.keep_count = 2
     schedule.save(update_fields=["keep_count"])
     now = timezone.now()
@@ -94,7 +94,7 @@ def test_older_backups_go_by_number_after_a_success_and_never_before(played: Pla
 
 
 @pytest.mark.parametrize(("size", "is_another"), [(1000, False), (USUAL, True)])
-def test_nothing_goes_after_a_backup_that_may_be_of_an_emptied_or_a_wrong_server(
+def test_retention_is_skipped_after_a_suspicious_backup(
     played: Played, schedule: BackupSchedule, size: int, is_another: bool
 ) -> None:
     schedule.keep_count = 1
@@ -115,7 +115,7 @@ def test_nothing_goes_after_a_backup_that_may_be_of_an_emptied_or_a_wrong_server
     assert run.events.filter(level="warning").exclude(text__contains=old.path).count() == 1
 
 
-def test_older_backups_go_only_when_the_new_one_is_recorded(played: Played, schedule: BackupSchedule) -> None:
+def test_retention_runs_only_when_the_new_backup_is_recorded(played: Played, schedule: BackupSchedule) -> None:
     schedule.keep_count = 1
     schedule.save(update_fields=["keep_count"])
     started = timezone.now() - timedelta(days=1)
@@ -153,7 +153,7 @@ def test_missing_file_is_not_marked_as_removed(played: Played, schedule: BackupS
 
 
 @pytest.mark.parametrize(("path", "mount"), [("/backups/old1.zst", "/backups"), ("/elsewhere/old1.zst", "")])
-def test_the_file_system_of_the_last_backup_must_be_there_again(
+def test_retention_needs_the_file_system_of_the_last_backup(
     played: Played, schedule: BackupSchedule, path: str, mount: str
 ) -> None:
     started = timezone.now() - timedelta(days=1)

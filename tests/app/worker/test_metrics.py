@@ -25,7 +25,7 @@ def rebuild() -> Rebuild:
     return make_rebuild(target=replica, source=backup)
 
 
-def test_a_sample_has_what_the_driver_counted_and_the_sources_lag(
+def test_sample_has_counters_and_source_lag(
     rebuild: Rebuild, django_assert_num_queries: DjangoAssertNumQueries
 ) -> None:
     sampler = Sampler(rebuild)
@@ -38,7 +38,7 @@ def test_a_sample_has_what_the_driver_counted_and_the_sources_lag(
         sampler.take("stream", Figures(bytes=6))
 
 
-def test_two_drivers_write_one_row(rebuild: Rebuild) -> None:
+def test_two_drivers_write_one_sample(rebuild: Rebuild) -> None:
     for count in (5, 6):
         lifecycle.write_sample(rebuild, number=9, at=timezone.now(), step="stream", figures=Figures(bytes=count))
     assert RebuildSample.objects.get().bytes == 5

@@ -84,7 +84,7 @@ def broken() -> RemoteFailure:
     return RemoteFailure("host.job", "Working", found="it broke")
 
 
-def test_when_every_step_is_done_the_rebuild_has_succeeded_and_holds_nothing(start: Any) -> None:
+def test_rebuild_succeeds_when_every_step_is_done(start: Any) -> None:
     rebuild = drive(start(Scripted("one"), Scripted("two", again(), done()), Scripted("clean-up")))
     assert (rebuild.status, states(rebuild)) == ("succeeded", ["done"] * 3)
     assert not Hold.objects.exists()
@@ -112,7 +112,7 @@ def test_driver_stops_advancing_when_its_lease_is_taken(start: Any) -> None:
     assert (step.calls, rebuild.lease_owner, states(rebuild)) == (1, "an heir", ["running", "pending"])
 
 
-def test_a_failed_step_skips_the_rest_but_for_the_clean_up(start: Any) -> None:
+def test_failed_step_skips_all_but_the_clean_up(start: Any) -> None:
     step, after, clean_up = Scripted("one", broken()), Scripted("two"), Scripted("clean-up")
     rebuild = drive(start(step, after, clean_up))
     assert (rebuild.status, states(rebuild)) == ("failed", ["failed", "skipped", "done"])
@@ -161,12 +161,12 @@ def test_rebuild_is_lost_with_locks_and_returns_when_the_host_answers(start: Any
     assert drive(rebuild, 2).status == "succeeded"
 
 
-def test_a_silence_of_some_seconds_ends_nothing(start: Any) -> None:
+def test_short_silence_ends_nothing(start: Any) -> None:
     rebuild = drive(start(Scripted("one", silent(), done()), Scripted("clean-up")), 2)
     assert rebuild.status == "succeeded"
 
 
-def test_a_cancel_waits_until_the_work_on_a_silent_host_is_known_to_have_ended(start: Any) -> None:
+def test_cancel_waits_for_a_silent_host(start: Any) -> None:
     """Its holds must not go while the host may still be at work."""
     asked: list[Rebuild] = []
 
@@ -185,9 +185,7 @@ def test_a_cancel_waits_until_the_work_on_a_silent_host_is_known_to_have_ended(s
     assert rebuild.events.filter(level="warning", text__contains="ssh.").count() == 1
 
 
-def test_a_person_ends_a_lost_rebuild_and_it_counts_as_failed(
-    start: Any, settings: Any, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_force_failed_rebuild_counts_as_failed(start: Any, settings: Any, monkeypatch: pytest.MonkeyPatch) -> None:
     settings.LOST_AFTER_SECONDS = -1
     monkeypatch.setattr(rebuilds, "CLEAN_UP_PATIENCE_SECONDS", -1)
     rebuild = start(Scripted("one", touch), Scripted("two", silent()), Scripted("clean-up", silent()))
@@ -197,7 +195,7 @@ def test_a_person_ends_a_lost_rebuild_and_it_counts_as_failed(
     assert not Hold.objects.exists()
 
 
-def test_cancel_ends_what_runs_and_cleans_up(start: Any) -> None:
+def test_cancel_stops_the_step_and_cleans_up(start: Any) -> None:
     asked: list[Rebuild] = []
 
     def ask(run: Run) -> StepOutcome:
@@ -225,7 +223,7 @@ def test_cancel_during_clean_up_is_too_late(start: Any) -> None:
     assert drive(rebuild).status == "succeeded"
 
 
-def test_a_cancelled_rebuild_ends_also_when_its_clean_up_was_the_last_thing_a_dead_driver_did(start: Any) -> None:
+def test_cancelled_rebuild_ends_after_a_driver_died_in_clean_up(start: Any) -> None:
     rebuild = start(Scripted("one"), Scripted("clean-up"))
     rebuild.steps.filter(name="one").update(state="cancelled")
     rebuild.steps.filter(name="clean-up").update(state="done")
@@ -233,7 +231,7 @@ def test_a_cancelled_rebuild_ends_also_when_its_clean_up_was_the_last_thing_a_de
     assert drive(rebuild).status == "cancelled"
 
 
-def test_passwords_are_masked_in_everything_that_is_kept(start: Any) -> None:
+def test_passwords_are_masked_everywhere(start: Any) -> None:
     def leak(run: Run) -> StepOutcome:
         run.memory["seen"] = ["admin-secret"]
         run.journal.say("the password is admin-secret")

@@ -101,7 +101,7 @@ def code(proof: RestoreTest) -> str:
 # --- driving ----------------------------------------------------------------------------------------------------------
 
 
-def test_a_good_backup_is_proven_and_everything_is_removed(host: Any, run: BackupRun) -> None:
+def test_good_backup_passes_and_leaves_nothing(host: Any, run: BackupRun) -> None:
     proof = begun(run)
     play(host, running(tails={"steps": STEPS}))
     drive(proof)
@@ -162,7 +162,7 @@ def test_restore_test_fails_when_the_file_was_removed(host: Any, run: BackupRun)
     assert (end(proof).status, code(proof), host.order) == ("failed", "proof.no_backup", [])
 
 
-def test_a_second_message_and_a_dead_worker_start_no_second_job(host: Any, run: BackupRun) -> None:
+def test_driver_starts_no_second_job_after_a_repeat_or_a_crash(host: Any, run: BackupRun) -> None:
     proof = begun(run)
     play(host, running())
     drive(proof)
@@ -189,7 +189,7 @@ def test_restore_test_is_finished_by_another_worker(host: Any, run: BackupRun) -
     assert (end(proof).status, proof.rows_counted) == ("succeeded", 30)
 
 
-def test_a_silent_host_is_lost_and_its_answer_brings_it_back(host: Any, run: BackupRun, settings: Any) -> None:
+def test_silent_host_makes_the_test_lost_and_its_answer_restores_it(host: Any, run: BackupRun, settings: Any) -> None:
     settings.LOST_AFTER_SECONDS = -1
     proof = begun(run)
     play(host, running())
@@ -200,9 +200,7 @@ def test_a_silent_host_is_lost_and_its_answer_brings_it_back(host: Any, run: Bac
     assert drive(proof).status == "running"
 
 
-def test_a_lost_proof_is_stopped_without_its_host_and_the_next_one_removes_what_is_left(
-    host: Any, run: BackupRun, settings: Any
-) -> None:
+def test_lost_test_is_stopped_and_cleaned_up_by_the_next(host: Any, run: BackupRun, settings: Any) -> None:
     settings.LOST_AFTER_SECONDS = -1
     proof = begun(run)
     play(host, running())
@@ -228,7 +226,7 @@ def test_restore_test_logs_data_that_cannot_be_removed(host: Any, run: BackupRun
     assert run.events.filter(text__contains="proof.not_removed").exists()
 
 
-def test_stopping_ends_the_job_and_removes(host: Any, run: BackupRun) -> None:
+def test_stop_ends_the_job_and_removes_data(host: Any, run: BackupRun) -> None:
     proof = begun(run)
     play(host, running())
     drive(proof)
@@ -267,7 +265,7 @@ def test_stalled_restore_test_is_ended(host: Any, run: BackupRun, monkeypatch: p
 # --- a chosen host, and who may ask ---------------------------------------------------------------------------------------
 
 
-def test_a_chosen_host_fetches_it_and_closes_the_way(host: Any, run: BackupRun, fetched: Host) -> None:
+def test_chosen_host_fetches_the_backup_and_closes_the_connection(host: Any, run: BackupRun, fetched: Host) -> None:
     proof = begun(run)
     assert (proof.host, proof.source.host.name) == (fetched, run.instance.host.name)
     play(host, good())
@@ -342,7 +340,7 @@ def test_restore_test_logs_a_missing_chosen_host(host: Any, run: BackupRun, fetc
     assert names(told.text, "gone-1", proof.host.name)
 
 
-def test_a_second_click_finds_the_first_proof(played: Played, run: BackupRun) -> None:
+def test_second_request_returns_the_first_test(played: Played, run: BackupRun) -> None:
     proof = request_restore_test(run, operator())
     assert request_restore_test(run, operator()) == proof
     assert AuditEntry.objects.filter(action="proof.requested").count() == 1
@@ -359,7 +357,7 @@ def test_request_restore_test_refuses_a_run_without_file(
     assert refused.value.code == "proof.no_backup"
 
 
-def test_retention_leaves_what_is_being_proven(host: Any, run: BackupRun) -> None:
+def test_retention_keeps_a_backup_under_test(host: Any, run: BackupRun) -> None:
     proof = begun(run)
     assert lifecycle.runs_being_read() == {run.pk}
     play(host, running(), good())

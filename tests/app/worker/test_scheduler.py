@@ -41,7 +41,7 @@ def fresh(row: Any) -> Any:
     return type(row).objects.get(pk=row.pk)
 
 
-def test_a_backup_starts_and_holds_its_instance(trio: Any) -> None:
+def test_scheduler_starts_a_backup_and_locks_its_instance(trio: Any) -> None:
     run = make_run(make_schedule(trio[1]))
     assert scheduler.start_what_can() == []
     assert (fresh(run).status, fresh(run).flags) == ("running", [])
@@ -78,14 +78,14 @@ def test_rebuild_starts_when_the_backup_ends(trio: Any) -> None:
     assert scheduler.start_what_can() == [rebuild.pk]
 
 
-def test_a_backup_of_the_target_keeps_a_rebuild_waiting_too(trio: Any) -> None:
+def test_backup_of_the_target_delays_a_rebuild(trio: Any) -> None:
     run = make_run(make_schedule(trio[2]), RunStatus.RUNNING)
     rebuild = queued(trio)
     assert scheduler.start_what_can() == []
     assert names(fresh(rebuild).waiting_for, "replica-1", f"backup run {run.pk}")
 
 
-def test_an_urgent_rebuild_passes_a_backup_that_waits_and_else_age_decides(trio: Any) -> None:
+def test_urgent_rebuild_passes_a_waiting_backup(trio: Any) -> None:
     run = make_run(make_schedule(trio[1]), queued_at=timezone.now() - timedelta(hours=2))
     urgent = queued(trio, priority=1)
     assert scheduler.start_what_can() == [urgent.pk]
@@ -130,7 +130,7 @@ def test_rebuild_queued_during_a_pass_is_not_started_by_it(trio: Any, monkeypatc
 
 
 @pytest.mark.parametrize("end", [RunStatus.SUCCEEDED, RunStatus.FAILED, RunStatus.MISSED, RunStatus.CANCELLED])
-def test_a_rebuild_after_a_backup_waits_for_any_end_of_it_and_says_which(trio: Any, end: RunStatus) -> None:
+def test_rebuild_after_a_run_waits_for_any_end(trio: Any, end: RunStatus) -> None:
     primary = trio[0]
     run = make_run(make_schedule(primary), RunStatus.RUNNING)  # not an instance that the rebuild wants
     rebuild = queued(trio, after_run=run)
@@ -142,7 +142,7 @@ def test_a_rebuild_after_a_backup_waits_for_any_end_of_it_and_says_which(trio: A
 
 
 @pytest.mark.parametrize("how", ["finish", "give up", "cancel", "expire"])
-def test_the_backup_that_was_stopped_for_a_rebuild_runs_again_however_that_ends(trio: Any, how: str) -> None:
+def test_stopped_backup_is_queued_again_after_any_end(trio: Any, how: str) -> None:
     schedule = make_schedule(trio[1])
     status = {"finish": Status.RUNNING, "give up": Status.LOST}.get(how, Status.QUEUED)
     rebuild = make_rebuild(target=trio[2], source=trio[1], status=status, runs_again=schedule)
@@ -162,7 +162,7 @@ def test_the_backup_that_was_stopped_for_a_rebuild_runs_again_however_that_ends(
     assert BackupRun.objects.count() == 1
 
 
-def test_it_is_not_queued_twice_where_it_waits_already_nor_where_others_run_it(trio: Any) -> None:
+def test_stopped_backup_is_not_queued_twice_or_for_external_schedules(trio: Any) -> None:
     schedule = make_schedule(trio[1])
     waiting = make_run(schedule)
     rebuild = queued(trio, runs_again=schedule)
@@ -232,7 +232,7 @@ def queries_of_a_pass() -> int:
 
 
 @pytest.mark.parametrize(("count", "sources"), [(3, 2), (40, 8)])
-def test_a_decision_takes_eleven_queries_whatever_is_queued(db: None, count: int, sources: int) -> None:
+def test_scheduler_pass_takes_eleven_queries(db: None, count: int, sources: int) -> None:
     fill(count, sources)
     scheduler.start_what_can()
     assert queries_of_a_pass() == 11
@@ -247,7 +247,7 @@ def test_reasons_are_written_in_bulk_and_logged_once(db: None) -> None:
     assert set(Rebuild.objects.values_list("revision", flat=True)) == {2}
 
 
-def test_an_older_view_replaces_no_newer_reason(trio: Any) -> None:
+def test_older_view_replaces_no_newer_reason(trio: Any) -> None:
     rebuild = queued(trio, waiting_for="newest")
     lifecycle.write_waits(Rebuild, {rebuild.pk: ("old", "older view")})
     assert fresh(rebuild).waiting_for == "newest"

@@ -47,7 +47,7 @@ def watched() -> None:
         InstanceState.objects.filter(instance=instance).update(observed_at=NOW)
 
 
-def test_it_is_sent_once_with_the_numbers_of_the_week() -> None:
+def test_report_is_sent_once_a_week() -> None:
     watched()
     assert weekly_report.send_report(NOW)
     assert not weekly_report.send_report(NOW)
@@ -110,7 +110,7 @@ def letters(settings: Any) -> Iterator[Letters]:
     server.stop()
 
 
-def test_a_mail_server_takes_it(letters: Letters) -> None:
+def test_report_is_accepted_by_a_mail_server(letters: Letters) -> None:
     assert weekly_report.send_report(NOW)
     [envelope] = letters.taken
     assert (envelope.mail_from, envelope.rcpt_tos) == ("dbops@example.org", ["boss@example.org", "dba@example.org"])
@@ -140,13 +140,13 @@ def test_send_report_retries_when_the_mail_server_is_unreachable(settings: Any, 
     assert weekly_report.send_report(NOW + timedelta(hours=1))
 
 
-def test_one_that_is_being_sent_elsewhere_is_left_alone() -> None:
+def test_report_claimed_by_another_process_is_skipped() -> None:
     SentReport.objects.create(monday=date(2026, 3, 2), claimed_at=NOW)
     assert weekly_report.send_report(NOW) is False
     assert mail.outbox == []
 
 
-def test_weeks_are_those_of_the_clock_on_the_wall() -> None:
+def test_report_weeks_follow_the_local_clock() -> None:
     zone = ZoneInfo("Europe/Berlin")
     monday, span = last_week(datetime(2026, 3, 29, 22, 30, tzinfo=UTC), zone)
     assert (monday, span.period.seconds / 3600) == (date(2026, 3, 23), 7 * 24 - 1)
@@ -154,7 +154,7 @@ def test_weeks_are_those_of_the_clock_on_the_wall() -> None:
     assert monday == date(2026, 3, 16), "it is Sunday still"
 
 
-def test_the_task_sends_it(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_task_sends_the_report(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("django.utils.timezone.now", lambda: NOW)
     tasks.send_weekly_report()
     tasks.send_weekly_report()
