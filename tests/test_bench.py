@@ -41,7 +41,7 @@ def test_install_functions_exist() -> None:
     assert {"need", "need_mysql"} <= called
 
 
-def test_every_bench_module_with_a_main_has_a_name() -> None:
+def test_bench_modules_with_a_main_have_a_name() -> None:
     modules = {path.stem for path in (ROOT / "script/lib").glob("bench*.py") if "\ndef main(" in path.read_text()}
     modules -= {
         "benches",

@@ -27,7 +27,7 @@ def root(stack: Stack, visit: Open) -> Visitor:
     return visit(NAME, PASSWORD)
 
 
-def test_every_page_fits_and_says_where_one_is(root: Visitor) -> None:
+def test_pages_fit_and_mark_the_current_menu(root: Visitor) -> None:
     for width in (1280, 360):
         root.page.set_viewport_size({"width": width, "height": 780})
         for address in PAGES:

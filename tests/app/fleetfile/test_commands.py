@@ -46,7 +46,7 @@ def test_fleet_import_and_export_work(folder):
     assert numbers(told) == [0, 0, 5]
 
 
-def test_fleet_import_errors_name_file_line_and_place(folder):
+def test_fleet_command_errors_name_file_line_and_place(folder):
     file = folder.path / "fleet.yaml"
     file.write_text(folder.text.replace("role: primary", "role: king").replace("sudo", "x").replace("port", "prot"))
     out, err = run("fleet", "import", str(file))

@@ -98,7 +98,7 @@ def test_verify_finds_nothing_in_an_untouched_log(count: int) -> None:
         ("previous", "1" * 64),
     ],
 )
-def test_each_column_is_covered(name: str, value: object) -> None:
+def test_hash_covers_each_column(name: str, value: object) -> None:
     links = chain(5)
     kept = head(links)
     links[2] = replace(links[2], **{name: value})  # type: ignore[arg-type]
@@ -115,7 +115,7 @@ def test_verify_names_the_successor_when_a_changed_entry_has_a_new_hash(count: i
 
 
 @given(st.integers(3, 20), st.data(), st.booleans())
-def test_removed_entries_are_named(count: int, data: st.DataObject, is_renumbered: bool) -> None:
+def test_verify_names_removed_entries(count: int, data: st.DataObject, is_renumbered: bool) -> None:
     links = chain(count)
     kept = head(links)
     first = data.draw(st.integers(1, count - 1))
@@ -127,7 +127,7 @@ def test_removed_entries_are_named(count: int, data: st.DataObject, is_renumbere
 
 
 @given(st.integers(2, 20), st.data(), st.booleans())
-def test_an_inserted_entry_is_named(count: int, data: st.DataObject, is_renumbered: bool) -> None:
+def test_verify_names_an_inserted_entry(count: int, data: st.DataObject, is_renumbered: bool) -> None:
     links = chain(count)
     kept = head(links)
     place = data.draw(st.integers(1, count - 1))
@@ -139,7 +139,7 @@ def test_an_inserted_entry_is_named(count: int, data: st.DataObject, is_renumber
 
 
 @given(st.integers(2, 20), st.data(), st.booleans())
-def test_entries_that_change_places_are_named(count: int, data: st.DataObject, is_renumbered: bool) -> None:
+def test_verify_names_swapped_entries(count: int, data: st.DataObject, is_renumbered: bool) -> None:
     links = chain(count)
     kept = head(links)
     place = data.draw(st.integers(0, count - 2))
@@ -174,12 +174,12 @@ def test_verify_needs_an_external_head_when_the_log_is_rewritten() -> None:
     assert found(forged, head(forged), witnesses={5: links[4].hash}) == [("changed", 5, 5)]
 
 
-def test_an_entry_after_the_head_is_named() -> None:
+def test_verify_names_an_entry_after_the_head() -> None:
     links = chain(4)
     assert found(links, head(links[:3])) == [("inserted", 4, 4)]
 
 
-def test_a_part_is_verified_from_an_anchor() -> None:
+def test_verify_accepts_a_part_from_an_anchor() -> None:
     links = chain(10)
     anchor = ChainHead(4, links[3].hash)
     assert found(links[4:], head(links), start=anchor) == []
@@ -201,7 +201,7 @@ def test_verify_finds_every_reordering_and_removal(count: int, data: st.DataObje
     assert (verify(shuffled, kept) == []) == (shuffled == links)
 
 
-def test_a_ruined_log_does_not_fill_the_memory() -> None:
+def test_verify_limits_its_findings() -> None:
     links = [replace(item, actor="mallory") for item in chain(MOST_FINDINGS + 5)]
     assert len(verify(links)) == MOST_FINDINGS
 

@@ -29,7 +29,7 @@ def made(busy: list[Busy], *sources: str, rebuild: float | None = HOUR) -> Forec
     return forecast(week_ahead(NOW, UTC), sources or ("backup-1",), busy, rebuild_seconds=rebuild)
 
 
-def test_the_week_begins_with_this_hour_and_has_each_hour_once() -> None:
+def test_week_ahead_begins_now_and_has_each_hour_once() -> None:
     pieces = week_ahead(NOW, UTC)
     assert len(pieces) == 168
     assert (pieces[0].weekday, pieces[0].hour, pieces[0].interval.start) == (
@@ -49,7 +49,7 @@ def test_the_week_begins_with_this_hour_and_has_each_hour_once() -> None:
         (ZoneInfo("Asia/Kathmandu"), datetime(2026, 4, 1, 9, 5, tzinfo=UTC), 168.0, 168),
     ],
 )
-def test_the_clock_is_set(zone: ZoneInfo, now: datetime, hours: float, keys: int) -> None:
+def test_week_ahead_handles_clock_changes(zone: ZoneInfo, now: datetime, hours: float, keys: int) -> None:
     pieces = week_ahead(now, zone)
     assert sum(one.interval.seconds for one in pieces) == hours * HOUR
     assert len({(one.weekday, one.hour) for one in pieces}) == keys
@@ -59,7 +59,7 @@ def test_the_clock_is_set(zone: ZoneInfo, now: datetime, hours: float, keys: int
     assert len(found.hours) == keys
 
 
-def test_a_backup_from_two_to_five() -> None:
+def test_forecast_waits_for_a_backup_from_two_to_five() -> None:
     found = made(nightly("backup-1", 2, 3))
     told = {hour: found.of(0, hour) for hour in (1, 2, 3, 4, 5)}
     assert {hour: one.seconds / HOUR for hour, one in told.items() if one and one.seconds} == {

@@ -56,7 +56,7 @@ def test_figures_lie_in_their_order_and_every_rebuild_counts_once(
             assert row.runs <= one.whole.runs
 
 
-def test_a_proof_grows_old() -> None:
+def test_restore_test_age_becomes_old() -> None:
     fresh, old = (
         VerifiedSource("a", 1, NOW - STALE_AFTER),
         VerifiedSource("b", 2, NOW - STALE_AFTER - timedelta(seconds=1)),

@@ -184,7 +184,7 @@ class TestByHand:
         for gap in Gap:
             assert seconds_by_cause(found, gap) == seconds_by_cause(without, gap)
 
-    def test_a_failed_rebuild_leaves_the_time_until_the_next_try(self) -> None:
+    def test_gaps_add_retry_time_after_a_failed_rebuild(self) -> None:
         given = record(
             *well("primary-1", "backup-1"),
             *seen("replica-1", ("stopped", 0, 168)),
@@ -278,7 +278,7 @@ def test_causes_sum_to_the_whole_without_overlap(given: ClusterRecord) -> None:
 
 
 @given(records(), HOURS)
-def test_a_period_may_be_cut_anywhere(given: ClusterRecord, hour: int) -> None:
+def test_gaps_are_equal_for_any_cut_of_the_period(given: ClusterRecord, hour: int) -> None:
     whole = gaps(given)
     halves = gaps(given, span(0, hour)) + gaps(given, span(hour, 168))
     for gap in Gap:

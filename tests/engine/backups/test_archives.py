@@ -249,7 +249,7 @@ def test_dump_plan_loads_with_networking_off() -> None:
     assert [step.name for step in plan.steps if step.name in ("prepare", "own")] == []
 
 
-def test_the_room_for_a_dump_is_that_of_the_data_not_of_the_file() -> None:
+def test_dump_plan_needs_the_space_of_the_data() -> None:
     plan = build_plan(world(dump(data_bytes=10**15)), "dump")
     assert "target.space" in {finding.code for finding in plan.findings if finding.severity is not Severity.OK}
 

@@ -47,7 +47,9 @@ CASES = [
 @pytest.mark.parametrize(
     ("one", "history", "options", "flags"), [case[1:] for case in CASES], ids=[case[0] for case in CASES]
 )
-def test_flags(one: RunFigures, history: list[RunFigures], options: dict[str, Any], flags: list[str]) -> None:
+def test_flags_of_marks_unusual_runs(
+    one: RunFigures, history: list[RunFigures], options: dict[str, Any], flags: list[str]
+) -> None:
     assert flags_of(one, history, now=NOW, **options) == flags
 
 

@@ -98,7 +98,7 @@ def test_job_is_found_when_the_driver_died_before_saving() -> None:
     assert jobs_of(other).started == ["backup"]
 
 
-def test_a_silent_host_is_met_before_anything_is_asked_for() -> None:
+def test_job_start_fails_on_a_silent_host_before_any_request() -> None:
     one = site()
     jobs_of(one).host.down = Unreachable("ssh.unreachable", "Asking")
     with pytest.raises(Unreachable):

@@ -36,7 +36,7 @@ def test_scale_contains_every_value(values: list[float], figure: Figure) -> None
         assert 1 <= len(found.lines) <= SCALE_LINES
 
 
-def test_the_shape_is_that_of_the_word_that_explains_the_figure() -> None:
+def test_shape_follows_the_flag() -> None:
     both = PastRun(1, NOW, "succeeded", ("too_long", "small"), 60, 60)
     assert both.mark(Figure.SECONDS) == "too_long"
     assert both.mark(Figure.BYTES) == "small"

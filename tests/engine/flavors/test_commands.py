@@ -96,7 +96,7 @@ PASSWORDS = [
 
 @pytest.mark.skipif(shutil.which("my_print_defaults") is None, reason="my_print_defaults is not installed")
 @pytest.mark.parametrize("password", PASSWORDS)
-def test_the_servers_own_parser_reads_every_password_back(password: str, tmp_path: Path) -> None:
+def test_option_file_passwords_are_read_back_by_the_server(password: str, tmp_path: Path) -> None:
     option_file = tmp_path / "credentials.cnf"
     option_file.write_text(flavor_for("10.11.19-MariaDB").credentials_file("us er", password, socket="/a b/s.sock"))
     option_file.chmod(0o600)

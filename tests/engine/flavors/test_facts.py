@@ -84,7 +84,7 @@ def test_facts_read_mysql_variables() -> None:
     assert facts.external_paths == ("/fast/undo", "/fast/ibdata2")
 
 
-def test_a_mariadb_connection_without_gtid_counts_as_no_gtid() -> None:
+def test_facts_have_no_gtid_when_a_mariadb_connection_lacks_it() -> None:
     flavor = flavor_for("10.11.19-MariaDB")
     old = replace(LINK, uses_gtid=False)
     assert flavor.server_facts_from(MARIADB_VARIABLES, {}, (old,))["gtid_enabled"] is False

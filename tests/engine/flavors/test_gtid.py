@@ -38,7 +38,7 @@ def test_gtid_sets_ignore_whitespace() -> None:
     assert mysql.gtid_missing(f"{B}:1,\n{A}:1 - 17", f"\n{A}:1-17 ,{B}:1\n") == ""
 
 
-def test_a_set_survives_parsing_and_formatting() -> None:
+def test_gtid_set_survives_parsing_and_formatting() -> None:
     text = f"{B}:1:5-9,{A}:1-17:tag:2"
     assert gtid.format_set(gtid.parse_set(text)) == text
     assert gtid.parse_set("+" + text) == gtid.parse_set(text)

@@ -25,7 +25,7 @@ def lines(name: str) -> list[str]:
     return (SAMPLES / f"mariadb-10.11-{name}.log").read_text().splitlines()
 
 
-def test_a_good_backup_of_mariadb_reads_as_milestones_files_redo_and_completion() -> None:
+def test_parse_backup_line_reads_a_good_mariadb_log() -> None:
     parsed = [mariadb.parse_backup_line(line) for line in lines("backup")]
     milestones = [line.text for line in parsed if line.kind == "milestone"]
     assert milestones[0] == FIRST_LINE
@@ -225,7 +225,7 @@ def test_lines_of_good_runs_are_no_failures() -> None:
     assert known_failure(good) is None
 
 
-def test_every_entry_has_a_code_a_sentence_and_a_next_step() -> None:
+def test_failure_entries_have_code_text_and_next_step() -> None:
     for _, failure in CATALOGUE:
         assert re.fullmatch(r"[a-z]+\.[a-z_]+", failure.code)
         assert failure.sentence.endswith(".")

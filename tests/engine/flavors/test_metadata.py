@@ -30,7 +30,7 @@ def test_last_file_depends_on_the_series_of_xtrabackup() -> None:
     assert (mariadb.prepared_type, mysql.prepared_type) == ("log-applied", "full-prepared")
 
 
-def test_the_real_files_of_mariadb_are_read() -> None:
+def test_metadata_files_of_mariadb_are_read() -> None:
     assert mariadb.parse_binlog_info(sample("xtrabackup_binlog_info")) == Coordinates(
         "binlog.000001", 1029192410, "0-101-276395"
     )
@@ -68,7 +68,7 @@ def test_same_run_compares_the_uuid_in_xtrabackup() -> None:
         ("cut off", Coordinates()),
     ],
 )
-def test_the_gtid_part_of_binlog_info_is_more_than_the_first_line(text: str, expected: Coordinates) -> None:
+def test_parse_binlog_info_reads_a_gtid_of_several_lines(text: str, expected: Coordinates) -> None:
     assert mysql.parse_binlog_info(text) == expected
     assert mariadb.parse_binlog_info(text) == expected
 

@@ -135,7 +135,7 @@ def test_compress_problem_is_empty_only_for_one_pass_releases() -> None:
     assert problems["8.4"] == ""
 
 
-def test_a_compressed_file_is_read_as_a_file() -> None:
+def test_parse_backup_line_reads_a_compressed_file() -> None:
     parsed = [MIDDLE.flavor.parse_backup_line(line) for line in MIDDLE.lines("backup-compressed.log")]
     assert [(line.kind, line.path) for line in parsed] == [("file", "./mysql/reparent_journal.ibd")] * 2
 
@@ -159,7 +159,7 @@ def test_parse_tool_version_fits_its_server(series: Series) -> None:
 
 
 @pytest.mark.parametrize("series", EACH)
-def test_a_good_backup_reads_as_milestones_files_redo_and_completion(series: Series) -> None:
+def test_parse_backup_line_reads_a_good_log(series: Series) -> None:
     for lines in (series.lines("backup.log"), [series.with_header(line) for line in series.lines("backup.log")]):
         parsed = [series.flavor.parse_backup_line(line) for line in lines]
         assert [line.text for line in parsed if line.kind == "error"] == []
@@ -207,7 +207,7 @@ def test_known_failure_finds_the_code_after_any_header(series: Series, name: str
         assert found.code == code
 
 
-def test_every_recorded_failure_is_held() -> None:
+def test_recorded_failures_all_have_a_code() -> None:
     assert {failure.values[1] for failure in FAILURES} == set(CODES)
 
 

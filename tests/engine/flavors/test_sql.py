@@ -88,7 +88,7 @@ def test_replicate_from_never_starts_at_the_first_log(version: str) -> None:
     assert "_LOG_FILE = 'position-unknown'" in sql
 
 
-def test_a_named_channel() -> None:
+def test_replicate_from_supports_a_named_channel() -> None:
     source = ReplicationSource("h", 1, "u", "p", channel="c 1")
     assert typed(mariadb.replicate_from(source)).startswith(NAMED_CHANNEL)
     assert typed(flavor_for("8.4.10").replicate_from(source)).endswith(" FOR CHANNEL 'c 1'")
@@ -130,7 +130,7 @@ def test_settings_that_came_with_the_data_are_forgotten() -> None:
     assert flavor_for("8.4.10").forget_replication() == [RESET_REPLICA]
 
 
-def test_a_row_of_mariadb_is_read() -> None:
+def test_replication_row_of_mariadb_is_read() -> None:
     text = (SAMPLES / "mariadb-10.11-show-all-slaves-status.txt").read_text()
     pairs = (line.split(": ", 1) for line in text.splitlines() if ": " in line)
     facts = mariadb.parse_replication({key.strip(): value for key, value in pairs})
@@ -142,7 +142,7 @@ def test_a_row_of_mariadb_is_read() -> None:
     assert facts.exec_source_log_pos > 4
 
 
-def test_a_row_of_mysql_is_read_with_typed_values() -> None:
+def test_replication_row_of_mysql_is_read_with_typed_values() -> None:
     row = {
         "Channel_Name": "",
         "Source_Host": "h",

@@ -77,7 +77,7 @@ def test_flavor_for_refuses_unknown_or_old_versions(version: str, comment: str, 
         ("10.11.19-MariaDB", None, False),
     ],
 )
-def test_a_backup_tool_fits_by_version_because_tools_do_not_check(server: str, tool: str | None, fits: bool) -> None:
+def test_tool_problem_compares_versions(server: str, tool: str | None, fits: bool) -> None:
     assert (flavor_for(server).tool_problem(tool) == "") is fits
 
 
@@ -111,7 +111,7 @@ def test_tool_warning_names_known_bugs(server: str, tool: str | None, bugs: list
         ("8.0.46", (8, 4, 10), False),
     ],
 )
-def test_a_copy_is_opened_by_the_same_series_and_never_by_an_older_server(
+def test_copy_problem_refuses_another_series_and_older_servers(
     source: str, target: tuple[int, int, int], may: bool
 ) -> None:
     assert (flavor_for(source).clone_problem(target) == "") is may

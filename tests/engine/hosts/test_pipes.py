@@ -76,7 +76,7 @@ def openssl_that(folder: Path, does: str) -> None:
         (None, 0),
     ],
 )
-def test_the_sum_is_that_of_sha256sum_with_openssl_and_without(does: str | None, asked: int, tmp_path: Path) -> None:
+def test_checksum_equals_sha256sum_with_and_without_openssl(does: str | None, asked: int, tmp_path: Path) -> None:
     """One that refuses, or says the sum in another form, is asked once and does not get the data."""
     path = programs(tmp_path, "perl", "sha256sum")
     if does:

@@ -1,6 +1,6 @@
 """The last check before data is moved, run for real: in every world that is not the plan's, nothing is touched.
 
-``test_each_check_is_needed`` takes the script's checks away one after another and asserts that this suite sees it.
+``test_swap_without_one_check_is_detected`` takes the script's checks away one after another and asserts that this suite sees it.
 """
 
 import os
@@ -330,7 +330,7 @@ CHECKS = [part.split('"')[0] for part in load("swap_datadir").split('refuse "')[
 
 
 @pytest.mark.parametrize("number", range(len(CHECKS)), ids=lambda number: f"without: {CHECKS[number]}")
-def test_each_check_is_needed(number: int) -> None:
+def test_swap_without_one_check_is_detected(number: int) -> None:
     text = CHECKS[number]
     if any(part in text for part in ELSEWHERE_TESTED):
         pytest.skip("tested on a real directory of the system")
@@ -351,7 +351,7 @@ MUTATIONS: dict[str, tuple[str, str]] = {
 
 
 @pytest.mark.parametrize("name", MUTATIONS)
-def test_a_weakened_check_is_seen(name: str) -> None:
+def test_swap_with_a_weakened_check_is_detected(name: str) -> None:
     old, new = MUTATIONS[name]
     assert SCRIPT.count(old) == 1, "the script was changed: change this mutation too"
     assert sees(SCRIPT.replace(old, new))

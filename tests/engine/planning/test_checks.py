@@ -32,7 +32,7 @@ def severities(of: PlanInputs, code: str) -> set[Severity]:
     return {finding.severity for finding in run_checks(of) if finding.code == code}
 
 
-def test_a_healthy_fleet_gives_ok_everywhere() -> None:
+def test_checks_are_ok_for_a_healthy_fleet() -> None:
     assert [finding for finding in run_checks(situation()) if finding.severity is not OK] == []
 
 
@@ -285,7 +285,7 @@ def test_errant_check_ignores_a_target_read_after_the_primary() -> None:
     assert severities(situation(target=target_with(gtid_binlog="0-13-250")), "target.errant") == {WARNING}
 
 
-def test_a_server_of_another_cluster_may_share_a_server_id() -> None:
+def test_server_id_check_ignores_other_clusters() -> None:
     other = member("other-1", "replica", 21, cluster="other", facts=facts(21, server=server(13)))
     fleet = situation()
     assert severities(replace(fleet, members=(*fleet.members, other)), "target.server_id") == {OK}

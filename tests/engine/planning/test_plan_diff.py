@@ -93,7 +93,7 @@ def test_findings_that_come_and_go_count_and_numbers_alone_do_not(plan: Plan) ->
     assert all(change.counts for change in more.values()), "what is lost for good counts by its words"
 
 
-def test_the_worst_finding_comes_first(plan: Plan) -> None:
+def test_changes_list_the_worst_finding_first(plan: Plan) -> None:
     bad = Finding("target.room", Severity.REFUSAL, "There is room", "none")
     found = list(changed(replace(plan, findings=()), replace(plan, findings=(warning(), bad))))
     assert found[:2] == ["finding.target.room", "finding.target.clients"]

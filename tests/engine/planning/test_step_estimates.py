@@ -110,7 +110,7 @@ def test_limits_are_not_judged_by_the_machines_of_others() -> None:
 # The age of the data
 
 
-def test_an_older_backup_rolls_forward_longer() -> None:
+def test_estimate_of_catch_up_grows_with_the_age_of_the_backup() -> None:
     """Ten minutes for data that was 100 minutes old: a tenth of its age."""
     began = NOW - 9 * DAY
     one = lasting(past("archive", began=began), "catch-up", 600.0)
@@ -143,7 +143,7 @@ def test_estimate_of_catch_up_is_none_when_the_age_is_unknown() -> None:
 # The pause
 
 
-def test_a_pause_lasts_as_long_as_the_source_is_read() -> None:
+def test_estimate_of_the_pause_covers_the_read() -> None:
     known = {"xbstream": history_of([past("xbstream", bytes=10 * GIB)])}
     statement = source_with(binlog_format="STATEMENT")
     found = of(situation(source=statement, histories=known), "xbstream")

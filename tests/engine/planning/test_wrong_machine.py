@@ -241,7 +241,7 @@ def test_rebuild_continues_when_nothing_happens(flavor: str) -> None:
     assert (story.ended.exit_status, story.ended.touched) == (0, {TARGET})
 
 
-def test_a_dead_target_is_rebuilt() -> None:
+def test_rebuild_continues_with_a_dead_target() -> None:
     story = tell([("stop_server", TARGET, TARGET)], [], [], "mariadb")
     assert story.ended
     assert (story.refused_by, story.ended.touched) == ("", {TARGET})

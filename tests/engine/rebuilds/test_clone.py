@@ -92,7 +92,7 @@ def test_clone_is_refused_for_mariadb() -> None:
     assert all(word in by_name["clone"].why_not[0] for word in ("backup-1", "mariadb"))
 
 
-def test_a_mysql_cluster_without_a_backup_tool_can_be_cloned() -> None:
+def test_clone_plan_is_possible_without_a_backup_tool() -> None:
     by_name = {one.method: one for one in compare(world())}
     assert by_name["clone"].is_possible
     assert not by_name["xbstream"].is_possible
@@ -160,7 +160,7 @@ def test_clone_plan_refuses_a_target_without_mysqld() -> None:
         ("8.0.42", "8.4.0", False),
     ],
 )
-def test_versions(donor: str, recipient: str, fits: bool) -> None:
+def test_version_problem_is_empty_for_matching_versions(donor: str, recipient: str, fits: bool) -> None:
     assert (version_problem(parse_version(donor), parse_version(recipient)) == "") is fits
 
 
@@ -270,7 +270,7 @@ def test_clone_statements_quote_the_password() -> None:
     assert len(cloning.account_name("f" * 32)) == 32
 
 
-def test_a_retry_of_a_clone_is_planned_as_a_clone() -> None:
+def test_retry_of_a_clone_is_planned_as_a_clone() -> None:
     plan = build_plan(world(), "clone")
     steps = {step.name: StepState.DONE for step in plan.steps}
     steps |= {"catch-up": StepState.FAILED, "repoint": StepState.SKIPPED, "verify": StepState.SKIPPED}

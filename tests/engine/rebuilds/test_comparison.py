@@ -26,12 +26,12 @@ def test_only_a_step_that_is_done_has_proven_something() -> None:
     assert found.proofs == (PROOFS["stream"],)
 
 
-def test_every_proof_is_of_a_step_that_there_is() -> None:
+def test_comparison_evidence_names_existing_steps() -> None:
     names = {item.name for method in (*METHODS.values(), *FOLLOW_UPS.values()) for item in method.steps}
     assert set(PROOFS) <= names
 
 
-def test_the_usual_time_is_the_middle_of_the_others() -> None:
+def test_comparison_uses_the_median_of_others() -> None:
     others = tuple(
         PastCopy(number, "replica-1", seconds, None, None) for number, seconds in enumerate((5.0, 50.0, 7.0))
     )

@@ -169,7 +169,7 @@ def test_judge_copy_refuses_a_missing_exit_status(transport_status: int) -> None
     assert raised.value.code == "stream.unproven"
 
 
-def test_a_full_disk_is_named_before_a_lost_exit_status() -> None:
+def test_judge_copy_names_a_full_disk_before_a_missing_exit_status() -> None:
     evidence = replace(
         WHOLE, source_status=None, unpack_status=1, unpack_log="Error writing: No space left on device\n"
     )

@@ -62,7 +62,7 @@ def plan(
 # --- the plan ---------------------------------------------------------------------------------------------------------
 
 
-def test_the_scratch_server_is_alone_and_small() -> None:
+def test_scratch_server_is_isolated_and_small() -> None:
     words = plan().server
     for word in ("--skip-networking", "--skip-grant-tables", "--skip-slave-start", "--skip-log-bin"):
         assert word in words, word
@@ -92,7 +92,7 @@ def test_memory_stays_within_the_free_amount_and_the_limit() -> None:
     assert made.most_memory_bytes > made.needed_memory_bytes
 
 
-def test_a_host_without_memory_is_refused() -> None:
+def test_plan_refuses_a_host_without_memory() -> None:
     with pytest.raises(Refused) as refused:
         plan(host={"memory_available_bytes": 200 * 1024**2})
     assert refused.value.code == "proof.memory"
@@ -230,7 +230,7 @@ def test_due_follows_the_last_test(last: LastRestoreTest | None, is_due: bool) -
     assert bool(due(last=last)) is is_due
 
 
-def test_the_oldest_backup_is_proven_first() -> None:
+def test_due_sorts_by_the_oldest_test() -> None:
     found = [RestoreTestCandidate(1, 9, NOW), RestoreTestCandidate(2, 3, NOW - timedelta(days=3))]
     assert due_runs(found, {}, now=NOW, interval=WEEK) == [3, 9]
 
@@ -279,7 +279,7 @@ def test_plan_on_a_chosen_host_fetches_the_file_into_its_directory() -> None:
     ("tools", "word"),
     [({}, "none of mariadb-backup"), ({"mariadb-backup": Tool("/usr/bin/mariadb-backup", "10.5.1")}, "10.5.1")],
 )
-def test_a_chosen_host_needs_the_tool_of_the_backup(tools: dict[str, Tool], word: str) -> None:
+def test_plan_needs_the_backup_tool_on_a_chosen_host(tools: dict[str, Tool], word: str) -> None:
     with pytest.raises(Refused) as refused:
         on_chosen(tools=tools)
     assert refused.value.code == "proof.tool"

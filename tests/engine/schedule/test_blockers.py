@@ -316,7 +316,7 @@ def test_blockers_are_sorted_by_severity() -> None:
 # The table
 
 
-def test_every_thing_has_a_cell_for_every_method() -> None:
+def test_conflicts_have_a_cell_for_every_method() -> None:
     assert set(TABLE) == set(Activity)
     for work, cells in TABLE.items():
         wanted = {"archive", "dump"} if work is Activity.NO_COPY else set(METHODS)

@@ -91,7 +91,7 @@ def test_common_time_is_in_every_set(sets: list[list[Interval]], minute: int) ->
 
 
 @pytest.mark.parametrize(("on", "hours"), [("2026-03-29", 23), ("2026-10-25", 25), ("2026-11-21", 24)])
-def test_a_day_has_the_hours_of_the_clock_on_the_wall(on: str, hours: int) -> None:
+def test_day_has_the_hours_of_the_local_clock(on: str, hours: int) -> None:
     assert day(date.fromisoformat(on), BERLIN).seconds == hours * 3600
 
 
@@ -150,7 +150,7 @@ def test_lanes_never_overlap_and_are_minimal(found: list[Interval]) -> None:
     assert len({one.lane for one in placed}) == worst
 
 
-def test_the_next_change_of_the_clock_is_found_to_the_minute() -> None:
+def test_next_clock_change_is_exact_to_the_minute() -> None:
     winter, summer = datetime(2026, 3, 1, tzinfo=UTC), datetime(2026, 10, 1, 7, 31, 12, tzinfo=UTC)
     assert next_clock_change(BERLIN, winter, 45) == ClockChange(datetime(2026, 3, 29, 1, tzinfo=UTC), 3600)
     assert next_clock_change(BERLIN, summer, 45) == ClockChange(datetime(2026, 10, 25, 1, tzinfo=UTC), -3600)

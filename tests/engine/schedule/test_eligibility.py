@@ -17,7 +17,7 @@ from dbops.engine.states import Role, RunBy
 from tests.engine.snapshots import HOUR, MACHINES, NOW, backup, hours, picture, queued, rebuild, window
 
 
-def test_now() -> None:
+def test_eligibility_is_now_when_nothing_blocks() -> None:
     answer = eligibility_of(picture(windows=(window(),)), target="replica-1")
     assert (answer.answer, answer.source, answer.free.p50) == (EligibilityState.NOW, "backup-1", NOW)
     assert [item.kind for item in answer.warnings] == [BlockerKind.WINDOW_AHEAD]
@@ -43,7 +43,7 @@ def test_eligibility_is_no_source_without_a_source(names: tuple[str, ...]) -> No
     assert eligibility_of(seen, target="replica-1").answer is EligibilityState.NO_SOURCE
 
 
-def test_the_line_is_added_up() -> None:
+def test_eligibility_adds_up_the_queue() -> None:
     second = queued(target="replica-3", name="rebuild 5", rebuild=5)
     answer = eligibility_of(picture(jobs=(second, rebuild())), target="replica-1")
     assert (answer.free.p50, answer.free.p90) == (hours(1.5 + 2.5), hours(2 + 3))

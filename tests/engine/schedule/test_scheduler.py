@@ -61,7 +61,7 @@ def test_decide_orders_a_backup_and_a_rebuild_by_age() -> None:
     assert started(backup(7, 1, since=9), rebuild(1, 1, 11)) == [(R, 1)]
 
 
-def test_an_urgent_rebuild_passes_a_backup_that_waits() -> None:
+def test_decide_prefers_an_urgent_rebuild_to_a_waiting_backup() -> None:
     assert started(backup(7, 1, since=0), rebuild(1, 1, 11, priority=1)) == [(R, 1)]
     assert started(backup(7, 1, since=0), rebuild(1, 1, 11, priority=-1)) == [(B, 7)]
 

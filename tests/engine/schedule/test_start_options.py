@@ -126,7 +126,7 @@ def test_start_options_refuse_stop_run_when_something_else_blocks() -> None:
     assert found.reason == found.blockers[0].text
 
 
-def test_a_run_without_a_schedule_cannot_be_run_again() -> None:
+def test_stop_run_repeats_only_a_run_with_a_schedule() -> None:
     found = offered(picture(jobs=(backup(schedule=""),)), stoppable={7})[StartMode.STOP_RUN]
     assert (found.is_possible, found.problem) == (False, Problem.NO_SCHEDULE)
 

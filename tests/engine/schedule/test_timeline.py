@@ -32,7 +32,7 @@ def ran(start: float, end: float, instance: str = "backup-1", **values: object) 
     return TimelineBar(BarKind.BACKUP, instance, Interval(hours(start), hours(end)), "nightly", "succeeded", **values)
 
 
-def test_a_quiet_cluster_is_free_all_day() -> None:
+def test_timeline_is_free_when_nothing_runs() -> None:
     line = timeline(picture(), [], DAY)
     assert spans(line.free) == [(-6, 18)]
     assert spans(line.free_ahead) == [(0, 18)]
@@ -80,7 +80,7 @@ def test_maintenance_blocks_every_source() -> None:
     assert merge(item.interval for item in line.blocked) == [Interval(hours(-2), hours(4))]
 
 
-def test_a_cluster_without_a_source_is_never_free() -> None:
+def test_timeline_is_never_free_without_a_source() -> None:
     line = timeline(picture(machines=MACHINES[:2]), [], DAY)
     assert line.free == ()
 

@@ -67,7 +67,7 @@ FROM_R = (link("10.0.0.13"),)
 NEW = stored("replica-1", read_only=False, replication=())
 
 
-def test_a_cluster_in_health_has_none() -> None:
+def test_healthy_cluster_has_no_difference() -> None:
     found = judged(P, B, R)
     assert {item.is_there for item in found.values()} == {False}
 
@@ -151,7 +151,7 @@ def test_a_cluster_in_health_has_none() -> None:
         ),
     ],
 )
-def test_a_difference_is_seen_and_no_other(members: tuple[StoredInstance, ...], expected: set[tuple[str, str]]) -> None:
+def test_each_difference_is_found_alone(members: tuple[StoredInstance, ...], expected: set[tuple[str, str]]) -> None:
     assert there(*members) == expected
 
 
@@ -172,11 +172,11 @@ def test_member_under_another_name_makes_no_difference(member: StoredInstance) -
     assert there(primary, B, member, addresses=("shop-db:3306",)) == set()
 
 
-def test_an_alias_of_the_host_is_the_member() -> None:
+def test_alias_of_a_host_is_the_member() -> None:
     assert there(replace(P, aliases=("db-11",)), B, stored("replica-1", replication=(link("db-11"),))) == set()
 
 
-def test_a_uuid_is_believed_before_an_address() -> None:
+def test_uuid_precedes_the_address() -> None:
     """The virtual address has moved to the new primary: the replica is where the uuid says."""
     via = (link("10.0.0.11", source_uuid="u-13"),)
     new = stored("replica-1", read_only=False, replication=(), server_uuid="u-13")
@@ -185,7 +185,7 @@ def test_a_uuid_is_believed_before_an_address() -> None:
     assert ("failover", "replica-1") in there(old, backup, new)
 
 
-def test_an_outside_source_that_may_be_an_unread_member_is_not_judged() -> None:
+def test_outside_source_is_not_judged_beside_an_unprobed_member() -> None:
     strange = stored("replica-1", replication=(link("nat", source_server_id=12),))
     assert judged(P, unread("backup-1"), strange)[("outside_source", "replica-1")].is_there is None
     other = stored("replica-1", replication=(link("nat", source_server_id=99),))

@@ -41,7 +41,7 @@ def test_arrange_starts_a_ring_at_the_primary() -> None:
     assert root.below[0].below[0].key == "c"
 
 
-def test_a_long_chain_needs_no_recursion_to_be_arranged() -> None:
+def test_arrange_needs_no_recursion_for_a_long_chain() -> None:
     keys = list(range(5000))
     (root,) = arrange(keys, {key: [key - 1] for key in keys if key})
     assert root.key == 0

@@ -78,7 +78,7 @@ PRIMARY, REPLICA, BACKUP = Role.PRIMARY, Role.REPLICA, Role.BACKUP
         ),
     ],
 )
-def test_roles(nodes: list[Node], expected: dict[str, Role | None]) -> None:
+def test_propose_sets_roles(nodes: list[Node], expected: dict[str, Role | None]) -> None:
     assert roles(*nodes) == expected
 
 

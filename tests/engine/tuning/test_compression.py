@@ -145,7 +145,7 @@ def test_mariadb_has_the_pipe() -> None:
     assert "mbstream" in " ".join(plan.stream_reasons)
 
 
-def test_a_plan_of_before_is_compressed_in_the_pipe() -> None:
+def test_stored_plan_without_tool_compression_uses_the_pipe() -> None:
     record = to_record(plan_with(unpacker="8.4.0-1"))
     del record["compresses_itself"]
     assert from_record(Plan, record).pipe_threads == 4

@@ -51,7 +51,7 @@ def test_doublewrite_is_not_judged_without_facts() -> None:
     assert judge_doublewrite("replica-1", {"replica-1": builders.facts(13)}) is None
 
 
-def test_an_older_record_still_reads() -> None:
+def test_stored_facts_without_storage_load() -> None:
     record = to_record(facts_on(StorageFacts("ext4", 4096, "vda", 0)))
     assert from_record(InstanceFacts, record).datadir.storage.device == "vda"  # type: ignore[union-attr]
     del record["datadir"]["storage"], record["server"]["doublewrite"]

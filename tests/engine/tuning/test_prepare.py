@@ -109,7 +109,7 @@ def test_plan_has_prepare_memory_reasons_and_command() -> None:
     assert len(plan.prepare_reasons) == 2
 
 
-def test_the_version_is_that_of_the_targets_tool() -> None:
+def test_prepare_options_use_the_tool_version_of_the_target() -> None:
     tools = {"xtrabackup": Tool("/usr/bin/xtrabackup", "8.0.29")}
     source = member("backup-1", "backup", 12, facts=facts(12, server=server(12, flavor="mysql", version="8.0.28")))
     target = member("replica-1", "replica", 13, facts=facts(13, host=host(13, tools=tools), datadir=datadir(13)))

@@ -46,7 +46,7 @@ def test_threads_are_one_on_a_rotating_disk() -> None:
         assert "sda" in threads_reason(end, machine, DISK)
 
 
-def test_the_sentences_of_both_ends() -> None:
+def test_threads_reason_covers_both_ends() -> None:
     machine = host(1, cpu_count=8)
     for end in StreamSide:
         said = threads_reason(end, machine, FLASH)

@@ -39,7 +39,7 @@ def test_ssh_command_gives_up_after_the_configured_seconds(seconds: int) -> None
     assert int(found[1]) * (int(found[2]) + 1) == seconds
 
 
-def test_a_paused_source_is_given_back_in_time_and_a_short_cut_is_borne() -> None:
+def test_ssh_timeout_releases_a_paused_source_and_survives_a_short_outage() -> None:
     assert 30 <= transport.PAUSED_DEAD_AFTER_SECONDS <= 45
     assert transport.PAUSED_DEAD_AFTER_SECONDS < transport.DEAD_AFTER_SECONDS
 
@@ -64,7 +64,7 @@ def test_ciphers_keep_the_default_order_without_a_measurement() -> None:
     assert "MiB/s" not in told
 
 
-def test_the_fastest_that_was_measured_comes_first() -> None:
+def test_ciphers_start_with_the_fastest_measured() -> None:
     assert chosen(aes128=400, aes256=350, ctr=300, chacha=900) == [CHACHA, AES128, AES256, CTR]
 
 
@@ -91,7 +91,7 @@ def test_first_cipher_is_within_tolerance_of_the_best(rates: dict[str, float]) -
         assert shared.get(first, 0.0) >= transport.SAME_RATE * max(shared.values())
 
 
-def test_the_reason_names_the_rates_and_the_day() -> None:
+def test_cipher_reason_names_rates_and_date() -> None:
     link = MeasuredLink({AES128: 500 * 1024**2, CHACHA: 200 * 1024**2}, WHEN)
     told = cipher_reason(choose_ciphers(HOST, HOST, link), HOST, HOST, link)
     assert told.startswith(AES128)
@@ -144,7 +144,7 @@ def test_compression_by_tool_needs_no_zstd() -> None:
     assert all(word in found.reason for word in ("10 MiB/s", "800 MiB/s"))
 
 
-def test_a_host_without_zstd_is_named() -> None:
+def test_compression_names_a_host_without_zstd() -> None:
     bare = replace(EIGHT, tools={})
     found = compressed(1, EIGHT, bare)
     assert (found.threads, found.by_tool, found.cause) == (0, False, CompressionCause.NO_ZSTD)

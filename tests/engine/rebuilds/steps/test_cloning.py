@@ -78,7 +78,7 @@ def opened(donor: Donor, jobs: FakeJobs | None = None) -> tuple[Run, FakeJobs]:
     return run, jobs
 
 
-def test_the_donor_is_opened_and_tried_from_the_target_before_anything_is_destroyed() -> None:
+def test_open_donor_tries_the_account_from_the_target_before_destruction() -> None:
     donor = Donor()
     run, jobs = opened(donor)
     assert OpenDonor().advance(run).done
@@ -153,7 +153,7 @@ def test_running_clone_keeps_its_password() -> None:
     assert any(UNINSTALLS in word for word in job.arguments)
 
 
-def test_the_page_never_sees_the_percent_fall() -> None:
+def test_clone_progress_never_decreases() -> None:
     run, seen = run_of(Donor()), []
     assert isinstance(run.journal, Told)
     run.memory["stream.began"] = 0.0
@@ -165,7 +165,7 @@ def test_the_page_never_sees_the_percent_fall() -> None:
     assert "completes" in run.journal.known["note"]
 
 
-def test_a_finished_clone_is_remembered_and_the_donor_given_back_at_once() -> None:
+def test_finished_clone_is_saved_and_closes_the_donor() -> None:
     donor = Donor(plugin=True)
     run = run_of(donor, donor_opened=True, donor_closed=False)
     tails = {
