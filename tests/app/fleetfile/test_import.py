@@ -109,7 +109,7 @@ def test_import_keeps_secrets_and_objects_that_are_left_out(folder):
     assert Instance.objects.count() == 2
 
 
-def test_wanted_replicas_follow_the_file(folder):
+def test_replica_target_follows_the_file(folder):
     folder.load()
     with_target = folder.with_change("  - name: shop\n", "  - name: shop\n    wanted_replicas: 0\n")
     report = folder.load(with_target)
