@@ -1,4 +1,4 @@
-"""The bars that say what of dbops is away: they come, say since when, and go by themselves, without a click."""
+"""Status bars in the browser: they appear, show since when, and disappear without a click."""
 
 import pytest
 from playwright.sync_api import expect

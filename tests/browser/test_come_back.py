@@ -1,4 +1,4 @@
-"""The web process or Redis is away while a rebuild is watched: the page comes right by itself, without a click."""
+"""Web process or Redis is down while a rebuild is watched: the page recovers without a click."""
 
 import time
 from collections.abc import Callable

@@ -1,4 +1,4 @@
-"""The database is locked, frozen or restarted for ten seconds while a rebuild is driven: it goes on, and nothing is lost."""
+"""The database is locked, frozen or restarted for ten seconds during a rebuild: the rebuild continues without loss."""
 
 import time
 from collections.abc import Callable

@@ -1,4 +1,4 @@
-"""A process ends, or stands still, in the middle of a transaction: nothing is half, and nobody waits for it for long."""
+"""A process is killed or stopped in a transaction: nothing is partial, and other processes wait only briefly."""
 
 import os
 import signal

@@ -1,4 +1,4 @@
-"""Rebuilds that share one read, in races: who reads does not wait for a read, nobody waits for one that has ended, one holds the source."""
+"""Races of rebuilds that share one read: no cycle of waits, and one lock on the source."""
 
 from collections import Counter
 from typing import Any

@@ -1,4 +1,4 @@
-"""The injectors by themselves: what is said to break does break, and is whole again afterwards."""
+"""The injectors alone: each breaks its target and restores it."""
 
 import io
 import socket

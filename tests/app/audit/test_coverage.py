@@ -1,4 +1,4 @@
-"""Nothing is done that is not in the audit log: every verb, every move of a rebuild, every command, every file taken away."""
+"""Everything is audited: operations, transitions, commands and downloads."""
 
 import inspect
 import pkgutil

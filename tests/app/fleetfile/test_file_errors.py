@@ -1,4 +1,4 @@
-"""Each mistake in a fleet file is told with its line and place, and nothing is changed."""
+"""Errors in a fleet file have line and path; a file with errors changes nothing."""
 
 import pytest
 

@@ -1,4 +1,4 @@
-"""Backup runs that begin, go on and end by what probes see."""
+"""External backup runs: probes and reports create, update and end them."""
 
 import threading
 from dataclasses import replace

@@ -1,4 +1,4 @@
-"""What probes saw over time is kept as periods: rows only where something changed, and none for time in which nobody looked."""
+"""Periods of instance states: a row for each change, none for unprobed time."""
 
 from dataclasses import replace
 from datetime import datetime, timedelta

@@ -1,4 +1,4 @@
-"""Observed runs that are known by less than a process of somebody else: by connections, or by a job of ours that was given up."""
+"""External runs identified by a connection or by a job of a force-failed run."""
 
 from dbops import lifecycle
 from dbops.engine.facts.backups import BackupConnection, Reads

@@ -1,4 +1,4 @@
-"""``manage.py rebuild``: the ways to start and the place in line, as on the pages."""
+"""``manage.py rebuild``: the start options and the queue position, as on the pages."""
 
 import json
 import re

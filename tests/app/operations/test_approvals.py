@@ -1,4 +1,4 @@
-"""Approval by a second person: who may, what it does, and that of two who decide at once one does."""
+"""Approval by a second operator: permission, effect, and concurrent decisions."""
 
 import re
 from typing import Any

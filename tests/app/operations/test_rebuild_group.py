@@ -1,4 +1,4 @@
-"""Several replicas asked for at once: all are checked before the first is written, and the page shows what each loses."""
+"""Rebuilds of several replicas: all are checked before the first is written."""
 
 import re
 import uuid

@@ -1,4 +1,4 @@
-"""One read of a source for several rebuilds, over real rows: who may join whom, who starts with whom, who holds the source."""
+"""Shared reads over real rows: joining, starting together, and the lock on the source."""
 
 import re
 from dataclasses import replace

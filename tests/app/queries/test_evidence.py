@@ -1,4 +1,4 @@
-"""Evidence of one rebuild: what stands in it, and what an outsider can make of it with the document's script."""
+"""Evidence of a rebuild: its content, and its check by the script of the document."""
 
 import hashlib
 import json

@@ -1,4 +1,4 @@
-"""Data that no rebuild of ours made: found by its files and its history, told once, explained by a person or by the next rebuild."""
+"""Data replaced by hand: found by its files and history, logged once, explained by a user or a rebuild."""
 
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta

@@ -1,4 +1,4 @@
-"""A cluster's seven days, the lines of the sources, maintenance, tokens, and the calendar that one of them opens."""
+"""Cluster calendar, queue page, maintenance, tokens and the calendar feed."""
 
 import logging
 import re

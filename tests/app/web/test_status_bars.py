@@ -1,4 +1,4 @@
-"""The bars that tell of workers, beat and Redis: true, in time, cheap, and never shown falsely."""
+"""Status bars for workers, beat and Redis: correct, timely and cheap."""
 
 from collections.abc import Callable, Iterator
 from datetime import datetime, timedelta

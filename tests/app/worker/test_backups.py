@@ -1,4 +1,4 @@
-"""Driving a backup run: how its job, failures, silence and cancels become its end. The host is played, the rows are real."""
+"""Driving a backup run to its end. The host is a stand-in, the rows are real."""
 
 from dataclasses import replace
 from datetime import timedelta

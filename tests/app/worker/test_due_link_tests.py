@@ -1,4 +1,4 @@
-"""Which stream between two hosts is measured by itself: each pair once, one at a time, and never beside other work."""
+"""Automatic stream tests: each pair of hosts once, one at a time, never beside other work."""
 
 from datetime import timedelta
 from typing import Any

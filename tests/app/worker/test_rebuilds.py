@@ -1,4 +1,4 @@
-"""Driving a rebuild: how steps, failures, silence and cancels become its end. The steps are scripted, the rest is real."""
+"""Driving a rebuild to its end. The steps are scripted, everything else is real."""
 
 from collections.abc import Callable
 from typing import Any

@@ -1,4 +1,4 @@
-"""Proofs of backups: how one is driven to its end, and who may ask. The host is played, the rows are real."""
+"""Driving a restore test to its end. The host is a stand-in, the rows are real."""
 
 import re
 from datetime import timedelta

@@ -1,4 +1,4 @@
-"""What keeps a queued rebuild from starting though nobody holds its instances."""
+"""Start conditions other than locks."""
 
 from datetime import timedelta
 from typing import Any

@@ -1,4 +1,4 @@
-"""The audit log's chain: whatever is done to a log is found, and what was not touched is not accused."""
+"""The chain of the audit log: every change is found, and an untouched log passes."""
 
 import json
 from dataclasses import replace

@@ -1,4 +1,4 @@
-"""If it broke now: hours of a week, reckoned by hand, and what holds of any calendar."""
+"""Forecast of the next week: hours worked out by hand, and properties for any calendar."""
 
 from datetime import UTC, datetime, timedelta
 from zoneinfo import ZoneInfo

@@ -1,4 +1,4 @@
-"""What rebuilds waited for and used, as intervals: their phases cover their whole life once."""
+"""Phases of rebuilds and their use of instances, as intervals."""
 
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta

@@ -1,4 +1,4 @@
-"""Which run a sighting belongs to: a table of cases, and what must hold whatever comes in whatever order."""
+"""Matching of sightings with runs: a table of cases, and properties for any order."""
 
 import itertools
 from dataclasses import replace

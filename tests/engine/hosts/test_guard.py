@@ -1,4 +1,4 @@
-"""The pause on the source and its guard, run for real as processes; only SQL is played: the client writes down what it is told."""
+"""Pause of the source and its guard, run as real processes; the SQL client is a stand-in that records statements."""
 
 import os
 import signal

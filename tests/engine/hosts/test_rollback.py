@@ -1,4 +1,4 @@
-"""Going back, run for real on directories: wherever it is ended, the next one brings the old data back, whole and unmixed."""
+"""Rollback on real directories: after any interruption the next one restores the old data completely."""
 
 import subprocess
 from dataclasses import dataclass

@@ -1,4 +1,4 @@
-"""Silence in each phase: told, borne, or the end."""
+"""Silence in each phase: logged once, then a stall."""
 
 from dbops.engine.hosts.stall import StallLimits, check_stall, signs_of
 

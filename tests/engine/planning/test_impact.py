@@ -1,4 +1,4 @@
-"""What a rebuild does to everything else while it runs."""
+"""Impact of a rebuild on source, backups, queue and redundancy."""
 
 from dataclasses import replace
 from typing import Any

@@ -1,4 +1,4 @@
-"""What past rebuilds tell of the next one's steps: the cluster's own first, then those of others; by bytes, by age, by seconds."""
+"""Step estimates from past rebuilds: own cluster first, then others; by bytes, age or seconds."""
 
 import re
 from dataclasses import replace

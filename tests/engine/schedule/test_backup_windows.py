@@ -33,7 +33,9 @@ seconds = st.floats(min_value=0, max_value=10 * 86400, allow_nan=False)
         ([10] * 8 + [99, 99], None, Duration(10, 99, 10)),
     ],
 )
-def test_learn_returns_p50_p90_or_the_expectation(past: list[float], expected: float | None, learned: Duration | None) -> None:
+def test_learn_returns_p50_p90_or_the_expectation(
+    past: list[float], expected: float | None, learned: Duration | None
+) -> None:
     assert learn(past, expected) == learned
 
 

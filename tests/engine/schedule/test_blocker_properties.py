@@ -1,4 +1,4 @@
-"""What holds of blockers and of the one answer, whatever runs, waits and is due."""
+"""Properties of blockers and eligibility for any cluster."""
 
 from dataclasses import replace
 from datetime import datetime, timedelta

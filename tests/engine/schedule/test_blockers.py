@@ -1,4 +1,4 @@
-"""Blockers and the one answer, over a table of cases."""
+"""Blockers and eligibility over a table of cases."""
 
 from datetime import timedelta
 from typing import Any

@@ -1,4 +1,4 @@
-"""Intervals, days of 23 and 25 hours, and where things stand on a line."""
+"""Intervals, days of 23 and 25 hours, and positions on a time line."""
 
 from datetime import UTC, date, datetime, timedelta
 from zoneinfo import ZoneInfo

@@ -1,4 +1,4 @@
-"""The one answer, and when a queued rebuild is expected to start."""
+"""Eligibility, and the expected start of a queued rebuild."""
 
 from dataclasses import replace
 from typing import Any

@@ -1,4 +1,4 @@
-"""Lines and holds: who starts, who waits for what, and when it is expected to start."""
+"""The scheduler's decision: starts, reasons to wait, reservations."""
 
 from collections.abc import Callable
 from typing import Any

@@ -1,4 +1,4 @@
-"""What was, what is due, and when a rebuild could start: drawn as it is answered."""
+"""The timeline: past runs, expected windows, and free slots as the blockers say."""
 
 from datetime import datetime, timedelta
 

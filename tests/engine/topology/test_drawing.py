@@ -1,4 +1,4 @@
-"""Any graph becomes trees in which each node stands once."""
+"""A replication graph becomes trees that contain each node once."""
 
 from collections.abc import Iterable
 

@@ -1,4 +1,4 @@
-"""What a person is told of where the data is: from a real look at the host that a take-over left."""
+"""The outcome text about the data location, from a real inspection after a take-over."""
 
 import subprocess
 from pathlib import Path

@@ -1,4 +1,4 @@
-"""Who waits for whom when several rebuilds share one read of their source. The sender itself: tests/drivers/test_fan_out.py."""
+"""Waits among rebuilds of a shared read. For the sender see tests/drivers/test_fan_out.py."""
 
 from dataclasses import dataclass, field
 

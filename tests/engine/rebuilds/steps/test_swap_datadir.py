@@ -1,4 +1,4 @@
-"""What a rebuild remembers of its take-over: a refusal comes before anything, and where it was begun twice nobody knows."""
+"""What a rebuild saves about its take-over: a refusal at the first try only."""
 
 import pytest
 

@@ -1,4 +1,4 @@
-"""Positions instead of GTID: nobody but us knows when the source may go on, and nobody what a copy has applied."""
+"""Replication by position: pausing the source, and attaching the copy."""
 
 from dataclasses import dataclass, replace
 from typing import Any
