@@ -14,7 +14,7 @@ from typing import Any
 import pytest
 import yaml
 
-from tests.auto_throttle import braked
+from tests.slow_process import braked
 from tests.said import names
 from tests.stack import Stack, wait_for
 

@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from lab.hosts import LabHost
-from tests.auto_throttle import braked
+from tests.slow_process import braked
 from tests.e2e.looks import Standing, one, standing
 from tests.faults.matrix import Fault
 from tests.faults.moments import FINAL, Missed, wait_until_flowing, wait_until_running
