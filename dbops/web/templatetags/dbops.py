@@ -14,6 +14,7 @@ from django.utils.html import format_html
 from django.utils.safestring import SafeString
 
 from dbops.engine.rebuilds.plan import Plan, PlannedCommand, PlannedInstance
+from dbops.engine.schedule.backup_windows import in_tenths
 from dbops.engine.schedule.calendar import Interval
 from dbops.engine.schedule.timeline import Timeline
 from dbops.security.redaction import CONTROL, ESCAPES
@@ -126,9 +127,11 @@ def rate(value: float | str | None) -> str:
 
 @register.filter
 def duration(value: float | str | None) -> str:
-    """Return seconds as ``42 s``, ``3 min 05 s``, ``1 h 02 min``, ``2 d 3 h``; ``—`` where unknown."""
+    """Return seconds as ``4.2 s``, ``42 s``, ``3 min 05 s``, ``1 h 02 min``, ``2 d 3 h``; ``—`` where unknown."""
     if value is None or value == "":
         return "—"
+    if tenths := in_tenths(float(value)):
+        return tenths
     seconds = max(0, round(float(value)))
     if seconds < 60:
         return f"{seconds} s"
@@ -141,10 +144,15 @@ def duration(value: float | str | None) -> str:
 
 @register.filter
 def age(value: datetime | None) -> str:
-    """Return how long ago a time was: ``12 s ago``; ``never`` for none."""
+    """Return how long ago a time was: ``12 s ago``, ``now`` below one second; ``never`` for none."""
     if value is None:
         return "never"
-    return f"{duration((timezone.now() - value).total_seconds())} ago"
+    return seconds_ago(max(0, round((timezone.now() - value).total_seconds())))
+
+
+def seconds_ago(seconds: int) -> str:
+    """Return ``12 s ago``, ``now`` for no second."""
+    return f"{duration(seconds)} ago" if seconds else "now"
 
 
 def machine_time(value: datetime) -> str:
@@ -154,16 +162,16 @@ def machine_time(value: datetime) -> str:
 
 @register.simple_tag
 def ago(value: datetime | None) -> SafeString | str:
-    """Return ``12 s ago`` as an element that app.js keeps counting, with the exact time in its title."""
+    """Return ``12 s ago`` or ``now`` as an element that app.js keeps counting, with the exact time in its title."""
     if value is None:
         return "never"
     seconds = max(0, round((timezone.now() - value).total_seconds()))
     return format_html(
-        '<time datetime="{}" title="{}" data-ago="{}">{} ago</time>',
+        '<time datetime="{}" title="{}" data-ago="{}">{}</time>',
         machine_time(value),
         exact(value),
         seconds,
-        duration(seconds),
+        seconds_ago(seconds),
     )
 
 
@@ -172,9 +180,9 @@ def elapsed(start: datetime | None, end: datetime | None = None) -> SafeString |
     """Return the time from start to end; app.js keeps counting while there is no end."""
     if start is None:
         return "—"
-    seconds = max(0, round(((end or timezone.now()) - start).total_seconds()))
     if end:
-        return duration(seconds)
+        return duration((end - start).total_seconds())
+    seconds = max(0, round((timezone.now() - start).total_seconds()))
     return format_html('<span data-elapsed="{}">{}</span>', seconds, duration(seconds))
 
 
