@@ -12,7 +12,7 @@ from django.views.decorators.http import require_GET, require_POST
 from django.views.decorators.vary import vary_on_headers
 
 from dbops.models import Cluster
-from dbops.operations.account_admin import save_default_view, default_view_of
+from dbops.operations.account_admin import default_view_of, save_default_view
 from dbops.queries import topology
 from dbops.queries.backups import schedules
 from dbops.queries.fleet import cluster as queries
