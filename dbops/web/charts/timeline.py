@@ -130,13 +130,24 @@ def spoken(interval: Interval, now: datetime | None = None) -> str:
     return f"{one(interval.start)}\N{EN DASH}{one(interval.end)}"
 
 
-def strip(line: Timeline, *, height: int = 26, name: str = "") -> Drawing:
-    """Draw a cluster's day on one line: what is blocked across all of it, and bars in at most three lanes."""
+def strip(line: Timeline, *, name: str = "", is_dense: bool = False) -> Drawing:
+    """Draw a cluster's day on one line: blocked times across all of it, and bars in at most three lanes."""
+    height, top, step, thick = (18, 2, 5, 4) if is_dense else (26, 4, 7, 5)
     placed = lanes((bar.whole, bar) for bar in line.bars if bar.kind is not BarKind.MAINTENANCE)
     shapes = [*_bands(line, height)]
     for item in placed:
-        shapes += _bar(item.item, line, y=4 + 7 * min(item.lane, 2), height=5, named=False)
-    return _drawing(line, shapes, name=name, height=height, every_hours=6, labels=True)
+        shapes += _bar(item.item, line, y=top + step * min(item.lane, 2), height=thick, named=False)
+    return _drawing(line, shapes, name=name, height=height, every_hours=6, labels=not is_dense)
+
+
+def hours(line: Timeline) -> SafeString:
+    """Return the hours of a strip as the heading of rows that have none."""
+    found = _hours(line.within, timezone.get_current_timezone(), 6, labels=True)
+    texts = "".join(
+        f'<text class="hour-label" x="{hour.x}" y="9" text-anchor="{hour.anchor}">{_text(hour.label)}</text>'
+        for hour in found
+    )
+    return mark_safe(f'<svg class="line" width="100%" height="11" aria-hidden="true">{texts}</svg>')  # noqa: S308 - escaped
 
 
 def day_row(line: Timeline, *, name: str) -> Drawing:

@@ -260,9 +260,15 @@ def words(value: str) -> str:
 
 
 @register.simple_tag
-def strip(line: Timeline, cluster: str) -> timeline.Drawing:
-    """Return the drawing of a cluster's day on one line."""
-    return timeline.strip(line, name=f"The day of {cluster}")
+def strip(line: Timeline, cluster: str, *, is_dense: bool = False) -> timeline.Drawing:
+    """Return the drawing of a cluster's day on one line. ``is_dense``: as low as a line of text, without hours."""
+    return timeline.strip(line, name=f"Timeline of {cluster}", is_dense=is_dense)
+
+
+@register.simple_tag
+def strip_hours(line: Timeline) -> SafeString:
+    """Return the hours above dense strips."""
+    return timeline.hours(line)
 
 
 @register.simple_tag
