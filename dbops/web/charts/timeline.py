@@ -192,7 +192,7 @@ def _cluster_row(line: Timeline) -> Drawing:
     for bar in line.bars:
         if bar.kind is BarKind.MAINTENANCE:
             shapes += _bar(bar, line, y=5, height=14, named=True)
-    return _drawing(line, shapes, name="A rebuild", height=24, every_hours=3, labels=True)
+    return _drawing(line, shapes, name="Rebuild", height=24, every_hours=3, labels=True)
 
 
 def _drawing(

@@ -90,7 +90,7 @@ def show_cluster(
     page = queries.cluster_page(found)
     agenda = calendar.agenda_of(page.cluster, now)
     is_poll = bool(request.headers.get("HX-Request"))
-    template = "fleet/_instances.html" if is_poll else "fleet/cluster.html"
+    template = "fleet/_poll.html" if is_poll else "fleet/cluster.html"
     context = {
         "page": page,
         "cluster": page.cluster,
