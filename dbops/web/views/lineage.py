@@ -1,4 +1,4 @@
-"""Where the data of an instance comes from, and where its copies went."""
+"""Data lineage of an instance."""
 
 from collections.abc import Iterator
 from datetime import datetime
