@@ -21,7 +21,7 @@ def test_a_lost_connection_is_told_and_the_page_comes_right_by_itself(stack: Sta
     stack.stop("web")
     try:
         expect(bar).to_be_visible()
-        expect(bar).to_contain_text("dbops does not answer.")
+        expect(bar).to_contain_text("dbops does not respond.")
         expect(bar).to_contain_text("this computer's clock")
         before = bar.locator("[data-for]").inner_text()
         wait_for("the bar to count on", lambda: bar.locator("[data-for]").inner_text() != before)
@@ -41,7 +41,7 @@ def test_a_worker_that_is_away_is_told_of_and_forgotten_when_it_is_back(stack: S
     try:
         expect(bar).to_be_visible(timeout=90_000)
         expect(bar).to_contain_text("No worker has reported for")
-        expect(bar).to_contain_text("Running rebuilds go on, on their hosts")
+        expect(bar).to_contain_text("Running rebuilds continue on their hosts")
         assert page.locator("#bars [role=alert]").count() == 1
     finally:
         stack.start("worker")
