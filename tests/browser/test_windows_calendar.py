@@ -69,7 +69,7 @@ def test_past_planned_and_blocked_are_drawn_and_told_without_colour(
 
 def test_the_drawings_links_say_where_they_lead(victor: Visitor, windows: Windows) -> None:
     page = victor.open(STRIPS)
-    page.get_by_role("link", name=re.compile("^The day of test: ")).click()
+    page.get_by_role("link", name=re.compile("^Timeline of test: ")).click()
     expect(page.get_by_role("heading", level=1)).to_have_text("Seven days of test")
 
 

@@ -35,7 +35,7 @@ def settings(request: HttpRequest) -> HttpResponse:
     """Show every setting in effect, and what a report of a fault should name."""
     seen = configuration.pulses()
     about = configuration.versions() | {
-        "Redis": "answers" if ask_redis() else "does not answer",
+        "Redis": "reachable" if ask_redis() else "unreachable",
         "Worker": f"last reported {age(seen.get('worker'))}",
         "Beat": f"last reported {age(seen.get('beat'))}",
     }

@@ -105,7 +105,7 @@ def remove(request: HttpRequest, kind: str, name: str) -> HttpResponse:
         except Refused as error:
             refused = error
         else:
-            messages.success(request, f"The {wanted.word} {name} was removed from the inventory.")
+            messages.success(request, f"{wanted.word.capitalize()} {name} removed from the inventory.")
             return redirect("inventory")
     context = {"kind": wanted.word, "row": row, "refused": refused}
     return render(request, "inventory/remove.html", context, status=409 if refused else 200)
@@ -163,7 +163,7 @@ def host_key(request: HttpRequest, name: str) -> HttpResponse:
                 replace=request.POST.get("replace") == "yes",
                 shown=request.POST.get("shown", ""),
             )
-            messages.success(request, f"The key of {host.name} is pinned.")
+            messages.success(request, f"Host key of {host.name} pinned.")
             return redirect("host-key", name=host.name)
     except DbopsError as error:
         problem = error
@@ -186,7 +186,7 @@ def _edit(request: HttpRequest, kind: InventoryKind, row: Row | None) -> HttpRes
         except Refused as error:
             form.add_error(None, f"{error.found[:1].upper()}{error.found[1:]}. {error.left} {error.next_step}")
         else:
-            messages.success(request, f"The {kind.word} {saved.name} was saved.")
+            messages.success(request, f"{kind.word.capitalize()} {saved.name} saved.")
             if isinstance(saved, Host) and not saved.host_key:
                 return redirect("host-key", name=saved.name)
             return redirect("inventory")
