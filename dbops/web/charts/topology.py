@@ -4,8 +4,10 @@ Across it is percent, down it is pixels, as in ``web.charts.timeline``. There ar
 and one box in each row for narrow ones; app.css shows one of them. Screen readers read a list with the same content instead.
 """
 
+from collections import defaultdict
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
+from itertools import pairwise
 
 from django.templatetags.static import static
 from django.utils.html import format_html, format_html_join
@@ -121,19 +123,30 @@ def _rows(graph: Graph[str], servers: dict[str, Drawn]) -> _Rows:
 def _svg(css: str, graph: Graph[str], servers: dict[str, Drawn]) -> SafeString:
     rows = _rows(graph, servers)
     places = {node.key: node for node in graph.nodes}
+    looks = {route: _look_of(route, servers[route.target]) for route in graph.routes}
+    of_source: dict[str, set[str]] = defaultdict(set)
+    for route, seen in looks.items():
+        of_source[route.source].add(seen)
     parts = [f'<svg class="topo-graph {css}" width="100%" height="{rows.height}" aria-hidden="true" focusable="false">']
-    for route in graph.routes:
-        parts.append(_route(route, graph, rows, places, servers[route.target]))
+    for route, seen in looks.items():
+        points = _points(route, graph, rows, places)
+        parts.append(_route(route, points, seen, is_mixed=len(of_source[route.source]) > 1))
     for node in graph.nodes:
         parts.append(_arrow_texts(node, rows, servers[node.key]))
         parts.append(_box(node, rows, servers[node.key]))
     return mark_safe("".join([*parts, "</svg>"]))  # noqa: S308 - every text went through format_html, all else is numbers
 
 
-def _route(
-    route: Route[str], graph: Graph[str], rows: _Rows, places: dict[str, PlacedNode[str]], server: Drawn
-) -> SafeString:
-    """Draw one arrow as straight lines: down, across, along the gutter where it skips rows, down into the box."""
+def _look_of(route: Route[str], server: Drawn) -> str:
+    """Return the worst look of the connections between two servers."""
+    arrows = [arrow for arrow, key in zip(server.arrows, server.sources, strict=False) if key == route.source]
+    return min(map(look, arrows), key=WORST_FIRST.index, default="unknown")
+
+
+def _points(
+    route: Route[str], graph: Graph[str], rows: _Rows, places: dict[str, PlacedNode[str]]
+) -> list[tuple[float, int]]:
+    """Return the corners of an arrow: down, across, along the gutter where it skips rows, down into the box."""
     source, target = places[route.source], places[route.target]
     leave_at = EXIT_NARROW if graph.rows == len(graph.nodes) else EXIT
     out, into = source.left + source.width * leave_at, _entry(target, route.entry)
@@ -143,23 +156,27 @@ def _route(
         room = min(node.left for node in graph.nodes)
         x = room * (route.gutter + 0.5) / graph.gutters
         points += [(x, leaves), (x, enters)]
-    points += [(into, enters), (into, rows.boxes[target.row])]
-    arrows = [arrow for arrow, key in zip(server.arrows, server.sources, strict=False) if key == route.source]
-    shown = min(map(look, arrows), key=WORST_FIRST.index, default="unknown")
-    lines = "".join(
+    return [*points, (into, enters), (into, rows.boxes[target.row])]
+
+
+def _route(route: Route[str], points: list[tuple[float, int]], seen: str, *, is_mixed: bool) -> SafeString:
+    """Draw one arrow. ``is_mixed``: arrows that look different share the way, which is therefore neutral up to the last part."""
+    lines = [
         f'<line x1="{percent(x1)}" y1="{y1}" x2="{percent(x2)}" y2="{y2}"></line>'
-        for (x1, y1), (x2, y2) in zip(points, points[1:], strict=False)
+        for (x1, y1), (x2, y2) in pairwise(points)
         if (x1, y1) != (x2, y2)
-    )
-    head = f'<svg x="{percent(into)}" y="{rows.boxes[target.row]}" overflow="visible"><path d="M-4 -7L0 0L4 -7z"></path></svg>'
+    ]
+    shared = "".join(lines[:-1])
+    x, y = points[-1]
+    head = f'<svg x="{percent(x)}" y="{y}" overflow="visible"><path d="M-4 -7L0 0L4 -7z"></path></svg>'
     return format_html(
         '<g class="topo-line is-{}" data-source="{}" data-target="{}" data-threads="{}">{}{}</g>',
-        shown,
+        seen,
         clean(route.source),
         clean(route.target),
-        "running" if shown == "lagging" else shown,
-        mark_safe(lines),  # noqa: S308 - numbers
-        mark_safe(head),  # noqa: S308 - numbers
+        "running" if seen == "lagging" else seen,
+        mark_safe(f'<g class="is-shared">{shared}</g>' if is_mixed else shared),  # noqa: S308 - numbers
+        mark_safe(lines[-1] + head),  # noqa: S308 - numbers
     )
 
 
@@ -189,7 +206,7 @@ def _arrow_texts(node: PlacedNode[str], rows: _Rows, server: Drawn) -> SafeStrin
                 look(arrow),
                 clean(arrow.text),
                 _icon(ICON_OF[look(arrow)], 7, 2),
-                clean(f"{arrow.source}: {label(arrow)}" if len(server.arrows) > 1 else label(arrow)),
+                clean(f"{label(arrow)} · {arrow.source}" if len(server.arrows) > 1 else label(arrow)),
             )
             for number, arrow in enumerate(server.arrows)
         ),
