@@ -1,4 +1,4 @@
-"""What the topology's pages show: the tables as a tree, differences in words, discoveries with what they propose."""
+"""What the topology pages show: servers as a tree, differences, discoveries and their proposals."""
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -127,7 +127,7 @@ def _of_row(row: InstanceRow, sources: Sequence[tuple[ReplicationFacts, str]]) -
     server, role = row.server, row.instance.role
     lines = [f"{row.instance.address}:{row.instance.port}"]
     if server:
-        writes = "read only" if server.read_only else "takes writes"
+        writes = "read-only" if server.read_only else "writable"
         lines += [f"{server.flavor} {server.version}", writes]
     return Drawn(
         key=row.instance.name,
@@ -296,7 +296,7 @@ def _draw(cluster: ProposedCluster, known: Mapping[str, Instance]) -> tuple[Draw
         instance = known.get(node.key)
         lines = [", ".join(f"{host}:{port}" for host, port in node.addresses)]
         if node.is_read:
-            writes = "read only" if node.read_only else "takes writes"
+            writes = "read-only" if node.read_only else "writable"
             lines += [f"{node.flavor} {node.version}", writes, f"server id {node.server_id}"]
         notes = [f"In the inventory: {instance.name}, {instance.role} of {instance.cluster.name}."] if instance else []
         drawn[node.key] = Drawn(

@@ -44,8 +44,8 @@ class Silent:
     def in_words(self) -> str:
         known = [f"server id {self.server_id}"] if self.server_id is not None else []
         known += [f"connected from {self.host}"] if self.host else []
-        known += [f"which says port {self.port}"] if self.port else []
-        return ", ".join(known) or "nothing is known of it"
+        known += [f"reported port {self.port}"] if self.port else []
+        return ", ".join(known) or "unknown"
 
 
 @dataclass(frozen=True, slots=True)

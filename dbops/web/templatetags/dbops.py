@@ -23,7 +23,7 @@ from dbops.web.charts import timeline
 register = template.Library()
 
 SPRITE = "vendor/tabler-icons-3.51.0.svg"
-UNKNOWN = "not known yet"
+UNKNOWN = "Unknown"
 SIGNALLED, SSH_FAILED = 128, 255
 TIME_STYLES = {
     "full": "%Y-%m-%d %H:%M:%S",
@@ -74,7 +74,7 @@ ICONS = {
 
 @register.simple_tag
 def icon(name: str) -> SafeString:
-    """Return one icon of the sprite. It is decoration: a word always stands next to it."""
+    """Return one icon of the sprite. It is decoration: a word always appears beside it."""
     return format_html(
         '<svg class="icon" aria-hidden="true" focusable="false"><use href="{}#{}"></use></svg>', static(SPRITE), name
     )
@@ -106,7 +106,7 @@ def role(word: str) -> SafeString:
 
 @register.filter(name="bytes")
 def bytes_text(value: float | str | None) -> str:
-    """Return ``1.46 TiB``; an unknown number is said to be unknown."""
+    """Return ``1.46 TiB``, or ``Unknown``."""
     if value is None or value == "":
         return UNKNOWN
     size, unit = float(value), 0
@@ -211,22 +211,22 @@ def time_zone() -> str:
 
 @register.filter
 def ended(status: int | None) -> str:
-    """Return a program's exit status in words; shells tell of signal 9 as status 137."""
+    """Return a program's exit status in words; shells report signal 9 as status 137."""
     if status is None:
-        return "not known"
+        return "Unknown"
     if status == 0:
-        return "0: ended without an error"
+        return "0: success"
     if status > SIGNALLED and status - SIGNALLED in set(Signals):
         return f"{status}: killed by signal {status - SIGNALLED} ({Signals(status - SIGNALLED).name})"
-    return f"{status}: ended with an error"
+    return f"{status}: error"
 
 
 @register.filter
 def ssh_ended(status: int | None) -> str:
     """Return the exit status of ``ssh`` in words: 255 is its own, any other one comes from the command that it ran."""
     if status == SSH_FAILED:
-        return f"{status}: SSH itself failed, or the connection was lost"
-    return f"{status}: passed on from the source" if status else ended(status)
+        return f"{status}: SSH failed or the connection was lost"
+    return f"{status}: from the source" if status else ended(status)
 
 
 @register.filter

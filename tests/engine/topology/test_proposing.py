@@ -86,7 +86,7 @@ def test_two_that_take_writes_are_said_to_be_two_and_nobody_is_chosen() -> None:
     (cluster,) = propose([node("a", "b", read_only=False), node("b", "a", read_only=False), node("r", "a")])
     assert set(cluster.co_primaries) == {"a", "b"}
     assert cluster.primary is None
-    assert any("take writes" in remark for remark in cluster.remarks)
+    assert any("a, b" in remark for remark in cluster.remarks)
 
 
 def test_clusters_that_nothing_connects_stay_apart_and_are_named() -> None:
@@ -101,7 +101,7 @@ def test_a_replica_of_an_unknown_host_says_from_where() -> None:
 
 def test_one_uuid_on_two_servers_is_told() -> None:
     (cluster,) = propose([node("p", server_uuid="u"), node("r", "p", server_uuid="u")])
-    assert any("one server_uuid" in remark for remark in cluster.remarks)
+    assert any("server_uuid u" in remark for remark in cluster.remarks)
 
 
 def test_names_are_the_inventorys_and_each_stands_once() -> None:
