@@ -75,10 +75,10 @@ def _followers(cluster: KnownCluster, leader: StoredInstance) -> list[StoredInst
 
 
 def leaders(cluster: KnownCluster) -> Iterator[Judgement]:
-    """A member that takes writes, replicates from nobody and is followed is a primary: the one, or one more.
+    """A writable member that does not replicate and has replicas is a primary: the only one, or a second one.
 
-    Rests on itself, on whoever follows it, and on the stored primary where that answers. Where it does not, the failover stands all
-    the same: that it is gone is why there was one.
+    Rests on itself, on its replicas, and on the stored primary if that responds. If not, the failover counts as well: the loss of the
+    primary is its cause.
     """
     primary = cluster.primary
     for member in _others(cluster):
@@ -127,7 +127,7 @@ def primary_takes_writes(cluster: KnownCluster) -> Iterator[Judgement]:
 
 
 def rings(cluster: KnownCluster) -> Iterator[Judgement]:
-    """A ring is told once, for the stored primary where it stands in it, else for the first of its members."""
+    """Report a ring once: for the stored primary if it is part of it, else for the first of its members."""
     arrows: dict[str, set[str]] = {}
     unread = [member for member in cluster.members if not cluster.is_read(member)]
     for member in cluster.members:
@@ -156,7 +156,7 @@ def _reach(arrows: dict[str, set[str]], start: str) -> set[str]:
 
 
 def sources(cluster: KnownCluster) -> Iterator[Judgement]:
-    """Where each member reads: from the primary, from another replica, from outside, or from nobody."""
+    """Judge the source of each member: the primary, another replica, an outside server, or none."""
     for member in cluster.members:
         server = cluster.server(member)
         codes = ["outside_source"] + (
@@ -181,7 +181,7 @@ def sources(cluster: KnownCluster) -> Iterator[Judgement]:
 
 
 def _outside(cluster: KnownCluster, member: StoredInstance, server: ServerFacts) -> Judgement:
-    """An unknown address whose connection is not up may be another name of a member: nobody has said who answers there."""
+    """An unknown address without a connection may be another name of a member."""
     strange = [link for link in server.replication if cluster.source_of(member, link) is None]
     said = [link for link in strange if link.io_running == "Yes"]
     where = ", ".join(f"{link.source_host}:{link.source_port}" for link in said or strange)

@@ -1,4 +1,4 @@
-"""Servers and their connections as they are: nothing is repaired, and what is not known is said to be unknown."""
+"""Servers and their replication connections, as found."""
 
 from dataclasses import dataclass
 from datetime import datetime
@@ -106,7 +106,7 @@ def identity(*, server_uuid: str, server_id: int, hostname: str, port: int, data
 
 
 def address_key(host: str, port: int) -> str:
-    """Return the key of an address that nobody has answered at."""
+    """Return the key of an address without a response."""
     return f"at|{host.casefold()}|{port}"
 
 

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from dbops.engine.states import Role
 from dbops.engine.topology.nodes import Node
 
-#: A name with one of these words in it is that of a backup instance, for whoever gave it.
+#: A name that contains one of these words is taken for a backup instance.
 BACKUP_NAME = re.compile(r"(?:^|[^a-z])(?:backup|backups|bkp|bak|dump)(?:[^a-z]|$)", re.IGNORECASE)
 NUMBERS = re.compile(r"[0-9.:]+")
 
@@ -113,7 +113,7 @@ def _has_replicas(node: Node, replicas: Sequence[str]) -> bool:
 
 
 def _takes_writes_for_others(node: Node, replicas: Sequence[str], rings: set[str]) -> bool:
-    """A primary takes writes, has replicas, and replicates from nobody, unless it stands in a ring of servers."""
+    """A primary is writable, has replicas, and does not replicate, except in a ring."""
     is_top = node.links == () or node.key in rings
     return node.is_read and node.read_only is False and is_top and _has_replicas(node, replicas)
 

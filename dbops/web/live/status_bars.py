@@ -161,7 +161,7 @@ standing = ProcessStatus()
 
 
 def bars(request: HttpRequest) -> dict[str, Any]:
-    """Context processor: ``bars`` and their ``bars_key``, asked for when a template shows them to somebody who may look."""
+    """Context processor: ``bars`` and their ``bars_key``, evaluated when a template shows them to a user with access."""
     find = standing.bars if getattr(request, "may_look", False) else list  # web.access has let the person in
     return {"bars": find, "bars_key": lambda: key(find())}
 

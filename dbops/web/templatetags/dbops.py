@@ -273,7 +273,7 @@ def strip_hours(line: Timeline) -> SafeString:
 
 @register.simple_tag
 def svg(shown: timeline.Drawing) -> SafeString:
-    """Return a drawing. Words that say the same stand beside or below it."""
+    """Return a drawing. Its text equivalent is beside or below it."""
     return timeline.svg(shown)
 
 
@@ -285,7 +285,7 @@ def slot(interval: Interval) -> str:
 
 @register.filter
 def without(name: str, cluster: str) -> str:
-    """Return an instance's name without its cluster's in front, which stands beside it already."""
+    """Return an instance's name without the prefix of its cluster."""
     short = name.removeprefix(cluster).lstrip("-_.") if name.startswith(cluster) else name
     return short or name
 

@@ -41,5 +41,5 @@ def reference_url(reference: str) -> str:
 
 @register.filter
 def lowerfirst(value: str) -> str:
-    """Return a title so that it can stand within a sentence."""
+    """Return a title with a lower-case first letter."""
     return value[:1].lower() + value[1:]

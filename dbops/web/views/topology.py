@@ -52,12 +52,12 @@ def difference(request: HttpRequest, name: str, difference_id: int) -> HttpRespo
     refused: Refused | None = None
     if request.method == "POST":
         try:
-            told = _act(request, found)
+            message = _act(request, found)
         except Refused as error:
             refused = error
             found = queries.difference(name, difference_id) or found
         else:
-            messages.success(request, told)
+            messages.success(request, message)
             return redirect("topology", name=name)
     context = {
         "cluster": found.row.cluster,
@@ -169,5 +169,5 @@ def _import(request: HttpRequest, form: ProposalForm) -> dict[str, Any]:
 
 
 def _user(request: HttpRequest) -> User:
-    assert isinstance(request.user, User)  # noqa: S101 - operator_page let nobody else in
+    assert isinstance(request.user, User)  # noqa: S101 - operator_page requires a user
     return request.user
