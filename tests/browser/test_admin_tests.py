@@ -51,14 +51,14 @@ def test_stream_test_shows_a_rate_and_leaves_nothing(olga: Visitor, stack: Stack
     page = olga.open(f"/inventory/host/{TARGET}/")
     page.get_by_label(f"Source that sends to {TARGET}").select_option(SOURCE)
     with nothing_changes(stack):
-        page.get_by_role("button", name="Test the stream").click()
+        page.get_by_role("button", name="Test stream").click()
         said = page.locator("#said-stream")
         expect(state(said)).to_have_text("passed")
         expect(said).to_contain_text(re.compile(r"\d+ MiB/s"))
         expect(said).to_contain_text("aes128-gcm@openssh.com")
     row = stack.rows("SELECT * FROM dbops_connectiontest ORDER BY id DESC LIMIT 1")[0]
     wait_for("the processes of the test to end", lambda: processes_of(row["uid"]) == [], 30)
-    said.get_by_text("What ran").click()
+    said.get_by_text("Commands").click()
     expect(said).to_contain_text("cat /dev/zero")
     page.get_by_role("link", name=f"Test {row['id']}").click()
     expect(page.get_by_role("heading", level=1)).to_have_text(f"Stream test of {SOURCE} → {TARGET}")

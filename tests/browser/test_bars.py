@@ -21,7 +21,7 @@ def test_stale_bar_appears_and_goes_with_the_connection(stack: Stack, victor: Vi
     stack.stop("web")
     try:
         expect(bar).to_be_visible()
-        expect(bar).to_contain_text("dbops does not answer.")
+        expect(bar).to_contain_text("dbops does not respond.")
         expect(bar).to_contain_text("this computer's clock")
         before = bar.locator("[data-for]").inner_text()
         wait_for("the bar to count on", lambda: bar.locator("[data-for]").inner_text() != before)
@@ -41,7 +41,7 @@ def test_worker_bar_appears_and_goes_with_the_worker(stack: Stack, victor: Visit
     try:
         expect(bar).to_be_visible(timeout=90_000)
         expect(bar).to_contain_text("No worker has reported for")
-        expect(bar).to_contain_text("Running rebuilds go on, on their hosts")
+        expect(bar).to_contain_text("Running rebuilds continue on their hosts")
         assert page.locator("#bars [role=alert]").count() == 1
     finally:
         stack.start("worker")

@@ -41,7 +41,7 @@ def test_live_page_recovers_after_each_outage(stack: Stack, olga: Visitor) -> No
 
     def redis_away() -> None:
         stack.stop("redis")
-        expect(page.locator("#bars")).to_contain_text("Redis is away", timeout=BACK_MILLISECONDS)
+        expect(page.locator("#bars")).to_contain_text("Redis is unreachable", timeout=BACK_MILLISECONDS)
 
     devices = olga.context.new_cdp_session(page)
 
@@ -70,7 +70,7 @@ def test_live_page_recovers_after_each_outage(stack: Stack, olga: Visitor) -> No
             finally:
                 back()
             goes_on(page, auto_throttle)
-        expect(page.locator("#bars")).not_to_contain_text("Redis is away", timeout=BACK_MILLISECONDS)
+        expect(page.locator("#bars")).not_to_contain_text("Redis is unreachable", timeout=BACK_MILLISECONDS)
         # It ends while the laptop has no line: what the page has to ask for at the end it can only ask for afterwards.
         expect(page.locator("#cancel-link")).to_be_visible()
         olga.context.set_offline(True)

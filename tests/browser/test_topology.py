@@ -15,7 +15,7 @@ def test_discovery_is_polled_until_its_end(olga: Visitor, stack: Stack) -> None:
     expect(page.locator("[data-stops=no]")).to_be_visible()
     olga.open("/discoveries/")
     page.locator("#id_address").fill(stack.lab.primary.address)
-    page.get_by_label("Log in with the stored account of").select_option("test")
+    page.get_by_label("Stored account of cluster").select_option("test")
     page.get_by_role("button", name="Discover").click()
     expect(page.locator("[data-new='0']")).to_be_visible()
     # what was done to the replica by the tests before is nothing of this one's

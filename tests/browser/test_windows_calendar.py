@@ -67,7 +67,7 @@ def test_timeline_separates_states_without_color(victor: Visitor, windows: Windo
 
 def test_drawing_links_name_their_destination(victor: Visitor, windows: Windows) -> None:
     page = victor.open(STRIPS)
-    page.get_by_role("link", name=re.compile("^The day of test: ")).click()
+    page.get_by_role("link", name=re.compile("^Timeline of test: ")).click()
     expect(page.get_by_role("heading", level=1)).to_have_text("Seven days of test")
 
 

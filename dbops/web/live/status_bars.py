@@ -1,4 +1,4 @@
-"""The bars at the top of every page that tell of the product's own state: no worker, no beat, no Redis.
+"""The bars at the top of every page that report a missing worker, beat or Redis.
 
 They are judged at most once in ``FRESH_SECONDS`` for each web process, by one query and one question to Redis, however many
 people look. A person who is not logged in, or has no right to look, sees none.
@@ -30,7 +30,7 @@ REDIS_PATIENCE_SECONDS = 0.5
 
 @dataclass(frozen=True)
 class StatusBar:
-    """One thing that is away: its words, and since when, as far as that is known."""
+    """One missing process: its error, and since when it is missing."""
 
     error: RemoteFailure
     since: datetime
@@ -43,7 +43,7 @@ class StatusBar:
 def judge(
     reported: dict[str, datetime], *, now: datetime, web_since: datetime, redis_away_since: datetime | None
 ) -> list[StatusBar]:
-    """Return what there is to tell, the cause before what follows from it.
+    """Return the bars to show, the cause before its effects.
 
     Args:
         reported: the last sign of life by process, ``queries.admin.configuration.pulses``.
@@ -64,45 +64,45 @@ def judge(
 def _redis_away() -> RemoteFailure:
     return RemoteFailure(
         "redis.away",
-        "Passing hints between dbops's processes",
-        found="Redis is away: it has not answered",
-        left=f"Live pages ask every few seconds instead. Workers hear of nothing: no next step, start or probe begins. {_going_on()}",
-        next_step="Start Redis (script/run redis), or look at its log. Nothing is kept there; all goes on by itself.",
+        "Sending messages between dbops processes",
+        found="Redis is unreachable",
+        left=f"Live pages poll every few seconds instead. Workers start no steps, rebuilds or probes. {_going_on()}",
+        next_step="Start Redis (script/run redis) or check its log. Work continues automatically. Redis stores no data.",
     )
 
 
 def _worker_away() -> RemoteFailure:
     return RemoteFailure(
         "worker.away",
-        "Driving what runs and starting what waits",
+        "Running jobs and starting queued jobs",
         found="No worker has reported",
-        left=f"Nothing new starts, a cancel waits, and what you see of instances grows old. {_going_on()}",
-        next_step="Start a worker (script/run worker), or look at its log. It takes up by itself what runs.",
+        left=f"No job starts, cancellations wait, and instance data becomes outdated. {_going_on()}",
+        next_step="Start a worker (script/run worker) or check its log. It resumes running jobs automatically.",
     )
 
 
 def _beat_away() -> RemoteFailure:
     return RemoteFailure(
         "beat.away",
-        "Asking the workers every two seconds what is due",
+        "Triggering due work every two seconds",
         found="Beat has not ticked",
-        left=f"Backups that are due, probes and what waits in line start late or not at all. {_going_on()}",
-        next_step="Start beat (script/run beat), or look at its log. What is due is made good by itself.",
+        left=f"Due backups, probes and queued jobs start late or not at all. {_going_on()}",
+        next_step="Start beat (script/run beat) or check its log. Missed runs are caught up automatically.",
     )
 
 
 def _going_on() -> str:
-    """What it means for rebuilds: the guard on a source gives up a driver that is silent (``GUARD_...``)."""
+    """Return the effect on rebuilds: the guard on a source stops the copy of a silent driver (``GUARD_...``)."""
     patiences = (settings.GUARD_IDLE_SECONDS, settings.GUARD_HEARTBEAT_SECONDS)
     idle, paused = (duration(seconds).removesuffix(" 00 s") for seconds in patiences)
     return (
-        "Running rebuilds go on, on their hosts; but a copy that still reads its source is ended there after "
-        f"{idle} without a worker, after {paused} where replication was paused for it."
+        "Running rebuilds continue on their hosts. A copy that still reads its source is stopped after "
+        f"{idle} without a worker, or after {paused} if replication was paused for it."
     )
 
 
 class ProcessStatus:
-    """What one web process knows of the others, asked anew when it is old and somebody looks."""
+    """The state of the other processes, refreshed at most once in ``FRESH_SECONDS``."""
 
     def __init__(
         self,
@@ -123,7 +123,7 @@ class ProcessStatus:
         return self.clock() - self.asked_at < FRESH_SECONDS
 
     def bars(self) -> list[StatusBar]:
-        """Return the bars. One caller asks; others meanwhile get what was known before. The sample needs nobody."""
+        """Return the bars. One caller refreshes them; others get the previous ones. The sample has none."""
         if settings.SAMPLE:
             return []
         if not self.is_fresh and self.asking.acquire(blocking=False):
@@ -161,7 +161,7 @@ standing = ProcessStatus()
 
 
 def bars(request: HttpRequest) -> dict[str, Any]:
-    """Context processor: ``bars`` and their ``bars_key``, asked for when a template shows them to somebody who may look."""
+    """Context processor: ``bars`` and their ``bars_key``, evaluated when a template shows them to a user with access."""
     find = standing.bars if getattr(request, "may_look", False) else list  # web.access has let the person in
     return {"bars": find, "bars_key": lambda: key(find())}
 

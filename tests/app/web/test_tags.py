@@ -1,6 +1,6 @@
 """Filters and tags."""
 
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
 from zoneinfo import ZoneInfo
 
 import pytest
@@ -34,10 +34,39 @@ def test_rate_is_formatted_with_units(value: float | None, text: str) -> None:
 
 @pytest.mark.parametrize(
     ("value", "text"),
-    [(None, "—"), (0, "0 s"), (59.6, "1 min 00 s"), (3725, "1 h 02 min"), (2 * 86400 + 3 * 3600, "2 d 3 h")],
+    [
+        (None, "—"),
+        (0, "0 s"),
+        (-3.2, "0.0 s"),
+        (0.04, "0.0 s"),
+        (4.24, "4.2 s"),
+        (7, "7 s"),
+        (7.0, "7 s"),
+        ("9.94", "9.9 s"),
+        (9.96, "10 s"),
+        (10.4, "10 s"),
+        (59.6, "1 min 00 s"),
+        (3725, "1 h 02 min"),
+        (2 * 86400 + 3 * 3600, "2 d 3 h"),
+    ],
 )
 def test_duration_is_formatted_by_size(value: float | None, text: str) -> None:
     assert tags.duration(value) == text
+
+
+@pytest.mark.parametrize(
+    ("seconds", "text"), [(0, "now"), (0.4, "now"), (-5, "now"), (12, "12 s ago"), (3725, "1 h 02 min ago")]
+)
+def test_age(seconds: float, text: str) -> None:
+    value = timezone.now() - timedelta(seconds=seconds)
+    assert tags.age(value) == text
+    assert f">{text}<" in tags.ago(value)
+
+
+def test_elapsed_has_tenths_after_the_end_and_counts_whole_seconds_before() -> None:
+    start = timezone.now()
+    assert tags.elapsed(start, start + timedelta(seconds=4.24)) == "4.2 s"
+    assert 'data-elapsed="0"' in tags.elapsed(start)
 
 
 def test_when_shows_local_time_with_utc_title() -> None:

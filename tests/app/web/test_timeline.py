@@ -8,7 +8,7 @@ from django.utils import timezone
 
 from dbops.engine.schedule.calendar import Interval
 from dbops.engine.schedule.timeline import BarKind, Timeline, TimelineBar
-from dbops.web.charts.timeline import calendar_row, words
+from dbops.web.charts.timeline import calendar_row, hours, strip, words
 
 MIDNIGHT = datetime(2026, 3, 4, tzinfo=UTC)
 
@@ -54,3 +54,15 @@ def test_bars_without_end_are_drawn_to_now_and_maintenance_to_the_edge() -> None
     assert widths == {"backup": "25.000%", "maintenance": "75.000%"}
     assert all("bar-open" in shape.css for shape in drawn)
     assert all(len(re.findall(r"\d\d:\d\d", shape.title)) == 1 for shape in drawn), "a start and no end"
+
+
+def test_dense_strip_keeps_its_bars_inside_and_has_no_hours() -> None:
+    day = Interval(at(0), at(24))
+    bars = tuple(TimelineBar(BarKind.BACKUP, "b", Interval(at(6), at(8)), f"run {number}") for number in range(5))
+    line = Timeline(day, at(12), bars, (), (), ())
+    dense, loose = (strip(line, name="shop", is_dense=is_dense) for is_dense in (True, False))
+    assert dense.height < loose.height
+    assert all(shape.y + shape.height <= dense.height for shape in dense.shapes)
+    assert not any(hour.label for hour in dense.hours)
+    with timezone.override(UTC):
+        assert re.findall(r">(\d\d)<", hours(line)) == [hour.label for hour in loose.hours]

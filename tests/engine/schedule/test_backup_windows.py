@@ -85,7 +85,16 @@ def test_expected_end_is_never_in_the_past(taken: float, p50: float, more: float
 
 
 @pytest.mark.parametrize(
-    ("value", "text"), [(0, "0 s"), (59.4, "59 s"), (60, "1 min"), (11100, "3 h 05 min"), (183600, "2 d 3 h")]
+    ("value", "text"),
+    [
+        (0, "0 s"),
+        (4.24, "4.2 s"),
+        (9.96, "10 s"),
+        (59.4, "59 s"),
+        (60, "1 min"),
+        (11100, "3 h 05 min"),
+        (183600, "2 d 3 h"),
+    ],
 )
 def test_seconds_in_words(value: float, text: str) -> None:
     assert spell(value) == text
