@@ -17,6 +17,7 @@ from django.http import HttpRequest
 from django.template.loader import render_to_string
 from django.utils import timezone
 
+from dbops.engine.catalogue import CATALOGUE
 from dbops.engine.errors import RemoteFailure
 from dbops.queries.admin.configuration import pulses
 from dbops.web.templatetags.dbops import duration
@@ -62,42 +63,28 @@ def judge(
 
 
 def _redis_away() -> RemoteFailure:
-    return RemoteFailure(
-        "redis.away",
-        "Passing hints between dbops's processes",
-        found="Redis is away: it has not answered",
-        left=f"Live pages ask every few seconds instead. Workers hear of nothing: no next step, start or probe begins. {_going_on()}",
-        next_step="Start Redis (script/run redis), or look at its log. Nothing is kept there; all goes on by itself.",
-    )
+    return _away("redis.away", "Passing messages between the processes of dbops", "Redis has not answered")
 
 
 def _worker_away() -> RemoteFailure:
-    return RemoteFailure(
-        "worker.away",
-        "Driving what runs and starting what waits",
-        found="No worker has reported",
-        left=f"Nothing new starts, a cancel waits, and what you see of instances grows old. {_going_on()}",
-        next_step="Start a worker (script/run worker), or look at its log. It takes up by itself what runs.",
-    )
+    return _away("worker.away", "Running rebuilds and starting queued ones", "No worker has reported")
 
 
 def _beat_away() -> RemoteFailure:
-    return RemoteFailure(
-        "beat.away",
-        "Asking the workers every two seconds what is due",
-        found="Beat has not ticked",
-        left=f"Backups that are due, probes and what waits in line start late or not at all. {_going_on()}",
-        next_step="Start beat (script/run beat), or look at its log. What is due is made good by itself.",
-    )
+    return _away("beat.away", "Asking the workers every two seconds for due work", "Beat has not ticked")
 
 
-def _going_on() -> str:
-    """What it means for rebuilds: the guard on a source gives up a driver that is silent (``GUARD_...``)."""
+def _away(code: str, doing: str, found: str) -> RemoteFailure:
+    return RemoteFailure(code, doing, found=found, left=f"{CATALOGUE[code].state} {_guard_limits()}")
+
+
+def _guard_limits() -> str:
+    """Return when the guard on a source ends a copy that no worker follows (``GUARD_...``)."""
     patiences = (settings.GUARD_IDLE_SECONDS, settings.GUARD_HEARTBEAT_SECONDS)
     idle, paused = (duration(seconds).removesuffix(" 00 s") for seconds in patiences)
     return (
-        "Running rebuilds go on, on their hosts; but a copy that still reads its source is ended there after "
-        f"{idle} without a worker, after {paused} where replication was paused for it."
+        f"A copy that still reads its source is stopped after {idle} without a worker, "
+        f"or after {paused} if replication was paused for it."
     )
 
 
