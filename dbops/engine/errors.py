@@ -19,7 +19,7 @@ class DbopsError(Exception):
         next_step: what the reader should do. Empty: as the catalogue says.
     """
 
-    who: ClassVar[str] = "nobody"
+    who: ClassVar[str] = "none"
 
     def __init__(self, code: str, doing: str, *, found: str = "", left: str = "", next_step: str = "") -> None:
         super().__init__(code, doing, found, left, next_step)
@@ -79,7 +79,7 @@ class Unreachable(RemoteFailure):
 class Cancelled(DbopsError):
     """A person asked for the end."""
 
-    who = "nobody"
+    who = "none"
 
 
 class Bug(DbopsError):

@@ -6,8 +6,8 @@ from dbops.engine.catalogue.entries import (
     SAY_WHY,
     UNCHANGED,
     Section,
+    cancelled,
     host,
-    nobody,
     operator,
     ours,
 )
@@ -93,7 +93,7 @@ _RUNS = (
         "The file is hidden (`.NAME.partial`) and never counts as a backup. The next run tries again.",
         "Check owner and mode of the directory on the host.",
     ),
-    nobody(
+    cancelled(
         "backup.cancelled",
         "A user stopped the backup.",
         "No backup was published, and the partial file is removed.",

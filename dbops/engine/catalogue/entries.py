@@ -3,7 +3,7 @@
 from dataclasses import dataclass
 from typing import Literal
 
-Who = Literal["operator", "host", "nobody", "dbops"]
+Who = Literal["operator", "host", "none", "dbops"]
 
 UNCHANGED = "Nothing was changed."
 NOT_SENT = "Nothing was sent."
@@ -51,9 +51,9 @@ def host(code: str, summary: str, state: str, next_step: str) -> Entry:
     return Entry(code, "host", summary, state, next_step)
 
 
-def nobody(code: str, summary: str, state: str, next_step: str) -> Entry:
+def cancelled(code: str, summary: str, state: str, next_step: str) -> Entry:
     """Return an entry for work that a person stopped."""
-    return Entry(code, "nobody", summary, state, next_step)
+    return Entry(code, "none", summary, state, next_step)
 
 
 def ours(code: str, summary: str, state: str, next_step: str) -> Entry:

@@ -1,6 +1,6 @@
 """Errors of planning, requesting, queueing and controlling a rebuild, and of shared reads."""
 
-from dbops.engine.catalogue.entries import REPORT, UNCHANGED, Section, host, nobody, operator, ours
+from dbops.engine.catalogue.entries import REPORT, UNCHANGED, Section, cancelled, host, operator, ours
 
 _PLAN = (
     operator(
@@ -113,7 +113,7 @@ _CONTROL = (
         UNCHANGED,
         "If the rebuild is still running, cancel it.",
     ),
-    nobody(
+    cancelled(
         "rebuild.cancelled",
         "A user cancelled the rebuild.",
         'The outcome says where the old data is. Before step "Stop the target", nothing was changed.',

@@ -1,6 +1,6 @@
 """Errors of restore tests."""
 
-from dbops.engine.catalogue.entries import NOT_WRITTEN, UNCHANGED, Section, host, nobody, operator
+from dbops.engine.catalogue.entries import NOT_WRITTEN, UNCHANGED, Section, cancelled, host, operator
 
 _REMOVED = "All files of the restore test are removed. No running server was touched."
 _KEEP = "Make a new backup and test it. Keep an older backup that passed its restore test."
@@ -30,7 +30,7 @@ _TESTS = (
         UNCHANGED,
         "No action is needed.",
     ),
-    nobody(
+    cancelled(
         "restore_test.cancelled",
         "A user stopped the restore test.",
         "All files of the restore test are removed.",

@@ -241,7 +241,7 @@ def clean(value: Any) -> str:
 
 @register.filter
 def ticks(value: str) -> SafeString:
-    """Return text with what stands between backticks as code."""
+    """Return text with the parts between backticks as code."""
     parts = str(value).split("`")
     if len(parts) % 2 == 0:  # an odd number of backticks: not ours
         return format_html("{}", value)
