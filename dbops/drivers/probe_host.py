@@ -113,7 +113,6 @@ def _refuse_half(result: CommandResult, records: Mapping[str, str]) -> None:
             "host.probe_failed",
             "Reading the host's facts",
             found=f"exit status {result.exit_status}: {result.stderr.strip()[-300:]}",
-            next_step="Run a POSIX shell as this user on the host, and see what it says",
         )
 
 

@@ -19,7 +19,5 @@ def quote(arguments: Iterable[str]) -> str:
                 "ssh.nul_byte",
                 "Building a command for a host",
                 found=f"a NUL byte in {word[:40]!r}",
-                left="Nothing was run",
-                next_step="Correct the name or path that holds it",
             )
     return shlex.join(words)

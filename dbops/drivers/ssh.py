@@ -128,8 +128,6 @@ class SshShell(Shell):
                 "ssh.auth_failed",
                 f"Logging in as {self.address.place}",
                 found=str(error),
-                left="Nothing was run",
-                next_step="Put the dashboard's public key into this user's authorized_keys, or correct the user",
             ) from None
         except (paramiko.SSHException, EOFError, OSError) as error:
             _close(transport)
@@ -146,8 +144,6 @@ class SshShell(Shell):
                 "ssh.host_key_unknown",
                 doing,
                 found=f"{found.type} {found.fingerprint}",
-                left="Nothing was sent",
-                next_step="Compare the fingerprint on the host's console, then accept it",
             )
         pinned = parse_host_key(self.address.host_key)
         if (pinned.type, pinned.base64) != (found.type, found.base64):
@@ -155,8 +151,6 @@ class SshShell(Shell):
                 "ssh.host_key_changed",
                 doing,
                 found=f"{found.type} {found.fingerprint} where {pinned.type} {pinned.fingerprint} was accepted",
-                left="Nothing was sent",
-                next_step="Find out why it changed (a new machine, or somebody in between) before accepting it",
             )
 
     def _check_sudo(self, result: CommandResult) -> None:
@@ -165,8 +159,6 @@ class SshShell(Shell):
                 "ssh.sudo_refused",
                 f"Becoming root as {self.address.place}",
                 found=result.stderr.splitlines()[0][:200],
-                left="Nothing was run",
-                next_step="Allow this user sudo without a password, or log in as root",
             )
 
 
@@ -200,8 +192,6 @@ class _Exchange:
                 "ssh.timeout",
                 f"Waiting for a command on {self.shell.address.place}",
                 found=f"no answer in {self.timeout_seconds:g} s",
-                left="The command may still be running there",
-                next_step="It is asked again by itself; look at the host's load and network if it stays",
             )
         if result.exit_status is None and (self.shell._transport is None or not self.shell._transport.is_active()):
             self.shell.close()
@@ -282,7 +272,6 @@ def load_private_key(text: str) -> paramiko.PKey:
         "ssh.bad_key",
         "Reading the private key",
         found=found,
-        next_step="Paste an OpenSSH private key without a passphrase",
     )
 
 
@@ -348,6 +337,4 @@ def _unreachable(address: str, port: int, error: BaseException) -> Unreachable:
         "ssh.unreachable",
         f"Connecting to {address}:{port} by SSH",
         found=str(error) or type(error).__name__,
-        left="Nothing is known of the host; what was running there goes on",
-        next_step="It is tried again by itself; check that the host is up and its SSH port is open from here",
     )

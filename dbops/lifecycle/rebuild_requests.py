@@ -119,8 +119,6 @@ def _busy(target: Instance) -> Refused:
         "rebuild.busy",
         f"Requesting a rebuild of {target.name}",
         found="another rebuild of this instance is queued or running",
-        left="Nothing was changed.",
-        next_step="Watch that one, or cancel it first.",
     )
 
 

@@ -84,8 +84,6 @@ def _key_taken(key: str) -> Refused:
         "report.key_taken",
         f"Taking the report {key}",
         found="this key belongs to a run of another instance",
-        left="Nothing was written.",
-        next_step="Choose a new key for each run, for example a UUID.",
     )
 
 

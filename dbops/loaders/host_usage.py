@@ -38,6 +38,4 @@ def refuse_in_use(doing: str, why: str) -> NoReturn:
         "test.busy",
         doing,
         found=f"{why}: a test would take its bandwidth, and measure too little",
-        left="Nothing was sent.",
-        next_step="Wait for its end, then test again.",
     )

@@ -119,6 +119,4 @@ def _refuse(doing: str, problems: list[str]) -> None:
             "account.invalid",
             doing,
             found=" ".join(problems),
-            left="Nothing was changed.",
-            next_step="Correct this and try again.",
         )

@@ -128,8 +128,6 @@ def _subject(token: AccessToken, instance: str, schedule: str) -> tuple[Instance
         "report.unknown_instance",
         "Taking a report",
         found=f"the cluster {token.cluster} of this token has no {what}",
-        left="Nothing was written.",
-        next_step="Give the name as the dashboard shows it, or use a token of that instance's cluster.",
     )
 
 
@@ -173,6 +171,4 @@ def _invalid(found: str) -> Refused:
         "report.invalid",
         "Reading a report",
         found=found,
-        left="Nothing was written.",
-        next_step="Correct it; docs/how-to/backup-reports.md describes each field.",
     )

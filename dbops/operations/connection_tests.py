@@ -46,8 +46,6 @@ def request_stream(*, actor: User, source: Host, target: Host) -> ConnectionTest
             "test.same_host",
             doing,
             found="source and target are one host",
-            left="Nothing was sent.",
-            next_step="Choose two hosts.",
         )
     slot = f"stream:{source.pk}:{target.pk}"
     if running := ConnectionTest.objects.filter(slot=slot).first():

@@ -76,8 +76,6 @@ def _write(actor: User, rebuild: Rebuild, method: str, reason: str, request_key:
                 "rebuild.no_follow_up",
                 DOING[method].format(target.name),
                 found=offer.reason,
-                left="Nothing was changed on any host.",
-                next_step="Look at the instance, and plan a new rebuild.",
             )
         following = rebuild_requests.queue(
             plan=follow_up_plan(rebuild, offer),

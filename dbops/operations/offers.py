@@ -59,8 +59,6 @@ def known_by_next(rebuild: Rebuild, plan: Plan, doing: str) -> dict[str, str]:
             "rebuild.no_follow_up",
             doing,
             found=offer.reason,
-            left="Nothing was changed on any host.",
-            next_step="Look at the instance, and plan a new rebuild.",
         )
     return half_copy_of(ended(rebuild), plan.target)
 

@@ -53,8 +53,7 @@ def require_operator(user: AbstractBaseUser | AnonymousUser, doing: str) -> None
             "access.denied",
             doing,
             found=f"{user} is not an operator",
-            left="Nothing was changed.",
-            next_step="Ask an administrator to add you to the group 'operator'.",
+            next_step="Ask a superuser to add you to the group 'operator'.",
         )
 
 
@@ -72,7 +71,6 @@ def require_superuser(user: AbstractBaseUser | AnonymousUser, doing: str) -> Non
             "access.denied",
             doing,
             found=f"{user} is not a superuser",
-            left="Nothing was changed.",
             next_step="Ask a superuser to do it.",
         )
 
@@ -83,8 +81,6 @@ def sample_refusal(doing: str) -> Refused:
         "sample.read_only",
         doing,
         found="this is the sample: its history is generated, and its servers do not exist",
-        left="Nothing was changed.",
-        next_step="Do it in the real dashboard; in the sample everything can be read, filtered and exported.",
     )
 
 

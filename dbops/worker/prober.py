@@ -135,8 +135,6 @@ def probe_now(instance: Instance) -> InstanceFacts:
         "probe.incomplete",
         f"Reading {instance.name} now",
         found=problem.text if problem else "it did not answer in time",
-        left="Nothing was changed.",
-        next_step="Look at the instance's page.",
     )
 
 
@@ -179,8 +177,6 @@ def replan(target: Instance, source: Instance, before: Plan) -> Plan:
             "probe.incomplete",
             f"Reading {', '.join(item.name for item in wanted)} now",
             found="one of them did not answer in time",
-            left="Nothing was changed.",
-            next_step="Look at the instances' pages, and plan again.",
         )
     inputs = plan_inputs_of(target, source, keep_old_data=before.keep_old_data)
     method = METHODS.get(before.copied_by or before.method, METHODS[DEFAULT_METHOD])

@@ -58,6 +58,7 @@ PAGES = {
     "credentials": "/admin/credentials/",
     "settings": "/admin/settings/",
     "connection-tests": "/admin/connection-tests/",
+    "error-codes": "/errors/",
     "users": "/admin/users/",
     "user-add": "/admin/users/add/",
     "user": "/admin/users/{person}/",

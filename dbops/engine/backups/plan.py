@@ -119,16 +119,12 @@ def plan_backup(
             "backup.no_directory",
             doing,
             found=f"the schedule {asked.schedule} does not say where it writes",
-            left="Nothing was written.",
-            next_step="Give the schedule a directory on the instance's host.",
         )
     if facts is None or facts.server is None or facts.host is None or facts.datadir is None:
         raise Refused(
             "backup.no_server",
             doing,
             found=_problem(facts),
-            left="Nothing was written.",
-            next_step="Look at the instance; the backup can be run again as soon as it answers.",
         )
     server, host = facts.server, facts.host
     flavor = flavor_for(server.version, server.flavor)

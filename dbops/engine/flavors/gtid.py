@@ -30,8 +30,6 @@ def _unreadable(text: str, part: str) -> RemoteFailure:
         "gtid.unreadable",
         "Reading a GTID position",
         found=f"{part!r} in {text[:200]!r}",
-        left="Nothing was changed.",
-        next_step="Read the position on the server by hand, and report this text if it is what the server shows.",
     )
 
 

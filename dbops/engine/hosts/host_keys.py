@@ -55,7 +55,6 @@ def parse_host_key(line: str) -> HostKey:
             "ssh.bad_host_key",
             "Reading a pinned host key",
             found=str(error),
-            next_step="Read the key from the host again and accept it",
         ) from None
     return HostKey(words[0], words[1], fingerprint_of_blob(blob))
 

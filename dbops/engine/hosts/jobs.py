@@ -29,17 +29,15 @@ def job_must_succeed(state: JobState, doing: str, *, left: Callable[[], str] = s
         raise RemoteFailure(
             "host.vanished",
             doing,
-            found="the process is gone and left no exit status (killed, or the host was restarted)",
+            found="the process ended without an exit status (killed, or the host restarted)",
             left=left(),
-            next_step="Look at the host's system log, then rebuild again.",
         )
     if state.exit_status == REFUSED_STATUS and last.startswith("REFUSED: "):
         raise Refused(
             "host.refused",
             doing,
             found=last.removeprefix("REFUSED: "),
-            left=left() or "Nothing was changed.",
-            next_step="Look at the host, wait for a fresh probe, and plan again.",
+            left=left(),
         )
     if state.exit_status != 0:
         raise RemoteFailure(
@@ -47,7 +45,6 @@ def job_must_succeed(state: JobState, doing: str, *, left: Callable[[], str] = s
             doing,
             found=last.removeprefix("FAILED: ") or f"exit status {state.exit_status}",
             left=left(),
-            next_step="Mend the cause on the host, then rebuild again.",
         )
 
 

@@ -90,8 +90,6 @@ def _too_little_is_known(inputs: PlanInputs, method: Method) -> Refused:
         "plan.no_facts",
         f"Planning a rebuild of {inputs.target.name} from {inputs.source.name}",
         found=_what_is_missing(inputs, method),
-        left="Nothing was changed.",
-        next_step="Wait for a probe that succeeds, or mend what stops it.",
     )
 
 

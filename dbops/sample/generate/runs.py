@@ -113,8 +113,6 @@ def _tell_end(row: BackupRun, cluster: SampleCluster, now: datetime) -> None:
             "backup.failed",
             f"Backing up {row.instance.name}",
             found="zstd: error 70: Write error: cannot write block: No space left on device",
-            left="The unfinished file was removed; earlier backups are as they were.",
-            next_step="Make room in the directory, then run it again.",
         )
         row.error, row.outcome = error.as_record(), "No space was left in the directory. Nothing was published."
     elif row.origin == "managed":

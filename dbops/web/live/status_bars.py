@@ -17,6 +17,7 @@ from django.http import HttpRequest
 from django.template.loader import render_to_string
 from django.utils import timezone
 
+from dbops.engine.catalogue import CATALOGUE
 from dbops.engine.errors import RemoteFailure
 from dbops.queries.admin.configuration import pulses
 from dbops.web.templatetags.dbops import duration
@@ -62,42 +63,28 @@ def judge(
 
 
 def _redis_away() -> RemoteFailure:
-    return RemoteFailure(
-        "redis.away",
-        "Sending messages between dbops processes",
-        found="Redis is unreachable",
-        left=f"Live pages poll every few seconds instead. Workers start no steps, rebuilds or probes. {_going_on()}",
-        next_step="Start Redis (script/run redis) or check its log. Work continues automatically. Redis stores no data.",
-    )
+    return _away("redis.away", "Sending messages between dbops processes", "Redis is unreachable")
 
 
 def _worker_away() -> RemoteFailure:
-    return RemoteFailure(
-        "worker.away",
-        "Running jobs and starting queued jobs",
-        found="No worker has reported",
-        left=f"No job starts, cancellations wait, and instance data becomes outdated. {_going_on()}",
-        next_step="Start a worker (script/run worker) or check its log. It resumes running jobs automatically.",
-    )
+    return _away("worker.away", "Running jobs and starting queued jobs", "No worker has reported")
 
 
 def _beat_away() -> RemoteFailure:
-    return RemoteFailure(
-        "beat.away",
-        "Triggering due work every two seconds",
-        found="Beat has not ticked",
-        left=f"Due backups, probes and queued jobs start late or not at all. {_going_on()}",
-        next_step="Start beat (script/run beat) or check its log. Missed runs are caught up automatically.",
-    )
+    return _away("beat.away", "Triggering due work every two seconds", "Beat has not ticked")
 
 
-def _going_on() -> str:
-    """Return the effect on rebuilds: the guard on a source stops the copy of a silent driver (``GUARD_...``)."""
+def _away(code: str, doing: str, found: str) -> RemoteFailure:
+    return RemoteFailure(code, doing, found=found, left=f"{CATALOGUE[code].state} {_guard_limits()}")
+
+
+def _guard_limits() -> str:
+    """Return when the guard on a source ends a copy that no worker follows (``GUARD_...``)."""
     patiences = (settings.GUARD_IDLE_SECONDS, settings.GUARD_HEARTBEAT_SECONDS)
     idle, paused = (duration(seconds).removesuffix(" 00 s") for seconds in patiences)
     return (
-        "Running rebuilds continue on their hosts. A copy that still reads its source is stopped after "
-        f"{idle} without a worker, or after {paused} if replication was paused for it."
+        f"A copy that still reads its source is stopped after {idle} without a worker, "
+        f"or after {paused} if replication was paused for it."
     )
 
 

@@ -10,7 +10,7 @@ from typing import Any
 from django import template
 from django.templatetags.static import static
 from django.utils import timezone
-from django.utils.html import format_html
+from django.utils.html import format_html, format_html_join
 from django.utils.safestring import SafeString
 
 from dbops.engine.rebuilds.plan import Plan, PlannedCommand, PlannedInstance
@@ -245,6 +245,16 @@ def clean(value: Any) -> str:
     """Return text without escape sequences and control characters; what remains is still escaped by the template."""
     text = ESCAPES.sub("", str(value if value is not None else "")).replace("\r\n", "\n").replace("\r", "\n")
     return DIRECTION.sub("\N{REPLACEMENT CHARACTER}", CONTROL.sub("\N{REPLACEMENT CHARACTER}", text))
+
+
+@register.filter
+def ticks(value: str) -> SafeString:
+    """Return text with the parts between backticks as code."""
+    parts = str(value).split("`")
+    if len(parts) % 2 == 0:  # an odd number of backticks: not ours
+        return format_html("{}", value)
+    shapes = ("{}", "<code>{}</code>")
+    return format_html_join("", "{}", ((format_html(shapes[place % 2], part),) for place, part in enumerate(parts)))
 
 
 @register.filter

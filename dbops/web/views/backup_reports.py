@@ -93,8 +93,6 @@ def _token(request: HttpRequest) -> AccessToken:
             "report.too_many",
             "Taking a report",
             found=f"more than {REQUESTS_A_MINUTE} requests a minute with this token",
-            left="Nothing was written.",
-            next_step="Wait a minute; one heartbeat a minute for each backup is enough.",
         )
     return token_of(secret, REPORT)
 
@@ -106,8 +104,6 @@ def _body(request: HttpRequest) -> dict[str, Any]:
             "report.too_large",
             "Reading a report",
             found=f"the body has more than {BODY_BYTES} bytes",
-            left="Nothing was written.",
-            next_step="Send the fields that docs/how-to/backup-reports.md names, and nothing else.",
         )
     try:
         said = json.loads(raw or b"{}")
@@ -117,9 +113,8 @@ def _body(request: HttpRequest) -> dict[str, Any]:
         raise Refused(
             "report.invalid",
             "Reading a report",
-            found="the body is no JSON object",
-            left="Nothing was written.",
-            next_step='Send for example {"instance": "backup-1", "method": "dump"}.',
+            found="the body is not a JSON object",
+            next_step='Send a JSON object, for example {"instance": "backup-1", "method": "dump"}.',
         )
     return said
 
@@ -128,9 +123,7 @@ def _wrong_method(method: str) -> Refused:
     return Refused(
         "report.wrong_method",
         "Reading a report",
-        found=f"this address takes {method} alone",
-        left="Nothing was written.",
-        next_step="docs/how-to/backup-reports.md describes each address.",
+        found=f"this address accepts only {method}",
     )
 
 

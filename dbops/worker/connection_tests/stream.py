@@ -28,9 +28,7 @@ def facts_of(host: Host) -> HostFacts:
     raise Refused(
         "test.no_facts",
         f"Choosing the cipher for {host.name}",
-        found="no probe has read this host yet, so the ciphers that it knows are not known",
-        left="Nothing was sent.",
-        next_step="Test SSH first; a host is read once it has an instance.",
+        found="no probe has read this host, so its ciphers are unknown",
     )
 
 

@@ -11,8 +11,10 @@ from django.test import Client, override_settings
 from django.urls import include, path
 from django.utils.html import escape
 
+from dbops.engine.catalogue import CATALOGUE
 from dbops.engine.errors import Refused
 from dbops.web.decorators import viewer_page
+from dbops.web.templatetags.dbops import ticks
 from tests.app.factories import make_trio
 
 HUNG = "it hangs"
@@ -171,3 +173,32 @@ def test_unknown_host_name_answers_400(viewer: Client) -> None:
     answer = viewer.get("/", HTTP_HOST="evil.example")
     assert answer.status_code == 400
     assert "DBOPS_ALLOWED_HOSTS" in shown(answer)
+
+
+def test_error_codes_page_has_an_anchor_for_each_code(viewer: Client) -> None:
+    answer = viewer.get("/errors/")
+    assert answer.status_code == 200
+    anchors = set(re.findall(r'<h3 class="h4" id="([^"]+)"', answer.content.decode()))
+    assert anchors == set(CATALOGUE)
+    assert "`" not in answer.content.decode().partition("<main")[2].partition("</main>")[0]
+
+
+def test_error_codes_page_asks_for_a_login(client: Client, db: None) -> None:
+    assert client.get("/errors/").status_code == 302
+
+
+@override_settings(ROOT_URLCONF=__name__)
+def test_error_links_to_its_code(viewer: Client) -> None:
+    assert 'href="/errors/#schedule.gone"' in viewer.post("/refuses/").content.decode()
+
+
+@pytest.mark.parametrize(
+    ("text", "html"),
+    [
+        ("run `a b`.", "run <code>a b</code>."),
+        ("<b>`<i>`", "&lt;b&gt;<code>&lt;i&gt;</code>"),
+        ("one ` tick", "one ` tick"),
+    ],
+)
+def test_ticks_marks_code_and_escapes(text: str, html: str) -> None:
+    assert ticks(text) == html

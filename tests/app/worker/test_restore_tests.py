@@ -62,7 +62,7 @@ def fetched(host: Any, run: BackupRun) -> Host:
 def play(host: Any, *states: Any, removal: tuple[Any, ...] = (ended(0),)) -> None:
     jobs = FakeJobs(host)
     jobs.play("restore-test", *states)
-    jobs.play("proof-remove|again-.*", *removal)
+    jobs.play("restore-test-remove|again-.*", *removal)
 
 
 def good() -> Any:

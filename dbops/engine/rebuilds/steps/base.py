@@ -99,9 +99,7 @@ class JobStep(Step):
             raise RemoteFailure(
                 "host.stalled",
                 self.title,
-                found=f"no byte and no line of a log for {verdict.silent_seconds:.0f} s",
-                left="The work was ended.",
-                next_step="Look for a frozen disk, process or network on both hosts. DBOPS_STALL_... set how long is borne.",
+                found=f"no data and no log line for {verdict.silent_seconds:.0f} s",
             )
 
     def cancel(self, run: Run) -> None:

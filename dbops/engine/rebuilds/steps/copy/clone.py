@@ -35,7 +35,6 @@ from dbops.engine.rebuilds.steps.replicate.replication import MASKED
 from dbops.engine.rebuilds.steps.run import Run, StepOutcome, done
 
 DOING = "Opening the source for the clone"
-UNTOUCHED = "Nothing was changed on the target."
 
 
 class OpenDonor(Step):
@@ -70,8 +69,6 @@ class OpenDonor(Step):
                     "clone.account",
                     DOING,
                     found=error.found,
-                    left=UNTOUCHED,
-                    next_step="Grant the admin account what docs/how-to/accounts.md names for clone, then plan again.",
                 ) from error
         self._try_from_target(run, password)
         return done()
@@ -119,8 +116,7 @@ class OpenDonor(Step):
                 "clone.no_way",
                 "Trying the connection from the target to the source's server",
                 found=error.found,
-                left=UNTOUCHED,
-                next_step=f"Let {run.target.party.host} reach {source.address}:{source.port}.",
+                next_step=f"Allow {run.target.party.host} to reach {source.address}:{source.port}.",
             ) from error
         run.journal.say(f"{run.target.party.host} reaches the server of {source.name}.", host=run.target.party.host)
 

@@ -175,8 +175,6 @@ class Stream(JobStep):
                 "backup.redo_stuck",
                 "Copying the source's redo log",
                 found=f"the backup tool has been at LSN {lsn} for {STUCK_LINES // 2} tries: the redo log was overwritten there",
-                left="The copy was ended; it could not have succeeded.",
-                next_step="Raise the source's redo log capacity, or rebuild at an hour with fewer writes.",
             )
 
     def _give_up_if_full(self, run: Run, state: JobState) -> None:
@@ -188,8 +186,7 @@ class Stream(JobStep):
                 "stream.disk_full",
                 "Unpacking into the new data directory",
                 found=f"{known.sentence} The unpacking tool wrote: {said.strip()[-500:]}",
-                left=f"The copy was ended. {describe_data_location(run)}",
-                next_step=known.next_step,
+                left=f"dbops stopped the copy. {describe_data_location(run)}",
             )
 
     def finish(self, run: Run, state: JobState) -> StepOutcome:
@@ -232,8 +229,7 @@ class Stream(JobStep):
                 "source.given_back",
                 f"Copying from {run.source.party.name}",
                 found=f"its guard ended the backup: {told['given_back']}",
-                left="Replication on the source runs as before. " + describe_data_location(run),
-                next_step="Find out why the dashboard did not reach the source for so long, then rebuild again.",
+                left="Replication on the source is running. " + describe_data_location(run),
             )
 
     def _evidence(self, run: Run, state: JobState, told: dict[str, str]) -> CopyEvidence:

@@ -43,7 +43,6 @@ class FindOldData(Step):
                 f"Looking for the old data of {run.plan.target.name}",
                 found=f"{run.plan.aside_path} is not the directory that was moved aside",
                 left=describe_data_location(run),
-                next_step="Look at the host. If the old data is gone, rebuild again.",
             )
         run.journal.say(f"The old data is at {run.plan.aside_path}.", host=run.plan.target.host)
         return done()

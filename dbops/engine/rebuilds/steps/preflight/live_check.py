@@ -44,8 +44,6 @@ class PreflightCheck(Step):
                 "plan.changed",
                 "Comparing the live instances with the plan",
                 found="; ".join(changes),
-                left="Nothing was changed on any host.",
-                next_step="Open the plan again and look at what is different.",
             )
         target = run.plan.target
         seen = (
@@ -136,7 +134,5 @@ def check_access(run: Run) -> None:
             "stream.no_way",
             "Trying the SSH connection from the target to the source",
             found=(result.stdout + result.stderr).strip()[-500:] or f"exit status {result.exit_status}",
-            left="Nothing was changed on the target.",
-            next_step="Let the target reach the source's SSH port, and check stream_address and the pinned host key.",
         )
     run.journal.say(f"{run.target.party.host} reaches {run.source.party.host} over SSH.", host=run.target.party.host)

@@ -65,8 +65,7 @@ class ResumeCheck(Step):
                 "retry.changed",
                 "Comparing copy and instances with those of the failed rebuild",
                 found="; ".join(changes),
-                left=f"This retry changed nothing. {describe_data_location(run)}",
-                next_step="Look at what is different, then plan a new rebuild or put the old data back.",
+                left=f"This attempt changed nothing. {describe_data_location(run)}",
             )
         remember_replication(run)
         run.journal.say(f"The copy at {target.datadir} is the one that was made.", host=target.host)

@@ -50,8 +50,6 @@ class Pause(Step):
                 "source.temp_tables",
                 f"Pausing replication on {run.source.party.name}",
                 found=f"its applier held {left} temporary tables at each of {attempt} tries; no copy contains them",
-                left="Replication on the source runs again.",
-                next_step="Rebuild again at a calmer hour, or from another source.",
             )
         return again(3.0)
 

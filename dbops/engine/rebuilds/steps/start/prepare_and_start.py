@@ -106,7 +106,6 @@ class Prepare(JobStep):
                 "prepare.state",
                 "Checking the prepared copy",
                 found=f"backup_type is {kind}, not {run.flavor.prepared_type}",
-                next_step="Rebuild again: a copy that was not prepared to its end cannot be prepared once more.",
             )
 
 
@@ -177,7 +176,6 @@ class StartServer(JobStep):
                 "start.timeout",
                 f"Starting {run.plan.target.name}",
                 found=f"the start command has not returned for {run.settings.start_timeout_seconds:.0f} s",
-                next_step="Look at the server's error log on the host.",
             )
 
     def finish(self, run: Run, state: JobState) -> StepOutcome:
