@@ -243,7 +243,7 @@ def test_no_code_has_two_entries() -> None:
 def test_error_takes_state_and_next_step_from_the_catalogue_unless_its_place_knows_more(entry: Entry) -> None:
     kind = next(kind for kind in KINDS if kind.who == entry.who)
     error = kind(entry.code, "Testing")
-    assert (error.left, error.next_step) == (entry.state, entry.next_step)
+    assert (error.state, error.next_step) == (entry.state, entry.next_step)
     assert entry.code in str(error)
-    error = kind(entry.code, "Testing", left="here", next_step="there")
-    assert (error.left, error.next_step) == ("here", "there")
+    error = kind(entry.code, "Testing", state="here", next_step="there")
+    assert (error.state, error.next_step) == ("here", "there")

@@ -138,20 +138,20 @@ class MysqlDatabase(Database):
             return RemoteFailure(
                 "mysql.access_denied",
                 f"Logging in to {place} as {self.address.user}",
-                found=_clean(error, (self.address.password,)),
+                cause=_clean(error, (self.address.password,)),
             )
         if number in LOST or not isinstance(error, pymysql.MySQLError) or isinstance(error, pymysql.InterfaceError):
             failure = Unreachable(
                 "mysql.unreachable",
                 f"Querying the server on {place}",
-                found=_clean(error, (self.address.password, *parameters)),
+                cause=_clean(error, (self.address.password, *parameters)),
             )
             failure.took_no_connection = number == NO_CONNECTION
             return failure
         return RemoteFailure(
             "mysql.error",
             f"Running {_words(sql)} on {place}",
-            found=_clean(error, (self.address.password, *parameters)),
+            cause=_clean(error, (self.address.password, *parameters)),
         )
 
 

@@ -18,6 +18,6 @@ def quote(arguments: Iterable[str]) -> str:
             raise Refused(
                 "ssh.nul_byte",
                 "Building a command for a host",
-                found=f"a NUL byte in {word[:40]!r}",
+                cause=f"a NUL byte in {word[:40]!r}",
             )
     return shlex.join(words)

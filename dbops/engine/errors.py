@@ -13,29 +13,29 @@ class DbopsError(Exception):
 
     Args:
         code: of an entry in the catalogue, for example ``stream.truncated``.
-        doing: what failed, a phrase that starts with a capital letter.
-        found: the cause, in the words of the tool or host if there are any.
-        left: the current state. Empty: as the catalogue says.
+        operation: what failed, a phrase that starts with a capital letter.
+        cause: the cause, in the words of the tool or host if there are any.
+        state: the current state. Empty: as the catalogue says.
         next_step: what the reader should do. Empty: as the catalogue says.
     """
 
     who: ClassVar[str] = "none"
 
-    def __init__(self, code: str, doing: str, *, found: str = "", left: str = "", next_step: str = "") -> None:
-        super().__init__(code, doing, found, left, next_step)
+    def __init__(self, code: str, operation: str, *, cause: str = "", state: str = "", next_step: str = "") -> None:
+        super().__init__(code, operation, cause, state, next_step)
         # A test holds that every code has an entry; at run time a missing text must not hide the error.
         entry = CATALOGUE.get(code)
         self.code = code
-        self.doing = doing
-        self.found = found
-        self.left = left or (entry.state if entry else "")
+        self.operation = operation
+        self.cause = cause
+        self.state = state or (entry.state if entry else "")
         self.next_step = next_step or (entry.next_step if entry else "")
         #: Plain data for the audit log: codes and fingerprints, nothing that anybody typed.
         self.told: dict[str, Any] = {}
 
     def __str__(self) -> str:
-        parts = [f"{self.doing}" + (f": {self.found}" if self.found else ".")]
-        parts += [part for part in (self.left, self.next_step) if part]
+        parts = [f"{self.operation}" + (f": {self.cause}" if self.cause else ".")]
+        parts += [part for part in (self.state, self.next_step) if part]
         return f"[{self.code}] " + " ".join(part if part.endswith((".", "!", "?")) else part + "." for part in parts)
 
     def as_record(self) -> dict[str, str]:
@@ -43,10 +43,10 @@ class DbopsError(Exception):
         return {
             "code": self.code,
             "who": self.who,
-            "doing": self.doing,
-            "found": self.found,
-            "left": self.left,
-            "next": self.next_step,
+            "operation": self.operation,
+            "cause": self.cause,
+            "state": self.state,
+            "next_step": self.next_step,
         }
 
 
@@ -56,9 +56,9 @@ class Refused(DbopsError):
     who = "operator"
 
     @classmethod
-    def unchanged(cls, code: str, doing: str, found: str, next_step: str = "") -> Self:
+    def unchanged(cls, code: str, operation: str, cause: str, next_step: str = "") -> Self:
         """Return a refusal with the catalogue's state, which says that nothing was changed. Arguments as of ``DbopsError``."""
-        return cls(code, doing, found=found, next_step=next_step)
+        return cls(code, operation, cause=cause, next_step=next_step)
 
 
 class RemoteFailure(DbopsError):

@@ -83,7 +83,7 @@ def _key_taken(key: str) -> Refused:
     return Refused(
         "report.key_taken",
         f"Taking the report {key}",
-        found="this key belongs to a run of another instance",
+        cause="this key belongs to a run of another instance",
     )
 
 

@@ -37,5 +37,5 @@ def refuse_in_use(doing: str, why: str) -> NoReturn:
     raise Refused(
         "test.busy",
         doing,
-        found=f"{why}: a test would take its bandwidth, and measure too little",
+        cause=f"{why}: a test would take its bandwidth, and measure too little",
     )

@@ -49,7 +49,7 @@ def _open(row: models.Model, column: "models.Field[Any, Any]", sealed: _Sealed) 
         raise Refused(
             "secret.lost",
             f"Reading the {column.verbose_name} of {getattr(row, 'name', row)}",
-            found="it cannot be decrypted with the current keys",
+            cause="it cannot be decrypted with the current keys",
         ) from error
 
 

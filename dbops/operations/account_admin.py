@@ -51,7 +51,7 @@ def add_account(*, actor: User, name: str, group: str, password: str, superuser:
             )
     except IntegrityError as error:
         found = "an account with this name exists"
-        raise Refused("account.exists", doing, found=found) from error
+        raise Refused("account.exists", doing, cause=found) from error
     return user
 
 
@@ -111,7 +111,7 @@ def deactivate(*, actor: User, user: User, seen: str) -> None:
     doing = f"Deactivating the account {user.get_username()!r}"
     require_superuser(actor, doing)
     if actor.pk == user.pk:
-        raise Refused("account.self", doing, found="it is your own account")
+        raise Refused("account.self", doing, cause="it is your own account")
     with transaction.atomic():
         row = _lock(user, doing, seen)
         if row.is_superuser:
@@ -163,7 +163,7 @@ def _lock(user: User, doing: str, seen: str | None = None) -> User:
     row = rows.get(user.pk) or User.objects.select_for_update().get(pk=user.pk)
     if seen is not None and standing_of(row) != seen:
         found = "another user changed it after you opened the page"
-        raise Refused("account.stale", doing, found=found)
+        raise Refused("account.stale", doing, cause=found)
     return row
 
 
@@ -174,12 +174,12 @@ def _superusers() -> QuerySet[User]:
 def _refuse_last(row: User, doing: str) -> None:
     if row.is_active and not User.objects.filter(is_superuser=True, is_active=True).exclude(pk=row.pk).exists():
         found = f"{row.get_username()} is the last active superuser"
-        raise Refused("account.last_superuser", doing, found=found)
+        raise Refused("account.last_superuser", doing, cause=found)
 
 
 def _refuse_group(doing: str, group: str) -> NoReturn:
     found = f"group: {group!r} is neither {' nor '.join(GROUPS)}"
-    raise Refused("account.invalid", doing, found=found)
+    raise Refused("account.invalid", doing, cause=found)
 
 
 def _end_sessions(user: User) -> int:

@@ -118,5 +118,5 @@ def _refuse(doing: str, problems: list[str]) -> None:
         raise Refused(
             "account.invalid",
             doing,
-            found=" ".join(problems),
+            cause=" ".join(problems),
         )

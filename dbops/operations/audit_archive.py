@@ -134,4 +134,4 @@ def _remove(actor: str, anchor: ChainHead, head: ChainHead, path: Path, file_has
 
 
 def _refused(code: str, found: str) -> Refused:
-    return Refused(code, DOING, found=found)
+    return Refused(code, DOING, cause=found)

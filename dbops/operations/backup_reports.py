@@ -127,7 +127,7 @@ def _subject(token: AccessToken, instance: str, schedule: str) -> tuple[Instance
     raise Refused(
         "report.unknown_instance",
         "Taking a report",
-        found=f"the cluster {token.cluster} of this token has no {what}",
+        cause=f"the cluster {token.cluster} of this token has no {what}",
     )
 
 
@@ -170,5 +170,5 @@ def _invalid(found: str) -> Refused:
     return Refused(
         "report.invalid",
         "Reading a report",
-        found=found,
+        cause=found,
     )

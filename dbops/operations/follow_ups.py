@@ -75,7 +75,7 @@ def _write(actor: User, rebuild: Rebuild, method: str, reason: str, request_key:
             raise Refused(
                 "rebuild.no_follow_up",
                 DOING[method].format(target.name),
-                found=offer.reason,
+                cause=offer.reason,
             )
         following = rebuild_requests.queue(
             plan=follow_up_plan(rebuild, offer),

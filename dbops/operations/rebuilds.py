@@ -70,7 +70,7 @@ def plan_inputs_for(
         raise Refused(
             "plan.no_source",
             f"Planning a rebuild of {target.name}",
-            found=f"the cluster {target.cluster.name} has no other instance than its primary",
+            cause=f"the cluster {target.cluster.name} has no other instance than its primary",
         )
     return plan_inputs_of(target, chosen, keep_old_data=keep_old_data, run_id=run_id)
 

@@ -116,7 +116,7 @@ def leave_read(*, actor: User, rebuild: Rebuild) -> None:
         raise Refused(
             "join.not_joined",
             doing,
-            found="it is not part of a shared read, or no longer waits",
+            cause="it is not part of a shared read, or no longer waits",
         )
 
 
@@ -125,5 +125,5 @@ def refused(doing: str, found: str) -> Refused:
     return Refused(
         "join.not_possible",
         doing,
-        found=found,
+        cause=found,
     )

@@ -64,7 +64,7 @@ def revoke_token(*, actor: str, name: str) -> AccessToken:
             raise Refused(
                 "token.not_found",
                 f"Revoking the token {name!r}",
-                found="there is no token of this name",
+                cause="there is no token of this name",
             )
         if revoked:
             append(actor=actor, action="token.revoked", subject=name, detail={"purpose": token.purpose})
@@ -85,7 +85,7 @@ def token_of(secret: str, purpose: str) -> AccessToken:
         raise Refused(
             "token.unknown",
             "Checking the access token",
-            found="no valid token for this purpose was sent",
+            cause="no valid token for this purpose was sent",
         )
     now = timezone.now()
     oldest = now - USE_NOTED_EVERY[purpose]

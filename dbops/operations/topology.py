@@ -44,7 +44,7 @@ def request_discovery(
         raise Refused(
             "discovery.invalid",
             f"Discovering from {address}:{port}",
-            found=problem.rstrip("."),
+            cause=problem.rstrip("."),
         )
     with transaction.atomic():
         row = Discovery.objects.create(
@@ -94,7 +94,7 @@ def accept_roles(*, actor: User, row: TopologyDifference, typed_name: str, reaso
         raise Refused(
             "fleet.invalid",
             doing,
-            found=" ".join(error.messages),
+            cause=" ".join(error.messages),
             next_step="Correct the instances first.",
         ) from error
 
@@ -108,7 +108,7 @@ def _change_roles(by: str, row: TopologyDifference, reason: str, doing: str) -> 
         _refuse("topology.stale", doing, "the inventory has changed since the difference was detected")
     for item in [*([old] if old else []), new]:
         if why := rows.why_frozen(item, ("role",)):
-            raise Refused("fleet.busy", doing, found=why)
+            raise Refused("fleet.busy", doing, cause=why)
     if not topology_differences.accept_difference(row, by=by, how="roles", reason=reason):
         _refuse("topology.stale", doing, "it is gone, or another user accepted it")
     # A cluster has one primary at every moment: the place is freed before it is filled.
@@ -182,4 +182,4 @@ def _check(actor: User, doing: str, reason: str) -> None:
 
 
 def _refuse(code: str, doing: str, found: str) -> NoReturn:
-    raise Refused(code, doing, found=found)
+    raise Refused(code, doing, cause=found)

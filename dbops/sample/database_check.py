@@ -38,7 +38,7 @@ def database_mismatch() -> Refused | None:
     return Refused(
         "sample.wrong_database",
         DOING,
-        found=found,
+        cause=found,
         next_step=f"Correct DBOPS_DATABASE_URL or DBOPS_STATE_DIR, or {way_out}, for each process. Then start all processes again.",
     )
 

@@ -52,7 +52,7 @@ def require_operator(user: AbstractBaseUser | AnonymousUser, doing: str) -> None
         raise Refused(
             "access.denied",
             doing,
-            found=f"{user} is not an operator",
+            cause=f"{user} is not an operator",
             next_step="Ask a superuser to add you to the group 'operator'.",
         )
 
@@ -70,7 +70,7 @@ def require_superuser(user: AbstractBaseUser | AnonymousUser, doing: str) -> Non
         raise Refused(
             "access.denied",
             doing,
-            found=f"{user} is not a superuser",
+            cause=f"{user} is not a superuser",
             next_step="Ask a superuser to do it.",
         )
 
@@ -80,7 +80,7 @@ def sample_refusal(doing: str) -> Refused:
     return Refused(
         "sample.read_only",
         doing,
-        found="this is the sample: its history is generated, and its servers do not exist",
+        cause="this is the sample: its history is generated, and its servers do not exist",
     )
 
 

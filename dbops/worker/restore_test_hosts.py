@@ -76,7 +76,7 @@ class Hosts:
             raise Refused(
                 "restore_test.no_backup",
                 f"Planning the restore test of backup run {restore_test.run_id}",
-                found="its file was removed, or its record is incomplete",
+                cause="its file was removed, or its record is incomplete",
             )
         source = prober.probe_now(restore_test.source)
         is_there = restore_test.host_id == restore_test.source.host_id
@@ -108,6 +108,6 @@ class Hosts:
             raise Refused(
                 "restore_test.no_host",
                 f"Planning the restore test of backup run {self._restore_test.run_id}",
-                found=f"{self._restore_test.host.name} has no instance in the inventory, so its memory, programs and ciphers are unknown",
+                cause=f"{self._restore_test.host.name} has no instance in the inventory, so its memory, programs and ciphers are unknown",
             )
         return there

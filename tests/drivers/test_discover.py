@@ -37,7 +37,7 @@ class Server(Database):
         if self.error:
             raise self.error
         if self.forbidden and self.forbidden in sql:
-            raise RemoteFailure("mysql.error", "Running", found="1227: Access denied; you need SUPER")
+            raise RemoteFailure("mysql.error", "Running", cause="1227: Access denied; you need SUPER")
         if "VERSION()" in sql:
             mysql = self.flavor == "mysql"
             return [{"version": "8.4.3" if mysql else "10.11.19-MariaDB", "comment": "MySQL" if mysql else "MariaDB"}]
@@ -73,7 +73,7 @@ class World:
         self.servers = servers
 
     def open(self, host: str, port: int) -> Database:
-        nobody = Server(0, error=Unreachable("mysql.unreachable", f"Talking to {host}", found="2003: refused"))
+        nobody = Server(0, error=Unreachable("mysql.unreachable", f"Talking to {host}", cause="2003: refused"))
         return self.servers.get((host, port), nobody)
 
     def discover(self, host: str, port: int = 3306, **bounds: Any) -> DiscoveryResult:
@@ -166,7 +166,7 @@ def test_discovery_finds_a_replica_without_report_host() -> None:
 
 
 def test_discovery_places_a_refused_replica_below_its_source() -> None:
-    denied = RemoteFailure("mysql.access_denied", "Logging in", found="1045: Access denied")
+    denied = RemoteFailure("mysql.access_denied", "Logging in", cause="1045: Access denied")
     world = World({("p", 3306): Server(1, hosts=[told(2, "r")]), ("r", 3306): Server(2, error=denied)})
     found = world.discover("p")
     replica = by_address(found)["r:3306"]

@@ -56,7 +56,7 @@ class TestEveryDatabase:
             any_database.query("SELECT nonsense")
         assert not isinstance(caught.value, Unreachable)
         assert caught.value.code == "mysql.error"
-        assert caught.value.found.startswith("1054: Unknown column 'nonsense'")
+        assert caught.value.cause.startswith("1054: Unknown column 'nonsense'")
 
     def test_lost_connection_stays_lost_until_closed(
         self, any_database: Database, request: pytest.FixtureRequest
@@ -141,7 +141,7 @@ class TestServer:
             repr(server.address),
             str(caught.value.as_record()),
         ]
-        assert "1064" in caught.value.found
+        assert "1064" in caught.value.cause
         assert not any("very-secret" in text or PASSWORD in text for text in texts)
         assert caught.value.__suppress_context__
 

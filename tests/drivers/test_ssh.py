@@ -99,20 +99,20 @@ class TestHostKeys:
         error = refusal(sshd.address)
         assert isinstance(error, Refused)
         assert error.code == "ssh.host_key_unknown"
-        assert error.found == f"ssh-ed25519 {sshd.host_key('ed25519').fingerprint}"
+        assert error.cause == f"ssh-ed25519 {sshd.host_key('ed25519').fingerprint}"
 
     def test_changed_host_key_is_refused(self, sshd: Sshd) -> None:
         keygen(sshd.folder / "other")
         error = refusal(replace(sshd.address, host_key=(sshd.folder / "other.pub").read_text()))
         assert isinstance(error, Refused)
         assert error.code == "ssh.host_key_changed"
-        assert sshd.host_key("ed25519").fingerprint in error.found
+        assert sshd.host_key("ed25519").fingerprint in error.cause
 
     def test_missing_pinned_key_type_is_a_changed_key(self, sshd: Sshd) -> None:
         keygen(sshd.folder / "wide", "ecdsa", "-b", "521")
         error = refusal(replace(sshd.address, host_key=(sshd.folder / "wide.pub").read_text()))
         assert error.code == "ssh.host_key_changed"
-        assert "ecdsa-sha2-nistp521" in error.found
+        assert "ecdsa-sha2-nistp521" in error.cause
 
     @pytest.mark.parametrize("kind", ["ed25519", "rsa", "ecdsa"])
     def test_any_host_key_can_be_pinned(self, sshd: Sshd, kind: str) -> None:

@@ -92,7 +92,7 @@ def test_missing_archive_fails_before_any_change(stack: Stack) -> None:
         status, lines = stack.rebuild(TARGET, "--method", "archive", check=False)
         assert status == 1
         assert lines[-1]["error"]["code"] == "stream.no_way"
-        assert names(lines[-1]["error"]["found"], file)
+        assert names(lines[-1]["error"]["cause"], file)
         assert stack.lab.host(TARGET).server_pid() == server
     finally:
         away.rename(file)

@@ -171,8 +171,8 @@ def test_killed_donor_fails_the_clone_and_old_data_returns(stack: Stack) -> None
     status, lines = clone_and(stack, kill)
     assert status == 1
     assert lines[-1]["error"]["code"] == "clone.failed", lines[-1]
-    assert lines[-1]["error"]["found"].startswith("ERROR "), lines[-1]
-    assert lines[-1]["error"]["next"], lines[-1]
+    assert lines[-1]["error"]["cause"].startswith("ERROR "), lines[-1]
+    assert lines[-1]["error"]["next_step"], lines[-1]
     status, lines = stack.rebuild(TARGET, "--roll-back")
     assert (status, lines[-1]["status"]) == (0, "succeeded")
     wait_for("it replicates again", lambda: replicates(stack, TARGET))

@@ -71,7 +71,7 @@ def test_stream_test_fails_with_the_ssh_error_and_leaves_nothing(stack: Stack) -
     finally:
         stack.write("UPDATE dbops_host SET stream_address = '' WHERE name = ?", SOURCE)
     assert (found["status"], found["error"]["code"]) == ("failed", "test.no_stream")
-    assert "ssh:" in found["error"]["found"]
+    assert "ssh:" in found["error"]["cause"]
 
 
 def test_stream_test_of_a_killed_worker_leaves_nothing(stack: Stack) -> None:

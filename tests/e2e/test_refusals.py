@@ -87,8 +87,8 @@ def refused(stack: Stack, target: str, *words: str) -> dict[str, str]:
     assert answer["status"] == "refused"
     error: dict[str, str] = answer["error"]
     assert error["who"] == "operator"
-    assert error["left"]
-    assert error["next"]
+    assert error["state"]
+    assert error["next_step"]
     return error
 
 
@@ -102,8 +102,8 @@ def test_unaccepted_host_key_is_refused(stack: Stack, name: str, code: str) -> N
         wait_for_problem(stack, name, "host", "ssh.host_key_unknown")
         error = refused(stack, TARGET)
         assert error["code"] == code
-        assert "ssh.host_key_unknown" in error["found"]
-        assert "SHA256:" in error["found"]
+        assert "ssh.host_key_unknown" in error["cause"]
+        assert "SHA256:" in error["cause"]
 
 
 @pytest.mark.parametrize(("name", "code"), [(TARGET, "plan.refused"), (SOURCE, "plan.no_facts")])
@@ -114,8 +114,8 @@ def test_changed_host_key_is_refused(stack: Stack, name: str, code: str) -> None
         wait_for_problem(stack, name, "host", "ssh.host_key_changed")
         error = refused(stack, TARGET)
         assert error["code"] == code
-        assert "ssh.host_key_changed" in error["found"]
-        assert "SHA256:" in error["found"], "both keys"
+        assert "ssh.host_key_changed" in error["cause"]
+        assert "SHA256:" in error["cause"], "both keys"
 
 
 def test_changed_host_key_is_imported_only_on_request(stack: Stack) -> None:
@@ -134,8 +134,8 @@ def test_wrong_dashboard_password_is_refused(stack: Stack) -> None:
         wait_for_problem(stack, SOURCE, "server", "mysql.access_denied")
         error = refused(stack, TARGET)
         assert error["code"] == "plan.no_facts"
-        assert "mysql.access_denied" in error["found"]
-        assert "Access denied" in error["found"]
+        assert "mysql.access_denied" in error["cause"]
+        assert "Access denied" in error["cause"]
         assert "not this" not in json.dumps(error)
 
 
@@ -151,7 +151,7 @@ def test_wrong_backup_password_is_refused(stack: Stack) -> None:
         error = refused(stack, TARGET)
         assert error["code"] == "plan.refused"
         assert "source.account" in refusals(stack)
-        assert "Access denied" in error["found"]
+        assert "Access denied" in error["cause"]
 
 
 @pytest.mark.parametrize(("name", "code"), [(TARGET, "plan.refused"), (SOURCE, "plan.no_facts")])
@@ -161,7 +161,7 @@ def test_stopped_sshd_is_reported(stack: Stack, name: str, code: str) -> None:
         wait_for_problem(stack, name, "host", "ssh.unreachable")
         error = refused(stack, TARGET)
         assert error["code"] == code
-        assert names(error["found"], f"{stack.lab.host(name).address}:2222")
+        assert names(error["cause"], f"{stack.lab.host(name).address}:2222")
 
 
 def test_wrong_ssh_port_is_refused(stack: Stack) -> None:
@@ -170,7 +170,7 @@ def test_wrong_ssh_port_is_refused(stack: Stack) -> None:
         wait_for_problem(stack, TARGET, "host", "ssh.unreachable")
         error = refused(stack, TARGET)
         assert error["code"] == "plan.refused"
-        assert names(error["found"], f"{stack.lab.host(TARGET).address}:2299")
+        assert names(error["cause"], f"{stack.lab.host(TARGET).address}:2299")
 
 
 # --- what may be rebuilt from what ------------------------------------------------------------------------------------
@@ -191,7 +191,7 @@ def test_wrong_machine_is_refused(stack: Stack, target: str, words: tuple[str, .
         error = refused(stack, target, *words)
         assert error["code"] == "plan.refused"
         for text in texts:
-            assert text in error["found"]
+            assert text in error["cause"]
 
 
 def test_missing_reason_is_refused(stack: Stack) -> None:
@@ -250,7 +250,7 @@ def test_missing_program_is_refused(stack: Stack, name: str, programs: tuple[str
         wait_for(f"{programs[0]} to be missed on {name}", is_missed, 40)
         error = refused(stack, TARGET)
         assert error["code"] == "plan.refused"
-        assert text in error["found"]
+        assert text in error["cause"]
 
 
 # --- no room ----------------------------------------------------------------------------------------------------------
@@ -272,7 +272,7 @@ def test_small_disk_is_refused_by_the_plan(stack: Stack) -> None:
             error = refused(stack, TARGET)
         assert error["code"] == "plan.refused"
         assert "target.space" in refusals(stack)
-        assert "40.0 MiB free" in error["found"]
+        assert "40.0 MiB free" in error["cause"]
         assert list(host.data_dir.iterdir()) == []
     assert host.data_dir.stat().st_ino == identity
     wait_for(f"{TARGET} to replicate again", lambda: is_replicating(stack, TARGET))
@@ -316,7 +316,7 @@ def test_missing_source_fails_before_any_destruction(stack: Stack) -> None:
     result = lines[-1]
     assert (status, result["status"]) == (1, "failed")
     assert result["error"]["code"] == "plan.no_facts"
-    assert "ssh.unreachable" in result["error"]["found"]
+    assert "ssh.unreachable" in result["error"]["cause"]
     assert names(result["outcome"], TARGET)
     states = {step["name"]: step["state"] for step in result["steps"]}
     assert (states["fingerprint"], states["swap-datadir"], states["clean-up"]) == ("failed", "skipped", "done")
@@ -350,7 +350,7 @@ def test_killed_backup_fails_the_rebuild(stack: Stack) -> None:
     error, aside = json.loads(rebuild["error"]), host.data_dir.with_name(f"data.dbops-old-{rebuild['uid']}")
     assert (status, rebuild["status"]) == (1, "failed")
     assert error["code"].startswith("stream."), error
-    assert "source backup 137" in error["found"]
+    assert "source backup 137" in error["cause"]
     statuses = stream_result(stack, rebuild)["exit_statuses"]
     assert statuses["source backup"] == 137
     assert set(statuses) == {"source backup", "transport", "unpack"}

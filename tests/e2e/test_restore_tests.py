@@ -189,7 +189,7 @@ def test_copy_with_external_files_is_never_started(stack: Stack, run: int, tmp_p
     with published_instead(stack, run, done.stdout):
         status, result = prove(stack, run)
     assert (status, result["error"]["code"]) == (1, "restore_test.outside"), result
-    assert "shop/far.isl" in result["error"]["found"]
+    assert "shop/far.isl" in result["error"]["cause"]
     assert [step["name"] for step in result["steps"]] == ["look", "unpack", "remove"]
 
 
@@ -211,7 +211,7 @@ def test_missing_space_is_refused_before_any_write(stack: Stack, run: int) -> No
         checkpoint["plan"]["data_bytes"] = size
         stack.write("UPDATE dbops_backuprun SET checkpoint = ? WHERE id = ?", json.dumps(checkpoint), run)
     assert (status, result["error"]["code"]) == (1, "restore_test.space"), result
-    assert max(numbers(result["error"]["found"])) >= 10**18 // 1024**2, "the MiB that are needed"
+    assert max(numbers(result["error"]["cause"])) >= 10**18 // 1024**2, "the MiB that are needed"
     assert [step["name"] for step in result["steps"]] == ["look"]
 
 

@@ -135,7 +135,7 @@ def test_record_of_another_file_is_refused(stack: Stack, run: int) -> None:
     with changed(record, record.read_bytes().replace(b'"sha256": "', b'"sha256": "00')):
         status, result = prove(stack, run)
     assert (status, result["error"]["code"]) == (1, "restore_test.refused"), result
-    assert names(result["error"]["found"], run_of(stack, run)["path"])
+    assert names(result["error"]["cause"], run_of(stack, run)["path"])
 
 
 def cancel(stack: Stack, restore_test: dict[str, Any]) -> dict[str, Any]:
@@ -218,4 +218,4 @@ def test_missing_space_is_refused_before_any_write(stack: Stack, run: int) -> No
         stack.stop("worker")
         stack.start("worker")
     assert (status, result["error"]["code"]) == (1, "restore_test.space"), result
-    assert names(result["error"]["found"], "/nowhere")
+    assert names(result["error"]["cause"], "/nowhere")

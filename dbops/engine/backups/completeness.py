@@ -94,12 +94,12 @@ def position_of(plan: BackupPlan, files: Mapping[str, str]) -> Coordinates:
 
 
 def _failure(code: str, found: str) -> RemoteFailure:
-    return RemoteFailure(code, "Making the backup", found=found)
+    return RemoteFailure(code, "Making the backup", cause=found)
 
 
 def _known_cause(known: KnownFailure, said: str) -> RemoteFailure:
     found = f"{known.sentence} ({said})"
-    return RemoteFailure(known.code, "Making the backup", found=found, left=NOTHING_KEPT)
+    return RemoteFailure(known.code, "Making the backup", cause=found, state=NOTHING_KEPT)
 
 
 def _must_have_worked(plan: BackupPlan, state: JobState) -> None:
@@ -113,7 +113,7 @@ def _must_have_worked(plan: BackupPlan, state: JobState) -> None:
         raise Refused(
             "backup.refused",
             f"Checking {plan.instance} before the backup",
-            found=last.removeprefix("REFUSED: "),
+            cause=last.removeprefix("REFUSED: "),
         )
     if state.exit_status != 0 and (last.startswith("FAILED: ") or not state.stages):
         killed = KILLED_STATUSES.get(state.exit_status or 0)

@@ -89,7 +89,7 @@ def clean_up(site: BackupContext, *, is_final_kept: bool = False) -> None:
         raise Unreachable(
             "backup.not_ended",
             f"Ending the backup of {site.plan.instance}",
-            found="its processes did not exit after SIGKILL",
+            cause="its processes did not exit after SIGKILL",
         )
     kept = {path for path, end in remove(site, [site.plan.partial_path]).items() if end is Removal.KEPT}
     if site.checkpoint.get("final") and not is_final_kept and not _withdraw(site):
@@ -98,7 +98,7 @@ def clean_up(site: BackupContext, *, is_final_kept: bool = False) -> None:
         raise RemoteFailure(
             "backup.not_removed",
             "Removing the files of the failed backup",
-            found=", ".join(sorted(kept)),
+            cause=", ".join(sorted(kept)),
         )
 
 
@@ -123,7 +123,7 @@ def _withdraw(site: BackupContext) -> bool:
         final["sha256"],
     )
     if result.exit_status is None:
-        raise Unreachable("ssh.lost", "Removing a failed backup", found="the connection ended before the answer")
+        raise Unreachable("ssh.lost", "Removing a failed backup", cause="the connection ended before the answer")
     if result.stdout.strip() == "another":
         site.journal.say(f"{plan.path} is not this run's file, and was left alone.", level=Level.WARNING)
     return result.exit_status == 0
@@ -181,7 +181,7 @@ def _follow(site: BackupContext, state: JobState) -> None:
         raise RemoteFailure(
             "backup.stalled",
             "Making the backup",
-            found=f"no data and no log line for {verdict.silent_seconds:.0f} s",
+            cause=f"no data and no log line for {verdict.silent_seconds:.0f} s",
         )
 
 
@@ -222,7 +222,7 @@ def _publish(site: BackupContext, state: JobState, whole: VerifiedBackup) -> Pub
         stdin=text.encode(),
     )
     if result.exit_status is None:
-        raise Unreachable("ssh.lost", "Publishing the backup", found="the connection ended before the answer")
+        raise Unreachable("ssh.lost", "Publishing the backup", cause="the connection ended before the answer")
     if result.exit_status == REFUSED_STATUS:
         # what stands there is somebody else's: nothing of ours may be looked for under that name
         del site.checkpoint["final"]
@@ -231,7 +231,7 @@ def _publish(site: BackupContext, state: JobState, whole: VerifiedBackup) -> Pub
         raise RemoteFailure(
             "backup.unpublished",
             "Publishing the backup",
-            found=said or f"status {result.exit_status}",
+            cause=said or f"status {result.exit_status}",
         )
     for line in whole.warnings:
         site.journal.say(f"The dump program wrote: {line[:300]}", level=Level.WARNING)

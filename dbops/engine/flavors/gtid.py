@@ -29,7 +29,7 @@ def _unreadable(text: str, part: str) -> RemoteFailure:
     return RemoteFailure(
         "gtid.unreadable",
         "Reading a GTID position",
-        found=f"{part!r} in {text[:200]!r}",
+        cause=f"{part!r} in {text[:200]!r}",
     )
 
 

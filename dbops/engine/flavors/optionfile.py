@@ -26,7 +26,7 @@ def quoted(value: str, name: str) -> str:
         raise Refused(
             "credentials.unwritable",
             f"Writing the {name} into an option file",
-            found="it contains a line break or a NUL byte, or is too long for an option file",
+            cause="it contains a line break or a NUL byte, or is too long for an option file",
         )
     return '"' + value.replace("\\", "\\\\").replace('"', '\\"') + '"'
 

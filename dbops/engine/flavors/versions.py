@@ -23,7 +23,7 @@ def parse_version(text: str) -> Version:
         raise Refused(
             "flavor.unknown",
             "Reading a version",
-            found=f"{text!r} holds no version number",
+            cause=f"{text!r} holds no version number",
             next_step="Check which version the program prints on that host.",
         )
     major, minor, patch = found.groups()

@@ -29,22 +29,22 @@ def job_must_succeed(state: JobState, doing: str, *, left: Callable[[], str] = s
         raise RemoteFailure(
             "host.vanished",
             doing,
-            found="the process ended without an exit status (killed, or the host restarted)",
-            left=left(),
+            cause="the process ended without an exit status (killed, or the host restarted)",
+            state=left(),
         )
     if state.exit_status == REFUSED_STATUS and last.startswith("REFUSED: "):
         raise Refused(
             "host.refused",
             doing,
-            found=last.removeprefix("REFUSED: "),
-            left=left(),
+            cause=last.removeprefix("REFUSED: "),
+            state=left(),
         )
     if state.exit_status != 0:
         raise RemoteFailure(
             "host.job",
             doing,
-            found=last.removeprefix("FAILED: ") or f"exit status {state.exit_status}",
-            left=left(),
+            cause=last.removeprefix("FAILED: ") or f"exit status {state.exit_status}",
+            state=left(),
         )
 
 

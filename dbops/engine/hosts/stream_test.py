@@ -104,7 +104,7 @@ def judge(state: JobState) -> MeasuredStream:
     raise RemoteFailure(
         "test.no_stream",
         "Pulling zeros from the source's host",
-        found=f"{count} bytes arrived; ssh ended with status {'not known' if status is None else status}: {said or 'no words'}",
+        cause=f"{count} bytes arrived; ssh ended with status {'not known' if status is None else status}: {said or 'no words'}",
     )
 
 

@@ -43,7 +43,7 @@ def judge_load(archive: Archive, evidence: FetchEvidence) -> None:
         problem = "dump.server", found
     if problem:
         code, found = problem
-        raise RemoteFailure(code, "Checking that the dump was loaded whole", found=found)
+        raise RemoteFailure(code, "Checking that the dump was loaded whole", cause=found)
 
 
 def _refused(evidence: FetchEvidence) -> tuple[str, str] | None:
@@ -63,7 +63,7 @@ def judge_fetch(flavor: Flavor, archive: Archive, evidence: FetchEvidence) -> Ch
     problem = _broken(archive, evidence) or first_cause(evidence.copy) or _incomplete(flavor, evidence)
     if problem:
         code, found = problem
-        raise RemoteFailure(code, DOING, found=found)
+        raise RemoteFailure(code, DOING, cause=found)
     return flavor.parse_checkpoints(first_of(flavor, "checkpoints", evidence.copy.target_files) or "")
 
 

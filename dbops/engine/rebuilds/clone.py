@@ -150,23 +150,23 @@ def judge_clone(evidence: CloneEvidence) -> str:
     if found and found[1] != "3707":
         advice = ADVICE.get(found[1], "")
         said = _words(evidence.said)
-        raise RemoteFailure("clone.failed", "Cloning the source", found=said, next_step=advice)
+        raise RemoteFailure("clone.failed", "Cloning the source", cause=said, next_step=advice)
     if evidence.statuses.get("clone") != 0:
         found_text = evidence.last or _words(evidence.said) or "it ended without a word"
-        raise RemoteFailure("clone.failed", "Cloning the source", found=found_text, next_step="Rebuild again.")
+        raise RemoteFailure("clone.failed", "Cloning the source", cause=found_text, next_step="Rebuild again.")
     outcome = evidence.outcome
     if outcome.get("state") != "Completed" or outcome.get("error") != "0" or not outcome.get("gtid"):
         told = ", ".join(f"{key} {value}" for key, value in outcome.items() if value) or evidence.last or "nothing"
         raise RemoteFailure(
             "clone.incomplete",
             DOING,
-            found=f"after its restart the server says: {told}",
+            cause=f"after its restart the server says: {told}",
         )
     if evidence.statuses.get("server") != 0:
         raise RemoteFailure(
             "clone.server",
             DOING,
-            found=evidence.last
+            cause=evidence.last
             or f"the server that took the clone ended with status {evidence.statuses.get('server')}",
         )
     return outcome["gtid"]

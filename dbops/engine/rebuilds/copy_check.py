@@ -44,7 +44,7 @@ def judge_copy(flavor: Flavor, evidence: CopyEvidence) -> tuple[BackupInfo, Chec
         raise RemoteFailure(
             code,
             DOING,
-            found=found,
+            cause=found,
         )
     info = flavor.parse_info(first_of(flavor, "info", evidence.target_files) or "")
     return info, flavor.parse_checkpoints(first_of(flavor, "checkpoints", evidence.target_files) or "")

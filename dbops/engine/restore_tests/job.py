@@ -69,7 +69,7 @@ def _must_be_machine(end: Endpoint, machine: str) -> None:
     raise Refused(
         "restore_test.refused",
         f"Opening the way to the backup on {end.name}",
-        found=result.stdout.strip().removeprefix("REFUSED: ") or f"exit status {result.exit_status}",
+        cause=result.stdout.strip().removeprefix("REFUSED: ") or f"exit status {result.exit_status}",
         next_step="Check whether the address in the inventory still leads to the intended machine.",
     )
 
@@ -141,7 +141,7 @@ def _watch(site: RestoreTestContext, state: JobState) -> None:
         raise RemoteFailure(
             "restore_test.stalled",
             f"Testing the restore of {site.plan.path}",
-            found=f"no data and no log line for {verdict.silent_seconds:.0f} s",
+            cause=f"no data and no log line for {verdict.silent_seconds:.0f} s",
         )
 
 
@@ -161,7 +161,7 @@ def clean_up(site: RestoreTestContext) -> bool:
             raise Unreachable(
                 "restore_test.not_ended",
                 f"Stopping the restore test of {site.plan.path}",
-                found="its processes did not exit after SIGKILL",
+                cause="its processes did not exit after SIGKILL",
             )
         site.checkpoint["stopped"] = True
     trouble = _trouble_in_closing(site)
@@ -193,8 +193,8 @@ def _stays_open(plan: RestoreTestPlan, trouble: DbopsError) -> RemoteFailure:
     return RemoteFailure(
         "restore_test.not_removed",
         f"Removing the files of the restore test of {plan.path} on {plan.holder}",
-        found=str(trouble),
-        left="A key that can read this one backup remains until it expires.",
+        cause=str(trouble),
+        state="A key that can read this one backup remains until it expires.",
     )
 
 
@@ -239,6 +239,6 @@ def remove(jobs: Jobs, plan: RestoreTestPlan, name: str) -> bool:
     raise RemoteFailure(
         "restore_test.not_removed",
         f"Removing the files of the restore test of {plan.path}",
-        found=said or f"the removal ended with status {state.exit_status}",
-        left=f"{plan.scratch} remains on the host.",
+        cause=said or f"the removal ended with status {state.exit_status}",
+        state=f"{plan.scratch} remains on the host.",
     )

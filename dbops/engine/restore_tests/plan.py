@@ -216,7 +216,7 @@ def _must_have_memory(archive: Archive, host: HostFacts, needed: int) -> None:
     raise Refused(
         "restore_test.memory",
         f"Planning the restore test of {archive.path}",
-        found=f"{host.memory_available_bytes // MIB} MiB of memory are free on {host.hostname}, and {needed // MIB} MiB are needed",
+        cause=f"{host.memory_available_bytes // MIB} MiB of memory are free on {host.hostname}, and {needed // MIB} MiB are needed",
     )
 
 
@@ -229,7 +229,7 @@ def _tool_of(archive: Archive, host: HostFacts, flavor: Flavor, *, must_fit: boo
     raise Refused(
         "restore_test.tool",
         f"Planning the restore test of {archive.path}",
-        found=f"on {host.hostname}: {problem}",
+        cause=f"on {host.hostname}: {problem}",
     )
 
 

@@ -112,21 +112,21 @@ def judge_restore_test(
     last = output.splitlines()[-1] if output else ""
     if state.status is JobStatus.VANISHED:
         found = "the job ended without an exit status (killed, or the host restarted)"
-        raise RemoteFailure("restore_test.vanished", doing, found=found)
+        raise RemoteFailure("restore_test.vanished", doing, cause=found)
     if state.exit_status == REFUSED_STATUS and last.startswith("REFUSED: "):
         _refuse(doing, last.removeprefix("REFUSED: "))
     if state.exit_status != 0:
         _fail(doing, last.removeprefix("FAILED: "), state.exit_status)
     facts = pairs(state.tails.get("facts", ""))
     if not facts.get("checked", "").isdigit():
-        raise RemoteFailure("restore_test.failed", doing, found="the job ended well and left no figures")
+        raise RemoteFailure("restore_test.failed", doing, cause="the job ended well and left no figures")
     counts = read_counts(counts_text)
     missing = sorted(expected.older - counts.keys())
     # A table that was renamed since keeps its age (MySQL 8.0 and newer) and is in the backup under its old name.
     if len(missing) > len(counts.keys() - expected.now):
         named = ", ".join(f"{schema}.{name}" for schema, name in missing[:NAMED])
         found = f"{len(missing)} tables that are older than the backup are not in it: {named}"
-        raise RemoteFailure("restore_test.tables", doing, found=found)
+        raise RemoteFailure("restore_test.tables", doing, cause=found)
     renamed = [f"{schema}.{name} is older than the backup and not in it: was it renamed?" for schema, name in missing]
     warnings = (*renamed, *_unlike(counts, expected.last))
     return RestoreTestResult(int(facts["checked"]), int(facts["rows"]), counts, warnings)
@@ -135,17 +135,17 @@ def judge_restore_test(
 def _refuse(doing: str, said: str) -> NoReturn:
     kind, _, found = said.partition(" ")
     if kind in HOSTS:
-        raise RemoteFailure(f"restore_test.{kind}", doing, found=found, left=NOT_WRITTEN)
+        raise RemoteFailure(f"restore_test.{kind}", doing, cause=found, state=NOT_WRITTEN)
     code, found = (kind, found) if kind in OPERATORS else ("refused", said)
-    raise Refused(f"restore_test.{code}", doing, found=found)
+    raise Refused(f"restore_test.{code}", doing, cause=found)
 
 
 def _fail(doing: str, said: str, exit_status: int | None) -> None:
     kind, _, found = said.partition(" ")
     if kind in FAILURES:
-        raise RemoteFailure(f"restore_test.{kind}", doing, found=found)
+        raise RemoteFailure(f"restore_test.{kind}", doing, cause=found)
     found = said or f"exit status {exit_status}, without a word"
-    raise RemoteFailure("restore_test.failed", doing, found=found)
+    raise RemoteFailure("restore_test.failed", doing, cause=found)
 
 
 def read_counts(text: str) -> dict[Table, int]:

@@ -75,7 +75,7 @@ def _beat_away() -> RemoteFailure:
 
 
 def _away(code: str, doing: str, found: str) -> RemoteFailure:
-    return RemoteFailure(code, doing, found=found, left=f"{CATALOGUE[code].state} {_guard_limits()}")
+    return RemoteFailure(code, doing, cause=found, state=f"{CATALOGUE[code].state} {_guard_limits()}")
 
 
 def _guard_limits() -> str:

@@ -77,5 +77,5 @@ def _request_key(request: HttpRequest) -> str:
         raise Refused(
             "plan.incomplete",
             "Confirming a follow-up of a rebuild",
-            found="the form has no request key",
+            cause="the form has no request key",
         ) from None

@@ -184,7 +184,7 @@ def _edit(request: HttpRequest, kind: InventoryKind, row: Row | None) -> HttpRes
         try:
             saved = kind.save(_user(request), form.before, form.values())
         except Refused as error:
-            form.add_error(None, f"{error.found[:1].upper()}{error.found[1:]}. {error.left} {error.next_step}")
+            form.add_error(None, f"{error.cause[:1].upper()}{error.cause[1:]}. {error.state} {error.next_step}")
         else:
             messages.success(request, f"{kind.word.capitalize()} {saved.name} saved.")
             if isinstance(saved, Host) and not saved.host_key:

@@ -38,7 +38,7 @@ def tokens(request: HttpRequest) -> HttpResponse:
                 cluster=values["cluster"],
             )
         except Refused as error:
-            form.add_error(None, f"{error.found} {error.next_step}")
+            form.add_error(None, f"{error.cause} {error.next_step}")
         else:
             address = request.build_absolute_uri(reverse("calendar-feed")) + "?" + urlencode({"token": secret})
             form = TokenForm()

@@ -92,7 +92,7 @@ def discoveries(request: HttpRequest) -> HttpResponse:
         try:
             row = topology.request_discovery(actor=_user(request).get_username(), **form.cleaned_data)
         except Refused as error:
-            form.add_error(None, f"{error.found[:1].upper()}{error.found[1:]}. {error.next_step}")
+            form.add_error(None, f"{error.cause[:1].upper()}{error.cause[1:]}. {error.next_step}")
         else:
             return redirect("discovery", discovery_id=row.pk)
     context = {"form": form, "discoveries": queries.discoveries()}

@@ -117,7 +117,7 @@ def _unfit(host: Host, found: str) -> NoReturn:
     raise RemoteFailure(
         "test.host_unfit",
         f"Checking the requirements of dbops on {host.name}",
-        found=found,
+        cause=found,
     )
 
 
@@ -157,7 +157,7 @@ def _fail_where_not_ok(instance: Instance, report: TestReport) -> None:
         raise RemoteFailure(
             "test.account",
             f"Testing the accounts of {instance.name}",
-            found="; ".join(wrong),
+            cause="; ".join(wrong),
         )
 
 
@@ -207,7 +207,7 @@ def _unreadable(row: ConnectionTest) -> Refused:
     return Refused(
         "test.secret",
         f"Testing {row.subject}",
-        found="a stored secret cannot be decrypted with the current keys",
+        cause="a stored secret cannot be decrypted with the current keys",
     )
 
 
@@ -215,7 +215,7 @@ def _unknown(found: str) -> RemoteFailure:
     return RemoteFailure(
         "test.unknown",
         "Testing a connection",
-        found=found,
+        cause=found,
     )
 
 

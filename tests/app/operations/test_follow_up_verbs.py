@@ -137,7 +137,7 @@ def test_follow_up_is_refused_while_the_target_is_silent(olga: User, failed: Reb
     failed.sweep_due_at = failed.requested_at
     failed.save(update_fields=["sweep_due_at"])
     assert {offer.is_possible for offer in offers(failed).values()} == {False}
-    assert {offer.reason for offer in offers(failed).values()} == {refused(olga, failed, "rollback").found}
+    assert {offer.reason for offer in offers(failed).values()} == {refused(olga, failed, "rollback").cause}
 
 
 def test_follow_up_of_a_failed_follow_up_is_possible(olga: User, failed: Rebuild) -> None:

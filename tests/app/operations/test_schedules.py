@@ -74,7 +74,7 @@ def test_save_schedule_refuses_invalid_values(olga: User, backup: Instance, chan
     with pytest.raises(Refused) as caught:
         save_schedule(actor=olga, schedule=None, values=values(backup, **changes))
     assert caught.value.code == "schedule.invalid"
-    assert told in caught.value.found
+    assert told in caught.value.cause
     assert not BackupSchedule.objects.exists()
 
 

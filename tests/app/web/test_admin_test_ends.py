@@ -72,8 +72,8 @@ def test_connection_test_runs_once_when_its_message_is_repeated(
         (looks(work_writable="0"), "test.host_unfit"),
         (looks(done="0"), "test.host_unfit"),
         ("", "test.host_unfit"),
-        (RemoteFailure("ssh.auth_failed", "Logging in", found="no", next_step="Put the key there"), "ssh.auth_failed"),
-        (Unreachable("ssh.unreachable", "Connecting", found="Connection refused"), "ssh.unreachable"),
+        (RemoteFailure("ssh.auth_failed", "Logging in", cause="no", next_step="Put the key there"), "ssh.auth_failed"),
+        (Unreachable("ssh.unreachable", "Connecting", cause="Connection refused"), "ssh.unreachable"),
     ],
 )
 def test_ssh_test_fails_with_code_and_reason(
@@ -129,7 +129,7 @@ def test_mysql_test_fails_when_an_account_lacks_privileges(
 
 
 def test_mysql_test_stores_no_secret(trio: Any, operator: Client, monkeypatch: pytest.MonkeyPatch) -> None:
-    said = RemoteFailure("mysql.access_denied", "Logging in", found=f"wrong: {PASSWORD}", next_step="Correct it")
+    said = RemoteFailure("mysql.access_denied", "Logging in", cause=f"wrong: {PASSWORD}", next_step="Correct it")
     row = try_mysql(monkeypatch, operator, said)
     assert row.status == "failed"
     assert PASSWORD not in str(row.error)
@@ -148,7 +148,7 @@ def test_stream_test_shows_rate_and_cipher_for_plans(
         say("host-replica-1", PULL)
         assert "," not in ciphers, "one at a time"
         if ciphers.startswith("chacha20"):
-            raise RemoteFailure("test.no_stream", "Pulling zeros", found=NO_CIPHER)
+            raise RemoteFailure("test.no_stream", "Pulling zeros", cause=NO_CIPHER)
         return MeasuredStream(1_500_000_000 if ciphers == FASTEST else 900_000_000, 5.0, ciphers, "<implicit>")
 
     for state in InstanceState.objects.all():
@@ -240,7 +240,7 @@ def test_late_worker_changes_no_ended_test(trio: Any, operator: Client, monkeypa
 def test_mysql_test_works_without_facts(trio: Any, operator: Client, monkeypatch: pytest.MonkeyPatch) -> None:
     make_instance("fresh", cluster=trio[0].cluster)
     operator.post("/admin/connection-tests/mysql/fresh/")
-    refused = Unreachable("mysql.unreachable", "Talking to the server", found="Connection refused")
+    refused = Unreachable("mysql.unreachable", "Talking to the server", cause="Connection refused")
     monkeypatch.setattr("dbops.worker.connection_tests.runner.open_database", lambda *_, **__: FakeDatabase(refused))
     runner.run_test(only().pk)
     assert only().error["code"] == "mysql.unreachable"

@@ -136,8 +136,8 @@ def test_stream_test_is_refused_while_its_hosts_are_in_use(trio: Any, operator: 
     for answer in (page, fragment):
         error = answer.context["error"]
         assert error["code"] == "test.busy"
-        assert why in error["found"]
-        assert escape(error["found"]) in answer.content.decode()
+        assert why in error["cause"]
+        assert escape(error["cause"]) in answer.content.decode()
     assert ConnectionTest.objects.count() == before
     assert operator.post(SSH).status_code == 302
 

@@ -50,7 +50,7 @@ def ask(secret: str, **asked: str) -> Any:
 def refused(answer: Any, status: int, code: str) -> dict[str, Any]:
     error: dict[str, Any] = answer.json()["error"]
     assert (answer.status_code, error["code"]) == (status, code)
-    assert error["found"]
+    assert error["cause"]
     assert error["next_step"]
     return error
 
@@ -82,7 +82,7 @@ class TestReports:
         BackupSchedule.objects.create(name="theirs", instance=other, method="dump", run_by="external", cron="0 2 * * *")
         there = refused(post(secret, "start", {"instance": "elsewhere-1"}), 404, "report.unknown_instance")
         nowhere = refused(post(secret, "start", {"instance": "nowhere-12"}), 404, "report.unknown_instance")
-        assert there["found"].replace("elsewhere-1", "nowhere-12") == nowhere["found"]
+        assert there["cause"].replace("elsewhere-1", "nowhere-12") == nowhere["cause"]
         refused(post(secret, "start", {"schedule": "theirs"}), 404, "report.unknown_instance")
         refused(ask(secret, instance="elsewhere-1"), 404, "report.unknown_instance")
         assert not BackupRun.objects.exists()

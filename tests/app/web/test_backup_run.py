@@ -71,14 +71,14 @@ def test_run_page_shows_the_error_and_its_next_step(viewer: Client) -> None:
     error = {
         "code": "backup.refused",
         "who": "operator",
-        "doing": "Looking",
-        "found": "zstd is missing",
-        "left": "",
-        "next": "Install it.",
+        "operation": "Looking",
+        "cause": "zstd is missing",
+        "state": "",
+        "next_step": "Install it.",
     }
     page = viewer.get(url(make(RunStatus.FAILED, error=error))).content.decode()
     assert "backup.refused" in page
-    assert error["next"] in page
+    assert error["next_step"] in page
 
 
 def test_run_poll_returns_parts_or_204(viewer: Client) -> None:

@@ -37,8 +37,8 @@ def refuses(request: HttpRequest) -> HttpResponse:
     raise Refused(
         "schedule.gone",
         "Changing a schedule",
-        found=f"it was removed {HOSTILE}",
-        left="All.",
+        cause=f"it was removed {HOSTILE}",
+        state="All.",
         next_step="Load the page.",
     )
 

@@ -62,7 +62,7 @@ def planned(monkeypatch: pytest.MonkeyPatch, trio: tuple[Instance, Instance, Ins
 
 def refusing(monkeypatch: pytest.MonkeyPatch, code: str) -> None:
     def refuse(**_: Any) -> Rebuild:
-        raise Refused(code, "Requesting", found="<b>found</b>", left="left-part", next_step="next-part")
+        raise Refused(code, "Requesting", cause="<b>found</b>", state="left-part", next_step="next-part")
 
     monkeypatch.setattr(view, "request_rebuild", refuse)
 
@@ -160,7 +160,7 @@ def test_plan_page_shows_the_refusal_when_there_is_no_plan(
     operator: Client, monkeypatch: pytest.MonkeyPatch, trio: Any
 ) -> None:
     def refuse(**_: Any) -> Plan:
-        raise Refused("plan.no_facts", "Planning", found="backup-1: unread", next_step="Wait.")
+        raise Refused("plan.no_facts", "Planning", cause="backup-1: unread", next_step="Wait.")
 
     monkeypatch.setattr(view, "plan_inputs_for", refuse)
     answer = operator.get(ADDRESS)
@@ -287,7 +287,7 @@ def test_form_error_names_the_field_and_keeps_what_was_typed(
     field = text.split(f'id="{where}"')[1]
     assert 'aria-invalid="true"' in field.split(">")[0]
     shown = html.unescape(field.split(f'id="{where}-bad"')[1].split("</p>")[0])
-    assert clean(answer.context["refused"].found)[1:] in shown
+    assert clean(answer.context["refused"].cause)[1:] in shown
     assert says in shown
     assert "\x1b" not in text
     for name, value in ({"typed_name": "replica-1", "reason": "disk died"} | given).items():

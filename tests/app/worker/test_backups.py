@@ -93,7 +93,7 @@ def test_refusal_of_the_host_fails_the_run_with_its_advice(played: Played, sched
     refused = replace(samples.state(), exit_status=65, stages={}, tails={"out": f"REFUSED: {said}"})
     played.play(running(), refused)
     end(run)
-    assert (run.status, run.error["code"], run.error["found"]) == ("failed", "backup.refused", said)
+    assert (run.status, run.error["code"], run.error["cause"]) == ("failed", "backup.refused", said)
 
 
 def test_unexpected_error_fails_the_run_as_bug(

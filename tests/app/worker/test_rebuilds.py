@@ -77,11 +77,11 @@ def states(rebuild: Rebuild) -> list[str]:
 
 
 def silent() -> Unreachable:
-    return Unreachable("ssh.unreachable", "Asking the host", found="timed out")
+    return Unreachable("ssh.unreachable", "Asking the host", cause="timed out")
 
 
 def broken() -> RemoteFailure:
-    return RemoteFailure("host.job", "Working", found="it broke")
+    return RemoteFailure("host.job", "Working", cause="it broke")
 
 
 def test_rebuild_succeeds_when_every_step_is_done(start: Any) -> None:

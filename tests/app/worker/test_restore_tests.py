@@ -132,7 +132,7 @@ def test_restore_test_fails_when_a_source_table_is_missing(host: Any, run: Backu
     play(host, running(), good())
     drive(restore_test)
     assert (end(restore_test).status, code(restore_test)) == ("failed", "restore_test.tables")
-    assert "shop.gone" in restore_test.error["found"]
+    assert "shop.gone" in restore_test.error["cause"]
 
 
 def test_restore_test_succeeds_when_the_source_does_not_answer(host: Any, run: BackupRun) -> None:
@@ -306,7 +306,7 @@ def test_restore_test_ends_when_the_holder_is_silent(host: Any, run: BackupRun, 
     settings.UNREACHABLE_TIMEOUT_SECONDS = -1
     restore_test = begun(run)
     play(host, good())
-    host.answers.add("Give the source back now", Unreachable("ssh.timeout", "Closing the source", found="no answer"))
+    host.answers.add("Give the source back now", Unreachable("ssh.timeout", "Closing the source", cause="no answer"))
     assert (end(restore_test).status, restore_test.has_leftovers, restore_test.host_slot) == ("succeeded", True, None)
     told = run.events.filter(level="warning", text__contains=restore_test.checkpoint["plan"]["path"])
     assert any(names(event.text, restore_test.checkpoint["plan"]["holder"]) for event in told)
@@ -317,7 +317,7 @@ def test_restore_test_fails_when_the_holder_cannot_be_opened(
 ) -> None:
     settings.UNREACHABLE_TIMEOUT_SECONDS = -1
     restore_test = begun(run)
-    host.answers.add("restrict,command=", Unreachable("ssh.timeout", "Opening the source", found="no answer"))
+    host.answers.add("restrict,command=", Unreachable("ssh.timeout", "Opening the source", cause="no answer"))
     assert (end(restore_test).status, code(restore_test)) == ("failed", "ssh.timeout")
     assert (restore_test.uid, "restore-test") not in host.jobs
 

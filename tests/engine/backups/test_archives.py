@@ -132,7 +132,7 @@ def test_archive_plan_needs_a_primary_when_the_source_is_unknown() -> None:
     with pytest.raises(Refused) as found:
         build_plan(replace(world(source_answers=False)), "archive")
     assert found.value.code == "plan.no_facts"
-    assert "backup-1" in found.value.found
+    assert "backup-1" in found.value.cause
 
 
 def test_compare_lists_every_method_with_its_cost() -> None:

@@ -27,7 +27,7 @@ def judged(method: BackupMethod, stages: dict[str, int] | None = None, tails: An
 def code_of(*given: Any, **files: Any) -> tuple[str, str]:
     with pytest.raises(DbopsError) as caught:
         judged(*given, **files)
-    return caught.value.code, caught.value.found
+    return caught.value.code, caught.value.cause
 
 
 def test_judge_backup_returns_positions_of_good_runs() -> None:
@@ -89,7 +89,7 @@ def test_judge_backup_refuses_when_the_host_refuses() -> None:
     with pytest.raises(Refused) as caught:
         judge_backup(samples.plan(), state, "")
     assert caught.value.code == "backup.refused"
-    assert state.tails["out"] == f"REFUSED: {caught.value.found}"
+    assert state.tails["out"] == f"REFUSED: {caught.value.cause}"
 
 
 @pytest.mark.parametrize(

@@ -161,8 +161,8 @@ def test_scripts_never_publish_an_incomplete_backup(
 def refusal(place: Place, method: BackupMethod = PHYSICAL) -> str:
     with pytest.raises(Refused) as caught:
         place.judge(method)
-    assert not list(place.backups.glob(".*.partial")) or "No file" in caught.value.found
-    return caught.value.found
+    assert not list(place.backups.glob(".*.partial")) or "No file" in caught.value.cause
+    return caught.value.cause
 
 
 def test_scripts_refuse_a_missing_compressor(place: Place) -> None:

@@ -79,7 +79,7 @@ def test_stream_test_shows_the_error_of_ssh() -> None:
     tails = {"measured": "0 0", "transport": "root@x: Permission denied (publickey).\n"}
     with pytest.raises(RemoteFailure) as raised:
         judge(JobState(JobStatus.ENDED, 0, {"transport": 255}, {}, tails))
-    assert "(publickey)" in raised.value.found
+    assert "(publickey)" in raised.value.cause
 
 
 def test_stream_test_always_closes_the_connection() -> None:
@@ -94,7 +94,7 @@ def test_stream_test_always_closes_the_connection() -> None:
 
 
 def test_stream_test_cleans_the_target_when_the_source_is_silent() -> None:
-    source = Played(error=Unreachable("ssh.timeout", "Waiting", found="no answer"))
+    source = Played(error=Unreachable("ssh.timeout", "Waiting", cause="no answer"))
     target = Played()
     with pytest.raises(Unreachable):
         pull_zeros(way(source, target), ciphers="aes128-ctr", say=lambda *_: None)

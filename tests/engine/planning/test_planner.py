@@ -105,7 +105,7 @@ def test_plan_is_refused_without_facts_of_the_source() -> None:
     with pytest.raises(Refused) as raised:
         build_plan(inputs(source=silent))
     assert raised.value.code == "plan.no_facts"
-    assert "backup-1" in raised.value.found
+    assert "backup-1" in raised.value.cause
 
 
 def test_plan_is_possible_when_the_target_does_not_answer() -> None:

@@ -260,7 +260,7 @@ def test_judge_clone_refuses_an_incomplete_clone(changes: dict[str, Any], code: 
     with pytest.raises(RemoteFailure) as caught:
         judge_clone(evidence(**changes))
     assert caught.value.code == code
-    assert words in caught.value.found
+    assert words in caught.value.cause
 
 
 def test_clone_statements_quote_the_password() -> None:

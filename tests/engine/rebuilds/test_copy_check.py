@@ -107,7 +107,7 @@ def test_judge_copy_names_a_full_target_disk_before_the_broken_pipe() -> None:
     with pytest.raises(RemoteFailure) as raised:
         judge_copy(FLAVOR, evidence)
     assert "disk" in raised.value.code or "space" in raised.value.code
-    assert re.findall(r"\b1\b", raised.value.found)[:3] == ["1", "1", "1"]
+    assert re.findall(r"\b1\b", raised.value.cause)[:3] == ["1", "1", "1"]
 
 
 def test_judge_copy_names_a_lost_link_before_the_short_stream() -> None:
@@ -142,7 +142,7 @@ def test_judge_copy_names_a_lost_link_by_the_status_of_ssh(unpack_status: int, u
     with pytest.raises(RemoteFailure) as raised:
         judge_copy(FLAVOR, evidence)
     assert raised.value.code == "transport.lost"
-    assert MAC in raised.value.found
+    assert MAC in raised.value.cause
 
 
 def test_judge_copy_names_no_lost_link_when_the_target_stopped_reading() -> None:
@@ -157,7 +157,7 @@ def test_judge_copy_shows_an_unknown_failure_with_both_statuses() -> None:
     with pytest.raises(RemoteFailure) as raised:
         judge_copy(FLAVOR, evidence)
     assert raised.value.code == "stream.failed"
-    assert UNKNOWN in raised.value.found
+    assert UNKNOWN in raised.value.cause
 
 
 @pytest.mark.parametrize("transport_status", [0, 255])

@@ -200,8 +200,8 @@ def test_rows_that_went_are_a_warning() -> None:
 def test_failure_says_what_is_left() -> None:
     with pytest.raises(RemoteFailure) as failed:
         judged(ended(70, tails={"out": "FAILED: damaged zstd: error"}))
-    assert failed.value.found == "zstd: error"
-    assert failed.value.left
+    assert failed.value.cause == "zstd: error"
+    assert failed.value.state
 
 
 # --- which are due ----------------------------------------------------------------------------------------------------
@@ -302,4 +302,4 @@ def test_plan_needs_the_backup_tool_on_a_chosen_host(tools: dict[str, Tool], wor
     with pytest.raises(Refused) as refused:
         on_chosen(tools=tools)
     assert refused.value.code == "restore_test.tool"
-    assert word in refused.value.found
+    assert word in refused.value.cause

@@ -230,7 +230,7 @@ def test_stream_fails_at_once_when_the_disk_is_full() -> None:
     with pytest.raises(RemoteFailure) as raised:
         Stream().follow(run, state(FULL))
     assert raised.value.code == "stream.disk_full"
-    assert "t1.ibd" in raised.value.found
+    assert "t1.ibd" in raised.value.cause
 
 
 SENT = {

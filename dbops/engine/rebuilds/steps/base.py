@@ -99,7 +99,7 @@ class JobStep(Step):
             raise RemoteFailure(
                 "host.stalled",
                 self.title,
-                found=f"no data and no log line for {verdict.silent_seconds:.0f} s",
+                cause=f"no data and no log line for {verdict.silent_seconds:.0f} s",
             )
 
     def cancel(self, run: Run) -> None:

@@ -135,7 +135,7 @@ def test_open_donor_names_a_missing_privilege() -> None:
     with pytest.raises(RemoteFailure) as caught:
         OpenDonor().advance(run)
     assert caught.value.code == "clone.account"
-    assert "1227" in caught.value.found
+    assert "1227" in caught.value.cause
     assert needs_sweep(run)  # the plugin
 
 
@@ -196,7 +196,7 @@ def test_sweep_cleans_a_donor_that_was_unreachable() -> None:
     donor = Donor(plugin=True)
     donor.users.add(USER)
     run = run_of(donor, donor_opened=True, donor_closed=False, source_differs="")
-    donor.down = Unreachable("mysql.unreachable", "Talking", found="2003")
+    donor.down = Unreachable("mysql.unreachable", "Talking", cause="2003")
     assert needs_sweep(run)
     assert [error.code for error in sweep(run, ())] == ["mysql.unreachable"]
     assert needs_sweep(run)

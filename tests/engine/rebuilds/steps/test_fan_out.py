@@ -105,7 +105,7 @@ def test_dropped_follower_changes_nothing(reader: SharedReadMember, code: str) -
     with pytest.raises(RemoteFailure) as raised:
         shared_read.may_swap_datadir(run)
     assert raised.value.code == code
-    assert "was changed" in raised.value.left
+    assert "was changed" in raised.value.state
 
 
 def test_follower_streams_when_the_leader_reads_for_it() -> None:

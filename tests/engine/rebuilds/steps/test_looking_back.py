@@ -68,7 +68,7 @@ def ask(run: Run) -> None:
 
 def gone() -> FakeDatabase:
     database = FakeDatabase()
-    database.down = Unreachable("mysql.unreachable", "Asking", found="connection refused")
+    database.down = Unreachable("mysql.unreachable", "Asking", cause="connection refused")
     return database
 
 
@@ -92,7 +92,7 @@ def test_ask_keeps_waiting_when_the_process_is_alive() -> None:
 
 def test_ask_keeps_waiting_when_the_host_is_silent() -> None:
     jobs = FakeJobs()
-    jobs.expect("empty=", Unreachable("ssh.unreachable", "Asking", found="timed out"))
+    jobs.expect("empty=", Unreachable("ssh.unreachable", "Asking", cause="timed out"))
     run = run_on(jobs, gone(), touched=True)
     for _ in range(3):
         with pytest.raises(Unreachable):

@@ -79,7 +79,7 @@ def test_brake_slows_the_stream_while_a_server_is_slow() -> None:
     run, jobs, journal = running(seconds=0.5, limit_ms=100)
     looked_at(run, LOOKS)
     assert jobs.told == [str(50 * MIB)]
-    assert all(word in journal.lines[-1] for word in ("50.0 MiB/s", "auto_throttle"))
+    assert all(word in journal.lines[-1] for word in ("50.0 MiB/s", "auto-throttle"))
 
 
 def test_brake_keeps_a_lower_manual_rate() -> None:
@@ -87,7 +87,7 @@ def test_brake_keeps_a_lower_manual_rate() -> None:
     run.stream_rate = lambda: 8 * MIB
     looked_at(run, LOOKS)
     assert jobs.told == [str(8 * MIB)]
-    assert "auto_throttle" not in journal.lines[-1]
+    assert "auto-throttle" not in journal.lines[-1]
 
 
 def test_brake_queries_no_server_without_a_limit() -> None:
@@ -120,7 +120,7 @@ class Silent(Slow):
 
     def __init__(self, clock: FakeClock, seconds: float, *, took_no_connection: bool) -> None:
         super().__init__(clock, seconds)
-        self.failure = Unreachable("mysql.unreachable", "Logging in", found="no answer")
+        self.failure = Unreachable("mysql.unreachable", "Logging in", cause="no answer")
         self.failure.took_no_connection = took_no_connection
 
     def query(self, sql: str, parameters: Any = ()) -> list[dict[str, Any]]:

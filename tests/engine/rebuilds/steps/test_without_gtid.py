@@ -116,7 +116,7 @@ def recheck(world: World, host: str, **checkpoint: Any) -> str:
     try:
         ResumeCheck().advance(world.run)
     except Refused as refused:
-        return refused.found
+        return refused.cause
     return ""
 
 

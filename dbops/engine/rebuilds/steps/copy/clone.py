@@ -68,7 +68,7 @@ class OpenDonor(Step):
                 raise RemoteFailure(
                     "clone.account",
                     DOING,
-                    found=error.found,
+                    cause=error.cause,
                 ) from error
         self._try_from_target(run, password)
         return done()
@@ -92,7 +92,7 @@ class OpenDonor(Step):
         """An account that is written to the binary log of a replica is an errant transaction, and reaches every copy."""
         if int(database.query("SELECT @@SESSION.sql_log_bin AS logs")[0]["logs"]):
             raise RemoteFailure(
-                "clone.account", DOING, found="the admin account may not keep its statements out of the binary log"
+                "clone.account", DOING, cause="the admin account may not keep its statements out of the binary log"
             )
 
     def _try_from_target(self, run: Run, password: str) -> None:
@@ -115,7 +115,7 @@ class OpenDonor(Step):
             raise RemoteFailure(
                 "clone.no_way",
                 "Trying the connection from the target to the source's server",
-                found=error.found,
+                cause=error.cause,
                 next_step=f"Allow {run.target.party.host} to reach {source.address}:{source.port}.",
             ) from error
         run.journal.say(f"{run.target.party.host} reaches the server of {source.name}.", host=run.target.party.host)

@@ -233,8 +233,8 @@ def refuse_dropped(run: Run, evidence: CopyEvidence) -> None:
         raise RemoteFailure(
             "shared.dropped",
             f"Receiving the shared read of {run.source.party.name}",
-            found=f"this target was {said.removeprefix('dbops: ')}",
-            left="The other targets of the shared read continue. " + describe_data_location(run),
+            cause=f"this target was {said.removeprefix('dbops: ')}",
+            state="The other targets of the shared read continue. " + describe_data_location(run),
         )
 
 
@@ -250,8 +250,8 @@ def _left_behind(run: Run, code: str, found: str) -> RemoteFailure:
     return RemoteFailure(
         code,
         f"Sharing one read of {run.source.party.name}",
-        found=found,
-        left=describe_data_location(run),
+        cause=found,
+        state=describe_data_location(run),
     )
 
 

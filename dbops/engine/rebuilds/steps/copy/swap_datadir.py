@@ -43,7 +43,7 @@ class SwapDatadir(JobStep):
             raise Refused(
                 "retry.changed",
                 f"Resuming the rebuild of {target.name}",
-                found="the content of the data directory is unknown",
+                cause="the content of the data directory is unknown",
             )
         if run.checkpoint.get("touched"):  # begun before, and nobody knows how far it came
             run.checkpoint["swap-datadir.again"] = True

@@ -43,7 +43,7 @@ class PreflightCheck(Step):
             raise Refused(
                 "plan.changed",
                 "Comparing the live instances with the plan",
-                found="; ".join(changes),
+                cause="; ".join(changes),
             )
         target = run.plan.target
         seen = (
@@ -133,6 +133,6 @@ def check_access(run: Run) -> None:
         raise RemoteFailure(
             "stream.no_way",
             "Trying the SSH connection from the target to the source",
-            found=(result.stdout + result.stderr).strip()[-500:] or f"exit status {result.exit_status}",
+            cause=(result.stdout + result.stderr).strip()[-500:] or f"exit status {result.exit_status}",
         )
     run.journal.say(f"{run.target.party.host} reaches {run.source.party.host} over SSH.", host=run.target.party.host)

@@ -49,8 +49,8 @@ def target_database(run: Run) -> Iterator[Database]:
         raise RemoteFailure(
             "target.server_died",
             f"Asking the server of {run.plan.target.name}",
-            found=f"its host answers, but no server has been running on {run.plan.target.datadir} for {SERVER_GONE_SECONDS:.0f} s",
-            left=describe_data_location(run),
+            cause=f"its host answers, but no server has been running on {run.plan.target.datadir} for {SERVER_GONE_SECONDS:.0f} s",
+            state=describe_data_location(run),
         ) from silence
 
 
@@ -80,7 +80,7 @@ def fail_on_error(link: ReplicationFacts | None, doing: str, run: Run) -> None:
         raise RemoteFailure(
             "replication.error",
             doing,
-            found=error,
+            cause=error,
         )
 
 

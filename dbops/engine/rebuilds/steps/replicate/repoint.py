@@ -75,8 +75,8 @@ class Repoint(Step):
             raise RemoteFailure(
                 "repoint.not_primary",
                 f"Checking the primary {run.plan.primary.name}",
-                found="it is read-only, so it may no longer be the primary",
-                left=_as_it_is(run),
+                cause="it is read-only, so it may no longer be the primary",
+                state=_as_it_is(run),
             )
 
     def _nothing_errant(self, run: Run, database: Database) -> None:
@@ -92,8 +92,8 @@ class Repoint(Step):
             raise RemoteFailure(
                 "repoint.errant",
                 f"Comparing {run.plan.target.name} with the primary",
-                found=f"the primary does not have {errant}",
-                left=_as_it_is(run),
+                cause=f"the primary does not have {errant}",
+                state=_as_it_is(run),
             )
 
 

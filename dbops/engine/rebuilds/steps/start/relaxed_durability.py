@@ -119,7 +119,7 @@ def restore_durability(run: Run, database: Database) -> None:
             raise RemoteFailure(
                 "relaxed.not_back",
                 f"Restoring the settings of {run.plan.target.name}",
-                found=f"{variable} is {now}, not {was}",
+                cause=f"{variable} is {now}, not {was}",
             )
     if state["was"]:
         values = ", ".join(f"{variable} = {was}" for variable, was in state["was"].items())
@@ -270,7 +270,7 @@ def _must_be_worth(run: Run, found: dict[str, str]) -> None:
         raise RemoteFailure(
             "copy.worthless",
             f"Rolling {run.plan.target.name} forward with relaxed settings",
-            found=why,
+            cause=why,
         )
 
 
