@@ -6,7 +6,7 @@ import pytest
 
 from dbops.engine.backups.job import BackupContext, advance, clean_up
 from dbops.engine.errors import RemoteFailure, Unreachable
-from dbops.engine.hosts.jobs import Patience
+from dbops.engine.hosts.stall import StallLimits
 from dbops.engine.ports import CommandResult
 from tests.fakes import FakeClock, FakeHost, FakeJobs, running, vanished
 
@@ -207,7 +207,7 @@ def test_progress_is_what_the_compressor_has_written_of_what_the_tool_will_read(
 
 def test_a_job_that_stands_still_is_told_of_and_then_ended() -> None:
     one = site()
-    one.patience = Patience(60, 600)
+    one.stall = StallLimits(60, 600)
     jobs_of(one).play("backup", running())
     drive(one, 2)
     one.clock.time += 100  # type: ignore[attr-defined]
