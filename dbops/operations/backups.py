@@ -34,7 +34,7 @@ def run_now(schedule: BackupSchedule, actor: User, reason: str = "") -> BackupRu
         if locked is None or active:
             found = f"backup run {active[0].pk} of it is {active[0].status}" if active else "it is gone"
             raise Refused.unchanged("backup.active", doing, found, "Watch that one, or stop it first.")
-        run = backup_runs.queue_run(locked, f"Asked for by {name}{f': {reason}' if reason else '.'}", actor=actor)
+        run = backup_runs.queue(locked, f"Asked for by {name}{f': {reason}' if reason else '.'}", actor=actor)
         assert run is not None  # noqa: S101 - only a due time can be there twice
         append(
             actor=name,
@@ -61,7 +61,7 @@ def stop_run(run: BackupRun, actor: User, reason: str) -> None:
     name = actor.get_username()
     with transaction.atomic():
         text = f"Cancelled by {name} before it started: {reason.strip()}"
-        asked = backup_runs.end_queued_run(run, RunStatus.CANCELLED, text) or backup_runs.request_cancel_run(run, name)
+        asked = backup_runs.end_queued(run, RunStatus.CANCELLED, text) or backup_runs.request_cancel(run, name)
         if asked:
             append(
                 actor=name,
@@ -87,7 +87,7 @@ def force_fail_run(run: BackupRun, actor: User, reason: str) -> None:
     _must_have_reason(reason, doing)
     name = actor.get_username()
     with transaction.atomic():
-        ended = backup_runs.force_fail_run(run, name)
+        ended = backup_runs.force_fail(run, name)
         if ended:
             append(
                 actor=name,
@@ -147,7 +147,7 @@ def request_restore_test(run: BackupRun, actor: User, reason: str = "") -> Resto
         live = BackupRun.objects.select_for_update().select_related("instance__host").get(pk=run.pk)
         if why := live.why_not_proven:
             raise Refused.unchanged("proof.no_backup", doing, why, "Prove another backup.")
-        proof = restore_tests.queue_restore_test(
+        proof = restore_tests.queue(
             live, f"Its proof was asked for by {name}{f': {reason}' if reason else '.'}", by=name
         )
         if proof is not None:
@@ -160,7 +160,7 @@ def request_restore_test(run: BackupRun, actor: User, reason: str = "") -> Resto
                 detail={"proof": proof.pk, "backup_run": run.pk},
             )
             nudge()
-    found = proof or restore_tests.active_restore_test(run)
+    found = proof or restore_tests.active(run)
     return found or request_restore_test(run, actor, reason)  # the one that was there has ended in this moment
 
 
@@ -177,7 +177,7 @@ def stop_restore_test(proof: RestoreTest, actor: User, reason: str) -> None:
     _must_have_reason(reason, doing)
     name = actor.get_username()
     with transaction.atomic():
-        asked = restore_tests.stop_restore_test(proof, name)
+        asked = restore_tests.stop(proof, name)
         if asked:
             append(
                 actor=name,

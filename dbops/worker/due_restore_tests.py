@@ -55,7 +55,7 @@ def _queue(run_id: int) -> RestoreTest | None:
             .filter(pk=run_id, removed_at=None)
             .first()
         )
-        return restore_tests.queue_restore_test(run, "Its proof is due.") if run else None
+        return restore_tests.queue(run, "Its proof is due.") if run else None
 
 
 def start_what_can() -> list[int]:
@@ -70,11 +70,11 @@ def start_what_can() -> list[int]:
     begun = []
     for proof in queued:
         if other := proven.get(proof.host_id):
-            restore_tests.delay_restore_test(proof, f"proof {other} runs on {proof.host.name}")
+            restore_tests.delay(proof, f"proof {other} runs on {proof.host.name}")
         elif hold := holds.get(proof.host_id) or holds.get(proof.source.host_id):
             what = f"rebuild {hold.rebuild_id}" if hold.rebuild_id else f"backup run {hold.backup_run_id}"
-            restore_tests.delay_restore_test(proof, f"{what} uses {hold.instance.name}")
-        elif restore_tests.start_restore_test(proof):
+            restore_tests.delay(proof, f"{what} uses {hold.instance.name}")
+        elif restore_tests.start(proof):
             proven[proof.host_id] = proof.pk
             begun.append(proof.pk)
     return begun
