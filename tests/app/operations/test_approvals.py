@@ -11,7 +11,7 @@ from django.test import Client
 from dbops.engine.errors import Refused
 from dbops.engine.states import Approval
 from dbops.fleetfile.write import cluster_content
-from dbops.lifecycle import rebuild_requests
+from dbops.lifecycle import starts
 from dbops.models import AuditEntry, Cluster, Rebuild
 from dbops.operations.approvals import approve_rebuild, decline_rebuild, override_approval, who_may_approve
 from dbops.operations.fleet import save_cluster
@@ -80,7 +80,7 @@ def test_it_waits_says_so_and_starts_when_another_operator_approves(waiting: Reb
 
 
 def test_a_start_that_passes_the_scheduler_by_is_stopped_at_the_gate(waiting: Rebuild) -> None:
-    assert "olga" in rebuild_requests.start(waiting, lambda: scheduler._gate(waiting.pk))
+    assert "olga" in starts.start(waiting, lambda: scheduler._gate(waiting.pk))
     waiting.refresh_from_db()
     assert waiting.status == "queued"
 

@@ -219,7 +219,7 @@ def test_a_driver_whose_lease_was_taken_over_cannot_write_any_more(settings: Any
     assert heir.rebuild.host_token > slow.rebuild.host_token
     assert heir.reattached_after_seconds is not None
     for act in (
-        lambda: rebuild_driver.heartbeat_rebuild(slow, RebuildUpdate(), {}),
+        lambda: rebuild_driver.heartbeat(slow, RebuildUpdate(), {}),
         lambda: rebuild_driver.begin_step(slow, "stream"),
         lambda: rebuild_driver.prove(slow),
         lambda: rebuild_driver.finish(slow, Status.FAILED, "late"),
@@ -237,9 +237,9 @@ def test_cancel_is_seen_with_the_next_heartbeat() -> None:
     scheduler.start_what_can()
     lease = rebuild_driver.take_lease(rebuild.pk)
     assert lease is not None
-    assert rebuild_driver.heartbeat_rebuild(lease, RebuildUpdate(), {}) is False
+    assert rebuild_driver.heartbeat(lease, RebuildUpdate(), {}) is False
     cancel_rebuild(actor=olga, rebuild=rebuild)
-    assert rebuild_driver.heartbeat_rebuild(lease, RebuildUpdate(), {}) is True
+    assert rebuild_driver.heartbeat(lease, RebuildUpdate(), {}) is True
 
 
 def test_a_frozen_plan_reads_back_as_it_was_confirmed() -> None:

@@ -14,7 +14,7 @@ from dbops.engine.errors import Refused
 from dbops.engine.facts.instance import Tool
 from dbops.engine.rebuilds.shared_read import BEGUN, BRANCHES, SharedReadMember, SharedReadPhase
 from dbops.engine.states import Status, StepState
-from dbops.lifecycle import rebuild_driver, rebuild_requests
+from dbops.lifecycle import rebuild_driver, rebuild_requests, starts
 from dbops.lifecycle import shared_reads as lifecycle_shared_reads
 from dbops.loaders.shared_reads import RowSharedReadMembers
 from dbops.models import AuditEntry, Hold, Instance, Rebuild, RebuildStep
@@ -120,7 +120,7 @@ def test_the_source_is_not_passed_to_one_that_has_ended_or_never_started(line: L
         shared_reads.join_read(actor=olga, rebuild=row, reader=reader)
     scheduler.start_what_can()
     Rebuild.objects.filter(pk=queued.pk).update(not_before=None)
-    rebuild_requests.start(fresh(branch))
+    starts.start(fresh(branch))
     finish(branch, Status.FAILED)
     assert Hold.objects.get(instance=line.source).rebuild_id == reader.pk
     finish(reader)
@@ -194,7 +194,7 @@ def test_one_whose_reader_ends_at_this_moment_does_not_start(line: Line, olga: U
     scheduler.start_what_can()
     row = fresh(branch)
     finish(reader, Status.FAILED)
-    assert names(rebuild_requests.start(row), f"rebuild {reader.pk}")
+    assert names(starts.start(row), f"rebuild {reader.pk}")
     assert not Hold.objects.filter(rebuild=branch).exists()
     assert scheduler.start_what_can() == [branch.pk], "by itself, with both holds"
     assert Hold.objects.filter(rebuild=branch).count() == 2
@@ -204,7 +204,7 @@ def test_a_row_that_was_read_before_it_joined_is_not_started_with_the_holds_of_b
     reader, branch = line.ask(0), line.ask(1)
     before = fresh(branch)
     shared_reads.join_read(actor=olga, rebuild=branch, reader=reader)
-    assert rebuild_requests.start(before), "a reason why not"
+    assert starts.start(before), "a reason why not"
     assert not Hold.objects.exists()
 
 
@@ -301,7 +301,7 @@ def test_how_far_the_others_are_is_read_anew(line: Line, olga: User) -> None:
         return found
 
     assert [one.phase for one in asked.branches()] == [SharedReadPhase.QUEUED]
-    rebuild_requests.start(fresh(branch))
+    starts.start(fresh(branch))
     assert [one.phase for one in asked.branches()] == [SharedReadPhase.COMING]
     step(branch, "stream", StepState.RUNNING)
     assert [one.phase for one in asked.branches()] == [SharedReadPhase.READY]
