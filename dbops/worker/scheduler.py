@@ -146,7 +146,7 @@ def _backup_jobs() -> Iterable[QueuedJob]:
 
 
 def _gates(now: datetime) -> dict[int, str]:
-    """Return what queued rebuilds wait for that is no hold: a person's wish, and what ``gates`` finds. Eight queries at most."""
+    """Return what queued rebuilds wait for that is no hold: a person's wish, and what ``start_conditions`` finds. Eight queries at most."""
     rows = Rebuild.objects.filter(status=Status.QUEUED).order_by()
     # found by the few runs that are active, not by ten thousand queued rows; who is queued no more is asked for by nobody
     after = (

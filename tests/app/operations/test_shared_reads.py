@@ -132,6 +132,8 @@ def test_one_that_is_late_waits_for_the_source_by_itself(line: Line, olga: User)
     shared_reads.join_read(actor=olga, rebuild=branch, reader=reader)
     scheduler.start_what_can()
     Rebuild.objects.filter(pk=reader.pk).update(memory={BRANCHES: {}})
+    scheduler.queued_jobs(timezone.now())
+    assert fresh(branch).reads_with == reader, "who only reads the queue releases nobody"
     assert scheduler.start_what_can() == []
     left = fresh(branch)
     assert left.reads_with is None
