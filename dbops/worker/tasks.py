@@ -30,21 +30,21 @@ from dbops.worker.pending import pending
 def drive_rebuild(rebuild_id: int) -> None:
     """Drive one rebuild for a while, and ask for the next tick when there is more to do."""
     if rebuilds.tick(rebuild_id):
-        wakeups.publish("tick", rebuild_id)
+        wakeups.publish("drive_rebuild", rebuild_id)
 
 
 @app.task
 def drive_backup(run_id: int) -> None:
     """Drive one backup run for a while, and ask for the next tick when there is more to do."""
     if backups.tick(run_id):
-        wakeups.publish("back_up", run_id)
+        wakeups.publish("drive_backup", run_id)
 
 
 @app.task
 def drive_restore_test(proof_id: int) -> None:
     """Drive one proof of a backup for a while, and ask for the next tick when there is more to do."""
     if restore_tests.tick(proof_id):
-        wakeups.publish("prove", proof_id)
+        wakeups.publish("drive_restore_test", proof_id)
 
 
 @app.task
@@ -56,11 +56,11 @@ def reconcile() -> None:
     scheduler.start_what_can()
     due_restore_tests.start_what_can()
     for rebuild_id in rebuild_driver.due(timezone.now()):
-        wakeups.publish("tick", rebuild_id)
+        wakeups.publish("drive_rebuild", rebuild_id)
     for run_id in backup_runs.due(timezone.now()):
-        wakeups.publish("back_up", run_id)
+        wakeups.publish("drive_backup", run_id)
     for proof_id in lifecycle_restore_tests.due(timezone.now()):
-        wakeups.publish("prove", proof_id)
+        wakeups.publish("drive_restore_test", proof_id)
     for rebuild_id in cleanups.sweeps_due(timezone.now()):
         wakeups.publish("sweep", rebuild_id)
     for discovery_id in discovery.discoveries_due():
