@@ -32,8 +32,8 @@ probes = (
     "test_connection",
     "count_availability",
     "send_weekly_report",
-    "measure_links",
-    "queue_proofs",
+    "queue_link_tests",
+    "queue_restore_tests",
 )
 task_routes = {f"dbops.worker.tasks.{name}": {"queue": "probes"} for name in probes}
 timezone = "UTC"
