@@ -45,7 +45,7 @@ beat_schedule = {
     "backups": {"task": "dbops.worker.tasks.watch_backups", "schedule": 30.0, "options": {"expires": 25}},
     "availability": {"task": "dbops.worker.tasks.count_availability", "schedule": 60.0, "options": {"expires": 55}},
     "probe": {"task": "dbops.worker.tasks.probe_due", "schedule": 2.0, "options": {"expires": 5}},
-    "proofs": {"task": "dbops.worker.tasks.queue_restore_tests", "schedule": 10.0, "options": {"expires": 10}},
+    "restore_tests": {"task": "dbops.worker.tasks.queue_restore_tests", "schedule": 10.0, "options": {"expires": 10}},
     "links": {"task": "dbops.worker.tasks.queue_link_tests", "schedule": 60.0, "options": {"expires": 55}},
     "weekly report": {
         "task": "dbops.worker.tasks.send_weekly_report",

@@ -152,20 +152,20 @@ if SAMPLE:
 
 # How the product behaves; times in seconds.
 PROBE_INTERVAL_SECONDS = env_int("DBOPS_PROBE_INTERVAL_SECONDS", 15)
-FACTS_FRESH_SECONDS = env_int("DBOPS_FACTS_FRESH_SECONDS", 60)
+FACTS_MAX_AGE_SECONDS = env_int("DBOPS_FACTS_MAX_AGE_SECONDS", 60)
 if SAMPLE:
     # Nobody probes it: what was last seen of its servers holds for as long as it is shown.
-    PROBE_INTERVAL_SECONDS = FACTS_FRESH_SECONDS = 10 * 366 * 86400
+    PROBE_INTERVAL_SECONDS = FACTS_MAX_AGE_SECONDS = 10 * 366 * 86400
 TICK_SECONDS = env_int("DBOPS_TICK_SECONDS", 15)
 LEASE_SECONDS = env_int("DBOPS_LEASE_SECONDS", 20)
 LOST_AFTER_SECONDS = env_int("DBOPS_LOST_AFTER_SECONDS", 120)
 QUEUE_EXPIRES_SECONDS = env_int("DBOPS_QUEUE_EXPIRES_SECONDS", 24 * 3600)
 CATCH_UP_LAG_SECONDS = env_int("DBOPS_CATCH_UP_LAG_SECONDS", 1)
-RELAX_CATCH_UP = env_bool("DBOPS_RELAX_CATCH_UP", True)
+RELAX_DURABILITY = env_bool("DBOPS_RELAX_DURABILITY", True)
 VERIFY_STEADY_SECONDS = env_int("DBOPS_VERIFY_STEADY_SECONDS", 60)
 GUARD_HEARTBEAT_SECONDS = env_int("DBOPS_GUARD_HEARTBEAT_SECONDS", 45)
 GUARD_IDLE_SECONDS = env_int("DBOPS_GUARD_IDLE_SECONDS", 900)
-UNREACHABLE_PATIENCE_SECONDS = env_int("DBOPS_UNREACHABLE_PATIENCE_SECONDS", 30)
+UNREACHABLE_TIMEOUT_SECONDS = env_int("DBOPS_UNREACHABLE_TIMEOUT_SECONDS", 30)
 START_TIMEOUT_SECONDS = env_int("DBOPS_START_TIMEOUT_SECONDS", 300)
 STALL_NOTICE_SECONDS = env_int("DBOPS_STALL_NOTICE_SECONDS", 60)
 STALL_STOP_SECONDS = env_int("DBOPS_STALL_STOP_SECONDS", 1800)
@@ -176,22 +176,24 @@ STALL_CATCH_UP_SECONDS = env_int("DBOPS_STALL_CATCH_UP_SECONDS", 300)
 
 # One read of a source for several targets: how long it is waited for those who still stop their server, after how long one that
 # takes no byte is dropped, and how far one may be behind another (memory of the source's host).
-FAN_OUT_WAIT_SECONDS = env_int("DBOPS_FAN_OUT_WAIT_SECONDS", 900)
-FAN_OUT_STALL_SECONDS = env_int("DBOPS_FAN_OUT_STALL_SECONDS", 120)
-FAN_OUT_BUFFER_BYTES = env_int("DBOPS_FAN_OUT_BUFFER_BYTES", 64 * 1024**2)
+SHARED_READ_WAIT_SECONDS = env_int("DBOPS_SHARED_READ_WAIT_SECONDS", 900)
+SHARED_READ_STALL_SECONDS = env_int("DBOPS_SHARED_READ_STALL_SECONDS", 120)
+SHARED_READ_BUFFER_BYTES = env_int("DBOPS_SHARED_READ_BUFFER_BYTES", 64 * 1024**2)
 
 # The stream is slowed down by itself while source or primary take longer than so many milliseconds to log us in and answer (0: never).
-BRAKE_LATENCY_MS = float(os.environ.get("DBOPS_BRAKE_LATENCY_MS", "") or 0)
+AUTO_THROTTLE_LATENCY_MS = float(os.environ.get("DBOPS_AUTO_THROTTLE_LATENCY_MS", "") or 0)
 
 # Streams between hosts: after how long they are measured again by themselves, for each source of backups and each replica (0: never).
-LINK_INTERVAL_SECONDS = env_int("DBOPS_LINK_INTERVAL_SECONDS", 30 * 86400)
+LINK_TEST_INTERVAL_SECONDS = env_int("DBOPS_LINK_TEST_INTERVAL_SECONDS", 30 * 86400)
 
 # Proofs of backups: how often the newest of each source is restored and read (0: never by itself), after how long the last
 # good proof counts as too old, on how many cores, and where; empty means beside the backup.
-PROOF_INTERVAL_SECONDS = env_int("DBOPS_PROOF_INTERVAL_SECONDS", 7 * 86400)
-PROOF_OLD_AFTER_SECONDS = env_int("DBOPS_PROOF_OLD_AFTER_SECONDS", 2 * PROOF_INTERVAL_SECONDS or 14 * 86400)
-PROOF_CORES = env_int("DBOPS_PROOF_CORES", 2)
-PROOF_DIRECTORY = os.environ.get("DBOPS_PROOF_DIRECTORY", "")
+RESTORE_TEST_INTERVAL_SECONDS = env_int("DBOPS_RESTORE_TEST_INTERVAL_SECONDS", 7 * 86400)
+RESTORE_TEST_OLD_AFTER_SECONDS = env_int(
+    "DBOPS_RESTORE_TEST_OLD_AFTER_SECONDS", 2 * RESTORE_TEST_INTERVAL_SECONDS or 14 * 86400
+)
+RESTORE_TEST_CORES = env_int("DBOPS_RESTORE_TEST_CORES", 2)
+RESTORE_TEST_DIRECTORY = os.environ.get("DBOPS_RESTORE_TEST_DIRECTORY", "")
 
 # A cluster that lost something should be whole again within this time: availability counts the hours of the week that break it.
 REDUNDANCY_GOAL_SECONDS = env_int("DBOPS_REDUNDANCY_GOAL_SECONDS", 4 * 3600)

@@ -80,11 +80,11 @@ class Brake:
 @contextmanager
 def braked(target: LabHost, share: float = 0.1, stage: str = "stream/unpack") -> Iterator[Brake]:
     """Slow every stream into this host (or another stage of its rebuilds) down until the block ends or the brake is released."""
-    brake = Brake(target, share, stage)
-    thread = threading.Thread(target=brake.work, daemon=True)
+    auto_throttle = Brake(target, share, stage)
+    thread = threading.Thread(target=auto_throttle.work, daemon=True)
     thread.start()
     try:
-        yield brake
+        yield auto_throttle
     finally:
-        brake.release()
+        auto_throttle.release()
         thread.join(5)

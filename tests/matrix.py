@@ -17,7 +17,7 @@ from dbops.engine.planning.checks import clone, pair
 from dbops.engine.planning.inputs import KnownInstance, PlanInputs
 from dbops.engine.rebuilds.methods import METHODS
 from dbops.engine.states import Severity
-from tests.engine.builders import situation
+from tests.engine.builders import inputs
 
 ROOT = Path(__file__).parents[1]
 DOCUMENT = ROOT / "docs" / "versions.md"
@@ -49,7 +49,7 @@ SERVERS = (
 ALSO = {
     "shared read": "several replicas from one read of their source",
     "backup": "a physical backup that dbops makes",
-    "proof": "the proof of one by restoring it",
+    "restore test": "the proof of one by restoring it",
     "catch-up": "relaxed settings while a copy rolls forward",
 }
 WAYS = (*METHODS, *ALSO)
@@ -119,7 +119,7 @@ def refusal(server: Server, way: str) -> str:
 
 
 def _world(server: Server) -> PlanInputs:
-    base = situation()
+    base = inputs()
     return replace(
         base,
         source=_member(base.source, server),

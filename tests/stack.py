@@ -89,8 +89,8 @@ class Stack:
             "DBOPS_WORKER_CONCURRENCY": "3",
             "DBOPS_VERIFY_STEADY_SECONDS": "2",
             # what a test wants proven it asks for
-            "DBOPS_PROOF_INTERVAL_SECONDS": "0",
-            "DBOPS_LINK_INTERVAL_SECONDS": "0",
+            "DBOPS_RESTORE_TEST_INTERVAL_SECONDS": "0",
+            "DBOPS_LINK_TEST_INTERVAL_SECONDS": "0",
         }
 
     @property

@@ -133,7 +133,10 @@ def test_seconds_are_told_with_median_and_spread() -> None:
 
 
 SAMPLES = {
-    **{name: [0.1, 0.1] for name in ("fingerprint", "open", "take-over", "release", "own", "start", "repoint")},
+    **{
+        name: [0.1, 0.1]
+        for name in ("fingerprint", "open", "swap-datadir", "release", "set-ownership", "start", "repoint")
+    },
     "stream": [10.0, 12.0],
     "rebuild until attached": [20.0, 20.0],
     "around": [2.0, 4.0],

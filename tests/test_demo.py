@@ -10,7 +10,7 @@ from script.lib.supervisor import Failed, Process
 
 
 class NobodyStops:
-    wanted = ending = False
+    wanted = pending_status = False
 
     def check(self) -> None:
         pass

@@ -64,7 +64,7 @@ def test_a_marker_of_another_word_is_an_error(tmp_path: Path) -> None:
 def test_the_list_of_a_run_tells_what_the_table_says_and_nobody_saw() -> None:
     claims = {
         ("MariaDB 10.11", "xbstream"),
-        ("MariaDB 10.11", "proof"),
+        ("MariaDB 10.11", "restore_test"),
         ("MySQL 9.7", "clone"),
         ("MySQL 9.7", "catch-up"),
     }

@@ -29,7 +29,7 @@ def check(fleet: FleetFile, stored: StoredInventory, errors: Errors, *, replace_
         _check_host(host, stored, errors, replace_host_keys)
     for cluster in fleet.clusters:
         _check_accounts(cluster, stored.clusters.get(cluster.name), errors)
-        _check_proof_host(cluster, fleet, stored, errors)
+        _check_restore_test_host(cluster, fleet, stored, errors)
     for instance in fleet.instances:
         _link(instance, hosts, stored, errors)
         _check_frozen(instance, stored, errors)
@@ -71,19 +71,23 @@ def _check_accounts(entry: ClusterEntry, row: Cluster | None, errors: Errors) ->
             errors.add(entry.at(secret), f"the account {user!r} is new here: give its password")
 
 
-def _check_proof_host(entry: ClusterEntry, fleet: FleetFile, stored: StoredInventory, errors: Errors) -> None:
-    chosen = entry.values.get("proof_host")
+def _check_restore_test_host(entry: ClusterEntry, fleet: FleetFile, stored: StoredInventory, errors: Errors) -> None:
+    chosen = entry.values.get("restore_test_host")
     if not chosen:
         return
     if chosen not in stored.hosts and chosen not in {host.name for host in fleet.hosts}:
-        errors.add(entry.at("proof_host"), f"there is no host {chosen!r}, neither in this file nor in the inventory")
+        errors.add(
+            entry.at("restore_test_host"), f"there is no host {chosen!r}, neither in this file nor in the inventory"
+        )
         return
     # the file's word counts where it names an instance
     where = {name: row.host.name for name, row in stored.instances.items()} | {
         one.name: one.host for one in fleet.instances
     }
     if chosen not in where.values():
-        errors.add(entry.at("proof_host"), f"no instance stands on {chosen!r}: a host is read with those that do")
+        errors.add(
+            entry.at("restore_test_host"), f"no instance stands on {chosen!r}: a host is read with those that do"
+        )
 
 
 def _link(entry: InstanceEntry, hosts: Mapping[str, HostEntry], stored: StoredInventory, errors: Errors) -> None:

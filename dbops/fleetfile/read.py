@@ -33,7 +33,7 @@ CLUSTER_KEYS: Keys = {
     "wanted_replicas": ("wanted_replicas", int),
     "needs_approval": ("needs_approval", bool),
     "redundancy_goal_seconds": ("redundancy_goal_seconds", int),
-    "proof_host": ("proof_host", str),
+    "restore_test_host": ("restore_test_host", str),
 }
 INSTANCE_KEYS: Keys = {
     "name": ("name", str),

@@ -114,7 +114,7 @@ def _count_again(row: Row, changes: Mapping[str, Any]) -> None:
     if isinstance(row, Cluster) and "wanted_replicas" in changes:
         recount([row.pk], None, timezone.now())
     if isinstance(row, Host) and "name" in changes:
-        Cluster.objects.filter(proof_host=changes["name"]["before"]).update(proof_host=row.name)
+        Cluster.objects.filter(restore_test_host=changes["name"]["before"]).update(restore_test_host=row.name)
 
 
 def _look_again(row: Row, changes: Mapping[str, Any]) -> None:

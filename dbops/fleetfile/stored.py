@@ -19,7 +19,7 @@ FROZEN_HOST = frozenset({"name", "ssh_address", "ssh_port", "stream_address", "w
 # A backup that dbops runs goes on whatever the role; all else says where its job is looked for.
 FROZEN_INSTANCE_BY_BACKUP = FROZEN_INSTANCE - {"role"}
 # A proof fetches its file from the host of its source, and takes the way to it away again there.
-FROZEN_INSTANCE_BY_PROOF = frozenset({"host"})
+FROZEN_INSTANCE_BY_RESTORE_TEST = frozenset({"host"})
 # After a change of these, what the last probe found is about another server.
 IDENTITY: dict[type[Model], frozenset[str]] = {
     Instance: frozenset({"host", "address", "port", "datadir", "defaults_file"}),
@@ -31,7 +31,7 @@ IDENTITY: dict[type[Model], frozenset[str]] = {
 class StoredInventory:
     """Every row, by name, and the active rebuild and backup run of ours of each instance (by primary key) that has one.
 
-    ``proofs`` are those at work, by primary key of each host that they use, ``proofs_of`` by that of their source.
+    ``restore_tests`` are those at work, by primary key of each host that they use, ``restore_tests_of`` by that of their source.
     """
 
     hosts: dict[str, Host]
@@ -40,8 +40,8 @@ class StoredInventory:
     rebuilds: dict[int, int]
     schedules: dict[str, BackupSchedule] = field(default_factory=dict)
     backups: dict[int, int] = field(default_factory=dict)
-    proofs: dict[int, int] = field(default_factory=dict)
-    proofs_of: dict[int, int] = field(default_factory=dict)
+    restore_tests: dict[int, int] = field(default_factory=dict)
+    restore_tests_of: dict[int, int] = field(default_factory=dict)
 
     def datadirs_beside(self, instance: Instance) -> dict[str, str]:
         """Return the data directory by name of each instance on the same host, the instance itself included."""
@@ -86,13 +86,17 @@ class StoredInventory:
                 return f"rebuild {self.rebuilds[item.pk]} of or from {item.name!r} is not over: {held} may not change"
             if item.pk in self.backups and (held := ", ".join(sorted(by_backup & changed))):
                 return f"backup run {self.backups[item.pk]} of {item.name!r} is not over: {held} may not change"
-        return self._frozen_by_proof(row, changed)
+        return self._frozen_by_restore_test(row, changed)
 
-    def _frozen_by_proof(self, row: Instance | Host, changed: set[str]) -> str:
+    def _frozen_by_restore_test(self, row: Instance | Host, changed: set[str]) -> str:
         is_host = isinstance(row, Host)
-        proof = (self.proofs if is_host else self.proofs_of).get(row.pk)
-        held = ", ".join(sorted((FROZEN_HOST if is_host else FROZEN_INSTANCE_BY_PROOF) & changed))
-        return f"proof {proof} uses {row.name!r} and is not over: {held} may not change" if proof and held else ""
+        restore_test = (self.restore_tests if is_host else self.restore_tests_of).get(row.pk)
+        held = ", ".join(sorted((FROZEN_HOST if is_host else FROZEN_INSTANCE_BY_RESTORE_TEST) & changed))
+        return (
+            f"proof {restore_test} uses {row.name!r} and is not over: {held} may not change"
+            if restore_test and held
+            else ""
+        )
 
 
 def load(*, lock: bool = False) -> StoredInventory:
@@ -107,15 +111,15 @@ def load(*, lock: bool = False) -> StoredInventory:
         instances = (
             instances.select_for_update(of=("self",)) if _can_lock_one_table() else instances.select_for_update()
         )
-    proofs, proofs_of = active_restore_tests()
+    restore_tests, restore_tests_of = active_restore_tests()
     return StoredInventory(
         hosts={row.name: row for row in hosts},
         clusters={row.name: row for row in clusters},
         instances={row.name: row for row in instances},
         rebuilds=active_rebuilds(),
         backups=active_backups(),
-        proofs=proofs,
-        proofs_of=proofs_of,
+        restore_tests=restore_tests,
+        restore_tests_of=restore_tests_of,
         schedules={row.name: row for row in BackupSchedule.objects.select_related("instance")},
     )
 

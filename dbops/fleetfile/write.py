@@ -56,7 +56,7 @@ def cluster_content(cluster: Cluster) -> dict[str, Any]:
             if cluster.redundancy_goal_seconds is None
             else {"redundancy_goal_seconds": cluster.redundancy_goal_seconds}
         ),
-        **({"proof_host": cluster.proof_host} if cluster.proof_host else {}),
+        **({"restore_test_host": cluster.restore_test_host} if cluster.restore_test_host else {}),
         "accounts": {account: {"user": user} for account, user in users.items() if user},
         "instances": [_instance(instance) for instance in instances],
     }

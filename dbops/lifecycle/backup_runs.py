@@ -165,10 +165,10 @@ def request_cancel(run: BackupRun, by: str) -> bool:
 
 def run_again(rebuild: Rebuild) -> None:
     """Queue the backup that was stopped for a rebuild, once, however that rebuild has ended. In the caller's transaction."""
-    schedule_id = Rebuild.objects.filter(pk=rebuild.pk).values_list("runs_again_id", flat=True).first()
+    schedule_id = Rebuild.objects.filter(pk=rebuild.pk).values_list("requeue_schedule_id", flat=True).first()
     if schedule_id is None:
         return
-    Rebuild.objects.filter(pk=rebuild.pk).update(runs_again=None)
+    Rebuild.objects.filter(pk=rebuild.pk).update(requeue_schedule=None)
     schedule = lock_schedule(schedule_id)
     if schedule is None:
         return
@@ -271,8 +271,8 @@ def kept_runs(schedule: BackupSchedule) -> list[BackupRun]:
 def runs_being_read() -> set[int]:
     """Return the runs whose files unfinished rebuilds or proofs read, or will read: nobody may remove these."""
     plans = Rebuild.objects.exclude(status__in=FINAL).filter(method__in=READS).values_list("plan", flat=True)
-    proven = RestoreTest.objects.exclude(run_slot=None).values_list("run_id", flat=True)
-    return {plan["archive"]["run"] for plan in plans if plan.get("archive")} | set(proven)
+    restore_tested = RestoreTest.objects.exclude(run_slot=None).values_list("run_id", flat=True)
+    return {plan["archive"]["run"] for plan in plans if plan.get("archive")} | set(restore_tested)
 
 
 def leftovers(run: BackupRun) -> list[BackupRun]:

@@ -36,7 +36,7 @@ def force_fail(rebuild: Rebuild, by: str) -> bool:
             .filter(status=Status.LOST)
             .update(
                 status=Status.FAILED,
-                ending=Status.FAILED,
+                pending_status=Status.FAILED,
                 finished_at=now,
                 outcome=outcome,
                 target_slot=None,
@@ -93,9 +93,9 @@ def write_sweep(rebuild: Rebuild, news: RebuildUpdate) -> None:
     announce_later(rebuild.pk)
 
 
-def end_sweep(rebuild: Rebuild, memory: dict[str, Any], outcome: str) -> None:
+def end_sweep(rebuild: Rebuild, checkpoint: dict[str, Any], outcome: str) -> None:
     """Keep what a sweep did. ``outcome`` replaces the rebuild's when all is done; empty: it is tried again."""
-    changes: dict[str, Any] = {"memory": memory, "revision": F("revision") + 1}
+    changes: dict[str, Any] = {"checkpoint": checkpoint, "revision": F("revision") + 1}
     if outcome:
         changes |= {"sweep_due_at": None, "outcome": outcome}
     with transaction.atomic():

@@ -110,7 +110,7 @@ def audit_move(
         case Rebuild():
             kind, subject, about = "rebuild", row.target.name, {"rebuild": row.pk}
         case RestoreTest():
-            kind, subject, about = "proof", row.source.name, {"proof": row.pk, "backup_run": row.run_id}
+            kind, subject, about = "restore_test", row.source.name, {"restore_test": row.pk, "backup_run": row.run_id}
         case _:
             kind, subject, about = "backup", row.instance.name, {"backup_run": row.pk}
     append(actor=by, reason=reason, action=f"{kind}.{word}", subject=subject, detail={**about, **detail})

@@ -49,18 +49,18 @@ def take_lease(rebuild_id: int) -> RebuildLease | None:
     return leases.take(Rebuild, rebuild_id, "target__host", "target__cluster", "source__host", "requested_by")
 
 
-def heartbeat(lease: RebuildLease, news: RebuildUpdate, memory: dict[str, Any] | None) -> bool:
+def heartbeat(lease: RebuildLease, news: RebuildUpdate, checkpoint: dict[str, Any] | None) -> bool:
     """Write what is new, prove the lease and move its end. Return whether a cancel is asked for.
 
-    ``memory`` is ``None`` where it has not changed.
+    ``checkpoint`` is ``None`` where it has not changed.
 
     Raises:
         LeaseLost: the lease is not ours any more; nothing of ``news`` was written.
     """
     with transaction.atomic():
         changes: dict[str, Any] = {"revision": F("revision") + 1} if news else {}
-        if memory is not None:
-            changes["memory"] = memory
+        if checkpoint is not None:
+            changes["checkpoint"] = checkpoint
         if not extend(lease, **changes):
             raise LeaseLost
         ended = write_update(lease.rebuild, news)
@@ -138,11 +138,11 @@ def end_step(
     state: StepState,
     result: dict[str, Any],
     news: RebuildUpdate,
-    memory: dict[str, Any],
+    checkpoint: dict[str, Any],
 ) -> None:
     """Close a step with its result, together with the last news of it. Raises ``LeaseLost``."""
     with transaction.atomic():
-        ended = _end_step(lease, name, state, result, news, memory)
+        ended = _end_step(lease, name, state, result, news, checkpoint)
         audit_commands(lease.rebuild, ended)
     announce_later(lease.rebuild.pk)
 
@@ -153,9 +153,9 @@ def _end_step(
     state: StepState,
     result: dict[str, Any],
     news: RebuildUpdate,
-    memory: dict[str, Any],
+    checkpoint: dict[str, Any],
 ) -> list[str]:
-    if not mine(lease).update(memory=memory, revision=F("revision") + 1):
+    if not mine(lease).update(checkpoint=checkpoint, revision=F("revision") + 1):
         raise LeaseLost
     ended = write_update(lease.rebuild, news)
     lease.rebuild.steps.filter(name=name).exclude(state__in=STEP_FINAL).update(
@@ -170,7 +170,7 @@ def end_badly(
     status: Status,
     result: dict[str, Any],
     news: RebuildUpdate,
-    memory: dict[str, Any],
+    checkpoint: dict[str, Any],
     *,
     last_step: str,
     error: dict[str, str],
@@ -183,16 +183,16 @@ def end_badly(
     """
     state = StepState.CANCELLED if status is Status.CANCELLED else StepState.FAILED
     with transaction.atomic():
-        ended = _end_step(lease, name, state, result, news, memory)
-        changes = {"ending": status, "error": error}
-        if not mine(lease).filter(ending="").update(revision=F("revision") + 1, **changes):
+        ended = _end_step(lease, name, state, result, news, checkpoint)
+        changes = {"pending_status": status, "error": error}
+        if not mine(lease).filter(pending_status="").update(revision=F("revision") + 1, **changes):
             raise LeaseLost
         pending = lease.rebuild.steps.filter(state=StepState.PENDING).exclude(name=last_step)
         pending.update(state=StepState.SKIPPED)
         if text:
             log_event(lease.rebuild, text, level=Level.ERROR)
         audit_commands(lease.rebuild, ended)
-    lease.rebuild.ending, lease.rebuild.error = status, error
+    lease.rebuild.pending_status, lease.rebuild.error = status, error
     announce_later(lease.rebuild.pk)
 
 
@@ -260,7 +260,7 @@ def _told_at_the_end(rebuild: Rebuild, outcome: str) -> dict[str, Any]:
         "source": rebuild.source.name,
         "method": rebuild.method,
         "cipher": rebuild.plan.get("cipher", "") if rebuild.plan else "",
-        "bytes": rebuild.memory.get("stream.bytes"),
+        "bytes": rebuild.checkpoint.get("stream.bytes"),
         "requested_by": rebuild.requested_by.get_username() if rebuild.requested_by else "",
     }
     return {"outcome": outcome, "error": rebuild.error, **told}

@@ -28,13 +28,13 @@ from dbops.models import BackupRun, BackupSchedule, Instance, Rebuild, RebuildSt
 class RequestedStart:
     """When a person wants a rebuild to start: not before a moment, or when a backup run has ended.
 
-    ``runs_again`` is the schedule whose run was stopped for it. ``expires_at`` is the settings' where it is ``None``;
+    ``requeue_schedule`` is the schedule whose run was stopped for it. ``expires_at`` is the settings' where it is ``None``;
     ``words`` stand in its first event.
     """
 
     not_before: datetime | None = None
-    after_run: BackupRun | None = None
-    runs_again: BackupSchedule | None = None
+    start_after_run: BackupRun | None = None
+    requeue_schedule: BackupSchedule | None = None
     expires_at: datetime | None = None
     words: str = ""
 
@@ -52,7 +52,7 @@ def queue(
     target: Instance,
     source: Instance,
     follows: Rebuild | None = None,
-    memory: dict[str, Any] | None = None,
+    checkpoint: dict[str, Any] | None = None,
     skips: Collection[str] = (),
     begin: RequestedStart = AT_ONCE,
     needs_approval: bool = False,
@@ -84,12 +84,12 @@ def queue(
                 requested_at=now,
                 expires_at=_expiry(begin, now),
                 not_before=begin.not_before,
-                after_run=begin.after_run,
-                runs_again=begin.runs_again,
+                start_after_run=begin.start_after_run,
+                requeue_schedule=begin.requeue_schedule,
                 plan=to_record(plan),
                 plan_fingerprint=plan.fingerprint,
                 follows=follows,
-                memory=memory or {},
+                checkpoint=checkpoint or {},
                 approval=Approval.WAITING if needs_approval else "",
             )
     except IntegrityError as error:
@@ -149,7 +149,7 @@ def set_rate(rebuild: Rebuild, rate: int | None, text: str) -> bool:
     )
     with transaction.atomic():
         open_rows = locked(Rebuild, rebuild.pk).filter(
-            status__in=(Status.QUEUED, Status.RUNNING, Status.LOST), ending=""
+            status__in=(Status.QUEUED, Status.RUNNING, Status.LOST), pending_status=""
         )
         moved = streams.exists() and open_rows.update(stream_rate=rate, revision=F("revision") + 1)
         if moved:
@@ -197,7 +197,7 @@ def end_queued(
 def request_cancel(rebuild: Rebuild, by: str) -> bool:
     """Ask the driver of a running rebuild to stop. Return whether there was something to ask."""
     with transaction.atomic():
-        at_work = locked(Rebuild, rebuild.pk).filter(status__in=(Status.RUNNING, Status.LOST), ending="")
+        at_work = locked(Rebuild, rebuild.pk).filter(status__in=(Status.RUNNING, Status.LOST), pending_status="")
         asked = at_work.filter(cancel_requested_at=None).update(
             cancel_requested_at=timezone.now(),
             cancel_requested_by=by,

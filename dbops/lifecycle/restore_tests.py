@@ -27,10 +27,10 @@ _OVER: dict[str, Any] = {
 
 def queue(run: BackupRun, text: str, *, by: str = "") -> RestoreTest | None:
     """Queue a proof of a run, in the caller's transaction; ``None`` where one of it is not over. ``by``: who asked, empty for nobody."""
-    chosen, host = run.instance.cluster.proof_host, _host_for(run)
+    chosen, host = run.instance.cluster.restore_test_host, _host_for(run)
     try:
         with transaction.atomic():
-            proof = RestoreTest.objects.create(
+            restore_test = RestoreTest.objects.create(
                 uid=secrets.token_hex(8),
                 run=run,
                 source=run.instance,
@@ -42,20 +42,20 @@ def queue(run: BackupRun, text: str, *, by: str = "") -> RestoreTest | None:
             )
     except IntegrityError:
         return None
-    log_event(proof, text)
+    log_event(restore_test, text)
     if chosen and host.name != chosen:
         log_event(
-            proof,
+            restore_test,
             f"{chosen}, chosen for this cluster's proofs, is not in the inventory: proven on {host.name}.",
             level=Level.WARNING,
         )
-    revision_update(proof)
-    return proof
+    revision_update(restore_test)
+    return restore_test
 
 
 def _host_for(run: BackupRun) -> Host:
     """Return the host that was chosen for the cluster's proofs, else the one that has the file."""
-    holder, chosen = run.instance.host, run.instance.cluster.proof_host
+    holder, chosen = run.instance.host, run.instance.cluster.restore_test_host
     return (Host.objects.filter(name=chosen).first() if chosen else None) or holder
 
 
@@ -64,36 +64,43 @@ def active(run: BackupRun) -> RestoreTest | None:
     return RestoreTest.objects.filter(run_slot=run.pk).first()
 
 
-def start(proof: RestoreTest) -> bool:
+def start(restore_test: RestoreTest) -> bool:
     """Begin a queued proof where its host has none. Return whether it did: the host's unique slot has the last word."""
     now = timezone.now()
     try:
         with transaction.atomic():
             begun = (
-                locked(RestoreTest, proof.pk)
+                locked(RestoreTest, restore_test.pk)
                 .filter(status=RunStatus.QUEUED)
                 .update(
-                    status=RunStatus.RUNNING, started_at=now, next_tick_at=now, host_slot=proof.host_id, waiting_for=""
+                    status=RunStatus.RUNNING,
+                    started_at=now,
+                    next_tick_at=now,
+                    host_slot=restore_test.host_id,
+                    waiting_for="",
                 )
             )
             if begun:
-                log_event(proof, f"Proof {proof.pk} begins on {proof.host.name}{_from_where(proof)}.")
-                revision_update(proof)
+                log_event(
+                    restore_test,
+                    f"Proof {restore_test.pk} begins on {restore_test.host.name}{_from_where(restore_test)}.",
+                )
+                revision_update(restore_test)
     except IntegrityError:
         return False
     return bool(begun)
 
 
-def _from_where(proof: RestoreTest) -> str:
-    holder = proof.source.host
-    return "" if holder.pk == proof.host_id else f", with the file on {holder.name}"
+def _from_where(restore_test: RestoreTest) -> str:
+    holder = restore_test.source.host
+    return "" if holder.pk == restore_test.host_id else f", with the file on {holder.name}"
 
 
-def delay(proof: RestoreTest, why: str) -> None:
+def delay(restore_test: RestoreTest, why: str) -> None:
     """Say what a queued proof waits for."""
-    rows = RestoreTest.objects.filter(pk=proof.pk, status=RunStatus.QUEUED).exclude(waiting_for=why)
+    rows = RestoreTest.objects.filter(pk=restore_test.pk, status=RunStatus.QUEUED).exclude(waiting_for=why)
     if rows.update(waiting_for=why):
-        revision_update(proof)
+        revision_update(restore_test)
 
 
 def due(now: datetime) -> list[int]:
@@ -101,56 +108,58 @@ def due(now: datetime) -> list[int]:
     return leases.due(RestoreTest, now)
 
 
-def take_lease(proof_id: int) -> RestoreTestLease | None:
+def take_lease(restore_test_id: int) -> RestoreTestLease | None:
     """Become the driver of a proof, or ``None`` when it has a living one or nothing to do."""
-    return leases.take(RestoreTest, proof_id, "run", "source__cluster", "source__host", "host")
+    return leases.take(RestoreTest, restore_test_id, "run", "source__cluster", "source__host", "host")
 
 
 def finish(lease: RestoreTestLease, status: RunStatus, text: str, update: Update) -> None:
     """Give the proof its last status, free run and host, and write it into the audit log. Raises ``LeaseLost``, or ``Bug``."""
-    proof = lease.restore_test
+    restore_test = lease.restore_test
     level = Level.INFO if status is RunStatus.SUCCEEDED else Level.ERROR
     with transaction.atomic():
         leases.finish(lease, status, update, **_OVER)
-        log_event(proof, f"Proof {proof.pk} has {_ENDED[status]}. {text}", level=level)
-        revision_update(proof)
-        audit_move(proof, status.value, code=update.changes.get("error", {}).get("code", ""))
+        log_event(restore_test, f"Proof {restore_test.pk} has {_ENDED[status]}. {text}", level=level)
+        revision_update(restore_test)
+        audit_move(restore_test, status.value, code=update.changes.get("error", {}).get("code", ""))
 
 
 _ENDED = {RunStatus.SUCCEEDED: "succeeded", RunStatus.FAILED: "failed", RunStatus.CANCELLED: "been stopped"}
 
 
-def stop(proof: RestoreTest, by: str) -> bool:
+def stop(restore_test: RestoreTest, by: str) -> bool:
     """End a queued proof at once and have its driver end a running one; a lost one ends without its host. Return whether there was one.
 
     What a lost one may have left is removed by the next proof on its host. In the caller's transaction.
     """
     now = timezone.now()
-    rows = locked(RestoreTest, proof.pk)
+    rows = locked(RestoreTest, restore_test.pk)
     ended = {**_OVER, "status": RunStatus.CANCELLED, "finished_at": now, "cancel_requested_by": by}
     if rows.filter(status=RunStatus.QUEUED).update(**ended):
-        text = f"Proof {proof.pk} was stopped by {by} before it began."
-    elif rows.filter(status=RunStatus.LOST).update(**ended, is_left=True):
-        text = f"Proof {proof.pk} was ended by {by} while its host was silent: nothing is known of what runs there."
+        text = f"Proof {restore_test.pk} was stopped by {by} before it began."
+    elif rows.filter(status=RunStatus.LOST).update(**ended, has_leftovers=True):
+        text = (
+            f"Proof {restore_test.pk} was ended by {by} while its host was silent: nothing is known of what runs there."
+        )
     elif rows.filter(status=RunStatus.RUNNING, cancel_requested_at=None).update(
         cancel_requested_at=now, cancel_requested_by=by, next_tick_at=now
     ):
-        text = f"{by} asked for the end of proof {proof.pk}."
+        text = f"{by} asked for the end of proof {restore_test.pk}."
     else:
         return False
-    log_event(proof, text, level=Level.WARNING)
-    revision_update(proof)
+    log_event(restore_test, text, level=Level.WARNING)
+    revision_update(restore_test)
     return True
 
 
-def leftovers(proof: RestoreTest) -> list[RestoreTest]:
+def leftovers(restore_test: RestoreTest) -> list[RestoreTest]:
     """Return ended proofs on the same host of which something may still be there."""
-    rows = RestoreTest.objects.filter(host=proof.host, is_left=True, status__in=RUN_FINAL)
-    return list(rows.exclude(pk=proof.pk).select_related("source__host").order_by("pk")[:20])
+    rows = RestoreTest.objects.filter(host=restore_test.host, has_leftovers=True, status__in=RUN_FINAL)
+    return list(rows.exclude(pk=restore_test.pk).select_related("source__host").order_by("pk")[:20])
 
 
-def mark_removed(proof: RestoreTest) -> None:
+def mark_removed(restore_test: RestoreTest) -> None:
     """Note that nothing of an ended proof is left on its host."""
-    if RestoreTest.objects.filter(pk=proof.pk, is_left=True).update(is_left=False):
-        log_event(proof, f"What proof {proof.pk} had left on {proof.host.name} is removed.")
-        revision_update(proof)
+    if RestoreTest.objects.filter(pk=restore_test.pk, has_leftovers=True).update(has_leftovers=False):
+        log_event(restore_test, f"What proof {restore_test.pk} had left on {restore_test.host.name} is removed.")
+        revision_update(restore_test)

@@ -31,20 +31,20 @@ def join(rebuild: Rebuild, reader: Rebuild, by: str) -> bool:
     """
     if rebuild.pk == reader.pk:
         return False
-    may_read = Q(status=Status.QUEUED) | Q(status=Status.RUNNING, ending="")
+    may_read = Q(status=Status.QUEUED) | Q(status=Status.RUNNING, pending_status="")
     try:
         with transaction.atomic():
             _lock(rebuild.pk, reader.pk)
             # both rows are written, so that of two who join each other at one moment the second finds what the first did
-            if not locked(Rebuild, reader.pk).filter(may_read, reads_with=None).update(revision=F("revision") + 1):
+            if not locked(Rebuild, reader.pk).filter(may_read, leader=None).update(revision=F("revision") + 1):
                 return False
             waits = RebuildStep.objects.filter(
                 rebuild=reader, name="pause", state__in=(StepState.DONE, StepState.SKIPPED)
             )
-            if waits.exists() or BRANCHES in Rebuild.objects.values_list("memory", flat=True).get(pk=reader.pk):
+            if waits.exists() or BRANCHES in Rebuild.objects.values_list("checkpoint", flat=True).get(pk=reader.pk):
                 raise _Late
-            alone = locked(Rebuild, rebuild.pk).filter(status=Status.QUEUED, reads_with=None)
-            if not alone.update(reads_with=reader, waiting_for="", revision=F("revision") + 1):
+            alone = locked(Rebuild, rebuild.pk).filter(status=Status.QUEUED, leader=None)
+            if not alone.update(leader=reader, waiting_for="", revision=F("revision") + 1):
                 raise _Late
             # asked after its row was written: who joins it writes that row too, and has either committed or comes after us
             if _branches(rebuild).exists():
@@ -67,9 +67,9 @@ def leave(rebuild: Rebuild, text: str) -> bool:
     with transaction.atomic():
         moved = (
             locked(Rebuild, rebuild.pk)
-            .filter(status=Status.QUEUED, reads_with=rebuild.reads_with_id)
-            .exclude(reads_with=None)
-            .update(reads_with=None, revision=F("revision") + 1)
+            .filter(status=Status.QUEUED, leader=rebuild.leader_id)
+            .exclude(leader=None)
+            .update(leader=None, revision=F("revision") + 1)
         )
         if moved:
             log_event(rebuild, text)
@@ -94,21 +94,21 @@ def _lock(*rebuilds: int) -> None:
 def promote_follower(rebuild: Rebuild) -> None:
     """The one who was to read has ended before it started: the first of its branches reads for the others. In the caller's transaction."""
     waiting = list(_branches(rebuild).filter(status=Status.QUEUED).order_by("pk"))
-    for number, branch in enumerate(waiting):
+    for number, follower in enumerate(waiting):
         reader = None if number == 0 else waiting[0]
-        branch_of = locked(Rebuild, branch.pk).filter(status=Status.QUEUED)
+        branch_of = locked(Rebuild, follower.pk).filter(status=Status.QUEUED)
         # it was to start with the other one: nothing starts earlier because that was cancelled
         wishes: dict[str, Any] = {}
         if reader is None:
-            moments = [moment for moment in (branch.not_before, rebuild.not_before) if moment]
+            moments = [moment for moment in (follower.not_before, rebuild.not_before) if moment]
             wishes = {
                 "not_before": max(moments, default=None),
-                "after_run": branch.after_run_id or rebuild.after_run_id,
+                "start_after_run": follower.start_after_run_id or rebuild.start_after_run_id,
             }
-        if branch_of.update(reads_with=reader, waiting_for="", revision=F("revision") + 1, **wishes):
+        if branch_of.update(leader=reader, waiting_for="", revision=F("revision") + 1, **wishes):
             who = "this one reads" if reader is None else f"rebuild {reader.pk} reads"
-            log_event(branch, f"Rebuild {rebuild.pk}, which was to read the source, has ended: {who} instead.")
-            announce_later(branch.pk)
+            log_event(follower, f"Rebuild {rebuild.pk}, which was to read the source, has ended: {who} instead.")
+            announce_later(follower.pk)
 
 
 def pass_on_source(rebuild: Rebuild) -> None:
@@ -116,8 +116,8 @@ def pass_on_source(rebuild: Rebuild) -> None:
     held = Hold.objects.filter(rebuild=rebuild, purpose="source")
     if not held.exists():
         return
-    first = rebuild.reads_with_id or rebuild.pk
-    others = Rebuild.objects.filter(Q(pk=first) | Q(reads_with=first), status__in=AT_WORK).exclude(pk=rebuild.pk)
+    first = rebuild.leader_id or rebuild.pk
+    others = Rebuild.objects.filter(Q(pk=first) | Q(leader=first), status__in=AT_WORK).exclude(pk=rebuild.pk)
     for pk in others.order_by("pk").values_list("pk", flat=True):
         # the row is written, so that one that ends at this moment either has ended, or ends after us and frees what it was given
         if locked(Rebuild, pk).filter(status__in=AT_WORK).update(revision=F("revision") + 1):
@@ -126,4 +126,4 @@ def pass_on_source(rebuild: Rebuild) -> None:
 
 
 def _branches(rebuild: Rebuild) -> QuerySet[Rebuild]:
-    return Rebuild.objects.filter(reads_with=rebuild.pk)
+    return Rebuild.objects.filter(leader=rebuild.pk)

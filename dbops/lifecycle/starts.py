@@ -46,7 +46,7 @@ def claims_of(row: Rebuild | BackupRun) -> list[tuple[Instance, str]]:
     """
     if isinstance(row, BackupRun):
         return [(row.instance, "backup")]
-    holds_source = method_named(row.method).reads_source and row.reads_with_id is None
+    holds_source = method_named(row.method).reads_source and row.leader_id is None
     claims = [(row.source, "source")] if holds_source else []
     return [*claims, (row.target, "target")]
 
@@ -104,19 +104,17 @@ def _startable(row: Rebuild | BackupRun) -> QuerySet[Rebuild] | QuerySet[BackupR
     """Return the row where it may start. A gate says in words that it waits for approval; this holds where nobody asked the gate."""
     if isinstance(row, Rebuild):
         # whether it reads by itself decides what it holds: it may have joined another since the row was read
-        queued = locked(Rebuild, row.pk).filter(
-            status=Status.QUEUED, cancel_requested_at=None, reads_with=row.reads_with_id
-        )
+        queued = locked(Rebuild, row.pk).filter(status=Status.QUEUED, cancel_requested_at=None, leader=row.leader_id)
         return queued.exclude(approval=Approval.WAITING)
     return locked(BackupRun, row.pk).filter(status=Status.QUEUED, cancel_requested_at=None)
 
 
 def _reader_is_away(row: Rebuild | BackupRun) -> str:
     """Say so where the one who reads for this one has ended since it was decided to start it: nobody would hold the source."""
-    if not isinstance(row, Rebuild) or row.reads_with_id is None:
+    if not isinstance(row, Rebuild) or row.leader_id is None:
         return ""
-    runs = Rebuild.objects.filter(pk=row.reads_with_id, status=Status.RUNNING, ending="").exists()
-    return "" if runs else f"it starts together with rebuild {row.reads_with_id}"
+    runs = Rebuild.objects.filter(pk=row.leader_id, status=Status.RUNNING, pending_status="").exists()
+    return "" if runs else f"it starts together with rebuild {row.leader_id}"
 
 
 def _waits_for_approval(rebuild: Rebuild) -> bool:
@@ -127,7 +125,7 @@ def _started(row: Rebuild | BackupRun, now: datetime) -> str:
     if isinstance(row, BackupRun):
         late = (now - row.due_at).total_seconds() if is_late(row, now) and row.due_at else 0
         return f"Started, {late:.0f} s after it was due." if late else "Started."
-    after = row.after_run
+    after = row.start_after_run
     return f"Started, as backup run {after.pk} has ended: {after.status}." if after else "Started."
 
 

@@ -147,7 +147,7 @@ def _clusters(cluster_ids: Collection[int]) -> dict[int, engine.KnownCluster]:
         )
         members[instance.cluster_id].append(row)
         addresses[instance.cluster_id] = tuple(instance.cluster.write_addresses)
-    since = timezone.now() - timedelta(seconds=settings.FACTS_FRESH_SECONDS)
+    since = timezone.now() - timedelta(seconds=settings.FACTS_MAX_AGE_SECONDS)
     return {pk: engine.KnownCluster(tuple(found), since, addresses[pk]) for pk, found in members.items()}
 
 
@@ -179,7 +179,7 @@ def _learn_identities(cluster_id: int) -> None:
 
     The moment moves even where the same server answers: a rebuild excuses one change of server, and not another one months later.
     """
-    since = timezone.now() - timedelta(seconds=settings.FACTS_FRESH_SECONDS)
+    since = timezone.now() - timedelta(seconds=settings.FACTS_MAX_AGE_SECONDS)
     held = Hold.objects.filter(purpose="target", instance__cluster_id=cluster_id).values_list("instance_id", flat=True)
     rows = Instance.objects.filter(cluster_id=cluster_id).exclude(pk__in=list(held)).select_related("state", "identity")
     rebuilt = {instance_id for _, instance_id in _rebuilt([cluster_id])}
@@ -209,7 +209,7 @@ def _rebuilt(cluster_ids: Collection[int]) -> set[tuple[int, int]]:
         finished_at__gte=F("target__identity__noted_at"),
         target__state__observed_at__gt=F("finished_at"),
     )
-    rows = rebuilds.order_by().values_list("target__cluster_id", "target_id", "memory__touched")
+    rows = rebuilds.order_by().values_list("target__cluster_id", "target_id", "checkpoint__touched")
     return {(cluster_id, instance_id) for cluster_id, instance_id, touched in rows if touched}
 
 

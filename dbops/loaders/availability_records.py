@@ -164,7 +164,7 @@ def blocked_methods(method: str, is_managed: bool) -> frozenset[str]:
     """Return by which methods no rebuild starts from a source that such a backup reads: ``engine.schedule.conflicts`` says it."""
     work = of_backup(is_dump=method == BackupMethod.DUMP, is_managed=is_managed)
     effects = {name: conflict_of(name, work) for name in METHODS}
-    return frozenset(name for name, found in effects.items() if found and found.effect is not Effect.BESIDE)
+    return frozenset(name for name, found in effects.items() if found and found.effect is not Effect.RUNS_ALONGSIDE)
 
 
 def _lives(only: Collection[int], within: Interval) -> dict[int, list[RebuildIntervals]]:

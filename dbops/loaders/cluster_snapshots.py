@@ -181,7 +181,7 @@ def _why_unknown(observed_at: datetime | None, now: datetime) -> str:
     """Return why what was read of an instance says nothing, empty where it does."""
     if observed_at is None:
         return NEVER_READ
-    is_old = (now - observed_at).total_seconds() > settings.FACTS_FRESH_SECONDS
+    is_old = (now - observed_at).total_seconds() > settings.FACTS_MAX_AGE_SECONDS
     return READ_TOO_LONG_AGO if is_old else ""
 
 
@@ -221,7 +221,7 @@ def _succeeded(method: str = DEFAULT_METHOD) -> QuerySet[Rebuild]:
 
 
 def _pasts(rows: QuerySet[Rebuild], most: int | None) -> Iterator[tuple[int, Past]]:
-    found = rows.annotate(size=KeyTextTransform("stream.bytes", "memory")).order_by("-finished_at")
+    found = rows.annotate(size=KeyTextTransform("stream.bytes", "checkpoint")).order_by("-finished_at")
     for key, started, finished, size in found.values_list("target__cluster", "started_at", "finished_at", "size")[
         :most
     ]:
@@ -332,10 +332,10 @@ def _read_rebuilds(
         not_before,
         after,
         approval,
-        reads_with,
+        leader,
     ) in found.values_list(
         *("pk", "target__cluster", "status", "method", "target__name", "source__name", "priority"),
-        *("requested_at", "started_at", "not_before", "after_run", "approval", "reads_with"),
+        *("requested_at", "started_at", "not_before", "start_after_run", "approval", "leader"),
     ):
         is_queued = status == Status.QUEUED
         rows.jobs[key].append(
@@ -345,7 +345,7 @@ def _read_rebuilds(
                 started_at=None if is_queued else started,
                 queued_at=requested,
                 not_before=not_before,
-                after_run=after,
+                start_after_run=after,
                 priority=priority,
                 # What follows a rebuild does other things, and nothing was measured of it.
                 duration=durations.get(key) if method in METHODS else None,
@@ -354,7 +354,7 @@ def _read_rebuilds(
                 rebuild=pk,
                 method=method,
                 source=source,
-                reads_with=reads_with,
+                leader=leader,
             )
         )
 

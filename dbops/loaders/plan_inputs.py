@@ -43,15 +43,15 @@ def plan_inputs_of(
         members=tuple(members.values()),
         write_addresses=tuple(addresses),
         now=timezone.now(),
-        fresh_seconds=settings.FACTS_FRESH_SECONDS,
+        fresh_seconds=settings.FACTS_MAX_AGE_SECONDS,
         keep_old_data=keep_old_data,
         run_id=run_id,
         replication_user=target.cluster.replication_user,
         histories=histories.own,
         fleet=histories.others,
         archives=tuple(archives_of(target.cluster_id)),
-        proofs=restore_tests_in(target.cluster_id),
-        relaxes=settings.RELAX_CATCH_UP,
+        restore_tests=restore_tests_in(target.cluster_id),
+        relaxes=settings.RELAX_DURABILITY,
         link=link_between(source.host_id, target.host_id),
         differences=topology_differences.open_differences([target.cluster_id]).get(target.cluster_id, ()),
     )
@@ -95,8 +95,8 @@ def archives_of(cluster_id: int) -> Iterator[Archive]:
 
 def archives_to_read(cluster_id: int) -> list[Archive]:
     """Return the finished backups of a cluster that no proof has found bad, the newest first. Two queries."""
-    proofs = restore_tests_in(cluster_id)
-    return [one for one in archives_of(cluster_id) if not is_known_bad(one, proofs)]
+    restore_tests = restore_tests_in(cluster_id)
+    return [one for one in archives_of(cluster_id) if not is_known_bad(one, restore_tests)]
 
 
 def restore_tests_in(cluster_id: int) -> dict[int, RestoreTestEnd]:
@@ -137,7 +137,7 @@ def archive_of_run(run_id: int) -> Archive | None:
     return _archive(*values) if values else None
 
 
-_OF_ARCHIVE = ("pk", "uid", "method", "instance__name", "path", "started_at", "evidence", "memory__plan")
+_OF_ARCHIVE = ("pk", "uid", "method", "instance__name", "path", "started_at", "evidence", "checkpoint__plan")
 
 
 def _archive(

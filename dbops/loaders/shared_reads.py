@@ -17,17 +17,17 @@ class RowSharedReadMembers:
     """The companions of one rebuild (``engine.rebuilds.shared_read.SharedReadMembers``). A running rebuild's own place does not change."""
 
     def __init__(self, rebuild: Rebuild) -> None:
-        self._pk, self._reader = rebuild.pk, rebuild.reads_with_id
+        self._pk, self._reader = rebuild.pk, rebuild.leader_id
 
     def reader(self) -> SharedReadMember | None:
         return leaders([self._reader])[self._reader] if self._reader else None
 
-    def branches(self) -> Sequence[SharedReadMember]:
+    def followers(self) -> Sequence[SharedReadMember]:
         """Two queries where there are any, else one."""
-        rows = Rebuild.objects.filter(reads_with=self._pk).defer("plan", "memory").order_by("pk")
+        rows = Rebuild.objects.filter(leader=self._pk).defer("plan", "checkpoint").order_by("pk")
         found = list(rows.select_related("target").prefetch_related("steps"))
         return [
-            _companion(row, phase_of_follower(Status(row.status), row.ending, _steps(row)))
+            _companion(row, phase_of_follower(Status(row.status), row.pending_status, _steps(row)))
             for row in found
             if not (
                 row.status != Status.QUEUED and row.started_at is None
@@ -40,16 +40,16 @@ def leaders(keys: Iterable[int]) -> dict[int, SharedReadMember]:
     rows = Rebuild.objects.filter(pk__in=set(keys)).defer("plan").select_related("target").prefetch_related("steps")
     found = {}
     for row in rows:
-        settled = row.memory.get(BRANCHES)
+        settled = row.checkpoint.get(BRANCHES)
         if settled is None and _steps(row).get("pause") in STEP_FINAL:
             settled = ()  # it began before there were shared reads
-        phase = phase_of_leader(Status(row.status), row.ending, _steps(row), row.memory)
+        phase = phase_of_leader(Status(row.status), row.pending_status, _steps(row), row.checkpoint)
         found[row.pk] = _companion(row, phase, None if settled is None else tuple(settled))
     return found
 
 
-def _companion(row: Rebuild, phase: SharedReadPhase, branches: tuple[str, ...] | None = None) -> SharedReadMember:
-    return SharedReadMember(number=row.pk, uid=row.uid, target=row.target.name, phase=phase, branches=branches)
+def _companion(row: Rebuild, phase: SharedReadPhase, followers: tuple[str, ...] | None = None) -> SharedReadMember:
+    return SharedReadMember(number=row.pk, uid=row.uid, target=row.target.name, phase=phase, followers=followers)
 
 
 def _steps(row: Rebuild) -> dict[str, StepState]:

@@ -74,7 +74,7 @@ def _steps(cluster_id: int) -> Iterable[tuple[Any, ...]]:
         rows.annotate(
             copied_by=_where(Q(rebuild__method=RETRY), KeyTextTransform("copied_by", plan)),
             is_own=_is_own(cluster_id, "rebuild__target__cluster"),
-            copied=KeyTextTransform("stream.bytes", "rebuild__memory"),
+            copied=KeyTextTransform("stream.bytes", "rebuild__checkpoint"),
             taken_at=_where(Q(name=STEP_BY_AGE), KeyTextTransform("taken_at", KeyTransform("archive", plan))),
         )
         .order_by("-rebuild__finished_at", "-rebuild", "position")

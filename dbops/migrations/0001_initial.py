@@ -132,7 +132,7 @@ class Migration(migrations.Migration):
                 ("needs_approval", models.BooleanField(default=False)),
                 ("redundancy_goal_seconds", models.PositiveIntegerField(blank=True, null=True)),
                 (
-                    "proof_host",
+                    "restore_test_host",
                     models.CharField(
                         blank=True,
                         max_length=63,
@@ -449,7 +449,7 @@ class Migration(migrations.Migration):
                 ("id", models.BigAutoField(auto_created=True, primary_key=True, serialize=False, verbose_name="ID")),
                 ("uid", models.CharField(max_length=32, unique=True)),
                 ("waiting_for", models.CharField(blank=True, max_length=500)),
-                ("memory", models.JSONField(default=dict)),
+                ("checkpoint", models.JSONField(default=dict)),
                 ("error", models.JSONField(default=dict)),
                 ("cancel_requested_at", models.DateTimeField(null=True)),
                 ("cancel_requested_by", models.CharField(blank=True, max_length=150)),
@@ -807,7 +807,7 @@ class Migration(migrations.Migration):
                 ("uid", models.CharField(max_length=32, unique=True)),
                 ("started_at", models.DateTimeField(null=True)),
                 ("waiting_for", models.CharField(blank=True, max_length=500)),
-                ("memory", models.JSONField(default=dict)),
+                ("checkpoint", models.JSONField(default=dict)),
                 ("error", models.JSONField(default=dict)),
                 ("cancel_requested_at", models.DateTimeField(null=True)),
                 ("cancel_requested_by", models.CharField(blank=True, max_length=150)),
@@ -865,7 +865,7 @@ class Migration(migrations.Migration):
                 ("approval_at", models.DateTimeField(null=True)),
                 ("approval_reason", models.TextField(blank=True)),
                 (
-                    "ending",
+                    "pending_status",
                     models.CharField(
                         blank=True,
                         choices=[
@@ -882,15 +882,6 @@ class Migration(migrations.Migration):
                 ),
                 ("outcome", models.TextField(blank=True)),
                 (
-                    "after_run",
-                    models.ForeignKey(
-                        null=True,
-                        on_delete=django.db.models.deletion.SET_NULL,
-                        related_name="awaited_by",
-                        to="dbops.backuprun",
-                    ),
-                ),
-                (
                     "follows",
                     models.ForeignKey(
                         null=True,
@@ -900,11 +891,11 @@ class Migration(migrations.Migration):
                     ),
                 ),
                 (
-                    "reads_with",
+                    "leader",
                     models.ForeignKey(
                         null=True,
                         on_delete=django.db.models.deletion.PROTECT,
-                        related_name="branches",
+                        related_name="followers",
                         to="dbops.rebuild",
                     ),
                 ),
@@ -917,7 +908,7 @@ class Migration(migrations.Migration):
                     ),
                 ),
                 (
-                    "runs_again",
+                    "requeue_schedule",
                     models.ForeignKey(
                         null=True,
                         on_delete=django.db.models.deletion.SET_NULL,
@@ -929,6 +920,15 @@ class Migration(migrations.Migration):
                     "source",
                     models.ForeignKey(
                         on_delete=django.db.models.deletion.PROTECT, related_name="rebuilds_read", to="dbops.instance"
+                    ),
+                ),
+                (
+                    "start_after_run",
+                    models.ForeignKey(
+                        null=True,
+                        on_delete=django.db.models.deletion.SET_NULL,
+                        related_name="awaited_by",
+                        to="dbops.backuprun",
                     ),
                 ),
                 (
@@ -1099,7 +1099,7 @@ class Migration(migrations.Migration):
                 ("uid", models.CharField(max_length=32, unique=True)),
                 ("started_at", models.DateTimeField(null=True)),
                 ("waiting_for", models.CharField(blank=True, max_length=500)),
-                ("memory", models.JSONField(default=dict)),
+                ("checkpoint", models.JSONField(default=dict)),
                 ("error", models.JSONField(default=dict)),
                 ("cancel_requested_at", models.DateTimeField(null=True)),
                 ("cancel_requested_by", models.CharField(blank=True, max_length=150)),
@@ -1137,23 +1137,23 @@ class Migration(migrations.Migration):
                 ("tables_checked", models.IntegerField(null=True)),
                 ("rows_counted", models.BigIntegerField(null=True)),
                 ("result", models.JSONField(default=dict)),
-                ("is_left", models.BooleanField(default=False)),
+                ("has_leftovers", models.BooleanField(default=False)),
                 (
                     "host",
                     models.ForeignKey(
-                        on_delete=django.db.models.deletion.PROTECT, related_name="proofs", to="dbops.host"
+                        on_delete=django.db.models.deletion.PROTECT, related_name="restore_tests", to="dbops.host"
                     ),
                 ),
                 (
                     "run",
                     models.ForeignKey(
-                        on_delete=django.db.models.deletion.PROTECT, related_name="proofs", to="dbops.backuprun"
+                        on_delete=django.db.models.deletion.PROTECT, related_name="restore_tests", to="dbops.backuprun"
                     ),
                 ),
                 (
                     "source",
                     models.ForeignKey(
-                        on_delete=django.db.models.deletion.PROTECT, related_name="proofs", to="dbops.instance"
+                        on_delete=django.db.models.deletion.PROTECT, related_name="restore_tests", to="dbops.instance"
                     ),
                 ),
             ],
@@ -1296,10 +1296,10 @@ class Migration(migrations.Migration):
                     "priority",
                     "requested_at",
                     "not_before",
-                    "reads_with",
+                    "leader",
                     "waiting_for",
                 ],
-                name="what_the_scheduler_reads",
+                name="dbops_rebuild_scheduler",
             ),
         ),
         migrations.AddConstraint(
@@ -1310,26 +1310,24 @@ class Migration(migrations.Migration):
                     models.Q(("backup_run", None), ("rebuild__isnull", False)),
                     _connector="OR",
                 ),
-                name="a_hold_belongs_to_a_rebuild_or_a_backup_run",
+                name="hold_has_one_owner",
             ),
         ),
         migrations.AddConstraint(
             model_name="executedcommand",
-            constraint=models.UniqueConstraint(fields=("rebuild", "key"), name="one_row_for_each_command_of_a_rebuild"),
+            constraint=models.UniqueConstraint(fields=("rebuild", "key"), name="rebuild_command_key_unique"),
         ),
         migrations.AddConstraint(
             model_name="rebuildsample",
-            constraint=models.UniqueConstraint(
-                fields=("rebuild", "number"), name="one_sample_of_each_number_in_a_rebuild"
-            ),
+            constraint=models.UniqueConstraint(fields=("rebuild", "number"), name="rebuild_sample_number_unique"),
         ),
         migrations.AddConstraint(
             model_name="rebuildstep",
-            constraint=models.UniqueConstraint(fields=("rebuild", "name"), name="one_step_of_each_name_in_a_rebuild"),
+            constraint=models.UniqueConstraint(fields=("rebuild", "name"), name="rebuild_step_name_unique"),
         ),
         migrations.AddIndex(
             model_name="restoretest",
-            index=models.Index(fields=["source", "status", "finished_at"], name="dbops_proof_of_source"),
+            index=models.Index(fields=["source", "status", "finished_at"], name="dbops_restore_test_source"),
         ),
         # Not in a transaction: MariaDB would end it with the first trigger.
         migrations.RunPython(create_triggers, drop_triggers, atomic=False),

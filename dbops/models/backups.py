@@ -80,7 +80,7 @@ class BackupRun(Leased):
         return f"backup run {self.pk}"
 
     @property
-    def why_not_proven(self) -> str:
+    def why_not_testable(self) -> str:
         """Return why there is nothing that a proof could restore; empty where there is."""
         if self.method != BackupMethod.PHYSICAL:
             return "it is a logical dump: proofs are of physical backups"

@@ -39,7 +39,7 @@ class Cluster(models.Model):
 
     ``wanted_replicas`` is how many instances besides the primary are to be healthy; ``None``: all that it has.
     ``needs_approval``: its rebuilds wait until another operator has approved them.
-    ``proof_host``: name of the host on which its backups are proven; empty: each on the host that has its file.
+    ``restore_test_host``: name of the host on which its backups are proven; empty: each on the host that has its file.
     ``redundancy_goal_seconds``: what it lost should be there again within so long; ``None``: as the setting says for all.
     """
 
@@ -48,7 +48,7 @@ class Cluster(models.Model):
     wanted_replicas = models.PositiveSmallIntegerField(null=True, blank=True)
     needs_approval = models.BooleanField(default=False)
     redundancy_goal_seconds = models.PositiveIntegerField(null=True, blank=True)
-    proof_host = models.CharField(max_length=63, blank=True, validators=[name_validator])
+    restore_test_host = models.CharField(max_length=63, blank=True, validators=[name_validator])
     admin_user = models.CharField(max_length=80, blank=True, validators=[account_validator])
     admin_password = SecretTextField(blank=True, default="")
     replication_user = models.CharField(max_length=80, blank=True, validators=[account_validator])

@@ -6,13 +6,13 @@ from django.db import models
 class Leased(models.Model):
     """A job with a lease and a history. ``dbops.lifecycle`` alone writes it.
 
-    ``fence`` grows with each lease: the hosts refuse a smaller one. ``memory`` is plain data that survives its driver.
+    ``fence`` grows with each lease: the hosts refuse a smaller one. ``checkpoint`` is plain data that survives its driver.
     """
 
     uid = models.CharField(max_length=32, unique=True)
     started_at = models.DateTimeField(null=True)
     waiting_for = models.CharField(max_length=500, blank=True)
-    memory = models.JSONField(default=dict)
+    checkpoint = models.JSONField(default=dict)
     error = models.JSONField(default=dict)
     cancel_requested_at = models.DateTimeField(null=True)
     cancel_requested_by = models.CharField(max_length=150, blank=True)

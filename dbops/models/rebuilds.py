@@ -20,10 +20,10 @@ class Rebuild(Leased):
     """The job. The row is the truth: a queue message carries its id alone.
 
     ``target_slot`` is the target while the rebuild is not final, else NULL: unique, so the database allows one rebuild for
-    each target. ``not_before`` and ``after_run`` are when a person wants it to start: not before a moment, or when that
-    backup run has ended. ``runs_again`` is the schedule whose backup was stopped for it: it is run again at the end.
-    ``stream_rate`` is how fast a person lets the stream be, in bytes a second. ``reads_with`` is the rebuild from whose read of the source
-    it gets its copy. ``ending`` is the status that the clean-up
+    each target. ``not_before`` and ``start_after_run`` are when a person wants it to start: not before a moment, or when that
+    backup run has ended. ``requeue_schedule`` is the schedule whose backup was stopped for it: it is run again at the end.
+    ``stream_rate`` is how fast a person lets the stream be, in bytes a second. ``leader`` is the rebuild from whose read of the source
+    it gets its copy. ``pending_status`` is the status that the clean-up
     will give, once a step has failed or a person has cancelled. ``approval`` and what follows it say what a second person decided, where
     the cluster asks for one. ``follows`` is the rebuild whose copy a retry goes on with,
     or whose old data is put back, or that a person repeats.
@@ -34,7 +34,7 @@ class Rebuild(Leased):
     source = models.ForeignKey(Instance, on_delete=models.PROTECT, related_name="rebuilds_read")
     target_slot = models.OneToOneField(Instance, on_delete=models.PROTECT, null=True, related_name="active_rebuild")
     follows = models.ForeignKey("self", on_delete=models.PROTECT, null=True, related_name="followed_by")
-    reads_with = models.ForeignKey("self", on_delete=models.PROTECT, null=True, related_name="branches")
+    leader = models.ForeignKey("self", on_delete=models.PROTECT, null=True, related_name="followers")
     method = models.CharField(max_length=16)
     status = models.CharField(max_length=10, choices=[(item.value, item.value) for item in Status], db_index=True)
     priority = models.IntegerField(default=0)
@@ -46,8 +46,8 @@ class Rebuild(Leased):
     plan = models.JSONField()
     plan_fingerprint = models.CharField(max_length=64)
     not_before = models.DateTimeField(null=True)
-    after_run = models.ForeignKey(BackupRun, on_delete=models.SET_NULL, null=True, related_name="awaited_by")
-    runs_again = models.ForeignKey(BackupSchedule, on_delete=models.SET_NULL, null=True, related_name="+")
+    start_after_run = models.ForeignKey(BackupRun, on_delete=models.SET_NULL, null=True, related_name="awaited_by")
+    requeue_schedule = models.ForeignKey(BackupSchedule, on_delete=models.SET_NULL, null=True, related_name="+")
 
     stream_rate = models.BigIntegerField(null=True)
 
@@ -60,7 +60,7 @@ class Rebuild(Leased):
     approval_at = models.DateTimeField(null=True)
     approval_reason = models.TextField(blank=True)
 
-    ending = models.CharField(max_length=10, blank=True, choices=[(item.value, item.value) for item in Status])
+    pending_status = models.CharField(max_length=10, blank=True, choices=[(item.value, item.value) for item in Status])
     outcome = models.TextField(blank=True)
 
     class Meta:
@@ -71,9 +71,9 @@ class Rebuild(Leased):
             models.Index(
                 fields=(
                     *("status", "expires_at", "source", "target", "method", "priority", "requested_at", "not_before"),
-                    *("reads_with", "waiting_for"),
+                    *("leader", "waiting_for"),
                 ),
-                name="what_the_scheduler_reads",
+                name="dbops_rebuild_scheduler",
             )
         ]
 
@@ -101,7 +101,7 @@ class Hold(models.Model):
             models.CheckConstraint(
                 condition=models.Q(rebuild=None, backup_run__isnull=False)
                 | models.Q(rebuild__isnull=False, backup_run=None),
-                name="a_hold_belongs_to_a_rebuild_or_a_backup_run",
+                name="hold_has_one_owner",
             )
         ]
 
@@ -122,9 +122,7 @@ class RebuildStep(models.Model):
 
     class Meta:
         ordering: ClassVar = ["rebuild_id", "position"]
-        constraints: ClassVar = [
-            models.UniqueConstraint(fields=["rebuild", "name"], name="one_step_of_each_name_in_a_rebuild")
-        ]
+        constraints: ClassVar = [models.UniqueConstraint(fields=["rebuild", "name"], name="rebuild_step_name_unique")]
 
 
 class RebuildEvent(models.Model):
@@ -156,9 +154,7 @@ class ExecutedCommand(models.Model):
 
     class Meta:
         ordering: ClassVar = ["pk"]
-        constraints: ClassVar = [
-            models.UniqueConstraint(fields=["rebuild", "key"], name="one_row_for_each_command_of_a_rebuild")
-        ]
+        constraints: ClassVar = [models.UniqueConstraint(fields=["rebuild", "key"], name="rebuild_command_key_unique")]
 
 
 class RebuildSample(models.Model):
@@ -180,5 +176,5 @@ class RebuildSample(models.Model):
     class Meta:
         ordering: ClassVar = ["rebuild_id", "number"]
         constraints: ClassVar = [
-            models.UniqueConstraint(fields=["rebuild", "number"], name="one_sample_of_each_number_in_a_rebuild")
+            models.UniqueConstraint(fields=["rebuild", "number"], name="rebuild_sample_number_unique")
         ]

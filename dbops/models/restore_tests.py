@@ -16,12 +16,12 @@ class RestoreTest(Leased):
 
     ``run_slot`` is the run until the proof is over, ``host_slot`` the host while it is at work: both are unique, so that the database
     allows one proof of a run and one on a host. ``steps`` are name, state, seconds and bytes of each; ``result`` rows by table and what
-    is unlike the expected. ``is_left``: something of it may still be on the host. Written by ``dbops.lifecycle`` alone.
+    is unlike the expected. ``has_leftovers``: something of it may still be on the host. Written by ``dbops.lifecycle`` alone.
     """
 
-    run = models.ForeignKey(BackupRun, on_delete=models.PROTECT, related_name="proofs")
-    source = models.ForeignKey(Instance, on_delete=models.PROTECT, related_name="proofs")
-    host = models.ForeignKey(Host, on_delete=models.PROTECT, related_name="proofs")
+    run = models.ForeignKey(BackupRun, on_delete=models.PROTECT, related_name="restore_tests")
+    source = models.ForeignKey(Instance, on_delete=models.PROTECT, related_name="restore_tests")
+    host = models.ForeignKey(Host, on_delete=models.PROTECT, related_name="restore_tests")
     status = models.CharField(max_length=10, choices=[(item.value, item.value) for item in RunStatus], db_index=True)
     requested_by = models.CharField(max_length=150, blank=True)
     requested_at = models.DateTimeField()
@@ -32,11 +32,11 @@ class RestoreTest(Leased):
     tables_checked = models.IntegerField(null=True)
     rows_counted = models.BigIntegerField(null=True)
     result = models.JSONField(default=dict)
-    is_left = models.BooleanField(default=False)
+    has_leftovers = models.BooleanField(default=False)
 
     class Meta:
         ordering: ClassVar = ["-pk"]
-        indexes: ClassVar = [models.Index(fields=["source", "status", "finished_at"], name="dbops_proof_of_source")]
+        indexes: ClassVar = [models.Index(fields=["source", "status", "finished_at"], name="dbops_restore_test_source")]
 
     def __str__(self) -> str:
         return f"proof {self.pk} of backup run {self.run_id}"

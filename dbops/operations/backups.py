@@ -91,7 +91,7 @@ def force_fail_run(run: BackupRun, actor: User, reason: str) -> None:
         if ended:
             append(
                 actor=name,
-                action="backup.given_up",
+                action="backup.force_failed",
                 subject=run.instance.name,
                 reason=reason.strip(),
                 detail={"backup_run": run.pk},
@@ -123,7 +123,7 @@ def mark_run_ended(run: BackupRun, actor: User, reason: str) -> None:
         if ended:
             append(
                 actor=name,
-                action="backup.said_over",
+                action="backup.marked_ended",
                 subject=run.instance.name,
                 reason=reason.strip(),
                 detail={"backup_run": run.pk},
@@ -145,26 +145,26 @@ def request_restore_test(run: BackupRun, actor: User, reason: str = "") -> Resto
     with transaction.atomic():
         # locked against retention, which marks the row when it has removed the file
         live = BackupRun.objects.select_for_update().select_related("instance__host").get(pk=run.pk)
-        if why := live.why_not_proven:
+        if why := live.why_not_testable:
             raise Refused.unchanged("proof.no_backup", doing, why, "Prove another backup.")
-        proof = restore_tests.queue(
+        restore_test = restore_tests.queue(
             live, f"Its proof was asked for by {name}{f': {reason}' if reason else '.'}", by=name
         )
-        if proof is not None:
+        if restore_test is not None:
             subject = live.instance.name
             append(
                 actor=name,
-                action="proof.requested",
+                action="restore_test.requested",
                 subject=subject,
                 reason=reason,
-                detail={"proof": proof.pk, "backup_run": run.pk},
+                detail={"restore_test": restore_test.pk, "backup_run": run.pk},
             )
             nudge()
-    found = proof or restore_tests.active(run)
+    found = restore_test or restore_tests.active(run)
     return found or request_restore_test(run, actor, reason)  # the one that was there has ended in this moment
 
 
-def stop_restore_test(proof: RestoreTest, actor: User, reason: str) -> None:
+def stop_restore_test(restore_test: RestoreTest, actor: User, reason: str) -> None:
     """Stop a proof: at once while it waits or its host is silent, by its driver within seconds while it runs.
 
     Everything of it is removed.
@@ -172,19 +172,19 @@ def stop_restore_test(proof: RestoreTest, actor: User, reason: str) -> None:
     Raises:
         Refused: ``access.denied``, no reason (``backup.reason``), or it is over, or is being stopped (``proof.ended``).
     """
-    doing = f"Stopping proof {proof.pk}"
+    doing = f"Stopping proof {restore_test.pk}"
     require_operator(actor, doing)
     _must_have_reason(reason, doing)
     name = actor.get_username()
     with transaction.atomic():
-        asked = restore_tests.stop(proof, name)
+        asked = restore_tests.stop(restore_test, name)
         if asked:
             append(
                 actor=name,
-                action="proof.stop_requested",
-                subject=proof.source.name,
+                action="restore_test.stop_requested",
+                subject=restore_test.source.name,
                 reason=reason.strip(),
-                detail={"proof": proof.pk, "backup_run": proof.run_id},
+                detail={"restore_test": restore_test.pk, "backup_run": restore_test.run_id},
             )
             nudge()
     if not asked:

@@ -145,7 +145,7 @@ def delete(*, actor: User, row: Host | Cluster | Instance) -> None:
     doing = f"Removing the {kind} {name}"
     require_operator(actor, doing)
     if isinstance(row, Host) and (
-        chosen := Cluster.objects.filter(proof_host=name).values_list("name", flat=True).first()
+        chosen := Cluster.objects.filter(restore_test_host=name).values_list("name", flat=True).first()
     ):
         raise Refused(
             "fleet.in_use",

@@ -21,7 +21,7 @@ from dbops.operations.offers import ended, offers
 from dbops.operations.rebuilds import check_confirmation, write_once
 from dbops.security.permissions import require_operator
 
-DOING = {"put-back": "Putting the old data of {} back", "retry": "Going on with the copy of {}"}
+DOING = {"rollback": "Putting the old data of {} back", "retry": "Going on with the copy of {}"}
 
 
 def follow_up_plan(rebuild: Rebuild, offer: FollowUpOption) -> Plan:
@@ -86,7 +86,7 @@ def _write(actor: User, rebuild: Rebuild, method: str, reason: str, request_key:
             target=target,
             source=rebuild.source,
             follows=rebuild,
-            memory=remembered(ended(rebuild)),
+            checkpoint=remembered(ended(rebuild)),
             skips=offer.skips,
         )
         append(

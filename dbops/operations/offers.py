@@ -18,7 +18,7 @@ from dbops.engine.states import Role, Status, StepState
 from dbops.models import Instance, Rebuild
 
 #: Follow-ups that use what the rebuild left on the target.
-OFFERS = {"put-back": rollback_option, "retry": resume_option}
+OFFERS = {"rollback": rollback_option, "retry": resume_option}
 #: What a repeated reason begins with: once is enough.
 AGAIN = re.compile(r"^(Rebuild \d+ again: )+")
 
@@ -66,7 +66,7 @@ def known_by_next(rebuild: Rebuild, plan: Plan, doing: str) -> dict[str, str]:
 def ended(rebuild: Rebuild) -> EndedRebuild:
     """Return a rebuild as the engine judges it. Its steps are read."""
     states = {name: StepState(state) for name, state in rebuild.steps.values_list("name", "state")}
-    return EndedRebuild(rebuild.uid, Status(rebuild.status), rebuild.memory, states)
+    return EndedRebuild(rebuild.uid, Status(rebuild.status), rebuild.checkpoint, states)
 
 
 def offers(rebuild: Rebuild) -> dict[str, FollowUpOption]:
@@ -85,12 +85,12 @@ def offers(rebuild: Rebuild) -> dict[str, FollowUpOption]:
 def _overtaken(rebuild: Rebuild) -> tuple[str, str] | None:
     """Return the code and the text of why nothing may follow: only the last rebuild's data is on the target."""
     newer = Rebuild.objects.filter(target=rebuild.target_id, pk__gt=rebuild.pk)
-    for other in newer.order_by("-pk").only("status", "memory", "started_at"):
+    for other in newer.order_by("-pk").only("status", "checkpoint", "started_at"):
         if not other.is_final:
             return "busy", f"Rebuild {other.pk} of this instance is {other.status}."
         if has_worked(other):
             return "overtaken", f"Rebuild {other.pk} has worked on this instance since: look there."
-    if rebuild.sweep_due_at and not is_target_known(rebuild.memory):
+    if rebuild.sweep_due_at and not is_target_known(rebuild.checkpoint):
         return "target_silent", f"{rebuild.target.name} has not answered since it ended: nothing is known of it yet."
     if rebuild.target.role == Role.PRIMARY:
         return "primary", f"{rebuild.target.name} is a primary now."
@@ -102,4 +102,4 @@ def has_worked(rebuild: Rebuild) -> bool:
 
     One that never started has its memory from the one that it was to follow.
     """
-    return bool(rebuild.started_at and rebuild.memory.get("touched") and not rebuild.memory.get("refused"))
+    return bool(rebuild.started_at and rebuild.checkpoint.get("touched") and not rebuild.checkpoint.get("refused"))

@@ -57,8 +57,8 @@ def plan_rebuild(
         KeyError: there is no such method.
         Refused: there is no source (``plan.no_source``), or too little is known (``plan.no_facts``).
     """
-    situation = plan_inputs_for(target=target, source=source, keep_old_data=keep_old_data, run_id=run_id)
-    return build_plan(situation, method)
+    inputs = plan_inputs_for(target=target, source=source, keep_old_data=keep_old_data, run_id=run_id)
+    return build_plan(inputs, method)
 
 
 def plan_inputs_for(
@@ -191,11 +191,11 @@ def _write(actor: User, wish: _RebuildRequest, reason: str, fingerprint: str, re
             target=target,
             source=source,
             follows=wish.repeats,
-            memory=known,
+            checkpoint=known,
             begin=begin,
             needs_approval=needs_approval,
         )
-        shared: dict[str, Any] = {"reads_with": wish.joins.pk} if wish.joins else {}
+        shared: dict[str, Any] = {"leader": wish.joins.pk} if wish.joins else {}
         if wish.repeats is not None:
             shared["follows"] = wish.repeats.pk
         if wish.joins is not None:
@@ -351,7 +351,7 @@ def force_fail_rebuild(*, actor: User, rebuild: Rebuild, reason: str) -> None:
         if ended:
             append(
                 actor=name,
-                action="rebuild.given_up",
+                action="rebuild.force_failed",
                 subject=rebuild.target.name,
                 reason=reason.strip(),
                 detail={"rebuild": rebuild.pk},

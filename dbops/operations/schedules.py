@@ -67,7 +67,7 @@ def remove_schedule(*, actor: User, schedule: BackupSchedule) -> None:
     with transaction.atomic():
         row = _lock(schedule, doing)
         run = BackupRun.objects.filter(schedule=row, status__in=RUN_ACTIVE).first()
-        rebuild = Rebuild.objects.filter(runs_again=row, status__in=ACTIVE).only("pk").first()
+        rebuild = Rebuild.objects.filter(requeue_schedule=row, status__in=ACTIVE).only("pk").first()
         if run or rebuild:
             found = f"{run} of it is {run.status}" if run else f"{rebuild} will run it again at its end"
             raise Refused.unchanged("schedule.busy", doing, found, "Switch it off, and remove it when that is over.")

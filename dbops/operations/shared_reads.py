@@ -39,7 +39,7 @@ def partners(plan: Plan, source: Instance, *, without: Rebuild | None = None) ->
     One query where there are none, else four.
     """
     rows = Rebuild.objects.filter(source=source, method="xbstream", status__in=(Status.QUEUED, Status.RUNNING))
-    open_rows = rows.filter(reads_with=None, ending="").exclude(pk=without.pk if without else 0)
+    open_rows = rows.filter(leader=None, pending_status="").exclude(pk=without.pk if without else 0)
     found = list(open_rows.select_related("target", "source").order_by("requested_at", "pk"))
     known = leaders(row.pk for row in found) if found else {}
     can_join = [row for row in found if known[row.pk].can_be_joined]
@@ -77,7 +77,7 @@ def join_read(*, actor: User, rebuild: Rebuild, reader: Rebuild) -> None:
                     actor=name,
                     action="rebuild.joined",
                     subject=rebuild.target.name,
-                    detail={"rebuild": rebuild.pk, "reads_with": reader.pk, "source": rebuild.source.name},
+                    detail={"rebuild": rebuild.pk, "leader": reader.pk, "source": rebuild.source.name},
                 )
                 nudge()
     except OperationalError as error:
@@ -99,7 +99,7 @@ def leave_read(*, actor: User, rebuild: Rebuild) -> None:
     """
     doing = f"Letting rebuild {rebuild.pk} read by itself"
     require_operator(actor, doing)
-    name, reader = actor.get_username(), rebuild.reads_with_id
+    name, reader = actor.get_username(), rebuild.leader_id
     with transaction.atomic():
         left = shared_reads.leave(rebuild, f"It waits for the source by itself again, by {name}.")
         if left:
@@ -107,7 +107,7 @@ def leave_read(*, actor: User, rebuild: Rebuild) -> None:
                 actor=name,
                 action="rebuild.left",
                 subject=rebuild.target.name,
-                detail={"rebuild": rebuild.pk, "reads_with": reader},
+                detail={"rebuild": rebuild.pk, "leader": reader},
             )
             nudge()
     rebuild.refresh_from_db()

@@ -31,12 +31,12 @@ EXPIRES_HOURS = range(1, 7 * 24 + 1)
 class StartOptions:
     """What a page shows of the ways to start: the one answer, every way, and how long the rebuild takes.
 
-    ``picture`` is what all of it was read from.
+    ``snapshot`` is what all of it was read from.
     """
 
     verdict: Eligibility
     choices: tuple[StartOption, ...]
-    picture: ClusterSnapshot
+    snapshot: ClusterSnapshot
     prediction: Prediction
 
     def chosen(self, key: str) -> StartOption | None:
@@ -52,28 +52,28 @@ def offered_start_options(
 
     ``key`` is what a person has chosen; it adds the moment that they named, if they did.
     """
-    picture = snapshot_of(target.cluster)
+    snapshot = snapshot_of(target.cluster)
     if method != DEFAULT_METHOD:
-        picture = _as_seen_by(method, picture, target, source)
+        snapshot = _as_seen_by(method, snapshot, target, source)
     name = source.name if source else None
     return StartOptions(
-        verdict=eligibility_of(picture, target=target.name, source=name, method=method),
+        verdict=eligibility_of(snapshot, target=target.name, source=name, method=method),
         choices=start_options(
-            picture,
+            snapshot,
             target=target.name,
             source=name,
             method=method,
-            stoppable=stoppable(picture),
+            stoppable=stoppable(snapshot),
             moment=moment_of(key),
         )
         if name
         else (),
-        picture=picture,
-        prediction=picture.predicted(name),
+        snapshot=snapshot,
+        prediction=snapshot.predicted(name),
     )
 
 
-def _as_seen_by(method: str, picture: ClusterSnapshot, target: Instance, source: Instance | None) -> ClusterSnapshot:
+def _as_seen_by(method: str, snapshot: ClusterSnapshot, target: Instance, source: Instance | None) -> ClusterSnapshot:
     """Return the picture with what another method than the usual one asks for: its own times, and which backups are there to read."""
     archives = archives_to_read(target.cluster_id)
     there = {(one.instance, one.method) for one in archives}
@@ -84,19 +84,19 @@ def _as_seen_by(method: str, picture: ClusterSnapshot, target: Instance, source:
             has_archive=(machine.name, BackupMethod.PHYSICAL) in there,
             has_dump=(machine.name, BackupMethod.DUMP) in there,
         )
-        for machine in picture.machines
+        for machine in snapshot.machines
     )
     return replace(
-        picture,
+        snapshot,
         machines=machines,
         predictions={},
         prediction=predicted(method, {target.cluster_id: size})[target.cluster_id],
     )
 
 
-def stoppable(picture: ClusterSnapshot) -> frozenset[int]:
+def stoppable(snapshot: ClusterSnapshot) -> frozenset[int]:
     """Return the backup runs that may be stopped for a rebuild: those that dbops makes, where their host can be asked."""
-    return frozenset(job.run for job in picture.jobs if job.run is not None and job.can_be_stopped and not job.is_lost)
+    return frozenset(job.run for job in snapshot.jobs if job.run is not None and job.can_be_stopped and not job.is_lost)
 
 
 def default_expires_hours() -> int:
@@ -133,8 +133,8 @@ def audited(choice: StartOption, begin: RequestedStart) -> dict[str, Any]:
     return {
         "start": choice.key,
         "not_before": begin.not_before.isoformat() if begin.not_before else None,
-        "after_run": begin.after_run.pk if begin.after_run else None,
-        "runs_again": begin.runs_again.name if begin.runs_again else None,
+        "start_after_run": begin.start_after_run.pk if begin.start_after_run else None,
+        "requeue_schedule": begin.requeue_schedule.name if begin.requeue_schedule else None,
         "expires_at": begin.expires_at.isoformat() if begin.expires_at else None,
     }
 
@@ -161,12 +161,12 @@ def _stored(choice: StartOption, expires_hours: int | None) -> RequestedStart:
     expires_at = earliest + patience
     if choice.start_by:
         expires_at = min(expires_at, choice.start_by)
-    run = BackupRun.objects.filter(pk=choice.after_run).first() if choice.after_run else None
-    schedule = BackupSchedule.objects.filter(name=choice.runs_again).first() if choice.runs_again else None
+    run = BackupRun.objects.filter(pk=choice.start_after_run).first() if choice.start_after_run else None
+    schedule = BackupSchedule.objects.filter(name=choice.requeue_schedule).first() if choice.requeue_schedule else None
     return RequestedStart(
         not_before=choice.not_before,
-        after_run=run,
-        runs_again=schedule,
+        start_after_run=run,
+        requeue_schedule=schedule,
         expires_at=expires_at,
         words=_in_words(choice, expires_at, is_chosen=choice.is_deferred or expires_hours is not None),
     )
@@ -181,8 +181,8 @@ def _in_words(choice: StartOption, expires_at: datetime, *, is_chosen: bool) -> 
         StartMode.AT: f"To start at a time that was named: not before {_clock(choice.not_before)}.",
         StartMode.AFTER_MAINTENANCE: f"To start after the maintenance: not before {_clock(choice.not_before)}.",
         StartMode.BEFORE_WINDOW: f"To start in time to end before the backup of {_clock(choice.window_at)}.",
-        StartMode.AFTER_RUN: f"To start when backup run {choice.after_run} ends.",
-        StartMode.STOP_RUN: f"Backup run {choice.stops_run} is stopped for it, and {choice.runs_again} is run again at its end.",
+        StartMode.AFTER_RUN: f"To start when backup run {choice.start_after_run} ends.",
+        StartMode.STOP_RUN: f"Backup run {choice.stops_run} is stopped for it, and {choice.requeue_schedule} is run again at its end.",
     }.get(choice.way, "To start as soon as it can.")
     return f"{words} It expires {_clock(expires_at)} when it could not start by then."
 

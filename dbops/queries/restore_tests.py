@@ -36,13 +36,13 @@ class RestoreTestStep(NamedTuple):
 class RestoreTestRow:
     """One proof of a run, with its steps."""
 
-    proof: RestoreTest
+    restore_test: RestoreTest
 
     @property
     def steps(self) -> tuple[RestoreTestStep, ...]:
         return tuple(
             RestoreTestStep(step["name"], self._title(step["name"]), step["state"], step["seconds"], step["bytes"])
-            for step in self.proof.steps
+            for step in self.restore_test.steps
             if step.get("name") in STEPS
         )
 
@@ -52,17 +52,17 @@ class RestoreTestRow:
     @property
     def holder(self) -> str:
         """Return the host that has the file, empty where the proof was made there."""
-        holder = self.proof.source.host
-        return "" if holder.pk == self.proof.host_id else holder.name
+        holder = self.restore_test.source.host
+        return "" if holder.pk == self.restore_test.host_id else holder.name
 
     @property
     def rows(self) -> str:
         """Return the rows that were counted, for a reader."""
-        return f"{self.proof.rows_counted or 0:,}"
+        return f"{self.restore_test.rows_counted or 0:,}"
 
     @property
     def warnings(self) -> list[str]:
-        return list(self.proof.result.get("warnings", []))
+        return list(self.restore_test.result.get("warnings", []))
 
 
 @dataclass(frozen=True, slots=True)
@@ -74,7 +74,7 @@ class RunRestoreTests:
 
     @property
     def is_open(self) -> bool:
-        return any(not one.proof.is_over for one in self.shown)
+        return any(not one.restore_test.is_over for one in self.shown)
 
     @property
     def may_be_shown(self) -> bool:
@@ -83,16 +83,16 @@ class RunRestoreTests:
 
 def restore_tests_of(run: BackupRun) -> RunRestoreTests:
     """Return the proofs of a run. One query; none of a run that could not have any."""
-    why_not = run.why_not_proven
+    why_not = run.why_not_testable
     if why_not and run.status != RunStatus.SUCCEEDED:
         return RunRestoreTests((), why_not)
-    rows = run.proofs.select_related("host", "source__host").defer("memory")[:SHOWN]
-    return RunRestoreTests(tuple(RestoreTestRow(proof) for proof in rows), why_not)
+    rows = run.restore_tests.select_related("host", "source__host").defer("checkpoint")[:SHOWN]
+    return RunRestoreTests(tuple(RestoreTestRow(restore_test) for restore_test in rows), why_not)
 
 
-def find_restore_test(proof_id: int) -> RestoreTest | None:
+def find_restore_test(restore_test_id: int) -> RestoreTest | None:
     """Return one proof with what it is about, ``None`` where there is none. One query."""
-    return RestoreTest.objects.select_related("run", "source", "host").filter(pk=proof_id).first()
+    return RestoreTest.objects.select_related("run", "source", "host").filter(pk=restore_test_id).first()
 
 
 @dataclass(frozen=True, slots=True)
@@ -104,27 +104,27 @@ class RestoreStatus:
 
     @property
     def is_good(self) -> bool:
-        return self.state is RestoreState.PROVEN
+        return self.state is RestoreState.TESTED
 
     @property
     def at(self) -> datetime | None:
-        return self.age.failed_at if self.state is RestoreState.FAILED else self.age.proven_at
+        return self.age.failed_at if self.state is RestoreState.FAILED else self.age.tested_at
 
     @property
     def run(self) -> int | None:
-        return self.age.failed_run if self.state is RestoreState.FAILED else self.age.proof_run
+        return self.age.failed_run if self.state is RestoreState.FAILED else self.age.restore_test_run
 
     @property
     def weight(self) -> int:
         """How early it must be looked at: greater is earlier."""
-        order = (RestoreState.PROVEN, RestoreState.OLD, RestoreState.NEVER, RestoreState.FAILED)
+        order = (RestoreState.TESTED, RestoreState.OLD, RestoreState.NEVER, RestoreState.FAILED)
         return order.index(self.state)
 
 
 def restores(now: datetime, only: Collection[int] | None = None) -> dict[int, list[RestoreStatus]]:
     """Return by cluster each source whose physical backups dbops makes, the worst first. Three queries.
 
-    A source that was never proven is left out where nothing is proven by itself (``DBOPS_PROOF_INTERVAL_SECONDS`` is 0).
+    A source that was never proven is left out where nothing is proven by itself (``DBOPS_RESTORE_TEST_INTERVAL_SECONDS`` is 0).
     """
     sources = _sources(only)
     newest: dict[tuple[int, str], dict[str, Any]] = {}
@@ -137,11 +137,11 @@ def restores(now: datetime, only: Collection[int] | None = None) -> dict[int, li
     for row in RestoreTest.objects.filter(pk__in=keys).order_by().values(*columns):
         newest[row["source_id"], row["status"]] = row
     found: dict[int, list[RestoreStatus]] = defaultdict(list)
-    old_after = timedelta(seconds=settings.PROOF_OLD_AFTER_SECONDS)
+    old_after = timedelta(seconds=settings.RESTORE_TEST_OLD_AFTER_SECONDS)
     for source, (name, cluster) in sources.items():
         age = _age(name, newest.get((source, RunStatus.SUCCEEDED)), newest.get((source, RunStatus.FAILED)))
         state = age.state(now, old_after)
-        if state is not RestoreState.NEVER or settings.PROOF_INTERVAL_SECONDS > 0:
+        if state is not RestoreState.NEVER or settings.RESTORE_TEST_INTERVAL_SECONDS > 0:
             found[cluster].append(RestoreStatus(age, state))
     for restores_of in found.values():
         restores_of.sort(key=lambda one: (-one.weight, one.age.source))
@@ -159,8 +159,8 @@ def _sources(only: Collection[int] | None) -> dict[int, tuple[str, int]]:
 def _age(name: str, good: dict[str, Any] | None, bad: dict[str, Any] | None) -> RestoreAge:
     return RestoreAge(
         source=name,
-        proven_at=good["finished_at"] if good else None,
-        proof_run=good["run_id"] if good else None,
+        tested_at=good["finished_at"] if good else None,
+        restore_test_run=good["run_id"] if good else None,
         failed_at=bad["finished_at"] if bad else None,
         failed_run=bad["run_id"] if bad else None,
         code=bad["error"].get("code", "") if bad else "",

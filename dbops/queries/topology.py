@@ -162,17 +162,17 @@ def _attached(key: str, source: str, attached: Attached) -> Drawn:
     return replace(found, lines=lines, arrows=(ReplicationRow(source, "attached", None),))
 
 
-def _trees(branches: Iterable[TreeNode[str]], drawn: Mapping[str, Drawn], depth: int = 0) -> tuple[Drawn, ...]:
+def _trees(followers: Iterable[TreeNode[str]], drawn: Mapping[str, Drawn], depth: int = 0) -> tuple[Drawn, ...]:
     found: list[Drawn] = []
-    for branch in branches:
-        item = drawn[branch.key]
-        notes = [*item.notes, *(f"A ring: {drawn[key].name} is drawn below." for key in branch.closes)]
-        notes += [f"{drawn[key].name} is drawn elsewhere." for key in branch.also_from]
+    for follower in followers:
+        item = drawn[follower.key]
+        notes = [*item.notes, *(f"A ring: {drawn[key].name} is drawn below." for key in follower.closes)]
+        notes += [f"{drawn[key].name} is drawn elsewhere." for key in follower.also_from]
         if depth < DEEPEST:
-            found.append(replace(item, notes=tuple(notes), below=_trees(branch.below, drawn, depth + 1)))
+            found.append(replace(item, notes=tuple(notes), below=_trees(follower.below, drawn, depth + 1)))
             continue
         found.append(replace(item, notes=tuple(notes)))
-        waiting = list(branch.below)
+        waiting = list(follower.below)
         while waiting:
             below = waiting.pop(0)
             found.append(drawn[below.key])

@@ -56,7 +56,7 @@ class SampleGuard:
     def is_fresh(self) -> bool:
         return self.clock() - self.asked_at < FRESH_SECONDS
 
-    def disagreement(self) -> Refused | None:
+    def database_mismatch(self) -> Refused | None:
         """Return what ``database_mismatch`` found last. Raises what the database raises."""
         if not self.is_fresh:
             asked_at = self.clock()
@@ -65,4 +65,4 @@ class SampleGuard:
         return self.found
 
 
-agreement = SampleGuard()
+sample_guard = SampleGuard()

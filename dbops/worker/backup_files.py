@@ -31,10 +31,10 @@ class BackupFiles:
         What one of them has published may be the only backup there is: it goes only after another was made.
         """
         for dead in backup_runs.leftovers(self.run):
-            if "plan" not in dead.memory or dead.pk == self.run.pk:
+            if "plan" not in dead.checkpoint or dead.pk == self.run.pk:
                 continue
-            plan = from_record(BackupPlan, dead.memory["plan"])
-            site = build_site(dead, plan, dict(dead.memory), self.journal, self.stack)
+            plan = from_record(BackupPlan, dead.checkpoint["plan"])
+            site = build_site(dead, plan, dict(dead.checkpoint), self.journal, self.stack)
             site.jobs = jobs_of(self.run, dead.uid, self.stack)
             try:
                 clean_up(site, is_final_kept=is_final_kept)
@@ -43,7 +43,7 @@ class BackupFiles:
             except DbopsError as error:
                 self.journal.say(f"What backup run {dead.pk} left could not be removed: {error}", level=Level.WARNING)
                 continue
-            if is_final_kept and "final" in dead.memory:
+            if is_final_kept and "final" in dead.checkpoint:
                 self.journal.say(f"What backup run {dead.pk} may have published is kept until this one has succeeded.")
             else:
                 backup_runs.mark_removed(dead, f"What it left on the host was removed by backup run {self.run.pk}.")
@@ -85,9 +85,11 @@ class BackupFiles:
             return
         rows = {item.pk: item for item in backup_runs.kept_runs(schedule)}
         read = backup_runs.runs_being_read()  # first: a proof that ends from here on is seen as running or as its end
-        proven = {pk for pk, proof in restore_tests_of_runs(list(rows)).items() if proof.is_good}
+        restore_tested = {pk for pk, restore_test in restore_tests_of_runs(list(rows)).items() if restore_test.is_good}
         kept = [
-            StoredBackup(item.pk, item.uid, item.started_at or now, item.path, is_proven=item.pk in proven)
+            StoredBackup(
+                item.pk, item.uid, item.started_at or now, item.path, is_restore_tested=item.pk in restore_tested
+            )
             for item in rows.values()
             if item.instance_id == run.instance_id
         ]

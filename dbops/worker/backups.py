@@ -35,13 +35,13 @@ class BackupDriver(Driver[BackupRun, PublishedBackup | None]):
 
     def __init__(self, lease: RunLease, stack: ExitStack) -> None:
         super().__init__(lease, stack)
-        self.memory = dict(self.row.memory)
-        self.journal = BackupJournal(lease, secrets_of(self.row.instance.cluster), self.memory)
+        self.checkpoint = dict(self.row.checkpoint)
+        self.journal = BackupJournal(lease, secrets_of(self.row.instance.cluster), self.checkpoint)
         self.files = BackupFiles(self.row, self.journal, stack)
         self.site: BackupContext | None = None
 
     def is_ending(self) -> bool:
-        return "ending" in self.memory
+        return "pending_status" in self.checkpoint
 
     def step(self) -> PublishedBackup | None:
         return advance(self._site())
@@ -69,13 +69,13 @@ class BackupDriver(Driver[BackupRun, PublishedBackup | None]):
         """Return the way to the host; the plan is made once, from a probe of this moment, and kept."""
         if self.site is not None:
             return self.site
-        if "plan" not in self.memory:
+        if "plan" not in self.checkpoint:
             self.files.remove_leftovers(is_final_kept=True)
             plan = self._plan()
-            self.memory["plan"] = to_record(plan)
+            self.checkpoint["plan"] = to_record(plan)
             self.journal.note(path=plan.partial_path)
-        plan = from_record(BackupPlan, self.memory["plan"])
-        site = build_site(self.row, plan, self.memory, self.journal, self.stack)
+        plan = from_record(BackupPlan, self.checkpoint["plan"])
+        site = build_site(self.row, plan, self.checkpoint, self.journal, self.stack)
         self.raise_fence(site.jobs)
         self.site = site
         return site
@@ -110,7 +110,7 @@ class BackupDriver(Driver[BackupRun, PublishedBackup | None]):
 
     # --- ends -----------------------------------------------------------------------------------------------------
     def may_give_up(self, error: Unreachable) -> bool:
-        if self.memory.get("asked"):
+        if self.checkpoint.get("asked"):
             return False
         error.left, error.next_step = "Nothing was written.", "Look at the host; the backup can be run again."
         return True
@@ -118,24 +118,28 @@ class BackupDriver(Driver[BackupRun, PublishedBackup | None]):
     def begin_ending(self, error: DbopsError | None) -> None:
         status = RunStatus.FAILED if error else RunStatus.CANCELLED
         record = self.journal.redact_record(error.as_record()) if error else {}
-        self.memory["ending"] = {"status": status.value, "error": record, "text": str(error) if error else ""}
+        self.checkpoint["pending_status"] = {
+            "status": status.value,
+            "error": record,
+            "text": str(error) if error else "",
+        }
         self.journal.cancellable = False
         self.journal.flush()
 
     def finish(self) -> None:
         self.journal.cancellable = False
-        ending = self.memory["ending"]
-        is_clean = self._clean_up() if "plan" in self.memory else True
-        if self.row.unreachable_since and self.memory.get("asked"):  # the clean-up had an answer
+        pending_status = self.checkpoint["pending_status"]
+        is_clean = self._clean_up() if "plan" in self.checkpoint else True
+        if self.row.unreachable_since and self.checkpoint.get("asked"):  # the clean-up had an answer
             leases.mark_reachable(self.lease)
-        self.journal.note(unreachable_since=None, error=ending["error"])
-        status = RunStatus(ending["status"])
-        if ending["text"]:
-            self.journal.say(ending["text"], level=Level.ERROR)
+        self.journal.note(unreachable_since=None, error=pending_status["error"])
+        status = RunStatus(pending_status["status"])
+        if pending_status["text"]:
+            self.journal.say(pending_status["text"], level=Level.ERROR)
         if is_clean:
             self.journal.note(path="")
         nothing = "Nothing of it is left on the host." if is_clean else "Its partial file could not be removed."
-        why = ending["error"].get("found", "") if status is RunStatus.FAILED else self._who_stopped_it()
+        why = pending_status["error"].get("found", "") if status is RunStatus.FAILED else self._who_stopped_it()
         backup_runs.finish(self.lease, status, f"{why.rstrip('.')}. {nothing}".lstrip(". "), self.journal.take())
         self.has_ended = True
 

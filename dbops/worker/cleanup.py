@@ -36,8 +36,10 @@ def sweep_one(rebuild_id: int) -> bool:
         for trouble in errors:
             log.info("sweeping rebuild %s: %s", rebuild_id, trouble)
         is_clean = not errors and not needs_sweep(run)
-        outcome = f"{describe_data_location(run)} {run.memory.get('source_differs', '')}".strip() if is_clean else ""
-        if run.memory.get("verified") and is_clean:
+        outcome = (
+            f"{describe_data_location(run)} {run.checkpoint.get('source_differs', '')}".strip() if is_clean else ""
+        )
+        if run.checkpoint.get("verified") and is_clean:
             outcome = f"{rebuild.outcome} What was left on the hosts is cleaned up."
-        cleanups.end_sweep(rebuild, redact_record(run.memory, secrets, limit=None), outcome)
+        cleanups.end_sweep(rebuild, redact_record(run.checkpoint, secrets, limit=None), outcome)
     return is_clean

@@ -72,7 +72,7 @@ class Driver(ABC, Generic[Row, Result]):
     """
 
     journal: BufferedJournal
-    memory: dict[str, Any]
+    checkpoint: dict[str, Any]
 
     def __init__(self, lease: Lease[Row], stack: ExitStack) -> None:
         self.lease: Lease[Row] = lease
@@ -157,17 +157,17 @@ class Driver(ABC, Generic[Row, Result]):
 
     def fence_last_driver(self) -> None:
         """Have the hosts refuse the token of the driver before this one: it may only have been slow."""
-        self.memory["to_fence"] = True
+        self.checkpoint["to_fence"] = True
 
     # --- for subclasses -------------------------------------------------------------------------------------------
     def raise_fence(self, *jobs: Jobs) -> None:
         """Show the hosts this driver's token, if another driver had the row. Raises ``Unreachable``, and is then done again."""
-        if not self.memory.get("to_fence"):
+        if not self.checkpoint.get("to_fence"):
             return
-        if self.memory.get("asked"):
+        if self.checkpoint.get("asked"):
             for fenced in jobs:
                 fenced.act("true")
-        del self.memory["to_fence"]
+        del self.checkpoint["to_fence"]
 
     def ask_again(self, text: str) -> float:
         """Note that a host is silent. Return the seconds until it is asked again."""
@@ -200,7 +200,7 @@ class Driver(ABC, Generic[Row, Result]):
 
     def meet_silence(self, error: Unreachable) -> float | None:
         """Before anything was changed a host that stays silent ends the row; afterwards nothing is known, and it is asked again."""
-        silent = self._silent_seconds() > settings.UNREACHABLE_PATIENCE_SECONDS
+        silent = self._silent_seconds() > settings.UNREACHABLE_TIMEOUT_SECONDS
         if silent and not self.is_ending() and self.may_give_up(error):
             return self.begin_ending(error)
         return self.ask_again(f"{error} The work on the host may be going on; trying again.")

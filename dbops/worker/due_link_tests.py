@@ -25,7 +25,7 @@ def queue_due(now: datetime) -> int | None:
 
     A pair is due when it was never measured, when that is longer ago than the settings say, and when the ciphers that both know are others.
     """
-    if settings.LINK_INTERVAL_SECONDS <= 0:
+    if settings.LINK_TEST_INTERVAL_SECONDS <= 0:
         return None
     tests = ConnectionTest.objects.filter(kind=Kinds.STREAM)
     if tests.filter(status__in=(Statuses.QUEUED, Statuses.RUNNING)).exists():
@@ -62,7 +62,7 @@ def _is_due(source: Host, target: Host, ciphers: str, now: datetime) -> bool:
         return newest is None
     if newest.status != Statuses.PASSED:
         return newest.finished_at < now - AGAIN_AFTER_FAILURE
-    is_old = newest.finished_at < now - timedelta(seconds=settings.LINK_INTERVAL_SECONDS)
+    is_old = newest.finished_at < now - timedelta(seconds=settings.LINK_TEST_INTERVAL_SECONDS)
     return is_old or not newest.result.get("rates") or newest.result.get("ciphers_offered") != ciphers
 
 

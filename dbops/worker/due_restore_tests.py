@@ -18,12 +18,12 @@ def queue_due(now: datetime) -> list[int]:
 
     A second call, at the same moment in another process, queues nothing more: a run has one proof that is not over.
     """
-    if settings.PROOF_INTERVAL_SECONDS <= 0:
+    if settings.RESTORE_TEST_INTERVAL_SECONDS <= 0:
         return []
-    interval = timedelta(seconds=settings.PROOF_INTERVAL_SECONDS)
+    interval = timedelta(seconds=settings.RESTORE_TEST_INTERVAL_SECONDS)
     due = due_runs(_candidates(), _attempts(), now=now, interval=interval)
-    proofs = [_queue(run_id) for run_id in due]
-    return [proof.pk for proof in proofs if proof is not None]
+    restore_tests = [_queue(run_id) for run_id in due]
+    return [restore_test.pk for restore_test in restore_tests if restore_test is not None]
 
 
 def _candidates() -> list[RestoreTestCandidate]:
@@ -37,14 +37,14 @@ def _attempts() -> dict[int, LastRestoreTest]:
     """Return of each source the newest proof. Two queries."""
     newest = [row["last"] for row in RestoreTest.objects.order_by().values("source").annotate(last=Max("pk"))]
     return {
-        proof.source_id: LastRestoreTest(
-            proof.run_id,
-            is_over=proof.status not in RUN_ACTIVE,
-            is_good=proof.status == RunStatus.SUCCEEDED,
-            at=proof.finished_at or proof.requested_at,
-            code=proof.error.get("code", ""),
+        restore_test.source_id: LastRestoreTest(
+            restore_test.run_id,
+            is_over=restore_test.status not in RUN_ACTIVE,
+            is_good=restore_test.status == RunStatus.SUCCEEDED,
+            at=restore_test.finished_at or restore_test.requested_at,
+            code=restore_test.error.get("code", ""),
         )
-        for proof in RestoreTest.objects.filter(pk__in=newest).order_by().defer("memory", "steps", "result")
+        for restore_test in RestoreTest.objects.filter(pk__in=newest).order_by().defer("checkpoint", "steps", "result")
     }
 
 
@@ -66,15 +66,15 @@ def start_what_can() -> list[int]:
     if not queued:
         return []
     holds = {hold.instance.host_id: hold for hold in Hold.objects.select_related("instance")}
-    proven = dict(RestoreTest.objects.exclude(host_slot=None).values_list("host_slot", "pk"))
+    restore_tested = dict(RestoreTest.objects.exclude(host_slot=None).values_list("host_slot", "pk"))
     begun = []
-    for proof in queued:
-        if other := proven.get(proof.host_id):
-            restore_tests.delay(proof, f"proof {other} runs on {proof.host.name}")
-        elif hold := holds.get(proof.host_id) or holds.get(proof.source.host_id):
+    for restore_test in queued:
+        if other := restore_tested.get(restore_test.host_id):
+            restore_tests.delay(restore_test, f"proof {other} runs on {restore_test.host.name}")
+        elif hold := holds.get(restore_test.host_id) or holds.get(restore_test.source.host_id):
             what = f"rebuild {hold.rebuild_id}" if hold.rebuild_id else f"backup run {hold.backup_run_id}"
-            restore_tests.delay(proof, f"{what} uses {hold.instance.name}")
-        elif restore_tests.start(proof):
-            proven[proof.host_id] = proof.pk
-            begun.append(proof.pk)
+            restore_tests.delay(restore_test, f"{what} uses {hold.instance.name}")
+        elif restore_tests.start(restore_test):
+            restore_tested[restore_test.host_id] = restore_test.pk
+            begun.append(restore_test.pk)
     return begun

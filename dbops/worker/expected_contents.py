@@ -17,20 +17,20 @@ TABLES_SQL = (
 )
 
 
-def expected_contents(proof: RestoreTest, journal: RunJournal) -> ExpectedContents:
+def expected_contents(restore_test: RestoreTest, journal: RunJournal) -> ExpectedContents:
     """Return what should be in the backup, by the source's server and by the last good proof."""
-    good = RestoreTest.objects.filter(source=proof.source, status=RunStatus.SUCCEEDED)
+    good = RestoreTest.objects.filter(source=restore_test.source, status=RunStatus.SUCCEEDED)
     last = good.order_by("-pk").values_list("result", flat=True).first() or {}
     rows = {(schema, name): count for schema, name, count in last.get("tables", [])}
-    tables = _tables_of_source(proof, journal)
+    tables = _tables_of_source(restore_test, journal)
     return ExpectedContents(frozenset(table for table, is_older in tables.items() if is_older), frozenset(tables), rows)
 
 
-def _tables_of_source(proof: RestoreTest, journal: RunJournal) -> dict[tuple[str, str], bool]:
+def _tables_of_source(restore_test: RestoreTest, journal: RunJournal) -> dict[tuple[str, str], bool]:
     """Return its tables, and whether each was made before the backup began. A server that does not answer spoils no proof."""
-    started = proof.run.started_at
+    started = restore_test.run.started_at
     try:
-        database = open_database(proof.source)
+        database = open_database(restore_test.source)
         try:
             rows = database.query(TABLES_SQL, [started.timestamp() if started else 0, TABLES_ASKED])
         finally:

@@ -15,7 +15,7 @@ from django.utils import timezone
 
 from dbops.database.errors import mend_connection
 from dbops.models import ProcessHeartbeat
-from dbops.sample.database_check import agreement
+from dbops.sample.database_check import sample_guard
 
 log = logging.getLogger(__name__)
 
@@ -44,7 +44,7 @@ def report(name: str) -> None:
 def is_wrong_database() -> bool:
     """Tell whether this process must leave its database alone: the hosts of a sample may be somebody's real ones."""
     try:
-        refusal = agreement.disagreement()
+        refusal = sample_guard.database_mismatch()
     except (DatabaseError, InterfaceError) as error:
         log.warning("asking whether the database is the sample's: %s", error)
         mend_connection()

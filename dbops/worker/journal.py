@@ -23,8 +23,8 @@ WRITE_INTERVAL_SECONDS = 1.0
 class BufferedJournal(ABC):
     """Gathers news. ``write`` is a subclass's: it writes them and tells whether a person asked for the end."""
 
-    def __init__(self, secrets: Sequence[str], memory: dict[str, Any] | None = None) -> None:
-        self.memory = {} if memory is None else memory
+    def __init__(self, secrets: Sequence[str], checkpoint: dict[str, Any] | None = None) -> None:
+        self.checkpoint = {} if checkpoint is None else checkpoint
         self.cancellable = True
         self._secrets = secrets
         self._redactor = RecordRedactor(secrets)
@@ -71,7 +71,7 @@ class BufferedJournal(ABC):
 
     def changed_memory(self) -> dict[str, Any] | None:
         """Return the memory when it differs from what is written: a step may remember without having news."""
-        cleaned: dict[str, Any] = self._redactor.clean(self.memory)
+        cleaned: dict[str, Any] = self._redactor.clean(self.checkpoint)
         text = json.dumps(cleaned, sort_keys=True)
         if text == self._written_memory:
             return None
@@ -82,8 +82,8 @@ class BufferedJournal(ABC):
 class _RunRows(BufferedJournal, Generic[Run]):
     """The journal of a backup run or a restore test: lines of one history, and columns of one row."""
 
-    def __init__(self, lease: Lease[Run], run_id: int, secrets: Sequence[str], memory: dict[str, Any]) -> None:
-        super().__init__(secrets, memory)
+    def __init__(self, lease: Lease[Run], run_id: int, secrets: Sequence[str], checkpoint: dict[str, Any]) -> None:
+        super().__init__(secrets, checkpoint)
         self._lease: Lease[Run] = lease
         self._run_id, self._update = run_id, Update()
 
@@ -101,21 +101,21 @@ class _RunRows(BufferedJournal, Generic[Run]):
     def take(self) -> Update:
         """Return what is to be written, the memory included where it has changed."""
         update, self._update = self._update, Update()
-        memory = self.changed_memory()
-        if memory is not None:
-            update.changes |= self.columns_of(memory)
+        checkpoint = self.changed_memory()
+        if checkpoint is not None:
+            update.changes |= self.columns_of(checkpoint)
         return update
 
-    def columns_of(self, memory: dict[str, Any]) -> dict[str, Any]:
+    def columns_of(self, checkpoint: dict[str, Any]) -> dict[str, Any]:
         """Return the columns that follow from the memory."""
-        return {"memory": memory}
+        return {"checkpoint": checkpoint}
 
 
 class BackupJournal(_RunRows[BackupRun]):
     """The journal of one backup run."""
 
-    def __init__(self, lease: Lease[BackupRun], secrets: Sequence[str], memory: dict[str, Any]) -> None:
-        super().__init__(lease, lease.run.pk, secrets, memory)
+    def __init__(self, lease: Lease[BackupRun], secrets: Sequence[str], checkpoint: dict[str, Any]) -> None:
+        super().__init__(lease, lease.run.pk, secrets, checkpoint)
 
     def progress(self, **known: Any) -> None:
         self.note(progress=known)
@@ -123,7 +123,7 @@ class BackupJournal(_RunRows[BackupRun]):
             self.note(bytes_written=known["bytes"])
 
     def write(self) -> bool:
-        return leases.heartbeat(self._lease, self.take()) and not self.memory.get("publishing")
+        return leases.heartbeat(self._lease, self.take()) and not self.checkpoint.get("publishing")
 
     def cancelled(self) -> Cancelled:
         return Cancelled("backup.cancelled", "Making the backup", found="a person asked for the end")
@@ -132,14 +132,14 @@ class BackupJournal(_RunRows[BackupRun]):
 class RestoreTestJournal(_RunRows[RestoreTest]):
     """The journal of one restore test: its lines are in the history of the run that it tests."""
 
-    def __init__(self, lease: Lease[RestoreTest], secrets: Sequence[str], memory: dict[str, Any]) -> None:
-        super().__init__(lease, lease.restore_test.run_id, secrets, memory)
+    def __init__(self, lease: Lease[RestoreTest], secrets: Sequence[str], checkpoint: dict[str, Any]) -> None:
+        super().__init__(lease, lease.restore_test.run_id, secrets, checkpoint)
 
     def say(self, text: str, *, level: Level = Level.INFO) -> None:
         super().say(f"Proof {self._lease.row.pk}: {text}", level=level)
 
-    def columns_of(self, memory: dict[str, Any]) -> dict[str, Any]:
-        return {"memory": memory, "steps": memory.get("steps", [])}
+    def columns_of(self, checkpoint: dict[str, Any]) -> dict[str, Any]:
+        return {"checkpoint": checkpoint, "steps": checkpoint.get("steps", [])}
 
     def write(self) -> bool:
         return leases.heartbeat(self._lease, self.take())
@@ -207,8 +207,8 @@ class RebuildJournal(_RebuildRows):
 
     def end_step(self, state: StepState, result: dict[str, Any]) -> None:
         """Close the current step together with what is gathered. Raises ``LeaseLost``."""
-        memory, result = self._redactor.clean(self.memory), self.redact_record(result)
-        rebuild_driver.end_step(self._lease, self.step, state, result, self.take(), memory)
+        checkpoint, result = self._redactor.clean(self.checkpoint), self.redact_record(result)
+        rebuild_driver.end_step(self._lease, self.step, state, result, self.take(), checkpoint)
         self._written_at = time.monotonic()
 
     def end_badly(self, status: Status, result: dict[str, Any], *, last_step: str, error: DbopsError | None) -> None:
@@ -220,7 +220,7 @@ class RebuildJournal(_RebuildRows):
             status,
             self.redact_record(result),
             self.take(),
-            self._redactor.clean(self.memory),
+            self._redactor.clean(self.checkpoint),
             last_step=last_step,
             error=self.redact_record(error.as_record()) if error else {},
             text=self.redact(str(error)) if error else "",

@@ -52,6 +52,6 @@ class Sampler:
             InstanceState.objects.filter(instance=self._rebuild.source_id).only("observed_at", "lag_seconds").first()
         )
         age = state.age_seconds(now) if state else None
-        if state is None or age is None or age > settings.FACTS_FRESH_SECONDS:
+        if state is None or age is None or age > settings.FACTS_MAX_AGE_SECONDS:
             return None
         return state.lag_seconds

@@ -51,7 +51,7 @@ def _waiting(now: datetime) -> Iterator[tuple[str, QuerySet[Any]]]:
     yield "queued proof", RestoreTest.objects.filter(status=RunStatus.QUEUED)
     yield "rebuild", without_driver(Rebuild, now)
     yield "backup run", without_driver(BackupRun, now)
-    yield "proof", without_driver(RestoreTest, now)
+    yield "restore_test", without_driver(RestoreTest, now)
     yield "sweep", Rebuild.objects.filter(status__in=FINAL, sweep_due_at__lte=now)
     yield "discovery", _asked(Discovery)
     yield "connection test", _asked(ConnectionTest)

@@ -183,11 +183,11 @@ def replan(target: Instance, source: Instance, before: Plan) -> Plan:
             left="Nothing was changed.",
             next_step="Look at the instances' pages, and plan again.",
         )
-    situation = plan_inputs_of(target, source, keep_old_data=before.keep_old_data)
+    inputs = plan_inputs_of(target, source, keep_old_data=before.keep_old_data)
     if before.archive is None:
-        return build_plan(
-            situation, before.copied_by or (before.method if before.method in METHODS else DEFAULT_METHOD)
-        )
+        return build_plan(inputs, before.copied_by or (before.method if before.method in METHODS else DEFAULT_METHOD))
     # whose file may have been removed meanwhile: what a proof found of it is true of the copy as well
-    proofs = restore_tests_of_runs([before.archive.run])
-    return build_plan(replace(situation, archives=(before.archive,), proofs=proofs), METHOD_OF[before.archive.method])
+    restore_tests = restore_tests_of_runs([before.archive.run])
+    return build_plan(
+        replace(inputs, archives=(before.archive,), restore_tests=restore_tests), METHOD_OF[before.archive.method]
+    )

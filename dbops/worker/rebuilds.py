@@ -50,13 +50,13 @@ class RebuildDriver(Driver[Rebuild, StepOutcome]):
         self.journal = RebuildJournal(lease, secrets_of(self.row.target.cluster))
         self.run = build_run(self.row, self.plan, self.journal, stack)
         self.sampler = Sampler(self.row)
-        self.memory = self.journal.memory = self.run.memory
+        self.checkpoint = self.journal.checkpoint = self.run.checkpoint
         self.begun = ""
-        self.journal.cancellable = not self.row.ending
+        self.journal.cancellable = not self.row.pending_status
 
     def fence_last_driver(self) -> None:
         """From now on both hosts refuse the last driver's token, also where this driver would but look at first."""
-        if not (self.memory.get("source_opened") or self.memory.get("donor_opened")):
+        if not (self.checkpoint.get("source_opened") or self.checkpoint.get("donor_opened")):
             return
         for side in (self.run.target, self.run.source):
             try:
@@ -73,7 +73,7 @@ class RebuildDriver(Driver[Rebuild, StepOutcome]):
         return step is None
 
     def is_cleaning_up(self) -> bool:
-        return bool(self.row.ending) or self.current is self.method.steps[-1]
+        return bool(self.row.pending_status) or self.current is self.method.steps[-1]
 
     def prepare(self) -> None:
         self.journal.begin(self.current.name)
@@ -81,7 +81,7 @@ class RebuildDriver(Driver[Rebuild, StepOutcome]):
         self._begin(self.current)
 
     def step(self) -> StepOutcome:
-        if not self.row.ending:
+        if not self.row.pending_status:
             keep_open(self.run)
         outcome = self.current.advance(self.run)
         self.sampler.take(self.current.name, self.journal.figures)
@@ -115,40 +115,42 @@ class RebuildDriver(Driver[Rebuild, StepOutcome]):
         try:
             step.cancel(self.run)
         except Unreachable as silence:
-            if self.memory.get("touched"):
+            if self.checkpoint.get("touched"):
                 return self.ask_again(f"The rebuild ends as soon as its work there is known to have ended: {silence}")
         except DbopsError as trouble:
             self.journal.say(f"Ending step {step.name}: {trouble}", level=Level.WARNING)
         if self.row.unreachable_since:
             leases.mark_reachable(self.lease)
-        status, result = Status.FAILED if error else Status.CANCELLED, self.memory.get(f"{step.name}.result", {})
+        status, result = Status.FAILED if error else Status.CANCELLED, self.checkpoint.get(f"{step.name}.result", {})
         self.journal.end_badly(status, result, last_step=self.method.steps[-1].name, error=error)
         return None
 
     def _clean_up_failed(self, error: DbopsError) -> float | None:
         """Try again for a while; then end all the same: the guard on the source gives it back without us."""
-        memory = self.memory
-        since = memory.setdefault("clean-up.since", time.time())
+        checkpoint = self.checkpoint
+        since = checkpoint.setdefault("clean-up.since", time.time())
         if time.time() - since < CLEAN_UP_PATIENCE_SECONDS:
-            if memory.get("clean-up.said") != str(error):
+            if checkpoint.get("clean-up.said") != str(error):
                 self.journal.say(f"Clean-up, tried again: {error}", level=Level.WARNING)
-            memory["clean-up.said"] = str(error)
+            checkpoint["clean-up.said"] = str(error)
             self.journal.flush()
             return RETRY_SECONDS
         guard = (
-            "the guard on the source goes on" if memory.get("guard_started") else "no guard was started on the source"
+            "the guard on the source goes on"
+            if checkpoint.get("guard_started")
+            else "no guard was started on the source"
         )
-        if memory.get("donor_opened") and not memory.get("donor_closed"):
+        if checkpoint.get("donor_opened") and not checkpoint.get("donor_closed"):
             guard = "what is left on the source is taken away when it answers"
         self.journal.say(f"Clean-up ended without success; {guard}: {error}", level=Level.ERROR)
         self.journal.end_step(StepState.FAILED, {"error": error.as_record()})
         return None
 
     def meet_silence(self, error: Unreachable) -> float | None:
-        return self._clean_up_failed(error) if self.row.ending else super().meet_silence(error)
+        return self._clean_up_failed(error) if self.row.pending_status else super().meet_silence(error)
 
     def may_give_up(self, error: Unreachable) -> bool:
-        if self.memory.get("touched"):
+        if self.checkpoint.get("touched"):
             return False
         error.left = f"Nothing on {self.plan.target.name} was changed."
         error.next_step = "Look at the host, then rebuild again."
@@ -157,13 +159,15 @@ class RebuildDriver(Driver[Rebuild, StepOutcome]):
     def finish(self) -> None:
         self.journal.cancellable = False
         self.journal.flush()
-        ending = Status(self.row.ending) if self.row.ending else Status.SUCCEEDED
-        if self.row.status == Status.LOST and ending is Status.CANCELLED:
-            ending = Status.FAILED  # nothing is known of the hosts: that is no orderly end
-        rebuild_driver.finish(self.lease, ending, self._outcome(ending), needs_sweep=needs_sweep(self.run))
+        pending_status = Status(self.row.pending_status) if self.row.pending_status else Status.SUCCEEDED
+        if self.row.status == Status.LOST and pending_status is Status.CANCELLED:
+            pending_status = Status.FAILED  # nothing is known of the hosts: that is no orderly end
+        rebuild_driver.finish(
+            self.lease, pending_status, self._outcome(pending_status), needs_sweep=needs_sweep(self.run)
+        )
         self.has_ended = True
 
-    def _outcome(self, ending: Status) -> str:
-        differs = self.memory.get("source_differs", "")
-        how = self.method.outcome(self.run) if ending is Status.SUCCEEDED else describe_data_location(self.run)
+    def _outcome(self, pending_status: Status) -> str:
+        differs = self.checkpoint.get("source_differs", "")
+        how = self.method.outcome(self.run) if pending_status is Status.SUCCEEDED else describe_data_location(self.run)
         return f"{how} {differs}".strip()

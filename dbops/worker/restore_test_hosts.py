@@ -24,7 +24,7 @@ from dbops.worker.connections import endpoint_of, open_shell
 
 #: Fences and locks of proofs on a host: of those made there, and of those that read there. No instance has such a name: names begin with
 #: a letter or digit.
-HOST_KEY, READ_KEY = "_proof", "_proof-reads"
+HOST_KEY, READ_KEY = "_restore_test", "_proof-reads"
 #: A link that is away for some seconds must not cost a proof.
 PULL_ATTEMPTS = 5
 #: The last word for ``serve_file.sh``: every other work on the host that has the file comes first.
@@ -34,32 +34,34 @@ LOW_PRIORITY = "low"
 class Hosts:
     """The hosts of one proof, under its token. Shells are closed with ``stack``."""
 
-    def __init__(self, proof: RestoreTest, stack: ExitStack) -> None:
-        self._proof, self._stack = proof, stack
+    def __init__(self, restore_test: RestoreTest, stack: ExitStack) -> None:
+        self._restore_test, self._stack = restore_test, stack
 
     def jobs(self, uid: str) -> HostJobs:
         """Return the jobs of the proof ``uid`` on this proof's host."""
-        return self._jobs_on(self._proof.host, uid, HOST_KEY)
+        return self._jobs_on(self._restore_test.host, uid, HOST_KEY)
 
     def _jobs_on(self, host: Host, uid: str, key: str) -> HostJobs:
         shell = open_shell(host)
         self._stack.callback(shell.close)
-        return HostJobs(shell, work_dir=host.work_dir, instance_key=key, run_id=uid, token=self._proof.host_token)
+        return HostJobs(
+            shell, work_dir=host.work_dir, instance_key=key, run_id=uid, token=self._restore_test.host_token
+        )
 
-    def way_to_file(self, proof: RestoreTest, plan: RestoreTestPlan) -> FileAccess | None:
+    def way_to_file(self, restore_test: RestoreTest, plan: RestoreTestPlan) -> FileAccess | None:
         """Return the way to the file of this proof, or of an older one on this proof's host; ``None`` where the file lies there."""
         if not plan.transport:
             return None
         words = (plan.path, str(plan.bytes), plan.run_uid, plan.sha256, LOW_PRIORITY)
-        return FileAccess(self._way(proof), words, (plan.holder_machine, plan.machine))
+        return FileAccess(self._way(restore_test), words, (plan.holder_machine, plan.machine))
 
-    def _way(self, proof: RestoreTest) -> HostAccess:
-        holder, host = proof.source.host, self._proof.host
+    def _way(self, restore_test: RestoreTest) -> HostAccess:
+        holder, host = restore_test.source.host, self._restore_test.host
         # proofs of several hosts may read from this one at a time: each host has its own fence here
-        reading = self._jobs_on(holder, proof.uid, f"{READ_KEY}-{host.pk}")
+        reading = self._jobs_on(holder, restore_test.uid, f"{READ_KEY}-{host.pk}")
         facts = host_facts(host)
-        target = endpoint_of(host, facts.local_address if facts else "", self.jobs(proof.uid))
-        return HostAccess(proof.uid, source=endpoint_of(holder, "", reading), target=target)
+        target = endpoint_of(host, facts.local_address if facts else "", self.jobs(restore_test.uid))
+        return HostAccess(restore_test.uid, source=endpoint_of(holder, "", reading), target=target)
 
     def plan(self) -> RestoreTestPlan:
         """Return what the proof will do, by what both hosts say now.
@@ -69,44 +71,46 @@ class Hosts:
                 ``plan_restore_test``.
             Unreachable: a host does not answer.
         """
-        proof, archive = self._proof, archive_of_run(self._proof.run_id)
+        restore_test, archive = self._restore_test, archive_of_run(self._restore_test.run_id)
         if archive is None:
             raise Refused(
                 "proof.no_backup",
-                f"Planning the proof of backup run {proof.run_id}",
+                f"Planning the proof of backup run {restore_test.run_id}",
                 found="its file was removed, or its record does not say what it is",
                 left="Nothing was written.",
                 next_step="Prove a newer backup.",
             )
-        source = prober.probe_now(proof.source)
-        is_there = proof.host_id == proof.source.host_id
-        prover = source if is_there else prober.probe_now(self._instance_there())
-        assert prover.host is not None  # noqa: S101 - look_now says so
+        source = prober.probe_now(restore_test.source)
+        is_there = restore_test.host_id == restore_test.source.host_id
+        restore_tester = source if is_there else prober.probe_now(self._instance_there())
+        assert restore_tester.host is not None  # noqa: S101 - look_now says so
         return plan_restore_test(
-            proof.uid,
+            restore_test.uid,
             archive,
-            prover.host,
-            owner=proof.source.os_user,
-            limits=RestoreTestLimits(settings.PROOF_CORES, settings.PROOF_DIRECTORY, settings.START_TIMEOUT_SECONDS),
+            restore_tester.host,
+            owner=restore_test.source.os_user,
+            limits=RestoreTestLimits(
+                settings.RESTORE_TEST_CORES, settings.RESTORE_TEST_DIRECTORY, settings.START_TIMEOUT_SECONDS
+            ),
             server=source.server,
-            elsewhere=None if is_there else self._elsewhere(prover.host, source.host),
+            elsewhere=None if is_there else self._elsewhere(restore_tester.host, source.host),
         )
 
-    def _elsewhere(self, prover: HostFacts, holder: HostFacts | None) -> RemoteFile:
+    def _elsewhere(self, restore_tester: HostFacts, holder: HostFacts | None) -> RemoteFile:
         assert holder is not None  # noqa: S101 - look_now says so
-        host, source = self._proof.host, self._proof.source
-        ciphers = choose_ciphers(holder, prover, link_between(source.host_id, host.pk))
-        pull = self._way(self._proof).pull(ciphers, attempts=PULL_ATTEMPTS)
+        host, source = self._restore_test.host, self._restore_test.source
+        ciphers = choose_ciphers(holder, restore_tester, link_between(source.host_id, host.pk))
+        pull = self._way(self._restore_test).pull(ciphers, attempts=PULL_ATTEMPTS)
         return RemoteFile(source.host.name, machine_of(holder), tuple(pull), host.work_dir)
 
     def _instance_there(self) -> Instance:
         """Return an instance of the chosen host: a host is read with those that stand on it."""
-        there = Instance.objects.filter(host=self._proof.host).order_by("pk").first()
+        there = Instance.objects.filter(host=self._restore_test.host).order_by("pk").first()
         if there is None:
             raise Refused(
                 "proof.no_host",
-                f"Planning the proof of backup run {self._proof.run_id}",
-                found=f"{self._proof.host.name} has no instance in the inventory, so its memory, programs and ciphers are not known",
+                f"Planning the proof of backup run {self._restore_test.run_id}",
+                found=f"{self._restore_test.host.name} has no instance in the inventory, so its memory, programs and ciphers are not known",
                 left="Nothing was written.",
                 next_step="Choose another host for the cluster's proofs, or give this one an instance.",
             )

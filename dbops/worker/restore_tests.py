@@ -26,9 +26,9 @@ from dbops.worker.restore_test_hosts import Hosts
 from dbops.worker.wiring import SystemClock, secrets_of
 
 
-def tick(proof_id: int) -> bool:
+def tick(restore_test_id: int) -> bool:
     """Drive one proof for at most ``TICK_SECONDS``. Return whether more is due at once. Never raises for what hosts do."""
-    return RestoreTestDriver.tick(restore_tests.take_lease(proof_id))
+    return RestoreTestDriver.tick(restore_tests.take_lease(restore_test_id))
 
 
 class RestoreTestDriver(Driver[RestoreTest, RestoreTestResult | None]):
@@ -38,13 +38,13 @@ class RestoreTestDriver(Driver[RestoreTest, RestoreTestResult | None]):
 
     def __init__(self, lease: RestoreTestLease, stack: ExitStack) -> None:
         super().__init__(lease, stack)
-        self.memory = dict(self.row.memory)
-        self.journal = RestoreTestJournal(lease, secrets_of(self.row.source.cluster), self.memory)
+        self.checkpoint = dict(self.row.checkpoint)
+        self.journal = RestoreTestJournal(lease, secrets_of(self.row.source.cluster), self.checkpoint)
         self.hosts = Hosts(self.row, stack)
         self.site: RestoreTestContext | None = None
 
     def is_ending(self) -> bool:
-        return "ending" in self.memory
+        return "pending_status" in self.checkpoint
 
     def step(self) -> RestoreTestResult | None:
         return advance(self._site())
@@ -60,25 +60,25 @@ class RestoreTestDriver(Driver[RestoreTest, RestoreTestResult | None]):
         """Return the way to the host; the plan is made once, from a probe of this moment, and kept."""
         if self.site is not None:
             return self.site
-        if "plan" not in self.memory:
+        if "plan" not in self.checkpoint:
             self._remove_leftovers()
             plan = self.hosts.plan()
-            self.memory["plan"] = to_record(plan)
+            self.checkpoint["plan"] = to_record(plan)
             for name, command in plan.commands:
                 self.journal.say(f"{name}: {command}")
             for reason in plan.reasons:
                 self.journal.say(reason)
-        plan = from_record(RestoreTestPlan, self.memory["plan"])
+        plan = from_record(RestoreTestPlan, self.checkpoint["plan"])
         site = RestoreTestContext(
             plan,
             self.hosts.jobs(self.row.uid),
             SystemClock(),
-            self.memory,
+            self.checkpoint,
             self.journal,
             lambda: expected_contents(self.row, self.journal),
             StallLimits(settings.STALL_NOTICE_SECONDS, settings.STALL_PREPARE_SECONDS),
             self.hosts.way_to_file(self.row, plan),
-            settings.UNREACHABLE_PATIENCE_SECONDS,
+            settings.UNREACHABLE_TIMEOUT_SECONDS,
         )
         reading = [site.way.way.source.jobs] if site.way and not self.is_ending() else []
         self.raise_fence(site.jobs, *reading)
@@ -91,10 +91,10 @@ class RestoreTestDriver(Driver[RestoreTest, RestoreTestResult | None]):
         for dead in restore_tests.leftovers(self.row):
             if dead.source.host_id in silent:
                 continue
-            if "plan" not in dead.memory:
+            if "plan" not in dead.checkpoint:
                 restore_tests.mark_removed(dead)
                 continue
-            plan, jobs = from_record(RestoreTestPlan, dead.memory["plan"]), self.hosts.jobs(dead.uid)
+            plan, jobs = from_record(RestoreTestPlan, dead.checkpoint["plan"]), self.hosts.jobs(dead.uid)
             try:
                 jobs.stop(JOB)
                 until = time.monotonic() + settings.TICK_SECONDS
@@ -115,7 +115,7 @@ class RestoreTestDriver(Driver[RestoreTest, RestoreTestResult | None]):
         return super().ask_again(f"Proof {self.row.pk}: {text}")
 
     def may_give_up(self, error: Unreachable) -> bool:
-        if self.memory.get("asked"):
+        if self.checkpoint.get("asked"):
             return False
         error.left, error.next_step = "Nothing was written.", "Look at the host; the backup can be proven again."
         return True
@@ -126,30 +126,34 @@ class RestoreTestDriver(Driver[RestoreTest, RestoreTestResult | None]):
     def _end_as(self, status: RunStatus, error: DbopsError | None = None) -> None:
         """Remember how it ends: every later driver removes what was made and does not look at the job again."""
         record = self.journal.redact_record(error.as_record()) if error else {}
-        self.memory["ending"] = {"status": status.value, "error": record, "text": str(error) if error else ""}
+        self.checkpoint["pending_status"] = {
+            "status": status.value,
+            "error": record,
+            "text": str(error) if error else "",
+        }
         self.journal.cancellable = False
         self.journal.flush()
 
     def finish(self) -> None:
         """Remove everything, a part at each call, then end."""
         self.journal.cancellable = False
-        ending, is_gone, is_left = self.memory["ending"], True, False
+        pending_status, is_gone, has_leftovers = self.checkpoint["pending_status"], True, False
         try:
-            if "plan" in self.memory:
+            if "plan" in self.checkpoint:
                 is_gone = clean_up(self._site())
         except Unreachable:
             raise
         except DbopsError as error:
             self.journal.say(f"{error}", level=Level.WARNING)
-            is_left = True
+            has_leftovers = True
         if not is_gone:
             self.journal.check()
             return
-        if self.row.unreachable_since and self.memory.get("asked"):  # the clean-up had an answer
+        if self.row.unreachable_since and self.checkpoint.get("asked"):  # the clean-up had an answer
             leases.mark_reachable(self.lease)
-        self.journal.note(error=ending["error"], is_left=is_left)
-        if ending["text"]:
-            self.journal.say(ending["text"], level=Level.ERROR)
-        gone = "Something of it is left on the host." if is_left else "Nothing of it is left on the host."
-        restore_tests.finish(self.lease, RunStatus(ending["status"]), gone, self.journal.take())
+        self.journal.note(error=pending_status["error"], has_leftovers=has_leftovers)
+        if pending_status["text"]:
+            self.journal.say(pending_status["text"], level=Level.ERROR)
+        gone = "Something of it is left on the host." if has_leftovers else "Nothing of it is left on the host."
+        restore_tests.finish(self.lease, RunStatus(pending_status["status"]), gone, self.journal.take())
         self.has_ended = True

@@ -76,13 +76,11 @@ def _queued_rebuilds() -> list[tuple[Any, ...]]:
     """Return what the scheduler reads of each queued rebuild.
 
     Times are compared as the text that the database keeps: to make ten thousand of them into values costs more than all else.
-    Whatever is read here is in the index ``what_the_scheduler_reads``.
+    Whatever is read here is in the index ``dbops_rebuild_scheduler``.
     """
     rows = Rebuild.objects.filter(status=Status.QUEUED).order_by()
     return list(
-        rows.values_list(
-            "pk", "source_id", "target_id", "method", "priority", "waiting_for", _LINE_TIME, "reads_with_id"
-        )
+        rows.values_list("pk", "source_id", "target_id", "method", "priority", "waiting_for", _LINE_TIME, "leader_id")
     )
 
 
@@ -117,7 +115,7 @@ def _followers(queued: Iterable[tuple[Any, ...]]) -> _Followers:
 def _release(followers: _Followers) -> None:
     """Let the followers that their leader left wait for the source on their own."""
     for pk, leader in followers.left_by.items():
-        follower = Rebuild.objects.defer("plan", "memory").filter(pk=pk, reads_with=leader).first()
+        follower = Rebuild.objects.defer("plan", "checkpoint").filter(pk=pk, leader=leader).first()
         if follower is not None:  # else it joined another one a moment ago: the next pass sees that
             shared_reads.leave(
                 follower, f"Rebuild {leader} reads without this one, which waits for the source by itself now."
@@ -150,12 +148,12 @@ def _gates(now: datetime) -> dict[int, str]:
     rows = Rebuild.objects.filter(status=Status.QUEUED).order_by()
     # found by the few runs that are active, not by ten thousand queued rows; who is queued no more is asked for by nobody
     after = (
-        Rebuild.objects.filter(after_run__status__in=RUN_ACTIVE, reads_with=None)
+        Rebuild.objects.filter(start_after_run__status__in=RUN_ACTIVE, leader=None)
         .order_by()
-        .values_list("pk", "after_run_id")
+        .values_list("pk", "start_after_run_id")
     )
     gates = {pk: f"it is to start when backup run {run} has ended" for pk, run in after}
-    for pk, moment in rows.filter(not_before__gt=now, reads_with=None).values_list("pk", "not_before"):
+    for pk, moment in rows.filter(not_before__gt=now, leader=None).values_list("pk", "not_before"):
         told = f"it is to start not before {moment:%Y-%m-%d %H:%M} UTC"
         gates[pk] = f"{told}, and {gates[pk]}" if pk in gates else told
     for pk, told in unmet_conditions(now).items():
@@ -164,7 +162,7 @@ def _gates(now: datetime) -> dict[int, str]:
 
 
 def _expire(now: datetime) -> None:
-    for rebuild in Rebuild.objects.filter(status=Status.QUEUED, expires_at__lte=now).defer("plan", "memory"):
+    for rebuild in Rebuild.objects.filter(status=Status.QUEUED, expires_at__lte=now).defer("plan", "checkpoint"):
         rebuild_requests.end_queued(rebuild, Status.EXPIRED, "Expired: it could not start in time.")
 
 
@@ -172,7 +170,7 @@ def _start(job: QueuedJob) -> bool:
     row: Rebuild | BackupRun | None
     gate: Callable[[], str] = str  # no backup waits for more than its hold
     if job.kind is JobKind.REBUILD:
-        rebuilds = Rebuild.objects.select_related("source", "target", "after_run").defer("plan", "memory")
+        rebuilds = Rebuild.objects.select_related("source", "target", "start_after_run").defer("plan", "checkpoint")
         row = rebuilds.filter(pk=job.pk).first()
         gate = partial(_gate, job.pk)
     else:

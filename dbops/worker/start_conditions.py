@@ -72,4 +72,4 @@ def _close_for_clusters(rebuilds: QuerySet[Rebuild], closed: dict[int, list[str]
 
 def _stops(method: str, work: Activity) -> bool:
     judged = conflict_of(method, work)
-    return judged is not None and judged.effect is not Effect.BESIDE
+    return judged is not None and judged.effect is not Effect.RUNS_ALONGSIDE

@@ -41,10 +41,10 @@ def drive_backup(run_id: int) -> None:
 
 
 @app.task
-def drive_restore_test(proof_id: int) -> None:
+def drive_restore_test(restore_test_id: int) -> None:
     """Drive one proof of a backup for a while, and ask for the next tick when there is more to do."""
-    if restore_tests.tick(proof_id):
-        wakeups.publish("drive_restore_test", proof_id)
+    if restore_tests.tick(restore_test_id):
+        wakeups.publish("drive_restore_test", restore_test_id)
 
 
 @app.task
@@ -59,8 +59,8 @@ def reconcile() -> None:
         wakeups.publish("drive_rebuild", rebuild_id)
     for run_id in backup_runs.due(timezone.now()):
         wakeups.publish("drive_backup", run_id)
-    for proof_id in lifecycle_restore_tests.due(timezone.now()):
-        wakeups.publish("drive_restore_test", proof_id)
+    for restore_test_id in lifecycle_restore_tests.due(timezone.now()):
+        wakeups.publish("drive_restore_test", restore_test_id)
     for rebuild_id in cleanups.sweeps_due(timezone.now()):
         wakeups.publish("sweep", rebuild_id)
     for discovery_id in discovery.discoveries_due():

@@ -46,7 +46,7 @@ def build_run(rebuild: Rebuild, plan: Plan, journal: StepJournal, stack: ExitSta
         return _side(rebuild.uid, rebuild.host_token if token is None else token, instance, party, stack, fence)
 
     # who reads for several and its branches are at work on one source at one time: each has a fence of its own there
-    fence_of_source = f"{rebuild.source.name}.for.{rebuild.target.name}" if rebuild.reads_with_id else ""
+    fence_of_source = f"{rebuild.source.name}.for.{rebuild.target.name}" if rebuild.leader_id else ""
 
     return Run(
         run_id=rebuild.uid,
@@ -63,11 +63,11 @@ def build_run(rebuild: Rebuild, plan: Plan, journal: StepJournal, stack: ExitSta
             replication=Account(cluster.replication_user, cluster.replication_password),
             backup=Account(cluster.backup_user, cluster.backup_password),
         ),
-        memory=dict(rebuild.memory),
+        checkpoint=dict(rebuild.checkpoint),
         journal=journal,
         clock=SystemClock(),
         replan=lambda: prober.replan(rebuild.target, rebuild.source, plan),
-        companions=RowSharedReadMembers(rebuild),
+        shared_read_members=RowSharedReadMembers(rebuild),
         slowest_rate=lambda: slowest_rate(plan, rebuild.source_id),
         stream_rate=lambda: Rebuild.objects.values_list("stream_rate", flat=True).get(pk=rebuild.pk),
         settings=RunThresholds(
@@ -82,16 +82,16 @@ def build_run(rebuild: Rebuild, plan: Plan, journal: StepJournal, stack: ExitSta
             stall_unpack_seconds=settings.STALL_UNPACK_SECONDS,
             stall_prepare_seconds=settings.STALL_PREPARE_SECONDS,
             stall_catch_up_seconds=settings.STALL_CATCH_UP_SECONDS,
-            brake_latency_ms=settings.BRAKE_LATENCY_MS,
-            fan_out_wait_seconds=settings.FAN_OUT_WAIT_SECONDS,
-            fan_out_stall_seconds=settings.FAN_OUT_STALL_SECONDS,
-            fan_out_buffer_bytes=settings.FAN_OUT_BUFFER_BYTES,
+            auto_throttle_latency_ms=settings.AUTO_THROTTLE_LATENCY_MS,
+            fan_out_wait_seconds=settings.SHARED_READ_WAIT_SECONDS,
+            fan_out_stall_seconds=settings.SHARED_READ_STALL_SECONDS,
+            fan_out_buffer_bytes=settings.SHARED_READ_BUFFER_BYTES,
         ),
     )
 
 
 def build_site(
-    run: BackupRun, plan: BackupPlan, memory: dict[str, Any], journal: RunJournal, stack: ExitStack
+    run: BackupRun, plan: BackupPlan, checkpoint: dict[str, Any], journal: RunJournal, stack: ExitStack
 ) -> BackupContext:
     """Make the way to the host of a backup run."""
     instance, cluster = run.instance, run.instance.cluster
@@ -107,7 +107,7 @@ def build_site(
         jobs=jobs_of(run, run.uid, stack),
         clock=SystemClock(),
         credentials=credentials,
-        memory=memory,
+        checkpoint=checkpoint,
         journal=journal,
         stall=StallLimits(settings.STALL_NOTICE_SECONDS, settings.STALL_STOP_SECONDS),
     )

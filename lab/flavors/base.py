@@ -139,6 +139,6 @@ def create_accounts(accounts: Mapping[str, Account], grants: Mapping[str, tuple[
             name = f"'{account.user}'@'{host}'"
             statements.append(f"CREATE USER {name} IDENTIFIED BY '{account.password}'")
             for grant in grants[key]:
-                ending = " WITH GRANT OPTION" if key == "owner" else ""
-                statements.append(f"GRANT {grant} TO {name}{ending}")
+                pending_status = " WITH GRANT OPTION" if key == "owner" else ""
+                statements.append(f"GRANT {grant} TO {name}{pending_status}")
     return statements

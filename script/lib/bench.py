@@ -48,7 +48,7 @@ class Bench:
             "DBOPS_REDIS_PORT": str(port),
             "DBOPS_REDIS_URL": f"redis://127.0.0.1:{port}/0",
             "DBOPS_VERIFY_STEADY_SECONDS": "2",
-            "DBOPS_LINK_INTERVAL_SECONDS": "0",  # nothing but what is measured is to use the link
+            "DBOPS_LINK_TEST_INTERVAL_SECONDS": "0",  # nothing but what is measured is to use the link
         }
         self.processes: list[Process] = []
         self.bytes = 0

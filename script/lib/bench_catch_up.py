@@ -20,7 +20,7 @@ from lab.pytest_plugin import start_lab
 from script.lib.bench_ground import report, say, scratch
 from script.lib.bench_rows import Samples
 
-REPLICA, PRIMARY, BESIDE = "replica-1", "primary-1", "backup-1"
+REPLICA, PRIMARY, RUNS_ALONGSIDE = "replica-1", "primary-1", "backup-1"
 DURABLE = {"innodb_flush_log_at_trx_commit": "1", "sync_binlog": "1", "slave_parallel_threads": "0"}
 
 
@@ -110,7 +110,7 @@ def measure(options: argparse.Namespace) -> tuple[Samples, str]:
     """Return the samples, and the version of the server that they are of."""
     with scratch(passable=True) as folder, start_lab(folder / "lab", "127.0.52", size=options.size) as lab:
         bench = Bench(lab, options)
-        bench.one(BESIDE, "STOP SLAVE")  # it would apply the same at the same time
+        bench.one(RUNS_ALONGSIDE, "STOP SLAVE")  # it would apply the same at the same time
         return run(bench, options.rounds), bench.version
 
 

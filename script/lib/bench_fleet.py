@@ -52,7 +52,7 @@ def environment(folder: Path) -> dict[str, str]:
         **os.environ,
         "DBOPS_STATE_DIR": str(folder),
         "DBOPS_DATABASE_URL": f"sqlite:///{folder / 'fleet.sqlite3'}",
-        "DBOPS_FACTS_FRESH_SECONDS": "86400",
+        "DBOPS_FACTS_MAX_AGE_SECONDS": "86400",
         "DBOPS_WEB_PORT": str(supervisor.free_port(8600)),
     }
 

@@ -248,7 +248,7 @@ def measure(bench: TableBench, rounds: int, wanted: set[str]) -> Samples:
 
 def around_note(samples: Samples) -> str:
     """Return where the seconds around the data went, by the medians."""
-    names = ("fingerprint", "open", "take-over", "release", "own", "start", "repoint")
+    names = ("fingerprint", "open", "swap-datadir", "release", "set-ownership", "start", "repoint")
     return "medians: " + ", ".join(f"{name} {median(samples[name]):.2f} s" for name in names)
 
 

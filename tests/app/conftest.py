@@ -7,7 +7,7 @@ from django.contrib.auth.models import User
 from django.test import Client
 
 from dbops.models import BackupSchedule
-from dbops.sample.database_check import SampleGuard, agreement
+from dbops.sample.database_check import SampleGuard, sample_guard
 from dbops.web.live.status_bars import ProcessStatus
 from dbops.worker import backup_files, backups, driver, wiring
 from tests.app import rows
@@ -28,7 +28,7 @@ def _all_is_well(monkeypatch: pytest.MonkeyPatch) -> None:
     """What pages tell of workers, beat and Redis is asked for by its own tests alone, and whose the database is."""
     monkeypatch.setattr(ProcessStatus, "is_fresh", True)
     monkeypatch.setattr(SampleGuard, "is_fresh", True)
-    monkeypatch.setattr(agreement, "found", None)
+    monkeypatch.setattr(sample_guard, "found", None)
 
 
 @pytest.fixture

@@ -41,11 +41,11 @@ HOST_KEY = "ssh-ed25519 AAAAC3NzaC1lZDI1NTE5AAAAIKyvBwdLEBYzocN6JYomZUYfs2Btec82
 STEPS = (
     ("fingerprint", "Check both machines once more"),
     ("open_source", "Open the source and arm the guard"),
-    ("take_over", "Stop the target and move its data aside"),
+    ("swap_datadir", "Stop the target and move its data aside"),
     ("stream", "Stream the backup into the data directory"),
     ("release", "Release the source"),
     ("prepare", "Prepare the data"),
-    ("own", "Give the data to the server's user"),
+    ("set-ownership", "Give the data to the server's user"),
     ("start", "Start the server"),
     ("catch_up", "Catch up with the source"),
     ("repoint", "Replicate from the primary"),

@@ -17,14 +17,14 @@ def made(schedule: BackupSchedule, **values: Any) -> BackupRun:
     given = {
         "path": "/backups/x.xbstream.zst",
         "evidence": evidence,
-        "memory": {"plan": {"data_bytes": 5000}},
+        "checkpoint": {"plan": {"data_bytes": 5000}},
         "started_at": now - timedelta(hours=1),
         "finished_at": now,
     }
     return make_run(schedule, RunStatus.SUCCEEDED, **(given | values))
 
 
-def ended_proof(run: BackupRun, status: RunStatus, **values: Any) -> RestoreTest:
+def ended_restore_test(run: BackupRun, status: RunStatus, **values: Any) -> RestoreTest:
     now = timezone.now()
     given: dict[str, Any] = {
         "uid": f"{RestoreTest.objects.count():016x}",

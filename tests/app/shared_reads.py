@@ -46,12 +46,12 @@ class Read:
             for one in plan_group([self.fleet["replica-1"], self.target], self.source)
             if one.plan
         ]
-        self.reader, self.branch = request_group(
+        self.reader, self.follower = request_group(
             actor=olga, source=self.source, confirmed=confirmed, reason="the rack burned", request_key=str(uuid.uuid4())
         )
-        Rebuild.objects.filter(pk__in=(self.reader.pk, self.branch.pk)).update(approval="")
+        Rebuild.objects.filter(pk__in=(self.reader.pk, self.follower.pk)).update(approval="")
         assert scheduler.start_what_can() == [self.reader.pk]
-        assert scheduler.start_what_can() == [self.branch.pk]
+        assert scheduler.start_what_can() == [self.follower.pk]
 
     def see_source(self, **changes: Any) -> None:
         facts = rows.facts_of("backup-1", timezone.now())
@@ -88,8 +88,8 @@ class Read:
 
     def drop(self, code: str = "shared.dropped", **values: Any) -> Rebuild:
         """The branch fails as its target is dropped, and both are read again."""
-        given = {"ending": Status.FAILED, "error": {"code": code}, "memory": TOUCHED} | values
-        self.end(self.branch, Status.FAILED, **given)
+        given = {"pending_status": Status.FAILED, "error": {"code": code}, "checkpoint": TOUCHED} | values
+        self.end(self.follower, Status.FAILED, **given)
         self.see_target()
         self.see_source()
-        return fresh(self.branch)
+        return fresh(self.follower)

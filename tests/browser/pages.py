@@ -5,7 +5,7 @@ from contextlib import contextmanager
 
 from playwright.sync_api import Locator, Page, expect
 
-from tests.brake import Brake, braked
+from tests.auto_throttle import Brake, braked
 from tests.stack import Stack
 
 from .chromium import Visitor
@@ -63,11 +63,11 @@ def confirm(page: Page, typed: str = TARGET) -> None:
     page.get_by_role("button", name=f"Wipe {TARGET}").click()
 
 
-def let_some_through(page: Page, brake: Brake) -> None:
+def let_some_through(page: Page, auto_throttle: Brake) -> None:
     """Of a copy that is held, let so much through that the page tells how much, and hold it again."""
-    brake.share = LITTLE
+    auto_throttle.share = LITTLE
     expect(figure(page, "Copied")).to_be_visible()
-    brake.share = 0
+    auto_throttle.share = 0
 
 
 @contextmanager
@@ -75,7 +75,7 @@ def slow_rebuild(stack: Stack, visitor: Visitor, share: float = 0.05) -> Iterato
     """Break the replica, confirm its plan in the browser, and be on the page of a rebuild whose stream is slow."""
     stack.lab.break_host(TARGET, "wipe")
     stack.wait_for_possible_plan(TARGET)
-    with braked(stack.lab.host(TARGET), share) as brake:
+    with braked(stack.lab.host(TARGET), share) as auto_throttle:
         confirm(open_plan(visitor))
         visitor.page.wait_for_url("**/rebuilds/*/")
-        yield brake
+        yield auto_throttle

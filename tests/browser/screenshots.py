@@ -23,7 +23,7 @@ from playwright.sync_api import Browser, Page, expect
 
 from lab.lab import Lab
 from lab.pytest_plugin import start_lab
-from tests.brake import braked
+from tests.auto_throttle import braked
 from tests.networks import free_network
 from tests.stack import OPERATOR, OPERATOR_PASSWORD, ROOT, VIEWER, VIEWER_PASSWORD, Stack, running_stack, wait_for
 

@@ -13,9 +13,9 @@ PAGES = [
     "/inventory/",
     "/discoveries/",
     "/admin/credentials/",
-    "/admin/tests/",
+    "/admin/connection-tests/",
     "/tokens/",
-    "/admin/people/",
+    "/admin/users/",
     "/admin/settings/",
 ]
 
@@ -40,7 +40,7 @@ def test_every_page_fits_and_says_where_one_is(root: Visitor) -> None:
 
 
 def test_an_account_is_added_once_used_and_taken_away(root: Visitor, visit: Open) -> None:
-    page = root.open("/admin/people/")
+    page = root.open("/admin/users/")
     page.get_by_role("link", name="Add an account").click()
     page.get_by_label("User name").fill("anna")
     page.get_by_label("Password", exact=True).fill("short")

@@ -29,10 +29,10 @@ def test_ssh_passes_and_what_was_typed_in_the_form_stays(olga: Visitor) -> None:
     expect(state(said)).to_have_text("passed")
     expect(said).to_contain_text("Work directory")
     expect(page.get_by_label("SSH user")).to_have_value("somebody-else")
-    assert len(olga.requested(r"/admin/tests/ssh/")) == 1
-    asked = len(olga.requested(r"/admin/tests/\d+/$"))
+    assert len(olga.requested(r"/admin/connection-tests/ssh/")) == 1
+    asked = len(olga.requested(r"/admin/connection-tests/\d+/$"))
     page.wait_for_timeout(2_500)
-    assert len(olga.requested(r"/admin/tests/\d+/$")) == asked
+    assert len(olga.requested(r"/admin/connection-tests/\d+/$")) == asked
     assert fits(page, 360)
     assert fits(page, 1280)
 
@@ -63,7 +63,7 @@ def test_the_stream_is_measured_and_nothing_is_left(olga: Visitor, stack: Stack)
     page.get_by_role("link", name=f"Test {row['id']}").click()
     expect(page.get_by_role("heading", level=1)).to_have_text(f"Stream test of {SOURCE} → {TARGET}")
     assert fits(page, 360)
-    olga.open("/admin/tests/")
+    olga.open("/admin/connection-tests/")
     expect(page.locator("tbody tr").first).to_contain_text("MiB/s")
     assert fits(page, 360)
     assert fits(page, 1280)

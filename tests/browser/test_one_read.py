@@ -16,7 +16,7 @@ from .validity import mistakes
 
 pytestmark = [pytest.mark.services, pytest.mark.browser]
 TARGETS = ("replica-1", "replica-2")
-SEVERAL = "/clusters/test/rebuild-several/"
+SEVERAL = "/clusters/test/rebuild-group/"
 
 
 @pytest.fixture(scope="module")

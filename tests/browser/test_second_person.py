@@ -118,7 +118,7 @@ def test_axe_objects_to_no_evidence(
 
 
 def test_their_html_is_valid(visit: Open, waiting: int, succeeded: int, tmp_path: Path) -> None:
-    for name, who in (("own", visit(OPERATOR, OPERATOR_PASSWORD)), ("other", visit(SECOND, PASSWORD))):
+    for name, who in (("set-ownership", visit(OPERATOR, OPERATOR_PASSWORD)), ("other", visit(SECOND, PASSWORD))):
         for path in (
             f"/rebuilds/{waiting}/approval/",
             f"/rebuilds/{waiting}/evidence/",

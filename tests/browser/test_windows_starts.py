@@ -61,7 +61,7 @@ def test_when_the_backup_ends_waits_says_why_and_leaves_nothing_when_cancelled(
 ) -> None:
     stack.wait_for_possible_plan(TARGET)
     before = state_of_target(stack)
-    with held_backup(stack) as (run, brake):
+    with held_backup(stack) as (run, auto_throttle):
         page = olga.open(PLAN)
         expect(page.locator(".verdict")).to_contain_text("Blocked")
         name = f"backup run {run} ({HELD})"
@@ -93,7 +93,7 @@ def test_when_the_backup_ends_waits_says_why_and_leaves_nothing_when_cancelled(
         expect(status(page)).to_have_text("cancelled")
         expect(page.locator(".status-strip")).to_contain_text("never started")
         assert run_status(stack, run) == "running", "the backup is nothing of the cancelled rebuild's"
-        brake.release()
+        auto_throttle.release()
         wait_for("the end of the backup", lambda: run_status(stack, run) == "succeeded", 60)
     stack.wait_for_facts(TARGET, answering=True)
     assert state_of_target(stack) == before

@@ -281,8 +281,8 @@ class Counting(Step):
         self.name = name  # type: ignore[misc]
 
     def advance(self, run: Run) -> StepOutcome:
-        count = run.memory.get(self.name, 0) + 1
-        run.memory[self.name] = count
+        count = run.checkpoint.get(self.name, 0) + 1
+        run.checkpoint[self.name] = count
         run.journal.say(f"{self.name} {count}")
         run.journal.check()
         return done() if count >= 5 else again(0.2)

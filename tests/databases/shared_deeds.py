@@ -20,7 +20,7 @@ from tests.databases.deeds import empty
 
 def forget_reads() -> None:
     """Let rebuilds be deleted: those that others point to are kept by the database."""
-    Rebuild.objects.update(reads_with=None, follows=None)
+    Rebuild.objects.update(leader=None, follows=None)
 
 
 def line(names: list[str]) -> list[int]:
@@ -75,7 +75,7 @@ def share(verb: str, rebuild_id: int, reader_id: int = 0) -> str:
 
 def look_at_reads() -> dict[str, Any]:
     return {
-        "reads_with": {item.pk: item.reads_with_id for item in Rebuild.objects.all()},
+        "leader": {item.pk: item.leader_id for item in Rebuild.objects.all()},
         "status": {item.pk: item.status for item in Rebuild.objects.all()},
         "holds": [[item.instance.name, item.rebuild_id] for item in Hold.objects.select_related("instance")],
     }

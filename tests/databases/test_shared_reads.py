@@ -20,18 +20,18 @@ def hand(racers: list[Racer]) -> Any:
 
 def assert_it_fits_together(seen: dict[str, Any], targets: dict[int, str]) -> None:
     """Branches have no branches; whoever waits to be read for has a reader that has not ended; the source is held by one who reads."""
-    reads_with = {int(pk): reader for pk, reader in seen["reads_with"].items()}
+    leader = {int(pk): reader for pk, reader in seen["leader"].items()}
     status = {int(pk): word for pk, word in seen["status"].items()}
-    for pk, reader in reads_with.items():
+    for pk, reader in leader.items():
         if reader is None:
             continue
-        assert reads_with[reader] is None, f"{pk} waits for {reader}, which waits for {reads_with[reader]}"
+        assert leader[reader] is None, f"{pk} waits for {reader}, which waits for {leader[reader]}"
         assert status[pk] != "queued" or status[reader] in ("queued", "running"), f"{pk} waits for one that has ended"
     expected = Counter[tuple[str, int]]()
     for pk, word in status.items():
         if word == "running":
             expected[targets[pk], pk] += 1
-            if reads_with[pk] is None:
+            if leader[pk] is None:
                 expected["backup", pk] += 1
     assert Counter((name, pk) for name, pk in seen["holds"]) == expected
     assert sum(name == "backup" for name, _ in seen["holds"]) <= 1
@@ -50,7 +50,7 @@ def test_of_two_that_join_each_other_one_reads(racers: list[Racer], hand: Racer)
         answers = race(racers, "join", each=orders)
         seen = hand.do("look_at_reads")
         assert_it_fits_together(seen, targets)
-        assert sorted(seen["reads_with"].values(), key=bool) in ([None, first], [None, second]), answers
+        assert sorted(seen["leader"].values(), key=bool) in ([None, first], [None, second]), answers
         assert answers.count("") == 1, answers
         assert set(answers) <= {"", "join.not_possible"}
 
@@ -66,20 +66,25 @@ def test_in_a_ring_of_joins_nobody_waits_for_one_who_waits(racers: list[Racer], 
 
 def test_who_joins_while_the_other_starts_holds_what_fits(racers: list[Racer], hand: Racer) -> None:
     for _ in range(ROUNDS):
-        (reader, branch), targets = queued(hand, 2)
-        orders = [("join", branch, reader), ("start", reader), ("start", branch), ("join", branch, reader)] * 2
+        (reader, follower), targets = queued(hand, 2)
+        orders = [("join", follower, reader), ("start", reader), ("start", follower), ("join", follower, reader)] * 2
         answers = race(racers, "share", each=orders)
         seen = hand.do("look_at_reads")
         assert_it_fits_together(seen, targets)
         assert "running" in seen["status"].values(), answers
-        joined = seen["reads_with"][str(branch)] is not None
+        joined = seen["leader"][str(follower)] is not None
         assert joined == ("" in (answers[0], answers[3], answers[4], answers[7])), answers
 
 
 def test_who_joins_while_the_other_is_cancelled_does_not_wait_for_it(racers: list[Racer], hand: Racer) -> None:
     for _ in range(ROUNDS):
-        (reader, branch, third), targets = queued(hand, 3)
-        orders = [("join", branch, reader), ("cancel", reader), ("join", third, reader), ("join", branch, reader)] * 2
+        (reader, follower, third), targets = queued(hand, 3)
+        orders = [
+            ("join", follower, reader),
+            ("cancel", reader),
+            ("join", third, reader),
+            ("join", follower, reader),
+        ] * 2
         race(racers, "share", each=orders)
         seen = hand.do("look_at_reads")
         assert seen["status"][str(reader)] == "cancelled"
@@ -88,7 +93,7 @@ def test_who_joins_while_the_other_is_cancelled_does_not_wait_for_it(racers: lis
 
 def test_who_joins_while_the_other_starts_and_is_cancelled_is_not_left_behind(racers: list[Racer], hand: Racer) -> None:
     for _ in range(ROUNDS):
-        (reader, branch), targets = queued(hand, 2)
-        orders = [("join", branch, reader), ("start", reader), ("cancel", reader), ("start", branch)] * 2
+        (reader, follower), targets = queued(hand, 2)
+        orders = [("join", follower, reader), ("start", reader), ("cancel", reader), ("start", follower)] * 2
         race(racers, "share", each=orders)
         assert_it_fits_together(hand.do("look_at_reads"), targets)

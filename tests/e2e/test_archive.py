@@ -77,7 +77,7 @@ def test_a_file_that_was_damaged_since_is_found_out_and_the_old_data_goes_back(s
         assert lines[-1]["error"]["code"] == "archive.damaged", lines[-1]
     finally:
         file.write_bytes(whole)
-    status, lines = stack.rebuild(TARGET, "--put-back")
+    status, lines = stack.rebuild(TARGET, "--roll-back")
     assert (status, lines[-1]["status"]) == (0, "succeeded")
     wait_for("it replicates again", lambda: is_replicating(stack, TARGET))
 
@@ -130,6 +130,6 @@ def test_a_dump_whose_statement_is_refused_ends_with_the_servers_words(stack: St
         assert lines[-1]["error"]["code"] in ("dump.load", "archive.damaged"), lines[-1]
     finally:
         file.write_bytes(whole)
-    status, lines = stack.rebuild(TARGET, "--put-back")
+    status, lines = stack.rebuild(TARGET, "--roll-back")
     assert (status, lines[-1]["status"]) == (0, "succeeded")
     wait_for("it replicates again", lambda: is_replicating(stack, TARGET))

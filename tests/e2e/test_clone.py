@@ -127,7 +127,7 @@ def test_a_replica_is_cloned_under_writes(stack: Stack) -> None:
     _, lines = clone(stack)
     [rebuild] = stack.rows("SELECT * FROM dbops_rebuild ORDER BY id DESC LIMIT 1")
     assert (rebuild["method"], rebuild["status"]) == ("clone", "succeeded")
-    gtid = json.loads(rebuild["memory"])["position"]["gtid"]
+    gtid = json.loads(rebuild["checkpoint"])["position"]["gtid"]
     assert any(line.get("step") == "stream" and gtid in line.get("text", "") for line in lines)
     assert replicates(stack, TARGET)
     assert replicates(stack, DONOR)
@@ -173,7 +173,7 @@ def test_a_donor_that_dies_in_the_middle_is_told_and_the_old_data_goes_back(stac
     assert lines[-1]["error"]["code"] == "clone.failed", lines[-1]
     assert lines[-1]["error"]["found"].startswith("ERROR "), lines[-1]
     assert lines[-1]["error"]["next"], lines[-1]
-    status, lines = stack.rebuild(TARGET, "--put-back")
+    status, lines = stack.rebuild(TARGET, "--roll-back")
     assert (status, lines[-1]["status"]) == (0, "succeeded")
     wait_for("it replicates again", lambda: replicates(stack, TARGET))
 
@@ -222,7 +222,7 @@ def test_a_donor_that_stays_away_is_not_waited_for_and_swept_when_it_is_back(sta
     wait_for("it is swept", lambda: last_rebuild(stack)["sweep_due_at"] is None, 120)
     assert accounts_of_runs(stack, DONOR) == []
     query(stack, DONOR, "START REPLICA")
-    status, lines = stack.rebuild(TARGET, "--put-back")
+    status, lines = stack.rebuild(TARGET, "--roll-back")
     assert (status, lines[-1]["status"]) == (0, "succeeded")
     wait_for("it replicates again", lambda: replicates(stack, TARGET))
 
@@ -240,7 +240,7 @@ def test_a_cancel_in_the_middle_leaves_nothing_on_the_donor(stack: Stack) -> Non
     status, lines = clone_and(stack, cancel)
     assert status != 0
     assert lines[-1]["status"] == "cancelled", lines[-1]
-    status, lines = stack.rebuild(TARGET, "--put-back")
+    status, lines = stack.rebuild(TARGET, "--roll-back")
     assert (status, lines[-1]["status"]) == (0, "succeeded")
     wait_for("it replicates again", lambda: replicates(stack, TARGET))
 

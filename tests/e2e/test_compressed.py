@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 
-from tests.brake import braked
+from tests.auto_throttle import braked
 from tests.said import names
 from tests.stack import Stack, running_stack, wait_for
 

@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 
 from dbops.engine.rebuilds.shared_read import BRANCHES
-from tests.brake import braked
+from tests.auto_throttle import braked
 from tests.stack import Stack, running_stack, wait_for
 
 from .cancelling import ask_to_cancel
@@ -33,8 +33,8 @@ def three() -> Iterator[Stack]:
         # the pause is what is shared: with statements it is needed
         one(running, "backup-1", "SET GLOBAL binlog_format = STATEMENT")
         running.wait_for_facts("backup-1", answering=True)
-        running.environment["DBOPS_FAN_OUT_STALL_SECONDS"] = "4"
-        running.environment["DBOPS_FAN_OUT_BUFFER_BYTES"] = str(BUFFER_BYTES)
+        running.environment["DBOPS_SHARED_READ_STALL_SECONDS"] = "4"
+        running.environment["DBOPS_SHARED_READ_BUFFER_BYTES"] = str(BUFFER_BYTES)
         running.stop("worker")
         running.start("worker")
         yield running
@@ -68,10 +68,10 @@ def events(stack: Stack, key: int) -> str:
     )
 
 
-def branches(stack: Stack, key: int) -> set[str]:
+def followers(stack: Stack, key: int) -> set[str]:
     """Return the targets for which this rebuild read."""
     [row] = rebuilds(stack, [key])
-    return set(json.loads(row["memory"])[BRANCHES].values())
+    return set(json.loads(row["checkpoint"])[BRANCHES].values())
 
 
 def pauses(stack: Stack, key: int) -> int:
@@ -138,7 +138,7 @@ def test_three_replicas_from_one_read_under_load(three: Stack) -> None:
     for name in REPLICAS:
         same_data_at_one_gtid(three, name)
     nothing_is_left(three, keys)
-    assert branches(three, keys[0]) == {"replica-2", "replica-3"}
+    assert followers(three, keys[0]) == {"replica-2", "replica-3"}
     assert [pauses(three, key) for key in keys] == [1, 0, 0]
     [copied] = {copies(three, key) for key in keys}
     assert len(copied) == 1, "one backup, by the uuid that the tool gave it"
@@ -168,7 +168,7 @@ def test_three_replicas_from_one_read_that_is_compressed_once(narrow: Stack) -> 
     for name in REPLICAS:
         same_data_at_one_gtid(narrow, name)
     nothing_is_left(narrow, keys)
-    assert branches(narrow, keys[0]) == {"replica-2", "replica-3"}
+    assert followers(narrow, keys[0]) == {"replica-2", "replica-3"}
     [copied] = {copies(narrow, key) for key in keys}
     assert len(copied) == 1, "one backup, so it was compressed once"
     for key, plan in zip(keys, plans, strict=True):
@@ -185,7 +185,7 @@ def rebuild_again(stack: Stack, key: int, target: str) -> dict[str, Any]:
     again = int(json.loads(stack.manage("rebuild", target, "--again", "--json").stdout.splitlines()[-1])["rebuild"])
     wait_for_the_end(stack, [again])
     [row] = rebuilds(stack, [again])
-    assert (row["follows_id"], row["reads_with_id"]) == (key, None)
+    assert (row["follows_id"], row["leader_id"]) == (key, None)
     return row
 
 
@@ -193,11 +193,11 @@ def drop(stack: Stack, number: int) -> list[int]:
     """Rebuild all three; the link of one of them stalls until the others have ended."""
     keys = ask_for_three(stack)
     others = [key for key in keys if key != keys[number]]
-    with braked(stack.lab.host(REPLICAS[number]), share=0) as brake:
+    with braked(stack.lab.host(REPLICAS[number]), share=0) as auto_throttle:
         wait_for("the others end", lambda: all(row["status"] in FINAL for row in rebuilds(stack, others)), 240)
     statuses = wait_for_the_end(stack, keys)
     expected = ["failed" if key == keys[number] else "succeeded" for key in keys]
-    assert statuses == expected, (brake.held, [row["error"] for row in rebuilds(stack, keys)])
+    assert statuses == expected, (auto_throttle.held, [row["error"] for row in rebuilds(stack, keys)])
     return keys
 
 
@@ -206,7 +206,7 @@ def test_a_branch_that_stalls_is_dropped_the_others_finish_and_a_person_rebuilds
     assert json.loads(rebuilds(three, keys)[1]["error"])["code"] == "shared.dropped"
     again = rebuild_again(three, keys[1], "replica-2")
     assert again["status"] == "succeeded", again["error"]
-    assert json.loads(again["memory"])["half_copy_tree"], "the half copy was identified"
+    assert json.loads(again["checkpoint"])["half_copy_tree"], "the half copy was identified"
     nothing_is_left(three, [*keys, again["id"]])
     same_data_at_one_gtid(three, "replica-2")
 

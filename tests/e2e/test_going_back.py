@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from lab.hosts import LabHost
-from tests.brake import braked, worker_of
+from tests.auto_throttle import braked, worker_of
 from tests.faults.injectors import tools
 from tests.said import names
 from tests.stack import Stack, wait_for
@@ -65,7 +65,7 @@ def test_the_old_data_is_put_back_and_serves(stack: Stack, step: str) -> None:
     failed = cancelled_rebuild(stack, step)
     assert target.data_dir.stat().st_ino != before
 
-    status, lines = stack.rebuild("replica-1", "--put-back")
+    status, lines = stack.rebuild("replica-1", "--roll-back")
     assert (status, lines[-1]["status"]) == (0, "succeeded")
     assert names(lines[-1]["outcome"], "primary-1")
     assert target.data_dir.stat().st_ino == before
@@ -76,14 +76,14 @@ def test_the_old_data_is_put_back_and_serves(stack: Stack, step: str) -> None:
     assert stack.rows("SELECT * FROM dbops_hold") == []
 
     # and once more is refused: there is nothing to put back
-    assert stack.rebuild("replica-1", "--put-back", check=False)[0] == 2
+    assert stack.rebuild("replica-1", "--roll-back", check=False)[0] == 2
 
 
-@pytest.mark.parametrize("step", ["own", "start", "catch-up", "repoint", "verify"])
+@pytest.mark.parametrize("step", ["set-ownership", "start", "catch-up", "repoint", "verify"])
 def test_a_retry_goes_on_with_the_copy(stack: Stack, step: str) -> None:
     beside = beside_data(stack)
     failed = cancelled_rebuild(stack, step)
-    status, lines = stack.rebuild("replica-1", "--retry")
+    status, lines = stack.rebuild("replica-1", "--resume")
     assert (status, lines[-1]["status"]) == (0, "succeeded")
     retried = last_rebuild(stack)
     assert retried["follows_id"] == failed["id"]
@@ -108,10 +108,10 @@ def test_a_retry_is_refused_after_a_preparation_that_was_begun(stack: Stack) -> 
 def is_cancelled_and_not_retried(stack: Stack, step: str, stage: str) -> None:
     with at_step(stack, step, lambda: cancel_at_work(stack, stage)):
         assert stack.rebuild("replica-1", check=False)[0] == 3
-    status, lines = stack.rebuild("replica-1", "--retry", check=False)
+    status, lines = stack.rebuild("replica-1", "--resume", check=False)
     assert status == 2, lines
     assert lines[-1]["error"]["code"] == "rebuild.no_follow_up"
-    assert stack.rebuild("replica-1", "--put-back")[0] == 0
+    assert stack.rebuild("replica-1", "--roll-back")[0] == 0
 
 
 def test_data_that_is_not_the_old_data_is_not_put_back(stack: Stack) -> None:
@@ -121,11 +121,11 @@ def test_data_that_is_not_the_old_data_is_not_put_back(stack: Stack) -> None:
     hidden = aside.with_name("hidden")
     aside.rename(hidden)
     aside.mkdir()
-    status, lines = stack.rebuild("replica-1", "--put-back", check=False)
+    status, lines = stack.rebuild("replica-1", "--roll-back", check=False)
     assert (status, lines[-1]["error"]["code"]) == (1, "old.not_found")
     aside.rmdir()
     hidden.rename(aside)
-    assert stack.rebuild("replica-1", "--put-back")[0] == 0
+    assert stack.rebuild("replica-1", "--roll-back")[0] == 0
     wait_for("replication", lambda: is_replicating(stack, "replica-1"), 60)
 
 
@@ -134,15 +134,15 @@ def test_a_copy_that_takes_writes_is_not_replaced(stack: Stack) -> None:
     cancelled_rebuild(stack, "repoint")
     one(stack, "replica-1", "SET GLOBAL read_only = 0")
     pid = stack.lab.host("replica-1").server_pid()
-    status, lines = stack.rebuild("replica-1", "--put-back", check=False)
+    status, lines = stack.rebuild("replica-1", "--roll-back", check=False)
     assert (status, lines[-1]["error"]["code"]) == (1, "host.refused")
     assert "read_only = 0" in lines[-1]["error"]["found"]
-    status, lines = stack.rebuild("replica-1", "--retry", check=False)
+    status, lines = stack.rebuild("replica-1", "--resume", check=False)
     assert (status, lines[-1]["status"]) == (1, "failed")
     assert "takes writes" in lines[-1]["error"]["found"]
     assert stack.lab.host("replica-1").server_pid() == pid
     one(stack, "replica-1", "SET GLOBAL read_only = 1")
-    assert stack.rebuild("replica-1", "--put-back")[0] == 0
+    assert stack.rebuild("replica-1", "--roll-back")[0] == 0
 
 
 def test_a_failover_in_the_middle_hangs_nothing_below_the_old_primary(stack: Stack) -> None:
@@ -155,6 +155,6 @@ def test_a_failover_in_the_middle_hangs_nothing_below_the_old_primary(stack: Sta
     assert link["Master_Host"] == stack.lab.host("backup-1").address
     one(stack, "primary-1", "SET GLOBAL read_only = 0")
     stack.wait_for_facts("primary-1")
-    status, lines = stack.rebuild("replica-1", "--retry")
+    status, lines = stack.rebuild("replica-1", "--resume")
     assert "stream" not in commands_of(stack, last_rebuild(stack))
     assert one(stack, "replica-1", "SHOW SLAVE STATUS")["Master_Host"] == stack.lab.host("primary-1").address

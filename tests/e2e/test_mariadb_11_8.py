@@ -122,7 +122,7 @@ def test_a_replica_comes_from_a_dump(stack: Stack) -> None:
     assert one(stack, TARGET, "SELECT id FROM sbtest.after_the_dump")["id"] == 4
 
 
-@pytest.mark.runs("MariaDB 11.8", "proof")
+@pytest.mark.runs("MariaDB 11.8", "restore test")
 def test_a_backup_is_proven(stack: Stack) -> None:
     status, result = back_up(stack, "files")
     assert status == 0, result

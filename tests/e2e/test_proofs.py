@@ -68,34 +68,39 @@ def command_lines() -> Iterator[tuple[int, list[str]]]:
 
 
 def left(stack: Stack) -> list[str]:
-    uids = [row["uid"] for row in stack.rows("SELECT uid FROM dbops_backupproof")]
-    found = [*backups_of(stack).glob(".dbops-proof-*"), *(Path(f"/tmp/dbops-proof-{uid}") for uid in uids)]
+    uids = [row["uid"] for row in stack.rows("SELECT uid FROM dbops_restoretest")]
+    found = [
+        *backups_of(stack).glob(".dbops-restore-test-*"),
+        *(Path(f"/tmp/dbops-restore-test-{uid}") for uid in uids),
+    ]
     return [str(path) for path in found if path.exists()] + [
         " ".join(words) for _, words in command_lines() if any(uid in " ".join(words) for uid in uids)
     ]
 
 
 def prove(stack: Stack, run: int) -> tuple[int, dict[str, Any]]:
-    done = stack.manage("backup", "--prove", str(run), "--watch", "--json", check=False, timeout=240)
+    done = stack.manage("backup", "--restore-test", str(run), "--watch", "--json", check=False, timeout=240)
     assert done.stdout, f"{done.stderr}{stack.tail('worker')}"
     return done.returncode, json.loads(done.stdout.splitlines()[-1])
 
 
 def begin(stack: Stack, run: int, step: str) -> dict[str, Any]:
     """Ask for a proof and wait until it is in a step."""
-    pk = int(json.loads(stack.manage("backup", "--prove", str(run), "--json").stdout.splitlines()[-1])["proof"])
-    wait_for(f"step {step}", lambda: step in proof_of(stack, pk)["steps"], 40)
-    return proof_of(stack, pk)
+    pk = int(
+        json.loads(stack.manage("backup", "--restore-test", str(run), "--json").stdout.splitlines()[-1])["restore_test"]
+    )
+    wait_for(f"step {step}", lambda: step in restore_test_of(stack, pk)["steps"], 40)
+    return restore_test_of(stack, pk)
 
 
-def proof_of(stack: Stack, pk: int) -> dict[str, Any]:
-    return stack.rows("SELECT * FROM dbops_backupproof WHERE id = ?", pk)[0]
+def restore_test_of(stack: Stack, pk: int) -> dict[str, Any]:
+    return stack.rows("SELECT * FROM dbops_restoretest WHERE id = ?", pk)[0]
 
 
 def wait_for_end(stack: Stack, pk: int, seconds: float = 90) -> dict[str, Any]:
     final = ("succeeded", "failed", "cancelled")
-    wait_for(f"the end of proof {pk}", lambda: proof_of(stack, pk)["status"] in final, seconds)
-    return proof_of(stack, pk)
+    wait_for(f"the end of proof {pk}", lambda: restore_test_of(stack, pk)["status"] in final, seconds)
+    return restore_test_of(stack, pk)
 
 
 @contextmanager
@@ -128,7 +133,7 @@ def rows_of(stack: Stack, schema: str, name: str) -> int:
     return int(one(stack, SOURCE, f"SELECT COUNT(*) AS n FROM `{schema}`.`{name}`")["n"])  # noqa: S608 - names of the lab
 
 
-@pytest.mark.runs("MariaDB 10.11", "proof")
+@pytest.mark.runs("MariaDB 10.11", "restore test")
 def test_a_good_backup_is_proven_with_the_rows_of_its_source(stack: Stack, run: int) -> None:
     status, result = prove(stack, run)
     assert (status, result["status"], result["error"]) == (0, "succeeded", {}), result
@@ -137,8 +142,8 @@ def test_a_good_backup_is_proven_with_the_rows_of_its_source(stack: Stack, run: 
     assert {step["state"] for step in steps.values()} == {"done"}
     assert all(step["seconds"] >= 0 for step in steps.values())
     assert steps["unpack"]["bytes"] > 1_000_000
-    proof = proof_of(stack, result["proof"])
-    tables = {(schema, name): rows for schema, name, rows in json.loads(proof["result"])["tables"]}
+    restore_test = restore_test_of(stack, result["restore_test"])
+    tables = {(schema, name): rows for schema, name, rows in json.loads(restore_test["result"])["tables"]}
     assert tables
     # nobody has written since
     for (schema, name), rows in tables.items():
@@ -196,15 +201,15 @@ def test_what_was_published_and_is_no_backup_cannot_be_unpacked(stack: Stack, ru
 
 
 def test_too_little_space_refuses_before_anything_is_written(stack: Stack, run: int) -> None:
-    memory = json.loads(run_of(stack, run)["memory"])
-    size = memory["plan"]["data_bytes"]
-    memory["plan"]["data_bytes"] = 10**18
-    stack.write("UPDATE dbops_backuprun SET memory = ? WHERE id = ?", json.dumps(memory), run)
+    checkpoint = json.loads(run_of(stack, run)["checkpoint"])
+    size = checkpoint["plan"]["data_bytes"]
+    checkpoint["plan"]["data_bytes"] = 10**18
+    stack.write("UPDATE dbops_backuprun SET memory = ? WHERE id = ?", json.dumps(checkpoint), run)
     try:
         status, result = prove(stack, run)
     finally:
-        memory["plan"]["data_bytes"] = size
-        stack.write("UPDATE dbops_backuprun SET memory = ? WHERE id = ?", json.dumps(memory), run)
+        checkpoint["plan"]["data_bytes"] = size
+        stack.write("UPDATE dbops_backuprun SET memory = ? WHERE id = ?", json.dumps(checkpoint), run)
     assert (status, result["error"]["code"]) == (1, "proof.space"), result
     assert max(numbers(result["error"]["found"])) >= 10**18 // 1024**2, "the MiB that are needed"
     assert [step["name"] for step in result["steps"]] == ["look"]
@@ -212,68 +217,68 @@ def test_too_little_space_refuses_before_anything_is_written(stack: Stack, run: 
 
 def test_a_killed_worker_is_replaced_and_the_proof_goes_on(stack: Stack, run: int) -> None:
     with slow_prepare(stack) as go:
-        proof = begin(stack, run, "prepare")
+        restore_test = begin(stack, run, "prepare")
         stack.stop("worker", signal.SIGKILL)
         go.touch()
         stack.start("worker")
-        proof = wait_for_end(stack, proof["id"])
-    assert proof["status"] == "succeeded", proof["error"]
-    assert stack.rows("SELECT 1 FROM dbops_auditentry WHERE action = 'proof.taken_over'")
-    job = stack.lab.host(SOURCE).work_dir / "rebuilds" / proof["uid"] / "jobs"
-    assert sorted(path.name for path in job.iterdir()) == ["proof", "proof-remove"]
+        restore_test = wait_for_end(stack, restore_test["id"])
+    assert restore_test["status"] == "succeeded", restore_test["error"]
+    assert stack.rows("SELECT 1 FROM dbops_auditentry WHERE action = 'restore_test.taken_over'")
+    job = stack.lab.host(SOURCE).work_dir / "rebuilds" / restore_test["uid"] / "jobs"
+    assert sorted(path.name for path in job.iterdir()) == ["restore-test", "restore-test-remove"]
 
 
 def test_a_job_that_is_killed_on_its_host_fails_the_proof(stack: Stack, run: int) -> None:
     with slow_prepare(stack):
-        proof = begin(stack, run, "prepare")
+        restore_test = begin(stack, run, "prepare")
         assert left(stack)
-        job = stack.lab.host(SOURCE).work_dir / "rebuilds" / proof["uid"] / "jobs" / "proof"
+        job = stack.lab.host(SOURCE).work_dir / "rebuilds" / restore_test["uid"] / "jobs" / "restore-test"
         os.killpg(int((job / "pid").read_text().split()[0]), signal.SIGKILL)
-        proof = wait_for_end(stack, proof["id"])
-    assert proof["status"] == "failed"
-    assert json.loads(proof["error"])["code"] == "proof.vanished"
+        restore_test = wait_for_end(stack, restore_test["id"])
+    assert restore_test["status"] == "failed"
+    assert json.loads(restore_test["error"])["code"] == "proof.vanished"
 
 
 def test_a_preparation_that_is_killed_is_no_word_on_the_backup(stack: Stack, run: int) -> None:
     with slow_prepare(stack):
-        proof = begin(stack, run, "prepare")
-        job = stack.lab.host(SOURCE).work_dir / "rebuilds" / proof["uid"] / "jobs" / "proof"
+        restore_test = begin(stack, run, "prepare")
+        job = stack.lab.host(SOURCE).work_dir / "rebuilds" / restore_test["uid"] / "jobs" / "restore-test"
         os.kill(int((job / "pid.prepare").read_text()), signal.SIGKILL)
-        proof = wait_for_end(stack, proof["id"])
-    assert (proof["status"], json.loads(proof["error"])["code"]) == ("failed", "proof.killed")
+        restore_test = wait_for_end(stack, restore_test["id"])
+    assert (restore_test["status"], json.loads(restore_test["error"])["code"]) == ("failed", "proof.killed")
 
 
 def test_a_stopped_proof_leaves_nothing_and_kept_its_limits(stack: Stack, run: int) -> None:
     with slow_prepare(stack):
-        proof = begin(stack, run, "prepare")
-        job = stack.lab.host(SOURCE).work_dir / "rebuilds" / proof["uid"] / "jobs" / "proof"
+        restore_test = begin(stack, run, "prepare")
+        job = stack.lab.host(SOURCE).work_dir / "rebuilds" / restore_test["uid"] / "jobs" / "restore-test"
         pid = int((job / "pid.prepare").read_text())
         assert os.getpriority(os.PRIO_PROCESS, pid) == 19
         limits = dict(
             line.split("  ", 1) for line in Path(f"/proc/{pid}/limits").read_text().splitlines() if "  " in line
         )
-        wanted = json.loads(proof["memory"])["plan"]["most_memory_bytes"]
+        wanted = json.loads(restore_test["checkpoint"])["plan"]["most_memory_bytes"]
         assert int(limits[ADDRESS_SPACE].split()[0]) == wanted // 1024 * 1024
         stack.write(
-            "UPDATE dbops_backupproof SET cancel_requested_at = requested_at, cancel_requested_by = 'olga' WHERE id = ?",
-            proof["id"],
+            "UPDATE dbops_restoretest SET cancel_requested_at = requested_at, cancel_requested_by = 'olga' WHERE id = ?",
+            restore_test["id"],
         )
-        proof = wait_for_end(stack, proof["id"])
-    assert (proof["status"], proof["is_left"]) == ("cancelled", 0)
+        restore_test = wait_for_end(stack, restore_test["id"])
+    assert (restore_test["status"], restore_test["has_leftovers"]) == ("cancelled", 0)
 
 
 def test_the_next_backup_after_a_bad_proof_is_proven_by_itself(stack: Stack, run: int) -> None:
-    stack.environment["DBOPS_PROOF_INTERVAL_SECONDS"] = "604800"
+    stack.environment["DBOPS_RESTORE_TEST_INTERVAL_SECONDS"] = "604800"
     stack.stop("worker")
     stack.start("worker")
-    last = stack.rows("SELECT status FROM dbops_backupproof ORDER BY id DESC LIMIT 1")[0]
+    last = stack.rows("SELECT status FROM dbops_restoretest ORDER BY id DESC LIMIT 1")[0]
     assert last["status"] != "succeeded"
     status, result = back_up(stack, "files")
     assert status == 0, result
     newest = result["backup_run"]
-    [proof] = wait_for(
+    [restore_test] = wait_for(
         "a proof that nobody asked for",
-        lambda: stack.rows("SELECT id, requested_by FROM dbops_backupproof WHERE run_id = ?", newest),
+        lambda: stack.rows("SELECT id, requested_by FROM dbops_restoretest WHERE run_id = ?", newest),
         30,
     )
-    assert (proof["requested_by"], wait_for_end(stack, proof["id"])["status"]) == ("", "succeeded")
+    assert (restore_test["requested_by"], wait_for_end(stack, restore_test["id"])["status"]) == ("", "succeeded")

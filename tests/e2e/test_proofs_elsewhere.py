@@ -16,7 +16,17 @@ from tests.stack import Stack, running_stack, wait_for
 
 from .looks import is_replicating
 from .test_managed_backup import SOURCE, back_up, make_schedule, run_of
-from .test_proofs import begin, changed, command_lines, proof_of, prove, rows_of, servers, slow_prepare, wait_for_end
+from .test_proofs import (
+    begin,
+    changed,
+    command_lines,
+    prove,
+    restore_test_of,
+    rows_of,
+    servers,
+    slow_prepare,
+    wait_for_end,
+)
 
 pytestmark = pytest.mark.services
 
@@ -53,11 +63,11 @@ def nothing_is_left(stack: Stack) -> Iterator[None]:
 
 def left(stack: Stack) -> list[str]:
     """Return what there is still of any proof: scratch directories, keys, forced commands, processes."""
-    uids = [row["uid"] for row in stack.rows("SELECT uid FROM dbops_backupproof")]
-    found = [f"/tmp/dbops-proof-{uid}" for uid in uids if Path(f"/tmp/dbops-proof-{uid}").exists()]
+    uids = [row["uid"] for row in stack.rows("SELECT uid FROM dbops_restoretest")]
+    found = [f"/tmp/dbops-restore-test-{uid}" for uid in uids if Path(f"/tmp/dbops-restore-test-{uid}").exists()]
     for name in (SOURCE, CHOSEN):
         host = stack.lab.host(name)
-        found += [str(path) for path in host.folder.rglob(".dbops-proof-*")]
+        found += [str(path) for path in host.folder.rglob(".dbops-restore-test-*")]
         found += [f"key of {uid} on {name}" for uid in uids if is_let_in(stack, uid, name)]
         for uid in uids:
             directory = host.work_dir / "rebuilds" / uid
@@ -84,8 +94,8 @@ def slow_fetch(stack: Stack) -> Iterator[Path]:
         go.unlink(missing_ok=True)
 
 
-def transports(proof: dict[str, Any]) -> list[int]:
-    return [pid for pid, words in command_lines() if words[0] == "ssh" and proof["uid"] in " ".join(words)]
+def transports(restore_test: dict[str, Any]) -> list[int]:
+    return [pid for pid, words in command_lines() if words[0] == "ssh" and restore_test["uid"] in " ".join(words)]
 
 
 def sender_of(stack: Stack, run: int) -> int | None:
@@ -94,21 +104,21 @@ def sender_of(stack: Stack, run: int) -> int | None:
     return next((pid for pid, words in command_lines() if words[0] == "cat" and words[-2] == file), None)
 
 
-@pytest.mark.runs("MariaDB 10.11", "proof")
+@pytest.mark.runs("MariaDB 10.11", "restore test")
 def test_the_backup_is_fetched_and_proven_on_the_chosen_host(stack: Stack, run: int) -> None:
     status, result = prove(stack, run)
     assert (status, result["status"], result["error"]) == (0, "succeeded", {}), result
     assert {step["state"] for step in result["steps"]} == {"done"}
-    proof = proof_of(stack, result["proof"])
-    [host] = stack.rows("SELECT name FROM dbops_host WHERE id = ?", proof["host_id"])
+    restore_test = restore_test_of(stack, result["restore_test"])
+    [host] = stack.rows("SELECT name FROM dbops_host WHERE id = ?", restore_test["host_id"])
     assert host["name"] == CHOSEN
-    plan = json.loads(proof["memory"])["plan"]
+    plan = json.loads(restore_test["checkpoint"])["plan"]
     assert plan["holder"] == SOURCE
     assert plan["place"] == str(stack.lab.host(CHOSEN).work_dir)
-    for schema, name, rows in json.loads(proof["result"])["tables"]:
+    for schema, name, rows in json.loads(restore_test["result"])["tables"]:
         assert rows_of(stack, schema, name) == rows, name
     told = stack.rows("SELECT text FROM dbops_backupevent WHERE run_id = ?", run)
-    assert any(names(row["text"], result["proof"], CHOSEN, SOURCE) for row in told), told
+    assert any(names(row["text"], result["restore_test"], CHOSEN, SOURCE) for row in told), told
 
 
 def test_a_damaged_file_is_told_from_a_link_that_broke(stack: Stack, run: int) -> None:
@@ -128,51 +138,53 @@ def test_a_record_that_is_anothers_is_not_read(stack: Stack, run: int) -> None:
     assert names(result["error"]["found"], run_of(stack, run)["path"])
 
 
-def cancel(stack: Stack, proof: dict[str, Any]) -> dict[str, Any]:
+def cancel(stack: Stack, restore_test: dict[str, Any]) -> dict[str, Any]:
     stack.write(
-        "UPDATE dbops_backupproof SET cancel_requested_at = requested_at, cancel_requested_by = 'olga' WHERE id = ?",
-        proof["id"],
+        "UPDATE dbops_restoretest SET cancel_requested_at = requested_at, cancel_requested_by = 'olga' WHERE id = ?",
+        restore_test["id"],
     )
-    return wait_for_end(stack, proof["id"])
+    return wait_for_end(stack, restore_test["id"])
 
 
 def test_a_cancel_while_it_is_fetched_leaves_nothing_on_either_host(stack: Stack, run: int) -> None:
     with slow_fetch(stack):
-        proof = begin(stack, run, "unpack")
-        wait_for("the transport", lambda: transports(proof), 30)
-        assert is_let_in(stack, proof["uid"])
+        restore_test = begin(stack, run, "unpack")
+        wait_for("the transport", lambda: transports(restore_test), 30)
+        assert is_let_in(stack, restore_test["uid"])
         sender = wait_for("who sends the file", lambda: sender_of(stack, run), 30)
         assert os.getpriority(os.PRIO_PROCESS, sender) == 19, "a backup there comes first"
-        ended = cancel(stack, proof)
-    assert (ended["status"], ended["is_left"]) == ("cancelled", 0)
+        ended = cancel(stack, restore_test)
+    assert (ended["status"], ended["has_leftovers"]) == ("cancelled", 0)
 
 
 def test_a_cancel_while_it_is_prepared_leaves_nothing_on_either_host(stack: Stack, run: int) -> None:
     with slow_prepare(stack, CHOSEN):
         ended = cancel(stack, begin(stack, run, "prepare"))
-    assert (ended["status"], ended["is_left"]) == ("cancelled", 0)
+    assert (ended["status"], ended["has_leftovers"]) == ("cancelled", 0)
 
 
 @pytest.mark.parametrize("step", ["unpack", "prepare"])
 def test_another_worker_goes_on_and_closes_the_way(stack: Stack, run: int, step: str) -> None:
     with slow_fetch(stack) if step == "unpack" else slow_prepare(stack, CHOSEN) as go:
-        proof = begin(stack, run, step)
+        restore_test = begin(stack, run, step)
         stack.stop("worker", signal.SIGKILL)
         stack.start("worker")
-        wait_for("it is taken over", lambda: proof_of(stack, proof["id"])["fence"] > proof["fence"], 60)
+        wait_for(
+            "it is taken over", lambda: restore_test_of(stack, restore_test["id"])["fence"] > restore_test["fence"], 60
+        )
         go.touch()
-        ended = wait_for_end(stack, proof["id"], 180)
+        ended = wait_for_end(stack, restore_test["id"], 180)
     assert ended["status"] == "succeeded", ended["error"]
 
 
 def test_a_transport_that_is_killed_is_a_link_that_broke(stack: Stack, run: int) -> None:
     with slow_fetch(stack) as go:
-        proof = begin(stack, run, "unpack")
-        wait_for("the transport", lambda: transports(proof), 30)
-        for pid in transports(proof):
+        restore_test = begin(stack, run, "unpack")
+        wait_for("the transport", lambda: transports(restore_test), 30)
+        for pid in transports(restore_test):
             os.kill(pid, signal.SIGKILL)
         go.touch()
-        ended = wait_for_end(stack, proof["id"])
+        ended = wait_for_end(stack, restore_test["id"])
     assert (ended["status"], json.loads(ended["error"])["code"]) == ("failed", "proof.transport"), ended["error"]
 
 
@@ -180,27 +192,29 @@ def test_a_holder_that_is_silent_at_the_end_is_asked_again(stack: Stack, run: in
     """What was copied goes at once; the proof stays open until the key is known to be gone."""
     sshd = stack.lab.host(SOURCE).sshd
     with slow_prepare(stack, CHOSEN) as go:
-        proof = begin(stack, run, "prepare")
+        restore_test = begin(stack, run, "prepare")
         sshd.stop()
         try:
             go.touch()
-            wait_for("the copy is gone", lambda: not any(stack.lab.host(CHOSEN).folder.rglob(".dbops-proof-*")), 90)
-            assert is_let_in(stack, proof["uid"])
-            assert proof_of(stack, proof["id"])["finished_at"] is None
+            wait_for(
+                "the copy is gone", lambda: not any(stack.lab.host(CHOSEN).folder.rglob(".dbops-restore-test-*")), 90
+            )
+            assert is_let_in(stack, restore_test["uid"])
+            assert restore_test_of(stack, restore_test["id"])["finished_at"] is None
         finally:
             sshd.start()
-        ended = wait_for_end(stack, proof["id"], 180)
-    assert (ended["status"], ended["is_left"]) == ("succeeded", 0), ended["error"]
+        ended = wait_for_end(stack, restore_test["id"], 180)
+    assert (ended["status"], ended["has_leftovers"]) == ("succeeded", 0), ended["error"]
 
 
 def test_where_there_is_no_room_nothing_is_written(stack: Stack, run: int) -> None:
-    stack.environment["DBOPS_PROOF_DIRECTORY"] = "/nowhere"
+    stack.environment["DBOPS_RESTORE_TEST_DIRECTORY"] = "/nowhere"
     try:
         stack.stop("worker")
         stack.start("worker")
         status, result = prove(stack, run)
     finally:
-        del stack.environment["DBOPS_PROOF_DIRECTORY"]
+        del stack.environment["DBOPS_RESTORE_TEST_DIRECTORY"]
         stack.stop("worker")
         stack.start("worker")
     assert (status, result["error"]["code"]) == (1, "proof.space"), result

@@ -14,7 +14,7 @@ from typing import Any
 import pytest
 import yaml
 
-from tests.brake import braked
+from tests.auto_throttle import braked
 from tests.said import names
 from tests.stack import Stack, wait_for
 
@@ -289,7 +289,7 @@ def test_a_disk_that_fills_up_while_the_copy_comes_in(stack: Stack) -> None:
     with on_a_small_disk(host, 2000):
         wait_for_free_bytes(stack, 1500 * MEBIBYTE, 2000 * MEBIBYTE)
         stack.wait_for_possible_plan(TARGET)
-        status, rebuild = rebuild_and(stack, TARGET, "take-over", shrink)
+        status, rebuild = rebuild_and(stack, TARGET, "swap-datadir", shrink)
         error = json.loads(rebuild["error"])
         assert (status, rebuild["status"], error["code"]) == (1, "failed", "stream.disk_full"), error
         assert stream_result(stack, rebuild)["exit_statuses"]["unpack"] != 0
@@ -319,7 +319,7 @@ def test_a_source_that_is_gone_when_the_rebuild_starts(stack: Stack) -> None:
     assert "ssh.unreachable" in result["error"]["found"]
     assert names(result["outcome"], TARGET)
     states = {step["name"]: step["state"] for step in result["steps"]}
-    assert (states["fingerprint"], states["take-over"], states["clean-up"]) == ("failed", "skipped", "done")
+    assert (states["fingerprint"], states["swap-datadir"], states["clean-up"]) == ("failed", "skipped", "done")
     source.sshd.start()
     assert standing(stack) == before
     assert stack.rows("SELECT * FROM dbops_hold") == []

@@ -129,9 +129,9 @@ def test_settings_are_relaxed_and_get_back_what_they_were(own: Stack) -> None:
         ended = rebuild(own)
     assert ended["status"] == "succeeded", own.state_of_rebuilds()
     assert settings_of(own) == OWN
-    assert commands_of(own)["put-back.1.sync_binlog"] == "SET GLOBAL sync_binlog = 7"
+    assert commands_of(own)["rollback.1.sync_binlog"] == "SET GLOBAL sync_binlog = 7"
     assert "sync_binlog = 7" in events_of(own)
-    assert not {"relaxed", "undurable"} & set(json.loads(ended["memory"]))
+    assert not {"relaxed", "undurable"} & set(json.loads(ended["checkpoint"]))
 
 
 def test_a_cancel_while_they_are_relaxed_puts_them_back(own: Stack) -> None:
@@ -171,9 +171,9 @@ def test_a_host_that_is_restarted_meanwhile_makes_the_copy_worthless(own: Stack)
     def another_boot() -> None:
         own.stop("worker", signal.SIGTERM)
         row = last_rebuild(own)
-        memory = json.loads(row["memory"])
-        memory["undurable"]["boot"] = "another boot"
-        own.write("UPDATE dbops_rebuild SET memory = ? WHERE id = ?", json.dumps(memory), row["id"])
+        checkpoint = json.loads(row["checkpoint"])
+        checkpoint["undurable"]["boot"] = "another boot"
+        own.write("UPDATE dbops_rebuild SET memory = ? WHERE id = ?", json.dumps(checkpoint), row["id"])
         own.start("worker")
 
     own.wait_for_possible_plan("replica-1")
@@ -185,5 +185,5 @@ def test_a_host_that_is_restarted_meanwhile_makes_the_copy_worthless(own: Stack)
     assert settings_of(own) == OWN
     assert "worthless" in ended["outcome"]
     source_is_given_back(own, ended["uid"])
-    again = own.manage("rebuild", "replica-1", "--retry", "--reason", "a test", check=False)
+    again = own.manage("rebuild", "replica-1", "--resume", "--reason", "a test", check=False)
     assert again.returncode != 0

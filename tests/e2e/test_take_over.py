@@ -32,7 +32,7 @@ def job_dir(stack: Stack) -> Iterator[Path]:
         yield Path(folder)
 
 
-def take_over(stack: Stack, job_dir: Path, name: str, **changes: str) -> subprocess.CompletedProcess[str]:
+def swap_datadir(stack: Stack, job_dir: Path, name: str, **changes: str) -> subprocess.CompletedProcess[str]:
     """Run the script against a lab host as its plan would, but for ``changes``. The stop command only leaves a mark."""
     host = stack.lab.host(name)
     status = host.data_dir.stat()
@@ -54,7 +54,7 @@ def take_over(stack: Stack, job_dir: Path, name: str, **changes: str) -> subproc
     }
     assert set(changes) <= set(arguments)
     return subprocess.run(
-        ["bash", "-c", SCRIPT, "take-over", *{**arguments, **changes}.values()],
+        ["bash", "-c", SCRIPT, "swap-datadir", *{**arguments, **changes}.values()],
         env={
             "DBOPS_JOB_DIR": str(job_dir),
             "DBOPS_RUN_DIR": str(job_dir),
@@ -101,7 +101,7 @@ def test_what_is_not_as_planned_is_refused_and_nothing_is_touched(stack: Stack, 
     if case == "a socket of another server":
         changes = {"socket": str(stack.lab.host("backup-1").socket)}
     pid = stack.lab.host(name).server_pid()
-    done = take_over(stack, job_dir, name, **changes)
+    done = swap_datadir(stack, job_dir, name, **changes)
     assert (done.returncode, "REFUSED: " in done.stdout) == (REFUSED, True), done
     assert text in done.stdout
     assert is_untouched(stack, job_dir, name, pid)
@@ -112,7 +112,7 @@ def test_a_server_with_a_replica_attached_is_refused(stack: Stack, job_dir: Path
     pid = stack.lab.host("primary-1").server_pid()
     one(stack, "primary-1", "SET GLOBAL read_only = 1")
     try:
-        done = take_over(stack, job_dir, "primary-1")
+        done = swap_datadir(stack, job_dir, "primary-1")
     finally:
         one(stack, "primary-1", "SET GLOBAL read_only = 0")
     assert done.returncode == REFUSED
@@ -123,7 +123,7 @@ def test_a_server_with_a_replica_attached_is_refused(stack: Stack, job_dir: Path
 
 def test_a_stop_command_that_does_not_stop_moves_nothing(stack: Stack, job_dir: Path) -> None:
     pid = stack.lab.host("replica-1").server_pid()
-    done = take_over(stack, job_dir, "replica-1", stop="/bin/false")
+    done = swap_datadir(stack, job_dir, "replica-1", stop="/bin/false")
     assert done.returncode == 70
     assert names(done.stdout, 1), done.stdout
     assert is_untouched(stack, job_dir, "replica-1", pid)
@@ -131,7 +131,7 @@ def test_a_stop_command_that_does_not_stop_moves_nothing(stack: Stack, job_dir: 
 
 def test_a_system_directory_is_never_a_data_directory(stack: Stack, job_dir: Path) -> None:
     status = Path("/usr").stat()
-    done = take_over(
+    done = swap_datadir(
         stack, job_dir, "replica-1", datadir="/usr", identity=f"{status.st_dev}:{status.st_ino}", running="0"
     )
     assert done.returncode == REFUSED

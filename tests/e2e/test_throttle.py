@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from dbops.engine.rebuilds.steps.source.throttle import SHOWN
-from tests.brake import worker_of
+from tests.auto_throttle import worker_of
 from tests.stack import Stack, running_stack, wait_for
 
 from .cancelling import ask_to_cancel
@@ -88,7 +88,7 @@ def test_a_stream_is_held_to_its_rate_and_let_go(stack: Stack) -> None:
     stack.manage("rebuild", TARGET, "--rate", "0")
     wait_for("its end", lambda: last(stack)["status"] not in ("queued", "running", "lost"), 120)
     assert last(stack)["status"] == "succeeded", last(stack)["error"]
-    assert json.loads(last(stack)["memory"])[SHOWN] is None, "it goes as fast as it can"
+    assert json.loads(last(stack)["checkpoint"])[SHOWN] is None, "it goes as fast as it can"
     same_data_at_one_gtid(stack, TARGET)
     wait_for("nothing of it runs", lambda: not processes_of(last(stack)["uid"]), 30)
 
@@ -128,19 +128,19 @@ def stopped(uid: str) -> list[str]:
 
 def test_the_brake_slows_a_stream_while_servers_answer_slowly(stack: Stack) -> None:
     """A tenth of a millisecond is less than any login takes: so the brake finds both servers slow, and halves the rate."""
-    stack.environment["DBOPS_BRAKE_LATENCY_MS"] = "0.1"
+    stack.environment["DBOPS_AUTO_THROTTLE_LATENCY_MS"] = "0.1"
     stack.stop("worker")
     stack.start("worker")
     try:
         key = began_held(stack, 3)
         try:
-            wait_for("the brake", lambda: (json.loads(last(stack)["memory"]).get(SHOWN) or 3 * MIB) < 3 * MIB, 40)
+            wait_for("the brake", lambda: (json.loads(last(stack)["checkpoint"]).get(SHOWN) or 3 * MIB) < 3 * MIB, 40)
         except AssertionError:
-            raise AssertionError(f"{told(stack, key)}\n{last(stack)['memory']}") from None
+            raise AssertionError(f"{told(stack, key)}\n{last(stack)['checkpoint']}") from None
         ask_to_cancel(stack, key)
         wait_for("its end", lambda: last(stack)["status"] == "cancelled", 60)
     finally:
-        del stack.environment["DBOPS_BRAKE_LATENCY_MS"]
+        del stack.environment["DBOPS_AUTO_THROTTLE_LATENCY_MS"]
         stack.stop("worker")
         stack.start("worker")
     wait_for("nothing of it runs", lambda: not processes_of(last(stack)["uid"]), 30)

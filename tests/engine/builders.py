@@ -156,7 +156,7 @@ def member(name: str, role: str, number: int, **changes: Any) -> KnownInstance:
     return KnownInstance(**{**values, **changes})
 
 
-def situation(**changes: Any) -> PlanInputs:
+def inputs(**changes: Any) -> PlanInputs:
     """A fleet in which ``replica-1`` may be rebuilt from ``backup-1``. ``target``, ``source`` and ``primary`` may be replaced."""
     primary = changes.pop("primary", member("primary-1", "primary", 11, facts=facts(11, server=primary_server())))
     source = changes.pop("source", member("backup-1", "backup", 12))

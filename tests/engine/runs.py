@@ -39,9 +39,9 @@ class Told:
 
 
 def make_run(
-    plan: Plan, jobs: Jobs, *, source: Database, target: Database, journal: Told, clock: Clock, **memory: Any
+    plan: Plan, jobs: Jobs, *, source: Database, target: Database, journal: Told, clock: Clock, **checkpoint: Any
 ) -> Run:
-    """Return a run whose two hosts share their jobs. ``memory`` is what it remembers."""
+    """Return a run whose two hosts share their jobs. ``checkpoint`` is what it remembers."""
 
     def side(party: Any, database: Database) -> InstanceHandle:
         return InstanceHandle(party, FakeShell(), jobs, lambda _: database, host_key="ssh-ed25519 AAAA")
@@ -55,7 +55,7 @@ def make_run(
         target=side(plan.target, target),
         primary=Server(plan.primary, lambda _: FakeDatabase()),
         accounts=Accounts(account, account, account),
-        memory=dict(memory),
+        checkpoint=dict(checkpoint),
         journal=journal,
         clock=clock,
         replan=lambda: plan,

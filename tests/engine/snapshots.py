@@ -22,7 +22,7 @@ def hours(number: float) -> datetime:
     return NOW + timedelta(hours=number)
 
 
-def picture(**changes: Any) -> ClusterSnapshot:
+def snapshot(**changes: Any) -> ClusterSnapshot:
     values: dict[str, Any] = {"now": NOW, "cluster": "shop", "machines": MACHINES, "prediction": THREE_HOURS}
     return ClusterSnapshot(**{**values, **changes})
 

@@ -80,7 +80,7 @@ def target_is_where_it_says(scene: Scene, _: Expected) -> None:
     rebuild, now = scene.rebuild(), standing(scene.stack)[TARGET]
     before, outcome = scene.before[TARGET], rebuild["outcome"]
     assert outcome, "the outcome is empty"
-    if not json.loads(rebuild["memory"]).get("touched"):
+    if not json.loads(rebuild["checkpoint"]).get("touched"):
         assert replace(now, runs=()) == replace(before, runs=()), f"{TARGET} was touched: {before} -> {now}"
         return
     aside = f"data.dbops-old-{scene.uid}"

@@ -12,7 +12,7 @@ if TYPE_CHECKING:
 #: "pause" does nothing where replication need not be paused: a scene in that step has a source that must be.
 STEPS = tuple(step.name for step in METHODS["xbstream"].steps)
 #: the steps in which something of the target has been destroyed and the end is not yet near
-ON_TARGET = STEPS[STEPS.index("take-over") :]
+ON_TARGET = STEPS[STEPS.index("swap-datadir") :]
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,7 +55,7 @@ class Fault:
     #: whether the soak may use it: it takes less than about two minutes and needs no other lab
     soaks: ClassVar[bool] = True
     #: share of the time for which the stream may run while the fault lasts (0 holds it); ``None`` leaves it alone
-    brake: ClassVar[float | None] = 0.0
+    auto_throttle: ClassVar[float | None] = 0.0
     #: whether the source's replication has to be paused for this rebuild
     pauses: ClassVar[bool] = False
     #: how long the rebuild may take from the request to its end

@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from lab.hosts import LabHost
-from tests.brake import braked
+from tests.auto_throttle import braked
 from tests.e2e.looks import Standing, one, standing
 from tests.faults.matrix import Fault
 from tests.faults.moments import FINAL, Missed, wait_until_flowing, wait_until_running
@@ -166,13 +166,13 @@ def play(scene: Scene) -> None:
     """Rebuild, inject the fault the moment its step runs, heal it, and wait for the rebuild's end."""
     fault = scene.fault
     with ExitStack() as stack:
-        brake = None
-        if scene.step == "stream" and fault.brake is not None:
-            brake = stack.enter_context(braked(scene.target, fault.brake))
+        auto_throttle = None
+        if scene.step == "stream" and fault.auto_throttle is not None:
+            auto_throttle = stack.enter_context(braked(scene.target, fault.auto_throttle))
         stack.callback(fault.heal, scene)
         request(scene)
         wait_until_running(scene.stack, scene.rebuild_id, scene.step)
-        if brake:
+        if auto_throttle:
             wait_until_flowing(scene.target)
         if scene.delay_seconds:
             time.sleep(scene.delay_seconds)
@@ -181,7 +181,7 @@ def play(scene: Scene) -> None:
         fault.inject(scene)
         fault.during(scene)
         fault.heal(scene)
-        if brake:
-            brake.release()
+        if auto_throttle:
+            auto_throttle.release()
         scene.wait_final(fault.patience_seconds)
         scene.ended_at = time.time()

@@ -7,17 +7,17 @@ DONE = "done"
 #: Last words of actions that are an outcome of their own.
 OUTCOMES = ("cancelled", "declined", "expired", "failed", "lost", "missed", "refused", "unknown")
 #: First words of actions whose subject is an instance, or a cluster.
-OF_INSTANCES, OF_CLUSTERS = ("backup", "instance", "proof", "rebuild"), ("cluster", "maintenance", "topology")
+OF_INSTANCES, OF_CLUSTERS = ("backup", "instance", "restore_test", "rebuild"), ("cluster", "maintenance", "topology")
 
 #: Views that have a name: actions that begin with one of these.
 OVERRIDES = (
-    "backup.given_up",
-    "backup.said_over",
+    "backup.force_failed",
+    "backup.marked_ended",
     "backup.stop_requested",
     "host.key_accepted",
     "override.",
-    "proof.stop_requested",
-    "rebuild.given_up",
+    "restore_test.stop_requested",
+    "rebuild.force_failed",
     "topology.difference_accepted",
 )
 FAILED_LOGINS = ("login.failed",)
@@ -33,8 +33,8 @@ DATA_MOVEMENT = (
     "rebuild.succeeded",
     "backup.succeeded",
     "backup.failed",
-    "proof.succeeded",
-    "proof.failed",
+    "restore_test.succeeded",
+    "restore_test.failed",
 )
 VIEWS = {"overrides": OVERRIDES, "failed-logins": FAILED_LOGINS, "data-movement": DATA_MOVEMENT}
 

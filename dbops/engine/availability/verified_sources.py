@@ -20,8 +20,8 @@ class VerifiedSource:
         return self.at is None or now - self.at > STALE_AFTER
 
 
-def oldest_first(proofs: list[VerifiedSource]) -> list[VerifiedSource]:
+def oldest_first(restore_tests: list[VerifiedSource]) -> list[VerifiedSource]:
     """Return the proofs, those that were never given first."""
-    never = [proof for proof in proofs if proof.at is None]
-    given = [(proof.at, proof) for proof in proofs if proof.at is not None]
-    return [*never, *(proof for _, proof in sorted(given, key=lambda item: item[0]))]
+    never = [restore_test for restore_test in restore_tests if restore_test.at is None]
+    given = [(restore_test.at, restore_test) for restore_test in restore_tests if restore_test.at is not None]
+    return [*never, *(restore_test for _, restore_test in sorted(given, key=lambda item: item[0]))]

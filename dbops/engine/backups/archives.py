@@ -36,7 +36,7 @@ def newest(
     *,
     instance: str,
     method: BackupMethod,
-    proofs: Mapping[int, RestoreTestEnd] | None = None,
+    restore_tests: Mapping[int, RestoreTestEnd] | None = None,
 ) -> Archive | None:
     """Return the backup that is read: the newest of an instance by one method that is not known to be bad.
 
@@ -50,12 +50,12 @@ def newest(
     plans has to refuse it (``engine.planning.checks.archive``); ``None`` where there is none at all.
     """
     found = [one for one in archives if one.instance == instance and one.method is method]
-    said = proofs or {}
+    said = restore_tests or {}
     sound = [one for one in found if not is_known_bad(one, said)]
     clear = [one for one in sound if not (one.run in said and said[one.run].is_doubt)]
     return max(clear or sound or found, key=lambda one: (one.taken_at, one.run), default=None)
 
 
-def is_known_bad(archive: Archive, proofs: Mapping[int, RestoreTestEnd]) -> bool:
+def is_known_bad(archive: Archive, restore_tests: Mapping[int, RestoreTestEnd]) -> bool:
     """Tell whether the last proof that tells something of a backup found it bad."""
-    return archive.run in proofs and proofs[archive.run].is_bad
+    return archive.run in restore_tests and restore_tests[archive.run].is_bad

@@ -22,19 +22,19 @@ from dbops.engine.states import BackupMethod, Level
 
 @dataclass(slots=True)
 class BackupContext:
-    """One run at work. ``credentials`` is an option file's text; ``memory`` is plain data that survives the driver."""
+    """One run at work. ``credentials`` is an option file's text; ``checkpoint`` is plain data that survives the driver."""
 
     plan: BackupPlan
     jobs: Jobs
     clock: Clock
     credentials: str
-    memory: dict[str, Any]
+    checkpoint: dict[str, Any]
     journal: RunJournal
     stall: StallLimits = StallLimits(60.0, 1800.0)
 
     @property
     def job(self) -> DetachedJob:
-        return DetachedJob(JOB, self.jobs, self.clock, self.memory, _stalled, self._not_ended)
+        return DetachedJob(JOB, self.jobs, self.clock, self.checkpoint, _stalled, self._not_ended)
 
     def warn(self, text: str) -> None:
         self.journal.say(text, level=Level.WARNING)
@@ -104,11 +104,11 @@ def clean_up(site: BackupContext, *, is_final_kept: bool = False) -> None:
         site: the run that has failed, or was stopped.
         is_final_kept: leave what stands under the final name: until there is another, it may be the only backup.
     """
-    if not site.memory.get("asked"):
+    if not site.checkpoint.get("asked"):
         return
     site.job.stop()
     kept = {path for path, end in remove(site, [site.plan.partial_path]).items() if end is Removal.KEPT}
-    if site.memory.get("final") and not is_final_kept and not _withdraw(site):
+    if site.checkpoint.get("final") and not is_final_kept and not _withdraw(site):
         kept.add(site.plan.path)
     if kept:
         raise RemoteFailure(
@@ -130,7 +130,7 @@ def remove(site: BackupContext, paths: list[str]) -> dict[str, Removal]:
 
 def _withdraw(site: BackupContext) -> bool:
     """Remove what stands under the final name where it is this run's. Return whether nothing of the run is left there."""
-    plan, final = site.plan, site.memory["final"]
+    plan, final = site.plan, site.checkpoint["final"]
     result = site.jobs.act(
         IN_BASH,
         load("common", "withdraw_backup"),
@@ -149,7 +149,7 @@ def _withdraw(site: BackupContext) -> bool:
 
 def _start(site: BackupContext) -> None:
     plan = site.plan
-    site.memory.setdefault("began", site.clock.now())
+    site.checkpoint.setdefault("began", site.clock.now())
     site.jobs.start(
         JOB,
         load("common", "pipes", "back_up"),
@@ -180,9 +180,9 @@ def _report_progress(site: BackupContext, state: JobState) -> None:
     if written is not None and read is not None:
         by_size = site.plan.expected_bytes is not None or site.plan.method is BackupMethod.DUMP
         done, total = (written, site.plan.expected_bytes) if by_size else (read, site.plan.data_bytes)
-        samples = site.memory["samples"] = add_sample(site.memory.get("samples", []), at=now, count=done)
+        samples = site.checkpoint["samples"] = add_sample(site.checkpoint.get("samples", []), at=now, count=done)
         known = copy_progress(
-            samples, received_bytes=done, total_bytes=total, elapsed_seconds=now - site.memory.get("began", now)
+            samples, received_bytes=done, total_bytes=total, elapsed_seconds=now - site.checkpoint.get("began", now)
         )
         site.journal.progress(**{**known, "bytes": written, "read_bytes": read})
 
@@ -207,8 +207,8 @@ def _publish(site: BackupContext, state: JobState, whole: VerifiedBackup) -> Pub
         "started_at": _iso(state.started_at),
         "ended_at": _iso(state.ended_at),
     }
-    site.memory["publishing"] = True
-    site.memory["final"] = {"bytes": whole.bytes, "sha256": whole.sha256}
+    site.checkpoint["publishing"] = True
+    site.checkpoint["final"] = {"bytes": whole.bytes, "sha256": whole.sha256}
     site.journal.flush()  # whoever comes after a driver that dies from here on must know what may stand under the final name
     text = json.dumps(record, indent=2, sort_keys=True) + "\n"
     result = site.jobs.act(
@@ -229,7 +229,7 @@ def _publish(site: BackupContext, state: JobState, whole: VerifiedBackup) -> Pub
         )
     if result.exit_status == REFUSED_STATUS:
         # what stands there is somebody else's: nothing of ours may be looked for under that name
-        del site.memory["final"]
+        del site.checkpoint["final"]
     if result.exit_status != 0:
         said = f"{result.stdout}{result.stderr}".strip()[-400:]
         raise RemoteFailure(

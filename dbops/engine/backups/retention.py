@@ -9,14 +9,14 @@ from datetime import datetime, timedelta
 class StoredBackup:
     """A backup that was published and is not known to be removed. ``path`` is its file on the host.
 
-    ``is_proven``: the last proof that tells something of it has shown that it is good.
+    ``is_restore_tested``: the last proof that tells something of it has shown that it is good.
     """
 
     pk: int
     run_id: str
     taken_at: datetime
     path: str
-    is_proven: bool = False
+    is_restore_tested: bool = False
 
 
 def to_remove(
@@ -47,7 +47,7 @@ def spared(
 
 def newest_tested(runs: Iterable[StoredBackup]) -> StoredBackup | None:
     """Return the newest backup that is proven, ``None`` where none is."""
-    return max((run for run in runs if run.is_proven), key=_age, default=None)
+    return max((run for run in runs if run.is_restore_tested), key=_age, default=None)
 
 
 def _age(run: StoredBackup) -> tuple[datetime, int]:

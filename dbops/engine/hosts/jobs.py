@@ -86,7 +86,7 @@ class DetachedJob:
     name: str
     jobs: Jobs
     clock: Clock
-    memory: dict[str, Any]
+    checkpoint: dict[str, Any]
     stalled: Callable[[str], RemoteFailure]
     not_ended: Callable[[str], Unreachable]
     watch_key: str = "watch"
@@ -98,10 +98,10 @@ class DetachedJob:
             journal: keeps the note before the job is started.
             before: what is done before the note.
         """
-        if not self.memory.get("asked"):
+        if not self.checkpoint.get("asked"):
             self.jobs.follow(self.name)
             before()
-            self.memory["asked"] = True
+            self.checkpoint["asked"] = True
             journal.flush()
 
     def follow(self, start: Callable[[], Any], wait_seconds: float = LOOK_SECONDS) -> JobState:
@@ -121,8 +121,8 @@ class DetachedJob:
             signs: of life; empty for the job's counters and logs.
         """
         signs = signs or signs_of(state.counters, state.tails)
-        look = check_stall(self.memory.get(self.watch_key), signs, self.clock.now(), limits)
-        self.memory[self.watch_key] = look.memory
+        look = check_stall(self.checkpoint.get(self.watch_key), signs, self.clock.now(), limits)
+        self.checkpoint[self.watch_key] = look.checkpoint
         if look.is_to_be_told:
             limit = f"; after {limits.limit_seconds:.0f} s it counts as stalled" if limits.limit_seconds else ""
             say(f"Nothing has moved for {look.silent_seconds:.0f} s: no byte, no line of a log{limit}.")

@@ -25,9 +25,9 @@ class StallLimits:
 
 @dataclass(frozen=True, slots=True)
 class StallCheck:
-    """``memory`` is to be given back with the next look. ``silent_seconds`` is 0 while something moves."""
+    """``checkpoint`` is to be given back with the next look. ``silent_seconds`` is 0 while something moves."""
 
-    memory: dict[str, Any]
+    checkpoint: dict[str, Any]
     silent_seconds: float
     is_to_be_told: bool
     is_stalled: bool
@@ -53,5 +53,5 @@ def check_stall(before: Mapping[str, Any] | None, signs: str, now: float, patien
     silent = now - before["since"]
     stalled = 0 < patience.limit_seconds <= silent
     tell = silent >= patience.notice_seconds and not before["told"] and not stalled
-    memory = {**before, "told": bool(before["told"] or tell)}
-    return StallCheck(memory, silent, is_to_be_told=tell, is_stalled=stalled)
+    checkpoint = {**before, "told": bool(before["told"] or tell)}
+    return StallCheck(checkpoint, silent, is_to_be_told=tell, is_stalled=stalled)

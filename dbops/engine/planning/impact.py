@@ -70,24 +70,24 @@ class Impact:
     is_start_known: bool
 
 
-def impact(plan: Plan, picture: ClusterSnapshot, choice: StartOption | None, states: Mapping[str, str]) -> Impact:
+def impact(plan: Plan, snapshot: ClusterSnapshot, choice: StartOption | None, states: Mapping[str, str]) -> Impact:
     """Return what a rebuild by this plan does meanwhile.
 
     Args:
         choice: the way to start; its predicted times say which backups are met.
         states: of the cluster's instances by name, in the words of ``engine.facts.summary.judge``.
     """
-    before, behind = _line(plan, picture, choice)
+    before, behind = _line(plan, snapshot, choice)
     return Impact(
         source=plan.source.name,
         pauses=plan.pause_source,
         pause_reason=plan.pause_reason,
         reading=reading(plan),
         reads_server=plan.archive is None,
-        collisions=_collisions(plan, picture, choice),
+        collisions=_collisions(plan, snapshot, choice),
         before=before,
         behind=behind,
-        redundancy=_redundancy(plan, picture, states),
+        redundancy=_redundancy(plan, snapshot, states),
         is_blind=choice is None or choice.finishes.p90 is None,
         is_start_known=choice is not None and choice.starts.p50 is not None,
     )
@@ -107,14 +107,14 @@ def _sum(seconds: list[float | None]) -> float | None:
     return sum(known) if known and len(known) == len(seconds) else None
 
 
-def _collisions(plan: Plan, picture: ClusterSnapshot, choice: StartOption | None) -> tuple[Collision, ...]:
+def _collisions(plan: Plan, snapshot: ClusterSnapshot, choice: StartOption | None) -> tuple[Collision, ...]:
     """Backups of what it uses that become due between start and end; of each schedule the first."""
     if choice is None or choice.starts.p50 is None:
         return ()
     start, end = choice.starts.p50, choice.finishes.p50
     limit = choice.finishes.p90 or start + timedelta(hours=BLIND_HOURS)
     met: dict[str, Collision] = {}
-    for window in sorted(picture.windows, key=lambda item: item.starts_at):
+    for window in sorted(snapshot.windows, key=lambda item: item.starts_at):
         if window.instance in _used(plan) and start < window.starts_at < limit and window.schedule not in met:
             is_likely = end is not None and window.starts_at < end
             met[window.schedule] = Collision(window, is_likely, _meaning(plan, window))
@@ -136,12 +136,12 @@ def _meaning(plan: Plan, window: BackupWindow) -> str:
 
 
 def _line(
-    plan: Plan, picture: ClusterSnapshot, choice: StartOption | None
+    plan: Plan, snapshot: ClusterSnapshot, choice: StartOption | None
 ) -> tuple[tuple[ActiveJob, ...], tuple[ActiveJob, ...]]:
     """Return what waits for source or target already: before this one, and behind it."""
     used = _used(plan)
-    waiting = [job for job in picture.jobs if not job.started_at and used & {name for name, _ in job.claims}]
-    begins = (choice.not_before if choice else None) or picture.now
+    waiting = [job for job in snapshot.jobs if not job.started_at and used & {name for name, _ in job.claims}]
+    begins = (choice.not_before if choice else None) or snapshot.now
     own = ActiveJob(name="", claims=(), started_at=None, queued_at=begins)
     in_order = sorted(waiting, key=order_of)
     # Who may not start before this one does is passed by it, whatever its place is.
@@ -150,7 +150,7 @@ def _line(
     return before, tuple(job for job in in_order if job not in before)
 
 
-def _redundancy(plan: Plan, picture: ClusterSnapshot, states: Mapping[str, str]) -> Redundancy:
-    replicas = tuple(machine.name for machine in picture.machines if machine.role is not Role.PRIMARY)
+def _redundancy(plan: Plan, snapshot: ClusterSnapshot, states: Mapping[str, str]) -> Redundancy:
+    replicas = tuple(machine.name for machine in snapshot.machines if machine.role is not Role.PRIMARY)
     healthy = tuple(name for name in replicas if states.get(name) == HEALTHY)
     return Redundancy(replicas, healthy, tuple(name for name in healthy if name != plan.target.name))

@@ -90,7 +90,7 @@ class PlanInputs:
     """All that ``build_plan`` looks at. ``members`` are all instances of the fleet, of every cluster.
 
     ``differences`` are the confirmed ones of the target's cluster that nobody has accepted. ``archives`` are the finished backups of the
-    cluster that can be read, and ``proofs`` by run the last proof that tells something of one. ``histories`` are what the cluster's
+    cluster that can be read, and ``restore_tests`` by run the last proof that tells something of one. ``histories`` are what the cluster's
     rebuilds measured, by method, and ``history`` that of the method asked for; ``fleet`` and ``others`` are the same of all other
     clusters. ``link`` is what was measured between the two hosts.
     """
@@ -110,7 +110,7 @@ class PlanInputs:
     history: StepHistory = field(default_factory=StepHistory)
     differences: tuple[OpenDifference, ...] = ()
     archives: tuple[Archive, ...] = ()
-    proofs: Mapping[int, RestoreTestEnd] = field(default_factory=dict)
+    restore_tests: Mapping[int, RestoreTestEnd] = field(default_factory=dict)
     histories: Mapping[str, StepHistory] = field(default_factory=dict)
     others: StepHistory = field(default_factory=StepHistory)
     fleet: Mapping[str, StepHistory] = field(default_factory=dict)
@@ -123,7 +123,7 @@ class PlanInputs:
             self,
             history=self.histories.get(method, self.history),
             others=self.fleet.get(method, self.others),
-            archive=archive_for(method, self.archives, source=self.source.name, proofs=self.proofs),
+            archive=archive_for(method, self.archives, source=self.source.name, restore_tests=self.restore_tests),
         )
 
     @property
@@ -189,7 +189,7 @@ class PlanInputs:
 
 
 def archive_for(
-    method: str, archives: Iterable[Archive], *, source: str, proofs: Mapping[int, RestoreTestEnd] | None = None
+    method: str, archives: Iterable[Archive], *, source: str, restore_tests: Mapping[int, RestoreTestEnd] | None = None
 ) -> Archive | None:
     """Return the finished backup of an instance that a method would read, ``None`` where there is none or it reads a server.
 
@@ -200,7 +200,7 @@ def archive_for(
         proofs: by run, the last proof that tells something of it.
     """
     kind = READS.get(method)
-    return newest(archives, instance=source, method=kind, proofs=proofs) if kind else None
+    return newest(archives, instance=source, method=kind, restore_tests=restore_tests) if kind else None
 
 
 def bytes_to_copy(source: KnownInstance, archive: Archive | None) -> int | None:

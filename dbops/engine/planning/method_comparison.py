@@ -49,15 +49,15 @@ class MethodComparison:
         return self.method not in READS
 
 
-def compare(situation: PlanInputs) -> tuple[MethodComparison, ...]:
+def compare(inputs: PlanInputs) -> tuple[MethodComparison, ...]:
     """Return every method that there is, in the order of ``METHODS``. Pure."""
-    return tuple(_compared(situation, method) for method in METHODS)
+    return tuple(_compared(inputs, method) for method in METHODS)
 
 
-def _compared(situation: PlanInputs, method: str) -> MethodComparison:
+def _compared(inputs: PlanInputs, method: str) -> MethodComparison:
     summary = METHODS[method].summary
     try:
-        plan = build_plan(situation, method)
+        plan = build_plan(inputs, method)
     except Refused as error:
         return MethodComparison(method, summary, (error.found,))
     return MethodComparison(
@@ -71,7 +71,7 @@ def _compared(situation: PlanInputs, method: str) -> MethodComparison:
         pauses_source=plan.pause_source,
         pause_reason=plan.pause_reason,
         data_of=plan.archive.taken_at if plan.archive else None,
-        behind=_behind(situation, plan),
+        behind=_behind(inputs, plan),
         rests_on=rests_on(plan),
         pause_seconds=reading(plan).p50_seconds if plan.pause_source else None,
         catch_up_seconds=next((step.predicted_seconds for step in plan.steps if step.name == STEP_BY_AGE), None),
@@ -100,9 +100,9 @@ def _counted(rebuilds: int) -> str:
     return f"{rebuilds} rebuild{'' if rebuilds == 1 else 's'}"
 
 
-def _behind(situation: PlanInputs, plan: Plan) -> int | None:
+def _behind(inputs: PlanInputs, plan: Plan) -> int | None:
     """Return how many transactions the primary has that the copy will not have."""
-    primary, archive = situation.primary.server if situation.primary else None, plan.archive
+    primary, archive = inputs.primary.server if inputs.primary else None, plan.archive
     if primary is None or archive is None or not archive.gtid:
         return None
     try:

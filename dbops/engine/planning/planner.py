@@ -32,38 +32,36 @@ OF_A_FILE = "A finished backup is read: the server that made it is not touched."
 OF_A_CLONE = "The server itself gives a copy of one moment, and knows its position by GTID."
 
 
-def build_plan(situation: PlanInputs, method: str = "xbstream") -> Plan:
+def build_plan(inputs: PlanInputs, method: str = "xbstream") -> Plan:
     """Return what a rebuild would do now. Pure: nothing is written, no host is asked.
 
     Raises:
         Refused: too little is known to say anything (``plan.no_facts``): source or target were never read, or there is no primary.
     """
-    situation = situation.by(method)
-    target, source, primary = situation.target, situation.source, situation.primary
-    flavor, archive = situation.flavor, situation.archive
+    inputs = inputs.by(method)
+    target, source, primary = inputs.target, inputs.source, inputs.primary
+    flavor, archive = inputs.flavor, inputs.archive
     asked = primary.server if primary and archive else source.server
     if not (flavor and asked and source.facts and source.facts.host and target.facts and primary):
-        raise _too_little_is_known(situation, method)
+        raise _too_little_is_known(inputs, method)
     pause, pause_reason = _pause(asked, method, archive)
-    beside = fits_beside_old_data(situation)
+    beside = fits_beside_old_data(inputs)
     target_host = target.facts.host or source.facts.host
-    preparing = _preparing(situation, flavor, asked, target_host)
-    ciphers = choose_ciphers(source.facts.host, target_host, situation.link)
-    compression = choose_compression(
-        source.facts.host, target_host, situation.link, _compress_problem(situation, flavor)
-    )
+    preparing = _preparing(inputs, flavor, asked, target_host)
+    ciphers = choose_ciphers(source.facts.host, target_host, inputs.link)
+    compression = choose_compression(source.facts.host, target_host, inputs.link, _compress_problem(inputs, flavor))
     draft = Plan(
         method=method,
         target=target.party(),
         source=_read_from(source, archive),
         primary=primary.party(),
         flavor=flavor.name,
-        findings=run_checks(situation, method),
+        findings=run_checks(inputs, method),
         steps=(),
-        destroys=_destroys(target, beside=beside, keep=situation.keep_old_data),
+        destroys=_destroys(target, beside=beside, keep=inputs.keep_old_data),
         old_data="aside" if beside else "removed_first",
-        aside_path=_aside_path(target, situation.run_id) if beside else "",
-        keep_old_data=situation.keep_old_data and beside,
+        aside_path=_aside_path(target, inputs.run_id) if beside else "",
+        keep_old_data=inputs.keep_old_data and beside,
         pause_source=pause,
         pause_reason=pause_reason,
         cipher=ciphers,
@@ -72,31 +70,31 @@ def build_plan(situation: PlanInputs, method: str = "xbstream") -> Plan:
         prepare_memory_bytes=preparing.memory_bytes,
         prepare_options=preparing.options,
         prepare_reasons=preparing.reasons,
-        stream_reasons=_stream_reasons(situation, method, ciphers, target_host, compression.reason),
+        stream_reasons=_stream_reasons(inputs, method, ciphers, target_host, compression.reason),
         compress_threads=compression.threads if method == "xbstream" else 0,
         compresses_itself=compression.by_tool and method == "xbstream",
-        bytes_to_copy=situation.bytes_to_copy,
+        bytes_to_copy=inputs.bytes_to_copy,
         predicted_seconds=None,
         uses_gtid=asked.gtid_enabled,
-        replication_user=situation.replication_user,
-        relaxes=situation.relaxes,
-        appliers=choose_appliers(target_host.cpu_count) if situation.relaxes else 0,
-        programs=_programs(situation, flavor),
+        replication_user=inputs.replication_user,
+        relaxes=inputs.relaxes,
+        appliers=choose_appliers(target_host.cpu_count) if inputs.relaxes else 0,
+        programs=_programs(inputs, flavor),
         facts_observed_at={
             member.name: member.facts.observed_at for member in (target, source, primary) if member.facts
         },
         archive=archive,
     )
-    steps = _planned_steps(draft, situation)
+    steps = _planned_steps(draft, inputs)
     known = [step.predicted_seconds for step in steps if step.predicted_seconds is not None]
     return replace(draft, steps=steps, predicted_seconds=sum(known) if len(known) == len(steps) else None)
 
 
-def _too_little_is_known(situation: PlanInputs, method: str) -> Refused:
+def _too_little_is_known(inputs: PlanInputs, method: str) -> Refused:
     return Refused(
         "plan.no_facts",
-        f"Planning a rebuild of {situation.target.name} from {situation.source.name}",
-        found=_what_is_missing(situation, method),
+        f"Planning a rebuild of {inputs.target.name} from {inputs.source.name}",
+        found=_what_is_missing(inputs, method),
         left="Nothing was changed.",
         next_step="Wait for a probe that succeeds, or mend what stops it.",
     )
@@ -109,14 +107,14 @@ def _pause(asked: ServerFacts, method: str, archive: Archive | None) -> tuple[bo
 
 
 def _stream_reasons(
-    situation: PlanInputs, method: str, ciphers: str, target: HostFacts, compression: str
+    inputs: PlanInputs, method: str, ciphers: str, target: HostFacts, compression: str
 ) -> tuple[str, ...]:
-    source = situation.source.facts.host if situation.source.facts else None
+    source = inputs.source.facts.host if inputs.source.facts else None
     if method != "xbstream" or source is None:
         return ()
-    disks = _storage(situation.source), _storage(situation.target)
+    disks = _storage(inputs.source), _storage(inputs.target)
     return (
-        cipher_reason(ciphers, source, target, situation.link),
+        cipher_reason(ciphers, source, target, inputs.link),
         threads_reason(StreamSide.SOURCE, source, disks[0]),
         threads_reason(StreamSide.TARGET, target, disks[1]),
         compression,
@@ -124,8 +122,8 @@ def _stream_reasons(
     )
 
 
-def _compress_problem(situation: PlanInputs, flavor: Flavor) -> str:
-    tools = find_tool(situation.source, flavor.backup_programs), find_tool(situation.target, flavor.unpack_programs)
+def _compress_problem(inputs: PlanInputs, flavor: Flavor) -> str:
+    tools = find_tool(inputs.source, flavor.backup_programs), find_tool(inputs.target, flavor.unpack_programs)
     return flavor.compress_problem(*(tool.version if tool else None for tool in tools))
 
 
@@ -141,42 +139,42 @@ def _read_from(source: KnownInstance, archive: Archive | None) -> PlannedInstanc
     return replace(party, is_answering=False, server_id=None, server_uuid="", socket="", version=archive.version)
 
 
-def _preparing(situation: PlanInputs, flavor: Flavor, source: ServerFacts, target: HostFacts) -> PrepareOptions:
-    tool = find_tool(situation.target, flavor.backup_programs)
+def _preparing(inputs: PlanInputs, flavor: Flavor, source: ServerFacts, target: HostFacts) -> PrepareOptions:
+    tool = find_tool(inputs.target, flavor.backup_programs)
     ground = PrepareReason(
         free_bytes=target.memory_available_bytes,
         cpu_count=target.cpu_count,
         redo_capacity_bytes=source.redo_capacity_bytes,
         redo_bytes_per_second=source.redo_bytes_per_second,
-        copy_seconds=situation.cautious_copy_seconds,
+        copy_seconds=inputs.cautious_copy_seconds,
     )
     return choose(flavor.prepare_habits(tool.version if tool else None), ground)
 
 
-def _planned_steps(draft: Plan, situation: PlanInputs) -> tuple[PlannedStep, ...]:
+def _planned_steps(draft: Plan, inputs: PlanInputs) -> tuple[PlannedStep, ...]:
     planned: list[PlannedStep] = []
     for step in METHODS[draft.method].steps:
-        planned.append(_planned(step, draft, situation, _age_after(planned, situation)))
+        planned.append(_planned(step, draft, inputs, _age_after(planned, inputs)))
     return tuple(planned)
 
 
-def _age_after(planned: list[PlannedStep], situation: PlanInputs) -> float | None:
+def _age_after(planned: list[PlannedStep], inputs: PlanInputs) -> float | None:
     """Return how old the data will be after these steps, in seconds; ``None`` where one of them takes nobody knows how long.
 
     A finished backup's counts from when it was begun, and a rebuild as beginning now. What a running server gives counts from the
     beginning of the copy, which is about the oldest that it can be; past rebuilds are counted alike (``experience.PastRebuild``).
     """
-    archive = situation.archive
+    archive = inputs.archive
     copy = next((number for number, step in enumerate(planned) if step.name == COPY), len(planned))
     seconds = [step.predicted_seconds for step in planned[0 if archive else copy :]]
     known = [value for value in seconds if value is not None]
     if len(known) < len(seconds):
         return None
-    return sum(known) + (max(0.0, (situation.now - archive.taken_at).total_seconds()) if archive else 0.0)
+    return sum(known) + (max(0.0, (inputs.now - archive.taken_at).total_seconds()) if archive else 0.0)
 
 
-def _planned(step: Step, draft: Plan, situation: PlanInputs, age_seconds: float | None) -> PlannedStep:
-    expected = situation.predict(step.name, age_seconds=age_seconds)
+def _planned(step: Step, draft: Plan, inputs: PlanInputs, age_seconds: float | None) -> PlannedStep:
+    expected = inputs.predict(step.name, age_seconds=age_seconds)
     duration = expected.duration if expected else None
     return PlannedStep(
         name=step.name,
@@ -189,20 +187,18 @@ def _planned(step: Step, draft: Plan, situation: PlanInputs, age_seconds: float 
     )
 
 
-def _what_is_missing(situation: PlanInputs, method: str) -> str:
+def _what_is_missing(inputs: PlanInputs, method: str) -> str:
     missing = []
-    if method in READS and situation.archive is None:
-        missing.append(
-            f"dbops has made no complete {READS[method]} backup of {situation.source.name} that is still kept"
-        )
-    for member in (situation.target, situation.source):
+    if method in READS and inputs.archive is None:
+        missing.append(f"dbops has made no complete {READS[method]} backup of {inputs.source.name} that is still kept")
+    for member in (inputs.target, inputs.source):
         if member.facts is None:
             missing.append(f"{member.name} was never read")
-    facts = situation.source.facts
+    facts = inputs.source.facts
     if facts and (problem := facts.host_problem or facts.server_problem):
-        missing.append(f"{situation.source.name} does not answer: {problem.text} ({problem.code})")
-    if situation.primary is None:
-        missing.append(f"the cluster {situation.target.cluster} has no primary in the inventory")
+        missing.append(f"{inputs.source.name} does not answer: {problem.text} ({problem.code})")
+    if inputs.primary is None:
+        missing.append(f"the cluster {inputs.target.cluster} has no primary in the inventory")
     return "; ".join(missing) or "not enough is known"
 
 
@@ -229,17 +225,17 @@ def _destroys(target: KnownInstance, *, beside: bool, keep: bool) -> tuple[str, 
     return (f"{what} is moved aside, and removed after the new data is verified.",)
 
 
-def _programs(situation: PlanInputs, flavor: Flavor) -> dict[str, str]:
+def _programs(inputs: PlanInputs, flavor: Flavor) -> dict[str, str]:
     wanted = {
-        "source.backup": (situation.source, flavor.backup_programs),
-        "source.client": (situation.source, flavor.client_programs),
-        "target.backup": (situation.target, flavor.backup_programs),
-        "target.unpack": (situation.target, flavor.unpack_programs),
-        "target.client": (situation.target, flavor.client_programs),
-        "target.server": (situation.target, flavor.server_programs),
-        "source.compress": (situation.source, ("zstd",)),
-        "target.expand": (situation.target, ("zstd",)),
-        "target.install": (situation.target, install_programs(flavor)),
+        "source.backup": (inputs.source, flavor.backup_programs),
+        "source.client": (inputs.source, flavor.client_programs),
+        "target.backup": (inputs.target, flavor.backup_programs),
+        "target.unpack": (inputs.target, flavor.unpack_programs),
+        "target.client": (inputs.target, flavor.client_programs),
+        "target.server": (inputs.target, flavor.server_programs),
+        "source.compress": (inputs.source, ("zstd",)),
+        "target.expand": (inputs.target, ("zstd",)),
+        "target.install": (inputs.target, install_programs(flavor)),
     }
     found = {key: find_tool(member, names) for key, (member, names) in wanted.items()}
     return {key: tool.path if tool else wanted[key][1][0] for key, tool in found.items()}

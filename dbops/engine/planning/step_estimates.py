@@ -11,7 +11,7 @@ from datetime import datetime
 from dbops.engine.schedule.backup_windows import LEARNED_RUNS, Duration, learn
 
 #: Steps whose work follows the bytes that are copied.
-STEPS_BY_BYTES = ("stream", "prepare", "own")
+STEPS_BY_BYTES = ("stream", "prepare", "set-ownership")
 #: The step whose work follows the age of the data.
 STEP_BY_AGE = "catch-up"
 #: The step that makes the copy: the data of a running server counts as of its beginning.

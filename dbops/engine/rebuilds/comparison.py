@@ -7,11 +7,11 @@ from statistics import median
 from dbops.engine.states import StepState
 
 #: What each step has proven when it is done, in the words of those who will be asked for it.
-PROOFS = {
+EVIDENCE_OF_STEPS = {
     "fingerprint": "The live machines were those of the plan.",
-    "recheck": "The live machines and the copy were those of the rebuild that it follows.",
+    "resume-check": "The live machines and the copy were those of the rebuild that it follows.",
     "open": "The way from the source to the target worked, and the guard on the source was armed.",
-    "take-over": "The target's directory and its server process were checked once more before its data was moved.",
+    "swap-datadir": "The target's directory and its server process were checked once more before its data was moved.",
     "stream": "The copy was whole: every process ended with 0, and both ends tell of the same backup.",
     "prepare": "The copy was prepared to its end.",
     "start": "The server answered with its own server id.",
@@ -32,8 +32,8 @@ class StepComparison:
     expected_seconds: float | None
 
     @property
-    def proof(self) -> str:
-        return PROOFS.get(self.name, "") if self.state is StepState.DONE else ""
+    def restore_test(self) -> str:
+        return EVIDENCE_OF_STEPS.get(self.name, "") if self.state is StepState.DONE else ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -73,8 +73,8 @@ class Comparison:
         return sum(known) if known and len(known) == len(ran) else None
 
     @property
-    def proofs(self) -> tuple[str, ...]:
-        return tuple(step.proof for step in self.steps if step.proof)
+    def restore_tests(self) -> tuple[str, ...]:
+        return tuple(step.restore_test for step in self.steps if step.restore_test)
 
     @property
     def usual_seconds(self) -> float | None:

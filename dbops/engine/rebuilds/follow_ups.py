@@ -26,11 +26,11 @@ REMEMBERED = (
     "half_copy",
 )
 #: Steps that a retry never skips: each finds out by itself that nothing is left to do.
-ALWAYS = {"recheck", "start", "verify", "clean-up"}
+ALWAYS = {"resume-check", "start", "verify", "clean-up"}
 #: Ends after which the same rebuild can be planned again.
 REPEATABLE = frozenset({Status.FAILED, Status.CANCELLED, Status.EXPIRED})
 #: In this order, from the first that a copy needs once it is whole.
-AFTER_THE_COPY = ("prepare", "own", "start", "catch-up", "repoint", "verify")
+AFTER_THE_COPY = ("prepare", "set-ownership", "start", "catch-up", "repoint", "verify")
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,7 +39,7 @@ class EndedRebuild:
 
     uid: str
     status: Status
-    memory: Mapping[str, Any]
+    checkpoint: Mapping[str, Any]
     steps: Mapping[str, StepState]
 
 
@@ -62,28 +62,28 @@ def rollback_option(ended: EndedRebuild) -> FollowUpOption:
     """Tell whether the old data can be put back: it was moved aside, and the copy was never verified."""
 
     def answer(code: str, reason: str, possible: bool = False) -> FollowUpOption:
-        return FollowUpOption("put-back", possible, reason, code=code)
+        return FollowUpOption("rollback", possible, reason, code=code)
 
-    memory = ended.memory
+    checkpoint = ended.checkpoint
     if not _ended_badly(ended):
         return answer("status", "Only a rebuild that failed or was cancelled can be gone back from.")
-    if not memory.get("touched"):
+    if not checkpoint.get("touched"):
         return answer("untouched", "Nothing was changed on the target.")
-    if memory.get("verified"):
+    if checkpoint.get("verified"):
         return answer("verified", "The new copy was verified: it is the data of this instance now.")
-    if memory.get("put_back") or memory.get("old_identity"):
+    if checkpoint.get("rolled_back") or checkpoint.get("old_identity"):
         return answer("in_place", "The old data is in place already.")
-    if "half_copy" in memory:
-        older = memory["half_copy"]
+    if "half_copy" in checkpoint:
+        older = checkpoint["half_copy"]
         where = f" The old data is where the first one moved it, at {older}: put it back by hand." if older else ""
         return answer("half_copy_aside", f"What was moved aside is half a copy of the rebuild before.{where}")
-    if not (memory.get("aside_path") and memory.get("aside_identity")):
+    if not (checkpoint.get("aside_path") and checkpoint.get("aside_identity")):
         return answer(
             "no_old_data",
             "No old data was moved aside: there was none, there was no room for both, or it is in place still.",
         )
     return answer(
-        "possible", f"The old data at {memory['aside_path']} goes back, and the server is started on it.", True
+        "possible", f"The old data at {checkpoint['aside_path']} goes back, and the server is started on it.", True
     )
 
 
@@ -93,20 +93,20 @@ def resume_option(ended: EndedRebuild) -> FollowUpOption:
     def answer(code: str, reason: str, possible: bool = False, skips: tuple[str, ...] = ()) -> FollowUpOption:
         return FollowUpOption("retry", possible, reason, skips, code)
 
-    memory, steps = ended.memory, ended.steps
+    checkpoint, steps = ended.checkpoint, ended.steps
     if not _ended_badly(ended):
         return answer("status", "Only a rebuild that failed or was cancelled can be gone on with.")
-    went_back = steps.get("put-back", StepState.SKIPPED) not in (StepState.PENDING, StepState.SKIPPED)
-    if memory.get("verified") or (went_back and not (memory.get("found") or {}).get("new")):
+    went_back = steps.get("rollback", StepState.SKIPPED) not in (StepState.PENDING, StepState.SKIPPED)
+    if checkpoint.get("verified") or (went_back and not (checkpoint.get("found") or {}).get("new")):
         return answer("no_copy", "There is no copy to go on with.")
-    if not memory.get("touched"):
+    if not checkpoint.get("touched"):
         return answer("untouched", "Nothing was changed on the target.")
-    if not (memory.get("checkpoints") or memory.get("loaded")) or not memory.get("new_identity"):
+    if not (checkpoint.get("checkpoints") or checkpoint.get("loaded")) or not checkpoint.get("new_identity"):
         return answer("half_copy", "The copy is not whole, and half a copy cannot be continued: plan a new rebuild.")
-    if memory.get("worthless"):
-        return answer("worthless", f"The copy is worthless: {memory['worthless']}. Plan a new rebuild.")
+    if checkpoint.get("worthless"):
+        return answer("worthless", f"The copy is worthless: {checkpoint['worthless']}. Plan a new rebuild.")
     done = steps_done(ended)
-    if "prepare" not in done and memory.get("prepare.begun"):
+    if "prepare" not in done and checkpoint.get("prepare.begun"):
         return answer(
             "half_prepared",
             "Preparing the copy was begun and not completed; the tools do not promise that it can be done twice: "
@@ -141,26 +141,26 @@ def half_copy_of(ended: EndedRebuild, target: PlannedInstance) -> dict[str, str]
         ended: the first rebuild.
         target: the target in the second one's plan.
     """
-    memory = ended.memory
+    checkpoint = ended.checkpoint
     if target.is_answering:
         return {}
-    if not memory.get("touched"):  # it never started: it knows the half copy from the rebuild before
-        return {key: memory[key] for key in ("half_copy", "half_copy_tree") if memory.get("half_copy_tree")}
-    tree = memory.get("left_tree")
-    if not tree or memory.get("refused") or memory.get("new_identity") != target.datadir_identity:
+    if not checkpoint.get("touched"):  # it never started: it knows the half copy from the rebuild before
+        return {key: checkpoint[key] for key in ("half_copy", "half_copy_tree") if checkpoint.get("half_copy_tree")}
+    tree = checkpoint.get("left_tree")
+    if not tree or checkpoint.get("refused") or checkpoint.get("new_identity") != target.datadir_identity:
         return {}
-    return {"half_copy": memory.get("half_copy", memory.get("aside_path", "")), "half_copy_tree": tree}
+    return {"half_copy": checkpoint.get("half_copy", checkpoint.get("aside_path", "")), "half_copy_tree": tree}
 
 
 def steps_done(ended: EndedRebuild) -> set[str]:
     """Return what is done to the copy, by this rebuild and by those that it follows."""
     done = {name for name, state in ended.steps.items() if state is StepState.DONE and name in AFTER_THE_COPY}
-    return done | set(ended.memory.get("done_before", ()))
+    return done | set(ended.checkpoint.get("done_before", ()))
 
 
 def remembered(ended: EndedRebuild) -> dict[str, Any]:
     """Return the memory with which a follow-up begins."""
-    known = {key: ended.memory[key] for key in REMEMBERED if key in ended.memory}
+    known = {key: ended.checkpoint[key] for key in REMEMBERED if key in ended.checkpoint}
     known.setdefault("copy_run", ended.uid)
     known["done_before"] = sorted(steps_done(ended))
     return known
@@ -177,7 +177,7 @@ def plan_follow_up(plan: Plan, offer: FollowUpOption, primary: PlannedInstance |
         PlannedStep(step.name, step.title, step.commands(plan), None) for step in FOLLOW_UPS[offer.method].steps
     )
     destroys = {
-        "put-back": f"The copy at {plan.target.datadir}, which was not verified, once the old data is in place.",
+        "rollback": f"The copy at {plan.target.datadir}, which was not verified, once the old data is in place.",
         "retry": _removed_by_retry(plan),
     }[offer.method]
     return replace(

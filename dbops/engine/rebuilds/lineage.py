@@ -43,15 +43,15 @@ class CopyEvent:
     follows: int | None = None
     has_touched: bool = True
     is_verified: bool = False
-    is_put_back: bool = False
+    is_rolled_back: bool = False
 
     @property
     def leaves_its_copy(self) -> bool:
-        return self.method != "put-back" and (self.status is Status.SUCCEEDED or self.is_verified)
+        return self.method != "rollback" and (self.status is Status.SUCCEEDED or self.is_verified)
 
     @property
     def leaves_the_old_data(self) -> bool:
-        return self.method == "put-back" and (self.status is Status.SUCCEEDED or self.is_put_back)
+        return self.method == "rollback" and (self.status is Status.SUCCEEDED or self.is_rolled_back)
 
 
 @dataclass(frozen=True, slots=True)

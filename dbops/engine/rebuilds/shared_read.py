@@ -33,18 +33,18 @@ class SharedReadPhase(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class SharedReadMember:
-    """Another rebuild of the same read. ``branches`` are the uids for whom it reads, ``None`` while somebody may still join."""
+    """Another rebuild of the same read. ``followers`` are the uids for whom it reads, ``None`` while somebody may still join."""
 
     number: int
     uid: str
     target: str
     phase: SharedReadPhase
-    branches: tuple[str, ...] | None = None
+    followers: tuple[str, ...] | None = None
 
     @property
     def can_be_joined(self) -> bool:
         """Tell whether it reads, or will, and has not settled yet for whom."""
-        return self.branches is None and self.phase in (
+        return self.followers is None and self.phase in (
             SharedReadPhase.QUEUED,
             SharedReadPhase.COMING,
             SharedReadPhase.READY,
@@ -61,7 +61,7 @@ class SharedReadMembers(Protocol):
         """Return the rebuild from whose read this one gets its copy, ``None`` where it reads itself."""
         ...
 
-    def branches(self) -> Sequence[SharedReadMember]:
+    def followers(self) -> Sequence[SharedReadMember]:
         """Return the rebuilds that get their copy from this one's read."""
         ...
 
@@ -72,16 +72,16 @@ class _Alone:
     def reader(self) -> SharedReadMember | None:
         return None
 
-    def branches(self) -> Sequence[SharedReadMember]:
+    def followers(self) -> Sequence[SharedReadMember]:
         return ()
 
 
 ALONE = _Alone()
 
 
-def phase_of_follower(status: Status, ending: str, steps: Mapping[str, StepState]) -> SharedReadPhase:
+def phase_of_follower(status: Status, pending_status: str, steps: Mapping[str, StepState]) -> SharedReadPhase:
     """Return how far a branch is. ``steps`` are the states by name."""
-    if status in FINAL or ending:
+    if status in FINAL or pending_status:
         return SharedReadPhase.GONE
     if status is Status.QUEUED:
         return SharedReadPhase.QUEUED
@@ -91,15 +91,15 @@ def phase_of_follower(status: Status, ending: str, steps: Mapping[str, StepState
 
 
 def phase_of_leader(
-    status: Status, ending: str, steps: Mapping[str, StepState], memory: Mapping[str, Any]
+    status: Status, pending_status: str, steps: Mapping[str, StepState], checkpoint: Mapping[str, Any]
 ) -> SharedReadPhase:
     """Return how far the one is who reads. Its own copy may have failed already while the backup is still sent to the others."""
     if status in FINAL or steps.get("stream") is StepState.DONE:
         return SharedReadPhase.GONE
-    if memory.get(BEGUN):
+    if checkpoint.get(BEGUN):
         return SharedReadPhase.READING
-    if ending:
+    if pending_status:
         return SharedReadPhase.GONE
     if status is Status.QUEUED:
         return SharedReadPhase.QUEUED
-    return SharedReadPhase.READY if steps.get("take-over") is StepState.DONE else SharedReadPhase.COMING
+    return SharedReadPhase.READY if steps.get("swap-datadir") is StepState.DONE else SharedReadPhase.COMING

@@ -73,7 +73,7 @@ def due_runs(
 class RestoreState(StrEnum):
     """What is known of restoring a source's backups."""
 
-    PROVEN = "proven"
+    TESTED = "restore_tested"
     OLD = "too old"
     FAILED = "failed"
     NEVER = "never proven"
@@ -87,16 +87,16 @@ class RestoreAge:
     """
 
     source: str
-    proven_at: datetime | None = None
-    proof_run: int | None = None
+    tested_at: datetime | None = None
+    restore_test_run: int | None = None
     failed_at: datetime | None = None
     failed_run: int | None = None
     code: str = ""
 
     def state(self, now: datetime, old_after: timedelta) -> RestoreState:
         """Return the one word for it: a failure that nothing good has followed comes before every age."""
-        if self.failed_at is not None and (self.proven_at is None or self.failed_at > self.proven_at):
+        if self.failed_at is not None and (self.tested_at is None or self.failed_at > self.tested_at):
             return RestoreState.FAILED
-        if self.proven_at is None:
+        if self.tested_at is None:
             return RestoreState.NEVER
-        return RestoreState.OLD if now - self.proven_at > old_after else RestoreState.PROVEN
+        return RestoreState.OLD if now - self.tested_at > old_after else RestoreState.TESTED

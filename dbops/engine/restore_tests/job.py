@@ -78,7 +78,7 @@ def _must_be_machine(end: Endpoint, machine: str) -> None:
 
 @dataclass(slots=True)
 class RestoreTestContext:
-    """One proof at work. ``memory`` is plain data that survives the driver; ``expected`` is asked for once all tables are read.
+    """One proof at work. ``checkpoint`` is plain data that survives the driver; ``expected`` is asked for once all tables are read.
 
     ``way`` leads to a file that lies elsewhere; at the end a host that is silent there is asked for ``silent_seconds``.
     """
@@ -86,7 +86,7 @@ class RestoreTestContext:
     plan: RestoreTestPlan
     jobs: Jobs
     clock: Clock
-    memory: dict[str, Any]
+    checkpoint: dict[str, Any]
     journal: RunJournal
     expected: Callable[[], ExpectedContents]
     stall: StallLimits = StallLimits(60.0, 1800.0)
@@ -95,7 +95,7 @@ class RestoreTestContext:
 
     @property
     def job(self) -> DetachedJob:
-        return DetachedJob(JOB, self.jobs, self.clock, self.memory, self._stalled, self._not_ended)
+        return DetachedJob(JOB, self.jobs, self.clock, self.checkpoint, self._stalled, self._not_ended)
 
     def warn(self, text: str) -> None:
         self.journal.say(text, level=Level.WARNING)
@@ -103,7 +103,7 @@ class RestoreTestContext:
     def open_way(self) -> None:
         """Let a key in on the host that has the file, if the file is elsewhere. The note comes first: it is to be taken away again."""
         if self.way:
-            self.memory["opened"] = True
+            self.checkpoint["opened"] = True
             self.journal.flush()
             self.way.open()
 
@@ -139,7 +139,7 @@ def advance(site: RestoreTestContext) -> RestoreTestResult | None:
     state = site.job.follow(lambda: site.jobs.start(JOB, load(*scripts), *site.plan.arguments()))
     if state.status is JobStatus.ABSENT:
         return None
-    site.memory["steps"] = read_steps(state.tails.get("steps", ""))
+    site.checkpoint["steps"] = read_steps(state.tails.get("steps", ""))
     if state.status is JobStatus.RUNNING:
         site.job.watch(state, site.stall, site.warn)
         site.journal.check()
@@ -160,11 +160,11 @@ def clean_up(site: RestoreTestContext) -> bool:
         Unreachable: as ``Jobs``, also while the job cannot be ended.
         RemoteFailure: something stays (``proof.not_removed``).
     """
-    if not site.memory.get("asked"):
+    if not site.checkpoint.get("asked"):
         return _must_be_closed(site)
-    if not site.memory.get("stopped"):
+    if not site.checkpoint.get("stopped"):
         site.job.stop()
-        site.memory["stopped"] = True
+        site.checkpoint["stopped"] = True
     trouble = _trouble_in_closing(site)
     is_gone = remove(site.jobs, site.plan, REMOVAL)
     if is_gone and trouble:
@@ -180,11 +180,11 @@ def _must_be_closed(site: RestoreTestContext) -> bool:
 
 def _trouble_in_closing(site: RestoreTestContext) -> DbopsError | None:
     """Close the way to the file, if one was opened. A host that stays silent there does not withhold what was proven."""
-    if site.way is None or not site.memory.get("opened") or site.memory.get("closed"):
+    if site.way is None or not site.checkpoint.get("opened") or site.checkpoint.get("closed"):
         return None
-    since = site.memory.setdefault("closing_since", site.clock.now())
+    since = site.checkpoint.setdefault("closing_since", site.clock.now())
     trouble = _close(site.way)
-    site.memory["closed"] = trouble is None
+    site.checkpoint["closed"] = trouble is None
     if trouble is None or (isinstance(trouble, Unreachable) and site.clock.now() - since < site.silent_seconds):
         return trouble
     return _stays_open(site.plan, trouble)
@@ -226,7 +226,11 @@ def remove(jobs: Jobs, plan: RestoreTestPlan, name: str) -> bool:
     state = jobs.follow(name, wait_seconds=LOOK_SECONDS)
     if state.status is JobStatus.ABSENT:
         jobs.start(
-            name, load("common", "restore_test_scratch", "remove_restore_test"), plan.place, plan.proof, lock="removal"
+            name,
+            load("common", "restore_test_scratch", "remove_restore_test"),
+            plan.place,
+            plan.restore_test,
+            lock="removal",
         )
         return False
     if state.status is JobStatus.RUNNING:

@@ -12,7 +12,7 @@ from dbops.engine.hosts.ssh import show
 from dbops.engine.tuning.prepare import GIB, PrepareOptions, PrepareReason, choose
 
 #: The job on the host, and the one that removes what is left of it.
-JOB, REMOVAL = "proof", "proof-remove"
+JOB, REMOVAL = "restore-test", "restore-test-remove"
 #: Beyond the data itself: temporary tables, undo, and a redo log that the server may make anew.
 SPACE_MARGIN, SPACE_LEAST_BYTES = 1.1, 512 * MIB
 #: A compressed backup whose data was not measured: what zstd makes of a database is seldom smaller than this part of it.
@@ -59,7 +59,7 @@ class RestoreTestPlan:
     ``most_memory_bytes`` is the most that one of its processes may reserve.
     """
 
-    proof: str
+    restore_test: str
     source: str
     run_uid: str
     path: str
@@ -89,7 +89,7 @@ class RestoreTestPlan:
 
     @property
     def scratch(self) -> str:
-        return f"{self.place.rstrip('/')}/.dbops-proof-{self.proof}"
+        return f"{self.place.rstrip('/')}/.dbops-restore-test-{self.restore_test}"
 
     @property
     def commands(self) -> tuple[tuple[str, str], ...]:
@@ -99,7 +99,7 @@ class RestoreTestPlan:
         return (
             ("unpack", f"{source} | {show([self.unpackers[0], *self.unpack])}"),
             ("prepare", show([self.tools[0], *self.prepare])),
-            ("start", f"{show(server)} --socket=/tmp/dbops-proof-{self.proof}/s"),
+            ("start", f"{show(server)} --socket=/tmp/dbops-restore-test-{self.restore_test}/s"),
         )
 
     def arguments(self) -> list[str]:
@@ -108,7 +108,16 @@ class RestoreTestPlan:
         words = (self.unpack, self.prepare, self.server, self.transport)
         numbers = (self.needed_bytes, self.needed_memory_bytes, self.most_memory_bytes, self.cores, self.start_seconds)
         return [
-            *(self.machine, self.path, str(self.bytes), self.run_uid, self.sha256, self.place, self.proof, self.owner),
+            *(
+                self.machine,
+                self.path,
+                str(self.bytes),
+                self.run_uid,
+                self.sha256,
+                self.place,
+                self.restore_test,
+                self.owner,
+            ),
             *(str(number) for number in numbers),
             self.prepared_type,
             *(" ".join(names) for names in lists),
@@ -118,7 +127,7 @@ class RestoreTestPlan:
 
 
 def plan_restore_test(
-    proof: str,
+    restore_test: str,
     archive: Archive,
     host: HostFacts,
     *,
@@ -142,14 +151,14 @@ def plan_restore_test(
     """
     flavor = flavor_for(archive.version, archive.flavor)
     place = limits.directory or (elsewhere.place if elsewhere else archive.path.rpartition("/")[0])
-    data = f"{place.rstrip('/')}/.dbops-proof-{proof}/data"
+    data = f"{place.rstrip('/')}/.dbops-restore-test-{restore_test}/data"
     tool = _tool_of(archive, host, flavor, must_fit=elsewhere is not None)
     preparing = _choose_preparing(flavor, tool, host, limits, server)
     memory = min(preparing.memory_bytes, PREPARE_MOST_BYTES)
     needed_memory = max(memory, POOL_BYTES) + BESIDE_POOL_BYTES
     _must_have_memory(archive, host, needed_memory)
     return RestoreTestPlan(
-        proof=proof,
+        restore_test=restore_test,
         source=archive.instance,
         run_uid=archive.uid,
         path=archive.path,

@@ -21,7 +21,7 @@ STEPS = {
 }
 #: First words with which ``prove_backup.sh`` fails, and what to do then.
 FAILURES = {
-    "space": "Free space on the host, or set DBOPS_PROOF_DIRECTORY, then prove it again.",
+    "space": "Free space on the host, or set DBOPS_RESTORE_TEST_DIRECTORY, then prove it again.",
     "killed": "Look at the host's system log and its memory: the kernel kills what it has none for. Then prove the backup again.",
     "transport": "Look at the link between the two hosts, and at the disk that has the file; then prove the backup again.",
     "damaged": "This file cannot be restored. Look at its disk, make a new backup now, and keep an older one that is proven.",

@@ -95,7 +95,7 @@ class Blocker:
     @property
     def stops(self) -> bool:
         """Tell whether a rebuild cannot start beside it."""
-        return self.effect is not Effect.BESIDE
+        return self.effect is not Effect.RUNS_ALONGSIDE
 
 
 NO_END_KNOWN = TimeEstimate(None, None, "nobody can say when")

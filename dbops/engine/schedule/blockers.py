@@ -14,11 +14,11 @@ from dbops.engine.schedule.occupancy import Reservation, reservations_of
 from dbops.engine.schedule.snapshot import ClusterSnapshot, InstanceStatus, InstanceUse
 from dbops.engine.schedule.window_blockers import of_unseen, of_windows
 
-_ORDER = {Effect.BLOCKS: 0, Effect.WAITS: 1, Effect.BESIDE: 2}
+_ORDER = {Effect.BLOCKS: 0, Effect.WAITS: 1, Effect.RUNS_ALONGSIDE: 2}
 
 
 def blockers(
-    picture: ClusterSnapshot,
+    snapshot: ClusterSnapshot,
     *,
     target: str | None = None,
     source: str | None,
@@ -36,12 +36,12 @@ def blockers(
         late: ask as it is in 1 of 10 cases, when everything that runs takes its p90.
     """
     return find_blockers(
-        picture, reservations_of(picture), target=target, source=source, method=method, moment=moment, late=late
+        snapshot, reservations_of(snapshot), target=target, source=source, method=method, moment=moment, late=late
     )
 
 
 def find_blockers(
-    picture: ClusterSnapshot,
+    snapshot: ClusterSnapshot,
     used: tuple[Reservation, ...],
     *,
     target: str | None,
@@ -51,20 +51,20 @@ def find_blockers(
     late: bool = False,
 ) -> tuple[Blocker, ...]:
     """As ``blockers``, with the stays of the picture already at hand."""
-    at = max(moment or picture.now, picture.now)
+    at = max(moment or snapshot.now, snapshot.now)
     found = [
-        *_of_cluster(picture, source, method, at),
-        *_of_source(picture, source, method),
+        *_of_cluster(snapshot, source, method, at),
+        *_of_source(snapshot, source, method),
         *_of_stays(used, target, source, method, at, late=late),
-        *of_unseen(picture, target, source, method, at, late=late),
-        *of_windows(picture, target, source, method, at, late=late),
+        *of_unseen(snapshot, target, source, method, at, late=late),
+        *of_windows(snapshot, target, source, method, at, late=late),
     ]
     return tuple(sorted(found, key=lambda blocker: _ORDER[blocker.effect]))
 
 
-def _of_cluster(picture: ClusterSnapshot, source: str | None, method: str, at: datetime) -> Iterator[Blocker]:
+def _of_cluster(snapshot: ClusterSnapshot, source: str | None, method: str, at: datetime) -> Iterator[Blocker]:
     if source is None:
-        text = f"{picture.cluster} has no other instance to read than its primary."
+        text = f"{snapshot.cluster} has no other instance to read than its primary."
         yield from make_blocker(
             BlockerKind.NO_SOURCE,
             Activity.NO_SOURCE,
@@ -73,19 +73,19 @@ def _of_cluster(picture: ClusterSnapshot, source: str | None, method: str, at: d
             clears="whoever adds a backup instance or another replica",
             remedy=Remedy.ADD_SOURCE,
         )
-    if picture.difference:
+    if snapshot.difference:
         yield from make_blocker(
             BlockerKind.TOPOLOGY,
             Activity.TOPOLOGY,
             method,
-            text=picture.difference.text,
-            since=picture.difference.since,
+            text=snapshot.difference.text,
+            since=snapshot.difference.since,
             clears="an operator, by accepting the difference or correcting the inventory",
             remedy=Remedy.FIX_INVENTORY,
         )
-    duration = picture.predicted(source).duration
+    duration = snapshot.predicted(source).duration
     done = at + timedelta(seconds=duration.p90_seconds) if duration else None
-    for stop in picture.stops:
+    for stop in snapshot.stops:
         if stop.ends_at is not None and stop.ends_at <= at:
             continue
         is_ahead = stop.starts_at > at
@@ -95,7 +95,7 @@ def _of_cluster(picture: ClusterSnapshot, source: str | None, method: str, at: d
             BlockerKind.MAINTENANCE,
             Activity.MAINTENANCE_AHEAD if is_ahead else Activity.MAINTENANCE,
             method,
-            text=f"Maintenance of {picture.cluster}: {stop.reason.rstrip('.')}.",
+            text=f"Maintenance of {snapshot.cluster}: {stop.reason.rstrip('.')}.",
             since=stop.starts_at,
             until=TimeEstimate(
                 stop.ends_at,
@@ -109,8 +109,8 @@ def _of_cluster(picture: ClusterSnapshot, source: str | None, method: str, at: d
         )
 
 
-def _of_source(picture: ClusterSnapshot, source: str | None, method: str) -> Iterator[Blocker]:
-    machine = picture.machine(source) if source else None
+def _of_source(snapshot: ClusterSnapshot, source: str | None, method: str) -> Iterator[Blocker]:
+    machine = snapshot.machine(source) if source else None
     if machine is None:
         return
     if machine.problem:
@@ -123,7 +123,7 @@ def _of_source(picture: ClusterSnapshot, source: str | None, method: str) -> Ite
             clears=f"whoever looks after {machine.name}",
             remedy=Remedy.FIX_SERVER,
         )
-    elif why := _why_lagging(machine, picture.max_lag_seconds):
+    elif why := _why_lagging(machine, snapshot.max_lag_seconds):
         yield from make_blocker(
             BlockerKind.SOURCE_LAGGING,
             Activity.SOURCE_LAGGING,

@@ -16,7 +16,7 @@ class Effect(StrEnum):
 
     BLOCKS = "blocks"
     WAITS = "waits"
-    BESIDE = "beside"
+    RUNS_ALONGSIDE = "beside"
 
 
 class Activity(StrEnum):
@@ -45,7 +45,7 @@ class Activity(StrEnum):
 
 METHODS = ("xbstream", "clone", "archive", "dump")
 #: The column of the table for each method. Follow-ups continue or undo a copy, and have no column of their own.
-_JUDGED_AS = {**{method: method for method in METHODS}, "retry": "xbstream", "put-back": "xbstream"}
+_JUDGED_AS = {**{method: method for method in METHODS}, "retry": "xbstream", "rollback": "xbstream"}
 
 
 @dataclass(frozen=True, slots=True)
@@ -65,7 +65,7 @@ def _all(effect: Effect, reason: str) -> dict[str, Conflict]:
     return {method: Conflict(effect, reason) for method in METHODS}
 
 
-BLOCKS, WAITS, BESIDE = Effect.BLOCKS, Effect.WAITS, Effect.BESIDE
+BLOCKS, WAITS, RUNS_ALONGSIDE = Effect.BLOCKS, Effect.WAITS, Effect.RUNS_ALONGSIDE
 _NOT_THE_SERVER = "It reads a finished backup, not the server: they share at most the disk on which it lies."
 
 TABLE: dict[Activity, dict[str, Conflict]] = {
@@ -80,9 +80,9 @@ TABLE: dict[Activity, dict[str, Conflict]] = {
             "Both read every page of the source, the clone without a limit, while the dump's long transaction "
             "keeps every old row version. Both hold the instance.",
         ),
-        archive=(BESIDE, _NOT_THE_SERVER),
+        archive=(RUNS_ALONGSIDE, _NOT_THE_SERVER),
         dump=(
-            BESIDE,
+            RUNS_ALONGSIDE,
             "A managed dump gets its final name when it is complete: the one before it is read meanwhile, from the same disk.",
         ),
     ),
@@ -98,7 +98,7 @@ TABLE: dict[Activity, dict[str, Conflict]] = {
             "Both read every page of the source, the clone without a limit, while the dump's long transaction "
             "keeps every old row version.",
         ),
-        archive=(BESIDE, _NOT_THE_SERVER),
+        archive=(RUNS_ALONGSIDE, _NOT_THE_SERVER),
         dump=(
             WAITS,
             "What is being written is not complete, and a dump of somebody else may overwrite the last complete one as it "
@@ -112,7 +112,7 @@ TABLE: dict[Activity, dict[str, Conflict]] = {
             "one waits or fails; with xtrabackup both read every page and follow the redo log twice.",
         ),
         clone=(WAITS, "Both read every page of the source, the clone without a limit. Both hold the instance."),
-        archive_dump=(BESIDE, _NOT_THE_SERVER),
+        archive_dump=(RUNS_ALONGSIDE, _NOT_THE_SERVER),
     ),
     Activity.SOURCE_PHYSICAL_EXTERNAL: _cells(
         xbstream=(
@@ -125,7 +125,7 @@ TABLE: dict[Activity, dict[str, Conflict]] = {
             WAITS,
             "Both read every page of the source, the clone without a limit, and tonight's backup comes late.",
         ),
-        archive_dump=(BESIDE, _NOT_THE_SERVER),
+        archive_dump=(RUNS_ALONGSIDE, _NOT_THE_SERVER),
     ),
     Activity.SOURCE_READ: _cells(
         xbstream=(
@@ -133,11 +133,11 @@ TABLE: dict[Activity, dict[str, Conflict]] = {
             "One job at a time on each source: it is read at full speed, and its replication may be paused for the other one.",
         ),
         clone=(WAITS, "One job at a time on each source, and a donor serves one clone at a time."),
-        archive_dump=(BESIDE, _NOT_THE_SERVER),
+        archive_dump=(RUNS_ALONGSIDE, _NOT_THE_SERVER),
     ),
     Activity.SOURCE_REPLACED: _cells(
         xbstream_clone=(WAITS, "There is no server to read until its own rebuild has ended."),
-        archive_dump=(BESIDE, "It reads a finished backup: the server that is being replaced is not asked."),
+        archive_dump=(RUNS_ALONGSIDE, "It reads a finished backup: the server that is being replaced is not asked."),
     ),
     Activity.TARGET_BACKUP: _all(
         WAITS,
@@ -148,24 +148,24 @@ TABLE: dict[Activity, dict[str, Conflict]] = {
         BLOCKS, "An instance has one unfinished rebuild at a time: asking for a second one is refused."
     ),
     Activity.AHEAD_MANAGED: _cells(
-        xbstream_clone=(BESIDE, "The backup waits for the rebuild and runs after it: late, and not lost."),
-        archive_dump=(BESIDE, _NOT_THE_SERVER),
+        xbstream_clone=(RUNS_ALONGSIDE, "The backup waits for the rebuild and runs after it: late, and not lost."),
+        archive_dump=(RUNS_ALONGSIDE, _NOT_THE_SERVER),
     ),
     Activity.AHEAD_EXTERNAL: _cells(
         xbstream_clone=(
-            BESIDE,
+            RUNS_ALONGSIDE,
             "Nobody holds a cron job of somebody else: it starts in the middle of the copy. Both get slower, of two "
             "physical backups one may fail, and a dump with --dump-slave stops the source's replication.",
         ),
-        archive_dump=(BESIDE, _NOT_THE_SERVER),
+        archive_dump=(RUNS_ALONGSIDE, _NOT_THE_SERVER),
     ),
     Activity.AHEAD_TARGET: _all(
-        BESIDE,
+        RUNS_ALONGSIDE,
         "The target has no server, or one that catches up, when its backup is due: a managed one waits, another fails.",
     ),
     Activity.SOURCE_DOWN: _cells(
         xbstream_clone=(BLOCKS, "The running server is what is copied."),
-        archive_dump=(BESIDE, "It reads a finished backup; the copy replicates from the primary afterwards."),
+        archive_dump=(RUNS_ALONGSIDE, "It reads a finished backup; the copy replicates from the primary afterwards."),
     ),
     Activity.SOURCE_LAGGING: _cells(
         xbstream_clone=(
@@ -173,7 +173,7 @@ TABLE: dict[Activity, dict[str, Conflict]] = {
             "The copy is as old as the source, and must catch up from binary logs that are being removed meanwhile; "
             "the checks of the plan refuse it.",
         ),
-        archive_dump=(BESIDE, "It reads a finished backup, whatever the source has reached since."),
+        archive_dump=(RUNS_ALONGSIDE, "It reads a finished backup, whatever the source has reached since."),
     ),
     Activity.NO_COPY: _cells(
         archive=(BLOCKS, "There is no complete physical backup to read."),
@@ -184,7 +184,7 @@ TABLE: dict[Activity, dict[str, Conflict]] = {
     ),
     Activity.MAINTENANCE: _all(BLOCKS, "A person said that no rebuild of this cluster may start meanwhile."),
     Activity.MAINTENANCE_AHEAD: _all(
-        BESIDE, "Only the start is forbidden: a rebuild that runs goes on into the maintenance."
+        RUNS_ALONGSIDE, "Only the start is forbidden: a rebuild that runs goes on into the maintenance."
     ),
     Activity.TOPOLOGY: _all(
         BLOCKS,

@@ -59,21 +59,21 @@ def _last_to_end(found: tuple[Blocker, ...]) -> Blocker | None:
     return unknown[0] if unknown else known[-1] if known else None
 
 
-def sources_of(picture: ClusterSnapshot, target: str | None = None) -> tuple[str, ...]:
+def sources_of(snapshot: ClusterSnapshot, target: str | None = None) -> tuple[str, ...]:
     """Return the instances that the answer is about: the cluster's backup instances, and its replicas where it has none.
 
     Where no target is named there must be another instance to be one.
     """
-    others = [machine for machine in picture.machines if machine.role != Role.PRIMARY and machine.name != target]
+    others = [machine for machine in snapshot.machines if machine.role != Role.PRIMARY and machine.name != target]
     if target is None and len(others) < 2:
         return ()
     backups = [machine for machine in others if machine.role == Role.BACKUP]
     return tuple(machine.name for machine in sorted(backups or others, key=_by_name))
 
 
-def all_sources_of(picture: ClusterSnapshot, target: str) -> tuple[str, ...]:
+def all_sources_of(snapshot: ClusterSnapshot, target: str) -> tuple[str, ...]:
     """Return every instance that a rebuild of ``target`` may read, backup instances first."""
-    others = [machine for machine in picture.machines if machine.role != Role.PRIMARY and machine.name != target]
+    others = [machine for machine in snapshot.machines if machine.role != Role.PRIMARY and machine.name != target]
     return tuple(machine.name for machine in sorted(others, key=lambda item: (item.role != Role.BACKUP, item.name)))
 
 
@@ -82,7 +82,7 @@ def _by_name(machine: InstanceStatus) -> str:
 
 
 def eligibility_of(
-    picture: ClusterSnapshot, *, target: str | None = None, source: str | None = None, method: str = "xbstream"
+    snapshot: ClusterSnapshot, *, target: str | None = None, source: str | None = None, method: str = "xbstream"
 ) -> Eligibility:
     """Answer whether a rebuild could start now, and else when.
 
@@ -90,20 +90,20 @@ def eligibility_of(
         target: the instance to rebuild; ``None`` asks for the cluster as a whole.
         source: ask for this source alone; ``None`` takes the one that is free the earliest.
     """
-    used = reservations_of(picture)
-    names = (source,) if source else sources_of(picture, target)
-    answers = [_of_source(picture, used, target, name, method) for name in names]
+    used = reservations_of(snapshot)
+    names = (source,) if source else sources_of(snapshot, target)
+    answers = [_of_source(snapshot, used, target, name, method) for name in names]
     if not answers:
-        return _of_source(picture, used, target, None, method)
+        return _of_source(snapshot, used, target, None, method)
     return min(answers, key=lambda item: item.free.p50.timestamp() if item.free.p50 else float("inf"))
 
 
 def _of_source(
-    picture: ClusterSnapshot, used: tuple[Reservation, ...], target: str | None, source: str | None, method: str
+    snapshot: ClusterSnapshot, used: tuple[Reservation, ...], target: str | None, source: str | None, method: str
 ) -> Eligibility:
-    found = find_blockers(picture, used, target=target, source=source, method=method)
+    found = find_blockers(snapshot, used, target=target, source=source, method=method)
     stopping = tuple(blocker for blocker in found if blocker.stops)
-    free, passed = _way_to_free(picture, used, target, source, method, picture.now)
+    free, passed = _way_to_free(snapshot, used, target, source, method, snapshot.now)
     if source is None:
         answer = EligibilityState.NO_SOURCE
     elif not stopping:
@@ -112,7 +112,7 @@ def _of_source(
         answer = EligibilityState.UNTIL if free.is_known else EligibilityState.UNKNOWN
     return Eligibility(
         answer=answer,
-        cluster=picture.cluster,
+        cluster=snapshot.cluster,
         target=target,
         source=source,
         method=method,
@@ -131,33 +131,35 @@ class ExpectedStart:
     by: Blocker | None = None
 
 
-def expected_start(picture: ClusterSnapshot, job: ActiveJob) -> ExpectedStart:
+def expected_start(snapshot: ClusterSnapshot, job: ActiveJob) -> ExpectedStart:
     """Return when a queued job is expected to start: the one answer of page, queue, calendar and command line.
 
     All that runs comes before it, and what precedes it in the lines. What waits for approval delays nothing else.
     """
     if job.needs_approval:
         return ExpectedStart(NOT_APPROVED)
-    reader = picture.queued(job.reads_with) if job.reads_with else None
-    if reader is not None and reader.reads_with is None:
-        return expected_start(picture, reader)
+    reader = snapshot.queued(job.leader) if job.leader else None
+    if reader is not None and reader.leader is None:
+        return expected_start(snapshot, reader)
     mine = order_of(job)
-    ahead = (job for job in picture.jobs if job.started_at or (order_of(job) < mine and not job.needs_approval))
-    used = reservations_of(replace(picture, jobs=tuple(ahead)))
-    moment = max(job.not_before or picture.now, picture.now)
-    awaited = next((stay.end for stay in used if job.after_run is not None and stay.job.run == job.after_run), None)
+    ahead = (job for job in snapshot.jobs if job.started_at or (order_of(job) < mine and not job.needs_approval))
+    used = reservations_of(replace(snapshot, jobs=tuple(ahead)))
+    moment = max(job.not_before or snapshot.now, snapshot.now)
+    awaited = next(
+        (stay.end for stay in used if job.start_after_run is not None and stay.job.run == job.start_after_run), None
+    )
     if awaited and (awaited.p50 is None or awaited.p90 is None):
         return ExpectedStart(awaited)
     if awaited and awaited.p50:
         moment = max(moment, awaited.p50)
-    there, target, source = _waits_for(picture, job)
+    there, target, source = _waits_for(snapshot, job)
     starts, passed = _way_to_free(there, used, target, source, job.method, moment)
     if awaited and awaited.p90 and starts.p90:
         starts = replace(starts, p90=max(starts.p90, awaited.p90))
     return ExpectedStart(starts, _last_to_end(passed))
 
 
-def _waits_for(picture: ClusterSnapshot, job: ActiveJob) -> tuple[ClusterSnapshot, str | None, str | None]:
+def _waits_for(snapshot: ClusterSnapshot, job: ActiveJob) -> tuple[ClusterSnapshot, str | None, str | None]:
     """Return the picture with what may delay the job, and its target and source.
 
     A backup and what follows a failed rebuild wait for jobs alone: not for maintenance, topology, windows or a healthy source.
@@ -165,17 +167,17 @@ def _waits_for(picture: ClusterSnapshot, job: ActiveJob) -> tuple[ClusterSnapsho
     target = next((name for name, use in job.claims if use is InstanceUse.REPLACE), None)
     source = next((name for name, use in job.claims if use is InstanceUse.READ), None)
     if job.run is None and job.method in METHODS:
-        return picture, target, source or job.source or None
-    machines = tuple(InstanceStatus(machine.name, machine.role) for machine in picture.machines)
-    picture = replace(picture, machines=machines, stops=(), difference=None, windows=(), unseen=())
+        return snapshot, target, source or job.source or None
+    machines = tuple(InstanceStatus(machine.name, machine.role) for machine in snapshot.machines)
+    snapshot = replace(snapshot, machines=machines, stops=(), difference=None, windows=(), unseen=())
     if target is not None and source is not None:
-        return picture, target, source
+        return snapshot, target, source
     # It uses one instance: what keeps a rebuild from reading that keeps this job from starting.
-    return picture, None, job.claims[0][0] if job.claims else None
+    return snapshot, None, job.claims[0][0] if job.claims else None
 
 
 def free_from(
-    picture: ClusterSnapshot,
+    snapshot: ClusterSnapshot,
     used: tuple[Reservation, ...],
     *,
     target: str | None,
@@ -184,11 +186,11 @@ def free_from(
     moment: datetime | None = None,
 ) -> TimeEstimate:
     """Return the first time from ``moment`` on at which nothing stops the rebuild from starting: likely, and late."""
-    return _way_to_free(picture, used, target, source, method, moment or picture.now)[0]
+    return _way_to_free(snapshot, used, target, source, method, moment or snapshot.now)[0]
 
 
 def _way_to_free(
-    picture: ClusterSnapshot,
+    snapshot: ClusterSnapshot,
     used: tuple[Reservation, ...],
     target: str | None,
     source: str | None,
@@ -196,8 +198,8 @@ def _way_to_free(
     moment: datetime,
 ) -> tuple[TimeEstimate, tuple[Blocker, ...]]:
     """Return the first free time, and what likely stops the rebuild until then, in that order."""
-    likely, passed = _first_free(picture, used, target, source, method, moment, late=False)
-    late, passed_late = _first_free(picture, used, target, source, method, moment, late=True)
+    likely, passed = _first_free(snapshot, used, target, source, method, moment, late=False)
+    late, passed_late = _first_free(snapshot, used, target, source, method, moment, late=True)
     if likely is None or late is None:
         met = (*passed, *passed_late)
         unknown = next((blocker for blocker in met if blocker.until.p50 is None), met[-1])
@@ -207,7 +209,7 @@ def _way_to_free(
 
 
 def _first_free(
-    picture: ClusterSnapshot,
+    snapshot: ClusterSnapshot,
     used: tuple[Reservation, ...],
     target: str | None,
     source: str | None,
@@ -217,9 +219,9 @@ def _first_free(
     late: bool,
 ) -> tuple[datetime | None, tuple[Blocker, ...]]:
     """Return the first free time, ``None`` where the end of something is not known, and all that was in the way until then."""
-    at, passed = max(moment, picture.now), list[Blocker]()
+    at, passed = max(moment, snapshot.now), list[Blocker]()
     for _ in range(FOLLOWED):
-        found = find_blockers(picture, used, target=target, source=source, method=method, moment=at, late=late)
+        found = find_blockers(snapshot, used, target=target, source=source, method=method, moment=at, late=late)
         stopping = [blocker for blocker in found if blocker.stops]
         if not stopping:
             return at, tuple(passed)

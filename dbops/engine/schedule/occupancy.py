@@ -29,18 +29,18 @@ class Reservation:
         return self.begins <= moment and (ends is None or moment < ends)
 
 
-def reservations_of(picture: ClusterSnapshot) -> tuple[Reservation, ...]:
+def reservations_of(snapshot: ClusterSnapshot) -> tuple[Reservation, ...]:
     """Return every use of every instance. Queued jobs follow in the order of the scheduler: by priority, then by age.
 
     Those that nobody has approved are among them, and keep nobody behind them waiting.
     """
-    running = [stay for job in picture.jobs if job.started_at for stay in _running(job, picture.now)]
+    running = [stay for job in snapshot.jobs if job.started_at for stay in _running(job, snapshot.now)]
     free: dict[str, TimeEstimate] = {}
     for stay in running:
         free[stay.instance] = _later(free.get(stay.instance), stay.end)
     waiting = []
-    for job in sorted((job for job in picture.jobs if not job.started_at), key=order_of):
-        for stay in _queued(job, picture.now, free):
+    for job in sorted((job for job in snapshot.jobs if not job.started_at), key=order_of):
+        for stay in _queued(job, snapshot.now, free):
             waiting.append(stay)
             if job.needs_approval:
                 continue

@@ -59,7 +59,7 @@ class ActiveJob:
     started_at: datetime | None
     queued_at: datetime | None = None
     not_before: datetime | None = None
-    after_run: int | None = None
+    start_after_run: int | None = None
     priority: int = 0
     duration: Duration | None = None
     is_managed: bool = True
@@ -71,7 +71,7 @@ class ActiveJob:
     rebuild: int | None = None
     method: str = "xbstream"
     source: str = ""
-    reads_with: int | None = None
+    leader: int | None = None
 
 
 @dataclass(frozen=True, slots=True)

@@ -66,9 +66,9 @@ class StartOption:
     warnings: tuple[Blocker, ...] = ()
     not_before: datetime | None = None
     start_by: datetime | None = None
-    after_run: int | None = None
+    start_after_run: int | None = None
     stops_run: int | None = None
-    runs_again: str = ""
+    requeue_schedule: str = ""
     window_at: datetime | None = None
     problem: Problem | None = None
     blockers: tuple[Blocker, ...] = ()

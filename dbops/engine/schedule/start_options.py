@@ -20,7 +20,7 @@ MOMENT_HOURS = 30
 
 
 def start_options(
-    picture: ClusterSnapshot,
+    snapshot: ClusterSnapshot,
     *,
     target: str,
     source: str,
@@ -35,7 +35,7 @@ def start_options(
         stoppable: backup runs that the caller can end and start again, by number: those that dbops manages, and those whose
             process was found on the host.
     """
-    asked = _StartRequest(picture, reservations_of(picture), target, source, method)
+    asked = _StartRequest(snapshot, reservations_of(snapshot), target, source, method)
     return (
         _now(asked),
         *_elsewhere(asked),
@@ -60,7 +60,7 @@ def chosen_option(offered: Collection[StartOption], key: str) -> StartOption | N
 class _StartRequest:
     """What is asked, with the stays of the picture at hand."""
 
-    picture: ClusterSnapshot
+    snapshot: ClusterSnapshot
     used: tuple[Reservation, ...]
     target: str
     source: str
@@ -68,7 +68,7 @@ class _StartRequest:
 
     def found(self, moment: datetime | None = None, *, source: str = "") -> tuple[Blocker, ...]:
         return find_blockers(
-            self.picture,
+            self.snapshot,
             self.used,
             target=self.target,
             source=source or self.source,
@@ -78,7 +78,7 @@ class _StartRequest:
 
     def free(self, moment: datetime | None = None, *, source: str = "") -> TimeEstimate:
         return free_from(
-            self.picture,
+            self.snapshot,
             self.used,
             target=self.target,
             source=source or self.source,
@@ -88,20 +88,20 @@ class _StartRequest:
 
     @property
     def prediction(self) -> Prediction:
-        return self.picture.predicted(self.source)
+        return self.snapshot.predicted(self.source)
 
     def finish(self, starts: TimeEstimate, *, source: str = "") -> TimeEstimate:
-        duration = self.picture.predicted(source or self.source).duration
+        duration = self.snapshot.predicted(source or self.source).duration
         if starts.p50 is None or starts.p90 is None:
             return TimeEstimate(None, None, starts.words, starts.basis)
         if duration is None:
-            predicted = self.picture.predicted(source or self.source)
+            predicted = self.snapshot.predicted(source or self.source)
             return TimeEstimate(None, None, predicted.words, predicted.basis)
         return TimeEstimate(
             starts.p50 + timedelta(seconds=duration.p50_seconds),
             starts.p90 + timedelta(seconds=duration.p90_seconds),
-            self.picture.predicted(source or self.source).words,
-            self.picture.predicted(source or self.source).basis,
+            self.snapshot.predicted(source or self.source).words,
+            self.snapshot.predicted(source or self.source).basis,
         )
 
     def warnings(self, moment: datetime | None, *, source: str = "") -> tuple[Blocker, ...]:
@@ -124,7 +124,7 @@ def _now(asked: _StartRequest) -> StartOption:
     starts = asked.free()
     if not found:
         way, title, reason = StartMode.NOW, "Now", "Nothing stands in the way."
-        if asked.warnings(asked.picture.now):
+        if asked.warnings(asked.snapshot.now):
             reason = "Nothing stops it; see the warning."
     else:
         way, title = StartMode.SOON, "As soon as it can"
@@ -149,12 +149,12 @@ def _now(asked: _StartRequest) -> StartOption:
 
 def _elsewhere(asked: _StartRequest) -> Iterator[StartOption]:
     """The same from each other source: a plan of its own, with checks of its own."""
-    for other in all_sources_of(asked.picture, asked.target):
+    for other in all_sources_of(asked.snapshot, asked.target):
         if other == asked.source:
             continue
         found = [item for item in asked.found(source=other) if item.stops]
         starts = asked.free(source=other)
-        machine = asked.picture.machine(other)
+        machine = asked.snapshot.machine(other)
         role = machine.role.value if machine else "replica"
         note = "" if role == "backup" else " It serves reads, which get slower meanwhile."
         blocked = any(item.effect is Effect.BLOCKS for item in found)
@@ -177,7 +177,7 @@ def _elsewhere(asked: _StartRequest) -> Iterator[StartOption]:
 def _runs(asked: _StartRequest) -> list[ActiveJob]:
     """Return the backup runs that are at work on source or target and stop the rebuild."""
     runs = {item.run for item in asked.found() if item.stops and item.run is not None}
-    return [job for job in asked.picture.jobs if job.run in runs and job.started_at is not None]
+    return [job for job in asked.snapshot.jobs if job.run in runs and job.started_at is not None]
 
 
 def _after_run(asked: _StartRequest, job: ActiveJob) -> StartOption:
@@ -196,15 +196,15 @@ def _after_run(asked: _StartRequest, job: ActiveJob) -> StartOption:
         starts=starts,
         finishes=asked.finish(starts),
         warnings=asked.warnings(starts.p50),
-        after_run=job.run,
+        start_after_run=job.run,
         problem=Problem.BLOCKED if forbidden else None,
     )
 
 
 def _after_maintenance(asked: _StartRequest) -> Iterator[StartOption]:
     """When the maintenance of now is over, as it was announced."""
-    now = asked.picture.now
-    ends = [stop.ends_at for stop in asked.picture.stops if stop.starts_at <= now]
+    now = asked.snapshot.now
+    ends = [stop.ends_at for stop in asked.snapshot.stops if stop.starts_at <= now]
     announced = [end for end in ends if end is not None and end > now]
     if not announced or None in ends:
         return
@@ -227,11 +227,11 @@ def _after_maintenance(asked: _StartRequest) -> Iterator[StartOption]:
 
 def _around_windows(asked: _StartRequest) -> Iterator[StartOption]:
     """Before and after the next window of each schedule on source or target."""
-    limit = asked.picture.now + timedelta(hours=SOON_HOURS)
+    limit = asked.snapshot.now + timedelta(hours=SOON_HOURS)
     seen: set[str] = set()
-    for window in sorted(asked.picture.windows, key=lambda item: item.starts_at):
+    for window in sorted(asked.snapshot.windows, key=lambda item: item.starts_at):
         on_this = window.instance in (asked.source, asked.target)
-        if not on_this or window.schedule in seen or not asked.picture.now < window.starts_at < limit:
+        if not on_this or window.schedule in seen or not asked.snapshot.now < window.starts_at < limit:
             continue
         seen.add(window.schedule)
         yield _before(asked, window)
@@ -242,12 +242,12 @@ def _at_moment(asked: _StartRequest, moment: datetime) -> StartOption:
     """At a time that a person has named, or as soon after it as it can. One that has passed is shown, and not possible."""
     starts, problem = asked.free(moment), asked.forbidden(moment)
     code = Problem.BLOCKED if problem else None
-    if moment > asked.picture.now + timedelta(hours=MOMENT_HOURS):
+    if moment > asked.snapshot.now + timedelta(hours=MOMENT_HOURS):
         code = Problem.TOO_FAR
         problem = (
             f"That is more than {MOMENT_HOURS} hours ahead: the backups that it might run into are not looked at yet."
         )
-    if moment <= asked.picture.now:
+    if moment <= asked.snapshot.now:
         code = Problem.PASSED
         problem = "That time has passed. Name a later one, or choose another way."
         starts = TimeEstimate(None, None, "that time has passed", Basis.PASSED)
@@ -282,8 +282,8 @@ def _too_late(
         return Problem.BLOCKED, blocked
     if duration is None or start_by is None:
         return Problem.NO_DURATION, f"Nobody can say whether it would end in time. {asked.prediction.words}"
-    if start_by <= asked.picture.now:
-        spare = spell((window.starts_at - asked.picture.now).total_seconds())
+    if start_by <= asked.snapshot.now:
+        spare = spell((window.starts_at - asked.snapshot.now).total_seconds())
         longest = spell(duration.p90_seconds)
         return Problem.TOO_SHORT, f"There are {spare} left, and 1 of 10 takes longer than {longest}."
     if starts.p50 is None:
@@ -352,13 +352,13 @@ def _stop_run(asked: _StartRequest, job: ActiveJob) -> StartOption:
     """End the run, rebuild, and run the backup again: only where nothing else stands in the way."""
     without = _without(asked, job)
     others = [item for item in without.found() if item.stops]
-    starts = _at(asked.picture.now, "as soon as the run has been stopped")
+    starts = _at(asked.snapshot.now, "as soon as the run has been stopped")
     problem = " ".join(f"{item.text}" for item in others)
     code = Problem.BUSY if others else None
     if not job.schedule and not problem:
         code = Problem.NO_SCHEDULE
         problem = f"{job.name} belongs to no schedule: nobody could run it again."
-    done = spell((asked.picture.now - job.started_at).total_seconds()) if job.started_at else "0 s"
+    done = spell((asked.snapshot.now - job.started_at).total_seconds()) if job.started_at else "0 s"
     return StartOption(
         key=f"{StartMode.STOP_RUN}:{job.run}",
         way=StartMode.STOP_RUN,
@@ -369,10 +369,10 @@ def _stop_run(asked: _StartRequest, job: ActiveJob) -> StartOption:
         or f"{done} of backup are thrown away. Until it has run again there is no backup of today. It is written into the audit log.",
         starts=starts,
         finishes=without.finish(starts),
-        warnings=without.warnings(asked.picture.now),
+        warnings=without.warnings(asked.snapshot.now),
         stops_run=job.run,
-        after_run=job.run,
-        runs_again=job.schedule,
+        start_after_run=job.run,
+        requeue_schedule=job.schedule,
         problem=code,
         blockers=tuple(others),
     )
@@ -380,4 +380,4 @@ def _stop_run(asked: _StartRequest, job: ActiveJob) -> StartOption:
 
 def _without(asked: _StartRequest, job: ActiveJob) -> _StartRequest:
     used = tuple(stay for stay in asked.used if stay.job is not job)
-    return _StartRequest(asked.picture, used, asked.target, asked.source, asked.method)
+    return _StartRequest(asked.snapshot, used, asked.target, asked.source, asked.method)

@@ -105,7 +105,7 @@ class Timeline:
 
 
 def timeline(
-    picture: ClusterSnapshot, history: Iterable[TimelineBar], within: Interval, *, method: str = "xbstream"
+    snapshot: ClusterSnapshot, history: Iterable[TimelineBar], within: Interval, *, method: str = "xbstream"
 ) -> Timeline:
     """Return a stretch of time.
 
@@ -114,20 +114,20 @@ def timeline(
         history: what has ended (or was maintenance). What goes on is in the picture.
     """
     past = [bar for bar in history if bar.whole.meets(within)]
-    used = reservations_of(picture)
-    bars = [*past, *_running(used, within), *_windows(picture, within)]
+    used = reservations_of(snapshot)
+    bars = [*past, *_running(used, within), *_windows(snapshot, within)]
     behind = [
         BlockedPeriod(item, "a source was busy, or maintenance was announced")
-        for item in _behind(picture, past, within)
+        for item in _behind(snapshot, past, within)
     ]
-    likely = _ahead(picture, used, within, method, late=False)
-    late = merge([item.interval for item in _ahead(picture, used, within, method, late=True)])
+    likely = _ahead(snapshot, used, within, method, late=False)
+    late = merge([item.interval for item in _ahead(snapshot, used, within, method, late=True)])
     blocked = [*behind, *likely]
     perhaps = free([item.interval for item in blocked], within)
     perhaps = [part for gap in perhaps for part in clip(late, gap)]
     return Timeline(
         within=within,
-        now=picture.now,
+        now=snapshot.now,
         bars=tuple(sorted(bars, key=lambda bar: (bar.interval, bar.instance))),
         blocked=tuple(blocked),
         perhaps=tuple(perhaps),
@@ -135,27 +135,27 @@ def timeline(
     )
 
 
-def can_start(picture: ClusterSnapshot) -> bool:
+def can_start(snapshot: ClusterSnapshot) -> bool:
     """Tell whether the verdict would be "now": the same question, without asking when else. For lists of a thousand clusters."""
-    sources = sources_of(picture) or (None,)
-    return _stopping(picture, reservations_of(picture), sources, "xbstream", picture.now, late=False) is None
+    sources = sources_of(snapshot) or (None,)
+    return _stopping(snapshot, reservations_of(snapshot), sources, "xbstream", snapshot.now, late=False) is None
 
 
-def _behind(picture: ClusterSnapshot, past: Sequence[TimelineBar], within: Interval) -> list[Interval]:
+def _behind(snapshot: ClusterSnapshot, past: Sequence[TimelineBar], within: Interval) -> list[Interval]:
     """Return when no source was free, or maintenance was announced, up to now."""
-    until = min(picture.now, within.end)
+    until = min(snapshot.now, within.end)
     if until <= within.start:
         return []
     before = Interval(within.start, until)
     started = [
         TimelineBar(BarKind.BACKUP, name, Interval(min(job.started_at, until), until), "", busy=(name,))
-        for job in picture.jobs
+        for job in snapshot.jobs
         if job.started_at
         for name, _ in job.claims
     ]
     everything = [*past, *started]
     busy = [
-        [bar.whole for bar in everything if name == bar.instance or name in bar.busy] for name in sources_of(picture)
+        [bar.whole for bar in everything if name == bar.instance or name in bar.busy] for name in sources_of(snapshot)
     ]
     stopped = [bar.whole for bar in past if bar.kind is BarKind.MAINTENANCE]
     # Without any source nothing could be rebuilt, and nothing is known of whether there was one then.
@@ -163,17 +163,17 @@ def _behind(picture: ClusterSnapshot, past: Sequence[TimelineBar], within: Inter
 
 
 def _ahead(
-    picture: ClusterSnapshot, used: tuple[Reservation, ...], within: Interval, method: str, *, late: bool
+    snapshot: ClusterSnapshot, used: tuple[Reservation, ...], within: Interval, method: str, *, late: bool
 ) -> list[BlockedPeriod]:
     """Ask at each moment at which something may change; between two of them nothing does."""
-    begin = max(picture.now, within.start)
+    begin = max(snapshot.now, within.start)
     if begin >= within.end:
         return []
-    moments = sorted({begin, *(moment for moment in _changes(picture, used) if begin < moment < within.end)})
-    sources = sources_of(picture) or (None,)
+    moments = sorted({begin, *(moment for moment in _changes(snapshot, used) if begin < moment < within.end)})
+    sources = sources_of(snapshot) or (None,)
     found: list[BlockedPeriod] = []
     for moment, after in zip(moments, [*moments[1:], within.end], strict=True):
-        blocker = _stopping(picture, used, sources, method, moment, late=late)
+        blocker = _stopping(snapshot, used, sources, method, moment, late=late)
         if blocker is None:
             continue
         if found and found[-1].interval.end == moment and found[-1].why == blocker.text:
@@ -184,7 +184,7 @@ def _ahead(
 
 
 def _stopping(
-    picture: ClusterSnapshot,
+    snapshot: ClusterSnapshot,
     used: tuple[Reservation, ...],
     sources: Sequence[str | None],
     method: str,
@@ -195,7 +195,7 @@ def _stopping(
     """Return what stops a rebuild from the first source; ``None`` as soon as one of the sources is free."""
     first: Blocker | None = None
     for source in sources:
-        found = find_blockers(picture, used, target=None, source=source, method=method, moment=moment, late=late)
+        found = find_blockers(snapshot, used, target=None, source=source, method=method, moment=moment, late=late)
         stopping = next((blocker for blocker in found if blocker.stops), None)
         if stopping is None:
             return None
@@ -203,12 +203,12 @@ def _stopping(
     return first
 
 
-def _changes(picture: ClusterSnapshot, used: tuple[Reservation, ...]) -> Iterable[datetime]:
+def _changes(snapshot: ClusterSnapshot, used: tuple[Reservation, ...]) -> Iterable[datetime]:
     for stay in used:
         yield from (moment for moment in (stay.begins, stay.end.p50, stay.end.p90) if moment)
-    for window in picture.windows:
+    for window in snapshot.windows:
         yield from (moment for moment in (window.starts_at, window.ends_p50, window.ends_p90) if moment)
-    for stop in picture.stops:
+    for stop in snapshot.stops:
         yield from (moment for moment in (stop.starts_at, stop.ends_at) if moment)
 
 
@@ -235,9 +235,9 @@ def _running(used: Iterable[Reservation], within: Interval) -> Iterable[Timeline
         )
 
 
-def _windows(picture: ClusterSnapshot, within: Interval) -> Iterable[TimelineBar]:
-    for window in picture.windows:
-        if window.starts_at <= picture.now:
+def _windows(snapshot: ClusterSnapshot, within: Interval) -> Iterable[TimelineBar]:
+    for window in snapshot.windows:
+        if window.starts_at <= snapshot.now:
             continue  # what is due by now is a run, or late: rows tell of it
         likely, late = window.ends_p50, window.ends_p90
         interval = Interval(window.starts_at, likely or max(window.starts_at, within.end))

@@ -15,18 +15,18 @@ BLIND_HOURS = 24
 
 
 def of_unseen(
-    picture: ClusterSnapshot, target: str | None, source: str | None, method: str, at: datetime, *, late: bool
+    snapshot: ClusterSnapshot, target: str | None, source: str | None, method: str, at: datetime, *, late: bool
 ) -> Iterator[Blocker]:
     """A cron job of somebody else that is due may begin in any moment, or run already: a run is known from the next probe on."""
-    for due in picture.unseen:
-        waited = picture.now - due.starts_at
+    for due in snapshot.unseen:
+        waited = snapshot.now - due.starts_at
         window = replace(
             due,
-            starts_at=picture.now,
+            starts_at=snapshot.now,
             ends_p50=due.ends_p50 and due.ends_p50 + waited,
             ends_p90=due.ends_p90 and due.ends_p90 + waited,
         )
-        if window.instance not in (target, source) or not (at == picture.now or _lasts(window, at, late=late)):
+        if window.instance not in (target, source) or not (at == snapshot.now or _lasts(window, at, late=late)):
             continue
         yield from make_blocker(
             BlockerKind.WINDOW_AHEAD,
@@ -43,13 +43,13 @@ def of_unseen(
 
 
 def of_windows(
-    picture: ClusterSnapshot, target: str | None, source: str | None, method: str, at: datetime, *, late: bool
+    snapshot: ClusterSnapshot, target: str | None, source: str | None, method: str, at: datetime, *, late: bool
 ) -> Iterator[Blocker]:
-    duration = picture.predicted(source).duration
+    duration = snapshot.predicted(source).duration
     limit = at + (timedelta(seconds=duration.p90_seconds) if duration else timedelta(hours=BLIND_HOURS))
     ahead: set[str] = set()
-    for window in sorted(picture.windows, key=lambda item: item.starts_at):
-        if window.instance not in (target, source) or window.starts_at <= picture.now:
+    for window in sorted(snapshot.windows, key=lambda item: item.starts_at):
+        if window.instance not in (target, source) or window.starts_at <= snapshot.now:
             continue  # what is due by now is a run, unseen, or late
         is_target = window.instance == target
         if window.starts_at <= at:

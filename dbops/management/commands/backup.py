@@ -30,9 +30,9 @@ class Command(DbopsCommand):
         parser.add_argument("--reason", default="", help="why; written into the audit log (needed to stop)")
         parser.add_argument("--watch", action="store_true", help="wait for the end and print what happens")
         parser.add_argument("--stop", action="store_true", help="stop the run that waits or runs; its file is removed")
-        parser.add_argument("--give-up", action="store_true", help="end a lost run without its host")
+        parser.add_argument("--force-fail", action="store_true", help="end a lost run without its host")
         parser.add_argument(
-            "--prove",
+            "--restore-test",
             type=int,
             metavar="RUN",
             help="restore the backup of this run beside the servers and read all of it",
@@ -44,11 +44,11 @@ class Command(DbopsCommand):
         self.as_json = options["json"]
         actor = actor_named(options["user"])
         if options["prove"] is not None:
-            self._prove(options["prove"], actor, options)
+            self._run_restore_test(options["prove"], actor, options)
             return
         schedule = self._schedule(options["name"])
         try:
-            if options["stop"] or options["give_up"]:
+            if options["stop"] or options["force_fail"]:
                 run = self._unfinished(schedule)
                 (stop_run if options["stop"] else force_fail_run)(run, actor, options["reason"])
             else:
@@ -73,33 +73,33 @@ class Command(DbopsCommand):
         known = ", ".join(schedule.name for schedule in schedules) or "none that dbops runs"
         raise CommandError(f"Name a schedule of {name}; it has: {known}.", returncode=REFUSED)
 
-    def _prove(self, run_id: int, actor: User, options: dict[str, Any]) -> None:
+    def _run_restore_test(self, run_id: int, actor: User, options: dict[str, Any]) -> None:
         run = BackupRun.objects.select_related("instance").filter(pk=run_id).first()
         if run is None:
             raise CommandError(f"There is no backup run {run_id}.", returncode=REFUSED)
         seen = run.events.order_by("-pk").values_list("pk", flat=True).first() or 0
         try:
-            proof = request_restore_test(run, actor, options["reason"])
+            restore_test = request_restore_test(run, actor, options["reason"])
         except Refused as error:
             self._refuse(error)
         while options["watch"]:
-            proof.refresh_from_db()
+            restore_test.refresh_from_db()
             seen = self._tell_events(run, seen)
-            if proof.is_over:
+            if restore_test.is_over:
                 break
             time.sleep(WATCH_SECONDS)
         result = {
-            "proof": proof.pk,
-            "status": proof.status,
-            "steps": proof.steps,
-            "tables": proof.tables_checked,
-            "rows": proof.rows_counted,
-            "warnings": proof.result.get("warnings", []),
-            "error": proof.error,
+            "restore_test": restore_test.pk,
+            "status": restore_test.status,
+            "steps": restore_test.steps,
+            "tables": restore_test.tables_checked,
+            "rows": restore_test.rows_counted,
+            "warnings": restore_test.result.get("warnings", []),
+            "error": restore_test.error,
         }
-        self._tell(result, f"Proof {proof.pk} is {proof.status}.")
+        self._tell(result, f"Proof {restore_test.pk} is {restore_test.status}.")
         if options["watch"]:
-            sys.exit(EXIT_STATUS.get(RunStatus(proof.status), 1))
+            sys.exit(EXIT_STATUS.get(RunStatus(restore_test.status), 1))
 
     def _unfinished(self, schedule: BackupSchedule) -> BackupRun:
         run = schedule.runs.select_related("instance").exclude(status__in=RUN_FINAL).order_by("pk").last()

@@ -87,10 +87,10 @@ class Command(DbopsCommand):
         parser.add_argument("--first", action="store_true", help="move the queued rebuild to the front of its line")
         parser.add_argument("--cancel", action="store_true", help="cancel the unfinished rebuild of this instance")
         parser.add_argument(
-            "--put-back", action="store_true", help="put the old data of the last, failed rebuild back and start it"
+            "--roll-back", action="store_true", help="put the old data of the last, failed rebuild back and start it"
         )
         parser.add_argument(
-            "--retry", action="store_true", help="go on with the copy of the last, failed rebuild where that is safe"
+            "--resume", action="store_true", help="go on with the copy of the last, failed rebuild where that is safe"
         )
         parser.add_argument(
             "--again",
@@ -99,7 +99,7 @@ class Command(DbopsCommand):
         )
         for verb, text in APPROVAL_HELP.items():
             parser.add_argument(f"--{verb}", action="store_true", help=text)
-        parser.add_argument("--give-up", action="store_true", help="end a lost rebuild without its hosts")
+        parser.add_argument("--force-fail", action="store_true", help="end a lost rebuild without its hosts")
         parser.add_argument("--follow", action="store_true", help="wait for the end and print what happens")
         parser.add_argument("--json", action="store_true", help="one JSON object a line; the last one is the result")
         parser.add_argument("--as", dest="user", help="operator's name (default: cli-<login name>, made when missing)")
@@ -121,12 +121,12 @@ class Command(DbopsCommand):
                 if options[verb.replace("-", "_")]:
                     self._decide(target, decide, options["user"], options["reason"])
                     return
-            if options["give_up"]:
+            if options["force_fail"]:
                 self._give_up(target, options["user"], options["reason"])
                 return
-            if options["put_back"] or options["retry"]:
+            if options["rolled_back"] or options["retry"]:
                 self._end_with(
-                    self._follow_up(target, "put-back" if options["put_back"] else "retry", options), options
+                    self._follow_up(target, "rollback" if options["rolled_back"] else "retry", options), options
                 )
                 return
             last = self._newest(target) if options["again"] else None

@@ -68,7 +68,7 @@ SETTINGS: dict[str, Callable[[], object]] = {
             ),
         )
     },
-    "DBOPS_RELAX_CATCH_UP": lambda: int(settings.RELAX_CATCH_UP),
+    "DBOPS_RELAX_DURABILITY": lambda: int(settings.RELAX_DURABILITY),
     "DBOPS_REPORT_RECIPIENTS": lambda: ", ".join(settings.REPORT_RECIPIENTS),
     "DBOPS_REPORT_FROM": lambda: settings.REPORT_FROM,
     "DBOPS_EMAIL_HOST": lambda: settings.EMAIL_HOST,

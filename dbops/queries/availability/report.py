@@ -53,7 +53,7 @@ class ClusterReport:
     cluster: Cluster
     gaps: ClusterGaps
     times: tuple[MethodTimes, ...]
-    proofs: tuple[tuple[VerifiedSource, bool], ...]
+    restore_tests: tuple[tuple[VerifiedSource, bool], ...]
     restores: tuple[RestoreStatus, ...]
     ahead: ClusterForecast
 
@@ -116,14 +116,14 @@ def fleet_report(span: ReportPeriod, now: datetime) -> FleetReport:
 
 def cluster_report(cluster: Cluster, span: ReportPeriod, now: datetime) -> ClusterReport:
     """Return a month of one cluster, with every interval. Twenty-six queries."""
-    proofs = history.verified_sources(cluster)
+    restore_tests = history.verified_sources(cluster)
     return ClusterReport(
         span=span,
         computed_at=now,
         cluster=cluster,
         gaps=gaps_of(cluster, span.period, now, gap=None),
         times=history.times(cluster, span.period),
-        proofs=tuple((proof, proof.is_stale(now)) for proof in proofs),
+        restore_tests=tuple((restore_test, restore_test.is_stale(now)) for restore_test in restore_tests),
         restores=tuple(restores(now, [cluster.pk]).get(cluster.pk, ())),
         ahead=cluster_forecast(cluster, now),
     )

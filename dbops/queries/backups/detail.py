@@ -42,7 +42,7 @@ class RunPage:
     @property
     def plan(self) -> dict[str, Any]:
         """Return what it does, as it was planned; empty before its first look at the host."""
-        plan: dict[str, Any] = self.run.memory.get("plan") or {}
+        plan: dict[str, Any] = self.run.checkpoint.get("plan") or {}
         return plan
 
     @property

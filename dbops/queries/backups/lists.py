@@ -97,7 +97,9 @@ def runs(
 
 def listed(*, cluster: str, flag: str, number: str | int) -> Page[RunRow]:
     """Return one page of the runs of the last ``DAYS_SHOWN`` days. Two queries."""
-    rows = runs(since=timezone.now() - timedelta(days=DAYS_SHOWN), cluster=cluster, flag=flag).defer("memory", "error")
+    rows = runs(since=timezone.now() - timedelta(days=DAYS_SHOWN), cluster=cluster, flag=flag).defer(
+        "checkpoint", "error"
+    )
     page = Paginator(rows, RUNS_ON_A_PAGE).get_page(number)
     return Page(rows_of(page.object_list), page.number, page.paginator)  # type: ignore[arg-type]  # it counts, it does not list
 

@@ -85,6 +85,6 @@ def _rows(found: list[BackupSchedule]) -> list[ScheduleRow]:
             )
         )
         .filter(place=1)
-        .defer("evidence", "progress", "memory")
+        .defer("evidence", "progress", "checkpoint")
     }
     return [ScheduleRow(item, durations[item.pk], last.get(item.pk)) for item in found]

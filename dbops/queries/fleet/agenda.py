@@ -26,7 +26,7 @@ class Agenda:
     """One cluster: the one answer, its picture with windows, and its time."""
 
     cluster: ClusterNow
-    picture: ClusterSnapshot
+    snapshot: ClusterSnapshot
     verdict: Eligibility
     timeline: Timeline
 
@@ -40,8 +40,10 @@ def agendas(clusters: Sequence[ClusterNow], within: Interval, now: datetime) -> 
     history = _history(clusters, within)
     found = []
     for cluster in clusters:
-        picture = made[cluster.pk]
-        found.append(Agenda(cluster, picture, eligibility_of(picture), timeline(picture, history[cluster.pk], within)))
+        snapshot = made[cluster.pk]
+        found.append(
+            Agenda(cluster, snapshot, eligibility_of(snapshot), timeline(snapshot, history[cluster.pk], within))
+        )
     return found
 
 

@@ -119,7 +119,7 @@ def cluster_page(cluster: Cluster) -> ClusterPage:
     recent = (
         Rebuild.objects.filter(target__cluster=cluster)
         .select_related("target", "source", "requested_by")
-        .defer("plan", "memory")[:RECENT_REBUILDS]
+        .defer("plan", "checkpoint")[:RECENT_REBUILDS]
     )
     return ClusterPage(cluster=cluster, row=row, recent=tuple(_with_slowest(list(recent))))
 
@@ -149,7 +149,7 @@ def _instances() -> QuerySet[Instance]:
 
 def _claims() -> _Claims:
     claims = _Claims()
-    active = Rebuild.objects.filter(status__in=ACTIVE).select_related("target", "source").defer("plan", "memory")
+    active = Rebuild.objects.filter(status__in=ACTIVE).select_related("target", "source").defer("plan", "checkpoint")
     steps = {
         step.rebuild_id: step
         for step in RebuildStep.objects.filter(rebuild__status__in=ACTIVE, state=StepState.RUNNING).order_by("position")
@@ -183,7 +183,7 @@ def _row(instance: Instance, claims: _Claims, now: datetime) -> InstanceRow:
     state = getattr(instance, "state", None)
     facts = state.facts() if state else None
     age = state.age_seconds(now) if state else None
-    is_fresh = age is not None and age <= settings.FACTS_FRESH_SECONDS
+    is_fresh = age is not None and age <= settings.FACTS_MAX_AGE_SECONDS
     running, hold = claims.by_target.get(instance.pk), claims.holds.get(instance.pk)
     summary = summarize(facts) if facts else None
     word, text = judge(summary, Role(instance.role), is_fresh=is_fresh)

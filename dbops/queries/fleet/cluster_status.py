@@ -57,7 +57,7 @@ class ClusterNow:
     pk: int
     name: str
     members: tuple[MemberStatus, ...]
-    picture: ClusterSnapshot
+    snapshot: ClusterSnapshot
     running: tuple[RunningRebuild, ...]
 
     @property
@@ -91,7 +91,7 @@ def clusters_now(now: datetime, only: Collection[int] | None = None) -> list[Clu
             pk=pk,
             name=name,
             members=tuple(members[pk]),
-            picture=ClusterSnapshot(
+            snapshot=ClusterSnapshot(
                 now=now,
                 cluster=name,
                 machines=tuple(map(_machine, members[pk])),
@@ -107,7 +107,7 @@ def clusters_now(now: datetime, only: Collection[int] | None = None) -> list[Clu
 
 def _freshness(now: datetime) -> Case:
     """How old the facts are, judged by the database: thousands of times made into objects here would take longer than all the rest."""
-    oldest = now - timedelta(seconds=settings.FACTS_FRESH_SECONDS)
+    oldest = now - timedelta(seconds=settings.FACTS_MAX_AGE_SECONDS)
     return Case(
         When(state__observed_at__gte=oldest, then=Value(FRESH)),
         When(state__observed_at__isnull=False, then=Value(OLD)),

@@ -45,7 +45,7 @@ class FleetRow:
     restores: tuple[RestoreStatus, ...] = ()
 
     @property
-    def unproven(self) -> tuple[RestoreStatus, ...]:
+    def untested(self) -> tuple[RestoreStatus, ...]:
         """The sources whose restore failed, is too old or was never proven, the worst first."""
         return tuple(one for one in self.restores if not one.is_good)
 
@@ -54,7 +54,7 @@ class FleetRow:
 class FleetPage:
     """One page of clusters, those in trouble first. ``counts`` are of the whole fleet, by what could be shown.
 
-    ``unproven`` are sources of which no backup was restored lately, of the whole fleet, too.
+    ``untested`` are sources of which no backup was restored lately, of the whole fleet, too.
     """
 
     page: Page[ClusterNow]
@@ -62,7 +62,7 @@ class FleetPage:
     counts: Mapping[Show, int]
     text: str
     show: Show
-    unproven: int = 0
+    untested: int = 0
 
     @property
     def clusters(self) -> int:
@@ -95,7 +95,7 @@ def fleet(now: datetime, *, text: str = "", show: Show = Show.ALL, number: str |
         counts={mark: sum(mark in one.marks for one in everything) for mark in Show},
         text=text,
         show=show,
-        unproven=sum(not one.is_good for found in known.values() for one in found),
+        untested=sum(not one.is_good for found in known.values() for one in found),
     )
 
 
@@ -110,7 +110,7 @@ def _wanted(everything: Iterable["_Judged"], text: str, show: Show) -> list[Clus
 
 
 def _row(agenda: Agenda, known: Mapping[int, list[RestoreStatus]]) -> FleetRow:
-    window = min(agenda.picture.windows, key=lambda window: window.starts_at, default=None)
+    window = min(agenda.snapshot.windows, key=lambda window: window.starts_at, default=None)
     return FleetRow(agenda, window, tuple(known.get(agenda.cluster.pk, ())))
 
 
@@ -123,7 +123,7 @@ class _Judged(NamedTuple):
 
 
 def _judged(cluster: ClusterNow) -> _Judged:
-    ill, can_start_now = trouble(cluster), can_start(cluster.picture)
+    ill, can_start_now = trouble(cluster), can_start(cluster.snapshot)
     marks = {
         Show.ALL: True,
         Show.TROUBLE: ill > 0,

@@ -95,7 +95,7 @@ def evidence_of(rebuild: Rebuild, *, made_by: str, now: datetime) -> Evidence:
             "machines": [to_record(party) for party in (plan.target, plan.source, plan.primary)] if plan else [],
             "steps": [_step(step) for step in steps],
             "commands": [_command(command) for command in commands],
-            "data": {name: rebuild.memory[key] for name, key in REMEMBERED.items() if key in rebuild.memory},
+            "data": {name: rebuild.checkpoint[key] for name, key in REMEMBERED.items() if key in rebuild.checkpoint},
             "end": {
                 "at": _at(rebuild.finished_at),
                 "status": rebuild.status,

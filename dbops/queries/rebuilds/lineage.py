@@ -131,7 +131,7 @@ def _movement(row: Any, began: datetime | None, ended: datetime | None) -> Movem
         status=row.status,
         read_from=began,
         read_until=ended,
-        bytes=row.memory.get("stream.bytes"),
+        bytes=row.checkpoint.get("stream.bytes"),
         ciphers=row.ciphers or "",
         requested_by=row.requested_by.get_username(),
         requested_at=row.requested_at,
@@ -147,7 +147,7 @@ def _taken_at(row: Any) -> datetime | None:
 
 
 def _act(row: Any, moved: Movement | None) -> CopyEvent:
-    memory = row.memory
+    checkpoint = row.checkpoint
     return CopyEvent(
         rebuild=row.pk,
         target=row.target.name,
@@ -158,7 +158,7 @@ def _act(row: Any, moved: Movement | None) -> CopyEvent:
         read_at=_taken_at(row) or (moved.read_from if moved else None) or row.started_at,
         finished_at=row.finished_at,
         follows=row.follows_id,
-        has_touched=bool(memory.get("touched")) or row.status == Status.SUCCEEDED,
-        is_verified=bool(memory.get("verified")),
-        is_put_back=bool(memory.get("put_back") or memory.get("old_identity")),
+        has_touched=bool(checkpoint.get("touched")) or row.status == Status.SUCCEEDED,
+        is_verified=bool(checkpoint.get("verified")),
+        is_rolled_back=bool(checkpoint.get("rolled_back") or checkpoint.get("old_identity")),
     )

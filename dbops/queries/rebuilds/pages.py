@@ -99,7 +99,7 @@ def find(rebuild_id: int) -> Rebuild | None:
     """Return one rebuild with its people and machines, ``None`` where there is none. One query."""
     return (
         Rebuild.objects.select_related("target__cluster", "target__host", "source__host", "requested_by")
-        .annotate(has_branches=Exists(Rebuild.objects.filter(reads_with=OuterRef("pk"))))
+        .annotate(has_branches=Exists(Rebuild.objects.filter(leader=OuterRef("pk"))))
         .filter(pk=rebuild_id)
         .first()
     )
@@ -107,8 +107,8 @@ def find(rebuild_id: int) -> Rebuild | None:
 
 def shared_read(rebuild: Rebuild) -> tuple[Rebuild, ...]:
     """Return the rebuilds of one read of the source, the one who reads first; empty where this one shares it with nobody. One query."""
-    first = rebuild.reads_with_id or rebuild.pk
-    rows = Rebuild.objects.filter(Q(pk=first) | Q(reads_with=first)).select_related("target").defer("plan", "memory")
+    first = rebuild.leader_id or rebuild.pk
+    rows = Rebuild.objects.filter(Q(pk=first) | Q(leader=first)).select_related("target").defer("plan", "checkpoint")
     found = tuple(sorted(rows, key=lambda row: (row.pk != first, row.pk)))
     return found if len(found) > 1 else ()
 
@@ -137,7 +137,7 @@ def page(rebuild: Rebuild) -> RebuildPage:
         beside=overlapping_backups(rebuild, holds),
         ends=ends_of(plan, steps),
         expected_start=expected_start_of(rebuild),
-        shared=shared_read(rebuild) if rebuild.reads_with_id or getattr(rebuild, "has_branches", False) else (),
+        shared=shared_read(rebuild) if rebuild.leader_id or getattr(rebuild, "has_branches", False) else (),
         followers=tuple(rebuild.followed_by.only("method", "status").order_by("pk")) if ended_badly else (),
     )
 
@@ -146,9 +146,9 @@ def expected_start_of(rebuild: Rebuild) -> backup_windows.TimeEstimate | None:
     """Return when a rebuild is expected to start, ``None`` where it is not queued. The queries of a picture where it is."""
     if rebuild.status != Status.QUEUED:
         return None
-    picture = snapshot_of(rebuild.target.cluster)
-    job = picture.queued(rebuild.pk)
-    return expected_start(picture, job).at if job else None
+    snapshot = snapshot_of(rebuild.target.cluster)
+    job = snapshot.queued(rebuild.pk)
+    return expected_start(snapshot, job).at if job else None
 
 
 def _step_row(step: RebuildStep) -> StepRow:
@@ -180,12 +180,12 @@ def queue_of(rebuild: Rebuild) -> list[Rebuild]:
     instances = (rebuild.source_id, rebuild.target_id)
     rows = Rebuild.objects.filter(status=Status.QUEUED).filter(Q(source__in=instances) | Q(target__in=instances))
     in_order = rows.order_by("-priority", WANTS_TO_START, "pk")
-    return list(in_order.select_related("target", "source").defer("plan", "memory"))
+    return list(in_order.select_related("target", "source").defer("plan", "checkpoint"))
 
 
 def listed(*, status: str, number: str | int, cluster: str = "") -> Page[Rebuild]:
     """Return one page of the list, newest first: of one status, of one cluster, or of all. Two queries."""
-    rows = Rebuild.objects.select_related("target__cluster", "source", "requested_by").defer("plan", "memory")
+    rows = Rebuild.objects.select_related("target__cluster", "source", "requested_by").defer("plan", "checkpoint")
     if status:
         rows = rows.filter(status=status)
     if cluster:

@@ -39,7 +39,7 @@ def feed(cluster: Cluster | None, now: datetime) -> list[FeedEntry]:
         )
         .exclude(started_at=None)
         .select_related("instance__cluster", "schedule")
-        .defer("evidence", "progress", "memory")
+        .defer("evidence", "progress", "checkpoint")
     )
     stops = (
         Maintenance.objects.filter(marked_at=None)

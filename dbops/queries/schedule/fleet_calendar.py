@@ -104,7 +104,7 @@ def _page(now: datetime, text: str, is_blocked: bool, number: str | int) -> Page
     """Return one page of the clusters that are meant. Only for those that are blocked now must all be judged."""
     keys = _keys(text)
     if is_blocked:
-        blocked = [one for one in clusters_now(now, only=keys if text else None) if not can_start(one.picture)]
+        blocked = [one for one in clusters_now(now, only=keys if text else None) if not can_start(one.snapshot)]
         return Paginator(blocked, CLUSTERS_ON_A_PAGE).get_page(number)
     page = Paginator(keys, CLUSTERS_ON_A_PAGE).get_page(number)
     shown = clusters_now(now, only=list(page.object_list))

@@ -59,22 +59,22 @@ class QueuePage:
 
 def queue(now: datetime, number: str | int = 1) -> QueuePage:
     """Return one page of the fleet's lines, the longest first. Twenty-two queries at most, however much waits."""
-    busy = [cluster for cluster in clusters_now(now) if cluster.picture.jobs]
-    busy.sort(key=lambda cluster: (-sum(job.started_at is None for job in cluster.picture.jobs), cluster.name))
+    busy = [cluster for cluster in clusters_now(now) if cluster.snapshot.jobs]
+    busy.sort(key=lambda cluster: (-sum(job.started_at is None for job in cluster.snapshot.jobs), cluster.name))
     page = Paginator(busy, CLUSTERS_ON_A_PAGE).get_page(number)
     found = agendas(list(page.object_list), strip_of(now), now)
-    rebuilds = _rebuilds(job for agenda in found for job in agenda.picture.jobs)
-    return QueuePage(page, tuple(line for agenda in found for line in _lines(agenda.picture, rebuilds)))
+    rebuilds = _rebuilds(job for agenda in found for job in agenda.snapshot.jobs)
+    return QueuePage(page, tuple(line for agenda in found for line in _lines(agenda.snapshot, rebuilds)))
 
 
 def queues_of(agenda: Agenda) -> list[InstanceQueue]:
     """Return the lines of a cluster's instances that are used or waited for. One query where there are rebuilds, else none."""
-    return _lines(agenda.picture, _rebuilds(agenda.picture.jobs))
+    return _lines(agenda.snapshot, _rebuilds(agenda.snapshot.jobs))
 
 
-def _lines(picture: ClusterSnapshot, rebuilds: Mapping[int, Rebuild]) -> list[InstanceQueue]:
+def _lines(snapshot: ClusterSnapshot, rebuilds: Mapping[int, Rebuild]) -> list[InstanceQueue]:
     found: dict[str, list[QueueEntry]] = defaultdict(list)
-    used = reservations_of(picture)
+    used = reservations_of(snapshot)
     for stay in used:
         if stay.job.started_at is not None:
             item = QueueEntry(stay.job, DOES[stay.use], 0, ends=stay.end, rebuild=rebuilds.get(stay.job.rebuild or 0))
@@ -84,13 +84,13 @@ def _lines(picture: ClusterSnapshot, rebuilds: Mapping[int, Rebuild]) -> list[In
     for stay in waiting:
         job = stay.job
         if job.name not in asked:
-            asked[job.name] = _start(picture, job) if len(asked) < ASKED else (None, "")
+            asked[job.name] = _start(snapshot, job) if len(asked) < ASKED else (None, "")
         starts, why = asked[job.name]
         place = 1 + sum(item.place > 0 for item in found[stay.instance])
         found[stay.instance].append(
             QueueEntry(job, DOES[stay.use], place, starts=starts, why=why, rebuild=rebuilds.get(job.rebuild or 0))
         )
-    return [InstanceQueue(picture.cluster, name, tuple(found[name])) for name in sorted(found)]
+    return [InstanceQueue(snapshot.cluster, name, tuple(found[name])) for name in sorted(found)]
 
 
 def _rebuilds(jobs: Iterable[ActiveJob]) -> dict[int, Rebuild]:
@@ -98,18 +98,18 @@ def _rebuilds(jobs: Iterable[ActiveJob]) -> dict[int, Rebuild]:
     if not keys:
         return {}
     rows = Rebuild.objects.filter(pk__in=keys).select_related("target", "source", "requested_by")
-    return {row.pk: row for row in rows.defer("plan", "memory")}
+    return {row.pk: row for row in rows.defer("plan", "checkpoint")}
 
 
-def _start(picture: ClusterSnapshot, job: ActiveJob) -> tuple[TimeEstimate, str]:
+def _start(snapshot: ClusterSnapshot, job: ActiveJob) -> tuple[TimeEstimate, str]:
     """Return when a job that waits is expected to start, and what it waits for."""
-    expected = expected_start(picture, job)
+    expected = expected_start(snapshot, job)
     if job.needs_approval:
         return expected.at, expected.at.words
     if expected.by:
         return expected.at, expected.by.text
-    if job.after_run is not None:
-        return expected.at, f"backup run {job.after_run}: a person chose to start when it has ended"
-    if job.not_before and job.not_before > picture.now:
+    if job.start_after_run is not None:
+        return expected.at, f"backup run {job.start_after_run}: a person chose to start when it has ended"
+    if job.not_before and job.not_before > snapshot.now:
         return expected.at, "a person chose a later start"
     return expected.at, "nothing: it starts at the next look"

@@ -9,7 +9,7 @@ from dbops.models import Cluster, Maintenance, Rebuild
 from dbops.sample.generate.acts import write_log
 from dbops.sample.generate.inventory import facts_by_name, make_fleet, make_people, make_schedules, make_states
 from dbops.sample.generate.rebuilds import MadeRebuild, make_rebuilds
-from dbops.sample.generate.restore_tests import write_proofs
+from dbops.sample.generate.restore_tests import write_restore_tests
 from dbops.sample.generate.runs import draw_runs, write_runs
 from dbops.sample.generate.states import Spell, make_periods, spells_of_story
 from dbops.sample.generate.story import GONE, INCIDENTS, SILENT, maintenance, moment
@@ -34,7 +34,7 @@ def fill(*, weeks: int, now: datetime, seed: int = SEED) -> dict[str, int]:
         past = MadeRebuild(instances, facts, people, runs, begin, now, dice, spells=spells)
         make_rebuilds(past)
         write_runs(runs, now)
-        write_proofs(runs, begin, now)
+        write_restore_tests(runs, begin, now)
         make_periods(instances, spells, begin, now)
         _announce(begin, now)
         entries = write_log(instances, begin, now, weeks=weeks, dice=dice)

@@ -44,7 +44,7 @@ def write_log(
         *_comings(begin, now, dice),
         *_of_rebuilds(),
         *_of_backups(),
-        *_of_proofs(),
+        *_of_restore_tests(),
         *_of_maintenance(now),
         *_others(now),
     ]
@@ -150,7 +150,7 @@ def _of_rebuilds() -> list[SampleAct]:
                 "source": row.source.name,
                 "method": row.method,
                 "cipher": row.plan["cipher"],
-                "bytes": row.memory.get("stream.bytes"),
+                "bytes": row.checkpoint.get("stream.bytes"),
                 "requested_by": name,
             }
             acts.append(SampleAct(row.finished_at, SYSTEM, f"rebuild.{row.status}", target, detail=told))
@@ -175,15 +175,15 @@ def _of_backups() -> list[SampleAct]:
     return acts
 
 
-def _of_proofs() -> list[SampleAct]:
+def _of_restore_tests() -> list[SampleAct]:
     ended = RestoreTest.objects.select_related("source").order_by("pk")
     return [
         SampleAct(
             row.finished_at,
             SYSTEM,
-            f"proof.{row.status}",
+            f"restore_test.{row.status}",
             row.source.name,
-            detail={"proof": row.pk, "backup_run": row.run_id, "code": row.error.get("code", "")},
+            detail={"restore_test": row.pk, "backup_run": row.run_id, "code": row.error.get("code", "")},
         )
         for row in ended
         if row.finished_at
@@ -216,7 +216,7 @@ def _others(now: datetime) -> list[SampleAct]:
         SampleAct(moment(now, 27, "13:30"), ANNA, "account.created", "m.rossi", detail={"group": "viewer", "superuser": False}),
         SampleAct(moment(now, 26, "15:12"), ANNA, "host.key_accepted", "db-crm-r1", "New hardware; compared with the label on it",
             {"old": "ed25519", "new": "ed25519"}),
-        SampleAct(moment(now, 25, "09:20"), PRIYA, "backup.said_over", "search-b2", "The dump was ended by hand on the host"),
+        SampleAct(moment(now, 25, "09:20"), PRIYA, "backup.marked_ended", "search-b2", "The dump was ended by hand on the host"),
         SampleAct(moment(now, 19, "08:40"), ANNA, "account.deactivated", "m.rossi", "Left the company"),
         SampleAct(moment(now, 15, "08:05"), PRIYA, "host.key_accepted", "db-crm-b1", "Mainboard replaced; read on the console",
             {"old": "ed25519", "new": "ed25519"}),

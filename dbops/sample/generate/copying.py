@@ -17,15 +17,15 @@ from dbops.sample.generate.clusters import MIB, SampleCluster
 DONE_LINES = {
     "fingerprint": "{target} is what the plan saw: its data directory, its server process and its server id.",
     "open": "{target_host} reaches {source_host} over SSH.",
-    "take-over": "{target} is stopped. Its old data is at {aside}.",
+    "swap-datadir": "{target} is stopped. Its old data is at {aside}.",
     "stream": "The copy is whole: backup {backup}, up to LSN {lsn}.",
     "release": "{source} is given back: the run's key and credentials are removed.",
     "start": "{target} serves with server id {server_id}.",
     "catch-up": "{target} has caught up with {source}.",
     "repoint": "{target} replicates from the primary {primary}.",
     "verify": "{target} replicates from {primary} and has stayed caught up.",
-    "look-back": "The old data is at {aside}.",
-    "put-back": "The old data is at /var/lib/mysql again.",
+    "find-old-data": "The old data is at {aside}.",
+    "rollback": "The old data is at /var/lib/mysql again.",
 }
 ON_THE_SOURCE = {"release"}
 #: Steps that nothing is told of when the copy was never whole.
@@ -46,12 +46,12 @@ def seconds_of(plan: Plan, cluster: SampleCluster, dice: random.Random) -> dict[
     size = plan.bytes_to_copy or cluster.data_bytes
     stream = size / cluster.rate * dice.uniform(0.92, 1.12)
     known = {
-        "take-over": dice.uniform(5, 28),
+        "swap-datadir": dice.uniform(5, 28),
         "pause": 0.02,
         "stream": stream,
         "release": dice.uniform(0.1, 0.4),
         "prepare": 25 + stream * dice.uniform(0.035, 0.06),
-        "own": dice.uniform(2, 14),
+        "set-ownership": dice.uniform(2, 14),
         "start": dice.uniform(7, 35),
         "catch-up": 15 + stream * dice.uniform(0.07, 0.14),
         "verify": dice.uniform(2.1, 3.4),

@@ -24,7 +24,7 @@ from dbops.sample.generate.states import Spell
 from dbops.sample.generate.story import GONE, HALTED, INCIDENTS, LATE, REFUSED, Incident, moment
 
 MOMENT = timedelta(seconds=2)
-PUT_BACK_AFTER = timedelta(minutes=21)
+ROLLED_BACK_AFTER = timedelta(minutes=21)
 EXPIRES = timedelta(days=1)
 ENDINGS = {
     "stream": Ending("stream", StepState.CANCELLED, 0.34),
@@ -81,8 +81,8 @@ def _rebuild(past: MadeRebuild, incident: Incident, lost: datetime) -> None:
         plan_fingerprint=plan.fingerprint,
         revision=1,
     )
-    ending = ENDINGS.get(incident.ends_in, Ending())
-    steps = write_steps(row, plan, seconds_of(plan, cluster, past.dice), ending)
+    pending_status = ENDINGS.get(incident.ends_in, Ending())
+    steps = write_steps(row, plan, seconds_of(plan, cluster, past.dice), pending_status)
     _end(row, plan, steps, incident)
     busy = Interval(started, steps["release"].finished_at or steps["clean-up"].finished_at or started)
     past.busy.setdefault(incident.source, []).append(busy)
@@ -126,7 +126,7 @@ def _when_free(past: MadeRebuild, source: Instance, at: datetime) -> datetime:
 def _end(row: Rebuild, plan: Plan, steps: dict[str, RebuildStep], incident: Incident) -> None:
     target, ended = plan.target.name, max(step.finished_at for step in steps.values() if step.finished_at)
     row.finished_at = ended + timedelta(milliseconds=400)
-    row.memory = {
+    row.checkpoint = {
         "touched": True,
         "aside_path": plan.aside_path,
         "aside_identity": plan.target.datadir_identity,
@@ -135,10 +135,10 @@ def _end(row: Rebuild, plan: Plan, steps: dict[str, RebuildStep], incident: Inci
         "stream.bytes": steps["stream"].progress.get("bytes"),
     }
     if row.status == Status.SUCCEEDED:
-        row.memory["verified"] = True
+        row.checkpoint["verified"] = True
         row.outcome = f"{target} serves, replicates from {plan.primary.name} and has caught up."
     else:
-        row.ending = row.status
+        row.pending_status = row.status
         row.outcome = (
             f"The old data of {target} is at {plan.aside_path}. What was copied is at {plan.target.datadir}; "
             "it is not usable as it is. The server is stopped."
@@ -166,7 +166,7 @@ def _note_states(
     past: MadeRebuild, incident: Incident, lost: datetime, row: Rebuild, steps: dict[str, RebuildStep]
 ) -> None:
     """Note what probes saw of the target: what was wrong, then no server, then one that lags until it has caught up."""
-    target, stopped_at = incident.target, steps["take-over"].started_at
+    target, stopped_at = incident.target, steps["swap-datadir"].started_at
     assert stopped_at  # noqa: S101 - for the type checker
     before = past.broken.pop(target, None)
     if before:
@@ -186,10 +186,10 @@ def _put_back(past: MadeRebuild, row: Rebuild, plan: Plan, steps: dict[str, Rebu
     """Have somebody put the old data of a failed rebuild back: it serves again, as badly as before."""
     assert row.finished_at  # noqa: S101 - for the type checker
     ended = EndedRebuild(
-        row.uid, Status(row.status), row.memory, {name: StepState(one.state) for name, one in steps.items()}
+        row.uid, Status(row.status), row.checkpoint, {name: StepState(one.state) for name, one in steps.items()}
     )
     plan = plan_follow_up(plan, rollback_option(ended))
-    asked = row.finished_at + PUT_BACK_AFTER
+    asked = row.finished_at + ROLLED_BACK_AFTER
     following = Rebuild.objects.create(
         uid=uuid.UUID(int=past.dice.getrandbits(128)).hex[:16],
         request_key=str(uuid.UUID(int=past.dice.getrandbits(128))),
@@ -205,7 +205,7 @@ def _put_back(past: MadeRebuild, row: Rebuild, plan: Plan, steps: dict[str, Rebu
         expires_at=asked + EXPIRES,
         plan=to_record(plan),
         plan_fingerprint=plan.fingerprint,
-        memory=remembered(ended) | {"put_back": True},
+        checkpoint=remembered(ended) | {"rolled_back": True},
         outcome=f"{row.target.name} serves its old data again; replication stands where it stood.",
         revision=1,
     )

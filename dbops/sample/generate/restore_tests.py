@@ -19,7 +19,7 @@ RATES = {"unpack": 310e6, "prepare": 42e6, "tables": 520e6, "rows": 640e6}
 FAILED, STEP, FOUND = "search-b1", "tables", "bad lines of CHECK TABLE: 1, the first: search.postings error Corrupt"
 
 
-def write_proofs(runs: list[BackupRun], begin: datetime, now: datetime) -> None:
+def write_restore_tests(runs: list[BackupRun], begin: datetime, now: datetime) -> None:
     """Write the proofs of a fleet whose runs are written. Its dice are its own: the rest of the history stays as it was."""
     good = [row for row in runs if row.origin == "managed" and row.method == "physical" and row.status == "succeeded"]
     for source in sorted({row.instance.name for row in good}):
@@ -32,10 +32,10 @@ def write_proofs(runs: list[BackupRun], begin: datetime, now: datetime) -> None:
                 chosen.append((before[-1], due))
             due -= timedelta(days=EVERY_DAYS)
         for number, (row, at) in enumerate(reversed(chosen), 1):
-            _prove(row, at, is_bad=source == FAILED and number == len(chosen))
+            _run_restore_test(row, at, is_bad=source == FAILED and number == len(chosen))
 
 
-def _prove(run: BackupRun, at: datetime, *, is_bad: bool) -> None:
+def _run_restore_test(run: BackupRun, at: datetime, *, is_bad: bool) -> None:
     dice = random.Random(run.uid)  # noqa: S311 - it guards nothing, and is to be the same each time
     steps = _steps(run, dice, is_bad=is_bad)
     end = at + timedelta(seconds=sum(step["seconds"] for step in steps))
@@ -44,7 +44,7 @@ def _prove(run: BackupRun, at: datetime, *, is_bad: bool) -> None:
         doing = f"Proving the backup {run.path} of {run.instance.name}"
         error = RemoteFailure("proof.tables", doing, found=FOUND, left=GONE, next_step=FAILURES["tables"]).as_record()
     status = RunStatus.FAILED if is_bad else RunStatus.SUCCEEDED
-    proof = RestoreTest.objects.create(
+    restore_test = RestoreTest.objects.create(
         uid=uuid.UUID(int=dice.getrandbits(128)).hex[:16],
         run=run,
         source=run.instance,
@@ -61,7 +61,7 @@ def _prove(run: BackupRun, at: datetime, *, is_bad: bool) -> None:
     word = "failed" if is_bad else "succeeded"
     lines = [
         (at, "info", "Its proof is due."),
-        (end, "error" if is_bad else "info", f"Proof {proof.pk} has {word}. Nothing of it is left on the host."),
+        (end, "error" if is_bad else "info", f"Proof {restore_test.pk} has {word}. Nothing of it is left on the host."),
     ]
     BackupEvent.objects.bulk_create(
         BackupEvent(run=run, at=when, level=level, text=text) for when, level, text in lines

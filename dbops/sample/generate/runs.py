@@ -130,7 +130,7 @@ def _tell_end(row: BackupRun, cluster: SampleCluster, now: datetime) -> None:
             "tool": f"{_tool(cluster, row)}",
         }
         plan = {"needed_bytes": int((row.bytes_written or 0) * 1.2), "data_bytes": cluster.data_bytes}
-        row.memory = {"plan": plan}
+        row.checkpoint = {"plan": plan}
     elif row.origin == "reported":
         row.path = path
 

@@ -45,7 +45,7 @@ def cluster_file(
     form: str,
     *,
     times: Iterable[MethodTimes],
-    proofs: Iterable[VerifiedSource],
+    restore_tests: Iterable[VerifiedSource],
     restores: Iterable[RestoreStatus],
     ahead: ClusterForecast,
 ) -> HttpResponse:
@@ -72,8 +72,9 @@ def cluster_file(
         "intervals": intervals,
         "below_target_by_week": weeks,
         "rebuild_times": [_times(one) for one in times],
-        "proofs": [
-            {"source": one.source, "rebuild": one.rebuild, "at": _time(one.at) if one.at else None} for one in proofs
+        "restore_tests": [
+            {"source": one.source, "rebuild": one.rebuild, "at": _time(one.at) if one.at else None}
+            for one in restore_tests
         ],
         "restores": [
             {

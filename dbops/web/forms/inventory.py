@@ -209,7 +209,7 @@ class ClusterForm(InventoryForm):
             "write_addresses",
             "wanted_replicas",
             "redundancy_goal_seconds",
-            "proof_host",
+            "restore_test_host",
             "needs_approval",
         ),
         "Dashboard's account": ("admin_user", "admin_password"),
@@ -228,7 +228,7 @@ class ClusterForm(InventoryForm):
         help_text="Within so long it should be whole again when it lost something: availability marks the hours of the week "
         "that would break it. Empty: as for all clusters.",
     )
-    proof_host = forms.ChoiceField(
+    restore_test_host = forms.ChoiceField(
         label="Host on which its backups are proven",
         required=False,
         help_text="It fetches them: a host with the backup tool, a server program and room for the data.",
@@ -244,7 +244,7 @@ class ClusterForm(InventoryForm):
             "write_addresses",
             "wanted_replicas",
             "redundancy_goal_seconds",
-            "proof_host",
+            "restore_test_host",
             "needs_approval",
             "admin_user",
             "replication_user",
@@ -264,10 +264,10 @@ class ClusterForm(InventoryForm):
 
     def __init__(self, *args: Any, **kwargs: Any) -> None:
         super().__init__(*args, **kwargs)
-        chosen, names = self.instance.proof_host, _hosts_with_an_instance()
+        chosen, names = self.instance.restore_test_host, _hosts_with_an_instance()
         # what was chosen stays a choice: to save something else must not take it away
         lost = [(chosen, f"{chosen} (no instance stands on it)")] if chosen and chosen not in names else []
-        field = cast(forms.ChoiceField, self.fields["proof_host"])
+        field = cast(forms.ChoiceField, self.fields["restore_test_host"])
         field.choices = [("", "each where its file lies"), *((name, name) for name in names), *lost]
 
     def clean_together(self, given: dict[str, Any]) -> None:

@@ -14,14 +14,14 @@ from django.shortcuts import render
 from django.utils.deprecation import MiddlewareMixin
 
 from dbops.engine.errors import Refused
-from dbops.sample.database_check import agreement
+from dbops.sample.database_check import sample_guard
 from dbops.security.permissions import sample_refusal
 from dbops.web.middleware.refusals import typed
 
 log = logging.getLogger(__name__)
 
 #: What may be sent all the same, by name of its address: people come in, choose their own view, and read the log.
-ALLOWED = frozenset({"login", "logout", "start-view", "audit-verify", "audit-export"})
+ALLOWED = frozenset({"login", "logout", "default-view", "audit-verify", "audit-export"})
 READING = frozenset({"GET", "HEAD", "OPTIONS"})
 FILE_NAME = re.compile(r'filename="(?!sample-)')
 API = "/api/"
@@ -58,6 +58,6 @@ def _answer(request: HttpRequest, refusal: Refused, template: str, *, status: in
 
 def _disagreement() -> Refused | None:
     try:
-        return agreement.disagreement()
+        return sample_guard.database_mismatch()
     except DatabaseError:  # it is away, or has no tables yet: nothing can be shown, and the page itself says why
         return None

@@ -100,13 +100,20 @@ def _show(request: HttpRequest, row: Cluster, *, form: MarkForm | None = None, s
     days, gap = days_of(request.GET), GAPS.get(request.GET.get("gap", ""), Gap.NOT_REBUILDABLE)
     now = timezone.now()
     found = cluster_gaps(row, now, days=days, gap=gap)
-    times, proofs = history.times(row, found.period), history.verified_sources(row)
-    ahead, proven = cluster_forecast(row, now), restores(now, [row.pk]).get(row.pk, [])
+    times, restore_tests = history.times(row, found.period), history.verified_sources(row)
+    ahead, restore_tested = cluster_forecast(row, now), restores(now, [row.pk]).get(row.pk, [])
     if request.GET.get("of") == "forecast" and request.GET.get("format") == "csv":
         return forecast_file(row.name, ahead, now)
     if request.GET.get("format") in FORMATS:
         return cluster_file(
-            row.name, found, gap, request.GET["format"], times=times, proofs=proofs, restores=proven, ahead=ahead
+            row.name,
+            found,
+            gap,
+            request.GET["format"],
+            times=times,
+            restore_tests=restore_tests,
+            restores=restore_tested,
+            ahead=ahead,
         )
     context = {
         "cluster": row,
@@ -115,10 +122,10 @@ def _show(request: HttpRequest, row: Cluster, *, form: MarkForm | None = None, s
         "legend": legend(found.weeks),
         "debt_rows": by_cause(found.weeks),
         "times": times,
-        "proofs": [(proof, proof.is_stale(now)) for proof in proofs],
+        "restore_tests": [(restore_test, restore_test.is_stale(now)) for restore_test in restore_tests],
         "stale_days": STALE_AFTER.days,
-        "restores": proven,
-        "old_after_days": settings.PROOF_OLD_AFTER_SECONDS // 86400,
+        "restores": restore_tested,
+        "old_after_days": settings.RESTORE_TEST_OLD_AFTER_SECONDS // 86400,
         "heat": heat(ahead),
         "planned": _planned(found),
         "months": _months(),

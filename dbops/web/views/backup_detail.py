@@ -30,7 +30,7 @@ def run(request: HttpRequest, run_id: int) -> HttpResponse:
         return HttpResponse(status=204)
     found = _find(run_id)
     template = "backups/_run.html" if is_poll else "backups/run.html"
-    context = {"page": queries.run_page(found), "run": found, "proofs": restore_tests_of(found)}
+    context = {"page": queries.run_page(found), "run": found, "restore_tests": restore_tests_of(found)}
     return render(request, template, context)
 
 
@@ -45,7 +45,7 @@ def stop(request: HttpRequest, run_id: int) -> HttpResponse:
 @require_http_methods(["GET", "POST"])
 @never_cache
 @operator_page
-def give_up(request: HttpRequest, run_id: int) -> HttpResponse:
+def force_fail(request: HttpRequest, run_id: int) -> HttpResponse:
     """Say what is not known, ask for a reason, then end a lost run without its host."""
     return _end(request, run_id, force_fail_run, "backups/force_fail.html", "is ended without its host.")
 
@@ -63,33 +63,35 @@ def over(request: HttpRequest, run_id: int) -> HttpResponse:
 def prove(request: HttpRequest, run_id: int) -> HttpResponse:
     """Queue a proof of this backup. A second click finds the proof of the first."""
     try:
-        proof = verbs.request_restore_test(_find(run_id), user_of(request))
+        restore_test = verbs.request_restore_test(_find(run_id), user_of(request))
     except Refused as error:
         messages.error(request, f"It was not begun: {error.found}. {error.next_step}")
     else:
-        messages.success(request, f"Proof {proof.pk} begins as soon as {proof.host.name} has no other work of dbops.")
+        messages.success(
+            request, f"Proof {restore_test.pk} begins as soon as {restore_test.host.name} has no other work of dbops."
+        )
     return redirect("backup-run", run_id=run_id)
 
 
 @require_http_methods(["GET", "POST"])
 @never_cache
 @operator_page
-def stop_proof(request: HttpRequest, proof_id: int) -> HttpResponse:
+def stop_restore_test(request: HttpRequest, restore_test_id: int) -> HttpResponse:
     """Ask once more and for a reason, then have a proof stopped."""
-    proof, reason = find_restore_test(proof_id), request.POST.get("reason", "")
-    if proof is None:
-        raise Http404(f"There is no proof {proof_id}.")
+    restore_test, reason = find_restore_test(restore_test_id), request.POST.get("reason", "")
+    if restore_test is None:
+        raise Http404(f"There is no proof {restore_test_id}.")
     refused, status = None, 200
     if request.method == "POST":
         try:
-            verbs.stop_restore_test(proof, user_of(request), reason)
+            verbs.stop_restore_test(restore_test, user_of(request), reason)
         except Refused as error:
             refused, status = error, 409
-            proof.refresh_from_db()
+            restore_test.refresh_from_db()
         else:
-            messages.success(request, f"Proof {proof_id} is asked to stop.")
-            return redirect("backup-run", run_id=proof.run_id)
-    context = {"proof": proof, "refused": refused, "reason": reason}
+            messages.success(request, f"Proof {restore_test_id} is asked to stop.")
+            return redirect("backup-run", run_id=restore_test.run_id)
+    context = {"restore_test": restore_test, "refused": refused, "reason": reason}
     return render(request, "backups/restore_test_stop.html", context, status=status)
 
 

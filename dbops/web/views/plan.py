@@ -241,9 +241,9 @@ def _show(
     no_plan: Refused | None = None
     compared: tuple[MethodComparison, ...] = ()
     try:
-        situation = plan_inputs_for(target=target, source=asked.source, keep_old_data=asked.keep)
-        compared = compare(situation)
-        found = build_plan(situation, asked.method)
+        inputs = plan_inputs_for(target=target, source=asked.source, keep_old_data=asked.keep)
+        compared = compare(inputs)
+        found = build_plan(inputs, asked.method)
     except Refused as error:
         no_plan = error
     sources = candidate_sources(target) if target.role != Role.PRIMARY else []
@@ -267,7 +267,7 @@ def _show(
         # The name confirmed another plan: whoever presses Enter twice has not read this one.
         "typed": asked.typed | ({"typed_name": ""} if refused and refused.code == "plan.stale" else {}),
         "findings": found.findings if found else (),
-        "impact": impact(found, ways.picture, start, cluster.states) if found else None,
+        "impact": impact(found, ways.snapshot, start, cluster.states) if found else None,
         "prediction": ways.prediction,
         "changes": changes,
         "shown": packed(shown(found, start)) if found else "",
@@ -380,4 +380,4 @@ def _url(target: Instance, *, source: str, method: str, keep: bool, start: str, 
     named = "" if method == DEFAULT_METHOD else method
     asked = {"source": source, "method": named, "keep_old_data": "1" if keep else "", "start": start, "again": again}
     given = {name: value for name, value in asked.items() if value}
-    return reverse("plan", args=[target.name]) + (f"?{urlencode(given)}" if given else "")
+    return reverse("rebuild-plan", args=[target.name]) + (f"?{urlencode(given)}" if given else "")

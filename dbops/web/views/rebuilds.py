@@ -110,7 +110,7 @@ def cancel(request: HttpRequest, rebuild_id: int) -> HttpResponse:
 @require_http_methods(["GET", "POST"])
 @never_cache
 @operator_page
-def give_up(request: HttpRequest, rebuild_id: int) -> HttpResponse:
+def force_fail(request: HttpRequest, rebuild_id: int) -> HttpResponse:
     """Say what is not known, ask for a reason, then end a lost rebuild without its hosts."""
     found = _find(rebuild_id)
     refused, status = None, 200

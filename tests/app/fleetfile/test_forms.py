@@ -101,24 +101,26 @@ def test_a_goal_of_its_own_is_typed_in_minutes(fleet, operator):
 
 def test_a_host_of_proofs_without_instances_stays_until_another_is_chosen(fleet, operator):
     values = shown(operator, edit_url("cluster", "shop"))
-    operator.post(edit_url("cluster", "shop"), values | {"proof_host": "db-2"})
+    operator.post(edit_url("cluster", "shop"), values | {"restore_test_host": "db-2"})
     Instance.objects.filter(host__name="db-2").delete()
     page = operator.get(edit_url("cluster", "shop"))
     assert b"db-2 (no instance stands on it)" in page.content
     operator.post(edit_url("cluster", "shop"), shown(operator, edit_url("cluster", "shop")) | {"wanted_replicas": "1"})
-    assert (Cluster.objects.get().proof_host, Cluster.objects.get().wanted_replicas) == ("db-2", 1)
-    operator.post(edit_url("cluster", "shop"), shown(operator, edit_url("cluster", "shop")) | {"proof_host": ""})
+    assert (Cluster.objects.get().restore_test_host, Cluster.objects.get().wanted_replicas) == ("db-2", 1)
+    operator.post(edit_url("cluster", "shop"), shown(operator, edit_url("cluster", "shop")) | {"restore_test_host": ""})
     assert b"no instance stands" not in operator.get(edit_url("cluster", "shop")).content
 
 
 def test_the_host_of_proofs_is_one_that_is_read_and_follows_its_name(fleet, operator):
     values = shown(operator, edit_url("cluster", "shop"))
-    assert "proof_host" in errors(operator.post(edit_url("cluster", "shop"), values | {"proof_host": "db-99"}))
-    operator.post(edit_url("cluster", "shop"), values | {"proof_host": "db-2"})
-    assert Cluster.objects.get().proof_host == "db-2"
-    assert AuditEntry.objects.get().detail["proof_host"].endswith("→ db-2")
+    assert "restore_test_host" in errors(
+        operator.post(edit_url("cluster", "shop"), values | {"restore_test_host": "db-99"})
+    )
+    operator.post(edit_url("cluster", "shop"), values | {"restore_test_host": "db-2"})
+    assert Cluster.objects.get().restore_test_host == "db-2"
+    assert AuditEntry.objects.get().detail["restore_test_host"].endswith("→ db-2")
     operator.post(edit_url("host", "db-2"), shown(operator, edit_url("host", "db-2")) | {"name": "db-2b"})
-    assert Cluster.objects.get().proof_host == "db-2b"
+    assert Cluster.objects.get().restore_test_host == "db-2b"
     response = operator.post(reverse("inventory-remove", args=["host", "db-2b"]), {"typed_name": "db-2b"})
     assert b"the backups of cluster shop are proven on it" in response.content
     assert Host.objects.filter(name="db-2b").exists()

@@ -11,7 +11,7 @@ from dbops.operations.fleet import FleetFileErrors, export_fleet
 from tests.app.backup_rows import make_run, make_schedule
 from tests.app.factories import make_rebuild
 from tests.app.fleetfile.builders import SECRETS, host_key, private_key
-from tests.app.restore_test_rows import ended_proof, made
+from tests.app.restore_test_rows import ended_restore_test, made
 from tests.said import names
 
 pytestmark = pytest.mark.django_db
@@ -124,10 +124,10 @@ def test_a_target_of_replicas_comes_and_goes_with_the_file(folder):
 def test_the_host_of_proofs_comes_and_goes_with_the_file(folder):
     folder.load()
     folder.load(folder.with_change("  - name: shop\n", "  - name: shop\n    proof_host: db-2\n"))
-    assert Cluster.objects.get().proof_host == "db-2"
+    assert Cluster.objects.get().restore_test_host == "db-2"
     assert "proof_host: db-2" in export_fleet()
     folder.load()
-    assert Cluster.objects.get().proof_host == ""
+    assert Cluster.objects.get().restore_test_host == ""
 
 
 def test_a_goal_of_its_own_comes_and_goes_with_the_file(folder):
@@ -243,17 +243,19 @@ def test_the_hosts_of_a_proof_at_work_stay_where_they_are(folder, status):
     """Its way from the one to the other would be closed at the new place, and left open at the old one."""
     folder.load()
     one, two = Instance.objects.order_by("name")
-    proof = ended_proof(made(make_schedule(two, is_enabled=False)), status, host=one.host, finished_at=None)
+    restore_test = ended_restore_test(
+        made(make_schedule(two, is_enabled=False)), status, host=one.host, finished_at=None
+    )
     for host, change in (
         ("db-1", ("address: 192.0.2.1\n", "address: 192.0.2.7\n")),
         ("db-2", ("address: 192.0.2.2, key", "address: 192.0.2.7, key")),
     ):
         found = " ".join(errors_of(folder, folder.with_change(*change)))
-        assert names(found, f"proof {proof.pk}", host, "ssh_address")
+        assert names(found, f"proof {restore_test.pk}", host, "ssh_address")
     moved = folder.with_change("role: replica\n        host: db-2", "role: replica\n        host: db-1")
-    assert any(names(error, f"proof {proof.pk}", "shop-2", "host") for error in errors_of(folder, moved))
-    proof.status = RunStatus.SUCCEEDED
-    proof.save()
+    assert any(names(error, f"proof {restore_test.pk}", "shop-2", "host") for error in errors_of(folder, moved))
+    restore_test.status = RunStatus.SUCCEEDED
+    restore_test.save()
     assert folder.load(folder.with_change("/srv/shop/start --now", "/srv/shop/start")).count("changed") == 1
 
 

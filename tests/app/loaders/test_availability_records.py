@@ -96,7 +96,7 @@ def test_what_puts_old_data_back_leaves_the_source_free(trio: Any) -> None:
     rebuild = make_rebuild(target=trio[2], source=trio[1], status=Status.SUCCEEDED)
     Rebuild.objects.filter(pk=rebuild.pk).update(requested_at=ago(8), started_at=ago(7), finished_at=ago(4))
     assert told(record(trio[2]), Gap.NOT_REBUILDABLE) == [(7, 4, Cause.REBUILD, f"rebuild {rebuild.pk}")]
-    Rebuild.objects.filter(pk=rebuild.pk).update(method="put-back")
+    Rebuild.objects.filter(pk=rebuild.pk).update(method="rollback")
     assert told(record(trio[2]), Gap.NOT_REBUILDABLE) == []
 
 

@@ -207,7 +207,7 @@ def test_a_cluster_goes_by_its_own_rebuilds_and_else_by_the_fleets_speed() -> No
         status=Status.SUCCEEDED,
         started_at=now - 5 * HOUR,
         finished_at=now - 3 * HOUR,
-        memory={"stream.bytes": 740 * GIB},
+        checkpoint={"stream.bytes": 740 * GIB},
     )
     own = snapshot_of(backup.cluster).predicted("backup-1").duration
     other = snapshot_of(other_backup.cluster).predicted("legacy-backup-1")

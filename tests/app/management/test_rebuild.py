@@ -64,7 +64,7 @@ def test_a_start_is_chosen_by_its_key_and_expires(trio: tuple[Instance, ...]) ->
     text, status = say("--reason", "disk died", "--start", f"after-run:{run.pk}", "--expires-hours", "3")
     rebuild = Rebuild.objects.get()
     assert (numbers(text), rebuild.status, status) == ([rebuild.pk], "queued", 0)
-    assert rebuild.after_run == run
+    assert rebuild.start_after_run == run
     assert rebuild.expires_at is not None
     assert abs(rebuild.expires_at - (timezone.now() + timedelta(hours=3))) < timedelta(minutes=1)
     assert AuditEntry.objects.get(action="rebuild.requested").detail["start"] == f"after-run:{run.pk}"
@@ -84,7 +84,7 @@ def test_without_a_choice_it_starts_as_soon_as_it_can(trio: tuple[Instance, ...]
     make_run(trio[1])
     assert say("--reason", "disk died")[1] == 0
     rebuild = Rebuild.objects.get()
-    assert (rebuild.after_run, rebuild.not_before) == (None, None)
+    assert (rebuild.start_after_run, rebuild.not_before) == (None, None)
     assert names(rebuild.events.get().text, "olga", rebuild.reason)
 
 

@@ -45,8 +45,8 @@ def failed(trio: Any, olga: User) -> Rebuild:
     """A rebuild that failed as it made the copy the target's own."""
     steps = tuple(PlannedStep(step.name, step.title) for step in METHODS["xbstream"].steps)
     plan = make_plan(target=trio[2], source=trio[1], steps=steps, programs=PROGRAMS)
-    rebuild = make_rebuild(target=trio[2], source=trio[1], status=Status.FAILED, plan=plan, memory=MEMORY)
-    at = next(number for number, step in enumerate(steps) if step.name == "own")
+    rebuild = make_rebuild(target=trio[2], source=trio[1], status=Status.FAILED, plan=plan, checkpoint=MEMORY)
+    at = next(number for number, step in enumerate(steps) if step.name == "set-ownership")
     rebuild.steps.filter(position__lt=at).update(state=StepState.DONE)
     rebuild.steps.filter(position=at).update(state=StepState.FAILED)
     rebuild.steps.filter(position__gt=at).update(state=StepState.SKIPPED)
@@ -86,10 +86,10 @@ def test_it_is_written_whole(olga: User, failed: Rebuild, method: str) -> None:
 def test_it_knows_of_the_copy_and_nothing_of_the_ended_run_on_the_source(
     olga: User, failed: Rebuild, method: str
 ) -> None:
-    memory = ask(olga, failed, method).memory
-    assert memory["copy_run"] == failed.uid
-    assert memory["aside_identity"] == "1:1"
-    assert not {"source_opened", "stream.samples"} & set(memory)
+    checkpoint = ask(olga, failed, method).checkpoint
+    assert checkpoint["copy_run"] == failed.uid
+    assert checkpoint["aside_identity"] == "1:1"
+    assert not {"source_opened", "stream.samples"} & set(checkpoint)
 
 
 def test_a_retry_skips_what_is_done_and_nothing_else(olga: User, failed: Rebuild) -> None:
@@ -99,10 +99,10 @@ def test_a_retry_skips_what_is_done_and_nothing_else(olga: User, failed: Rebuild
 
 
 def test_going_back_skips_nothing(olga: User, failed: Rebuild) -> None:
-    assert set(ask(olga, failed, "put-back").steps.values_list("state", flat=True)) == {StepState.PENDING}
+    assert set(ask(olga, failed, "rollback").steps.values_list("state", flat=True)) == {StepState.PENDING}
 
 
-@pytest.mark.parametrize(("method", "held"), [("put-back", {"replica-1"}), ("retry", {"replica-1", "backup-1"})])
+@pytest.mark.parametrize(("method", "held"), [("rollback", {"replica-1"}), ("retry", {"replica-1", "backup-1"})])
 def test_it_holds_what_it_works_on(olga: User, failed: Rebuild, method: str, held: set[str]) -> None:
     assert starts.start(ask(olga, failed, method)) == ""
     assert set(Hold.objects.values_list("instance__name", flat=True)) == held
@@ -137,18 +137,21 @@ def test_while_its_target_is_silent_nothing_is_known_and_nothing_follows(olga: U
     failed.sweep_due_at = failed.requested_at
     failed.save(update_fields=["sweep_due_at"])
     assert {offer.is_possible for offer in offers(failed).values()} == {False}
-    assert {offer.reason for offer in offers(failed).values()} == {refused(olga, failed, "put-back").found}
+    assert {offer.reason for offer in offers(failed).values()} == {refused(olga, failed, "rollback").found}
 
 
 def test_a_follow_up_that_failed_can_be_followed_itself(olga: User, failed: Rebuild) -> None:
     retry = ask(olga, failed, "retry")
     Rebuild.objects.filter(pk=retry.pk).update(status=Status.FAILED, target_slot=None, started_at=timezone.now())
-    retry.steps.filter(name__in=("recheck", "own")).update(state=StepState.DONE)
+    retry.steps.filter(name__in=("resume-check", "set-ownership")).update(state=StepState.DONE)
     retry.refresh_from_db()
-    assert not offers(failed)["put-back"].is_possible, "the first one is overtaken"
+    assert not offers(failed)["rollback"].is_possible, "the first one is overtaken"
     second = ask(olga, retry, "retry")
-    assert set(second.steps.filter(state=StepState.SKIPPED).values_list("name", flat=True)) == {"prepare", "own"}
-    assert second.memory["copy_run"] == failed.uid, "the mark in the copy is still that of the first run"
+    assert set(second.steps.filter(state=StepState.SKIPPED).values_list("name", flat=True)) == {
+        "prepare",
+        "set-ownership",
+    }
+    assert second.checkpoint["copy_run"] == failed.uid, "the mark in the copy is still that of the first run"
 
 
 @pytest.mark.parametrize("status", [Status.EXPIRED, Status.CANCELLED])

@@ -38,7 +38,7 @@ def _no_broker(monkeypatch: pytest.MonkeyPatch) -> None:
 def failed() -> Rebuild:
     """Return a rebuild that failed while its copy rolled forward."""
     rebuild = rows.started_rebuild()
-    end(rebuild, memory=COPIED)
+    end(rebuild, checkpoint=COPIED)
     rebuild.steps.update(state=StepState.DONE)
     rebuild.steps.filter(name__in=("catch-up", "repoint", "verify")).update(state=StepState.SKIPPED)
     return rebuild
@@ -67,7 +67,7 @@ def possible(rebuild: Rebuild) -> set[str]:
 
 
 def test_both_may_follow_until_one_does(failed: Rebuild) -> None:
-    assert possible(failed) == {"put-back", "retry", "again"}
+    assert possible(failed) == {"rollback", "retry", "again"}
     following = follow(failed, "retry")
     assert possible(failed) == set()
     assert scheduler.start_what_can() == [following.pk]
@@ -78,32 +78,32 @@ def test_both_may_follow_until_one_does(failed: Rebuild) -> None:
 @pytest.mark.parametrize("refused", [True, False])
 def test_a_newer_rebuild_that_the_host_refused_takes_nothing_away(failed: Rebuild, refused: bool) -> None:
     newer = make_rebuild(target=failed.target, source=failed.source)
-    memory = {"touched": True, "aside_path": "/data.dbops-old-2"}
-    end(newer, memory=memory | ({"refused": True} if refused else {}))
-    assert possible(failed) == ({"put-back", "retry", "again"} if refused else set())
+    checkpoint = {"touched": True, "aside_path": "/data.dbops-old-2"}
+    end(newer, checkpoint=checkpoint | ({"refused": True} if refused else {}))
+    assert possible(failed) == ({"rollback", "retry", "again"} if refused else set())
 
 
 @pytest.mark.parametrize("status", [Status.EXPIRED, Status.CANCELLED])
 def test_a_follow_up_that_never_started_takes_nothing_away(failed: Rebuild, status: Status) -> None:
     following = follow(failed, "retry")
     assert rebuild_requests.end_queued(following, status, "for a test")
-    assert possible(failed) == {"put-back", "retry", "again"}
+    assert possible(failed) == {"rollback", "retry", "again"}
 
 
 def test_old_data_goes_back_though_the_source_is_silent_for_good(failed: Rebuild) -> None:
     end(failed, sweep_due_at=timezone.now())
-    assert possible(failed) == {"put-back", "again"}
+    assert possible(failed) == {"rollback", "again"}
 
 
 def test_nothing_follows_while_the_target_is_silent(failed: Rebuild) -> None:
     """Its jobs may be at work there."""
-    memory = {key: value for key, value in COPIED.items() if key != "looked_at_end"}
-    end(failed, sweep_due_at=timezone.now(), memory=memory)
+    checkpoint = {key: value for key, value in COPIED.items() if key != "looked_at_end"}
+    end(failed, sweep_due_at=timezone.now(), checkpoint=checkpoint)
     assert possible(failed) == set()
 
 
 def test_what_a_rebuild_saw_at_its_end_does_not_count_for_the_one_that_follows(failed: Rebuild) -> None:
-    assert {"found", "looked_at_end"}.isdisjoint(follow(failed, "put-back").memory)
+    assert {"found", "looked_at_end"}.isdisjoint(follow(failed, "rollback").checkpoint)
 
 
 def test_the_steps_of_a_rebuild_that_was_given_up_have_ended(failed: Rebuild) -> None:

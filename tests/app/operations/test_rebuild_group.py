@@ -54,9 +54,9 @@ def ask(
 
 def test_the_first_reads_and_the_others_join_it(fleet: dict[str, Instance], olga: User) -> None:
     first, second = ask(fleet, olga, confirmed(fleet))
-    assert (first.reads_with_id, Rebuild.objects.get(pk=second.pk).reads_with_id) == (None, first.pk)
+    assert (first.leader_id, Rebuild.objects.get(pk=second.pk).leader_id) == (None, first.pk)
     asked = AuditEntry.objects.filter(action="rebuild.requested").order_by("pk")
-    assert [(entry.subject, entry.detail.get("reads_with")) for entry in asked] == [
+    assert [(entry.subject, entry.detail.get("leader")) for entry in asked] == [
         ("replica-1", None),
         ("replica-2", first.pk),
     ]
@@ -93,7 +93,7 @@ def test_a_plan_that_has_changed_stops_all(fleet: dict[str, Instance], olga: Use
 
 
 def page(client: Client, *targets: str) -> str:
-    asked = client.get("/clusters/shop/rebuild-several/", {"source": "backup-1", "target": list(targets)})
+    asked = client.get("/clusters/shop/rebuild-group/", {"source": "backup-1", "target": list(targets)})
     assert asked.status_code == 200
     return asked.content.decode()
 
@@ -106,15 +106,15 @@ def test_the_page_asks_for_each_name_and_sends_all(fleet: dict[str, Instance], o
         name: value for name, value in re.findall(r'name="([a-z0-9_-]+)"\s+value="([^"]*)"', text) if name != "target"
     }
     form |= {"target": ["replica-1", "replica-2"], "source": "backup-1", "reason": "the rack burned"}
-    answer = operator.post("/clusters/shop/rebuild-several/", form)
+    answer = operator.post("/clusters/shop/rebuild-group/", form)
     assert answer.status_code == 409
     assert "rebuild.name" in answer.content.decode()
     form |= {"typed-replica-1": "replica-1", "typed-replica-2": "replica-2"}
-    answer = operator.post("/clusters/shop/rebuild-several/", form)
+    answer = operator.post("/clusters/shop/rebuild-group/", form)
     first = Rebuild.objects.order_by("pk").first()
     assert first is not None
     assert (answer.status_code, answer["Location"]) == (302, f"/rebuilds/{first.pk}/")
-    assert Rebuild.objects.filter(reads_with=first).count() == 1
+    assert Rebuild.objects.filter(leader=first).count() == 1
     again = page(operator, "replica-1", "replica-2")
     assert STOPS in again
     assert f"Rebuild {first.pk}</a>" in again
@@ -139,9 +139,9 @@ def test_a_source_without_python_says_so(fleet: dict[str, Instance], operator: C
 def test_viewers_and_forms_without_their_key_get_nothing(
     fleet: dict[str, Instance], operator: Client, viewer: Client
 ) -> None:
-    assert viewer.get("/clusters/shop/rebuild-several/").status_code == 403
+    assert viewer.get("/clusters/shop/rebuild-group/").status_code == 403
     form = {"source": "backup-1", "target": ["replica-1", "replica-2"], "reason": "the rack burned"}
-    assert viewer.post("/clusters/shop/rebuild-several/", form).status_code == 403
-    assert operator.post("/clusters/shop/rebuild-several/", form).status_code == 404
-    assert operator.get("/clusters/none/rebuild-several/").status_code == 404
+    assert viewer.post("/clusters/shop/rebuild-group/", form).status_code == 403
+    assert operator.post("/clusters/shop/rebuild-group/", form).status_code == 404
+    assert operator.get("/clusters/none/rebuild-group/").status_code == 404
     assert Rebuild.objects.count() == 0

@@ -193,15 +193,15 @@ def test_a_message_for_a_finished_rebuild_does_nothing() -> None:
     assert rebuild_driver.due(timezone.now()) == []
 
 
-@pytest.mark.parametrize("ending", [Status.SUCCEEDED, Status.FAILED])
-def test_both_instances_are_probed_at_once_when_a_rebuild_ends_and_no_other(ending: Status) -> None:
+@pytest.mark.parametrize("pending_status", [Status.SUCCEEDED, Status.FAILED])
+def test_both_instances_are_probed_at_once_when_a_rebuild_ends_and_no_other(pending_status: Status) -> None:
     rebuild = ask(rows.make_fleet(), rows.operator())
     scheduler.start_what_can()
     later = timezone.now() + timedelta(minutes=5)
     InstanceState.objects.update(probe_due_at=later)
     lease = rebuild_driver.take_lease(rebuild.pk)
     assert lease is not None
-    rebuild_driver.finish(lease, ending, "the end")
+    rebuild_driver.finish(lease, pending_status, "the end")
     due = InstanceState.objects.filter(probe_due_at__lte=timezone.now()).values_list("instance__name", flat=True)
     assert set(due) == {rebuild.target.name, rebuild.source.name}
     assert InstanceState.objects.filter(probe_due_at=later).exists()

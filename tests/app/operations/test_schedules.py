@@ -120,7 +120,7 @@ def test_it_is_not_removed_under_a_run_or_a_rebuild_that_needs_it(olga: User, ba
     assert code_of(remove_schedule, actor=olga, schedule=row) == "schedule.busy"
     type(run).objects.update(status=RunStatus.SUCCEEDED)
     replica = backup.cluster.instances.get(name="replica-1")
-    rebuild = make_rebuild(target=replica, source=backup, runs_again=row)
+    rebuild = make_rebuild(target=replica, source=backup, requeue_schedule=row)
     assert code_of(remove_schedule, actor=olga, schedule=row) == "schedule.busy"
     type(rebuild).objects.update(status=Status.SUCCEEDED)
     remove_schedule(actor=olga, schedule=row)

@@ -86,91 +86,91 @@ def finish(row: Rebuild, status: Status = Status.SUCCEEDED) -> None:
 
 
 def test_who_has_joined_starts_with_the_one_who_reads_and_holds_its_target_alone(line: Line, olga: User) -> None:
-    reader, branch = line.ask(0), line.ask(1)
-    shared_reads.join_read(actor=olga, rebuild=branch, reader=reader)
+    reader, follower = line.ask(0), line.ask(1)
+    shared_reads.join_read(actor=olga, rebuild=follower, reader=reader)
     assert scheduler.start_what_can() == [reader.pk]
-    assert names(fresh(branch).waiting_for, f"rebuild {reader.pk}")
-    assert scheduler.start_what_can() == [branch.pk]
+    assert names(fresh(follower).waiting_for, f"rebuild {reader.pk}")
+    assert scheduler.start_what_can() == [follower.pk]
     holds = set(Hold.objects.values_list("instance__name", "rebuild", "purpose"))
     assert holds == {
         (line.source.name, reader.pk, "source"),
         (line.targets[0].name, reader.pk, "target"),
-        (line.targets[1].name, branch.pk, "target"),
+        (line.targets[1].name, follower.pk, "target"),
     }
     entry = AuditEntry.objects.get(action="rebuild.joined")
-    assert (entry.subject, entry.detail["rebuild"], entry.detail["reads_with"]) == ("replica-2", branch.pk, reader.pk)
+    assert (entry.subject, entry.detail["rebuild"], entry.detail["leader"]) == ("replica-2", follower.pk, reader.pk)
 
 
 def test_a_third_that_has_not_joined_waits_until_all_of_them_have_ended(line: Line, olga: User) -> None:
-    reader, branch, other = line.ask(0), line.ask(1), line.ask(2)
-    shared_reads.join_read(actor=olga, rebuild=branch, reader=reader)
+    reader, follower, other = line.ask(0), line.ask(1), line.ask(2)
+    shared_reads.join_read(actor=olga, rebuild=follower, reader=reader)
     scheduler.start_what_can()
     scheduler.start_what_can()
     finish(reader)
     assert scheduler.start_what_can() == []
-    assert Hold.objects.get(instance=line.source).rebuild_id == branch.pk, "it rolls forward from the source"
-    finish(branch)
+    assert Hold.objects.get(instance=line.source).rebuild_id == follower.pk, "it rolls forward from the source"
+    finish(follower)
     assert not Hold.objects.filter(instance=line.source).exists()
     assert scheduler.start_what_can() == [other.pk]
 
 
 def test_the_source_is_not_passed_to_one_that_has_ended_or_never_started(line: Line, olga: User) -> None:
-    reader, branch, queued = line.ask(0), line.ask(1), line.ask(2)
-    for row in (branch, queued):
+    reader, follower, queued = line.ask(0), line.ask(1), line.ask(2)
+    for row in (follower, queued):
         shared_reads.join_read(actor=olga, rebuild=row, reader=reader)
     scheduler.start_what_can()
     Rebuild.objects.filter(pk=queued.pk).update(not_before=None)
-    starts.start(fresh(branch))
-    finish(branch, Status.FAILED)
+    starts.start(fresh(follower))
+    finish(follower, Status.FAILED)
     assert Hold.objects.get(instance=line.source).rebuild_id == reader.pk
     finish(reader)
     assert not Hold.objects.exists()
 
 
 def test_one_that_is_late_waits_for_the_source_by_itself(line: Line, olga: User) -> None:
-    reader, branch = line.ask(0), line.ask(1)
-    shared_reads.join_read(actor=olga, rebuild=branch, reader=reader)
+    reader, follower = line.ask(0), line.ask(1)
+    shared_reads.join_read(actor=olga, rebuild=follower, reader=reader)
     scheduler.start_what_can()
-    Rebuild.objects.filter(pk=reader.pk).update(memory={BRANCHES: {}})
+    Rebuild.objects.filter(pk=reader.pk).update(checkpoint={BRANCHES: {}})
     scheduler.queued_jobs(timezone.now())
-    assert fresh(branch).reads_with == reader, "who only reads the queue releases nobody"
+    assert fresh(follower).leader == reader, "who only reads the queue releases nobody"
     assert scheduler.start_what_can() == []
-    left = fresh(branch)
-    assert left.reads_with is None
+    left = fresh(follower)
+    assert left.leader is None
     assert names(left.waiting_for, "backup-1", f"rebuild {reader.pk}")
     told = [event.text for event in left.events.all() if left.waiting_for not in event.text]
     assert sum(names(text, f"Rebuild {reader.pk}") for text in told) == 1, told
 
 
 def test_when_the_one_who_was_to_read_is_cancelled_another_reads(line: Line, olga: User) -> None:
-    reader, branch, third = line.ask(0), line.ask(1), line.ask(2)
-    for row in (branch, third):
+    reader, follower, third = line.ask(0), line.ask(1), line.ask(2)
+    for row in (follower, third):
         shared_reads.join_read(actor=olga, rebuild=row, reader=reader)
     rebuild_requests.end_queued(reader, Status.CANCELLED, "Cancelled.")
-    assert (fresh(branch).reads_with, fresh(third).reads_with_id) == (None, branch.pk)
-    assert scheduler.start_what_can() == [branch.pk]
+    assert (fresh(follower).leader, fresh(third).leader_id) == (None, follower.pk)
+    assert scheduler.start_what_can() == [follower.pk]
     assert scheduler.start_what_can() == [third.pk]
 
 
 def test_nothing_starts_earlier_because_the_one_who_was_to_read_is_cancelled(line: Line, olga: User) -> None:
     """Its target would be wiped at noon instead of at night."""
     night = timezone.now() + timedelta(hours=8)
-    reader, branch = line.ask(0, not_before=night), line.ask(1)
-    shared_reads.join_read(actor=olga, rebuild=branch, reader=reader)
+    reader, follower = line.ask(0, not_before=night), line.ask(1)
+    shared_reads.join_read(actor=olga, rebuild=follower, reader=reader)
     rebuild_requests.end_queued(reader, Status.CANCELLED, "Cancelled.")
-    assert fresh(branch).not_before == night
+    assert fresh(follower).not_before == night
     assert scheduler.start_what_can() == []
-    assert f"{night:%Y-%m-%d %H:%M}" in fresh(branch).waiting_for
+    assert f"{night:%Y-%m-%d %H:%M}" in fresh(follower).waiting_for
 
 
 def test_who_has_joined_starts_with_the_other_and_has_its_own_moment_again_when_it_leaves(
     line: Line, olga: User
 ) -> None:
     night = timezone.now() + timedelta(hours=8)
-    reader, branch = line.ask(0), line.ask(1, not_before=night)
-    shared_reads.join_read(actor=olga, rebuild=branch, reader=reader)
+    reader, follower = line.ask(0), line.ask(1, not_before=night)
+    shared_reads.join_read(actor=olga, rebuild=follower, reader=reader)
     assert scheduler.start_what_can() == [reader.pk]
-    assert scheduler.start_what_can() == [branch.pk]
+    assert scheduler.start_what_can() == [follower.pk]
     later = line.ask(2, not_before=night)
     shared_reads.join_read(actor=olga, rebuild=later, reader=reader)
     shared_reads.leave_read(actor=olga, rebuild=fresh(later))
@@ -179,33 +179,33 @@ def test_who_has_joined_starts_with_the_other_and_has_its_own_moment_again_when_
 
 def test_one_that_is_late_starts_no_earlier_than_was_wanted(line: Line, olga: User) -> None:
     """Its own wishes did not count while another one read for it; they do from the moment at which it waits by itself."""
-    reader, branch = line.ask(0), line.ask(1)
-    shared_reads.join_read(actor=olga, rebuild=branch, reader=reader)
+    reader, follower = line.ask(0), line.ask(1)
+    shared_reads.join_read(actor=olga, rebuild=follower, reader=reader)
     scheduler.start_what_can()
     tonight = timezone.now() + timedelta(hours=9)
-    Rebuild.objects.filter(pk=branch.pk).update(not_before=tonight)
+    Rebuild.objects.filter(pk=follower.pk).update(not_before=tonight)
     finish(reader, Status.FAILED)
     assert scheduler.start_what_can() == []
-    assert fresh(branch).reads_with is None
-    assert f"{tonight:%Y-%m-%d %H:%M}" in fresh(branch).waiting_for
+    assert fresh(follower).leader is None
+    assert f"{tonight:%Y-%m-%d %H:%M}" in fresh(follower).waiting_for
 
 
 def test_one_whose_reader_ends_at_this_moment_does_not_start(line: Line, olga: User) -> None:
-    reader, branch = line.ask(0), line.ask(1)
-    shared_reads.join_read(actor=olga, rebuild=branch, reader=reader)
+    reader, follower = line.ask(0), line.ask(1)
+    shared_reads.join_read(actor=olga, rebuild=follower, reader=reader)
     scheduler.start_what_can()
-    row = fresh(branch)
+    row = fresh(follower)
     finish(reader, Status.FAILED)
     assert names(starts.start(row), f"rebuild {reader.pk}")
-    assert not Hold.objects.filter(rebuild=branch).exists()
-    assert scheduler.start_what_can() == [branch.pk], "by itself, with both holds"
-    assert Hold.objects.filter(rebuild=branch).count() == 2
+    assert not Hold.objects.filter(rebuild=follower).exists()
+    assert scheduler.start_what_can() == [follower.pk], "by itself, with both holds"
+    assert Hold.objects.filter(rebuild=follower).count() == 2
 
 
 def test_a_row_that_was_read_before_it_joined_is_not_started_with_the_holds_of_before(line: Line, olga: User) -> None:
-    reader, branch = line.ask(0), line.ask(1)
-    before = fresh(branch)
-    shared_reads.join_read(actor=olga, rebuild=branch, reader=reader)
+    reader, follower = line.ask(0), line.ask(1)
+    before = fresh(follower)
+    shared_reads.join_read(actor=olga, rebuild=follower, reader=reader)
     assert starts.start(before), "a reason why not"
     assert not Hold.objects.exists()
 
@@ -214,7 +214,7 @@ def test_nobody_joins_itself(line: Line, olga: User) -> None:
     alone = line.ask(0)
     with pytest.raises(Refused):
         shared_reads.join_read(actor=olga, rebuild=alone, reader=alone)
-    assert fresh(alone).reads_with is None
+    assert fresh(alone).leader is None
 
 
 @pytest.mark.parametrize(
@@ -231,7 +231,7 @@ def test_what_cannot_share_one_read_says_why(line: Line, olga: User, changes: di
         shared_reads.join_read(actor=olga, rebuild=other, reader=reader)
     assert refused.value.code == "join.not_possible"
     assert why in str(refused.value)
-    assert fresh(other).reads_with is None
+    assert fresh(other).leader is None
 
 
 def test_a_source_without_python_is_read_by_each(line: Line, olga: User) -> None:
@@ -248,17 +248,17 @@ def test_a_branch_has_no_branches_and_who_reads_does_not_join(line: Line, olga: 
         with pytest.raises(Refused) as refused:
             shared_reads.join_read(actor=olga, rebuild=fresh(rebuild), reader=fresh(reader))
         assert refused.value.code == "join.not_possible"
-    assert [fresh(row).reads_with_id for row in (first, second, third)] == [None, first.pk, None]
+    assert [fresh(row).leader_id for row in (first, second, third)] == [None, first.pk, None]
 
 
 def test_one_that_has_begun_is_joined_until_it_has_settled_for_whom_it_reads(line: Line, olga: User) -> None:
     reader = line.ask(0, Status.RUNNING)
     shared_reads.join_read(actor=olga, rebuild=line.ask(1), reader=reader)
-    Rebuild.objects.filter(pk=reader.pk).update(memory={BRANCHES: {}})
+    Rebuild.objects.filter(pk=reader.pk).update(checkpoint={BRANCHES: {}})
     late = line.ask(2)
     with pytest.raises(Refused):
         shared_reads.join_read(actor=olga, rebuild=late, reader=reader)
-    assert fresh(late).reads_with is None
+    assert fresh(late).leader is None
 
 
 def test_a_viewer_may_not(line: Line, victor: User) -> None:
@@ -273,47 +273,47 @@ def test_a_viewer_may_not(line: Line, victor: User) -> None:
 
 
 def test_leaving_takes_it_back_into_the_line(line: Line, olga: User) -> None:
-    reader, branch = line.ask(0), line.ask(1)
-    shared_reads.join_read(actor=olga, rebuild=branch, reader=reader)
-    shared_reads.leave_read(actor=olga, rebuild=fresh(branch))
-    assert fresh(branch).reads_with is None
+    reader, follower = line.ask(0), line.ask(1)
+    shared_reads.join_read(actor=olga, rebuild=follower, reader=reader)
+    shared_reads.leave_read(actor=olga, rebuild=fresh(follower))
+    assert fresh(follower).leader is None
     with pytest.raises(Refused) as refused:
-        shared_reads.leave_read(actor=olga, rebuild=fresh(branch))
+        shared_reads.leave_read(actor=olga, rebuild=fresh(follower))
     assert refused.value.code == "join.not_joined"
 
 
 def test_who_was_joined_to_another_one_meanwhile_stays_with_that_one(line: Line, olga: User) -> None:
-    first, second, branch = line.ask(0), line.ask(1), line.ask(2)
-    shared_reads.join_read(actor=olga, rebuild=branch, reader=first)
-    seen_then = fresh(branch)
-    shared_reads.leave_read(actor=olga, rebuild=fresh(branch))
-    shared_reads.join_read(actor=olga, rebuild=fresh(branch), reader=second)
+    first, second, follower = line.ask(0), line.ask(1), line.ask(2)
+    shared_reads.join_read(actor=olga, rebuild=follower, reader=first)
+    seen_then = fresh(follower)
+    shared_reads.leave_read(actor=olga, rebuild=fresh(follower))
+    shared_reads.join_read(actor=olga, rebuild=fresh(follower), reader=second)
     assert not lifecycle_shared_reads.leave(seen_then, "test")
-    assert fresh(branch).reads_with == second
+    assert fresh(follower).leader == second
 
 
 def test_how_far_the_others_are_is_read_anew(line: Line, olga: User) -> None:
-    reader, branch = line.ask(0, Status.RUNNING), line.ask(1)
-    shared_reads.join_read(actor=olga, rebuild=branch, reader=reader)
+    reader, follower = line.ask(0, Status.RUNNING), line.ask(1)
+    shared_reads.join_read(actor=olga, rebuild=follower, reader=reader)
     asked = RowSharedReadMembers(reader)
 
     def seen() -> SharedReadMember:
-        found = RowSharedReadMembers(fresh(branch)).reader()
+        found = RowSharedReadMembers(fresh(follower)).reader()
         assert found is not None
         return found
 
-    assert [one.phase for one in asked.branches()] == [SharedReadPhase.QUEUED]
-    starts.start(fresh(branch))
-    assert [one.phase for one in asked.branches()] == [SharedReadPhase.COMING]
-    step(branch, "stream", StepState.RUNNING)
-    assert [one.phase for one in asked.branches()] == [SharedReadPhase.READY]
-    assert (seen().phase, seen().branches) == (SharedReadPhase.COMING, None)
-    RebuildStep.objects.create(rebuild=reader, position=20, name="take-over", title="", state=StepState.DONE)
+    assert [one.phase for one in asked.followers()] == [SharedReadPhase.QUEUED]
+    starts.start(fresh(follower))
+    assert [one.phase for one in asked.followers()] == [SharedReadPhase.COMING]
+    step(follower, "stream", StepState.RUNNING)
+    assert [one.phase for one in asked.followers()] == [SharedReadPhase.READY]
+    assert (seen().phase, seen().followers) == (SharedReadPhase.COMING, None)
+    RebuildStep.objects.create(rebuild=reader, position=20, name="swap-datadir", title="", state=StepState.DONE)
     assert seen().phase is SharedReadPhase.READY
-    settled = {BRANCHES: {fresh(branch).uid: "replica-2"}, BEGUN: True}
-    Rebuild.objects.filter(pk=reader.pk).update(memory=settled)
-    assert (seen().phase, seen().branches) == (SharedReadPhase.READING, (fresh(branch).uid,))
-    Rebuild.objects.filter(pk=reader.pk).update(ending="cancelled")
+    settled = {BRANCHES: {fresh(follower).uid: "replica-2"}, BEGUN: True}
+    Rebuild.objects.filter(pk=reader.pk).update(checkpoint=settled)
+    assert (seen().phase, seen().followers) == (SharedReadPhase.READING, (fresh(follower).uid,))
+    Rebuild.objects.filter(pk=reader.pk).update(pending_status="cancelled")
     assert seen().phase is SharedReadPhase.READING, "the backup is still sent to the others"
     step(reader, "stream", StepState.DONE)
     assert seen().phase is SharedReadPhase.GONE
@@ -327,22 +327,22 @@ def shared(page: str) -> list[tuple[int, bool]]:
 
 
 def test_the_page_joins_and_leaves(line: Line, operator: Client) -> None:
-    reader, branch = line.ask(0), line.ask(1)
-    page = operator.get(f"/rebuilds/{branch.pk}/join/").content.decode()
+    reader, follower = line.ask(0), line.ask(1)
+    page = operator.get(f"/rebuilds/{follower.pk}/join/").content.decode()
     assert re.search(rf'name="reader"\s+value="{reader.pk}"', page)
-    answer = operator.post(f"/rebuilds/{branch.pk}/join/", {"reader": str(reader.pk)})
-    assert (answer.status_code, fresh(branch).reads_with_id) == (302, reader.pk)
+    answer = operator.post(f"/rebuilds/{follower.pk}/join/", {"reader": str(reader.pk)})
+    assert (answer.status_code, fresh(follower).leader_id) == (302, reader.pk)
     shown = operator.get(f"/rebuilds/{reader.pk}/").content.decode()
-    assert shared(shown) == [(reader.pk, True), (branch.pk, False)]
-    assert f"rebuild {branch.pk}</a> of replica-2 (queued)" in shown
+    assert shared(shown) == [(reader.pk, True), (follower.pk, False)]
+    assert f"rebuild {follower.pk}</a> of replica-2 (queued)" in shown
     page = operator.get(f"/rebuilds/{reader.pk}/join/").content.decode()
     assert ('name="reader"' in page, 'name="leave"' in page) == (False, False), "others have joined it: it joins nobody"
-    answer = operator.post(f"/rebuilds/{branch.pk}/join/", {"leave": "1"})
-    assert (answer.status_code, fresh(branch).reads_with_id) == (302, None)
-    answer = operator.post(f"/rebuilds/{branch.pk}/join/", {"leave": "1"})
+    answer = operator.post(f"/rebuilds/{follower.pk}/join/", {"leave": "1"})
+    assert (answer.status_code, fresh(follower).leader_id) == (302, None)
+    answer = operator.post(f"/rebuilds/{follower.pk}/join/", {"leave": "1"})
     assert answer.status_code == 409
     for asked in ("", "nonsense", "999999999999", "99"):
-        assert operator.post(f"/rebuilds/{branch.pk}/join/", {"reader": asked}).status_code == 404
+        assert operator.post(f"/rebuilds/{follower.pk}/join/", {"reader": asked}).status_code == 404
 
 
 def test_the_page_of_a_rebuild_that_waits_alone_says_so(line: Line, operator: Client, viewer: Client) -> None:

@@ -57,10 +57,10 @@ def running() -> Rebuild:
         rebuild=rebuild, key="a", step="stream", place="db-13", text=f"/bin/a {HOSTILE}", started_at=timezone.now()
     )
     rebuild_driver.heartbeat(lease, RebuildUpdate(started_commands={"a": command}), None)
-    memory = {"stream.bytes": 123456789, "position": POSITION, "checkpoints": {"to_lsn": 90, "last_lsn": 99}}
+    checkpoint = {"stream.bytes": 123456789, "position": POSITION, "checkpoints": {"to_lsn": 90, "last_lsn": 99}}
     news = RebuildUpdate(finished_commands={"a": (3, HOSTILE, timezone.now())})
     result = {"exit_statuses": {"unpack": 0}, "tails": {"unpack": PRINTED}}
-    rebuild_driver.end_step(lease, "stream", StepState.DONE, result, news, memory)
+    rebuild_driver.end_step(lease, "stream", StepState.DONE, result, news, checkpoint)
     leases.release_lease(lease, 0)
     return rebuild
 

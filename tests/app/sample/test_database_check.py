@@ -141,13 +141,13 @@ def test_one_whose_clusters_were_removed_is_not_filled(settings: Any) -> None:
 def test_it_is_asked_seldom(monkeypatch: pytest.MonkeyPatch, django_assert_num_queries: Any) -> None:
     monkeypatch.undo()
     now = 0.0
-    agreement = SampleGuard(clock=lambda: now)
+    sample_guard = SampleGuard(clock=lambda: now)
     with django_assert_num_queries(1):
-        assert agreement.disagreement() is None
-        assert agreement.disagreement() is None
+        assert sample_guard.database_mismatch() is None
+        assert sample_guard.database_mismatch() is None
     now = database_check.FRESH_SECONDS
     with django_assert_num_queries(1):
-        assert agreement.disagreement() is None
+        assert sample_guard.database_mismatch() is None
 
 
 @pytest.mark.django_db

@@ -50,7 +50,7 @@ def _filled(django_db_setup: None, django_db_blocker: Any) -> Iterator[None]:
 @pytest.fixture
 def sample(_filled: None, db: None, settings: Any) -> None:
     settings.SAMPLE = True
-    settings.FACTS_FRESH_SECONDS = settings.PROBE_INTERVAL_SECONDS = FOR_EVER
+    settings.FACTS_MAX_AGE_SECONDS = settings.PROBE_INTERVAL_SECONDS = FOR_EVER
 
 
 @pytest.fixture
@@ -65,7 +65,7 @@ def test_it_has_clusters_of_several_kinds_and_their_history() -> None:
     assert Cluster.objects.count() == 5
     statuses = set(Rebuild.objects.values_list("status", flat=True))
     assert statuses == {Status.SUCCEEDED, Status.FAILED, Status.CANCELLED}
-    assert Rebuild.objects.filter(method="put-back", follows__status=Status.FAILED).exists()
+    assert Rebuild.objects.filter(method="rollback", follows__status=Status.FAILED).exists()
     runs = set(BackupRun.objects.values_list("status", flat=True))
     assert {RunStatus.SUCCEEDED, RunStatus.FAILED, RunStatus.MISSED, RunStatus.ENDED} <= runs
     flags = {flag for found in BackupRun.objects.values_list("flags", flat=True) for flag in found}
@@ -85,7 +85,7 @@ def test_its_rebuilds_hold_together() -> None:
         assert ends == sorted(ends), rebuild
         is_good = rebuild.status == Status.SUCCEEDED
         assert is_good == all(step.state == StepState.DONE for step in rebuild.steps.all())
-    copies = Rebuild.objects.exclude(method="put-back")
+    copies = Rebuild.objects.exclude(method="rollback")
     for rebuild in copies:
         release = rebuild.steps.get(name="release").finished_at or rebuild.finished_at
         others = copies.filter(source=rebuild.source, started_at__gte=rebuild.started_at, started_at__lt=release)
@@ -127,12 +127,12 @@ def test_the_audit_log_verifies_and_tells_when_things_happened() -> None:
 def pages(resolver: Any = None, prefix: str = "/") -> Iterator[tuple[str, str]]:
     """Every address that can be opened, with the sample's objects in its places, and its name."""
     run, rebuild = BackupRun.objects.exclude(started_at=None).first(), Rebuild.objects.filter(status="failed").get()
-    proof, month = RestoreTest.objects.filter(status="failed").get(), f"{timezone.now():%Y-%m}"
+    restore_test, month = RestoreTest.objects.filter(status="failed").get(), f"{timezone.now():%Y-%m}"
     values = {"str": "billing", "int": str(rebuild.pk), "method": "retry", "month": month}
     special = {
         "instances": "billing-r1",
         "runs": str(run.pk if run else 0),
-        "proofs": str(proof.pk),
+        "restore_tests": str(restore_test.pk),
         # numbers of rows go on growing from test to test where a database does not take them back; this one is counted from 1
         "audit": str(AuditEntry.objects.order_by("-sequence").values_list("sequence", flat=True)[0]),
         "schedules": "billing-dump",

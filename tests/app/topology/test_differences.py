@@ -336,7 +336,9 @@ def test_a_rebuild_of_ours_makes_a_server_anew_without_a_word(fleet: dict[str, I
     assert differences() == set()  # it is in our hands
     Hold.objects.all().delete()
     now = timezone.now()
-    type(rebuild).objects.update(status=Status.SUCCEEDED, finished_at=now, memory={"touched": True}, target_slot=None)
+    type(rebuild).objects.update(
+        status=Status.SUCCEEDED, finished_at=now, checkpoint={"touched": True}, target_slot=None
+    )
     for _ in range(2):
         read("replica-1", server_id=77)
         compare()
@@ -350,7 +352,9 @@ def test_a_rebuild_excuses_one_change_and_not_a_mistake_months_later(db: None) -
     compare()
     ServerIdentity.objects.update(noted_at=timezone.now() - timedelta(days=100))
     ended = timezone.now() - timedelta(days=90)
-    type(rebuild).objects.update(status=Status.SUCCEEDED, finished_at=ended, memory={"touched": True}, target_slot=None)
+    type(rebuild).objects.update(
+        status=Status.SUCCEEDED, finished_at=ended, checkpoint={"touched": True}, target_slot=None
+    )
     name = rebuild.target.name
     read(name)  # MariaDB keeps its server id: it is the same identity as before
     compare()

@@ -83,7 +83,7 @@ def test_files_that_a_rebuild_of_ours_made_are_learnt(db: None) -> None:
     ServerIdentity.objects.update(noted_at=timezone.now() - timedelta(hours=1))
     InstanceState.objects.filter(instance=rebuild.target).update(gtid_lost="0-11-40")
     done = {"status": Status.SUCCEEDED, "finished_at": timezone.now(), "target_slot": None}
-    type(rebuild).objects.update(memory={"touched": True}, **done)
+    type(rebuild).objects.update(checkpoint={"touched": True}, **done)
     for _ in range(2):
         on_files(name, "ibdata1 9 1763800000")
     assert not {item for item in differences() if item[0] in REPLACED}

@@ -9,7 +9,11 @@ from dbops.models import ConnectionTest
 
 PASSWORD = "s3cret-of-shop"
 HX = {"HX-Request": "true"}
-SSH, MYSQL, STREAM = "/admin/tests/ssh/host-replica-1/", "/admin/tests/mysql/replica-1/", "/admin/tests/stream/"
+SSH, MYSQL, STREAM = (
+    "/admin/connection-tests/ssh/host-replica-1/",
+    "/admin/connection-tests/mysql/replica-1/",
+    "/admin/connection-tests/stream/",
+)
 PAIR = {"source": "host-backup-1", "target": "host-replica-1"}
 ASKS = [(SSH, {}), (MYSQL, {}), (STREAM, PAIR)]
 

@@ -58,12 +58,12 @@ ADDRESSES = ["", "add/", "{pk}/", "{pk}/password/", "{pk}/deactivate/", "{pk}/re
 @pytest.mark.parametrize("address", ADDRESSES)
 def test_an_operator_is_kept_out_with_the_reason(operator: Client, victor: User, address: str) -> None:
     for method in (operator.get, operator.post):
-        answer = method("/admin/people/" + address.format(pk=victor.pk))
+        answer = method("/admin/users/" + address.format(pk=victor.pk))
         if answer.status_code != 405:
             assert answer.status_code == 403
             assert "403.html" in [template.name for template in answer.templates]
             assert str(answer.context["exception"])
-    assert 'href="/admin/people/"' not in operator.get("/inventory/").content.decode()
+    assert 'href="/admin/users/"' not in operator.get("/inventory/").content.decode()
 
 
 def test_verbs_ask_for_a_superuser_too(olga: User, victor: User) -> None:
@@ -87,13 +87,13 @@ def test_the_list_shows_everybody_with_as_many_queries(
         for name in range(10):
             make_viewer(f"person-{number}-{name}")
         with django_assert_num_queries(4):
-            text = admin.get("/admin/people/").content.decode()
+            text = admin.get("/admin/users/").content.decode()
         assert "person-0-9" in text
-    assert 'href="/admin/people/"' in admin.get("/inventory/").content.decode()
+    assert 'href="/admin/users/"' in admin.get("/inventory/").content.decode()
 
 
 def test_an_account_is_added_and_may_log_in(admin: Client) -> None:
-    assert admin.post("/admin/people/add/", NEW)["Location"] == "/admin/people/"
+    assert admin.post("/admin/users/add/", NEW)["Location"] == "/admin/users/"
     anna = User.objects.get(username="anna")
     assert (group_of(anna), anna.is_superuser, anna.is_active) == ("viewer", False, True)
     assert Client().login(username="anna", password=OTHER)
@@ -118,7 +118,7 @@ def test_add_form_reports_bad_input_at_its_field_and_keeps_what_was_typed(
     admin: Client, wrong: dict[str, str], field: str, code: str
 ) -> None:
     sent = NEW | {"superuser": "on"} | wrong
-    answer = admin.post("/admin/people/add/", sent)
+    answer = admin.post("/admin/users/add/", sent)
     text = answer.content.decode()
     assert answer.status_code == 422
     found = error_codes(answer)
@@ -142,22 +142,22 @@ def test_a_name_taken_in_the_same_moment_is_refused(root: User) -> None:
 
 
 def test_a_group_is_changed_and_the_audit_log_has_before_and_after(admin: Client, victor: User) -> None:
-    admin.post(f"/admin/people/{victor.pk}/", {"group": "operator", "superuser": "on", **seen(victor)})
+    admin.post(f"/admin/users/{victor.pk}/", {"group": "operator", "superuser": "on", **seen(victor)})
     victor.refresh_from_db()
     assert (group_of(victor), victor.is_superuser) == ("operator", True)
     assert AuditEntry.objects.get().detail == BECAME_OPERATOR
-    admin.post(f"/admin/people/{victor.pk}/", {"group": "operator", "superuser": "on", **seen(victor)})
+    admin.post(f"/admin/users/{victor.pk}/", {"group": "operator", "superuser": "on", **seen(victor)})
     assert AuditEntry.objects.count() == 1
 
 
 def test_a_click_on_an_old_page_is_refused_with_the_reason(admin: Client, victor: User) -> None:
     old = seen(victor)
-    admin.post(f"/admin/people/{victor.pk}/", {"group": "operator", **old})
-    answer = admin.post(f"/admin/people/{victor.pk}/", {"group": "viewer", **old})
+    admin.post(f"/admin/users/{victor.pk}/", {"group": "operator", **old})
+    answer = admin.post(f"/admin/users/{victor.pk}/", {"group": "viewer", **old})
     assert answer.status_code == 422
     assert error_codes(answer) == {"__all__": ["account.stale"]}
     for verb in ("deactivate", "reactivate"):
-        page = admin.post(f"/admin/people/{victor.pk}/{verb}/", old)
+        page = admin.post(f"/admin/users/{victor.pk}/{verb}/", old)
         assert page.status_code == 409
         assert page.context["error"]["code"] == "account.stale"
     victor.refresh_from_db()
@@ -167,12 +167,12 @@ def test_a_click_on_an_old_page_is_refused_with_the_reason(admin: Client, victor
 def test_the_last_superuser_stays_one(admin: Client, root: User) -> None:
     sleeping = make_operator("sleeping")
     User.objects.filter(pk=sleeping.pk).update(is_superuser=True, is_active=False)
-    answer = admin.post(f"/admin/people/{root.pk}/", {"group": "operator", **seen(root)})
+    answer = admin.post(f"/admin/users/{root.pk}/", {"group": "operator", **seen(root)})
     assert answer.status_code == 422
     assert error_codes(answer) == {"__all__": ["account.last_superuser"]}
     other = make_operator("other")
     User.objects.filter(pk=other.pk).update(is_superuser=True)
-    assert admin.post(f"/admin/people/{root.pk}/", {"group": "operator", **seen(root)}).status_code == 302
+    assert admin.post(f"/admin/users/{root.pk}/", {"group": "operator", **seen(root)}).status_code == 302
     root.refresh_from_db()
     assert not root.is_superuser
     with pytest.raises(Refused) as raised:
@@ -189,10 +189,10 @@ def test_the_last_superuser_cannot_be_deactivated_by_one_who_is_no_longer_active
 
 
 def test_nobody_deactivates_themselves(admin: Client, root: User) -> None:
-    answer = admin.post(f"/admin/people/{root.pk}/deactivate/", seen(root))
+    answer = admin.post(f"/admin/users/{root.pk}/deactivate/", seen(root))
     assert answer.status_code == 409
     assert answer.context["error"]["code"] == "account.self"
-    assert f"/admin/people/{root.pk}/deactivate/" not in admin.get(f"/admin/people/{root.pk}/").content.decode()
+    assert f"/admin/users/{root.pk}/deactivate/" not in admin.get(f"/admin/users/{root.pk}/").content.decode()
 
 
 def test_a_deactivated_person_is_out_at_once_and_old_sessions_stay_dead(
@@ -200,11 +200,11 @@ def test_a_deactivated_person_is_out_at_once_and_old_sessions_stay_dead(
 ) -> None:
     assert viewer.get("/audit/").status_code == 200
     others = Session.objects.count()
-    admin.post(f"/admin/people/{victor.pk}/deactivate/", seen(victor))
+    admin.post(f"/admin/users/{victor.pk}/deactivate/", seen(victor))
     assert viewer.get("/audit/")["Location"].startswith("/login/")
     assert Session.objects.count() == others - 1
     assert not Client().login(username="victor", password=PASSWORD)
-    admin.post(f"/admin/people/{victor.pk}/reactivate/", seen(victor))
+    admin.post(f"/admin/users/{victor.pk}/reactivate/", seen(victor))
     assert viewer.get("/audit/").status_code == 302
     assert Client().login(username="victor", password=PASSWORD)
     assert codes("account.deactivated") == codes("account.reactivated") == ["victor"]
@@ -213,7 +213,7 @@ def test_a_deactivated_person_is_out_at_once_and_old_sessions_stay_dead(
 
 def test_a_new_password_ends_the_sessions_of_the_old_one(admin: Client, viewer: Client, victor: User) -> None:
     sent = {"password": OTHER, "password_again": OTHER}
-    assert admin.post(f"/admin/people/{victor.pk}/password/", sent).status_code == 302
+    assert admin.post(f"/admin/users/{victor.pk}/password/", sent).status_code == 302
     assert viewer.get("/audit/").status_code == 302
     assert Client().login(username="victor", password=OTHER)
     assert codes("account.password_set") == ["victor"]
@@ -223,13 +223,13 @@ def test_a_new_password_ends_the_sessions_of_the_old_one(admin: Client, viewer: 
 def test_who_sets_their_own_password_stays_logged_in(admin: Client, root: User) -> None:
     second = Client()
     second.force_login(root)
-    admin.post(f"/admin/people/{root.pk}/password/", {"password": OTHER, "password_again": OTHER})
-    assert admin.get("/admin/people/").status_code == 200
-    assert second.get("/admin/people/").status_code == 302
+    admin.post(f"/admin/users/{root.pk}/password/", {"password": OTHER, "password_again": OTHER})
+    assert admin.get("/admin/users/").status_code == 200
+    assert second.get("/admin/users/").status_code == 302
 
 
 def test_a_bad_password_is_refused_and_not_shown(admin: Client, victor: User) -> None:
-    answer = admin.post(f"/admin/people/{victor.pk}/password/", {"password": "tiny-pw", "password_again": "tiny-pw"})
+    answer = admin.post(f"/admin/users/{victor.pk}/password/", {"password": "tiny-pw", "password_again": "tiny-pw"})
     assert answer.status_code == 422
     assert error_codes(answer, "password_form") == {"password": ["password_too_short"]}
     assert "tiny-pw" not in answer.content.decode()
@@ -237,11 +237,11 @@ def test_a_bad_password_is_refused_and_not_shown(admin: Client, victor: User) ->
 
 
 def test_an_account_that_is_gone_is_no_page(admin: Client) -> None:
-    assert admin.get("/admin/people/4711/").status_code == 404
+    assert admin.get("/admin/users/4711/").status_code == 404
 
 
 def test_no_page_holds_a_password_or_its_hash(admin: Client, victor: User) -> None:
-    for address in ("/admin/people/", f"/admin/people/{victor.pk}/", "/admin/people/add/"):
+    for address in ("/admin/users/", f"/admin/users/{victor.pk}/", "/admin/users/add/"):
         text: Any = admin.get(address).content.decode()
         assert victor.password not in text
         assert "md5$" not in text

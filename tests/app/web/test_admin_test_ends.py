@@ -83,7 +83,7 @@ def test_ssh_that_does_not_fit_fails_with_code_and_words(
     operator.post(SSH)
     runner.run_test(only().pk)
     assert (only().status, only().error["code"]) == ("failed", code)
-    assert f"<code>{code}</code>" in operator.get(f"/admin/tests/{only().pk}/").content.decode()
+    assert f"<code>{code}</code>" in operator.get(f"/admin/connection-tests/{only().pk}/").content.decode()
     assert AuditEntry.objects.get(action="test.failed").detail["error"] == code
 
 
@@ -133,7 +133,7 @@ def test_no_secret_is_kept_of_what_a_server_said(trio: Any, operator: Client, mo
     row = try_mysql(monkeypatch, operator, said)
     assert row.status == "failed"
     assert PASSWORD not in str(row.error)
-    assert PASSWORD not in operator.get(f"/admin/tests/{row.pk}/").content.decode()
+    assert PASSWORD not in operator.get(f"/admin/connection-tests/{row.pk}/").content.decode()
     assert PASSWORD not in str(list(AuditEntry.objects.values_list("detail", flat=True)))
 
 
@@ -158,7 +158,7 @@ def test_the_stream_shows_rate_and_cipher_and_plans_take_the_fastest(
     monkeypatch.setattr("dbops.worker.connection_tests.stream.pull_zeros", pull)
     operator.post(STREAM, PAIR)
     runner.run_test(only().pk)
-    text = operator.get(f"/admin/tests/{only().pk}/").content.decode()
+    text = operator.get(f"/admin/connection-tests/{only().pk}/").content.decode()
     assert "286 MiB/s" in text
     assert only().result["rates"] == {"aes128-gcm@openssh.com": 180_000_000, FASTEST: 300_000_000}
     assert f"{FASTEST} 286 MiB/s" in text
@@ -198,7 +198,7 @@ def test_a_secret_that_cannot_be_decrypted_is_said(trio: Any, operator: Client, 
     assert (only().status, only().error["code"]) == ("failed", "test.secret")
     ConnectionTest.objects.update(status="running", started_at=timezone.now() - timedelta(hours=1))
     assert runner.tests_due() == []
-    assert operator.get("/admin/tests/").status_code == 200
+    assert operator.get("/admin/connection-tests/").status_code == 200
 
 
 @pytest.mark.parametrize(("status", "column"), [("running", "started_at"), ("queued", "requested_at")])
@@ -208,7 +208,7 @@ def test_a_test_whose_worker_died_ends_by_itself(trio: Any, operator: Client, st
     ConnectionTest.objects.update(**{"status": status, "started_at": timezone.now(), column: late})
     assert runner.tests_due() == []
     assert (only().status, only().slot) == ("unknown", None)
-    assert "<code>test.unknown</code>" in operator.get(f"/admin/tests/{only().pk}/").content.decode()
+    assert "<code>test.unknown</code>" in operator.get(f"/admin/connection-tests/{only().pk}/").content.decode()
     assert AuditEntry.objects.filter(action="test.unknown").count() == 1
 
 
@@ -237,7 +237,7 @@ def test_a_test_of_an_instance_without_facts_is_made(
     trio: Any, operator: Client, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     make_instance("fresh", cluster=trio[0].cluster)
-    operator.post("/admin/tests/mysql/fresh/")
+    operator.post("/admin/connection-tests/mysql/fresh/")
     refused = Unreachable("mysql.unreachable", "Talking to the server", found="Connection refused")
     monkeypatch.setattr("dbops.worker.connection_tests.runner.open_database", lambda *_, **__: FakeDatabase(refused))
     runner.run_test(only().pk)

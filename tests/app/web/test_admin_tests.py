@@ -40,7 +40,7 @@ def trio(db: None) -> Any:
 def test_only_operators_may_ask(trio: Any, viewer: Client, address: str, data: dict[str, str]) -> None:
     assert viewer.post(address, data).status_code == 403
     assert not ConnectionTest.objects.exists()
-    assert viewer.get("/admin/tests/").status_code == 403
+    assert viewer.get("/admin/connection-tests/").status_code == 403
 
 
 @pytest.mark.parametrize(("address", "data"), ASKS)
@@ -55,7 +55,7 @@ def test_a_click_writes_a_row_an_audit_entry_and_wakes_a_worker(
     with django_capture_on_commit_callbacks(execute=True):
         answer = operator.post(address, data)
     row = only()
-    assert answer["Location"] == f"/admin/tests/{row.pk}/"
+    assert answer["Location"] == f"/admin/connection-tests/{row.pk}/"
     assert sent == [("test_connection", row.pk)]
     entry = AuditEntry.objects.get(action="test.requested")
     assert (entry.actor, entry.subject, entry.detail["kind"]) == ("olga", row.subject, row.kind)
@@ -86,7 +86,7 @@ def error_codes(answer: Any) -> dict[str, list[str]]:
 
 def test_a_click_on_the_page_gets_a_fragment_that_asks_for_itself(trio: Any, operator: Client) -> None:
     text = operator.post(SSH, headers=HX).content.decode()
-    address = f"/admin/tests/{only().pk}/"
+    address = f"/admin/connection-tests/{only().pk}/"
     assert "<html" not in text
     assert f'hx-get="{address}"' in text
     ConnectionTest.objects.update(status="passed", finished_at=timezone.now(), slot=None)
@@ -96,7 +96,7 @@ def test_a_click_on_the_page_gets_a_fragment_that_asks_for_itself(trio: Any, ope
 
 
 def test_what_is_gone_by_the_time_of_the_click_is_said(trio: Any, operator: Client) -> None:
-    assert operator.post("/admin/tests/ssh/nobody/").status_code == 404
+    assert operator.post("/admin/connection-tests/ssh/nobody/").status_code == 404
     answer = operator.post(STREAM, {"source": "nobody", "target": "host-replica-1"})
     assert answer.status_code == 422
     assert error_codes(answer) == {"source": ["invalid_choice"]}
@@ -180,7 +180,7 @@ def test_the_pages_cost_the_same_with_many_tests(
         for _ in range(5):
             ask()
         with django_assert_num_queries(6):
-            assert operator.get("/admin/tests/").status_code == 200
+            assert operator.get("/admin/connection-tests/").status_code == 200
         with django_assert_num_queries(8):
             assert operator.get("/inventory/host/host-replica-1/").status_code == 200
         with django_assert_num_queries(13):  # three of them for the lineage
@@ -193,6 +193,6 @@ def test_a_new_host_has_no_tests_yet(operator: Client) -> None:
 
 def test_hosts_with_tests_can_be_removed(trio: Any, operator: Client) -> None:
     host = make_host("spare")
-    operator.post("/admin/tests/ssh/spare/")
+    operator.post("/admin/connection-tests/ssh/spare/")
     assert operator.post("/inventory/host/spare/remove/").status_code == 302
     assert not Host.objects.filter(pk=host.pk).exists()

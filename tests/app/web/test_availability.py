@@ -201,12 +201,12 @@ def test_time_to_rebuild_is_told_by_step_with_its_trend(viewer: Client, lost: An
     assert "<table" not in section(words(viewer, f"{PAGE}?days=7"), "times-title")
     for hours, minutes in ((200, 60), (30, 60), (20, 90), (10, 120)):
         rebuilt(lost, hours, minutes)
-    rebuilt(lost, 5, 1, method="put-back")
+    rebuilt(lost, 5, 1, method="rollback")
     (one,) = viewer.get(f"{PAGE}?days=7").context["times"]
     assert (one.method, one.whole.runs) == ("xbstream", 3)
     assert (one.whole.p50, one.whole.p90, one.whole.trend_percent) == (90 * 60, 120 * 60, 50)
     text = section(words(viewer, f"{PAGE}?days=7"), "times-title")
-    assert "put-back" not in text
+    assert "rollback" not in text
     whole, stream = text.split("<tr>")[2:4]
     for shown in ("1 h 30 min", "2 h 00 min", "50 %"):
         assert shown in whole
@@ -218,12 +218,12 @@ def test_time_to_rebuild_is_told_by_step_with_its_trend(viewer: Client, lost: An
 
 @pytest.mark.parametrize(("days", "state"), [(59, "recent"), (61, "old")])
 def test_page_shows_sources_without_a_recent_rebuild(viewer: Client, lost: Any, days: int, state: str) -> None:
-    assert 'data-proof="never"' in section(words(viewer, PAGE), "proofs-title")
+    assert 'data-restore-test="never"' in section(words(viewer, PAGE), "restore-tests-title")
     rebuild = rebuilt(lost, 24 * days, 30)
-    rebuilt(lost, 1, 1, method="put-back")
-    text = section(words(viewer, PAGE), "proofs-title")
-    assert f'data-proof="{state}"' in text
-    assert text.count("data-proof") == 1
+    rebuilt(lost, 1, 1, method="rollback")
+    text = section(words(viewer, PAGE), "restore-tests-title")
+    assert f'data-restore-test="{state}"' in text
+    assert text.count("data-restore-test") == 1
     assert f'href="/rebuilds/{rebuild.pk}/"' in text
     assert "replica-1" not in text, "a cluster with a backup instance reads that"
 

@@ -154,7 +154,7 @@ def test_a_backup_of_others_is_over_when_an_operator_says_so_and_goes_on_when_it
     assert operator.post(url(run, "over/"), {"reason": ""}).status_code == 409
     operator.post(url(run, "over/"), {"reason": WHY})
     run.refresh_from_db()
-    assert (run.status, AuditEntry.objects.get().action) == (RunStatus.ENDED, "backup.said_over")
+    assert (run.status, AuditEntry.objects.get().action) == (RunStatus.ENDED, "backup.marked_ended")
     assert "olga" in run.outcome
     again = operator.post(url(run, "over/"), {"reason": WHY})
     assert (again.status_code, again.context["refused"].code) == (409, "backup.ended")

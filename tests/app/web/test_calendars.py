@@ -306,7 +306,7 @@ def test_what_put_old_data_back_kept_no_source_busy(viewer: Client) -> None:
     rebuild = make_rebuild(target=replica, source=backup, status=Status.SUCCEEDED)
     rows = type(rebuild).objects.filter(pk=rebuild.pk)
     rows.update(started_at=now - timedelta(hours=3), finished_at=now - timedelta(hours=2))
-    for method, blocked in (("xbstream", 1), ("put-back", 0)):
+    for method, blocked in (("xbstream", 1), ("rollback", 0)):
         rows.update(method=method)
         timeline = queries.agenda_of(primary.cluster, now).timeline
         past = [item for item in timeline.blocked if item.interval.end <= now]

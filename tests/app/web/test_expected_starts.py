@@ -50,10 +50,10 @@ class Scene:
         self.first = self.rebuild("first", **ages)
         self.same_age = self.rebuild("same-age", **ages)
         self.later = self.rebuild("later", not_before=self.now + timedelta(hours=9))
-        self.after = self.rebuild("after", after_run=self.run)
+        self.after = self.rebuild("after", start_after_run=self.run)
         self.unread = self.rebuild("unread", method="archive")
-        self.undo = self.rebuild("undo", method="put-back")
-        self.branch = self.rebuild("branch", reads_with=self.first)
+        self.undo = self.rebuild("undo", method="rollback")
+        self.follower = self.rebuild("follower", leader=self.first)
         self.unapproved = self.rebuild("unapproved", approval=Approval.WAITING)
         self.urgent = self.rebuild("urgent", priority=3, requested_at=self.now)
         self.waiting_run = make_run(
@@ -106,11 +106,11 @@ def test_expected_start_is_the_same_everywhere(operator: Client, scene: Scene) -
 
 
 def test_expected_start_follows_what_each_job_waits_for(operator: Client, scene: Scene) -> None:
-    starts = {name: of_page(operator, getattr(scene, name)).p50 for name in ("urgent", "first", "same_age", "branch")}
+    starts = {name: of_page(operator, getattr(scene, name)).p50 for name in ("urgent", "first", "same_age", "follower")}
     ends = scene.run.started_at + timedelta(hours=4)
     assert is_same(starts["urgent"], ends)
     assert starts["urgent"] < starts["first"] < starts["same_age"]
-    assert is_same(starts["branch"], starts["first"])
+    assert is_same(starts["follower"], starts["first"])
     assert of_page(operator, scene.later).p50 >= scene.now + timedelta(hours=9)
     assert is_same(of_page(operator, scene.undo).p50, scene.now), "it reads no source, and nothing holds its target"
     assert of_page(operator, scene.unapproved).p50 is None

@@ -31,7 +31,7 @@ MEMORY = {
     "position": {},
 }
 PROGRAMS = {"target.backup": "/usr/bin/mariadb-backup", "target.client": "/usr/bin/mariadb"}
-METHOD = ["put-back", "retry"]
+METHOD = ["rollback", "retry"]
 PAGES = [*METHOD, "end"]
 REASON = "no <good>"
 
@@ -41,10 +41,12 @@ def plan_of(target: Instance, source: Instance) -> Plan:
     return make_plan(target=target, source=source, steps=steps, aside_path=MEMORY["aside_path"], programs=PROGRAMS)
 
 
-def failed_in(step: str, trio: Any, *, memory: dict[str, Any] | None = None, **values: Any) -> Rebuild:
+def failed_in(step: str, trio: Any, *, checkpoint: dict[str, Any] | None = None, **values: Any) -> Rebuild:
     """Return a rebuild whose copy failed in this step; what came before is done."""
     given = {"status": Status.FAILED, "plan": plan_of(trio[2], trio[1])} | values
-    rebuild = make_rebuild(target=trio[2], source=trio[1], memory=MEMORY if memory is None else memory, **given)
+    rebuild = make_rebuild(
+        target=trio[2], source=trio[1], checkpoint=MEMORY if checkpoint is None else checkpoint, **given
+    )
     names = list(rebuild.steps.values_list("name", flat=True))
     at = names.index(step)
     RebuildStep.objects.filter(rebuild=rebuild, position__lt=at).update(state=StepState.DONE)
@@ -60,7 +62,7 @@ def trio() -> tuple[Instance, Instance, Instance]:
 
 @pytest.fixture
 def failed(trio: Any) -> Rebuild:
-    return failed_in("own", trio)
+    return failed_in("set-ownership", trio)
 
 
 @pytest.fixture
@@ -127,13 +129,13 @@ def test_page_shows_what_is_removed(operator: Client, failed: Rebuild) -> None:
         [destroys] = answer.context["plan"].destroys
         assert escape(destroys) in text_of(answer)
         paths[method] = re.findall(r"/var/lib/[\w.-]*\w", destroys)
-    assert paths == {"put-back": ["/var/lib/mysql"], "retry": ["/var/lib/mysql.dbops-old-RUN"]}
+    assert paths == {"rollback": ["/var/lib/mysql"], "retry": ["/var/lib/mysql.dbops-old-RUN"]}
 
 
 def test_retry_page_names_the_steps_that_are_skipped(operator: Client, failed: Rebuild) -> None:
     answer = operator.get(f"/rebuilds/{failed.pk}/retry/")
     assert answer.context["offer"].skips == ("prepare",)
-    assert FOLLOW_UPS["retry"].step("own").title in answer.context["offer"].reason
+    assert FOLLOW_UPS["retry"].step("set-ownership").title in answer.context["offer"].reason
     assert escape(answer.context["offer"].reason) in text_of(answer)
     assert re.findall(r'data-step="([\w-]+)" data-skipped', text_of(answer)) == ["prepare"]
 
@@ -209,7 +211,7 @@ def test_request_is_refused_without_the_csrf_token(olga: Any, failed: Rebuild, m
 
 
 def test_page_has_no_form_when_the_follow_up_is_not_possible(operator: Client, trio: Any) -> None:
-    rebuild = failed_in("stream", trio, memory={key: MEMORY[key] for key in MEMORY if key != "checkpoints"})
+    rebuild = failed_in("stream", trio, checkpoint={key: MEMORY[key] for key in MEMORY if key != "checkpoints"})
     text = text_of(operator.get(f"/rebuilds/{rebuild.pk}/retry/"))
     assert no_offers(text) == {"retry": "half_copy"}
     assert "typed_name" not in text
@@ -220,7 +222,7 @@ def test_page_has_no_form_when_the_follow_up_is_not_possible(operator: Client, t
 
 @pytest.mark.parametrize("status", [Status.FAILED, Status.CANCELLED])
 def test_page_offers_follow_ups_to_operators_only(operator: Client, viewer: Client, trio: Any, status: Status) -> None:
-    rebuild = failed_in("own", trio, status=status)
+    rebuild = failed_in("set-ownership", trio, status=status)
     seen, looked = (text_of(person.get(f"/rebuilds/{rebuild.pk}/")) for person in (operator, viewer))
     for method in METHOD:
         assert f'href="/rebuilds/{rebuild.pk}/{method}/"' in seen
@@ -229,36 +231,36 @@ def test_page_offers_follow_ups_to_operators_only(operator: Client, viewer: Clie
 
 
 def test_page_shows_why_a_follow_up_is_not_offered(viewer: Client, operator: Client, trio: Any) -> None:
-    memory = {**MEMORY, "aside_path": "", "aside_identity": "", "prepare.begun": True}
-    rebuild = failed_in("prepare", trio, memory=memory)
+    checkpoint = {**MEMORY, "aside_path": "", "aside_identity": "", "prepare.begun": True}
+    rebuild = failed_in("prepare", trio, checkpoint=checkpoint)
     answer = viewer.get(f"/rebuilds/{rebuild.pk}/")
-    assert no_offers(text_of(answer)) == {"put-back": "no_old_data", "retry": "half_prepared"}
+    assert no_offers(text_of(answer)) == {"rollback": "no_old_data", "retry": "half_prepared"}
     for offer in answer.context["offers"].values():
         assert escape(offer.reason) in part(text_of(answer), f'data-no-offer="{offer.method}"', "</p>")
     actions = text_of(operator.get(f"/rebuilds/{rebuild.pk}/actions/"))
-    assert "put-back" not in actions
+    assert "rollback" not in actions
     assert "retry" not in actions
 
 
 def test_page_shows_one_reason_when_nothing_was_changed(viewer: Client, trio: Any) -> None:
-    rebuild = failed_in("fingerprint", trio, memory={})
+    rebuild = failed_in("fingerprint", trio, checkpoint={})
     text = text_of(viewer.get(f"/rebuilds/{rebuild.pk}/"))
     assert no_offers(text) == {"both": "untouched"}
 
 
 @pytest.mark.parametrize("status", [Status.SUCCEEDED, Status.EXPIRED, Status.RUNNING, Status.LOST, Status.QUEUED])
 def test_page_offers_nothing_after_other_ends(operator: Client, trio: Any, status: Status) -> None:
-    rebuild = make_rebuild(target=trio[2], source=trio[1], status=status, memory=MEMORY)
+    rebuild = make_rebuild(target=trio[2], source=trio[1], status=status, checkpoint=MEMORY)
     text = text_of(operator.get(f"/rebuilds/{rebuild.pk}/"))
-    assert "put-back" not in text
+    assert "rollback" not in text
     assert no_offers(text) == {}
 
 
 @pytest.mark.parametrize(
     ("newer", "why"),
     [
-        ({"status": Status.SUCCEEDED, "memory": {"touched": True}}, "overtaken"),
-        ({"status": Status.FAILED, "memory": {"touched": True}}, "overtaken"),
+        ({"status": Status.SUCCEEDED, "checkpoint": {"touched": True}}, "overtaken"),
+        ({"status": Status.FAILED, "checkpoint": {"touched": True}}, "overtaken"),
         ({"status": Status.QUEUED}, "busy"),
         ({"status": Status.LOST}, "busy"),
     ],
@@ -266,7 +268,7 @@ def test_page_offers_nothing_after_other_ends(operator: Client, trio: Any, statu
 def test_page_offers_nothing_when_another_rebuild_followed(
     operator: Client, trio: Any, newer: dict[str, Any], why: str
 ) -> None:
-    rebuild = failed_in("own", trio)
+    rebuild = failed_in("set-ownership", trio)
     other = make_rebuild(target=trio[2], source=trio[1], **newer)
     text = text_of(operator.get(f"/rebuilds/{rebuild.pk}/"))
     assert no_offers(text) == {"both": why}
@@ -280,8 +282,8 @@ def test_page_offers_nothing_when_another_rebuild_followed(
 
 
 def test_page_offers_follow_ups_when_the_newer_rebuild_changed_nothing(operator: Client, trio: Any) -> None:
-    rebuild = failed_in("own", trio)
-    make_rebuild(target=trio[2], source=trio[1], status=Status.FAILED, memory={})
+    rebuild = failed_in("set-ownership", trio)
+    make_rebuild(target=trio[2], source=trio[1], status=Status.FAILED, checkpoint={})
     assert "/put-back/" in text_of(operator.get(f"/rebuilds/{rebuild.pk}/"))
 
 
@@ -315,7 +317,7 @@ def test_lost_rebuild_is_ended_without_its_hosts(operator: Client, viewer: Clien
 
     again = operator.post(address, {"reason": "once <more>"})
     assert (again.status_code, "rebuild.not_lost" in text_of(again)) == (409, True)
-    assert AuditEntry.objects.filter(action="rebuild.given_up").count() == 1
+    assert AuditEntry.objects.filter(action="rebuild.force_failed").count() == 1
 
 
 @pytest.mark.parametrize("status", [Status.RUNNING, Status.QUEUED, Status.SUCCEEDED, Status.CANCELLED])
@@ -352,7 +354,7 @@ def test_page_hides_the_numbers_of_a_silent_host(viewer: Client, lost: Rebuild) 
 def test_offers_take_a_fixed_number_of_queries(
     trio: Any, operator: Client, django_assert_max_num_queries: DjangoAssertNumQueries
 ) -> None:
-    rebuild = failed_in("own", trio)
+    rebuild = failed_in("set-ownership", trio)
     for _ in range(20):
         make_rebuild(target=trio[2], source=trio[1], status=Status.FAILED)
     found = queries.find(rebuild.pk)

@@ -31,7 +31,7 @@ def copied(target: Any, source: Any, days_ago: float, **values: Any) -> Rebuild:
         "requested_at": start - timedelta(minutes=1),
         "started_at": start,
         "finished_at": start + timedelta(hours=2),
-        "memory": {"touched": True, "stream.bytes": 3 * 1024**3},
+        "checkpoint": {"touched": True, "stream.bytes": 3 * 1024**3},
     }
     rebuild = make_rebuild(target=target, source=source, **(given | values))
     RebuildStep.objects.filter(rebuild=rebuild, name="stream").update(
@@ -78,12 +78,12 @@ def test_page_follows_the_data_back_to_its_origin(viewer: Client, two: Any) -> N
 
 def test_lineage_leaves_out_a_rebuild_that_copied_nothing(viewer: Client, two: Any) -> None:
     trio, _, second = two
-    early = copied(trio[2], trio[1], 1, status=Status.CANCELLED, memory={})
+    early = copied(trio[2], trio[1], 1, status=Status.CANCELLED, checkpoint={})
     RebuildStep.objects.filter(rebuild=early).update(started_at=None)
     found = lineage_of(trio[2], timezone.now())
     assert [one.rebuild for one in found.received] == [second.pk]
     assert found.ancestors[0].copy is not None
-    half = copied(trio[2], trio[1], 0.5, status=Status.FAILED, memory={"touched": True})
+    half = copied(trio[2], trio[1], 0.5, status=Status.FAILED, checkpoint={"touched": True})
     found = lineage_of(trio[2], timezone.now())
     assert [one.rebuild for one in found.received] == [half.pk, second.pk], "a part of the data went over"
     assert (found.ancestors[0].known, found.ancestors[0].copy) == (DataOrigin.LEFT_UNDONE, None)

@@ -13,7 +13,7 @@ from django.utils import timezone
 from django.utils.html import escape
 from pytest_django import DjangoAssertNumQueries
 
-from dbops.engine.rebuilds.comparison import PROOFS, Comparison
+from dbops.engine.rebuilds.comparison import EVIDENCE_OF_STEPS, Comparison
 from dbops.engine.states import Status, StepState
 from dbops.models import Rebuild, RebuildSample, RebuildStep
 from dbops.queries.rebuilds import metrics
@@ -172,8 +172,8 @@ def test_summary_compares_with_the_last_rebuilds_and_with_dumps(viewer: Client, 
     assert 'class="summary-own"' in card
     assert (summary.dumps.seconds, marks(card, "dumps")) == (16 * 3600, ["1"])
     assert "<strong>16 h 00 min</strong>" in card
-    assert summary.proofs == (PROOFS["stream"],)
-    assert escape(PROOFS["stream"]) in part(card, 'id="summary-proofs"', "</details>")
+    assert summary.restore_tests == (EVIDENCE_OF_STEPS["stream"],)
+    assert escape(EVIDENCE_OF_STEPS["stream"]) in part(card, 'id="summary-restore-tests"', "</details>")
 
 
 def test_summary_of_a_failed_rebuild_shows_the_last_ones_without_itself(viewer: Client, running: Rebuild) -> None:

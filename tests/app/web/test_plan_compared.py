@@ -28,7 +28,7 @@ HOUR = timedelta(hours=1)
 DAY = timedelta(days=1)
 
 
-def make_past(trio: Any, method: str = "xbstream", *, taken_at: datetime | None = None, **memory: Any) -> Rebuild:
+def make_past(trio: Any, method: str = "xbstream", *, taken_at: datetime | None = None, **checkpoint: Any) -> Rebuild:
     """Leave a rebuild that succeeded: each step took 10 s, the copy 100 s for 10 GiB, the roll-forward 60 s."""
     _, source, target = trio
     began = timezone.now() - 2 * DAY
@@ -39,7 +39,7 @@ def make_past(trio: Any, method: str = "xbstream", *, taken_at: datetime | None 
         status=Status.SUCCEEDED,
         started_at=began,
         finished_at=began + HOUR,
-        memory={"stream.bytes": 10 * GIB, **memory},
+        checkpoint={"stream.bytes": 10 * GIB, **checkpoint},
     )
     if taken_at:
         Rebuild.objects.filter(pk=past.pk).update(plan={**past.plan, "archive": {"taken_at": taken_at.isoformat()}})
@@ -146,7 +146,7 @@ def test_retry_counts_for_the_method_of_its_copy() -> None:
     trio = make_trio()
     past = make_past(trio, "retry")
     Rebuild.objects.filter(pk=past.pk).update(plan={**past.plan, "copied_by": "archive"})
-    make_past(trio, "put-back")
+    make_past(trio, "rollback")
     found = step_histories_of(trio[2].cluster_id)
     assert set(found.own) == {"archive"}
     assert found.own["archive"].seconds["start"] == (10.0,)

@@ -21,7 +21,7 @@ from dbops.operations.rebuilds import plan_rebuild
 from dbops.operations.start_options import offered_start_options
 from dbops.worker import prober
 from tests.app import rows
-from tests.app.restore_test_rows import ended_proof
+from tests.app.restore_test_rows import ended_restore_test
 
 from .marks import part
 from .test_plan import ADDRESS, form
@@ -61,7 +61,7 @@ def read_by(plan: Plan) -> int:
 
 
 def bad(run: BackupRun, **values: Any) -> RestoreTest:
-    return ended_proof(run, RunStatus.FAILED, **{"error": BAD, **values})
+    return ended_restore_test(run, RunStatus.FAILED, **{"error": BAD, **values})
 
 
 def test_page_names_the_newer_backup_that_is_not_read(
@@ -88,15 +88,15 @@ def test_backup_is_read_again_after_a_later_proof_that_succeeds(
     fleet: dict[str, Instance], old: BackupRun, new: BackupRun
 ) -> None:
     bad(new)
-    ended_proof(new, RunStatus.SUCCEEDED)
+    ended_restore_test(new, RunStatus.SUCCEEDED)
     assert read_by(planned(fleet)) == new.pk
 
 
 def test_only_the_last_proof_that_judged_a_backup_counts(fleet: dict[str, Instance], new: BackupRun) -> None:
     cluster = fleet["backup-1"].cluster_id
-    ended_proof(new, RunStatus.CANCELLED)
-    ended_proof(new, RunStatus.RUNNING, finished_at=None)
-    ended_proof(new, RunStatus.FAILED, error={"code": "proof.space"})
+    ended_restore_test(new, RunStatus.CANCELLED)
+    ended_restore_test(new, RunStatus.RUNNING, finished_at=None)
+    ended_restore_test(new, RunStatus.FAILED, error={"code": "proof.space"})
     assert restore_tests_in(cluster) == {}
     bad(new)
     assert {run: end.code for run, end in restore_tests_in(cluster).items()} == {new.pk: "proof.tables"}
@@ -155,7 +155,7 @@ def test_live_check_finds_a_proof_that_failed_after_the_request(
     assert differences(older, seen_now(older)) == []
     bad(old)
     assert len(differences(older, seen_now(older))) == 1
-    ended_proof(new, RunStatus.SUCCEEDED)
+    ended_restore_test(new, RunStatus.SUCCEEDED)
     assert differences(frozen, seen_now(frozen)) == []
 
 

@@ -115,14 +115,14 @@ def test_request_to_wait_for_a_run_is_stored_logged_and_audited(operator: Client
     answer = operator.post(ADDRESS, filled(page, expires_hours="5"))
     assert answer.status_code == 302, answer.content.decode()
     rebuild = Rebuild.objects.get()
-    assert (rebuild.after_run, rebuild.not_before, rebuild.runs_again) == (running, None, None)
+    assert (rebuild.start_after_run, rebuild.not_before, rebuild.requeue_schedule) == (running, None, None)
     assert rebuild.expires_at is not None
     assert abs(rebuild.expires_at - (timezone.now() + 5 * HOUR)) < timedelta(minutes=1)
     event = rebuild.events.get().text
     assert str(running.pk) in re.findall(r"\d+", event)
     assert f"{rebuild.expires_at:%Y-%m-%d %H:%M UTC}" in event
     detail = AuditEntry.objects.get(action="rebuild.requested").detail
-    assert (detail["start"], detail["after_run"]) == (f"after-run:{running.pk}", running.pk)
+    assert (detail["start"], detail["start_after_run"]) == (f"after-run:{running.pk}", running.pk)
     shown = operator.get(answer["Location"]).content.decode()
     assert marks(shown, "waits") == [f"run-{running.pk}"]
     assert len(marks(shown, "passes")) == 1
@@ -256,7 +256,7 @@ def test_request_that_stops_a_run_runs_it_again_after_the_rebuild(operator: Clie
     rebuild = Rebuild.objects.get()
     running.refresh_from_db()
     assert running.cancel_requested_at is not None
-    assert (rebuild.after_run, rebuild.runs_again) == (running, running.schedule)
+    assert (rebuild.start_after_run, rebuild.requeue_schedule) == (running, running.schedule)
     assert AuditEntry.objects.filter(action="backup.stop_requested", subject="backup-1", actor="olga").exists()
     assert AuditEntry.objects.get(action="rebuild.requested").detail["start"] == f"stop-run:{running.pk}"
 

@@ -14,7 +14,7 @@ from dbops.models import BackupRun, BackupSchedule, RestoreTest
 from dbops.queries.restore_tests import restores
 from tests.app import rows
 from tests.app.played_backups import Played
-from tests.app.restore_test_rows import ended_proof, made
+from tests.app.restore_test_rows import ended_restore_test, made
 
 from .marks import marks, part
 
@@ -33,30 +33,30 @@ def state(run: BackupRun) -> RestoreState:
 
 def test_state_of_a_restore_follows_its_last_proof_and_its_age(played: Played, run: BackupRun, settings: Any) -> None:
     assert state(run) == RestoreState.NEVER
-    proof = ended_proof(run, RunStatus.SUCCEEDED)
-    assert state(run) == RestoreState.PROVEN
+    restore_test = ended_restore_test(run, RunStatus.SUCCEEDED)
+    assert state(run) == RestoreState.TESTED
     RestoreTest.objects.update(finished_at=timezone.now() - timedelta(days=30))
     assert state(run) == RestoreState.OLD
-    ended_proof(run, RunStatus.FAILED, error={"code": "proof.damaged"})
+    ended_restore_test(run, RunStatus.FAILED, error={"code": "proof.damaged"})
     assert state(run) == RestoreState.FAILED
-    RestoreTest.objects.filter(pk=proof.pk).update(finished_at=timezone.now())
-    assert state(run) == RestoreState.PROVEN
+    RestoreTest.objects.filter(pk=restore_test.pk).update(finished_at=timezone.now())
+    assert state(run) == RestoreState.TESTED
     RestoreTest.objects.all().delete()
-    settings.PROOF_INTERVAL_SECONDS = 0
+    settings.RESTORE_TEST_INTERVAL_SECONDS = 0
     assert restores(timezone.now()) == {}
 
 
 @pytest.mark.parametrize("code", ["proof.transport", "proof.no_host", "proof.vanished", "ssh.unreachable"])
 def test_state_ignores_a_proof_that_did_not_judge_its_backup(played: Played, run: BackupRun, code: str) -> None:
-    ended_proof(run, RunStatus.FAILED, error={"code": code})
+    ended_restore_test(run, RunStatus.FAILED, error={"code": code})
     assert state(run) == RestoreState.NEVER
-    good = ended_proof(run, RunStatus.SUCCEEDED)
-    ended_proof(run, RunStatus.FAILED, error={"code": code})
-    assert state(run) == RestoreState.PROVEN
+    good = ended_restore_test(run, RunStatus.SUCCEEDED)
+    ended_restore_test(run, RunStatus.FAILED, error={"code": code})
+    assert state(run) == RestoreState.TESTED
     RestoreTest.objects.filter(pk=good.pk).update(finished_at=timezone.now() - timedelta(days=30))
     assert state(run) == RestoreState.OLD
-    ended_proof(run, RunStatus.FAILED, error={"code": "proof.damaged"})
-    ended_proof(run, RunStatus.FAILED, error={"code": code})
+    ended_restore_test(run, RunStatus.FAILED, error={"code": "proof.damaged"})
+    ended_restore_test(run, RunStatus.FAILED, error={"code": code})
     assert state(run) == RestoreState.FAILED
     RestoreTest.objects.filter(error__code="proof.damaged").update(error={})
     assert state(run) == RestoreState.FAILED, "an error without a code counts"
@@ -80,24 +80,24 @@ def test_operator_starts_and_stops_a_proof_from_the_page(played: Played, run: Ba
     assert client.get(f"{page}prove/").status_code == 405
     for _ in range(2):
         assert client.post(f"{page}prove/").status_code == 302
-    proof = RestoreTest.objects.get()
+    restore_test = RestoreTest.objects.get()
     text = client.get(page).content.decode()
     assert f'action="{page}prove/"' not in text
     assert f'hx-get="{page}' in text  # it follows the proof
-    stop = f"/backups/proofs/{proof.pk}/stop/"
+    stop = f"/backups/proofs/{restore_test.pk}/stop/"
     assert stop in text
     assert 'name="reason"' in client.get(stop).content.decode()
     assert client.post(stop, {"reason": ""}).status_code == 409
     assert client.post(stop, {"reason": "a rebuild"}).status_code == 302
-    proof.refresh_from_db()
-    assert (proof.status, proof.cancel_requested_by) == ("cancelled", "olga")
+    restore_test.refresh_from_db()
+    assert (restore_test.status, restore_test.cancel_requested_by) == ("cancelled", "olga")
     assert client.get("/backups/proofs/999/stop/").status_code == 404
 
 
 def test_viewer_sees_a_proof_and_cannot_start_or_stop_one(
     played: Played, run: BackupRun, viewer: Client, stranger: Client
 ) -> None:
-    proof = ended_proof(
+    restore_test = ended_restore_test(
         run,
         RunStatus.SUCCEEDED,
         tables_checked=12,
@@ -112,7 +112,7 @@ def test_viewer_sees_a_proof_and_cannot_start_or_stop_one(
     assert f'action="/backups/runs/{run.pk}/prove/"' not in text
     for client in (viewer, stranger):
         assert client.post(f"/backups/runs/{run.pk}/prove/").status_code == 403
-        assert client.post(f"/backups/proofs/{proof.pk}/stop/", {"reason": "no"}).status_code == 403
+        assert client.post(f"/backups/proofs/{restore_test.pk}/stop/", {"reason": "no"}).status_code == 403
     assert RestoreTest.objects.count() == 1
 
 
@@ -121,7 +121,7 @@ def test_fleet_and_availability_pages_show_the_state_of_restores(
 ) -> None:
     name = run.instance.cluster.name
     assert marks(viewer.get("/").content.decode(), "restore") == [RestoreState.NEVER]
-    ended_proof(run, RunStatus.FAILED, error={"code": "proof.damaged"})
+    ended_restore_test(run, RunStatus.FAILED, error={"code": "proof.damaged"})
     fleet = viewer.get("/").content.decode()
     assert marks(fleet, "restore") == [RestoreState.FAILED]
     assert f'href="/backups/runs/{run.pk}/#proofs"' in fleet
@@ -135,5 +135,5 @@ def test_fleet_and_availability_pages_show_the_state_of_restores(
     for address in (f"/availability/report/{month}/", f"/availability/report/{month}/{name}/"):
         assert marks(viewer.get(address).content.decode(), "restore") == [RestoreState.FAILED]
     RestoreTest.objects.all().delete()
-    ended_proof(run, RunStatus.SUCCEEDED)
-    assert marks(viewer.get("/").content.decode(), "restore") == [RestoreState.PROVEN]
+    ended_restore_test(run, RunStatus.SUCCEEDED)
+    assert marks(viewer.get("/").content.decode(), "restore") == [RestoreState.TESTED]

@@ -15,7 +15,7 @@ class TestStartView:
     def test_it_is_kept_for_one_person_and_forgotten(self, operator: Client, viewer: Client) -> None:
         make_trio()
         sent = {"text": "shöp & co", "show": "trouble"}
-        kept = viewer.post("/start-view/", sent)
+        kept = viewer.post("/default-view/", sent)
         assert kept["Location"] == "/?show=trouble&text=sh%C3%B6p+%26+co"
         assert viewer.get("/")["Location"] == kept["Location"]
         assert "data-kept" in viewer.get(kept["Location"]).content.decode()
@@ -23,15 +23,15 @@ class TestStartView:
         assert operator.get("/").status_code == 200
         # what polls is not sent elsewhere
         assert viewer.get("/", headers={"HX-Request": "true"}).status_code == 200
-        viewer.post("/start-view/", {"text": "", "show": "all"})
+        viewer.post("/default-view/", {"text": "", "show": "all"})
         assert viewer.get("/").status_code == 200
         assert not DefaultView.objects.exists()
 
     def test_what_is_kept_has_room_in_every_database(self, viewer: Client) -> None:
         make_trio()
-        viewer.post("/start-view/", {"text": "\U0001f42c" * 500, "show": "running"})
+        viewer.post("/default-view/", {"text": "\U0001f42c" * 500, "show": "running"})
         assert len(DefaultView.objects.get().query) <= 1000
         assert viewer.get("/", follow=True).status_code == 200
 
     def test_it_takes_a_post(self, viewer: Client) -> None:
-        assert viewer.get("/start-view/").status_code == 405
+        assert viewer.get("/default-view/").status_code == 405

@@ -138,8 +138,8 @@ def test_command_returns_the_ends_of_the_failed_step(failed: Rebuild) -> None:
 def test_command_refuses_to_put_back_what_was_not_changed(failed: Rebuild) -> None:
     """Nothing was changed by this rebuild: the command line refuses as the page does."""
     out = StringIO()
-    Rebuild.objects.update(memory={"touched": True})
+    Rebuild.objects.update(checkpoint={"touched": True})
     with pytest.raises(SystemExit) as ended_with:
-        call_command("rebuild", "replica-1", "--put-back", "--reason", "a test", "--json", stdout=out)
+        call_command("rebuild", "replica-1", "--roll-back", "--reason", "a test", "--json", stdout=out)
     assert ended_with.value.code == 2
     assert json.loads(out.getvalue())["error"]["code"] == "rebuild.no_follow_up"

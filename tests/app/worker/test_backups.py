@@ -84,7 +84,7 @@ def test_a_host_that_is_silent_before_anything_was_started_ends_the_run(
     run = begun(schedule)
     played.probe = Unreachable("probe.incomplete", "Reading backup-1 now")
     assert drive(run).status == "running"
-    settings.UNREACHABLE_PATIENCE_SECONDS = -1
+    settings.UNREACHABLE_TIMEOUT_SECONDS = -1
     assert end(run).status == "failed"
     assert (run.error["code"], Hold.objects.count(), played.host.order) == ("probe.incomplete", 0, [])
 
@@ -211,7 +211,7 @@ def test_no_password_is_kept(played: Played, schedule: BackupSchedule) -> None:
     drive(run)
     assert "backup-secret" in played.host.order[0].secrets["backup.cnf"]
     run.refresh_from_db()
-    assert "secret" not in str([run.memory, list(run.events.values()), list(played.host.order[0].arguments)])
+    assert "secret" not in str([run.checkpoint, list(run.events.values()), list(played.host.order[0].arguments)])
 
 
 # ---- verbs -----------------------------------------------------------------------------------------------------------

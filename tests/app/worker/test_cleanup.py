@@ -44,7 +44,7 @@ def test_giving_up_frees_everything_and_asks_for_a_sweep(trio: Any) -> None:
     rebuild = make_lost(trio)
     assert cleanups.force_fail(rebuild, "olga")
     found = fresh(rebuild)
-    assert (found.status, found.ending, found.target_slot) == (Status.FAILED, Status.FAILED, None)
+    assert (found.status, found.pending_status, found.target_slot) == (Status.FAILED, Status.FAILED, None)
     assert found.finished_at is not None
     assert found.revision == rebuild.revision + 1
     assert not Hold.objects.exists()
@@ -85,7 +85,7 @@ def test_a_driver_at_work_loses_its_lease_and_writes_nothing_more(trio: Any) -> 
             write()
     leases.release_lease(lease, 0)
     found = fresh(rebuild)
-    assert (found.status, found.next_tick_at, found.memory) == (Status.FAILED, None, {})
+    assert (found.status, found.next_tick_at, found.checkpoint) == (Status.FAILED, None, {})
     assert (found.lease_owner, found.lease_until) == ("", None)
     assert RebuildEvent.objects.count() == told
     assert rebuild_driver.take_lease(rebuild.pk) is None
@@ -170,7 +170,7 @@ def test_a_sweep_without_success_keeps_its_memory_and_is_tried_again(trio: Any) 
     cleanups.claim_sweep(rebuild.pk)
     cleanups.end_sweep(rebuild, {"jobs_ended": True}, "")
     found = fresh(rebuild)
-    assert found.memory == {"jobs_ended": True}
+    assert found.checkpoint == {"jobs_ended": True}
     assert found.outcome == "unknown"
     assert found.sweep_due_at is not None
     assert not AuditEntry.objects.exists()

@@ -16,7 +16,7 @@ DAY = timedelta(days=1)
 
 @pytest.fixture(autouse=True)
 def _every_30_days(settings: Any) -> None:
-    settings.LINK_INTERVAL_SECONDS = 30 * 86400
+    settings.LINK_TEST_INTERVAL_SECONDS = 30 * 86400
 
 
 def only() -> ConnectionTest:
@@ -80,7 +80,7 @@ def test_nothing_is_measured_beside_a_rebuild() -> None:
 
 def test_it_can_be_switched_off(settings: Any) -> None:
     make_trio()
-    settings.LINK_INTERVAL_SECONDS = 0
+    settings.LINK_TEST_INTERVAL_SECONDS = 0
     assert due_link_tests.queue_due(timezone.now()) is None
 
 

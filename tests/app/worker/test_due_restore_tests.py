@@ -13,7 +13,7 @@ from dbops.operations.backups import request_restore_test
 from dbops.worker import due_restore_tests
 from tests.app.backup_rows import make_run, make_schedule
 from tests.app.played_backups import Played, operator
-from tests.app.restore_test_rows import ended_proof, made
+from tests.app.restore_test_rows import ended_restore_test, made
 from tests.said import names
 
 pytestmark = pytest.mark.django_db
@@ -29,8 +29,8 @@ def test_the_newest_backup_of_a_source_is_queued_once(played: Played, schedule: 
     newest = made(schedule)
     dump = make_schedule(schedule.instance, "statements", method="dump")
     made(dump, started_at=timezone.now())
-    [proof] = due_restore_tests.queue_due(timezone.now())
-    assert RestoreTest.objects.get(pk=proof).run == newest
+    [restore_test] = due_restore_tests.queue_due(timezone.now())
+    assert RestoreTest.objects.get(pk=restore_test).run == newest
     assert due_restore_tests.queue_due(timezone.now()) == []
 
 
@@ -42,12 +42,12 @@ def test_the_same_backup_is_tried_again_where_nothing_was_said_of_it(
     played: Played, run: BackupRun, code: str, minutes: int, again: bool
 ) -> None:
     then = timezone.now() - timedelta(minutes=minutes)
-    ended_proof(run, RunStatus.FAILED, finished_at=then, error={"code": code})
+    ended_restore_test(run, RunStatus.FAILED, finished_at=then, error={"code": code})
     assert bool(due_restore_tests.queue_due(timezone.now())) is again
 
 
 def test_zero_proves_nothing_by_itself(played: Played, run: BackupRun, settings: Any) -> None:
-    settings.PROOF_INTERVAL_SECONDS = 0
+    settings.RESTORE_TEST_INTERVAL_SECONDS = 0
     assert due_restore_tests.queue_due(timezone.now()) == []
 
 
@@ -63,10 +63,10 @@ def test_never_two_at_once_on_one_host(played: Played, schedule: BackupSchedule)
 
 
 def test_none_begins_beside_a_rebuild_or_a_backup_on_its_host(played: Played, run: BackupRun) -> None:
-    proof = request_restore_test(run, operator())
+    restore_test = request_restore_test(run, operator())
     other = make_run(run.schedule, RunStatus.RUNNING)  # type: ignore[arg-type]
     assert due_restore_tests.start_what_can() == []
-    proof.refresh_from_db()
-    assert names(proof.waiting_for, other.pk, run.instance.name)
+    restore_test.refresh_from_db()
+    assert names(restore_test.waiting_for, other.pk, run.instance.name)
     Hold.objects.all().delete()
-    assert due_restore_tests.start_what_can() == [proof.pk]
+    assert due_restore_tests.start_what_can() == [restore_test.pk]

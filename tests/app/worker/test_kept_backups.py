@@ -28,8 +28,8 @@ def test_what_a_given_up_run_may_have_published_goes_only_after_the_next_success
     run = begun(schedule)
     played.play(running())
     drive(run)
-    memory = {**run.memory, "publishing": True, "final": {"bytes": 1000, "sha256": samples.SHA}}
-    BackupRun.objects.update(memory=memory)
+    checkpoint = {**run.checkpoint, "publishing": True, "final": {"bytes": 1000, "sha256": samples.SHA}}
+    BackupRun.objects.update(checkpoint=checkpoint)
     played.host.down = Unreachable("ssh.unreachable", "Asking the host")
     drive(run)
     force_fail_run(run, operator(), "the host is gone")
@@ -51,7 +51,7 @@ def test_that_it_is_published_is_written_before_it_is_done(played: Played, sched
     known: list[dict[str, Any]] = []
 
     def die(ran: Any) -> str:
-        known.append(BackupRun.objects.get(status="running").memory)
+        known.append(BackupRun.objects.get(status="running").checkpoint)
         raise LeaseLost
 
     run = begun(schedule)
@@ -163,7 +163,7 @@ def test_the_file_system_of_the_last_backup_must_be_there_again(
     run = begun(schedule)
     played.play(running())
     drive(run)
-    assert run.memory["plan"]["mount"] == mount
+    assert run.checkpoint["plan"]["mount"] == mount
     words = list(played.host.order[-1].arguments)
     assert words[12] == mount
 

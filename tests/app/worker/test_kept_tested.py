@@ -9,7 +9,7 @@ from dbops.engine.states import RunStatus
 from dbops.models import BackupRun, BackupSchedule
 from tests.app.backup_rows import make_run
 from tests.app.played_backups import USUAL, Played, begun, drive, end
-from tests.app.restore_test_rows import ended_proof
+from tests.app.restore_test_rows import ended_restore_test
 from tests.fakes import running
 
 pytestmark = pytest.mark.django_db
@@ -48,19 +48,19 @@ def test_the_last_one_that_was_proven_stays(
     played: Played, schedule: BackupSchedule, count: int, days: int | None
 ) -> None:
     keep(schedule, count=count, days=days)
-    proven, between = older(schedule, 9), older(schedule, 2)
-    ended_proof(proven, RunStatus.SUCCEEDED)
+    restore_tested, between = older(schedule, 9), older(schedule, 2)
+    ended_restore_test(restore_tested, RunStatus.SUCCEEDED)
     run = back_up(played, schedule)
-    assert removed(proven, between) == [False, True]
-    told = f"{proven.path} of backup run {proven.pk} stays until a newer backup of this schedule is proven."
+    assert removed(restore_tested, between) == [False, True]
+    told = f"{restore_tested.path} of backup run {restore_tested.pk} stays until a newer backup of this schedule is proven."
     assert run.events.filter(text=told).count() == 1
 
 
 def test_it_goes_once_a_newer_one_is_proven(played: Played, schedule: BackupSchedule) -> None:
     keep(schedule, count=1)
     first, second = older(schedule, 9), older(schedule, 2)
-    ended_proof(first, RunStatus.SUCCEEDED)
-    ended_proof(second, RunStatus.SUCCEEDED)
+    ended_restore_test(first, RunStatus.SUCCEEDED)
+    ended_restore_test(second, RunStatus.SUCCEEDED)
     back_up(played, schedule)
     assert removed(first, second) == [True, False]
 
@@ -68,9 +68,9 @@ def test_it_goes_once_a_newer_one_is_proven(played: Played, schedule: BackupSche
 def test_one_that_was_found_bad_since_is_not_proven_any_more(played: Played, schedule: BackupSchedule) -> None:
     keep(schedule, count=1)
     good, rotten = older(schedule, 9), older(schedule, 2)
-    ended_proof(good, RunStatus.SUCCEEDED)
-    ended_proof(rotten, RunStatus.SUCCEEDED)
-    ended_proof(rotten, RunStatus.FAILED, error={"code": "proof.damaged"})
+    ended_restore_test(good, RunStatus.SUCCEEDED)
+    ended_restore_test(rotten, RunStatus.SUCCEEDED)
+    ended_restore_test(rotten, RunStatus.FAILED, error={"code": "proof.damaged"})
     back_up(played, schedule)
     assert removed(good, rotten) == [False, True]
 
@@ -79,7 +79,7 @@ def test_one_that_was_found_bad_since_is_not_proven_any_more(played: Played, sch
 def test_where_none_was_ever_proven_nothing_is_kept_for_it(played: Played, schedule: BackupSchedule, code: str) -> None:
     keep(schedule, count=1)
     old = older(schedule, 2)
-    ended_proof(old, RunStatus.FAILED, error={"code": code})
+    ended_restore_test(old, RunStatus.FAILED, error={"code": code})
     run = back_up(played, schedule)
     assert removed(old) == [True]
     assert run.events.filter(text__contains=old.path).count() == 1, "that it was removed, and not that it stays"

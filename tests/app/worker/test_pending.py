@@ -15,7 +15,7 @@ from dbops.worker import scheduler, tasks
 from dbops.worker.pending import pending
 from tests.app.backup_rows import make_run, make_schedule
 from tests.app.factories import make_rebuild, make_trio
-from tests.app.restore_test_rows import ended_proof, made
+from tests.app.restore_test_rows import ended_restore_test, made
 
 pytestmark = pytest.mark.django_db
 
@@ -46,8 +46,8 @@ def schedule(trio: Trio, **values: Any) -> BackupSchedule:
     return make_schedule(trio[1], **values)
 
 
-def proof(trio: Trio, status: RunStatus, **values: Any) -> None:
-    ended_proof(made(schedule(trio)), status, finished_at=None, **values)
+def restore_test(trio: Trio, status: RunStatus, **values: Any) -> None:
+    ended_restore_test(made(schedule(trio)), status, finished_at=None, **values)
 
 
 def asked(model: type[Discovery] | type[ConnectionTest], status: str) -> None:
@@ -65,7 +65,7 @@ WAITING: dict[str, tuple[str, Callable[[Trio], Any]]] = {
     "queued rebuild": ("queued rebuild", lambda trio: rebuild(trio, Status.QUEUED)),
     "not before": ("queued rebuild", lambda trio: rebuild(trio, Status.QUEUED, not_before=in_seconds(900))),
     "queued run": ("queued backup run", lambda trio: make_run(schedule(trio))),
-    "queued proof": ("queued proof", lambda trio: proof(trio, RunStatus.QUEUED)),
+    "queued proof": ("queued proof", lambda trio: restore_test(trio, RunStatus.QUEUED)),
     "due rebuild": ("rebuild", lambda trio: rebuild(trio, Status.RUNNING, next_tick_at=in_seconds(-1))),
     "lost rebuild": ("rebuild", lambda trio: rebuild(trio, Status.LOST, next_tick_at=in_seconds(-1))),
     "dead driver": (
@@ -75,7 +75,7 @@ WAITING: dict[str, tuple[str, Callable[[Trio], Any]]] = {
         ),
     ),
     "due run": ("backup run", lambda trio: make_run(schedule(trio), RunStatus.RUNNING)),
-    "due proof": ("proof", lambda trio: proof(trio, RunStatus.RUNNING, next_tick_at=in_seconds(-1))),
+    "due proof": ("restore_test", lambda trio: restore_test(trio, RunStatus.RUNNING, next_tick_at=in_seconds(-1))),
     **{
         f"sweep after {status}": ("sweep", lambda trio, end=status: rebuild(trio, end, sweep_due_at=in_seconds(-1)))
         for status in sorted(FINAL)

@@ -47,7 +47,7 @@ class Scripted(Step):
 
 
 def touch(run: Run) -> StepOutcome:
-    run.memory["touched"] = True
+    run.checkpoint["touched"] = True
     return done()
 
 
@@ -138,7 +138,7 @@ def test_a_database_that_goes_away_ends_the_tick_and_never_the_rebuild(start: An
 def test_a_host_that_stays_silent_ends_a_rebuild_that_has_destroyed_nothing(start: Any, settings: Any) -> None:
     rebuild = drive(start(Scripted("one", silent()), Scripted("clean-up")))
     assert (rebuild.status, states(rebuild)) == ("running", ["running", "pending"])
-    settings.UNREACHABLE_PATIENCE_SECONDS = -1
+    settings.UNREACHABLE_TIMEOUT_SECONDS = -1
     drive(rebuild)
     assert (rebuild.status, rebuild.error["code"]) == ("failed", "ssh.unreachable")
     assert names(rebuild.outcome, "replica-1")
@@ -231,18 +231,18 @@ def test_a_cancelled_rebuild_ends_also_when_its_clean_up_was_the_last_thing_a_de
     rebuild = start(Scripted("one"), Scripted("clean-up"))
     rebuild.steps.filter(name="one").update(state="cancelled")
     rebuild.steps.filter(name="clean-up").update(state="done")
-    Rebuild.objects.update(ending=Status.CANCELLED, cancel_requested_at=rebuild.requested_at)
+    Rebuild.objects.update(pending_status=Status.CANCELLED, cancel_requested_at=rebuild.requested_at)
     assert drive(rebuild).status == "cancelled"
 
 
 def test_passwords_are_masked_in_everything_that_is_kept(start: Any) -> None:
     def leak(run: Run) -> StepOutcome:
-        run.memory["seen"] = ["admin-secret"]
+        run.checkpoint["seen"] = ["admin-secret"]
         run.journal.say("the password is admin-secret")
         return done(tails={"log": "backup-secret"})
 
     rebuild = drive(start(Scripted("one", leak), Scripted("two", broken()), Scripted("clean-up")))
-    kept = str([rebuild.memory, list(rebuild.steps.values()), list(rebuild.events.values())])
+    kept = str([rebuild.checkpoint, list(rebuild.steps.values()), list(rebuild.events.values())])
     assert "********" in kept
     assert "secret" not in kept
 
@@ -267,4 +267,4 @@ def test_a_driver_that_has_lost_its_lease_ends_no_job_for_an_error_that_it_meets
     step = Scripted("one", taken_over)
     rebuild = drive(start(step, Scripted("clean-up")))
     assert (step.calls, step.cancelled) == (1, 0)
-    assert (rebuild.status, rebuild.ending, rebuild.lease_owner) == ("running", "", "another")
+    assert (rebuild.status, rebuild.pending_status, rebuild.lease_owner) == ("running", "", "another")

@@ -40,7 +40,7 @@ def host(played: Played, monkeypatch: pytest.MonkeyPatch) -> Any:
     played.host.tables = database  # type: ignore[attr-defined]
 
     def jobs(self: restore_test_hosts.Hosts, host: Host, uid: str, key: str) -> FakeJobs:
-        return FakeJobs(played.host, token=self._proof.host_token, run_id=uid)
+        return FakeJobs(played.host, token=self._restore_test.host_token, run_id=uid)
 
     monkeypatch.setattr(restore_test_hosts.Hosts, "_jobs_on", jobs)
     monkeypatch.setattr(expected_contents, "open_database", lambda instance: database)
@@ -54,15 +54,15 @@ def fetched(host: Any, run: BackupRun) -> Host:
     cluster = run.instance.cluster
     chosen = make_host("prover-1")
     make_instance("replica-9", cluster=cluster, host=chosen, facts=run.instance.state.facts())
-    Cluster.objects.filter(pk=cluster.pk).update(proof_host="prover-1")
+    Cluster.objects.filter(pk=cluster.pk).update(restore_test_host="prover-1")
     run.instance.cluster.refresh_from_db()
     return chosen
 
 
 def play(host: Any, *states: Any, removal: tuple[Any, ...] = (ended(0),)) -> None:
     jobs = FakeJobs(host)
-    jobs.play("proof", *states)
-    jobs.play("proof-remove|again-.*", *removal)
+    jobs.play("restore-test", *states)
+    jobs.play("restore-test-remove|again-.*", *removal)
 
 
 def good() -> Any:
@@ -70,71 +70,76 @@ def good() -> Any:
 
 
 def begun(run: BackupRun) -> RestoreTest:
-    proof = request_restore_test(run, operator())
-    assert due_restore_tests.start_what_can() == [proof.pk]
-    return proof
+    restore_test = request_restore_test(run, operator())
+    assert due_restore_tests.start_what_can() == [restore_test.pk]
+    return restore_test
 
 
-def drive(proof: RestoreTest, ticks: int = 1) -> RestoreTest:
+def drive(restore_test: RestoreTest, ticks: int = 1) -> RestoreTest:
     for _ in range(ticks):
-        RestoreTest.objects.filter(pk=proof.pk).update(next_tick_at=timezone.now())
-        restore_tests.tick(proof.pk)
-    proof.refresh_from_db()
-    return proof
+        RestoreTest.objects.filter(pk=restore_test.pk).update(next_tick_at=timezone.now())
+        restore_tests.tick(restore_test.pk)
+    restore_test.refresh_from_db()
+    return restore_test
 
 
-def end(proof: RestoreTest) -> RestoreTest:
+def end(restore_test: RestoreTest) -> RestoreTest:
     for _ in range(20):
-        if drive(proof).is_over:
-            return proof
-    raise AssertionError(f"it does not end: {list(proof.run.events.values_list('text', flat=True))}")
+        if drive(restore_test).is_over:
+            return restore_test
+    raise AssertionError(f"it does not end: {list(restore_test.run.events.values_list('text', flat=True))}")
 
 
 def counts(host: Any) -> None:
     host.order[0].logs["counts"] = COUNTS.encode()
 
 
-def code(proof: RestoreTest) -> str:
-    return str(proof.error["code"])
+def code(restore_test: RestoreTest) -> str:
+    return str(restore_test.error["code"])
 
 
 # --- driving ----------------------------------------------------------------------------------------------------------
 
 
 def test_a_good_backup_is_proven_and_everything_is_removed(host: Any, run: BackupRun) -> None:
-    proof = begun(run)
+    restore_test = begun(run)
     play(host, running(tails={"steps": STEPS}))
-    drive(proof)
-    assert (proof.status, [step["name"] for step in proof.steps]) == ("running", ["look", "unpack"])
+    drive(restore_test)
+    assert (restore_test.status, [step["name"] for step in restore_test.steps]) == ("running", ["look", "unpack"])
     counts(host)
     host.order[0].coming.clear()
     host.order[0].become(good())
-    end(proof)
-    assert (proof.status, proof.tables_checked, proof.rows_counted) == ("succeeded", 12, 30)
-    assert proof.result["tables"] == [["shop", "lines", 20], ["shop", "orders", 10]]
-    assert (proof.run_slot, proof.host_slot, proof.lease_owner, proof.is_left) == (None, None, "", False)
-    assert [job.name for job in host.order] == ["proof", "proof-remove"]
+    end(restore_test)
+    assert (restore_test.status, restore_test.tables_checked, restore_test.rows_counted) == ("succeeded", 12, 30)
+    assert restore_test.result["tables"] == [["shop", "lines", 20], ["shop", "orders", 10]]
+    assert (restore_test.run_slot, restore_test.host_slot, restore_test.lease_owner, restore_test.has_leftovers) == (
+        None,
+        None,
+        "",
+        False,
+    )
+    assert [job.name for job in host.order] == ["restore-test", "restore-test-remove"]
     actions = list(AuditEntry.objects.order_by("pk").values_list("action", flat=True))
-    assert actions == ["proof.requested", "proof.succeeded"]
+    assert actions == ["restore_test.requested", "restore_test.succeeded"]
     [told] = run.events.filter(text__contains="succeeded")
-    assert names(told.text, proof.pk)
+    assert names(told.text, restore_test.pk)
     assert not Hold.objects.exists()
 
 
 def test_a_table_of_the_source_that_is_missing_fails_it(host: Any, run: BackupRun) -> None:
     host.tables.expect("information_schema.TABLES", [{"s": "shop", "t": "gone", "older": 1}])
-    proof = begun(run)
+    restore_test = begun(run)
     play(host, running(), good())
-    drive(proof)
-    assert (end(proof).status, code(proof)) == ("failed", "proof.tables")
-    assert "shop.gone" in proof.error["found"]
+    drive(restore_test)
+    assert (end(restore_test).status, code(restore_test)) == ("failed", "proof.tables")
+    assert "shop.gone" in restore_test.error["found"]
 
 
 def test_a_source_that_does_not_answer_spoils_no_proof(host: Any, run: BackupRun) -> None:
     host.tables.down = Unreachable("mysql.unreachable", "Asking the source")
-    proof = begun(run)
+    restore_test = begun(run)
     play(host, running(), good())
-    assert end(proof).status == "succeeded"
+    assert end(restore_test).status == "succeeded"
     [told] = run.events.filter(level="warning")
     assert "Asking the source" in told.text
 
@@ -149,96 +154,96 @@ def test_a_source_that_does_not_answer_spoils_no_proof(host: Any, run: BackupRun
     ],
 )
 def test_whatever_goes_wrong_is_told_and_removed(host: Any, run: BackupRun, state: Any, wanted: str) -> None:
-    proof = begun(run)
+    restore_test = begun(run)
     play(host, running(), state)
-    assert (end(proof).status, code(proof)) == ("failed", wanted)
-    assert host.order[-1].name == "proof-remove"
-    assert AuditEntry.objects.get(action="proof.failed").detail["code"] == wanted
+    assert (end(restore_test).status, code(restore_test)) == ("failed", wanted)
+    assert host.order[-1].name == "restore-test-remove"
+    assert AuditEntry.objects.get(action="restore_test.failed").detail["code"] == wanted
 
 
 def test_a_backup_whose_file_was_removed_meanwhile_is_refused(host: Any, run: BackupRun) -> None:
-    proof = begun(run)
+    restore_test = begun(run)
     BackupRun.objects.update(removed_at=timezone.now())
-    assert (end(proof).status, code(proof), host.order) == ("failed", "proof.no_backup", [])
+    assert (end(restore_test).status, code(restore_test), host.order) == ("failed", "proof.no_backup", [])
 
 
 def test_a_second_message_and_a_dead_worker_start_no_second_job(host: Any, run: BackupRun) -> None:
-    proof = begun(run)
+    restore_test = begun(run)
     play(host, running())
-    drive(proof)
+    drive(restore_test)
     RestoreTest.objects.update(lease_owner="a living worker", lease_until=timezone.now() + timedelta(minutes=1))
-    assert restore_tests.tick(proof.pk) is False
+    assert restore_tests.tick(restore_test.pk) is False
     RestoreTest.objects.update(lease_until=timezone.now() - timedelta(seconds=1))
-    drive(proof, 2)
-    assert [job.name for job in host.order] == ["proof"]
-    assert AuditEntry.objects.filter(action="proof.taken_over").count() == 1
+    drive(restore_test, 2)
+    assert [job.name for job in host.order] == ["restore-test"]
+    assert AuditEntry.objects.filter(action="restore_test.taken_over").count() == 1
     host.order[0].become(good())
-    assert end(proof).status == "succeeded"
-    assert restore_tests.tick(proof.pk) is False
-    assert AuditEntry.objects.filter(action="proof.succeeded").count() == 1
+    assert end(restore_test).status == "succeeded"
+    assert restore_tests.tick(restore_test.pk) is False
+    assert AuditEntry.objects.filter(action="restore_test.succeeded").count() == 1
 
 
 def test_a_worker_that_died_in_the_end_is_replaced_there(host: Any, run: BackupRun) -> None:
     """What was proven is written before the removal begins: whoever comes goes on with that."""
-    proof = begun(run)
+    restore_test = begun(run)
     play(host, good(), removal=(running(), running()))
-    drive(proof)
-    assert "ending" in proof.memory
+    drive(restore_test)
+    assert "pending_status" in restore_test.checkpoint
     RestoreTest.objects.update(lease_owner="a dead worker", lease_until=timezone.now() - timedelta(seconds=1))
     host.order[-1].become(ended(0))
-    assert (end(proof).status, proof.rows_counted) == ("succeeded", 30)
+    assert (end(restore_test).status, restore_test.rows_counted) == ("succeeded", 30)
 
 
 def test_a_silent_host_is_lost_and_its_answer_brings_it_back(host: Any, run: BackupRun, settings: Any) -> None:
     settings.LOST_AFTER_SECONDS = -1
-    proof = begun(run)
+    restore_test = begun(run)
     play(host, running())
-    drive(proof)
+    drive(restore_test)
     host.down = Unreachable("ssh.unreachable", "Asking the host")
-    assert (drive(proof).status, proof.host_slot) == ("lost", proof.host_id)
+    assert (drive(restore_test).status, restore_test.host_slot) == ("lost", restore_test.host_id)
     host.down = None
-    assert drive(proof).status == "running"
+    assert drive(restore_test).status == "running"
 
 
 def test_a_lost_proof_is_stopped_without_its_host_and_the_next_one_removes_what_is_left(
     host: Any, run: BackupRun, settings: Any
 ) -> None:
     settings.LOST_AFTER_SECONDS = -1
-    proof = begun(run)
+    restore_test = begun(run)
     play(host, running())
-    drive(proof)
+    drive(restore_test)
     host.down = Unreachable("ssh.unreachable", "Asking the host")
-    drive(proof)
-    stop_restore_test(proof, operator(), "the machine burnt")
-    proof.refresh_from_db()
-    assert (proof.status, proof.is_left, proof.host_slot) == ("cancelled", True, None)
+    drive(restore_test)
+    stop_restore_test(restore_test, operator(), "the machine burnt")
+    restore_test.refresh_from_db()
+    assert (restore_test.status, restore_test.has_leftovers, restore_test.host_slot) == ("cancelled", True, None)
     host.down = None
     play(host, good())
     following = begun(run)
     end(following)
-    proof.refresh_from_db()
-    assert not proof.is_left
-    assert (proof.uid, f"again-{following.uid}") in host.jobs
+    restore_test.refresh_from_db()
+    assert not restore_test.has_leftovers
+    assert (restore_test.uid, f"again-{following.uid}") in host.jobs
 
 
 def test_what_cannot_be_removed_is_said(host: Any, run: BackupRun) -> None:
-    proof = begun(run)
-    play(host, good(), removal=(ended(70, tails={"out": "FAILED: not_removed /backups/.dbops-proof-x"}),))
-    assert (end(proof).status, proof.is_left) == ("succeeded", True)
+    restore_test = begun(run)
+    play(host, good(), removal=(ended(70, tails={"out": "FAILED: not_removed /backups/.dbops-restore-test-x"}),))
+    assert (end(restore_test).status, restore_test.has_leftovers) == ("succeeded", True)
     assert run.events.filter(text__contains="proof.not_removed").exists()
 
 
 def test_stopping_ends_the_job_and_removes(host: Any, run: BackupRun) -> None:
-    proof = begun(run)
+    restore_test = begun(run)
     play(host, running())
-    drive(proof)
-    stop_restore_test(proof, operator(), "too much load")
-    assert (end(proof).status, host.stopped) == ("cancelled", ["proof"])
-    assert host.order[-1].name == "proof-remove"
+    drive(restore_test)
+    stop_restore_test(restore_test, operator(), "too much load")
+    assert (end(restore_test).status, host.stopped) == ("cancelled", ["restore-test"])
+    assert host.order[-1].name == "restore-test-remove"
     actions = list(AuditEntry.objects.order_by("pk").values_list("action", flat=True))
-    assert actions == ["proof.requested", "proof.stop_requested", "proof.cancelled"]
+    assert actions == ["restore_test.requested", "restore_test.stop_requested", "restore_test.cancelled"]
     with pytest.raises(Refused) as refused:
-        stop_restore_test(proof, operator(), "again")
+        stop_restore_test(restore_test, operator(), "again")
     assert refused.value.code == "proof.ended"
 
 
@@ -246,32 +251,32 @@ def test_an_error_that_nobody_foresaw_is_ours(host: Any, run: BackupRun, monkeyp
     def broken(_: Any) -> None:
         raise ZeroDivisionError("oops")
 
-    proof = begun(run)
+    restore_test = begun(run)
     monkeypatch.setattr(restore_tests, "advance", broken)
-    assert (end(proof).status, code(proof)) == ("failed", "bug")
+    assert (end(restore_test).status, code(restore_test)) == ("failed", "bug")
 
 
 def test_a_proof_that_hangs_is_ended(host: Any, run: BackupRun, monkeypatch: pytest.MonkeyPatch) -> None:
     def stalled(_: Any) -> None:
         raise RemoteFailure("proof.stalled", "Proving the backup")
 
-    proof = begun(run)
+    restore_test = begun(run)
     play(host, running())
-    drive(proof)
+    drive(restore_test)
     monkeypatch.setattr(restore_tests, "advance", stalled)
-    assert (end(proof).status, host.stopped) == ("failed", ["proof"])
+    assert (end(restore_test).status, host.stopped) == ("failed", ["restore-test"])
 
 
 # --- a chosen host, and who may ask ---------------------------------------------------------------------------------------
 
 
 def test_a_chosen_host_fetches_it_and_closes_the_way(host: Any, run: BackupRun, fetched: Host) -> None:
-    proof = begun(run)
-    assert (proof.host, proof.source.host.name) == (fetched, run.instance.host.name)
+    restore_test = begun(run)
+    assert (restore_test.host, restore_test.source.host.name) == (fetched, run.instance.host.name)
     play(host, good())
-    ended_well = end(proof)
-    assert (ended_well.status, ended_well.is_left) == ("succeeded", False), ended_well.error
-    plan = ended_well.memory["plan"]
+    ended_well = end(restore_test)
+    assert (ended_well.status, ended_well.has_leftovers) == ("succeeded", False), ended_well.error
+    plan = ended_well.checkpoint["plan"]
     assert plan["transport"][0] == "ssh"
     assert plan["place"] == fetched.work_dir
     asked = [str(act) for act in host.acts]
@@ -279,75 +284,75 @@ def test_a_chosen_host_fetches_it_and_closes_the_way(host: Any, run: BackupRun, 
     closed = next(number for number, script in enumerate(asked) if "Give the source back now" in script)
     assert opened < closed
     assert any(re.search(r"\brm -f key\b", script) for script in asked[opened:])
-    assert any(names(event.text, fetched.name, proof.source.host.name) for event in run.events.all())
+    assert any(names(event.text, fetched.name, restore_test.source.host.name) for event in run.events.all())
 
 
 def test_a_way_that_cannot_be_closed_keeps_no_copy_and_the_next_proof_closes_it(
     host: Any, run: BackupRun, fetched: Host
 ) -> None:
-    proof = begun(run)
+    restore_test = begun(run)
     play(host, good())
     full = CommandResult(1, "", "ENOSPC")
     host.answers.add("Give the source back now", full, full, OK)
-    assert (end(proof).status, proof.is_left) == ("succeeded", True)
-    assert (proof.uid, "proof-remove") in host.jobs, "what was copied is removed all the same"
+    assert (end(restore_test).status, restore_test.has_leftovers) == ("succeeded", True)
+    assert (restore_test.uid, "restore-test-remove") in host.jobs, "what was copied is removed all the same"
     assert run.events.filter(text__contains="ENOSPC").exists()
     play(host, good())
     following = begun(run)
     end(following)
-    proof.refresh_from_db()
-    assert (proof.is_left, following.is_left) == (False, False)
+    restore_test.refresh_from_db()
+    assert (restore_test.has_leftovers, following.has_leftovers) == (False, False)
 
 
 def test_a_holder_that_stays_silent_withholds_no_verdict(
     host: Any, run: BackupRun, fetched: Host, settings: Any
 ) -> None:
-    settings.UNREACHABLE_PATIENCE_SECONDS = -1
-    proof = begun(run)
+    settings.UNREACHABLE_TIMEOUT_SECONDS = -1
+    restore_test = begun(run)
     play(host, good())
     host.answers.add("Give the source back now", Unreachable("ssh.timeout", "Closing the source", found="no answer"))
-    assert (end(proof).status, proof.is_left, proof.host_slot) == ("succeeded", True, None)
-    told = run.events.filter(level="warning", text__contains=proof.memory["plan"]["path"])
-    assert any(names(event.text, proof.memory["plan"]["holder"]) for event in told)
+    assert (end(restore_test).status, restore_test.has_leftovers, restore_test.host_slot) == ("succeeded", True, None)
+    told = run.events.filter(level="warning", text__contains=restore_test.checkpoint["plan"]["path"])
+    assert any(names(event.text, restore_test.checkpoint["plan"]["holder"]) for event in told)
 
 
 def test_a_holder_that_cannot_be_opened_ends_the_proof_as_nothing_was_begun(
     host: Any, run: BackupRun, fetched: Host, settings: Any
 ) -> None:
-    settings.UNREACHABLE_PATIENCE_SECONDS = -1
-    proof = begun(run)
+    settings.UNREACHABLE_TIMEOUT_SECONDS = -1
+    restore_test = begun(run)
     host.answers.add("restrict,command=", Unreachable("ssh.timeout", "Opening the source", found="no answer"))
-    assert (end(proof).status, code(proof)) == ("failed", "ssh.timeout")
-    assert (proof.uid, "proof") not in host.jobs
+    assert (end(restore_test).status, code(restore_test)) == ("failed", "ssh.timeout")
+    assert (restore_test.uid, "restore-test") not in host.jobs
 
 
 def test_it_waits_for_who_works_on_either_host(played: Played, run: BackupRun, fetched: Host) -> None:
-    proof = request_restore_test(run, operator())
+    restore_test = request_restore_test(run, operator())
     other = make_run(run.schedule, RunStatus.RUNNING)  # type: ignore[arg-type]
     assert due_restore_tests.start_what_can() == [], "it would read beside a backup run"
-    proof.refresh_from_db()
-    assert names(proof.waiting_for, other.pk, run.instance.name)
+    restore_test.refresh_from_db()
+    assert names(restore_test.waiting_for, other.pk, run.instance.name)
 
 
 def test_a_chosen_host_that_is_never_read_is_refused(host: Any, run: BackupRun, fetched: Host) -> None:
     fetched.instances.all().delete()
-    proof = end(begun(run))
-    assert (proof.status, code(proof)) == ("failed", "proof.no_host")
+    restore_test = end(begun(run))
+    assert (restore_test.status, code(restore_test)) == ("failed", "proof.no_host")
     assert not host.jobs
 
 
 def test_a_chosen_host_that_is_gone_is_told(host: Any, run: BackupRun, fetched: Host) -> None:
-    Cluster.objects.update(proof_host="gone-1")
-    proof = request_restore_test(BackupRun.objects.get(pk=run.pk), operator())
-    assert proof.host == proof.source.host
+    Cluster.objects.update(restore_test_host="gone-1")
+    restore_test = request_restore_test(BackupRun.objects.get(pk=run.pk), operator())
+    assert restore_test.host == restore_test.source.host
     [told] = run.events.filter(level="warning")
-    assert names(told.text, "gone-1", proof.host.name)
+    assert names(told.text, "gone-1", restore_test.host.name)
 
 
 def test_a_second_click_finds_the_first_proof(played: Played, run: BackupRun) -> None:
-    proof = request_restore_test(run, operator())
-    assert request_restore_test(run, operator()) == proof
-    assert AuditEntry.objects.filter(action="proof.requested").count() == 1
+    restore_test = request_restore_test(run, operator())
+    assert request_restore_test(run, operator()) == restore_test
+    assert AuditEntry.objects.filter(action="restore_test.requested").count() == 1
 
 
 @pytest.mark.parametrize(
@@ -360,8 +365,8 @@ def test_what_has_no_file_is_refused(played: Played, schedule: BackupSchedule, v
 
 
 def test_retention_leaves_what_is_being_proven(host: Any, run: BackupRun) -> None:
-    proof = begun(run)
+    restore_test = begun(run)
     assert backup_runs.runs_being_read() == {run.pk}
     play(host, running(), good())
-    end(proof)
+    end(restore_test)
     assert backup_runs.runs_being_read() == set()

@@ -136,7 +136,7 @@ def test_what_is_queued_for_tonight_in_the_middle_of_a_look_is_not_started_by_it
 def test_a_rebuild_after_a_backup_waits_for_any_end_of_it_and_says_which(trio: Any, end: RunStatus) -> None:
     primary = trio[0]
     run = make_run(make_schedule(primary), RunStatus.RUNNING)  # not an instance that the rebuild wants
-    rebuild = queued(trio, after_run=run)
+    rebuild = queued(trio, start_after_run=run)
     assert scheduler.start_what_can() == []
     assert names(fresh(rebuild).waiting_for, f"backup run {run.pk}")
     BackupRun.objects.update(status=end)
@@ -148,7 +148,7 @@ def test_a_rebuild_after_a_backup_waits_for_any_end_of_it_and_says_which(trio: A
 def test_the_backup_that_was_stopped_for_a_rebuild_runs_again_however_that_ends(trio: Any, how: str) -> None:
     schedule = make_schedule(trio[1])
     status = {"finish": Status.RUNNING, "give up": Status.LOST}.get(how, Status.QUEUED)
-    rebuild = make_rebuild(target=trio[2], source=trio[1], status=status, runs_again=schedule)
+    rebuild = make_rebuild(target=trio[2], source=trio[1], status=status, requeue_schedule=schedule)
     if how == "finish":
         lease = rebuild_driver.take_lease(rebuild.pk)
         assert lease is not None
@@ -168,10 +168,10 @@ def test_the_backup_that_was_stopped_for_a_rebuild_runs_again_however_that_ends(
 def test_it_is_not_queued_twice_where_it_waits_already_nor_where_others_run_it(trio: Any) -> None:
     schedule = make_schedule(trio[1])
     waiting = make_run(schedule)
-    rebuild = queued(trio, runs_again=schedule)
+    rebuild = queued(trio, requeue_schedule=schedule)
     rebuild_requests.end_queued(rebuild, Status.CANCELLED, "ended")
     assert list(BackupRun.objects.all()) == [waiting]
-    other = queued(trio, runs_again=make_schedule(trio[1], "theirs", run_by="external"))
+    other = queued(trio, requeue_schedule=make_schedule(trio[1], "theirs", run_by="external"))
     rebuild_requests.end_queued(other, Status.CANCELLED, "ended")
     assert BackupRun.objects.count() == 1
 

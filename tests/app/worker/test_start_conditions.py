@@ -61,7 +61,7 @@ def test_runs_elsewhere_and_runs_that_have_ended_close_nothing(trio: tuple[Insta
 
 def test_going_back_waits_for_a_backup_of_its_target_alone(trio: tuple[Instance, ...]) -> None:
     rebuild = make_rebuild(target=trio[2], source=trio[1], status=Status.QUEUED)
-    Rebuild.objects.update(method="put-back")
+    Rebuild.objects.update(method="rollback")
     make_run(trio[1], origin=RunOrigin.OBSERVED)
     assert closed() == {}
     make_run(trio[2], origin=RunOrigin.OBSERVED)
@@ -83,7 +83,7 @@ def test_maintenance_closes_the_gate_while_it_lasts(
 
 
 def test_maintenance_keeps_nobody_from_going_back(trio: tuple[Instance, ...], queued: Rebuild) -> None:
-    Rebuild.objects.update(method="put-back")
+    Rebuild.objects.update(method="rollback")
     Maintenance.objects.create(cluster=trio[0].cluster, starts_at=timezone.now() - HOUR, reason="new disks")
     assert closed() == {}
 

@@ -105,13 +105,13 @@ def test_the_source_is_used_until_it_is_given_back_and_the_target_to_the_end() -
 
 def test_what_puts_old_data_back_reads_no_source() -> None:
     """It holds its target alone: the source stays free, and a backup there is nothing that it waits for."""
-    put_back = replace(LIFE, reads_source=False, steps=(StepInterval("look-back", at(60), at(61)),))
-    assert {(item.instance, item.interval) for item in occupied([put_back], NOW)} == {("replica-1", span(60, 120))}
+    rolled_back = replace(LIFE, reads_source=False, steps=(StepInterval("find-old-data", at(60), at(61)),))
+    assert {(item.instance, item.interval) for item in occupied([rolled_back], NOW)} == {("replica-1", span(60, 120))}
     uses = [
         OccupiedPeriod("backup-1", span(-30, 20), Cause.BACKUP, "run 1", READS),
         OccupiedPeriod("replica-1", span(0, 50), Cause.REBUILD, "rebuild 3", READS),
     ]
-    assert told(phases([put_back], uses, NOW))[:2] == [(0, 50, Cause.LINE), (50, 60, Cause.QUEUE)]
+    assert told(phases([rolled_back], uses, NOW))[:2] == [(0, 50, Cause.LINE), (50, 60, Cause.QUEUE)]
 
 
 def test_a_plan_that_pauses_nothing_leaves_no_pause() -> None:

@@ -62,5 +62,5 @@ def test_a_proof_grows_old() -> None:
         VerifiedSource("b", 2, NOW - STALE_AFTER - timedelta(seconds=1)),
     )
     never = VerifiedSource("c")
-    assert [proof.is_stale(NOW) for proof in (fresh, old, never)] == [False, True, True]
+    assert [restore_test.is_stale(NOW) for restore_test in (fresh, old, never)] == [False, True, True]
     assert oldest_first([fresh, old, never]) == [never, old, fresh]

@@ -18,7 +18,7 @@ from dbops.engine.rebuilds.copy_check import CopyEvidence
 from dbops.engine.rebuilds.follow_ups import EndedRebuild, remembered, resume_option
 from dbops.engine.rebuilds.plan import Plan
 from dbops.engine.states import BackupMethod, Severity, Status, StepState
-from tests.engine.builders import NOW, situation
+from tests.engine.builders import NOW, inputs
 
 SUM = "ab" * 32
 
@@ -44,7 +44,7 @@ def world(
     *archives: Archive, purged: str | None = "0-11-20", source_answers: bool = True, **primary: Any
 ) -> PlanInputs:
     """Return a cluster in health whose target's host has zstd; keywords change the primary's server."""
-    base = situation()
+    base = inputs()
     target, source, first = base.target, base.source, base.primary
     assert target.facts is not None
     assert target.facts.host is not None
@@ -118,7 +118,7 @@ def test_what_a_finished_backup_cannot_do(there: PlanInputs, code: str) -> None:
 
 
 def test_a_host_without_zstd_is_told_before() -> None:
-    there = situation()
+    there = inputs()
     assert "archive.programs" in refused(build_plan(replace(there, archives=(archive(),)), "archive"))
 
 
@@ -246,7 +246,7 @@ def test_a_dump_is_loaded_by_a_server_that_nobody_else_reaches() -> None:
     commands = [command.text for step in plan.steps if step.name == "stream" for command in step.commands]
     assert any("mariadb-install-db" in text and "--defaults-file=" in text for text in commands)
     assert any("--skip-networking" in text and "--skip-slave-start" in text for text in commands)
-    assert [step.name for step in plan.steps if step.name in ("prepare", "own")] == []
+    assert [step.name for step in plan.steps if step.name in ("prepare", "set-ownership")] == []
 
 
 def test_the_room_for_a_dump_is_that_of_the_data_not_of_the_file() -> None:
@@ -255,7 +255,7 @@ def test_the_room_for_a_dump_is_that_of_the_data_not_of_the_file() -> None:
 
 
 def test_the_host_that_cannot_make_an_empty_data_directory_is_told_before() -> None:
-    assert "dump.programs" in refused(build_plan(replace(situation(), archives=(dump(),)), "dump"))
+    assert "dump.programs" in refused(build_plan(replace(inputs(), archives=(dump(),)), "dump"))
 
 
 @pytest.mark.parametrize(
@@ -292,14 +292,14 @@ def test_what_is_wrong_with_a_dump_that_was_loaded(found: FetchEvidence, code: s
 
 
 def test_a_retry_of_a_loaded_dump_prepares_nothing() -> None:
-    memory = {
+    checkpoint = {
         "touched": True,
         "loaded": True,
         "new_identity": "1:2",
-        "done_before": ["own", "prepare"],
+        "done_before": ["set-ownership", "prepare"],
     }
-    ended = EndedRebuild("uid", Status.FAILED, memory, {"stream": StepState.DONE, "start": StepState.FAILED})
+    ended = EndedRebuild("uid", Status.FAILED, checkpoint, {"stream": StepState.DONE, "start": StepState.FAILED})
     offer = resume_option(ended)
     assert offer.is_possible
-    assert set(offer.skips) == {"own", "prepare"}
+    assert set(offer.skips) == {"set-ownership", "prepare"}
     assert remembered(ended)["loaded"]

@@ -37,10 +37,12 @@ class Told:
     def check(self) -> None: ...
 
 
-def site(host: FakeHost | None = None, *, token: int = 1, memory: dict[str, Any] | None = None) -> BackupContext:
+def site(host: FakeHost | None = None, *, token: int = 1, checkpoint: dict[str, Any] | None = None) -> BackupContext:
     jobs = FakeJobs(host, token=token, run_id="0123456789abcdef")
     jobs.expect("# Give a whole backup", "published\n")
-    return BackupContext(samples.plan(), jobs, FakeClock(), "[client]\n", {} if memory is None else memory, Told())
+    return BackupContext(
+        samples.plan(), jobs, FakeClock(), "[client]\n", {} if checkpoint is None else checkpoint, Told()
+    )
 
 
 def jobs_of(one: BackupContext) -> FakeJobs:
@@ -82,7 +84,7 @@ def test_another_driver_finds_the_job_and_starts_no_second_one() -> None:
     one = site()
     jobs_of(one).play("backup", running(), running(), running())
     drive(one, 2)
-    other = site(jobs_of(one).host, token=2, memory=dict(one.memory))
+    other = site(jobs_of(one).host, token=2, checkpoint=dict(one.checkpoint))
     assert drive(other, 2) is None
     finished(other)
     assert drive(other) is not None
@@ -103,7 +105,7 @@ def test_a_silent_host_is_met_before_anything_is_asked_for() -> None:
     jobs_of(one).host.down = Unreachable("ssh.unreachable", "Asking")
     with pytest.raises(Unreachable):
         advance(one)
-    assert not one.memory.get("asked")
+    assert not one.checkpoint.get("asked")
     clean_up(one)  # there is nothing to do, so nobody is asked
 
 
@@ -113,7 +115,7 @@ def test_publishing_again_after_a_crash_is_the_same() -> None:
     drive(one, 2)
     finished(one)
     first = drive(one)
-    assert drive(site(jobs_of(one).host, token=2, memory=dict(one.memory))) == first
+    assert drive(site(jobs_of(one).host, token=2, checkpoint=dict(one.checkpoint))) == first
 
 
 def test_a_publication_that_is_cut_off_is_not_known_and_asked_again() -> None:

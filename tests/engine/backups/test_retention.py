@@ -11,13 +11,13 @@ from dbops.engine.backups.retention import StoredBackup, spared, to_remove
 NOW = datetime(2026, 3, 1, tzinfo=UTC)
 
 
-def kept(pk: int, days: float, path: str | None = None, *, is_proven: bool = False) -> StoredBackup:
+def kept(pk: int, days: float, path: str | None = None, *, is_restore_tested: bool = False) -> StoredBackup:
     path = f"/b/x-run{pk:013}.gz" if path is None else path
-    return StoredBackup(pk, f"run{pk:013}", NOW - timedelta(days=days), path, is_proven)
+    return StoredBackup(pk, f"run{pk:013}", NOW - timedelta(days=days), path, is_restore_tested)
 
 
-def proven(pk: int, days: float) -> StoredBackup:
-    return kept(pk, days, is_proven=True)
+def restore_tested(pk: int, days: float) -> StoredBackup:
+    return kept(pk, days, is_restore_tested=True)
 
 
 def removed(*runs: StoredBackup, count: int | None = 7, days: int | None = None) -> list[int]:
@@ -59,7 +59,7 @@ def test_to_remove_applies_both_limits(
     count: int | None, days: int | None, tested: tuple[int], gone: list[int]
 ) -> None:
     ages = {1: 40, 2: 30, 3: 5, 4: 2}
-    runs = [kept(pk, age, is_proven=pk in tested) for pk, age in ages.items()]
+    runs = [kept(pk, age, is_restore_tested=pk in tested) for pk, age in ages.items()]
     assert removed(*runs, count=count, days=days) == gone
 
 
@@ -71,25 +71,25 @@ def test_a_path_that_does_not_carry_its_run_is_left_alone() -> None:
 
 
 def test_the_newest_one_that_is_proven_stays_until_a_newer_one_is() -> None:
-    assert removed(proven(1, 1), kept(2, 0), count=1) == []
-    assert removed(proven(1, 2), kept(2, 1), kept(3, 0), count=1) == [2]
-    assert removed(proven(1, 2), proven(2, 1), kept(3, 0), count=1) == [1]
-    assert removed(proven(1, 2), kept(2, 1), proven(3, 0), count=1) == [1, 2]
+    assert removed(restore_tested(1, 1), kept(2, 0), count=1) == []
+    assert removed(restore_tested(1, 2), kept(2, 1), kept(3, 0), count=1) == [2]
+    assert removed(restore_tested(1, 2), restore_tested(2, 1), kept(3, 0), count=1) == [1]
+    assert removed(restore_tested(1, 2), kept(2, 1), restore_tested(3, 0), count=1) == [1, 2]
 
 
 def test_one_that_is_proven_stays_whatever_its_age() -> None:
-    assert removed(proven(1, 400), kept(2, 30), kept(3, 1), days=14) == [2]
-    assert removed(proven(1, 400), proven(2, 30), kept(3, 1), days=14) == [1]
+    assert removed(restore_tested(1, 400), kept(2, 30), kept(3, 1), days=14) == [2]
+    assert removed(restore_tested(1, 400), restore_tested(2, 30), kept(3, 1), days=14) == [1]
 
 
 def test_one_that_is_proven_and_kept_anyway_keeps_no_other() -> None:
-    assert removed(kept(1, 3), kept(2, 2), proven(3, 1), kept(4, 0), count=2) == [1, 2]
+    assert removed(kept(1, 3), kept(2, 2), restore_tested(3, 1), kept(4, 0), count=2) == [1, 2]
 
 
 def test_what_stays_only_because_it_is_proven_is_told() -> None:
     limits = {"keep_count": 1, "keep_days": None, "now": NOW}
-    assert spared([proven(1, 1), kept(2, 0)], **limits) == proven(1, 1)
-    assert spared([kept(1, 1), proven(2, 0)], **limits) is None
+    assert spared([restore_tested(1, 1), kept(2, 0)], **limits) == restore_tested(1, 1)
+    assert spared([kept(1, 1), restore_tested(2, 0)], **limits) is None
     assert spared([kept(1, 1), kept(2, 0)], **limits) is None
 
 
@@ -101,14 +101,14 @@ def test_what_stays_only_because_it_is_proven_is_told() -> None:
 def test_the_newest_always_stays_and_each_removal_has_its_reason(
     ages: list[tuple[float, bool]], count: int | None, days: int | None
 ) -> None:
-    runs = [kept(pk, age, is_proven=is_proven) for pk, (age, is_proven) in enumerate(ages)]
+    runs = [kept(pk, age, is_restore_tested=is_restore_tested) for pk, (age, is_restore_tested) in enumerate(ages)]
     found = to_remove(runs, keep_count=count, keep_days=days, now=NOW)
     assert all(why for _, why in found)
     gone = {run.pk for run, _ in found}
     left = [run for run in runs if run.pk not in gone]
     assert bool(left) == bool(runs)
     newest_first = sorted(runs, key=lambda run: (run.taken_at, run.pk), reverse=True)
-    good = [run for run in newest_first if run.is_proven]
+    good = [run for run in newest_first if run.is_restore_tested]
     assert not gone & {run.pk for run in (*newest_first[:1], *good[:1])}
     if count:
         assert len(left) <= count + bool(good)

@@ -23,15 +23,15 @@ from .test_archives import archive, refused, world
 OLD, NEW = archive(7, taken_at=NOW - timedelta(hours=34)), archive(8)
 
 
-def proof(run: int, code: str = "", *, found: str = "bad lines of CHECK TABLE: 2") -> RestoreTestEnd:
+def restore_test(run: int, code: str = "", *, found: str = "bad lines of CHECK TABLE: 2") -> RestoreTestEnd:
     """Return a proof that succeeded where there is no code."""
     return RestoreTestEnd(run, not code, NOW - timedelta(hours=2), code, found if code else "")
 
 
-def proven(*proofs: RestoreTestEnd, source_answers: bool = True) -> PlanInputs:
+def restore_tested(*restore_tests: RestoreTestEnd, source_answers: bool = True) -> PlanInputs:
     """Return a cluster whose source has two backups, 7 and the newer 8."""
     there = world(OLD, NEW, source_answers=source_answers)
-    return replace(there, proofs={end.run: end for end in proofs})
+    return replace(there, restore_tests={end.run: end for end in restore_tests})
 
 
 def finding(plan: Plan, code: str) -> tuple[Severity, str]:
@@ -40,64 +40,70 @@ def finding(plan: Plan, code: str) -> tuple[Severity, str]:
 
 
 @pytest.mark.parametrize(
-    ("proofs", "read"),
+    ("restore_tests", "read"),
     [
         pytest.param([], 8, id="nothing is known"),
-        pytest.param([proof(8)], 8, id="the newest is proven"),
-        pytest.param([proof(7)], 8, id="an older one is proven, and nothing speaks against the newest"),
-        pytest.param([proof(8, "proof.damaged")], 7, id="the newest is bad"),
-        pytest.param([proof(7, "proof.tables")], 8, id="the older one is bad"),
-        pytest.param([proof(8, "proof.start")], 7, id="the newest is in doubt"),
-        pytest.param([proof(7, "proof.tables"), proof(8, "proof.start")], 8, id="a doubt is better than a bad one"),
-        pytest.param([proof(7, "proof.start"), proof(8, "proof.start")], 8, id="all are in doubt"),
-        pytest.param([proof(7, "proof.tables"), proof(8, "proof.tables")], 8, id="all are bad: told of the newest"),
+        pytest.param([restore_test(8)], 8, id="the newest is proven"),
+        pytest.param([restore_test(7)], 8, id="an older one is proven, and nothing speaks against the newest"),
+        pytest.param([restore_test(8, "proof.damaged")], 7, id="the newest is bad"),
+        pytest.param([restore_test(7, "proof.tables")], 8, id="the older one is bad"),
+        pytest.param([restore_test(8, "proof.start")], 7, id="the newest is in doubt"),
+        pytest.param(
+            [restore_test(7, "proof.tables"), restore_test(8, "proof.start")], 8, id="a doubt is better than a bad one"
+        ),
+        pytest.param([restore_test(7, "proof.start"), restore_test(8, "proof.start")], 8, id="all are in doubt"),
+        pytest.param(
+            [restore_test(7, "proof.tables"), restore_test(8, "proof.tables")], 8, id="all are bad: told of the newest"
+        ),
     ],
 )
-def test_which_backup_is_read(proofs: list[RestoreTestEnd], read: int) -> None:
-    said = {end.run: end for end in proofs}
-    found = newest((OLD, NEW), instance="backup-1", method=BackupMethod.PHYSICAL, proofs=said)
+def test_which_backup_is_read(restore_tests: list[RestoreTestEnd], read: int) -> None:
+    said = {end.run: end for end in restore_tests}
+    found = newest((OLD, NEW), instance="backup-1", method=BackupMethod.PHYSICAL, restore_tests=said)
     assert found is not None
     assert found.run == read
 
 
 def test_a_backup_that_was_found_bad_is_not_read_and_the_plan_says_so() -> None:
-    plan = build_plan(proven(proof(8, "proof.tables")), "archive")
+    plan = build_plan(restore_tested(restore_test(8, "proof.tables")), "archive")
     assert plan.archive == OLD
     assert plan.refusals == ()
     severity, seen = finding(plan, "archive.passed_over")
     assert severity is Severity.WARNING
-    assert all(word in seen for word in ("run 8", "run 7", proof(8, "proof.tables").found, "proof.tables"))
+    assert all(word in seen for word in ("run 8", "run 7", restore_test(8, "proof.tables").found, "proof.tables"))
     assert finding(plan, "archive.proof")[0] is Severity.OK
 
 
 def test_two_newer_ones_that_are_bad_are_counted() -> None:
     between = archive(9, taken_at=NOW - timedelta(hours=20))
-    there = replace(world(OLD, NEW, between), proofs={run: proof(run, "proof.prepare") for run in (8, 9)})
+    there = replace(world(OLD, NEW, between), restore_tests={run: restore_test(run, "proof.prepare") for run in (8, 9)})
     plan = build_plan(there, "archive")
     assert plan.archive == OLD
-    alone = build_plan(proven(proof(8, "proof.prepare")), "archive")
+    alone = build_plan(restore_tested(restore_test(8, "proof.prepare")), "archive")
     one, two = (finding(found, "archive.passed_over")[1] for found in (alone, plan))
     assert "1 more" in two
     assert "1 more" not in one
 
 
 def test_the_plan_says_whether_what_is_read_was_proven() -> None:
-    severity, seen = finding(build_plan(proven(proof(8)), "archive"), "archive.proof")
+    severity, seen = finding(build_plan(restore_tested(restore_test(8)), "archive"), "archive.proof")
     assert severity is Severity.OK
     assert "run 8" in seen
     assert f"{NOW - timedelta(hours=2):%Y-%m-%d}" in seen
-    severity, seen = finding(build_plan(proven(), "archive"), "archive.proof")
+    severity, seen = finding(build_plan(restore_tested(), "archive"), "archive.proof")
     assert severity is Severity.OK
     assert "run 8" in seen
     assert f"{NOW:%Y-}" not in seen
-    doubted = build_plan(proven(proof(7, "proof.start"), proof(8, "proof.start")), "archive")
+    doubted = build_plan(restore_tested(restore_test(7, "proof.start"), restore_test(8, "proof.start")), "archive")
     assert finding(doubted, "archive.proof")[0] is Severity.WARNING
     assert doubted.refusals == ()
 
 
 @pytest.mark.parametrize("source_answers", [True, False])
 def test_where_every_backup_is_bad_the_method_is_refused_with_what_was_found(source_answers: bool) -> None:
-    there = proven(proof(7, "proof.damaged"), proof(8, "proof.tables"), source_answers=source_answers)
+    there = restore_tested(
+        restore_test(7, "proof.damaged"), restore_test(8, "proof.tables"), source_answers=source_answers
+    )
     plan = build_plan(there, "archive")
     assert refused(plan) == {"archive.proof"}
     seen = finding(plan, "archive.proof")[1]
@@ -109,7 +115,7 @@ def test_where_every_backup_is_bad_the_method_is_refused_with_what_was_found(sou
 
 def test_a_dump_is_read_as_before() -> None:
     dump = archive(9, method=BackupMethod.DUMP, path="/backups/backup-1-dump-9.sql.gz")
-    plan = build_plan(replace(world(OLD, NEW, dump), proofs={8: proof(8, "proof.tables")}), "dump")
+    plan = build_plan(replace(world(OLD, NEW, dump), restore_tests={8: restore_test(8, "proof.tables")}), "dump")
     assert plan.archive == dump
     assert not {one.code for one in plan.findings} & {"archive.proof", "archive.passed_over"}
 
@@ -118,11 +124,14 @@ def test_a_dump_is_read_as_before() -> None:
 
 
 def test_a_proof_between_the_page_and_the_click_changes_what_was_confirmed() -> None:
-    shown, now = build_plan(proven(), "archive"), build_plan(proven(proof(8, "proof.damaged")), "archive")
+    shown, now = (
+        build_plan(restore_tested(), "archive"),
+        build_plan(restore_tested(restore_test(8, "proof.damaged")), "archive"),
+    )
     assert shown.fingerprint != now.fingerprint
     told = [change for change in changes(ShownPlan(shown), ShownPlan(now)) if change.counts]
     assert {change.key for change in told} >= {"archive", "finding.archive.passed_over"}
-    assert build_plan(proven(proof(8)), "archive").fingerprint == shown.fingerprint, (
+    assert build_plan(restore_tested(restore_test(8)), "archive").fingerprint == shown.fingerprint, (
         "good news are no reason to ask again"
     )
 
@@ -130,25 +139,25 @@ def test_a_proof_between_the_page_and_the_click_changes_what_was_confirmed() -> 
 @pytest.mark.parametrize("code", ["proof.damaged", "proof.start"])
 def test_what_was_found_out_between_the_plan_and_the_start_is_a_difference(code: str) -> None:
     """The live check reads the backup of the plan and no other (``worker.prober.replan``)."""
-    shown = build_plan(proven(), "archive")
-    live = build_plan(replace(proven(proof(8, code)), archives=(NEW,)), "archive")
+    shown = build_plan(restore_tested(), "archive")
+    live = build_plan(replace(restore_tested(restore_test(8, code)), archives=(NEW,)), "archive")
     assert len(differences(shown, live)) == 1
     assert "run 8" in differences(shown, live)[0]
     assert code in differences(shown, live)[0]
-    assert differences(shown, build_plan(replace(proven(proof(8)), archives=(NEW,)), "archive")) == []
+    assert differences(shown, build_plan(replace(restore_tested(restore_test(8)), archives=(NEW,)), "archive")) == []
 
 
 def test_a_doubt_of_what_is_read_is_not_hidden_by_a_newer_one_that_was_passed_over() -> None:
-    shown = build_plan(proven(proof(8, "proof.damaged")), "archive")
-    both = proven(proof(7, "proof.start"), proof(8, "proof.damaged"))
+    shown = build_plan(restore_tested(restore_test(8, "proof.damaged")), "archive")
+    both = restore_tested(restore_test(7, "proof.start"), restore_test(8, "proof.damaged"))
     assert len(differences(shown, build_plan(replace(both, archives=(OLD,)), "archive"))) == 1
-    alone = replace(proven(proof(8, "proof.damaged")), archives=(OLD,))
+    alone = replace(restore_tested(restore_test(8, "proof.damaged")), archives=(OLD,))
     assert differences(shown, build_plan(alone, "archive")) == []
 
 
 def test_a_retry_does_not_go_on_with_the_copy_of_a_backup_that_is_bad() -> None:
-    shown = build_plan(proven(), "archive")
-    live = build_plan(replace(proven(proof(8, "proof.tables")), archives=(NEW,)), "archive")
+    shown = build_plan(restore_tested(), "archive")
+    live = build_plan(replace(restore_tested(restore_test(8, "proof.tables")), archives=(NEW,)), "archive")
     assert len(differences_for_resume(shown, live)) == 1
 
 

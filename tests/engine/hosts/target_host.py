@@ -126,7 +126,7 @@ class TargetHost:
         """Return what lies in the directory at ``path``, as the scripts tell it."""
         return self._run(load("common") + '\ntree_of "$1"', [str(self.place(path))]).stdout.strip()
 
-    def take_over(self, told: TakeOver, script: str = SCRIPT) -> Ended:
+    def swap_datadir(self, told: TakeOver, script: str = SCRIPT) -> Ended:
         """Run the script: the one place that knows its arguments."""
         (self.root / "pids").write_text("".join(f"{process.pid}\n" for process in self.processes.values()))
         datadir = str(self.place(told.datadir))
@@ -156,11 +156,11 @@ class TargetHost:
         )
 
     def _run(self, script: str, arguments: Sequence[str]) -> subprocess.CompletedProcess[str]:
-        jobs = self.root / "run" / "jobs" / "take-over"
+        jobs = self.root / "run" / "jobs" / "swap-datadir"
         jobs.mkdir(parents=True, exist_ok=True)
         environment = {"DBOPS_JOB_DIR": str(jobs), "DBOPS_RUN_DIR": str(self.root / "run"), "LC_ALL": "C"}
         return subprocess.run(
-            ["bash", "-c", script, "take-over", *arguments],
+            ["bash", "-c", script, "swap-datadir", *arguments],
             env={**environment, "PATH": os.environ["PATH"]},
             capture_output=True,
             text=True,

@@ -27,12 +27,12 @@ class Flushed:
         self.writes += 1
 
 
-def frame(memory: dict[str, Any] | None = None) -> DetachedJob:
+def frame(checkpoint: dict[str, Any] | None = None) -> DetachedJob:
     return DetachedJob(
         "work",
         FakeJobs(),
         FakeClock(),
-        {} if memory is None else memory,
+        {} if checkpoint is None else checkpoint,
         lambda found: RemoteFailure("test.stalled", "Working", found=found),
         lambda found: Unreachable("test.not_ended", "Ending", found=found),
     )
@@ -50,14 +50,14 @@ def test_a_silent_host_is_met_before_anything_is_noted(monkeypatch: pytest.Monke
     job, journal = frame(), Flushed()
     with pytest.raises(Unreachable):
         job.begin(journal, never)
-    assert (job.memory, journal.writes) == ({}, 0)
+    assert (job.checkpoint, journal.writes) == ({}, 0)
 
 
 def test_the_note_is_kept_once_and_what_comes_before_it_is_done_once() -> None:
     job, journal, before = frame(), Flushed(), list[bool]()
     for _ in range(2):
-        job.begin(journal, lambda: before.append("asked" in job.memory))
-    assert (job.memory["asked"], journal.writes, before) == (True, 1, [False])
+        job.begin(journal, lambda: before.append("asked" in job.checkpoint))
+    assert (job.checkpoint["asked"], journal.writes, before) == (True, 1, [False])
 
 
 def test_a_job_that_is_not_there_is_started_and_one_that_runs_is_not() -> None:

@@ -74,11 +74,11 @@ class Host:
         found = directory.iterdir() if directory.exists() else ()
         return {path.name: path.read_text() for path in found if path.is_file() and not path.name.startswith(".dbops-")}
 
-    def put_back(self, moves: int = 1000, script: str = SCRIPT) -> int:
+    def rolled_back(self, moves: int = 1000, script: str = SCRIPT) -> int:
         (self.root / "left").write_text(str(moves))
         words = [self.datadir, RUN, self.aside, self.identity, self.failed, "13", "/no/socket", "true", "", "true"]
         ended = subprocess.run(
-            ["bash", "-c", script, "put_back", *map(str, words)],
+            ["bash", "-c", script, "rolled_back", *map(str, words)],
             env={
                 "PATH": f"{self.root}/bin:/usr/bin:/bin",
                 "LEFT": f"{self.root}/left",
@@ -99,10 +99,10 @@ class Host:
 
 def is_whole(host: Host, moves: int, script: str = SCRIPT) -> bool:
     """Go back, be ended after so many moves, go back again. Tell whether nothing was mixed, lost or offered for more."""
-    first = host.put_back(moves, script)
+    first = host.rolled_back(moves, script)
     if host.look()["new"] and host.files(host.datadir) != COPY:
         return False  # half a copy with its mark: a retry would start a server on it
-    if first != 0 and host.put_back(1000, script) != 0:
+    if first != 0 and host.rolled_back(1000, script) != 0:
         return False
     return host.files(host.datadir) == OLD and host.files(host.failed) == COPY and not host.aside.exists()
 
@@ -130,7 +130,7 @@ def test_what_another_rebuild_moved_aside_on_a_mount_point_stays(tmp_path: Path)
     host = Host(tmp_path, True)
     kept = host.datadir / ".dbops-old-another"
     host.fill(kept, OLD)
-    assert host.put_back() == 0
+    assert host.rolled_back() == 0
     assert host.files(kept) == OLD
 
 
@@ -141,5 +141,5 @@ def test_old_data_that_was_ended_while_it_moved_aside_is_told_as_in_two_places(t
     assert host.look()["empty"] == "1"
     (host.aside / "mysql").rename(host.datadir / "mysql")
     assert (host.look()["empty"], host.look()["new"], host.look()["leaving"]) == ("", "", "")
-    assert host.put_back() == 0
+    assert host.rolled_back() == 0
     assert host.files(host.datadir) == OLD

@@ -4,16 +4,16 @@ from dbops.engine.hosts.stall import StallLimits, check_stall, signs_of
 
 
 def test_what_moves_is_alive_however_long_it_takes() -> None:
-    memory = None
+    checkpoint = None
     for second in range(0, 100_000, 50):
-        verdict = check_stall(memory, signs_of({"unpack.read_bytes": second}, {}), second, StallLimits(60, 300))
+        verdict = check_stall(checkpoint, signs_of({"unpack.read_bytes": second}, {}), second, StallLimits(60, 300))
         assert (verdict.is_stalled, verdict.is_to_be_told) == (False, False)
-        memory = verdict.memory
+        checkpoint = verdict.checkpoint
 
 
 def test_a_line_of_a_log_is_a_sign_of_life_too() -> None:
     first = check_stall(None, signs_of({"a": 1}, {"log": "one"}), 0, StallLimits(60, 300))
-    second = check_stall(first.memory, signs_of({"a": 1}, {"log": "two"}), 500, StallLimits(60, 300))
+    second = check_stall(first.checkpoint, signs_of({"a": 1}, {"log": "two"}), 500, StallLimits(60, 300))
     assert second.silent_seconds == 0
 
 
@@ -21,7 +21,7 @@ def test_silence_is_told_once_and_then_it_is_the_end() -> None:
     signs = signs_of({"a": 1}, {})
     verdict, told, ended = check_stall(None, signs, 0, StallLimits(60, 300)), [], []
     for second in range(10, 400, 10):
-        verdict = check_stall(verdict.memory, signs, second, StallLimits(60, 300))
+        verdict = check_stall(verdict.checkpoint, signs, second, StallLimits(60, 300))
         told += [second] if verdict.is_to_be_told else []
         ended += [second] if verdict.is_stalled else []
     assert told == [60]
@@ -30,10 +30,10 @@ def test_silence_is_told_once_and_then_it_is_the_end() -> None:
 
 def test_a_phase_without_a_limit_never_stalls() -> None:
     first = check_stall(None, "same", 0, StallLimits(60, 0))
-    assert not check_stall(first.memory, "same", 10**9, StallLimits(60, 0)).is_stalled
+    assert not check_stall(first.checkpoint, "same", 10**9, StallLimits(60, 0)).is_stalled
 
 
 def test_the_patience_of_the_phase_that_it_is_in_counts() -> None:
     first = check_stall(None, "same", 0, StallLimits(60, 300))
-    assert not check_stall(first.memory, "same", 400, StallLimits(60, 1800)).is_stalled
-    assert check_stall(first.memory, "same", 400, StallLimits(60, 300)).is_stalled
+    assert not check_stall(first.checkpoint, "same", 400, StallLimits(60, 1800)).is_stalled
+    assert check_stall(first.checkpoint, "same", 400, StallLimits(60, 300)).is_stalled

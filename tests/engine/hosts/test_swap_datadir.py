@@ -147,7 +147,7 @@ def _put_at_path(host: TargetHost, name: str) -> None:
 
 def end_of(world: World, script: str = SCRIPT) -> Ended:
     with target_host() as host:
-        return host.take_over(build(host, world), script)
+        return host.swap_datadir(build(host, world), script)
 
 
 def is_right(world: World, ended: Ended) -> bool:
@@ -224,7 +224,7 @@ def test_whatever_happened_since_the_plan_only_its_world_is_touched(world: World
 
 def stop_that(how: str, script: str = SCRIPT) -> Ended:
     with target_host() as host:
-        return host.take_over(replace(build(host, RIGHT), stop=how), script.replace("seq 6000", "seq 5"))
+        return host.swap_datadir(replace(build(host, RIGHT), stop=how), script.replace("seq 6000", "seq 5"))
 
 
 @pytest.mark.parametrize("how", ["fails", "does nothing"])
@@ -237,7 +237,7 @@ def test_a_server_that_does_not_stop_keeps_its_data(how: str) -> None:
 def test_who_begins_to_work_there_while_it_is_stopped_loses_nothing(keeps_old_data: bool) -> None:
     with target_host() as host:
         told = build(host, replace(LEFT, keeps_old_data=keeps_old_data))
-        ended = host.take_over(replace(told, stop="restores"))
+        ended = host.swap_datadir(replace(told, stop="restores"))
         assert (ended.exit_status, ended.touched) == (70, frozenset()), ended
         assert not list(host.place(DATADIR).parent.glob("*.dbops-old-*")), ended
         assert (host.place(DATADIR) / "restored").read_text() == "restored\n"
@@ -247,7 +247,7 @@ def test_what_already_lies_where_the_old_data_would_go_is_not_overwritten() -> N
     with target_host() as host:
         told = build(host, STOPPED)
         host.add_directory("kept", f"{DATADIR}.dbops-old-run")
-        ended = host.take_over(told)
+        ended = host.swap_datadir(told)
     assert (ended.exit_status, ended.touched) == (70, frozenset()), ended
 
 
@@ -262,7 +262,7 @@ def test_on_a_mount_point_the_old_data_of_another_rebuild_stays_where_it_is(keep
         program = host.root / "mountpoint"
         program.write_text("#!/bin/sh\nexit 0\n")
         program.chmod(0o755)
-        ended = host.take_over(
+        ended = host.swap_datadir(
             told, SCRIPT.replace("mountpoint -q", f"{program} -q").replace("aside=$7", "aside=${7:+$1/.dbops-old-run}")
         )
         assert ended.exit_status == 0, ended

@@ -166,7 +166,7 @@ class World:
         return next((address for address, at in self.network.items() if at is machine), "10.9.9.9")
 
     # --- what a plan is made from -------------------------------------------------------------------------------------
-    def situation(self, live: tuple[str, ...] = tuple(NAMES)) -> PlanInputs:
+    def inputs(self, live: tuple[str, ...] = tuple(NAMES)) -> PlanInputs:
         """Return what the planner gets: fresh facts of ``live``, of the others what was seen last."""
         for name in live:
             self.last_seen[name] = self.look(name)

@@ -16,11 +16,11 @@ from tests.engine.builders import (
     datadir,
     facts,
     host,
+    inputs,
     link,
     member,
     primary_server,
     server,
-    situation,
     source_with,
     target_with,
 )
@@ -33,16 +33,16 @@ def severities(of: PlanInputs, code: str) -> set[Severity]:
 
 
 def test_a_healthy_fleet_gives_ok_everywhere() -> None:
-    assert [finding for finding in run_checks(situation()) if finding.severity is not OK] == []
+    assert [finding for finding in run_checks(inputs()) if finding.severity is not OK] == []
 
 
 def test_every_check_says_something_of_a_healthy_fleet_or_has_nothing_to_say_of_mariadb() -> None:
-    silent = [check.__name__ for check in CHECKS if not list(check(situation()))]
+    silent = [check.__name__ for check in CHECKS if not list(check(inputs()))]
     assert silent == ["target_stays_quiet_after_start"]
 
 
 def test_findings_that_are_not_ok_say_what_to_do() -> None:
-    broken = situation(
+    broken = inputs(
         target=target_with(read_only=False), source=source_with(replication=()), write_addresses=("10.0.0.13:3306",)
     )
     assert all(finding.advice and finding.seen for finding in run_checks(broken) if finding.severity is not OK)
@@ -59,12 +59,12 @@ def config(number: int, **changes: object) -> ConfigFacts:
 
 
 CASES = [
-    ("facts.fresh", REFUSAL, lambda: situation(target=member("replica-1", "replica", 13, facts=None))),
-    ("facts.fresh", REFUSAL, lambda: situation(now=NOW + timedelta(minutes=5))),
+    ("facts.fresh", REFUSAL, lambda: inputs(target=member("replica-1", "replica", 13, facts=None))),
+    ("facts.fresh", REFUSAL, lambda: inputs(now=NOW + timedelta(minutes=5))),
     (
         "target.host",
         REFUSAL,
-        lambda: situation(
+        lambda: inputs(
             target=member(
                 "replica-1",
                 "replica",
@@ -73,131 +73,127 @@ CASES = [
             )
         ),
     ),
-    ("target.role", REFUSAL, lambda: situation(target=member("replica-1", "primary", 13))),
-    ("target.read_only", REFUSAL, lambda: situation(target=target_with(read_only=False))),
-    ("target.read_only", WARNING, lambda: situation(target=member("replica-1", "replica", 13, facts=down(13)))),
-    ("target.replicas", REFUSAL, lambda: situation(target=target_with(replicas=(Attached(99, "10.0.0.99"),)))),
-    ("target.replicas", REFUSAL, lambda: situation(source=source_with(replication=(link("10.0.0.13"),)))),
-    ("target.write_address", REFUSAL, lambda: situation(write_addresses=("10.0.0.13:3306",))),
-    ("target.write_address", REFUSAL, lambda: situation(write_addresses=("10.0.0.13",))),
+    ("target.role", REFUSAL, lambda: inputs(target=member("replica-1", "primary", 13))),
+    ("target.read_only", REFUSAL, lambda: inputs(target=target_with(read_only=False))),
+    ("target.read_only", WARNING, lambda: inputs(target=member("replica-1", "replica", 13, facts=down(13)))),
+    ("target.replicas", REFUSAL, lambda: inputs(target=target_with(replicas=(Attached(99, "10.0.0.99"),)))),
+    ("target.replicas", REFUSAL, lambda: inputs(source=source_with(replication=(link("10.0.0.13"),)))),
+    ("target.write_address", REFUSAL, lambda: inputs(write_addresses=("10.0.0.13:3306",))),
+    ("target.write_address", REFUSAL, lambda: inputs(write_addresses=("10.0.0.13",))),
     (
         "target.write_address",
         REFUSAL,
-        lambda: situation(target=member("replica-1", "replica", 13, address="10.0.0.11")),
+        lambda: inputs(target=member("replica-1", "replica", 13, address="10.0.0.11")),
     ),
     (
         "target.clients",
         WARNING,
-        lambda: situation(target=target_with(clients=(Client("app", "10.0.0.50", "shop", "Query"),))),
+        lambda: inputs(target=target_with(clients=(Client("app", "10.0.0.50", "shop", "Query"),))),
     ),
-    ("target.errant", WARNING, lambda: situation(target=target_with(gtid_binlog="0-11-100,5-13-7"))),
-    ("target.errant", WARNING, lambda: situation(target=member("replica-1", "replica", 13, facts=down(13)))),
+    ("target.errant", WARNING, lambda: inputs(target=target_with(gtid_binlog="0-11-100,5-13-7"))),
+    ("target.errant", WARNING, lambda: inputs(target=member("replica-1", "replica", 13, facts=down(13)))),
     (
         "target.service",
         REFUSAL,
-        lambda: situation(target=member("replica-1", "replica", 13, start_command="", stop_command="")),
+        lambda: inputs(target=member("replica-1", "replica", 13, start_command="", stop_command="")),
     ),
     (
         "target.server_id",
         REFUSAL,
-        lambda: situation(
-            target=member("replica-1", "replica", 13, facts=facts(13, config=config(13, server_id=None)))
-        ),
+        lambda: inputs(target=member("replica-1", "replica", 13, facts=facts(13, config=config(13, server_id=None)))),
     ),
     (
         "target.server_id",
         REFUSAL,
-        lambda: situation(target=member("replica-1", "replica", 13, facts=facts(13, config=config(13, server_id=12)))),
+        lambda: inputs(target=member("replica-1", "replica", 13, facts=facts(13, config=config(13, server_id=12)))),
     ),
-    ("target.datadir", REFUSAL, lambda: situation(target=target_with(datadir="/data/mysql/"))),
+    ("target.datadir", REFUSAL, lambda: inputs(target=target_with(datadir="/data/mysql/"))),
     (
         "target.datadir",
         REFUSAL,
-        lambda: situation(
+        lambda: inputs(
             target=member("replica-1", "replica", 13, facts=facts(13, server=None, config=config(13, datadir="/data")))
         ),
     ),
     (
         "target.external_paths",
         REFUSAL,
-        lambda: situation(
+        lambda: inputs(
             target=member(
                 "replica-1", "replica", 13, facts=facts(13, config=config(13, options={"log_bin": "/logs/bin"}))
             )
         ),
     ),
-    ("source.errant", REFUSAL, lambda: situation(source=source_with(gtid_binlog="0-11-100,7-12-3"))),
+    ("source.errant", REFUSAL, lambda: inputs(source=source_with(gtid_binlog="0-11-100,7-12-3"))),
     (
         "target.read_only_config",
         WARNING,
-        lambda: situation(
-            target=member("replica-1", "replica", 13, facts=facts(13, config=config(13, read_only=False)))
-        ),
+        lambda: inputs(target=member("replica-1", "replica", 13, facts=facts(13, config=config(13, read_only=False)))),
     ),
-    ("pair.differ", REFUSAL, lambda: situation(source=member("replica-1", "backup", 13))),
-    ("pair.differ", REFUSAL, lambda: situation(source=member("backup-1", "backup", 12, address="10.0.0.13"))),
-    ("pair.cluster", REFUSAL, lambda: situation(source=member("backup-1", "backup", 12, cluster="other"))),
-    ("pair.cluster", REFUSAL, lambda: situation(primary=None)),
-    ("pair.cluster", REFUSAL, lambda: situation(primary=member("primary-1", "primary", 11, facts=down(11)))),
-    ("pair.version", REFUSAL, lambda: situation(target=target_with(flavor="mysql", version="8.0.36"))),
-    ("pair.version", REFUSAL, lambda: situation(target=target_with(version="10.6.1"))),
-    ("pair.version", REFUSAL, lambda: situation(target=target_with(version="10.11.2"))),
+    ("pair.differ", REFUSAL, lambda: inputs(source=member("replica-1", "backup", 13))),
+    ("pair.differ", REFUSAL, lambda: inputs(source=member("backup-1", "backup", 12, address="10.0.0.13"))),
+    ("pair.cluster", REFUSAL, lambda: inputs(source=member("backup-1", "backup", 12, cluster="other"))),
+    ("pair.cluster", REFUSAL, lambda: inputs(primary=None)),
+    ("pair.cluster", REFUSAL, lambda: inputs(primary=member("primary-1", "primary", 11, facts=down(11)))),
+    ("pair.version", REFUSAL, lambda: inputs(target=target_with(flavor="mysql", version="8.0.36"))),
+    ("pair.version", REFUSAL, lambda: inputs(target=target_with(version="10.6.1"))),
+    ("pair.version", REFUSAL, lambda: inputs(target=target_with(version="10.11.2"))),
     (
         "tools.source",
         REFUSAL,
-        lambda: situation(source=member("backup-1", "backup", 12, facts=facts(12, host=host(12, tools={})))),
+        lambda: inputs(source=member("backup-1", "backup", 12, facts=facts(12, host=host(12, tools={})))),
     ),
     (
         "tools.target",
         REFUSAL,
-        lambda: situation(target=member("replica-1", "replica", 13, facts=facts(13, host=host(13, tools={})))),
+        lambda: inputs(target=member("replica-1", "replica", 13, facts=facts(13, host=host(13, tools={})))),
     ),
     (
         "programs.target",
         REFUSAL,
-        lambda: situation(target=member("replica-1", "replica", 13, facts=facts(13, host=host(13, tools={})))),
+        lambda: inputs(target=member("replica-1", "replica", 13, facts=facts(13, host=host(13, tools={})))),
     ),
-    ("pair.page_size", REFUSAL, lambda: situation(target=target_with(page_size=4096))),
-    ("pair.lower_case_table_names", REFUSAL, lambda: situation(target=target_with(lower_case_table_names=1))),
+    ("pair.page_size", REFUSAL, lambda: inputs(target=target_with(page_size=4096))),
+    ("pair.lower_case_table_names", REFUSAL, lambda: inputs(target=target_with(lower_case_table_names=1))),
     (
         "pair.clock",
         WARNING,
-        lambda: situation(
+        lambda: inputs(
             source=member("backup-1", "backup", 12, facts=facts(12, host=host(12, clock_offset_seconds=-900.0)))
         ),
     ),
-    ("source.answers", REFUSAL, lambda: situation(source=member("backup-1", "backup", 12, facts=down(12)))),
-    ("source.role", REFUSAL, lambda: situation(source=member("backup-1", "primary", 12))),
-    ("source.role", WARNING, lambda: situation(source=member("backup-1", "replica", 12))),
-    ("source.replication", REFUSAL, lambda: situation(source=source_with(replication=()))),
-    ("source.replication", REFUSAL, lambda: situation(source=source_with(replication=(link(sql_running="No"),)))),
-    ("source.replication", REFUSAL, lambda: situation(source=source_with(replication=(link(lag_seconds=900.0),)))),
-    ("source.replication", REFUSAL, lambda: situation(source=source_with(replication=(link(lag_seconds=None),)))),
+    ("source.answers", REFUSAL, lambda: inputs(source=member("backup-1", "backup", 12, facts=down(12)))),
+    ("source.role", REFUSAL, lambda: inputs(source=member("backup-1", "primary", 12))),
+    ("source.role", WARNING, lambda: inputs(source=member("backup-1", "replica", 12))),
+    ("source.replication", REFUSAL, lambda: inputs(source=source_with(replication=()))),
+    ("source.replication", REFUSAL, lambda: inputs(source=source_with(replication=(link(sql_running="No"),)))),
+    ("source.replication", REFUSAL, lambda: inputs(source=source_with(replication=(link(lag_seconds=900.0),)))),
+    ("source.replication", REFUSAL, lambda: inputs(source=source_with(replication=(link(lag_seconds=None),)))),
     (
         "source.replication",
         REFUSAL,
-        lambda: situation(source=source_with(replication=(link(channel="a"), link(channel="b")))),
+        lambda: inputs(source=source_with(replication=(link(channel="a"), link(channel="b")))),
     ),
-    ("source.binlog", REFUSAL, lambda: situation(source=source_with(log_bin=False))),
-    ("source.binlog", REFUSAL, lambda: situation(source=source_with(log_replica_updates=False))),
-    ("source.gtid", WARNING, lambda: situation(source=source_with(gtid_enabled=False))),
-    ("source.retention", REFUSAL, lambda: situation(source=source_with(binlog_expire_seconds=60))),
+    ("source.binlog", REFUSAL, lambda: inputs(source=source_with(log_bin=False))),
+    ("source.binlog", REFUSAL, lambda: inputs(source=source_with(log_replica_updates=False))),
+    ("source.gtid", WARNING, lambda: inputs(source=source_with(gtid_enabled=False))),
+    ("source.retention", REFUSAL, lambda: inputs(source=source_with(binlog_expire_seconds=60))),
     (
         "primary.retention",
         REFUSAL,
-        lambda: situation(
+        lambda: inputs(
             primary=member("primary-1", "primary", 11, facts=facts(11, server=primary_server(binlog_expire_seconds=60)))
         ),
     ),
     (
         "source.account",
         REFUSAL,
-        lambda: situation(source=member("backup-1", "backup", 12, facts=facts(12, backup_account=()))),
+        lambda: inputs(source=member("backup-1", "backup", 12, facts=facts(12, backup_account=()))),
     ),
     (
         "source.account",
         REFUSAL,
-        lambda: situation(
+        lambda: inputs(
             source=member(
                 "backup-1",
                 "backup",
@@ -206,12 +202,12 @@ CASES = [
             )
         ),
     ),
-    ("source.engines", WARNING, lambda: situation(source=source_with(foreign_engines={"MyISAM": 3}))),
-    ("source.external_paths", REFUSAL, lambda: situation(source=source_with(external_paths=("/srv/undo",)))),
+    ("source.engines", WARNING, lambda: inputs(source=source_with(foreign_engines={"MyISAM": 3}))),
+    ("source.external_paths", REFUSAL, lambda: inputs(source=source_with(external_paths=("/srv/undo",)))),
     (
         "target.space",
         REFUSAL,
-        lambda: situation(
+        lambda: inputs(
             target=member(
                 "replica-1", "replica", 13, facts=facts(13, datadir=datadir(13, free_bytes=GIB, total_bytes=GIB))
             )
@@ -220,27 +216,25 @@ CASES = [
     (
         "target.space",
         WARNING,
-        lambda: situation(
+        lambda: inputs(
             target=member("replica-1", "replica", 13, facts=facts(13, datadir=datadir(13, free_bytes=5 * GIB)))
         ),
     ),
     (
         "target.space",
         REFUSAL,
-        lambda: situation(
+        lambda: inputs(
             keep_old_data=True,
             target=member("replica-1", "replica", 13, facts=facts(13, datadir=datadir(13, free_bytes=5 * GIB))),
         ),
     ),
-    ("source.redo", WARNING, lambda: situation(source=source_with(redo_bytes_per_second=None))),
-    ("source.redo", WARNING, lambda: situation(source=source_with(redo_bytes_per_second=8 * 1024**2))),
-    ("source.redo", REFUSAL, lambda: situation(source=source_with(redo_bytes_per_second=float(GIB)))),
+    ("source.redo", WARNING, lambda: inputs(source=source_with(redo_bytes_per_second=None))),
+    ("source.redo", WARNING, lambda: inputs(source=source_with(redo_bytes_per_second=8 * 1024**2))),
+    ("source.redo", REFUSAL, lambda: inputs(source=source_with(redo_bytes_per_second=float(GIB)))),
     (
         "source.open_files",
         WARNING,
-        lambda: situation(
-            source=member("backup-1", "backup", 12, facts=facts(12, host=host(12, open_files_limit=1024)))
-        ),
+        lambda: inputs(source=member("backup-1", "backup", 12, facts=facts(12, host=host(12, open_files_limit=1024)))),
     ),
 ]
 
@@ -254,16 +248,16 @@ def test_what_is_wrong_is_found(code: str, severity: Severity, build: object) ->
 
 def test_mysql_must_not_start_replication_by_itself() -> None:
     mysql = source_with(flavor="mysql", version="8.0.46", version_comment="MySQL Community Server")
-    assert severities(situation(source=mysql), "target.skip_replica_start") == {REFUSAL}
+    assert severities(inputs(source=mysql), "target.skip_replica_start") == {REFUSAL}
 
 
 def test_mysql_without_gtid_and_with_parallel_appliers_has_no_single_position() -> None:
     mysql = source_with(flavor="mysql", version="8.0.46", version_comment="", gtid_enabled=False, parallel_workers=4)
-    assert severities(situation(source=mysql), "source.gtid") == {REFUSAL}
+    assert severities(inputs(source=mysql), "source.gtid") == {REFUSAL}
 
 
 def test_a_target_that_is_down_can_be_planned() -> None:
-    plan = build_plan(situation(target=member("replica-1", "replica", 13, facts=down(13))))
+    plan = build_plan(inputs(target=member("replica-1", "replica", 13, facts=down(13))))
     assert plan.is_possible
     assert not plan.target.is_answering
 
@@ -274,18 +268,18 @@ def test_every_code_is_documented() -> None:
     text = (Path(__file__).parents[3] / "docs" / "checks.md").read_text()
     codes = (
         {code for code, _, _ in CASES}
-        | {finding.code for finding in run_checks(situation())}
+        | {finding.code for finding in run_checks(inputs())}
         | {"target.skip_replica_start"}
     )
     assert [code for code in sorted(codes) if f"`{code}`" not in text] == []
 
 
 def test_a_target_that_was_read_a_moment_after_the_primary_is_not_errant() -> None:
-    assert severities(situation(target=target_with(gtid_binlog="0-11-250")), "target.errant") == {OK}
-    assert severities(situation(target=target_with(gtid_binlog="0-13-250")), "target.errant") == {WARNING}
+    assert severities(inputs(target=target_with(gtid_binlog="0-11-250")), "target.errant") == {OK}
+    assert severities(inputs(target=target_with(gtid_binlog="0-13-250")), "target.errant") == {WARNING}
 
 
 def test_a_server_of_another_cluster_may_share_a_server_id() -> None:
     other = member("other-1", "replica", 21, cluster="other", facts=facts(21, server=server(13)))
-    fleet = situation()
+    fleet = inputs()
     assert severities(replace(fleet, members=(*fleet.members, other)), "target.server_id") == {OK}

@@ -16,14 +16,14 @@ from dbops.engine.schedule.snapshot import ClusterSnapshot
 from dbops.engine.schedule.start_options import chosen_option, start_options
 from dbops.engine.states import RunBy
 from tests.engine.backups.test_archives import archive, world
-from tests.engine.builders import GIB, situation, source_with
-from tests.engine.snapshots import hours, picture, queued, rebuild, window
+from tests.engine.builders import GIB, inputs, source_with
+from tests.engine.snapshots import hours, queued, rebuild, snapshot, window
 
 ALL_HEALTHY = dict.fromkeys(("primary-1", "backup-1", "replica-1", "replica-2"), "healthy")
 
 
 def of(seen: ClusterSnapshot, plan: Plan | None = None, key: str = "soon", **states: str) -> Impact:
-    plan = plan or build_plan(situation())
+    plan = plan or build_plan(inputs())
     offered = start_options(seen, target="replica-1", source="backup-1")
     names = {name.replace("_", "-"): state for name, state in states.items()}
     return impact(plan, seen, chosen_option(offered, key), {**ALL_HEALTHY, **names})
@@ -34,24 +34,24 @@ def planned(**changes: Any) -> Plan:
         bytes_per_second={"stream": (GIB / 10, GIB / 20, GIB / 10)},
         seconds={"pause": (1.0, 2.0, 1.0), "release": (3.0, 3.0, 3.0)},
     )
-    return build_plan(situation(history=history, **changes))
+    return build_plan(inputs(history=history, **changes))
 
 
 def test_the_source_is_paused_as_long_as_it_is_read() -> None:
-    found = of(picture(), planned(source=source_with(binlog_format="STATEMENT")))
+    found = of(snapshot(), planned(source=source_with(binlog_format="STATEMENT")))
     assert found.pauses
     assert "statement-based" in found.pause_reason
     assert found.reading == DurationRange(pytest.approx(104.0), pytest.approx(205.0))
 
 
 def test_what_is_not_known_of_the_pause_is_not_invented() -> None:
-    assert of(picture()).reading == DurationRange(None, None)
-    few = build_plan(situation(history=StepHistory(seconds=dict.fromkeys(("pause", "stream", "release"), (9.0,)))))
-    assert of(picture(), few).reading == DurationRange(27.0, None)
+    assert of(snapshot()).reading == DurationRange(None, None)
+    few = build_plan(inputs(history=StepHistory(seconds=dict.fromkeys(("pause", "stream", "release"), (9.0,)))))
+    assert of(snapshot(), few).reading == DurationRange(27.0, None)
 
 
 def test_a_source_whose_replication_goes_on_says_why() -> None:
-    found = of(picture())
+    found = of(snapshot())
     assert not found.pauses
     assert found.pause_reason
 
@@ -59,19 +59,19 @@ def test_a_source_whose_replication_goes_on_says_why() -> None:
 def test_backups_that_are_due_meanwhile_collide() -> None:
     soon, late = window(2.0), window(2.75, schedule="weekly", run_by=RunBy.EXTERNAL)
     elsewhere, after = window(1.0, instance="replica-2", schedule="other"), window(4.0, schedule="morning")
-    found = of(picture(windows=(late, soon, elsewhere, after))).collisions
+    found = of(snapshot(windows=(late, soon, elsewhere, after))).collisions
     assert [(item.window.schedule, item.is_likely) for item in found] == [("nightly", True), ("weekly", False)]
     works = (Activity.AHEAD_MANAGED, Activity.AHEAD_EXTERNAL)
     assert [item.meaning for item in found] == [TABLE[work]["xbstream"].reason for work in works]
 
 
 def test_a_backup_of_the_target_has_nothing_to_read() -> None:
-    [found] = of(picture(windows=(window(1.0, instance="replica-1"),))).collisions
+    [found] = of(snapshot(windows=(window(1.0, instance="replica-1"),))).collisions
     assert found.meaning == TABLE[Activity.AHEAD_TARGET]["xbstream"].reason
 
 
 def test_where_the_length_is_not_known_a_day_is_looked_at() -> None:
-    blind = picture(windows=(window(9.0), window(25.0, schedule="late")), prediction=Prediction(None, "not known"))
+    blind = snapshot(windows=(window(9.0), window(25.0, schedule="late")), prediction=Prediction(None, "not known"))
     found = of(blind)
     assert found.is_blind
     assert [item.window.schedule for item in found.collisions] == ["nightly"]
@@ -79,7 +79,7 @@ def test_where_the_length_is_not_known_a_day_is_looked_at() -> None:
 
 
 def test_each_schedule_is_named_once() -> None:
-    assert len(of(picture(windows=(window(1.0), window(2.0)))).collisions) == 1
+    assert len(of(snapshot(windows=(window(1.0), window(2.0)))).collisions) == 1
 
 
 def test_who_waits_before_and_who_behind() -> None:
@@ -87,35 +87,35 @@ def test_who_waits_before_and_who_behind() -> None:
     lower = queued(target="replica-3", name="rebuild 6", rebuild=6, priority=-1)
     later = queued(target="replica-3", name="rebuild 7", rebuild=7, not_before=hours(9))
     elsewhere = queued(target="replica-3", source="replica-2", name="rebuild 8", rebuild=8)
-    found = of(picture(jobs=(rebuild(), older, lower, later, elsewhere)))
+    found = of(snapshot(jobs=(rebuild(), older, lower, later, elsewhere)))
     assert [job.rebuild for job in found.before] == [5]
     assert [job.rebuild for job in found.behind] == [7, 6]
-    unapproved = of(picture(jobs=(replace(older, needs_approval=True),)))
+    unapproved = of(snapshot(jobs=(replace(older, needs_approval=True),)))
     assert (unapproved.before, [job.rebuild for job in unapproved.behind]) == ((), [5]), "it is passed"
 
 
 def test_redundancy_counts_the_others() -> None:
-    found = of(picture(), replica_2="lagging").redundancy
+    found = of(snapshot(), replica_2="lagging").redundancy
     assert found.replicas == ("backup-1", "replica-1", "replica-2")
     assert found.healthy == ("backup-1", "replica-1")
     assert found.meanwhile == ("backup-1",)
     assert not found.is_lost
-    assert of(picture(), replica_2="stopped", backup_1="lagging").redundancy.is_lost
+    assert of(snapshot(), replica_2="stopped", backup_1="lagging").redundancy.is_lost
 
 
 def test_a_start_that_nobody_knows() -> None:
-    busy = picture(jobs=(rebuild(duration=None),), windows=(window(1.0),))
+    busy = snapshot(jobs=(rebuild(duration=None),), windows=(window(1.0),))
     found = of(busy)
     assert not found.is_start_known
     assert found.collisions == ()
 
 
 def test_impact_judges_a_follow_up_as_the_method_that_copies() -> None:
-    plan = build_plan(situation())
-    copies = of(picture(windows=(window(1.0),)), plan).collisions[0].meaning
+    plan = build_plan(inputs())
+    copies = of(snapshot(windows=(window(1.0),)), plan).collisions[0].meaning
     assert copies
     for method in FOLLOW_UPS:
-        assert of(picture(windows=(window(1.0),)), replace(plan, method=method)).collisions[0].meaning == copies
+        assert of(snapshot(windows=(window(1.0),)), replace(plan, method=method)).collisions[0].meaning == copies
 
 
 def test_cell_knows_every_method_and_refuses_others() -> None:
@@ -127,8 +127,8 @@ def test_cell_knows_every_method_and_refuses_others() -> None:
 
 def test_a_finished_backup_meets_nothing_that_its_server_does() -> None:
     plan = build_plan(world(archive()), "archive")
-    found = of(picture(windows=(window(2.0), window(1.0, instance="replica-1", schedule="own"))), plan)
+    found = of(snapshot(windows=(window(2.0), window(1.0, instance="replica-1", schedule="set-ownership"))), plan)
     assert not found.reads_server
-    assert [item.window.schedule for item in found.collisions] == ["own"]
-    found = of(picture(jobs=(queued(target="replica-2", source="backup-1"),)), plan)
+    assert [item.window.schedule for item in found.collisions] == ["set-ownership"]
+    found = of(snapshot(jobs=(queued(target="replica-2", source="backup-1"),)), plan)
     assert (found.before, found.behind) == ((), ())

@@ -11,7 +11,7 @@ from dbops.engine.planning.plan_diff import PlanChange, ShownPlan, Unit, changes
 from dbops.engine.planning.planner import build_plan
 from dbops.engine.rebuilds.plan import Finding, Plan, PlannedCommand
 from dbops.engine.states import Severity
-from tests.engine.builders import GIB, NOW, datadir, facts, link, member, server, situation, source_with, target_with
+from tests.engine.builders import GIB, NOW, datadir, facts, inputs, link, member, server, source_with, target_with
 
 
 def changed(then: Plan, now: Plan) -> dict[str, PlanChange]:
@@ -27,11 +27,11 @@ def warning(code: str = "target.clients", seen: str = "shop@10.0.1.7") -> Findin
 
 @pytest.fixture
 def plan() -> Plan:
-    return build_plan(situation())
+    return build_plan(inputs())
 
 
 def test_the_same_plan_has_no_differences(plan: Plan) -> None:
-    assert changes(ShownPlan(plan), ShownPlan(build_plan(situation()))) == ()
+    assert changes(ShownPlan(plan), ShownPlan(build_plan(inputs()))) == ()
 
 
 def test_it_goes_to_json_and_back(plan: Plan) -> None:
@@ -42,19 +42,17 @@ def test_it_goes_to_json_and_back(plan: Plan) -> None:
 @pytest.mark.parametrize(
     "later",
     [
-        lambda: situation(target=member("replica-1", "replica", 13, facts=facts(13, server=server(99)))),
-        lambda: situation(target=member("replica-1", "replica", 13, facts=facts(13, datadir=datadir(99)))),
-        lambda: situation(
-            target=member("replica-1", "replica", 13, facts=facts(13, datadir=datadir(13, free_bytes=GIB)))
-        ),
-        lambda: situation(target=target_with(version="10.11.20")),
-        lambda: situation(target=member("replica-1", "replica", 13, facts=replace(facts(13), server=None))),
-        lambda: situation(source=member("backup-1", "backup", 12, ssh_port=2222)),
-        lambda: situation(source=source_with(binlog_format="STATEMENT")),
-        lambda: situation(source=source_with(replication=(link(lag_seconds=3.0),))),
-        lambda: situation(source=source_with(redo_bytes_per_second=2000.0)),
-        lambda: situation(keep_old_data=True),
-        lambda: situation(run_id="other"),
+        lambda: inputs(target=member("replica-1", "replica", 13, facts=facts(13, server=server(99)))),
+        lambda: inputs(target=member("replica-1", "replica", 13, facts=facts(13, datadir=datadir(99)))),
+        lambda: inputs(target=member("replica-1", "replica", 13, facts=facts(13, datadir=datadir(13, free_bytes=GIB)))),
+        lambda: inputs(target=target_with(version="10.11.20")),
+        lambda: inputs(target=member("replica-1", "replica", 13, facts=replace(facts(13), server=None))),
+        lambda: inputs(source=member("backup-1", "backup", 12, ssh_port=2222)),
+        lambda: inputs(source=source_with(binlog_format="STATEMENT")),
+        lambda: inputs(source=source_with(replication=(link(lag_seconds=3.0),))),
+        lambda: inputs(source=source_with(redo_bytes_per_second=2000.0)),
+        lambda: inputs(keep_old_data=True),
+        lambda: inputs(run_id="other"),
     ],
 )
 def test_something_counts_exactly_where_the_fingerprint_differs(plan: Plan, later: Any) -> None:
@@ -64,7 +62,7 @@ def test_something_counts_exactly_where_the_fingerprint_differs(plan: Plan, late
 
 def test_each_difference_says_then_and_now(plan: Plan) -> None:
     directory = replace(datadir(13), identity="99:1", path="/data/mysql")
-    now = build_plan(situation(target=member("replica-1", "replica", 13, facts=facts(13, datadir=directory))))
+    now = build_plan(inputs(target=member("replica-1", "replica", 13, facts=facts(13, datadir=directory))))
     found = changed(plan, now)
     identity = found["target.datadir_identity"]
     assert (identity.then, identity.now, identity.counts) == ("13:1", "99:1", True)
@@ -75,7 +73,7 @@ def test_each_difference_says_then_and_now(plan: Plan) -> None:
 
 
 def test_a_server_that_does_not_answer_any_more(plan: Plan) -> None:
-    now = build_plan(situation(target=member("replica-1", "replica", 13, facts=replace(facts(13), server=None))))
+    now = build_plan(inputs(target=member("replica-1", "replica", 13, facts=replace(facts(13), server=None))))
     found = changed(plan, now)
     assert (found["target.is_answering"].then, found["target.is_answering"].now) == ("yes", "no")
     assert found["target.version"].now is None

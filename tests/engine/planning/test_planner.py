@@ -9,7 +9,7 @@ from dbops.engine.facts.instance import from_record, to_record
 from dbops.engine.planning.planner import build_plan
 from dbops.engine.planning.step_estimates import StepHistory
 from dbops.engine.rebuilds.plan import Plan
-from tests.engine.builders import GIB, datadir, facts, link, member, server, situation, source_with
+from tests.engine.builders import GIB, datadir, facts, inputs, link, member, server, source_with
 
 
 def small_target() -> object:
@@ -17,15 +17,15 @@ def small_target() -> object:
 
 
 def test_a_plan_goes_to_json_and_back_unchanged() -> None:
-    plan = build_plan(situation())
+    plan = build_plan(inputs())
     again = from_record(Plan, to_record(plan))
     assert again == plan
     assert again.fingerprint == plan.fingerprint
 
 
 def test_what_changes_by_itself_does_not_change_the_fingerprint() -> None:
-    calm = build_plan(situation())
-    later = situation(
+    calm = build_plan(inputs())
+    later = inputs(
         source=source_with(redo_bytes_per_second=2000.0, replication=(link(lag_seconds=3.0),)),
         target=member("replica-1", "replica", 13, facts=facts(13, datadir=datadir(13, free_bytes=90 * GIB))),
     )
@@ -35,19 +35,19 @@ def test_what_changes_by_itself_does_not_change_the_fingerprint() -> None:
 @pytest.mark.parametrize(
     "changed",
     [
-        lambda: situation(target=member("replica-1", "replica", 13, facts=facts(13, server=server(99)))),
-        lambda: situation(target=member("replica-1", "replica", 13, facts=facts(13, datadir=datadir(99)))),
-        lambda: situation(source=member("backup-1", "backup", 12, ssh_port=2222)),
-        lambda: situation(keep_old_data=True),
-        lambda: situation(target=small_target()),
+        lambda: inputs(target=member("replica-1", "replica", 13, facts=facts(13, server=server(99)))),
+        lambda: inputs(target=member("replica-1", "replica", 13, facts=facts(13, datadir=datadir(99)))),
+        lambda: inputs(source=member("backup-1", "backup", 12, ssh_port=2222)),
+        lambda: inputs(keep_old_data=True),
+        lambda: inputs(target=small_target()),
     ],
 )
 def test_what_was_shown_and_is_different_changes_the_fingerprint(changed: object) -> None:
-    assert build_plan(changed()).fingerprint != build_plan(situation()).fingerprint  # type: ignore[operator]
+    assert build_plan(changed()).fingerprint != build_plan(inputs()).fingerprint  # type: ignore[operator]
 
 
 def test_old_data_stays_aside_where_there_is_room_and_goes_first_where_there_is_not() -> None:
-    roomy, tight = build_plan(situation(run_id="r1")), build_plan(situation(target=small_target()))
+    roomy, tight = build_plan(inputs(run_id="r1")), build_plan(inputs(target=small_target()))
     assert (roomy.old_data, roomy.aside_path) == ("aside", "/var/lib/mysql.dbops-old-r1")
     assert (tight.old_data, tight.aside_path) == ("removed_first", "")
     assert "REMOVED BEFORE" in tight.destroys[0]
@@ -56,25 +56,25 @@ def test_old_data_stays_aside_where_there_is_room_and_goes_first_where_there_is_
 def test_behind_a_link_old_data_stays_beside_the_directory_itself() -> None:
     """Beside the link it might lie on another file system, and a rename would copy all of it."""
     target = member("replica-1", "replica", 13, facts=facts(13, datadir=datadir(13, path="/data/mysql")))
-    plan = build_plan(situation(target=target, run_id="r1"))
+    plan = build_plan(inputs(target=target, run_id="r1"))
     assert plan.aside_path == "/data/mysql.dbops-old-r1"
     assert all(word in plan.destroys[0] for word in ("/var/lib/mysql", "/data/mysql", "db-13"))
 
 
 def test_a_mount_point_keeps_its_old_data_inside() -> None:
     target = member("replica-1", "replica", 13, facts=facts(13, datadir=datadir(13, is_mount_point=True)))
-    assert build_plan(situation(target=target, run_id="r1")).aside_path == "/var/lib/mysql/.dbops-old-r1"
+    assert build_plan(inputs(target=target, run_id="r1")).aside_path == "/var/lib/mysql/.dbops-old-r1"
 
 
 def test_no_password_is_in_a_plan() -> None:
-    text = str(to_record(build_plan(situation(replication_user="repl"))))
+    text = str(to_record(build_plan(inputs(replication_user="repl"))))
     assert "MASTER_PASSWORD = '********'" in text
 
 
 def test_times_are_predicted_from_history_alone() -> None:
-    assert build_plan(situation()).predicted_seconds is None
+    assert build_plan(inputs()).predicted_seconds is None
     history = StepHistory(bytes_per_second={"stream": (GIB / 10,)}, seconds={})
-    stream = next(step for step in build_plan(situation(history=history)).steps if step.name == "stream")
+    stream = next(step for step in build_plan(inputs(history=history)).steps if step.name == "stream")
     assert stream.predicted_seconds == pytest.approx(100.0)
     assert (stream.predicted_p90_seconds, stream.predicted_runs) == (None, 1), "one run does not tell what 9 in 10 take"
 
@@ -82,7 +82,7 @@ def test_times_are_predicted_from_history_alone() -> None:
 def test_each_step_says_what_half_and_what_9_in_10_took() -> None:
     rates = (GIB / 10, GIB / 20, GIB / 10, GIB / 30)
     history = StepHistory(bytes_per_second={"stream": rates}, seconds={"start": (4.0, 6.0, 5.0)})
-    steps = {step.name: step for step in build_plan(situation(history=history)).steps}
+    steps = {step.name: step for step in build_plan(inputs(history=history)).steps}
     stream, start, verify = steps["stream"], steps["start"], steps["verify"]
     assert (stream.predicted_seconds, stream.predicted_p90_seconds) == (pytest.approx(150.0), pytest.approx(300.0))
     assert (start.predicted_seconds, start.predicted_p90_seconds, start.predicted_runs) == (5.0, 6.0, 3)
@@ -90,26 +90,26 @@ def test_each_step_says_what_half_and_what_9_in_10_took() -> None:
 
 
 def test_the_source_is_paused_only_where_the_rule_asks_for_it() -> None:
-    assert not build_plan(situation()).pause_source
-    statement = build_plan(situation(source=source_with(binlog_format="STATEMENT")))
+    assert not build_plan(inputs()).pause_source
+    statement = build_plan(inputs(source=source_with(binlog_format="STATEMENT")))
     assert statement.pause_source
     assert "statement-based" in statement.pause_reason
 
 
 def test_the_slow_cipher_is_last_where_both_ends_have_aes_instructions() -> None:
-    assert build_plan(situation()).cipher == "aes128-gcm@openssh.com,chacha20-poly1305@openssh.com"
+    assert build_plan(inputs()).cipher == "aes128-gcm@openssh.com,chacha20-poly1305@openssh.com"
 
 
 def test_without_facts_of_the_source_there_is_no_plan() -> None:
     silent = member("backup-1", "backup", 12, facts=None)
     with pytest.raises(Refused) as raised:
-        build_plan(situation(source=silent))
+        build_plan(inputs(source=silent))
     assert raised.value.code == "plan.no_facts"
     assert "backup-1" in raised.value.found
 
 
 def test_a_plan_can_be_made_while_the_target_does_not_answer_at_all() -> None:
-    target = situation().target
+    target = inputs().target
     assert target.facts is not None
     dead = replace(target, facts=replace(target.facts, server=None, host=None, datadir=None))
-    assert not build_plan(situation(target=dead)).target.is_answering
+    assert not build_plan(inputs(target=dead)).target.is_answering

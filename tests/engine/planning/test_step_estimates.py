@@ -14,7 +14,7 @@ from dbops.engine.planning.step_estimates import DoneStep, PastRebuild, StepHist
 from dbops.engine.rebuilds.methods import METHODS
 from dbops.engine.rebuilds.plan import Plan
 from tests.engine.backups.test_archives import archive, world
-from tests.engine.builders import GIB, NOW, situation, source_with
+from tests.engine.builders import GIB, NOW, inputs, source_with
 
 HOUR = timedelta(hours=1)
 DAY = timedelta(days=1)
@@ -75,7 +75,7 @@ def test_other_clusters_tell_by_their_rate_what_the_own_one_does_not() -> None:
 
 def test_the_own_rebuilds_come_first() -> None:
     slow = lasting(past("xbstream", bytes=10 * GIB), "start", 500.0)
-    there = situation(
+    there = inputs(
         histories={"xbstream": history_of([past("xbstream", bytes=10 * GIB)])}, fleet={"xbstream": history_of([slow])}
     )
     plan = build_plan(there)
@@ -87,7 +87,7 @@ def test_the_own_rebuilds_come_first() -> None:
 def test_a_step_that_the_own_ones_do_not_tell_is_told_by_others() -> None:
     retried = past("xbstream", is_retry=True)
     retried = replace(retried, steps=tuple(step for step in retried.steps if step.name in ("start", "verify")))
-    there = situation(
+    there = inputs(
         histories={"xbstream": history_of([retried])}, fleet={"xbstream": history_of([past("xbstream")] * 2)}
     )
     steps = {step.name: step.is_of_others for step in build_plan(there).steps}
@@ -97,14 +97,14 @@ def test_a_step_that_the_own_ones_do_not_tell_is_told_by_others() -> None:
 
 def test_how_long_a_copy_of_unknown_size_took_elsewhere_says_nothing_here() -> None:
     nameless = history_of([past("xbstream", bytes=None)])
-    assert seconds(build_plan(situation(fleet={"xbstream": nameless})))["stream"] is None
-    assert seconds(build_plan(situation(histories={"xbstream": nameless})))["stream"] == 100.0
+    assert seconds(build_plan(inputs(fleet={"xbstream": nameless})))["stream"] is None
+    assert seconds(build_plan(inputs(histories={"xbstream": nameless})))["stream"] == 100.0
 
 
 def test_limits_are_not_judged_by_the_machines_of_others() -> None:
     """Whether the redo log holds until the copy is read: a fast cluster elsewhere must not make a slow one look safe."""
-    fast = replace(situation(), fleet={"xbstream": history_of([past("xbstream", bytes=1000 * GIB)])})
-    assert fast.by("xbstream").cautious_copy_seconds == situation().cautious_copy_seconds
+    fast = replace(inputs(), fleet={"xbstream": history_of([past("xbstream", bytes=1000 * GIB)])})
+    assert fast.by("xbstream").cautious_copy_seconds == inputs().cautious_copy_seconds
 
 
 # The age of the data
@@ -126,14 +126,14 @@ def test_an_older_backup_rolls_forward_longer() -> None:
 
 def test_the_data_of_a_running_server_is_as_old_as_its_copy() -> None:
     one = lasting(past("xbstream"), "catch-up", 28.0)  # after stream, release, prepare, own, start: 140 s
-    found = build_plan(situation(histories={"xbstream": history_of([one])}))
-    age = sum(seconds(found)[name] or 0 for name in ("stream", "release", "prepare", "own", "start"))
+    found = build_plan(inputs(histories={"xbstream": history_of([one])}))
+    age = sum(seconds(found)[name] or 0 for name in ("stream", "release", "prepare", "set-ownership", "start"))
     assert seconds(found)["catch-up"] == pytest.approx(0.2 * age)
 
 
 def test_an_age_that_is_not_known_predicts_no_roll_forward() -> None:
     known = StepHistory(seconds={"stream": (5.0,)}, seconds_per_age=(0.1,))
-    assert seconds(build_plan(situation(history=known)))["catch-up"] is None
+    assert seconds(build_plan(inputs(history=known)))["catch-up"] is None
     retried = past("archive", is_retry=True, taken_at=NOW - 10 * DAY)
     assert history_of([retried]).seconds_per_age == (), "nobody knows how far it had rolled forward before"
     assert "catch-up" not in history_of([retried]).seconds
@@ -146,8 +146,8 @@ def test_an_age_that_is_not_known_predicts_no_roll_forward() -> None:
 def test_a_pause_lasts_as_long_as_the_source_is_read() -> None:
     known = {"xbstream": history_of([past("xbstream", bytes=10 * GIB)])}
     statement = source_with(binlog_format="STATEMENT")
-    found = of(situation(source=statement, histories=known), "xbstream")
+    found = of(inputs(source=statement, histories=known), "xbstream")
     assert (found.pauses_source, found.pause_seconds) == (True, pytest.approx(120.0))
-    unknown = of(situation(source=statement), "xbstream")
+    unknown = of(inputs(source=statement), "xbstream")
     assert (unknown.pauses_source, unknown.pause_seconds) == (True, None)
-    assert of(situation(histories=known), "xbstream").pause_seconds is None, "nothing is paused"
+    assert of(inputs(histories=known), "xbstream").pause_seconds is None, "nothing is paused"

@@ -97,7 +97,7 @@ def tell(before: list[Event], between: list[Event], after: list[Event], flavor: 
 
 def plan_of(world: World, live: tuple[str, ...]) -> Plan | None:
     try:
-        return build_plan(world.situation(live))
+        return build_plan(world.inputs(live))
     except Refused:
         return None
 
@@ -140,7 +140,7 @@ def run_script(world: World, machine: Machine, plan: Plan, script: str) -> Ended
             server_id=str(target.server_id or ""),
             server_uuid=target.server_uuid,
         )
-        return host.take_over(told, script)
+        return host.swap_datadir(told, script)
 
 
 def what_it_says(world: World, server: Server, datadir: str) -> dict[str, Any]:

@@ -120,7 +120,7 @@ def test_a_weaker_comparison_is_seen(name: str, monkeypatch: pytest.MonkeyPatch)
 
 
 def without(*codes: str) -> Callable[[PlanInputs], object]:
-    return lambda situation, _: tuple(finding for finding in run_checks(situation) if finding.code not in codes)
+    return lambda inputs, _: tuple(finding for finding in run_checks(inputs) if finding.code not in codes)
 
 
 @pytest.mark.parametrize("code", ["target.read_only", "target.replicas", "target.errant"])

@@ -16,7 +16,7 @@ from dbops.engine.rebuilds.clone import CloneEvidence, judge_clone, progress_of,
 from dbops.engine.rebuilds.follow_ups import EndedRebuild, plan_follow_up, resume_option
 from dbops.engine.rebuilds.plan import Plan
 from dbops.engine.states import Severity, Status, StepState
-from tests.engine.builders import situation
+from tests.engine.builders import inputs
 
 #: What servers, tools and scripts say or get: recorded, not worded here.
 CLONES = "CLONE INSTANCE FROM 'dbops-RUN'@'10.0.0.12':3306 IDENTIFIED BY '********' REQUIRE SSL"
@@ -60,7 +60,7 @@ def mysql(member: KnownInstance, number: str, *, clone: CloneFacts | None = ABLE
 
 def world(target: dict[str, Any] | None = None, **source: Any) -> PlanInputs:
     """Return a MySQL cluster in health; keywords change the source's server, ``target`` that of the target."""
-    base = situation()
+    base = inputs()
     assert base.primary is not None
     return replace(
         base,
@@ -78,7 +78,7 @@ def test_a_plan_by_clone_pauses_nothing_and_needs_no_backup_tool() -> None:
     plan = build_plan(world(), "clone")
     assert refused(plan) == set()
     assert (plan.pause_source, plan.pause_reason) == (False, OF_A_CLONE)
-    assert [step.name for step in plan.steps][1:4] == ["open", "take-over", "stream"]
+    assert [step.name for step in plan.steps][1:4] == ["open", "swap-datadir", "stream"]
     commands = "\n".join(command.text for step in plan.steps for command in step.commands)
     assert CLONES in commands
     assert LEAVES in commands
@@ -86,7 +86,7 @@ def test_a_plan_by_clone_pauses_nothing_and_needs_no_backup_tool() -> None:
 
 
 def test_mariadb_is_told_why_it_cannot_be_cloned() -> None:
-    by_name = {one.method: one for one in compare(situation())}
+    by_name = {one.method: one for one in compare(inputs())}
     assert list(by_name) == ["xbstream", "clone", "archive", "dump"]
     assert by_name["xbstream"].is_possible
     assert all(word in by_name["clone"].why_not[0] for word in ("backup-1", "mariadb"))
@@ -274,8 +274,8 @@ def test_a_retry_of_a_clone_is_planned_as_a_clone() -> None:
     plan = build_plan(world(), "clone")
     steps = {step.name: StepState.DONE for step in plan.steps}
     steps |= {"catch-up": StepState.FAILED, "repoint": StepState.SKIPPED, "verify": StepState.SKIPPED}
-    memory = {"touched": True, "loaded": True, "new_identity": "1:2", "done_before": ["own", "prepare"]}
-    offer = resume_option(EndedRebuild("u", Status.FAILED, memory, steps))
+    checkpoint = {"touched": True, "loaded": True, "new_identity": "1:2", "done_before": ["set-ownership", "prepare"]}
+    offer = resume_option(EndedRebuild("u", Status.FAILED, checkpoint, steps))
     assert offer.is_possible
     follow_up = plan_follow_up(plan, offer)
     assert (follow_up.method, follow_up.copied_by) == ("retry", "clone")

@@ -1,6 +1,6 @@
 """The summary of a rebuild that has ended: measured times, and nothing that was not measured."""
 
-from dbops.engine.rebuilds.comparison import PROOFS, Comparison, Dumps, PastCopy, StepComparison, dumps_of
+from dbops.engine.rebuilds.comparison import EVIDENCE_OF_STEPS, Comparison, Dumps, PastCopy, StepComparison, dumps_of
 from dbops.engine.rebuilds.methods import FOLLOW_UPS, METHODS
 from dbops.engine.states import StepState
 
@@ -22,13 +22,13 @@ def test_what_was_expected_is_said_only_where_every_step_that_ran_was_predicted(
 
 
 def test_only_a_step_that_is_done_has_proven_something() -> None:
-    found = comparison(step("stream"), step("verify", StepState.FAILED), step("own"))
-    assert found.proofs == (PROOFS["stream"],)
+    found = comparison(step("stream"), step("verify", StepState.FAILED), step("set-ownership"))
+    assert found.restore_tests == (EVIDENCE_OF_STEPS["stream"],)
 
 
 def test_every_proof_is_of_a_step_that_there_is() -> None:
     names = {item.name for method in (*METHODS.values(), *FOLLOW_UPS.values()) for item in method.steps}
-    assert set(PROOFS) <= names
+    assert set(EVIDENCE_OF_STEPS) <= names
 
 
 def test_the_usual_time_is_the_middle_of_the_others() -> None:

@@ -17,18 +17,18 @@ from dbops.engine.rebuilds.follow_ups import (
 )
 from dbops.engine.rebuilds.methods import METHODS
 from dbops.engine.states import Status, StepState
-from tests.engine.builders import situation
+from tests.engine.builders import inputs
 
 NAMES = [step.name for step in METHODS["xbstream"].steps]
 MOVED = {"touched": True, "new_identity": "1:2", "aside_path": "/data.dbops-old-run", "aside_identity": "1:1"}
 COPIED = {**MOVED, "checkpoints": {"backup_type": "full-backuped"}, "position": {}}
 
 
-def ended(failed_in: str, memory: dict[str, Any], status: Status = Status.FAILED) -> EndedRebuild:
+def ended(failed_in: str, checkpoint: dict[str, Any], status: Status = Status.FAILED) -> EndedRebuild:
     at = NAMES.index(failed_in)
     states = dict.fromkeys(NAMES[:at], StepState.DONE)
     states |= {failed_in: StepState.FAILED} | dict.fromkeys(NAMES[at + 1 :], StepState.SKIPPED)
-    return EndedRebuild("run", status, memory, states)
+    return EndedRebuild("run", status, checkpoint, states)
 
 
 @pytest.mark.parametrize("step", ["stream", *AFTER_THE_COPY])
@@ -38,27 +38,27 @@ def test_old_data_that_was_moved_aside_goes_back_until_the_copy_is_verified(step
 
 
 @pytest.mark.parametrize(
-    ("memory", "why"),
+    ("checkpoint", "why"),
     [
         ({}, "Nothing was changed"),
         ({"touched": True}, "No old data was moved aside"),
         ({**MOVED, "aside_identity": ""}, "No old data was moved aside"),
-        ({**MOVED, "put_back": True}, "in place already"),
+        ({**MOVED, "rolled_back": True}, "in place already"),
     ],
 )
-def test_old_data_that_is_not_aside_does_not_go_back(memory: dict[str, Any], why: str) -> None:
-    offer = rollback_option(ended("stream", memory))
+def test_old_data_that_is_not_aside_does_not_go_back(checkpoint: dict[str, Any], why: str) -> None:
+    offer = rollback_option(ended("stream", checkpoint))
     assert not offer.is_possible
     assert why in offer.reason
 
 
 @pytest.mark.parametrize("status", [Status.SUCCEEDED, Status.RUNNING, Status.LOST, Status.QUEUED, Status.EXPIRED])
 def test_nothing_follows_what_has_not_failed(status: Status) -> None:
-    assert not rollback_option(ended("own", COPIED, status)).is_possible
-    assert not resume_option(ended("own", COPIED, status)).is_possible
+    assert not rollback_option(ended("set-ownership", COPIED, status)).is_possible
+    assert not resume_option(ended("set-ownership", COPIED, status)).is_possible
 
 
-@pytest.mark.parametrize("step", ["own", "start", "catch-up", "repoint", "verify"])
+@pytest.mark.parametrize("step", ["set-ownership", "start", "catch-up", "repoint", "verify"])
 def test_a_retry_goes_on_from_the_first_step_that_is_not_done(step: str) -> None:
     offer = resume_option(ended(step, {**COPIED, "prepare.begun": True}))
     assert offer.is_possible
@@ -79,15 +79,17 @@ def test_a_preparation_that_was_begun_is_not_done_twice() -> None:
 
 def test_a_retry_of_a_retry_knows_what_both_have_done() -> None:
     first = ended("start", {**COPIED, "prepare.begun": True})
-    memory = remembered(first)
-    assert memory["copy_run"] == "run"
-    second = EndedRebuild("other", Status.FAILED, memory, {"recheck": StepState.DONE, "start": StepState.FAILED})
-    assert set(resume_option(second).skips) == {"prepare", "own"}
+    checkpoint = remembered(first)
+    assert checkpoint["copy_run"] == "run"
+    second = EndedRebuild(
+        "other", Status.FAILED, checkpoint, {"resume-check": StepState.DONE, "start": StepState.FAILED}
+    )
+    assert set(resume_option(second).skips) == {"prepare", "set-ownership"}
     assert remembered(second)["copy_run"] == "run"
 
 
 def test_after_going_back_there_is_no_copy_unless_it_was_seen_to_be_there() -> None:
-    went_back = {"look-back": StepState.DONE, "put-back": StepState.FAILED}
+    went_back = {"find-old-data": StepState.DONE, "rollback": StepState.FAILED}
     gone = EndedRebuild("other", Status.FAILED, {**COPIED, "found": {"new": ""}}, went_back)
     refused = EndedRebuild(
         "other", Status.FAILED, {**COPIED, "found": {"new": "1"}, "done_before": ["prepare"]}, went_back
@@ -97,11 +99,13 @@ def test_after_going_back_there_is_no_copy_unless_it_was_seen_to_be_there() -> N
 
 
 def test_a_copy_that_a_crash_made_worthless_is_not_gone_on_with() -> None:
-    memory = {**COPIED, "prepare.begun": True, "worthless": "its host was restarted"}
-    offer = resume_option(ended("catch-up", memory))
+    checkpoint = {**COPIED, "prepare.begun": True, "worthless": "its host was restarted"}
+    offer = resume_option(ended("catch-up", checkpoint))
     assert not offer.is_possible
     assert "worthless" in offer.reason
-    assert {"relaxed", "undurable"} <= set(remembered(ended("catch-up", {**memory, "relaxed": {}, "undurable": {}})))
+    assert {"relaxed", "undurable"} <= set(
+        remembered(ended("catch-up", {**checkpoint, "relaxed": {}, "undurable": {}}))
+    )
 
 
 @pytest.mark.parametrize("status", list(Status))
@@ -111,11 +115,11 @@ def test_offer_again_is_possible_after_an_end_without_success(status: Status) ->
 
 
 TREE = "0f" * 32
-LEFT = replace(build_plan(situation()).target, datadir_identity="1:2", is_answering=False)
+LEFT = replace(build_plan(inputs()).target, datadir_identity="1:2", is_answering=False)
 
 
 @pytest.mark.parametrize(
-    ("memory", "changes", "known"),
+    ("checkpoint", "changes", "known"),
     [
         ({**MOVED, "left_tree": TREE}, {}, {"half_copy": "/data.dbops-old-run", "half_copy_tree": TREE}),
         ({**MOVED, "left_tree": TREE, "half_copy": "/first"}, {}, {"half_copy": "/first", "half_copy_tree": TREE}),
@@ -129,6 +133,6 @@ LEFT = replace(build_plan(situation()).target, datadir_identity="1:2", is_answer
     ],
 )
 def test_half_copy_of_is_known_where_the_target_is_as_it_was_left(
-    memory: dict[str, Any], changes: dict[str, Any], known: dict[str, str]
+    checkpoint: dict[str, Any], changes: dict[str, Any], known: dict[str, str]
 ) -> None:
-    assert half_copy_of(ended("stream", memory), replace(LEFT, **changes)) == known
+    assert half_copy_of(ended("stream", checkpoint), replace(LEFT, **changes)) == known

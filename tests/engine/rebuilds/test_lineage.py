@@ -70,13 +70,13 @@ def test_putting_back_undoes_all_since_the_rebuild_that_failed() -> None:
         act(1, "replica-1", "backup-1", 1),
         act(2, "replica-1", "backup-2", 5, status=Status.FAILED),
         act(3, "replica-1", "backup-2", 6, method="retry", follows=2, status=Status.FAILED),
-        act(4, "replica-1", "backup-2", 7, method="put-back", follows=3),
+        act(4, "replica-1", "backup-2", 7, method="rollback", follows=3),
     )
     assert told("replica-1", *acts)[0] == ("replica-1", DataOrigin.COPIED, 1)
     assert told("replica-1", *acts[1:])[0] == ("replica-1", DataOrigin.NEVER_REBUILT, None)
-    undone = act(4, "replica-1", "backup-2", 7, method="put-back", follows=3, status=Status.FAILED)
+    undone = act(4, "replica-1", "backup-2", 7, method="rollback", follows=3, status=Status.FAILED)
     assert told("replica-1", *acts[:3], undone)[0] == ("replica-1", DataOrigin.LEFT_UNDONE, None)
-    is_back = act(4, "replica-1", "b", 7, method="put-back", follows=3, status=Status.FAILED, is_put_back=True)
+    is_back = act(4, "replica-1", "b", 7, method="rollback", follows=3, status=Status.FAILED, is_rolled_back=True)
     assert told("replica-1", *acts[:3], is_back)[0] == ("replica-1", DataOrigin.COPIED, 1)
 
 
@@ -115,7 +115,7 @@ def test_data_that_no_rebuild_made_ends_the_way_back() -> None:
 def test_a_going_back_undoes_what_was_found_since_the_rebuild_began() -> None:
     acts = (
         act(2, "replica-1", "backup-2", 5, status=Status.FAILED),
-        act(3, "replica-1", "backup-2", 7, method="put-back", follows=2),
+        act(3, "replica-1", "backup-2", 7, method="rollback", follows=2),
     )
     assert (
         lineage("replica-1", day(9), acts, [ForeignData("replica-1", day(6), "x")])[0].known is DataOrigin.NEVER_REBUILT

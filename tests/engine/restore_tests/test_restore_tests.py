@@ -72,13 +72,15 @@ def test_the_scratch_server_is_alone_and_small() -> None:
 
 def test_everything_is_made_below_one_directory_beside_the_backup() -> None:
     made = plan()
-    assert made.scratch == "/backups/.dbops-proof-fedcba9876543210"
+    assert made.scratch == "/backups/.dbops-restore-test-fedcba9876543210"
     assert f"{made.scratch}/data" in made.unpack
     assert f"--target-dir={made.scratch}/data" in made.prepare
 
 
 def test_a_directory_that_was_set_is_used_instead() -> None:
-    assert plan(limits=RestoreTestLimits(directory="/scratch/")).scratch == "/scratch/.dbops-proof-fedcba9876543210"
+    assert (
+        plan(limits=RestoreTestLimits(directory="/scratch/")).scratch == "/scratch/.dbops-restore-test-fedcba9876543210"
+    )
 
 
 def test_space_follows_the_data_and_the_file_where_that_was_not_measured() -> None:
@@ -146,9 +148,9 @@ def test_rows_by_table_are_what_the_client_escaped() -> None:
 
 
 def test_a_good_end_gives_its_figures() -> None:
-    proven = judged(good(), "shop\torders\t10\nshop\tlines\t20\n")
-    assert (proven.checked, proven.rows, proven.warnings) == (12, 30, ())
-    assert proven.largest() == [["shop", "lines", 20], ["shop", "orders", 10]]
+    restore_tested = judged(good(), "shop\torders\t10\nshop\tlines\t20\n")
+    assert (restore_tested.checked, restore_tested.rows, restore_tested.warnings) == (12, 30, ())
+    assert restore_tested.largest() == [["shop", "lines", 20], ["shop", "orders", 10]]
 
 
 @pytest.mark.parametrize("kind", sorted(FAILURES))
@@ -183,14 +185,16 @@ def test_a_table_that_is_older_than_the_backup_must_be_in_it() -> None:
 
 def test_a_table_that_was_renamed_since_is_a_warning() -> None:
     older = frozenset({("shop", "orders"), ("shop", "lines")})
-    proven = judged(good(), "shop\torders\t10\nshop\told_lines\t20\n", ExpectedContents(older, older))
-    assert [text.split()[0] for text in proven.warnings] == ["shop.lines"]
+    restore_tested = judged(good(), "shop\torders\t10\nshop\told_lines\t20\n", ExpectedContents(older, older))
+    assert [text.split()[0] for text in restore_tested.warnings] == ["shop.lines"]
 
 
 def test_rows_that_went_are_a_warning() -> None:
     last = {("shop", "orders"): 5000, ("shop", "small"): 10, ("shop", "gone"): 3, ("shop", "same"): 1000}
-    proven = judged(good(), "shop\torders\t2499\nshop\tsmall\t1\nshop\tsame\t500\n", ExpectedContents(last=last))
-    assert [text.split()[0] for text in proven.warnings] == ["shop.gone", "shop.orders"]
+    restore_tested = judged(
+        good(), "shop\torders\t2499\nshop\tsmall\t1\nshop\tsame\t500\n", ExpectedContents(last=last)
+    )
+    assert [text.split()[0] for text in restore_tested.warnings] == ["shop.gone", "shop.orders"]
 
 
 def test_a_failure_says_that_nothing_is_left() -> None:
@@ -239,11 +243,11 @@ def test_the_oldest_backup_is_proven_first() -> None:
     ("age", "state"),
     [
         (RestoreAge("b"), RestoreState.NEVER),
-        (RestoreAge("b", proven_at=NOW - WEEK), RestoreState.PROVEN),
-        (RestoreAge("b", proven_at=NOW - 3 * WEEK), RestoreState.OLD),
+        (RestoreAge("b", tested_at=NOW - WEEK), RestoreState.TESTED),
+        (RestoreAge("b", tested_at=NOW - 3 * WEEK), RestoreState.OLD),
         (RestoreAge("b", failed_at=NOW - WEEK), RestoreState.FAILED),
-        (RestoreAge("b", proven_at=NOW - WEEK, failed_at=NOW), RestoreState.FAILED),
-        (RestoreAge("b", proven_at=NOW, failed_at=NOW - WEEK), RestoreState.PROVEN),
+        (RestoreAge("b", tested_at=NOW - WEEK, failed_at=NOW), RestoreState.FAILED),
+        (RestoreAge("b", tested_at=NOW, failed_at=NOW - WEEK), RestoreState.TESTED),
     ],
 )
 def test_what_is_said_of_a_source(age: RestoreAge, state: RestoreState) -> None:
@@ -269,7 +273,7 @@ def on_chosen(**host: Any) -> RestoreTestPlan:
 
 def test_a_chosen_host_works_in_a_directory_of_its_own_and_fetches_the_file() -> None:
     made = on_chosen()
-    assert made.scratch == "/var/lib/dbops/.dbops-proof-fedcba9876543210"
+    assert made.scratch == "/var/lib/dbops/.dbops-restore-test-fedcba9876543210"
     assert dict(made.commands)["unpack"].startswith("ssh -- db-12 backup | zstd -d ")
     assert made.arguments()[-3:] == list(ELSEWHERE.pull)
     assert from_record(RestoreTestPlan, to_record(made)) == made

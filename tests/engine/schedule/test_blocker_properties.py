@@ -13,7 +13,7 @@ from dbops.engine.schedule.eligibility import EligibilityState, eligibility_of
 from dbops.engine.schedule.occupancy import reservations_of
 from dbops.engine.schedule.snapshot import ActiveJob, ClusterSnapshot, InstanceStatus, InstanceUse, MaintenanceWindow
 from dbops.engine.states import BackupMethod, Role, RunBy
-from tests.engine.snapshots import NOW, hours, picture
+from tests.engine.snapshots import NOW, hours, snapshot
 
 NAMES = ("backup-1", "backup-2", "replica-1", "replica-2")
 STREAMS = st.sampled_from(["xbstream", "clone"])
@@ -82,8 +82,8 @@ def machine_states(draw: st.DrawFn) -> tuple[InstanceStatus, ...]:
 
 
 @st.composite
-def pictures(draw: st.DrawFn) -> ClusterSnapshot:
-    return picture(
+def snapshots(draw: st.DrawFn) -> ClusterSnapshot:
+    return snapshot(
         machines=draw(machine_states()),
         jobs=tuple(draw(st.lists(jobs(), max_size=5))),
         windows=tuple(draw(st.lists(due_windows(), max_size=5))),
@@ -97,7 +97,7 @@ def latest(moment: datetime | None) -> float:
     return moment.timestamp() if moment else float("inf")
 
 
-@given(pictures(), STREAMS)
+@given(snapshots(), STREAMS)
 def test_what_is_said_to_be_startable_finds_no_hold(seen: ClusterSnapshot, method: str) -> None:
     found = eligibility_of(seen, target="replica-1", method=method)
     if found.answer is EligibilityState.NOW:
@@ -105,7 +105,7 @@ def test_what_is_said_to_be_startable_finds_no_hold(seen: ClusterSnapshot, metho
         assert not held & {"replica-1", found.source}
 
 
-@given(pictures(), STREAMS)
+@given(snapshots(), STREAMS)
 def test_it_is_never_free_before_a_running_job_can_have_ended(seen: ClusterSnapshot, method: str) -> None:
     found = eligibility_of(seen, target="replica-1", method=method)
     for stay in reservations_of(seen):
@@ -114,7 +114,7 @@ def test_it_is_never_free_before_a_running_job_can_have_ended(seen: ClusterSnaps
             assert latest(found.free.p90) >= latest(stay.end.p90)
 
 
-@given(pictures(), st.sampled_from(METHODS), st.floats(min_value=0, max_value=60).map(hours))
+@given(snapshots(), st.sampled_from(METHODS), st.floats(min_value=0, max_value=60).map(hours))
 def test_no_end_lies_in_the_past_of_the_moment_that_was_asked_for(
     seen: ClusterSnapshot, method: str, moment: datetime
 ) -> None:
@@ -124,7 +124,7 @@ def test_no_end_lies_in_the_past_of_the_moment_that_was_asked_for(
             assert moment <= blocker.until.p50 <= blocker.until.p90
 
 
-@given(pictures(), st.sampled_from(METHODS))
+@given(snapshots(), st.sampled_from(METHODS))
 def test_the_late_time_is_not_earlier_than_the_likely_one(seen: ClusterSnapshot, method: str) -> None:
     free = eligibility_of(seen, target="replica-1", method=method).free
     assert (free.p50 is None) == (free.p90 is None)
@@ -132,7 +132,7 @@ def test_the_late_time_is_not_earlier_than_the_likely_one(seen: ClusterSnapshot,
 
 
 @given(
-    pictures(),
+    snapshots(),
     st.lists(jobs(), max_size=3),
     st.lists(due_windows(), max_size=3),
     st.lists(maintenances(), max_size=2),
@@ -157,7 +157,7 @@ def test_more_in_the_way_never_makes_it_earlier(
     assert latest(after.p90) >= latest(before.p90)
 
 
-@given(pictures(), st.sampled_from(METHODS))
+@given(snapshots(), st.sampled_from(METHODS))
 def test_the_answer_fits_its_parts(seen: ClusterSnapshot, method: str) -> None:
     found = eligibility_of(seen, target="replica-1", method=method)
     assert (found.answer is EligibilityState.NOW) == (not found.blockers)

@@ -11,7 +11,7 @@ from dbops.engine.schedule.blockers import blockers
 from dbops.engine.schedule.conflicts import METHODS, TABLE, Activity, Effect
 from dbops.engine.schedule.snapshot import ClusterSnapshot, InstanceUse, MaintenanceWindow, TopologyMismatch
 from dbops.engine.states import BackupMethod, RunBy
-from tests.engine.snapshots import NOW, backup, hours, machines, picture, queued, rebuild, window
+from tests.engine.snapshots import NOW, backup, hours, machines, queued, rebuild, snapshot, window
 
 
 def only(seen: ClusterSnapshot, **asked: Any) -> Blocker:
@@ -154,7 +154,7 @@ CASES: list[tuple[str, dict[str, Any], BlockerKind, Effect, Certainty, float | N
         "maintenance ahead",
         {"stops": (MaintenanceWindow(hours(2), hours(4), "new disks"),)},
         BlockerKind.MAINTENANCE,
-        Effect.BESIDE,
+        Effect.RUNS_ALONGSIDE,
         Certainty.KNOWN,
         4,
         4,
@@ -172,7 +172,7 @@ CASES: list[tuple[str, dict[str, Any], BlockerKind, Effect, Certainty, float | N
         "managed window ahead",
         {"windows": (window(),)},
         BlockerKind.WINDOW_AHEAD,
-        Effect.BESIDE,
+        Effect.RUNS_ALONGSIDE,
         Certainty.PREDICTED,
         3,
         5,
@@ -181,7 +181,7 @@ CASES: list[tuple[str, dict[str, Any], BlockerKind, Effect, Certainty, float | N
         "external window ahead",
         {"windows": (window(run_by=RunBy.EXTERNAL),)},
         BlockerKind.WINDOW_AHEAD,
-        Effect.BESIDE,
+        Effect.RUNS_ALONGSIDE,
         Certainty.PREDICTED,
         3,
         5,
@@ -190,7 +190,7 @@ CASES: list[tuple[str, dict[str, Any], BlockerKind, Effect, Certainty, float | N
         "window of unknown length",
         {"windows": (window(duration=None),)},
         BlockerKind.WINDOW_AHEAD,
-        Effect.BESIDE,
+        Effect.RUNS_ALONGSIDE,
         Certainty.UNKNOWN,
         None,
         None,
@@ -199,7 +199,7 @@ CASES: list[tuple[str, dict[str, Any], BlockerKind, Effect, Certainty, float | N
         "window of the target",
         {"windows": (window(instance="replica-1"),)},
         BlockerKind.WINDOW_AHEAD,
-        Effect.BESIDE,
+        Effect.RUNS_ALONGSIDE,
         Certainty.PREDICTED,
         3,
         5,
@@ -210,7 +210,7 @@ CASES: list[tuple[str, dict[str, Any], BlockerKind, Effect, Certainty, float | N
 @pytest.mark.parametrize("case", CASES, ids=lambda case: case[0])
 def test_one_thing_in_the_way(case: Any) -> None:
     _, there, kind, effect, certainty, likely, late = case
-    found = only(picture(**there))
+    found = only(snapshot(**there))
     assert (found.kind, found.effect, found.certainty) == (kind, effect, certainty)
     assert found.until.p50 == (None if likely is None else hours(likely))
     assert found.until.p90 == (None if late is None else hours(late))
@@ -234,39 +234,39 @@ FREE: list[tuple[str, dict[str, Any]]] = [
 
 @pytest.mark.parametrize("case", FREE, ids=lambda case: case[0])
 def test_nothing_in_the_way(case: Any) -> None:
-    assert blockers(picture(**case[1]), target="replica-1", source="backup-1") == ()
+    assert blockers(snapshot(**case[1]), target="replica-1", source="backup-1") == ()
 
 
 def test_window_is_due_when_rebuild_likely_ends_after_it_and_due_if_late_when_only_its_p90_does() -> None:
-    found = only(picture(windows=(window(1.0, run_by=RunBy.EXTERNAL),)))
+    found = only(snapshot(windows=(window(1.0, run_by=RunBy.EXTERNAL),)))
     assert (found.timing, found.work, found.instance) == (Timing.DUE, Activity.AHEAD_EXTERNAL, "backup-1")
     assert "nightly" in found.text
-    assert only(picture(windows=(window(2.8),))).timing is Timing.DUE_IF_LATE
+    assert only(snapshot(windows=(window(2.8),))).timing is Timing.DUE_IF_LATE
 
 
 def test_an_external_window_that_is_due_and_was_not_seen_is_told_of_beside() -> None:
     due = window(-0.5, run_by=RunBy.EXTERNAL)
-    found = only(picture(unseen=(due,)))
-    assert (found.work, found.effect) == (Activity.AHEAD_EXTERNAL, Effect.BESIDE)
+    found = only(snapshot(unseen=(due,)))
+    assert (found.work, found.effect) == (Activity.AHEAD_EXTERNAL, Effect.RUNS_ALONGSIDE)
     assert (found.timing, found.instance, found.remedy) == (Timing.UNSEEN, "backup-1", Remedy.CHANGE_CRON)
     assert "nightly" in found.text
     assert (found.since, found.until.p50, found.until.p90) == (hours(-0.5), hours(2), hours(4))
-    assert only(picture(unseen=(due,)), moment=hours(1.9)) is not None
-    assert blockers(picture(unseen=(due,)), target="replica-1", source="backup-1", moment=hours(2.1)) == ()
-    assert blockers(picture(unseen=(due,)), target="replica-1", source="replica-2") == ()
+    assert only(snapshot(unseen=(due,)), moment=hours(1.9)) is not None
+    assert blockers(snapshot(unseen=(due,)), target="replica-1", source="backup-1", moment=hours(2.1)) == ()
+    assert blockers(snapshot(unseen=(due,)), target="replica-1", source="replica-2") == ()
     short = window(-0.5, run_by=RunBy.EXTERNAL, duration=Duration(60, 60, 3))
-    assert only(picture(unseen=(short,))).until.p50 == hours(0) + timedelta(seconds=60)
-    assert only(picture(unseen=(due,)), target="backup-1", source="replica-2").work is Activity.AHEAD_TARGET
+    assert only(snapshot(unseen=(short,))).until.p50 == hours(0) + timedelta(seconds=60)
+    assert only(snapshot(unseen=(due,)), target="backup-1", source="replica-2").work is Activity.AHEAD_TARGET
 
 
 def test_without_a_prediction_a_window_within_a_day_is_told_of() -> None:
     unknown = Prediction(None, "not known")
-    assert only(picture(prediction=unknown, windows=(window(20),))).timing is Timing.DUE_OR_NOT
-    assert blockers(picture(prediction=unknown, windows=(window(25),)), source="backup-1") == ()
+    assert only(snapshot(prediction=unknown, windows=(window(20),))).timing is Timing.DUE_OR_NOT
+    assert blockers(snapshot(prediction=unknown, windows=(window(25),)), source="backup-1") == ()
 
 
 def test_a_later_moment_meets_the_window_and_not_the_job_that_has_ended() -> None:
-    seen = picture(jobs=(backup(),), windows=(window(2, schedule="weekly"),))
+    seen = snapshot(jobs=(backup(),), windows=(window(2, schedule="weekly"),))
     found = only(seen, moment=hours(2.5))
     assert (found.kind, found.timing, found.instance) == (BlockerKind.BACKUP_RUNNING, Timing.EXPECTED, "backup-1")
     assert "weekly" in found.text
@@ -276,13 +276,13 @@ def test_a_later_moment_meets_the_window_and_not_the_job_that_has_ended() -> Non
 @pytest.mark.parametrize("method", ["archive", "dump"])
 def test_what_reads_a_finished_backup_waits_for_no_stream(method: str) -> None:
     there = machines(has_dump=True, has_archive=True)
-    assert only(picture(jobs=(rebuild(),), machines=there), method=method).effect is Effect.BESIDE
+    assert only(snapshot(jobs=(rebuild(),), machines=there), method=method).effect is Effect.RUNS_ALONGSIDE
 
 
 def test_a_rebuild_from_dumps_needs_a_complete_one_and_no_external_one_that_runs() -> None:
-    assert only(picture(), method="dump").kind is BlockerKind.NO_COPY
+    assert only(snapshot(), method="dump").kind is BlockerKind.NO_COPY
     external = backup(is_managed=False)
-    found = only(picture(jobs=(external,), machines=machines(has_dump=True)), method="dump")
+    found = only(snapshot(jobs=(external,), machines=machines(has_dump=True)), method="dump")
     assert (found.work, found.effect) == (Activity.SOURCE_DUMP_EXTERNAL, Effect.WAITS)
 
 
@@ -304,13 +304,13 @@ REMEDIES: list[tuple[dict[str, Any], Remedy]] = [
     ("there", "remedy"), REMEDIES, ids=lambda value: str(value) if isinstance(value, Remedy) else ""
 )
 def test_blocker_names_what_clears_it(there: dict[str, Any], remedy: Remedy) -> None:
-    assert only(picture(**there)).remedy is remedy
+    assert only(snapshot(**there)).remedy is remedy
 
 
 def test_the_worst_stands_first() -> None:
-    seen = picture(machines=machines(problem="down"), jobs=(backup(),), windows=(window(),))
+    seen = snapshot(machines=machines(problem="down"), jobs=(backup(),), windows=(window(),))
     found = blockers(seen, source="backup-1")
-    assert [item.effect for item in found] == [Effect.BLOCKS, Effect.WAITS, Effect.BESIDE]
+    assert [item.effect for item in found] == [Effect.BLOCKS, Effect.WAITS, Effect.RUNS_ALONGSIDE]
 
 
 # The table
@@ -332,9 +332,9 @@ def test_what_takes_the_same_hold_never_runs_beside() -> None:
         Activity.SOURCE_READ,
         Activity.SOURCE_REPLACED,
     )
-    assert all(TABLE[work]["xbstream"].effect is not Effect.BESIDE for work in held)
+    assert all(TABLE[work]["xbstream"].effect is not Effect.RUNS_ALONGSIDE for work in held)
     assert all(
-        TABLE[work][method].effect is not Effect.BESIDE
+        TABLE[work][method].effect is not Effect.RUNS_ALONGSIDE
         for work in (Activity.TARGET_BACKUP, Activity.TARGET_READ, Activity.TARGET_REPLACED)
         for method in METHODS
     )
@@ -342,6 +342,6 @@ def test_what_takes_the_same_hold_never_runs_beside() -> None:
 
 def test_a_physical_run_is_judged_by_its_own_row() -> None:
     physical = backup(claims=(("backup-1", InstanceUse.PHYSICAL),))
-    assert only(picture(jobs=(physical,))).work is Activity.SOURCE_PHYSICAL_MANAGED
+    assert only(snapshot(jobs=(physical,))).work is Activity.SOURCE_PHYSICAL_MANAGED
     window_of_it = window(1, method=BackupMethod.PHYSICAL, run_by=RunBy.EXTERNAL)
-    assert only(picture(windows=(window_of_it,)), moment=hours(2)).work is Activity.SOURCE_PHYSICAL_EXTERNAL
+    assert only(snapshot(windows=(window_of_it,)), moment=hours(2)).work is Activity.SOURCE_PHYSICAL_EXTERNAL

@@ -14,38 +14,38 @@ from dbops.engine.schedule.occupancy import reservations_of
 from dbops.engine.schedule.snapshot import ActiveJob
 from dbops.engine.schedule.timeline import can_start
 from dbops.engine.states import Role, RunBy
-from tests.engine.snapshots import HOUR, MACHINES, NOW, backup, hours, picture, queued, rebuild, window
+from tests.engine.snapshots import HOUR, MACHINES, NOW, backup, hours, queued, rebuild, snapshot, window
 
 
 def test_now() -> None:
-    answer = eligibility_of(picture(windows=(window(),)), target="replica-1")
+    answer = eligibility_of(snapshot(windows=(window(),)), target="replica-1")
     assert (answer.answer, answer.source, answer.free.p50) == (EligibilityState.NOW, "backup-1", NOW)
     assert [item.kind for item in answer.warnings] == [BlockerKind.WINDOW_AHEAD]
 
 
 def test_until_by() -> None:
-    answer = eligibility_of(picture(jobs=(backup(),)), target="replica-1")
+    answer = eligibility_of(snapshot(jobs=(backup(),)), target="replica-1")
     assert (answer.answer, answer.free.p50, answer.free.p90) == (EligibilityState.UNTIL, hours(1), hours(3))
     assert answer.by is not None
     assert (answer.by.run, answer.by.instance, answer.by.timing) == (7, "backup-1", Timing.RUNNING)
 
 
 def test_cannot_say() -> None:
-    answer = eligibility_of(picture(jobs=(backup(duration=None),)))
+    answer = eligibility_of(snapshot(jobs=(backup(duration=None),)))
     assert (answer.answer, answer.free.p50) == (EligibilityState.UNKNOWN, None)
     assert answer.free.basis is Basis.NO_RUN
 
 
 @pytest.mark.parametrize("names", [(), ("primary-1",), ("primary-1", "replica-1")])
 def test_no_source(names: tuple[str, ...]) -> None:
-    seen = picture(machines=tuple(item for item in MACHINES if item.name in names))
+    seen = snapshot(machines=tuple(item for item in MACHINES if item.name in names))
     assert eligibility_of(seen).answer is EligibilityState.NO_SOURCE
     assert eligibility_of(seen, target="replica-1").answer is EligibilityState.NO_SOURCE
 
 
 def test_the_line_is_added_up() -> None:
     second = queued(target="replica-3", name="rebuild 5", rebuild=5)
-    answer = eligibility_of(picture(jobs=(second, rebuild())), target="replica-1")
+    answer = eligibility_of(snapshot(jobs=(second, rebuild())), target="replica-1")
     assert (answer.free.p50, answer.free.p90) == (hours(1.5 + 2.5), hours(2 + 3))
 
 
@@ -54,7 +54,7 @@ def test_priority_goes_before_age_in_the_line() -> None:
     long = queued(target="a", name="rebuild 5", rebuild=5, duration=Duration(9 * HOUR, 9 * HOUR, 1))
     urgent = queued(target="replica-1", name="rebuild 6", rebuild=6, priority=5, queued_at=NOW)
     (found,) = (
-        item for item in blockers(picture(jobs=(long, urgent)), target="replica-1", source=None) if item.rebuild == 6
+        item for item in blockers(snapshot(jobs=(long, urgent)), target="replica-1", source=None) if item.rebuild == 6
     )
     assert found.until.p50 == hours(2.5)
 
@@ -62,24 +62,24 @@ def test_priority_goes_before_age_in_the_line() -> None:
 def test_what_nobody_has_approved_keeps_nobody_waiting() -> None:
     """The scheduler passes it: its source is free, and whoever stands behind it in the line is not put off by its hours."""
     unapproved = queued(needs_approval=True, priority=9)
-    answer = eligibility_of(picture(jobs=(unapproved,)), target="replica-1")
+    answer = eligibility_of(snapshot(jobs=(unapproved,)), target="replica-1")
     assert (answer.answer, answer.blockers, answer.warnings) == (EligibilityState.NOW, (), ())
-    assert can_start(picture(jobs=(unapproved,)))
-    assert eligibility_of(picture(jobs=(unapproved,)), source="replica-2").answer is EligibilityState.NOW, (
+    assert can_start(snapshot(jobs=(unapproved,)))
+    assert eligibility_of(snapshot(jobs=(unapproved,)), source="replica-2").answer is EligibilityState.NOW, (
         "nothing replaces it yet"
     )
     behind = queued(target="replica-3", name="rebuild 5", rebuild=5)
-    answer = eligibility_of(picture(jobs=(unapproved, behind)), target="replica-1")
+    answer = eligibility_of(snapshot(jobs=(unapproved, behind)), target="replica-1")
     assert (answer.free.p50, [item.rebuild for item in answer.blockers]) == (hours(2.5), [5])
     found = {
-        stay.instance: stay for stay in reservations_of(picture(jobs=(unapproved, behind))) if stay.job is unapproved
+        stay.instance: stay for stay in reservations_of(snapshot(jobs=(unapproved, behind))) if stay.job is unapproved
     }
     assert set(found) == {"backup-1", "replica-2"}, "it stands in the lines of both all the same"
     assert {stay.end.p50 for stay in found.values()} == {None}
 
 
 def test_the_target_of_what_nobody_has_approved_has_its_rebuild_already() -> None:
-    answer = eligibility_of(picture(jobs=(queued(needs_approval=True),)), target="replica-2")
+    answer = eligibility_of(snapshot(jobs=(queued(needs_approval=True),)), target="replica-2")
     assert answer.answer is EligibilityState.UNKNOWN
     (found,) = answer.blockers
     assert (found.kind, found.effect) == (BlockerKind.TARGET_BUSY, Effect.BLOCKS)
@@ -89,7 +89,7 @@ def test_the_target_of_what_nobody_has_approved_has_its_rebuild_already() -> Non
 
 def test_a_window_that_begins_before_it_is_free_counts_as_well() -> None:
     answer = eligibility_of(
-        picture(jobs=(rebuild(),), windows=(window(1.2, run_by=RunBy.EXTERNAL),)), target="replica-1"
+        snapshot(jobs=(rebuild(),), windows=(window(1.2, run_by=RunBy.EXTERNAL),)), target="replica-1"
     )
     assert answer.free.p50 == hours(3.2)
     assert [(item.timing, item.instance) for item in answer.later] == [(Timing.EXPECTED, "backup-1")]
@@ -98,18 +98,18 @@ def test_a_window_that_begins_before_it_is_free_counts_as_well() -> None:
 
 def test_the_earliest_of_two_backup_instances_is_taken() -> None:
     second = replace(MACHINES[1], name="backup-2")
-    answer = eligibility_of(picture(machines=(*MACHINES, second), jobs=(backup(),)), target="replica-1")
+    answer = eligibility_of(snapshot(machines=(*MACHINES, second), jobs=(backup(),)), target="replica-1")
     assert (answer.answer, answer.source) == (EligibilityState.NOW, "backup-2")
 
 
 def test_replicas_are_asked_where_there_is_no_backup_instance() -> None:
     without = tuple(item for item in MACHINES if item.role is not Role.BACKUP)
-    assert eligibility_of(picture(machines=without), target="replica-1").source == "replica-2"
+    assert eligibility_of(snapshot(machines=without), target="replica-1").source == "replica-2"
 
 
 def test_the_answer_names_what_ends_last() -> None:
     jobs = (backup(), backup(name="backup run 8", run=8, duration=Duration(6 * HOUR, 7 * HOUR, 3)))
-    answer = eligibility_of(picture(jobs=jobs), target="replica-1")
+    answer = eligibility_of(snapshot(jobs=jobs), target="replica-1")
     assert answer.by is not None
     assert answer.by.run == 8
     assert answer.free.p50 == hours(5)
@@ -119,7 +119,7 @@ def test_the_answer_names_what_ends_last() -> None:
 
 
 def expected(*jobs: ActiveJob, **there: Any) -> Any:
-    shown = picture(jobs=jobs, **there)
+    shown = snapshot(jobs=jobs, **there)
     own = shown.queued(9)
     end = expected_start(shown, own).at if own else None
     return (end.p50, end.p90) if end else None
@@ -139,9 +139,9 @@ def test_a_queued_rebuild_starts_after_all_that_stand_before_it() -> None:
 
 def test_it_starts_when_a_person_wants_it_to() -> None:
     assert expected(own(not_before=hours(6)), rebuild()) == (hours(6), hours(6))
-    assert expected(own(after_run=7), backup("replica-2")) == (hours(1), hours(3))
-    assert expected(own(after_run=7), backup("replica-2", duration=None)) == (None, None)
-    assert expected(own(after_run=8), backup("replica-2")) == (NOW, NOW)
+    assert expected(own(start_after_run=7), backup("replica-2")) == (hours(1), hours(3))
+    assert expected(own(start_after_run=7), backup("replica-2", duration=None)) == (None, None)
+    assert expected(own(start_after_run=8), backup("replica-2")) == (NOW, NOW)
 
 
 def test_what_runs_already_is_not_expected_to_start() -> None:

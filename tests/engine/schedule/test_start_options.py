@@ -10,7 +10,7 @@ from dbops.engine.schedule.snapshot import ClusterSnapshot, MaintenanceWindow
 from dbops.engine.schedule.start_option_keys import Problem, StartMode, StartOption, moment_key, moment_of
 from dbops.engine.schedule.start_options import chosen_option, start_options
 from dbops.engine.states import RunBy
-from tests.engine.snapshots import HOUR, backup, hours, machines, picture, queued, rebuild, window
+from tests.engine.snapshots import HOUR, backup, hours, machines, queued, rebuild, snapshot, window
 
 
 def offered(seen: ClusterSnapshot, **asked: Any) -> dict[StartMode, StartOption]:
@@ -26,14 +26,14 @@ def times(choice: StartOption) -> tuple[Any, ...]:
 
 
 def test_now_where_nothing_stops_it() -> None:
-    found = offered(picture())
+    found = offered(snapshot())
     assert list(found) == [StartMode.NOW, StartMode.ELSEWHERE]
     assert times(found[StartMode.NOW]) == (hours(0), hours(0), hours(2.5), hours(3))
     assert (found[StartMode.NOW].is_possible, found[StartMode.NOW].warnings) == (True, ())
 
 
 def test_in_line_behind_another_rebuild() -> None:
-    found = offered(picture(jobs=(rebuild(), queued(target="replica-3", name="rebuild 5", rebuild=5))))
+    found = offered(snapshot(jobs=(rebuild(), queued(target="replica-3", name="rebuild 5", rebuild=5))))
     assert StartMode.NOW not in found
     soon = found[StartMode.SOON]
     assert times(soon) == (hours(4), hours(5), hours(6.5), hours(8))
@@ -45,7 +45,7 @@ def test_in_line_behind_another_rebuild() -> None:
 
 
 def test_another_source_is_a_plan_of_its_own() -> None:
-    found = offered(picture(jobs=(backup(),)))
+    found = offered(snapshot(jobs=(backup(),)))
     other = found[StartMode.ELSEWHERE]
     assert (other.key, other.source, other.is_possible) == ("elsewhere:replica-2", "replica-2", True)
     assert other.starts.p50 == hours(0)
@@ -53,20 +53,20 @@ def test_another_source_is_a_plan_of_its_own() -> None:
 
 
 def test_when_the_running_backup_ends() -> None:
-    found = offered(picture(jobs=(backup(),)))[StartMode.AFTER_RUN]
-    assert (found.key, found.after_run, found.is_possible) == ("after-run:7", 7, True)
+    found = offered(snapshot(jobs=(backup(),)))[StartMode.AFTER_RUN]
+    assert (found.key, found.start_after_run, found.is_possible) == ("after-run:7", 7, True)
     assert times(found) == (hours(1), hours(3), hours(3.5), hours(6))
 
 
 def test_the_end_of_a_run_that_nobody_can_say_is_waited_for_all_the_same() -> None:
-    found = offered(picture(jobs=(backup(duration=None),)))[StartMode.AFTER_RUN]
+    found = offered(snapshot(jobs=(backup(duration=None),)))[StartMode.AFTER_RUN]
     assert found.is_possible
     assert (found.starts.p50, found.finishes.p50) == (None, None)
     assert found.starts.basis is Basis.NO_RUN
 
 
 def test_before_and_after_tonights_window() -> None:
-    found = offered(picture(windows=(window(5),)))
+    found = offered(snapshot(windows=(window(5),)))
     before, after = found[StartMode.BEFORE_WINDOW], found[StartMode.AFTER_WINDOW]
     assert (before.is_possible, before.start_by, before.window_at) == (True, hours(2), hours(5))
     assert times(before) == (hours(0), hours(0), hours(2.5), hours(3))
@@ -86,39 +86,44 @@ def test_before_and_after_tonights_window() -> None:
     ],
 )
 def test_why_not_before_the_window(there: dict[str, Any], why: Problem) -> None:
-    found = offered(picture(**there))[StartMode.BEFORE_WINDOW]
+    found = offered(snapshot(**there))[StartMode.BEFORE_WINDOW]
     assert (found.is_possible, found.problem) == (False, why)
     assert found.reason
 
 
 def test_reason_names_the_time_left_and_the_p90_when_the_window_is_too_near() -> None:
-    reason = offered(picture(windows=(window(2),)))[StartMode.BEFORE_WINDOW].reason
+    reason = offered(snapshot(windows=(window(2),)))[StartMode.BEFORE_WINDOW].reason
     assert spell(2 * HOUR) in reason
     assert spell(3 * HOUR) in reason
 
 
 def test_after_a_window_of_unknown_length_is_not_promised() -> None:
-    found = offered(picture(windows=(window(2, duration=None),)))[StartMode.AFTER_WINDOW]
+    found = offered(snapshot(windows=(window(2, duration=None),)))[StartMode.AFTER_WINDOW]
     assert not found.is_possible
     assert (found.problem, found.not_before) == (Problem.NO_WINDOW_END, None)
 
 
 def test_windows_of_other_instances_and_of_other_days_are_not_gone_round() -> None:
     there = (window(2, instance="replica-2"), window(27))
-    assert StartMode.AFTER_WINDOW not in offered(picture(windows=there))
+    assert StartMode.AFTER_WINDOW not in offered(snapshot(windows=there))
 
 
 def test_a_run_may_be_stopped_where_that_is_possible_and_is_run_again() -> None:
-    seen = picture(jobs=(backup(),))
+    seen = snapshot(jobs=(backup(),))
     assert StartMode.STOP_RUN not in offered(seen)
     found = offered(seen, stoppable={7})[StartMode.STOP_RUN]
-    assert (found.is_possible, found.stops_run, found.after_run, found.runs_again) == (True, 7, 7, "nightly")
+    assert (found.is_possible, found.stops_run, found.start_after_run, found.requeue_schedule) == (
+        True,
+        7,
+        7,
+        "nightly",
+    )
     assert times(found) == (hours(0), hours(0), hours(2.5), hours(3))
     assert spell(HOUR) in found.reason
 
 
 def test_stopping_one_thing_is_not_offered_as_a_start_where_another_is_in_the_way() -> None:
-    seen = picture(jobs=(backup(), rebuild("replica-3", "replica-1", duration=Duration(9 * HOUR, 9 * HOUR, 1))))
+    seen = snapshot(jobs=(backup(), rebuild("replica-3", "replica-1", duration=Duration(9 * HOUR, 9 * HOUR, 1))))
     found = offered(seen, stoppable={7})[StartMode.STOP_RUN]
     assert not found.is_possible
     assert found.problem is Problem.BUSY
@@ -127,12 +132,12 @@ def test_stopping_one_thing_is_not_offered_as_a_start_where_another_is_in_the_wa
 
 
 def test_a_run_without_a_schedule_cannot_be_run_again() -> None:
-    found = offered(picture(jobs=(backup(schedule=""),)), stoppable={7})[StartMode.STOP_RUN]
+    found = offered(snapshot(jobs=(backup(schedule=""),)), stoppable={7})[StartMode.STOP_RUN]
     assert (found.is_possible, found.problem) == (False, Problem.NO_SCHEDULE)
 
 
 def test_what_blocks_refuses_every_way_but_another_source() -> None:
-    seen = picture(machines=machines(problem="the server does not answer"), windows=(window(5),))
+    seen = snapshot(machines=machines(problem="the server does not answer"), windows=(window(5),))
     found = offered(seen)
     assert {way for way, choice in found.items() if choice.is_possible} == {StartMode.ELSEWHERE}
     soon = found[StartMode.SOON]
@@ -141,7 +146,7 @@ def test_what_blocks_refuses_every_way_but_another_source() -> None:
 
 
 def test_maintenance_refuses_what_would_start_within_it() -> None:
-    seen = picture(
+    seen = snapshot(
         stops=(MaintenanceWindow(hours(-1), hours(1), "new disks"), MaintenanceWindow(hours(-2), hours(0.5), "cables")),
         windows=(window(5),),
     )
@@ -156,20 +161,20 @@ def test_maintenance_refuses_what_would_start_within_it() -> None:
 
 
 def test_maintenance_without_an_end_refuses_all() -> None:
-    found = offered(picture(stops=(MaintenanceWindow(hours(-1), None, "new disks"),), windows=(window(5),)))
+    found = offered(snapshot(stops=(MaintenanceWindow(hours(-1), None, "new disks"),), windows=(window(5),)))
     assert StartMode.AFTER_MAINTENANCE not in found
     assert not any(choice.is_possible for choice in found.values())
 
 
 def test_each_way_says_what_it_would_run_beside() -> None:
-    found = offered(picture(jobs=(backup(),), windows=(window(2, schedule="weekly", run_by=RunBy.EXTERNAL),)))
+    found = offered(snapshot(jobs=(backup(),), windows=(window(2, schedule="weekly", run_by=RunBy.EXTERNAL),)))
     assert [item.kind for item in found[StartMode.AFTER_RUN].warnings] == [BlockerKind.WINDOW_AHEAD]
     assert found[StartMode.AFTER_WINDOW].warnings == ()
 
 
 def test_a_choice_is_found_again_by_its_key_while_it_is_offered() -> None:
-    busy = start_options(picture(jobs=(backup(),)), target="replica-1", source="backup-1")
-    free = start_options(picture(), target="replica-1", source="backup-1")
+    busy = start_options(snapshot(jobs=(backup(),)), target="replica-1", source="backup-1")
+    free = start_options(snapshot(), target="replica-1", source="backup-1")
     for given, now, found in (
         ("after-run:7", busy, StartMode.AFTER_RUN),
         ("after-run:7", free, None),
@@ -184,7 +189,7 @@ def test_a_choice_is_found_again_by_its_key_while_it_is_offered() -> None:
 
 
 def test_what_is_not_possible_cannot_be_chosen() -> None:
-    found = start_options(picture(windows=(window(2),)), target="replica-1", source="backup-1")
+    found = start_options(snapshot(windows=(window(2),)), target="replica-1", source="backup-1")
     key = next(choice.key for choice in found if choice.way is StartMode.BEFORE_WINDOW)
     assert chosen_option(found, key) is None
 
@@ -192,13 +197,13 @@ def test_what_is_not_possible_cannot_be_chosen() -> None:
 def test_at_a_time_that_a_person_names() -> None:
     key = moment_key(hours(6))
     assert (key, moment_of(key)) == ("at:20260302T070000Z", hours(6))
-    found = offered(picture(), moment=moment_of(key))[StartMode.AT]
+    found = offered(snapshot(), moment=moment_of(key))[StartMode.AT]
     assert (found.key, found.is_possible, found.not_before) == (key, True, hours(6))
     assert times(found) == (hours(6), hours(6), hours(8.5), hours(9))
 
 
 def test_a_named_time_within_a_backup_is_told_of_and_waits_for_its_end() -> None:
-    found = offered(picture(windows=(window(5),)), moment=hours(6))[StartMode.AT]
+    found = offered(snapshot(windows=(window(5),)), moment=hours(6))[StartMode.AT]
     assert [(item.timing, item.instance) for item in found.blockers] == [(Timing.EXPECTED, "backup-1")]
     assert found.blockers[0].text in found.reason
     assert times(found)[:2] == (hours(7), hours(9))
@@ -206,7 +211,7 @@ def test_a_named_time_within_a_backup_is_told_of_and_waits_for_its_end() -> None
 
 @pytest.mark.parametrize(("number", "why"), [(-1, Problem.PASSED), (0, Problem.PASSED), (31, Problem.TOO_FAR)])
 def test_a_named_time_lies_ahead_and_not_too_far(number: float, why: Problem) -> None:
-    found = offered(picture(), moment=hours(number))[StartMode.AT]
+    found = offered(snapshot(), moment=hours(number))[StartMode.AT]
     assert (found.is_possible, found.problem) == (False, why)
 
 

@@ -12,7 +12,7 @@ from dbops.engine.schedule.eligibility import EligibilityState, eligibility_of, 
 from dbops.engine.schedule.snapshot import InstanceStatus, MaintenanceWindow
 from dbops.engine.schedule.timeline import BarKind, Timeline, TimelineBar, can_start, timeline
 from dbops.engine.states import Role, RunBy
-from tests.engine.snapshots import HOUR, MACHINES, backup, hours, picture, queued, rebuild, window
+from tests.engine.snapshots import HOUR, MACHINES, backup, hours, queued, rebuild, snapshot, window
 
 DAY = Interval(hours(-6), hours(18))
 
@@ -33,26 +33,26 @@ def ran(start: float, end: float, instance: str = "backup-1", **values: object) 
 
 
 def test_a_quiet_cluster_is_free_all_day() -> None:
-    line = timeline(picture(), [], DAY)
+    line = timeline(snapshot(), [], DAY)
     assert spans(line.free) == [(-6, 18)]
     assert spans(line.free_ahead) == [(0, 18)]
     assert line.bars == ()
 
 
 def test_what_ran_blocked_then() -> None:
-    line = timeline(picture(), [ran(-8, -4), ran(-3, -2)], DAY)
+    line = timeline(snapshot(), [ran(-8, -4), ran(-3, -2)], DAY)
     assert blocked(line) == [(-6, -4), (-3, -2)]
     assert spans(line.free) == [(-4, -3), (-2, 18)]
 
 
 def test_a_second_source_that_was_free_left_the_cluster_free() -> None:
     both = (*MACHINES, InstanceStatus("backup-2", Role.BACKUP))
-    line = timeline(picture(machines=both), [ran(-5, -2), ran(-3, -1, "backup-2")], DAY)
+    line = timeline(snapshot(machines=both), [ran(-5, -2), ran(-3, -1, "backup-2")], DAY)
     assert blocked(line) == [(-3, -2)]
 
 
 def test_what_runs_blocks_until_its_likely_end_and_perhaps_until_its_late_one() -> None:
-    line = timeline(picture(jobs=(backup(),)), [], DAY)
+    line = timeline(snapshot(jobs=(backup(),)), [], DAY)
     assert blocked(line) == [(-1, 0), (0, 1)]
     assert spans(line.perhaps) == [(1, 3)]
     assert spans(line.free_ahead) == [(3, 18)]
@@ -61,7 +61,7 @@ def test_what_runs_blocks_until_its_likely_end_and_perhaps_until_its_late_one() 
 
 
 def test_a_window_blocks_its_likely_part_and_perhaps_the_rest() -> None:
-    line = timeline(picture(windows=(window(2),)), [], DAY)
+    line = timeline(snapshot(windows=(window(2),)), [], DAY)
     assert blocked(line) == [(2, 4)]
     assert spans(line.perhaps) == [(4, 6)]
     assert "nightly" in line.blocked[0].why
@@ -69,24 +69,24 @@ def test_a_window_blocks_its_likely_part_and_perhaps_the_rest() -> None:
 
 
 def test_a_run_whose_end_nobody_knows_blocks_to_the_edge() -> None:
-    line = timeline(picture(jobs=(backup(duration=None),)), [], DAY)
+    line = timeline(snapshot(jobs=(backup(duration=None),)), [], DAY)
     assert line.free_ahead == []
     assert line.bars[0].is_open
 
 
 def test_maintenance_blocks_every_source() -> None:
     stop = TimelineBar(BarKind.MAINTENANCE, "", Interval(hours(-2), hours(4)), "disks")
-    line = timeline(picture(stops=(MaintenanceWindow(hours(-2), hours(4), "disks", "olga"),)), [stop], DAY)
+    line = timeline(snapshot(stops=(MaintenanceWindow(hours(-2), hours(4), "disks", "olga"),)), [stop], DAY)
     assert merge(item.interval for item in line.blocked) == [Interval(hours(-2), hours(4))]
 
 
 def test_a_cluster_without_a_source_is_never_free() -> None:
-    line = timeline(picture(machines=MACHINES[:2]), [], DAY)
+    line = timeline(snapshot(machines=MACHINES[:2]), [], DAY)
     assert line.free == ()
 
 
 def test_a_day_of_it_has_what_lies_in_that_day() -> None:
-    line = timeline(picture(windows=(window(2), window(26))), [ran(-5, -4)], Interval(hours(-6), hours(42)))
+    line = timeline(snapshot(windows=(window(2), window(26))), [ran(-5, -4)], Interval(hours(-6), hours(42)))
     day = line.part(Interval(hours(18), hours(42)))
     assert [bar.interval.start for bar in day.bars] == [hours(26)]
     assert blocked(day) == [(26, 28)]
@@ -113,15 +113,15 @@ stops = st.builds(
     st.none() | st.integers(1, 20),
 )
 pasts = st.builds(lambda at, length: ran(-at / 4, -at / 4 + length / 4), st.integers(1, 30), st.integers(0, 12))
-pictures = st.builds(
-    lambda windows, jobs, stops: picture(windows=tuple(windows), jobs=tuple(jobs), stops=tuple(stops)),
+snapshots = st.builds(
+    lambda windows, jobs, stops: snapshot(windows=tuple(windows), jobs=tuple(jobs), stops=tuple(stops)),
     st.lists(windows, max_size=4),
     st.lists(jobs, max_size=2),
     st.lists(stops, max_size=2),
 )
 
 
-@given(pictures, st.lists(pasts, max_size=3), st.integers(-6 * 60, 18 * 60 - 1))
+@given(snapshots, st.lists(pasts, max_size=3), st.integers(-6 * 60, 18 * 60 - 1))
 def test_it_says_what_the_blockers_say(found: object, history: list[TimelineBar], minute: int) -> None:
     """Free, blocked and perhaps are the whole of it without overlap; at no free moment something stops a rebuild."""
     line = timeline(found, history, DAY)
@@ -136,7 +136,7 @@ def test_it_says_what_the_blockers_say(found: object, history: list[TimelineBar]
         assert not (free and _stopped(found, moment, late=True))
 
 
-@given(pictures)
+@given(snapshots)
 def test_its_first_moment_is_the_verdict(found: object) -> None:
     is_now = eligibility_of(found).answer is EligibilityState.NOW
     first = timeline(found, [], Interval(hours(0), hours(12))).blocked[:1]
@@ -153,7 +153,7 @@ def _stopped(found: object, moment: datetime, *, late: bool) -> bool:
 
 def test_a_slot_that_no_clock_can_tell_is_none() -> None:
     short = Interval(hours(2), hours(2) + timedelta(seconds=20))
-    line = timeline(picture(windows=(window(1), window(3))), [], DAY)
+    line = timeline(snapshot(windows=(window(1), window(3))), [], DAY)
     shortened = Timeline(
         line.within, line.now, line.bars, line.blocked, line.perhaps, (short, Interval(hours(9), hours(18)))
     )

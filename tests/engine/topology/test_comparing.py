@@ -236,12 +236,12 @@ def test_a_failover_rests_on_the_new_primary_its_followers_and_the_old_one() -> 
 
 
 def test_a_plan_is_refused_by_what_matters_and_by_nothing_else() -> None:
-    situation = builders.situation()
-    assert [item.severity for item in topology_is_as_stored(situation)] == [Severity.OK]
+    inputs = builders.inputs()
+    assert [item.severity for item in topology_is_as_stored(inputs)] == [Severity.OK]
     chain = OpenDifference("chain", "replica-1", "replica-1 replicates from backup-1.", NOW, matters=False)
     failover = OpenDifference("failover", "replica-1", "replica-1 takes writes.", NOW)
-    assert [item.severity for item in topology_is_as_stored(replace(situation, differences=(chain,)))] == [Severity.OK]
-    (finding,) = topology_is_as_stored(replace(situation, differences=(chain, failover)))
+    assert [item.severity for item in topology_is_as_stored(replace(inputs, differences=(chain,)))] == [Severity.OK]
+    (finding,) = topology_is_as_stored(replace(inputs, differences=(chain, failover)))
     assert (finding.code, finding.severity, finding.seen) == (
         "topology.differs",
         Severity.REFUSAL,

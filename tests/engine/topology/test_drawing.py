@@ -11,10 +11,10 @@ KEYS = st.integers(0, 11)
 GRAPHS = st.dictionaries(KEYS, st.lists(KEYS, max_size=4), max_size=12)
 
 
-def walk(branches: Iterable[TreeNode[int]]) -> list[TreeNode[int]]:
+def walk(followers: Iterable[TreeNode[int]]) -> list[TreeNode[int]]:
     found = []
-    for branch in branches:
-        found += [branch, *walk(branch.below)]
+    for follower in followers:
+        found += [follower, *walk(follower.below)]
     return found
 
 
@@ -22,15 +22,15 @@ def walk(branches: Iterable[TreeNode[int]]) -> list[TreeNode[int]]:
 def test_every_node_stands_exactly_once_and_every_arrow_is_told(sources: dict[int, list[int]], tops: list[int]) -> None:
     keys = sorted(sources)
     found = walk(arrange(keys, sources, tops))
-    assert sorted(branch.key for branch in found) == keys
-    for branch in found:
-        told = {branch.above, *branch.also_from, *branch.closes} - {None}
-        assert told == set(sources[branch.key]) & set(keys)
+    assert sorted(follower.key for follower in found) == keys
+    for follower in found:
+        told = {follower.above, *follower.also_from, *follower.closes} - {None}
+        assert told == set(sources[follower.key]) & set(keys)
 
 
 @given(sources=GRAPHS)
 def test_who_replicates_from_nobody_here_stands_at_the_top(sources: dict[int, list[int]]) -> None:
-    roots = {branch.key for branch in arrange(sorted(sources), sources)}
+    roots = {follower.key for follower in arrange(sorted(sources), sources)}
     assert {key for key, above in sources.items() if not set(above) & set(sources)} <= roots
 
 
@@ -49,6 +49,6 @@ def test_a_long_chain_needs_no_recursion_to_be_arranged() -> None:
 
 def test_a_second_source_is_told_and_not_drawn_twice() -> None:
     first, second = arrange(["a", "b", "c"], {"c": ["a", "b"]})
-    assert [branch.key for branch in first.below] == ["c"]
+    assert [follower.key for follower in first.below] == ["c"]
     assert second.below == ()
     assert first.below[0].also_from == ("b",)

@@ -81,7 +81,7 @@ def plan_with(
     primary = mysql("primary-1", "primary", 11, tool, read_only=False, replication=())
     source = mysql("backup-1", "backup", 12, tool, zstd=zstd)
     target = mysql("replica-1", "replica", 13, unpacker, zstd=zstd)
-    return build_plan(builders.situation(primary=primary, source=source, target=target, link=link))
+    return build_plan(builders.inputs(primary=primary, source=source, target=target, link=link))
 
 
 def commands(plan: Plan) -> list[str]:
@@ -131,7 +131,7 @@ def test_a_fast_or_unknown_link_is_left_alone(link: MeasuredLink | None) -> None
 
 
 def test_mariadb_has_the_pipe() -> None:
-    base = builders.situation()
+    base = builders.inputs()
     both = [
         replace(
             one,
@@ -218,9 +218,9 @@ def test_what_is_told_is_what_was_unpacked_and_the_rate_that_of_the_link(unpacke
     """Where the pipe expands, the unpacker reads what is expanded already."""
     run, journal = running(plan_with(unpacker=unpacker))
     Stream().count(run, state())
-    assert run.memory["stream.bytes"] == unpacked
+    assert run.checkpoint["stream.bytes"] == unpacked
     assert journal.figures.bytes == unpacked
-    assert [count for _, count in run.memory["stream.link"]] == [100 * MIB]
+    assert [count for _, count in run.checkpoint["stream.link"]] == [100 * MIB]
 
 
 FULL = "xbstream: Error writing file './lab/t1.ibd' (OS errno 28 - No space left on device)\n"

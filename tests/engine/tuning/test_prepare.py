@@ -14,7 +14,7 @@ from dbops.engine.planning.planner import build_plan
 from dbops.engine.rebuilds.steps.run import Run
 from dbops.engine.rebuilds.steps.start.prepare_and_start import Prepare
 from dbops.engine.tuning.prepare import PrepareReason, choose, within_what_is_free
-from tests.engine.builders import GIB, datadir, facts, host, member, server, situation, source_with
+from tests.engine.builders import GIB, datadir, facts, host, inputs, member, server, source_with
 from tests.engine.runs import Told, make_run
 from tests.fakes import FakeClock, FakeDatabase, FakeJobs, FakeShell, running
 
@@ -32,7 +32,7 @@ def chosen(
 
 
 @pytest.mark.parametrize(
-    ("server_version", "tool_version", "memory", "options"),
+    ("server_version", "tool_version", "memory_bytes", "options"),
     [
         (MARIADB, "10.11.19", 3 * GIB, ()),
         ("11.8.6-MariaDB", "11.8.6", 3 * GIB, ()),
@@ -47,9 +47,9 @@ def chosen(
     ],
 )
 def test_each_tool_is_given_what_helps_it(
-    server_version: str, tool_version: str | None, memory: int, options: tuple[str, ...]
+    server_version: str, tool_version: str | None, memory_bytes: int, options: tuple[str, ...]
 ) -> None:
-    assert chosen(server_version, tool_version) == (memory, options)
+    assert chosen(server_version, tool_version) == (memory_bytes, options)
 
 
 @pytest.mark.parametrize(("cores", "threads"), [(2, None), (4, None), (12, 12), (96, 16)])
@@ -59,7 +59,7 @@ def test_read_threads_follow_the_cores_where_they_apply_the_redo_log(cores: int,
 
 
 @pytest.mark.parametrize(
-    ("free", "memory"),
+    ("free", "memory_bytes"),
     [
         (64 * GIB, 3 * GIB),
         (4 * GIB, 2 * GIB),
@@ -67,8 +67,8 @@ def test_read_threads_follow_the_cores_where_they_apply_the_redo_log(cores: int,
         (128 * MIB, 96 * MIB),  # the tool's own: it would take that anyway
     ],
 )
-def test_the_memory_lies_within_what_is_free(free: int, memory: int) -> None:
-    assert chosen(MARIADB, "10.11.19", replace(GROUND, free_bytes=free))[0] == memory
+def test_the_memory_lies_within_what_is_free(free: int, memory_bytes: int) -> None:
+    assert chosen(MARIADB, "10.11.19", replace(GROUND, free_bytes=free))[0] == memory_bytes
 
 
 def test_what_is_written_during_the_copy_counts_where_it_is_known() -> None:
@@ -84,7 +84,7 @@ def test_too_little_memory_is_said_with_what_would_be_best() -> None:
 
 
 @pytest.mark.parametrize(
-    ("planned", "free", "memory"),
+    ("planned", "free", "memory_bytes"),
     [
         (4 * GIB, 64 * GIB, 4 * GIB),
         (4 * GIB, 4 * GIB, 3 * GIB),
@@ -92,13 +92,13 @@ def test_too_little_memory_is_said_with_what_would_be_best() -> None:
         (4 * GIB, 0, 96 * MIB),
     ],
 )
-def test_less_free_memory_than_planned_is_not_exceeded(planned: int, free: int, memory: int) -> None:
-    assert within_what_is_free(planned, free) == memory
+def test_less_free_memory_than_planned_is_not_exceeded(planned: int, free: int, memory_bytes: int) -> None:
+    assert within_what_is_free(planned, free) == memory_bytes
 
 
 def with_memory(free_bytes: int, **source: float) -> PlanInputs:
     target = facts(13, host=host(13, memory_available_bytes=free_bytes))
-    return situation(target=member("replica-1", "replica", 13, facts=target), source=source_with(**source))
+    return inputs(target=member("replica-1", "replica", 13, facts=target), source=source_with(**source))
 
 
 def test_the_plan_holds_what_was_chosen_and_why_and_shows_the_command() -> None:
@@ -113,7 +113,7 @@ def test_the_version_is_that_of_the_targets_tool() -> None:
     tools = {"xtrabackup": Tool("/usr/bin/xtrabackup", "8.0.29")}
     source = member("backup-1", "backup", 12, facts=facts(12, server=server(12, flavor="mysql", version="8.0.28")))
     target = member("replica-1", "replica", 13, facts=facts(13, host=host(13, tools=tools), datadir=datadir(13)))
-    assert build_plan(situation(source=source, target=target)).prepare_options == ("--innodb-read-io-threads=8",)
+    assert build_plan(inputs(source=source, target=target)).prepare_options == ("--innodb-read-io-threads=8",)
 
 
 def test_memory_that_follows_free_memory_and_writes_changes_no_fingerprint() -> None:
@@ -134,11 +134,11 @@ BEGUN = {
 }
 
 
-def run_with(jobs: FakeJobs, told: Told | None = None, **memory: Any) -> Run:
+def run_with(jobs: FakeJobs, told: Told | None = None, **checkpoint: Any) -> Run:
     database = FakeDatabase()
     journal = told or Told()
     return make_run(
-        PLAN, jobs, source=database, target=database, journal=journal, clock=FakeClock(), **{**BEGUN, **memory}
+        PLAN, jobs, source=database, target=database, journal=journal, clock=FakeClock(), **{**BEGUN, **checkpoint}
     )
 
 

@@ -12,7 +12,7 @@ from dbops.engine.flavors import flavor_for
 from dbops.engine.planning.planner import build_plan
 from dbops.engine.rebuilds.steps.commands import unpack_command
 from dbops.engine.tuning.threads import PARALLEL_MAXIMUM, StreamSide, choose_threads, threads_reason
-from tests.engine.builders import datadir, facts, host, situation
+from tests.engine.builders import datadir, facts, host, inputs
 
 FLASH = StorageFacts("ext4", 4096, "nvme0n1", 0, turns=False)
 DISK = StorageFacts("xfs", 4096, "sda", None, turns=True)
@@ -72,7 +72,7 @@ def on(number: int, storage: StorageFacts, cores: int) -> InstanceFacts:
 
 
 def test_a_plan_takes_each_end_s_own_threads_and_says_why() -> None:
-    base = situation()
+    base = inputs()
     source, target = base.source, base.target
     world = replace(
         base,

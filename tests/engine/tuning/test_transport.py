@@ -9,6 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from dbops.engine.facts.instance import HostFacts, Tool
+from dbops.engine.hosts import ssh
 from dbops.engine.tuning import transport
 from dbops.engine.tuning.transport import (
     COMPRESSED_BYTES_PER_SECOND,
@@ -22,9 +23,9 @@ from dbops.engine.tuning.transport import (
 from tests.engine import builders
 
 
-@pytest.mark.parametrize("seconds", [transport.PAUSED_DEAD_AFTER_SECONDS, transport.DEAD_AFTER_SECONDS])
+@pytest.mark.parametrize("seconds", [ssh.PAUSED_DEAD_AFTER_SECONDS, ssh.DEAD_AFTER_SECONDS])
 def test_ssh_gives_a_silent_peer_up_after_as_long_as_said(seconds: int) -> None:
-    words = transport.ssh_command(
+    words = ssh.ssh_command(
         address="10.0.0.2",
         port=22,
         user="dbops",
@@ -40,8 +41,8 @@ def test_ssh_gives_a_silent_peer_up_after_as_long_as_said(seconds: int) -> None:
 
 
 def test_a_paused_source_is_given_back_in_time_and_a_short_cut_is_borne() -> None:
-    assert 30 <= transport.PAUSED_DEAD_AFTER_SECONDS <= 45
-    assert transport.PAUSED_DEAD_AFTER_SECONDS < transport.DEAD_AFTER_SECONDS
+    assert 30 <= ssh.PAUSED_DEAD_AFTER_SECONDS <= 45
+    assert ssh.PAUSED_DEAD_AFTER_SECONDS < ssh.DEAD_AFTER_SECONDS
 
 
 AES128, AES256, CTR, CHACHA = transport.CIPHERS_WITH_AES

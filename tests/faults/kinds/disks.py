@@ -15,7 +15,7 @@ class Disk(Fault):
     """A small disk of its own for some directory, from before the rebuild until its end."""
 
     steps = ("stream",)
-    brake = 0.1
+    auto_throttle = 0.1
     codes: ClassVar[tuple[str, ...]] = ()
 
     def __init__(self) -> None:
@@ -34,7 +34,7 @@ class TargetDataFull(Disk):
 
     name = "target-disk-full"
     title = "the target's data disk is full in the middle"
-    steps = ("take-over", "stream", "prepare")
+    steps = ("swap-datadir", "stream", "prepare")
     codes = ("stream.disk_full",)
     big, small = 2000, 30
 
@@ -53,7 +53,7 @@ class TargetDataFull(Disk):
         wait_for("the small disk to be read", seen, 40)
 
     def inject(self, scene: Scene) -> None:
-        if scene.step == "take-over":
+        if scene.step == "swap-datadir":
             disks.resize(scene.target.data_dir, self.small)
         else:
             disks.fill(scene.target.data_dir)

@@ -15,7 +15,7 @@ from tests.faults.moments import wait_until_bytes_flow
 from tests.faults.scene import SOURCE, TARGET, Scene, set_environment
 
 #: steps that are one detached job on the target
-JOB_STEPS = ("take-over", "stream", "prepare", "own", "start")
+JOB_STEPS = ("swap-datadir", "stream", "prepare", "set-ownership", "start")
 #: steps in which the new server runs
 SERVER_STEPS = ("catch-up", "repoint", "verify")
 DOWN_SECONDS = 5.0
@@ -23,7 +23,7 @@ DOWN_SECONDS = 5.0
 
 class OnHost(Fault):
     steps = ("stream",)
-    brake = 0.1
+    auto_throttle = 0.1
     name_of_host: ClassVar[str] = TARGET
     codes: ClassVar[tuple[str, ...]] = ()
     status: ClassVar[tuple[str, ...]] = ("failed",)
@@ -56,7 +56,7 @@ class SourceSshdRestarted(TargetSshdRestarted):
 
     name = "source-sshd-restarted"
     title = "the source's sshd and all its sessions end, and it is back after 5 s"
-    steps = ("open", "take-over", "stream", "release")
+    steps = ("open", "swap-datadir", "stream", "release")
     name_of_host = SOURCE
 
     def expect(self, scene: Scene) -> Expected:
@@ -246,7 +246,7 @@ class BackupStoppedForGood(BackupStopped):
 class GuardKilled(OnHost):
     name = "guard-killed"
     title = "the guard on the source is killed with -9"
-    steps = ("take-over", "stream")
+    steps = ("swap-datadir", "stream")
     status = ("succeeded",)
 
     def inject(self, scene: Scene) -> None:

@@ -60,7 +60,7 @@ class ChildrenKilled(WorkerKilled):
 class Deploy(Fault):
     name = "worker-deploy"
     title = "worker ended with SIGTERM, a new one started (a deploy)"
-    telling = "take-over"
+    telling = "swap-datadir"
 
     def inject(self, scene: Scene) -> None:
         scene.stack.stop("worker", signal.SIGTERM)

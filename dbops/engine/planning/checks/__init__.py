@@ -56,6 +56,6 @@ OF_CLONE: tuple[Check, ...] = (
 CHECKS_OF = {"xbstream": CHECKS, "clone": OF_CLONE, "archive": OF_ARCHIVE, "dump": OF_DUMP}
 
 
-def run_checks(situation: PlanInputs, method: str = "xbstream") -> tuple[Finding, ...]:
+def run_checks(inputs: PlanInputs, method: str = "xbstream") -> tuple[Finding, ...]:
     """Return every finding of a method's checks, none left out because of another."""
-    return tuple(finding for check in CHECKS_OF[method] for finding in check(situation))
+    return tuple(finding for check in CHECKS_OF[method] for finding in check(inputs))

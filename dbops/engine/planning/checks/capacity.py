@@ -14,24 +14,24 @@ REDO_SHARE = 0.5
 OPEN_FILES_MINIMUM = 65_536
 
 
-def bytes_needed(situation: PlanInputs) -> int | None:
+def bytes_needed(inputs: PlanInputs) -> int | None:
     """Return what the target's file system must hold: the data with a margin, and the redo logs of copy and server."""
-    size, redo = situation.bytes_of_data, situation.redo_capacity_bytes
+    size, redo = inputs.bytes_of_data, inputs.redo_capacity_bytes
     if size is None or redo is None:
         return None
     return int(size * SPACE_FACTOR) + 2 * redo
 
 
-def fits_beside_old_data(situation: PlanInputs) -> bool:
+def fits_beside_old_data(inputs: PlanInputs) -> bool:
     """Tell whether the old data directory can stay, moved aside, until the new one is verified."""
-    needed, facts = bytes_needed(situation), situation.target.facts
+    needed, facts = bytes_needed(inputs), inputs.target.facts
     return bool(needed is not None and facts and facts.datadir and facts.datadir.free_bytes >= needed)
 
 
-def target_has_room(situation: PlanInputs) -> Iterator[Finding]:
+def target_has_room(inputs: PlanInputs) -> Iterator[Finding]:
     """Checked before anything is destroyed. Old data that must go first is said as loudly as it deserves."""
     code, title = "target.space", "The target has room"
-    needed, facts = bytes_needed(situation), situation.target.facts
+    needed, facts = bytes_needed(inputs), inputs.target.facts
     if facts is None or facts.datadir is None:
         return
     if needed is None:
@@ -41,7 +41,7 @@ def target_has_room(situation: PlanInputs) -> Iterator[Finding]:
     text = f"{gib(needed)} needed, {gib(free)} free"
     if free >= needed:
         yield ok(code, title, f"{text}. The old data stays beside the new until it is verified.")
-    elif free + old >= needed and not situation.keep_old_data:
+    elif free + old >= needed and not inputs.keep_old_data:
         yield warning(
             code,
             title,
@@ -52,10 +52,10 @@ def target_has_room(situation: PlanInputs) -> Iterator[Finding]:
         yield refusal(code, title, f"{text}, {gib(old)} held by the old data.", "Make room on the target.")
 
 
-def redo_is_wide_enough(situation: PlanInputs) -> Iterator[Finding]:
+def redo_is_wide_enough(inputs: PlanInputs) -> Iterator[Finding]:
     """A redo log that wraps around during the copy ends it: after hours on MySQL, only at the very end on MariaDB."""
-    code, title, server = "source.redo", "The source's redo log outlasts the copy", situation.source.server
-    seconds = situation.cautious_copy_seconds
+    code, title, server = "source.redo", "The source's redo log outlasts the copy", inputs.source.server
+    seconds = inputs.cautious_copy_seconds
     if server is None or seconds is None:
         return
     capacity, rate = server.redo_capacity_bytes, server.redo_bytes_per_second
@@ -84,8 +84,8 @@ def redo_is_wide_enough(situation: PlanInputs) -> Iterator[Finding]:
         yield ok(code, title, seen)
 
 
-def sessions_may_open_files(situation: PlanInputs) -> Iterator[Finding]:
-    code, title, facts = "source.open_files", "The SSH session may open enough files", situation.source.facts
+def sessions_may_open_files(inputs: PlanInputs) -> Iterator[Finding]:
+    code, title, facts = "source.open_files", "The SSH session may open enough files", inputs.source.facts
     if not (facts and facts.host):
         return
     limit = facts.host.open_files_limit

@@ -13,20 +13,20 @@ from dbops.engine.rebuilds.plan import Finding
 ANOTHER_WAY = "Choose another method."
 
 
-def clone_facts(situation: PlanInputs) -> CloneFacts | None:
+def clone_facts(inputs: PlanInputs) -> CloneFacts | None:
     """Return what the donor says of cloning; ``None`` where it does not answer, is no MySQL server, or was read by an older release."""
-    server = situation.source.server
+    server = inputs.source.server
     return server.clone if server and server.flavor == "mysql" else None
 
 
-def both_can_clone(situation: PlanInputs) -> Iterator[Finding]:
+def both_can_clone(inputs: PlanInputs) -> Iterator[Finding]:
     code, title = "clone.version", "Both are MySQL servers that clone each other"
-    source, flavor, target = situation.source.server, situation.source.flavor, situation.target
+    source, flavor, target = inputs.source.server, inputs.source.flavor, inputs.target
     if source is None or flavor is None:
-        yield unknown(code, title, situation.source.name)
+        yield unknown(code, title, inputs.source.name)
         return
     if source.flavor != "mysql":
-        yield refusal(code, title, f"{situation.source.name} is not a MySQL server but {source.flavor}.", ANOTHER_WAY)
+        yield refusal(code, title, f"{inputs.source.name} is not a MySQL server but {source.flavor}.", ANOTHER_WAY)
         return
     if target.server and target.server.flavor != "mysql":
         yield refusal(code, title, f"{target.name} is not a MySQL server but {target.server.flavor}.", ANOTHER_WAY)
@@ -41,9 +41,9 @@ def both_can_clone(situation: PlanInputs) -> Iterator[Finding]:
         yield ok(code, title, f"MySQL {source.version} -> {version}")
 
 
-def the_plugin_can_be_had(situation: PlanInputs) -> Iterator[Finding]:
-    code, title, facts = "clone.plugin", "The source has the clone plugin, or can load it", clone_facts(situation)
-    if situation.source.server is None or situation.source.server.flavor != "mysql":
+def the_plugin_can_be_had(inputs: PlanInputs) -> Iterator[Finding]:
+    code, title, facts = "clone.plugin", "The source has the clone plugin, or can load it", clone_facts(inputs)
+    if inputs.source.server is None or inputs.source.server.flavor != "mysql":
         return
     if facts is None:
         yield unknown(code, title, "the clone plugin of the source")
@@ -57,12 +57,12 @@ def the_plugin_can_be_had(situation: PlanInputs) -> Iterator[Finding]:
         )
 
 
-def the_donor_takes_the_account(situation: PlanInputs) -> Iterator[Finding]:
+def the_donor_takes_the_account(inputs: PlanInputs) -> Iterator[Finding]:
     """An account and a plugin are rows: where nobody may write, not even the server's own administrator can make them (error 1290)."""
     code, title, facts = (
         "clone.super_read_only",
         "The account of this rebuild can be made on the source",
-        clone_facts(situation),
+        clone_facts(inputs),
     )
     if facts is None:
         return
@@ -77,9 +77,9 @@ def the_donor_takes_the_account(situation: PlanInputs) -> Iterator[Finding]:
         yield ok(code, title, "super_read_only is OFF.")
 
 
-def tables_are_cloned(situation: PlanInputs) -> Iterator[Finding]:
+def tables_are_cloned(inputs: PlanInputs) -> Iterator[Finding]:
     """Clone copies InnoDB alone: tables of other engines arrive empty (manual, "Clone Plugin Limitations")."""
-    code, title, server = "clone.engines", "Every table is InnoDB's", situation.source.server
+    code, title, server = "clone.engines", "Every table is InnoDB's", inputs.source.server
     if server is None or server.flavor != "mysql":
         return
     if server.foreign_engines:
@@ -89,8 +89,8 @@ def tables_are_cloned(situation: PlanInputs) -> Iterator[Finding]:
         yield ok(code, title, "InnoDB alone.")
 
 
-def packets_are_large_enough(situation: PlanInputs) -> Iterator[Finding]:
-    code, title, facts = "clone.packet", "max_allowed_packet is large enough", clone_facts(situation)
+def packets_are_large_enough(inputs: PlanInputs) -> Iterator[Finding]:
+    code, title, facts = "clone.packet", "max_allowed_packet is large enough", clone_facts(inputs)
     if facts is None:
         return
     if facts.max_allowed_packet < PACKET_BYTES:
@@ -100,14 +100,14 @@ def packets_are_large_enough(situation: PlanInputs) -> Iterator[Finding]:
         yield ok(code, title, gib(facts.max_allowed_packet))
 
 
-def platforms_agree(situation: PlanInputs) -> Iterator[Finding]:
+def platforms_agree(inputs: PlanInputs) -> Iterator[Finding]:
     """Both must run on one platform with one server character set (manual, "Remote Cloning Prerequisites")."""
-    code, title, facts = "clone.platform", "Same platform and character set", clone_facts(situation)
-    target = situation.target.server
+    code, title, facts = "clone.platform", "Same platform and character set", clone_facts(inputs)
+    target = inputs.target.server
     if facts is None:
         return
     if target is None or target.clone is None:
-        config = situation.target.facts.config if situation.target.facts else None
+        config = inputs.target.facts.config if inputs.target.facts else None
         charset = config.options.get("character_set_server") if config else None
         if charset and charset != facts.charset:
             yield refusal(code, title, f"{facts.charset} and {charset}.", "Give both the same character_set_server.")
@@ -126,8 +126,8 @@ def platforms_agree(situation: PlanInputs) -> Iterator[Finding]:
         )
 
 
-def the_way_is_encrypted(situation: PlanInputs) -> Iterator[Finding]:
-    code, title, facts = "clone.tls", "The data is encrypted on its way", clone_facts(situation)
+def the_way_is_encrypted(inputs: PlanInputs) -> Iterator[Finding]:
+    code, title, facts = "clone.tls", "The data is encrypted on its way", clone_facts(inputs)
     if facts is None:
         return
     if facts.tls:
@@ -137,9 +137,9 @@ def the_way_is_encrypted(situation: PlanInputs) -> Iterator[Finding]:
         yield warning(code, title, "The source's server has no TLS.", advice)
 
 
-def statements_are_not_held_up(situation: PlanInputs) -> Iterator[Finding]:
-    code, title, server = "clone.ddl", "Schema changes go on meanwhile", situation.source.server
-    facts = clone_facts(situation)
+def statements_are_not_held_up(inputs: PlanInputs) -> Iterator[Finding]:
+    code, title, server = "clone.ddl", "Schema changes go on meanwhile", inputs.source.server
+    facts = clone_facts(inputs)
     if server is None or facts is None:
         return
     if parse_version(server.version) < FIRST_WITHOUT_DDL_LOCK or facts.blocks_ddl:
@@ -149,8 +149,8 @@ def statements_are_not_held_up(situation: PlanInputs) -> Iterator[Finding]:
         yield ok(code, title, "The clone waits for none and holds up none.")
 
 
-def the_source_uses_gtid(situation: PlanInputs) -> Iterator[Finding]:
-    code, title, server = "clone.gtid", "The copy knows its position by GTID", situation.source.server
+def the_source_uses_gtid(inputs: PlanInputs) -> Iterator[Finding]:
+    code, title, server = "clone.gtid", "The copy knows its position by GTID", inputs.source.server
     if server is None or server.flavor != "mysql":
         return
     if server.gtid_enabled:
@@ -159,17 +159,17 @@ def the_source_uses_gtid(situation: PlanInputs) -> Iterator[Finding]:
         yield refusal(code, title, "gtid_mode is not ON on the source.", ANOTHER_WAY)
 
 
-def programs_are_there(situation: PlanInputs) -> Iterator[Finding]:
+def programs_are_there(inputs: PlanInputs) -> Iterator[Finding]:
     """The target's own server program makes the copy; the backup tool is needed nowhere."""
-    flavor, host = situation.source.flavor, situation.target.facts.host if situation.target.facts else None
+    flavor, host = inputs.source.flavor, inputs.target.facts.host if inputs.target.facts else None
     if flavor is None or host is None or flavor.name != "mysql":
         return
     missing = [name for name in ("bash", "flock", "setsid", "setpriv") if name not in host.tools]
     wanted = (flavor.server_programs, flavor.client_programs)
-    missing += [" or ".join(names) for names in wanted if find_tool(situation.target, names) is None]
-    source = situation.source.facts.host if situation.source.facts else None
-    if source and find_tool(situation.source, flavor.client_programs) is None:
-        missing.append(f"{' or '.join(flavor.client_programs)} on {situation.source.host}")
+    missing += [" or ".join(names) for names in wanted if find_tool(inputs.target, names) is None]
+    source = inputs.source.facts.host if inputs.source.facts else None
+    if source and find_tool(inputs.source, flavor.client_programs) is None:
+        missing.append(f"{' or '.join(flavor.client_programs)} on {inputs.source.host}")
     code, title = "clone.programs", "The hosts have the programs of the clone"
     if missing:
         yield refusal(code, title, f"Missing: {', '.join(missing)}.", "Install them.")

@@ -15,10 +15,10 @@ def find_tool(member: KnownInstance, programs: tuple[str, ...]) -> Tool | None:
     return next((host.tools[name] for name in programs if name in host.tools), None) if host else None
 
 
-def source_is_another(situation: PlanInputs) -> Iterator[Finding]:
+def source_is_another(inputs: PlanInputs) -> Iterator[Finding]:
     """By name, by address, by data directory on the host, and by what the servers say of themselves."""
     code, title = "pair.differ", "Source and target are two instances"
-    source, target = situation.source, situation.target
+    source, target = inputs.source, inputs.target
     same = [
         word
         for word, left, right in (
@@ -47,34 +47,34 @@ def _uuid(member: KnownInstance) -> str:
     return member.server.server_uuid if member.server else ""
 
 
-def members_of_one_cluster(situation: PlanInputs) -> Iterator[Finding]:
+def members_of_one_cluster(inputs: PlanInputs) -> Iterator[Finding]:
     code, title = "pair.cluster", "Source and target belong to one cluster"
-    if situation.source.cluster != situation.target.cluster:
+    if inputs.source.cluster != inputs.target.cluster:
         yield refusal(
             code,
             title,
-            f"{situation.source.cluster} and {situation.target.cluster}.",
+            f"{inputs.source.cluster} and {inputs.target.cluster}.",
             "Choose a source of the same cluster.",
         )
-    elif situation.primary is None:
+    elif inputs.primary is None:
         yield refusal(code, title, "The cluster has no primary in the inventory.", "Add the primary.")
-    elif situation.primary.server is None:
+    elif inputs.primary.server is None:
         yield refusal(
-            code, title, f"The primary {situation.primary.name} does not answer.", "The replica must end at a primary."
+            code, title, f"The primary {inputs.primary.name} does not answer.", "The replica must end at a primary."
         )
     else:
-        yield ok(code, title, f"{situation.target.cluster}, whose primary is {situation.primary.name}.")
+        yield ok(code, title, f"{inputs.target.cluster}, whose primary is {inputs.primary.name}.")
 
 
-def versions_fit(situation: PlanInputs) -> Iterator[Finding]:
+def versions_fit(inputs: PlanInputs) -> Iterator[Finding]:
     """The target's server must be of the source's series and not older (an older server cannot open the files)."""
     code, title = "pair.version", "Same flavor, and a version that can open the copy"
-    source, flavor = situation.source.server, situation.source.flavor
+    source, flavor = inputs.source.server, inputs.source.flavor
     if source is None or flavor is None:
-        yield unknown(code, title, situation.source.name)
+        yield unknown(code, title, inputs.source.name)
         return
-    target = situation.target.server
-    program = find_tool(situation.target, flavor.server_programs)
+    target = inputs.target.server
+    program = find_tool(inputs.target, flavor.server_programs)
     version = target.version if target else (program.version if program else None)
     if target and target.flavor != source.flavor:
         yield refusal(code, title, f"{source.flavor} and {target.flavor}.", "Choose a source of the same flavor.")
@@ -91,11 +91,11 @@ def versions_fit(situation: PlanInputs) -> Iterator[Finding]:
         yield ok(code, title, f"{source.flavor} {source.version} -> {version}")
 
 
-def tools_are_there(situation: PlanInputs) -> Iterator[Finding]:
-    flavor = situation.source.flavor
+def tools_are_there(inputs: PlanInputs) -> Iterator[Finding]:
+    flavor = inputs.source.flavor
     if flavor is None:
         return
-    for role, member in (("source", situation.source), ("target", situation.target)):
+    for role, member in (("source", inputs.source), ("target", inputs.target)):
         if not (member.facts and member.facts.host):
             continue
         code, title = f"tools.{role}", f"The {role}'s host has the backup tool for this server"
@@ -135,10 +135,10 @@ def _programs_needed(role: str) -> tuple[str, ...]:
     )
 
 
-def formats_fit(situation: PlanInputs) -> Iterator[Finding]:
+def formats_fit(inputs: PlanInputs) -> Iterator[Finding]:
     """Page size and table name case are written into the data: the target's option file must agree."""
-    source = situation.formats_of
-    target, config = situation.target.server, situation.target.facts.config if situation.target.facts else None
+    source = inputs.formats_of
+    target, config = inputs.target.server, inputs.target.facts.config if inputs.target.facts else None
     if source is None:
         return
     for code, title, option, have, want in (
@@ -176,9 +176,9 @@ def _number(text: str | None) -> int | None:
     return int(digits) * factor if digits.isdigit() else None
 
 
-def clocks_agree(situation: PlanInputs) -> Iterator[Finding]:
+def clocks_agree(inputs: PlanInputs) -> Iterator[Finding]:
     """The temporary key expires by the source's clock."""
-    facts = situation.source.facts
+    facts = inputs.source.facts
     if not (facts and facts.host):
         return
     offset = facts.host.clock_offset_seconds

@@ -9,8 +9,8 @@ from dbops.engine.rebuilds.plan import Finding
 from dbops.engine.states import Role
 
 
-def source_answers(situation: PlanInputs) -> Iterator[Finding]:
-    code, title, source = "source.answers", "The source answers", situation.source
+def source_answers(inputs: PlanInputs) -> Iterator[Finding]:
+    code, title, source = "source.answers", "The source answers", inputs.source
     if source.facts is None:
         return
     problem = source.facts.host_problem or source.facts.server_problem
@@ -20,8 +20,8 @@ def source_answers(situation: PlanInputs) -> Iterator[Finding]:
         yield ok(code, title, f"{source.name} at {source.address}:{source.port}")
 
 
-def source_has_a_fit_role(situation: PlanInputs) -> Iterator[Finding]:
-    code, title, source = "source.role", "The source is a backup instance", situation.source
+def source_has_a_fit_role(inputs: PlanInputs) -> Iterator[Finding]:
+    code, title, source = "source.role", "The source is a backup instance", inputs.source
     if source.role == Role.PRIMARY:
         yield refusal(
             code,
@@ -37,9 +37,9 @@ def source_has_a_fit_role(situation: PlanInputs) -> Iterator[Finding]:
         yield ok(code, title, source.name)
 
 
-def source_replicates(situation: PlanInputs) -> Iterator[Finding]:
+def source_replicates(inputs: PlanInputs) -> Iterator[Finding]:
     """A source that stands still would give an old copy, and its lag is added to the time of catching up."""
-    code, title, server = "source.replication", "The source replicates and is close behind", situation.source.server
+    code, title, server = "source.replication", "The source replicates and is close behind", inputs.source.server
     if server is None:
         return
     if not server.replication:
@@ -55,20 +55,20 @@ def source_replicates(situation: PlanInputs) -> Iterator[Finding]:
     if not link.is_running:
         error = link.last_io_error or link.last_sql_error or f"IO {link.io_running}, SQL {link.sql_running}"
         yield refusal(code, title, f"Replication is not running: {error}", "Mend it, or choose another source.")
-    elif link.lag_seconds is None or link.lag_seconds > situation.max_lag_seconds:
+    elif link.lag_seconds is None or link.lag_seconds > inputs.max_lag_seconds:
         seen = "unknown" if link.lag_seconds is None else f"{link.lag_seconds:.0f} s"
         yield refusal(
             code,
             title,
-            f"Lag {seen}; at most {situation.max_lag_seconds:.0f} s.",
+            f"Lag {seen}; at most {inputs.max_lag_seconds:.0f} s.",
             "Wait until it has caught up, or choose another source.",
         )
     else:
         yield ok(code, title, f"From {link.source_host}:{link.source_port}, lag {link.lag_seconds:.0f} s.")
 
 
-def source_can_be_replicated_from(situation: PlanInputs) -> Iterator[Finding]:
-    code, title, server = "source.binlog", "The copy can replicate from the source", situation.source.server
+def source_can_be_replicated_from(inputs: PlanInputs) -> Iterator[Finding]:
+    code, title, server = "source.binlog", "The copy can replicate from the source", inputs.source.server
     if server is None:
         return
     if not server.log_bin or not server.log_replica_updates:
@@ -80,9 +80,9 @@ def source_can_be_replicated_from(situation: PlanInputs) -> Iterator[Finding]:
         yield ok(code, title, "log_bin and log_slave_updates are on.")
 
 
-def positions_are_known(situation: PlanInputs) -> Iterator[Finding]:
+def positions_are_known(inputs: PlanInputs) -> Iterator[Finding]:
     code, title = "source.gtid", "Positions are kept by GTID"
-    source, primary = situation.source.server, situation.primary.server if situation.primary else None
+    source, primary = inputs.source.server, inputs.primary.server if inputs.primary else None
     if source is None or primary is None:
         return
     if not source.gtid_enabled and source.flavor == "mysql" and source.parallel_workers:
@@ -103,11 +103,11 @@ def positions_are_known(situation: PlanInputs) -> Iterator[Finding]:
         )
 
 
-def source_holds_nothing_of_its_own(situation: PlanInputs) -> Iterator[Finding]:
+def source_holds_nothing_of_its_own(inputs: PlanInputs) -> Iterator[Finding]:
     """What exists on the source alone comes along with the copy, and stops the repointing after all the work."""
     code, title = "source.errant", "The source holds no transaction of its own"
-    source, primary = situation.source.server, situation.primary.server if situation.primary else None
-    flavor = situation.source.flavor
+    source, primary = inputs.source.server, inputs.primary.server if inputs.primary else None
+    flavor = inputs.source.flavor
     if not (source and primary and flavor and source.gtid_enabled) or source.flavor != primary.flavor:
         return
     missing = flavor.gtid_missing(
@@ -121,11 +121,11 @@ def source_holds_nothing_of_its_own(situation: PlanInputs) -> Iterator[Finding]:
         yield ok(code, title, "The primary has all that the source has.")
 
 
-def binlogs_are_kept(situation: PlanInputs) -> Iterator[Finding]:
+def binlogs_are_kept(inputs: PlanInputs) -> Iterator[Finding]:
     """Error 1236 at the end of a long copy is the most repeated failure of the field: logs purged before the attach."""
-    for code, member in (("source.retention", situation.source), ("primary.retention", situation.primary)):
+    for code, member in (("source.retention", inputs.source), ("primary.retention", inputs.primary)):
         server = member.server if member else None
-        seconds = situation.cautious_copy_seconds
+        seconds = inputs.cautious_copy_seconds
         if member is None or server is None:
             continue
         title = f"{member.name} keeps its binary logs long enough"
@@ -146,9 +146,9 @@ def binlogs_are_kept(situation: PlanInputs) -> Iterator[Finding]:
             )
 
 
-def backup_account_may_finish(situation: PlanInputs) -> Iterator[Finding]:
+def backup_account_may_finish(inputs: PlanInputs) -> Iterator[Finding]:
     """A missing privilege shows only after everything was copied: so each late statement is tried now."""
-    code, title, facts = "source.account", "The backup account may do all that it will need", situation.source.facts
+    code, title, facts = "source.account", "The backup account may do all that it will need", inputs.source.facts
     if facts is None or facts.server is None:
         return
     if not facts.backup_account:
@@ -160,8 +160,8 @@ def backup_account_may_finish(situation: PlanInputs) -> Iterator[Finding]:
         yield ok(code, title, "; ".join(item.statement for item in facts.backup_account))
 
 
-def engines_are_copied_online(situation: PlanInputs) -> Iterator[Finding]:
-    code, title, server = "source.engines", "All tables are copied without a lock", situation.source.server
+def engines_are_copied_online(inputs: PlanInputs) -> Iterator[Finding]:
+    code, title, server = "source.engines", "All tables are copied without a lock", inputs.source.server
     if server is None:
         return
     if server.foreign_engines:
@@ -171,9 +171,9 @@ def engines_are_copied_online(situation: PlanInputs) -> Iterator[Finding]:
         yield ok(code, title, "InnoDB alone.")
 
 
-def nothing_lies_outside(situation: PlanInputs) -> Iterator[Finding]:
+def nothing_lies_outside(inputs: PlanInputs) -> Iterator[Finding]:
     """The stream flattens outside paths into one directory, and the server would not start on it."""
-    code, title, server = "source.external_paths", "All data lies in the data directory", situation.source.server
+    code, title, server = "source.external_paths", "All data lies in the data directory", inputs.source.server
     if server is None:
         return
     if server.external_paths:

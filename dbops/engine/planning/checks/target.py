@@ -19,28 +19,28 @@ OUTSIDE_OPTIONS = {
 }
 
 
-def facts_are_fresh(situation: PlanInputs) -> Iterator[Finding]:
+def facts_are_fresh(inputs: PlanInputs) -> Iterator[Finding]:
     """Facts older than ``fresh_seconds`` say nothing about now."""
     code, title = "facts.fresh", "Facts are fresh"
-    members = [member for member in (situation.target, situation.source, situation.primary) if member]
+    members = [member for member in (inputs.target, inputs.source, inputs.primary) if member]
     for member in members:
         if member.facts is None:
             yield unknown(code, title, member.name)
             continue
-        age = (situation.now - member.facts.observed_at).total_seconds()
-        if age > situation.fresh_seconds:
+        age = (inputs.now - member.facts.observed_at).total_seconds()
+        if age > inputs.fresh_seconds:
             yield refusal(
                 code,
                 title,
-                f"{member.name} was last read {age:.0f} s ago; at most {situation.fresh_seconds:.0f} s are accepted.",
+                f"{member.name} was last read {age:.0f} s ago; at most {inputs.fresh_seconds:.0f} s are accepted.",
                 "Look whether worker and beat run, then reload.",
             )
         else:
             yield ok(code, title, f"{member.name} was read {max(age, 0):.0f} s ago.")
 
 
-def target_host_answers(situation: PlanInputs) -> Iterator[Finding]:
-    target, title = situation.target, "The target's host answers"
+def target_host_answers(inputs: PlanInputs) -> Iterator[Finding]:
+    target, title = inputs.target, "The target's host answers"
     if target.facts is None:
         return
     if problem := target.facts.host_problem:
@@ -51,23 +51,23 @@ def target_host_answers(situation: PlanInputs) -> Iterator[Finding]:
         yield ok("target.host", title, f"{target.host} answers at {target.ssh_address}.")
 
 
-def target_is_no_primary_by_role(situation: PlanInputs) -> Iterator[Finding]:
+def target_is_no_primary_by_role(inputs: PlanInputs) -> Iterator[Finding]:
     code, title = "target.role", "The target is not the primary"
-    if situation.target.role == Role.PRIMARY:
+    if inputs.target.role == Role.PRIMARY:
         yield refusal(
-            code, title, f"{situation.target.name} is the primary of its cluster.", "A primary is never rebuilt."
+            code, title, f"{inputs.target.name} is the primary of its cluster.", "A primary is never rebuilt."
         )
     else:
-        yield ok(code, title, f"{situation.target.name} is a {situation.target.role}.")
+        yield ok(code, title, f"{inputs.target.name} is a {inputs.target.role}.")
 
 
-def target_is_read_only(situation: PlanInputs) -> Iterator[Finding]:
+def target_is_read_only(inputs: PlanInputs) -> Iterator[Finding]:
     """A server that takes writes is a primary, whatever the inventory says."""
     code, title = "target.read_only", "The target takes no writes"
-    server = situation.target.server
+    server = inputs.target.server
     if server is None:
-        if situation.target.facts and situation.target.facts.server_problem:
-            problem = situation.target.facts.server_problem
+        if inputs.target.facts and inputs.target.facts.server_problem:
+            problem = inputs.target.facts.server_problem
             yield warning(
                 code,
                 title,
@@ -75,29 +75,27 @@ def target_is_read_only(situation: PlanInputs) -> Iterator[Finding]:
                 "Make sure that this is the broken replica. Its identity is checked on the host before anything is moved.",
             )
         else:
-            yield unknown(code, title, situation.target.name)
+            yield unknown(code, title, inputs.target.name)
     elif not server.read_only:
         yield refusal(
             code,
             title,
-            f"{situation.target.name} runs with read_only = 0: it may be a primary.",
+            f"{inputs.target.name} runs with read_only = 0: it may be a primary.",
             "If it is a replica, SET GLOBAL read_only = 1 and plan again.",
         )
     else:
         yield ok(code, title, "read_only = 1")
 
 
-def target_has_no_replicas(situation: PlanInputs) -> Iterator[Finding]:
+def target_has_no_replicas(inputs: PlanInputs) -> Iterator[Finding]:
     """Asked of the target itself, and of every other instance: who replicates from it?"""
     code, title = "target.replicas", "Nobody replicates from the target"
-    target = situation.target
+    target = inputs.target
     attached = [
         f"{item.host or 'server id ' + str(item.server_id)}"
         for item in (target.server.replicas if target.server else ())
     ]
-    attached += [
-        member.name for member in situation.members if member.name != target.name and _reads_from(member, target)
-    ]
+    attached += [member.name for member in inputs.members if member.name != target.name and _reads_from(member, target)]
     if attached:
         yield refusal(code, title, f"Replicas are attached: {', '.join(sorted(set(attached)))}.", "Repoint them first.")
     else:
@@ -109,14 +107,14 @@ def _reads_from(member: KnownInstance, target: KnownInstance) -> bool:
     return any((link.source_host, link.source_port) == (target.address, target.port) for link in links)
 
 
-def target_is_no_write_address(situation: PlanInputs) -> Iterator[Finding]:
+def target_is_no_write_address(inputs: PlanInputs) -> Iterator[Finding]:
     code, title = "target.write_address", "The target is no cluster's write address"
-    target = situation.target
+    target = inputs.target
     own = {target.address, target.ssh_address, f"{target.address}:{target.port}"}
-    hits = sorted(own & set(situation.write_addresses))
+    hits = sorted(own & set(inputs.write_addresses))
     primaries = sorted(
         member.name
-        for member in situation.members
+        for member in inputs.members
         if member.role == Role.PRIMARY and (member.address, member.port) == (target.address, target.port)
     )
     if hits or primaries:
@@ -130,9 +128,9 @@ def target_is_no_write_address(situation: PlanInputs) -> Iterator[Finding]:
         yield ok(code, title, f"{target.address}:{target.port} is none.")
 
 
-def target_has_no_clients(situation: PlanInputs) -> Iterator[Finding]:
+def target_has_no_clients(inputs: PlanInputs) -> Iterator[Finding]:
     code, title = "target.clients", "No client is connected to the target"
-    server = situation.target.server
+    server = inputs.target.server
     if server is None:
         return
     if server.clients:
@@ -148,11 +146,11 @@ def target_has_no_clients(situation: PlanInputs) -> Iterator[Finding]:
         yield ok(code, title, "No connection but ours.")
 
 
-def target_holds_nothing_of_its_own(situation: PlanInputs) -> Iterator[Finding]:
+def target_holds_nothing_of_its_own(inputs: PlanInputs) -> Iterator[Finding]:
     """Errant transactions exist nowhere else: they are lost with the data directory."""
     code, title = "target.errant", "The target holds no transaction of its own"
-    target, primary = situation.target.server, situation.primary.server if situation.primary else None
-    flavor = situation.target.flavor
+    target, primary = inputs.target.server, inputs.primary.server if inputs.primary else None
+    flavor = inputs.target.flavor
     if target is None or primary is None or flavor is None or target.flavor != primary.flavor:
         yield warning(
             code,
@@ -191,45 +189,45 @@ def not_written_by(primary: ServerFacts, gtids: str) -> str:
     return ",".join(entry for entry in gtids.split(",") if entry and origin(entry) not in origins)
 
 
-def target_can_be_started_and_stopped(situation: PlanInputs) -> Iterator[Finding]:
+def target_can_be_started_and_stopped(inputs: PlanInputs) -> Iterator[Finding]:
     code, title = "target.service", "The target can be stopped and started"
-    target = situation.target
+    target = inputs.target
     if target.start_command and target.stop_command:
         yield ok(code, title, f"{target.stop_command}; {target.start_command}")
     else:
         yield refusal(code, title, "The inventory has no start and stop command.", "Edit the instance.")
 
 
-def target_identity_is_its_own(situation: PlanInputs) -> Iterator[Finding]:
+def target_identity_is_its_own(inputs: PlanInputs) -> Iterator[Finding]:
     """A copy brings the source's identity along: the target's own must come from its option file, and be unique.
 
     The file is read over SSH, the server over SQL: where they differ, the two addresses may be those of two machines.
     """
     code, title = "target.server_id", "The target's server id is its own"
-    config = situation.target.facts.config if situation.target.facts else None
+    config = inputs.target.facts.config if inputs.target.facts else None
     if config is None or config.server_id is None:
         yield refusal(
             code,
             title,
-            f"No server_id in {situation.target.defaults_file}.",
+            f"No server_id in {inputs.target.defaults_file}.",
             "Set server_id in the target's option file, different from every other of the cluster.",
         )
         return
-    server = situation.target.server
+    server = inputs.target.server
     if server and server.server_id != config.server_id:
         yield refusal(
             code,
             title,
-            f"{situation.target.defaults_file} on {situation.target.host} says {config.server_id}; the server that answers at "
-            f"{situation.target.address}:{situation.target.port} has {server.server_id}.",
+            f"{inputs.target.defaults_file} on {inputs.target.host} says {config.server_id}; the server that answers at "
+            f"{inputs.target.address}:{inputs.target.port} has {server.server_id}.",
             "Correct the address if that is another server; else write its server_id into the option file.",
         )
         return
     same = [
         member.name
-        for member in situation.members
-        if member.name != situation.target.name
-        and member.cluster == situation.target.cluster
+        for member in inputs.members
+        if member.name != inputs.target.name
+        and member.cluster == inputs.target.cluster
         and member.server
         and member.server.server_id == config.server_id
     ]
@@ -241,25 +239,23 @@ def target_identity_is_its_own(situation: PlanInputs) -> Iterator[Finding]:
         yield ok(code, title, f"server_id {config.server_id} is used by nobody else.")
 
 
-def target_data_lies_where_the_inventory_says(situation: PlanInputs) -> Iterator[Finding]:
+def target_data_lies_where_the_inventory_says(inputs: PlanInputs) -> Iterator[Finding]:
     """A server that comes up on another directory than the one that was filled would be "verified" on its old data."""
     code, title = "target.datadir", "The target's option file and the inventory name one data directory"
-    facts = situation.target.facts
+    facts = inputs.target.facts
     if facts is None or facts.datadir is None:
         return
     said = facts.server.datadir if facts.server else (facts.config.datadir if facts.config else None)
-    if said and said.rstrip("/") not in (facts.datadir.path.rstrip("/"), situation.target.datadir.rstrip("/")):
-        yield refusal(
-            code, title, f"{said} and {situation.target.datadir}.", "Correct the inventory or the option file."
-        )
+    if said and said.rstrip("/") not in (facts.datadir.path.rstrip("/"), inputs.target.datadir.rstrip("/")):
+        yield refusal(code, title, f"{said} and {inputs.target.datadir}.", "Correct the inventory or the option file.")
     else:
         yield ok(code, title, facts.datadir.path)
 
 
-def target_keeps_nothing_outside(situation: PlanInputs) -> Iterator[Finding]:
+def target_keeps_nothing_outside(inputs: PlanInputs) -> Iterator[Finding]:
     """Redo, undo or system files elsewhere would meet the new data; old binary logs would tell of positions that are gone."""
     code, title = "target.external_paths", "The target keeps nothing outside its data directory"
-    facts = situation.target.facts
+    facts = inputs.target.facts
     if facts is None or facts.config is None or facts.datadir is None:
         return
     inside = facts.datadir.path.rstrip("/") + "/"
@@ -275,9 +271,9 @@ def target_keeps_nothing_outside(situation: PlanInputs) -> Iterator[Finding]:
         yield ok(code, title, inside)
 
 
-def target_stays_quiet_after_start(situation: PlanInputs) -> Iterator[Finding]:
+def target_stays_quiet_after_start(inputs: PlanInputs) -> Iterator[Finding]:
     """MySQL copies replication settings with the data and would start by itself; MariaDB keeps them in a file."""
-    target, flavor = situation.target, situation.flavor
+    target, flavor = inputs.target, inputs.flavor
     config = target.facts.config if target.facts else None
     if config is None or flavor is None:
         return

@@ -7,10 +7,10 @@ from dbops.engine.planning.inputs import PlanInputs
 from dbops.engine.rebuilds.plan import Finding
 
 
-def topology_is_as_stored(situation: PlanInputs) -> Iterator[Finding]:
+def topology_is_as_stored(inputs: PlanInputs) -> Iterator[Finding]:
     """Roles decide who is read, who is replaced and from whom the replica reads afterwards: wrong roles, wrong machine."""
     code, title = "topology.differs", "The topology is the one of the inventory"
-    open_ones = [item for item in situation.differences if item.matters]
+    open_ones = [item for item in inputs.differences if item.matters]
     if open_ones:
         yield refusal(
             code,

@@ -12,7 +12,7 @@ METHODS: dict[str, Method] = {
 }
 DEFAULT_METHOD = "xbstream"
 #: What may follow a rebuild that did not succeed.
-FOLLOW_UPS: dict[str, Method] = {"retry": resume.METHOD, "put-back": rollback.METHOD}
+FOLLOW_UPS: dict[str, Method] = {"retry": resume.METHOD, "rollback": rollback.METHOD}
 
 
 def method_named(name: str) -> Method:

@@ -11,7 +11,7 @@ from dbops.engine.rebuilds.steps.finish.rollback import (
 )
 
 METHOD = Method(
-    name="put-back",
+    name="rollback",
     summary="Put the old data of a failed rebuild back and start it.",
     steps=(FindOldData(), Rollback(), StartOld(), ReplicateAsBefore(), RemoveCopy()),
     outcome=outcome,

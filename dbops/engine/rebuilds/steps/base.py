@@ -65,12 +65,12 @@ class JobStep(Step):
         return run.target
 
     def advance(self, run: Run) -> StepOutcome:
-        if not run.memory.get(f"{self.name}.started"):
+        if not run.checkpoint.get(f"{self.name}.started"):
             self.start(run)
-            run.memory[f"{self.name}.started"] = True
+            run.checkpoint[f"{self.name}.started"] = True
             run.journal.check()
         job = self.job(run)
-        state = job.follow(lambda: run.memory.pop(f"{self.name}.started"), self._patience(run))
+        state = job.follow(lambda: run.checkpoint.pop(f"{self.name}.started"), self._patience(run))
         if state.status is JobStatus.ABSENT:
             return again()
         if state.status is JobStatus.RUNNING:
@@ -84,13 +84,13 @@ class JobStep(Step):
 
     def _patience(self, run: Run) -> float:
         """Return for how many seconds the next look waits for the job's end."""
-        since = run.memory.setdefault(f"{self.name}.looked_since", run.clock.now())
+        since = run.checkpoint.setdefault(f"{self.name}.looked_since", run.clock.now())
         return LASTING_LOOK_SECONDS if run.clock.now() - since > LASTS_AFTER_SECONDS else LOOK_SECONDS
 
     def job(self, run: Run) -> DetachedJob:
         watch_key = f"{self.name}.watch"
         jobs = self.side(run).jobs
-        return DetachedJob(self.name, jobs, run.clock, run.memory, self._stalled, self._not_ended, watch_key)
+        return DetachedJob(self.name, jobs, run.clock, run.checkpoint, self._stalled, self._not_ended, watch_key)
 
     def _warn(self, run: Run, text: str) -> None:
         run.journal.say(text, level=Level.WARNING, host=self.side(run).party.host)
@@ -120,7 +120,7 @@ class JobStep(Step):
     def stopped(self, run: Run, state: JobState) -> None:
         """Keep what an ended job can tell: ``memory["<step>.result"]`` becomes the result of a step that ends badly."""
         if state.stages or any(state.tails.values()):
-            run.memory.setdefault(f"{self.name}.result", {"exit_statuses": state.stages, "tails": state.tails})
+            run.checkpoint.setdefault(f"{self.name}.result", {"exit_statuses": state.stages, "tails": state.tails})
 
 
 def _tails(state: JobState) -> str:

@@ -84,7 +84,7 @@ class StepJournal(Protocol):
 
 @dataclass(slots=True)
 class Run:
-    """One rebuild at work. ``memory`` is plain data that survives the driver; ``replan`` probes live and plans again."""
+    """One rebuild at work. ``checkpoint`` is plain data that survives the driver; ``replan`` probes live and plans again."""
 
     run_id: str
     plan: Plan
@@ -93,12 +93,12 @@ class Run:
     target: InstanceHandle
     primary: Server
     accounts: Accounts
-    memory: dict[str, Any]
+    checkpoint: dict[str, Any]
     journal: StepJournal
     clock: Clock
     replan: Callable[[], Plan]
     settings: "RunThresholds"
-    companions: SharedReadMembers = ALONE
+    shared_read_members: SharedReadMembers = ALONE
     #: bytes a second at which a person wants the stream at most, asked anew each time; ``None``: as fast as it goes
     stream_rate: Callable[[], int | None] = field(default=lambda: None)
     #: bytes a second below which the stream may not be held (``engine.tuning.stream_rate.floor_of``)
@@ -107,7 +107,7 @@ class Run:
     @property
     def copy_run(self) -> str:
         """The run that made the new data directory: this one, or the one that it continues. Its mark lies in there."""
-        return str(self.memory.get("copy_run", self.run_id))
+        return str(self.checkpoint.get("copy_run", self.run_id))
 
     def act(
         self,
@@ -182,7 +182,7 @@ class RunThresholds:
     stall_catch_up_seconds: float = 300.0
     key_lifetime_seconds: int = 48 * 3600
     #: above which the stream is slowed down by itself, in milliseconds; 0: never
-    brake_latency_ms: float = 0.0
+    auto_throttle_latency_ms: float = 0.0
     #: one read for several targets: how long it is waited for those who stop their server, when one that takes nothing is dropped,
     #: and how far one may be behind another
     fan_out_wait_seconds: float = 900.0

@@ -65,9 +65,9 @@ def plan() -> Plan:
     return build_plan(world(), "clone")
 
 
-def run_of(donor: FakeDatabase, jobs: FakeJobs | None = None, **memory: Any) -> Run:
+def run_of(donor: FakeDatabase, jobs: FakeJobs | None = None, **checkpoint: Any) -> Run:
     jobs = jobs or FakeJobs(run_id="0123456789abcdef")
-    given = {"new_identity": "1:2", "donor_tls": True, "donor_plugin_is_ours": True, **memory}
+    given = {"new_identity": "1:2", "donor_tls": True, "donor_plugin_is_ours": True, **checkpoint}
     return make_run(plan(), jobs, source=donor, target=FakeDatabase(), journal=Told(), clock=FakeClock(), **given)
 
 
@@ -84,11 +84,11 @@ def test_the_donor_is_opened_and_tried_from_the_target_before_anything_is_destro
     assert OpenDonor().advance(run).done
     assert donor.plugin
     assert donor.users == {USER}
-    assert run.memory["donor_plugin_is_ours"]
+    assert run.checkpoint["donor_plugin_is_ours"]
     [create] = [sql for sql in donor.statements if sql.startswith("CREATE USER")]
     assert "REQUIRE SSL" in create
     assert EXPIRES in create
-    assert PASSWORD not in str(run.memory)
+    assert PASSWORD not in str(run.checkpoint)
     tried = jobs.acts[-1]
     assert PASSWORD in tried.stdin.decode()
     assert PASSWORD not in str(tried.arguments)
@@ -108,7 +108,7 @@ def test_whoever_comes_after_a_driver_that_died_knows_what_is_ours() -> None:
     run, _ = opened(donor)
     OpenDonor().advance(run)
     after, _ = opened(donor)  # the plugin is there by now: the memory says whose it is
-    after.memory.update(run.memory)
+    after.checkpoint.update(run.checkpoint)
     OpenDonor().advance(after)
     assert close_donor(after)
     assert not donor.plugin
@@ -156,7 +156,7 @@ def test_a_clone_that_runs_keeps_its_password() -> None:
 def test_the_page_never_sees_the_percent_fall() -> None:
     run, seen = run_of(Donor()), []
     assert isinstance(run.journal, Told)
-    run.memory["stream.began"] = 0.0
+    run.checkpoint["stream.began"] = 0.0
     for poll in POLLS:
         Clone().follow(run, JobState(JobStatus.RUNNING, tails={"progress": poll}))
         seen.append(run.journal.known["percent"])
@@ -176,8 +176,8 @@ def test_a_finished_clone_is_remembered_and_the_donor_given_back_at_once() -> No
     state = JobState(JobStatus.ENDED, 0, stages={"clone": 0, "server": 0}, tails=tails, started_at=1.0, ended_at=3.0)
     outcome = Clone().finish(run, state)
     assert outcome.done
-    assert (run.memory["position"]["gtid"], run.memory["loaded"]) == ("a:1-5", True)
-    assert run.memory["donor_closed"]
+    assert (run.checkpoint["position"]["gtid"], run.checkpoint["loaded"]) == ("a:1-5", True)
+    assert run.checkpoint["donor_closed"]
     assert not donor.plugin
 
 

@@ -17,8 +17,8 @@ class Seen:
     """As much of a run as is needed to tell."""
 
     def __init__(self, found: dict[str, str]) -> None:
-        self.plan = build_plan(builders.situation())
-        self.memory = {"touched": True, "found": found}
+        self.plan = build_plan(builders.inputs())
+        self.checkpoint = {"touched": True, "found": found}
 
 
 def look(run_directory: Path, datadir: Path) -> dict[str, str]:
@@ -33,7 +33,7 @@ def test_a_server_that_was_told_to_stop_is_not_told_to_run(was_told: bool) -> No
     with target_host() as host:
         told = build(host, RIGHT)
         if was_told:
-            host.take_over(told, SCRIPT.replace('"$@" </dev/null ||', "exit 0 ||"))
+            host.swap_datadir(told, SCRIPT.replace('"$@" </dev/null ||', "exit 0 ||"))
         [run_directory] = {path.parent for path in host.root.rglob("stopping")} or {host.root}
         found = look(run_directory, host.place(DATADIR))
     text, unasked = (describe_data_location(Seen(seen)) for seen in (found, found | {"stopping": ""}))  # type: ignore[arg-type]
@@ -48,7 +48,7 @@ def test_a_server_that_was_told_to_stop_is_not_told_to_run(was_told: bool) -> No
 def test_who_succeeds_after_half_a_copy_says_where_the_data_of_before_still_is(older: str | None) -> None:
     seen = Seen({})
     if older is not None:
-        seen.memory["half_copy"] = older
+        seen.checkpoint["half_copy"] = older
     text = describe_service(seen)  # type: ignore[arg-type]
     assert ("/data.dbops-old-1" in text) is (older == "/data.dbops-old-1"), text
     assert (text != describe_service(Seen({}))) is bool(older), text  # type: ignore[arg-type]

@@ -34,26 +34,26 @@ class Shared:
     def reader(self) -> SharedReadMember | None:
         return self.read_by
 
-    def branches(self) -> list[SharedReadMember]:
+    def followers(self) -> list[SharedReadMember]:
         return self.others
 
 
-def other(phase: SharedReadPhase, branches: tuple[str, ...] | None = None) -> SharedReadMember:
-    return SharedReadMember(7, "b" * 16, "replica-2", phase, branches)
+def other(phase: SharedReadPhase, followers: tuple[str, ...] | None = None) -> SharedReadMember:
+    return SharedReadMember(7, "b" * 16, "replica-2", phase, followers)
 
 
-def run_with(shared: Shared, **memory: object):  # type: ignore[no-untyped-def]
-    plan, jobs = build_plan(builders.situation()), FakeJobs()
+def run_with(shared: Shared, **checkpoint: object):  # type: ignore[no-untyped-def]
+    plan, jobs = build_plan(builders.inputs()), FakeJobs()
     nothing = {"source": FakeDatabase(), "target": FakeDatabase(), "journal": Told(), "clock": FakeClock()}
-    run = make_run(plan, jobs, **nothing, **memory)  # type: ignore[arg-type]
-    run.companions = shared
+    run = make_run(plan, jobs, **nothing, **checkpoint)  # type: ignore[arg-type]
+    run.shared_read_members = shared
     return run
 
 
 def test_one_who_reads_alone_settles_at_once_and_nobody_joins_afterwards() -> None:
     run = run_with(Shared())
     assert shared_read.settle(run)
-    assert run.memory[BRANCHES] == {}
+    assert run.checkpoint[BRANCHES] == {}
     assert not shared_read.is_leader(run)
 
 
@@ -66,7 +66,7 @@ def test_a_branch_that_still_stops_its_server_is_waited_for_and_one_that_has_end
     assert shared_read.is_leader(run)
     shared.others = [other(SharedReadPhase.GONE)]
     assert shared_read.settle(run), "what was settled stays"
-    assert run.memory[BRANCHES] == {"b" * 16: "replica-2"}
+    assert run.checkpoint[BRANCHES] == {"b" * 16: "replica-2"}
 
 
 @pytest.mark.parametrize(
@@ -80,7 +80,7 @@ def test_nobody_is_waited_for_without_end(phase: SharedReadPhase, patience: floa
     assert not shared_read.settle(run)
     run.clock.sleep(2)
     assert shared_read.settle(run)
-    assert run.memory[BRANCHES] == {}
+    assert run.checkpoint[BRANCHES] == {}
 
 
 def test_a_branch_takes_nothing_over_before_the_one_who_reads_has() -> None:
@@ -116,32 +116,32 @@ def test_a_branch_streams_when_it_is_read_for_it() -> None:
     assert shared_read.may_stream(run)
 
 
-STEPS = {"take-over": StepState.PENDING, "stream": StepState.PENDING}
+STEPS = {"swap-datadir": StepState.PENDING, "stream": StepState.PENDING}
 
 
 @pytest.mark.parametrize(
-    ("status", "ending", "steps", "memory", "phase"),
+    ("status", "pending_status", "steps", "checkpoint", "phase"),
     [
         ("queued", "", {}, {}, SharedReadPhase.QUEUED),
         ("running", "", {}, {}, SharedReadPhase.COMING),
-        ("running", "", {"take-over": StepState.DONE}, {}, SharedReadPhase.READY),
-        ("running", "", {"take-over": StepState.DONE}, {BRANCHES: {}}, SharedReadPhase.READY),
-        ("running", "", {"take-over": StepState.DONE}, {BRANCHES: {}, BEGUN: True}, SharedReadPhase.READING),
-        ("running", "failed", {"take-over": StepState.DONE}, {BRANCHES: {}, BEGUN: True}, SharedReadPhase.READING),
+        ("running", "", {"swap-datadir": StepState.DONE}, {}, SharedReadPhase.READY),
+        ("running", "", {"swap-datadir": StepState.DONE}, {BRANCHES: {}}, SharedReadPhase.READY),
+        ("running", "", {"swap-datadir": StepState.DONE}, {BRANCHES: {}, BEGUN: True}, SharedReadPhase.READING),
+        ("running", "failed", {"swap-datadir": StepState.DONE}, {BRANCHES: {}, BEGUN: True}, SharedReadPhase.READING),
         ("running", "failed", {}, {}, SharedReadPhase.GONE),
         ("running", "", {"stream": StepState.DONE}, {BEGUN: True}, SharedReadPhase.GONE),
         ("failed", "failed", {}, {BEGUN: True}, SharedReadPhase.GONE),
-        ("lost", "", {"take-over": StepState.DONE}, {BEGUN: True}, SharedReadPhase.READING),
+        ("lost", "", {"swap-datadir": StepState.DONE}, {BEGUN: True}, SharedReadPhase.READING),
     ],
 )
 def test_how_far_the_one_who_reads_is(
-    status: str, ending: str, steps: dict[str, StepState], memory: dict[str, object], phase: SharedReadPhase
+    status: str, pending_status: str, steps: dict[str, StepState], checkpoint: dict[str, object], phase: SharedReadPhase
 ) -> None:
-    assert phase_of_leader(Status(status), ending, STEPS | steps, memory) is phase
+    assert phase_of_leader(Status(status), pending_status, STEPS | steps, checkpoint) is phase
 
 
 @pytest.mark.parametrize(
-    ("status", "ending", "stream", "phase"),
+    ("status", "pending_status", "stream", "phase"),
     [
         ("queued", "", StepState.PENDING, SharedReadPhase.QUEUED),
         ("running", "", StepState.PENDING, SharedReadPhase.COMING),
@@ -150,8 +150,8 @@ def test_how_far_the_one_who_reads_is(
         ("failed", "failed", StepState.FAILED, SharedReadPhase.GONE),
     ],
 )
-def test_how_far_a_branch_is(status: str, ending: str, stream: StepState, phase: SharedReadPhase) -> None:
-    assert phase_of_follower(Status(status), ending, {"stream": stream}) is phase
+def test_how_far_a_branch_is(status: str, pending_status: str, stream: StepState, phase: SharedReadPhase) -> None:
+    assert phase_of_follower(Status(status), pending_status, {"stream": stream}) is phase
 
 
 DROPPED = "dbops: dropped after 4096 bytes: its connection broke: Broken pipe\n"
@@ -173,12 +173,12 @@ def test_what_the_target_itself_says_comes_before_the_sender(unpack_status: int,
     shared_read.refuse_dropped(run_with(Shared()), CopyEvidence(0, 74, unpack_status, "", DROPPED, unpack_log))
 
 
-def sending(shared: Shared, **memory: object):  # type: ignore[no-untyped-def]
+def sending(shared: Shared, **checkpoint: object):  # type: ignore[no-untyped-def]
     """One who reads for replica-2, and whose sender has begun ten seconds ago."""
-    run = run_with(shared, **{BRANCHES: {"b" * 16: "replica-2"}, BEGUN: True, **memory})
+    run = run_with(shared, **{BRANCHES: {"b" * 16: "replica-2"}, BEGUN: True, **checkpoint})
     run.source.jobs.play(shared_read.SEND_JOB, JobState(JobStatus.RUNNING))
     run.source.jobs.start(shared_read.SEND_JOB, "send")
-    run.memory.setdefault("fan_out.begun_at", run.clock.now())
+    run.checkpoint.setdefault("fan_out.begun_at", run.clock.now())
     run.clock.sleep(10)
     return run
 
@@ -208,6 +208,6 @@ def test_nothing_is_said_of_one_for_whom_nobody_reads_nor_when_nobody_is_waited_
     run = sending(Shared(others=[SharedReadMember(8, "c" * 16, "replica-3", SharedReadPhase.GONE)]))
     shared_read.follow_sender(run)
     run.clock.sleep(shared_read.CONNECT_SECONDS)
-    run.companions = Shared(others=[other(SharedReadPhase.GONE)])
+    run.shared_read_members = Shared(others=[other(SharedReadPhase.GONE)])
     shared_read.follow_sender(run)
     assert gone(run) == []

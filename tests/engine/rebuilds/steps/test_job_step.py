@@ -47,7 +47,7 @@ def test_what_lasts_is_looked_at_less_often_also_by_the_next_driver() -> None:
     jobs = Watched(clock)
     jobs.play("work", JobState(JobStatus.RUNNING))
     first = make_run(
-        build_plan(builders.situation()),
+        build_plan(builders.inputs()),
         jobs,
         source=FakeDatabase(),
         target=FakeDatabase(),
@@ -59,7 +59,7 @@ def test_what_lasts_is_looked_at_less_often_also_by_the_next_driver() -> None:
         assert not Work().advance(first).done
     assert set(jobs.waited) == {LOOK_SECONDS}
     next_driver = make_run(
-        first.plan, jobs, source=FakeDatabase(), target=FakeDatabase(), journal=Told(), clock=clock, **first.memory
+        first.plan, jobs, source=FakeDatabase(), target=FakeDatabase(), journal=Told(), clock=clock, **first.checkpoint
     )
     Work().advance(next_driver)
     assert jobs.waited[-1] == LASTING_LOOK_SECONDS
@@ -71,7 +71,7 @@ def test_processes_that_stay_are_neither_cancelled_nor_swept(monkeypatch: pytest
     """They sleep in the kernel and may yet write: the holds stay, and the next try ends them."""
     clock, jobs = FakeClock(), FakeJobs()
     jobs.play("work", JobState(JobStatus.RUNNING))
-    plan = build_plan(builders.situation())
+    plan = build_plan(builders.inputs())
     run = make_run(plan, jobs, source=FakeDatabase(), target=FakeDatabase(), journal=Told(), clock=clock, touched=True)
     Work().advance(run)
     with monkeypatch.context() as patched:
@@ -80,6 +80,6 @@ def test_processes_that_stay_are_neither_cancelled_nor_swept(monkeypatch: pytest
             Work().cancel(run)
         assert caught.value.code == "host.not_ended"
         assert "host.not_ended" in {error.code for error in sweep(run, [Work()])}
-        assert not run.memory.get("jobs_ended")
+        assert not run.checkpoint.get("jobs_ended")
     Work().cancel(run)
     assert jobs.host.stopped == ["work"]

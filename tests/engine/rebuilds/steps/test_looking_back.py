@@ -14,13 +14,19 @@ from tests.engine import builders
 from tests.engine.runs import Told, make_run
 from tests.fakes import FakeClock, FakeDatabase, FakeJobs
 
-PLAN = build_plan(builders.situation())
+PLAN = build_plan(builders.inputs())
 OLD = PLAN.target.datadir_identity
 
 
-def run_on(jobs: FakeJobs, target: FakeDatabase | None = None, **memory: Any) -> Run:
+def run_on(jobs: FakeJobs, target: FakeDatabase | None = None, **checkpoint: Any) -> Run:
     return make_run(
-        PLAN, jobs, source=FakeDatabase(), target=target or FakeDatabase(), journal=Told(), clock=FakeClock(), **memory
+        PLAN,
+        jobs,
+        source=FakeDatabase(),
+        target=target or FakeDatabase(),
+        journal=Told(),
+        clock=FakeClock(),
+        **checkpoint,
     )
 
 

@@ -115,7 +115,7 @@ def world() -> World:
 
 
 def make_world(version: str = "10.11.19", flavor: str = "mariadb") -> World:
-    plan = build_plan(builders.situation())
+    plan = build_plan(builders.inputs())
     plan = replace(plan, source=replace(plan.source, version=version), flavor=flavor, relaxes=True, appliers=8)
     jobs, source, target, journal = FakeJobs(), FakeDatabase(), FakeDatabase(), Told()
     variables = {FLUSH: "1", SYNC: "7", MARIADB_APPLIERS: "3", DOUBLEWRITE: "ON"}
@@ -174,12 +174,12 @@ RELAXED = {FLUSH: "2", SYNC: "0", MARIADB_APPLIERS: "8", DOUBLEWRITE: "ON"}
 def test_each_setting_gets_back_the_value_that_it_had(world: World) -> None:
     relax(world.run, world.target)
     assert world.variables == RELAXED
-    assert world.run.memory["undurable"] == {"boot": "boot-1", "server": ""}
+    assert world.run.checkpoint["undurable"] == {"boot": "boot-1", "server": ""}
     until_ordinary(world)
     assert world.variables == AS_IT_WAS
-    assert not {"relaxed", "undurable"} & set(world.run.memory)
+    assert not {"relaxed", "undurable"} & set(world.run.checkpoint)
     assert "settle" in world.jobs.started
-    assert {"relax.1.sync_binlog", "put-back.1.sync_binlog", "settle"} <= set(world.journal.commands)
+    assert {"relax.1.sync_binlog", "rollback.1.sync_binlog", "settle"} <= set(world.journal.commands)
 
 
 def test_a_plan_that_relaxes_nothing_changes_nothing(world: World) -> None:
@@ -191,7 +191,7 @@ def test_a_plan_that_relaxes_nothing_changes_nothing(world: World) -> None:
 
 def test_the_plan_shows_every_statement_and_none_where_it_is_turned_off() -> None:
     def shown(relaxes: bool) -> str:
-        plan = build_plan(replace(builders.situation(), relaxes=relaxes))
+        plan = build_plan(replace(builders.inputs(), relaxes=relaxes))
         return "\n".join(command.text for step in plan.steps for command in step.commands)
 
     assert "SET GLOBAL sync_binlog = 0   # where it is set to more" in shown(True)
@@ -229,12 +229,12 @@ def test_a_driver_that_dies_between_two_statements_loses_no_value(statement: str
     kept: list[dict[str, Any]] = []
 
     def written(key: str, place: str, text: str) -> None:
-        kept.append(copy.deepcopy(world.run.memory))
+        kept.append(copy.deepcopy(world.run.checkpoint))
 
     world.journal.command = written  # type: ignore[method-assign]
     with pytest.raises(Died):
         relax(world.run, world.target)
-    world.run.memory = kept[-1]
+    world.run.checkpoint = kept[-1]
     relax(world.run, world.target)
     assert (world.variables, world.applier) == (RELAXED, "Yes")
     until_ordinary(world)
@@ -269,7 +269,7 @@ def test_a_killed_server_goes_on_and_a_host_that_was_restarted_does_not(world: W
     with pytest.raises(RemoteFailure) as failed:
         until_ordinary(world)
     assert failed.value.code == "copy.worthless"
-    assert world.run.memory["worthless"]
+    assert world.run.checkpoint["worthless"]
 
 
 def test_what_is_relaxed_belongs_to_the_server_that_it_was_set_on(world: World) -> None:
@@ -278,10 +278,10 @@ def test_what_is_relaxed_belongs_to_the_server_that_it_was_set_on(world: World) 
     world.target.expect("SELECT 1 AS here", [{"here": 1}], away, [{"here": 1}])
     with pytest.raises(Unreachable):
         relax(world.run, world.target)
-    assert "relaxed" not in world.run.memory
+    assert "relaxed" not in world.run.checkpoint
     world.server = "99:2000"
     relax(world.run, world.target)
-    assert world.run.memory["relaxed"]["server"] == "99:2000"
+    assert world.run.checkpoint["relaxed"]["server"] == "99:2000"
     until_ordinary(world)
     assert world.variables == AS_IT_WAS
 
@@ -343,15 +343,15 @@ def test_a_rebuild_that_ends_otherwise_puts_back_too(world: World) -> None:
     assert needs_sweep(world.run)
     restore_durability_at_end(world.run)
     assert world.variables == AS_IT_WAS
-    assert not {"relaxed", "undurable"} & set(world.run.memory)
+    assert not {"relaxed", "undurable"} & set(world.run.checkpoint)
 
 
 def test_the_clean_up_finds_a_copy_worthless_and_says_so(world: World) -> None:
     relax(world.run, world.target)
     world.boot, world.server = "boot-2", ""
     CleanUp().advance(world.run)
-    assert world.run.memory["worthless"]
-    assert "relaxed" not in world.run.memory
+    assert world.run.checkpoint["worthless"]
+    assert "relaxed" not in world.run.checkpoint
 
 
 def test_the_gate_opens_after_the_put_back_and_not_before(world: World) -> None:
@@ -362,7 +362,7 @@ def test_the_gate_opens_after_the_put_back_and_not_before(world: World) -> None:
     for _ in range(10):
         Verify().advance(world.run)
     assert world.variables == AS_IT_WAS
-    assert world.run.memory["verify.steady_since"] == world.run.clock.now()
+    assert world.run.checkpoint["verify.steady_since"] == world.run.clock.now()
     world.run.clock.sleep(59)
     assert not Verify().advance(world.run).done
     world.run.clock.sleep(1)

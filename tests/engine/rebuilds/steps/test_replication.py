@@ -18,16 +18,16 @@ LOOK_SECONDS = 2.0
 
 @pytest.fixture
 def run() -> Run:
-    plan, database = build_plan(builders.situation()), FakeDatabase()
+    plan, database = build_plan(builders.inputs()), FakeDatabase()
     return make_run(plan, FakeJobs(), source=database, target=database, journal=Told(), clock=FakeClock())
 
 
 def look(run: Run, times: int) -> None:
     """Look at it as ticks do, in each of which the memory comes back from where it was kept."""
     for _ in range(times):
-        kept = json.loads(json.dumps(run.memory))
-        run.memory.clear()
-        run.memory.update(kept)
+        kept = json.loads(json.dumps(run.checkpoint))
+        run.checkpoint.clear()
+        run.checkpoint.update(kept)
         fail_on_error(CONNECTING, "rolling forward", run)
         run.clock.sleep(LOOK_SECONDS)
 

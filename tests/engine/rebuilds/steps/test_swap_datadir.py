@@ -15,11 +15,11 @@ from tests.fakes import FakeClock, FakeDatabase, FakeJobs
 REFUSED = JobState(JobStatus.ENDED, REFUSED_STATUS, {}, {}, {"out": "REFUSED: it takes writes now.\n"})
 
 
-def refused(jobs: FakeJobs, **memory: object) -> Run:
+def refused(jobs: FakeJobs, **checkpoint: object) -> Run:
     nothing = {"source": FakeDatabase(), "target": FakeDatabase(), "journal": Told(), "clock": FakeClock()}
-    run = make_run(build_plan(builders.situation()), jobs, **nothing, **memory)  # type: ignore[arg-type]
+    run = make_run(build_plan(builders.inputs()), jobs, **nothing, **checkpoint)  # type: ignore[arg-type]
     SwapDatadir().start(run)
-    run.memory["take-over.started"] = True
+    run.checkpoint["swap-datadir.started"] = True
     with pytest.raises(Refused) as told:
         SwapDatadir().advance(run)
     assert told.value.code == "host.refused"
@@ -28,12 +28,12 @@ def refused(jobs: FakeJobs, **memory: object) -> Run:
 
 def test_a_refusal_is_remembered_as_one() -> None:
     jobs = FakeJobs()
-    jobs.play("take-over", REFUSED)
-    assert refused(jobs).memory["refused"]
+    jobs.play("swap-datadir", REFUSED)
+    assert refused(jobs).checkpoint["refused"]
 
 
 def test_a_refusal_of_the_second_try_says_nothing_of_the_first() -> None:
     """The host was restarted in the middle and has forgotten the job: what it refuses now may be what the first one did."""
     jobs = FakeJobs()
-    jobs.play("take-over", REFUSED)
-    assert "refused" not in refused(jobs, touched=True).memory
+    jobs.play("swap-datadir", REFUSED)
+    assert "refused" not in refused(jobs, touched=True).checkpoint

@@ -46,10 +46,10 @@ def running(seconds: float = 0.0, limit_ms: float = 0.0) -> tuple[Run, Jobs, Tol
     clock, jobs, journal = FakeClock(), Jobs(), Told()
     source = Slow(clock, seconds)
     run = make_run(
-        build_plan(builders.situation()), jobs, source=source, target=FakeDatabase(), journal=journal, clock=clock
+        build_plan(builders.inputs()), jobs, source=source, target=FakeDatabase(), journal=journal, clock=clock
     )
-    run.settings = replace(run.settings, brake_latency_ms=limit_ms)
-    run.memory["stream.link"] = [[0.0, 0.0], [10.0, 1000.0 * MIB]]
+    run.settings = replace(run.settings, auto_throttle_latency_ms=limit_ms)
+    run.checkpoint["stream.link"] = [[0.0, 0.0], [10.0, 1000.0 * MIB]]
     run.primary = replace(run.primary, connect=lambda _: Slow(clock, 0.0))
     return run, jobs, journal
 
@@ -79,7 +79,7 @@ def test_the_brake_holds_the_stream_while_a_server_answers_slowly_and_says_so() 
     run, jobs, journal = running(seconds=0.5, limit_ms=100)
     looked_at(run, LOOKS)
     assert jobs.told == [str(50 * MIB)]
-    assert all(word in journal.lines[-1] for word in ("50.0 MiB/s", "brake"))
+    assert all(word in journal.lines[-1] for word in ("50.0 MiB/s", "auto_throttle"))
 
 
 def test_a_person_who_wants_it_slower_still_gets_that() -> None:
@@ -87,7 +87,7 @@ def test_a_person_who_wants_it_slower_still_gets_that() -> None:
     run.stream_rate = lambda: 8 * MIB
     looked_at(run, LOOKS)
     assert jobs.told == [str(8 * MIB)]
-    assert "brake" not in journal.lines[-1]
+    assert "auto_throttle" not in journal.lines[-1]
 
 
 def test_without_a_limit_no_server_is_asked() -> None:
@@ -108,11 +108,11 @@ def test_a_stream_begins_with_the_rate_that_is_wanted_and_that_is_told_once() ->
 
 def test_what_came_over_the_link_counts_and_not_what_was_unpacked() -> None:
     run, jobs, _ = running(seconds=0.5, limit_ms=100)
-    run.memory["stream.samples"] = [[0.0, 0.0], [10.0, 3000.0 * MIB]]
+    run.checkpoint["stream.samples"] = [[0.0, 0.0], [10.0, 3000.0 * MIB]]
     looked_at(run, LOOKS)
     assert jobs.told == [str(50 * MIB)]
     count_link(run, JobState(JobStatus.RUNNING, counters={"transport.write_bytes": 1200 * MIB}))
-    assert run.memory["stream.link"][-1][1] == 1200.0 * MIB
+    assert run.checkpoint["stream.link"][-1][1] == 1200.0 * MIB
 
 
 class Silent(Slow):

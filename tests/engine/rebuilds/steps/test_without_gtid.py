@@ -52,7 +52,7 @@ class World:
 
 @pytest.fixture
 def world() -> World:
-    plan = replace(build_plan(builders.situation()), uses_gtid=False)
+    plan = replace(build_plan(builders.inputs()), uses_gtid=False)
     jobs, source, target, journal, clock = FakeJobs(), FakeDatabase(), FakeDatabase(), Told(), FakeClock()
     jobs.expect("echo paused", CommandResult(0, "paused\n", ""))
     jobs.expect("beat\n", CommandResult(0, "guard=1\ngiven_back=\npaused=1\n", ""))
@@ -67,7 +67,7 @@ def repoint_for_an_hour(world: World, pauses: list[float]) -> None:
     """Try as the runner does; note in ``pauses`` how long the source's applier stood each time."""
     clock, since = world.run.clock, world.run.clock.now()
     while clock.now() < since + 3600:
-        before, paused_at = world.resumes, world.run.memory.get("repoint.paused_at", since)
+        before, paused_at = world.resumes, world.run.checkpoint.get("repoint.paused_at", since)
         outcome = repoint_by_position(world.run, world.target)
         if world.resumes > before:
             pauses.append(clock.now() - paused_at)
@@ -89,7 +89,7 @@ def test_a_guard_is_armed_again_without_a_key_that_nobody_needs(world: World) ->
     world.jobs.play("guard.*", ended())
     rearm(world.run, "no heartbeat for 50 s")
     assert not [key for key in world.journal.commands if key.startswith("open.")]
-    world.run.memory["let_in"] = True
+    world.run.checkpoint["let_in"] = True
     world.jobs.expect("ssh-keygen", CommandResult(0, "ssh-ed25519 AAAA\n", ""))
     rearm(world.run, "no heartbeat for 50 s")
     assert [key for key in world.journal.commands if key.startswith("open.")]
@@ -99,16 +99,16 @@ def test_a_guard_is_armed_again_without_a_key_that_nobody_needs(world: World) ->
 def test_after_the_copy_a_guard_that_gave_up_gets_a_successor_and_during_it_none(world: World, is_over: bool) -> None:
     """To pause the source once more it needs a guard; but a backup that the guard has ended is not begun again."""
     world.jobs.expect("beat\n", CommandResult(0, "guard=\ngiven_back=no heartbeat for 50 s\npaused=\n", ""))
-    world.run.memory |= {"source_opened": True, "let_in": True, "stream.began": 1.0}
-    world.run.memory |= {"checkpoints": {"backup_type": "full-backuped"}} if is_over else {}
+    world.run.checkpoint |= {"source_opened": True, "let_in": True, "stream.began": 1.0}
+    world.run.checkpoint |= {"checkpoints": {"backup_type": "full-backuped"}} if is_over else {}
     have_guard(world.run)
     assert world.jobs.started == (["guard-2"] if is_over else [])
     assert not [key for key in world.journal.commands if key.startswith("open.")]
 
 
-def recheck(world: World, host: str, **memory: Any) -> str:
+def recheck(world: World, host: str, **checkpoint: Any) -> str:
     """Return what a retry finds changed, "" where nothing is."""
-    world.run.memory |= {"new_identity": "1:2", "copy_run": "another", **memory}
+    world.run.checkpoint |= {"new_identity": "1:2", "copy_run": "another", **checkpoint}
     world.jobs.expect("datadir=", CommandResult(0, "datadir=1:2\nnew=1\npids=77 \n", ""))
     world.target.expect("read_only", [{"server_id": world.run.plan.target.configured_server_id, "read_only": 1}])
     world.target.expect("PROCESSLIST", [{"replicas": 0}])

@@ -5,8 +5,8 @@
 must_be_proof() { case $1 in '' | *[!0-9a-f]*) refuse "$1 is no id of a proof." ;; esac }
 
 # The directory with the copy ($1 place  $2 id), and the one with socket and pid file ($1 id): a socket's path must be short.
-scratch_of() { echo "$1/.dbops-proof-$2"; }
-sockets_of() { echo "/tmp/dbops-proof-$1"; }
+scratch_of() { echo "$1/.dbops-restore-test-$2"; }
+sockets_of() { echo "/tmp/dbops-restore-test-$1"; }
 
 # The server processes of proof $1: by their own socket, which no other server has.
 servers_of_proof() {

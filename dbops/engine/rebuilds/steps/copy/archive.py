@@ -15,7 +15,7 @@ from dbops.engine.rebuilds.archive_check import FetchEvidence, judge_fetch
 from dbops.engine.rebuilds.copy_check import CopyEvidence
 from dbops.engine.rebuilds.plan import Plan, PlannedCommand
 from dbops.engine.rebuilds.steps.commands import pull_command, transport_command, unpack_command
-from dbops.engine.rebuilds.steps.copy.stream import Stream, proof_files
+from dbops.engine.rebuilds.steps.copy.stream import Stream, metadata_file_names
 from dbops.engine.rebuilds.steps.preflight.data_location import describe_data_location
 from dbops.engine.rebuilds.steps.preflight.live_check import OpenAccess, check_access, check_account
 from dbops.engine.rebuilds.steps.run import Run, StepOutcome, done
@@ -46,7 +46,7 @@ class OpenArchive(OpenAccess):
     def advance(self, run: Run) -> StepOutcome:
         check_account(run)
         public_key = make_key(run)
-        run.memory["source_opened"], run.memory["source_closed"] = True, False
+        run.checkpoint["source_opened"], run.checkpoint["source_closed"] = True, False
         let_in_to_read(run, archive_of(run.plan), public_key, "open.source")
         check_access(run)
         return done()
@@ -70,8 +70,8 @@ class Fetch(Stream):
     def start(self, run: Run) -> JobState:
         unpack = unpack_command(run.plan, run.flavor)
         pull = [*pull_command(run), "backup"]
-        run.memory["stream.began"] = run.clock.now()
-        run.memory.pop("left_tree", None)  # the tree after the take-over is about to change
+        run.checkpoint["stream.began"] = run.clock.now()
+        run.checkpoint.pop("left_tree", None)  # the tree after the take-over is about to change
         words = show(["cat", "--", file_words(archive_of(run.plan))[0]])
         run.journal.command("stream.backup", run.source.party.host, words)
         return run.start_job(
@@ -80,10 +80,10 @@ class Fetch(Stream):
             f"{show(pull)} | tee >(sha256sum) | zstd -q -d -c | {show(unpack)}",
             load("common", "pipes", "fetch"),
             run.plan.target.datadir,
-            run.memory["new_identity"],
+            run.checkpoint["new_identity"],
             run.copy_run,
             run.plan.target.os_user,
-            " ".join(proof_files(run)),
+            " ".join(metadata_file_names(run)),
             str(len(unpack)),
             *unpack,
             *pull,
@@ -97,10 +97,10 @@ class Fetch(Stream):
         statuses, tails = keep_result(run, evidence, reader="unpack")
         must_have_begun(run, state, "Unpacking into the new data directory")
         checkpoints = judge_fetch(run.flavor, archive, evidence)
-        received = state.counters.get("unpack.read_bytes", run.memory.get("stream.bytes"))
+        received = state.counters.get("unpack.read_bytes", run.checkpoint.get("stream.bytes"))
         seconds = (state.ended_at or 0) - (state.started_at or 0)
-        run.memory["checkpoints"] = asdict(checkpoints)
-        run.memory["stream.bytes"] = received
+        run.checkpoint["checkpoints"] = asdict(checkpoints)
+        run.checkpoint["stream.bytes"] = received
         self._remember_position(run, evidence.copy)
         run.journal.progress(bytes=received, total_bytes=received, percent=100.0)
         run.journal.say(
@@ -158,7 +158,7 @@ def keep_result(run: Run, evidence: FetchEvidence, *, reader: str) -> tuple[dict
         reader: copy.unpack_log,
     }
     run.journal.finished("stream.backup", copy.source_status, copy.source_log)
-    run.memory["stream.result"] = {"exit_statuses": statuses, "tails": tails}
+    run.checkpoint["stream.result"] = {"exit_statuses": statuses, "tails": tails}
     return statuses, tails
 
 

@@ -77,17 +77,17 @@ class OpenDonor(Step):
         return done()
 
     def _open(self, run: Run, database: Database) -> None:
-        memory = run.memory
-        if "donor_opened" not in memory:
+        checkpoint = run.checkpoint
+        if "donor_opened" not in checkpoint:
             self._nothing_is_logged(run, database)
             tls = database.query("SHOW GLOBAL VARIABLES LIKE 'ssl_cert'")
-            memory["donor_tls"] = bool(tls and tls[0]["Value"])
-            memory["donor_plugin_is_ours"] = not plugin_state(database)
+            checkpoint["donor_tls"] = bool(tls and tls[0]["Value"])
+            checkpoint["donor_plugin_is_ours"] = not plugin_state(database)
             # Written with the row of the first command, before that runs: whoever comes after us knows what to take away.
-            memory |= {"donor_opened": True, "donor_closed": False}
-        if memory["donor_plugin_is_ours"] and not plugin_state(database):
+            checkpoint |= {"donor_opened": True, "donor_closed": False}
+        if checkpoint["donor_plugin_is_ours"] and not plugin_state(database):
             run.execute(run.source, database, "open.plugin", _install())
-        statements = _account_statements(account_sql(run.run_id), tls=memory["donor_tls"])
+        statements = _account_statements(account_sql(run.run_id), tls=checkpoint["donor_tls"])
         for number, statement in enumerate(statements):
             run.execute(run.source, database, f"open.account.{number}", statement)
 
@@ -154,9 +154,9 @@ class Clone(JobStep):
         with closing(run.source.connect(10.0)) as database:
             password = new_password(run, database, "stream.password")
         statements = clone_statements(
-            run_id=run.run_id, password=password, host=source.address, port=source.port, tls=run.memory["donor_tls"]
+            run_id=run.run_id, password=password, host=source.address, port=source.port, tls=run.checkpoint["donor_tls"]
         )
-        run.memory.pop("left_tree", None)  # the tree after the take-over is about to change
+        run.checkpoint.pop("left_tree", None)  # the tree after the take-over is about to change
         initialise, server, first = (
             _initialise(plan, run.flavor),
             _server(plan, run.flavor),
@@ -168,11 +168,11 @@ class Clone(JobStep):
             "\n".join(command.text for command in self.commands(plan)),
             load("common", "clone"),
             plan.target.datadir,
-            run.memory["new_identity"],
+            run.checkpoint["new_identity"],
             run.copy_run,
             plan.target.os_user,
             plan.programs["target.client"],
-            _tidy(run.flavor, run.run_id, plugin=run.memory["donor_plugin_is_ours"]),
+            _tidy(run.flavor, run.run_id, plugin=run.checkpoint["donor_plugin_is_ours"]),
             *(str(len(words)) for words in (initialise, server, first)),
             *initialise,
             *server,
@@ -187,7 +187,7 @@ class Clone(JobStep):
         """Disks are synchronised and recovery is done in silence. Else the server that clones has lost its donor: it tries to reach that
         again for minutes, without a word (measured with a donor that was killed).
         """
-        is_silent = run.memory.get("stream.stage") in ("file sync", "restart")
+        is_silent = run.checkpoint.get("stream.stage") in ("file sync", "restart")
         return run.settings.stall_prepare_seconds if is_silent else run.settings.stall_stream_seconds
 
     def signs(self, run: Run, state: JobState) -> str:
@@ -196,24 +196,24 @@ class Clone(JobStep):
         return stall.signs_of(counters, state.tails)
 
     def follow(self, run: Run, state: JobState) -> None:
-        memory, now = run.memory, run.clock.now()
+        checkpoint, now = run.checkpoint, run.clock.now()
         progress = progress_of(
-            read_stages(state.tails.get("progress", "")), before_percent=memory.get("stream.percent", 0.0)
+            read_stages(state.tails.get("progress", "")), before_percent=checkpoint.get("stream.percent", 0.0)
         )
         if state.tails.get("phase"):
-            memory["stream.stage"] = "restart"
+            checkpoint["stream.stage"] = "restart"
             run.journal.progress(
-                note="starting the server on the copy, which completes it", percent=memory.get("stream.percent")
+                note="starting the server on the copy, which completes it", percent=checkpoint.get("stream.percent")
             )
             return
         if progress is None:
             run.journal.progress(note="making an empty data directory")
             return
-        samples = memory["stream.samples"] = add_sample(
-            memory.get("stream.samples", []), at=now, count=progress.copied_bytes
+        samples = checkpoint["stream.samples"] = add_sample(
+            checkpoint.get("stream.samples", []), at=now, count=progress.copied_bytes
         )
-        memory["stream.percent"], memory["stream.stage"] = progress.percent, progress.stage
-        memory["stream.bytes"] = progress.copied_bytes
+        checkpoint["stream.percent"], checkpoint["stream.stage"] = progress.percent, progress.stage
+        checkpoint["stream.bytes"] = progress.copied_bytes
         run.journal.measured(replace(figures_of(state.counters, "server"), bytes=progress.copied_bytes))
         run.journal.progress(
             bytes=progress.copied_bytes,
@@ -236,12 +236,12 @@ class Clone(JobStep):
         )
         copied = sum(stage.copied_bytes for stage in read_stages(state.tails.get("progress", "")))
         seconds = (state.ended_at or 0) - (state.started_at or 0)
-        run.memory |= {
+        run.checkpoint |= {
             "stream.bytes": copied,
             "position": asdict(Coordinates(gtid=gtid)),
             # There is nothing to prepare, and the server itself made the files: whoever goes on with this copy begins with the start.
             "loaded": True,
-            "done_before": ["own", "prepare"],
+            "done_before": ["set-ownership", "prepare"],
         }
         run.journal.progress(bytes=copied, total_bytes=copied, percent=100.0)
         run.journal.say(f"The clone is complete: it stands at {gtid}.", host=run.target.party.host)
@@ -276,7 +276,7 @@ def close_donor(run: Run) -> bool:
 
     Raises as ``Database.query``.
     """
-    if not run.memory.get("donor_opened") or run.memory.get("donor_closed"):
+    if not run.checkpoint.get("donor_opened") or run.checkpoint.get("donor_closed"):
         return True
     source, step = run.source, run.journal.step
     with closing(source.connect(10.0)) as database:
@@ -289,11 +289,11 @@ def close_donor(run: Run) -> bool:
                 run.execute(source, database, f"{step}.donor.kill.{row['id']}", f"KILL {int(row['id'])}")
         if sessions:
             return False
-        if run.memory.get("donor_plugin_is_ours") and plugin_state(database):
+        if run.checkpoint.get("donor_plugin_is_ours") and plugin_state(database):
             run.execute(source, database, f"{step}.donor.plugin", f"UNINSTALL PLUGIN {PLUGIN}")
             if plugin_state(database):  # somebody else clones with it: it goes when that ends
                 return False
-    run.memory["donor_closed"] = True
+    run.checkpoint["donor_closed"] = True
     run.journal.say(f"{source.party.name} is as it was: the account of this run is dropped.", host=source.party.host)
     return True
 

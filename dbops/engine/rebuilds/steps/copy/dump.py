@@ -47,8 +47,8 @@ class LoadDump(JobStep):
     def start(self, run: Run) -> JobState:
         initialise, server = _initialise(run.plan, run.flavor), _server(run.plan, run.flavor)
         pull = [*pull_command(run), "backup"]
-        run.memory["stream.began"] = run.clock.now()
-        run.memory.pop("left_tree", None)  # the tree after the take-over is about to change
+        run.checkpoint["stream.began"] = run.clock.now()
+        run.checkpoint.pop("left_tree", None)  # the tree after the take-over is about to change
         run.journal.command("stream.backup", run.source.party.host, show(["cat", "--", archive_of(run.plan).path]))
         return run.start_job(
             run.target,
@@ -56,7 +56,7 @@ class LoadDump(JobStep):
             "\n".join(command.text for command in self.commands(run.plan)[1:]),
             load("common", "pipes", "load_dump"),
             run.plan.target.datadir,
-            run.memory["new_identity"],
+            run.checkpoint["new_identity"],
             run.copy_run,
             run.plan.target.os_user,
             run.plan.programs["target.client"],
@@ -75,16 +75,16 @@ class LoadDump(JobStep):
         if received is None:
             run.journal.progress(note="making an empty data directory")
             return
-        samples = run.memory["stream.samples"] = add_sample(
-            run.memory.get("stream.samples", []), at=now, count=received
+        samples = run.checkpoint["stream.samples"] = add_sample(
+            run.checkpoint.get("stream.samples", []), at=now, count=received
         )
-        run.memory["stream.bytes"] = received
+        run.checkpoint["stream.bytes"] = received
         run.journal.progress(
             **copy_progress(
                 samples,
                 received_bytes=received,
                 total_bytes=archive_of(run.plan).bytes,
-                elapsed_seconds=now - run.memory["stream.began"],
+                elapsed_seconds=now - run.checkpoint["stream.began"],
             )
         )
 
@@ -94,12 +94,12 @@ class LoadDump(JobStep):
         must_have_begun(run, state, "Loading the dump")
         judge_load(archive, evidence)
         seconds = (state.ended_at or 0) - (state.started_at or 0)
-        run.memory |= {
+        run.checkpoint |= {
             "stream.bytes": archive.bytes,
             "position": asdict(Coordinates(gtid=archive.gtid)),
             # There is nothing to prepare, and the server that loaded made the files: whoever goes on with this copy begins with the start.
             "loaded": True,
-            "done_before": ["own", "prepare"],
+            "done_before": ["set-ownership", "prepare"],
         }
         run.journal.progress(bytes=archive.bytes, total_bytes=archive.bytes, percent=100.0)
         run.journal.say(

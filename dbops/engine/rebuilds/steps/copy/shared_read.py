@@ -36,12 +36,12 @@ ASK_SECONDS = 1.0
 
 def is_follower(run: Run) -> bool:
     """Tell whether another rebuild reads the source for this one."""
-    return run.companions.reader() is not None
+    return run.shared_read_members.reader() is not None
 
 
 def is_leader(run: Run) -> bool:
     """Tell whether this rebuild reads for branches: settled before the source is paused."""
-    return bool(run.memory.get(BRANCHES))
+    return bool(run.checkpoint.get(BRANCHES))
 
 
 def may_swap_datadir(run: Run) -> bool:
@@ -50,32 +50,34 @@ def may_swap_datadir(run: Run) -> bool:
     Raises:
         RemoteFailure: that one has ended (``shared.no_read``), or has begun without this one (``shared.missed``).
     """
-    reader = run.companions.reader()
-    if reader is None or run.memory.get("touched"):
+    reader = run.shared_read_members.reader()
+    if reader is None or run.checkpoint.get("touched"):
         return True
     _must_be_read_for(run, reader)
-    if "fan_out.told" not in run.memory:
-        run.memory["fan_out.told"] = True
+    if "fan_out.told" not in run.checkpoint:
+        run.checkpoint["fan_out.told"] = True
         run.journal.say(f"The source is read by {reader} for both: waiting until its target is taken over.")
     return reader.phase is not SharedReadPhase.QUEUED and reader.phase is not SharedReadPhase.COMING
 
 
 def settle(run: Run) -> bool:
     """Wait until every branch is ready or gone, then settle for whom is read. Return whether that is settled."""
-    if BRANCHES in run.memory or is_follower(run):
+    if BRANCHES in run.checkpoint or is_follower(run):
         return True
-    branches = run.companions.branches()
-    waited = run.clock.now() - run.memory.setdefault("fan_out.since", run.clock.now())
-    if any(one.phase is SharedReadPhase.QUEUED for one in branches) and waited < QUEUED_PATIENCE_SECONDS:
+    followers = run.shared_read_members.followers()
+    waited = run.clock.now() - run.checkpoint.setdefault("fan_out.since", run.clock.now())
+    if any(one.phase is SharedReadPhase.QUEUED for one in followers) and waited < QUEUED_PATIENCE_SECONDS:
         return False
-    coming = [one for one in branches if one.phase is SharedReadPhase.COMING]
+    coming = [one for one in followers if one.phase is SharedReadPhase.COMING]
     if coming and waited < run.settings.fan_out_wait_seconds:
         run.journal.progress(note=f"waiting until {', '.join(map(str, coming))} can receive")
         return False
-    ready = [one for one in branches if one.phase is SharedReadPhase.READY]
-    run.memory[BRANCHES] = {one.uid: one.target for one in ready}  # also where there is none: from here on nobody joins
+    ready = [one for one in followers if one.phase is SharedReadPhase.READY]
+    run.checkpoint[BRANCHES] = {
+        one.uid: one.target for one in ready
+    }  # also where there is none: from here on nobody joins
     run.journal.check()
-    _tell(run, ready, [one for one in branches if one not in ready])
+    _tell(run, ready, [one for one in followers if one not in ready])
     return True
 
 
@@ -95,9 +97,9 @@ def may_stream(run: Run) -> bool:
         RemoteFailure: the one who reads has ended (``shared.no_read``), or reads without this one (``shared.missed``).
         Unreachable: the source does not answer; and as ``Run.start_job``.
     """
-    if run.memory.get("fan_out.may_stream"):
+    if run.checkpoint.get("fan_out.may_stream"):
         return True
-    reader = run.companions.reader()
+    reader = run.shared_read_members.reader()
     if reader is None:
         if is_leader(run):
             _begin_to_send(run)
@@ -105,7 +107,7 @@ def may_stream(run: Run) -> bool:
         return False
     else:
         _take_from(run, reader.uid)
-    run.memory["fan_out.may_stream"] = True
+    run.checkpoint["fan_out.may_stream"] = True
     return True
 
 
@@ -117,7 +119,7 @@ def _is_read_by(run: Run, reader: SharedReadMember) -> bool:
 
 def _must_be_read_for(run: Run, reader: SharedReadMember) -> None:
     """Raise ``shared.missed`` where it was settled without this one, however that read has ended since, and ``shared.no_read``."""
-    if reader.branches is not None and run.run_id not in reader.branches:
+    if reader.followers is not None and run.run_id not in reader.followers:
         raise _missed(run, reader)
     if reader.phase is SharedReadPhase.GONE:
         raise _no_read(run, reader)
@@ -125,7 +127,7 @@ def _must_be_read_for(run: Run, reader: SharedReadMember) -> None:
 
 def _begin_to_send(run: Run) -> None:
     """Start the sender, which waits for this target and its branches before it starts the backup."""
-    names = [run.run_id, *run.memory[BRANCHES]]
+    names = [run.run_id, *run.checkpoint[BRANCHES]]
     _take_from(run, run.run_id)
     run.start_job(
         run.source,
@@ -138,7 +140,7 @@ def _begin_to_send(run: Run) -> None:
         *names,
         lock="fan-out",
     )
-    run.memory[BEGUN], run.memory["fan_out.begun_at"] = True, run.clock.now()
+    run.checkpoint[BEGUN], run.checkpoint["fan_out.begun_at"] = True, run.clock.now()
     run.journal.check()
 
 
@@ -158,13 +160,13 @@ def _take_from(run: Run, reader: str) -> None:
 
 def is_still_sent(run: Run) -> bool:
     """Tell whether the backup of this run is still sent to somebody: until then the source is not given back. Raises ``Unreachable``."""
-    if not run.memory.get(BEGUN) or run.memory.get("fan_out.over"):
+    if not run.checkpoint.get(BEGUN) or run.checkpoint.get("fan_out.over"):
         return False
     state = run.source.jobs.follow(SEND_JOB, tail_lines=200)
     _tell_of_sender(run, state.tails.get("out", ""))
     if state.status is not JobStatus.RUNNING:
         run.journal.finished(SEND_JOB, state.exit_status, state.tails.get("out", ""))
-        run.memory["fan_out.over"] = True
+        run.checkpoint["fan_out.over"] = True
         return False
     keep_open(run)
     return True
@@ -173,12 +175,12 @@ def is_still_sent(run: Run) -> bool:
 def give_back(run: Run) -> bool:
     """Close the source, but not while its backup is still sent to others. Return whether it is closed. Raises as ``close_source``."""
     if is_still_sent(run):
-        branches = run.companions.branches()
-        _begin_without(run, [run.run_id, *(one.uid for one in branches if one.phase is SharedReadPhase.GONE)])
-        if any(one.phase is not SharedReadPhase.GONE for one in branches):
+        followers = run.shared_read_members.followers()
+        _begin_without(run, [run.run_id, *(one.uid for one in followers if one.phase is SharedReadPhase.GONE)])
+        if any(one.phase is not SharedReadPhase.GONE for one in followers):
             return False
         run.source.jobs.stop(SEND_JOB)  # nobody is left who could take anything; the backup itself is ended below
-        run.memory["fan_out.over"] = True
+        run.checkpoint["fan_out.over"] = True
     close_source(run)
     return True
 
@@ -186,34 +188,36 @@ def give_back(run: Run) -> bool:
 def follow_sender(run: Run) -> None:
     """Bring what the sender says into the history, and tell it who has ended before it came. Raises ``Unreachable``."""
     if is_still_sent(run) and _may_be_awaited(run):
-        _begin_without(run, [one.uid for one in run.companions.branches() if one.phase is SharedReadPhase.GONE])
+        _begin_without(
+            run, [one.uid for one in run.shared_read_members.followers() if one.phase is SharedReadPhase.GONE]
+        )
 
 
 def _may_be_awaited(run: Run) -> bool:
     """Tell whether the sender may still wait for somebody."""
-    return bool(run.clock.now() < run.memory.get("fan_out.begun_at", 0.0) + CONNECT_SECONDS)
+    return bool(run.clock.now() < run.checkpoint.get("fan_out.begun_at", 0.0) + CONNECT_SECONDS)
 
 
 def _begin_without(run: Run, uids: Iterable[str]) -> None:
     """Let the sender begin without those who have ended: the source is paused while it waits. Of one that came before it means nothing."""
-    told = run.memory.get("fan_out.gone", [])
-    new = [uid for uid in uids if uid not in told and (uid == run.run_id or uid in run.memory[BRANCHES])]
+    told = run.checkpoint.get("fan_out.gone", [])
+    new = [uid for uid in uids if uid not in told and (uid == run.run_id or uid in run.checkpoint[BRANCHES])]
     for uid in new if _may_be_awaited(run) else ():
         if (
             run.source.jobs.act(IN_BASH, load("drop_target"), uid).exit_status == 0
         ):  # else it is said again with the next look
-            told = run.memory["fan_out.gone"] = [*told, uid]
+            told = run.checkpoint["fan_out.gone"] = [*told, uid]
 
 
 def _tell_of_sender(run: Run, said: str) -> None:
     lines = said.splitlines()
-    targets = {run.run_id: run.plan.target.name, **run.memory.get(BRANCHES, {})}
-    for line in lines[run.memory.get("fan_out.lines", 0) :]:
+    targets = {run.run_id: run.plan.target.name, **run.checkpoint.get(BRANCHES, {})}
+    for line in lines[run.checkpoint.get("fan_out.lines", 0) :]:
         uid, found, rest = line.partition(" is dropped after ")
         if found:
             text = f"{targets.get(uid, uid)}{found}{rest}. The others go on."
             run.journal.say(text, level=Level.WARNING, host=run.source.party.host)
-    run.memory["fan_out.lines"] = len(lines)
+    run.checkpoint["fan_out.lines"] = len(lines)
 
 
 def refuse_dropped(run: Run, evidence: CopyEvidence) -> None:

@@ -67,8 +67,8 @@ class Stream(JobStep):
         keep_open(run, at_once=True)
         unpack = unpack_command(run.plan, run.flavor)
         expand, pull = expand_words(run.plan), [*pull_command(run), "backup"]
-        run.memory["stream.began"] = run.clock.now()
-        run.memory.pop("left_tree", None)  # from here on only the end of the stream can say what lies there
+        run.checkpoint["stream.began"] = run.clock.now()
+        run.checkpoint.pop("left_tree", None)  # from here on only the end of the stream can say what lies there
         run.journal.command(
             "stream.backup",
             run.source.party.host,
@@ -80,10 +80,10 @@ class Stream(JobStep):
             f"{show(pull)} | {_received(run.plan, run.flavor)}",
             load("common", "pipes", "stream"),
             run.plan.target.datadir,
-            run.memory["new_identity"],
+            run.checkpoint["new_identity"],
             run.copy_run,
             run.plan.target.os_user,
-            " ".join(proof_files(run)),
+            " ".join(metadata_file_names(run)),
             str(len(expand)),
             str(len(unpack)),
             str(begin_held(run) or ""),
@@ -95,12 +95,12 @@ class Stream(JobStep):
     def stall_seconds(self, run: Run) -> float:
         """When the source has sent everything the unpacking tool may still be busy with what it received, in silence."""
         settings = run.settings
-        return settings.stall_unpack_seconds if run.memory.get("stream.sent") else settings.stall_stream_seconds
+        return settings.stall_unpack_seconds if run.checkpoint.get("stream.sent") else settings.stall_stream_seconds
 
     def signs(self, run: Run, state: JobState) -> str:
         # not of ssh: its keepalives pass for as long as the source's sshd lives, while no byte of the backup does
         counters = {name: count for name, count in state.counters.items() if name.startswith("unpack.")}
-        return stall.signs_of(counters, state.tails, run.memory.get("stream.log_offset"))
+        return stall.signs_of(counters, state.tails, run.checkpoint.get("stream.log_offset"))
 
     def follow(self, run: Run, state: JobState) -> None:
         self._give_up_if_full(run, state)
@@ -113,10 +113,10 @@ class Stream(JobStep):
         received, now = state.counters.get(_unpacked(run.plan)), run.clock.now()
         if received is None:
             return
-        samples = run.memory["stream.samples"] = add_sample(
-            run.memory.get("stream.samples", []), at=now, count=received
+        samples = run.checkpoint["stream.samples"] = add_sample(
+            run.checkpoint.get("stream.samples", []), at=now, count=received
         )
-        run.memory["stream.bytes"] = received
+        run.checkpoint["stream.bytes"] = received
         count_link(run, state)
         run.journal.measured(replace(figures_of(state.counters, "unpack"), bytes=received))
         run.journal.progress(
@@ -124,40 +124,40 @@ class Stream(JobStep):
                 samples,
                 received_bytes=received,
                 total_bytes=run.plan.bytes_to_copy,
-                elapsed_seconds=now - run.memory["stream.began"],
+                elapsed_seconds=now - run.checkpoint["stream.began"],
             )
         )
 
     def _watch_source_if_due(self, run: Run) -> None:
         """A source that is silent to us may go on sending: only the end of the copy cannot be judged without it."""
-        if run.clock.now() < run.memory.get("stream.watch_at", 0.0):
+        if run.clock.now() < run.checkpoint.get("stream.watch_at", 0.0):
             return
         try:
             self._watch_source(run)
             follow_sender(run)
         except Unreachable as error:
-            run.memory["stream.watch_at"] = run.clock.now() + SILENT_SECONDS
-            if not run.memory.get("stream.source_silent"):
+            run.checkpoint["stream.watch_at"] = run.clock.now() + SILENT_SECONDS
+            if not run.checkpoint.get("stream.source_silent"):
                 text = f"The source does not answer the dashboard; the copy goes on without being watched there: {error.found}"
                 run.journal.say(text, level=Level.WARNING, host=run.source.party.host)
-            run.memory["stream.source_silent"] = True
+            run.checkpoint["stream.source_silent"] = True
 
     def _watch_source(self, run: Run) -> dict[str, str]:
         """Beat for the guard, and bring what the backup tool has said since the last look into the history."""
-        offset = run.memory.get("stream.log_offset", 0)
+        offset = run.checkpoint.get("stream.log_offset", 0)
         result = run.source.jobs.act(IN_BASH, load("release", "source_heartbeat"), str(offset))
         head, _, log = result.stdout.partition("\nlog=\n")
         told = pairs(head)
-        run.memory["stream.watch_at"] = run.clock.now() + WATCH_SECONDS
-        run.memory["stream.sent"] = bool(told.get("status"))
-        if run.memory.pop("stream.source_silent", False):
+        run.checkpoint["stream.watch_at"] = run.clock.now() + WATCH_SECONDS
+        run.checkpoint["stream.sent"] = bool(told.get("status"))
+        if run.checkpoint.pop("stream.source_silent", False):
             run.journal.say("The source answers the dashboard again.", host=run.source.party.host)
-        run.memory["source.beat_at"] = run.clock.now() + BEAT_SECONDS
+        run.checkpoint["source.beat_at"] = run.clock.now() + BEAT_SECONDS
         if not told.get("guard") and not told.get("given_back"):
             rearm(run, "")
         lines = log.split("\n")
         complete, rest = lines[:-1], lines[-1]
-        run.memory["stream.log_offset"] = offset + len(log.encode()) - len(rest.encode())
+        run.checkpoint["stream.log_offset"] = offset + len(log.encode()) - len(rest.encode())
         self._give_up_if_stuck(run, complete)
         for line in complete:
             parsed = run.flavor.parse_backup_line(line)
@@ -168,7 +168,7 @@ class Stream(JobStep):
 
     def _give_up_if_stuck(self, run: Run, lines: list[str]) -> None:
         """MariaDB's redo copier retries at one place until the copy ends, and only then fails: hours for nothing."""
-        recent = run.memory["stream.recent"] = [*run.memory.get("stream.recent", []), *lines][-STUCK_LINES:]
+        recent = run.checkpoint["stream.recent"] = [*run.checkpoint.get("stream.recent", []), *lines][-STUCK_LINES:]
         lsn = stuck_redo(recent, times=STUCK_LINES // 2)
         if lsn is not None:
             raise RemoteFailure(
@@ -206,16 +206,16 @@ class Stream(JobStep):
             "transport": evidence.transport_log,
             "unpack": evidence.unpack_log,
         }
-        run.memory["stream.result"] = {"exit_statuses": statuses, "tails": tails}
+        run.checkpoint["stream.result"] = {"exit_statuses": statuses, "tails": tails}
         if state.exit_status != 0 and (state.exit_status == REFUSED_STATUS or not state.stages):
             job_must_succeed(state, "Unpacking into the new data directory", left=lambda: describe_data_location(run))
         self._source_was_ours(run, told)
         refuse_dropped(run, evidence)
         info, checkpoints = judge_copy(run.flavor, evidence)
-        received = state.counters.get(_unpacked(run.plan), run.memory.get("stream.bytes"))
+        received = state.counters.get(_unpacked(run.plan), run.checkpoint.get("stream.bytes"))
         seconds = (state.ended_at or 0) - (state.started_at or 0)
-        run.memory["checkpoints"] = asdict(checkpoints)
-        run.memory["stream.bytes"] = received
+        run.checkpoint["checkpoints"] = asdict(checkpoints)
+        run.checkpoint["stream.bytes"] = received
         self._remember_position(run, evidence)
         run.journal.progress(
             bytes=received, total_bytes=received, percent=100.0, average_bytes_per_second=_rate(received, seconds)
@@ -237,7 +237,7 @@ class Stream(JobStep):
             )
 
     def _evidence(self, run: Run, state: JobState, told: dict[str, str]) -> CopyEvidence:
-        kept = decode_files(run.source.jobs.act(IN_BASH, load("read_source"), *proof_files(run)).stdout)
+        kept = decode_files(run.source.jobs.act(IN_BASH, load("read_source"), *metadata_file_names(run)).stdout)
         arrived = decode_files(run.target.jobs.read(self.name, "files", limit=1024**2).decode())
         return CopyEvidence(
             source_status=int(told["status"]) if told.get("status") else None,
@@ -253,13 +253,13 @@ class Stream(JobStep):
     def _remember_position(self, run: Run, evidence: CopyEvidence) -> None:
         """The copy will replicate from the source first: so the source's own binary log position counts."""
         start = run.flavor.parse_binlog_info(first_of(run.flavor, "binlog", evidence.target_files) or "")
-        run.memory["position"] = asdict(start)
+        run.checkpoint["position"] = asdict(start)
 
     def stopped(self, run: Run, state: JobState) -> None:
         """Keep what the host saw lying in the data directory at the moment at which the stream had failed."""
         super().stopped(run, state)
         if tree := state.tails.get("tree", "").strip():
-            run.memory["left_tree"] = tree
+            run.checkpoint["left_tree"] = tree
 
     def cancel(self, run: Run) -> None:
         """End the unpacking, which must be seen to end; the backup on a silent source is ended by its guard."""
@@ -269,7 +269,7 @@ class Stream(JobStep):
         with suppress(Unreachable):
             run.source.jobs.act(IN_BASH, load("release") + "\nend_backup\n")
             kept = decode_files(run.source.jobs.act(IN_BASH, load("read_source")).stdout)
-            result = run.memory.setdefault("stream.result", {"exit_statuses": {}, "tails": {}})
+            result = run.checkpoint.setdefault("stream.result", {"exit_statuses": {}, "tails": {}})
             result["tails"].setdefault("source", kept.get("backup.log", "")[-2000:])
 
 
@@ -289,7 +289,7 @@ def _unpacked(plan: Plan) -> str:
     return "unpack.write_bytes" if plan.compresses_itself else "unpack.read_bytes"
 
 
-def proof_files(run: Run) -> list[str]:
+def metadata_file_names(run: Run) -> list[str]:
     kinds = ("info", "checkpoints", "binlog", "slave", "last")
     return list(dict.fromkeys(name for kind in kinds for name in run.flavor.metadata_files[kind]))
 

@@ -15,7 +15,7 @@ from dbops.engine.rebuilds.steps.run import Run, StepOutcome, again, done
 class SwapDatadir(JobStep):
     """Check once more on the host itself, stop the server, move its data aside: one script, nothing between check and act."""
 
-    name = "take-over"
+    name = "swap-datadir"
     title = "Stop the target and move its data aside"
 
     def commands(self, plan: Plan) -> tuple[PlannedCommand, ...]:
@@ -39,7 +39,7 @@ class SwapDatadir(JobStep):
 
     def start(self, run: Run) -> JobState:
         target, plan, admin = run.plan.target, run.plan, run.accounts.admin
-        if "half_copy" in run.memory and not run.memory.get("half_copy_tree"):
+        if "half_copy" in run.checkpoint and not run.checkpoint.get("half_copy_tree"):
             raise Refused(
                 "retry.changed",
                 f"Taking {target.name} over again",
@@ -47,9 +47,9 @@ class SwapDatadir(JobStep):
                 left="Nothing was changed.",
                 next_step="Look at the instance, and plan a new rebuild.",
             )
-        if run.memory.get("touched"):  # begun before, and nobody knows how far it came
-            run.memory["take-over.again"] = True
-        run.memory["touched"] = True
+        if run.checkpoint.get("touched"):  # begun before, and nobody knows how far it came
+            run.checkpoint["swap-datadir.again"] = True
+        run.checkpoint["touched"] = True
         return run.start_job(
             run.target,
             self.name,
@@ -66,7 +66,7 @@ class SwapDatadir(JobStep):
             plan.programs["target.client"],
             run.run_id,
             target.machine,
-            run.memory.get("half_copy_tree", ""),
+            run.checkpoint.get("half_copy_tree", ""),
             *split_command(target.stop_command),
             secrets={"admin.cnf": run.flavor.credentials_file(admin.user, admin.password)},
         )
@@ -79,14 +79,14 @@ class SwapDatadir(JobStep):
         run.journal.progress(note="stopping the server, moving its data")
 
     def finish(self, run: Run, state: JobState) -> StepOutcome:
-        if state.exit_status == REFUSED_STATUS and not run.memory.get("take-over.again"):
-            run.memory["refused"] = True  # its script refuses before it does anything
+        if state.exit_status == REFUSED_STATUS and not run.checkpoint.get("swap-datadir.again"):
+            run.checkpoint["refused"] = True  # its script refuses before it does anything
         job_must_succeed(state, f"Stopping {run.plan.target.name} and moving its data aside")
         told = pairs(state.tails.get("out", ""))
-        run.memory["new_identity"] = told["identity"]
-        run.memory["left_tree"] = told.get("tree", "")
-        run.memory["aside_identity"] = told.get("aside_identity", "")
-        run.memory["aside_path"] = run.plan.aside_path if told.get("aside_identity") else ""
+        run.checkpoint["new_identity"] = told["identity"]
+        run.checkpoint["left_tree"] = told.get("tree", "")
+        run.checkpoint["aside_identity"] = told.get("aside_identity", "")
+        run.checkpoint["aside_path"] = run.plan.aside_path if told.get("aside_identity") else ""
         target = run.plan.target
         run.journal.say(f"{target.name} is stopped. {old_data(run)}", host=target.host)
         return done(exit_statuses={"take over": 0})

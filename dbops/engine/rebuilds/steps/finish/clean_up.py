@@ -56,37 +56,39 @@ class CleanUp(Step):
             raise errors[0]
         if not settled:
             return again(1.0)
-        if run.memory.get("verified") and not run.plan.keep_old_data and run.memory.get("aside_path"):
+        if run.checkpoint.get("verified") and not run.plan.keep_old_data and run.checkpoint.get("aside_path"):
             return _remove_old_data(run)
         return done()
 
 
 def inspect_unless_verified(run: Run) -> None:
     """Look what is where on the target, for how the rebuild's end is told. Raises as ``inspect_host``."""
-    if run.memory.get("touched") and not run.memory.get("verified"):
+    if run.checkpoint.get("touched") and not run.checkpoint.get("verified"):
         inspect_host(run)
-        run.memory["looked_at_end"] = True
+        run.checkpoint["looked_at_end"] = True
 
 
 def forget_key(run: Run) -> None:
     """Remove the run's key from the target. Raises as ``Run.act``."""
-    if run.memory.get("source_opened") and not run.memory.get("key_forgotten"):
+    if run.checkpoint.get("source_opened") and not run.checkpoint.get("key_forgotten"):
         run.act(run.target, "clean-up.key", "rm -f key key.pub known_hosts", "rm -f key key.pub known_hosts")
-        run.memory["key_forgotten"] = True
+        run.checkpoint["key_forgotten"] = True
 
 
 def _remove_mark(run: Run) -> None:
     """A verified copy is an ordinary data directory: from here on nobody puts the old data back."""
-    if run.memory.get("verified") and not run.memory.get("mark_removed"):
+    if run.checkpoint.get("verified") and not run.checkpoint.get("mark_removed"):
         mark = f"{run.plan.target.datadir}/.dbops-{run.copy_run}"
         run.act(run.target, "clean-up.mark", f"rm -f {mark}", 'rm -f -- "$1"', mark)
-        run.memory["mark_removed"] = True
+        run.checkpoint["mark_removed"] = True
 
 
 def _remove_old_data(run: Run) -> StepOutcome:
-    outcome = remove_moved(run, "remove-old", run.memory["aside_path"], run.memory["aside_identity"], "old data")
+    outcome = remove_moved(
+        run, "remove-old", run.checkpoint["aside_path"], run.checkpoint["aside_identity"], "old data"
+    )
     if outcome.result.get("removed"):
-        run.memory["aside_path"] = ""
+        run.checkpoint["aside_path"] = ""
     return outcome
 
 

@@ -28,7 +28,7 @@ def failed_path(plan: Plan, copy_run: str) -> str:
 class FindOldData(Step):
     """See on the host that the old data is where it was moved to, before anything is stopped."""
 
-    name = "look-back"
+    name = "find-old-data"
     title = "Check that the old data is there"
     is_destructive = False
 
@@ -37,7 +37,7 @@ class FindOldData(Step):
         if self._is_back(run):
             run.journal.say("The old data is in place already.", host=run.plan.target.host)
             return done()
-        if not old_data_is_aside(run) or run.memory["found"].get("aside") != run.memory["aside_identity"]:
+        if not old_data_is_aside(run) or run.checkpoint["found"].get("aside") != run.checkpoint["aside_identity"]:
             raise Refused(
                 "old.not_found",
                 f"Looking for the old data of {run.plan.target.name}",
@@ -50,15 +50,15 @@ class FindOldData(Step):
 
     def _is_back(self, run: Run) -> bool:
         """It was moved back before, and whoever moved it did not live to say so: what is left is to start it."""
-        found = run.memory["found"]
-        in_place = found.get("datadir") == run.memory["aside_identity"]
+        found = run.checkpoint["found"]
+        in_place = found.get("datadir") == run.checkpoint["aside_identity"]
         return in_place and not found.get("aside") and not found.get("new")
 
 
 class Rollback(JobStep):
     """Stop what runs on the copy, move the copy out of the way and the old data back: one script, with its own checks."""
 
-    name = "put-back"
+    name = "rollback"
     title = "Put the old data back"
     is_cancellable = False
 
@@ -78,7 +78,7 @@ class Rollback(JobStep):
 
     def start(self, run: Run) -> JobState:
         plan, target, admin = run.plan, run.plan.target, run.accounts.admin
-        run.memory.pop("found", None)  # from here on it tells of the past
+        run.checkpoint.pop("found", None)  # from here on it tells of the past
         return run.start_job(
             run.target,
             self.name,
@@ -87,7 +87,7 @@ class Rollback(JobStep):
             target.datadir,
             run.copy_run,
             plan.aside_path,
-            run.memory["aside_identity"],
+            run.checkpoint["aside_identity"],
             failed_path(plan, run.copy_run),
             str(target.configured_server_id or ""),
             target.socket,
@@ -100,8 +100,11 @@ class Rollback(JobStep):
     def finish(self, run: Run, state: JobState) -> StepOutcome:
         job_must_succeed(state, f"Putting the old data of {run.plan.target.name} back")
         told = pairs(state.tails.get("out", ""))
-        run.memory["old_identity"], run.memory["failed_identity"] = told["identity"], told.get("failed_identity", "")
-        run.memory["aside_path"] = ""
+        run.checkpoint["old_identity"], run.checkpoint["failed_identity"] = (
+            told["identity"],
+            told.get("failed_identity", ""),
+        )
+        run.checkpoint["aside_path"] = ""
         run.journal.say(f"The old data is at {run.plan.target.datadir} again.", host=run.plan.target.host)
         return done()
 
@@ -113,7 +116,7 @@ class StartOld(StartServer):
     title = "Start the target on its old data"
 
     def data(self, run: Run) -> tuple[str, str]:
-        return run.memory["old_identity"], ""
+        return run.checkpoint["old_identity"], ""
 
     def advance(self, run: Run) -> StepOutcome:
         if run.plan.target.is_answering:
@@ -127,31 +130,33 @@ class StartOld(StartServer):
 class ReplicateAsBefore(Step):
     """See how the old data replicates. It is told, never a failure: old data may be what was to be replaced."""
 
-    name = "as-before"
+    name = "replicate-as-before"
     title = "Look how it serves and replicates"
     is_destructive = False
 
     def advance(self, run: Run) -> StepOutcome:
-        run.memory["put_back"] = True
+        run.checkpoint["rolled_back"] = True
         if not run.plan.target.is_answering:
             return done()
         with closing(run.target.connect(10.0)) as database:
             link = read_link(database, run.flavor)
-            since = run.memory.setdefault("as-before.since", run.clock.now())
+            since = run.checkpoint.setdefault("replicate-as-before.since", run.clock.now())
             if link is None or link.is_running:
                 source = f"replicates from {link.source_host}:{link.source_port}" if link else "does not replicate"
-                run.memory["serves"] = f"It serves and {source}."
-                run.journal.say(f"{run.plan.target.name}: {run.memory['serves']}", host=run.plan.target.host)
+                run.checkpoint["serves"] = f"It serves and {source}."
+                run.journal.say(f"{run.plan.target.name}: {run.checkpoint['serves']}", host=run.plan.target.host)
                 return done()
-            if (link.io_running, link.sql_running) == ("No", "No") and not run.memory.get("as-before.started"):
-                run.memory["as-before.started"] = True
+            if (link.io_running, link.sql_running) == ("No", "No") and not run.checkpoint.get(
+                "replicate-as-before.started"
+            ):
+                run.checkpoint["replicate-as-before.started"] = True
                 for number, statement in enumerate(run.flavor.start_replication()):
-                    run.execute(run.target, database, f"as-before.start.{number}", statement)
+                    run.execute(run.target, database, f"replicate-as-before.start.{number}", statement)
         if run.clock.now() - since < REPLICATES_SECONDS:
             return again(0.5)
         error = link.last_io_error or link.last_sql_error or f"receiver {link.io_running}, applier {link.sql_running}"
-        run.memory["serves"] = f"It serves but does not replicate: {error}"
-        run.journal.say(run.memory["serves"], level=Level.WARNING, host=run.plan.target.host)
+        run.checkpoint["serves"] = f"It serves but does not replicate: {error}"
+        run.journal.say(run.checkpoint["serves"], level=Level.WARNING, host=run.plan.target.host)
         return done()
 
 
@@ -165,18 +170,18 @@ class RemoveCopy(Step):
         return (PlannedCommand(plan.target.name, f"find {failed_path(plan, 'RUN')} -xdev -depth -delete"),)
 
     def advance(self, run: Run) -> StepOutcome:
-        if not run.memory.get("put_back"):
+        if not run.checkpoint.get("rolled_back"):
             inspect_unless_verified(run)
             return done()
-        if not run.memory.get("failed_identity"):
+        if not run.checkpoint.get("failed_identity"):
             return done()
         return remove_moved(
-            run, "remove-copy", failed_path(run.plan, run.copy_run), run.memory["failed_identity"], "copy"
+            run, "remove-copy", failed_path(run.plan, run.copy_run), run.checkpoint["failed_identity"], "copy"
         )
 
 
 def outcome(run: Run) -> str:
     """Return how a successful going back is told."""
     target = run.plan.target
-    serves = run.memory.get("serves") or f"The server is stopped, as it was: {target.start_command} starts it."
+    serves = run.checkpoint.get("serves") or f"The server is stopped, as it was: {target.start_command} starts it."
     return f"The old data of {target.name} is in place at {target.datadir}. {serves}"

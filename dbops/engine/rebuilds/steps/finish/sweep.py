@@ -15,25 +15,27 @@ from dbops.engine.rebuilds.steps.start.relaxed_durability import restore_durabil
 
 def needs_sweep(run: Run) -> bool:
     """Tell whether an ended run left something that its clean-up could not reach."""
-    memory = run.memory
-    opened = bool(memory.get("source_opened"))
-    left_open = opened and not (memory.get("source_closed") and memory.get("key_forgotten"))
+    checkpoint = run.checkpoint
+    opened = bool(checkpoint.get("source_opened"))
+    left_open = opened and not (checkpoint.get("source_closed") and checkpoint.get("key_forgotten"))
     return (
         left_open
-        or (bool(memory.get("donor_opened")) and not memory.get("donor_closed"))
-        or ("relaxed" in memory and not memory.get("put_back"))
-        or not is_target_known(memory)
+        or (bool(checkpoint.get("donor_opened")) and not checkpoint.get("donor_closed"))
+        or ("relaxed" in checkpoint and not checkpoint.get("rolled_back"))
+        or not is_target_known(checkpoint)
         or (
-            (opened or bool(memory.get("donor_opened"))) and "source_found" in memory and "source_differs" not in memory
+            (opened or bool(checkpoint.get("donor_opened")))
+            and "source_found" in checkpoint
+            and "source_differs" not in checkpoint
         )
     )
 
 
-def is_target_known(memory: Mapping[str, Any]) -> bool:
+def is_target_known(checkpoint: Mapping[str, Any]) -> bool:
     """Tell whether the target was looked at after everything there had ended, or needs no look."""
-    if not memory.get("touched") or memory.get("verified") or memory.get("put_back"):
+    if not checkpoint.get("touched") or checkpoint.get("verified") or checkpoint.get("rolled_back"):
         return True
-    return bool(memory.get("looked_at_end"))
+    return bool(checkpoint.get("looked_at_end"))
 
 
 def sweep(run: Run, steps: Iterable[Step]) -> list[DbopsError]:
@@ -41,15 +43,15 @@ def sweep(run: Run, steps: Iterable[Step]) -> list[DbopsError]:
     errors: list[DbopsError] = []
 
     def end_jobs(run: Run) -> None:
-        if run.memory.get("jobs_ended") or not run.memory.get("touched"):
+        if run.checkpoint.get("jobs_ended") or not run.checkpoint.get("touched"):
             return
         for step in steps:
             if isinstance(step, JobStep):
                 step.job(run).stop()
-        run.memory["jobs_ended"] = True
+        run.checkpoint["jobs_ended"] = True
 
     def look_at_the_end(run: Run) -> None:
-        if run.memory.get("jobs_ended"):
+        if run.checkpoint.get("jobs_ended"):
             inspect_unless_verified(run)
 
     for part in (

@@ -49,11 +49,11 @@ class Verify(Step):
                 raise RemoteFailure(
                     "verify.identity", doing, found=f"server_id {row['server_id']}, read_only {row['read_only']}"
                 )
-            run.memory.setdefault("verify.began", run.clock.now())
+            run.checkpoint.setdefault("verify.began", run.clock.now())
             if not _is_close(run, link):
                 return _behind(run, link, doing)
             if wait := end_relaxation(run, database):
-                run.memory.pop("verify.steady_since", None)
+                run.checkpoint.pop("verify.steady_since", None)
                 return wait
         return _gate(run)
 
@@ -69,9 +69,9 @@ def _is_close(run: Run, link: ReplicationFacts | None) -> bool:
 
 
 def _behind(run: Run, link: ReplicationFacts | None, doing: str) -> StepOutcome:
-    run.memory.pop("verify.steady_since", None)
+    run.checkpoint.pop("verify.steady_since", None)
     limit, gate = run.settings.catch_up_lag_seconds, run.settings.verify_steady_seconds
-    if run.clock.now() - run.memory["verify.began"] > max(VERIFY_SECONDS, VERIFY_GATES * gate):
+    if run.clock.now() - run.checkpoint["verify.began"] > max(VERIFY_SECONDS, VERIFY_GATES * gate):
         raise RemoteFailure(
             "verify.lag",
             doing,
@@ -90,12 +90,12 @@ def _gate(run: Run) -> StepOutcome:
     """Close behind: for long enough?"""
     target, primary, gate = run.plan.target, run.plan.primary, run.settings.verify_steady_seconds
     now = run.clock.now()
-    steady = now - run.memory.setdefault("verify.steady_since", now)
+    steady = now - run.checkpoint.setdefault("verify.steady_since", now)
     if steady < gate:
         limit = run.settings.catch_up_lag_seconds
         note = f"within {limit:.0f} s of {primary.name} for {steady:.0f} of {gate:.0f} s"
         run.journal.progress(note=note, eta_seconds=gate - steady)
         return again(min(0.4, gate - steady))
     run.journal.say(f"{target.name} replicates from {primary.name} and has stayed caught up.", host=target.host)
-    run.memory["verified"] = True
+    run.checkpoint["verified"] = True
     return done()

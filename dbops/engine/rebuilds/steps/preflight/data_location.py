@@ -9,10 +9,10 @@ def inspect_host(run: Run) -> None:
     """Ask the target's host what is there now, and remember it. Raises as ``Jobs.act``."""
     target, aside = run.plan.target, run.plan.aside_path
     result = run.target.jobs.act(IN_BASH, load("common", "inspect_target"), target.datadir, aside, run.copy_run)
-    found = run.memory["found"] = pairs(result.stdout)
-    if old_data_is_aside(run) and not run.memory.get("aside_identity"):
+    found = run.checkpoint["found"] = pairs(result.stdout)
+    if old_data_is_aside(run) and not run.checkpoint.get("aside_identity"):
         # the move was made, but whoever made it did not live to say so
-        run.memory["aside_path"], run.memory["aside_identity"] = aside, found["aside"]
+        run.checkpoint["aside_path"], run.checkpoint["aside_identity"] = aside, found["aside"]
 
 
 def old_data_is_aside(run: Run) -> bool:
@@ -21,7 +21,7 @@ def old_data_is_aside(run: Run) -> bool:
     A rename keeps the directory's inode; where the data directory is a mount point, its content went into a new directory
     inside of it, and only the content tells.
     """
-    found, target = run.memory.get("found") or {}, run.plan.target
+    found, target = run.checkpoint.get("found") or {}, run.plan.target
     aside = found.get("aside", "")
     is_mount = run.plan.aside_path.startswith(f"{target.datadir}/")
     return bool(aside) and (is_mount or aside == target.datadir_identity)
@@ -35,20 +35,20 @@ def _is_between(run: Run, found: dict[str, str]) -> bool:
 
 def old_data(run: Run) -> str:
     """Return a sentence on the old data, from what the move itself said."""
-    aside = run.memory.get("aside_path", "")
+    aside = run.checkpoint.get("aside_path", "")
     return f"Its old data is at {aside}." if aside else "There was no old data to keep, or it was removed as planned."
 
 
 def describe_data_location(run: Run) -> str:
     """Return, for the person who reads how a rebuild ended, what is where on the target and what to do with it."""
-    target, found = run.plan.target, run.memory.get("found")
-    if not run.memory.get("touched"):
+    target, found = run.plan.target, run.checkpoint.get("found")
+    if not run.checkpoint.get("touched"):
         return f"Nothing on {target.name} was changed."
     if found is None:
         return f"{target.name} could not be looked at again. {old_data(run)}"
     runs = found.get("pids", "").strip()
-    if "half_copy" in run.memory and not (found.get("new") or found.get("aside")):
-        older = run.memory["half_copy"]
+    if "half_copy" in run.checkpoint and not (found.get("new") or found.get("aside")):
+        older = run.checkpoint["half_copy"]
         where = f" The old data is at {older}." if older else ""
         return (
             f"What the rebuild before left at {target.datadir}, and whatever was put there since, is in place: half a copy, "
@@ -69,7 +69,9 @@ def describe_data_location(run: Run) -> str:
     if aside:
         parts.append(f"The old data of {target.name} is at {run.plan.aside_path}.")
     if runs:
-        verdict = f"is worthless: {run.memory['worthless']}" if run.memory.get("worthless") else "was not verified"
+        verdict = (
+            f"is worthless: {run.checkpoint['worthless']}" if run.checkpoint.get("worthless") else "was not verified"
+        )
         parts.append(f"The server runs on the new data at {target.datadir}, which {verdict}.")
     elif found.get("empty"):
         parts.append(f"{target.datadir} is empty, and the server is stopped.")
@@ -80,8 +82,8 @@ def describe_data_location(run: Run) -> str:
 
 def describe_service(run: Run) -> str:
     """Return how a rebuild that succeeded is told."""
-    target, aside = run.plan.target, run.memory.get("aside_path", "")
+    target, aside = run.plan.target, run.checkpoint.get("aside_path", "")
     kept = f" The old data is kept at {aside}." if aside else ""
-    if older := run.memory.get("half_copy"):
+    if older := run.checkpoint.get("half_copy"):
         kept = f" The data of before is still at {older}, where the rebuild before moved it: remove it when nobody wants it any more.{kept}"
     return f"{target.name} serves, replicates from {run.plan.primary.name} and has caught up.{kept}"

@@ -90,11 +90,11 @@ class OpenAccess(Step):
         try:
             start_guard(run, "guard")
         except RemoteFailure as error:
-            since = run.memory.setdefault("open.waits_since", run.clock.now())
+            since = run.checkpoint.setdefault("open.waits_since", run.clock.now())
             if error.code != "host.busy" or run.clock.now() - since > run.settings.guard_idle_seconds + 60:
                 raise
-            if "open.waits_told" not in run.memory:
-                run.memory["open.waits_told"] = True
+            if "open.waits_told" not in run.checkpoint:
+                run.checkpoint["open.waits_told"] = True
                 run.journal.say(
                     "The guard of an earlier rebuild is still at the source: it gives the source back within "
                     f"{run.settings.guard_idle_seconds} s.",

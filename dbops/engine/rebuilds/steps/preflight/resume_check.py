@@ -46,16 +46,16 @@ def _record(party: PlannedInstance, ignored: set[str]) -> dict[str, object]:
 class ResumeCheck(Step):
     """Look at the live instances, at the copy on the host, and at the server on it where one runs."""
 
-    name = "recheck"
+    name = "resume-check"
     title = "Check that copy and instances are those of the failed rebuild"
     is_destructive = False
 
     def advance(self, run: Run) -> StepOutcome:
         inspect_host(run)
         watch(run, at_once=True)
-        found, target = run.memory["found"], run.plan.target
+        found, target = run.checkpoint["found"], run.plan.target
         changes = differences_for_resume(run.plan, run.replan())
-        if found.get("datadir") != run.memory["new_identity"] or not found.get("new"):
+        if found.get("datadir") != run.checkpoint["new_identity"] or not found.get("new"):
             changes.append(f"{target.datadir} is not the copy that was made")
         elif found.get("pids", "").strip():
             with closing(run.target.connect(10.0)) as database:
@@ -74,7 +74,7 @@ class ResumeCheck(Step):
 
     def _attached_elsewhere(self, run: Run, database: Database) -> list[str]:
         """Without GTID the copy would be rolled forward from its own position again, over what it has applied meanwhile."""
-        if run.plan.uses_gtid or "catch-up" in run.memory.get("done_before", ()):
+        if run.plan.uses_gtid or "catch-up" in run.checkpoint.get("done_before", ()):
             return []
         link = read_link(database, run.flavor)
         if link is None or is_attached_to(link, run.plan.source) or (link.io_running, link.sql_running) == ("No", "No"):

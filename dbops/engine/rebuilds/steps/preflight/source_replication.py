@@ -17,9 +17,9 @@ def remember_replication(run: Run) -> None:
 
     Where a finished backup is read nothing of its server is changed, and it may be away; where another rebuild reads for this one,
     that one remembers it. Raises as ``Database.query``."""
-    is_ours = run.plan.archive is None and run.companions.reader() is None
-    if "source_found" not in run.memory and is_ours:
-        run.memory["source_found"] = read_replication(run)
+    is_ours = run.plan.archive is None and run.shared_read_members.reader() is None
+    if "source_found" not in run.checkpoint and is_ours:
+        run.checkpoint["source_found"] = read_replication(run)
 
 
 def read_replication(run: Run) -> dict[str, Any]:
@@ -36,22 +36,22 @@ def compare_replication(run: Run) -> bool:
 
     Raises as ``Database.query``.
     """
-    if run.memory.get(BEGUN) and not run.memory.get("fan_out.over"):
+    if run.checkpoint.get(BEGUN) and not run.checkpoint.get("fan_out.over"):
         return False  # it is still read for others, and may be paused for that
-    found = run.memory.get("source_found")
-    if found is None or "source_differs" in run.memory:
+    found = run.checkpoint.get("source_found")
+    if found is None or "source_differs" in run.checkpoint:
         return True
     now = read_replication(run)
-    since = run.memory.setdefault("source_compared_at", run.clock.now())
+    since = run.checkpoint.setdefault("source_compared_at", run.clock.now())
     is_same = now == found or (bool(now) and now == {"from": found.get("from"), "io": "Yes", "sql": "Yes"})
     if not is_same and run.clock.now() - since < SETTLE_SECONDS:
         return False
-    run.memory["source_differs"] = ""
+    run.checkpoint["source_differs"] = ""
     if not is_same:
-        run.memory["source_differs"] = (
+        run.checkpoint["source_differs"] = (
             f"{run.source.party.name} does not replicate as it was found: {_words(found)} before, {_words(now)} now."
         )
-        run.journal.say(run.memory["source_differs"], level=Level.ERROR, host=run.source.party.host)
+        run.journal.say(run.checkpoint["source_differs"], level=Level.ERROR, host=run.source.party.host)
     return True
 
 

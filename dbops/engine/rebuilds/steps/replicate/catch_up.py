@@ -70,7 +70,7 @@ class CatchUp(Step):
             return wait or self._progress(run, database, link)
 
     def _attach(self, run: Run, database: Database) -> None:
-        flavor, start = run.flavor, Coordinates(**run.memory["position"])
+        flavor, start = run.flavor, Coordinates(**run.checkpoint["position"])
         for number, statement in enumerate([*flavor.stop_replication(), *flavor.forget_replication()]):
             run.execute(run.target, database, f"catch-up.forget.{number}", statement)
         executed, _ = read_position(database, flavor)
@@ -97,12 +97,12 @@ class CatchUp(Step):
         """One large transaction is replayed for hours, so a standstill is told and never a reason to end."""
         signs = stall.signs_of({}, {}, link and (link.relay_source_log_file, link.exec_source_log_pos))
         verdict = stall.check_stall(
-            run.memory.get("catch-up.watch"),
+            run.checkpoint.get("catch-up.watch"),
             signs,
             run.clock.now(),
             stall.StallLimits(run.settings.stall_catch_up_seconds, 0),
         )
-        run.memory["catch-up.watch"] = verdict.memory
+        run.checkpoint["catch-up.watch"] = verdict.checkpoint
         if verdict.is_to_be_told:
             run.journal.say(
                 f"Replication has stood still for {verdict.silent_seconds:.0f} s; a large transaction may be the reason.",
@@ -112,16 +112,16 @@ class CatchUp(Step):
 
     def _reached_by_position(self, run: Run, link: ReplicationFacts | None) -> bool:
         """Lag alone lies just after the attach (measured: 0 while 1 GB was still to come): compare positions in the source's logs."""
-        if "catch-up.goal" not in run.memory:
+        if "catch-up.goal" not in run.checkpoint:
             with closing(run.source.connect(10.0)) as source:
                 row = source.query(run.flavor.show_binlog_position)[0]
-            run.memory["catch-up.goal"] = [str(row["File"]), int(row["Position"])]
+            run.checkpoint["catch-up.goal"] = [str(row["File"]), int(row["Position"])]
         if link is None:
             return False
         run.journal.progress(
             note=f"at {link.relay_source_log_file}:{link.exec_source_log_pos} of the source's binary log"
         )
-        log_file, log_pos = run.memory["catch-up.goal"]
+        log_file, log_pos = run.checkpoint["catch-up.goal"]
         return (link.relay_source_log_file, link.exec_source_log_pos) >= (str(log_file), int(log_pos))
 
     def _transactions_left(self, run: Run, database: Database) -> int:
@@ -132,21 +132,21 @@ class CatchUp(Step):
         _count_arrived(run, logged or executed)
         left = run.flavor.gtid_count_missing(logged or executed, have)
         # At a steady write load the copy is always a few transactions behind what was read a moment before it.
-        reached = run.memory.setdefault("catch-up.goal", logged or executed)
+        reached = run.checkpoint.setdefault("catch-up.goal", logged or executed)
         return 0 if not run.flavor.gtid_missing(reached, have) else left
 
 
 def _count_arrived(run: Run, logged: str) -> None:
     """Count what the source has logged since it was asked first."""
-    before = run.memory.get("catch-up.logged", logged)
-    run.memory["catch-up.logged"] = logged
-    arrived = run.memory.get("catch-up.arrived", 0) + run.flavor.gtid_count_missing(logged, before)
-    run.memory["catch-up.arrived"] = arrived
+    before = run.checkpoint.get("catch-up.logged", logged)
+    run.checkpoint["catch-up.logged"] = logged
+    arrived = run.checkpoint.get("catch-up.arrived", 0) + run.flavor.gtid_count_missing(logged, before)
+    run.checkpoint["catch-up.arrived"] = arrived
 
 
 def _rates(run: Run, left: int) -> dict[str, Any]:
-    now, memory = run.clock.now(), run.memory
-    samples = memory["catch-up.samples"] = add_sample(memory.get("catch-up.samples", []), at=now, count=-left)
-    rows = memory.get("catch-up.arrivals", [])
-    arrived = memory["catch-up.arrivals"] = add_sample(rows, at=now, count=memory["catch-up.arrived"])
+    now, checkpoint = run.clock.now(), run.checkpoint
+    samples = checkpoint["catch-up.samples"] = add_sample(checkpoint.get("catch-up.samples", []), at=now, count=-left)
+    rows = checkpoint.get("catch-up.arrivals", [])
+    arrived = checkpoint["catch-up.arrivals"] = add_sample(rows, at=now, count=checkpoint["catch-up.arrived"])
     return catch_up_progress(samples, arrived, left=left, of=leader_of(run.plan).name)

@@ -35,15 +35,15 @@ def target_database(run: Run) -> Iterator[Database]:
     try:
         with closing(run.target.connect(10.0)) as database:
             yield database
-            run.memory.pop("server_gone_since", None)
+            run.checkpoint.pop("server_gone_since", None)
     except Unreachable as silence:
         if not silence.code.startswith("mysql."):
             raise
         inspect_host(run)
-        if run.memory["found"].get("pids", "").strip():
-            run.memory.pop("server_gone_since", None)
+        if run.checkpoint["found"].get("pids", "").strip():
+            run.checkpoint.pop("server_gone_since", None)
             raise
-        since = run.memory.setdefault("server_gone_since", run.clock.now())
+        since = run.checkpoint.setdefault("server_gone_since", run.clock.now())
         if run.clock.now() - since < SERVER_GONE_SECONDS:
             raise
         raise RemoteFailure(
@@ -76,7 +76,7 @@ def fail_on_error(link: ReplicationFacts | None, doing: str, run: Run) -> None:
         stopped = _connecting_seconds(run) > CONNECT_SECONDS
         error = error or "it does not get a connection, and does not say why"
     else:
-        run.memory.pop("connecting", None)
+        run.checkpoint.pop("connecting", None)
     if stopped and error:
         raise RemoteFailure(
             "replication.error",
@@ -90,10 +90,10 @@ def fail_on_error(link: ReplicationFacts | None, doing: str, run: Run) -> None:
 def _connecting_seconds(run: Run) -> float:
     """Return for how long it has been seen to try to connect, look by look; a time in which nobody looked counts for nothing."""
     now = run.clock.now()
-    seconds, seen_at = run.memory.get("connecting", (0.0, now))
+    seconds, seen_at = run.checkpoint.get("connecting", (0.0, now))
     if now - seen_at <= UNSEEN_SECONDS:
         seconds += now - seen_at
-    run.memory["connecting"] = (seconds, now)
+    run.checkpoint["connecting"] = (seconds, now)
     return float(seconds)
 
 
@@ -121,7 +121,7 @@ def replicate_from(
     run.execute(run.target, database, f"{key}.change", sql, parameters, shown=shown_change(run.flavor, source))
     for number, statement in enumerate(run.flavor.start_replication()):
         run.execute(run.target, database, f"{key}.start.{number}", statement)
-    run.memory[f"{key}.pointed_at"] = run.clock.now()
+    run.checkpoint[f"{key}.pointed_at"] = run.clock.now()
 
 
 def start_if_stopped(run: Run, database: Database, link: ReplicationFacts | None, key: str) -> bool:
@@ -153,17 +153,17 @@ def must_run(run: Run, database: Database, link: ReplicationFacts | None, key: s
 
 def probe_again(run: Run, key: str) -> StepOutcome:
     """Return when to look again at a replica that was pointed somewhere under this key: rarer, the longer that is ago."""
-    seconds = (run.clock.now() - run.memory.get(f"{key}.pointed_at", 0.0)) / 2
+    seconds = (run.clock.now() - run.checkpoint.get(f"{key}.pointed_at", 0.0)) / 2
     return again(min(LATER_LOOK_SECONDS, max(FIRST_LOOK_SECONDS, seconds)))
 
 
 def restart_for_retry(run: Run, database: Database, link: ReplicationFacts | None, key: str) -> bool:
     """In a retry: let replication that stands with an error try again, once, before its error counts."""
-    if run.copy_run == run.run_id or run.memory.get("restarted") or link is None or link.is_running:
+    if run.copy_run == run.run_id or run.checkpoint.get("restarted") or link is None or link.is_running:
         return False
     for number, statement in enumerate([*run.flavor.stop_replication(), *run.flavor.start_replication()]):
         run.execute(run.target, database, f"{key}.restart.{number}", statement)
-    run.memory["restarted"] = True
+    run.checkpoint["restarted"] = True
     return True
 
 

@@ -57,10 +57,10 @@ class Repoint(Step):
                 return probe_again(run, "repoint")
             if not run.plan.uses_gtid:
                 close_source(run)
-            if run.plan.archive and "repoint.compared" not in run.memory:
+            if run.plan.archive and "repoint.compared" not in run.checkpoint:
                 self._is_primary(run)
                 self._nothing_errant(run, database)
-                run.memory["repoint.compared"] = True
+                run.checkpoint["repoint.compared"] = True
             link = read_link(database, run.flavor)
             doing = f"Replicating from the primary {run.plan.primary.name}"
             if wait := must_run(run, database, link, "repoint", doing):

@@ -25,10 +25,10 @@ def repoint_by_position(run: Run, database: Database) -> StepOutcome:
     stands at the latter exactly, the former is where it goes on from the primary. The guard on the source resumes it if
     we die in between.
     """
-    attempt = run.memory.setdefault("repoint.attempt", 1)
-    if "repoint.point" not in run.memory:
+    attempt = run.checkpoint.setdefault("repoint.attempt", 1)
+    if "repoint.point" not in run.checkpoint:
         have_guard(run)
-        run.memory["repoint.paused_at"] = run.clock.now()
+        run.checkpoint["repoint.paused_at"] = run.clock.now()
         pause_source(run, f"repoint.pause.{attempt}")
         with closing(run.source.connect(10.0)) as source:
             link = read_link(source, run.flavor)
@@ -40,8 +40,8 @@ def repoint_by_position(run: Run, database: Database) -> StepOutcome:
                 found="it does not replicate any more",
             )
         _same_primary(run, f"{link.source_host}:{link.source_port}")
-        run.memory["repoint.point"] = {
-            "own": [own["File"], int(own["Position"])],
+        run.checkpoint["repoint.point"] = {
+            "set-ownership": [own["File"], int(own["Position"])],
             "primary": [link.relay_source_log_file, link.exec_source_log_pos],
         }
     told = run.act(
@@ -50,10 +50,10 @@ def repoint_by_position(run: Run, database: Database) -> StepOutcome:
     if "paused" not in told.stdout:  # we were away for too long, and the guard gave the source back
         return _another_attempt(run)
     here = read_link(database, run.flavor)
-    point = run.memory["repoint.point"]
-    if here is None or [here.relay_source_log_file, here.exec_source_log_pos] != point["own"]:
+    point = run.checkpoint["repoint.point"]
+    if here is None or [here.relay_source_log_file, here.exec_source_log_pos] != point["set-ownership"]:
         fail_on_error(here, f"Waiting for {run.plan.target.name} to stand where {run.plan.source.name} stands", run)
-        if run.clock.now() - run.memory["repoint.paused_at"] > PAUSE_SECONDS:
+        if run.clock.now() - run.checkpoint["repoint.paused_at"] > PAUSE_SECONDS:
             return _let_go(run)
         return again(0.2)
     log_file, log_pos = point["primary"]
@@ -64,9 +64,9 @@ def repoint_by_position(run: Run, database: Database) -> StepOutcome:
 
 def _same_primary(run: Run, upstream: str) -> None:
     """A position read on the source is one in the logs of whom it replicates from: after a failover that is somebody else."""
-    before = run.memory.get("source_found", {}).get("from", upstream)
+    before = run.checkpoint.get("source_found", {}).get("from", upstream)
     if upstream != before:
-        resume_source(run, f"repoint.resume.{run.memory['repoint.attempt']}")
+        resume_source(run, f"repoint.resume.{run.checkpoint['repoint.attempt']}")
         raise RemoteFailure(
             "repoint.not_primary",
             f"Reading where {run.plan.source.name} stands",
@@ -78,7 +78,7 @@ def _same_primary(run: Run, upstream: str) -> None:
 
 def _let_go(run: Run) -> StepOutcome:
     """The point was not reached in time: the source goes on, and is stopped again a little later."""
-    attempt = run.memory["repoint.attempt"]
+    attempt = run.checkpoint["repoint.attempt"]
     resume_source(run, f"repoint.resume.{attempt}")
     if attempt >= ATTEMPTS:
         raise RemoteFailure(
@@ -94,6 +94,6 @@ def _let_go(run: Run) -> StepOutcome:
 
 def _another_attempt(run: Run) -> StepOutcome:
     """The point is known no more: stop the source's applier once more, under a guard that lives."""
-    run.memory.pop("repoint.point", None)
-    run.memory["repoint.attempt"] += 1
+    run.checkpoint.pop("repoint.point", None)
+    run.checkpoint["repoint.attempt"] += 1
     return again(0.2)

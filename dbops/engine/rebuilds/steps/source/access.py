@@ -79,13 +79,17 @@ def serve(run: Run, public_key: str, key: str, command: Sequence[str], *, script
         *command,
         stdin=f"{credentials.rstrip()}\n----\n{script}".encode(),
     )
-    run.memory["let_in"] = True
+    run.checkpoint["let_in"] = True
     run.journal.say(f"The run's key is let in; it {result.stdout.strip().replace('=', ' ')}.", host=source.host)
 
 
 def is_open(run: Run) -> bool:
     """Tell whether there is something on the source that its guard watches over; a finished backup that is read needs none."""
-    return bool(run.memory.get("source_opened")) and not run.memory.get("source_closed") and run.plan.archive is None
+    return (
+        bool(run.checkpoint.get("source_opened"))
+        and not run.checkpoint.get("source_closed")
+        and run.plan.archive is None
+    )
 
 
 def keep_open(run: Run, *, at_once: bool = False) -> None:
@@ -97,18 +101,18 @@ def keep_open(run: Run, *, at_once: bool = False) -> None:
         at_once: ask now, however short ago it was asked. Only then ``Unreachable`` is raised.
     """
     now = run.clock.now()
-    if not is_open(run) or (not at_once and now < run.memory.get("source.beat_at", 0.0)):
+    if not is_open(run) or (not at_once and now < run.checkpoint.get("source.beat_at", 0.0)):
         return
-    run.memory["source.beat_at"] = now + BEAT_SECONDS
+    run.checkpoint["source.beat_at"] = now + BEAT_SECONDS
     try:
         told = pairs(run.source.jobs.act(IN_BASH, load("release", "beat_guard")).stdout)
         given_back = told.get("given_back", "")
         # A backup that the guard has ended is not begun again: there is nothing to guard, and its reason is the first cause.
-        is_copying = run.memory.get("stream.began") and not run.memory.get("checkpoints")
+        is_copying = run.checkpoint.get("stream.began") and not run.checkpoint.get("checkpoints")
         if not told.get("guard") and not (given_back and is_copying):
             rearm(run, given_back)
     except Unreachable:
-        run.memory["source.beat_at"] = run.clock.now() + SILENT_SECONDS
+        run.checkpoint["source.beat_at"] = run.clock.now() + SILENT_SECONDS
         if at_once:
             raise
 
@@ -118,13 +122,13 @@ def have_guard(run: Run) -> None:
     if is_open(run):
         keep_open(run, at_once=True)
         return
-    run.memory["guards"] = run.memory.get("guards", 1) + 1
-    start_guard(run, f"guard-{run.memory['guards']}")
+    run.checkpoint["guards"] = run.checkpoint.get("guards", 1) + 1
+    start_guard(run, f"guard-{run.checkpoint['guards']}")
 
 
 def rearm(run: Run, given_back: str) -> None:
     """Start another guard: the last one was killed, or (``given_back``, its reason) gave the source back while we were away."""
-    number = run.memory["guards"] = run.memory.get("guards", 1) + 1
+    number = run.checkpoint["guards"] = run.checkpoint.get("guards", 1) + 1
     try:
         start_guard(run, f"guard-{number}")
     except RemoteFailure as error:
@@ -137,5 +141,5 @@ def rearm(run: Run, given_back: str) -> None:
         level=Level.WARNING,
         host=run.source.party.host,
     )
-    if given_back and run.memory.get("let_in") and not run.memory.get("stream.began"):
+    if given_back and run.checkpoint.get("let_in") and not run.checkpoint.get("stream.began"):
         let_in(run, make_key(run), f"open.source.{number}")

@@ -37,7 +37,7 @@ class Pause(Step):
         if not run.plan.pause_source:
             return done()
         keep_open(run, at_once=True)
-        attempt = run.memory["pause.attempt"] = run.memory.get("pause.attempt", 0) + 1
+        attempt = run.checkpoint["pause.attempt"] = run.checkpoint.get("pause.attempt", 0) + 1
         pause_source(run, f"pause.{attempt}")
         left = open_temporary_tables(run)
         if not left:

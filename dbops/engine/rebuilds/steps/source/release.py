@@ -14,7 +14,7 @@ def start_guard(run: Run, name: str) -> JobState:
     soon as nothing has been heard of us for a while; so a second one needs a name of its own.
     """
     source, flavor, admin = run.source.party, run.flavor, run.accounts.admin
-    run.memory["source_opened"], run.memory["source_closed"] = True, False
+    run.checkpoint["source_opened"], run.checkpoint["source_closed"] = True, False
     state = run.start_job(
         run.source,
         name,
@@ -31,7 +31,7 @@ def start_guard(run: Run, name: str) -> JobState:
         secrets={"admin.cnf": flavor.credentials_file(admin.user, admin.password)},
         lock="guard",
     )
-    run.memory["guard_started"] = True
+    run.checkpoint["guard_started"] = True
     run.journal.finished(name, 0, "armed; it ends by itself when the run is over")
     return state
 
@@ -81,7 +81,7 @@ def close_source(run: Run) -> None:
         RemoteFailure: replication could not be resumed, or the key not be removed; the guard on the source goes on trying.
         Unreachable: the source does not answer; its guard acts by itself.
     """
-    if not run.memory.get("source_opened") or run.memory.get("source_closed"):
+    if not run.checkpoint.get("source_opened") or run.checkpoint.get("source_closed"):
         return
     source, admin = run.source.party, run.accounts.admin
     run.act(
@@ -98,5 +98,5 @@ def close_source(run: Run) -> None:
         stdin=run.flavor.credentials_file(admin.user, admin.password).encode(),
         timeout_seconds=30,
     )
-    run.memory["source_closed"] = True
+    run.checkpoint["source_closed"] = True
     run.journal.say(f"{source.name} is given back: the run's key and credentials are removed.", host=source.host)

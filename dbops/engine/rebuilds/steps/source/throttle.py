@@ -25,7 +25,7 @@ PATIENCE_SECONDS = 3.0
 
 def begin_held(run: Run) -> int | None:
     """Return the rate with which the stream begins, and tell it; a job that is begun anew has nothing of the last one's."""
-    wished = run.memory[SHOWN] = run.stream_rate()
+    wished = run.checkpoint[SHOWN] = run.stream_rate()
     if wished:
         _tell(run, wished, "")
     return wished
@@ -34,19 +34,19 @@ def begin_held(run: Run) -> int | None:
 def count_link(run: Run, state: JobState) -> None:
     """Remember what came over the link: the rate is of that, and what is unpacked is more where it was compressed."""
     if (arrived := state.counters.get("transport.write_bytes")) is not None:
-        run.memory[LINK] = add_sample(run.memory.get(LINK, []), at=run.clock.now(), count=arrived)
+        run.checkpoint[LINK] = add_sample(run.checkpoint.get(LINK, []), at=run.clock.now(), count=arrived)
 
 
 def pass_rate_on(run: Run) -> None:
     """Tell the target's host the rate that is wanted now, where it is another than before. Raises as ``Jobs.act``."""
     wished, braked = run.stream_rate(), _braked(run)
     wanted = min(filter(None, (wished, braked)), default=None)
-    if wanted == run.memory.get(SHOWN):
+    if wanted == run.checkpoint.get(SHOWN):
         return
     run.journal.check()
     if run.target.jobs.act(IN_BASH, load("set_rate"), str(wanted or "")).exit_status != 0:
         return  # no room there, perhaps: it is not held, nothing is told, and the next look tries again
-    run.memory[SHOWN] = wanted
+    run.checkpoint[SHOWN] = wanted
     _tell(run, wanted, " by the brake, as the servers answer slowly" if wanted and wanted == braked else "")
 
 
@@ -57,14 +57,14 @@ def _tell(run: Run, rate: int | None, why: str) -> None:
 
 def _braked(run: Run) -> int | None:
     """Look at the servers where that is due, and return the rate to which the brake holds the stream."""
-    limit, now = run.settings.brake_latency_ms, run.clock.now()
+    limit, now = run.settings.auto_throttle_latency_ms, run.clock.now()
     if not limit:
         return None
-    kept = run.memory.get(BRAKE) or {}
+    kept = run.checkpoint.get(BRAKE) or {}
     before = AutoThrottle(**{**kept, "latencies": tuple(kept.get("latencies", ()))})
-    if now < run.memory.get(LOOKED, 0.0) + LOOK_SECONDS:
+    if now < run.checkpoint.get(LOOKED, 0.0) + LOOK_SECONDS:
         return before.rate
-    run.memory[LOOKED] = now
+    run.checkpoint[LOOKED] = now
     read = [_latency_ms(run, side) for side in (run.source, run.primary)]
     latencies = [latency for latency in read if latency is not None]
     if not latencies:
@@ -74,10 +74,10 @@ def _braked(run: Run) -> int | None:
         latency_ms=max(latencies),
         limit_ms=limit,
         now=now,
-        moving=rate_of(run.memory.get(LINK) or []),
+        moving=rate_of(run.checkpoint.get(LINK) or []),
         floor=run.slowest_rate(),
     )
-    run.memory[BRAKE] = asdict(after)
+    run.checkpoint[BRAKE] = asdict(after)
     return after.rate
 
 

@@ -39,13 +39,13 @@ class Prepare(JobStep):
             show(command),
             load("common", "prepare"),
             run.plan.target.datadir,
-            run.memory["new_identity"],
+            run.checkpoint["new_identity"],
             run.copy_run,
             run.plan.target.os_user,
             *names[:2],
             *command,
         )
-        run.memory["prepare.begun"] = True
+        run.checkpoint["prepare.begun"] = True
         return state
 
     def _memory_now(self, run: Run) -> int:
@@ -53,28 +53,28 @@ class Prepare(JobStep):
 
         It is remembered: a driver that finds the tool running would read what that one has left.
         """
-        planned, known = run.plan.prepare_memory_bytes, run.memory.get("prepare.memory_bytes")
+        planned, known = run.plan.prepare_memory_bytes, run.checkpoint.get("prepare.memory_bytes")
         if known is not None:
             return int(known)
         said = run.act(run.target, "prepare.memory", "read the free memory", load("free_memory")).stdout
         free = int(pairs(said).get("free_bytes", 0))
         if not free:  # the host does not say
             return planned
-        memory = run.memory["prepare.memory_bytes"] = within_what_is_free(planned, free)
-        if memory < planned:
+        checkpoint = run.checkpoint["prepare.memory_bytes"] = within_what_is_free(planned, free)
+        if checkpoint < planned:
             run.journal.say(
-                f"{size(free)} of memory are free by now: the copy is prepared with {size(memory)} instead of {size(planned)}.",
+                f"{size(free)} of memory are free by now: the copy is prepared with {size(checkpoint)} instead of {size(planned)}.",
                 level=Level.WARNING,
                 host=run.plan.target.host,
             )
-        return memory
+        return checkpoint
 
     def stall_seconds(self, run: Run) -> float:
         return run.settings.stall_prepare_seconds
 
     def follow(self, run: Run, state: JobState) -> None:
         lines = state.tails.get("prepare", "").splitlines()
-        percent = run.flavor.prepare_percent(lines, Checkpoints(**run.memory["checkpoints"]))
+        percent = run.flavor.prepare_percent(lines, Checkpoints(**run.checkpoint["checkpoints"]))
         known: dict[str, Any] = {"note": "applying the redo log"}
         run.journal.measured(figures_of(state.counters, "prepare"))
         if percent is not None:
@@ -83,7 +83,7 @@ class Prepare(JobStep):
 
     def finish(self, run: Run, state: JobState) -> StepOutcome:
         doing, log = "Preparing the copy", state.tails.get("prepare", "")
-        run.memory["prepare.begun"] = state.exit_status != REFUSED_STATUS
+        run.checkpoint["prepare.begun"] = state.exit_status != REFUSED_STATUS
         job_must_succeed(state, doing, left=lambda: describe_data_location(run))
         if not log.rstrip().endswith("completed OK!"):
             raise RemoteFailure(
@@ -113,7 +113,7 @@ class Prepare(JobStep):
 class SetOwnership(JobStep):
     """Give every file to the target's user; take the source's identity out."""
 
-    name = "own"
+    name = "set-ownership"
     title = "Make the copy the target's own"
 
     def commands(self, plan: Plan) -> tuple[PlannedCommand, ...]:
@@ -134,7 +134,7 @@ class SetOwnership(JobStep):
             self.commands(run.plan)[0].text,
             load("common", "set_ownership"),
             target.datadir,
-            run.memory["new_identity"],
+            run.checkpoint["new_identity"],
             run.copy_run,
             target.os_user,
             *leftovers,
@@ -156,11 +156,11 @@ class StartServer(JobStep):
 
     def data(self, run: Run) -> tuple[str, str]:
         """Return identity of the data directory to start on, and the run whose mark it must hold."""
-        return run.memory["new_identity"], run.copy_run
+        return run.checkpoint["new_identity"], run.copy_run
 
     def start(self, run: Run) -> JobState:
         target = run.plan.target
-        run.memory["start.began"] = run.clock.now()
+        run.checkpoint["start.began"] = run.clock.now()
         return run.start_job(
             run.target,
             self.name,
@@ -172,7 +172,7 @@ class StartServer(JobStep):
         )
 
     def follow(self, run: Run, state: JobState) -> None:
-        if run.clock.now() - run.memory["start.began"] > run.settings.start_timeout_seconds:
+        if run.clock.now() - run.checkpoint["start.began"] > run.settings.start_timeout_seconds:
             raise RemoteFailure(
                 "start.timeout",
                 f"Starting {run.plan.target.name}",

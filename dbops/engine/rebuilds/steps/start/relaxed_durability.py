@@ -79,12 +79,12 @@ def watch(run: Run, *, at_once: bool = False) -> None:
         RemoteFailure: one did (``copy.worthless``).
         Unreachable: nothing is known.
     """
-    if "undurable" not in run.memory and "relaxed" not in run.memory:
+    if "undurable" not in run.checkpoint and "relaxed" not in run.checkpoint:
         return
     now = run.clock.now()
-    if at_once or now - run.memory.get("relaxed.looked_at", 0.0) >= LOOK_SECONDS:
+    if at_once or now - run.checkpoint.get("relaxed.looked_at", 0.0) >= LOOK_SECONDS:
         found = _look(run)
-        run.memory["relaxed.looked_at"] = now
+        run.checkpoint["relaxed.looked_at"] = now
         _must_be_worth(run, found)
         _forget_another_server(run, found)
 
@@ -96,24 +96,24 @@ def end_relaxation(run: Run, database: Database) -> StepOutcome | None:
         RemoteFailure: the copy is worthless (``copy.worthless``), a setting did not take its old value (``relaxed.not_back``), or the
             disk does not take what it was given (``host.job``).
     """
-    if "relaxed" in run.memory:
+    if "relaxed" in run.checkpoint:
         watch(run, at_once=True)
         restore_durability(run, database)
         return again(0.2)
-    if "undurable" in run.memory:
+    if "undurable" in run.checkpoint:
         return _settle(run)
     return None
 
 
 def restore_durability(run: Run, database: Database) -> None:
     """Give each setting the value that it had. Raises ``relaxed.not_back``, or as ``Run.execute``."""
-    state = run.memory.get("relaxed")
+    state = run.checkpoint.get("relaxed")
     if state is None:
         return
     items = {item.variable: item for item in _relaxations(run.plan)}
     for variable, was in state["was"].items():
         stops = variable in items and items[variable].stops_applier
-        _set(run, database, f"put-back.{state['round']}.{variable}", set_global(variable, was), stops_applier=stops)
+        _set(run, database, f"rollback.{state['round']}.{variable}", set_global(variable, was), stops_applier=stops)
     for variable, was in state["was"].items():
         if not same_value(now := str(_read(database, variable)), was):
             raise RemoteFailure(
@@ -126,18 +126,18 @@ def restore_durability(run: Run, database: Database) -> None:
     if state["was"]:
         values = ", ".join(f"{variable} = {was}" for variable, was in state["was"].items())
         run.journal.say(f"Settings are put back as they were: {values}.", host=run.plan.target.host)
-    del run.memory["relaxed"]
+    del run.checkpoint["relaxed"]
 
 
 def restore_durability_at_end(run: Run) -> None:
     """However a rebuild ends, nothing stays relaxed on a server that runs. Raises as ``restore_durability``, or ``Unreachable``."""
-    if "relaxed" not in run.memory and "undurable" not in run.memory:
+    if "relaxed" not in run.checkpoint and "undurable" not in run.checkpoint:
         return
     found = _look(run)
-    if not run.memory.get("worthless") and (why := _find_worthless(run, found)):
+    if not run.checkpoint.get("worthless") and (why := _find_worthless(run, found)):
         run.journal.say(f"The copy is worthless: {why}.", level=Level.ERROR, host=run.plan.target.host)
     _forget_another_server(run, found)
-    if "relaxed" in run.memory:
+    if "relaxed" in run.checkpoint:
         with closing(run.target.connect(10.0)) as database:
             _forget_another_server(run, _look_at(run, database))
             restore_durability(run, database)
@@ -153,17 +153,17 @@ def _relaxations(plan: Plan) -> tuple[Relaxation, ...]:
 
 def _state(run: Run, database: Database) -> dict[str, Any] | None:
     """Return what is relaxed on the server that runs now; begun where there is nothing yet, ``None`` where nothing may be."""
-    state: dict[str, Any] | None = run.memory.get("relaxed")
+    state: dict[str, Any] | None = run.checkpoint.get("relaxed")
     if state and state["told"]:
         return state
     found = _look_at(run, database)
     _forget_another_server(run, found)
     if not found["server"]:
         return None  # a crash of what cannot be seen could not be told: nothing is risked there
-    state = run.memory.get("relaxed")
+    state = run.checkpoint.get("relaxed")
     if state is None:
-        number = run.memory["relaxed.round"] = run.memory.get("relaxed.round", 0) + 1
-        state = run.memory["relaxed"] = {
+        number = run.checkpoint["relaxed.round"] = run.checkpoint.get("relaxed.round", 0) + 1
+        state = run.checkpoint["relaxed"] = {
             **{"server": found["server"], "boot": found["boot"], "round": number},
             **{"was": {}, "seen": [], "told": False},
         }
@@ -190,7 +190,7 @@ def _relax_one(run: Run, database: Database, state: dict[str, Any], item: Relaxa
 
 def _mark_undurable(run: Run, state: dict[str, Any], item: Relaxation) -> None:
     if item.durability:
-        mark = run.memory.setdefault("undurable", {"boot": state["boot"], "server": ""})
+        mark = run.checkpoint.setdefault("undurable", {"boot": state["boot"], "server": ""})
         if item.durability == "server":
             mark["server"] = state["server"]
 
@@ -200,14 +200,14 @@ def _set(run: Run, database: Database, key: str, statement: str, *, stops_applie
     if stops_applier:
         link = read_link(database, run.flavor)
         if link is not None and link.sql_running == "Yes":
-            run.memory["relaxed.applier"] = "stopped"
+            run.checkpoint["relaxed.applier"] = "stopped"
             run.execute(run.target, database, f"{key}.stop", run.flavor.pause_applier())
     try:
         run.execute(run.target, database, key, statement)
     finally:
-        if stops_applier and run.memory.get("relaxed.applier"):
+        if stops_applier and run.checkpoint.get("relaxed.applier"):
             run.execute(run.target, database, f"{key}.start", run.flavor.resume_applier())
-            del run.memory["relaxed.applier"]
+            del run.checkpoint["relaxed.applier"]
 
 
 def _read(database: Database, variable: str) -> str | None:
@@ -227,7 +227,7 @@ def _tell(run: Run, state: dict[str, Any]) -> None:
         return
     wanted = {item.variable: item for item in _relaxations(run.plan)}
     changes = ", ".join(f"{name} {was} -> {wanted[name].value}" for name, was in state["was"].items() if name in wanted)
-    mark = run.memory.get("undurable")
+    mark = run.checkpoint.get("undurable")
     costs = (
         ""
         if not mark
@@ -256,13 +256,15 @@ def _look_at(run: Run, database: Database) -> dict[str, str]:
 
 def _find_worthless(run: Run, found: dict[str, str]) -> str:
     """Return, and remember, why the copy is worthless, ``""`` if it is not."""
-    mark = run.memory.get("undurable")
-    if mark and not run.memory.get("worthless"):
+    mark = run.checkpoint.get("undurable")
+    if mark and not run.checkpoint.get("worthless"):
         if mark["boot"] and found["boot"] and found["boot"] != mark["boot"]:
-            run.memory["worthless"] = "its host was restarted while what was committed did not have to be on the disk"
+            run.checkpoint["worthless"] = (
+                "its host was restarted while what was committed did not have to be on the disk"
+            )
         elif mark["server"] and found["server"] != mark["server"]:
-            run.memory["worthless"] = "its server ended while pages were written without doublewrite"
-    return str(run.memory.get("worthless", ""))
+            run.checkpoint["worthless"] = "its server ended while pages were written without doublewrite"
+    return str(run.checkpoint.get("worthless", ""))
 
 
 def _must_be_worth(run: Run, found: dict[str, str]) -> None:
@@ -272,16 +274,16 @@ def _must_be_worth(run: Run, found: dict[str, str]) -> None:
             f"Rolling {run.plan.target.name} forward with relaxed settings",
             found=why,
             left=f"The copy on {run.plan.target.name} may lack or tear what it was given, and nobody can tell.",
-            next_step="Rebuild again: this copy cannot be gone on with. DBOPS_RELAX_CATCH_UP=0 rolls forward without.",
+            next_step="Rebuild again: this copy cannot be gone on with. DBOPS_RELAX_DURABILITY=0 rolls forward without.",
         )
 
 
 def _forget_another_server(run: Run, found: dict[str, str]) -> None:
     """What was relaxed ended with its server: another one has the values of its option files."""
-    state = run.memory.get("relaxed")
+    state = run.checkpoint.get("relaxed")
     if state and state["server"] != found["server"]:
-        del run.memory["relaxed"]
-        run.memory.pop("relaxed.applier", None)
+        del run.checkpoint["relaxed"]
+        run.checkpoint.pop("relaxed.applier", None)
         if found["server"]:
             text = "The server was restarted meanwhile: its settings are those of its option files. What it had committed is there."
         else:
@@ -298,34 +300,34 @@ def _sync(plan: Plan) -> str:
 
 def _settle(run: Run) -> StepOutcome:
     """Wait until what was written without waiting for the disk is there: from then on a crash costs nothing."""
-    if not run.memory.get("settle.started"):
+    if not run.checkpoint.get("settle.started"):
         run.start_job(
             run.target, SETTLE, _sync(run.plan), load("common", "sync_copy"), run.plan.target.datadir, lock=SETTLE
         )
-        run.memory["settle.started"] = True
+        run.checkpoint["settle.started"] = True
     state = run.target.jobs.follow(SETTLE, wait_seconds=0.8)
     if state.status is JobStatus.RUNNING:
         run.journal.progress(note="seeing that everything is on the disk")
         return again()
     if state.status is JobStatus.ABSENT:
-        del run.memory["settle.started"]
+        del run.checkpoint["settle.started"]
         return again()
     watch(run, at_once=True)
     run.journal.finished(SETTLE, state.exit_status, state.tails.get("out", ""))
     job_must_succeed(state, f"Writing the copy on {run.plan.target.name} to the disk")
-    del run.memory["undurable"]
+    del run.checkpoint["undurable"]
     return again(0.1)
 
 
 def stop_sync(run: Run) -> None:
     """End the wait for the disk where it was begun."""
-    if run.memory.get("settle.started") and "undurable" in run.memory:
+    if run.checkpoint.get("settle.started") and "undurable" in run.checkpoint:
         run.target.jobs.stop(SETTLE)
 
 
 def _try_to_settle(run: Run) -> None:
     """A rebuild that ends otherwise waits some seconds for the disk: a copy that somebody goes on with is then as good as any."""
-    if "undurable" not in run.memory or run.memory.get("worthless"):
+    if "undurable" not in run.checkpoint or run.checkpoint.get("worthless"):
         return
     script = load("common", "sync_copy")
     try:
@@ -333,4 +335,4 @@ def _try_to_settle(run: Run) -> None:
     except RemoteFailure:
         return
     if result.exit_status == 0:
-        del run.memory["undurable"]
+        del run.checkpoint["undurable"]

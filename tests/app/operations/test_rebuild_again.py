@@ -36,7 +36,7 @@ def dropped(read: Read) -> Rebuild:
     """A branch that was dropped with half a copy; the other one has succeeded."""
     read.copied(read.reader)
     read.end(read.reader)
-    plan = {**fresh(read.branch).plan, "keep_old_data": True}
+    plan = {**fresh(read.follower).plan, "keep_old_data": True}
     return read.drop(plan=plan, stream_rate=5 * MIB)
 
 
@@ -128,9 +128,9 @@ def test_without_a_limit_there_is_no_field_for_one(operator: Client, dropped: Re
 def test_a_confirmed_plan_follows_the_failed_rebuild(operator: Client, olga: User, dropped: Rebuild) -> None:
     assert send(operator, dropped).status_code == 302
     again = Rebuild.objects.get(follows=dropped)
-    assert (again.status, again.requested_by, again.reads_with) == (Status.QUEUED, olga, None)
+    assert (again.status, again.requested_by, again.leader) == (Status.QUEUED, olga, None)
     assert (again.method, again.source, again.stream_rate) == (dropped.method, dropped.source, 5 * MIB)
-    assert again.memory == {"half_copy": TOUCHED["aside_path"], "half_copy_tree": TOUCHED["left_tree"]}
+    assert again.checkpoint == {"half_copy": TOUCHED["aside_path"], "half_copy_tree": TOUCHED["left_tree"]}
     entry = AuditEntry.objects.get(action="rebuild.requested", detail__rebuild=again.pk)
     assert (entry.actor, entry.detail["follows"]) == ("olga", dropped.pk)
     old, new = (operator.get(f"/rebuilds/{pk}/").content.decode() for pk in (dropped.pk, again.pk))
@@ -192,7 +192,7 @@ def test_what_is_overtaken_is_refused(operator: Client, read: Read, dropped: Reb
         Instance.objects.filter(role=Role.PRIMARY).update(role=Role.REPLICA)
         Instance.objects.filter(pk=dropped.target_id).update(role=Role.PRIMARY)
     else:
-        make_rebuild(target=read.target, source=read.source, status=Status.FAILED, memory={"touched": True})
+        make_rebuild(target=read.target, source=read.source, status=Status.FAILED, checkpoint={"touched": True})
     assert not offers(fresh(dropped))["again"].is_possible
     assert LINK not in operator.get(f"/rebuilds/{dropped.pk}/actions/").content.decode()
     answer = operator.post("/instances/replica-2/rebuild/", given)
@@ -224,9 +224,11 @@ def test_half_a_copy_is_not_put_back_as_if_it_were_old_data(operator: Client, re
     again = Rebuild.objects.get(follows=dropped)
     assert scheduler.start_what_can() == [again.pk]
     moved = {"touched": True, "aside_path": "/var/lib/mysql.dbops-old-2", "aside_identity": "64769:99"}
-    memory = {**fresh(again).memory, **moved}
-    ended = read.end(again, Status.FAILED, ending=Status.FAILED, error={"code": "stream.disk_full"}, memory=memory)
-    offer = offers(ended)["put-back"]
+    checkpoint = {**fresh(again).checkpoint, **moved}
+    ended = read.end(
+        again, Status.FAILED, pending_status=Status.FAILED, error={"code": "stream.disk_full"}, checkpoint=checkpoint
+    )
+    offer = offers(ended)["rollback"]
     assert not offer.is_possible
     assert TOUCHED["aside_path"] in offer.reason
 
@@ -235,7 +237,7 @@ def test_a_plan_without_the_failed_rebuild_knows_nothing_of_it(operator: Client,
     """A person's way to rebuild over what somebody has put there since."""
     assert send(operator, dropped, again="").status_code == 302
     newest = Rebuild.objects.order_by("-pk")[0]
-    assert (newest.follows, newest.memory) == (None, {})
+    assert (newest.follows, newest.checkpoint) == (None, {})
 
 
 def test_one_that_was_cancelled_before_it_started_passes_on_what_it_knew(
@@ -245,7 +247,7 @@ def test_one_that_was_cancelled_before_it_started_passes_on_what_it_knew(
     first = Rebuild.objects.get(follows=dropped)
     cancel_rebuild(actor=olga, rebuild=first)
     send(operator, fresh(first))
-    assert Rebuild.objects.get(follows=first).memory == first.memory
+    assert Rebuild.objects.get(follows=first).checkpoint == first.checkpoint
 
 
 def run(capsys: pytest.CaptureFixture[str], *words: str) -> tuple[int, dict[str, Any]]:
@@ -276,7 +278,7 @@ def test_the_command_line_takes_another_reason(dropped: Rebuild, capsys: pytest.
 def test_what_has_succeeded_is_not_repeated(read: Read, capsys: pytest.CaptureFixture[str]) -> None:
     read.copied(read.reader)
     read.end(read.reader)
-    read.end(read.branch)
+    read.end(read.follower)
     read.see_target(runs=True)
     status, said = run(capsys, "--again")
     assert (status, said["error"]["code"]) == (2, "rebuild.no_follow_up")
