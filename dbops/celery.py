@@ -15,5 +15,5 @@ TRANSPORT_ALIASES.update(redis="dbops.messaging.broker:HintTransport", rediss="d
 os.environ.setdefault("DJANGO_SETTINGS_MODULE", "dbops.settings")
 
 app = Celery("dbops", task_cls="dbops.worker.heartbeats:ReportingTask")
-app.config_from_object("dbops.celeryconfig")
+app.config_from_object("django.conf:settings", namespace="CELERY")
 app.autodiscover_tasks(["dbops.worker"])

@@ -1,4 +1,4 @@
-"""All settings. Each ``DBOPS_*`` variable is explained in ``docs/configuration.md``."""
+"""All settings. Each ``DBOPS_*`` variable is explained in ``docs/reference/configuration.md``."""
 
 import os
 from pathlib import Path
@@ -212,6 +212,64 @@ EMAIL_TIMEOUT = 10
 AUDIT_HEAD_SECONDS = env_int("DBOPS_AUDIT_HEAD_SECONDS", 3600)
 AUDIT_HEAD_FILE = os.environ.get("DBOPS_AUDIT_HEAD_FILE", "")
 AUDIT_HEAD_SYSLOG = os.environ.get("DBOPS_AUDIT_HEAD_SYSLOG", "")
+
+# Celery: the queue carries an id as a wake-up hint, never state (see ``dbops.celery``).
+CELERY_BROKER_URL = REDIS_URL
+# Without socket timeouts a frozen Redis blocks a publish for as long as it is frozen (measured: 20.0 s of 20).
+CELERY_BROKER_TRANSPORT_OPTIONS = {
+    "visibility_timeout": 3600,
+    "socket_timeout": 5,
+    "socket_connect_timeout": 2,
+    "socket_keepalive": True,
+    "health_check_interval": 10,
+}
+CELERY_BROKER_CONNECTION_RETRY_ON_STARTUP = True
+CELERY_TASK_PUBLISH_RETRY_POLICY = {"max_retries": 1, "interval_start": 0.1}
+CELERY_TASK_IGNORE_RESULT = True
+CELERY_TASK_ACKS_LATE = False
+CELERY_TASK_REJECT_ON_WORKER_LOST = False
+CELERY_WORKER_PREFETCH_MULTIPLIER = 1
+CELERY_WORKER_DISABLE_PREFETCH = True
+CELERY_WORKER_MAX_TASKS_PER_CHILD = 500
+CELERY_WORKER_SOFT_SHUTDOWN_TIMEOUT = 20
+CELERY_WORKER_HIJACK_ROOT_LOGGER = False
+CELERY_WORKER_SEND_TASK_EVENTS = False
+CELERY_TASK_SOFT_TIME_LIMIT = TICK_SECONDS + 30
+CELERY_TASK_TIME_LIMIT = TICK_SECONDS + 45
+CELERY_TASK_DEFAULT_QUEUE = "ticks"
+_PROBE_TASKS = (
+    "probe_due",
+    "watch_backups",
+    "discover",
+    "test_connection",
+    "count_availability",
+    "send_weekly_report",
+    "queue_link_tests",
+    "queue_restore_tests",
+)
+CELERY_TASK_ROUTES = {f"dbops.worker.tasks.{name}": {"queue": "probes"} for name in _PROBE_TASKS}
+CELERY_TIMEZONE = "UTC"
+CELERY_ENABLE_UTC = True
+CELERY_BEAT_SCHEDULER = "dbops.worker.heartbeats:ReportingScheduler"
+# An expired hint is dropped: the table, not the broker, says what is due.
+CELERY_BEAT_SCHEDULE = {
+    "reconcile": {"task": "dbops.worker.tasks.reconcile", "schedule": 2.0, "options": {"expires": 5}},
+    "backups": {"task": "dbops.worker.tasks.watch_backups", "schedule": 30.0, "options": {"expires": 25}},
+    "availability": {"task": "dbops.worker.tasks.count_availability", "schedule": 60.0, "options": {"expires": 55}},
+    "probe": {"task": "dbops.worker.tasks.probe_due", "schedule": 2.0, "options": {"expires": 5}},
+    "restore_tests": {"task": "dbops.worker.tasks.queue_restore_tests", "schedule": 10.0, "options": {"expires": 10}},
+    "links": {"task": "dbops.worker.tasks.queue_link_tests", "schedule": 60.0, "options": {"expires": 55}},
+    "weekly report": {
+        "task": "dbops.worker.tasks.send_weekly_report",
+        "schedule": 3600.0,
+        "options": {"expires": 3500},
+    },
+    "audit head": {
+        "task": "dbops.worker.tasks.send_audit_head",
+        "schedule": float(AUDIT_HEAD_SECONDS),
+        "options": {"expires": AUDIT_HEAD_SECONDS},
+    },
+}
 
 LOGGING = {
     "version": 1,

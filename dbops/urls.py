@@ -62,7 +62,9 @@ urlpatterns = [
     path("backups/runs/<int:run_id>/force-fail/", backup_detail.force_fail, name="backup-run-force-fail"),
     path("backups/runs/<int:run_id>/mark-ended/", backup_detail.over, name="backup-run-mark-ended"),
     path("backups/runs/<int:run_id>/restore-test/", backup_detail.prove, name="backup-run-restore-test"),
-    path("backups/restore-tests/<int:proof_id>/stop/", backup_detail.stop_restore_test, name="restore-test-stop"),
+    path(
+        "backups/restore-tests/<int:restore_test_id>/stop/", backup_detail.stop_restore_test, name="restore-test-stop"
+    ),
     path("backups/", backups.backup_runs, name="backup-runs"),
     path("backups/history/", backups.history, name="backup-history"),
     path("api/v1/backup-runs/may-start", backup_reports.may_start, name="api-may-start"),

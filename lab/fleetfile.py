@@ -1,4 +1,4 @@
-"""``fleet.yaml``: the lab as a dashboard imports it. The format is described in ``docs/fleet.md``."""
+"""``fleet.yaml``: the lab as a dashboard imports it. The format is described in ``docs/reference/fleet.md``."""
 
 from collections.abc import Mapping, Sequence
 from pathlib import Path
@@ -64,5 +64,5 @@ def instance_entry(host: LabHost) -> dict[str, Any]:
 
 def write_fleet_file(path: Path, content: Mapping[str, Any]) -> None:
     """Write the file for its owner alone: it holds passwords."""
-    head = "# Written by `lab up`. Format: docs/fleet.md. It holds passwords.\n"
+    head = "# Written by `lab up`. Format: docs/reference/fleet.md. It holds passwords.\n"
     write_private(path, head + yaml.safe_dump(dict(content), sort_keys=False, width=1000))

@@ -144,14 +144,16 @@ class LabHost:
         make_folder(self.data_dir, owner=server_user(), mode=0o750)
 
     def copy_data_of(self, other: "LabHost", flavor: Flavor) -> None:
-        """Take over the data directory of a host whose server does not run; shares blocks where the file system can."""
+        """Take over the data directory of a host whose server does not run."""
         if other.server_pid() is not None:
             raise LabError(f"{other.name} must be stopped before its data is copied")
+        self.copy_data(other.data_dir, flavor)
+
+    def copy_data(self, source: Path, flavor: Flavor) -> None:
+        """Take over a data directory that no server uses."""
         if self.data_dir.exists():
             shutil.rmtree(self.data_dir)
-        run(["cp", "-a", "--reflink=auto", str(other.data_dir), str(self.data_dir)], timeout_seconds=3600)
-        for path in flavor.own_files(self.data_dir):
-            path.unlink(missing_ok=True)
+        copy_data_dir(source, self.data_dir, flavor)
 
     def server_pid(self) -> int | None:
         """Return the server's process number, ``None`` when it does not run."""
@@ -188,6 +190,13 @@ class LabHost:
                 except FileNotFoundError:  # a temporary file of the running server
                     continue
         return total
+
+
+def copy_data_dir(source: Path, copy: Path, flavor: Flavor) -> None:
+    """Copy a data directory without what each server needs of its own; shares blocks where the file system can."""
+    run(["cp", "-a", "--reflink=auto", str(source), str(copy)], timeout_seconds=3600)
+    for path in flavor.own_files(copy):
+        path.unlink(missing_ok=True)
 
 
 def make_folder(path: Path, owner: str | None = None, mode: int = 0o755) -> None:

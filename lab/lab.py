@@ -21,6 +21,7 @@ from lab.processes import run
 from lab.secrets import read_or_make_accounts
 from lab.settings import DEFAULT_PARENT, Settings, parse_size, read_marker, settings_of, write_marker
 from lab.sshd import make_key, public_key
+from lab.template import Template
 
 REPLICATION_SECONDS = 60.0
 RESUME_SECONDS = 15.0
@@ -32,6 +33,7 @@ class Lab:
 
     ``network`` holds the first three numbers of the hosts' addresses and ``first`` the last one of the primary's;
     ``prefix`` is put before each host's name, so that two labs can be in one fleet. ``say`` is told of progress.
+    ``templates`` is a folder of filled data directories: labs of one kind copy one of these instead of filling their own.
     """
 
     def __init__(
@@ -48,6 +50,7 @@ class Lab:
         parallel_appliers: int = 0,
         flavor: str = "mariadb",
         prefix: str = "",
+        templates: Path | None = None,
         say: Callable[[str], None] | None = None,
     ) -> None:
         self.settings = Settings(
@@ -63,6 +66,7 @@ class Lab:
             prefix=prefix,
         )
         self.folder = (Path(folder) if folder else DEFAULT_PARENT / name).absolute()
+        self.template = Template(templates, self.settings) if templates else None
         self.say = say or (lambda text: None)
 
     @classmethod
@@ -114,7 +118,11 @@ class Lab:
 
     @cached_property
     def accounts(self) -> dict[str, Account]:
-        return read_or_make_accounts(self.folder / "secrets.json")
+        return read_or_make_accounts(self.accounts_file)
+
+    @property
+    def accounts_file(self) -> Path:
+        return self.folder / "secrets.json"
 
     @property
     def write_load(self) -> Load:
@@ -216,10 +224,11 @@ class Lab:
         """Fill the primary, give every other host a copy of it, and start replication."""
         for host in self.hosts:  # what an interrupted build left
             host.stop_server()
-        self.fill_primary()
-        self.say("copying the data to the other hosts")
-        with ThreadPoolExecutor(len(self.hosts)) as pool:
-            list(pool.map(lambda host: host.copy_data_of(self.primary, self.flavor), self.hosts[1:]))
+        if self.template is None:
+            self.fill_primary()
+            self.copy_to(self.hosts[1:], self.primary.data_dir)
+        else:
+            self.copy_template(self.template)
         self.say("starting servers and replication")
         failures = self.start_servers()
         if failures:
@@ -235,6 +244,21 @@ class Lab:
         if slow:
             raise LabError("replication does not run: " + "; ".join(slow))
         write_marker(self.folder, self.settings, built=True)
+
+    def copy_to(self, hosts: list[LabHost], data: Path) -> None:
+        self.say("copying the data to the other hosts")
+        with ThreadPoolExecutor(len(self.hosts)) as pool:
+            list(pool.map(lambda host: host.copy_data(data, self.flavor), hosts))
+
+    def copy_template(self, template: Template) -> None:
+        """Give each host the template's data. The first lab of a kind makes the template."""
+        with template.locked():
+            if not template.is_made:
+                self.fill_primary()
+                template.make(self.primary.data_dir, self.accounts_file, self.flavor)
+        shutil.copy(template.accounts_file, self.accounts_file)
+        self.__dict__.pop("accounts", None)  # the template's passwords hold
+        self.copy_to(self.hosts, template.data)
 
     def fill_primary(self) -> None:
         """Make accounts and data without a binary log, so that it begins where all hosts are equal."""
@@ -326,15 +350,22 @@ class Lab:
 
     def stop_all(self) -> None:
         """End all that runs; goes on past an error and raises the first one at the end."""
+        replicas: list[Callable[[], object]] = [host.stop_server for host in self.hosts[1:]]
+        sshds: list[Callable[[], object]] = [host.sshd.stop for host in self.hosts]
+        load: list[Callable[[], object]] = [self.write_load.stop]
+        primary: list[Callable[[], object]] = [self.primary.stop_server]
+        groups = [load, replicas, primary, sshds]
         errors: list[LabError] = []
-        stops: list[Callable[[], object]] = [self.write_load.stop]
-        stops += [host.stop_server for host in reversed(self.hosts)]  # the primary last
-        stops += [host.sshd.stop for host in self.hosts]
-        for stop in stops:
+
+        def stopped(stop: Callable[[], object]) -> None:
             try:
                 stop()
             except LabError as error:
                 errors.append(error)
+
+        with ThreadPoolExecutor(len(self.hosts)) as pool:
+            for group in groups:
+                list(pool.map(stopped, group))
         if errors:
             raise errors[0]
 

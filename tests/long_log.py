@@ -6,6 +6,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, cast
 
+from tests import run_folder
 from tests.stack import OPERATOR, OPERATOR_PASSWORD, Stack, answers, wait_for
 
 LINES = 100_000
@@ -36,7 +37,7 @@ print(rebuild.pk)
 @contextmanager
 def dashboard_with_log(count: int = LINES) -> Iterator[tuple[Stack, str]]:
     """Give a dashboard that runs and the path of its rebuild's page. Line N of the log has the key N."""
-    with tempfile.TemporaryDirectory(prefix="dbops-test-", dir="/var/tmp") as folder:
+    with tempfile.TemporaryDirectory(prefix="dbops-test-", dir=run_folder.parent()) as folder:
         stack = Stack(Path(folder), cast(Any, None))
         # Nobody listens there: the web process asks the table every three seconds.
         stack.environment["DBOPS_REDIS_URL"] = "redis://127.0.0.1:1/0"
@@ -55,8 +56,8 @@ def write_lines(stack: Stack, *texts: str, level: str = "info") -> None:
     """Add lines to the rebuild's log, as a runner would."""
     for text in texts:
         stack.write(
-            "INSERT INTO dbops_event (rebuild_id, at, step, host, level, text) "
-            "SELECT rebuild_id, at, step, host, ?, ? FROM dbops_event ORDER BY id DESC LIMIT 1",
+            "INSERT INTO dbops_rebuildevent (rebuild_id, at, step, host, level, text) "
+            "SELECT rebuild_id, at, step, host, ?, ? FROM dbops_rebuildevent ORDER BY id DESC LIMIT 1",
             level,
             text,
         )

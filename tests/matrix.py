@@ -1,4 +1,4 @@
-"""Which server is rebuilt in which way, and how that is known: ``docs/versions.md``, written from the tests' own markers.
+"""Which server is rebuilt in which way, and how that is known: ``docs/reference/versions.md``, written from the tests' own markers.
 
 ``@pytest.mark.runs(server, way)`` stands at a test that does it for real on that server, ``@pytest.mark.recorded(server, way)`` at one that
 holds what dbops does against recorded output of that server's tool. Where no test says anything, the plan's own checks are asked
@@ -13,14 +13,14 @@ from pathlib import Path
 
 from dbops.engine.facts.instance import Tool
 from dbops.engine.flavors import flavor_for
+from dbops.engine.methods import METHODS
 from dbops.engine.planning.checks import clone, pair
 from dbops.engine.planning.inputs import KnownInstance, PlanInputs
-from dbops.engine.rebuilds.methods import METHODS
 from dbops.engine.states import Severity
 from tests.engine.builders import inputs
 
 ROOT = Path(__file__).parents[1]
-DOCUMENT = ROOT / "docs" / "versions.md"
+DOCUMENT = ROOT / "docs" / "reference" / "versions.md"
 MARKS = ("runs", "recorded")
 
 
@@ -47,10 +47,10 @@ SERVERS = (
 )
 #: Beside the methods: what dbops does with a server too.
 ALSO = {
-    "shared read": "several replicas from one read of their source",
+    "shared read": "several replicas from one read of the source",
     "backup": "a physical backup that dbops makes",
-    "restore test": "the proof of one by restoring it",
-    "catch-up": "relaxed settings while a copy rolls forward",
+    "restore test": "a restore test of such a backup",
+    "catch-up": "relaxed durability while a copy rolls forward",
 }
 WAYS = (*METHODS, *ALSO)
 RUN, RECORDED, UNTRIED = "**run here**", "by recorded output", "not tried"
@@ -165,7 +165,7 @@ def table(header: list[str], rows: Iterator[list[str]] | list[list[str]]) -> lis
 
 
 def document(found: list[Mark] | None = None) -> str:
-    """Return the text of ``docs/versions.md``."""
+    """Return the text of ``docs/reference/versions.md``."""
     found = marks() if found is None else found
     cells = [[server.name, server.backup_tool, *(cell(server, way, found) for way in WAYS)] for server in SERVERS]
     said: dict[tuple[str, str, str], list[str]] = {}
@@ -192,30 +192,29 @@ def document(found: list[Mark] | None = None) -> str:
 
 
 HEAD = [
-    "# Versions: what was run with what",
+    "# Versions",
     "",
     "<!-- script/matrix writes this file from the tests' markers; tests/test_matrix.py holds it. -->",
     "",
-    "`xbstream`, `clone`, `archive` and `dump` are the [ways to rebuild](methods.md); "
+    "`xbstream`, `clone`, `archive` and `dump` are [methods](../explanation/methods.md); "
     + "; ".join(f"{way}: {meaning}" for way, meaning in ALSO.items())
     + ".",
     "",
 ]
 MIDDLE = (
     f"""
-* {RUN}: `script/test` does it with real servers and compares the data. The machine's own MariaDB is used (10.11 on Debian 12), and
-  beside it MariaDB 11.8 and MySQL 9.7, whose Debian packages it unpacks into folders of their own. Where these cannot be had, their
-  tests are skipped; the list at the end of each test run says what ran on what, and what of this table did not.
-* {RECORDED}: command lines, log lines, failures and metadata files are held against what was recorded of real runs of that tool
-  (`tests/engine/recorded`). No test starts that tool, except where `mysqld`, `xtrabackup` and `xbstream` are installed:
-  then `tests/e2e/test_mysql.py` does.
-* {UNTRIED}: dbops offers it and nothing known speaks against it, but no test has done it on that series.
-* no: it does not exist, or a plan is refused; the code is of [checks.md](checks.md).
+* {RUN}: `script/test` does it with real servers and compares the data. It uses the machine's own MariaDB (10.11 on Debian 12).
+  It unpacks Debian's packages of MariaDB 11.8 and MySQL 9.7 into folders. If they are unavailable, their tests are skipped.
+  Each test run ends with a list of what ran and what did not.
+* {RECORDED}: tests compare command lines, log lines, failures and metadata files with the recorded output of real runs
+  (`tests/engine/recorded`). With `mysqld`, `xtrabackup` and `xbstream` installed, `tests/e2e/test_mysql.py` runs them.
+* {UNTRIED}: dbops offers it, but no test has done it on that series.
+* no: it does not exist, or a plan is refused; see the code in [checks](checks.md).
 
-Series that are not named here are taken as their neighbours: MariaDB from 10.3 on, MySQL and Percona Server from 5.7 on. MySQL 9.0
-to 9.6 need an XtraBackup of exactly their own series.
+Other series count as their neighbours: MariaDB from 10.3, MySQL and Percona Server from 5.7. MySQL 9.0 to 9.6 need an XtraBackup of
+exactly their series.
 
-## Which tests say so
+## Tests
 """.splitlines()
     + [""]
 )

@@ -10,6 +10,8 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
+from tests import run_folder
+
 if TYPE_CHECKING:
     from tests.stack import Stack
 
@@ -18,7 +20,7 @@ PLACE = "DBOPS_TESTS_RAN"
 BEGAN = pytest.StashKey[Path]()
 FLAVORS = {"mariadb": "MariaDB", "mysql": "MySQL"}
 KINDS = {
-    "rebuild by": "SELECT CASE WHEN r.reads_with_id IS NULL THEN r.method ELSE 'a shared read' END AS method, r.status, i.name"
+    "rebuild by": "SELECT CASE WHEN r.leader_id IS NULL THEN r.method ELSE 'a shared read' END AS method, r.status, i.name"
     " FROM dbops_rebuild r JOIN dbops_instance i ON i.id = r.target_id",
     "backup,": "SELECT r.method, r.status, i.name FROM dbops_backuprun r JOIN dbops_instance i ON i.id = r.instance_id"
     " WHERE r.origin = 'managed'",
@@ -27,7 +29,7 @@ KINDS = {
 }
 #: The property of a test under which its markers reach the process that tells.
 CLAIM = "matrix"
-#: What stands in the list where a way of docs/versions.md was gone; a relaxed setting leaves no row of its own.
+#: What stands in the list where a way of docs/reference/versions.md was gone; a relaxed setting leaves no row of its own.
 SEEN_AS = {
     "backup": "backup, physical",
     "restore_test": "proof of physical",
@@ -67,13 +69,13 @@ def _server(facts: dict[str, Any]) -> str:
 def begin(config: pytest.Config) -> None:
     """Make the place, in the process that starts the others: these have it from their environment."""
     if PLACE not in os.environ:
-        handle, os.environ[PLACE] = tempfile.mkstemp(prefix="dbops-tests-ran-")
+        handle, os.environ[PLACE] = tempfile.mkstemp(prefix="ran-", dir=run_folder.parent())
         os.close(handle)
         config.stash[BEGAN] = Path(os.environ[PLACE])
 
 
 def claim(items: list[pytest.Item]) -> None:
-    """Let each test carry what its markers say of docs/versions.md into its report."""
+    """Let each test carry what its markers say of docs/reference/versions.md into its report."""
     for item in items:
         for kind in item.iter_markers("runs"):
             item.user_properties.append((CLAIM, "|".join(kind.args)))
@@ -95,7 +97,7 @@ def unseen(claims: set[tuple[str, str]], ended: set[tuple[str, str, str]]) -> li
     for server, way in sorted(claims):
         what = SEEN_AS.get(way, f"rebuild by {way}")
         if not any(line[0] == server and line[1].startswith(what) and line[2] == "succeeded" for line in ended):
-            told.append(f"docs/versions.md says run, and it was not seen: {server}, {way}")
+            told.append(f"docs/reference/versions.md says run, and it was not seen: {server}, {way}")
     return told
 
 
@@ -121,6 +123,6 @@ def tell(reporter: pytest.TerminalReporter, config: pytest.Config) -> None:
     for line in unseen(passed, {(key[0], key[1], key[2]) for key in counts}):
         reporter.write_line(line)
     for server, way in sorted(_claims(stats.get("skipped", [])) - passed):
-        reporter.write_line(f"docs/versions.md says run, and it was skipped: {server}, {way}")
+        reporter.write_line(f"docs/reference/versions.md says run, and it was skipped: {server}, {way}")
     for reason, count in sorted(skipped.items()):
         reporter.write_line(f"not run, {count} test{'' if count == 1 else 's'}: {reason}")

@@ -6,7 +6,6 @@ import shutil
 import signal
 import socket
 import subprocess
-import tempfile
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -15,6 +14,8 @@ from typing import Any
 
 import psycopg
 import pymysql
+
+from tests.run_folder import new_folder
 
 KINDS = ("sqlite", "postgresql", "mariadb")
 USER, PASSWORD = "dbops", "a password: with / every @ mark"
@@ -218,8 +219,7 @@ SERVERS: dict[str, type[Server]] = {"sqlite": SqliteFiles, "postgresql": Postgre
 @contextmanager
 def running_server(kind: str) -> Iterator[Server]:
     """A server of this kind, ended and removed afterwards."""
-    folder = Path(tempfile.mkdtemp(prefix=f"dbops-test-{kind}-", dir="/var/tmp"))
-    folder.chmod(0o755)
+    folder = new_folder(kind)
     try:
         server = SERVERS[kind](folder)
         server.start()

@@ -1,31 +1,36 @@
 """The whole product for real: a lab, Redis, web, worker and beat, each as its own process, in a folder of its own."""
 
-import atexit
+import fcntl
 import functools
 import json
 import os
 import shutil
 import signal
 import subprocess
-import tempfile
 import threading
 import time
 import urllib.error
 import urllib.request
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from concurrent.futures import ThreadPoolExecutor, wait
+from contextlib import closing, contextmanager, suppress
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
+import django
+from django.apps import apps
+from kombu.exceptions import OperationalError
+
 from lab.lab import Lab
-from lab.pytest_plugin import start_lab
-from tests import ran, tables
+from tests import ran, run_folder, tables
 from tests.loaded import MANAGE, Loaded
 from tests.networks import free_network, free_port
 
 ROOT = Path(__file__).parents[1]
 DATABASE = "dbops.sqlite3"
+#: Between two probes that make a rate, and a little more.
+RATE_SECONDS = 1.2
 OPERATOR, OPERATOR_PASSWORD = "olga", "correct horse battery staple"
 VIEWER, VIEWER_PASSWORD = "victor", "staple battery horse correct"
 LOG_IN = f"""
@@ -57,14 +62,38 @@ def run_migrate(environment: dict[str, str]) -> None:
 
 
 @functools.cache
-def migrated() -> Path:
-    """Return a folder with the tables and files of a dashboard that nobody has used, and without its keys: each makes its own."""
-    folder = Path(tempfile.mkdtemp(prefix="dbops-test-migrated-", dir="/var/tmp"))
-    atexit.register(shutil.rmtree, folder, ignore_errors=True)
-    run_migrate({**os.environ, "DBOPS_STATE_DIR": str(folder), "DBOPS_DATABASE_URL": f"sqlite:///{folder / DATABASE}"})
-    for key in folder.glob("*.key"):
-        key.unlink()
-    return folder
+def template() -> Path:
+    """Return the state folder of a new dashboard with its accounts. It has no keys: each copy makes its own.
+
+    The first process of a test run makes it for all.
+    """
+    made = run_folder.shared() / "state"
+    with made.with_suffix(".lock").open("w") as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        if not made.exists():
+            new = made.with_suffix(".new")
+            new.mkdir(mode=0o700)
+            environment = {
+                **os.environ,
+                "DBOPS_STATE_DIR": str(new),
+                "DBOPS_DATABASE_URL": f"sqlite:///{new / DATABASE}",
+            }
+            run_migrate(environment)
+            with closing(Loaded(environment, new / "loaded.log")) as code:
+                make_accounts(code)
+            for path in [*new.glob("*.key"), new / "loaded.log"]:
+                path.unlink()
+            new.rename(made)
+    return made
+
+
+def make_accounts(code: Loaded) -> None:
+    for name, group, password in (
+        (OPERATOR, "operator", OPERATOR_PASSWORD),
+        (VIEWER, "viewer", VIEWER_PASSWORD),
+    ):
+        done = code.run(MANAGE, "account", "create", name, "--group", group, "--password-stdin", stdin=password)
+        assert done.returncode == 0, done.stderr
 
 
 class Stack:
@@ -125,18 +154,33 @@ class Stack:
             except ProcessLookupError:
                 pass
 
+    def begin(self, *, web: bool) -> None:
+        """Install the dashboard and start its processes, with an empty fleet."""
+        self.migrate()
+        self.start("redis", "worker", "beat", *(["web"] if web else []))
+        self._ready_to_manage()
+        if web:
+            wait_for("the web process", lambda: answers(f"{self.url}/healthz/"))
+
     def stop_all(self) -> None:
-        for name in reversed(list(self.processes)):
-            self.stop(name)
-        if self._loaded is not None:
-            self._loaded.close()
+        """Stop every process: all at the same time, and Redis when nothing uses it any more."""
+        users = [name for name in self.processes if name != "redis"]
+        try:
+            with ThreadPoolExecutor(max(1, len(users))) as pool:
+                list(pool.map(self.stop, users))
+        finally:
+            if "redis" in self.processes:
+                self.stop("redis")
+            if self._loaded is not None:
+                self._loaded.close()
 
     def migrate(self) -> None:
-        """Make the tables, and collect what pages load, as it is installed for real; SQLite's once, then copies of that."""
+        """Make the tables and the accounts, and collect what pages load, as an installation does; SQLite's are copies."""
         if self.database_url == f"sqlite:///{self.folder / DATABASE}":
-            shutil.copytree(migrated(), self.folder, dirs_exist_ok=True)
+            shutil.copytree(template(), self.folder, dirs_exist_ok=True)
         else:
             run_migrate(self.environment)
+            make_accounts(self._ready_to_manage())
 
     def manage(
         self, *words: str, stdin: str = "", check: bool = True, timeout: float = 300
@@ -213,22 +257,27 @@ class Stack:
 
     def wait_for_first_facts(self) -> None:
         """Wait until every instance has answered twice: two probes make a rate."""
-        for name in [host.name for host in self.lab.hosts]:
-            try:
-                wait_for(f"facts of {name}", lambda name=name: self._has_rate(name), 40)
-            except AssertionError as error:
-                facts = self.facts(name)
-                known = {part: facts.get(part) for part in ("observed_at", "host_problem", "server_problem", "server")}
-                raise AssertionError(f"{error}\n{known}\n{self.tail('worker')}\n{self.tail('beat')}") from None
+        names = [host.name for host in self.lab.hosts]
+        answered = dict[str, str]()
 
-    def _has_rate(self, name: str) -> bool:
-        server = self.facts(name).get("server") or {}
-        if server and server.get("redo_bytes_per_second") is None:
-            self.probe_now(name)
-        return server.get("redo_bytes_per_second") is not None
+        def all_have_rates() -> bool:
+            facts = {name: self.facts(name) for name in names}
+            again = [name for name in names if not has_rate(facts[name]) and is_news(facts[name], answered.get(name))]
+            answered.update({name: facts[name]["observed_at"] for name in again})
+            if again:
+                self.probe_now(*again)
+            return all(has_rate(facts[name]) for name in names)
+
+        self._send_hint()
+        try:
+            wait_for("facts of every instance", all_have_rates, 40)
+        except AssertionError as error:
+            parts = ("observed_at", "host_problem", "server_problem", "server")
+            known = [{part: self.facts(name).get(part) for part in parts} for name in names]
+            raise AssertionError(f"{error}\n{known}\n{self.tail('worker')}\n{self.tail('beat')}") from None
 
     def probe_now(self, *names: str) -> None:
-        """Make probes due now, of all instances where none is named: nobody has to wait for what is due in some seconds."""
+        """Make probes due now, of all instances where none is named, and tell the worker: nobody has to wait for beat."""
         now = datetime.now(UTC).strftime("%Y-%m-%d %H:%M:%S.%f")
         for name in names or [host.name for host in self.lab.hosts]:
             self.write(
@@ -238,6 +287,20 @@ class Stack:
                 now,
                 name,
             )
+        self._send_hint()
+
+    def _send_hint(self) -> None:
+        """Send what beat sends every two seconds; where Redis is away, beat will."""
+        if not apps.ready:  # outside of pytest: script/soak, script/screenshots
+            os.environ.setdefault("DJANGO_SETTINGS_MODULE", "dbops.settings")
+            django.setup()
+        from dbops.worker.tasks import probe_due  # models can be imported when Django is set up
+
+        with (
+            suppress(OperationalError),
+            probe_due.app.connection_for_write(self.environment["DBOPS_REDIS_URL"]) as redis,
+        ):
+            probe_due.apply_async(connection=redis, expires=5, retry=False)
 
     def wait_for_facts(self, name: str, seconds: float = 40.0, *, answering: bool | None = None) -> dict[str, Any]:
         """Wait for a probe that begins after now: one that was under way has seen half of what was just done."""
@@ -270,8 +333,10 @@ class Stack:
     def state_of_rebuilds(self) -> str:
         rebuild = self.rows("SELECT * FROM dbops_rebuild ORDER BY id DESC LIMIT 1")[0]
         del rebuild["plan"]
-        steps = self.rows("SELECT name, state, started_at FROM dbops_step WHERE rebuild_id = ?", rebuild["id"])
-        events = self.rows("SELECT at, step, text FROM dbops_event WHERE rebuild_id = ? ORDER BY id", rebuild["id"])
+        steps = self.rows("SELECT name, state, started_at FROM dbops_rebuildstep WHERE rebuild_id = ?", rebuild["id"])
+        events = self.rows(
+            "SELECT at, step, text FROM dbops_rebuildevent WHERE rebuild_id = ? ORDER BY id", rebuild["id"]
+        )
         return "\n".join(str(row) for row in [rebuild, *steps, *events[-15:]])
 
     def tail(self, name: str, lines: int = 40) -> str:
@@ -286,32 +351,39 @@ def running_stack(
 
     ``database_url`` is of an empty database; without one it is a SQLite file of its own.
     """
-    folder = Path(tempfile.mkdtemp(prefix="dbops-test-", dir="/var/tmp"))
-    folder.chmod(0o755)
+    folder = run_folder.new_folder("stack")
     state = folder / "state"
     state.mkdir(mode=0o700)
-    try:
-        with start_lab(folder / "lab", network or free_network(), size=size, **lab_options) as lab:
-            stack = Stack(state, lab, database_url)
-            try:
-                stack.migrate()
-                stack.manage("fleet", "import", str(lab.fleet_yaml))
-                stack.manage(
-                    "account", "create", OPERATOR, "--group", "operator", "--password-stdin", stdin=OPERATOR_PASSWORD
-                )
-                stack.manage(
-                    "account", "create", VIEWER, "--group", "viewer", "--password-stdin", stdin=VIEWER_PASSWORD
-                )
-                stack.start("redis", "worker", "beat", *(["web"] if web else []))
-                if web:
-                    wait_for("the web process", lambda: answers(f"{stack.url}/healthz/"))
-                stack.wait_for_first_facts()
-                yield stack
-            finally:
-                ran.note(stack)
-                stack.stop_all()
-    finally:
-        shutil.rmtree(folder, ignore_errors=True)
+    templates = run_folder.shared() / "labs"
+    lab = Lab("test", folder / "lab", network or free_network(), size=size, templates=templates, **lab_options)
+    stack = Stack(state, lab, database_url)
+    with ThreadPoolExecutor(1) as pool:
+        # Both mostly wait, so they start at the same time.
+        lab_up = pool.submit(lab.up)
+        try:
+            stack.begin(web=web)
+            lab_up.result()
+            stack.manage("fleet", "import", str(lab.fleet_yaml))
+            stack.wait_for_first_facts()
+            yield stack
+        finally:
+            ran.note(stack)
+            stack.stop_all()
+            wait([lab_up])
+            if lab.folder.is_dir():
+                lab.down()
+            run_folder.remove(folder)
+
+
+def has_rate(facts: dict[str, Any]) -> bool:
+    return (facts.get("server") or {}).get("redo_bytes_per_second") is not None
+
+
+def is_news(facts: dict[str, Any], known: str | None) -> bool:
+    """Say whether a server's answer is another than that of the time ``known``, and old enough: rates take a second."""
+    if not facts.get("server") or facts["observed_at"] == known:
+        return False
+    return (datetime.now(UTC) - datetime.fromisoformat(facts["observed_at"])).total_seconds() > RATE_SECONDS
 
 
 def answers(url: str) -> bool:

@@ -1,4 +1,4 @@
-"""What import-linter cannot say: sizes, and that the engine needs Python alone. The limits are in `docs/architecture.md`."""
+"""What import-linter cannot say: sizes, and that the engine needs Python alone. The limits are in `docs/explanation/architecture.md`."""
 
 import ast
 import sys

@@ -5,13 +5,13 @@ from pathlib import Path
 
 import pytest
 
-from dbops.engine.schedule.conflicts import TABLE
+from dbops.engine.methods import conflict_table
 from dbops.engine.states import TRANSITIONS, Status
 from script.lib.docs import PARTS, generated, main
 
 ROOT = Path(__file__).parents[1]
 DOCS = ROOT / "docs"
-ARCHITECTURE = (DOCS / "architecture.md").read_text()
+ARCHITECTURE = (DOCS / "explanation" / "architecture.md").read_text()
 PAGES = sorted([*DOCS.glob("**/*.md"), *ROOT.glob("*.md")])
 FENCED = re.compile(r"^```.*?^```", re.DOTALL | re.MULTILINE)
 LINK = re.compile(r"\]\(([^)\s]+)\)")
@@ -94,23 +94,26 @@ def test_generated_parts_of_page_equal_what_the_code_says(page: str) -> None:
 
 
 def test_blockers_page_has_a_row_for_each_cell_of_the_table() -> None:
-    text = (DOCS / "blockers.md").read_text()
+    text = (DOCS / "reference" / "blockers.md").read_text()
     rows = [line.split(" | ") for line in text.splitlines() if line.startswith("| ")]
     shown = {
         (row[0].removeprefix("| "), method): row[2] for row in rows if len(row) == 4 for method in row[1].split(", ")
     }
-    cells = {(str(work), method): str(cell.effect) for work, row in TABLE.items() for method, cell in row.items()}
+    cells = {
+        (str(work), method): str(cell.effect) for work, row in conflict_table().items() for method, cell in row.items()
+    }
     assert cells.items() <= shown.items()
 
 
 def test_check_fails_and_writes_nothing_when_a_page_differs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("script.lib.docs.DOCS", tmp_path)
     for part in PARTS:
+        (tmp_path / part.page).parent.mkdir(exist_ok=True)
         (tmp_path / part.page).write_text(f"<!-- {part.name}: begin -->\nold\n<!-- {part.name}: end -->\n")
-    old = (tmp_path / "blockers.md").read_text()
-    assert (main(["--check"]), (tmp_path / "blockers.md").read_text()) == (1, old)
+    old = (tmp_path / "reference" / "blockers.md").read_text()
+    assert (main(["--check"]), (tmp_path / "reference" / "blockers.md").read_text()) == (1, old)
     assert (main([]), main(["--check"])) == (0, 0)
-    assert (tmp_path / "blockers.md").read_text() != old
+    assert (tmp_path / "reference" / "blockers.md").read_text() != old
 
 
 def test_architecture_shows_the_state_machine_as_it_is() -> None:

@@ -1,4 +1,4 @@
-"""Every error code that the code can raise has an entry in ``docs/errors.md``, and every entry is raised somewhere.
+"""Every error code that the code can raise has an entry in ``docs/reference/errors.md``, and every entry is raised somewhere.
 
 Codes are read from the source: the first argument of the errors' constructors, also where it is handed through a helper's
 parameter. What is put together at run time stands in ``DYNAMIC``, with the place where its codes are read from.
@@ -165,11 +165,11 @@ DYNAMIC: dict[str, Callable[[], Codes]] = {
     "dbops/engine/backups/completeness.py:_known_cause": catalogue,
     "dbops/drivers/jobs.py:HostJobs._answer": of_launcher,
     "dbops/engine/restore_tests/result.py:_refuse": lambda: (
-        {(f"proof.{kind}", "host") for kind in HOSTS}
-        | {(f"proof.{kind}", "operator") for kind in (*OPERATORS, "refused")}
+        {(f"restore_test.{kind}", "host") for kind in HOSTS}
+        | {(f"restore_test.{kind}", "operator") for kind in (*OPERATORS, "refused")}
     ),
     "dbops/engine/restore_tests/result.py:_fail": lambda: (
-        {(f"proof.{kind}", "host") for kind in FAILURES} | {("proof.failed", "host")}
+        {(f"restore_test.{kind}", "host") for kind in FAILURES} | {("restore_test.failed", "host")}
     ),
 }
 
@@ -192,7 +192,7 @@ def collect() -> tuple[Codes, list[str], set[str]]:
 
 
 CODES, UNREAD, SEEN = collect()
-ENTRIES = {found[1]: found for found in ENTRY.finditer((ROOT / "docs" / "errors.md").read_text())}
+ENTRIES = {found[1]: found for found in ENTRY.finditer((ROOT / "docs" / "reference" / "errors.md").read_text())}
 
 
 def test_every_place_that_raises_an_error_was_read() -> None:
@@ -215,7 +215,7 @@ def test_the_launcher_has_advice_for_each_of_its_codes() -> None:
 @pytest.mark.parametrize("code", sorted({code for code, _ in CODES}))
 def test_a_code_is_documented(code: str) -> None:
     assert CODE.fullmatch(code)
-    assert code in ENTRIES, f"docs/errors.md has no entry for {code}"
+    assert code in ENTRIES, f"docs/reference/errors.md has no entry for {code}"
 
 
 @pytest.mark.parametrize("code", sorted(ENTRIES))
@@ -230,5 +230,5 @@ def test_an_entry_says_what_is_left_and_what_to_do(code: str) -> None:
 
 
 def test_no_entry_stands_twice_or_is_written_in_another_way() -> None:
-    headings = re.findall(r"^### `([^`]+)`", (ROOT / "docs" / "errors.md").read_text(), re.MULTILINE)
+    headings = re.findall(r"^### `([^`]+)`", (ROOT / "docs" / "reference" / "errors.md").read_text(), re.MULTILINE)
     assert headings == list(ENTRIES)

@@ -6,7 +6,9 @@ from typing import Any
 from django.core.checks import Error
 from django.db import connections
 
-HINT = "ALTER DATABASE {name} CHARACTER SET utf8mb4 COLLATE utf8mb4_bin, before the first migrate (docs/install.md)"
+HINT = (
+    "ALTER DATABASE {name} CHARACTER SET utf8mb4 COLLATE utf8mb4_bin, before the first migrate (docs/how-to/install.md)"
+)
 
 
 def check_collation(databases: Iterable[str] | None = None, **_: Any) -> list[Error]:

@@ -1,6 +1,6 @@
 """Errors, split by who must act: the operator, the host, nobody (cancelled), or us.
 
-Each carries a stable code (an entry in ``docs/errors.md``), what was being done, what is left as it was, and what to do next.
+Each carries a stable code (an entry in ``docs/reference/errors.md``), what was being done, what is left as it was, and what to do next.
 """
 
 from typing import Any, ClassVar, Self

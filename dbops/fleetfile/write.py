@@ -9,7 +9,7 @@ from dbops.fleetfile.rules import ACCOUNTS
 from dbops.models import BackupSchedule, Cluster, Host, Instance
 
 HEAD = """\
-# The fleet, as `manage.py fleet export` writes it. Format: docs/fleet.md
+# The fleet, as `manage.py fleet export` writes it. Format: docs/reference/fleet.md
 # Passwords and private keys are not in here. Where they are stored, importing this file keeps them.
 """
 

@@ -14,7 +14,7 @@ from django.utils import timezone
 
 from dbops.audit.log import SYSTEM, append
 from dbops.database.errors import locked
-from dbops.engine.planning.inputs import READS
+from dbops.engine.methods import METHODS
 from dbops.engine.states import FINAL, LATE, RUN_FINAL, Level, RunBy, RunOrigin, RunStatus
 from dbops.lifecycle import leases
 from dbops.lifecycle.events import log_event
@@ -270,7 +270,8 @@ def kept_runs(schedule: BackupSchedule) -> list[BackupRun]:
 
 def runs_being_read() -> set[int]:
     """Return the runs whose files unfinished rebuilds or proofs read, or will read: nobody may remove these."""
-    plans = Rebuild.objects.exclude(status__in=FINAL).filter(method__in=READS).values_list("plan", flat=True)
+    readers = [name for name, method in METHODS.items() if method.reads.backup]
+    plans = Rebuild.objects.exclude(status__in=FINAL).filter(method__in=readers).values_list("plan", flat=True)
     restore_tested = RestoreTest.objects.exclude(run_slot=None).values_list("run_id", flat=True)
     return {plan["archive"]["run"] for plan in plans if plan.get("archive")} | set(restore_tested)
 

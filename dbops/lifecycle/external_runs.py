@@ -27,6 +27,7 @@ from dbops.engine.backups.matching import (
 )
 from dbops.engine.facts.backups import BackupConnection, BackupProcess
 from dbops.engine.facts.instance import InstanceFacts
+from dbops.engine.methods import method_named
 from dbops.engine.schedule.conflicts import meaning_alongside
 from dbops.engine.states import RUN_ACTIVE, BackupMethod, Level, RunOrigin, RunStatus
 from dbops.lifecycle.availability_rollups import recount
@@ -226,7 +227,7 @@ def _log_overlap(run: BackupRun) -> None:
     if hold is None or hold.rebuild is None:
         return
     is_target, is_dump = hold.purpose == "target", run.method == BackupMethod.DUMP
-    meaning = meaning_alongside(hold.rebuild.method, is_target=is_target, is_dump=is_dump)
+    meaning = meaning_alongside(method_named(hold.rebuild.method), is_target=is_target, is_dump=is_dump)
     what = f"backup run {run.pk} ({run.method}, {run.origin}), which dbops did not start, began beside it"
     log_event(hold.rebuild, f"On {hold.instance.name} {what}. {meaning}", level=Level.WARNING)
     log_event(

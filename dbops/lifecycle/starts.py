@@ -10,7 +10,7 @@ from django.db.models import Case, F, QuerySet, Value, When
 from django.utils import timezone
 
 from dbops.database.errors import locked, lost_a_race
-from dbops.engine.rebuilds.methods import method_named
+from dbops.engine.methods import method_named
 from dbops.engine.schedule.scheduler import JobKind, hold_reason
 from dbops.engine.states import LATE, Approval, Status
 from dbops.lifecycle.events import announce_many_later, log_event, log_events, revision_update

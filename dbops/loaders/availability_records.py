@@ -12,7 +12,6 @@ from django.db.models.fields.json import KeyTransform
 
 from dbops.engine.availability.periods import longest_gap
 from dbops.engine.availability.rebuild_intervals import (
-    READ_THE_SERVER,
     RebuildIntervals,
     StepInterval,
     occupied,
@@ -26,19 +25,17 @@ from dbops.engine.availability.record import (
     StatePeriod,
     UsableBackup,
 )
-from dbops.engine.rebuilds.methods import method_named
+from dbops.engine.methods import blocked_by, method_named
 from dbops.engine.schedule.calendar import Interval
-from dbops.engine.schedule.conflicts import METHODS, Effect, conflict_of, of_backup
+from dbops.engine.schedule.conflicts import Activity, MethodTraits, of_backup
 from dbops.engine.states import BackupMethod, Role, RunOrigin, RunStatus, Status
 from dbops.models import BackupRun, Cluster, Instance, InstancePeriod, Maintenance, Rebuild, RebuildStep
 
-#: Which way of rebuilding reads which backup.
-READ_BY = {BackupMethod.DUMP.value: "dump", BackupMethod.PHYSICAL.value: "archive"}
 Expected = tuple[str, Role, Interval]
 
 
 def records(
-    only: Collection[int], within: Interval, now: datetime, *, method: str | None = None
+    only: Collection[int], within: Interval, now: datetime, *, method: MethodTraits | None = None
 ) -> dict[int, ClusterRecord]:
     """Return what is known of some clusters about a time, by primary key. Eleven queries, however many rows there are.
 
@@ -49,13 +46,13 @@ def records(
     known = Interval(within.start, max(within.start, min(within.end, now)))
     seen, expected = _seen(only, known, now)
     runs = _runs(only, known, now)
-    backups = {} if method in READ_THE_SERVER else _backups(only, known, now)
+    backups = {} if method and not method.reads.backup else _backups(only, known, now)
     lives = _lives(only, known)
     planned = _planned(only, known)
     targets = dict(Cluster.objects.filter(pk__in=only).order_by().values_list("pk", "wanted_replicas"))
     found: dict[int, ClusterRecord] = {}
     for key in only:
-        uses = [*runs[key], *occupied(lives[key], now)]
+        uses = [*runs[key], *occupied(lives[key], now, blocked_by(Activity.SOURCE_READ))]
         found[key] = ClusterRecord(
             seen=tuple(seen[key]),
             expected=tuple(expected[key]),
@@ -155,16 +152,15 @@ def _backups(only: Collection[int], within: Interval, now: datetime) -> dict[int
     usable: dict[int, list[UsableBackup]] = defaultdict(list)
     there = _meets(complete, within, "finished_at", "removed_at").order_by("finished_at", "pk")
     for key, method, start, end in there.values_list("instance__cluster", "method", "finished_at", "removed_at"):
-        usable[key].append(UsableBackup(READ_BY[method], _interval(start, end, now)))
+        usable[key].append(UsableBackup(BackupMethod(method), _interval(start, end, now)))
     return usable
 
 
 @lru_cache(maxsize=8)
 def blocked_methods(method: str, is_managed: bool) -> frozenset[str]:
-    """Return by which methods no rebuild starts from a source that such a backup reads: ``engine.schedule.conflicts`` says it."""
+    """Return by which methods no rebuild starts from a source that such a backup reads: its conflicts say it."""
     work = of_backup(is_dump=method == BackupMethod.DUMP, is_managed=is_managed)
-    effects = {name: conflict_of(name, work) for name in METHODS}
-    return frozenset(name for name, found in effects.items() if found and found.effect is not Effect.RUNS_ALONGSIDE)
+    return blocked_by(work)
 
 
 def _lives(only: Collection[int], within: Interval) -> dict[int, list[RebuildIntervals]]:

@@ -15,7 +15,7 @@ from django.db.models.fields.json import KeyTextTransform, KeyTransform
 from django.db.models.functions import RowNumber
 from django.utils import timezone
 
-from dbops.engine.rebuilds.methods import DEFAULT_METHOD, METHODS, method_named
+from dbops.engine.methods import DEFAULT_METHOD, METHODS, method_named
 from dbops.engine.schedule.backup_windows import (
     LEARNED_RUNS,
     BackupWindow,
@@ -352,7 +352,7 @@ def _read_rebuilds(
                 is_lost=status == Status.LOST,
                 needs_approval=approval == Approval.WAITING,
                 rebuild=pk,
-                method=method,
+                method=method_named(method),
                 source=source,
                 leader=leader,
             )

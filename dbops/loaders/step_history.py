@@ -11,13 +11,13 @@ from django.db.models import Window as Over
 from django.db.models.fields.json import KeyTextTransform, KeyTransform
 from django.db.models.functions import RowNumber
 
+from dbops.engine.methods import METHODS
 from dbops.engine.planning.step_estimates import STEP_BY_AGE, DoneStep, PastRebuild, StepHistory, history_of
-from dbops.engine.rebuilds.methods import METHODS
+from dbops.engine.rebuilds.follow_ups import RESUME
 from dbops.engine.schedule.backup_windows import LEARNED_RUNS
 from dbops.engine.states import Status, StepState
 from dbops.models import Rebuild, RebuildStep
 
-RETRY = "retry"
 #: What JSON's null, or a key that is not there, becomes on the databases.
 NOTHING = (None, "", "null")
 
@@ -52,10 +52,10 @@ def step_histories_of(cluster_id: int) -> StepHistories:
     """
     read: dict[int, _Read] = {}
     for pk, name, began, ended, method, copied_by, is_own, copied, taken_at in _steps(cluster_id):
-        made_by = copied_by if method == RETRY else method
+        made_by = copied_by if method == RESUME else method
         if made_by not in METHODS or not (began and ended):
             continue
-        one = read.setdefault(pk, _Read(made_by, bool(is_own), _number(copied), is_retry=method == RETRY))
+        one = read.setdefault(pk, _Read(made_by, bool(is_own), _number(copied), is_retry=method == RESUME))
         one.steps.append(DoneStep(name, began, ended))
         if taken_at not in NOTHING:
             one.taken_at = datetime.fromisoformat(taken_at)
@@ -72,7 +72,7 @@ def _steps(cluster_id: int) -> Iterable[tuple[Any, ...]]:
     # A plan is large: it is looked into only where what is wanted of it may be there.
     return (
         rows.annotate(
-            copied_by=_where(Q(rebuild__method=RETRY), KeyTextTransform("copied_by", plan)),
+            copied_by=_where(Q(rebuild__method=RESUME), KeyTextTransform("copied_by", plan)),
             is_own=_is_own(cluster_id, "rebuild__target__cluster"),
             copied=KeyTextTransform("stream.bytes", "rebuild__checkpoint"),
             taken_at=_where(Q(name=STEP_BY_AGE), KeyTextTransform("taken_at", KeyTransform("archive", plan))),
@@ -92,7 +92,7 @@ def _last(cluster_id: int) -> QuerySet[Rebuild]:
         partition_by=[_is_own(cluster_id, "target__cluster"), F("method")],
         order_by=F("finished_at").desc(),
     )
-    done = Rebuild.objects.filter(status=Status.SUCCEEDED, method__in=(*METHODS, RETRY), finished_at__isnull=False)
+    done = Rebuild.objects.filter(status=Status.SUCCEEDED, method__in=(*METHODS, RESUME), finished_at__isnull=False)
     return done.order_by().annotate(place=place).filter(place__lte=LEARNED_RUNS)
 
 

@@ -6,6 +6,8 @@ from django.conf import settings
 from django.db import models
 from django.db.models.functions import Coalesce
 
+from dbops.engine.methods import method_named
+from dbops.engine.planning.method import Method
 from dbops.engine.states import FINAL, Approval, Level, Status, StepState
 
 from .backups import BackupRun, BackupSchedule
@@ -79,6 +81,11 @@ class Rebuild(Leased):
 
     def __str__(self) -> str:
         return f"rebuild {self.pk}"
+
+    @property
+    def traits(self) -> Method:
+        """The attributes of its method."""
+        return method_named(self.method)
 
     @property
     def is_final(self) -> bool:

@@ -174,5 +174,5 @@ def _invalid(found: str) -> Refused:
         "Reading a report",
         found=found,
         left="Nothing was written.",
-        next_step="Correct it; docs/backup-reports.md describes each field.",
+        next_step="Correct it; docs/how-to/backup-reports.md describes each field.",
     )

@@ -137,7 +137,7 @@ def request_restore_test(run: BackupRun, actor: User, reason: str = "") -> Resto
     """Queue a proof of a finished physical backup. Return it, or the one of this run that is not over: a second click asks no more.
 
     Raises:
-        Refused: ``access.denied``, or there is no file of a physical backup that dbops made (``proof.no_backup``).
+        Refused: ``access.denied``, or there is no file of a physical backup that dbops made (``restore_test.no_backup``).
     """
     doing = f"Proving backup run {run.pk}"
     require_operator(actor, doing)
@@ -146,7 +146,7 @@ def request_restore_test(run: BackupRun, actor: User, reason: str = "") -> Resto
         # locked against retention, which marks the row when it has removed the file
         live = BackupRun.objects.select_for_update().select_related("instance__host").get(pk=run.pk)
         if why := live.why_not_testable:
-            raise Refused.unchanged("proof.no_backup", doing, why, "Prove another backup.")
+            raise Refused.unchanged("restore_test.no_backup", doing, why, "Prove another backup.")
         restore_test = restore_tests.queue(
             live, f"Its proof was asked for by {name}{f': {reason}' if reason else '.'}", by=name
         )
@@ -170,7 +170,7 @@ def stop_restore_test(restore_test: RestoreTest, actor: User, reason: str) -> No
     Everything of it is removed.
 
     Raises:
-        Refused: ``access.denied``, no reason (``backup.reason``), or it is over, or is being stopped (``proof.ended``).
+        Refused: ``access.denied``, no reason (``backup.reason``), or it is over, or is being stopped (``restore_test.ended``).
     """
     doing = f"Stopping proof {restore_test.pk}"
     require_operator(actor, doing)
@@ -188,7 +188,9 @@ def stop_restore_test(restore_test: RestoreTest, actor: User, reason: str) -> No
             )
             nudge()
     if not asked:
-        raise Refused.unchanged("proof.ended", doing, "it is over, or is being stopped", "Nothing is left to stop.")
+        raise Refused.unchanged(
+            "restore_test.ended", doing, "it is over, or is being stopped", "Nothing is left to stop."
+        )
 
 
 def _must_be_ours(run: BackupRun, doing: str) -> None:

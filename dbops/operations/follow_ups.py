@@ -9,7 +9,8 @@ from dbops.audit.log import append
 from dbops.engine.audit.chain import digest
 from dbops.engine.errors import Refused
 from dbops.engine.facts.instance import from_record
-from dbops.engine.rebuilds.follow_ups import FollowUpOption, plan_follow_up, remembered
+from dbops.engine.methods import FOLLOW_UPS
+from dbops.engine.rebuilds.follow_ups import RESUME, ROLLBACK, FollowUpOption, plan_follow_up, remembered
 from dbops.engine.rebuilds.plan import Plan
 from dbops.engine.states import Role
 from dbops.lifecycle import rebuild_requests
@@ -21,14 +22,15 @@ from dbops.operations.offers import ended, offers
 from dbops.operations.rebuilds import check_confirmation, write_once
 from dbops.security.permissions import require_operator
 
-DOING = {"rollback": "Putting the old data of {} back", "retry": "Going on with the copy of {}"}
+DOING = {ROLLBACK: "Putting the old data of {} back", RESUME: "Going on with the copy of {}"}
 
 
 def follow_up_plan(rebuild: Rebuild, offer: FollowUpOption) -> Plan:
     """Return what a follow-up would do, with the primary that the inventory names today. Reads tables only."""
     rows = Instance.objects.select_related("host", "cluster", "state")
     primary = rows.filter(cluster=rebuild.target.cluster_id, role=Role.PRIMARY).first()
-    return plan_follow_up(from_record(Plan, rebuild.plan), offer, member_of(primary).party() if primary else None)
+    steps, party = FOLLOW_UPS[offer.method].steps, member_of(primary).party() if primary else None
+    return plan_follow_up(from_record(Plan, rebuild.plan), offer, steps, party)
 
 
 def request_follow_up(
@@ -39,7 +41,7 @@ def request_follow_up(
     Args:
         actor: must be an operator.
         rebuild: the one that did not succeed.
-        method: ``put-back`` or ``retry``.
+        method: ``rollback`` or ``resume``.
         typed_name: what the person typed; it must be the target's name.
         reason: why, for the record.
         request_key: unique to the form: the second click of the same form returns the same rebuild.

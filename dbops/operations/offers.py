@@ -5,6 +5,8 @@ from dataclasses import dataclass
 
 from dbops.engine.errors import Refused
 from dbops.engine.rebuilds.follow_ups import (
+    RESUME,
+    ROLLBACK,
     EndedRebuild,
     FollowUpOption,
     half_copy_of,
@@ -18,7 +20,7 @@ from dbops.engine.states import Role, Status, StepState
 from dbops.models import Instance, Rebuild
 
 #: Follow-ups that use what the rebuild left on the target.
-OFFERS = {"rollback": rollback_option, "retry": resume_option}
+OFFERS = {ROLLBACK: rollback_option, RESUME: resume_option}
 #: What a repeated reason begins with: once is enough.
 AGAIN = re.compile(r"^(Rebuild \d+ again: )+")
 
@@ -78,7 +80,7 @@ def offers(rebuild: Rebuild) -> dict[str, FollowUpOption]:
     made = {name: offer(found) for name, offer in OFFERS.items()} | {"again": offer_again(found)}
     if rebuild.sweep_due_at:
         why = "The source has not answered since it ended: nothing is known of it yet."
-        made["retry"] = FollowUpOption("retry", False, why, code="source_silent")
+        made[RESUME] = FollowUpOption(RESUME, False, why, code="source_silent")
     return made
 
 

@@ -6,6 +6,7 @@ from django.db import transaction
 from dbops.audit.log import append
 from dbops.engine.errors import Refused
 from dbops.engine.facts.instance import from_record
+from dbops.engine.methods import method_named
 from dbops.engine.rebuilds.plan import Plan
 from dbops.engine.tuning.stream_rate import MIB, SLOWEST
 from dbops.lifecycle import rebuild_requests
@@ -55,7 +56,7 @@ def set_stream_rate(*, actor: User, rebuild: Rebuild, rate: int | None) -> None:
 
 def can_be_held(method: str) -> bool:
     """Tell whether the stream of a method can be held to a rate."""
-    return method == "xbstream"
+    return method_named(method).streams
 
 
 def check_rate(doing: str, plan: Plan, source: Instance, rate: int) -> None:

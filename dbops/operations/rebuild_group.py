@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from django.contrib.auth.models import User
 
 from dbops.engine.errors import Refused
+from dbops.engine.methods import shareable
 from dbops.engine.rebuilds.plan import Plan
 from dbops.engine.rebuilds.steps.copy.shared_read import why_not_shared
 from dbops.models import Instance, Rebuild
@@ -50,7 +51,7 @@ def plan_group(targets: Sequence[Instance], source: Instance) -> list[GroupTarge
     return [
         one
         if one.plan is None or first is None
-        else GroupTarget(one.target, one.plan, problem=why_not_shared(one.plan, first, tools))
+        else GroupTarget(one.target, one.plan, problem=why_not_shared(one.plan, first, tools, shareable()))
         for one in found
     ]
 

@@ -13,9 +13,9 @@ from dbops.audit.log import append
 from dbops.database.errors import lost_a_race
 from dbops.engine.audit.chain import digest
 from dbops.engine.errors import Refused
+from dbops.engine.methods import DEFAULT_METHOD, METHODS
 from dbops.engine.planning.inputs import PlanInputs
 from dbops.engine.planning.planner import build_plan
-from dbops.engine.rebuilds.methods import DEFAULT_METHOD
 from dbops.engine.rebuilds.plan import Plan
 from dbops.engine.schedule.start_option_keys import StartMode
 from dbops.engine.states import Approval, Role, RunStatus, Status
@@ -58,7 +58,7 @@ def plan_rebuild(
         Refused: there is no source (``plan.no_source``), or too little is known (``plan.no_facts``).
     """
     inputs = plan_inputs_for(target=target, source=source, keep_old_data=keep_old_data, run_id=run_id)
-    return build_plan(inputs, method)
+    return build_plan(inputs, METHODS[method])
 
 
 def plan_inputs_for(
@@ -102,7 +102,7 @@ def request_rebuild(
         reason: why, for the record.
         fingerprint: of the plan that the person saw.
         request_key: unique to the form: the second click of the same form returns the same rebuild.
-        method: a key of ``engine.rebuilds.methods.METHODS``.
+        method: a key of ``engine.methods.METHODS``.
         start: the key of the way to start that the person saw (``engine.schedule.start_options``).
         expires_hours: after how many hours it expires when it could not start; the settings' where it is ``None``.
         joins: the rebuild whose read of the source it shares, and with which it starts.

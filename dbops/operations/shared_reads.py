@@ -9,6 +9,7 @@ from dbops.audit.log import append
 from dbops.database.errors import lost_a_race
 from dbops.engine.errors import Refused
 from dbops.engine.facts.instance import from_record
+from dbops.engine.methods import shareable
 from dbops.engine.rebuilds.plan import Plan
 from dbops.engine.rebuilds.steps.copy.shared_read import why_not_shared
 from dbops.engine.states import Status
@@ -38,13 +39,13 @@ def partners(plan: Plan, source: Instance, *, without: Rebuild | None = None) ->
 
     One query where there are none, else four.
     """
-    rows = Rebuild.objects.filter(source=source, method="xbstream", status__in=(Status.QUEUED, Status.RUNNING))
+    rows = Rebuild.objects.filter(source=source, method__in=shareable(), status__in=(Status.QUEUED, Status.RUNNING))
     open_rows = rows.filter(leader=None, pending_status="").exclude(pk=without.pk if without else 0)
     found = list(open_rows.select_related("target", "source").order_by("requested_at", "pk"))
     known = leaders(row.pk for row in found) if found else {}
     can_join = [row for row in found if known[row.pk].can_be_joined]
     tools = tools_of(source) if can_join else ()
-    return [Partner(row, why_not_shared(plan, from_record(Plan, row.plan), tools)) for row in can_join]
+    return [Partner(row, why_not_shared(plan, from_record(Plan, row.plan), tools, shareable())) for row in can_join]
 
 
 def tools_of(source: Instance) -> tuple[str, ...]:
@@ -55,7 +56,7 @@ def tools_of(source: Instance) -> tuple[str, ...]:
 
 def may_join(plan: Plan, reader: Rebuild, doing: str) -> None:
     """Refuse unless one read of the source can serve a plan and a rebuild that reads (``join.not_possible``)."""
-    if problem := why_not_shared(plan, from_record(Plan, reader.plan), tools_of(reader.source)):
+    if problem := why_not_shared(plan, from_record(Plan, reader.plan), tools_of(reader.source), shareable()):
         raise refused(doing, problem)
 
 

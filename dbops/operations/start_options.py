@@ -8,8 +8,8 @@ from django.conf import settings
 from django.utils import timezone
 
 from dbops.engine.errors import Refused
+from dbops.engine.methods import DEFAULT_METHOD, METHODS
 from dbops.engine.planning.inputs import archive_for, bytes_to_copy
-from dbops.engine.rebuilds.methods import DEFAULT_METHOD
 from dbops.engine.schedule.backup_windows import Prediction
 from dbops.engine.schedule.conflicts import Activity, Effect
 from dbops.engine.schedule.eligibility import Eligibility, eligibility_of
@@ -46,7 +46,7 @@ class StartOptions:
 
 
 def offered_start_options(
-    target: Instance, source: Instance | None, *, method: str = "xbstream", key: str = ""
+    target: Instance, source: Instance | None, *, method: str = DEFAULT_METHOD, key: str = ""
 ) -> StartOptions:
     """Return the one answer for a target and every way to start its rebuild from a source. Reads tables only.
 
@@ -57,12 +57,12 @@ def offered_start_options(
         snapshot = _as_seen_by(method, snapshot, target, source)
     name = source.name if source else None
     return StartOptions(
-        verdict=eligibility_of(snapshot, target=target.name, source=name, method=method),
+        verdict=eligibility_of(snapshot, target=target.name, source=name, method=METHODS[method]),
         choices=start_options(
             snapshot,
             target=target.name,
             source=name,
-            method=method,
+            method=METHODS[method],
             stoppable=stoppable(snapshot),
             moment=moment_of(key),
         )
@@ -77,7 +77,9 @@ def _as_seen_by(method: str, snapshot: ClusterSnapshot, target: Instance, source
     """Return the picture with what another method than the usual one asks for: its own times, and which backups are there to read."""
     archives = archives_to_read(target.cluster_id)
     there = {(one.instance, one.method) for one in archives}
-    size = bytes_to_copy(member_of(source), archive_for(method, archives, source=source.name)) if source else None
+    size = (
+        bytes_to_copy(member_of(source), archive_for(METHODS[method], archives, source=source.name)) if source else None
+    )
     machines = tuple(
         replace(
             machine,

@@ -12,7 +12,7 @@ from django.db.models import F, Min
 from dbops.engine.availability.days import DAY, RULES, by_day, day_of, midnight, settled_until
 from dbops.engine.availability.gaps import parts
 from dbops.engine.availability.periods import longest_gap
-from dbops.engine.availability.record import METHOD
+from dbops.engine.methods import DEFAULT_METHOD, METHODS
 from dbops.engine.schedule.calendar import Interval
 from dbops.lifecycle import availability_rollups
 from dbops.loaders.availability_records import records
@@ -71,8 +71,8 @@ def _begin(now: datetime) -> None:
 
 def _count(marks: Sequence[CountedDays], until: date, now: datetime) -> int:
     whole = Interval(midnight(marks[0].until), midnight(until))
-    past = records([mark.cluster_id for mark in marks], whole, now, method=METHOD)
-    sums = {mark.pk: by_day(parts(past[mark.cluster_id], whole, method=METHOD)) for mark in marks}
+    past = records([mark.cluster_id for mark in marks], whole, now, method=METHODS[DEFAULT_METHOD])
+    sums = {mark.pk: by_day(parts(past[mark.cluster_id], whole, method=METHODS[DEFAULT_METHOD])) for mark in marks}
     with transaction.atomic():
         kept = [mark for mark in marks if _claim(mark, until)]
         rows = (

@@ -6,7 +6,7 @@ from contextlib import ExitStack
 
 from dbops.engine.errors import DbopsError
 from dbops.engine.facts.instance import from_record
-from dbops.engine.rebuilds.methods import method_named
+from dbops.engine.methods import method_named
 from dbops.engine.rebuilds.plan import Plan
 from dbops.engine.rebuilds.steps.finish.sweep import needs_sweep, sweep
 from dbops.engine.rebuilds.steps.preflight.data_location import describe_data_location

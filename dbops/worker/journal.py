@@ -145,7 +145,7 @@ class RestoreTestJournal(_RunRows[RestoreTest]):
         return leases.heartbeat(self._lease, self.take())
 
     def cancelled(self) -> Cancelled:
-        return Cancelled("proof.cancelled", "Proving the backup", found="a person asked for the end")
+        return Cancelled("restore_test.cancelled", "Proving the backup", found="a person asked for the end")
 
 
 class _RebuildRows(BufferedJournal):

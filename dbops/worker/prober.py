@@ -14,9 +14,8 @@ from dbops.drivers.probe import ProbeTarget, probe_instance
 from dbops.engine.availability.periods import longest_gap
 from dbops.engine.errors import Refused, Unreachable
 from dbops.engine.facts.instance import InstanceFacts, Problem
-from dbops.engine.planning.inputs import METHOD_OF
+from dbops.engine.methods import DEFAULT_METHOD, METHODS
 from dbops.engine.planning.planner import build_plan
-from dbops.engine.rebuilds.methods import DEFAULT_METHOD, METHODS
 from dbops.engine.rebuilds.plan import Plan
 from dbops.engine.topology.members import transactions_lost
 from dbops.lifecycle import external_runs, instance_periods, topology_differences
@@ -184,10 +183,9 @@ def replan(target: Instance, source: Instance, before: Plan) -> Plan:
             next_step="Look at the instances' pages, and plan again.",
         )
     inputs = plan_inputs_of(target, source, keep_old_data=before.keep_old_data)
+    method = METHODS.get(before.copied_by or before.method, METHODS[DEFAULT_METHOD])
     if before.archive is None:
-        return build_plan(inputs, before.copied_by or (before.method if before.method in METHODS else DEFAULT_METHOD))
+        return build_plan(inputs, method)
     # whose file may have been removed meanwhile: what a proof found of it is true of the copy as well
     restore_tests = restore_tests_of_runs([before.archive.run])
-    return build_plan(
-        replace(inputs, archives=(before.archive,), restore_tests=restore_tests), METHOD_OF[before.archive.method]
-    )
+    return build_plan(replace(inputs, archives=(before.archive,), restore_tests=restore_tests), method)

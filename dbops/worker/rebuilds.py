@@ -9,7 +9,7 @@ from contextlib import ExitStack
 
 from dbops.engine.errors import DbopsError, Unreachable
 from dbops.engine.facts.instance import from_record
-from dbops.engine.rebuilds.methods import method_named
+from dbops.engine.methods import method_named
 from dbops.engine.rebuilds.plan import Plan
 from dbops.engine.rebuilds.steps.base import Step
 from dbops.engine.rebuilds.steps.finish.sweep import needs_sweep

@@ -67,14 +67,15 @@ class Hosts:
         """Return what the proof will do, by what both hosts say now.
 
         Raises:
-            Refused: there is no such backup any more (``proof.no_backup``), the chosen host cannot be read (``proof.no_host``), and as
+            Refused: there is no such backup any more (``restore_test.no_backup``), the chosen host cannot be read
+            (``restore_test.no_host``), and as
                 ``plan_restore_test``.
             Unreachable: a host does not answer.
         """
         restore_test, archive = self._restore_test, archive_of_run(self._restore_test.run_id)
         if archive is None:
             raise Refused(
-                "proof.no_backup",
+                "restore_test.no_backup",
                 f"Planning the proof of backup run {restore_test.run_id}",
                 found="its file was removed, or its record does not say what it is",
                 left="Nothing was written.",
@@ -83,7 +84,7 @@ class Hosts:
         source = prober.probe_now(restore_test.source)
         is_there = restore_test.host_id == restore_test.source.host_id
         restore_tester = source if is_there else prober.probe_now(self._instance_there())
-        assert restore_tester.host is not None  # noqa: S101 - look_now says so
+        assert restore_tester.host is not None  # noqa: S101 - probe_now checks it
         return plan_restore_test(
             restore_test.uid,
             archive,
@@ -97,7 +98,7 @@ class Hosts:
         )
 
     def _elsewhere(self, restore_tester: HostFacts, holder: HostFacts | None) -> RemoteFile:
-        assert holder is not None  # noqa: S101 - look_now says so
+        assert holder is not None  # noqa: S101 - probe_now checks it
         host, source = self._restore_test.host, self._restore_test.source
         ciphers = choose_ciphers(holder, restore_tester, link_between(source.host_id, host.pk))
         pull = self._way(self._restore_test).pull(ciphers, attempts=PULL_ATTEMPTS)
@@ -108,7 +109,7 @@ class Hosts:
         there = Instance.objects.filter(host=self._restore_test.host).order_by("pk").first()
         if there is None:
             raise Refused(
-                "proof.no_host",
+                "restore_test.no_host",
                 f"Planning the proof of backup run {self._restore_test.run_id}",
                 found=f"{self._restore_test.host.name} has no instance in the inventory, so its memory, programs and ciphers are not known",
                 left="Nothing was written.",

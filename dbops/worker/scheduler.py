@@ -11,7 +11,7 @@ from django.db.models import CharField
 from django.db.models.functions import Cast
 from django.utils import timezone
 
-from dbops.engine.rebuilds.methods import FOLLOW_UPS, METHODS
+from dbops.engine.methods import method_named
 from dbops.engine.rebuilds.shared_read import SharedReadPhase
 from dbops.engine.schedule.scheduler import JobKind, Key, QueuedJob, decide, line_order
 from dbops.engine.states import RUN_ACTIVE, RunOrigin, RunStatus, Status
@@ -23,8 +23,6 @@ from dbops.worker.start_conditions import unmet_conditions
 
 log = logging.getLogger(__name__)
 
-#: Methods that do not read their source take no place in its line.
-_ONLY_TARGET = frozenset(name for name, method in {**METHODS, **FOLLOW_UPS}.items() if not method.reads_source)
 _LINE_TIME = Cast(WANTS_TO_START, CharField())
 
 
@@ -130,7 +128,8 @@ def _rebuild_jobs(queued: Sequence[tuple[Any, ...]], followers: _Followers, now:
             gates[pk] = f"{gates[pk]}; {reason}" if pk in gates else reason
     kind = JobKind.REBUILD
     for pk, source, target, method, priority, told, since, _ in queued:
-        claims = (target,) if method in _ONLY_TARGET or pk in followers.waits else (source, target)
+        # A rebuild that does not read its source takes no place in its line.
+        claims = (source, target) if method_named(method).reads_source and pk not in followers.waits else (target,)
         yield QueuedJob(kind, pk, line_order(priority, since, pk), claims, gates.get(pk, ""), told)
 
 

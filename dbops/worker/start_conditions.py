@@ -9,8 +9,8 @@ from datetime import datetime
 
 from django.db.models import Q, QuerySet
 
-from dbops.engine.rebuilds.methods import METHODS, method_named
-from dbops.engine.schedule.conflicts import Activity, Effect, conflict_of, of_backup
+from dbops.engine.methods import METHODS, method_named
+from dbops.engine.schedule.conflicts import Activity, of_backup
 from dbops.engine.states import RUN_AT_WORK, Approval, BackupMethod, RunOrigin, Status
 from dbops.loaders.cluster_snapshots import differences
 from dbops.models import BackupRun, Maintenance, Rebuild
@@ -71,5 +71,4 @@ def _close_for_clusters(rebuilds: QuerySet[Rebuild], closed: dict[int, list[str]
 
 
 def _stops(method: str, work: Activity) -> bool:
-    judged = conflict_of(method, work)
-    return judged is not None and judged.effect is not Effect.RUNS_ALONGSIDE
+    return not method_named(method).may_start_beside(work)

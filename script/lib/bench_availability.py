@@ -132,6 +132,7 @@ def measure(options: argparse.Namespace) -> int:
 
     from dbops.engine.availability.days import amounts
     from dbops.engine.availability.gaps import parts
+    from dbops.engine.methods import DEFAULT_METHOD, METHODS
     from dbops.engine.schedule.calendar import Interval
     from dbops.loaders.availability_records import records
     from dbops.models import Cluster, GapDay
@@ -153,7 +154,9 @@ def measure(options: argparse.Namespace) -> int:
     some = keys[: options.judged]
     clock, work, past = timed(lambda: records(some, year, NOW))
     say(f"{len(some)} clusters read", clock, work)
-    clock, work, judged = timed(lambda: {key: amounts(parts(past[key], year, method="xbstream")) for key in some})
+    clock, work, judged = timed(
+        lambda: {key: amounts(parts(past[key], year, method=METHODS[DEFAULT_METHOD])) for key in some}
+    )
     say(f"{len(some)} clusters judged", clock, work)
     same = sum(passes[0][2][key] == judged[key] for key in some)
     print(f"the same numbers with {same} of {len(some)}")

@@ -76,7 +76,7 @@ class FanOutBench(Bench):
                 raise Failed(f"rebuild {key} has {self.status(key)}: {error}")
         marks = ", ".join("?" for _ in keys)
         steps = self.rows(
-            "SELECT rebuild_id, started_at, finished_at FROM dbops_step"  # noqa: S608 - marks alone
+            "SELECT rebuild_id, started_at, finished_at FROM dbops_rebuildstep"  # noqa: S608 - marks alone
             f" WHERE name = 'stream' AND rebuild_id IN ({marks}) ORDER BY rebuild_id",
             *keys,
         )
@@ -101,7 +101,7 @@ class FanOutBench(Bench):
         keys = [first, *(self.ask(name, "--with", TARGETS[0]) for name in TARGETS[1:])]
         self.rows("UPDATE dbops_rebuild SET not_before = NULL WHERE id = ?", first)
         seconds = self.stream_seconds(*keys)
-        told = self.rows("SELECT count(*) FROM dbops_rebuild WHERE reads_with_id = ?", first)
+        told = self.rows("SELECT count(*) FROM dbops_rebuild WHERE leader_id = ?", first)
         if told[0][0] != len(TARGETS) - 1:
             raise Failed("not all of them were joined to the one who read")
         return seconds

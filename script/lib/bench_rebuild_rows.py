@@ -149,7 +149,7 @@ class TableBench(Bench):
         return 100 * watch.between(began, time.time())[0] / IDLE_SECONDS
 
     def _moment(self, step: str, column: str) -> float:
-        sql = f"SELECT {column} FROM dbops_step WHERE name = ? ORDER BY id DESC LIMIT 1"
+        sql = f"SELECT {column} FROM dbops_rebuildstep WHERE name = ? ORDER BY id DESC LIMIT 1"
         return _epoch(self.rows(sql, step)[0][0])
 
     def _around(self, found: dict[str, float]) -> dict[str, float]:

@@ -79,30 +79,27 @@ GOALS: dict[str, tuple[tuple[str, Goal], ...]] = {
 
 #: How the page says what its rows mean.
 HOW = """\
-## What is compared, and how
+## How it is measured
 
-* Each run begins with nothing waiting to be written to the disk (`sync`) and with the memory of a server that has run for weeks: all that
-  is free is taken by the page cache (`script/lib/bench_memory.py`), for the first write to memory that a virtual machine's host has taken
-  back costs several times as much as any other. Each round begins with another of ours and the pipelines typed by hand: whoever comes
-  after somebody else's gigabyte is slower. By hand, too, the last copy is removed only when the new one is there.
-* **The stream step** is the step as its page shows it: starting the job, the copy, seeing that it has ended, and the proof that it is
-  whole. By hand there is none of that: `ssh SOURCE "mariadb-backup --backup --stream=xbstream ..." | mbstream -x`, as root, over the
-  lab's own key, with one thread at each end, which is both tools' default. Ours has two and wide pipes (docs/methods.md says what each
-  of the two is worth).
-* **Until attached**: from the click until the replica replicates from the primary. What follows is the gate, in which the replica
-  serves and is watched (2 s here, 60 s unless `DBOPS_VERIFY_STEADY_SECONDS` says otherwise), and the removal of the old data.
-* **Around the data** are the seconds from the click (the rebuild's row) to the first file on the target, and from the end of the tool
-  on the source to a replica that replicates from the primary, prepare and catch-up left out. Stopping and starting the target's server
-  are in it.
-* **The worker** is the one that drives rebuilds (`script/run worker ticks`), from the first to the last moment of a stream step that is
-  held to a rate so that it lasts a minute: of some seconds its beginning and its end would be a large part. The one that probes is
-  another. With nothing to follow it has the scheduler's look every two seconds.
-* **A dump is restored** by `zcat FILE | mariadb` into a server with a buffer pool of 1 GiB, without binary log. The rebuild's seconds
-  are those until attached.
-* **The regular backup** is that of the tables as sysbench makes them, with one secondary index; a dump holds no index at all. From its
-  start to its publication: written, added up, brought to the disk. The dump is `mariadb-dump --single-transaction | gzip`.
-* **The archive** is the physical backup of the same round; its file is taken out of the page cache before it is read, as one of last
-  night is.
+* Before each run, everything is written to disk (`sync`), and the page cache takes all free memory
+  (`script/lib/bench_memory.py`). A virtual machine's first write to reclaimed memory is several times slower than
+  others.
+* Each round starts with another contestant: the one after a large copy is slower. By hand, too, the last copy is
+  removed only when the new one exists.
+* **The stream step** is the step on the rebuild's page: start of the job, copy, detection of its end, and the check
+  that the copy is complete. By hand: `ssh SOURCE "mariadb-backup --backup --stream=xbstream ..." | mbstream -x`, as
+  root, with the lab's key and one thread at each end (the default of both tools), without any check.
+* **Until attached**: from the click until the replica replicates from the primary. Afterwards the replica is watched
+  (2 s here, by default 60 s), and the old data is removed.
+* **Around the data**: from the click to the first file on the target, plus from the tool's end on the source to a
+  replicating replica, without prepare and catch-up. Stop and start of the target's server are included.
+* **The worker** drives rebuilds (`script/run worker ticks`). It is measured over a stream that a rate limit stretches
+  to a minute.
+* **A dump is restored** with `zcat FILE | mariadb` into a server with a buffer pool of 1 GiB and no binary log. The
+  rebuild's time is the time until attached.
+* **The regular backup** is of sysbench's tables with one secondary index; a dump holds no index. From start to
+  publication: written, checksummed, on disk. The dump is `mariadb-dump --single-transaction | gzip`.
+* **The archive** is the physical backup of the same round, removed from the page cache before it is read.
 """
 
 
@@ -156,14 +153,15 @@ def without(samples: Samples, *names: str) -> Samples:
 
 
 def document(headline: str, groups: Iterable[Group]) -> str:
-    """Return docs/benchmarks.md: the table, what limits what was not reached, and the seconds behind it."""
+    """Return docs/reference/benchmarks.md: the table, what limits what was not reached, and the seconds behind it."""
     groups = list(groups)
     rows = [row for group in groups for row in group.rows]
     lines = [
         "# Benchmarks",
         "",
-        "Written by `script/bench table`: every row in one run, ours and what it is compared with in turns on one machine.",
-        "Ratios of one run can be compared; seconds are this machine's. No test asserts a time.",
+        "`script/bench table` writes this page: every row in one run, alternating with its comparison on one machine.",
+        "Compare ratios, not seconds: seconds depend on the machine. No test asserts a time.",
+        "For single settings, see [tuning measurements](measurements.md).",
         "",
         headline,
         "",
@@ -172,7 +170,7 @@ def document(headline: str, groups: Iterable[Group]) -> str:
         *(row.line() for row in rows),
     ]
     if notes := [f"* {row.title}: {row.note}" for row in rows if row.note]:
-        lines += ["", "## Where it was not measured or not reached, and what limits it", "", *notes]
+        lines += ["", "## Limits: rows that missed their goal or were not measured", "", *notes]
     lines += ["", *HOW.splitlines()]
     for group in groups:
         if group.samples:

@@ -1,4 +1,4 @@
-"""script/bench table: every row of docs/benchmarks.md in one run, against its goal.
+"""script/bench table: every row of docs/reference/benchmarks.md in one run, against its goal.
 
 Each group of rows has a lab of its own, one after the other. A whole run writes the page; with --only, rows are measured and printed
 alone. What fails is told in its row, and the others go on.
@@ -20,7 +20,7 @@ from script.lib.bench_rows import GOALS, Group, document, pairs, row_of, rows_wi
 from script.lib.stage import ROOT
 from script.lib.supervisor import Failed
 
-PAGE = ROOT / "docs" / "benchmarks.md"
+PAGE = ROOT / "docs" / "reference" / "benchmarks.md"
 
 
 @dataclass(frozen=True, slots=True)
@@ -105,7 +105,9 @@ def parse(arguments: list[str]) -> argparse.Namespace:
     parser.add_argument("--clone-size", default="2G", help="data of the MySQL lab (default 2G)")
     parser.add_argument("--fan-out-size", default="512M", help="data of the fan-out's lab (default 512M)")
     parser.add_argument("--redo", default="1G", help="redo to prepare, and data that it is of (default 1G)")
-    parser.add_argument("--page", type=Path, default=PAGE, help="where a whole run writes (default docs/benchmarks.md)")
+    parser.add_argument(
+        "--page", type=Path, default=PAGE, help="where a whole run writes (default docs/reference/benchmarks.md)"
+    )
     options = parser.parse_args(arguments)
     options.wanted = set(filter(None, options.only.split(","))) or set(KEYS)
     if unknown := options.wanted - set(KEYS):

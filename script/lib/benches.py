@@ -9,7 +9,7 @@ from importlib import import_module
 #: By the name after script/bench: module, and what it measures.
 BENCHES = {
     "rebuild": ("bench", "our rebuild, the pipeline typed by hand, and dump and restore (also without a name)"),
-    "table": ("bench_table", "every row of docs/benchmarks.md in one run, against its goal"),
+    "table": ("bench_table", "every row of docs/reference/benchmarks.md in one run, against its goal"),
     "prepare": ("bench_prepare", "--prepare of one backup: the tool's default against ours"),
     "catch-up": ("bench_catch_up", "how fast a replica applies with relaxed settings"),
     "clone": ("bench_clone", "a MySQL replica by clone against dump and restore"),

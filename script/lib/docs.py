@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from itertools import groupby
 from pathlib import Path
 
-from dbops.engine.schedule.conflicts import TABLE
+from dbops.engine.methods import conflict_table
 from script.lib.reliability import between, cell
 
 DOCS = Path(__file__).resolve().parents[2] / "docs"
@@ -26,17 +26,17 @@ class Part:
 
 
 def effects() -> str:
-    """Return the table of ``dbops.engine.schedule.conflicts``; methods with the same cell share a row."""
-    lines = ["| what runs, is due or is amiss | method | effect | why |", "|---|---|---|---|"]
-    for work, cells in TABLE.items():
+    """Return the conflicts of every method; methods with the same cell share a row."""
+    lines = ["| activity | method | effect | reason |", "|---|---|---|---|"]
+    for work, cells in conflict_table().items():
         for judged, methods in groupby(cells, key=cells.__getitem__):
             words = (work, ", ".join(methods), judged.effect, judged.reason)
             lines.append(f"| {' | '.join(cell(word) for word in words)} |")
     return "\n".join(lines)
 
 
-#: A part of a page for each table of the engine. ``errors.md`` gets an entry here once its texts are in a catalogue.
-PARTS = (Part("blockers.md", "effects", effects),)
+#: A part of a page for each table of the engine. ``reference/errors.md`` gets an entry here once its texts are in a catalogue.
+PARTS = (Part("reference/blockers.md", "effects", effects),)
 
 
 def generated(page: str, text: str) -> str:

@@ -1,4 +1,4 @@
-"""Put the results of the fault matrix and of the soak into ``docs/reliability.md``: its tables are what was really run.
+"""Put the results of the fault matrix and of the soak into ``docs/reference/reliability.md``: its tables are what was really run.
 
     .venv/bin/python script/lib/reliability.py
 
@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Any
 
 ROOT = Path(__file__).resolve().parents[2]
-PAGE = ROOT / "docs" / "reliability.md"
+PAGE = ROOT / "docs" / "reference" / "reliability.md"
 Row = dict[str, Any]
 
 

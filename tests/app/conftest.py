@@ -85,7 +85,7 @@ def played(monkeypatch: pytest.MonkeyPatch, settings: Any) -> Played:
     monkeypatch.setattr(wiring, "jobs_of", found.jobs_of)
     monkeypatch.setattr(backups, "jobs_of", found.jobs_of)
     monkeypatch.setattr(backup_files, "jobs_of", found.jobs_of)
-    monkeypatch.setattr("dbops.worker.prober.probe_now", found.look_now)
+    monkeypatch.setattr("dbops.worker.prober.probe_now", found.probe_now)
     settings.TICK_SECONDS = 0.3
     return found
 

@@ -44,7 +44,7 @@ class Played:
         self.withdrawn.append((ran.arguments[-2], BackupRun.objects.filter(status="succeeded").count()))
         return "withdrawn\n"
 
-    def look_now(self, instance: Any) -> Any:
+    def probe_now(self, instance: Any) -> Any:
         if self.probe:
             raise self.probe
         return InstanceState.objects.get(instance=instance).facts()

@@ -4,19 +4,18 @@ import os
 import shutil
 import signal
 import subprocess
-import tempfile
 from collections.abc import Iterator
 from contextlib import contextmanager
-from pathlib import Path
 
 from tests.networks import free_port
+from tests.run_folder import new_folder
 from tests.stack import ROOT, VIEWER, VIEWER_PASSWORD, answers, wait_for
 
 
 @contextmanager
 def running_sample() -> Iterator[str]:
     """Fill a database of its own and show it; yield the address."""
-    folder, port = Path(tempfile.mkdtemp(prefix="dbops-sample-", dir="/var/tmp")), free_port()
+    folder, port = new_folder("sample"), free_port()
     environment = {
         **{key: value for key, value in os.environ.items() if not key.startswith("DBOPS_")},
         "DBOPS_STATE_DIR": str(folder),

@@ -10,7 +10,6 @@ import argparse
 import re
 import shutil
 import sys
-import tempfile
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -25,6 +24,7 @@ from lab.lab import Lab
 from lab.pytest_plugin import start_lab
 from tests.auto_throttle import braked
 from tests.networks import free_network
+from tests.run_folder import new_folder
 from tests.stack import OPERATOR, OPERATOR_PASSWORD, ROOT, VIEWER, VIEWER_PASSWORD, Stack, running_stack, wait_for
 
 from .chromium import Visitor, running_chromium, visitor
@@ -90,8 +90,7 @@ class Camera:
 @contextmanager
 def two_clusters(size: str) -> Iterator[Stack]:
     """Run a dashboard over the cluster whose replica is rebuilt and a small one beside it."""
-    folder = Path(tempfile.mkdtemp(prefix="dbops-pictures-", dir="/var/tmp"))
-    folder.chmod(0o755)
+    folder = new_folder("pictures")
     try:
         with (
             running_stack(free_network(), size=size, name=CLUSTER, replicas=2) as stack,

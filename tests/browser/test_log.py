@@ -62,7 +62,7 @@ def is_seen(page: Page, key: int) -> bool:
 
 
 def newest(stack: Stack) -> int:
-    return int(stack.rows("SELECT max(id) AS newest FROM dbops_event")[0]["newest"])
+    return int(stack.rows("SELECT max(id) AS newest FROM dbops_rebuildevent")[0]["newest"])
 
 
 def scroll_up(page: Page, pixels: int = 400) -> None:
@@ -179,7 +179,7 @@ def test_lines_are_filtered_over_the_whole_log(logged: tuple[Stack, str], reader
     expect(page.locator("#log-lines > li").first).to_have_attribute("data-host", "host-replica-1")
     assert set(shown(page)) <= {*range(0, LINES + 1, 1000), *range(LINES + 1, newest(stack) + 1)}
     page.locator("#log-host").select_option("")
-    stack.write("DELETE FROM dbops_event WHERE level = 'warning' AND id > ?", LINES)
+    stack.write("DELETE FROM dbops_rebuildevent WHERE level = 'warning' AND id > ?", LINES)
 
 
 def test_wrapping_is_remembered(logged: tuple[Stack, str], reader: Visitor) -> None:

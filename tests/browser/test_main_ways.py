@@ -182,7 +182,7 @@ def test_the_dba_puts_old_data_back_after_a_failure_and_the_auditor_finds_both(s
 
     def ask(visitor: Visitor) -> None:
         dba.to(address)(visitor)
-        visitor.page.locator("#put-back-link").click()
+        visitor.page.locator("#rollback-link").click()
         fill_in(visitor.page, REASON_TO_GO_BACK)
 
     dba.see(ask, lambda page: expect(page.get_by_role("heading", level=1)).to_contain_text("back?"))

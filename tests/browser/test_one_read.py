@@ -81,7 +81,9 @@ def test_several_are_chosen_confirmed_by_name_and_rebuilt(
     page.locator("#confirm button[type=submit]").click()
     expect(page.locator("#shared-read")).to_contain_text("of replica-2")
     assert wait_for_the_end(two) == ["succeeded", "succeeded"]
-    [told] = two.rows("SELECT count(*) AS n FROM dbops_event WHERE text LIKE 'One read of backup-1 for this and%'")
+    [told] = two.rows(
+        "SELECT count(*) AS n FROM dbops_rebuildevent WHERE text LIKE 'One read of backup-1 for this and%'"
+    )
     assert told["n"] == 1
 
 
@@ -93,16 +95,16 @@ def test_one_that_waits_joins_another_and_leaves_it(two: Stack, people: dict[str
         two.manage("rebuild", name, "--reason", REASON, "--start", later)
     first, second = (row["id"] for row in two.rows("SELECT id FROM dbops_rebuild WHERE status = 'queued' ORDER BY id"))
     try:
-        look(people, f"/rebuilds/{second}/join/", f"[name=reader][value='{first}']", tmp_path)
+        look(people, f"/rebuilds/{second}/group/", f"[name=reader][value='{first}']", tmp_path)
         page = people["desk"].open(f"/rebuilds/{second}/")
         page.locator("#join-link").click()
         page.locator(f"[name=reader][value='{first}']").click()
         page.wait_for_url(f"**/rebuilds/{second}/")
         expect(page.locator("#shared-read")).to_contain_text(f"rebuild {first}")
-        look(people, f"/rebuilds/{first}/join/", "#shared-read", tmp_path)
+        look(people, f"/rebuilds/{first}/group/", "#shared-read", tmp_path)
         look(people, f"/rebuilds/{first}/", "#shared-read", tmp_path)
-        look(people, f"/rebuilds/{first}/rate/", ".rate-form", tmp_path)
-        page = people["desk"].open(f"/rebuilds/{first}/rate/")
+        look(people, f"/rebuilds/{first}/rate-limit/", ".rate-form", tmp_path)
+        page = people["desk"].open(f"/rebuilds/{first}/rate-limit/")
         number, slider = page.locator("#mib"), page.get_by_role("slider")
         slider.focus()
         page.keyboard.press("Home")
@@ -114,9 +116,9 @@ def test_one_that_waits_joins_another_and_leaves_it(two: Stack, people: dict[str
         expect(slider).to_have_value("20")
         page.locator(".rate-form button[type=submit]").click()
         page.wait_for_url(f"**/rebuilds/{first}/")
-        look(people, f"/rebuilds/{first}/rate/", "[name=full]", tmp_path)
-        look(people, f"/rebuilds/{second}/join/", "[name=leave]", tmp_path)
-        page = people["desk"].open(f"/rebuilds/{second}/join/")
+        look(people, f"/rebuilds/{first}/rate-limit/", "[name=full]", tmp_path)
+        look(people, f"/rebuilds/{second}/group/", "[name=leave]", tmp_path)
+        page = people["desk"].open(f"/rebuilds/{second}/group/")
         page.locator("[name=leave]").click()
         page.wait_for_url(f"**/rebuilds/{second}/")
     finally:

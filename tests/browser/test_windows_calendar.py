@@ -20,7 +20,7 @@ PLAN = "/instances/replica-1/rebuild/"
 ALL_CLUSTERS = "/calendar/"
 HISTORY = "/backups/history/"
 PAGES = (
-    *(STRIPS, DAY, WEEK, PLAN, "/queue/", "/schedules/", "/schedules/add/", "/schedules/edit/nightly/"),
+    *(STRIPS, DAY, WEEK, PLAN, "/queue/", "/schedules/", "/schedules/add/", "/schedules/nightly/edit/"),
     *(ALL_CLUSTERS, "/calendar/?span=week", HISTORY, "/backups/", "/availability/"),
 )
 WIDTHS = (360, 1280, 1920)

@@ -119,7 +119,7 @@ def test_a_viewer_sees_the_schedules_and_can_change_none(victor: Visitor, window
     expect(page.locator("main a[href^='/schedules/']:not([href='/schedules/']), main form[method=post]")).to_have_count(
         0
     )
-    for address in ("/schedules/add/", "/schedules/edit/nightly/", "/schedules/remove/nightly/"):
+    for address in ("/schedules/add/", "/schedules/nightly/edit/", "/schedules/nightly/remove/"):
         assert victor.page.goto(victor.url + address).status == 403
     victor.forgive("403")
     for address in ("/clusters/test/", "/clusters/test/calendar/", "/"):

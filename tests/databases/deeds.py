@@ -4,6 +4,7 @@ import os
 import signal
 import time
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -16,8 +17,7 @@ from dbops.audit.log import append, current_head
 from dbops.database.errors import AWAY
 from dbops.engine.audit.chain import verify
 from dbops.engine.errors import Refused
-from dbops.engine.rebuilds.methods import METHODS
-from dbops.engine.rebuilds.methods.base import Method
+from dbops.engine.methods import METHODS
 from dbops.engine.rebuilds.steps.base import Step
 from dbops.engine.rebuilds.steps.run import Run, StepOutcome, again, done
 from dbops.engine.states import FINAL, Approval, Status
@@ -293,13 +293,13 @@ COUNTING = tuple(Counting(name) for name in ("one", "two", "three", "four", "fiv
 
 def queue_counting() -> int:
     """Queue a rebuild of the fleet whose steps only count."""
-    METHODS["xbstream"] = Method("xbstream", "counting", COUNTING)
+    METHODS["xbstream"] = replace(METHODS["xbstream"], steps=COUNTING)
     return int(request("counting", fleet())[1])
 
 
 def work(seconds: float) -> list[str]:
     """Be beat and worker until every rebuild is over. Return what went wrong: each is one task that failed."""
-    METHODS["xbstream"] = Method("xbstream", "counting", COUNTING)
+    METHODS["xbstream"] = replace(METHODS["xbstream"], steps=COUNTING)
     failures, deadline = [], time.monotonic() + seconds
     while time.monotonic() < deadline:
         try:

@@ -38,8 +38,10 @@ def test_a_rebuild_outlives_its_worker(kind: str, servers: Callable[[str], Serve
         stack.wait_for_facts("replica-1", answering=False)
         status, rebuild = rebuild_and(stack, "replica-1", "stream", lambda: kill_the_worker(stack))
         assert (status, rebuild["status"]) == (0, "succeeded"), stack.state_of_rebuilds()
-        assert stack.rows("SELECT 1 FROM dbops_event WHERE text LIKE 'Re-attached after%'")
-        streams = stack.rows("SELECT * FROM dbops_command WHERE step = ? AND rebuild_id = ?", "stream", rebuild["id"])
+        assert stack.rows("SELECT 1 FROM dbops_rebuildevent WHERE text LIKE 'Re-attached after%'")
+        streams = stack.rows(
+            "SELECT * FROM dbops_executedcommand WHERE step = ? AND rebuild_id = ?", "stream", rebuild["id"]
+        )
         assert len({row["text"] for row in streams if "mbstream" in row["text"]}) <= 1
         source_is_given_back(stack, rebuild["uid"])
         same_data_at_one_gtid(stack, "replica-1")

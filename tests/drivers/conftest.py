@@ -6,7 +6,6 @@ import shutil
 import signal
 import socket
 import subprocess
-import tempfile
 import time
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
@@ -28,6 +27,7 @@ from dbops.engine.ports import Shell
 from tests.drivers.worlds import Maker, end_sessions, make_real
 from tests.fakes import FakeHost, FakeJobs, FakeShell, ended, running
 from tests.networks import free_network
+from tests.run_folder import new_folder
 
 ADDRESS = f"{free_network()}.11"
 SSH_PORT = 2222
@@ -73,7 +73,7 @@ def wait_for_port(port: int) -> None:
 @pytest.fixture(scope="session")
 def folder() -> Iterator[Path]:
     """Below /var/tmp: socket paths stay short, and pytest's own directories are closed to other users."""
-    path = Path(tempfile.mkdtemp(prefix="dbops-drivers-", dir="/var/tmp"))
+    path = new_folder("drivers")
     yield path
     shutil.rmtree(path, ignore_errors=True)
 

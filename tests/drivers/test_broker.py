@@ -4,9 +4,7 @@ import os
 import shutil
 import signal
 import subprocess
-import tempfile
 from collections.abc import Iterator
-from pathlib import Path
 from typing import Any
 
 import pytest
@@ -15,6 +13,7 @@ from kombu import Connection, Consumer, Queue
 
 from dbops.celery import app
 from tests.networks import free_port
+from tests.run_folder import new_folder
 from tests.stack import ROOT, wait_for
 
 pytestmark = pytest.mark.services
@@ -23,7 +22,7 @@ pytestmark = pytest.mark.services
 @pytest.fixture
 def port() -> Iterator[int]:
     """Run Redis as the product does, and give its port."""
-    folder, number = Path(tempfile.mkdtemp(prefix="dbops-test-", dir="/var/tmp")), free_port()
+    folder, number = new_folder("redis"), free_port()
     environment = {**os.environ, "DBOPS_REDIS_DIR": str(folder), "DBOPS_REDIS_PORT": str(number)}
     process = subprocess.Popen([ROOT / "script" / "run", "redis"], env=environment, stdout=subprocess.DEVNULL)
     try:

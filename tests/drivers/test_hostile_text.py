@@ -21,6 +21,7 @@ from dbops.engine.hosts.scripts import load
 from dbops.engine.hosts.ssh import show
 from dbops.engine.ports import JobStatus, Shell
 from dbops.engine.rebuilds.steps.commands import split_command
+from tests import run_folder
 from tests.drivers.conftest import ADDRESS, SSH_PORT, Sshd
 from tests.fakes import FakeShell
 from tests.hostile import CANARY, PAYLOADS, names, one_line, texts
@@ -33,7 +34,7 @@ words = st.lists(texts, min_size=1, max_size=5)
 
 @contextmanager
 def empty_folder() -> Iterator[Path]:
-    with TemporaryDirectory(prefix="dbops-text-", dir="/var/tmp") as folder:
+    with TemporaryDirectory(prefix="dbops-text-", dir=run_folder.parent()) as folder:
         yield Path(folder)
 
 

@@ -13,7 +13,7 @@ from tests.stack import Stack
 def _wait_for_step(stack: Stack, step: str, done: threading.Event, act: Callable[[int], object]) -> None:
     while not done.is_set():
         rows = stack.rows(
-            "SELECT rebuild_id FROM dbops_step s JOIN dbops_rebuild r ON r.id = s.rebuild_id"
+            "SELECT rebuild_id FROM dbops_rebuildstep s JOIN dbops_rebuild r ON r.id = s.rebuild_id"
             " WHERE s.name = ? AND s.state = 'running' AND r.status = 'running'",
             step,
         )

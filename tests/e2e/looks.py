@@ -134,7 +134,7 @@ def last_rebuild(stack: Stack) -> dict[str, Any]:
 def when_step(stack: Stack, step: str, act: Callable[[], bool], done: threading.Event) -> None:
     """Call ``act`` from the moment on at which the step runs, until it says that it has done its part."""
     sql = (
-        "SELECT 1 FROM dbops_step s JOIN dbops_rebuild r ON r.id = s.rebuild_id"
+        "SELECT 1 FROM dbops_rebuildstep s JOIN dbops_rebuild r ON r.id = s.rebuild_id"
         " WHERE s.name = ? AND s.state = 'running' AND r.status = 'running'"
     )
     while not done.is_set() and not stack.rows(sql, step):
@@ -166,7 +166,9 @@ def source_is_given_back(stack: Stack, uid: str) -> None:
 
 
 def stream_result(stack: Stack, rebuild: dict[str, Any]) -> dict[str, Any]:
-    row = stack.rows("SELECT state, result FROM dbops_step WHERE rebuild_id = ? AND name = 'stream'", rebuild["id"])[0]
+    row = stack.rows(
+        "SELECT state, result FROM dbops_rebuildstep WHERE rebuild_id = ? AND name = 'stream'", rebuild["id"]
+    )[0]
     assert row["state"] == "failed"
     result: dict[str, Any] = json.loads(row["result"])
     return result

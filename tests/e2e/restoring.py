@@ -1,4 +1,4 @@
-"""Restores by hand, as ``docs/backups.md`` tells it: a published backup becomes a server on a spare loopback port."""
+"""Restores by hand, as ``docs/how-to/backups.md`` tells it: a published backup becomes a server on a spare loopback port."""
 
 import shlex
 import shutil

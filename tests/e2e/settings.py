@@ -23,7 +23,7 @@ def own_settings(stack: Stack, name: str, values: Mapping[str, str]) -> Iterator
 def relaxed_and_put_back(stack: Stack) -> dict[str, tuple[str, str]]:
     """Return what the last rebuild set each variable to while the copy rolled forward, and what afterwards."""
     rows = stack.rows(
-        'SELECT "key" AS k, text FROM dbops_command WHERE rebuild_id = ? AND exit_status = 0 ORDER BY id',
+        'SELECT "key" AS k, text FROM dbops_executedcommand WHERE rebuild_id = ? AND exit_status = 0 ORDER BY id',
         last_rebuild(stack)["id"],
     )
     said: dict[str, dict[str, str]] = {"relax": {}, "rollback": {}}

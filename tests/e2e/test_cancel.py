@@ -4,7 +4,7 @@ from datetime import datetime
 
 import pytest
 
-from dbops.engine.rebuilds.methods import METHODS
+from dbops.engine.methods import METHODS
 from tests.stack import Stack, wait_for
 
 from .cancelling import cancelled_in

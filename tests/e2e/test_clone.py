@@ -138,7 +138,7 @@ def test_a_replica_is_cloned_under_writes(stack: Stack) -> None:
     same_data(stack)
     percents = [line["percent"] for line in lines if line.get("step") == "stream" and line.get("percent") is not None]
     assert percents == sorted(percents)
-    for row in stack.rows("SELECT text, output FROM dbops_command WHERE rebuild_id = ?", rebuild["id"]):
+    for row in stack.rows("SELECT text, output FROM dbops_executedcommand WHERE rebuild_id = ?", rebuild["id"]):
         assert "IDENTIFIED BY '" not in row["text"].replace("IDENTIFIED BY '********'", ""), row
 
 
@@ -263,7 +263,7 @@ def test_a_killed_worker_costs_nothing(stack: Stack) -> None:
     assert killed, "the copy was over before the worker could be killed"
     assert (status, lines[-1]["status"]) == (0, "succeeded")
     rebuild = last_rebuild(stack)
-    steps = stack.rows("SELECT name, state FROM dbops_step WHERE rebuild_id = ?", rebuild["id"])
+    steps = stack.rows("SELECT name, state FROM dbops_rebuildstep WHERE rebuild_id = ?", rebuild["id"])
     assert {row["state"] for row in steps} == {"done"}
     assert replicates(stack, TARGET)
     same_data(stack)

@@ -51,10 +51,14 @@ def test_a_rebuild_over_a_slow_link_is_compressed_and_whole(slow: Stack) -> None
     assert any(names(reason, "10 MiB/s") for reason in plan["stream_reasons"])
     slow.rebuild(TARGET)
     same_data_at_one_gtid(slow, TARGET)
-    [step] = slow.rows("SELECT result FROM dbops_step WHERE name = 'stream' AND rebuild_id = ?", last(slow)["id"])
+    [step] = slow.rows(
+        "SELECT result FROM dbops_rebuildstep WHERE name = 'stream' AND rebuild_id = ?", last(slow)["id"]
+    )
     copied = json.loads(step["result"])["bytes"]
     assert copied > 0.8 * plan["bytes_to_copy"], "what is told is what was unpacked, not what the link carried"
-    commands = slow.rows("SELECT text FROM dbops_command WHERE rebuild_id = ? AND step = 'stream'", last(slow)["id"])
+    commands = slow.rows(
+        "SELECT text FROM dbops_executedcommand WHERE rebuild_id = ? AND step = 'stream'", last(slow)["id"]
+    )
     assert any("zstd -q -1 -c" in row["text"] for row in commands)
 
 
@@ -83,7 +87,7 @@ def test_a_compressed_stream_is_held_to_what_its_link_may_carry(slow: Stack) -> 
 
 
 def unpacked(stack: Stack, key: int) -> int:
-    [row] = stack.rows("SELECT progress FROM dbops_step WHERE name = 'stream' AND rebuild_id = ?", key)
+    [row] = stack.rows("SELECT progress FROM dbops_rebuildstep WHERE name = 'stream' AND rebuild_id = ?", key)
     return int(json.loads(row["progress"]).get("bytes") or 0)
 
 

@@ -64,7 +64,7 @@ def rebuilds(stack: Stack, keys: list[int]) -> list[dict[str, Any]]:
 
 def events(stack: Stack, key: int) -> str:
     return "\n".join(
-        row["text"] for row in stack.rows("SELECT text FROM dbops_event WHERE rebuild_id = ? ORDER BY id", key)
+        row["text"] for row in stack.rows("SELECT text FROM dbops_rebuildevent WHERE rebuild_id = ? ORDER BY id", key)
     )
 
 
@@ -76,14 +76,16 @@ def followers(stack: Stack, key: int) -> set[str]:
 
 def pauses(stack: Stack, key: int) -> int:
     """Return how often this rebuild paused the source and left it so for the copy."""
-    rows = stack.rows('SELECT "key" AS k FROM dbops_command WHERE rebuild_id = ? AND "key" LIKE \'pause.%\'', key)
+    rows = stack.rows(
+        'SELECT "key" AS k FROM dbops_executedcommand WHERE rebuild_id = ? AND "key" LIKE \'pause.%\'', key
+    )
     tried_again = sum(row["k"].endswith(".resume") for row in rows)
     return len(rows) - 2 * tried_again
 
 
 def copies(stack: Stack, key: int) -> frozenset[str]:
     """Return the uuid of each backup that the step which copies told of."""
-    rows = stack.rows("SELECT text FROM dbops_event WHERE rebuild_id = ? AND step = 'stream'", key)
+    rows = stack.rows("SELECT text FROM dbops_rebuildevent WHERE rebuild_id = ? AND step = 'stream'", key)
     return frozenset(
         found for row in rows for found in re.findall(r"\b[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}\b", row["text"])
     )
@@ -104,7 +106,7 @@ def wait_for_the_end(stack: Stack, keys: list[int]) -> list[str]:
 
 
 def copied(stack: Stack, key: int) -> int:
-    [row] = stack.rows("SELECT progress FROM dbops_step WHERE name = 'stream' AND rebuild_id = ?", key)
+    [row] = stack.rows("SELECT progress FROM dbops_rebuildstep WHERE name = 'stream' AND rebuild_id = ?", key)
     return int(json.loads(row["progress"]).get("bytes") or 0)
 
 
@@ -112,8 +114,8 @@ def wait_for_bytes(stack: Stack, key: int) -> None:
     wait_for(
         "bytes of the stream",
         lambda: stack.rows(
-            "SELECT 1 FROM dbops_step s JOIN dbops_rebuild r ON r.id = s.rebuild_id"
-            " WHERE r.id = ? AND s.name = 'stream' AND s.state = 'running' AND r.memory LIKE '%stream.bytes%'",
+            "SELECT 1 FROM dbops_rebuildstep s JOIN dbops_rebuild r ON r.id = s.rebuild_id"
+            " WHERE r.id = ? AND s.name = 'stream' AND s.state = 'running' AND r.checkpoint LIKE '%stream.bytes%'",
             key,
         ),
         120,
@@ -172,9 +174,9 @@ def test_three_replicas_from_one_read_that_is_compressed_once(narrow: Stack) -> 
     [copied] = {copies(narrow, key) for key in keys}
     assert len(copied) == 1, "one backup, so it was compressed once"
     for key, plan in zip(keys, plans, strict=True):
-        [step] = narrow.rows("SELECT result FROM dbops_step WHERE name = 'stream' AND rebuild_id = ?", key)
+        [step] = narrow.rows("SELECT result FROM dbops_rebuildstep WHERE name = 'stream' AND rebuild_id = ?", key)
         assert json.loads(step["result"])["bytes"] > 0.8 * plan["bytes_to_copy"], "what is told is what was unpacked"
-        commands = narrow.rows("SELECT text FROM dbops_command WHERE rebuild_id = ? AND step = 'stream'", key)
+        commands = narrow.rows("SELECT text FROM dbops_executedcommand WHERE rebuild_id = ? AND step = 'stream'", key)
         assert any("zstd -q -d -c |" in row["text"] for row in commands), "which reads nothing that is not compressed"
 
 

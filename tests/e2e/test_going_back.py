@@ -53,7 +53,9 @@ def held_preparation(target: LabHost) -> Iterator[None]:
 
 
 def commands_of(stack: Stack, rebuild: dict[str, Any]) -> list[str]:
-    return [row["key"] for row in stack.rows("SELECT key FROM dbops_command WHERE rebuild_id = ?", rebuild["id"])]
+    return [
+        row["key"] for row in stack.rows("SELECT key FROM dbops_executedcommand WHERE rebuild_id = ?", rebuild["id"])
+    ]
 
 
 @pytest.mark.parametrize("step", ["stream", "prepare", "catch-up"])

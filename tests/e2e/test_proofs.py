@@ -158,7 +158,7 @@ def test_a_damaged_file_fails_with_its_code(stack: Stack, run: int) -> None:
     content[len(content) // 2] ^= 0xFF
     with changed(file, bytes(content)):
         status, result = prove(stack, run)
-    assert (status, result["status"], result["error"]["code"]) == (1, "failed", "proof.damaged"), result
+    assert (status, result["status"], result["error"]["code"]) == (1, "failed", "restore_test.damaged"), result
     assert result["steps"][-1]["name"] == "remove"
     assert [step["name"] for step in result["steps"] if step["state"] == "failed"] == ["unpack"]
 
@@ -188,7 +188,7 @@ def test_a_copy_that_names_files_of_a_running_server_is_never_started(stack: Sta
     )
     with published_instead(stack, run, done.stdout):
         status, result = prove(stack, run)
-    assert (status, result["error"]["code"]) == (1, "proof.outside"), result
+    assert (status, result["error"]["code"]) == (1, "restore_test.outside"), result
     assert "shop/far.isl" in result["error"]["found"]
     assert [step["name"] for step in result["steps"]] == ["look", "unpack", "remove"]
 
@@ -197,20 +197,20 @@ def test_what_was_published_and_is_no_backup_cannot_be_unpacked(stack: Stack, ru
     done = subprocess.run(["zstd", "-c"], input=os.urandom(200_000), capture_output=True, check=True)
     with published_instead(stack, run, done.stdout):
         status, result = prove(stack, run)
-    assert (status, result["error"]["code"]) == (1, "proof.unpack"), result
+    assert (status, result["error"]["code"]) == (1, "restore_test.unpack"), result
 
 
 def test_too_little_space_refuses_before_anything_is_written(stack: Stack, run: int) -> None:
     checkpoint = json.loads(run_of(stack, run)["checkpoint"])
     size = checkpoint["plan"]["data_bytes"]
     checkpoint["plan"]["data_bytes"] = 10**18
-    stack.write("UPDATE dbops_backuprun SET memory = ? WHERE id = ?", json.dumps(checkpoint), run)
+    stack.write("UPDATE dbops_backuprun SET checkpoint = ? WHERE id = ?", json.dumps(checkpoint), run)
     try:
         status, result = prove(stack, run)
     finally:
         checkpoint["plan"]["data_bytes"] = size
-        stack.write("UPDATE dbops_backuprun SET memory = ? WHERE id = ?", json.dumps(checkpoint), run)
-    assert (status, result["error"]["code"]) == (1, "proof.space"), result
+        stack.write("UPDATE dbops_backuprun SET checkpoint = ? WHERE id = ?", json.dumps(checkpoint), run)
+    assert (status, result["error"]["code"]) == (1, "restore_test.space"), result
     assert max(numbers(result["error"]["found"])) >= 10**18 // 1024**2, "the MiB that are needed"
     assert [step["name"] for step in result["steps"]] == ["look"]
 
@@ -236,7 +236,7 @@ def test_a_job_that_is_killed_on_its_host_fails_the_proof(stack: Stack, run: int
         os.killpg(int((job / "pid").read_text().split()[0]), signal.SIGKILL)
         restore_test = wait_for_end(stack, restore_test["id"])
     assert restore_test["status"] == "failed"
-    assert json.loads(restore_test["error"])["code"] == "proof.vanished"
+    assert json.loads(restore_test["error"])["code"] == "restore_test.vanished"
 
 
 def test_a_preparation_that_is_killed_is_no_word_on_the_backup(stack: Stack, run: int) -> None:
@@ -245,7 +245,7 @@ def test_a_preparation_that_is_killed_is_no_word_on_the_backup(stack: Stack, run
         job = stack.lab.host(SOURCE).work_dir / "rebuilds" / restore_test["uid"] / "jobs" / "restore-test"
         os.kill(int((job / "pid.prepare").read_text()), signal.SIGKILL)
         restore_test = wait_for_end(stack, restore_test["id"])
-    assert (restore_test["status"], json.loads(restore_test["error"])["code"]) == ("failed", "proof.killed")
+    assert (restore_test["status"], json.loads(restore_test["error"])["code"]) == ("failed", "restore_test.killed")
 
 
 def test_a_stopped_proof_leaves_nothing_and_kept_its_limits(stack: Stack, run: int) -> None:

@@ -39,7 +39,7 @@ def stack() -> Iterator[Stack]:
         patch.setenv("DBOPS_LEASE_SECONDS", "8")
         with running_stack(replicas=1, web=False) as running:
             make_schedule(running, "files", "physical")
-            running.write("UPDATE dbops_cluster SET proof_host = ?", CHOSEN)
+            running.write("UPDATE dbops_cluster SET restore_test_host = ?", CHOSEN)
             yield running
 
 
@@ -127,14 +127,14 @@ def test_a_damaged_file_is_told_from_a_link_that_broke(stack: Stack, run: int) -
     content[len(content) // 2] ^= 0xFF
     with changed(file, bytes(content)):
         status, result = prove(stack, run)
-    assert (status, result["error"]["code"]) == (1, "proof.damaged"), result
+    assert (status, result["error"]["code"]) == (1, "restore_test.damaged"), result
 
 
 def test_a_record_that_is_anothers_is_not_read(stack: Stack, run: int) -> None:
     record = Path(run_of(stack, run)["path"] + ".json")
     with changed(record, record.read_bytes().replace(b'"sha256": "', b'"sha256": "00')):
         status, result = prove(stack, run)
-    assert (status, result["error"]["code"]) == (1, "proof.refused"), result
+    assert (status, result["error"]["code"]) == (1, "restore_test.refused"), result
     assert names(result["error"]["found"], run_of(stack, run)["path"])
 
 
@@ -185,7 +185,7 @@ def test_a_transport_that_is_killed_is_a_link_that_broke(stack: Stack, run: int)
             os.kill(pid, signal.SIGKILL)
         go.touch()
         ended = wait_for_end(stack, restore_test["id"])
-    assert (ended["status"], json.loads(ended["error"])["code"]) == ("failed", "proof.transport"), ended["error"]
+    assert (ended["status"], json.loads(ended["error"])["code"]) == ("failed", "restore_test.transport"), ended["error"]
 
 
 def test_a_holder_that_is_silent_at_the_end_is_asked_again(stack: Stack, run: int) -> None:
@@ -217,5 +217,5 @@ def test_where_there_is_no_room_nothing_is_written(stack: Stack, run: int) -> No
         del stack.environment["DBOPS_RESTORE_TEST_DIRECTORY"]
         stack.stop("worker")
         stack.start("worker")
-    assert (status, result["error"]["code"]) == (1, "proof.space"), result
+    assert (status, result["error"]["code"]) == (1, "restore_test.space"), result
     assert names(result["error"]["found"], "/nowhere")

@@ -49,7 +49,7 @@ def settings_of(stack: Stack) -> dict[str, int]:
 
 def commands_of(stack: Stack) -> dict[str, str]:
     rows = stack.rows(
-        'SELECT "key" AS k, text FROM dbops_command WHERE rebuild_id = ?'
+        'SELECT "key" AS k, text FROM dbops_executedcommand WHERE rebuild_id = ?'
         " AND (\"key\" LIKE 'relax.%' OR \"key\" LIKE 'put-back.%') AND finished_at IS NOT NULL",
         last_rebuild(stack)["id"],
     )
@@ -57,7 +57,7 @@ def commands_of(stack: Stack) -> dict[str, str]:
 
 
 def events_of(stack: Stack) -> str:
-    rows = stack.rows("SELECT text FROM dbops_event WHERE rebuild_id = ?", last_rebuild(stack)["id"])
+    rows = stack.rows("SELECT text FROM dbops_rebuildevent WHERE rebuild_id = ?", last_rebuild(stack)["id"])
     return "\n".join(row["text"] for row in rows)
 
 
@@ -66,7 +66,7 @@ def newest(stack: Stack) -> int:
 
 
 def is_started(stack: Stack, known: int) -> bool:
-    sql = "SELECT 1 FROM dbops_step WHERE rebuild_id > ? AND name = 'start' AND state IN ('running', 'done')"
+    sql = "SELECT 1 FROM dbops_rebuildstep WHERE rebuild_id > ? AND name = 'start' AND state IN ('running', 'done')"
     return bool(stack.rows(sql, known))
 
 
@@ -173,7 +173,7 @@ def test_a_host_that_is_restarted_meanwhile_makes_the_copy_worthless(own: Stack)
         row = last_rebuild(own)
         checkpoint = json.loads(row["checkpoint"])
         checkpoint["undurable"]["boot"] = "another boot"
-        own.write("UPDATE dbops_rebuild SET memory = ? WHERE id = ?", json.dumps(checkpoint), row["id"])
+        own.write("UPDATE dbops_rebuild SET checkpoint = ? WHERE id = ?", json.dumps(checkpoint), row["id"])
         own.start("worker")
 
     own.wait_for_possible_plan("replica-1")

@@ -10,6 +10,7 @@ import pytest
 
 from dbops.engine.flavors import flavor_for
 from dbops.engine.hosts.scripts import load
+from tests import run_folder
 from tests.said import names
 from tests.stack import Stack
 
@@ -25,7 +26,7 @@ REFUSED = 65
 def job_dir(stack: Stack) -> Iterator[Path]:
     """A job's directory with the admin account's option file, as the launcher makes it."""
     account = stack.lab.accounts["admin"]
-    with tempfile.TemporaryDirectory(dir="/var/tmp") as folder:
+    with tempfile.TemporaryDirectory(dir=run_folder.parent()) as folder:
         option_file = Path(folder) / "admin.cnf"
         option_file.touch(0o600)
         option_file.write_text(flavor_for("10.11.19", "mariadb").credentials_file(account.user, account.password))

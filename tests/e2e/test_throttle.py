@@ -36,12 +36,12 @@ def _nothing_goes_on(stack: Stack) -> Iterator[None]:
 
 
 def copied(stack: Stack, key: int) -> int:
-    [row] = stack.rows("SELECT progress FROM dbops_step WHERE name = 'stream' AND rebuild_id = ?", key)
+    [row] = stack.rows("SELECT progress FROM dbops_rebuildstep WHERE name = 'stream' AND rebuild_id = ?", key)
     return int(json.loads(row["progress"]).get("bytes") or 0)
 
 
 def is_streaming(stack: Stack, key: int) -> bool:
-    rows = stack.rows("SELECT state FROM dbops_step WHERE name = 'stream' AND rebuild_id = ?", key)
+    rows = stack.rows("SELECT state FROM dbops_rebuildstep WHERE name = 'stream' AND rebuild_id = ?", key)
     return [row["state"] for row in rows] == ["running"]
 
 
@@ -109,7 +109,7 @@ def test_a_held_stream_that_is_cancelled_leaves_no_stopped_process(stack: Stack)
 
 
 def told(stack: Stack, key: int, level: str = "%") -> str:
-    rows = stack.rows("SELECT text FROM dbops_event WHERE rebuild_id = ? AND level LIKE ?", key, level)
+    rows = stack.rows("SELECT text FROM dbops_rebuildevent WHERE rebuild_id = ? AND level LIKE ?", key, level)
     return "\n".join(row["text"] for row in rows)
 
 

@@ -29,7 +29,9 @@ def by_position(stack: Stack, *names: str) -> None:
 def paused(stack: Stack) -> bool:
     """Whether the last rebuild stopped the source's applier."""
     rebuild = stack.rows("SELECT id FROM dbops_rebuild ORDER BY id DESC LIMIT 1")[0]["id"]
-    return bool(stack.rows("SELECT 1 FROM dbops_command WHERE rebuild_id = ? AND \"key\" LIKE 'pause.%'", rebuild))
+    return bool(
+        stack.rows("SELECT 1 FROM dbops_executedcommand WHERE rebuild_id = ? AND \"key\" LIKE 'pause.%'", rebuild)
+    )
 
 
 def rebuild_under_load(stack: Stack) -> None:

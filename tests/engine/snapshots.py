@@ -3,6 +3,7 @@
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
+from dbops.engine.methods import method_named
 from dbops.engine.schedule.backup_windows import BackupWindow, Duration, Prediction, window_at
 from dbops.engine.schedule.snapshot import ActiveJob, ClusterSnapshot, InstanceStatus, InstanceUse
 from dbops.engine.states import BackupMethod, Role, RunBy
@@ -56,8 +57,10 @@ def rebuild(target: str = "replica-2", source: str = "backup-1", **changes: Any)
         "started_at": hours(-1),
         "duration": THREE_HOURS.duration,
         "rebuild": 4,
+        "method": "xbstream",
     }
-    return ActiveJob(**{**values, **changes})
+    values |= changes
+    return ActiveJob(**{**values, "method": method_named(values["method"])})
 
 
 def queued(**changes: Any) -> ActiveJob:

@@ -4,7 +4,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, ClassVar
 
-from dbops.engine.rebuilds.methods import METHODS
+from dbops.engine.methods import METHODS
 
 if TYPE_CHECKING:
     from tests.faults.scene import Scene

@@ -13,7 +13,7 @@ POLL_SECONDS = 0.003
 FLOWING_BYTES = 1024**2
 FINAL = ("succeeded", "failed", "cancelled", "expired")
 STATE = (
-    "SELECT r.status, s.state FROM dbops_step s JOIN dbops_rebuild r ON r.id = s.rebuild_id"
+    "SELECT r.status, s.state FROM dbops_rebuildstep s JOIN dbops_rebuild r ON r.id = s.rebuild_id"
     " WHERE s.rebuild_id = ? AND s.name = ?"
 )
 

@@ -54,19 +54,19 @@ class Scene:
 
     def steps(self) -> dict[str, str]:
         rows = self.stack.rows(
-            "SELECT name, state FROM dbops_step WHERE rebuild_id = ? ORDER BY position", self.rebuild_id
+            "SELECT name, state FROM dbops_rebuildstep WHERE rebuild_id = ? ORDER BY position", self.rebuild_id
         )
         return {row["name"]: row["state"] for row in rows}
 
     def stream_result(self) -> dict[str, Any] | None:
         """Return what a stream that failed has left of both ends, ``None`` where none failed."""
-        sql = "SELECT result FROM dbops_step WHERE rebuild_id = ? AND name = 'stream' AND state = 'failed'"
+        sql = "SELECT result FROM dbops_rebuildstep WHERE rebuild_id = ? AND name = 'stream' AND state = 'failed'"
         rows = self.stack.rows(sql, self.rebuild_id)
         found: dict[str, Any] | None = json.loads(rows[0]["result"]) if rows else None
         return found
 
     def events(self) -> list[str]:
-        rows = self.stack.rows("SELECT text FROM dbops_event WHERE rebuild_id = ? ORDER BY id", self.rebuild_id)
+        rows = self.stack.rows("SELECT text FROM dbops_rebuildevent WHERE rebuild_id = ? ORDER BY id", self.rebuild_id)
         return [row["text"] for row in rows]
 
     def has_event(self, pattern: str) -> bool:

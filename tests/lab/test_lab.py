@@ -18,11 +18,13 @@ from lab import Lab, LabError
 from lab.breaking import power_off, power_on
 from lab.checks import server_user
 from lab.cli import main
+from lab.data import rows_per_table
 from lab.hosts import LabHost
 from lab.processes import command_line, working_for
 from lab.pytest_plugin import start_lab
 from lab.status import HostStatus
 from tests.networks import free_network
+from tests.run_folder import new_folder
 from tests.said import names
 
 pytestmark = pytest.mark.services
@@ -32,8 +34,7 @@ SECOND_NETWORK = free_network()
 
 @pytest.fixture(scope="module")
 def parent() -> Iterator[Path]:
-    folder = Path(tempfile.mkdtemp(prefix="lab-test-", dir="/var/tmp"))
-    folder.chmod(0o755)  # the servers' user must be able to pass
+    folder = new_folder("lab")
     yield folder
     shutil.rmtree(folder)
 
@@ -313,3 +314,20 @@ def test_break_wipe_leaves_an_empty_data_directory(lab: Lab, capsys: pytest.Capt
     assert names(told.err, "replica-2")
     assert status_of(lab, "replica-2").server_pid is None
     assert replicates(lab, "backup-1")
+
+
+def test_lab_copies_its_data_when_a_lab_of_the_same_kind_was_filled(parent: Path) -> None:
+    first, second = list[str](), list[str]()
+    for said, name in ((first, "filled"), (second, "copied")):
+        made = Lab(
+            name, parent / name, SECOND_NETWORK, size="8M", backups=0, templates=parent / "templates", say=said.append
+        )
+        made.up()
+        try:
+            with made.connect("replica-1") as connection, connection.cursor() as cursor:
+                cursor.execute("SELECT COUNT(*) AS n FROM sbtest.sbtest1")
+                assert cursor.fetchone() == {"n": rows_per_table(made.settings)}
+        finally:
+            made.destroy()
+    assert any("filling" in text for text in first)
+    assert not any("filling" in text for text in second)

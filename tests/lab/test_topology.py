@@ -3,10 +3,8 @@
 import io
 import shutil
 import sys
-import tempfile
 import time
 from collections.abc import Iterator
-from pathlib import Path
 from typing import Any
 
 import pytest
@@ -26,6 +24,7 @@ from lab.checks import current_user
 from lab.pytest_plugin import start_lab
 from tests.app.factories import make_operator
 from tests.networks import free_network
+from tests.run_folder import new_folder
 
 pytestmark = [pytest.mark.services, pytest.mark.django_db(transaction=True)]
 NETWORK = free_network()
@@ -33,8 +32,7 @@ NETWORK = free_network()
 
 @pytest.fixture(scope="module")
 def lab() -> Iterator[Lab]:
-    parent = Path(tempfile.mkdtemp(prefix="topology-test-", dir="/var/tmp"))
-    parent.chmod(0o755)  # the servers' user must be able to pass
+    parent = new_folder("topology")
     with start_lab(parent / "lab", NETWORK, replicas=2, size="16M") as running:
         yield running
     shutil.rmtree(parent)

@@ -11,9 +11,10 @@ from typing import Generic, Protocol, TypeVar
 from dbops.engine.availability.record import Cause, ClusterRecord
 from dbops.engine.availability.shortages import ClusterMoment, Gap, Judge, Shortage
 from dbops.engine.schedule.calendar import Interval
+from dbops.engine.schedule.conflicts import MethodTraits
 
 
-def parts(record: ClusterRecord, within: Interval, *, method: str) -> list[Shortage]:
+def parts(record: ClusterRecord, within: Interval, *, method: MethodTraits) -> list[Shortage]:
     """Return the gaps of a time, in order; of one kind they do not overlap, and neighbours that are alike are one.
 
     Args:

@@ -13,8 +13,6 @@ from dbops.engine.states import Status
 STEP_CAUSES = {"stream": Cause.STREAM, "prepare": Cause.PREPARE, "catch-up": Cause.CATCH_UP}
 #: The source is given back with the end of this step, and paused from the beginning of that one.
 RELEASE, PAUSE = "release", "pause"
-#: Methods that read the running source; the others read a finished backup.
-READ_THE_SERVER = frozenset({"xbstream", "clone"})
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,10 +45,13 @@ class RebuildIntervals:
     reads_source: bool = True
 
 
-def occupied(lives: Iterable[RebuildIntervals], now: datetime) -> list[OccupiedPeriod]:
+def occupied(lives: Iterable[RebuildIntervals], now: datetime, blocks: frozenset[str]) -> list[OccupiedPeriod]:
     """Return what rebuilds used: the target all along, the source until it was given back; and the time of its pause.
 
     What puts old data back reads no source.
+
+    Args:
+        blocks: by which methods no rebuild starts from an instance that another rebuild uses.
     """
     found: list[OccupiedPeriod] = []
     for life in lives:
@@ -58,11 +59,11 @@ def occupied(lives: Iterable[RebuildIntervals], now: datetime) -> list[OccupiedP
             continue
         reference = f"rebuild {life.number}"
         end = _end(life.finished_at, now)
-        found.append(_use(life.target, life.started_at, end, reference))
+        found.append(_use(life.target, life.started_at, end, reference, blocks))
         if not life.reads_source:
             continue
         released = min(end, _of_step(life, RELEASE, end))
-        found.append(_use(life.source, life.started_at, released, reference))
+        found.append(_use(life.source, life.started_at, released, reference, blocks))
         paused_at = next((step.started_at for step in life.steps if step.name == PAUSE), None)
         if life.pauses and paused_at and paused_at < released:
             found.append(
@@ -73,8 +74,8 @@ def occupied(lives: Iterable[RebuildIntervals], now: datetime) -> list[OccupiedP
     return [item for item in found if item.interval.seconds]
 
 
-def _use(instance: str, start: datetime, end: datetime, reference: str) -> OccupiedPeriod:
-    return OccupiedPeriod(instance, Interval(start, max(start, end)), Cause.REBUILD, reference, READ_THE_SERVER)
+def _use(instance: str, start: datetime, end: datetime, reference: str, blocks: frozenset[str]) -> OccupiedPeriod:
+    return OccupiedPeriod(instance, Interval(start, max(start, end)), Cause.REBUILD, reference, blocks)
 
 
 def _of_step(life: RebuildIntervals, name: str, unknown: datetime) -> datetime:

@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from enum import StrEnum
 
 from dbops.engine.schedule.calendar import Interval
-from dbops.engine.states import Role
+from dbops.engine.states import BackupMethod, Role
 
 HEALTHY = "healthy"
 
@@ -72,9 +72,9 @@ class OccupiedPeriod:
 
 @dataclass(frozen=True, slots=True)
 class UsableBackup:
-    """A complete backup that a method could read, from its end until it was removed or could no more be rolled forward."""
+    """A complete backup that could be read, from its end until it was removed or could no more be rolled forward."""
 
-    method: str
+    kind: BackupMethod
     interval: Interval
 
 
@@ -113,7 +113,3 @@ class ClusterRecord:
         yield from (item.interval for item in self.phases)
         yield from (item.interval for item in self.planned)
         yield from (item.interval for item in self.backups)
-
-
-#: The way of rebuilding that is asked about.
-METHOD = "xbstream"

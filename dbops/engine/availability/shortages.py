@@ -5,7 +5,6 @@ from datetime import UTC, datetime
 from enum import StrEnum
 from typing import TypeAlias
 
-from dbops.engine.availability.rebuild_intervals import READ_THE_SERVER
 from dbops.engine.availability.record import (
     HEALTHY,
     Cause,
@@ -17,7 +16,8 @@ from dbops.engine.availability.record import (
     UsableBackup,
 )
 from dbops.engine.schedule.calendar import Interval
-from dbops.engine.states import Role
+from dbops.engine.schedule.conflicts import MethodTraits
+from dbops.engine.states import BackupMethod, Role
 
 REPLICAS = (Role.REPLICA, Role.BACKUP)
 _CAUSES = list(Cause)
@@ -94,7 +94,7 @@ class _BaseShortages:
 class Judge:
     """Tells what one cluster was short of, for moments that are asked in order."""
 
-    def __init__(self, record: ClusterRecord, method: str) -> None:
+    def __init__(self, record: ClusterRecord, method: MethodTraits) -> None:
         self._wanted, self._method = record.wanted, method
         self._standing: _BaseShortages | None = None
 
@@ -164,16 +164,16 @@ def _paused(now: ClusterMoment) -> _OpenShortage | None:
     return None
 
 
-def _not_rebuildable(now: ClusterMoment, sources: States, method: str) -> _OpenShortage | None:
+def _not_rebuildable(now: ClusterMoment, sources: States, method: MethodTraits) -> _OpenShortage | None:
     """Tell whether no rebuild could start: no source is healthy and free, no backup is there to read, or maintenance forbids it."""
     if not now.expected:
         return None
     for stop in now.planned:
         if not stop.was_marked:
             return _OpenShortage(Gap.NOT_REBUILDABLE, Cause.MAINTENANCE, stop.reference)
-    blocking = {item.instance: item for item in now.occupied if method in item.blocks}
-    if method not in READ_THE_SERVER:
-        return _no_backup(now, blocking, method)
+    blocking = {item.instance: item for item in now.occupied if method.name in item.blocks}
+    if kind := method.reads.backup:
+        return _no_backup(now, blocking, kind)
     free = {name: state for name, state in sources.items() if name not in blocking}
     if _count(free, HEALTHY):
         return None
@@ -185,8 +185,8 @@ def _not_rebuildable(now: ClusterMoment, sources: States, method: str) -> _OpenS
     return _OpenShortage(Gap.NOT_REBUILDABLE, *_why_source(now, sources))
 
 
-def _no_backup(now: ClusterMoment, blocking: dict[str, OccupiedPeriod], method: str) -> _OpenShortage | None:
-    if all(item.method != method for item in now.backups):
+def _no_backup(now: ClusterMoment, blocking: dict[str, OccupiedPeriod], kind: BackupMethod) -> _OpenShortage | None:
+    if all(item.kind is not kind for item in now.backups):
         return _OpenShortage(Gap.NOT_REBUILDABLE, Cause.NO_BACKUP)
     for item in blocking.values():
         return _OpenShortage(Gap.NOT_REBUILDABLE, item.cause, item.reference)

@@ -8,18 +8,22 @@ from collections import defaultdict
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from datetime import timedelta
+from typing import TypeVar
 
 from dbops.engine.availability.days import Amounts, amounts
 from dbops.engine.availability.gaps import parts
 from dbops.engine.availability.record import HEALTHY, Cause, ClusterRecord, OccupiedPeriod, StatePeriod
 from dbops.engine.availability.shortages import Gap
 from dbops.engine.schedule.calendar import Interval, clip, merge
+from dbops.engine.schedule.conflicts import MethodTraits
 from dbops.engine.states import Role
 
 #: A change that removes less than this share of the blocked time is none.
 LEAST_PERCENT = 1.0
 #: What a source is called that is not there.
 ADDED = "another source"
+
+M = TypeVar("M", bound=MethodTraits)
 
 
 @dataclass(frozen=True, slots=True)
@@ -120,23 +124,23 @@ def _with_source(record: ClusterRecord) -> ClusterRecord:
     )
 
 
-def compare(record: ClusterRecord, change: WhatIfChange, period: Interval, *, method: str) -> WhatIfOutcome:
+def compare(record: ClusterRecord, change: WhatIfChange, period: Interval, *, method: MethodTraits) -> WhatIfOutcome:
     """Return what one change would have made of a period."""
     return _compared(record, change, period, method, _amounts(record, period, method))
 
 
 def _compared(
-    record: ClusterRecord, change: WhatIfChange, period: Interval, method: str, before: Amounts
+    record: ClusterRecord, change: WhatIfChange, period: Interval, method: MethodTraits, before: Amounts
 ) -> WhatIfOutcome:
     return WhatIfOutcome(change, before, _amounts(changed(record, change, period), period, method))
 
 
-def _amounts(record: ClusterRecord, period: Interval, method: str) -> Amounts:
+def _amounts(record: ClusterRecord, period: Interval, method: MethodTraits) -> Amounts:
     return amounts(parts(record, period, method=method))
 
 
 def proposals(
-    record: ClusterRecord, changes: Sequence[WhatIfChange], period: Interval, *, method: str
+    record: ClusterRecord, changes: Sequence[WhatIfChange], period: Interval, *, method: MethodTraits
 ) -> list[WhatIfOutcome]:
     """Return the changes that remove a part of the time in which no rebuild could start, the best first; of two that are as good
     the one that asks for less."""
@@ -148,7 +152,7 @@ def proposals(
     return sorted(good, key=lambda one: (one.blocked_after, one.change.effort))
 
 
-def by_method(record: ClusterRecord, period: Interval, methods: Iterable[str]) -> list[tuple[str, dict[Cause, int]]]:
+def by_method(record: ClusterRecord, period: Interval, methods: Iterable[M]) -> list[tuple[M, dict[Cause, int]]]:
     """Return by way of rebuilding how long none could start, in microseconds by cause, the longest first. The record has complete
     backups, too."""
     return [(method, _by_cause(_amounts(record, period, method))) for method in methods]

@@ -5,9 +5,11 @@ from dataclasses import dataclass
 from datetime import datetime
 
 #: Ends that say that the backup itself is bad, on whatever host it is restored: its file, its redo log or its tables.
-OF_THE_BACKUP = frozenset({"proof.damaged", "proof.unpack", "proof.prepare", "proof.tables"})
+OF_THE_BACKUP = frozenset(
+    {"restore_test.damaged", "restore_test.unpack", "restore_test.prepare", "restore_test.tables"}
+)
 #: Ends that may be the backup's fault as well as that of its surroundings: a key or a plugin that was missing, data that lies elsewhere.
-IN_DOUBT = frozenset({"proof.start", "proof.outside"})
+IN_DOUBT = frozenset({"restore_test.start", "restore_test.outside"})
 
 
 @dataclass(frozen=True, slots=True)

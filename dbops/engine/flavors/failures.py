@@ -10,7 +10,7 @@ from dataclasses import dataclass
 
 @dataclass(frozen=True, slots=True)
 class KnownFailure:
-    """``code`` is an entry of ``docs/errors.md``; ``sentence`` says what happened, ``next_step`` what the reader
+    """``code`` is an entry of ``docs/reference/errors.md``; ``sentence`` says what happened, ``next_step`` what the reader
     should do.
     """
 

@@ -1,6 +1,6 @@
 """How each backup tool prepares: what it does with memory and with threads, by tool and version.
 
-What was measured stands in ``docs/preparing.md``, with the reasons; what was not says where it was read.
+What was measured stands in ``docs/explanation/prepare.md``, with the reasons; what was not says where it was read.
 """
 
 from dataclasses import dataclass

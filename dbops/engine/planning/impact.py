@@ -6,7 +6,7 @@ from datetime import timedelta
 
 from dbops.engine.rebuilds.plan import Plan
 from dbops.engine.schedule.backup_windows import BackupWindow
-from dbops.engine.schedule.conflicts import Activity, conflict_of
+from dbops.engine.schedule.conflicts import Activity, MethodTraits
 from dbops.engine.schedule.occupancy import order_of
 from dbops.engine.schedule.snapshot import ActiveJob, ClusterSnapshot
 from dbops.engine.schedule.start_option_keys import StartOption
@@ -70,7 +70,14 @@ class Impact:
     is_start_known: bool
 
 
-def impact(plan: Plan, snapshot: ClusterSnapshot, choice: StartOption | None, states: Mapping[str, str]) -> Impact:
+def impact(
+    plan: Plan,
+    snapshot: ClusterSnapshot,
+    choice: StartOption | None,
+    states: Mapping[str, str],
+    *,
+    method: MethodTraits,
+) -> Impact:
     """Return what a rebuild by this plan does meanwhile.
 
     Args:
@@ -84,7 +91,7 @@ def impact(plan: Plan, snapshot: ClusterSnapshot, choice: StartOption | None, st
         pause_reason=plan.pause_reason,
         reading=reading(plan),
         reads_server=plan.archive is None,
-        collisions=_collisions(plan, snapshot, choice),
+        collisions=_collisions(plan, snapshot, choice, method),
         before=before,
         behind=behind,
         redundancy=_redundancy(plan, snapshot, states),
@@ -107,7 +114,9 @@ def _sum(seconds: list[float | None]) -> float | None:
     return sum(known) if known and len(known) == len(seconds) else None
 
 
-def _collisions(plan: Plan, snapshot: ClusterSnapshot, choice: StartOption | None) -> tuple[Collision, ...]:
+def _collisions(
+    plan: Plan, snapshot: ClusterSnapshot, choice: StartOption | None, method: MethodTraits
+) -> tuple[Collision, ...]:
     """Backups of what it uses that become due between start and end; of each schedule the first."""
     if choice is None or choice.starts.p50 is None:
         return ()
@@ -117,7 +126,7 @@ def _collisions(plan: Plan, snapshot: ClusterSnapshot, choice: StartOption | Non
     for window in sorted(snapshot.windows, key=lambda item: item.starts_at):
         if window.instance in _used(plan) and start < window.starts_at < limit and window.schedule not in met:
             is_likely = end is not None and window.starts_at < end
-            met[window.schedule] = Collision(window, is_likely, _meaning(plan, window))
+            met[window.schedule] = Collision(window, is_likely, _meaning(plan, window, method))
     return tuple(met.values())
 
 
@@ -126,12 +135,12 @@ def _used(plan: Plan) -> set[str]:
     return {plan.target.name} if plan.archive else {plan.source.name, plan.target.name}
 
 
-def _meaning(plan: Plan, window: BackupWindow) -> str:
+def _meaning(plan: Plan, window: BackupWindow, method: MethodTraits) -> str:
     if window.instance == plan.target.name:
         work = Activity.AHEAD_TARGET
     else:
         work = Activity.AHEAD_MANAGED if window.is_managed else Activity.AHEAD_EXTERNAL
-    found = conflict_of(plan.method, work)
+    found = method.conflicts.get(work)
     return found.reason if found else ""
 
 

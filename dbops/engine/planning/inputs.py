@@ -10,14 +10,11 @@ from dbops.engine.facts.instance import InstanceFacts, ServerFacts
 from dbops.engine.flavors import Flavor, flavor_for
 from dbops.engine.planning.step_estimates import COPY, StepEstimate, StepHistory
 from dbops.engine.rebuilds.plan import PlannedInstance
+from dbops.engine.schedule.conflicts import MethodTraits
 from dbops.engine.states import BackupMethod
 from dbops.engine.topology.differences import OpenDifference
 from dbops.engine.tuning.transport import MeasuredLink
 
-#: Which finished backup a method reads instead of a server.
-READS = {"archive": BackupMethod.PHYSICAL, "dump": BackupMethod.DUMP}
-#: Which method reads a finished backup.
-METHOD_OF = {kind: method for method, kind in READS.items()}
 #: Copy rate assumed where a limit must be judged and nothing was measured yet: slow on purpose.
 CAUTIOUS_BYTES_PER_SECOND = 100 * 1024**2
 
@@ -117,12 +114,12 @@ class PlanInputs:
     archive: Archive | None = None
     link: MeasuredLink | None = None
 
-    def by(self, method: str) -> "PlanInputs":
+    def by(self, method: MethodTraits) -> "PlanInputs":
         """Return the same as one method sees it: its own history, and the backup that it would read."""
         return replace(
             self,
-            history=self.histories.get(method, self.history),
-            others=self.fleet.get(method, self.others),
+            history=self.histories.get(method.name, self.history),
+            others=self.fleet.get(method.name, self.others),
             archive=archive_for(method, self.archives, source=self.source.name, restore_tests=self.restore_tests),
         )
 
@@ -189,17 +186,20 @@ class PlanInputs:
 
 
 def archive_for(
-    method: str, archives: Iterable[Archive], *, source: str, restore_tests: Mapping[int, RestoreTestEnd] | None = None
+    method: MethodTraits,
+    archives: Iterable[Archive],
+    *,
+    source: str,
+    restore_tests: Mapping[int, RestoreTestEnd] | None = None,
 ) -> Archive | None:
     """Return the finished backup of an instance that a method would read, ``None`` where there is none or it reads a server.
 
     Args:
-        method: name of the method.
         archives: of any instances and methods.
         source: name of the instance.
         proofs: by run, the last proof that tells something of it.
     """
-    kind = READS.get(method)
+    kind = method.reads.backup
     return newest(archives, instance=source, method=kind, restore_tests=restore_tests) if kind else None
 
 

@@ -1,15 +1,16 @@
 """Every method for one rebuild, side by side: whether it is possible and why not, how long, how old its data, and what the source pays."""
 
+from collections.abc import Iterable
 from dataclasses import dataclass
 from datetime import datetime
 
 from dbops.engine.errors import DbopsError, Refused
 from dbops.engine.flavors import flavor_for
 from dbops.engine.planning.impact import reading
-from dbops.engine.planning.inputs import READS, PlanInputs
+from dbops.engine.planning.inputs import PlanInputs
+from dbops.engine.planning.method import Method
 from dbops.engine.planning.planner import build_plan
 from dbops.engine.planning.step_estimates import STEP_BY_AGE
-from dbops.engine.rebuilds.methods import METHODS
 from dbops.engine.rebuilds.plan import Plan
 
 
@@ -27,6 +28,7 @@ class MethodComparison:
 
     method: str
     summary: str
+    reads_server: bool
     why_not: tuple[str, ...]
     predicted_seconds: float | None = None
     bytes_to_copy: int | None = None
@@ -44,25 +46,20 @@ class MethodComparison:
     def is_possible(self) -> bool:
         return not self.why_not
 
-    @property
-    def reads_server(self) -> bool:
-        return self.method not in READS
+
+def compare(inputs: PlanInputs, methods: Iterable[Method]) -> tuple[MethodComparison, ...]:
+    """Return every method as its plan of now shows it, in the order given. Pure."""
+    return tuple(_compared(inputs, method) for method in methods)
 
 
-def compare(inputs: PlanInputs) -> tuple[MethodComparison, ...]:
-    """Return every method that there is, in the order of ``METHODS``. Pure."""
-    return tuple(_compared(inputs, method) for method in METHODS)
-
-
-def _compared(inputs: PlanInputs, method: str) -> MethodComparison:
-    summary = METHODS[method].summary
+def _compared(inputs: PlanInputs, method: Method) -> MethodComparison:
+    about = (method.name, method.summary, method.reads_source)
     try:
         plan = build_plan(inputs, method)
     except Refused as error:
-        return MethodComparison(method, summary, (error.found,))
+        return MethodComparison(*about, (error.found,))
     return MethodComparison(
-        method,
-        summary,
+        *about,
         tuple(finding.seen for finding in plan.refusals),
         own_rebuilds=_most_runs(plan, of_others=False),
         other_rebuilds=_most_runs(plan, of_others=True),

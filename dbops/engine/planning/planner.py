@@ -11,9 +11,9 @@ from dbops.engine.flavors.pause import needs_pause
 from dbops.engine.planning.checks import run_checks
 from dbops.engine.planning.checks.capacity import fits_beside_old_data
 from dbops.engine.planning.checks.pair import find_tool
-from dbops.engine.planning.inputs import READS, KnownInstance, PlanInputs
+from dbops.engine.planning.inputs import KnownInstance, PlanInputs
+from dbops.engine.planning.method import Method
 from dbops.engine.planning.step_estimates import COPY
-from dbops.engine.rebuilds.methods import METHODS
 from dbops.engine.rebuilds.plan import Plan, PlannedInstance, PlannedStep
 from dbops.engine.rebuilds.steps.base import Step
 from dbops.engine.rebuilds.steps.start.relaxed_durability import choose_appliers
@@ -26,13 +26,8 @@ from dbops.engine.tuning.transport import (
     cipher_reason,
 )
 
-#: Why nothing is paused where no server is read.
-OF_A_FILE = "A finished backup is read: the server that made it is not touched."
-#: Why nothing is paused for a clone.
-OF_A_CLONE = "The server itself gives a copy of one moment, and knows its position by GTID."
 
-
-def build_plan(inputs: PlanInputs, method: str = "xbstream") -> Plan:
+def build_plan(inputs: PlanInputs, method: Method) -> Plan:
     """Return what a rebuild would do now. Pure: nothing is written, no host is asked.
 
     Raises:
@@ -44,19 +39,19 @@ def build_plan(inputs: PlanInputs, method: str = "xbstream") -> Plan:
     asked = primary.server if primary and archive else source.server
     if not (flavor and asked and source.facts and source.facts.host and target.facts and primary):
         raise _too_little_is_known(inputs, method)
-    pause, pause_reason = _pause(asked, method, archive)
+    pause, pause_reason = _pause(asked, method)
     beside = fits_beside_old_data(inputs)
     target_host = target.facts.host or source.facts.host
     preparing = _preparing(inputs, flavor, asked, target_host)
     ciphers = choose_ciphers(source.facts.host, target_host, inputs.link)
     compression = choose_compression(source.facts.host, target_host, inputs.link, _compress_problem(inputs, flavor))
     draft = Plan(
-        method=method,
+        method=method.name,
         target=target.party(),
         source=_read_from(source, archive),
         primary=primary.party(),
         flavor=flavor.name,
-        findings=run_checks(inputs, method),
+        findings=run_checks(inputs, method.checks),
         steps=(),
         destroys=_destroys(target, beside=beside, keep=inputs.keep_old_data),
         old_data="aside" if beside else "removed_first",
@@ -71,8 +66,8 @@ def build_plan(inputs: PlanInputs, method: str = "xbstream") -> Plan:
         prepare_options=preparing.options,
         prepare_reasons=preparing.reasons,
         stream_reasons=_stream_reasons(inputs, method, ciphers, target_host, compression.reason),
-        compress_threads=compression.threads if method == "xbstream" else 0,
-        compresses_itself=compression.by_tool and method == "xbstream",
+        compress_threads=compression.threads if method.streams else 0,
+        compresses_itself=compression.by_tool and method.streams,
         bytes_to_copy=inputs.bytes_to_copy,
         predicted_seconds=None,
         uses_gtid=asked.gtid_enabled,
@@ -85,12 +80,12 @@ def build_plan(inputs: PlanInputs, method: str = "xbstream") -> Plan:
         },
         archive=archive,
     )
-    steps = _planned_steps(draft, inputs)
+    steps = _planned_steps(method, draft, inputs)
     known = [step.predicted_seconds for step in steps if step.predicted_seconds is not None]
     return replace(draft, steps=steps, predicted_seconds=sum(known) if len(known) == len(steps) else None)
 
 
-def _too_little_is_known(inputs: PlanInputs, method: str) -> Refused:
+def _too_little_is_known(inputs: PlanInputs, method: Method) -> Refused:
     return Refused(
         "plan.no_facts",
         f"Planning a rebuild of {inputs.target.name} from {inputs.source.name}",
@@ -100,17 +95,15 @@ def _too_little_is_known(inputs: PlanInputs, method: str) -> Refused:
     )
 
 
-def _pause(asked: ServerFacts, method: str, archive: Archive | None) -> tuple[bool, str]:
-    if archive:
-        return False, OF_A_FILE
-    return (False, OF_A_CLONE) if method == "clone" else needs_pause(asked)
+def _pause(asked: ServerFacts, method: Method) -> tuple[bool, str]:
+    return (False, method.no_pause) if method.no_pause else needs_pause(asked)
 
 
 def _stream_reasons(
-    inputs: PlanInputs, method: str, ciphers: str, target: HostFacts, compression: str
+    inputs: PlanInputs, method: Method, ciphers: str, target: HostFacts, compression: str
 ) -> tuple[str, ...]:
     source = inputs.source.facts.host if inputs.source.facts else None
-    if method != "xbstream" or source is None:
+    if not method.streams or source is None:
         return ()
     disks = _storage(inputs.source), _storage(inputs.target)
     return (
@@ -151,9 +144,9 @@ def _preparing(inputs: PlanInputs, flavor: Flavor, source: ServerFacts, target: 
     return choose(flavor.prepare_habits(tool.version if tool else None), ground)
 
 
-def _planned_steps(draft: Plan, inputs: PlanInputs) -> tuple[PlannedStep, ...]:
+def _planned_steps(method: Method, draft: Plan, inputs: PlanInputs) -> tuple[PlannedStep, ...]:
     planned: list[PlannedStep] = []
-    for step in METHODS[draft.method].steps:
+    for step in method.steps:
         planned.append(_planned(step, draft, inputs, _age_after(planned, inputs)))
     return tuple(planned)
 
@@ -187,10 +180,12 @@ def _planned(step: Step, draft: Plan, inputs: PlanInputs, age_seconds: float | N
     )
 
 
-def _what_is_missing(inputs: PlanInputs, method: str) -> str:
+def _what_is_missing(inputs: PlanInputs, method: Method) -> str:
     missing = []
-    if method in READS and inputs.archive is None:
-        missing.append(f"dbops has made no complete {READS[method]} backup of {inputs.source.name} that is still kept")
+    if method.reads.backup and inputs.archive is None:
+        missing.append(
+            f"dbops has made no complete {method.reads.backup} backup of {inputs.source.name} that is still kept"
+        )
     for member in (inputs.target, inputs.source):
         if member.facts is None:
             missing.append(f"{member.name} was never read")

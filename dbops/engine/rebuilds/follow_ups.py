@@ -1,11 +1,15 @@
 """What may follow a rebuild that did not succeed: retry with its copy, put the old data back, or rebuild again."""
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
 from typing import Any
 
-from dbops.engine.rebuilds.methods import FOLLOW_UPS
 from dbops.engine.rebuilds.plan import Plan, PlannedInstance, PlannedStep
+from dbops.engine.rebuilds.steps.base import Step
+from dbops.engine.rebuilds.steps.finish.verify import Verify
+from dbops.engine.rebuilds.steps.replicate.catch_up import CatchUp
+from dbops.engine.rebuilds.steps.replicate.repoint import Repoint
+from dbops.engine.rebuilds.steps.start.prepare_and_start import Prepare, SetOwnership, StartServer
 from dbops.engine.states import Status, StepState
 
 #: What a follow-up has to know of the rebuild that it follows.
@@ -30,7 +34,10 @@ ALWAYS = {"resume-check", "start", "verify", "clean-up"}
 #: Ends after which the same rebuild can be planned again.
 REPEATABLE = frozenset({Status.FAILED, Status.CANCELLED, Status.EXPIRED})
 #: In this order, from the first that a copy needs once it is whole.
-AFTER_THE_COPY = ("prepare", "set-ownership", "start", "catch-up", "repoint", "verify")
+RESUMED_STEPS: tuple[Step, ...] = (Prepare(), SetOwnership(), StartServer(), CatchUp(), Repoint(), Verify())
+AFTER_THE_COPY = tuple(step.name for step in RESUMED_STEPS)
+#: The names of the two follow-ups.
+RESUME, ROLLBACK = "resume", "rollback"
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,7 +69,7 @@ def rollback_option(ended: EndedRebuild) -> FollowUpOption:
     """Tell whether the old data can be put back: it was moved aside, and the copy was never verified."""
 
     def answer(code: str, reason: str, possible: bool = False) -> FollowUpOption:
-        return FollowUpOption("rollback", possible, reason, code=code)
+        return FollowUpOption(ROLLBACK, possible, reason, code=code)
 
     checkpoint = ended.checkpoint
     if not _ended_badly(ended):
@@ -91,7 +98,7 @@ def resume_option(ended: EndedRebuild) -> FollowUpOption:
     """Tell whether what is left can be done with the copy that was made, and from which step on."""
 
     def answer(code: str, reason: str, possible: bool = False, skips: tuple[str, ...] = ()) -> FollowUpOption:
-        return FollowUpOption("retry", possible, reason, skips, code)
+        return FollowUpOption(RESUME, possible, reason, skips, code)
 
     checkpoint, steps = ended.checkpoint, ended.steps
     if not _ended_badly(ended):
@@ -112,11 +119,9 @@ def resume_option(ended: EndedRebuild) -> FollowUpOption:
             "Preparing the copy was begun and not completed; the tools do not promise that it can be done twice: "
             "plan a new rebuild.",
         )
-    first = next((name for name in AFTER_THE_COPY if name not in done), "verify")
+    first = next((step for step in RESUMED_STEPS if step.name not in done), RESUMED_STEPS[-1])
     skips = tuple(name for name in AFTER_THE_COPY if name in done and name not in ALWAYS)
-    return answer(
-        "possible", f"The copy is whole: it goes on with “{FOLLOW_UPS['retry'].step(first).title}”.", True, skips
-    )
+    return answer("possible", f"The copy is whole: it goes on with “{first.title}”.", True, skips)
 
 
 def offer_again(ended: EndedRebuild) -> FollowUpOption:
@@ -166,25 +171,24 @@ def remembered(ended: EndedRebuild) -> dict[str, Any]:
     return known
 
 
-def plan_follow_up(plan: Plan, offer: FollowUpOption, primary: PlannedInstance | None = None) -> Plan:
+def plan_follow_up(
+    plan: Plan, offer: FollowUpOption, steps: Iterable[Step], primary: PlannedInstance | None = None
+) -> Plan:
     """Return the plan of a follow-up: the frozen one of the rebuild that it follows, with other steps.
 
     ``primary`` is today's, where it is known: there may have been a failover since. The retry's first step compares it with
     the live one, and what it finds wrong with it is refused.
     """
     plan = replace(plan, primary=primary or plan.primary)
-    steps = tuple(
-        PlannedStep(step.name, step.title, step.commands(plan), None) for step in FOLLOW_UPS[offer.method].steps
-    )
     destroys = {
-        "rollback": f"The copy at {plan.target.datadir}, which was not verified, once the old data is in place.",
-        "retry": _removed_by_retry(plan),
+        ROLLBACK: f"The copy at {plan.target.datadir}, which was not verified, once the old data is in place.",
+        RESUME: _removed_by_retry(plan),
     }[offer.method]
     return replace(
         plan,
         method=offer.method,
         copied_by=plan.copied_by or plan.method,
-        steps=steps,
+        steps=tuple(PlannedStep(step.name, step.title, step.commands(plan), None) for step in steps),
         destroys=(destroys,),
         findings=(),
         predicted_seconds=None,

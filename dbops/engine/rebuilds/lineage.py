@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from datetime import datetime
 from enum import StrEnum
 
-from dbops.engine.rebuilds.methods import FOLLOW_UPS
+from dbops.engine.rebuilds.follow_ups import RESUME, ROLLBACK
 from dbops.engine.states import Status
 
 
@@ -47,11 +47,11 @@ class CopyEvent:
 
     @property
     def leaves_its_copy(self) -> bool:
-        return self.method != "rollback" and (self.status is Status.SUCCEEDED or self.is_verified)
+        return self.method != ROLLBACK and (self.status is Status.SUCCEEDED or self.is_verified)
 
     @property
     def leaves_the_old_data(self) -> bool:
-        return self.method == "rollback" and (self.status is Status.SUCCEEDED or self.is_rolled_back)
+        return self.method == ROLLBACK and (self.status is Status.SUCCEEDED or self.is_rolled_back)
 
 
 @dataclass(frozen=True, slots=True)
@@ -134,6 +134,6 @@ def _first_before(found: Iterable[ForeignData], before: datetime, after: datetim
 
 def _first(act: CopyEvent, acts: Mapping[int, CopyEvent]) -> CopyEvent:
     """Return the rebuild that made the copy which an act goes on with, or goes back from."""
-    while act.method in FOLLOW_UPS and act.follows is not None and act.follows in acts:
+    while act.method in (RESUME, ROLLBACK) and act.follows is not None and act.follows in acts:
         act = acts[act.follows]
     return act

@@ -17,7 +17,7 @@ EXACT_CODES = frozenset({"target.errant"})
 
 @dataclass(frozen=True, slots=True)
 class Finding:
-    """One result of a pre-flight check. ``code`` is an entry of ``docs/checks.md``."""
+    """One result of a pre-flight check. ``code`` is an entry of ``docs/reference/checks.md``."""
 
     code: str
     severity: Severity

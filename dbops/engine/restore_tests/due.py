@@ -8,8 +8,8 @@ from enum import StrEnum
 #: Ends that say nothing of the backup: the host of the proof, or the way to the file, was not as it has to be.
 OF_THE_PLACE = frozenset(
     {
-        *("proof.no_host", "proof.tool", "proof.transport"),
-        *("proof.memory", "proof.space", "proof.killed", "proof.vanished"),
+        *("restore_test.no_host", "restore_test.tool", "restore_test.transport"),
+        *("restore_test.memory", "restore_test.space", "restore_test.killed", "restore_test.vanished"),
     }
 )
 #: What the SSH driver says is never of the backup either.

@@ -41,7 +41,7 @@ class FileAccess:
         """Let a key of this proof in, to read this one file; it expires by itself. Any number of times.
 
         Raises:
-            Refused: a host is another machine than the plan's (``proof.refused``); nothing was written.
+            Refused: a host is another machine than the plan's (``restore_test.refused``); nothing was written.
             RemoteFailure, Unreachable: as ``HostAccess``.
         """
         for end, machine in zip((self.way.source, self.way.target), self.machines, strict=True):
@@ -68,7 +68,7 @@ def _must_be_machine(end: Endpoint, machine: str) -> None:
     if result.exit_status == 0:
         return
     raise Refused(
-        "proof.refused",
+        "restore_test.refused",
         f"Opening the way to the backup on {end.name}",
         found=result.stdout.strip().removeprefix("REFUSED: ") or f"exit status {result.exit_status}",
         left="Nothing was written.",
@@ -109,7 +109,7 @@ class RestoreTestContext:
 
     def _stalled(self, found: str) -> RemoteFailure:
         return RemoteFailure(
-            "proof.stalled",
+            "restore_test.stalled",
             f"Proving the backup {self.plan.path}",
             found=found,
             left="The job is ended and its directory removed.",
@@ -118,7 +118,7 @@ class RestoreTestContext:
 
     def _not_ended(self, found: str) -> Unreachable:
         return Unreachable(
-            "proof.not_ended",
+            "restore_test.not_ended",
             f"Ending the proof of {self.plan.path}",
             found=found,
             left=f"{self.plan.scratch}",
@@ -158,7 +158,7 @@ def clean_up(site: RestoreTestContext) -> bool:
 
     Raises:
         Unreachable: as ``Jobs``, also while the job cannot be ended.
-        RemoteFailure: something stays (``proof.not_removed``).
+        RemoteFailure: something stays (``restore_test.not_removed``).
     """
     if not site.checkpoint.get("asked"):
         return _must_be_closed(site)
@@ -192,7 +192,7 @@ def _trouble_in_closing(site: RestoreTestContext) -> DbopsError | None:
 
 def _stays_open(plan: RestoreTestPlan, trouble: DbopsError) -> RemoteFailure:
     return RemoteFailure(
-        "proof.not_removed",
+        "restore_test.not_removed",
         f"Removing what the proof of {plan.path} made on {plan.holder}",
         found=str(trouble),
         left="A key that may read that one backup, until it expires.",
@@ -212,7 +212,7 @@ def _close(way: FileAccess) -> DbopsError | None:
 def remove_leftovers(jobs: Jobs, plan: RestoreTestPlan, name: str, way: FileAccess | None) -> bool:
     """Remove what an older proof left on both hosts. Return whether it is done; raises as ``remove``.
 
-    The host that had its file may be silent for good: that is no reason not to prove another backup (``proof.not_removed``).
+    The host that had its file may be silent for good: that is no reason not to prove another backup (``restore_test.not_removed``).
     """
     trouble = _close(way) if way else None
     is_gone = remove(jobs, plan, name)
@@ -239,7 +239,7 @@ def remove(jobs: Jobs, plan: RestoreTestPlan, name: str) -> bool:
         return True
     said = state.tails.get("out", "").strip().removeprefix("FAILED: not_removed ")[-400:]
     raise RemoteFailure(
-        "proof.not_removed",
+        "restore_test.not_removed",
         f"Removing what the proof of {plan.path} made",
         found=said or f"the removal ended with status {state.exit_status}",
         left=f"{plan.scratch} on the host.",

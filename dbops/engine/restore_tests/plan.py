@@ -147,7 +147,7 @@ def plan_restore_test(
 
     Raises:
         Refused: its flavor is not known (``flavor.unknown``, ``flavor.unsupported``), the host has less memory free than the
-            least that a preparation takes (``proof.memory``), or a chosen host's tool does not fit the backup (``proof.tool``).
+            least of a preparation (``restore_test.memory``), or a chosen host's tool does not fit the backup (``restore_test.tool``).
     """
     flavor = flavor_for(archive.version, archive.flavor)
     place = limits.directory or (elsewhere.place if elsewhere else archive.path.rpartition("/")[0])
@@ -213,7 +213,7 @@ def _must_have_memory(archive: Archive, host: HostFacts, needed: int) -> None:
     if host.memory_available_bytes >= needed:
         return
     raise Refused(
-        "proof.memory",
+        "restore_test.memory",
         f"Planning the proof of {archive.path}",
         found=f"{host.memory_available_bytes // MIB} MiB of memory are free on {host.hostname}, and {needed // MIB} MiB are needed",
         left="Nothing was written.",
@@ -228,7 +228,7 @@ def _tool_of(archive: Archive, host: HostFacts, flavor: Flavor, *, must_fit: boo
     if not (must_fit and problem):
         return tool
     raise Refused(
-        "proof.tool",
+        "restore_test.tool",
         f"Planning the proof of {archive.path}",
         found=f"on {host.hostname}: {problem}",
         left="Nothing was written.",

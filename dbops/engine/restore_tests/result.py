@@ -26,7 +26,7 @@ FAILURES = {
     "transport": "Look at the link between the two hosts, and at the disk that has the file; then prove the backup again.",
     "damaged": "This file cannot be restored. Look at its disk, make a new backup now, and keep an older one that is proven.",
     "unpack": "Make a new backup and prove that; an older one that is proven is what can be restored now.",
-    "outside": "Such data cannot be proven beside the server that uses it: restore it by hand on another host (docs/verified-backups.md).",
+    "outside": "Such data cannot be proven beside the server that uses it: restore it by hand elsewhere (docs/how-to/restore-tests.md).",
     "prepare": "This backup cannot be restored as it is. Make a new one and prove that; keep an older one that is proven.",
     "start": "Look at what the server said. Where it needs a plugin or key of its own, the proof is to be made by hand.",
     "tables": "The backup holds damaged tables. Check the same tables on the source now, and keep an older backup that is proven.",
@@ -113,8 +113,8 @@ def judge_restore_test(
         expected: what should be there.
 
     Raises:
-        Refused: the host is not as it must be (``proof.tool``, ``proof.memory``), or the file is not the backup's
-            (``proof.refused``); nothing was written.
+        Refused: the host is not as it must be (``restore_test.tool``, ``restore_test.memory``), or the file is not the backup's
+            (``restore_test.refused``); nothing was written.
         RemoteFailure: why the backup, or the host, did not do.
     """
     doing = f"Proving the backup {path} of {source}"
@@ -122,7 +122,7 @@ def judge_restore_test(
     last = output.splitlines()[-1] if output else ""
     if state.status is JobStatus.VANISHED:
         found = "the job is gone and left no exit status (killed, or the host was restarted)"
-        raise RemoteFailure("proof.vanished", doing, found=found, left=GONE, next_step=AGAIN)
+        raise RemoteFailure("restore_test.vanished", doing, found=found, left=GONE, next_step=AGAIN)
     if state.exit_status == REFUSED_STATUS and last.startswith("REFUSED: "):
         _refuse(doing, last.removeprefix("REFUSED: "))
     if state.exit_status != 0:
@@ -130,7 +130,7 @@ def judge_restore_test(
     facts = pairs(state.tails.get("facts", ""))
     if not facts.get("checked", "").isdigit():
         raise RemoteFailure(
-            "proof.failed", doing, found="the job ended well and left no figures", left=GONE, next_step=AGAIN
+            "restore_test.failed", doing, found="the job ended well and left no figures", left=GONE, next_step=AGAIN
         )
     counts = read_counts(counts_text)
     missing = sorted(expected.older - counts.keys())
@@ -138,7 +138,7 @@ def judge_restore_test(
     if len(missing) > len(counts.keys() - expected.now):
         named = ", ".join(f"{schema}.{name}" for schema, name in missing[:NAMED])
         found = f"{len(missing)} tables that are older than the backup are not in it: {named}"
-        raise RemoteFailure("proof.tables", doing, found=found, left=GONE, next_step=FAILURES["tables"])
+        raise RemoteFailure("restore_test.tables", doing, found=found, left=GONE, next_step=FAILURES["tables"])
     renamed = [f"{schema}.{name} is older than the backup and not in it: was it renamed?" for schema, name in missing]
     warnings = (*renamed, *_unlike(counts, expected.last))
     return RestoreTestResult(int(facts["checked"]), int(facts["rows"]), counts, warnings)
@@ -147,17 +147,19 @@ def judge_restore_test(
 def _refuse(doing: str, said: str) -> NoReturn:
     kind, _, found = said.partition(" ")
     if kind in HOSTS:
-        raise RemoteFailure(f"proof.{kind}", doing, found=found, left="Nothing was written.", next_step=FAILURES[kind])
+        raise RemoteFailure(
+            f"restore_test.{kind}", doing, found=found, left="Nothing was written.", next_step=FAILURES[kind]
+        )
     code, found = (kind, found) if kind in OPERATORS else ("refused", said)
-    raise Refused(f"proof.{code}", doing, found=found, left="Nothing was written.", next_step=AGAIN)
+    raise Refused(f"restore_test.{code}", doing, found=found, left="Nothing was written.", next_step=AGAIN)
 
 
 def _fail(doing: str, said: str, exit_status: int | None) -> None:
     kind, _, found = said.partition(" ")
     if kind in FAILURES:
-        raise RemoteFailure(f"proof.{kind}", doing, found=found, left=GONE, next_step=FAILURES[kind])
+        raise RemoteFailure(f"restore_test.{kind}", doing, found=found, left=GONE, next_step=FAILURES[kind])
     found = said or f"exit status {exit_status}, without a word"
-    raise RemoteFailure("proof.failed", doing, found=found, left=GONE, next_step=AGAIN)
+    raise RemoteFailure("restore_test.failed", doing, found=found, left=GONE, next_step=AGAIN)
 
 
 def read_counts(text: str) -> dict[Table, int]:

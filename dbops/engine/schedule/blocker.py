@@ -1,4 +1,4 @@
-"""One thing that keeps a rebuild from starting, judged by ``effects.TABLE``. Pure."""
+"""One thing that keeps a rebuild from starting, judged by its method's conflicts. Pure."""
 
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -6,7 +6,7 @@ from datetime import datetime
 from enum import StrEnum
 
 from dbops.engine.schedule.backup_windows import TimeEstimate
-from dbops.engine.schedule.conflicts import Activity, Effect, conflict_of
+from dbops.engine.schedule.conflicts import Activity, Effect, MethodTraits
 
 
 class BlockerKind(StrEnum):
@@ -67,7 +67,7 @@ class Blocker:
     """One thing in the way of a rebuild. Text holds no clock times: pages show them in their own time zone.
 
     Args:
-        work: the row of ``effects.TABLE`` that it was judged by; ``reason`` is that cell's.
+        work: the activity that it was judged by; ``reason`` is what the method's conflict says.
         text: what it is, one sentence.
         since: when it began (or begins, where it lies ahead); ``None`` where nobody noted it.
         until: when it is expected to end. Never in the past of the moment that was asked for.
@@ -104,7 +104,7 @@ NO_END_KNOWN = TimeEstimate(None, None, "nobody can say when")
 def make_blocker(
     kind: BlockerKind,
     work: Activity,
-    method: str,
+    method: MethodTraits,
     *,
     text: str,
     clears: str,
@@ -118,7 +118,7 @@ def make_blocker(
     rebuild: int | None = None,
 ) -> Iterator[Blocker]:
     """Yield the blocker, or nothing where it means nothing for the method."""
-    judged = conflict_of(method, work)
+    judged = method.conflicts.get(work)
     if judged is None:
         return
     guess = Certainty.PREDICTED if until.is_known else Certainty.UNKNOWN

@@ -1,6 +1,6 @@
 """What keeps a rebuild from starting: which kind, since when, until when, and who can clear it. Pure.
 
-What each thing means is read from ``effects.TABLE``; when it ends, from ``windows``. ``verdicts.verdict`` makes one answer of it.
+What each thing means is read from the method's conflicts; when it ends, from ``windows``. ``verdicts.verdict`` makes one answer of it.
 What a blocker is stands in ``blocker``, those that are backup windows come from ``window_blockers``.
 """
 
@@ -9,7 +9,7 @@ from datetime import datetime, timedelta
 
 from dbops.engine.schedule.backup_windows import Basis, TimeEstimate, spell
 from dbops.engine.schedule.blocker import Blocker, BlockerKind, Certainty, Remedy, Timing, make_blocker
-from dbops.engine.schedule.conflicts import Activity, Effect, of_backup
+from dbops.engine.schedule.conflicts import Activity, Effect, MethodTraits, of_backup
 from dbops.engine.schedule.occupancy import Reservation, reservations_of
 from dbops.engine.schedule.snapshot import ClusterSnapshot, InstanceStatus, InstanceUse
 from dbops.engine.schedule.window_blockers import of_unseen, of_windows
@@ -22,7 +22,7 @@ def blockers(
     *,
     target: str | None = None,
     source: str | None,
-    method: str = "xbstream",
+    method: MethodTraits,
     moment: datetime | None = None,
     late: bool = False,
 ) -> tuple[Blocker, ...]:
@@ -46,7 +46,7 @@ def find_blockers(
     *,
     target: str | None,
     source: str | None,
-    method: str,
+    method: MethodTraits,
     moment: datetime | None = None,
     late: bool = False,
 ) -> tuple[Blocker, ...]:
@@ -62,7 +62,7 @@ def find_blockers(
     return tuple(sorted(found, key=lambda blocker: _ORDER[blocker.effect]))
 
 
-def _of_cluster(snapshot: ClusterSnapshot, source: str | None, method: str, at: datetime) -> Iterator[Blocker]:
+def _of_cluster(snapshot: ClusterSnapshot, source: str | None, method: MethodTraits, at: datetime) -> Iterator[Blocker]:
     if source is None:
         text = f"{snapshot.cluster} has no other instance to read than its primary."
         yield from make_blocker(
@@ -109,7 +109,7 @@ def _of_cluster(snapshot: ClusterSnapshot, source: str | None, method: str, at: 
         )
 
 
-def _of_source(snapshot: ClusterSnapshot, source: str | None, method: str) -> Iterator[Blocker]:
+def _of_source(snapshot: ClusterSnapshot, source: str | None, method: MethodTraits) -> Iterator[Blocker]:
     machine = snapshot.machine(source) if source else None
     if machine is None:
         return
@@ -135,9 +135,8 @@ def _of_source(snapshot: ClusterSnapshot, source: str | None, method: str) -> It
             else f"whoever looks after {machine.name}",
             remedy=Remedy.FIX_SERVER if machine.stopped else Remedy.CATCH_UP,
         )
-    has_copy = {"dump": machine.has_dump, "archive": machine.has_archive}.get(method, True)
-    if not has_copy:
-        what = "dump" if method == "dump" else "physical backup"
+    if not machine.has(method.reads):
+        what = method.reads.value
         yield from make_blocker(
             BlockerKind.NO_COPY,
             Activity.NO_COPY,
@@ -162,7 +161,13 @@ def _why_lagging(machine: InstanceStatus, limit_seconds: float) -> str:
 
 
 def _of_stays(
-    used: tuple[Reservation, ...], target: str | None, source: str | None, method: str, at: datetime, *, late: bool
+    used: tuple[Reservation, ...],
+    target: str | None,
+    source: str | None,
+    method: MethodTraits,
+    at: datetime,
+    *,
+    late: bool,
 ) -> Iterator[Blocker]:
     for stay in used:
         if stay.instance not in (target, source) or not stay.covers(at, late=late):

@@ -1,10 +1,14 @@
-"""What a rebuild may run beside: a cell for each method and each thing that may stand in its way, with the reason. Pure.
+"""What a rebuild may run beside: what each method says of each thing that may stand in its way, with the reason. Pure.
 
-``script/docs`` writes the table of ``docs/blockers.md`` from it.
+Each method names its own cells (``engine.methods``). The cells that methods share are here. ``script/docs`` writes the table of
+``docs/reference/blockers.md`` from them.
 """
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 from enum import StrEnum
+
+from dbops.engine.states import BackupMethod
 
 
 class Effect(StrEnum):
@@ -43,11 +47,6 @@ class Activity(StrEnum):
     TOPOLOGY = "topology differs from the inventory"
 
 
-METHODS = ("xbstream", "clone", "archive", "dump")
-#: The column of the table for each method. Follow-ups continue or undo a copy, and have no column of their own.
-_JUDGED_AS = {**{method: method for method in METHODS}, "retry": "xbstream", "rollback": "xbstream"}
-
-
 @dataclass(frozen=True, slots=True)
 class Conflict:
     """What one thing means for one method, and why."""
@@ -56,152 +55,162 @@ class Conflict:
     reason: str
 
 
-def _cells(**given: tuple[Effect, str]) -> dict[str, Conflict]:
-    """Return cells by method; a name like ``xbstream_clone`` stands for several."""
-    return {method: Conflict(*cell) for names, cell in given.items() for method in names.split("_")}
+Conflicts = Mapping[Activity, Conflict]
 
 
-def _all(effect: Effect, reason: str) -> dict[str, Conflict]:
-    return {method: Conflict(effect, reason) for method in METHODS}
+class CopySource(StrEnum):
+    """What a method reads. ``NOTHING``: it uses what is on the target."""
+
+    SERVER = "server"
+    PHYSICAL_BACKUP = "physical backup"
+    DUMP = "dump"
+    NOTHING = "nothing"
+
+    @property
+    def backup(self) -> BackupMethod | None:
+        """The kind of finished backup that is read, ``None`` where none is."""
+        return _BACKUPS.get(self)
+
+
+_BACKUPS = {CopySource.PHYSICAL_BACKUP: BackupMethod.PHYSICAL, CopySource.DUMP: BackupMethod.DUMP}
+
+
+@dataclass(frozen=True, slots=True, eq=False, kw_only=True)
+class MethodTraits:
+    """What decides when a rebuild by a method may start.
+
+    Args:
+        name: as rows, forms and the command line have it.
+        conflicts: what each activity means for it. An activity that is missing means nothing.
+        reads: what it reads.
+        is_follow_up: it uses what another rebuild left on the target.
+    """
+
+    name: str
+    conflicts: Conflicts
+    reads: CopySource = CopySource.SERVER
+    is_follow_up: bool = False
+
+    @property
+    def reads_source(self) -> bool:
+        """Whether it reads the source's running server, and so holds it."""
+        return self.reads is CopySource.SERVER
+
+    def may_start_beside(self, work: Activity) -> bool:
+        found = self.conflicts.get(work)
+        return found is None or found.effect is Effect.RUNS_ALONGSIDE
 
 
 BLOCKS, WAITS, RUNS_ALONGSIDE = Effect.BLOCKS, Effect.WAITS, Effect.RUNS_ALONGSIDE
-_NOT_THE_SERVER = "It reads a finished backup, not the server: they share at most the disk on which it lies."
+_NOT_THE_SERVER = Conflict(
+    RUNS_ALONGSIDE, "It reads a finished backup, not the server: they share at most the disk on which it lies."
+)
 
-TABLE: dict[Activity, dict[str, Conflict]] = {
-    Activity.SOURCE_DUMP_MANAGED: _cells(
-        xbstream=(
-            WAITS,
-            "Both read every page of the source: each slows the other, and a slower stream is overtaken by the redo log. "
-            "Both hold the instance.",
-        ),
-        clone=(
-            WAITS,
-            "Both read every page of the source, the clone without a limit, while the dump's long transaction "
-            "keeps every old row version. Both hold the instance.",
-        ),
-        archive=(RUNS_ALONGSIDE, _NOT_THE_SERVER),
-        dump=(
-            RUNS_ALONGSIDE,
-            "A managed dump gets its final name when it is complete: the one before it is read meanwhile, from the same disk.",
-        ),
-    ),
-    Activity.SOURCE_DUMP_EXTERNAL: _cells(
-        xbstream=(
-            WAITS,
-            "Both read every page of the source: each slows the other, and a slower stream is overtaken by the redo log. "
-            "Where the copy ends with FLUSH TABLES WITH READ LOCK, that waits for the dump's running SELECT and holds up "
-            "replication; a dump with --dump-slave starts the source's replication again while we have it paused.",
-        ),
-        clone=(
-            WAITS,
-            "Both read every page of the source, the clone without a limit, while the dump's long transaction "
-            "keeps every old row version.",
-        ),
-        archive=(RUNS_ALONGSIDE, _NOT_THE_SERVER),
-        dump=(
-            WAITS,
-            "What is being written is not complete, and a dump of somebody else may overwrite the last complete one as it "
-            "goes: only after its end is there a complete dump.",
-        ),
-    ),
-    Activity.SOURCE_PHYSICAL_MANAGED: _cells(
-        xbstream=(
-            WAITS,
-            "One server makes one physical backup at a time: MariaDB lets one session into BACKUP STAGE and the second "
-            "one waits or fails; with xtrabackup both read every page and follow the redo log twice.",
-        ),
-        clone=(WAITS, "Both read every page of the source, the clone without a limit. Both hold the instance."),
-        archive_dump=(RUNS_ALONGSIDE, _NOT_THE_SERVER),
-    ),
-    Activity.SOURCE_PHYSICAL_EXTERNAL: _cells(
-        xbstream=(
-            WAITS,
-            "One server makes one physical backup at a time: MariaDB lets one session into BACKUP STAGE and the second "
-            "one waits or fails, which may be the backup of tonight; with xtrabackup both follow the redo log, and "
-            "--safe-slave-backup starts the source's replication again while we have it paused.",
-        ),
-        clone=(
-            WAITS,
-            "Both read every page of the source, the clone without a limit, and tonight's backup comes late.",
-        ),
-        archive_dump=(RUNS_ALONGSIDE, _NOT_THE_SERVER),
-    ),
-    Activity.SOURCE_READ: _cells(
-        xbstream=(
-            WAITS,
-            "One job at a time on each source: it is read at full speed, and its replication may be paused for the other one.",
-        ),
-        clone=(WAITS, "One job at a time on each source, and a donor serves one clone at a time."),
-        archive_dump=(RUNS_ALONGSIDE, _NOT_THE_SERVER),
-    ),
-    Activity.SOURCE_REPLACED: _cells(
-        xbstream_clone=(WAITS, "There is no server to read until its own rebuild has ended."),
-        archive_dump=(RUNS_ALONGSIDE, "It reads a finished backup: the server that is being replaced is not asked."),
-    ),
-    Activity.TARGET_BACKUP: _all(
+#: The same for every method.
+FOR_EVERY_METHOD: Conflicts = {
+    Activity.TARGET_BACKUP: Conflict(
         WAITS,
         "A rebuild stops the target's server, and with it the backup that reads it; nothing of that backup is of use.",
     ),
-    Activity.TARGET_READ: _all(WAITS, "Another rebuild copies from this instance, and would lose its source."),
-    Activity.TARGET_REPLACED: _all(
-        BLOCKS, "An instance has one unfinished rebuild at a time: asking for a second one is refused."
+    Activity.TARGET_READ: Conflict(
+        WAITS,
+        "Another rebuild copies from this instance, and would lose its source.",
     ),
-    Activity.AHEAD_MANAGED: _cells(
-        xbstream_clone=(RUNS_ALONGSIDE, "The backup waits for the rebuild and runs after it: late, and not lost."),
-        archive_dump=(RUNS_ALONGSIDE, _NOT_THE_SERVER),
+    Activity.TARGET_REPLACED: Conflict(
+        BLOCKS,
+        "An instance has one unfinished rebuild at a time: asking for a second one is refused.",
     ),
-    Activity.AHEAD_EXTERNAL: _cells(
-        xbstream_clone=(
-            RUNS_ALONGSIDE,
-            "Nobody holds a cron job of somebody else: it starts in the middle of the copy. Both get slower, of two "
-            "physical backups one may fail, and a dump with --dump-slave stops the source's replication.",
-        ),
-        archive_dump=(RUNS_ALONGSIDE, _NOT_THE_SERVER),
-    ),
-    Activity.AHEAD_TARGET: _all(
+    Activity.AHEAD_TARGET: Conflict(
         RUNS_ALONGSIDE,
         "The target has no server, or one that catches up, when its backup is due: a managed one waits, another fails.",
     ),
-    Activity.SOURCE_DOWN: _cells(
-        xbstream_clone=(BLOCKS, "The running server is what is copied."),
-        archive_dump=(RUNS_ALONGSIDE, "It reads a finished backup; the copy replicates from the primary afterwards."),
+    Activity.NO_SOURCE: Conflict(
+        BLOCKS,
+        "A rebuild reads another instance of the cluster than its primary, and there is none.",
     ),
-    Activity.SOURCE_LAGGING: _cells(
-        xbstream_clone=(
-            BLOCKS,
-            "The copy is as old as the source, and must catch up from binary logs that are being removed meanwhile; "
-            "the checks of the plan refuse it.",
-        ),
-        archive_dump=(RUNS_ALONGSIDE, "It reads a finished backup, whatever the source has reached since."),
+    Activity.MAINTENANCE: Conflict(
+        BLOCKS,
+        "A person said that no rebuild of this cluster may start meanwhile.",
     ),
-    Activity.NO_COPY: _cells(
-        archive=(BLOCKS, "There is no complete physical backup to read."),
-        dump=(BLOCKS, "There is no complete dump to read."),
+    Activity.MAINTENANCE_AHEAD: Conflict(
+        RUNS_ALONGSIDE,
+        "Only the start is forbidden: a rebuild that runs goes on into the maintenance.",
     ),
-    Activity.NO_SOURCE: _all(
-        BLOCKS, "A rebuild reads another instance of the cluster than its primary, and there is none."
-    ),
-    Activity.MAINTENANCE: _all(BLOCKS, "A person said that no rebuild of this cluster may start meanwhile."),
-    Activity.MAINTENANCE_AHEAD: _all(
-        RUNS_ALONGSIDE, "Only the start is forbidden: a rebuild that runs goes on into the maintenance."
-    ),
-    Activity.TOPOLOGY: _all(
+    Activity.TOPOLOGY: Conflict(
         BLOCKS,
         "The servers do not replicate as the inventory says: what would be read or wiped may not be what its name says.",
     ),
 }
+#: The same for every method that reads a running server.
+FOR_A_SERVER: Conflicts = {
+    **FOR_EVERY_METHOD,
+    Activity.SOURCE_REPLACED: Conflict(
+        WAITS,
+        "There is no server to read until its own rebuild has ended.",
+    ),
+    Activity.AHEAD_MANAGED: Conflict(
+        RUNS_ALONGSIDE,
+        "The backup waits for the rebuild and runs after it: late, and not lost.",
+    ),
+    Activity.AHEAD_EXTERNAL: Conflict(
+        RUNS_ALONGSIDE,
+        "Nobody holds a cron job of somebody else: it starts in the middle of the copy. Both get slower, of two "
+        "physical backups one may fail, and a dump with --dump-slave stops the source's replication.",
+    ),
+    Activity.SOURCE_DOWN: Conflict(
+        BLOCKS,
+        "The running server is what is copied.",
+    ),
+    Activity.SOURCE_LAGGING: Conflict(
+        BLOCKS,
+        "The copy is as old as the source, and must catch up from binary logs that are being removed meanwhile; "
+        "the checks of the plan refuse it.",
+    ),
+}
+#: The same for every method that reads a finished backup.
+FOR_A_BACKUP: Conflicts = {
+    **FOR_EVERY_METHOD,
+    Activity.SOURCE_DUMP_MANAGED: _NOT_THE_SERVER,
+    Activity.SOURCE_DUMP_EXTERNAL: _NOT_THE_SERVER,
+    Activity.SOURCE_PHYSICAL_MANAGED: _NOT_THE_SERVER,
+    Activity.SOURCE_PHYSICAL_EXTERNAL: _NOT_THE_SERVER,
+    Activity.SOURCE_READ: _NOT_THE_SERVER,
+    Activity.SOURCE_REPLACED: Conflict(
+        RUNS_ALONGSIDE,
+        "It reads a finished backup: the server that is being replaced is not asked.",
+    ),
+    Activity.AHEAD_MANAGED: _NOT_THE_SERVER,
+    Activity.AHEAD_EXTERNAL: _NOT_THE_SERVER,
+    Activity.SOURCE_DOWN: Conflict(
+        RUNS_ALONGSIDE,
+        "It reads a finished backup; the copy replicates from the primary afterwards.",
+    ),
+    Activity.SOURCE_LAGGING: Conflict(
+        RUNS_ALONGSIDE,
+        "It reads a finished backup, whatever the source has reached since.",
+    ),
+}
+#: A job that is no rebuild from a source: it waits until the one instance that it uses is free.
+ONE_INSTANCE = MethodTraits(
+    name="",
+    conflicts={
+        work: Conflict(WAITS, "An instance is used by one job at a time.")
+        for work in (
+            Activity.SOURCE_DUMP_MANAGED,
+            Activity.SOURCE_DUMP_EXTERNAL,
+            Activity.SOURCE_PHYSICAL_MANAGED,
+            Activity.SOURCE_PHYSICAL_EXTERNAL,
+            Activity.SOURCE_READ,
+            Activity.SOURCE_REPLACED,
+        )
+    },
+)
 
 
-def conflict_of(method: str, work: Activity) -> Conflict | None:
-    """Return what ``work`` means for a method or a follow-up, ``None`` where it means nothing. Raises ``KeyError``."""
-    return TABLE[work].get(_JUDGED_AS[method])
-
-
-def meaning_alongside(method: str, *, is_target: bool, is_dump: bool) -> str:
+def meaning_alongside(method: MethodTraits, *, is_target: bool, is_dump: bool) -> str:
     """Return in words what a backup that dbops did not start means for a rebuild that uses the same instance already."""
     work = Activity.TARGET_BACKUP if is_target else of_backup(is_dump=is_dump, is_managed=False)
-    judged = conflict_of(method, work)
+    judged = method.conflicts.get(work)
     return judged.reason if judged else ""
 
 

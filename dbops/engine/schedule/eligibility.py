@@ -7,7 +7,7 @@ from enum import StrEnum
 from dbops.engine.schedule.backup_windows import Basis, TimeEstimate
 from dbops.engine.schedule.blocker import Blocker
 from dbops.engine.schedule.blockers import find_blockers
-from dbops.engine.schedule.conflicts import METHODS
+from dbops.engine.schedule.conflicts import MethodTraits
 from dbops.engine.schedule.occupancy import NOT_APPROVED, Reservation, order_of, reservations_of
 from dbops.engine.schedule.snapshot import ActiveJob, ClusterSnapshot, InstanceStatus, InstanceUse
 from dbops.engine.states import Role
@@ -82,7 +82,7 @@ def _by_name(machine: InstanceStatus) -> str:
 
 
 def eligibility_of(
-    snapshot: ClusterSnapshot, *, target: str | None = None, source: str | None = None, method: str = "xbstream"
+    snapshot: ClusterSnapshot, *, method: MethodTraits, target: str | None = None, source: str | None = None
 ) -> Eligibility:
     """Answer whether a rebuild could start now, and else when.
 
@@ -99,7 +99,11 @@ def eligibility_of(
 
 
 def _of_source(
-    snapshot: ClusterSnapshot, used: tuple[Reservation, ...], target: str | None, source: str | None, method: str
+    snapshot: ClusterSnapshot,
+    used: tuple[Reservation, ...],
+    target: str | None,
+    source: str | None,
+    method: MethodTraits,
 ) -> Eligibility:
     found = find_blockers(snapshot, used, target=target, source=source, method=method)
     stopping = tuple(blocker for blocker in found if blocker.stops)
@@ -115,7 +119,7 @@ def _of_source(
         cluster=snapshot.cluster,
         target=target,
         source=source,
-        method=method,
+        method=method.name,
         free=free,
         blockers=stopping,
         warnings=tuple(blocker for blocker in found if not blocker.stops),
@@ -166,7 +170,7 @@ def _waits_for(snapshot: ClusterSnapshot, job: ActiveJob) -> tuple[ClusterSnapsh
     """
     target = next((name for name, use in job.claims if use is InstanceUse.REPLACE), None)
     source = next((name for name, use in job.claims if use is InstanceUse.READ), None)
-    if job.run is None and job.method in METHODS:
+    if job.run is None and not job.method.is_follow_up:
         return snapshot, target, source or job.source or None
     machines = tuple(InstanceStatus(machine.name, machine.role) for machine in snapshot.machines)
     snapshot = replace(snapshot, machines=machines, stops=(), difference=None, windows=(), unseen=())
@@ -182,7 +186,7 @@ def free_from(
     *,
     target: str | None,
     source: str | None,
-    method: str,
+    method: MethodTraits,
     moment: datetime | None = None,
 ) -> TimeEstimate:
     """Return the first time from ``moment`` on at which nothing stops the rebuild from starting: likely, and late."""
@@ -194,7 +198,7 @@ def _way_to_free(
     used: tuple[Reservation, ...],
     target: str | None,
     source: str | None,
-    method: str,
+    method: MethodTraits,
     moment: datetime,
 ) -> tuple[TimeEstimate, tuple[Blocker, ...]]:
     """Return the first free time, and what likely stops the rebuild until then, in that order."""
@@ -213,7 +217,7 @@ def _first_free(
     used: tuple[Reservation, ...],
     target: str | None,
     source: str | None,
-    method: str,
+    method: MethodTraits,
     moment: datetime,
     *,
     late: bool,

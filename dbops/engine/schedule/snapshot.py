@@ -8,6 +8,7 @@ from datetime import datetime
 from enum import StrEnum
 
 from dbops.engine.schedule.backup_windows import BackupWindow, Duration, Prediction
+from dbops.engine.schedule.conflicts import ONE_INSTANCE, CopySource, MethodTraits
 from dbops.engine.states import Role
 
 
@@ -36,6 +37,10 @@ class InstanceStatus:
     has_dump: bool = False
     has_archive: bool = False
 
+    def has(self, copied: CopySource) -> bool:
+        """Tell whether the finished backup that a method reads is there. A server and the target's own data are always."""
+        return {CopySource.DUMP: self.has_dump, CopySource.PHYSICAL_BACKUP: self.has_archive}.get(copied, True)
+
 
 @dataclass(frozen=True, slots=True)
 class ActiveJob:
@@ -49,7 +54,7 @@ class ActiveJob:
         is_managed: dbops started it and it holds its instances.
         is_lost: its host is silent, so nothing is known.
         can_be_stopped: an operator can end it from here.
-        method: of a rebuild; ``source`` is its source, also where its method does not read it.
+        method: of a rebuild; a backup run has none of its own. ``source`` is its source, also where its method does not read it.
         reads_with: the rebuild whose read of the source it shares.
         needs_approval: it starts only when a person has approved it, and keeps nobody in its lines waiting until then.
     """
@@ -69,7 +74,7 @@ class ActiveJob:
     schedule: str = ""
     run: int | None = None
     rebuild: int | None = None
-    method: str = "xbstream"
+    method: MethodTraits = ONE_INSTANCE
     source: str = ""
     leader: int | None = None
 

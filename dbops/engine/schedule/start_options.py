@@ -7,7 +7,7 @@ from datetime import datetime, timedelta
 from dbops.engine.schedule.backup_windows import BackupWindow, Basis, Prediction, TimeEstimate, spell
 from dbops.engine.schedule.blocker import Blocker
 from dbops.engine.schedule.blockers import find_blockers
-from dbops.engine.schedule.conflicts import Effect
+from dbops.engine.schedule.conflicts import Effect, MethodTraits
 from dbops.engine.schedule.eligibility import all_sources_of, free_from
 from dbops.engine.schedule.occupancy import Reservation, reservations_of
 from dbops.engine.schedule.snapshot import ActiveJob, ClusterSnapshot
@@ -24,7 +24,7 @@ def start_options(
     *,
     target: str,
     source: str,
-    method: str = "xbstream",
+    method: MethodTraits,
     stoppable: Collection[int] = (),
     moment: datetime | None = None,
 ) -> tuple[StartOption, ...]:
@@ -64,7 +64,7 @@ class _StartRequest:
     used: tuple[Reservation, ...]
     target: str
     source: str
-    method: str
+    method: MethodTraits
 
     def found(self, moment: datetime | None = None, *, source: str = "") -> tuple[Blocker, ...]:
         return find_blockers(

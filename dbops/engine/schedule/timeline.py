@@ -12,6 +12,7 @@ from enum import StrEnum
 from dbops.engine.schedule.blocker import Blocker
 from dbops.engine.schedule.blockers import find_blockers
 from dbops.engine.schedule.calendar import Interval, clip, common, free, merge
+from dbops.engine.schedule.conflicts import MethodTraits
 from dbops.engine.schedule.eligibility import sources_of
 from dbops.engine.schedule.occupancy import Reservation, reservations_of
 from dbops.engine.schedule.snapshot import ClusterSnapshot
@@ -105,7 +106,7 @@ class Timeline:
 
 
 def timeline(
-    snapshot: ClusterSnapshot, history: Iterable[TimelineBar], within: Interval, *, method: str = "xbstream"
+    snapshot: ClusterSnapshot, history: Iterable[TimelineBar], within: Interval, *, method: MethodTraits
 ) -> Timeline:
     """Return a stretch of time.
 
@@ -135,10 +136,10 @@ def timeline(
     )
 
 
-def can_start(snapshot: ClusterSnapshot) -> bool:
+def can_start(snapshot: ClusterSnapshot, method: MethodTraits) -> bool:
     """Tell whether the verdict would be "now": the same question, without asking when else. For lists of a thousand clusters."""
     sources = sources_of(snapshot) or (None,)
-    return _stopping(snapshot, reservations_of(snapshot), sources, "xbstream", snapshot.now, late=False) is None
+    return _stopping(snapshot, reservations_of(snapshot), sources, method, snapshot.now, late=False) is None
 
 
 def _behind(snapshot: ClusterSnapshot, past: Sequence[TimelineBar], within: Interval) -> list[Interval]:
@@ -163,7 +164,7 @@ def _behind(snapshot: ClusterSnapshot, past: Sequence[TimelineBar], within: Inte
 
 
 def _ahead(
-    snapshot: ClusterSnapshot, used: tuple[Reservation, ...], within: Interval, method: str, *, late: bool
+    snapshot: ClusterSnapshot, used: tuple[Reservation, ...], within: Interval, method: MethodTraits, *, late: bool
 ) -> list[BlockedPeriod]:
     """Ask at each moment at which something may change; between two of them nothing does."""
     begin = max(snapshot.now, within.start)
@@ -187,7 +188,7 @@ def _stopping(
     snapshot: ClusterSnapshot,
     used: tuple[Reservation, ...],
     sources: Sequence[str | None],
-    method: str,
+    method: MethodTraits,
     moment: datetime,
     *,
     late: bool,

@@ -6,7 +6,7 @@ from datetime import datetime, timedelta
 
 from dbops.engine.schedule.backup_windows import BackupWindow, TimeEstimate
 from dbops.engine.schedule.blocker import Blocker, BlockerKind, Remedy, Timing, make_blocker
-from dbops.engine.schedule.conflicts import Activity, of_backup
+from dbops.engine.schedule.conflicts import Activity, MethodTraits, of_backup
 from dbops.engine.schedule.snapshot import ClusterSnapshot
 from dbops.engine.states import BackupMethod
 
@@ -15,7 +15,7 @@ BLIND_HOURS = 24
 
 
 def of_unseen(
-    snapshot: ClusterSnapshot, target: str | None, source: str | None, method: str, at: datetime, *, late: bool
+    snapshot: ClusterSnapshot, target: str | None, source: str | None, method: MethodTraits, at: datetime, *, late: bool
 ) -> Iterator[Blocker]:
     """A cron job of somebody else that is due may begin in any moment, or run already: a run is known from the next probe on."""
     for due in snapshot.unseen:
@@ -43,7 +43,7 @@ def of_unseen(
 
 
 def of_windows(
-    snapshot: ClusterSnapshot, target: str | None, source: str | None, method: str, at: datetime, *, late: bool
+    snapshot: ClusterSnapshot, target: str | None, source: str | None, method: MethodTraits, at: datetime, *, late: bool
 ) -> Iterator[Blocker]:
     duration = snapshot.predicted(source).duration
     limit = at + (timedelta(seconds=duration.p90_seconds) if duration else timedelta(hours=BLIND_HOURS))
@@ -70,7 +70,7 @@ def _until(window: BackupWindow) -> TimeEstimate:
     return TimeEstimate(window.ends_p50, window.ends_p90, window.words, window.basis)
 
 
-def _running_then(window: BackupWindow, method: str, *, is_target: bool) -> Iterator[Blocker]:
+def _running_then(window: BackupWindow, method: MethodTraits, *, is_target: bool) -> Iterator[Blocker]:
     is_dump = window.method is BackupMethod.DUMP
     yield from make_blocker(
         BlockerKind.TARGET_BUSY if is_target else BlockerKind.BACKUP_RUNNING,
@@ -92,7 +92,9 @@ def _remedy(window: BackupWindow) -> Remedy:
     return Remedy.CHANGE_SCHEDULE if window.is_managed else Remedy.CHANGE_CRON
 
 
-def _ahead(window: BackupWindow, method: str, *, is_target: bool, likely: datetime | None) -> Iterator[Blocker]:
+def _ahead(
+    window: BackupWindow, method: MethodTraits, *, is_target: bool, likely: datetime | None
+) -> Iterator[Blocker]:
     work = Activity.AHEAD_MANAGED if window.is_managed else Activity.AHEAD_EXTERNAL
     if likely is None:
         timing = Timing.DUE_OR_NOT

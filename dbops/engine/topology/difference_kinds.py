@@ -1,4 +1,4 @@
-"""What each kind of difference means, and whether it stops rebuilds. Described for people in ``docs/topology.md``."""
+"""What each kind of difference means, and whether it stops rebuilds. Described for people in ``docs/how-to/topology.md``."""
 
 from dataclasses import dataclass
 

@@ -43,8 +43,8 @@ class Command(DbopsCommand):
     def handle(self, *args: Any, **options: Any) -> None:
         self.as_json = options["json"]
         actor = actor_named(options["user"])
-        if options["prove"] is not None:
-            self._run_restore_test(options["prove"], actor, options)
+        if options["restore_test"] is not None:
+            self._run_restore_test(options["restore_test"], actor, options)
             return
         schedule = self._schedule(options["name"])
         try:

@@ -21,7 +21,7 @@ WAIT_SECONDS = 120.0
 
 
 class Command(DbopsCommand):
-    help = "Follow replication up and down from one server, and show what is there. Guide: docs/topology.md"
+    help = "Follow replication up and down from one server, and show what is there. Guide: docs/how-to/topology.md"
 
     def add_arguments(self, parser: CommandParser) -> None:
         parser.add_argument("address", help="ADDRESS or ADDRESS:PORT of any server; an IPv6 address in [brackets]")

@@ -13,7 +13,7 @@ from dbops.operations.fleet import FleetFileErrors, export_fleet, import_fleet
 
 
 class Command(DbopsCommand):
-    help = "Import or export the fleet: hosts, clusters and instances. The file's format: docs/fleet.md"
+    help = "Import or export the fleet: hosts, clusters and instances. The file's format: docs/reference/fleet.md"
 
     def add_arguments(self, parser: CommandParser) -> None:
         verbs = parser.add_subparsers(dest="verb", required=True)

@@ -13,7 +13,8 @@ from django.core.management.base import CommandError, CommandParser
 
 from dbops.engine.errors import Refused
 from dbops.engine.facts.instance import to_record
-from dbops.engine.rebuilds.methods import DEFAULT_METHOD, METHODS
+from dbops.engine.methods import DEFAULT_METHOD, METHODS
+from dbops.engine.rebuilds.follow_ups import RESUME, ROLLBACK
 from dbops.engine.rebuilds.plan import Plan, PlannedStep
 from dbops.engine.schedule.backup_windows import TimeEstimate
 from dbops.engine.schedule.eligibility import EligibilityState
@@ -124,10 +125,8 @@ class Command(DbopsCommand):
             if options["force_fail"]:
                 self._give_up(target, options["user"], options["reason"])
                 return
-            if options["rolled_back"] or options["retry"]:
-                self._end_with(
-                    self._follow_up(target, "rollback" if options["rolled_back"] else "retry", options), options
-                )
+            if options["roll_back"] or options["resume"]:
+                self._end_with(self._follow_up(target, ROLLBACK if options["roll_back"] else RESUME, options), options)
                 return
             last = self._newest(target) if options["again"] else None
             if last is not None:

@@ -27,7 +27,7 @@ def _from_environment(name: str, default: str) -> str:
     return os.environ.get(name, default)
 
 
-#: Each variable of docs/configuration.md, in its order, with how to tell its value. The secret ones tell none.
+#: Each variable of docs/reference/configuration.md, in its order, with how to tell its value. The secret ones tell none.
 SETTINGS: dict[str, Callable[[], object]] = {
     "DBOPS_STATE_DIR": lambda: settings.STATE_DIR,
     "DBOPS_DATABASE_URL": lambda: without_password(os.environ.get("DBOPS_DATABASE_URL", "")) or _database_file(),
@@ -47,18 +47,23 @@ SETTINGS: dict[str, Callable[[], object]] = {
     **{
         f"DBOPS_{name}": partial(getattr, settings, name)
         for name in (
-            *("PROBE_INTERVAL_SECONDS", "FACTS_FRESH_SECONDS", "TICK_SECONDS", "LEASE_SECONDS", "LOST_AFTER_SECONDS"),
+            *("PROBE_INTERVAL_SECONDS", "FACTS_MAX_AGE_SECONDS", "TICK_SECONDS", "LEASE_SECONDS", "LOST_AFTER_SECONDS"),
             *("QUEUE_EXPIRES_SECONDS", "CATCH_UP_LAG_SECONDS", "VERIFY_STEADY_SECONDS", "GUARD_HEARTBEAT_SECONDS"),
-            *("GUARD_IDLE_SECONDS", "UNREACHABLE_PATIENCE_SECONDS", "STALL_NOTICE_SECONDS", "STALL_STOP_SECONDS"),
+            *("GUARD_IDLE_SECONDS", "UNREACHABLE_TIMEOUT_SECONDS", "STALL_NOTICE_SECONDS", "STALL_STOP_SECONDS"),
             *("STALL_STREAM_SECONDS", "STALL_UNPACK_SECONDS", "STALL_PREPARE_SECONDS", "STALL_CATCH_UP_SECONDS"),
             *(
-                "FAN_OUT_WAIT_SECONDS",
-                "FAN_OUT_STALL_SECONDS",
-                "FAN_OUT_BUFFER_BYTES",
-                "LINK_INTERVAL_SECONDS",
-                "BRAKE_LATENCY_MS",
+                "SHARED_READ_WAIT_SECONDS",
+                "SHARED_READ_STALL_SECONDS",
+                "SHARED_READ_BUFFER_BYTES",
+                "LINK_TEST_INTERVAL_SECONDS",
+                "AUTO_THROTTLE_LATENCY_MS",
             ),
-            *("PROOF_INTERVAL_SECONDS", "PROOF_OLD_AFTER_SECONDS", "PROOF_CORES", "PROOF_DIRECTORY"),
+            *(
+                "RESTORE_TEST_INTERVAL_SECONDS",
+                "RESTORE_TEST_OLD_AFTER_SECONDS",
+                "RESTORE_TEST_CORES",
+                "RESTORE_TEST_DIRECTORY",
+            ),
             *(
                 "START_TIMEOUT_SECONDS",
                 "REDUNDANCY_GOAL_SECONDS",

@@ -11,7 +11,7 @@ from django.db.models.fields.json import KeyTextTransform, KeyTransform
 from django.utils import timezone
 
 from dbops.engine.availability.forecast import LOOK_AHEAD, WEEK, Busy, Forecast, forecast, week_ahead
-from dbops.engine.availability.record import METHOD
+from dbops.engine.methods import DEFAULT_METHOD
 from dbops.engine.schedule.backup_windows import Duration, Prediction
 from dbops.engine.schedule.calendar import Interval
 from dbops.engine.states import Role, RunBy
@@ -55,7 +55,7 @@ def cluster_forecast(cluster: Cluster, now: datetime) -> ClusterForecast:
 def forecasts(only: Collection[int], now: datetime) -> dict[int, ClusterForecast]:
     """Return the week ahead of some clusters, by primary key. Seven queries, however many there are."""
     sources = _sources(only)
-    found = predicted(METHOD, {key: one.bytes_to_copy for key, one in sources.items()})
+    found = predicted(DEFAULT_METHOD, {key: one.bytes_to_copy for key, one in sources.items()})
     pieces = week_ahead(now, timezone.get_current_timezone())
     within = Interval(pieces[0].interval.start, now + WEEK + LOOK_AHEAD)
     backups, stops, goals = _backups(sources, within), _maintenance(only, within), _goals(only)
@@ -69,7 +69,7 @@ def forecasts(only: Collection[int], now: datetime) -> dict[int, ClusterForecast
             ),
             rebuild=found[key],
             sources=sources[key].names,
-            method=METHOD,
+            method=DEFAULT_METHOD,
             goal_seconds=settings.REDUNDANCY_GOAL_SECONDS if (own := goals[key]) is None else own,
             has_own_goal=goals[key] is not None,
         )
@@ -122,7 +122,7 @@ def _backups(sources: Mapping[int, _Sources], within: Interval) -> dict[int, lis
 
 
 def _windows(schedule: BackupSchedule, duration: Duration | None, within: Interval) -> Iterable[Busy]:
-    if METHOD not in blocked_methods(schedule.method, schedule.run_by == RunBy.DBOPS):
+    if DEFAULT_METHOD not in blocked_methods(schedule.method, schedule.run_by == RunBy.DBOPS):
         return
     # One that nobody knows the end of is looked at from now on: what began before is a run by now, or was missed.
     before = min(LONGEST, timedelta(seconds=duration.p50_seconds)) if duration else timedelta()

@@ -11,8 +11,9 @@ from django.utils import timezone
 from dbops.engine.availability.days import Amounts, amounts
 from dbops.engine.availability.debt import Week, debt, weeks
 from dbops.engine.availability.gaps import parts, seconds_by_cause
-from dbops.engine.availability.record import METHOD, Cause, ClusterRecord
+from dbops.engine.availability.record import Cause, ClusterRecord
 from dbops.engine.availability.shortages import Gap, Shortage
+from dbops.engine.methods import DEFAULT_METHOD, METHODS
 from dbops.engine.schedule.calendar import Interval
 from dbops.engine.states import RunStatus, Status
 from dbops.loaders.availability_records import records
@@ -136,8 +137,8 @@ def cluster_gaps(cluster: Cluster, now: datetime, *, days: int, gap: Gap) -> Clu
 
 def gaps_of(cluster: Cluster, period: Interval, now: datetime, *, gap: Gap | None) -> ClusterGaps:
     """Return the same of any period. ``None`` is for all kinds of gaps: then causes are told by nobody."""
-    record = records([cluster.pk], period, now, method=METHOD)[cluster.pk]
-    found = parts(record, period, method=METHOD)
+    record = records([cluster.pk], period, now, method=METHODS[DEFAULT_METHOD])[cluster.pk]
+    found = parts(record, period, method=METHODS[DEFAULT_METHOD])
     return ClusterGaps(
         period=period,
         sums=sums(amounts(found), period),

@@ -19,8 +19,9 @@ from dbops.engine.availability.days import (
     midnight,
 )
 from dbops.engine.availability.gaps import parts
-from dbops.engine.availability.record import METHOD, Cause
+from dbops.engine.availability.record import Cause
 from dbops.engine.availability.shortages import Gap
+from dbops.engine.methods import DEFAULT_METHOD, METHODS
 from dbops.engine.schedule.calendar import Interval
 from dbops.loaders.availability_records import records
 from dbops.models import CountedDays, GapDay
@@ -57,8 +58,8 @@ def totals(only: Collection[int], period: Interval, now: datetime) -> dict[int, 
         if key in counted:
             found[key].append(_before(counted[key], period))
     for piece, keys in todo.items():
-        for key, record in records(keys, piece, now, method=METHOD).items():
-            found[key].append(amounts(parts(record, piece, method=METHOD)))
+        for key, record in records(keys, piece, now, method=METHODS[DEFAULT_METHOD]).items():
+            found[key].append(amounts(parts(record, piece, method=METHODS[DEFAULT_METHOD])))
     return {key: added(*found[key]) for key in only}
 
 

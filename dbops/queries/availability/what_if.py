@@ -5,12 +5,14 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 
-from dbops.engine.availability.record import METHOD, Cause, ClusterRecord
+from dbops.engine.availability.record import Cause, ClusterRecord
 from dbops.engine.availability.what_if import WhatIfChange, WhatIfOutcome, by_method, compare, proposals
+from dbops.engine.methods import DEFAULT_METHOD, METHODS
+from dbops.engine.planning.method import Method
 from dbops.engine.schedule.backup_windows import LEARNED_RUNS, Duration, learn
 from dbops.engine.schedule.calendar import Interval
 from dbops.engine.states import BackupMethod, RunBy, RunOrigin, RunStatus
-from dbops.loaders.availability_records import READ_BY, blocked_methods, records
+from dbops.loaders.availability_records import blocked_methods, records
 from dbops.models import BackupRun, BackupSchedule, Cluster
 from dbops.queries.availability.overview import MICROSECONDS, Sum, period_of, sums
 
@@ -20,10 +22,6 @@ HOURS = range(-11, 13)
 TRIED_HOURS = (-9, -6, -3, 3, 6, 9, 12)
 #: So many schedules are tried, those that ran the longest.
 TRIED_SCHEDULES = 4
-#: Ways of rebuilding that are compared: what they read, in words.
-WAYS = {"dump": "from the last dump", "archive": "from the last physical backup", METHOD: "by the stream"}
-#: What is read, one and several.
-READ = {"dump": ("dump", "dumps"), "archive": ("physical backup", "physical backups")}
 
 
 @dataclass(frozen=True, slots=True)
@@ -91,7 +89,7 @@ def what_if(cluster: Cluster, now: datetime, asked: WhatIfRequest, *, days: int)
         BackupSchedule.objects.filter(instance__cluster=cluster).select_related("instance").order_by("name")
     )
     physical = _physical(cluster)
-    outcome = compare(record, _change(asked, schedules, physical), period, method=METHOD)
+    outcome = compare(record, _change(asked, schedules, physical), period, method=METHODS[DEFAULT_METHOD])
     before, after = sums(outcome.before, period), sums(outcome.after, period)
     return WhatIf(
         period=period,
@@ -100,33 +98,41 @@ def what_if(cluster: Cluster, now: datetime, asked: WhatIfRequest, *, days: int)
         physical=physical,
         outcome=outcome,
         rows=tuple(WhatIfRow(*pair) for pair in zip(before, after, strict=True)),
-        best=tuple(proposals(record, list(_tried(record, schedules, physical)), period, method=METHOD)),
+        best=tuple(
+            proposals(record, list(_tried(record, schedules, physical)), period, method=METHODS[DEFAULT_METHOD])
+        ),
         ways=tuple(_ways(cluster, record, period)),
     )
 
 
 def _ways(cluster: Cluster, record: ClusterRecord, period: Interval) -> Iterable[BlockedShare]:
     others = _made_by_others(cluster, period)
-    for method, found in by_method(record, period, WAYS):
+    for method, found in by_method(record, period, _compared_methods()):
         causes = ((_why(cause, method, others), value / MICROSECONDS) for cause, value in found.items())
-        yield BlockedShare(method, WAYS[method], period.seconds, tuple(causes))
+        yield BlockedShare(method.name, method.short, period.seconds, tuple(causes))
 
 
-def _made_by_others(cluster: Cluster, period: Interval) -> Counter[str]:
-    """Return how many backups others made in a period, by the way of rebuilding that would read them. One query."""
+def _compared_methods() -> list[Method]:
+    """Return the methods that read a finished backup, and the default one last."""
+    return [method for name, method in reversed(METHODS.items()) if method.reads.backup or name == DEFAULT_METHOD]
+
+
+def _made_by_others(cluster: Cluster, period: Interval) -> Counter[BackupMethod]:
+    """Return how many backups others made in a period, by their kind. One query."""
     rows = BackupRun.objects.filter(instance__cluster=cluster, finished_at__gte=period.start, started_at__lt=period.end)
     by_others = rows.filter(status__in=(RunStatus.SUCCEEDED, RunStatus.ENDED)).exclude(origin=RunOrigin.MANAGED)
-    return Counter(READ_BY[method] for method in by_others.order_by().values_list("method", flat=True))
+    return Counter(BackupMethod(method) for method in by_others.order_by().values_list("method", flat=True))
 
 
-def _why(cause: Cause, method: str, others: Counter[str]) -> str:
+def _why(cause: Cause, method: Method, others: Counter[BackupMethod]) -> str:
     """Return a cause in words. Of a missing backup also what the list of backups seems to contradict."""
-    if cause is not Cause.NO_BACKUP:
+    kind = method.reads.backup
+    if cause is not Cause.NO_BACKUP or kind is None:
         return str(cause)
-    one, several = READ[method]
+    one = method.reads.value
     text = f"no complete {one} that dbops made"
-    if count := others[method]:
-        whose = f"the one {one} that others made is" if count == 1 else f"the {count} {several} that others made are"
+    if count := others[kind]:
+        whose = f"the one {one} that others made is" if count == 1 else f"the {count} {one}s that others made are"
         text += f"; {whose} not counted: dbops does not know whether they are whole"
     return text
 

@@ -7,7 +7,7 @@ from datetime import datetime, timedelta
 
 from django.db.models import Q
 
-from dbops.engine.rebuilds.methods import method_named
+from dbops.engine.methods import DEFAULT_METHOD, METHODS, method_named
 from dbops.engine.schedule.calendar import Interval
 from dbops.engine.schedule.eligibility import Eligibility, eligibility_of
 from dbops.engine.schedule.snapshot import ClusterSnapshot
@@ -38,12 +38,11 @@ def agendas(clusters: Sequence[ClusterNow], within: Interval, now: datetime) -> 
     horizon = timedelta(hours=1 + ahead // timedelta(hours=1))
     made = snapshots(only=[cluster.pk for cluster in clusters], now=now, horizon=horizon)
     history = _history(clusters, within)
-    found = []
+    found, method = [], METHODS[DEFAULT_METHOD]
     for cluster in clusters:
         snapshot = made[cluster.pk]
-        found.append(
-            Agenda(cluster, snapshot, eligibility_of(snapshot), timeline(snapshot, history[cluster.pk], within))
-        )
+        verdict = eligibility_of(snapshot, method=method)
+        found.append(Agenda(cluster, snapshot, verdict, timeline(snapshot, history[cluster.pk], within, method=method)))
     return found
 
 

@@ -8,6 +8,7 @@ from typing import NamedTuple
 
 from django.core.paginator import Page, Paginator
 
+from dbops.engine.methods import DEFAULT_METHOD, METHODS
 from dbops.engine.schedule.backup_windows import BackupWindow
 from dbops.engine.schedule.calendar import Interval
 from dbops.engine.schedule.timeline import can_start
@@ -123,7 +124,7 @@ class _Judged(NamedTuple):
 
 
 def _judged(cluster: ClusterNow) -> _Judged:
-    ill, can_start_now = trouble(cluster), can_start(cluster.snapshot)
+    ill, can_start_now = trouble(cluster), can_start(cluster.snapshot, METHODS[DEFAULT_METHOD])
     marks = {
         Show.ALL: True,
         Show.TROUBLE: ill > 0,

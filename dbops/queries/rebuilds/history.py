@@ -9,7 +9,7 @@ from django.db.models.functions import RowNumber
 
 from dbops.engine.availability.rebuild_times import MeasuredRebuild, MethodTimes, rebuild_times
 from dbops.engine.availability.verified_sources import VerifiedSource, oldest_first
-from dbops.engine.rebuilds.methods import FOLLOW_UPS
+from dbops.engine.methods import FOLLOW_UPS
 from dbops.engine.schedule.calendar import Interval
 from dbops.engine.states import Role, Status, StepState
 from dbops.models import Cluster, Instance, Rebuild, RebuildStep

@@ -8,8 +8,8 @@ from typing import Any
 from django.db.models import Q
 from django.db.models.fields.json import KeyTextTransform, KeyTransform
 
+from dbops.engine.methods import METHODS
 from dbops.engine.rebuilds.lineage import CopyEvent, DataOrigin, ForeignData, Generation, lineage
-from dbops.engine.rebuilds.methods import METHODS
 from dbops.engine.states import Status
 from dbops.engine.topology.difference_kinds import REPLACED
 from dbops.models import Instance, Rebuild, RebuildStep, TopologyDifference

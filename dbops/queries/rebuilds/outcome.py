@@ -1,7 +1,7 @@
 """What the page of a rebuild that has ended says of it as a whole."""
 
+from dbops.engine.methods import METHODS
 from dbops.engine.rebuilds.comparison import Comparison, PastCopy, StepComparison, dumps_of
-from dbops.engine.rebuilds.methods import METHODS
 from dbops.engine.states import BackupMethod, RunStatus, Status, StepState
 from dbops.models import BackupRun, Rebuild, RebuildStep
 from dbops.queries.rebuilds.pages import RebuildPage, StepRow

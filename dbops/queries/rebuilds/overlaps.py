@@ -2,6 +2,7 @@
 
 from dataclasses import dataclass
 
+from dbops.engine.methods import method_named
 from dbops.engine.schedule.conflicts import meaning_alongside
 from dbops.engine.states import FINAL, RUN_AT_WORK, RUN_FINAL, BackupMethod, RunOrigin
 from dbops.models import BackupRun, Hold, Rebuild
@@ -42,4 +43,6 @@ def overlapping_rebuild(run: BackupRun) -> Overlap | None:
 
 
 def _meaning(method: str, purpose: str, run: BackupRun) -> str:
-    return meaning_alongside(method, is_target=purpose == "target", is_dump=run.method == BackupMethod.DUMP)
+    return meaning_alongside(
+        method_named(method), is_target=purpose == "target", is_dump=run.method == BackupMethod.DUMP
+    )

@@ -9,6 +9,7 @@ from django.db.models import Q
 from django.db.models.functions import Lower
 from django.db.models.lookups import Contains
 
+from dbops.engine.methods import DEFAULT_METHOD, METHODS
 from dbops.engine.schedule.calendar import Interval, days
 from dbops.engine.schedule.timeline import can_start
 from dbops.models import Cluster, Instance
@@ -104,7 +105,11 @@ def _page(now: datetime, text: str, is_blocked: bool, number: str | int) -> Page
     """Return one page of the clusters that are meant. Only for those that are blocked now must all be judged."""
     keys = _keys(text)
     if is_blocked:
-        blocked = [one for one in clusters_now(now, only=keys if text else None) if not can_start(one.snapshot)]
+        blocked = [
+            one
+            for one in clusters_now(now, only=keys if text else None)
+            if not can_start(one.snapshot, METHODS[DEFAULT_METHOD])
+        ]
         return Paginator(blocked, CLUSTERS_ON_A_PAGE).get_page(number)
     page = Paginator(keys, CLUSTERS_ON_A_PAGE).get_page(number)
     shown = clusters_now(now, only=list(page.object_list))

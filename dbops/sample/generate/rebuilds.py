@@ -9,8 +9,9 @@ from django.contrib.auth.models import User
 
 from dbops.engine.errors import Cancelled, RemoteFailure
 from dbops.engine.facts.instance import InstanceFacts, to_record
+from dbops.engine.methods import DEFAULT_METHOD, FOLLOW_UPS, METHODS
 from dbops.engine.planning.planner import build_plan
-from dbops.engine.rebuilds.follow_ups import EndedRebuild, plan_follow_up, remembered, rollback_option
+from dbops.engine.rebuilds.follow_ups import ROLLBACK, EndedRebuild, plan_follow_up, remembered, rollback_option
 from dbops.engine.rebuilds.plan import Plan
 from dbops.engine.schedule.calendar import Interval
 from dbops.engine.states import Status, StepState
@@ -107,7 +108,8 @@ def _plan(past: MadeRebuild, incident: Incident, asked: datetime, uid: str, clus
     assert source.datadir  # noqa: S101 - for the type checker
     source = replace(source, datadir=replace(source.datadir, data_bytes=size))
     plan = build_plan(
-        replace(found, target=replace(found.target, facts=facts), source=replace(found.source, facts=source))
+        replace(found, target=replace(found.target, facts=facts), source=replace(found.source, facts=source)),
+        METHODS[DEFAULT_METHOD],
     )
     read = {name: asked - timedelta(seconds=past.dice.uniform(2, 14)) for name in plan.facts_observed_at}
     return replace(plan, facts_observed_at=read)
@@ -188,7 +190,7 @@ def _put_back(past: MadeRebuild, row: Rebuild, plan: Plan, steps: dict[str, Rebu
     ended = EndedRebuild(
         row.uid, Status(row.status), row.checkpoint, {name: StepState(one.state) for name, one in steps.items()}
     )
-    plan = plan_follow_up(plan, rollback_option(ended))
+    plan = plan_follow_up(plan, rollback_option(ended), FOLLOW_UPS[ROLLBACK].steps)
     asked = row.finished_at + ROLLED_BACK_AFTER
     following = Rebuild.objects.create(
         uid=uuid.UUID(int=past.dice.getrandbits(128)).hex[:16],

@@ -42,7 +42,9 @@ def _run_restore_test(run: BackupRun, at: datetime, *, is_bad: bool) -> None:
     error: dict[str, Any] = {}
     if is_bad:
         doing = f"Proving the backup {run.path} of {run.instance.name}"
-        error = RemoteFailure("proof.tables", doing, found=FOUND, left=GONE, next_step=FAILURES["tables"]).as_record()
+        error = RemoteFailure(
+            "restore_test.tables", doing, found=FOUND, left=GONE, next_step=FAILURES["tables"]
+        ).as_record()
     status = RunStatus.FAILED if is_bad else RunStatus.SUCCEEDED
     restore_test = RestoreTest.objects.create(
         uid=uuid.UUID(int=dice.getrandbits(128)).hex[:16],

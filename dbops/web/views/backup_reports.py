@@ -107,7 +107,7 @@ def _body(request: HttpRequest) -> dict[str, Any]:
             "Reading a report",
             found=f"the body has more than {BODY_BYTES} bytes",
             left="Nothing was written.",
-            next_step="Send the fields that docs/backup-reports.md names, and nothing else.",
+            next_step="Send the fields that docs/how-to/backup-reports.md names, and nothing else.",
         )
     try:
         said = json.loads(raw or b"{}")
@@ -130,7 +130,7 @@ def _wrong_method(method: str) -> Refused:
         "Reading a report",
         found=f"this address takes {method} alone",
         left="Nothing was written.",
-        next_step="docs/backup-reports.md describes each address.",
+        next_step="docs/how-to/backup-reports.md describes each address.",
     )
 
 

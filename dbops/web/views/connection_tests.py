@@ -105,7 +105,7 @@ def _ask(request: HttpRequest, ask: Callable[[], ConnectionTest], form: StreamFo
         raise
     if is_fragment:
         return render(request, "connection_tests/_test.html", {"test": row})
-    return redirect("test", test_id=row.pk)
+    return redirect("connection-test", test_id=row.pk)
 
 
 def _list(request: HttpRequest, form: StreamForm, refused: Refused | None = None, status: int = 200) -> HttpResponse:

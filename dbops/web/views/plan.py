@@ -16,11 +16,11 @@ from django.views.decorators.cache import never_cache
 from django.views.decorators.http import require_http_methods
 
 from dbops.engine.errors import Refused
+from dbops.engine.methods import DEFAULT_METHOD, METHODS
 from dbops.engine.planning.impact import impact
 from dbops.engine.planning.method_comparison import MethodComparison, compare
 from dbops.engine.planning.plan_diff import ShownPlan
 from dbops.engine.planning.planner import build_plan
-from dbops.engine.rebuilds.methods import DEFAULT_METHOD, METHODS
 from dbops.engine.rebuilds.plan import Plan
 from dbops.engine.schedule import start_option_keys as start_ways
 from dbops.engine.schedule.blocker import BlockerKind
@@ -54,7 +54,7 @@ class ConfirmForm(forms.Form):
 
     reason = forms.CharField(max_length=TYPED_CHARACTERS, required=False, strip=True)
     source = forms.CharField(max_length=63)
-    method = forms.ChoiceField(choices=[(name, name) for name in METHODS], required=False)
+    method = forms.ChoiceField(choices=lambda: [(name, name) for name in METHODS], required=False)
     fingerprint = forms.CharField(max_length=64)
     request_key = forms.UUIDField()
     keep_old_data = forms.BooleanField(required=False)
@@ -242,8 +242,8 @@ def _show(
     compared: tuple[MethodComparison, ...] = ()
     try:
         inputs = plan_inputs_for(target=target, source=asked.source, keep_old_data=asked.keep)
-        compared = compare(inputs)
-        found = build_plan(inputs, asked.method)
+        compared = compare(inputs, METHODS.values())
+        found = build_plan(inputs, METHODS[asked.method])
     except Refused as error:
         no_plan = error
     sources = candidate_sources(target) if target.role != Role.PRIMARY else []
@@ -267,7 +267,7 @@ def _show(
         # The name confirmed another plan: whoever presses Enter twice has not read this one.
         "typed": asked.typed | ({"typed_name": ""} if refused and refused.code == "plan.stale" else {}),
         "findings": found.findings if found else (),
-        "impact": impact(found, ways.snapshot, start, cluster.states) if found else None,
+        "impact": impact(found, ways.snapshot, start, cluster.states, method=METHODS[asked.method]) if found else None,
         "prediction": ways.prediction,
         "changes": changes,
         "shown": packed(shown(found, start)) if found else "",

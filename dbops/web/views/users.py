@@ -39,7 +39,7 @@ def add(request: HttpRequest) -> HttpResponse:
         given = {name: form.cleaned_data[name] for name in ("name", "group", "password", "superuser")}
         if _did(form, lambda: verbs.add_account(actor=user_of(request), **given)):
             messages.success(request, f"The account {given['name']} was added.")
-            return redirect("people")
+            return redirect("users")
     return render(request, "admin/person_add.html", {"form": form}, status=422 if form.errors else 200)
 
 
@@ -54,7 +54,7 @@ def person(request: HttpRequest, user_id: int) -> HttpResponse:
         given = form.cleaned_data
         if _did(form, lambda: verbs.change_account(actor=user_of(request), user=user, **given)):
             messages.success(request, f"The account {user.get_username()} was saved.")
-            return redirect("people")
+            return redirect("users")
     return _person(request, user, form)
 
 
@@ -71,7 +71,7 @@ def password(request: HttpRequest, user_id: int) -> HttpResponse:
         if user.pk == user_of(request).pk:
             update_session_auth_hash(request, _user(user_id))
         messages.success(request, f"The password of {user.get_username()} was set.")
-        return redirect("people")
+        return redirect("users")
     return _person(request, user, password_form=form)
 
 
@@ -82,7 +82,7 @@ def deactivate(request: HttpRequest, user_id: int) -> HttpResponse:
     user = _user(user_id)
     verbs.deactivate(actor=user_of(request), user=user, seen=request.POST.get("seen", ""))
     messages.success(request, f"{user.get_username()} is deactivated, and logged out everywhere.")
-    return redirect("people")
+    return redirect("users")
 
 
 @require_POST
@@ -92,7 +92,7 @@ def reactivate(request: HttpRequest, user_id: int) -> HttpResponse:
     user = _user(user_id)
     verbs.reactivate(actor=user_of(request), user=user, seen=request.POST.get("seen", ""))
     messages.success(request, f"{user.get_username()} may log in again.")
-    return redirect("people")
+    return redirect("users")
 
 
 def _did(form: forms.Form, act: Callable[[], object]) -> bool:

@@ -161,7 +161,7 @@ def _fail_where_not_ok(instance: Instance, report: TestReport) -> None:
             f"Trying the accounts of {instance.name}",
             found="; ".join(wrong),
             left="Nothing was changed.",
-            next_step="Grant what is missing (docs/accounts.md), or correct the account in the inventory, then test again.",
+            next_step="Grant what is missing (docs/how-to/accounts.md), or correct the account in the inventory, then test again.",
         )
 
 

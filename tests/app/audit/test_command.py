@@ -19,7 +19,7 @@ from tests.audit_guards import unguarded
 from tests.said import numbers
 
 pytestmark = pytest.mark.django_db
-DOCUMENT = Path(__file__).parents[3] / "docs" / "audit.md"
+DOCUMENT = Path(__file__).parents[3] / "docs" / "how-to" / "audit.md"
 Lines = list[dict[str, Any]]
 
 

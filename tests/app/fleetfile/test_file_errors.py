@@ -51,17 +51,17 @@ CASES = {
     "command that cannot be split": ("--now", "'now", 27, "clusters[0].instances[1].service.start", ""),
     "host of proofs": (
         "  - name: shop\n",
-        "  - name: shop\n    proof_host: db-99\n",
+        "  - name: shop\n    restore_test_host: db-99\n",
         12,
-        "clusters[0].proof_host",
+        "clusters[0].restore_test_host",
         "'db-99'",
     ),
     "host of proofs that nobody reads": (
         "clusters:\n  - name: shop\n",
         "  - name: db-3\n    ssh: {address: 192.0.2.3, user: dbops, key_file: KEYFILE}\n"
-        "clusters:\n  - name: shop\n    proof_host: db-3\n",
+        "clusters:\n  - name: shop\n    restore_test_host: db-3\n",
         14,
-        "clusters[0].proof_host",
+        "clusters[0].restore_test_host",
         "'db-3'",
     ),
     "target": ("  - name: shop\n", "  - name: shop\n    wanted_replicas: -1\n", 12, "clusters[0].wanted_replicas", "1000"),

@@ -123,9 +123,9 @@ def test_a_target_of_replicas_comes_and_goes_with_the_file(folder):
 
 def test_the_host_of_proofs_comes_and_goes_with_the_file(folder):
     folder.load()
-    folder.load(folder.with_change("  - name: shop\n", "  - name: shop\n    proof_host: db-2\n"))
+    folder.load(folder.with_change("  - name: shop\n", "  - name: shop\n    restore_test_host: db-2\n"))
     assert Cluster.objects.get().restore_test_host == "db-2"
-    assert "proof_host: db-2" in export_fleet()
+    assert "restore_test_host: db-2" in export_fleet()
     folder.load()
     assert Cluster.objects.get().restore_test_host == ""
 

@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 from django.utils import timezone
 
-from dbops.engine.availability.gaps import parts, seconds
+from dbops.engine.availability.gaps import seconds
 from dbops.engine.availability.record import Cause, ClusterRecord
 from dbops.engine.availability.shortages import Gap
 from dbops.engine.schedule.calendar import Interval
@@ -14,6 +14,7 @@ from dbops.engine.states import Approval, Status
 from dbops.loaders.availability_records import records
 from dbops.models import Instance, InstancePeriod, InstanceState, Maintenance, Rebuild, RebuildStep
 from tests.app.factories import make_rebuild, make_run, make_trio
+from tests.engine.by_name import parts
 
 pytestmark = pytest.mark.django_db
 NOW = timezone.now().replace(microsecond=0)

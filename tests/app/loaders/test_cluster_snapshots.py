@@ -8,12 +8,13 @@ from typing import Any
 import pytest
 from django.utils import timezone
 
-from dbops.engine.schedule.eligibility import EligibilityState, eligibility_of
+from dbops.engine.schedule.eligibility import EligibilityState
 from dbops.engine.schedule.snapshot import InstanceUse
 from dbops.engine.states import BackupMethod, RunBy, RunOrigin, RunStatus, Status
 from dbops.loaders.cluster_snapshots import HORIZON, snapshot_of, snapshots
 from dbops.models import BackupRun, BackupSchedule, Hold, Instance, Maintenance, Rebuild
 from tests.app.factories import make_channel, make_facts, make_rebuild, make_trio, make_unreachable, set_facts
+from tests.engine.by_name import eligibility_of
 from tests.said import names
 
 pytestmark = pytest.mark.django_db

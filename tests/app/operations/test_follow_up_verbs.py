@@ -12,7 +12,7 @@ from django.utils import timezone
 
 from dbops.engine.errors import Refused
 from dbops.engine.facts.instance import from_record
-from dbops.engine.rebuilds.methods import FOLLOW_UPS, METHODS
+from dbops.engine.methods import FOLLOW_UPS, METHODS
 from dbops.engine.rebuilds.plan import Plan, PlannedStep
 from dbops.engine.states import Status, StepState
 from dbops.lifecycle import rebuild_requests, starts
@@ -93,7 +93,7 @@ def test_it_knows_of_the_copy_and_nothing_of_the_ended_run_on_the_source(
 
 
 def test_a_retry_skips_what_is_done_and_nothing_else(olga: User, failed: Rebuild) -> None:
-    states = dict(ask(olga, failed, "retry").steps.values_list("name", "state"))
+    states = dict(ask(olga, failed, "resume").steps.values_list("name", "state"))
     assert {name for name, state in states.items() if state == StepState.SKIPPED} == {"prepare"}
     assert set(states.values()) == {StepState.SKIPPED, StepState.PENDING}
 
@@ -102,7 +102,7 @@ def test_going_back_skips_nothing(olga: User, failed: Rebuild) -> None:
     assert set(ask(olga, failed, "rollback").steps.values_list("state", flat=True)) == {StepState.PENDING}
 
 
-@pytest.mark.parametrize(("method", "held"), [("rollback", {"replica-1"}), ("retry", {"replica-1", "backup-1"})])
+@pytest.mark.parametrize(("method", "held"), [("rollback", {"replica-1"}), ("resume", {"replica-1", "backup-1"})])
 def test_it_holds_what_it_works_on(olga: User, failed: Rebuild, method: str, held: set[str]) -> None:
     assert starts.start(ask(olga, failed, method)) == ""
     assert set(Hold.objects.values_list("instance__name", flat=True)) == held
@@ -141,12 +141,12 @@ def test_while_its_target_is_silent_nothing_is_known_and_nothing_follows(olga: U
 
 
 def test_a_follow_up_that_failed_can_be_followed_itself(olga: User, failed: Rebuild) -> None:
-    retry = ask(olga, failed, "retry")
+    retry = ask(olga, failed, "resume")
     Rebuild.objects.filter(pk=retry.pk).update(status=Status.FAILED, target_slot=None, started_at=timezone.now())
     retry.steps.filter(name__in=("resume-check", "set-ownership")).update(state=StepState.DONE)
     retry.refresh_from_db()
     assert not offers(failed)["rollback"].is_possible, "the first one is overtaken"
-    second = ask(olga, retry, "retry")
+    second = ask(olga, retry, "resume")
     assert set(second.steps.filter(state=StepState.SKIPPED).values_list("name", flat=True)) == {
         "prepare",
         "set-ownership",
@@ -163,6 +163,7 @@ def test_a_follow_up_that_never_started_stands_in_nobodys_way(
     assert rebuild_requests.end_queued(following, status, "test")
     assert {offer.is_possible for offer in offers(failed).values()} == {True}
     out = StringIO()
-    call_command("rebuild", "replica-1", f"--{method}", "--reason", "once more", "--json", stdout=out)
+    option = {"rollback": "--roll-back", "resume": "--resume"}[method]
+    call_command("rebuild", "replica-1", option, "--reason", "once more", "--json", stdout=out)
     again = Rebuild.objects.get(pk=json.loads(out.getvalue())["rebuild"])
     assert (again.follows, again.method) == (failed, method)

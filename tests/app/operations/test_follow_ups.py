@@ -67,8 +67,8 @@ def possible(rebuild: Rebuild) -> set[str]:
 
 
 def test_both_may_follow_until_one_does(failed: Rebuild) -> None:
-    assert possible(failed) == {"rollback", "retry", "again"}
-    following = follow(failed, "retry")
+    assert possible(failed) == {"rollback", "resume", "again"}
+    following = follow(failed, "resume")
     assert possible(failed) == set()
     assert scheduler.start_what_can() == [following.pk]
     end(following)
@@ -80,14 +80,14 @@ def test_a_newer_rebuild_that_the_host_refused_takes_nothing_away(failed: Rebuil
     newer = make_rebuild(target=failed.target, source=failed.source)
     checkpoint = {"touched": True, "aside_path": "/data.dbops-old-2"}
     end(newer, checkpoint=checkpoint | ({"refused": True} if refused else {}))
-    assert possible(failed) == ({"rollback", "retry", "again"} if refused else set())
+    assert possible(failed) == ({"rollback", "resume", "again"} if refused else set())
 
 
 @pytest.mark.parametrize("status", [Status.EXPIRED, Status.CANCELLED])
 def test_a_follow_up_that_never_started_takes_nothing_away(failed: Rebuild, status: Status) -> None:
-    following = follow(failed, "retry")
+    following = follow(failed, "resume")
     assert rebuild_requests.end_queued(following, status, "for a test")
-    assert possible(failed) == {"rollback", "retry", "again"}
+    assert possible(failed) == {"rollback", "resume", "again"}
 
 
 def test_old_data_goes_back_though_the_source_is_silent_for_good(failed: Rebuild) -> None:

@@ -70,11 +70,11 @@ def test_a_dropped_branch_is_not_queued_by_any_task(read: Read, dropped: Rebuild
         assert scheduler.start_what_can() == []
         tasks.reconcile()
     assert set(Rebuild.objects.values_list("pk", flat=True)) == {read.reader.pk, dropped.pk}
-    assert not [name for name in tasks.app.conf.beat_schedule if "drop" in name or "retry" in name]
+    assert not [name for name in tasks.app.conf.beat_schedule if "drop" in name or "resume" in name]
 
 
 def test_only_verbs_of_people_queue_a_rebuild() -> None:
-    """``lifecycle.queue`` is called by two verbs; pages and command line alone call those."""
+    """``rebuild_requests.queue`` is called by two verbs; pages and command line alone call those."""
     callers: dict[str, set[str]] = {}
     root = Path(dbops.__file__).parent
     for path in root.rglob("*.py"):
@@ -83,8 +83,8 @@ def test_only_verbs_of_people_queue_a_rebuild() -> None:
                 continue
             name = node.func.attr if isinstance(node.func, ast.Attribute) else getattr(node.func, "id", "")
             of = getattr(getattr(node.func, "value", None), "id", "")
-            if name in ("request_rebuild", "request_follow_up", "request_together") or (of, name) == (
-                "lifecycle",
+            if name in ("request_rebuild", "request_follow_up", "request_group") or (of, name) == (
+                "rebuild_requests",
                 "queue",
             ):
                 callers.setdefault(name, set()).add(path.relative_to(root).as_posix())

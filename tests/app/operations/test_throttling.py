@@ -114,7 +114,7 @@ def test_a_driver_that_holds_the_lease_is_not_disturbed(running: Rebuild, olga: 
 
 def test_the_page_sets_it_and_full_speed_takes_it_back(running: Rebuild, operator: Client, trio: Any) -> None:
     writes(trio[1], 0.0)
-    address = f"/rebuilds/{running.pk}/rate/"
+    address = f"/rebuilds/{running.pk}/rate-limit/"
     assert 'data-rate=""' in operator.get(address).content.decode()
     assert operator.post(address, {"mib": "12.5"}).status_code == 302
     assert fresh(running).stream_rate == round(12.5 * MIB)
@@ -131,9 +131,9 @@ def test_the_page_sets_it_and_full_speed_takes_it_back(running: Rebuild, operato
 def test_the_page_is_for_operators_and_says_when_there_is_nothing_to_slow(
     running: Rebuild, operator: Client, viewer: Client
 ) -> None:
-    address = f"/rebuilds/{running.pk}/rate/"
+    address = f"/rebuilds/{running.pk}/rate-limit/"
     assert viewer.get(address).status_code == 403
-    assert operator.get("/rebuilds/99/rate/").status_code == 404
+    assert operator.get("/rebuilds/99/rate-limit/").status_code == 404
     running.steps.filter(name="stream").update(state=StepState.DONE)
     page = operator.get(address).content.decode()
     assert ('name="mib"' in page, "data-no-stream" in page) == (False, True)

@@ -28,7 +28,7 @@ from tests.engine.audit.test_chain import chain
 from tests.said import numbers
 
 pytestmark = pytest.mark.django_db
-DOCUMENT = Path(__file__).parents[3] / "docs" / "audit.md"
+DOCUMENT = Path(__file__).parents[3] / "docs" / "how-to" / "audit.md"
 HOSTILE = "</script><script>alert(1)</script><!-- \u2028 \x1b[31m"
 PRINTED = "printed by a host"
 POSITION = {"log_file": "backup-1-bin.000007", "log_pos": 4711, "gtid": "0-12-4242"}

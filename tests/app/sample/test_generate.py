@@ -128,7 +128,7 @@ def pages(resolver: Any = None, prefix: str = "/") -> Iterator[tuple[str, str]]:
     """Every address that can be opened, with the sample's objects in its places, and its name."""
     run, rebuild = BackupRun.objects.exclude(started_at=None).first(), Rebuild.objects.filter(status="failed").get()
     restore_test, month = RestoreTest.objects.filter(status="failed").get(), f"{timezone.now():%Y-%m}"
-    values = {"str": "billing", "int": str(rebuild.pk), "method": "retry", "month": month}
+    values = {"str": "billing", "int": str(rebuild.pk), "method": "resume", "month": month}
     special = {
         "instances": "billing-r1",
         "runs": str(run.pk if run else 0),
@@ -161,7 +161,9 @@ def test_every_page_opens_and_is_marked(reader: Client) -> None:
             assert BAR in answer.content.decode(), address
             seen |= {name} if answer.status_code == 200 else set()
     told = {"fleet", "cluster", "rebuilds", "rebuild", "backup-runs", "backup-run", "backup-history", "availability"}
-    assert told | {"cluster-availability", "audit", "audit-entry", "plan", "fleet-calendar", "schedules"} <= seen
+    assert (
+        told | {"cluster-availability", "audit", "audit-entry", "rebuild-plan", "fleet-calendar", "schedules"} <= seen
+    )
 
 
 @pytest.mark.parametrize("width", [7, 30, 90])

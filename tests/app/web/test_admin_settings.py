@@ -14,7 +14,7 @@ from dbops.queries.admin import configuration
 
 pytestmark = pytest.mark.django_db
 
-DOCUMENT = (Path(__file__).parents[3] / "docs" / "configuration.md").read_text()
+DOCUMENT = (Path(__file__).parents[3] / "docs" / "reference" / "configuration.md").read_text()
 
 
 @pytest.fixture(autouse=True)

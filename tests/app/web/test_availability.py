@@ -329,7 +329,7 @@ def test_a_time_that_has_passed_is_marked_as_planned(lost: Any, operator: Client
     count_days(timezone.now())
     assert GapDay.objects.filter(gap="short", is_planned=False).exists()
     before = words(operator, f"{PAGE}?days=7&gap=short")
-    assert operator.post(f"{PAGE}planned/", MARK).status_code == 302
+    assert operator.post(f"{PAGE}maintenance/", MARK).status_code == 302
     assert not GapDay.objects.filter(day__gte="2026-03-03").exists(), "it is counted anew"
     count_days(timezone.now())
     planned = GapDay.objects.filter(gap="short", is_planned=True)
@@ -340,12 +340,12 @@ def test_a_time_that_has_passed_is_marked_as_planned(lost: Any, operator: Client
     assert f"maintenance {row.pk}</a>" in section(text, "intervals-title")
     for told in ("olga", WHY, "data-marked"):
         assert told in section(text, "planned-title")
-    assert operator.post(f"{PAGE}planned/{row.pk}/remove/").status_code == 302
+    assert operator.post(f"{PAGE}maintenance/{row.pk}/remove/").status_code == 302
     assert not GapDay.objects.filter(day__gte="2026-03-03").exists()
     assert section(words(operator, f"{PAGE}?days=7&gap=short"), "causes-title") == section(before, "causes-title")
     entries = AuditEntry.objects.filter(action__startswith="maintenance").order_by("sequence")
     assert [entry.action for entry in entries] == ["maintenance.marked", "maintenance.unmarked"]
-    assert operator.post(f"{PAGE}planned/{row.pk}/remove/").status_code == 404
+    assert operator.post(f"{PAGE}maintenance/{row.pk}/remove/").status_code == 404
 
 
 @pytest.mark.parametrize(
@@ -362,7 +362,7 @@ def test_a_time_that_has_passed_is_marked_as_planned(lost: Any, operator: Client
 def test_mark_is_refused_with_bad_times_or_no_reason(
     lost: Any, operator: Client, wrong: dict[str, str], field: str, code: str
 ) -> None:
-    answer = operator.post(f"{PAGE}planned/", MARK | wrong)
+    answer = operator.post(f"{PAGE}maintenance/", MARK | wrong)
     assert answer.status_code == 422
     form = answer.context["mark_form"]
     assert {name: [error.code for error in errors] for name, errors in form.errors.as_data().items()} == {field: [code]}
@@ -371,12 +371,12 @@ def test_mark_is_refused_with_bad_times_or_no_reason(
 
 
 def test_only_operators_mark(viewer: Client, lost: Any) -> None:
-    assert viewer.post(f"{PAGE}planned/", MARK).status_code == 403
-    assert f'action="{PAGE}planned/"' not in words(viewer, PAGE)
+    assert viewer.post(f"{PAGE}maintenance/", MARK).status_code == 403
+    assert f'action="{PAGE}maintenance/"' not in words(viewer, PAGE)
 
 
 def test_what_was_marked_is_no_maintenance_of_the_calendar(lost: Any, operator: Client) -> None:
-    operator.post(f"{PAGE}planned/", MARK)
+    operator.post(f"{PAGE}maintenance/", MARK)
     assert WHY not in words(operator, "/clusters/shop/calendar/")
 
 

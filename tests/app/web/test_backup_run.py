@@ -119,8 +119,8 @@ def test_a_lost_run_is_ended_without_its_host(operator: Client) -> None:
     run = make(RunStatus.LOST, unreachable_since=timezone.now() - timedelta(minutes=5))
     page = operator.get(url(run)).content.decode()
     assert f'datetime="{machine_time(run.unreachable_since)}"' in page
-    assert 'id="give-up-link"' in page
-    operator.post(url(run, "end/"), {"reason": WHY})
+    assert 'id="force-fail-link"' in page
+    operator.post(url(run, "force-fail/"), {"reason": WHY})
     run.refresh_from_db()
     assert run.status == "failed"
 
@@ -128,7 +128,7 @@ def test_a_lost_run_is_ended_without_its_host(operator: Client) -> None:
 def test_who_may_not(viewer: Client, stranger: Client, client: Client) -> None:
     run = make()
     assert viewer.post(url(run, "stop/"), {"reason": "because"}).status_code == 403
-    assert viewer.get(url(run, "end/")).status_code == 403
+    assert viewer.get(url(run, "force-fail/")).status_code == 403
     assert stranger.get(url(run)).status_code == 403
     assert client.get(url(run)).status_code == 302
     assert viewer.get("/backups/runs/4711/").status_code == 404
@@ -149,14 +149,14 @@ def test_a_backup_of_others_is_over_when_an_operator_says_so_and_goes_on_when_it
     run = BackupRun.objects.get()
     assert 'id="over-link"' in operator.get(url(run)).content.decode()
     assert 'id="over-link"' not in viewer.get(url(run)).content.decode()
-    assert 'name="reason"' in operator.get(url(run, "over/")).content.decode()
-    assert viewer.post(url(run, "over/"), {"reason": WHY}).status_code == 403
-    assert operator.post(url(run, "over/"), {"reason": ""}).status_code == 409
-    operator.post(url(run, "over/"), {"reason": WHY})
+    assert 'name="reason"' in operator.get(url(run, "mark-ended/")).content.decode()
+    assert viewer.post(url(run, "mark-ended/"), {"reason": WHY}).status_code == 403
+    assert operator.post(url(run, "mark-ended/"), {"reason": ""}).status_code == 409
+    operator.post(url(run, "mark-ended/"), {"reason": WHY})
     run.refresh_from_db()
     assert (run.status, AuditEntry.objects.get().action) == (RunStatus.ENDED, "backup.marked_ended")
     assert "olga" in run.outcome
-    again = operator.post(url(run, "over/"), {"reason": WHY})
+    again = operator.post(url(run, "mark-ended/"), {"reason": WHY})
     assert (again.status_code, again.context["refused"].code) == (409, "backup.ended")
     external_runs.observe(instance, observed.facts(60, observed.dump()))  # half an hour from now
     run.refresh_from_db()
@@ -166,7 +166,7 @@ def test_a_backup_of_others_is_over_when_an_operator_says_so_and_goes_on_when_it
 def test_a_backup_of_ours_is_not_over_by_a_word(operator: Client) -> None:
     run = make()
     assert run.origin == RunOrigin.MANAGED
-    refused = operator.post(url(run, "over/"), {"reason": WHY})
+    refused = operator.post(url(run, "mark-ended/"), {"reason": WHY})
     assert (refused.status_code, refused.context["refused"].code) == (409, "backup.ours")
     run.refresh_from_db()
     assert run.status == RunStatus.RUNNING

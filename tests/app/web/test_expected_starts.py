@@ -133,6 +133,6 @@ def test_queue_order_is_the_schedulers(scene: Scene) -> None:
 def test_queue_position_is_the_same_on_both_pages(operator: Client, scene: Scene) -> None:
     lines = {line.instance: line for line in operator.get("/queue/").context["lines"]}
     shown = [item.job.rebuild for item in lines["backup-1"].jobs if item.place and item.job.rebuild]
-    place = operator.get(f"/rebuilds/{scene.first.pk}/place/").context["line"]
+    place = operator.get(f"/rebuilds/{scene.first.pk}/queue-position/").context["line"]
     assert shown == [item.pk for item in place if item.pk in shown]
     assert [item.place for item in lines["backup-1"].jobs if item.place] == list(range(1, len(shown) + 2))

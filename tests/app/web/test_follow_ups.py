@@ -9,7 +9,7 @@ from django.test import Client
 from django.utils.html import escape
 from pytest_django import DjangoAssertNumQueries
 
-from dbops.engine.rebuilds.methods import FOLLOW_UPS, METHODS
+from dbops.engine.methods import FOLLOW_UPS, METHODS
 from dbops.engine.rebuilds.plan import Plan, PlannedStep
 from dbops.engine.states import Role, Status, StepState
 from dbops.models import AuditEntry, Hold, Instance, Rebuild, RebuildStep
@@ -31,8 +31,8 @@ MEMORY = {
     "position": {},
 }
 PROGRAMS = {"target.backup": "/usr/bin/mariadb-backup", "target.client": "/usr/bin/mariadb"}
-METHOD = ["rollback", "retry"]
-PAGES = [*METHOD, "end"]
+METHOD = ["rollback", "resume"]
+PAGES = [*METHOD, "force-fail"]
 REASON = "no <good>"
 
 
@@ -129,13 +129,13 @@ def test_page_shows_what_is_removed(operator: Client, failed: Rebuild) -> None:
         [destroys] = answer.context["plan"].destroys
         assert escape(destroys) in text_of(answer)
         paths[method] = re.findall(r"/var/lib/[\w.-]*\w", destroys)
-    assert paths == {"rollback": ["/var/lib/mysql"], "retry": ["/var/lib/mysql.dbops-old-RUN"]}
+    assert paths == {"rollback": ["/var/lib/mysql"], "resume": ["/var/lib/mysql.dbops-old-RUN"]}
 
 
 def test_retry_page_names_the_steps_that_are_skipped(operator: Client, failed: Rebuild) -> None:
-    answer = operator.get(f"/rebuilds/{failed.pk}/retry/")
+    answer = operator.get(f"/rebuilds/{failed.pk}/resume/")
     assert answer.context["offer"].skips == ("prepare",)
-    assert FOLLOW_UPS["retry"].step("set-ownership").title in answer.context["offer"].reason
+    assert FOLLOW_UPS["resume"].step("set-ownership").title in answer.context["offer"].reason
     assert escape(answer.context["offer"].reason) in text_of(answer)
     assert re.findall(r'data-step="([\w-]+)" data-skipped', text_of(answer)) == ["prepare"]
 
@@ -212,10 +212,10 @@ def test_request_is_refused_without_the_csrf_token(olga: Any, failed: Rebuild, m
 
 def test_page_has_no_form_when_the_follow_up_is_not_possible(operator: Client, trio: Any) -> None:
     rebuild = failed_in("stream", trio, checkpoint={key: MEMORY[key] for key in MEMORY if key != "checkpoints"})
-    text = text_of(operator.get(f"/rebuilds/{rebuild.pk}/retry/"))
-    assert no_offers(text) == {"retry": "half_copy"}
+    text = text_of(operator.get(f"/rebuilds/{rebuild.pk}/resume/"))
+    assert no_offers(text) == {"resume": "half_copy"}
     assert "typed_name" not in text
-    answer = operator.post(f"/rebuilds/{rebuild.pk}/retry/", typed())
+    answer = operator.post(f"/rebuilds/{rebuild.pk}/resume/", typed())
     assert (answer.status_code, "rebuild.no_follow_up" in text_of(answer)) == (409, True)
     assert Rebuild.objects.count() == 1
 
@@ -234,12 +234,12 @@ def test_page_shows_why_a_follow_up_is_not_offered(viewer: Client, operator: Cli
     checkpoint = {**MEMORY, "aside_path": "", "aside_identity": "", "prepare.begun": True}
     rebuild = failed_in("prepare", trio, checkpoint=checkpoint)
     answer = viewer.get(f"/rebuilds/{rebuild.pk}/")
-    assert no_offers(text_of(answer)) == {"rollback": "no_old_data", "retry": "half_prepared"}
-    for offer in answer.context["offers"].values():
+    assert no_offers(text_of(answer)) == {"rollback": "no_old_data", "resume": "half_prepared"}
+    for offer in (answer.context["offers"][name] for name in ("rollback", "resume")):
         assert escape(offer.reason) in part(text_of(answer), f'data-no-offer="{offer.method}"', "</p>")
     actions = text_of(operator.get(f"/rebuilds/{rebuild.pk}/actions/"))
     assert "rollback" not in actions
-    assert "retry" not in actions
+    assert "resume" not in actions
 
 
 def test_page_shows_one_reason_when_nothing_was_changed(viewer: Client, trio: Any) -> None:
@@ -284,7 +284,7 @@ def test_page_offers_nothing_when_another_rebuild_followed(
 def test_page_offers_follow_ups_when_the_newer_rebuild_changed_nothing(operator: Client, trio: Any) -> None:
     rebuild = failed_in("set-ownership", trio)
     make_rebuild(target=trio[2], source=trio[1], status=Status.FAILED, checkpoint={})
-    assert "/put-back/" in text_of(operator.get(f"/rebuilds/{rebuild.pk}/"))
+    assert "/rollback/" in text_of(operator.get(f"/rebuilds/{rebuild.pk}/"))
 
 
 def test_page_offers_nothing_when_the_target_became_the_primary(operator: Client, failed: Rebuild) -> None:
@@ -296,7 +296,7 @@ def test_page_offers_nothing_when_the_target_became_the_primary(operator: Client
 
 
 def test_lost_rebuild_is_ended_without_its_hosts(operator: Client, viewer: Client, lost: Rebuild) -> None:
-    address = f"/rebuilds/{lost.pk}/end/"
+    address = f"/rebuilds/{lost.pk}/force-fail/"
     assert address in text_of(operator.get(f"/rebuilds/{lost.pk}/actions/"))
     assert address not in text_of(viewer.get(f"/rebuilds/{lost.pk}/actions/"))
     asked = operator.get(address)
@@ -324,10 +324,10 @@ def test_lost_rebuild_is_ended_without_its_hosts(operator: Client, viewer: Clien
 def test_end_is_refused_when_the_rebuild_is_not_lost(operator: Client, trio: Any, status: Status) -> None:
     rebuild = make_rebuild(target=trio[2], source=trio[1], status=status)
     assert "/end/" not in text_of(operator.get(f"/rebuilds/{rebuild.pk}/actions/"))
-    page = text_of(operator.get(f"/rebuilds/{rebuild.pk}/end/"))
+    page = text_of(operator.get(f"/rebuilds/{rebuild.pk}/force-fail/"))
     assert marks(page, "not-lost") == [status]
     assert 'name="reason"' not in page
-    answer = operator.post(f"/rebuilds/{rebuild.pk}/end/", {"reason": "impatience"})
+    answer = operator.post(f"/rebuilds/{rebuild.pk}/force-fail/", {"reason": "impatience"})
     assert (answer.status_code, "rebuild.not_lost" in text_of(answer)) == (409, True)
     assert Rebuild.objects.get().status == status
 
@@ -360,7 +360,7 @@ def test_offers_take_a_fixed_number_of_queries(
     found = queries.find(rebuild.pk)
     assert found
     with django_assert_max_num_queries(2):
-        assert fragments.offered(found)["retry"].is_possible
+        assert fragments.offered(found)["resume"].is_possible
     running = make_rebuild(target=trio[2], source=trio[1])
     with django_assert_max_num_queries(0):
         assert fragments.offered(running) == {}

@@ -10,6 +10,7 @@ from django.utils import timezone
 from django.utils.html import escape
 
 from dbops.engine.facts.backups import BackupProcess, Reads
+from dbops.engine.methods import METHODS
 from dbops.engine.schedule.conflicts import meaning_alongside
 from dbops.engine.states import BackupMethod, RunOrigin, RunStatus, Status
 from dbops.lifecycle import external_runs, rebuild_requests
@@ -56,7 +57,7 @@ def seen(rebuild: Rebuild) -> BackupRun:
 
 def test_probe_logs_the_backup_once_on_both_sides(rebuild: Rebuild) -> None:
     run = seen(rebuild)
-    meaning = meaning_alongside("xbstream", is_target=False, is_dump=True)
+    meaning = meaning_alongside(METHODS["xbstream"], is_target=False, is_dump=True)
     assert meaning
     logged = rebuild.events.get(text__contains=meaning)
     assert (logged.level, str(run.pk) in re.findall(r"\d+", logged.text)) == ("warning", True)
@@ -71,7 +72,7 @@ def test_probe_logs_the_backup_once_on_both_sides(rebuild: Rebuild) -> None:
 def test_both_pages_show_the_other_while_it_runs(operator: Client, rebuild: Rebuild) -> None:
     run = seen(rebuild)
     page, other = f"/rebuilds/{rebuild.pk}/", f"/backups/runs/{run.pk}/"
-    meaning = escape(meaning_alongside("xbstream", is_target=False, is_dump=True))
+    meaning = escape(meaning_alongside(METHODS["xbstream"], is_target=False, is_dump=True))
     for address, number, linked in ((page, run.pk, other), (other, rebuild.pk, page)):
         text = operator.get(address).content.decode()
         assert marks(text, "beside") == [str(number)]

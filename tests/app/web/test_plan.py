@@ -53,7 +53,7 @@ def planned(monkeypatch: pytest.MonkeyPatch, trio: tuple[Instance, Instance, Ins
             return make_plan(target=target, source=source or backup, primary=primary, **given)
 
         monkeypatch.setattr(view, "plan_inputs_for", lambda **asked: asked)
-        monkeypatch.setattr(view, "compare", lambda _: ())
+        monkeypatch.setattr(view, "compare", lambda *_: ())
         monkeypatch.setattr(view, "build_plan", lambda asked, _: plan(**asked))
         return plan(target=replica)
 

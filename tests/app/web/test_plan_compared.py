@@ -10,8 +10,8 @@ from django.test.utils import CaptureQueriesContext
 from django.utils import timezone
 from django.utils.html import escape
 
+from dbops.engine.methods import FOLLOW_UPS, METHODS
 from dbops.engine.planning.method_comparison import MethodComparison
-from dbops.engine.rebuilds.methods import FOLLOW_UPS, METHODS
 from dbops.engine.states import Status, StepState
 from dbops.loaders.step_history import step_histories_of
 from dbops.models import Instance, InstanceState, Rebuild, RebuildStep
@@ -144,7 +144,7 @@ def test_method_that_pauses_the_source_shows_for_how_long(viewer: Client) -> Non
 
 def test_retry_counts_for_the_method_of_its_copy() -> None:
     trio = make_trio()
-    past = make_past(trio, "retry")
+    past = make_past(trio, "resume")
     Rebuild.objects.filter(pk=past.pk).update(plan={**past.plan, "copied_by": "archive"})
     make_past(trio, "rollback")
     found = step_histories_of(trio[2].cluster_id)

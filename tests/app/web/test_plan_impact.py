@@ -9,7 +9,7 @@ from django.utils import timezone
 from django.utils.html import escape
 
 from dbops.engine.planning.impact import DurationRange
-from dbops.engine.schedule.conflicts import Activity, conflict_of
+from dbops.engine.schedule.conflicts import Activity
 from dbops.engine.states import Status
 from tests.app.factories import (
     make_channel,
@@ -20,6 +20,7 @@ from tests.app.factories import (
     make_unreachable,
     set_facts,
 )
+from tests.engine.by_name import conflict_of
 
 from .marks import marks, part, text_of
 from .test_plan_starts import ADDRESS, HOUR, due_in

@@ -5,7 +5,7 @@ from django.test import Client
 from django.utils import timezone
 from django.utils.html import escape
 
-from dbops.engine.rebuilds.methods import METHODS
+from dbops.engine.methods import METHODS
 from dbops.engine.states import RunStatus
 from dbops.lifecycle import backup_runs, starts
 from dbops.models import AuditEntry, BackupRun, BackupSchedule, Instance, InstanceState, Rebuild

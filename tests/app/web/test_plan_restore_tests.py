@@ -29,7 +29,7 @@ from .test_plan_methods import able_to_unpack, finished
 
 pytestmark = pytest.mark.django_db
 
-BAD = {"code": "proof.tables", "found": "shop.orders: corrupt"}
+BAD = {"code": "restore_test.tables", "found": "shop.orders: corrupt"}
 
 
 @pytest.fixture
@@ -78,7 +78,7 @@ def test_page_names_the_newer_backup_that_is_not_read(
     assert (newer.severity, read.severity) == (Severity.WARNING, Severity.OK)
     assert {str(new.pk), str(old.pk)} < set(re.findall(r"\d+", newer.seen))
     assert "shop.orders" in newer.seen
-    assert "proof.tables" in newer.seen
+    assert "restore_test.tables" in newer.seen
     assert re.findall(r"\d+", read.seen) == [str(old.pk)]
     for one in (newer, read):
         assert escape(one.seen) in part(page, f'data-finding="{one.code}"', "</li>")
@@ -96,10 +96,10 @@ def test_only_the_last_proof_that_judged_a_backup_counts(fleet: dict[str, Instan
     cluster = fleet["backup-1"].cluster_id
     ended_restore_test(new, RunStatus.CANCELLED)
     ended_restore_test(new, RunStatus.RUNNING, finished_at=None)
-    ended_restore_test(new, RunStatus.FAILED, error={"code": "proof.space"})
+    ended_restore_test(new, RunStatus.FAILED, error={"code": "restore_test.space"})
     assert restore_tests_in(cluster) == {}
     bad(new)
-    assert {run: end.code for run, end in restore_tests_in(cluster).items()} == {new.pk: "proof.tables"}
+    assert {run: end.code for run, end in restore_tests_in(cluster).items()} == {new.pk: "restore_test.tables"}
     BackupRun.objects.filter(pk=new.pk).update(removed_at=timezone.now())
     assert restore_tests_in(cluster) == {}
 

@@ -11,7 +11,7 @@ from django.utils import timezone
 from django.utils.html import escape
 
 from dbops.engine.schedule.blocker import BlockerKind
-from dbops.engine.schedule.conflicts import Activity, conflict_of
+from dbops.engine.schedule.conflicts import Activity
 from dbops.engine.schedule.start_option_keys import StartMode
 from dbops.engine.states import BackupMethod, RunBy, RunStatus, Status
 from dbops.models import AuditEntry, BackupRun, Instance, Maintenance, Rebuild
@@ -25,6 +25,7 @@ from tests.app.factories import (
     set_facts,
 )
 from tests.app.loaders.test_cluster_snapshots import hold, make_past, make_run, make_schedule
+from tests.engine.by_name import conflict_of
 
 from .marks import marks, part
 
@@ -337,10 +338,10 @@ def queued(trio: tuple[Instance, Instance, Instance], number: int, **values: Any
 
 def test_place_page_shows_the_queue_in_order_and_moves_a_rebuild_to_the_front(operator: Client, trio: Any) -> None:
     first, second, third = queued(trio, 2), queued(trio, 3, priority=2), queued(trio, 4)
-    text = operator.get(f"/rebuilds/{third.pk}/place/").content.decode()
+    text = operator.get(f"/rebuilds/{third.pk}/queue-position/").content.decode()
     line = re.findall(r'href="/rebuilds/(\d+)/"', part(text, 'class="line"', "</ol>"))
     assert line == [str(rebuild.pk) for rebuild in (second, first, third)]
-    assert operator.post(f"/rebuilds/{third.pk}/place/", {"first": "1"}).status_code == 302
+    assert operator.post(f"/rebuilds/{third.pk}/queue-position/", {"first": "1"}).status_code == 302
     third.refresh_from_db()
     assert third.priority == 3
     event = third.events.get().text
@@ -352,7 +353,7 @@ def test_place_page_shows_the_queue_in_order_and_moves_a_rebuild_to_the_front(op
 def test_move_to_the_front_passes_a_queued_backup(operator: Client, trio: Any) -> None:
     rebuild = queued(trio, 2)
     make_run(trio[1], status=RunStatus.QUEUED, started_at=None, queued_at=timezone.now() - 9 * HOUR)
-    operator.post(f"/rebuilds/{rebuild.pk}/place/", {"first": "1"})
+    operator.post(f"/rebuilds/{rebuild.pk}/queue-position/", {"first": "1"})
     rebuild.refresh_from_db()
     assert rebuild.priority == 1
 
@@ -360,7 +361,7 @@ def test_move_to_the_front_passes_a_queued_backup(operator: Client, trio: Any) -
 @pytest.mark.parametrize("given", ["10", "-10", "", "high", "1e1"])
 def test_priority_is_refused_when_it_is_out_of_bounds(operator: Client, trio: Any, given: str) -> None:
     rebuild = queued(trio, 2)
-    answer = operator.post(f"/rebuilds/{rebuild.pk}/place/", {"priority": given})
+    answer = operator.post(f"/rebuilds/{rebuild.pk}/queue-position/", {"priority": given})
     assert answer.status_code == 409
     assert "rebuild.priority" in answer.content.decode()
     rebuild.refresh_from_db()
@@ -369,7 +370,7 @@ def test_priority_is_refused_when_it_is_out_of_bounds(operator: Client, trio: An
 
 def test_priority_is_stored_logged_and_shown(operator: Client, trio: Any) -> None:
     rebuild = queued(trio, 2)
-    assert operator.post(f"/rebuilds/{rebuild.pk}/place/", {"priority": "-3"}).status_code == 302
+    assert operator.post(f"/rebuilds/{rebuild.pk}/queue-position/", {"priority": "-3"}).status_code == 302
     rebuild.refresh_from_db()
     event = rebuild.events.get().text
     assert (rebuild.priority, "olga" in event, re.findall(r"-?\d+", event)) == (-3, True, ["-3", "0"])
@@ -379,7 +380,7 @@ def test_priority_is_stored_logged_and_shown(operator: Client, trio: Any) -> Non
 def test_place_is_refused_when_the_rebuild_runs(operator: Client, trio: Any) -> None:
     rebuild = make_rebuild(target=trio[2], source=trio[1])
     hold(rebuild)
-    answer = operator.post(f"/rebuilds/{rebuild.pk}/place/", {"first": "1"})
+    answer = operator.post(f"/rebuilds/{rebuild.pk}/queue-position/", {"first": "1"})
     assert answer.status_code == 409
     assert "rebuild.not_queued" in answer.content.decode()
     assert "place-link" not in operator.get(f"/rebuilds/{rebuild.pk}/").content.decode()
@@ -387,6 +388,6 @@ def test_place_is_refused_when_the_rebuild_runs(operator: Client, trio: Any) -> 
 
 def test_viewer_cannot_change_the_place(viewer: Client, trio: Any) -> None:
     rebuild = queued(trio, 2)
-    assert viewer.post(f"/rebuilds/{rebuild.pk}/place/", {"first": "1"}).status_code == 403
+    assert viewer.post(f"/rebuilds/{rebuild.pk}/queue-position/", {"first": "1"}).status_code == 403
     assert "place-link" not in viewer.get(f"/rebuilds/{rebuild.pk}/").content.decode()
     assert uuid.UUID(rebuild.request_key)

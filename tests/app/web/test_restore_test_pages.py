@@ -37,7 +37,7 @@ def test_state_of_a_restore_follows_its_last_proof_and_its_age(played: Played, r
     assert state(run) == RestoreState.TESTED
     RestoreTest.objects.update(finished_at=timezone.now() - timedelta(days=30))
     assert state(run) == RestoreState.OLD
-    ended_restore_test(run, RunStatus.FAILED, error={"code": "proof.damaged"})
+    ended_restore_test(run, RunStatus.FAILED, error={"code": "restore_test.damaged"})
     assert state(run) == RestoreState.FAILED
     RestoreTest.objects.filter(pk=restore_test.pk).update(finished_at=timezone.now())
     assert state(run) == RestoreState.TESTED
@@ -46,7 +46,9 @@ def test_state_of_a_restore_follows_its_last_proof_and_its_age(played: Played, r
     assert restores(timezone.now()) == {}
 
 
-@pytest.mark.parametrize("code", ["proof.transport", "proof.no_host", "proof.vanished", "ssh.unreachable"])
+@pytest.mark.parametrize(
+    "code", ["restore_test.transport", "restore_test.no_host", "restore_test.vanished", "ssh.unreachable"]
+)
 def test_state_ignores_a_proof_that_did_not_judge_its_backup(played: Played, run: BackupRun, code: str) -> None:
     ended_restore_test(run, RunStatus.FAILED, error={"code": code})
     assert state(run) == RestoreState.NEVER
@@ -55,10 +57,10 @@ def test_state_ignores_a_proof_that_did_not_judge_its_backup(played: Played, run
     assert state(run) == RestoreState.TESTED
     RestoreTest.objects.filter(pk=good.pk).update(finished_at=timezone.now() - timedelta(days=30))
     assert state(run) == RestoreState.OLD
-    ended_restore_test(run, RunStatus.FAILED, error={"code": "proof.damaged"})
+    ended_restore_test(run, RunStatus.FAILED, error={"code": "restore_test.damaged"})
     ended_restore_test(run, RunStatus.FAILED, error={"code": code})
     assert state(run) == RestoreState.FAILED
-    RestoreTest.objects.filter(error__code="proof.damaged").update(error={})
+    RestoreTest.objects.filter(error__code="restore_test.damaged").update(error={})
     assert state(run) == RestoreState.FAILED, "an error without a code counts"
 
 
@@ -76,22 +78,22 @@ def look(db: None) -> Any:
 
 def test_operator_starts_and_stops_a_proof_from_the_page(played: Played, run: BackupRun, look: Any) -> None:
     client, page = look("olga"), f"/backups/runs/{run.pk}/"
-    assert f'action="{page}prove/"' in client.get(page).content.decode()
-    assert client.get(f"{page}prove/").status_code == 405
+    assert f'action="{page}restore-test/"' in client.get(page).content.decode()
+    assert client.get(f"{page}restore-test/").status_code == 405
     for _ in range(2):
-        assert client.post(f"{page}prove/").status_code == 302
+        assert client.post(f"{page}restore-test/").status_code == 302
     restore_test = RestoreTest.objects.get()
     text = client.get(page).content.decode()
-    assert f'action="{page}prove/"' not in text
+    assert f'action="{page}restore-test/"' not in text
     assert f'hx-get="{page}' in text  # it follows the proof
-    stop = f"/backups/proofs/{restore_test.pk}/stop/"
+    stop = f"/backups/restore-tests/{restore_test.pk}/stop/"
     assert stop in text
     assert 'name="reason"' in client.get(stop).content.decode()
     assert client.post(stop, {"reason": ""}).status_code == 409
     assert client.post(stop, {"reason": "a rebuild"}).status_code == 302
     restore_test.refresh_from_db()
     assert (restore_test.status, restore_test.cancel_requested_by) == ("cancelled", "olga")
-    assert client.get("/backups/proofs/999/stop/").status_code == 404
+    assert client.get("/backups/restore-tests/999/stop/").status_code == 404
 
 
 def test_viewer_sees_a_proof_and_cannot_start_or_stop_one(
@@ -109,10 +111,10 @@ def test_viewer_sees_a_proof_and_cannot_start_or_stop_one(
     assert "2.0 MiB/s" in part(text, 'data-step="unpack"', "</tr>")
     assert re.findall(r'data-figure="tables">(\d+)<', text) == ["12"]
     assert "shop.&lt;b&gt;orders" in text
-    assert f'action="/backups/runs/{run.pk}/prove/"' not in text
+    assert f'action="/backups/runs/{run.pk}/restore-test/"' not in text
     for client in (viewer, stranger):
-        assert client.post(f"/backups/runs/{run.pk}/prove/").status_code == 403
-        assert client.post(f"/backups/proofs/{restore_test.pk}/stop/", {"reason": "no"}).status_code == 403
+        assert client.post(f"/backups/runs/{run.pk}/restore-test/").status_code == 403
+        assert client.post(f"/backups/restore-tests/{restore_test.pk}/stop/", {"reason": "no"}).status_code == 403
     assert RestoreTest.objects.count() == 1
 
 
@@ -121,7 +123,7 @@ def test_fleet_and_availability_pages_show_the_state_of_restores(
 ) -> None:
     name = run.instance.cluster.name
     assert marks(viewer.get("/").content.decode(), "restore") == [RestoreState.NEVER]
-    ended_restore_test(run, RunStatus.FAILED, error={"code": "proof.damaged"})
+    ended_restore_test(run, RunStatus.FAILED, error={"code": "restore_test.damaged"})
     fleet = viewer.get("/").content.decode()
     assert marks(fleet, "restore") == [RestoreState.FAILED]
     assert f'href="/backups/runs/{run.pk}/#proofs"' in fleet

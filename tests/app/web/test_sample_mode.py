@@ -40,7 +40,7 @@ def test_real_pages_are_not_marked(operator: Client) -> None:
 def addresses(resolver: Any = None, prefix: str = "/") -> list[tuple[str, str]]:
     """Every address of the product with something in each of its places, and its name."""
     found: list[tuple[str, str]] = []
-    values = {"str": "x", "int": "1", "method": "retry", "key": "k", "month": "2026-03"}
+    values = {"str": "x", "int": "1", "method": "resume", "key": "k", "month": "2026-03"}
     for item in (resolver or get_resolver()).url_patterns:
         route = prefix + str(item.pattern)
         for kind, value in values.items():

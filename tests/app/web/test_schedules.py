@@ -55,7 +55,7 @@ def test_schedule_form_stores_keep_count(operator: Client, typed: str, stored: i
     assert operator.post("/schedules/add/", form(keep_count=typed)).status_code == 302
     row = BackupSchedule.objects.get()
     assert row.keep_count == stored
-    page = operator.get(f"/schedules/edit/{row.name}/")
+    page = operator.get(f"/schedules/{row.name}/edit/")
     assert page.context["form"]["keep_count"].value() == stored
     assert operator.get("/schedules/").status_code == 200
 
@@ -127,7 +127,7 @@ def test_what_was_learned_stands_beside_what_a_person_expects(operator: Client) 
     for hours in range(1, 11):
         make_run(backup, schedule=row, started_at=timezone.now() - timedelta(days=hours), seconds=3600 * hours)
     make_run(backup, schedule=row, started_at=timezone.now() - timedelta(days=12), seconds=5, status="failed")
-    answer = operator.get(f"/schedules/edit/{row.name}/")
+    answer = operator.get(f"/schedules/{row.name}/edit/")
     page = answer.content.decode()
     assert answer.context["duration"].runs == 10
     assert "5 h 30 min" in page
@@ -137,25 +137,25 @@ def test_what_was_learned_stands_beside_what_a_person_expects(operator: Client) 
 def test_a_change_is_saved_and_a_stale_page_is_refused(operator: Client) -> None:
     _, backup, _ = make_trio()
     make_schedule(backup, "backup-1-nightly")
-    page = operator.get("/schedules/edit/backup-1-nightly/").content.decode()
+    page = operator.get("/schedules/backup-1-nightly/edit/").content.decode()
     seen = page.partition('name="seen" value="')[2].partition('"')[0]
     assert 'value="backup-1-nightly"' in page
-    assert operator.post("/schedules/edit/backup-1-nightly/", form(seen=seen, cron="0 4 * * *")).status_code == 302
+    assert operator.post("/schedules/backup-1-nightly/edit/", form(seen=seen, cron="0 4 * * *")).status_code == 302
     assert BackupSchedule.objects.get().cron == "0 4 * * *"
-    assert operator.post("/schedules/edit/backup-1-nightly/", form(seen=seen, cron="0 5 * * *")).status_code == 422
+    assert operator.post("/schedules/backup-1-nightly/edit/", form(seen=seen, cron="0 5 * * *")).status_code == 422
     assert BackupSchedule.objects.get().cron == "0 4 * * *"
 
 
 def test_switching_and_removing(operator: Client) -> None:
     _, backup, _ = make_trio()
     row = make_schedule(backup)
-    operator.post(f"/schedules/switch/{row.name}/", {"to": "off"})
+    operator.post(f"/schedules/{row.name}/toggle/", {"to": "off"})
     assert not BackupSchedule.objects.get().is_enabled
     assert 'name="to" value="on"' in operator.get("/schedules/").content.decode()
     run = make_run(backup, schedule=row, started_at=timezone.now())
-    assert operator.post(f"/schedules/remove/{row.name}/").status_code == 409
+    assert operator.post(f"/schedules/{row.name}/remove/").status_code == 409
     run.delete()
-    assert operator.post(f"/schedules/remove/{row.name}/").status_code == 302
+    assert operator.post(f"/schedules/{row.name}/remove/").status_code == 302
     assert not BackupSchedule.objects.exists()
 
 
@@ -164,18 +164,18 @@ def test_a_backup_is_begun_from_the_list_and_once(operator: Client, viewer: Clie
     make_schedule(backup, "ours", run_by="dbops", directory="/backups")
     make_schedule(backup, "theirs")
     page = operator.get("/schedules/").content.decode()
-    assert "/schedules/run/ours/" in page
-    assert "/schedules/run/theirs/" not in page
-    assert viewer.post("/schedules/run/ours/").status_code == 403
+    assert "/schedules/ours/run/" in page
+    assert "/schedules/theirs/run/" not in page
+    assert viewer.post("/schedules/ours/run/").status_code == 403
     assert "/schedules/run/" not in viewer.get("/schedules/").content.decode()
-    begun = operator.post("/schedules/run/ours/")
+    begun = operator.post("/schedules/ours/run/")
     run = BackupRun.objects.get()
     assert (begun["Location"], run.status) == (f"/backups/runs/{run.pk}/", "queued")
-    again = operator.post("/schedules/run/ours/", follow=True)
+    again = operator.post("/schedules/ours/run/", follow=True)
     *_, message = again.context["messages"]
     assert (again.redirect_chain, message.level_tag) == ([("/schedules/", 302)], "danger")
     assert f" {run.pk} " in message.message
-    theirs = operator.post("/schedules/run/theirs/", follow=True)
+    theirs = operator.post("/schedules/theirs/run/", follow=True)
     *_, message = theirs.context["messages"]
     assert (theirs.redirect_chain, message.level_tag) == ([("/schedules/", 302)], "danger")
     assert BackupRun.objects.count() == 1
@@ -187,9 +187,9 @@ def test_viewers_see_the_list_and_change_nothing(viewer: Client, victor: User) -
     listed = viewer.get("/schedules/").content.decode()
     assert row.name in listed
     assert "/schedules/switch/" not in listed
-    for address in ("/schedules/add/", f"/schedules/edit/{row.name}/", f"/schedules/remove/{row.name}/"):
+    for address in ("/schedules/add/", f"/schedules/{row.name}/edit/", f"/schedules/{row.name}/remove/"):
         assert viewer.get(address).status_code == 403
-    assert viewer.post(f"/schedules/switch/{row.name}/", {"to": "off"}).status_code == 403
+    assert viewer.post(f"/schedules/{row.name}/toggle/", {"to": "off"}).status_code == 403
 
 
 def test_the_list_takes_as_many_queries_however_many_there_are(

@@ -8,7 +8,6 @@ import pytest
 
 from dbops import lifecycle
 from dbops.engine.availability.days import RULES, SumKey, amounts
-from dbops.engine.availability.gaps import parts
 from dbops.engine.availability.record import Cause
 from dbops.engine.availability.shortages import Gap
 from dbops.engine.schedule.calendar import Interval
@@ -29,6 +28,7 @@ from dbops.models import (
 from dbops.queries.availability.sums import totals
 from dbops.worker import availability_rollup
 from tests.app.factories import make_rebuild, make_run, make_trio
+from tests.engine.by_name import parts
 
 pytestmark = pytest.mark.django_db
 NOW = datetime(2026, 11, 20, 13, 30, 17, tzinfo=UTC)

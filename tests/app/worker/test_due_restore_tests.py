@@ -36,7 +36,7 @@ def test_the_newest_backup_of_a_source_is_queued_once(played: Played, schedule: 
 
 @pytest.mark.parametrize(
     ("code", "minutes", "again"),
-    [("proof.transport", 61, True), ("proof.transport", 59, False), ("proof.damaged", 61, False)],
+    [("restore_test.transport", 61, True), ("restore_test.transport", 59, False), ("restore_test.damaged", 61, False)],
 )
 def test_the_same_backup_is_tried_again_where_nothing_was_said_of_it(
     played: Played, run: BackupRun, code: str, minutes: int, again: bool

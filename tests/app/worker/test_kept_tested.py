@@ -70,12 +70,12 @@ def test_one_that_was_found_bad_since_is_not_proven_any_more(played: Played, sch
     good, rotten = older(schedule, 9), older(schedule, 2)
     ended_restore_test(good, RunStatus.SUCCEEDED)
     ended_restore_test(rotten, RunStatus.SUCCEEDED)
-    ended_restore_test(rotten, RunStatus.FAILED, error={"code": "proof.damaged"})
+    ended_restore_test(rotten, RunStatus.FAILED, error={"code": "restore_test.damaged"})
     back_up(played, schedule)
     assert removed(good, rotten) == [False, True]
 
 
-@pytest.mark.parametrize("code", ["proof.tables", "proof.space"])
+@pytest.mark.parametrize("code", ["restore_test.tables", "restore_test.space"])
 def test_where_none_was_ever_proven_nothing_is_kept_for_it(played: Played, schedule: BackupSchedule, code: str) -> None:
     keep(schedule, count=1)
     old = older(schedule, 2)

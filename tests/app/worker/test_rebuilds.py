@@ -1,14 +1,14 @@
 """Driving a rebuild: how steps, failures, silence and cancels become its end. The steps are scripted, the rest is real."""
 
 from collections.abc import Callable
+from dataclasses import replace
 from typing import Any
 
 import pytest
 from django.db import InterfaceError, InternalError, OperationalError
 
 from dbops.engine.errors import RemoteFailure, Unreachable
-from dbops.engine.rebuilds.methods import METHODS
-from dbops.engine.rebuilds.methods.base import Method
+from dbops.engine.methods import METHODS
 from dbops.engine.rebuilds.steps.base import Step
 from dbops.engine.rebuilds.steps.run import Run, StepOutcome, again, done
 from dbops.engine.states import Status
@@ -59,7 +59,7 @@ def start(monkeypatch: pytest.MonkeyPatch) -> Callable[..., Rebuild]:
     monkeypatch.setattr(driver.LeaseRenewal, "run", lambda self: None)
 
     def start_with(*steps: Step) -> Rebuild:
-        monkeypatch.setitem(METHODS, "xbstream", Method("xbstream", "scripted", steps))
+        monkeypatch.setitem(METHODS, "xbstream", replace(METHODS["xbstream"], steps=steps))
         return rows.started_rebuild()
 
     return start_with

@@ -44,7 +44,7 @@ def host(played: Played, monkeypatch: pytest.MonkeyPatch) -> Any:
 
     monkeypatch.setattr(restore_test_hosts.Hosts, "_jobs_on", jobs)
     monkeypatch.setattr(expected_contents, "open_database", lambda instance: database)
-    monkeypatch.setattr(restore_test_hosts.prober, "probe_now", played.look_now)
+    monkeypatch.setattr(restore_test_hosts.prober, "probe_now", played.probe_now)
     return played.host
 
 
@@ -131,7 +131,7 @@ def test_a_table_of_the_source_that_is_missing_fails_it(host: Any, run: BackupRu
     restore_test = begun(run)
     play(host, running(), good())
     drive(restore_test)
-    assert (end(restore_test).status, code(restore_test)) == ("failed", "proof.tables")
+    assert (end(restore_test).status, code(restore_test)) == ("failed", "restore_test.tables")
     assert "shop.gone" in restore_test.error["found"]
 
 
@@ -147,10 +147,10 @@ def test_a_source_that_does_not_answer_spoils_no_proof(host: Any, run: BackupRun
 @pytest.mark.parametrize(
     ("state", "wanted"),
     [
-        (vanished(), "proof.vanished"),
-        (ended(65, tails={"out": "REFUSED: space 3 MiB are free"}), "proof.space"),
-        (ended(65, tails={"out": "REFUSED: it is not the backup of run 1"}), "proof.refused"),
-        (ended(70, tails={"out": "FAILED: damaged checksum"}), "proof.damaged"),
+        (vanished(), "restore_test.vanished"),
+        (ended(65, tails={"out": "REFUSED: space 3 MiB are free"}), "restore_test.space"),
+        (ended(65, tails={"out": "REFUSED: it is not the backup of run 1"}), "restore_test.refused"),
+        (ended(70, tails={"out": "FAILED: damaged checksum"}), "restore_test.damaged"),
     ],
 )
 def test_whatever_goes_wrong_is_told_and_removed(host: Any, run: BackupRun, state: Any, wanted: str) -> None:
@@ -164,7 +164,7 @@ def test_whatever_goes_wrong_is_told_and_removed(host: Any, run: BackupRun, stat
 def test_a_backup_whose_file_was_removed_meanwhile_is_refused(host: Any, run: BackupRun) -> None:
     restore_test = begun(run)
     BackupRun.objects.update(removed_at=timezone.now())
-    assert (end(restore_test).status, code(restore_test), host.order) == ("failed", "proof.no_backup", [])
+    assert (end(restore_test).status, code(restore_test), host.order) == ("failed", "restore_test.no_backup", [])
 
 
 def test_a_second_message_and_a_dead_worker_start_no_second_job(host: Any, run: BackupRun) -> None:
@@ -230,7 +230,7 @@ def test_what_cannot_be_removed_is_said(host: Any, run: BackupRun) -> None:
     restore_test = begun(run)
     play(host, good(), removal=(ended(70, tails={"out": "FAILED: not_removed /backups/.dbops-restore-test-x"}),))
     assert (end(restore_test).status, restore_test.has_leftovers) == ("succeeded", True)
-    assert run.events.filter(text__contains="proof.not_removed").exists()
+    assert run.events.filter(text__contains="restore_test.not_removed").exists()
 
 
 def test_stopping_ends_the_job_and_removes(host: Any, run: BackupRun) -> None:
@@ -244,7 +244,7 @@ def test_stopping_ends_the_job_and_removes(host: Any, run: BackupRun) -> None:
     assert actions == ["restore_test.requested", "restore_test.stop_requested", "restore_test.cancelled"]
     with pytest.raises(Refused) as refused:
         stop_restore_test(restore_test, operator(), "again")
-    assert refused.value.code == "proof.ended"
+    assert refused.value.code == "restore_test.ended"
 
 
 def test_an_error_that_nobody_foresaw_is_ours(host: Any, run: BackupRun, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -258,7 +258,7 @@ def test_an_error_that_nobody_foresaw_is_ours(host: Any, run: BackupRun, monkeyp
 
 def test_a_proof_that_hangs_is_ended(host: Any, run: BackupRun, monkeypatch: pytest.MonkeyPatch) -> None:
     def stalled(_: Any) -> None:
-        raise RemoteFailure("proof.stalled", "Proving the backup")
+        raise RemoteFailure("restore_test.stalled", "Proving the backup")
 
     restore_test = begun(run)
     play(host, running())
@@ -337,7 +337,7 @@ def test_it_waits_for_who_works_on_either_host(played: Played, run: BackupRun, f
 def test_a_chosen_host_that_is_never_read_is_refused(host: Any, run: BackupRun, fetched: Host) -> None:
     fetched.instances.all().delete()
     restore_test = end(begun(run))
-    assert (restore_test.status, code(restore_test)) == ("failed", "proof.no_host")
+    assert (restore_test.status, code(restore_test)) == ("failed", "restore_test.no_host")
     assert not host.jobs
 
 
@@ -361,7 +361,7 @@ def test_a_second_click_finds_the_first_proof(played: Played, run: BackupRun) ->
 def test_what_has_no_file_is_refused(played: Played, schedule: BackupSchedule, values: dict[str, Any]) -> None:
     with pytest.raises(Refused) as refused:
         request_restore_test(made(schedule, **values), operator())
-    assert refused.value.code == "proof.no_backup"
+    assert refused.value.code == "restore_test.no_backup"
 
 
 def test_retention_leaves_what_is_being_proven(host: Any, run: BackupRun) -> None:

@@ -16,10 +16,10 @@ from dbops.engine.availability.days import (
     midnight,
     settled_until,
 )
-from dbops.engine.availability.gaps import parts
 from dbops.engine.availability.record import Cause, ClusterRecord
 from dbops.engine.availability.shortages import Gap, Shortage
 from dbops.engine.schedule.calendar import Interval
+from tests.engine.by_name import parts
 
 from .test_record import HOURS, WEEK, gaps, records, span
 

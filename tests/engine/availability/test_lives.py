@@ -94,19 +94,21 @@ def test_a_queued_rebuild_waited_for_what_used_its_source() -> None:
 
 
 def test_the_source_is_used_until_it_is_given_back_and_the_target_to_the_end() -> None:
-    found = {(item.instance, item.pauses): item.interval for item in occupied([LIFE], NOW)}
+    found = {(item.instance, item.pauses): item.interval for item in occupied([LIFE], NOW, READS)}
     assert found == {
         ("replica-1", False): span(60, 120),
         ("backup-1", False): span(60, 91),
         ("backup-1", True): span(62, 91),
     }
-    assert {item.reference for item in occupied([LIFE], NOW)} == {"rebuild 7"}
+    assert {item.reference for item in occupied([LIFE], NOW, READS)} == {"rebuild 7"}
 
 
 def test_what_puts_old_data_back_reads_no_source() -> None:
     """It holds its target alone: the source stays free, and a backup there is nothing that it waits for."""
     rolled_back = replace(LIFE, reads_source=False, steps=(StepInterval("find-old-data", at(60), at(61)),))
-    assert {(item.instance, item.interval) for item in occupied([rolled_back], NOW)} == {("replica-1", span(60, 120))}
+    assert {(item.instance, item.interval) for item in occupied([rolled_back], NOW, READS)} == {
+        ("replica-1", span(60, 120))
+    }
     uses = [
         OccupiedPeriod("backup-1", span(-30, 20), Cause.BACKUP, "run 1", READS),
         OccupiedPeriod("replica-1", span(0, 50), Cause.REBUILD, "rebuild 3", READS),
@@ -115,14 +117,14 @@ def test_what_puts_old_data_back_reads_no_source() -> None:
 
 
 def test_a_plan_that_pauses_nothing_leaves_no_pause() -> None:
-    assert not any(item.pauses for item in occupied([replace(LIFE, pauses=False)], NOW))
+    assert not any(item.pauses for item in occupied([replace(LIFE, pauses=False)], NOW, READS))
 
 
 def test_what_goes_on_is_known_up_to_now() -> None:
     going = replace(
         LIFE, status=Status.RUNNING, finished_at=None, steps=(*LIFE.steps[:2], StepInterval("stream", at(63), None))
     )
-    assert {item.interval.end for item in occupied([going], at(80))} == {at(80)}
+    assert {item.interval.end for item in occupied([going], at(80), READS)} == {at(80)}
     assert told(phases([going], [], at(80)))[-1] == (63, 80, Cause.STREAM)
 
 
@@ -139,7 +141,7 @@ def test_after_a_failed_one_comes_the_time_until_the_next_was_asked_for() -> Non
 def test_one_that_was_cancelled_in_the_queue_is_no_failed_try() -> None:
     never = replace(LIFE, status=Status.CANCELLED, started_at=None, finished_at=at(30), steps=())
     assert told(phases([never], [], NOW)) == [(0, 30, Cause.QUEUE)]
-    assert occupied([never], NOW) == []
+    assert occupied([never], NOW, READS) == []
 
 
 MINUTES = st.integers(-60, 180)

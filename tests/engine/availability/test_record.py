@@ -8,7 +8,7 @@ from zoneinfo import ZoneInfo
 from hypothesis import given
 from hypothesis import strategies as st
 
-from dbops.engine.availability.gaps import parts, seconds, seconds_by_cause
+from dbops.engine.availability.gaps import seconds, seconds_by_cause
 from dbops.engine.availability.record import (
     Cause,
     ClusterRecord,
@@ -20,7 +20,8 @@ from dbops.engine.availability.record import (
 )
 from dbops.engine.availability.shortages import Gap, Shortage
 from dbops.engine.schedule.calendar import Interval, day, free, merge
-from dbops.engine.states import Role
+from dbops.engine.states import BackupMethod, Role
+from tests.engine.by_name import parts
 
 T0 = datetime(2026, 3, 23, tzinfo=UTC)
 HOUR = 3600
@@ -204,7 +205,7 @@ class TestByHand:
 
     def test_a_dump_is_read_while_the_server_is_busy_and_not_where_there_is_none(self) -> None:
         dump = OccupiedPeriod("backup-1", span(1, 17), Cause.BACKUP, "run 1", READS)
-        given = record(*well(*TRIO), occupied=(dump,), backups=(UsableBackup("dump", span(17, 168)),))
+        given = record(*well(*TRIO), occupied=(dump,), backups=(UsableBackup(BackupMethod.DUMP, span(17, 168)),))
         assert told(gaps(given, method="dump"), Gap.NOT_REBUILDABLE) == [(0, 17, Cause.NO_BACKUP, "")]
         assert told(gaps(given), Gap.NOT_REBUILDABLE) == [(1, 17, Cause.BACKUP, "run 1")]
 

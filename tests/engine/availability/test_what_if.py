@@ -17,9 +17,10 @@ from dbops.engine.availability.record import (
     UsableBackup,
 )
 from dbops.engine.availability.shortages import Gap
-from dbops.engine.availability.what_if import WhatIfChange, blocked, by_method, changed, compare, proposals
+from dbops.engine.availability.what_if import WhatIfChange, blocked, changed
 from dbops.engine.schedule.calendar import clip, merge
-from dbops.engine.states import Role
+from dbops.engine.states import BackupMethod, Role
+from tests.engine.by_name import by_method, proposals, what_if_compare
 
 from .test_record import HOUR, READS, WEEK, gaps, record, records, span, well
 
@@ -50,7 +51,7 @@ def two_sources(*runs: OccupiedPeriod) -> ClusterRecord:
 def test_moving_one_of_two_sources_from_two_to_five_removes_31_percent() -> None:
     """From 02:00 to 11:40 both are read, 9 h 40 min a day; from 05:00 on it is 6 h 40 min."""
     given = two_sources(*daily("backup-1", "one", 2, 14), *daily("backup-2", "two", 0, 11 + 40 / 60))
-    found = compare(given, WhatIfChange("one", by=timedelta(hours=3)), WEEK, method="xbstream")
+    found = what_if_compare(given, WhatIfChange("one", by=timedelta(hours=3)), WEEK, method="xbstream")
     assert found.blocked_before == 7 * (9 * 60 + 40) * 60 * MICRO
     assert found.blocked_after == 7 * (6 * 60 + 40) * 60 * MICRO
     assert round(found.removed_percent) == 31
@@ -61,7 +62,7 @@ def test_sixteen_hours_of_dump_a_day() -> None:
     dumps = daily("backup-1", "nightly", 0, 16, frozenset({"dump"}))
     given = replace(
         record(*well("primary-1", "backup-1", "replica-1"), occupied=tuple(dumps)),
-        backups=(UsableBackup("dump", WEEK),),
+        backups=(UsableBackup(BackupMethod.DUMP, WEEK),),
     )
     found = dict(by_method(given, WEEK, ("dump", "xbstream")))
     assert [round(100 * sum(causes.values()) / MICRO / WEEK.seconds) for causes in found.values()] == [67, 0]
@@ -72,9 +73,9 @@ def test_sixteen_hours_of_dump_a_day() -> None:
 
 def test_a_dump_that_becomes_a_physical_backup_of_two_hours() -> None:
     given = record(*well("primary-1", "backup-1", "replica-1"), occupied=tuple(daily("backup-1", "nightly", 1, 16)))
-    found = compare(given, WhatIfChange("nightly", takes=2 * ONE_HOUR), WEEK, method="xbstream")
+    found = what_if_compare(given, WhatIfChange("nightly", takes=2 * ONE_HOUR), WEEK, method="xbstream")
     assert (found.blocked_before, found.blocked_after) == (7 * 16 * HOUR * MICRO, 7 * 2 * HOUR * MICRO)
-    beside = compare(given, WhatIfChange("nightly", blocks=frozenset()), WEEK, method="xbstream")
+    beside = what_if_compare(given, WhatIfChange("nightly", blocks=frozenset()), WEEK, method="xbstream")
     assert beside.removed_percent == 100
 
 
@@ -84,7 +85,7 @@ def test_another_source_leaves_the_maintenance_alone() -> None:
         occupied=tuple(daily("backup-1", "nightly", 1, 3)),
         planned=(PlannedMaintenance("maintenance 1", span(10, 12)),),
     )
-    found = compare(given, WhatIfChange(adds_source=True), WEEK, method="xbstream")
+    found = what_if_compare(given, WhatIfChange(adds_source=True), WEEK, method="xbstream")
     assert (found.blocked_before, found.blocked_after) == ((7 * 3 + 2) * HOUR * MICRO, 2 * HOUR * MICRO)
 
 
@@ -140,14 +141,14 @@ def test_changing_nothing_changes_nothing(given_: ClusterRecord) -> None:
         WhatIfChange("nobody's", by=ONE_HOUR, takes=ONE_HOUR),
         WhatIfChange("one", by=WEEK.end - WEEK.start),
     ):
-        found = compare(given_, nothing, WEEK, method="xbstream")
+        found = what_if_compare(given_, nothing, WEEK, method="xbstream")
         assert found.before == before
         assert found.after == before
 
 
 @given(scheduled())
 def test_another_source_is_never_in_the_way(given_: ClusterRecord) -> None:
-    found = compare(given_, WhatIfChange(adds_source=True), WEEK, method="xbstream")
+    found = what_if_compare(given_, WhatIfChange(adds_source=True), WEEK, method="xbstream")
     assert found.blocked_after <= found.blocked_before
     for gap in (Gap.NO_SOURCE, Gap.NO_CANDIDATE):
         assert sum(v for k, v in found.after.items() if k.gap is gap) <= sum(

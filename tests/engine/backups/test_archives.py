@@ -11,14 +11,13 @@ from dbops.engine.errors import Refused, RemoteFailure
 from dbops.engine.facts.instance import Problem, Tool
 from dbops.engine.flavors import flavor_for
 from dbops.engine.planning.inputs import PlanInputs
-from dbops.engine.planning.method_comparison import compare
-from dbops.engine.planning.planner import build_plan
 from dbops.engine.rebuilds.archive_check import FetchEvidence, judge_fetch, judge_load
 from dbops.engine.rebuilds.copy_check import CopyEvidence
 from dbops.engine.rebuilds.follow_ups import EndedRebuild, remembered, resume_option
 from dbops.engine.rebuilds.plan import Plan
 from dbops.engine.states import BackupMethod, Severity, Status, StepState
 from tests.engine.builders import NOW, inputs
+from tests.engine.by_name import build_plan, compare
 
 SUM = "ab" * 32
 

@@ -9,14 +9,13 @@ import pytest
 from dbops.engine.backups.archives import newest
 from dbops.engine.backups.restore_test_ends import RestoreTestEnd
 from dbops.engine.planning.inputs import PlanInputs
-from dbops.engine.planning.method_comparison import compare
 from dbops.engine.planning.plan_diff import ShownPlan, changes
-from dbops.engine.planning.planner import build_plan
 from dbops.engine.rebuilds.plan import Plan
 from dbops.engine.rebuilds.steps.preflight.live_check import differences
 from dbops.engine.rebuilds.steps.preflight.resume_check import differences_for_resume
 from dbops.engine.states import BackupMethod, Severity
 from tests.engine.builders import NOW
+from tests.engine.by_name import build_plan, compare
 
 from .test_archives import archive, refused, world
 
@@ -45,15 +44,21 @@ def finding(plan: Plan, code: str) -> tuple[Severity, str]:
         pytest.param([], 8, id="nothing is known"),
         pytest.param([restore_test(8)], 8, id="the newest is proven"),
         pytest.param([restore_test(7)], 8, id="an older one is proven, and nothing speaks against the newest"),
-        pytest.param([restore_test(8, "proof.damaged")], 7, id="the newest is bad"),
-        pytest.param([restore_test(7, "proof.tables")], 8, id="the older one is bad"),
-        pytest.param([restore_test(8, "proof.start")], 7, id="the newest is in doubt"),
+        pytest.param([restore_test(8, "restore_test.damaged")], 7, id="the newest is bad"),
+        pytest.param([restore_test(7, "restore_test.tables")], 8, id="the older one is bad"),
+        pytest.param([restore_test(8, "restore_test.start")], 7, id="the newest is in doubt"),
         pytest.param(
-            [restore_test(7, "proof.tables"), restore_test(8, "proof.start")], 8, id="a doubt is better than a bad one"
+            [restore_test(7, "restore_test.tables"), restore_test(8, "restore_test.start")],
+            8,
+            id="a doubt is better than a bad one",
         ),
-        pytest.param([restore_test(7, "proof.start"), restore_test(8, "proof.start")], 8, id="all are in doubt"),
         pytest.param(
-            [restore_test(7, "proof.tables"), restore_test(8, "proof.tables")], 8, id="all are bad: told of the newest"
+            [restore_test(7, "restore_test.start"), restore_test(8, "restore_test.start")], 8, id="all are in doubt"
+        ),
+        pytest.param(
+            [restore_test(7, "restore_test.tables"), restore_test(8, "restore_test.tables")],
+            8,
+            id="all are bad: told of the newest",
         ),
     ],
 )
@@ -65,21 +70,25 @@ def test_which_backup_is_read(restore_tests: list[RestoreTestEnd], read: int) ->
 
 
 def test_a_backup_that_was_found_bad_is_not_read_and_the_plan_says_so() -> None:
-    plan = build_plan(restore_tested(restore_test(8, "proof.tables")), "archive")
+    plan = build_plan(restore_tested(restore_test(8, "restore_test.tables")), "archive")
     assert plan.archive == OLD
     assert plan.refusals == ()
     severity, seen = finding(plan, "archive.passed_over")
     assert severity is Severity.WARNING
-    assert all(word in seen for word in ("run 8", "run 7", restore_test(8, "proof.tables").found, "proof.tables"))
+    assert all(
+        word in seen for word in ("run 8", "run 7", restore_test(8, "restore_test.tables").found, "restore_test.tables")
+    )
     assert finding(plan, "archive.proof")[0] is Severity.OK
 
 
 def test_two_newer_ones_that_are_bad_are_counted() -> None:
     between = archive(9, taken_at=NOW - timedelta(hours=20))
-    there = replace(world(OLD, NEW, between), restore_tests={run: restore_test(run, "proof.prepare") for run in (8, 9)})
+    there = replace(
+        world(OLD, NEW, between), restore_tests={run: restore_test(run, "restore_test.prepare") for run in (8, 9)}
+    )
     plan = build_plan(there, "archive")
     assert plan.archive == OLD
-    alone = build_plan(restore_tested(restore_test(8, "proof.prepare")), "archive")
+    alone = build_plan(restore_tested(restore_test(8, "restore_test.prepare")), "archive")
     one, two = (finding(found, "archive.passed_over")[1] for found in (alone, plan))
     assert "1 more" in two
     assert "1 more" not in one
@@ -94,7 +103,9 @@ def test_the_plan_says_whether_what_is_read_was_proven() -> None:
     assert severity is Severity.OK
     assert "run 8" in seen
     assert f"{NOW:%Y-}" not in seen
-    doubted = build_plan(restore_tested(restore_test(7, "proof.start"), restore_test(8, "proof.start")), "archive")
+    doubted = build_plan(
+        restore_tested(restore_test(7, "restore_test.start"), restore_test(8, "restore_test.start")), "archive"
+    )
     assert finding(doubted, "archive.proof")[0] is Severity.WARNING
     assert doubted.refusals == ()
 
@@ -102,7 +113,7 @@ def test_the_plan_says_whether_what_is_read_was_proven() -> None:
 @pytest.mark.parametrize("source_answers", [True, False])
 def test_where_every_backup_is_bad_the_method_is_refused_with_what_was_found(source_answers: bool) -> None:
     there = restore_tested(
-        restore_test(7, "proof.damaged"), restore_test(8, "proof.tables"), source_answers=source_answers
+        restore_test(7, "restore_test.damaged"), restore_test(8, "restore_test.tables"), source_answers=source_answers
     )
     plan = build_plan(there, "archive")
     assert refused(plan) == {"archive.proof"}
@@ -115,7 +126,7 @@ def test_where_every_backup_is_bad_the_method_is_refused_with_what_was_found(sou
 
 def test_a_dump_is_read_as_before() -> None:
     dump = archive(9, method=BackupMethod.DUMP, path="/backups/backup-1-dump-9.sql.gz")
-    plan = build_plan(replace(world(OLD, NEW, dump), restore_tests={8: restore_test(8, "proof.tables")}), "dump")
+    plan = build_plan(replace(world(OLD, NEW, dump), restore_tests={8: restore_test(8, "restore_test.tables")}), "dump")
     assert plan.archive == dump
     assert not {one.code for one in plan.findings} & {"archive.proof", "archive.passed_over"}
 
@@ -126,7 +137,7 @@ def test_a_dump_is_read_as_before() -> None:
 def test_a_proof_between_the_page_and_the_click_changes_what_was_confirmed() -> None:
     shown, now = (
         build_plan(restore_tested(), "archive"),
-        build_plan(restore_tested(restore_test(8, "proof.damaged")), "archive"),
+        build_plan(restore_tested(restore_test(8, "restore_test.damaged")), "archive"),
     )
     assert shown.fingerprint != now.fingerprint
     told = [change for change in changes(ShownPlan(shown), ShownPlan(now)) if change.counts]
@@ -136,7 +147,7 @@ def test_a_proof_between_the_page_and_the_click_changes_what_was_confirmed() -> 
     )
 
 
-@pytest.mark.parametrize("code", ["proof.damaged", "proof.start"])
+@pytest.mark.parametrize("code", ["restore_test.damaged", "restore_test.start"])
 def test_what_was_found_out_between_the_plan_and_the_start_is_a_difference(code: str) -> None:
     """The live check reads the backup of the plan and no other (``worker.prober.replan``)."""
     shown = build_plan(restore_tested(), "archive")
@@ -148,20 +159,20 @@ def test_what_was_found_out_between_the_plan_and_the_start_is_a_difference(code:
 
 
 def test_a_doubt_of_what_is_read_is_not_hidden_by_a_newer_one_that_was_passed_over() -> None:
-    shown = build_plan(restore_tested(restore_test(8, "proof.damaged")), "archive")
-    both = restore_tested(restore_test(7, "proof.start"), restore_test(8, "proof.damaged"))
+    shown = build_plan(restore_tested(restore_test(8, "restore_test.damaged")), "archive")
+    both = restore_tested(restore_test(7, "restore_test.start"), restore_test(8, "restore_test.damaged"))
     assert len(differences(shown, build_plan(replace(both, archives=(OLD,)), "archive"))) == 1
-    alone = replace(restore_tested(restore_test(8, "proof.damaged")), archives=(OLD,))
+    alone = replace(restore_tested(restore_test(8, "restore_test.damaged")), archives=(OLD,))
     assert differences(shown, build_plan(alone, "archive")) == []
 
 
 def test_a_retry_does_not_go_on_with_the_copy_of_a_backup_that_is_bad() -> None:
     shown = build_plan(restore_tested(), "archive")
-    live = build_plan(replace(restore_tested(restore_test(8, "proof.tables")), archives=(NEW,)), "archive")
+    live = build_plan(replace(restore_tested(restore_test(8, "restore_test.tables")), archives=(NEW,)), "archive")
     assert len(differences_for_resume(shown, live)) == 1
 
 
 def test_the_codes_are_documented() -> None:
-    text = (Path(__file__).parents[3] / "docs" / "checks.md").read_text()
+    text = (Path(__file__).parents[3] / "docs" / "reference" / "checks.md").read_text()
     assert "`archive.proof`" in text
     assert "`archive.passed_over`" in text

@@ -18,6 +18,7 @@ from tempfile import TemporaryDirectory
 from typing import Any
 
 from dbops.engine.hosts.scripts import load
+from tests import run_folder
 
 SCRIPT = load("common", "swap_datadir")
 REFUSED = 65
@@ -177,7 +178,7 @@ def _is_whole(directory: Path, name: str) -> bool:
 @contextmanager
 def target_host() -> Iterator[TargetHost]:
     """Yield an empty host; its processes are ended afterwards."""
-    with TemporaryDirectory(prefix="dbops-host-", dir="/var/tmp") as folder:
+    with TemporaryDirectory(prefix="dbops-host-", dir=run_folder.parent()) as folder:
         host = TargetHost(Path(folder))
         for name, text in (("mariadb", CLIENT), ("stop", STOP)):
             (host.root / name).write_text(text)

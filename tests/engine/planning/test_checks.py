@@ -6,9 +6,8 @@ from datetime import timedelta
 import pytest
 
 from dbops.engine.facts.instance import Attached, Client, ConfigFacts, Problem, StatementCheck
-from dbops.engine.planning.checks import CHECKS, run_checks
+from dbops.engine.planning.checks import OF_A_SERVER
 from dbops.engine.planning.inputs import PlanInputs
-from dbops.engine.planning.planner import build_plan
 from dbops.engine.states import Severity
 from tests.engine.builders import (
     GIB,
@@ -24,6 +23,7 @@ from tests.engine.builders import (
     source_with,
     target_with,
 )
+from tests.engine.by_name import build_plan, run_checks
 
 OK, WARNING, REFUSAL = Severity.OK, Severity.WARNING, Severity.REFUSAL
 
@@ -37,7 +37,7 @@ def test_a_healthy_fleet_gives_ok_everywhere() -> None:
 
 
 def test_every_check_says_something_of_a_healthy_fleet_or_has_nothing_to_say_of_mariadb() -> None:
-    silent = [check.__name__ for check in CHECKS if not list(check(inputs()))]
+    silent = [check.__name__ for check in OF_A_SERVER if not list(check(inputs()))]
     assert silent == ["target_stays_quiet_after_start"]
 
 
@@ -265,7 +265,7 @@ def test_a_target_that_is_down_can_be_planned() -> None:
 def test_every_code_is_documented() -> None:
     from pathlib import Path
 
-    text = (Path(__file__).parents[3] / "docs" / "checks.md").read_text()
+    text = (Path(__file__).parents[3] / "docs" / "reference" / "checks.md").read_text()
     codes = (
         {code for code, _, _ in CASES}
         | {finding.code for finding in run_checks(inputs())}

@@ -5,18 +5,18 @@ from typing import Any
 
 import pytest
 
-from dbops.engine.planning.impact import DurationRange, Impact, impact
-from dbops.engine.planning.planner import build_plan
+from dbops.engine.methods import FOLLOW_UPS, METHODS, conflict_table
+from dbops.engine.planning.impact import DurationRange, Impact
 from dbops.engine.planning.step_estimates import StepHistory
-from dbops.engine.rebuilds.methods import FOLLOW_UPS
 from dbops.engine.rebuilds.plan import Plan
 from dbops.engine.schedule.backup_windows import Prediction
-from dbops.engine.schedule.conflicts import METHODS, TABLE, Activity, conflict_of
+from dbops.engine.schedule.conflicts import Activity
 from dbops.engine.schedule.snapshot import ClusterSnapshot
-from dbops.engine.schedule.start_options import chosen_option, start_options
+from dbops.engine.schedule.start_options import chosen_option
 from dbops.engine.states import RunBy
 from tests.engine.backups.test_archives import archive, world
 from tests.engine.builders import GIB, inputs, source_with
+from tests.engine.by_name import build_plan, conflict_of, impact_of, start_options
 from tests.engine.snapshots import hours, queued, rebuild, snapshot, window
 
 ALL_HEALTHY = dict.fromkeys(("primary-1", "backup-1", "replica-1", "replica-2"), "healthy")
@@ -26,7 +26,7 @@ def of(seen: ClusterSnapshot, plan: Plan | None = None, key: str = "soon", **sta
     plan = plan or build_plan(inputs())
     offered = start_options(seen, target="replica-1", source="backup-1")
     names = {name.replace("_", "-"): state for name, state in states.items()}
-    return impact(plan, seen, chosen_option(offered, key), {**ALL_HEALTHY, **names})
+    return impact_of(plan, seen, chosen_option(offered, key), {**ALL_HEALTHY, **names})
 
 
 def planned(**changes: Any) -> Plan:
@@ -62,12 +62,12 @@ def test_backups_that_are_due_meanwhile_collide() -> None:
     found = of(snapshot(windows=(late, soon, elsewhere, after))).collisions
     assert [(item.window.schedule, item.is_likely) for item in found] == [("nightly", True), ("weekly", False)]
     works = (Activity.AHEAD_MANAGED, Activity.AHEAD_EXTERNAL)
-    assert [item.meaning for item in found] == [TABLE[work]["xbstream"].reason for work in works]
+    assert [item.meaning for item in found] == [conflict_table()[work]["xbstream"].reason for work in works]
 
 
 def test_a_backup_of_the_target_has_nothing_to_read() -> None:
     [found] = of(snapshot(windows=(window(1.0, instance="replica-1"),))).collisions
-    assert found.meaning == TABLE[Activity.AHEAD_TARGET]["xbstream"].reason
+    assert found.meaning == conflict_table()[Activity.AHEAD_TARGET]["xbstream"].reason
 
 
 def test_where_the_length_is_not_known_a_day_is_looked_at() -> None:

@@ -8,10 +8,10 @@ import pytest
 
 from dbops.engine.facts.instance import from_record, to_record
 from dbops.engine.planning.plan_diff import PlanChange, ShownPlan, Unit, changes
-from dbops.engine.planning.planner import build_plan
 from dbops.engine.rebuilds.plan import Finding, Plan, PlannedCommand
 from dbops.engine.states import Severity
 from tests.engine.builders import GIB, NOW, datadir, facts, inputs, link, member, server, source_with, target_with
+from tests.engine.by_name import build_plan
 
 
 def changed(then: Plan, now: Plan) -> dict[str, PlanChange]:

@@ -6,10 +6,10 @@ import pytest
 
 from dbops.engine.errors import Refused
 from dbops.engine.facts.instance import from_record, to_record
-from dbops.engine.planning.planner import build_plan
 from dbops.engine.planning.step_estimates import StepHistory
 from dbops.engine.rebuilds.plan import Plan
 from tests.engine.builders import GIB, datadir, facts, inputs, link, member, server, source_with
+from tests.engine.by_name import build_plan
 
 
 def small_target() -> object:

@@ -7,14 +7,14 @@ from typing import Any
 
 import pytest
 
+from dbops.engine.methods import METHODS
 from dbops.engine.planning.inputs import PlanInputs
-from dbops.engine.planning.method_comparison import MethodComparison, compare
-from dbops.engine.planning.planner import build_plan
+from dbops.engine.planning.method_comparison import MethodComparison
 from dbops.engine.planning.step_estimates import DoneStep, PastRebuild, StepHistory, history_of
-from dbops.engine.rebuilds.methods import METHODS
 from dbops.engine.rebuilds.plan import Plan
 from tests.engine.backups.test_archives import archive, world
 from tests.engine.builders import GIB, NOW, inputs, source_with
+from tests.engine.by_name import build_plan, compare
 
 HOUR = timedelta(hours=1)
 DAY = timedelta(days=1)
@@ -104,7 +104,7 @@ def test_how_long_a_copy_of_unknown_size_took_elsewhere_says_nothing_here() -> N
 def test_limits_are_not_judged_by_the_machines_of_others() -> None:
     """Whether the redo log holds until the copy is read: a fast cluster elsewhere must not make a slow one look safe."""
     fast = replace(inputs(), fleet={"xbstream": history_of([past("xbstream", bytes=1000 * GIB)])})
-    assert fast.by("xbstream").cautious_copy_seconds == inputs().cautious_copy_seconds
+    assert fast.by(METHODS["xbstream"]).cautious_copy_seconds == inputs().cautious_copy_seconds
 
 
 # The age of the data

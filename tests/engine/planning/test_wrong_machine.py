@@ -13,9 +13,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from dbops.engine.errors import Refused
-from dbops.engine.planning.planner import build_plan
 from dbops.engine.rebuilds.plan import Plan
 from dbops.engine.rebuilds.steps.preflight import live_check
+from tests.engine.by_name import build_plan
 from tests.engine.hosts.target_host import SCRIPT, Ended, TakeOver, target_host
 
 from .fleet_world import EDITS, EVENTS, NAMES, SOURCE, TARGET, Directory, Machine, Server, World

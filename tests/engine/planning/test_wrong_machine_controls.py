@@ -6,9 +6,9 @@ from collections.abc import Callable
 import pytest
 
 from dbops.engine.planning import planner
-from dbops.engine.planning.checks import run_checks
 from dbops.engine.planning.inputs import PlanInputs
 from dbops.engine.rebuilds.steps.preflight import live_check
+from tests.engine.by_name import run_checks
 from tests.engine.hosts.target_host import SCRIPT
 
 from .fleet_world import PRIMARY, SOURCE, TARGET, THIRD

@@ -8,15 +8,15 @@ import pytest
 from dbops.engine.errors import RemoteFailure
 from dbops.engine.facts.instance import CloneFacts, Tool
 from dbops.engine.flavors.versions import parse_version
+from dbops.engine.methods import METHODS
 from dbops.engine.planning.inputs import KnownInstance, PlanInputs
-from dbops.engine.planning.method_comparison import compare
-from dbops.engine.planning.planner import OF_A_CLONE, build_plan
 from dbops.engine.rebuilds import clone as cloning
 from dbops.engine.rebuilds.clone import CloneEvidence, judge_clone, progress_of, read_stages, version_problem
-from dbops.engine.rebuilds.follow_ups import EndedRebuild, plan_follow_up, resume_option
+from dbops.engine.rebuilds.follow_ups import EndedRebuild, resume_option
 from dbops.engine.rebuilds.plan import Plan
 from dbops.engine.states import Severity, Status, StepState
 from tests.engine.builders import inputs
+from tests.engine.by_name import build_plan, compare, plan_follow_up
 
 #: What servers, tools and scripts say or get: recorded, not worded here.
 CLONES = "CLONE INSTANCE FROM 'dbops-RUN'@'10.0.0.12':3306 IDENTIFIED BY '********' REQUIRE SSL"
@@ -77,7 +77,7 @@ def refused(plan: Plan) -> set[str]:
 def test_a_plan_by_clone_pauses_nothing_and_needs_no_backup_tool() -> None:
     plan = build_plan(world(), "clone")
     assert refused(plan) == set()
-    assert (plan.pause_source, plan.pause_reason) == (False, OF_A_CLONE)
+    assert (plan.pause_source, plan.pause_reason) == (False, METHODS["clone"].no_pause)
     assert [step.name for step in plan.steps][1:4] == ["open", "swap-datadir", "stream"]
     commands = "\n".join(command.text for step in plan.steps for command in step.commands)
     assert CLONES in commands
@@ -278,4 +278,4 @@ def test_a_retry_of_a_clone_is_planned_as_a_clone() -> None:
     offer = resume_option(EndedRebuild("u", Status.FAILED, checkpoint, steps))
     assert offer.is_possible
     follow_up = plan_follow_up(plan, offer)
-    assert (follow_up.method, follow_up.copied_by) == ("retry", "clone")
+    assert (follow_up.method, follow_up.copied_by) == ("resume", "clone")

@@ -1,7 +1,7 @@
 """The summary of a rebuild that has ended: measured times, and nothing that was not measured."""
 
+from dbops.engine.methods import FOLLOW_UPS, METHODS
 from dbops.engine.rebuilds.comparison import EVIDENCE_OF_STEPS, Comparison, Dumps, PastCopy, StepComparison, dumps_of
-from dbops.engine.rebuilds.methods import FOLLOW_UPS, METHODS
 from dbops.engine.states import StepState
 
 

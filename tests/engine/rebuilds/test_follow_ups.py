@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from dbops.engine.planning.planner import build_plan
+from dbops.engine.methods import METHODS
 from dbops.engine.rebuilds.follow_ups import (
     AFTER_THE_COPY,
     EndedRebuild,
@@ -15,9 +15,9 @@ from dbops.engine.rebuilds.follow_ups import (
     resume_option,
     rollback_option,
 )
-from dbops.engine.rebuilds.methods import METHODS
 from dbops.engine.states import Status, StepState
 from tests.engine.builders import inputs
+from tests.engine.by_name import build_plan
 
 NAMES = [step.name for step in METHODS["xbstream"].steps]
 MOVED = {"touched": True, "new_identity": "1:2", "aside_path": "/data.dbops-old-run", "aside_identity": "1:1"}

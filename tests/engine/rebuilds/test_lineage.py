@@ -55,8 +55,8 @@ def test_two_that_were_copied_from_each_other_end_at_the_first() -> None:
 def test_a_retry_completes_the_copy_that_it_goes_on_with() -> None:
     acts = (
         act(1, "replica-1", "backup-1", 1, status=Status.FAILED),
-        act(2, "replica-1", "backup-1", 2, method="retry", follows=1, status=Status.FAILED),
-        act(3, "replica-1", "backup-1", 3, method="retry", follows=2),
+        act(2, "replica-1", "backup-1", 2, method="resume", follows=1, status=Status.FAILED),
+        act(3, "replica-1", "backup-1", 3, method="resume", follows=2),
     )
     [first, *_] = lineage("replica-1", day(9), acts)
     assert first.copied_by is not None
@@ -69,7 +69,7 @@ def test_putting_back_undoes_all_since_the_rebuild_that_failed() -> None:
     acts = (
         act(1, "replica-1", "backup-1", 1),
         act(2, "replica-1", "backup-2", 5, status=Status.FAILED),
-        act(3, "replica-1", "backup-2", 6, method="retry", follows=2, status=Status.FAILED),
+        act(3, "replica-1", "backup-2", 6, method="resume", follows=2, status=Status.FAILED),
         act(4, "replica-1", "backup-2", 7, method="rollback", follows=3),
     )
     assert told("replica-1", *acts)[0] == ("replica-1", DataOrigin.COPIED, 1)

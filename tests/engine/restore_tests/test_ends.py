@@ -22,20 +22,28 @@ def told(*codes: str) -> str | None:
     ("codes", "counts"),
     [
         pytest.param([], None, id="never proven"),
-        pytest.param(["proof.damaged", ""], "", id="a later success replaces an earlier failure"),
-        pytest.param(["", "proof.tables"], "proof.tables", id="a file may go bad later"),
+        pytest.param(["restore_test.damaged", ""], "", id="a later success replaces an earlier failure"),
+        pytest.param(["", "restore_test.tables"], "restore_test.tables", id="a file may go bad later"),
         pytest.param(
-            ["proof.damaged", "proof.transport"], "proof.damaged", id="a link that broke does not make it good"
+            ["restore_test.damaged", "restore_test.transport"],
+            "restore_test.damaged",
+            id="a link that broke does not make it good",
         ),
         pytest.param(["", "ssh.unreachable"], "", id="nor bad"),
-        pytest.param(["proof.space"], None, id="of the host alone"),
-        pytest.param(["proof.not_removed"], None, id="of what is left alone"),
-        pytest.param(["proof.refused"], None, id="nothing was read"),
+        pytest.param(["restore_test.space"], None, id="of the host alone"),
+        pytest.param(["restore_test.not_removed"], None, id="of what is left alone"),
+        pytest.param(["restore_test.refused"], None, id="nothing was read"),
         pytest.param(["bug"], None, id="of dbops alone"),
-        pytest.param(["proof.start"], "proof.start", id="a doubt"),
-        pytest.param(["", "proof.start"], "", id="a doubt does not replace what is clear"),
-        pytest.param(["proof.prepare", "proof.start"], "proof.prepare", id="a doubt does not clear what is bad"),
-        pytest.param(["proof.start", "proof.unpack"], "proof.unpack", id="what is clear replaces a doubt"),
+        pytest.param(["restore_test.start"], "restore_test.start", id="a doubt"),
+        pytest.param(["", "restore_test.start"], "", id="a doubt does not replace what is clear"),
+        pytest.param(
+            ["restore_test.prepare", "restore_test.start"],
+            "restore_test.prepare",
+            id="a doubt does not clear what is bad",
+        ),
+        pytest.param(
+            ["restore_test.start", "restore_test.unpack"], "restore_test.unpack", id="what is clear replaces a doubt"
+        ),
     ],
 )
 def test_which_of_several_proofs_counts(codes: list[str], counts: str | None) -> None:
@@ -43,12 +51,12 @@ def test_which_of_several_proofs_counts(codes: list[str], counts: str | None) ->
 
 
 def test_runs_are_told_apart() -> None:
-    ends = [RestoreTestEnd(7, True, NOW), RestoreTestEnd(8, False, NOW, "proof.tables")]
+    ends = [RestoreTestEnd(7, True, NOW), RestoreTestEnd(8, False, NOW, "restore_test.tables")]
     assert last_conclusive(ends) == {7: ends[0], 8: ends[1]}
 
 
 def test_nothing_that_is_of_the_place_is_taken_for_the_backup_and_each_failure_has_its_side() -> None:
     assert not (OF_THE_BACKUP | IN_DOUBT) & OF_THE_PLACE
     assert not [code for code in OF_THE_BACKUP | IN_DOUBT if is_inconclusive(code)]
-    sides = {kind for kind in FAILURES if f"proof.{kind}" not in OF_THE_BACKUP | IN_DOUBT | OF_THE_PLACE}
+    sides = {kind for kind in FAILURES if f"restore_test.{kind}" not in OF_THE_BACKUP | IN_DOUBT | OF_THE_PLACE}
     assert sides == {"not_removed"}, "a new way to fail: is it of the backup, in doubt, or of the place?"

@@ -97,7 +97,7 @@ def test_memory_is_within_what_is_free_and_never_beyond_the_most() -> None:
 def test_a_host_without_memory_is_refused() -> None:
     with pytest.raises(Refused) as refused:
         plan(host={"memory_available_bytes": 200 * 1024**2})
-    assert refused.value.code == "proof.memory"
+    assert refused.value.code == "restore_test.memory"
 
 
 def test_no_more_cores_than_there_are() -> None:
@@ -155,21 +155,21 @@ def test_a_good_end_gives_its_figures() -> None:
 
 @pytest.mark.parametrize("kind", sorted(FAILURES))
 def test_each_failure_of_the_script_has_its_code(kind: str) -> None:
-    assert code_of(ended(70, tails={"out": f"x\nFAILED: {kind} y"})) == f"proof.{kind}"
+    assert code_of(ended(70, tails={"out": f"x\nFAILED: {kind} y"})) == f"restore_test.{kind}"
 
 
 @pytest.mark.parametrize(
     ("state", "code"),
     [
-        (vanished(), "proof.vanished"),
-        (ended(65, tails={"out": "REFUSED: /b/x is not the backup of run 1"}), "proof.refused"),
-        (ended(65, tails={"out": "REFUSED: space 3 MiB are free"}), "proof.space"),
-        (ended(65, tails={"out": "REFUSED: memory 3 MiB are free"}), "proof.memory"),
-        (ended(65, tails={"out": "REFUSED: tool zstd is not installed on this host."}), "proof.tool"),
-        (ended(65, tails={"out": "REFUSED: transport The host cannot be reached"}), "proof.transport"),
-        (ended(70, tails={"out": "FAILED: something_else entirely"}), "proof.failed"),
-        (ended(137), "proof.failed"),
-        (ended(0), "proof.failed"),
+        (vanished(), "restore_test.vanished"),
+        (ended(65, tails={"out": "REFUSED: /b/x is not the backup of run 1"}), "restore_test.refused"),
+        (ended(65, tails={"out": "REFUSED: space 3 MiB are free"}), "restore_test.space"),
+        (ended(65, tails={"out": "REFUSED: memory 3 MiB are free"}), "restore_test.memory"),
+        (ended(65, tails={"out": "REFUSED: tool zstd is not installed on this host."}), "restore_test.tool"),
+        (ended(65, tails={"out": "REFUSED: transport The host cannot be reached"}), "restore_test.transport"),
+        (ended(70, tails={"out": "FAILED: something_else entirely"}), "restore_test.failed"),
+        (ended(137), "restore_test.failed"),
+        (ended(0), "restore_test.failed"),
     ],
 )
 def test_other_ends(state: JobState, code: str) -> None:
@@ -179,7 +179,7 @@ def test_other_ends(state: JobState, code: str) -> None:
 def test_a_table_that_is_older_than_the_backup_must_be_in_it() -> None:
     older = frozenset({("shop", "orders"), ("shop", "lines")})
     expected = ExpectedContents(older, older)
-    assert code_of(good(), counts="shop\torders\t10\n", expected=expected) == "proof.tables"
+    assert code_of(good(), counts="shop\torders\t10\n", expected=expected) == "restore_test.tables"
     assert judged(good(), "shop\torders\t10\nshop\tlines\t0\n", expected).warnings == ()
 
 
@@ -220,14 +220,29 @@ def due(*, run: int = 5, last: LastRestoreTest | None = None) -> list[int]:
         (LastRestoreTest(4, is_over=True, is_good=False, at=NOW - timedelta(hours=1)), True),
         (LastRestoreTest(5, is_over=True, is_good=False, at=NOW - timedelta(hours=1)), False),
         (LastRestoreTest(5, is_over=False, is_good=False, at=NOW - 2 * WEEK), False),
-        (LastRestoreTest(5, is_over=True, is_good=False, at=NOW - timedelta(minutes=61), code="proof.transport"), True),
+        (
+            LastRestoreTest(
+                5, is_over=True, is_good=False, at=NOW - timedelta(minutes=61), code="restore_test.transport"
+            ),
+            True,
+        ),
         (LastRestoreTest(5, is_over=True, is_good=False, at=NOW - timedelta(minutes=61), code="ssh.unreachable"), True),
         (
             LastRestoreTest(5, is_over=True, is_good=False, at=NOW - timedelta(minutes=59), code="ssh.unreachable"),
             False,
         ),
-        (LastRestoreTest(4, is_over=True, is_good=False, at=NOW - timedelta(minutes=59), code="proof.no_host"), False),
-        (LastRestoreTest(5, is_over=True, is_good=False, at=NOW - timedelta(minutes=61), code="proof.damaged"), False),
+        (
+            LastRestoreTest(
+                4, is_over=True, is_good=False, at=NOW - timedelta(minutes=59), code="restore_test.no_host"
+            ),
+            False,
+        ),
+        (
+            LastRestoreTest(
+                5, is_over=True, is_good=False, at=NOW - timedelta(minutes=61), code="restore_test.damaged"
+            ),
+            False,
+        ),
     ],
 )
 def test_when_a_source_is_due(last: LastRestoreTest | None, is_due: bool) -> None:
@@ -286,5 +301,5 @@ def test_a_chosen_host_works_in_a_directory_of_its_own_and_fetches_the_file() ->
 def test_a_chosen_host_needs_the_tool_of_the_backup(tools: dict[str, Tool], word: str) -> None:
     with pytest.raises(Refused) as refused:
         on_chosen(tools=tools)
-    assert refused.value.code == "proof.tool"
+    assert refused.value.code == "restore_test.tool"
     assert word in refused.value.found

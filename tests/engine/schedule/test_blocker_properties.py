@@ -6,13 +6,13 @@ from datetime import datetime, timedelta
 from hypothesis import given
 from hypothesis import strategies as st
 
+from dbops.engine.methods import METHODS
 from dbops.engine.schedule.backup_windows import BackupWindow, Duration, Prediction, window_at
-from dbops.engine.schedule.blockers import blockers
-from dbops.engine.schedule.conflicts import METHODS
-from dbops.engine.schedule.eligibility import EligibilityState, eligibility_of
+from dbops.engine.schedule.eligibility import EligibilityState
 from dbops.engine.schedule.occupancy import reservations_of
 from dbops.engine.schedule.snapshot import ActiveJob, ClusterSnapshot, InstanceStatus, InstanceUse, MaintenanceWindow
 from dbops.engine.states import BackupMethod, Role, RunBy
+from tests.engine.by_name import blockers, eligibility_of
 from tests.engine.snapshots import NOW, hours, snapshot
 
 NAMES = ("backup-1", "backup-2", "replica-1", "replica-2")
@@ -114,7 +114,7 @@ def test_it_is_never_free_before_a_running_job_can_have_ended(seen: ClusterSnaps
             assert latest(found.free.p90) >= latest(stay.end.p90)
 
 
-@given(snapshots(), st.sampled_from(METHODS), st.floats(min_value=0, max_value=60).map(hours))
+@given(snapshots(), st.sampled_from(list(METHODS)), st.floats(min_value=0, max_value=60).map(hours))
 def test_no_end_lies_in_the_past_of_the_moment_that_was_asked_for(
     seen: ClusterSnapshot, method: str, moment: datetime
 ) -> None:
@@ -124,7 +124,7 @@ def test_no_end_lies_in_the_past_of_the_moment_that_was_asked_for(
             assert moment <= blocker.until.p50 <= blocker.until.p90
 
 
-@given(snapshots(), st.sampled_from(METHODS))
+@given(snapshots(), st.sampled_from(list(METHODS)))
 def test_the_late_time_is_not_earlier_than_the_likely_one(seen: ClusterSnapshot, method: str) -> None:
     free = eligibility_of(seen, target="replica-1", method=method).free
     assert (free.p50 is None) == (free.p90 is None)
@@ -136,7 +136,7 @@ def test_the_late_time_is_not_earlier_than_the_likely_one(seen: ClusterSnapshot,
     st.lists(jobs(), max_size=3),
     st.lists(due_windows(), max_size=3),
     st.lists(maintenances(), max_size=2),
-    st.sampled_from(METHODS),
+    st.sampled_from(list(METHODS)),
 )
 def test_more_in_the_way_never_makes_it_earlier(
     seen: ClusterSnapshot,
@@ -157,7 +157,7 @@ def test_more_in_the_way_never_makes_it_earlier(
     assert latest(after.p90) >= latest(before.p90)
 
 
-@given(snapshots(), st.sampled_from(METHODS))
+@given(snapshots(), st.sampled_from(list(METHODS)))
 def test_the_answer_fits_its_parts(seen: ClusterSnapshot, method: str) -> None:
     found = eligibility_of(seen, target="replica-1", method=method)
     assert (found.answer is EligibilityState.NOW) == (not found.blockers)

@@ -5,12 +5,13 @@ from typing import Any
 
 import pytest
 
+from dbops.engine.methods import METHODS, conflict_table
 from dbops.engine.schedule.backup_windows import Duration, Prediction
 from dbops.engine.schedule.blocker import Blocker, BlockerKind, Certainty, Remedy, Timing
-from dbops.engine.schedule.blockers import blockers
-from dbops.engine.schedule.conflicts import METHODS, TABLE, Activity, Effect
+from dbops.engine.schedule.conflicts import Activity, Effect
 from dbops.engine.schedule.snapshot import ClusterSnapshot, InstanceUse, MaintenanceWindow, TopologyMismatch
 from dbops.engine.states import BackupMethod, RunBy
+from tests.engine.by_name import blockers
 from tests.engine.snapshots import NOW, backup, hours, machines, queued, rebuild, snapshot, window
 
 
@@ -216,7 +217,7 @@ def test_one_thing_in_the_way(case: Any) -> None:
     assert found.until.p90 == (None if late is None else hours(late))
     assert found.text.endswith(".")
     assert found.clears
-    assert found.reason == TABLE[found.work]["xbstream"].reason
+    assert found.reason == conflict_table()[found.work]["xbstream"].reason
 
 
 FREE: list[tuple[str, dict[str, Any]]] = [
@@ -317,9 +318,11 @@ def test_the_worst_stands_first() -> None:
 
 
 def test_every_thing_has_a_cell_for_every_method() -> None:
-    assert set(TABLE) == set(Activity)
-    for work, cells in TABLE.items():
-        wanted = {"archive", "dump"} if work is Activity.NO_COPY else set(METHODS)
+    assert set(conflict_table()) == set(Activity)
+    for work, cells in conflict_table().items():
+        wanted = set(METHODS)
+        if work is Activity.NO_COPY:
+            wanted = {name for name in METHODS if METHODS[name].reads.backup}
         assert set(cells) == wanted, work
         assert all(cell.reason.endswith(".") for cell in cells.values())
 
@@ -332,9 +335,9 @@ def test_what_takes_the_same_hold_never_runs_beside() -> None:
         Activity.SOURCE_READ,
         Activity.SOURCE_REPLACED,
     )
-    assert all(TABLE[work]["xbstream"].effect is not Effect.RUNS_ALONGSIDE for work in held)
+    assert all(conflict_table()[work]["xbstream"].effect is not Effect.RUNS_ALONGSIDE for work in held)
     assert all(
-        TABLE[work][method].effect is not Effect.RUNS_ALONGSIDE
+        conflict_table()[work][method].effect is not Effect.RUNS_ALONGSIDE
         for work in (Activity.TARGET_BACKUP, Activity.TARGET_READ, Activity.TARGET_REPLACED)
         for method in METHODS
     )

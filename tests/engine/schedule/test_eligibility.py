@@ -7,13 +7,12 @@ import pytest
 
 from dbops.engine.schedule.backup_windows import Basis, Duration
 from dbops.engine.schedule.blocker import BlockerKind, Remedy, Timing
-from dbops.engine.schedule.blockers import blockers
 from dbops.engine.schedule.conflicts import Effect
-from dbops.engine.schedule.eligibility import EligibilityState, eligibility_of, expected_start
+from dbops.engine.schedule.eligibility import EligibilityState, expected_start
 from dbops.engine.schedule.occupancy import reservations_of
 from dbops.engine.schedule.snapshot import ActiveJob
-from dbops.engine.schedule.timeline import can_start
 from dbops.engine.states import Role, RunBy
+from tests.engine.by_name import blockers, can_start, eligibility_of
 from tests.engine.snapshots import HOUR, MACHINES, NOW, backup, hours, queued, rebuild, snapshot, window
 
 

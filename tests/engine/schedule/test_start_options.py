@@ -8,8 +8,9 @@ from dbops.engine.schedule.backup_windows import Basis, Duration, Prediction, sp
 from dbops.engine.schedule.blocker import BlockerKind, Timing
 from dbops.engine.schedule.snapshot import ClusterSnapshot, MaintenanceWindow
 from dbops.engine.schedule.start_option_keys import Problem, StartMode, StartOption, moment_key, moment_of
-from dbops.engine.schedule.start_options import chosen_option, start_options
+from dbops.engine.schedule.start_options import chosen_option
 from dbops.engine.states import RunBy
+from tests.engine.by_name import start_options
 from tests.engine.snapshots import HOUR, backup, hours, machines, queued, rebuild, snapshot, window
 
 

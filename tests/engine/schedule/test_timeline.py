@@ -6,12 +6,12 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from dbops.engine.schedule.backup_windows import Duration
-from dbops.engine.schedule.blockers import blockers
 from dbops.engine.schedule.calendar import Interval, merge
-from dbops.engine.schedule.eligibility import EligibilityState, eligibility_of, sources_of
+from dbops.engine.schedule.eligibility import EligibilityState, sources_of
 from dbops.engine.schedule.snapshot import InstanceStatus, MaintenanceWindow
-from dbops.engine.schedule.timeline import BarKind, Timeline, TimelineBar, can_start, timeline
+from dbops.engine.schedule.timeline import BarKind, Timeline, TimelineBar
 from dbops.engine.states import Role, RunBy
+from tests.engine.by_name import blockers, can_start, eligibility_of, timeline
 from tests.engine.snapshots import HOUR, MACHINES, backup, hours, queued, rebuild, snapshot, window
 
 DAY = Interval(hours(-6), hours(18))

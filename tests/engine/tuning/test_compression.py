@@ -14,16 +14,15 @@ from dbops.engine.facts.instance import HostFacts, Tool, from_record, to_record
 from dbops.engine.flavors import flavor_for
 from dbops.engine.flavors.compression import xtrabackup_compress_problem
 from dbops.engine.planning.inputs import KnownInstance
-from dbops.engine.planning.planner import build_plan
 from dbops.engine.ports import JobState, JobStatus
 from dbops.engine.rebuilds.copy_check import CopyEvidence, judge_copy
 from dbops.engine.rebuilds.plan import Plan
 from dbops.engine.rebuilds.steps.commands import expand_words, sent_command, unpack_command
-from dbops.engine.rebuilds.steps.copy.shared_read import why_not_shared
 from dbops.engine.rebuilds.steps.copy.stream import Stream
 from dbops.engine.rebuilds.steps.run import Run
 from dbops.engine.tuning.transport import MeasuredLink
 from tests.engine import builders
+from tests.engine.by_name import build_plan, why_not_shared
 from tests.engine.runs import Told, make_run
 from tests.fakes import FakeClock, FakeDatabase, FakeJobs
 

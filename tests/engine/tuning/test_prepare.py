@@ -10,11 +10,11 @@ from dbops.engine.flavors import flavor_for
 from dbops.engine.hosts.jobs import IN_BASH
 from dbops.engine.hosts.scripts import load
 from dbops.engine.planning.inputs import PlanInputs
-from dbops.engine.planning.planner import build_plan
 from dbops.engine.rebuilds.steps.run import Run
 from dbops.engine.rebuilds.steps.start.prepare_and_start import Prepare
 from dbops.engine.tuning.prepare import PrepareReason, choose, within_what_is_free
 from tests.engine.builders import GIB, datadir, facts, host, inputs, member, server, source_with
+from tests.engine.by_name import build_plan
 from tests.engine.runs import Told, make_run
 from tests.fakes import FakeClock, FakeDatabase, FakeJobs, FakeShell, running
 

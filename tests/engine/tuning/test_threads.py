@@ -9,10 +9,10 @@ from hypothesis import strategies as st
 
 from dbops.engine.facts.instance import InstanceFacts, StorageFacts, from_record, to_record
 from dbops.engine.flavors import flavor_for
-from dbops.engine.planning.planner import build_plan
 from dbops.engine.rebuilds.steps.commands import unpack_command
 from dbops.engine.tuning.threads import PARALLEL_MAXIMUM, StreamSide, choose_threads, threads_reason
 from tests.engine.builders import datadir, facts, host, inputs
+from tests.engine.by_name import build_plan
 
 FLASH = StorageFacts("ext4", 4096, "nvme0n1", 0, turns=False)
 DISK = StorageFacts("xfs", 4096, "sda", None, turns=True)

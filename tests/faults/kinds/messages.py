@@ -75,6 +75,6 @@ def traces(scene: Scene) -> list[object]:
     rows = scene.stack.rows
     return [
         rows("SELECT id, status, fence, revision, heartbeat_at, lease_owner FROM dbops_rebuild ORDER BY id"),
-        rows("SELECT COUNT(*) AS events FROM dbops_event"),
-        rows("SELECT COUNT(*) AS commands FROM dbops_command"),
+        rows("SELECT COUNT(*) AS events FROM dbops_rebuildevent"),
+        rows("SELECT COUNT(*) AS commands FROM dbops_executedcommand"),
     ]

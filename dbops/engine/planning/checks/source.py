@@ -155,7 +155,9 @@ def backup_account_may_finish(inputs: PlanInputs) -> Iterator[Finding]:
         yield refusal(code, title, "The account was not tried.", "Give the cluster a backup account.")
     failed = [item for item in facts.backup_account if item.error]
     for item in failed:
-        yield refusal(code, title, f"{item.statement}: {item.error}", "Grant what is missing; see docs/accounts.md.")
+        yield refusal(
+            code, title, f"{item.statement}: {item.error}", "Grant what is missing; see docs/how-to/accounts.md."
+        )
     if facts.backup_account and not failed:
         yield ok(code, title, "; ".join(item.statement for item in facts.backup_account))
 

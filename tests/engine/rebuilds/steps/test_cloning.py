@@ -5,12 +5,12 @@ from typing import Any
 import pytest
 
 from dbops.engine.errors import RemoteFailure, Unreachable
-from dbops.engine.planning.planner import build_plan
 from dbops.engine.ports import JobState, JobStatus
 from dbops.engine.rebuilds.plan import Plan
 from dbops.engine.rebuilds.steps.copy.clone import Clone, OpenDonor, close_donor
 from dbops.engine.rebuilds.steps.finish.sweep import needs_sweep, sweep
 from dbops.engine.rebuilds.steps.run import Run
+from tests.engine.by_name import build_plan
 from tests.engine.rebuilds.test_clone import POLLS, world
 from tests.engine.runs import Told, make_run
 from tests.fakes import FakeClock, FakeDatabase, FakeJobs, running, server_error

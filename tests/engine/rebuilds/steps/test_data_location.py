@@ -7,9 +7,9 @@ import pytest
 
 from dbops.engine.hosts.jobs import pairs
 from dbops.engine.hosts.scripts import load
-from dbops.engine.planning.planner import build_plan
 from dbops.engine.rebuilds.steps.preflight.data_location import describe_data_location, describe_service
 from tests.engine import builders
+from tests.engine.by_name import build_plan
 from tests.engine.hosts.test_swap_datadir import DATADIR, RIGHT, SCRIPT, build, target_host
 
 

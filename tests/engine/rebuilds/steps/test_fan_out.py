@@ -6,7 +6,6 @@ import pytest
 
 from dbops.engine.errors import RemoteFailure
 from dbops.engine.hosts.scripts import load
-from dbops.engine.planning.planner import build_plan
 from dbops.engine.ports import JobState, JobStatus
 from dbops.engine.rebuilds.copy_check import CopyEvidence
 from dbops.engine.rebuilds.shared_read import (
@@ -20,6 +19,7 @@ from dbops.engine.rebuilds.shared_read import (
 from dbops.engine.rebuilds.steps.copy import shared_read
 from dbops.engine.states import Status, StepState
 from tests.engine import builders
+from tests.engine.by_name import build_plan
 from tests.engine.runs import Told, make_run
 from tests.fakes import FakeClock, FakeDatabase, FakeJobs
 

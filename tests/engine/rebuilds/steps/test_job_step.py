@@ -6,12 +6,12 @@ import pytest
 
 from dbops.engine.errors import Unreachable
 from dbops.engine.hosts.jobs import LOOK_SECONDS
-from dbops.engine.planning.planner import build_plan
 from dbops.engine.ports import JobState, JobStatus
 from dbops.engine.rebuilds.steps.base import LASTING_LOOK_SECONDS, LASTS_AFTER_SECONDS, JobStep
 from dbops.engine.rebuilds.steps.finish.sweep import sweep
 from dbops.engine.rebuilds.steps.run import Run, StepOutcome, done
 from tests.engine import builders
+from tests.engine.by_name import build_plan
 from tests.engine.runs import Told, make_run
 from tests.fakes import FakeClock, FakeDatabase, FakeJobs
 

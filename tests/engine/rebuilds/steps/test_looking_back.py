@@ -5,12 +5,12 @@ from typing import Any
 import pytest
 
 from dbops.engine.errors import Refused, RemoteFailure, Unreachable
-from dbops.engine.planning.planner import build_plan
 from dbops.engine.ports import CommandResult
 from dbops.engine.rebuilds.steps.finish.rollback import FindOldData
 from dbops.engine.rebuilds.steps.replicate.replication import SERVER_GONE_SECONDS, target_database
 from dbops.engine.rebuilds.steps.run import Run
 from tests.engine import builders
+from tests.engine.by_name import build_plan
 from tests.engine.runs import Told, make_run
 from tests.fakes import FakeClock, FakeDatabase, FakeJobs
 

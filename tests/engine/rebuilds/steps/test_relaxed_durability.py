@@ -11,7 +11,6 @@ from dbops.engine.errors import RemoteFailure, Unreachable
 from dbops.engine.flavors import flavor_for
 from dbops.engine.flavors.relaxed_durability import relaxations, same_value
 from dbops.engine.hosts.progress import catch_up_progress
-from dbops.engine.planning.planner import build_plan
 from dbops.engine.ports import CommandResult
 from dbops.engine.rebuilds.steps.finish.clean_up import CleanUp
 from dbops.engine.rebuilds.steps.finish.sweep import needs_sweep
@@ -19,6 +18,7 @@ from dbops.engine.rebuilds.steps.finish.verify import Verify
 from dbops.engine.rebuilds.steps.run import Run
 from dbops.engine.rebuilds.steps.start.relaxed_durability import end_relaxation, relax, restore_durability_at_end, watch
 from tests.engine import builders
+from tests.engine.by_name import build_plan
 from tests.engine.runs import Told, make_run
 from tests.fakes import FakeClock, FakeDatabase, FakeJobs, ended, server_error
 

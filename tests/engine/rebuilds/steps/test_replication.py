@@ -5,10 +5,10 @@ import json
 import pytest
 
 from dbops.engine.errors import RemoteFailure
-from dbops.engine.planning.planner import build_plan
 from dbops.engine.rebuilds.steps.replicate.replication import CONNECT_SECONDS, fail_on_error
 from dbops.engine.rebuilds.steps.run import Run
 from tests.engine import builders
+from tests.engine.by_name import build_plan
 from tests.engine.runs import Told, make_run
 from tests.fakes import FakeClock, FakeDatabase, FakeJobs
 

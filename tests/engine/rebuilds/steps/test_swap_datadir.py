@@ -4,11 +4,11 @@ import pytest
 
 from dbops.engine.errors import Refused
 from dbops.engine.hosts.jobs import REFUSED_STATUS
-from dbops.engine.planning.planner import build_plan
 from dbops.engine.ports import JobState, JobStatus
 from dbops.engine.rebuilds.steps.copy.swap_datadir import SwapDatadir
 from dbops.engine.rebuilds.steps.run import Run
 from tests.engine import builders
+from tests.engine.by_name import build_plan
 from tests.engine.runs import Told, make_run
 from tests.fakes import FakeClock, FakeDatabase, FakeJobs
 

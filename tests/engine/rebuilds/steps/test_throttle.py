@@ -6,12 +6,12 @@ from typing import Any
 import pytest
 
 from dbops.engine.errors import Unreachable
-from dbops.engine.planning.planner import build_plan
 from dbops.engine.ports import CommandResult, JobState, JobStatus
 from dbops.engine.rebuilds.steps.run import Run
 from dbops.engine.rebuilds.steps.source.throttle import LOOK_SECONDS, begin_held, count_link, pass_rate_on
 from dbops.engine.tuning.stream_rate import LOOKS
 from tests.engine import builders
+from tests.engine.by_name import build_plan
 from tests.engine.runs import Told, make_run
 from tests.fakes import FakeClock, FakeDatabase, FakeJobs
 

@@ -6,13 +6,13 @@ from typing import Any
 import pytest
 
 from dbops.engine.errors import DbopsError, Refused
-from dbops.engine.planning.planner import build_plan
 from dbops.engine.ports import CommandResult
 from dbops.engine.rebuilds.steps.preflight.resume_check import ResumeCheck
 from dbops.engine.rebuilds.steps.replicate.repoint_by_position import ATTEMPTS, PAUSE_SECONDS, repoint_by_position
 from dbops.engine.rebuilds.steps.run import Run
 from dbops.engine.rebuilds.steps.source.access import have_guard, rearm
 from tests.engine import builders
+from tests.engine.by_name import build_plan
 from tests.engine.runs import Told, make_run
 from tests.fakes import FakeClock, FakeDatabase, FakeJobs, ended
 

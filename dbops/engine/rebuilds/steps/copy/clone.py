@@ -71,7 +71,7 @@ class OpenDonor(Step):
                     DOING,
                     found=error.found,
                     left=UNTOUCHED,
-                    next_step="Grant the admin account what docs/accounts.md names for clone, then plan again.",
+                    next_step="Grant the admin account what docs/how-to/accounts.md names for clone, then plan again.",
                 ) from error
         self._try_from_target(run, password)
         return done()

@@ -258,15 +258,16 @@ def _left_behind(run: Run, code: str, found: str) -> RemoteFailure:
     )
 
 
-def why_not_shared(plan: Plan, reader: Plan, tools: Collection[str]) -> str:
+def why_not_shared(plan: Plan, reader: Plan, tools: Collection[str], shareable: Collection[str]) -> str:
     """Return in words why one read of the source cannot serve both plans, ``""`` where it can.
 
     Args:
         plan: of the rebuild that would get its copy from the other's read.
         reader: of the rebuild that would read.
         tools: programs that the source's host has.
+        shareable: methods of which one read of the source can serve several rebuilds.
     """
-    if plan.method != reader.method or plan.method != "xbstream":
+    if plan.method != reader.method or plan.method not in shareable:
         return "only streams from a running server are read once for several"
     if plan.source.name != reader.source.name:
         return f"this one reads {plan.source.name}, the other {reader.source.name}"

@@ -1,12 +1,14 @@
 """The last step: it always runs, goes on past errors, and leaves the source as it was found."""
 
+from collections.abc import Callable
+
 from dbops.engine.errors import DbopsError
 from dbops.engine.hosts.jobs import job_must_succeed
 from dbops.engine.hosts.scripts import load
 from dbops.engine.ports import JobStatus
 from dbops.engine.rebuilds.plan import Plan, PlannedCommand
 from dbops.engine.rebuilds.steps.base import Step
-from dbops.engine.rebuilds.steps.copy.clone import close_donor, closing_statements
+from dbops.engine.rebuilds.steps.copy.clone import close_donor
 from dbops.engine.rebuilds.steps.copy.shared_read import give_back
 from dbops.engine.rebuilds.steps.preflight.data_location import inspect_host
 from dbops.engine.rebuilds.steps.preflight.source_replication import compare_replication
@@ -21,13 +23,17 @@ class CleanUp(Step):
     name = "clean-up"
     title = "Clean up on both hosts"
 
+    def __init__(self, closing: Callable[[], tuple[str, ...]] | None = None) -> None:
+        """``closing`` gives, for the plan's page, what is taken away from the source; without it the run's key is."""
+        self._closing = closing
+
     def commands(self, plan: Plan) -> tuple[PlannedCommand, ...]:
         commands = [
             PlannedCommand(plan.source.name, "# key, credentials and guard of this run are removed"),
             PlannedCommand(plan.target.name, "rm -f key key.pub known_hosts"),
         ]
-        if plan.method == "clone":
-            commands = [PlannedCommand(plan.source.name, sql) for sql in closing_statements()]
+        if self._closing:
+            commands = [PlannedCommand(plan.source.name, sql) for sql in self._closing()]
         if plan.aside_path and not plan.keep_old_data:
             commands.append(
                 PlannedCommand(

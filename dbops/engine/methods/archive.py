@@ -1,0 +1,53 @@
+"""Unpack the latest complete physical backup, and roll forward from the primary's binary logs. No server is read."""
+
+from dbops.engine.planning.checks import archive, capacity, pair, source, target, topology
+from dbops.engine.planning.method import Method
+from dbops.engine.rebuilds.steps.copy.archive import Fetch, OpenArchive
+from dbops.engine.rebuilds.steps.copy.swap_datadir import SwapDatadir
+from dbops.engine.rebuilds.steps.finish.clean_up import CleanUp
+from dbops.engine.rebuilds.steps.finish.verify import Verify
+from dbops.engine.rebuilds.steps.preflight.live_check import PreflightCheck
+from dbops.engine.rebuilds.steps.replicate.catch_up import CatchUp
+from dbops.engine.rebuilds.steps.replicate.repoint import Repoint
+from dbops.engine.rebuilds.steps.start.prepare_and_start import Prepare, SetOwnership, StartServer
+from dbops.engine.schedule.conflicts import BLOCKS, FOR_A_BACKUP, Activity, Conflict, CopySource
+
+METHOD = Method(
+    name="archive",
+    summary="Unpack the latest complete physical backup into the data directory, and roll forward from the primary.",
+    steps=(
+        PreflightCheck(),
+        OpenArchive(),
+        SwapDatadir(),
+        Fetch(),
+        Prepare(),
+        SetOwnership(),
+        StartServer(),
+        CatchUp(),
+        Repoint(),
+        Verify(),
+        CleanUp(),
+    ),
+    conflicts={
+        **FOR_A_BACKUP,
+        Activity.NO_COPY: Conflict(
+            BLOCKS,
+            "There is no complete physical backup to read.",
+        ),
+    },
+    # Of one that reads a finished backup: the server that made it is not asked.
+    checks=(
+        *topology.CHECKS,
+        *target.CHECKS,
+        pair.source_is_another,
+        pair.members_of_one_cluster,
+        *archive.CHECKS,
+        pair.formats_fit,
+        pair.clocks_agree,
+        source.nothing_lies_outside,
+        capacity.target_has_room,
+    ),
+    reads=CopySource.PHYSICAL_BACKUP,
+    short="from the last physical backup",
+    no_pause="A finished backup is read: the server that made it is not touched.",
+)

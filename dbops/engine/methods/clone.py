@@ -1,0 +1,73 @@
+"""Let the target's own server clone the source's: MySQL 8.0 and newer, without a backup tool and without a pause."""
+
+from dbops.engine.planning.checks import capacity, clone, pair, source, target, topology
+from dbops.engine.planning.method import Method
+from dbops.engine.rebuilds.steps.copy.clone import Clone, OpenDonor, closing_statements
+from dbops.engine.rebuilds.steps.copy.swap_datadir import SwapDatadir
+from dbops.engine.rebuilds.steps.finish.clean_up import CleanUp
+from dbops.engine.rebuilds.steps.finish.verify import Verify
+from dbops.engine.rebuilds.steps.preflight.live_check import PreflightCheck
+from dbops.engine.rebuilds.steps.replicate.catch_up import CatchUp
+from dbops.engine.rebuilds.steps.replicate.repoint import Repoint
+from dbops.engine.rebuilds.steps.start.prepare_and_start import StartServer
+from dbops.engine.schedule.conflicts import FOR_A_SERVER, WAITS, Activity, Conflict
+
+METHOD = Method(
+    name="clone",
+    summary="Let the target's MySQL server clone the running source into a new data directory.",
+    steps=(
+        PreflightCheck(),
+        OpenDonor(),
+        SwapDatadir(),
+        Clone(),
+        StartServer(),
+        CatchUp(),
+        Repoint(),
+        Verify(),
+        CleanUp(closing_statements),
+    ),
+    conflicts={
+        **FOR_A_SERVER,
+        Activity.SOURCE_DUMP_MANAGED: Conflict(
+            WAITS,
+            "Both read every page of the source, the clone without a limit, while the dump's long transaction "
+            "keeps every old row version. Both hold the instance.",
+        ),
+        Activity.SOURCE_DUMP_EXTERNAL: Conflict(
+            WAITS,
+            "Both read every page of the source, the clone without a limit, while the dump's long transaction "
+            "keeps every old row version.",
+        ),
+        Activity.SOURCE_PHYSICAL_MANAGED: Conflict(
+            WAITS,
+            "Both read every page of the source, the clone without a limit. Both hold the instance.",
+        ),
+        Activity.SOURCE_PHYSICAL_EXTERNAL: Conflict(
+            WAITS,
+            "Both read every page of the source, the clone without a limit, and tonight's backup comes late.",
+        ),
+        Activity.SOURCE_READ: Conflict(
+            WAITS,
+            "One job at a time on each source, and a donor serves one clone at a time.",
+        ),
+    },
+    # Of a clone, which the target's own server makes: no backup tool, and nothing that could outrun the redo log.
+    checks=(
+        *topology.CHECKS,
+        *target.CHECKS,
+        pair.source_is_another,
+        pair.members_of_one_cluster,
+        *clone.CHECKS,
+        pair.formats_fit,
+        source.source_answers,
+        source.source_has_a_fit_role,
+        source.source_replicates,
+        source.source_can_be_replicated_from,
+        source.source_holds_nothing_of_its_own,
+        source.binlogs_are_kept,
+        source.nothing_lies_outside,
+        capacity.target_has_room,
+    ),
+    short="by a clone",
+    no_pause="The server itself gives a copy of one moment, and knows its position by GTID.",
+)

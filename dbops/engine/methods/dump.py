@@ -1,0 +1,59 @@
+"""Load the latest complete logical dump into a new data directory, and roll forward from the primary's binary logs. No server is read."""
+
+from dbops.engine.planning.checks import archive, capacity, pair, target, topology
+from dbops.engine.planning.method import Method
+from dbops.engine.rebuilds.steps.copy.archive import OpenArchive
+from dbops.engine.rebuilds.steps.copy.dump import LoadDump
+from dbops.engine.rebuilds.steps.copy.swap_datadir import SwapDatadir
+from dbops.engine.rebuilds.steps.finish.clean_up import CleanUp
+from dbops.engine.rebuilds.steps.finish.verify import Verify
+from dbops.engine.rebuilds.steps.preflight.live_check import PreflightCheck
+from dbops.engine.rebuilds.steps.replicate.catch_up import CatchUp
+from dbops.engine.rebuilds.steps.replicate.repoint import Repoint
+from dbops.engine.rebuilds.steps.start.prepare_and_start import StartServer
+from dbops.engine.schedule.conflicts import BLOCKS, FOR_A_BACKUP, RUNS_ALONGSIDE, WAITS, Activity, Conflict, CopySource
+
+METHOD = Method(
+    name="dump",
+    summary="Load the latest complete dump into a new data directory, and roll forward from the primary.",
+    steps=(
+        PreflightCheck(),
+        OpenArchive(),
+        SwapDatadir(),
+        LoadDump(),
+        StartServer(),
+        CatchUp(),
+        Repoint(),
+        Verify(),
+        CleanUp(),
+    ),
+    conflicts={
+        **FOR_A_BACKUP,
+        Activity.SOURCE_DUMP_MANAGED: Conflict(
+            RUNS_ALONGSIDE,
+            "A managed dump gets its final name when it is complete: the one before it is read meanwhile, from the same disk.",
+        ),
+        Activity.SOURCE_DUMP_EXTERNAL: Conflict(
+            WAITS,
+            "What is being written is not complete, and a dump of somebody else may overwrite the last complete one as it "
+            "goes: only after its end is there a complete dump.",
+        ),
+        Activity.NO_COPY: Conflict(
+            BLOCKS,
+            "There is no complete dump to read.",
+        ),
+    },
+    # The formats of the data directory are the target's own there: statements are read in.
+    checks=(
+        *topology.CHECKS,
+        *target.CHECKS,
+        pair.source_is_another,
+        pair.members_of_one_cluster,
+        *archive.OF_A_DUMP,
+        pair.clocks_agree,
+        capacity.target_has_room,
+    ),
+    reads=CopySource.DUMP,
+    short="from the last dump",
+    no_pause="A finished backup is read: the server that made it is not touched.",
+)

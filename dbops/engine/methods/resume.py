@@ -1,0 +1,16 @@
+"""Go on with a copy that is whole, from the first step that is not done."""
+
+from dbops.engine.methods import xbstream
+from dbops.engine.planning.method import Method
+from dbops.engine.rebuilds.follow_ups import RESUME, RESUMED_STEPS
+from dbops.engine.rebuilds.steps.finish.clean_up import CleanUp
+from dbops.engine.rebuilds.steps.preflight.resume_check import ResumeCheck
+
+METHOD = Method(
+    name=RESUME,
+    summary="Go on with the copy of a failed rebuild, from the first step that is not done.",
+    steps=(ResumeCheck(), *RESUMED_STEPS, CleanUp()),
+    conflicts=xbstream.METHOD.conflicts,
+    checks=(),
+    is_follow_up=True,
+)
