@@ -195,12 +195,12 @@ CODES, UNREAD, SEEN = collect()
 ENTRIES = {found[1]: found for found in ENTRY.finditer((ROOT / "docs" / "reference" / "errors.md").read_text())}
 
 
-def test_every_place_that_raises_an_error_was_read() -> None:
+def test_error_scan_reads_every_raise() -> None:
     assert UNREAD == [], "write the code as a constant, or name the place in DYNAMIC"
     assert set(DYNAMIC) == SEEN
 
 
-def test_the_reading_finds_what_is_known_to_be_there() -> None:
+def test_error_scan_finds_known_codes() -> None:
     """A constant, a helper's parameter, a class of its own, the catalogue, the evidence, and the script on the host."""
     known = {("mysql.error", "host"), ("plan.stale", "operator"), ("fleet.file", "operator"), ("bug", "dbops")}
     known |= {("stream.disk_full", "host"), ("stream.unproven", "host"), ("host.fenced", "operator")}
@@ -208,27 +208,27 @@ def test_the_reading_finds_what_is_known_to_be_there() -> None:
     assert known - CODES == set()
 
 
-def test_the_launcher_has_advice_for_each_of_its_codes() -> None:
+def test_launcher_has_advice_for_each_code() -> None:
     assert {code for code, _ in of_launcher()} == set(ADVICE)
 
 
 @pytest.mark.parametrize("code", sorted({code for code, _ in CODES}))
-def test_a_code_is_documented(code: str) -> None:
+def test_error_code_is_documented(code: str) -> None:
     assert CODE.fullmatch(code)
     assert code in ENTRIES, f"docs/reference/errors.md has no entry for {code}"
 
 
 @pytest.mark.parametrize("code", sorted(ENTRIES))
-def test_an_entry_says_who_must_act_and_is_raised(code: str) -> None:
+def test_documented_actor_matches_the_code(code: str) -> None:
     assert {who for name, who in CODES if name == code} == {ENTRIES[code][2]}
 
 
 @pytest.mark.parametrize("code", sorted(ENTRIES))
-def test_an_entry_says_what_is_left_and_what_to_do(code: str) -> None:
+def test_error_entry_has_left_and_next(code: str) -> None:
     assert re.search(r"^\*\*Left:\*\* .+", ENTRIES[code][4], re.MULTILINE)
     assert re.search(r"^\*\*Next:\*\* .+", ENTRIES[code][4], re.MULTILINE)
 
 
-def test_no_entry_stands_twice_or_is_written_in_another_way() -> None:
+def test_error_entries_are_unique_and_well_formed() -> None:
     headings = re.findall(r"^### `([^`]+)`", (ROOT / "docs" / "reference" / "errors.md").read_text(), re.MULTILINE)
     assert headings == list(ENTRIES)

@@ -27,7 +27,7 @@ def root(stack: Stack, visit: Open) -> Visitor:
     return visit(NAME, PASSWORD)
 
 
-def test_every_page_fits_and_says_where_one_is(root: Visitor) -> None:
+def test_pages_fit_and_mark_the_current_menu(root: Visitor) -> None:
     for width in (1280, 360):
         root.page.set_viewport_size({"width": width, "height": 780})
         for address in PAGES:
@@ -39,7 +39,7 @@ def test_every_page_fits_and_says_where_one_is(root: Visitor) -> None:
             expect(current).to_be_in_viewport()
 
 
-def test_an_account_is_added_once_used_and_taken_away(root: Visitor, visit: Open) -> None:
+def test_account_is_added_used_and_deactivated(root: Visitor, visit: Open) -> None:
     page = root.open("/admin/users/")
     page.get_by_role("link", name="Add an account").click()
     page.get_by_label("User name").fill("anna")
@@ -61,7 +61,7 @@ def test_an_account_is_added_once_used_and_taken_away(root: Visitor, visit: Open
     anna.page.wait_for_url("**/login/**")
 
 
-def test_the_versions_can_be_copied(root: Visitor) -> None:
+def test_versions_can_be_copied(root: Visitor) -> None:
     root.context.grant_permissions(["clipboard-read", "clipboard-write"])
     page = root.open("/admin/settings/")
     page.get_by_role("button", name="Copy").click()

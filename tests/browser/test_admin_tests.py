@@ -21,7 +21,7 @@ def fits(page: Page, width: int) -> bool:
     return bool(page.evaluate("document.documentElement.scrollWidth <= document.documentElement.clientWidth"))
 
 
-def test_ssh_passes_and_what_was_typed_in_the_form_stays(olga: Visitor) -> None:
+def test_ssh_test_keeps_typed_input(olga: Visitor) -> None:
     page = olga.open(f"/inventory/host/{TARGET}/")
     page.get_by_label("SSH user").fill("somebody-else")
     page.get_by_role("button", name="Test SSH").dblclick()
@@ -37,7 +37,7 @@ def test_ssh_passes_and_what_was_typed_in_the_form_stays(olga: Visitor) -> None:
     assert fits(page, 1280)
 
 
-def test_mysql_tells_of_both_accounts(olga: Visitor) -> None:
+def test_mysql_test_shows_both_accounts(olga: Visitor) -> None:
     page = olga.open(f"/inventory/instance/{SOURCE}/")
     page.get_by_role("button", name="Test MySQL").click()
     said = page.locator("#said-mysql")
@@ -47,7 +47,7 @@ def test_mysql_tells_of_both_accounts(olga: Visitor) -> None:
     assert fits(page, 360)
 
 
-def test_the_stream_is_measured_and_nothing_is_left(olga: Visitor, stack: Stack) -> None:
+def test_stream_test_shows_a_rate_and_leaves_nothing(olga: Visitor, stack: Stack) -> None:
     page = olga.open(f"/inventory/host/{TARGET}/")
     page.get_by_label(f"Source that sends to {TARGET}").select_option(SOURCE)
     with nothing_changes(stack):

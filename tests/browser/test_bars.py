@@ -1,4 +1,4 @@
-"""The bars that say what of dbops is away: they come, say since when, and go by themselves, without a click."""
+"""Status bars in the browser: they appear, show since when, and disappear without a click."""
 
 import pytest
 from playwright.sync_api import expect
@@ -13,7 +13,7 @@ pytestmark = [pytest.mark.services, pytest.mark.browser]
 NETWORK = "ERR_CONNECTION|Failed to load resource|htmx"
 
 
-def test_a_lost_connection_is_told_and_the_page_comes_right_by_itself(stack: Stack, victor: Visitor) -> None:
+def test_stale_bar_appears_and_goes_with_the_connection(stack: Stack, victor: Visitor) -> None:
     page = victor.open("/clusters/test/")
     page.evaluate("window.isSameDocument = true")
     bar = page.locator("#stale")
@@ -33,7 +33,7 @@ def test_a_lost_connection_is_told_and_the_page_comes_right_by_itself(stack: Sta
     victor.forgive(NETWORK)
 
 
-def test_a_worker_that_is_away_is_told_of_and_forgotten_when_it_is_back(stack: Stack, victor: Visitor) -> None:
+def test_worker_bar_appears_and_goes_with_the_worker(stack: Stack, victor: Visitor) -> None:
     page = victor.open("/")
     bar = page.locator("#bar-workeraway")
     expect(bar).to_have_count(0)

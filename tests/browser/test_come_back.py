@@ -1,4 +1,4 @@
-"""The web process or Redis is away while a rebuild is watched: the page comes right by itself, without a click."""
+"""Web process or Redis is down while a rebuild is watched: the page recovers without a click."""
 
 import time
 from collections.abc import Callable
@@ -28,7 +28,7 @@ def goes_on(page: Page, auto_throttle: Brake) -> None:
     auto_throttle.share = 0
 
 
-def test_a_live_page_comes_right_after_whatever_was_away(stack: Stack, olga: Visitor) -> None:
+def test_live_page_recovers_after_each_outage(stack: Stack, olga: Visitor) -> None:
     page, stale = olga.page, olga.page.locator("#stale")
 
     def web_is_back() -> None:

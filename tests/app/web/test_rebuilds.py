@@ -196,7 +196,7 @@ def test_cancel_of_a_queued_rebuild_ends_it_at_once(operator: Client, running: R
     assert (marks(text, "no-offer"), "rollback" in text) == ([], False)
 
 
-def test_cancel_page_of_a_running_rebuild_tells_that_work_has_begun(operator: Client, running: Rebuild) -> None:
+def test_cancel_page_says_when_work_has_begun(operator: Client, running: Rebuild) -> None:
     assert marks(operator.get(f"/rebuilds/{running.pk}/cancel/").content.decode(), "begun") == ["yes"]
 
 

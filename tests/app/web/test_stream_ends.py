@@ -116,7 +116,7 @@ def test_ended_names_no_signal_for_other_statuses() -> None:
     assert not re.search(r"\d", ended(None))
 
 
-def test_ssh_ended_tells_255_from_the_status_of_the_source() -> None:
+def test_ssh_ended_separates_255_from_the_status_of_the_source() -> None:
     assert ssh_ended(255).startswith("255: ")
     assert ssh_ended(1).startswith("1: ")
     assert ssh_ended(1).removeprefix("1") == ssh_ended(137).removeprefix("137")

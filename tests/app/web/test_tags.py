@@ -20,7 +20,7 @@ from dbops.web.templatetags import dbops as tags
         (1480 * 1024**3, "1.45 TiB"),
     ],
 )
-def test_bytes(value: int | None, text: str) -> None:
+def test_bytes_are_formatted_with_units(value: int | None, text: str) -> None:
     assert tags.bytes_text(value) == text
 
 
@@ -28,7 +28,7 @@ def test_bytes(value: int | None, text: str) -> None:
     ("value", "text"),
     [(None, tags.UNKNOWN), (0, "0.0 MiB/s"), (1.5 * 1024**2, "1.5 MiB/s"), (312 * 1024**2, "312 MiB/s")],
 )
-def test_rate(value: float | None, text: str) -> None:
+def test_rate_is_formatted_with_units(value: float | None, text: str) -> None:
     assert tags.rate(value) == text
 
 
@@ -36,11 +36,11 @@ def test_rate(value: float | None, text: str) -> None:
     ("value", "text"),
     [(None, "—"), (0, "0 s"), (59.6, "1 min 00 s"), (3725, "1 h 02 min"), (2 * 86400 + 3 * 3600, "2 d 3 h")],
 )
-def test_duration(value: float | None, text: str) -> None:
+def test_duration_is_formatted_by_size(value: float | None, text: str) -> None:
     assert tags.duration(value) == text
 
 
-def test_a_time_is_local_with_utc_in_its_title() -> None:
+def test_when_shows_local_time_with_utc_title() -> None:
     with timezone.override(ZoneInfo("Europe/Berlin")):
         text = tags.when(datetime(2026, 1, 2, 3, 4, 5, tzinfo=UTC))
     assert 'datetime="2026-01-02T03:04:05.000+00:00"' in text
@@ -59,7 +59,7 @@ def test_a_time_is_local_with_utc_in_its_title() -> None:
         ),
     ],
 )
-def test_gtid(value: str, text: str) -> None:
+def test_gtid_is_shortened(value: str, text: str) -> None:
     assert tags.gtid(value) == text
 
 
@@ -74,11 +74,11 @@ def test_gtid(value: str, text: str) -> None:
         (None, ""),
     ],
 )
-def test_clean(value: str | None, text: str) -> None:
+def test_clean_removes_control_characters(value: str | None, text: str) -> None:
     assert tags.clean(value) == text
 
 
-def test_a_state_has_an_icon_and_a_word_and_is_escaped() -> None:
+def test_state_has_icon_and_word_escaped() -> None:
     text = tags.state("<b>")
     assert "<svg" in text
     assert "&lt;b&gt;" in text

@@ -1,4 +1,4 @@
-"""Any graph becomes trees in which each node stands once."""
+"""A replication graph becomes trees that contain each node once."""
 
 from collections.abc import Iterable
 
@@ -19,7 +19,7 @@ def walk(followers: Iterable[TreeNode[int]]) -> list[TreeNode[int]]:
 
 
 @given(sources=GRAPHS, tops=st.lists(KEYS, max_size=2))
-def test_every_node_stands_exactly_once_and_every_arrow_is_told(sources: dict[int, list[int]], tops: list[int]) -> None:
+def test_arrange_draws_every_node_once_and_lists_every_arrow(sources: dict[int, list[int]], tops: list[int]) -> None:
     keys = sorted(sources)
     found = walk(arrange(keys, sources, tops))
     assert sorted(follower.key for follower in found) == keys
@@ -29,25 +29,25 @@ def test_every_node_stands_exactly_once_and_every_arrow_is_told(sources: dict[in
 
 
 @given(sources=GRAPHS)
-def test_who_replicates_from_nobody_here_stands_at_the_top(sources: dict[int, list[int]]) -> None:
+def test_arrange_starts_with_nodes_without_a_source(sources: dict[int, list[int]]) -> None:
     roots = {follower.key for follower in arrange(sorted(sources), sources)}
     assert {key for key, above in sources.items() if not set(above) & set(sources)} <= roots
 
 
-def test_a_ring_begins_with_the_primary_and_says_where_it_closes() -> None:
+def test_arrange_starts_a_ring_at_the_primary() -> None:
     (root,) = arrange(["b", "a", "c"], {"a": ["c"], "b": ["a"], "c": ["b"]}, tops=["a"])
     assert (root.key, root.closes, root.also_from) == ("a", ("c",), ())
     assert root.below[0].key == "b"
     assert root.below[0].below[0].key == "c"
 
 
-def test_a_long_chain_needs_no_recursion_to_be_arranged() -> None:
+def test_arrange_needs_no_recursion_for_a_long_chain() -> None:
     keys = list(range(5000))
     (root,) = arrange(keys, {key: [key - 1] for key in keys if key})
     assert root.key == 0
 
 
-def test_a_second_source_is_told_and_not_drawn_twice() -> None:
+def test_arrange_lists_a_second_source_without_a_second_node() -> None:
     first, second = arrange(["a", "b", "c"], {"c": ["a", "b"]})
     assert [follower.key for follower in first.below] == ["c"]
     assert second.below == ()
