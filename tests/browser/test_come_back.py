@@ -6,7 +6,7 @@ from collections.abc import Callable
 import pytest
 from playwright.sync_api import Page, expect
 
-from tests.auto_throttle import Brake
+from tests.slow_process import Brake
 from tests.stack import Stack, answers, wait_for
 
 from .chromium import Visitor

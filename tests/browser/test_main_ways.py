@@ -11,8 +11,8 @@ from collections.abc import Callable
 import pytest
 from playwright.sync_api import Locator, Page, expect
 
-from tests.auto_throttle import Brake, braked
 from tests.faults.injectors.hosts import wait_for_backup
+from tests.slow_process import Brake, braked
 from tests.stack import OPERATOR, OPERATOR_PASSWORD, VIEWER, VIEWER_PASSWORD, Stack
 
 from .axe import objections

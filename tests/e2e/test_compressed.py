@@ -11,8 +11,8 @@ from typing import Any
 
 import pytest
 
-from tests.auto_throttle import braked
 from tests.said import names
+from tests.slow_process import braked
 from tests.stack import Stack, running_stack, wait_for
 
 from .cancelling import at_step

@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 
 from dbops.engine.rebuilds.shared_read import BRANCHES
-from tests.auto_throttle import braked
+from tests.slow_process import braked
 from tests.stack import Stack, running_stack, wait_for
 
 from .cancelling import ask_to_cancel

@@ -7,9 +7,9 @@ from typing import Any
 import pytest
 
 from lab.hosts import LabHost
-from tests.auto_throttle import braked, worker_of
 from tests.faults.injectors import tools
 from tests.said import names
+from tests.slow_process import braked, worker_of
 from tests.stack import Stack, wait_for
 
 from .cancelling import at_step, cancelled_in

@@ -16,7 +16,7 @@ from tests.stack import Stack, running_stack, wait_for
 from .looks import is_replicating, last_rebuild, one, processes_of, same_data_at_one_gtid, source_is_given_back
 from .settings import own_settings, relaxed_and_put_back, values_of
 from .test_managed_backup import SOURCE, back_up, make_schedule
-from .test_proofs import prove
+from .test_restore_tests import prove
 
 pytestmark = [
     pytest.mark.services,

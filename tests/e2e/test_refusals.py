@@ -14,8 +14,8 @@ from typing import Any
 import pytest
 import yaml
 
-from tests.auto_throttle import braked
 from tests.said import names
+from tests.slow_process import braked
 from tests.stack import Stack, wait_for
 
 from .looks import (

@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from dbops.engine.rebuilds.steps.source.throttle import SHOWN
-from tests.auto_throttle import worker_of
+from tests.slow_process import worker_of
 from tests.stack import Stack, running_stack, wait_for
 
 from .cancelling import ask_to_cancel

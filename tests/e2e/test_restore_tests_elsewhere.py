@@ -16,7 +16,7 @@ from tests.stack import Stack, running_stack, wait_for
 
 from .looks import is_replicating
 from .test_managed_backup import SOURCE, back_up, make_schedule, run_of
-from .test_proofs import (
+from .test_restore_tests import (
     begin,
     changed,
     command_lines,
