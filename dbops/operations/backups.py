@@ -32,7 +32,7 @@ def run_now(schedule: BackupSchedule, actor: User, reason: str = "") -> BackupRu
         if locked is None or active:
             found = f"backup run {active[0].pk} of it is {active[0].status}" if active else "it is gone"
             raise Refused.unchanged("backup.active", doing, found)
-        run = backup_runs.queue_run(locked, f"Asked for by {name}{f': {reason}' if reason else '.'}", actor=actor)
+        run = backup_runs.queue(locked, f"Asked for by {name}{f': {reason}' if reason else '.'}", actor=actor)
         assert run is not None  # noqa: S101 - only a due time can be there twice
         append(
             actor=name,
@@ -59,7 +59,7 @@ def stop_run(run: BackupRun, actor: User, reason: str) -> None:
     name = actor.get_username()
     with transaction.atomic():
         text = f"Cancelled by {name} before it started: {reason.strip()}"
-        asked = backup_runs.end_queued_run(run, RunStatus.CANCELLED, text) or backup_runs.request_cancel_run(run, name)
+        asked = backup_runs.end_queued(run, RunStatus.CANCELLED, text) or backup_runs.request_cancel(run, name)
         if asked:
             append(
                 actor=name,
@@ -85,7 +85,7 @@ def force_fail_run(run: BackupRun, actor: User, reason: str) -> None:
     _must_have_reason(reason, doing)
     name = actor.get_username()
     with transaction.atomic():
-        ended = backup_runs.force_fail_run(run, name)
+        ended = backup_runs.force_fail(run, name)
         if ended:
             append(
                 actor=name,
@@ -143,7 +143,7 @@ def request_restore_test(run: BackupRun, actor: User, reason: str = "") -> Resto
         live = BackupRun.objects.select_for_update().select_related("instance__host").get(pk=run.pk)
         if why := live.why_not_testable:
             raise Refused.unchanged("restore_test.no_backup", doing, why)
-        restore_test = restore_tests.queue_restore_test(
+        restore_test = restore_tests.queue(
             live, f"Its proof was asked for by {name}{f': {reason}' if reason else '.'}", by=name
         )
         if restore_test is not None:
@@ -156,7 +156,7 @@ def request_restore_test(run: BackupRun, actor: User, reason: str = "") -> Resto
                 detail={"restore_test": restore_test.pk, "backup_run": run.pk},
             )
             nudge()
-    found = restore_test or restore_tests.active_restore_test(run)
+    found = restore_test or restore_tests.active(run)
     return found or request_restore_test(run, actor, reason)  # the one that was there has ended in this moment
 
 
@@ -173,7 +173,7 @@ def stop_restore_test(restore_test: RestoreTest, actor: User, reason: str) -> No
     _must_have_reason(reason, doing)
     name = actor.get_username()
     with transaction.atomic():
-        asked = restore_tests.stop_restore_test(restore_test, name)
+        asked = restore_tests.stop(restore_test, name)
         if asked:
             append(
                 actor=name,

@@ -12,10 +12,10 @@ from typing import Any
 from dbops.engine.backups.completeness import VerifiedBackup, judge_backup
 from dbops.engine.backups.plan import CREDENTIALS, JOB, BackupPlan, metadata_file_names, record_of
 from dbops.engine.errors import RemoteFailure, Unreachable
-from dbops.engine.hosts import stall
-from dbops.engine.hosts.jobs import IN_BASH, REFUSED_STATUS, Patience, RunJournal
+from dbops.engine.hosts.jobs import IN_BASH, REFUSED_STATUS, DetachedJob, RunJournal
 from dbops.engine.hosts.progress import add_sample, copy_progress
 from dbops.engine.hosts.scripts import load
+from dbops.engine.hosts.stall import StallLimits
 from dbops.engine.ports import Clock, Jobs, JobState, JobStatus
 from dbops.engine.states import BackupMethod, Level
 
@@ -30,7 +30,21 @@ class BackupContext:
     credentials: str
     checkpoint: dict[str, Any]
     journal: RunJournal
-    patience: Patience = Patience()
+    stall: StallLimits = StallLimits(60.0, 1800.0)
+
+    @property
+    def job(self) -> DetachedJob:
+        return DetachedJob(JOB, self.jobs, self.clock, self.checkpoint, _stalled, self._not_ended)
+
+    def warn(self, text: str) -> None:
+        self.journal.say(text, level=Level.WARNING)
+
+    def _not_ended(self, found: str) -> Unreachable:
+        return Unreachable("backup.not_ended", f"Ending the backup of {self.plan.instance}", cause=found)
+
+
+def _stalled(found: str) -> RemoteFailure:
+    return RemoteFailure("backup.stalled", "Making the backup", cause=found)
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,17 +72,13 @@ def advance(site: BackupContext) -> PublishedBackup | None:
         Refused, RemoteFailure: the run has failed; ``clean_up`` ends it.
         Cancelled: by the journal.
     """
-    if not site.checkpoint.get("asked"):
-        site.jobs.follow(JOB)  # a silent host is met here, before anything can have been started
-        site.checkpoint["asked"] = True
-        site.journal.say(f"Runs on {site.plan.instance}'s host: {site.plan.command}")
-        site.journal.flush()
-    state = site.jobs.follow(JOB, wait_seconds=0.8, tail_lines=40)
+    site.job.begin(site.journal, lambda: site.journal.say(f"Runs on {site.plan.instance}'s host: {site.plan.command}"))
+    state = site.job.follow(lambda: _start(site))
     if state.status is JobStatus.ABSENT:
-        _start(site)
         return None
     if state.status is JobStatus.RUNNING:
-        _follow(site, state)
+        _report_progress(site, state)
+        site.job.watch(state, site.stall, site.warn)
         site.journal.check()
         return None
     whole = judge_backup(site.plan, state, _files(site, state))
@@ -84,13 +94,7 @@ def clean_up(site: BackupContext, *, is_final_kept: bool = False) -> None:
     """
     if not site.checkpoint.get("asked"):
         return
-    if site.jobs.stop(JOB).status is JobStatus.RUNNING:
-        # it sleeps in the kernel, on a disk or a network file system that does not answer, and may yet write
-        raise Unreachable(
-            "backup.not_ended",
-            f"Ending the backup of {site.plan.instance}",
-            cause="its processes did not exit after SIGKILL",
-        )
+    site.job.stop()
     kept = {path for path, end in remove(site, [site.plan.partial_path]).items() if end is Removal.KEPT}
     if site.checkpoint.get("final") and not is_final_kept and not _withdraw(site):
         kept.add(site.plan.path)
@@ -155,7 +159,7 @@ def _start(site: BackupContext) -> None:
     )
 
 
-def _follow(site: BackupContext, state: JobState) -> None:
+def _report_progress(site: BackupContext, state: JobState) -> None:
     """Bytes of the file are those that the compressor has written; how far it is follows the last run, else what was read."""
     now = site.clock.now()
     written, read = state.counters.get("compress.write_bytes"), state.counters.get("compress.read_bytes")
@@ -167,22 +171,6 @@ def _follow(site: BackupContext, state: JobState) -> None:
             samples, received_bytes=done, total_bytes=total, elapsed_seconds=now - site.checkpoint.get("began", now)
         )
         site.journal.progress(**{**known, "bytes": written, "read_bytes": read})
-    verdict = stall.check_stall(
-        site.checkpoint.get("watch"),
-        stall.signs_of(state.counters, state.tails),
-        now,
-        stall.StallLimits(site.patience.notice_seconds, site.patience.limit_seconds),
-    )
-    site.checkpoint["watch"] = verdict.checkpoint
-    if verdict.is_to_be_told:
-        text = f"Nothing has moved for {verdict.silent_seconds:.0f} s: no byte, no line of a log."
-        site.journal.say(text, level=Level.WARNING)
-    if verdict.is_stalled:
-        raise RemoteFailure(
-            "backup.stalled",
-            "Making the backup",
-            cause=f"no data and no log line for {verdict.silent_seconds:.0f} s",
-        )
 
 
 def _files(site: BackupContext, state: JobState) -> str:

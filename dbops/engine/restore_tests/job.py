@@ -5,11 +5,11 @@ from dataclasses import dataclass
 from typing import Any
 
 from dbops.engine.errors import DbopsError, Refused, RemoteFailure, Unreachable
-from dbops.engine.hosts import stall
 from dbops.engine.hosts.access import Endpoint, HostAccess, remove_run
-from dbops.engine.hosts.jobs import IN_BASH, Patience, RunJournal
+from dbops.engine.hosts.jobs import IN_BASH, LOOK_SECONDS, DetachedJob, RunJournal
 from dbops.engine.hosts.scripts import load
-from dbops.engine.ports import Clock, Jobs, JobState, JobStatus
+from dbops.engine.hosts.stall import StallLimits
+from dbops.engine.ports import Clock, Jobs, JobStatus
 from dbops.engine.restore_tests.plan import JOB, REMOVAL, RestoreTestPlan
 from dbops.engine.restore_tests.result import (
     ExpectedContents,
@@ -87,9 +87,29 @@ class RestoreTestContext:
     checkpoint: dict[str, Any]
     journal: RunJournal
     expected: Callable[[], ExpectedContents]
-    patience: Patience = Patience()
+    stall: StallLimits = StallLimits(60.0, 1800.0)
     way: FileAccess | None = None
     silent_seconds: float = 120.0
+
+    @property
+    def job(self) -> DetachedJob:
+        return DetachedJob(JOB, self.jobs, self.clock, self.checkpoint, self._stalled, self._not_ended)
+
+    def warn(self, text: str) -> None:
+        self.journal.say(text, level=Level.WARNING)
+
+    def open_way(self) -> None:
+        """Let a key in on the host that has the file, if the file is elsewhere. The note comes first: it is to be taken away again."""
+        if self.way:
+            self.checkpoint["opened"] = True
+            self.journal.flush()
+            self.way.open()
+
+    def _stalled(self, found: str) -> RemoteFailure:
+        return RemoteFailure("restore_test.stalled", f"Testing the restore of {self.plan.path}", cause=found)
+
+    def _not_ended(self, found: str) -> Unreachable:
+        return Unreachable("restore_test.not_ended", f"Stopping the restore test of {self.plan.path}", cause=found)
 
 
 def advance(site: RestoreTestContext) -> RestoreTestResult | None:
@@ -100,23 +120,14 @@ def advance(site: RestoreTestContext) -> RestoreTestResult | None:
         Refused, RemoteFailure: the proof has failed; ``clean_up`` ends it.
         Cancelled: by the journal.
     """
-    if not site.checkpoint.get("asked"):
-        site.jobs.follow(JOB)  # a silent host is met here, before anything can have been started
-        if site.way:
-            site.checkpoint["opened"] = True
-            site.journal.flush()
-            site.way.open()
-        site.checkpoint["asked"] = True
-        site.journal.flush()
-    state = site.jobs.follow(JOB, wait_seconds=0.8, tail_lines=40)
+    scripts = ("common", "pipes", "restore_test_scratch", "run_restore_test")
+    site.job.begin(site.journal, site.open_way)
+    state = site.job.follow(lambda: site.jobs.start(JOB, load(*scripts), *site.plan.arguments()))
     if state.status is JobStatus.ABSENT:
-        site.jobs.start(
-            JOB, load("common", "pipes", "restore_test_scratch", "run_restore_test"), *site.plan.arguments()
-        )
         return None
     site.checkpoint["steps"] = read_steps(state.tails.get("steps", ""))
     if state.status is JobStatus.RUNNING:
-        _watch(site, state)
+        site.job.watch(state, site.stall, site.warn)
         site.journal.check()
         return None
     is_good = state.status is JobStatus.ENDED and state.exit_status == 0
@@ -124,25 +135,6 @@ def advance(site: RestoreTestContext) -> RestoreTestResult | None:
     is_whole = len(counts) < COUNTS_BYTES  # of a list that was cut nothing can be said to be missing
     expected = site.expected() if is_good and is_whole else ExpectedContents()
     return judge_restore_test(site.plan.source, site.plan.path, state, counts.decode("utf-8", "replace"), expected)
-
-
-def _watch(site: RestoreTestContext, state: JobState) -> None:
-    verdict = stall.check_stall(
-        site.checkpoint.get("watch"),
-        stall.signs_of(state.counters, state.tails),
-        site.clock.now(),
-        stall.StallLimits(site.patience.notice_seconds, site.patience.limit_seconds),
-    )
-    site.checkpoint["watch"] = verdict.checkpoint
-    if verdict.is_to_be_told:
-        text = f"Nothing has moved for {verdict.silent_seconds:.0f} s: no byte, no line of a log."
-        site.journal.say(text, level=Level.WARNING)
-    if verdict.is_stalled:
-        raise RemoteFailure(
-            "restore_test.stalled",
-            f"Testing the restore of {site.plan.path}",
-            cause=f"no data and no log line for {verdict.silent_seconds:.0f} s",
-        )
 
 
 def clean_up(site: RestoreTestContext) -> bool:
@@ -157,12 +149,7 @@ def clean_up(site: RestoreTestContext) -> bool:
     if not site.checkpoint.get("asked"):
         return _must_be_closed(site)
     if not site.checkpoint.get("stopped"):
-        if site.jobs.stop(JOB).status is JobStatus.RUNNING:
-            raise Unreachable(
-                "restore_test.not_ended",
-                f"Stopping the restore test of {site.plan.path}",
-                cause="its processes did not exit after SIGKILL",
-            )
+        site.job.stop()
         site.checkpoint["stopped"] = True
     trouble = _trouble_in_closing(site)
     is_gone = remove(site.jobs, site.plan, REMOVAL)
@@ -221,7 +208,7 @@ def remove_leftovers(jobs: Jobs, plan: RestoreTestPlan, name: str, way: FileAcce
 
 def remove(jobs: Jobs, plan: RestoreTestPlan, name: str) -> bool:
     """Remove what the proof of a plan made. Return whether it is done; raises as ``clean_up``. ``name``: of this removal's job."""
-    state = jobs.follow(name, wait_seconds=0.8)
+    state = jobs.follow(name, wait_seconds=LOOK_SECONDS)
     if state.status is JobStatus.ABSENT:
         jobs.start(
             name,

@@ -244,4 +244,4 @@ def test_cancel_of_a_queued_run_is_immediate(played: Played, schedule: BackupSch
     stop_run(run, operator(), "not tonight")
     assert (run.status, run.finished_at is not None) == ("cancelled", True)
     assert scheduler.start_what_can() == []
-    assert backup_runs.due_runs(timezone.now()) == []
+    assert backup_runs.due(timezone.now()) == []
