@@ -136,19 +136,18 @@ def plan_restore_test(
     server: ServerFacts | None,
     elsewhere: RemoteFile | None = None,
 ) -> RestoreTestPlan:
-    """Return what a proof will do.
+    """Plan one restore test.
 
     Args:
-        proof, archive: its id on the host, hexadecimal; the backup.
-        host: as a probe of this moment saw it.
-        owner, limits: the system account whose server would own such data; from the settings.
-        server: of the source, where it answers: how much redo log there may be to apply, and how it writes names of tables.
-        elsewhere: where the file lies on another host.
+        restore_test, archive: its id on the host (hexadecimal), and the backup.
+        host: facts of the host, from a probe of this moment.
+        owner, limits: the account whose server would own the data; limits from the settings.
+        server: facts of the source if it answers: the redo capacity, and how it writes table names.
+        elsewhere: where the file is, if it is on another host.
 
     Raises:
-        Refused: its flavor is not known (``flavor.unknown``, ``flavor.unsupported``), the host has less memory free than the
-            least that a preparation takes (``restore_test.memory``), or a chosen host's tool does not fit the
-            backup (``restore_test.tool``).
+        Refused: unknown flavor (``flavor.unknown``, ``flavor.unsupported``), too little free memory (``restore_test.memory``), or
+            a tool that does not fit the backup (``restore_test.tool``).
     """
     flavor = flavor_for(archive.version, archive.flavor)
     place = limits.directory or (elsewhere.place if elsewhere else archive.path.rpartition("/")[0])
