@@ -161,7 +161,7 @@ def a_failure_is_explained(scene: Scene, _: Expected) -> None:
     error = json.loads(scene.rebuild()["error"])
     if not error:
         return
-    assert all(error.get(part) for part in ("code", "found", "next")), f"the error says too little: {error}"
+    assert all(error.get(part) for part in ("code", "cause", "next_step")), f"the error says too little: {error}"
     result = scene.stream_result()
     if result is None or error["code"] in ENDED_BY_US:
         return
