@@ -50,7 +50,7 @@ def settings_of(stack: Stack) -> dict[str, int]:
 def commands_of(stack: Stack) -> dict[str, str]:
     rows = stack.rows(
         'SELECT "key" AS k, text FROM dbops_executedcommand WHERE rebuild_id = ?'
-        " AND (\"key\" LIKE 'relax.%' OR \"key\" LIKE 'put-back.%') AND finished_at IS NOT NULL",
+        " AND (\"key\" LIKE 'relax.%' OR \"key\" LIKE 'restore.%') AND finished_at IS NOT NULL",
         last_rebuild(stack)["id"],
     )
     return {row["k"]: row["text"] for row in rows}
@@ -129,7 +129,7 @@ def test_settings_are_relaxed_and_restored(own: Stack) -> None:
         ended = rebuild(own)
     assert ended["status"] == "succeeded", own.state_of_rebuilds()
     assert settings_of(own) == OWN
-    assert commands_of(own)["rollback.1.sync_binlog"] == "SET GLOBAL sync_binlog = 7"
+    assert commands_of(own)["restore.1.sync_binlog"] == "SET GLOBAL sync_binlog = 7"
     assert "sync_binlog = 7" in events_of(own)
     assert not {"relaxed", "undurable"} & set(json.loads(ended["checkpoint"]))
 

@@ -179,7 +179,7 @@ def test_relax_restores_each_previous_value(world: World) -> None:
     assert world.variables == AS_IT_WAS
     assert not {"relaxed", "undurable"} & set(world.run.checkpoint)
     assert "settle" in world.jobs.started
-    assert {"relax.1.sync_binlog", "rollback.1.sync_binlog", "settle"} <= set(world.journal.commands)
+    assert {"relax.1.sync_binlog", "restore.1.sync_binlog", "settle"} <= set(world.journal.commands)
 
 
 def test_relax_does_nothing_when_the_plan_does_not_relax(world: World) -> None:

@@ -113,7 +113,7 @@ def restore_durability(run: Run, database: Database) -> None:
     items = {item.variable: item for item in _relaxations(run.plan)}
     for variable, was in state["was"].items():
         stops = variable in items and items[variable].stops_applier
-        _set(run, database, f"rollback.{state['round']}.{variable}", set_global(variable, was), stops_applier=stops)
+        _set(run, database, f"restore.{state['round']}.{variable}", set_global(variable, was), stops_applier=stops)
     for variable, was in state["was"].items():
         if not same_value(now := str(_read(database, variable)), was):
             raise RemoteFailure(
