@@ -255,6 +255,7 @@ def _show(
     start = ways.chosen(asked.start)
     changes = differences(asked.seen, shown(found, start)) if found else ()
     bad_field = FIELDS.get(refused.code, "") if refused else ""
+    why_start_stops = start_stops(ways, start, asked.start)
     context = {
         "target": target,
         "row": row,
@@ -278,7 +279,11 @@ def _show(
         "bad_moment": bad_moment,
         "expires_hours": asked.typed.get("expires_hours") or default_expires_hours(),
         "expires_bounds": EXPIRES_HOURS,
-        "stops": stops(request, found, row) + again_stops(asked.again) + start_stops(ways, start, asked.start),
+        "stops": stops(request, found, row) + again_stops(asked.again) + why_start_stops,
+        # A clear case needs no look at the other options.
+        "starts_open": bool(
+            bad_moment or why_start_stops or ways.verdict.answer != "now" or (start and start.is_deferred)
+        ),
         "again": asked.again,
         "has_rate": "rate" in asked.typed and can_be_held(asked.method),
         "request_key": uuid.uuid4(),
