@@ -269,7 +269,7 @@ def force_fail_run(run: BackupRun, by: str) -> bool:
 
     Its partial file, and its job if that still runs, are ended by the next run of the same instance.
     """
-    outcome = f"{by} ended it while its host was silent: nothing is known of what runs there."
+    outcome = f"Marked as failed by {by} while the host was unreachable. Processes may still be running there."
     with transaction.atomic():
         moved = (
             locked(BackupRun, run.pk)

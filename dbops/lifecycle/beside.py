@@ -8,18 +8,18 @@ from dbops.models import BackupRun, Hold
 
 
 def log_overlap(run: BackupRun) -> None:
-    """Tell in both histories that a run began beside a rebuild, and what that means. One query where no rebuild is there."""
+    """Log an event on both jobs when an external backup overlaps a rebuild. One query without a rebuild."""
     holds = Hold.objects.select_related("rebuild", "instance").filter(rebuild__isnull=False)
     hold = holds.filter(instance=run.instance_id).first()
     if hold is None or hold.rebuild is None:
         return
     is_target, is_dump = hold.purpose == "target", run.method == BackupMethod.DUMP
     meaning = meaning_alongside(method_named(hold.rebuild.method), is_target=is_target, is_dump=is_dump)
-    what = f"backup run {run.pk} ({run.method}, {run.origin}), which dbops did not start, began beside it"
-    log_event(hold.rebuild, f"On {hold.instance.name} {what}. {meaning}", level=Level.WARNING)
+    what = f"external backup run {run.pk} ({run.method}, {run.origin}) started during the rebuild"
+    log_event(hold.rebuild, f"On {hold.instance.name}, {what}. {meaning}", level=Level.WARNING)
     log_event(
         run,
-        f"Rebuild {hold.rebuild.pk} uses {hold.instance.name} as its {hold.purpose}. {meaning}",
+        f"Rebuild {hold.rebuild.pk} uses {hold.instance.name} ({hold.purpose}). {meaning}",
         level=Level.WARNING,
     )
     announce_later(hold.rebuild.pk)

@@ -1,4 +1,4 @@
-"""Approve a rebuild, decline it, or start it without the second person that its cluster asks for."""
+"""Approve or decline a rebuild, or override its approval."""
 
 from django.contrib.auth.models import User
 from django.db import transaction
@@ -61,12 +61,10 @@ def _decide(actor: User, rebuild: Rebuild, decision: Approval, reason: str) -> N
     ):
         require_operator(actor, doing)
         if decision is not Approval.OVERRIDDEN and rebuild.requested_by_id == actor.pk:
-            found = "it is your own request"
-            raise Refused.unchanged("approval.own", doing, found, "Ask another operator. To take it back, cancel it.")
+            found = "this is your own request"
+            raise Refused.unchanged("approval.own", doing, found, "Ask another operator, or cancel the rebuild.")
         if decision is not Approval.APPROVED and not says_why(reason):
-            raise Refused.unchanged(
-                "rebuild.reason", doing, "no reason was given", "Say why, for those who read the audit log."
-            )
+            raise Refused.unchanged("rebuild.reason", doing, "no reason was given", "Enter a reason for the audit log.")
         with transaction.atomic():
             decided = approvals.decide(rebuild, decision, name, reason)
             if decided and decision is not Approval.DECLINED:
@@ -77,7 +75,7 @@ def _decide(actor: User, rebuild: Rebuild, decision: Approval, reason: str) -> N
         if not decided:
             said = f", {rebuild.approval} by {rebuild.approval_by}" if rebuild.approval_by else ""
             raise Refused.unchanged(
-                "approval.not_waiting", doing, f"it is {rebuild.status}{said}", "Look at it as it is now."
+                "approval.not_waiting", doing, f"the rebuild is {rebuild.status}{said}", "See the rebuild's page."
             )
 
 

@@ -70,7 +70,7 @@ def plan_inputs_for(
         raise Refused(
             "plan.no_source",
             f"Planning a rebuild of {target.name}",
-            found=f"the cluster {target.cluster.name} has no other instance than its primary",
+            found=f"cluster {target.cluster.name} has no instance to read besides its primary",
             left="Nothing was changed.",
             next_step="Add a backup instance or another replica.",
         )
@@ -201,7 +201,7 @@ def _write(actor: User, wish: _RebuildRequest, reason: str, fingerprint: str, re
         if wish.joins is not None:
             may_join(frozen, wish.joins, doing)
             if not shared_reads.join(rebuild, wish.joins, actor.get_username()):
-                raise refused(doing, f"rebuild {wish.joins.pk} reads already, or reads no more")
+                raise refused(doing, f"rebuild {wish.joins.pk} already reads or has finished reading")
         if choice.stops_run:
             stop_run(BackupRun.objects.get(pk=choice.stops_run), actor, f"for rebuild {rebuild.pk}: {reason}")
         append(
@@ -232,24 +232,22 @@ def _write(actor: User, wish: _RebuildRequest, reason: str, fingerprint: str, re
 def check_confirmation(doing: str, target: Instance, typed_name: str, reason: str) -> None:
     """Refuse unless the person typed the target's name and said why (``rebuild.name``, ``rebuild.reason``)."""
     if typed_name != target.name:
-        found = f"the name typed is {typed_name!r}, the target is {target.name!r}"
+        found = f"the entered name is {typed_name!r}, the target is {target.name!r}"
         raise Refused.unchanged("rebuild.name", doing, found, "Type the target's name.")
     if not says_why(reason):
-        raise Refused.unchanged(
-            "rebuild.reason", doing, "no reason was given", "Say why, for those who read the audit log."
-        )
+        raise Refused.unchanged("rebuild.reason", doing, "no reason was given", "Enter a reason for the audit log.")
 
 
 def check_plan(doing: str, plan: Plan, fingerprint: str) -> None:
     """Refuse unless a plan is possible and is the one that the person saw (``plan.refused``, ``plan.stale``)."""
     if plan.refusals:
         seen = "; ".join(f"{finding.title}: {finding.seen}" for finding in plan.refusals)
-        refused = Refused.unchanged("plan.refused", doing, seen, "Mend what is refused, and plan again.")
+        refused = Refused.unchanged("plan.refused", doing, seen, "Fix the refused checks, then plan again.")
         refused.told = {"findings": [finding.code for finding in plan.refusals]}
         raise refused
     if plan.fingerprint != fingerprint:
-        found = "the plan has changed since it was shown"
-        stale = Refused.unchanged("plan.stale", doing, found, "Read the new plan, then confirm it.")
+        found = "the plan changed after it was shown"
+        stale = Refused.unchanged("plan.stale", doing, found, "Review the new plan, then confirm it.")
         stale.told = {"fingerprint_now": plan.fingerprint}
         raise stale
 
@@ -278,7 +276,7 @@ def cancel_rebuild(*, actor: User, rebuild: Rebuild) -> None:
             nudge()
     rebuild.refresh_from_db()
     if not asked and rebuild.is_final:
-        raise Refused.unchanged("rebuild.ended", doing, f"it has ended: {rebuild.status}", "Nothing is left to cancel.")
+        raise Refused.unchanged("rebuild.ended", doing, f"the rebuild has ended: {rebuild.status}", "No action needed.")
 
 
 def set_priority(*, actor: User, rebuild: Rebuild, priority: int) -> None:
@@ -291,9 +289,9 @@ def set_priority(*, actor: User, rebuild: Rebuild, priority: int) -> None:
     doing = f"Changing the priority of rebuild {rebuild.pk}"
     require_operator(actor, doing)
     if priority not in PRIORITIES:
-        found = f"{priority} was given"
-        raise Refused.unchanged("rebuild.priority", doing, found, f"Give {PRIORITIES[0]} to {PRIORITIES[-1]}.")
-    _move(actor, rebuild, priority, doing, "Priority {0} instead of {1}, by {2}.")
+        found = f"priority {priority} is out of range"
+        raise Refused.unchanged("rebuild.priority", doing, found, f"Enter {PRIORITIES[0]} to {PRIORITIES[-1]}.")
+    _move(actor, rebuild, priority, doing, "Priority changed from {1} to {0} by {2}.")
 
 
 def move_first(*, actor: User, rebuild: Rebuild) -> None:
@@ -302,7 +300,7 @@ def move_first(*, actor: User, rebuild: Rebuild) -> None:
     Raises:
         Refused: ``access.denied``, or it is not queued (``rebuild.not_queued``).
     """
-    doing = f"Moving rebuild {rebuild.pk} to the front of the line"
+    doing = f"Moving rebuild {rebuild.pk} to the front of the queue"
     require_operator(actor, doing)
     with transaction.atomic():
         instances = (rebuild.source_id, rebuild.target_id)
@@ -312,7 +310,7 @@ def move_first(*, actor: User, rebuild: Rebuild) -> None:
         if BackupRun.objects.filter(status=RunStatus.QUEUED, instance__in=instances).exists():
             before.append(0)  # that of every backup run
         priority = max([rebuild.priority, *(found + 1 for found in before if found is not None)])
-        _move(actor, rebuild, priority, doing, "Moved to the front of the line by {2} (priority {0}, was {1}).")
+        _move(actor, rebuild, priority, doing, "Moved to the front of the queue by {2} (priority {0}, was {1}).")
 
 
 def _move(actor: User, rebuild: Rebuild, priority: int, doing: str, text: str) -> None:
@@ -329,8 +327,8 @@ def _move(actor: User, rebuild: Rebuild, priority: int, doing: str, text: str) -
             nudge()
     rebuild.refresh_from_db()
     if not moved:
-        found = f"it is {rebuild.status}"
-        raise Refused.unchanged("rebuild.not_queued", doing, found, "Only what waits has a place in a line.")
+        found = f"the rebuild is {rebuild.status}"
+        raise Refused.unchanged("rebuild.not_queued", doing, found, "Only queued rebuilds have a queue position.")
 
 
 def force_fail_rebuild(*, actor: User, rebuild: Rebuild, reason: str) -> None:
@@ -339,12 +337,10 @@ def force_fail_rebuild(*, actor: User, rebuild: Rebuild, reason: str) -> None:
     Raises:
         Refused: ``access.denied``, no reason (``rebuild.reason``), or it is not lost (``rebuild.not_lost``).
     """
-    doing = f"Ending rebuild {rebuild.pk} without its hosts"
+    doing = f"Force-failing rebuild {rebuild.pk}"
     require_operator(actor, doing)
     if not says_why(reason):
-        raise Refused.unchanged(
-            "rebuild.reason", doing, "no reason was given", "Say why, for those who read the audit log."
-        )
+        raise Refused.unchanged("rebuild.reason", doing, "no reason was given", "Enter a reason for the audit log.")
     name = actor.get_username()
     with transaction.atomic():
         ended = cleanups.force_fail(rebuild, name)
@@ -358,5 +354,5 @@ def force_fail_rebuild(*, actor: User, rebuild: Rebuild, reason: str) -> None:
             )
     if not ended:
         rebuild.refresh_from_db()
-        found = f"it is {rebuild.status}: its hosts are known, or it has ended"
-        raise Refused.unchanged("rebuild.not_lost", doing, found, "Cancel it instead, if it still runs.")
+        found = f"the rebuild is {rebuild.status}, not lost"
+        raise Refused.unchanged("rebuild.not_lost", doing, found, "If the rebuild still runs, cancel it instead.")

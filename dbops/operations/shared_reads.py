@@ -1,4 +1,4 @@
-"""One read of a source for several rebuilds: a queued one joins another, or leaves it again."""
+"""Let a queued rebuild follow another one's read of the source, or leave it."""
 
 from dataclasses import dataclass
 
@@ -87,9 +87,7 @@ def join_read(*, actor: User, rebuild: Rebuild, reader: Rebuild) -> None:
         joined = False
     rebuild.refresh_from_db()
     if not joined:
-        raise refused(
-            doing, "the one does not wait, the other reads already, or one of the two shares a read with others"
-        )
+        raise refused(doing, "this rebuild is not queued, the other already reads, or one of them is in another group")
 
 
 def leave_read(*, actor: User, rebuild: Rebuild) -> None:
@@ -98,11 +96,13 @@ def leave_read(*, actor: User, rebuild: Rebuild) -> None:
     Raises:
         Refused: ``access.denied``, or it has not joined another, or waits no more (``join.not_joined``).
     """
-    doing = f"Letting rebuild {rebuild.pk} read by itself"
+    doing = f"Removing rebuild {rebuild.pk} from its group"
     require_operator(actor, doing)
     name, reader = actor.get_username(), rebuild.leader_id
     with transaction.atomic():
-        left = shared_reads.leave(rebuild, f"It waits for the source by itself again, by {name}.")
+        left = shared_reads.leave(
+            rebuild, f"Left the shared read, by {name}. The rebuild waits for the source on its own."
+        )
         if left:
             append(
                 actor=name,
@@ -116,9 +116,9 @@ def leave_read(*, actor: User, rebuild: Rebuild) -> None:
         raise Refused(
             "join.not_joined",
             doing,
-            found="it has joined no other rebuild, or waits no more",
+            found="the rebuild follows no other rebuild, or is no longer queued",
             left="Nothing was changed.",
-            next_step="Look at the rebuild's page.",
+            next_step="See the rebuild's page.",
         )
 
 
@@ -128,6 +128,6 @@ def refused(doing: str, found: str) -> Refused:
         "join.not_possible",
         doing,
         found=found,
-        left="Nothing was changed: each reads by itself.",
-        next_step="Let them run one after the other, or share the read of another one.",
+        left="Nothing was changed. Each rebuild reads the source on its own.",
+        next_step="Run the rebuilds one after the other, or follow another rebuild.",
     )

@@ -159,7 +159,7 @@ class Driver:
             step.cancel(self.run)
         except Unreachable as silence:
             if self.run.checkpoint.get("touched"):
-                return self._ask_again(f"The rebuild ends as soon as its work there is known to have ended: {silence}")
+                return self._ask_again(f"The rebuild ends when its jobs on the host are known to have ended: {silence}")
         except DbopsError as trouble:
             self.journal.say(f"Ending step {step.name}: {trouble}", level=Level.WARNING)
         if self.rebuild.unreachable_since:
@@ -176,19 +176,15 @@ class Driver:
         since = self.run.checkpoint.setdefault("clean-up.since", time.time())
         if time.time() - since < CLEAN_UP_PATIENCE_SECONDS:
             if self.run.checkpoint.get("clean-up.said") != str(error):
-                self.journal.say(f"Clean-up, tried again: {error}", level=Level.WARNING)
+                self.journal.say(f"Clean-up will be retried: {error}", level=Level.WARNING)
             self.run.checkpoint["clean-up.said"] = str(error)
             self.journal.flush()
             return RETRY_SECONDS
         checkpoint = self.run.checkpoint
-        guard = (
-            "the guard on the source goes on"
-            if checkpoint.get("guard_started")
-            else "no guard was started on the source"
-        )
+        guard = "the guard on the source continues" if checkpoint.get("guard_started") else "the source has no guard"
         if checkpoint.get("donor_opened") and not checkpoint.get("donor_closed"):
-            guard = "what is left on the source is taken away when it answers"
-        self.journal.say(f"Clean-up ended without success; {guard}: {error}", level=Level.ERROR)
+            guard = "the source is cleaned up when it responds"
+        self.journal.say(f"Clean-up failed; {guard}: {error}", level=Level.ERROR)
         self.journal.end_step(StepState.FAILED, {"error": error.as_record()})
         return None
 
@@ -198,9 +194,9 @@ class Driver:
             return self._clean_up_failed(step, error)
         if not self.run.checkpoint.get("touched") and self._silent_seconds() > settings.UNREACHABLE_TIMEOUT_SECONDS:
             error.left = f"Nothing on {self.plan.target.name} was changed."
-            error.next_step = "Look at the host, then rebuild again."
+            error.next_step = "Check the host, then rebuild again."
             return self._fail(step, error)
-        return self._ask_again(f"{error} The work on the host may be going on; trying again.")
+        return self._ask_again(f"{error} The job on the host may still be running; dbops retries the connection.")
 
     def _silent_seconds(self) -> float:
         since = self.rebuild.unreachable_since

@@ -1,4 +1,4 @@
-"""Who starts next, and why not: rows become jobs, the engine decides, and what it decides is tried and written."""
+"""Start queued jobs: load the queue, let the engine decide, then start jobs or store why they wait."""
 
 import logging
 from collections.abc import Callable, Iterable, Mapping
@@ -99,11 +99,11 @@ def _branches(read_by: Mapping[int, int]) -> dict[int, str]:
     followers = {}
     for pk, reader in ((pk, known[reader]) for pk, reader in sorted(read_by.items())):
         if reader.phase is SharedReadPhase.QUEUED:
-            followers[pk] = f"it starts together with rebuild {reader.number}"
+            followers[pk] = f"the start of its leader, rebuild {reader.number}"
         elif reader.can_be_joined:
             followers[pk] = ""
         else:
-            text = f"Rebuild {reader.number} reads without this one, which waits for the source by itself now."
+            text = f"Rebuild {reader.number} started the shared read without this one. This rebuild now waits for the source on its own."
             follower = Rebuild.objects.defer("plan", "checkpoint").filter(pk=pk, leader=reader.number).first()
             if follower is not None:  # else it was joined to another one a moment ago: the next look sees that
                 shared_reads.leave(follower, text)
@@ -128,9 +128,9 @@ def _gates(now: datetime) -> dict[int, str]:
         .order_by()
         .values_list("pk", "start_after_run_id")
     )
-    gates = {pk: f"it is to start when backup run {run} has ended" for pk, run in after}
+    gates = {pk: f"backup run {run}" for pk, run in after}
     for pk, moment in rows.filter(not_before__gt=now, leader=None).values_list("pk", "not_before"):
-        told = f"it is to start not before {moment:%Y-%m-%d %H:%M} UTC"
+        told = f"not before {moment:%Y-%m-%d %H:%M} UTC"
         gates[pk] = f"{told}, and {gates[pk]}" if pk in gates else told
     for pk, told in unmet_conditions(now).items():
         gates[pk] = f"{gates[pk]}; {told}" if pk in gates else told
@@ -139,7 +139,7 @@ def _gates(now: datetime) -> dict[int, str]:
 
 def _expire(now: datetime) -> None:
     for rebuild in Rebuild.objects.filter(status=Status.QUEUED, expires_at__lte=now).defer("plan", "checkpoint"):
-        rebuild_requests.end_queued(rebuild, Status.EXPIRED, "Expired: it could not start in time.")
+        rebuild_requests.end_queued(rebuild, Status.EXPIRED, "Expired before it could start.")
 
 
 def _start(job: QueuedJob) -> bool:
@@ -151,7 +151,7 @@ def _start(job: QueuedJob) -> bool:
         gate = partial(_gate, job.pk)
     else:
         row = BackupRun.objects.select_related("instance", "schedule").filter(pk=job.pk).first()
-    reason = rebuild_requests.start(row, gate) if row else "it is gone"
+    reason = rebuild_requests.start(row, gate) if row else "the job is gone"
     if reason:
         log.debug("%s %s waits: %s", job.kind, job.pk, reason)
     return not reason

@@ -141,7 +141,7 @@ def test_a_copy_that_takes_writes_is_not_replaced(stack: Stack) -> None:
     assert "read_only = 0" in lines[-1]["error"]["found"]
     status, lines = stack.rebuild("replica-1", "--resume", check=False)
     assert (status, lines[-1]["status"]) == (1, "failed")
-    assert "takes writes" in lines[-1]["error"]["found"]
+    assert "accepts writes" in lines[-1]["error"]["found"]
     assert stack.lab.host("replica-1").server_pid() == pid
     one(stack, "replica-1", "SET GLOBAL read_only = 1")
     assert stack.rebuild("replica-1", "--roll-back")[0] == 0

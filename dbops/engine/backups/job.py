@@ -89,7 +89,7 @@ def clean_up(site: BackupContext, *, is_final_kept: bool = False) -> None:
         raise Unreachable(
             "backup.not_ended",
             f"Ending the backup of {site.plan.instance}",
-            found="its processes were killed and are still there",
+            found="processes did not exit after SIGKILL",
             left="Its partial file, and the hold on the instance.",
             next_step="Look at the host's disks and network file systems. dbops asks again until the processes are gone.",
         )

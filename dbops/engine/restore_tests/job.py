@@ -165,7 +165,7 @@ def clean_up(site: RestoreTestContext) -> bool:
             raise Unreachable(
                 "restore_test.not_ended",
                 f"Ending the proof of {site.plan.path}",
-                found="its processes were killed and are still there",
+                found="processes did not exit after SIGKILL",
                 left=f"{site.plan.scratch}",
                 next_step="Look at the host's disks. dbops asks again until the processes are gone.",
             )

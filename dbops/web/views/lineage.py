@@ -1,4 +1,4 @@
-"""Where the data of an instance comes from, and where its copies went."""
+"""Show the lineage of an instance: origin of its data and copies of it."""
 
 from collections.abc import Iterator
 from datetime import datetime
@@ -43,7 +43,7 @@ def lineage(request: HttpRequest, name: str) -> HttpResponse:
 
 
 def _lines(found: Lineage) -> Iterator[list[Any]]:
-    """Give one line for each copy; of the way back those that are known."""
+    """Yield one line per known copy."""
     ancestors = [one.copy for one in found.ancestors if one.copy]
     for part, copies in (("lineage", ancestors), ("received", found.received), ("sent", found.sent)):
         for copy in copies:

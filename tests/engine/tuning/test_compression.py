@@ -184,9 +184,9 @@ def test_what_is_compressed_alike_is_read_once_and_each_target_expands_it(plan: 
     ids=["by the tool or not at all", "in the pipe or not at all", "by the tool or in the pipe"],
 )
 def test_what_one_target_could_not_expand_is_not_shared_with_it(one: Plan, its: str, other: Plan, others: str) -> None:
-    told = "all of one read get the same bytes, and this one's stream is"
-    assert why_not_shared(one, other, ["python3"]) == f"{told} {its}, the other's is {others}"
-    assert why_not_shared(other, one, ["python3"]) == f"{told} {others}, the other's is {its}"
+    told = "the streams differ: this one is"
+    assert why_not_shared(one, other, ["python3"]) == f"{told} {its}, the other is {others}"
+    assert why_not_shared(other, one, ["python3"]) == f"{told} {others}, the other is {its}"
 
 
 def test_another_number_of_threads_is_another_way_to_read() -> None:

@@ -92,16 +92,16 @@ class JobStep(Step):
         verdict = stall.check_stall(run.checkpoint.get(key), self.signs(run, state), run.clock.now(), patience)
         run.checkpoint[key] = verdict.checkpoint
         if verdict.is_to_be_told:
-            limit = f"; after {patience.limit_seconds:.0f} s it counts as stalled" if patience.limit_seconds else ""
-            text = f"Nothing has moved for {verdict.silent_seconds:.0f} s: no byte, no line of a log{limit}."
+            limit = f" (limit {patience.limit_seconds:.0f} s)" if patience.limit_seconds else ""
+            text = f"No progress for {verdict.silent_seconds:.0f} s: no bytes, no log lines{limit}."
             run.journal.say(text, level=Level.WARNING, host=self.side(run).party.host)
         if verdict.is_stalled:
             raise RemoteFailure(
                 "host.stalled",
                 self.title,
-                found=f"no byte and no line of a log for {verdict.silent_seconds:.0f} s",
-                left="The work was ended.",
-                next_step="Look for a frozen disk, process or network on both hosts. DBOPS_STALL_... set how long is borne.",
+                found=f"no bytes and no log lines for {verdict.silent_seconds:.0f} s",
+                left="The job was stopped.",
+                next_step="Check both hosts for a hung disk, process, or network. Timeouts: DBOPS_STALL_*.",
             )
 
     def cancel(self, run: Run) -> None:

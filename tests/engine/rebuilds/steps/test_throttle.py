@@ -79,7 +79,7 @@ def test_the_brake_holds_the_stream_while_a_server_answers_slowly_and_says_so() 
     run, jobs, journal = running(seconds=0.5, limit_ms=100)
     looked_at(run, LOOKS)
     assert jobs.told == [str(50 * MIB)]
-    assert all(word in journal.lines[-1] for word in ("50.0 MiB/s", "auto_throttle"))
+    assert all(word in journal.lines[-1] for word in ("50.0 MiB/s", "auto-throttle"))
 
 
 def test_a_person_who_wants_it_slower_still_gets_that() -> None:

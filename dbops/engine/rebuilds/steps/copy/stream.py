@@ -138,7 +138,7 @@ class Stream(JobStep):
         except Unreachable as error:
             run.checkpoint["stream.watch_at"] = run.clock.now() + SILENT_SECONDS
             if not run.checkpoint.get("stream.source_silent"):
-                text = f"The source does not answer the dashboard; the copy goes on without being watched there: {error.found}"
+                text = f"The source does not respond to dbops. The copy continues unobserved there: {error.found}"
                 run.journal.say(text, level=Level.WARNING, host=run.source.party.host)
             run.checkpoint["stream.source_silent"] = True
 
@@ -151,7 +151,7 @@ class Stream(JobStep):
         run.checkpoint["stream.watch_at"] = run.clock.now() + WATCH_SECONDS
         run.checkpoint["stream.sent"] = bool(told.get("status"))
         if run.checkpoint.pop("stream.source_silent", False):
-            run.journal.say("The source answers the dashboard again.", host=run.source.party.host)
+            run.journal.say("The source responds to dbops again.", host=run.source.party.host)
         run.checkpoint["source.beat_at"] = run.clock.now() + BEAT_SECONDS
         if not told.get("guard") and not told.get("given_back"):
             rearm(run, "")
@@ -174,9 +174,9 @@ class Stream(JobStep):
             raise RemoteFailure(
                 "backup.redo_stuck",
                 "Copying the source's redo log",
-                found=f"the backup tool has been at LSN {lsn} for {STUCK_LINES // 2} tries: the redo log was overwritten there",
-                left="The copy was ended; it could not have succeeded.",
-                next_step="Raise the source's redo log capacity, or rebuild at an hour with fewer writes.",
+                found=f"the backup tool has been at LSN {lsn} for {STUCK_LINES // 2} attempts: the redo log was overwritten",
+                left="The copy was stopped because it could not succeed.",
+                next_step="Raise the source's redo log capacity, or rebuild at a quieter time.",
             )
 
     def _give_up_if_full(self, run: Run, state: JobState) -> None:
@@ -188,7 +188,7 @@ class Stream(JobStep):
                 "stream.disk_full",
                 "Unpacking into the new data directory",
                 found=f"{known.sentence} The unpacking tool wrote: {said.strip()[-500:]}",
-                left=f"The copy was ended. {describe_data_location(run)}",
+                left=f"The copy was stopped. {describe_data_location(run)}",
                 next_step=known.next_step,
             )
 
@@ -221,7 +221,7 @@ class Stream(JobStep):
             bytes=received, total_bytes=received, percent=100.0, average_bytes_per_second=_rate(received, seconds)
         )
         run.journal.say(
-            f"The copy is whole: backup {info.uuid}, up to LSN {checkpoints.last_lsn}.", host=run.target.party.host
+            f"The copy is complete: backup {info.uuid}, up to LSN {checkpoints.last_lsn}.", host=run.target.party.host
         )
         return done(exit_statuses=statuses, tails=tails, bytes=received, seconds=seconds)
 
@@ -233,7 +233,7 @@ class Stream(JobStep):
                 f"Copying from {run.source.party.name}",
                 found=f"its guard ended the backup: {told['given_back']}",
                 left="Replication on the source runs as before. " + describe_data_location(run),
-                next_step="Find out why the dashboard did not reach the source for so long, then rebuild again.",
+                next_step="Find out why dbops could not reach the source, then rebuild again.",
             )
 
     def _evidence(self, run: Run, state: JobState, told: dict[str, str]) -> CopyEvidence:

@@ -26,9 +26,7 @@ class SwapDatadir(JobStep):
             else f"cd {target.datadir} && find . -xdev -mindepth 1 ! -path './.dbops-old-*' ! -path './.dbops-failed-*' -delete"
         )
         return (
-            PlannedCommand(
-                target.name, "# on the host: identity, role and replicas are checked again, or nothing is done"
-            ),
+            PlannedCommand(target.name, "# on the host: check identity, role and replicas first"),
             PlannedCommand(target.name, target.stop_command),
             PlannedCommand(target.name, move),
             PlannedCommand(target.name, f"install -d -o {target.os_user} {target.datadir}"),
@@ -42,10 +40,10 @@ class SwapDatadir(JobStep):
         if "half_copy" in run.checkpoint and not run.checkpoint.get("half_copy_tree"):
             raise Refused(
                 "retry.changed",
-                f"Taking {target.name} over again",
-                found="what the failed rebuild left in the data directory is not known",
+                f"Checking {target.name} before another copy",
+                found="the state of the data directory after the failed rebuild is unknown",
                 left="Nothing was changed.",
-                next_step="Look at the instance, and plan a new rebuild.",
+                next_step="Check the instance, then plan a new rebuild.",
             )
         if run.checkpoint.get("touched"):  # begun before, and nobody knows how far it came
             run.checkpoint["swap-datadir.again"] = True

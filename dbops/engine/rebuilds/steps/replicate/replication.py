@@ -48,10 +48,10 @@ def target_database(run: Run) -> Iterator[Database]:
             raise
         raise RemoteFailure(
             "target.server_died",
-            f"Asking the server of {run.plan.target.name}",
-            found=f"its host answers, and no server has run on {run.plan.target.datadir} for {SERVER_GONE_SECONDS:.0f} s",
+            f"Connecting to the server of {run.plan.target.name}",
+            found=f"its host responds, but no server has run on {run.plan.target.datadir} for {SERVER_GONE_SECONDS:.0f} s",
             left=describe_data_location(run),
-            next_step="Read the server's error log on the host; then go on with the copy, or put the old data back.",
+            next_step="Read the server's error log on the host, then resume or roll back.",
         ) from silence
 
 
@@ -74,7 +74,7 @@ def fail_on_error(link: ReplicationFacts | None, doing: str, run: Run) -> None:
     stopped = link is None or link.sql_running == "No" or link.io_running == "No"
     if not stopped and link and link.io_running != "Yes":
         stopped = _connecting_seconds(run) > CONNECT_SECONDS
-        error = error or "it does not get a connection, and does not say why"
+        error = error or "it can't connect and reports no error"
     else:
         run.checkpoint.pop("connecting", None)
     if stopped and error:
@@ -83,7 +83,7 @@ def fail_on_error(link: ReplicationFacts | None, doing: str, run: Run) -> None:
             doing,
             found=error,
             left=f"{run.plan.target.name} runs on the new data but does not replicate.",
-            next_step="Mend the cause and start replication, or rebuild again.",
+            next_step="Fix the cause and start replication, or rebuild again.",
         )
 
 

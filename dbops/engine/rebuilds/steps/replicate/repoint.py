@@ -74,10 +74,10 @@ class Repoint(Step):
         if int(row["read_only"]):
             raise RemoteFailure(
                 "repoint.not_primary",
-                f"Looking at the primary {run.plan.primary.name}",
-                found="it is read-only now: it may not be the primary any more",
+                f"Checking the primary {run.plan.primary.name}",
+                found="the primary is read-only and may have been demoted",
                 left=_as_it_is(run),
-                next_step="After a failover: correct the roles in the inventory, wait for a probe, then go on with the copy.",
+                next_step="After a failover: correct the roles in the inventory, wait for a probe, then resume.",
             )
 
     def _nothing_errant(self, run: Run, database: Database) -> None:
@@ -95,7 +95,7 @@ class Repoint(Step):
                 f"Comparing {run.plan.target.name} with the primary",
                 found=f"the primary does not have {errant}",
                 left=_as_it_is(run),
-                next_step=f"{run.plan.source.name} holds transactions of its own: find out why before you repoint.",
+                next_step=f"{run.plan.source.name} has errant transactions. Find the cause before you repoint.",
             )
 
 

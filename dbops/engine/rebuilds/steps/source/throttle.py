@@ -47,11 +47,11 @@ def pass_rate_on(run: Run) -> None:
     if run.target.jobs.act(IN_BASH, load("set_rate"), str(wanted or "")).exit_status != 0:
         return  # no room there, perhaps: it is not held, nothing is told, and the next look tries again
     run.checkpoint[SHOWN] = wanted
-    _tell(run, wanted, " by the brake, as the servers answer slowly" if wanted and wanted == braked else "")
+    _tell(run, wanted, " by auto-throttle, because servers answer slowly" if wanted and wanted == braked else "")
 
 
 def _tell(run: Run, rate: int | None, why: str) -> None:
-    text = f"The stream is held to {rate / MIB:.1f} MiB/s{why}." if rate else "The stream goes at full speed."
+    text = f"Rate limit: {rate / MIB:.1f} MiB/s{why}." if rate else "Rate limit: none."
     run.journal.say(text, level=Level.WARNING if rate else Level.INFO, host=run.target.party.host)
 
 

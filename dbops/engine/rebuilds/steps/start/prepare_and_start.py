@@ -63,7 +63,7 @@ class Prepare(JobStep):
         checkpoint = run.checkpoint["prepare.memory_bytes"] = within_what_is_free(planned, free)
         if checkpoint < planned:
             run.journal.say(
-                f"{size(free)} of memory are free by now: the copy is prepared with {size(checkpoint)} instead of {size(planned)}.",
+                f"{size(free)} of memory are free: prepare uses {size(checkpoint)} instead of {size(planned)}.",
                 level=Level.WARNING,
                 host=run.plan.target.host,
             )
@@ -89,7 +89,7 @@ class Prepare(JobStep):
             raise RemoteFailure(
                 "prepare.not_completed",
                 doing,
-                found=f"its last line is: {log.strip()[-300:]}",
+                found=f"last line: {log.strip()[-300:]}",
                 left=describe_data_location(run),
             )
         self._must_be_prepared(run, state.tails.get("out", ""))
@@ -106,7 +106,7 @@ class Prepare(JobStep):
                 "prepare.state",
                 "Checking the prepared copy",
                 found=f"backup_type is {kind}, not {run.flavor.prepared_type}",
-                next_step="Rebuild again: a copy that was not prepared to its end cannot be prepared once more.",
+                next_step="Rebuild again: an interrupted prepare can't be repeated.",
             )
 
 
@@ -114,7 +114,7 @@ class SetOwnership(JobStep):
     """Give every file to the target's user; take the source's identity out."""
 
     name = "set-ownership"
-    title = "Make the copy the target's own"
+    title = "Set ownership and identity"
 
     def commands(self, plan: Plan) -> tuple[PlannedCommand, ...]:
         target = plan.target
@@ -141,7 +141,7 @@ class SetOwnership(JobStep):
         )
 
     def finish(self, run: Run, state: JobState) -> StepOutcome:
-        job_must_succeed(state, "Making the copy the target's own")
+        job_must_succeed(state, "Setting ownership and identity")
         return done()
 
 
@@ -177,7 +177,7 @@ class StartServer(JobStep):
                 "start.timeout",
                 f"Starting {run.plan.target.name}",
                 found=f"the start command has not returned for {run.settings.start_timeout_seconds:.0f} s",
-                next_step="Look at the server's error log on the host.",
+                next_step="Check the server's error log on the host.",
             )
 
     def finish(self, run: Run, state: JobState) -> StepOutcome:
