@@ -228,7 +228,7 @@ def finish_run(lease: RunLease, status: RunStatus, outcome: str, news: BackupRun
     if found is None:
         raise LeaseLost
     if not may_end(RunStatus(found), status):
-        raise Bug("backup.transition", f"Ending backup run {run.pk}", found=f"{found} may not become {status}")
+        raise Bug("backup.transition", f"Ending backup run {run.pk}", cause=f"{found} may not become {status}")
     with transaction.atomic():
         changes = {**news.changes, "status": status, "finished_at": timezone.now(), "outcome": outcome}
         ended = {"lease_owner": "", "lease_until": None, "next_tick_at": None, "revision": F("revision") + 1}

@@ -209,7 +209,7 @@ def finish(lease: RebuildLease, status: Status, outcome: str, *, needs_sweep: bo
         raise LeaseLost
     before = Status(found)
     if not may_move(before, status):
-        raise Bug("rebuild.transition", f"Ending rebuild {lease.rebuild.pk}", found=f"{before} may not become {status}")
+        raise Bug("rebuild.transition", f"Ending rebuild {lease.rebuild.pk}", cause=f"{before} may not become {status}")
     with transaction.atomic():
         moved = (
             mine(lease)

@@ -118,9 +118,7 @@ def _busy(target: Instance) -> Refused:
     return Refused(
         "rebuild.busy",
         f"Requesting a rebuild of {target.name}",
-        found="another rebuild of this instance is queued or running",
-        left="Nothing was changed.",
-        next_step="Watch that one, or cancel it first.",
+        cause="another rebuild of this instance is queued or running",
     )
 
 

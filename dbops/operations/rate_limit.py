@@ -32,9 +32,7 @@ def set_stream_rate(*, actor: User, rebuild: Rebuild, rate: int | None) -> None:
     doing = f"Setting the rate limit of rebuild {rebuild.pk}"
     require_operator(actor, doing)
     if not can_be_held(rebuild.method):
-        raise Refused.unchanged(
-            "rebuild.no_stream", doing, f"the method {rebuild.method} has no stream", "See the rebuild's page."
-        )
+        raise Refused.unchanged("rebuild.no_stream", doing, f"the method {rebuild.method} has no stream")
     if rate is not None:
         check_rate(doing, from_record(Plan, rebuild.plan), rebuild.source, rate)
     name, before = actor.get_username(), rebuild.stream_rate
@@ -51,7 +49,7 @@ def set_stream_rate(*, actor: User, rebuild: Rebuild, rate: int | None) -> None:
             nudge()
     rebuild.refresh_from_db()
     if not is_set:
-        raise Refused.unchanged("rebuild.no_stream", doing, "the stream has ended", "No action needed.")
+        raise Refused.unchanged("rebuild.no_stream", doing, "its stream has ended")
 
 
 def can_be_held(method: str) -> bool:
@@ -69,5 +67,5 @@ def check_rate(doing: str, plan: Plan, source: Instance, rate: int) -> None:
     )
     found = f"{rate / MIB:.2f} MiB/s was entered; below {slowest / MIB:.2f} MiB/s {why}"
     raise Refused.unchanged(
-        "rebuild.rate", doing, found, f"Enter {slowest / MIB:.2f} MiB/s or more, or remove the limit."
+        "rebuild.rate", doing, found, next_step=f"Enter {slowest / MIB:.2f} MiB/s or more, or remove the limit."
     )

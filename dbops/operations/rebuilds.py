@@ -70,9 +70,7 @@ def plan_inputs_for(
         raise Refused(
             "plan.no_source",
             f"Planning a rebuild of {target.name}",
-            found=f"cluster {target.cluster.name} has no instance to read besides its primary",
-            left="Nothing was changed.",
-            next_step="Add a backup instance or another replica.",
+            cause=f"cluster {target.cluster.name} has no instance to read besides its primary",
         )
     return plan_inputs_of(target, chosen, keep_old_data=keep_old_data, run_id=run_id)
 
@@ -233,21 +231,21 @@ def check_confirmation(doing: str, target: Instance, typed_name: str, reason: st
     """Refuse unless the person typed the target's name and said why (``rebuild.name``, ``rebuild.reason``)."""
     if typed_name != target.name:
         found = f"the entered name is {typed_name!r}, the target is {target.name!r}"
-        raise Refused.unchanged("rebuild.name", doing, found, "Type the target's name.")
+        raise Refused.unchanged("rebuild.name", doing, found)
     if not says_why(reason):
-        raise Refused.unchanged("rebuild.reason", doing, "no reason was given", "Enter a reason for the audit log.")
+        raise Refused.unchanged("rebuild.reason", doing, "no reason was given")
 
 
 def check_plan(doing: str, plan: Plan, fingerprint: str) -> None:
     """Refuse unless a plan is possible and is the one that the person saw (``plan.refused``, ``plan.stale``)."""
     if plan.refusals:
         seen = "; ".join(f"{finding.title}: {finding.seen}" for finding in plan.refusals)
-        refused = Refused.unchanged("plan.refused", doing, seen, "Fix the refused checks, then plan again.")
+        refused = Refused.unchanged("plan.refused", doing, seen)
         refused.told = {"findings": [finding.code for finding in plan.refusals]}
         raise refused
     if plan.fingerprint != fingerprint:
         found = "the plan changed after it was shown"
-        stale = Refused.unchanged("plan.stale", doing, found, "Review the new plan, then confirm it.")
+        stale = Refused.unchanged("plan.stale", doing, found)
         stale.told = {"fingerprint_now": plan.fingerprint}
         raise stale
 
@@ -276,7 +274,7 @@ def cancel_rebuild(*, actor: User, rebuild: Rebuild) -> None:
             nudge()
     rebuild.refresh_from_db()
     if not asked and rebuild.is_final:
-        raise Refused.unchanged("rebuild.ended", doing, f"the rebuild has ended: {rebuild.status}", "No action needed.")
+        raise Refused.unchanged("rebuild.ended", doing, f"it has ended: {rebuild.status}")
 
 
 def set_priority(*, actor: User, rebuild: Rebuild, priority: int) -> None:
@@ -290,7 +288,9 @@ def set_priority(*, actor: User, rebuild: Rebuild, priority: int) -> None:
     require_operator(actor, doing)
     if priority not in PRIORITIES:
         found = f"priority {priority} is out of range"
-        raise Refused.unchanged("rebuild.priority", doing, found, f"Enter {PRIORITIES[0]} to {PRIORITIES[-1]}.")
+        raise Refused.unchanged(
+            "rebuild.priority", doing, found, next_step=f"Enter {PRIORITIES[0]} to {PRIORITIES[-1]}."
+        )
     _move(actor, rebuild, priority, doing, "Priority changed from {1} to {0} by {2}.")
 
 
@@ -328,7 +328,7 @@ def _move(actor: User, rebuild: Rebuild, priority: int, doing: str, text: str) -
     rebuild.refresh_from_db()
     if not moved:
         found = f"the rebuild is {rebuild.status}"
-        raise Refused.unchanged("rebuild.not_queued", doing, found, "Only queued rebuilds have a queue position.")
+        raise Refused.unchanged("rebuild.not_queued", doing, found)
 
 
 def force_fail_rebuild(*, actor: User, rebuild: Rebuild, reason: str) -> None:
@@ -340,7 +340,7 @@ def force_fail_rebuild(*, actor: User, rebuild: Rebuild, reason: str) -> None:
     doing = f"Force-failing rebuild {rebuild.pk}"
     require_operator(actor, doing)
     if not says_why(reason):
-        raise Refused.unchanged("rebuild.reason", doing, "no reason was given", "Enter a reason for the audit log.")
+        raise Refused.unchanged("rebuild.reason", doing, "no reason was given")
     name = actor.get_username()
     with transaction.atomic():
         ended = cleanups.force_fail(rebuild, name)
@@ -355,4 +355,4 @@ def force_fail_rebuild(*, actor: User, rebuild: Rebuild, reason: str) -> None:
     if not ended:
         rebuild.refresh_from_db()
         found = f"the rebuild is {rebuild.status}, not lost"
-        raise Refused.unchanged("rebuild.not_lost", doing, found, "If the rebuild still runs, cancel it instead.")
+        raise Refused.unchanged("rebuild.not_lost", doing, found)

@@ -96,7 +96,7 @@ def leave_read(*, actor: User, rebuild: Rebuild) -> None:
     Raises:
         Refused: ``access.denied``, or it has not joined another, or waits no more (``join.not_joined``).
     """
-    doing = f"Removing rebuild {rebuild.pk} from its group"
+    doing = f"Removing rebuild {rebuild.pk} from its shared read"
     require_operator(actor, doing)
     name, reader = actor.get_username(), rebuild.leader_id
     with transaction.atomic():
@@ -116,9 +116,7 @@ def leave_read(*, actor: User, rebuild: Rebuild) -> None:
         raise Refused(
             "join.not_joined",
             doing,
-            found="the rebuild follows no other rebuild, or is no longer queued",
-            left="Nothing was changed.",
-            next_step="See the rebuild's page.",
+            cause="it is not part of a shared read, or no longer waits",
         )
 
 
@@ -127,7 +125,5 @@ def refused(doing: str, found: str) -> Refused:
     return Refused(
         "join.not_possible",
         doing,
-        found=found,
-        left="Nothing was changed. Each rebuild reads the source on its own.",
-        next_step="Run the rebuilds one after the other, or follow another rebuild.",
+        cause=found,
     )

@@ -122,7 +122,9 @@ def choose(
     doing = f"Choosing when to rebuild {target.name}"
     if expires_hours is not None and expires_hours not in EXPIRES_HOURS:
         found = f"{expires_hours} hours is out of range"
-        raise Refused.unchanged("plan.expiry", doing, found, f"Enter {EXPIRES_HOURS[0]} to {EXPIRES_HOURS[-1]} hours.")
+        raise Refused.unchanged(
+            "plan.expiry", doing, found, next_step=f"Enter {EXPIRES_HOURS[0]} to {EXPIRES_HOURS[-1]} hours."
+        )
     offered = offered_start_options(target, source, method=method, key=key)
     choice = chosen_option(offered.choices, key)
     if choice is None or choice.way is StartMode.ELSEWHERE:
@@ -145,15 +147,13 @@ def _why_not(doing: str, offered: StartOptions, key: str) -> Refused:
     blocking = [item for item in offered.verdict.blockers if item.effect is Effect.BLOCKS]
     if any(item.work is Activity.TARGET_REPLACED for item in blocking):
         found = "another rebuild of this instance is queued or running"
-        return Refused.unchanged("rebuild.busy", doing, found, "Wait for that rebuild, or cancel it first.")
+        return Refused.unchanged("rebuild.busy", doing, found)
     if blocking:
         found = " ".join(f"{item.text} {item.reason}" for item in blocking)
         next_step = " ".join(item.clears for item in blocking)
         return Refused.unchanged("plan.blocked", doing, found, next_step)
-    why = next(
-        (choice.reason for choice in offered.choices if choice.key == key), "that start option is no longer available"
-    )
-    return Refused.unchanged("plan.start_stale", doing, why, "Review the current start options and choose again.")
+    why = next((choice.reason for choice in offered.choices if choice.key == key), "this option is no longer offered")
+    return Refused.unchanged("plan.start_stale", doing, why)
 
 
 def _stored(choice: StartOption, expires_hours: int | None) -> RequestedStart:

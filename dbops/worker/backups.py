@@ -19,6 +19,7 @@ from dbops.engine.backups.flags import RunFlag
 from dbops.engine.backups.job import BackupContext, PublishedBackup, Removal, advance, clean_up, remove
 from dbops.engine.backups.plan import BackupPlan, BackupSettings, plan_backup
 from dbops.engine.backups.retention import StoredBackup, spared, to_remove
+from dbops.engine.catalogue.entries import NOT_WRITTEN
 from dbops.engine.errors import Bug, Cancelled, DbopsError, Unreachable
 from dbops.engine.facts.instance import from_record, to_record
 from dbops.engine.states import BackupMethod, Level, Role, RunStatus
@@ -82,7 +83,7 @@ class Journal:
         cancel = backup_runs.heartbeat_run(self._lease, self.take())
         self._written_at = time.monotonic()
         if cancel and self.cancellable and not self.checkpoint.get("publishing"):
-            raise Cancelled("backup.cancelled", "Making the backup", found="a person asked for the end")
+            raise Cancelled("backup.cancelled", "Making the backup", cause="a user requested it")
 
     def take(self) -> BackupRunUpdate:
         """Return what is to be written, the memory included where it has changed."""
@@ -140,7 +141,7 @@ class Driver:
         except Exception as error:
             log.exception("backup run %s", self.run.pk)
             found = f"{type(error).__name__}: {error}"
-            bug = Bug("bug", f"Backup run {self.run.pk}", found=found, next_step="Please report this.")
+            bug = Bug("bug", f"Backup run {self.run.pk}", cause=found)
             self._begin_ending(RunStatus.FAILED, bug)
         return None
 
@@ -220,7 +221,7 @@ class Driver:
         self.journal.cancellable = False
         self.journal.flush()
         if not self.checkpoint.get("asked") and self._silent_seconds() > settings.UNREACHABLE_TIMEOUT_SECONDS:
-            error.left, error.next_step = "Nothing was written.", "Look at the host; the backup can be run again."
+            error.state, error.next_step = NOT_WRITTEN, "Check the host, then run the backup again."
             self._begin_ending(RunStatus.FAILED, error)
             self._end()
             return None
@@ -258,7 +259,7 @@ class Driver:
             self.journal.note(path="")
         self.journal.note(error=pending_status["error"])
         nothing = "Nothing of it is left on the host." if is_clean else "Its partial file could not be removed."
-        why = pending_status["error"].get("found", "") if status is RunStatus.FAILED else self._who_stopped_it()
+        why = pending_status["error"].get("cause", "") if status is RunStatus.FAILED else self._who_stopped_it()
         backup_runs.finish_run(self.lease, status, f"{why.rstrip('.')}. {nothing}".lstrip(". "), self.journal.take())
 
     def _who_stopped_it(self) -> str:

@@ -90,7 +90,7 @@ class RowJournal:
         cancel = rebuild_driver.heartbeat_rebuild(self._lease, news, checkpoint)
         self._written_at = time.monotonic()
         if cancel and self.cancellable:
-            raise Cancelled("rebuild.cancelled", "Rebuilding", found="a person asked for the end")
+            raise Cancelled("rebuild.cancelled", "Rebuilding", cause="a user requested it")
 
     def _changed_memory(self) -> dict[str, Any] | None:
         """Return the memory when it differs from what is written: a step may remember without having news."""

@@ -118,9 +118,7 @@ class Driver:
             raise
         except Exception as error:
             log.exception("rebuild %s, step %s", self.rebuild.pk, step.name)
-            bug = Bug(
-                "bug", f"Step {step.name}", found=f"{type(error).__name__}: {error}", next_step="Please report this."
-            )
+            bug = Bug("bug", f"Step {step.name}", cause=f"{type(error).__name__}: {error}")
             return self._fail(step, bug)
         if self.rebuild.unreachable_since:
             leases.mark_reachable(self.lease)
@@ -193,7 +191,7 @@ class Driver:
         if self.rebuild.pending_status:
             return self._clean_up_failed(step, error)
         if not self.run.checkpoint.get("touched") and self._silent_seconds() > settings.UNREACHABLE_TIMEOUT_SECONDS:
-            error.left = f"Nothing on {self.plan.target.name} was changed."
+            error.state = f"Nothing on {self.plan.target.name} was changed."
             error.next_step = "Check the host, then rebuild again."
             return self._fail(step, error)
         return self._ask_again(f"{error} The job on the host may still be running; dbops retries the connection.")

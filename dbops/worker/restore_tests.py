@@ -14,6 +14,7 @@ from django.conf import settings
 from django.utils import timezone
 
 from dbops.database.errors import AWAY
+from dbops.engine.catalogue.entries import NOT_WRITTEN
 from dbops.engine.errors import Bug, Cancelled, DbopsError, Unreachable
 from dbops.engine.facts.instance import from_record, to_record
 from dbops.engine.hosts.jobs import Patience
@@ -84,7 +85,7 @@ class Journal:
         cancel = restore_tests.heartbeat_restore_test(self._lease, self.take())
         self._written_at = time.monotonic()
         if cancel and self.cancellable:
-            raise Cancelled("restore_test.cancelled", "Proving the backup", found="a person asked for the end")
+            raise Cancelled("restore_test.cancelled", "Running the restore test", cause="a user requested it")
 
     def take(self) -> RestoreTestUpdate:
         """Return what is to be written: memory and steps where they have changed."""
@@ -143,7 +144,7 @@ class Driver:
         except Exception as error:
             log.exception("proof %s", self.restore_test.pk)
             found = f"{type(error).__name__}: {error}"
-            bug = Bug("bug", f"Proof {self.restore_test.pk}", found=found, next_step="Please report this.")
+            bug = Bug("bug", f"Restore test {self.restore_test.pk}", cause=found)
             self._begin_ending(RunStatus.FAILED, bug)
         return None
 
@@ -240,7 +241,7 @@ class Driver:
         self.journal.cancellable = False
         self.journal.flush()
         if not self.checkpoint.get("asked") and self._silent_seconds() > settings.UNREACHABLE_TIMEOUT_SECONDS:
-            error.left, error.next_step = "Nothing was written.", "Look at the host; the backup can be proven again."
+            error.state, error.next_step = NOT_WRITTEN, "Check the host, then run the restore test again."
             self._begin_ending(RunStatus.FAILED, error)
             try:
                 return None if self._end() else 0.0

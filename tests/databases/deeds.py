@@ -1,4 +1,4 @@
-"""What a process of the races can be told to do. Plain data in, plain data out: the test that asks knows no Django."""
+"""Commands for the processes of the races. Plain data in and out: the test knows no Django."""
 
 import os
 import signal

@@ -1,4 +1,4 @@
-"""What a process of the races can be told to do with rebuilds that share one read of their source."""
+"""Commands for the processes of the races, for rebuilds that share one read of their source."""
 
 from collections.abc import Callable
 from dataclasses import replace

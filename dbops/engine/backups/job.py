@@ -89,9 +89,7 @@ def clean_up(site: BackupContext, *, is_final_kept: bool = False) -> None:
         raise Unreachable(
             "backup.not_ended",
             f"Ending the backup of {site.plan.instance}",
-            found="processes did not exit after SIGKILL",
-            left="Its partial file, and the hold on the instance.",
-            next_step="Look at the host's disks and network file systems. dbops asks again until the processes are gone.",
+            cause="its processes did not exit after SIGKILL",
         )
     kept = {path for path, end in remove(site, [site.plan.partial_path]).items() if end is Removal.KEPT}
     if site.checkpoint.get("final") and not is_final_kept and not _withdraw(site):
@@ -99,10 +97,8 @@ def clean_up(site: BackupContext, *, is_final_kept: bool = False) -> None:
     if kept:
         raise RemoteFailure(
             "backup.not_removed",
-            "Removing what the failed backup wrote",
-            found=", ".join(sorted(kept)),
-            left="It is hidden and carries no final name; the next run tries again.",
-            next_step="Look at the directory's owner and mode on the host.",
+            "Removing the files of the failed backup",
+            cause=", ".join(sorted(kept)),
         )
 
 
@@ -127,7 +123,7 @@ def _withdraw(site: BackupContext) -> bool:
         final["sha256"],
     )
     if result.exit_status is None:
-        raise Unreachable("ssh.lost", "Removing a failed backup", found="the connection ended before the answer")
+        raise Unreachable("ssh.lost", "Removing a failed backup", cause="the connection ended before the answer")
     if result.stdout.strip() == "another":
         site.journal.say(f"{plan.path} is not this run's file, and was left alone.", level=Level.WARNING)
     return result.exit_status == 0
@@ -185,9 +181,7 @@ def _follow(site: BackupContext, state: JobState) -> None:
         raise RemoteFailure(
             "backup.stalled",
             "Making the backup",
-            found=f"no byte and no line of a log for {verdict.silent_seconds:.0f} s",
-            left="The job is ended and its file removed.",
-            next_step="Look for a lock that the tool waits for, or a frozen disk. DBOPS_STALL_STOP_SECONDS sets how long is borne.",
+            cause=f"no data and no log line for {verdict.silent_seconds:.0f} s",
         )
 
 
@@ -228,9 +222,7 @@ def _publish(site: BackupContext, state: JobState, whole: VerifiedBackup) -> Pub
         stdin=text.encode(),
     )
     if result.exit_status is None:
-        raise Unreachable(
-            "ssh.lost", "Giving the backup its final name", found="the connection ended before the answer"
-        )
+        raise Unreachable("ssh.lost", "Publishing the backup", cause="the connection ended before the answer")
     if result.exit_status == REFUSED_STATUS:
         # what stands there is somebody else's: nothing of ours may be looked for under that name
         del site.checkpoint["final"]
@@ -238,10 +230,8 @@ def _publish(site: BackupContext, state: JobState, whole: VerifiedBackup) -> Pub
         said = f"{result.stdout}{result.stderr}".strip()[-400:]
         raise RemoteFailure(
             "backup.unpublished",
-            "Giving the backup its final name",
-            found=said or f"status {result.exit_status}",
-            left="The file is whole but is not published, and is removed; another file of that name is left alone.",
-            next_step="Look at the directory on the host, and run the backup again.",
+            "Publishing the backup",
+            cause=said or f"status {result.exit_status}",
         )
     for line in whole.warnings:
         site.journal.say(f"The dump program wrote: {line[:300]}", level=Level.WARNING)

@@ -29,25 +29,22 @@ def job_must_succeed(state: JobState, doing: str, *, left: Callable[[], str] = s
         raise RemoteFailure(
             "host.vanished",
             doing,
-            found="the process is gone and left no exit status (killed, or the host was restarted)",
-            left=left(),
-            next_step="Look at the host's system log, then rebuild again.",
+            cause="the process ended without an exit status (killed, or the host restarted)",
+            state=left(),
         )
     if state.exit_status == REFUSED_STATUS and last.startswith("REFUSED: "):
         raise Refused(
             "host.refused",
             doing,
-            found=last.removeprefix("REFUSED: "),
-            left=left() or "Nothing was changed.",
-            next_step="Look at the host, wait for a fresh probe, and plan again.",
+            cause=last.removeprefix("REFUSED: "),
+            state=left(),
         )
     if state.exit_status != 0:
         raise RemoteFailure(
             "host.job",
             doing,
-            found=last.removeprefix("FAILED: ") or f"exit status {state.exit_status}",
-            left=left(),
-            next_step="Mend the cause on the host, then rebuild again.",
+            cause=last.removeprefix("FAILED: ") or f"exit status {state.exit_status}",
+            state=left(),
         )
 
 

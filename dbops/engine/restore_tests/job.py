@@ -12,7 +12,6 @@ from dbops.engine.hosts.scripts import load
 from dbops.engine.ports import Clock, Jobs, JobState, JobStatus
 from dbops.engine.restore_tests.plan import JOB, REMOVAL, RestoreTestPlan
 from dbops.engine.restore_tests.result import (
-    FAILURES,
     ExpectedContents,
     RestoreTestResult,
     judge_restore_test,
@@ -70,9 +69,8 @@ def _must_be_machine(end: Endpoint, machine: str) -> None:
     raise Refused(
         "restore_test.refused",
         f"Opening the way to the backup on {end.name}",
-        found=result.stdout.strip().removeprefix("REFUSED: ") or f"exit status {result.exit_status}",
-        left="Nothing was written.",
-        next_step="Look at the inventory: does this address still lead to the machine that was meant?",
+        cause=result.stdout.strip().removeprefix("REFUSED: ") or f"exit status {result.exit_status}",
+        next_step="Check whether the address in the inventory still leads to the intended machine.",
     )
 
 
@@ -142,10 +140,8 @@ def _watch(site: RestoreTestContext, state: JobState) -> None:
     if verdict.is_stalled:
         raise RemoteFailure(
             "restore_test.stalled",
-            f"Proving the backup {site.plan.path}",
-            found=f"no byte and no line of a log for {verdict.silent_seconds:.0f} s",
-            left="The job is ended and its directory removed.",
-            next_step="Look for a frozen disk on the host. DBOPS_STALL_PREPARE_SECONDS sets how long is borne.",
+            f"Testing the restore of {site.plan.path}",
+            cause=f"no data and no log line for {verdict.silent_seconds:.0f} s",
         )
 
 
@@ -164,10 +160,8 @@ def clean_up(site: RestoreTestContext) -> bool:
         if site.jobs.stop(JOB).status is JobStatus.RUNNING:
             raise Unreachable(
                 "restore_test.not_ended",
-                f"Ending the proof of {site.plan.path}",
-                found="processes did not exit after SIGKILL",
-                left=f"{site.plan.scratch}",
-                next_step="Look at the host's disks. dbops asks again until the processes are gone.",
+                f"Stopping the restore test of {site.plan.path}",
+                cause="its processes did not exit after SIGKILL",
             )
         site.checkpoint["stopped"] = True
     trouble = _trouble_in_closing(site)
@@ -198,10 +192,9 @@ def _trouble_in_closing(site: RestoreTestContext) -> DbopsError | None:
 def _stays_open(plan: RestoreTestPlan, trouble: DbopsError) -> RemoteFailure:
     return RemoteFailure(
         "restore_test.not_removed",
-        f"Removing what the proof of {plan.path} made on {plan.holder}",
-        found=str(trouble),
-        left="A key that may read that one backup, until it expires.",
-        next_step=FAILURES["not_removed"],
+        f"Removing the files of the restore test of {plan.path} on {plan.holder}",
+        cause=str(trouble),
+        state="A key that can read this one backup remains until it expires.",
     )
 
 
@@ -245,8 +238,7 @@ def remove(jobs: Jobs, plan: RestoreTestPlan, name: str) -> bool:
     said = state.tails.get("out", "").strip().removeprefix("FAILED: not_removed ")[-400:]
     raise RemoteFailure(
         "restore_test.not_removed",
-        f"Removing what the proof of {plan.path} made",
-        found=said or f"the removal ended with status {state.exit_status}",
-        left=f"{plan.scratch} on the host.",
-        next_step=FAILURES["not_removed"],
+        f"Removing the files of the restore test of {plan.path}",
+        cause=said or f"the removal ended with status {state.exit_status}",
+        state=f"{plan.scratch} remains on the host.",
     )

@@ -76,8 +76,6 @@ def _request_key(request: HttpRequest) -> str:
     except ValueError:
         raise Refused(
             "plan.incomplete",
-            "Confirming a follow-up",
-            found="the form has no request key",
-            left="Nothing was changed.",
-            next_step="Reload the page and confirm again.",
+            "Confirming a follow-up of a rebuild",
+            cause="the form has no request key",
         ) from None

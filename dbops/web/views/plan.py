@@ -200,16 +200,22 @@ def _request(request: HttpRequest, target: Instance, asked: PlanQuery, form: Con
     assert isinstance(request.user, User)  # noqa: S101 - only a user is an operator
     if "expires_hours" in form.errors:
         found = "the expiry is not a number in range"
-        raise Refused.unchanged("plan.expiry", doing, found, f"Enter {EXPIRES_HOURS[0]} to {EXPIRES_HOURS[-1]} hours.")
+        raise Refused.unchanged(
+            "plan.expiry", doing, found, next_step=f"Enter {EXPIRES_HOURS[0]} to {EXPIRES_HOURS[-1]} hours."
+        )
     if "reason" in form.errors:
         found = f"the reason is longer than {TYPED_CHARACTERS} characters or contains characters that cannot be stored"
-        raise Refused.unchanged("rebuild.reason", doing, found, "Enter a shorter reason.")
+        raise Refused.unchanged(
+            "rebuild.reason", doing, found, next_step="Enter a shorter reason. The audit log records it."
+        )
     if "rate" in form.errors:
         found = "the rate limit is not a number"
-        raise Refused.unchanged("rebuild.rate", doing, found, "Enter a number of MiB/s, or leave the field empty.")
+        raise Refused.unchanged(
+            "rebuild.rate", doing, found, next_step="Enter a number of MiB/s, or leave it empty for no limit."
+        )
     if asked.source is None or "method" in form.errors or "request_key" not in given or "fingerprint" not in given:
         found = "the form is incomplete: source, fingerprint or request key is missing"
-        raise Refused.unchanged("plan.incomplete", doing, found, "Review the plan below and confirm again.")
+        raise Refused.unchanged("plan.incomplete", doing, found)
     return request_rebuild(
         actor=request.user,
         target=target,

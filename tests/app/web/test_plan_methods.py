@@ -1,4 +1,4 @@
-"""The plan's page with more than one method: side by side, and a rebuild from a finished backup is asked for as it was shown."""
+"""The plan page compares methods; a request by archive reads the backup that was shown."""
 
 import pytest
 from django.test import Client

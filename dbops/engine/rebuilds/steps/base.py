@@ -99,9 +99,7 @@ class JobStep(Step):
             raise RemoteFailure(
                 "host.stalled",
                 self.title,
-                found=f"no bytes and no log lines for {verdict.silent_seconds:.0f} s",
-                left="The job was stopped.",
-                next_step="Check both hosts for a hung disk, process, or network. Timeouts: DBOPS_STALL_*.",
+                cause=f"no data and no log line for {verdict.silent_seconds:.0f} s",
             )
 
     def cancel(self, run: Run) -> None:

@@ -37,7 +37,7 @@ class Watched(FakeJobs):
         return state
 
 
-def test_what_lasts_is_looked_at_less_often_also_by_the_next_driver() -> None:
+def test_job_step_polls_less_often_with_time_in_any_driver() -> None:
     clock = FakeClock()
     jobs = Watched(clock)
     jobs.play("work", JobState(JobStatus.RUNNING))

@@ -40,10 +40,8 @@ class SwapDatadir(JobStep):
         if "half_copy" in run.checkpoint and not run.checkpoint.get("half_copy_tree"):
             raise Refused(
                 "retry.changed",
-                f"Checking {target.name} before another copy",
-                found="the state of the data directory after the failed rebuild is unknown",
-                left="Nothing was changed.",
-                next_step="Check the instance, then plan a new rebuild.",
+                f"Resuming the rebuild of {target.name}",
+                cause="the content of the data directory is unknown",
             )
         if run.checkpoint.get("touched"):  # begun before, and nobody knows how far it came
             run.checkpoint["swap-datadir.again"] = True

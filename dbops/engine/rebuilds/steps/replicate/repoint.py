@@ -75,9 +75,8 @@ class Repoint(Step):
             raise RemoteFailure(
                 "repoint.not_primary",
                 f"Checking the primary {run.plan.primary.name}",
-                found="the primary is read-only and may have been demoted",
-                left=_as_it_is(run),
-                next_step="After a failover: correct the roles in the inventory, wait for a probe, then resume.",
+                cause="it is read-only, so it may no longer be the primary",
+                state=_as_it_is(run),
             )
 
     def _nothing_errant(self, run: Run, database: Database) -> None:
@@ -93,9 +92,8 @@ class Repoint(Step):
             raise RemoteFailure(
                 "repoint.errant",
                 f"Comparing {run.plan.target.name} with the primary",
-                found=f"the primary does not have {errant}",
-                left=_as_it_is(run),
-                next_step=f"{run.plan.source.name} has errant transactions. Find the cause before you repoint.",
+                cause=f"the primary does not have {errant}",
+                state=_as_it_is(run),
             )
 
 

@@ -37,7 +37,9 @@ def repoint_by_position(run: Run, database: Database) -> StepOutcome:
             raise RemoteFailure(
                 "replication.error",
                 f"Reading the position of {run.plan.source.name}",
-                found="it no longer replicates",
+                cause="it no longer replicates",
+                state=f"{run.plan.target.name} serves and replicates from {run.plan.source.name}.",
+                next_step=f"Check replication on {run.plan.source.name}. Then resume the rebuild.",
             )
         _same_primary(run, f"{link.source_host}:{link.source_port}")
         run.checkpoint["repoint.point"] = {
@@ -70,9 +72,7 @@ def _same_primary(run: Run, upstream: str) -> None:
         raise RemoteFailure(
             "repoint.not_primary",
             f"Reading the position of {run.plan.source.name}",
-            found=f"it replicates from {upstream}; at the start it replicated from {before}",
-            left=f"{run.plan.target.name} serves and replicates from {run.plan.source.name}.",
-            next_step="After a failover: correct the roles in the inventory, wait for a probe, then resume.",
+            cause=f"it replicates from {upstream}; at the start it replicated from {before}",
         )
 
 
@@ -84,9 +84,7 @@ def _let_go(run: Run) -> StepOutcome:
         raise RemoteFailure(
             "repoint.no_common_point",
             f"Waiting for {run.plan.target.name} to reach the position of {run.plan.source.name}",
-            found=f"not reached within {PAUSE_SECONDS:.0f} s, {attempt} times",
-            left=f"{run.plan.target.name} serves and replicates from {run.plan.source.name}, which replicates again.",
-            next_step="Find out why it lags, or what writes to the source directly, then resume.",
+            cause=f"not reached within {PAUSE_SECONDS:.0f} s, {attempt} times",
         )
     _another_attempt(run)
     return again(REST_SECONDS)

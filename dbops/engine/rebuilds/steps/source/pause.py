@@ -49,9 +49,7 @@ class Pause(Step):
             raise RemoteFailure(
                 "source.temp_tables",
                 f"Pausing replication on {run.source.party.name}",
-                found=f"its applier held {left} temporary tables in each of {attempt} attempts; a copy would lack them",
-                left="Replication on the source runs again.",
-                next_step="Rebuild again at a quieter time, or from another source.",
+                cause=f"its applier held {left} temporary tables in each of {attempt} attempts; a copy would lack them",
             )
         return again(3.0)
 

@@ -119,9 +119,7 @@ def restore_durability(run: Run, database: Database) -> None:
             raise RemoteFailure(
                 "relaxed.not_back",
                 f"Restoring the settings of {run.plan.target.name}",
-                found=f"{variable} is {now}, not {was}",
-                left=f"{run.plan.target.name} runs on the new data with relaxed settings.",
-                next_step=f"Restart its server, or set {variable} manually.",
+                cause=f"{variable} is {now}, not {was}",
             )
     if state["was"]:
         values = ", ".join(f"{variable} = {was}" for variable, was in state["was"].items())
@@ -270,9 +268,7 @@ def _must_be_worth(run: Run, found: dict[str, str]) -> None:
         raise RemoteFailure(
             "copy.worthless",
             f"Catching up {run.plan.target.name} with relaxed settings",
-            found=why,
-            left=f"The copy on {run.plan.target.name} may lack transactions or have torn pages.",
-            next_step="Rebuild again: this copy can't be resumed. DBOPS_RELAX_DURABILITY=0 disables relaxed settings.",
+            cause=why,
         )
 
 
