@@ -39,14 +39,17 @@ def crumb(text: str, page: str, *args: Any, **query: Any) -> Crumb:
 
 
 @register.inclusion_tag("includes/breadcrumbs.html")
-def crumbs(*above: Crumb | Cluster | Rebuild | BackupRun | str, here: object) -> dict[str, Any]:
+def crumbs(
+    *above: Crumb | Cluster | Rebuild | BackupRun | str, here: object, number: int | None = None
+) -> dict[str, Any]:
     """Show the breadcrumbs.
 
     Args:
         above: the pages above, the topmost first: the name of a section, a cluster, a rebuild, a backup run or a crumb.
         here: the name of this page.
+        number: follows the name.
     """
-    return {"above": [_crumb(page) for page in above], "here": here}
+    return {"above": [_crumb(page) for page in above], "here": here if number is None else f"{here} {number}"}
 
 
 def _crumb(page: Crumb | Cluster | Rebuild | BackupRun | str) -> Crumb:
