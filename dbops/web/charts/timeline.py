@@ -1,4 +1,4 @@
-"""A timeline as shapes of an SVG: percent across, pixels down. No sizes in styles, which the page's policy forbids."""
+"""Draw a timeline as an SVG: x values are percent, y values are pixels. The page's policy forbids sizes in styles."""
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
@@ -12,21 +12,21 @@ from dbops.engine.schedule.calendar import Interval, lanes, merge, place, positi
 from dbops.engine.schedule.timeline import SHORTEST_SECONDS, BarKind, Timeline, TimelineBar
 from dbops.security.redaction import CONTROL, ESCAPES
 
-#: What is narrower than this could not be seen, in percent.
+#: The least width of a visible bar, in percent.
 NARROWEST = 0.4
-#: From this width on a bar has its name in it, in percent.
+#: The least width of a bar that shows its name, in percent.
 NAMED_FROM = 9.0
-#: So many things of a kind are read out of one drawing; a schedule of every minute must not take a day to listen to.
+#: Maximum number of spoken items of a kind in one drawing.
 READ_OUT = 6
-#: From so many hours between two lines on they are days.
+#: From this interval on, in hours, the lines mark days.
 DAY_HOURS = 24
-#: What is longer names its days.
+#: A longer timeline names its days.
 LONGEST_DAY_SECONDS = 25 * 3600
 
 
 @dataclass(frozen=True, slots=True)
 class Shape:
-    """A rectangle. ``fill`` is a pattern's address, empty where the class colours it; ``label`` stands in it."""
+    """A rectangle. ``fill`` is the id of a pattern, empty if the class colours it; ``label`` is its visible text."""
 
     x: str
     width: str
@@ -40,7 +40,7 @@ class Shape:
 
 @dataclass(frozen=True, slots=True)
 class HourLine:
-    """A line across, with its hour where ``label`` is not empty."""
+    """A vertical line, labelled with its hour unless ``label`` is empty."""
 
     x: str
     label: str
@@ -49,7 +49,7 @@ class HourLine:
 
 @dataclass(frozen=True, slots=True)
 class Drawing:
-    """All that one SVG has. ``name`` stands beside it; both and the titles of its shapes are read out instead of it."""
+    """The content of one SVG. Its ``name`` and the titles of its shapes are also its spoken text."""
 
     name: str
     words: str
@@ -61,7 +61,7 @@ class Drawing:
 
 
 def svg(drawing: Drawing) -> SafeString:
-    """Return the drawing's element. Put together here: a page has hundreds of shapes, and a template takes its time for each."""
+    """Return the SVG element, built here: a template is too slow for hundreds of shapes."""
     words = _text(read_out(drawing))
     parts = [f'<svg class="line" width="100%" height="{drawing.height}" role="img" aria-label="{words}">']
     parts += map(_element, drawing.shapes)
@@ -77,7 +77,7 @@ def svg(drawing: Drawing) -> SafeString:
 
 
 def read_out(drawing: Drawing) -> str:
-    """Say what is drawn: when it is free, then what is blocked and each bar, which nobody hears inside of an image."""
+    """Return the spoken text of the drawing: free slots, blocked times and bars."""
     head = f"{drawing.name}: {drawing.words}" if drawing.name else drawing.words
     blocked = [f"blocked {shape.title.rstrip('.')}" for shape in drawing.shapes if "band-blocked" in shape.css]
     bars = [shape.title for shape in drawing.shapes if "bar-shape" in shape.css]
@@ -85,10 +85,10 @@ def read_out(drawing: Drawing) -> str:
 
 
 def _latest(titles: Iterable[str]) -> list[str]:
-    """Return the last ones, for what lies ahead matters most, and how many stand before them."""
-    told = list(dict.fromkeys(titles))  # a bar and its tail have one title
-    earlier = [f"{len(told) - READ_OUT} earlier"] if len(told) > READ_OUT else []
-    return [*earlier, *told[-READ_OUT:]]
+    """Return the last titles, and the number of those before them."""
+    titles = list(dict.fromkeys(titles))  # a bar and its tail have one title
+    earlier = [f"{len(titles) - READ_OUT} earlier"] if len(titles) > READ_OUT else []
+    return [*earlier, *titles[-READ_OUT:]]
 
 
 def _element(shape: Shape) -> str:
@@ -103,24 +103,24 @@ def _element(shape: Shape) -> str:
 
 
 def _text(value: str) -> str:
-    """Return text that can do nothing in a page: without escape sequences and control characters, and escaped."""
+    """Return text that is safe in a page: escaped, without control characters."""
     return str(escape(CONTROL.sub("\N{REPLACEMENT CHARACTER}", ESCAPES.sub("", value))))
 
 
 def percent(value: float) -> str:
-    """Return a length as SVG has it, whatever the language."""
+    """Return a length in SVG notation, in any language."""
     return f"{value:.3f}%"
 
 
 def clock(moment: datetime, day: Interval | None = None) -> str:
-    """Return the time on the reader's clock: ``24:00`` for the end of the day that is shown."""
+    """Return the time on the reader's clock; ``24:00`` for the end of the shown day."""
     if day and moment == day.end:
         return "24:00"
     return f"{timezone.localtime(moment):%H:%M}"
 
 
 def spoken(interval: Interval, now: datetime | None = None) -> str:
-    """Return ``06:10-23:00``, with the day where it is another than today's."""
+    """Return ``06:10-23:00``, with the weekday unless it is today."""
     today = timezone.localtime(now or timezone.now()).date()
 
     def one(moment: datetime) -> str:
@@ -131,7 +131,7 @@ def spoken(interval: Interval, now: datetime | None = None) -> str:
 
 
 def strip(line: Timeline, *, height: int = 26, name: str = "") -> Drawing:
-    """Draw a cluster's day on one line: what is blocked across all of it, and bars in at most three lanes."""
+    """Draw a cluster's day on one line: blocked times over the full height, and bars in at most three lanes."""
     placed = lanes((bar.whole, bar) for bar in line.bars if bar.kind is not BarKind.MAINTENANCE)
     shapes = [*_bands(line, height)]
     for item in placed:
@@ -140,7 +140,7 @@ def strip(line: Timeline, *, height: int = 26, name: str = "") -> Drawing:
 
 
 def day_row(line: Timeline, *, name: str) -> Drawing:
-    """Draw one day of the calendar: the bands, and every bar in a lane of its own height."""
+    """Draw one day of the calendar: the bands, and each bar in its own lane."""
     placed = lanes((bar.whole, bar) for bar in line.bars)
     count = max((item.lane for item in placed), default=0) + 1
     height = 20 * max(1, count) + 8
@@ -151,7 +151,7 @@ def day_row(line: Timeline, *, name: str) -> Drawing:
 
 
 def calendar_row(line: Timeline, *, name: str, days: int) -> Drawing:
-    """Draw a cluster's row in the calendar of all: as ``strip``, higher, maintenance included, with days where it has several."""
+    """Draw a cluster's row in the fleet calendar: like ``strip``, but higher, with maintenance and days."""
     placed = lanes((bar.whole, bar) for bar in line.bars)
     height = 12 * min(4, max((item.lane for item in placed), default=0) + 1) + 8
     shapes = [*_bands(line, height)]
@@ -161,7 +161,7 @@ def calendar_row(line: Timeline, *, name: str, days: int) -> Drawing:
 
 
 def instance_rows(line: Timeline, names: Sequence[str]) -> list[Drawing]:
-    """Draw a line for each instance that has something on it, the cluster's own first."""
+    """Draw one line per used instance, the cluster's own line first."""
     found = [_cluster_row(line)]
     for name in names:
         bars = [bar for bar in line.bars if bar.instance == name or name in bar.busy]
@@ -200,48 +200,48 @@ def _drawing(
 
 
 def words(line: Timeline) -> str:
-    """Say when it is free, for those who do not see the drawing; of a day that is over, when it was blocked."""
+    """Return the free times as text; of a past day, the blocked times."""
     if line.within.end <= line.now:
         return _past_words(line)
     slots = line.free_ahead
     if not slots:
-        return "not free any more" if line.within.start < line.now else "never free"
+        return "no more free slots" if line.within.start < line.now else "no free slots"
     if [(item.start, item.end) for item in slots] == [(line.within.start, line.within.end)]:
-        return "free all the time"
+        return "always free"
     return f"free {_times(slots, line)}"
 
 
 def _past_words(line: Timeline) -> str:
     if not line.bars:
-        return "nothing is known to have run"
+        return "no jobs"
     blocked = [item for item in merge([one.interval for one in line.blocked]) if item.seconds >= SHORTEST_SECONDS]
-    return f"was blocked {_times(blocked, line)}" if blocked else "was blocked for less than a minute, or not at all"
+    return f"blocked {_times(blocked, line)}" if blocked else "not blocked"
 
 
 def _times(intervals: Iterable[Interval], line: Timeline) -> str:
-    """Return the intervals by the minute; two with less than a minute between them are one to who reads a clock."""
+    """Return the intervals by the minute; intervals less than a minute apart are joined."""
     is_day = line.within.seconds <= LONGEST_DAY_SECONDS
-    told: list[tuple[str, str]] = []
+    joined: list[tuple[str, str]] = []
     for item in intervals:
         start, end = (
             (clock(item.start), clock(item.end, line.within))
             if is_day
             else (f"{timezone.localtime(moment):%a %H:%M}" for moment in (item.start, item.end))
         )
-        if told and told[-1][1] == start:
-            start = told.pop()[0]
-        told.append((start, end))
-    return ", ".join(f"{start} to {end}" for start, end in told)
+        if joined and joined[-1][1] == start:
+            start = joined.pop()[0]
+        joined.append((start, end))
+    return ", ".join(f"{start} to {end}" for start, end in joined)
 
 
 def _bands(line: Timeline, height: int) -> Iterable[Shape]:
-    """What lies behind is drawn where it was blocked alone: of the rest nobody knows whether a rebuild could have started."""
+    """Yield the bands. In the past only blocked times are drawn: whether the rest was free is unknown."""
     for css, fill, intervals in (
         ("band-free", "", [(item, "free: a rebuild can start") for item in line.free_ahead]),
         (
             "band-perhaps",
             "url(#hatch-light)",
-            [(item, "may still be blocked (1 of 10 times)") for item in line.perhaps],
+            [(item, "may still be blocked (after p50, before p90)") for item in line.perhaps],
         ),
         ("band-blocked", "url(#hatch)", [(item.interval, item.why) for item in line.blocked]),
     ):
@@ -254,12 +254,12 @@ def _bands(line: Timeline, height: int) -> Iterable[Shape]:
 def _bar(bar: TimelineBar, line: Timeline, *, y: int, height: int, named: bool) -> Iterable[Shape]:
     title = f"{bar.title}: {spoken(bar.interval, line.now)}"
     title = (
-        f"{bar.title}: from {spoken(bar.interval, line.now).partition(chr(0x2013))[0]}, end not known"
+        f"{bar.title}: from {spoken(bar.interval, line.now).partition(chr(0x2013))[0]}, no estimated end"
         if bar.is_open
         else title
     )
     if bar.tail:
-        title += f", at the latest {clock(bar.tail.end)} (9 of 10 times)"
+        title += f", p90 {clock(bar.tail.end)}"
     title += f", {bar.status}" if bar.status else ""
     css = f"bar-shape bar-{bar.kind.value} bar-{bar.status or 'plain'}" + (" bar-open" if bar.is_open else "")
     if at := place(_known(bar, line.now), line.within):
@@ -271,7 +271,7 @@ def _bar(bar: TimelineBar, line: Timeline, *, y: int, height: int, named: bool) 
 
 
 def _known(bar: TimelineBar, now: datetime) -> Interval:
-    """Return what is known of a bar: of a job that nobody knows the end of, up to now. What it blocks is hatched behind it."""
+    """Return the drawn interval of a bar: a job without an estimated end reaches to now."""
     if not bar.is_open or bar.kind is BarKind.MAINTENANCE:
         return bar.interval
     start = bar.interval.start
@@ -283,7 +283,7 @@ def _hours(within: Interval, zone: tzinfo, every_hours: int, labels: bool) -> It
         anchor = "start" if tick.left < 2 else "end" if tick.left > 98 else "middle"
         local = tick.at.astimezone(zone)
         if every_hours >= DAY_HOURS:
-            # the day that begins at the end is not drawn
+            # The day that begins at the end of the interval is not labelled.
             anchor, label = "start", "" if tick.at == within.end else f"{local:%a} {local.day}"
         else:
             label = "24" if tick.at == within.end and local.hour == 0 else f"{local:%H}"

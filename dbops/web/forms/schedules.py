@@ -1,4 +1,4 @@
-"""Forms about backups: a schedule, maintenance of a cluster, a token."""
+"""Forms for backup schedules, maintenance and calendar tokens."""
 
 from collections.abc import Iterator
 from datetime import datetime
@@ -18,33 +18,33 @@ from dbops.web.forms.inventory import InventoryForm, MinutesField, sentence
 
 INSTANCES_IN_A_LIST = 200
 METHODS = [
-    ("physical", "physical: xtrabackup or mariadb-backup, with zstd"),
-    ("dump", "dump: mysqldump or mariadb-dump, with gzip"),
+    ("physical", "Physical (xtrabackup or mariadb-backup, zstd)"),
+    ("dump", "Dump (mysqldump or mariadb-dump, gzip)"),
 ]
-RUN_BY = [("dbops", "dbops starts it"), ("external", "somebody else's cron starts it; dbops only watches")]
+RUN_BY = [("dbops", "dbops"), ("external", "External cron job")]
 
 
 class ScheduleForm(InventoryForm):
-    """When an instance is backed up, by whom, and what is kept."""
+    """A backup schedule: instance, times, directory and retention."""
 
     groups: ClassVar = {
         "Backup": ("name", "instance", "method", "run_by"),
         "When": ("cron", "time_zone", "expected_seconds", "late_after_seconds", "is_enabled"),
-        "Where, and what is kept": ("directory", "keep_count", "keep_days"),
+        "Directory and retention": ("directory", "keep_count", "keep_days"),
     }
     method = forms.ChoiceField(choices=METHODS)
-    run_by = forms.ChoiceField(choices=RUN_BY, label="Run by")
+    run_by = forms.ChoiceField(choices=RUN_BY, label="Started by")
     expected_seconds = MinutesField(
         label="Expected duration (minutes)",
         required=False,
         min_value=1,
-        help_text="What you expect. It counts until the schedule's own runs say better.",
+        help_text="Used until dbops has learned the duration from past runs. Empty: no estimate.",
     )
     late_after_seconds = MinutesField(
         label="Late after (minutes)",
         min_value=1,
         initial=900,
-        help_text="A run that has not begun so long after its due time is flagged as late.",
+        help_text="A run that starts later than this after its due time is flagged as late.",
     )
 
     class Meta:
@@ -55,15 +55,15 @@ class ScheduleForm(InventoryForm):
         ]
         labels: ClassVar = {
             "cron": "Cron expression",
-            "is_enabled": "Switched on",
+            "is_enabled": "Enabled",
             "keep_count": "Maximum number of backups",
             "keep_days": "Maximum age (days)",
         }
         help_texts: ClassVar = {
-            "name": "Reports of backups name it.",
-            "cron": "Minute, hour, day of the month, month, day of the week: 30 2 * * * is every night at 02:30.",
-            "time_zone": "The one in which the expression is meant, for example Europe/Berlin.",
-            "directory": "On the instance's host, outside every data directory. Needed where dbops runs the backup.",
+            "name": "Hosts use this name when they report backups.",
+            "cron": "Minute, hour, day of month, month, day of week. Example: 30 2 * * * runs every night at 02:30.",
+            "time_zone": "Time zone of the cron expression, for example Europe/Berlin.",
+            "directory": "Backup directory on the instance's host, outside all data directories. Required for backups that dbops starts.",
             "keep_count": (
                 "dbops deletes its own backups beyond this number. Leave empty for no limit. "
                 "The newest backup and the newest restore-tested one are always kept."
@@ -79,11 +79,11 @@ class ScheduleForm(InventoryForm):
         assert isinstance(chosen, forms.ModelChoiceField)  # noqa: S101 - it is a foreign key
         chosen.to_field_name = "name"
         if Instance.objects.count() > INSTANCES_IN_A_LIST:
-            # Thousands of choices are no choice, and make the page heavy: its name is typed.
+            # A list of thousands is unusable and slow: the name is typed.
             chosen.widget = forms.TextInput(attrs={"class": "form-control"})
         if not self.is_new:
             self.initial["instance"] = self.instance.instance.name
-            # Its runs and their reports go by these two.
+            # Past runs and reports refer to these two.
             self.fields["name"].disabled = self.fields["instance"].disabled = True
 
     @property
@@ -104,11 +104,11 @@ class ScheduleForm(InventoryForm):
 
 
 class MaintenanceForm(forms.Form):
-    """When no rebuild of a cluster may start. Times are in the page's zone."""
+    """Announced maintenance of a cluster, in the page's time zone."""
 
-    starts_at = forms.DateTimeField(label="From", required=False, help_text="Empty: now.")
-    ends_at = forms.DateTimeField(label="Until", required=False, help_text="Empty: until somebody ends it.")
-    reason = forms.CharField(label="Why", max_length=300)
+    starts_at = forms.DateTimeField(label="Start", required=False, help_text="Empty: now.")
+    ends_at = forms.DateTimeField(label="End", required=False, help_text="Empty: until ended manually.")
+    reason = forms.CharField(label="Reason", max_length=300)
 
     def __init__(self, *args: Any, **kwargs: Any) -> None:
         super().__init__(*args, **{"label_suffix": "", **kwargs})
@@ -119,7 +119,7 @@ class MaintenanceForm(forms.Form):
         self.fields["reason"].widget.attrs["class"] = "form-control"
 
     def add_refusal(self, error: Refused, text: str) -> None:
-        """Show a refusal above the form. Its code is that of the first problem."""
+        """Show a refusal above the form, with the code of its first problem."""
         code = (error.told.get("problems") or [error.code])[0]
         self.add_error(None, ValidationError(text, code=code))
 
@@ -128,7 +128,7 @@ class MaintenanceForm(forms.Form):
 
 
 class MarkForm(MaintenanceForm):
-    """A time that has passed and was planned."""
+    """Past maintenance to mark as planned."""
 
     def __init__(self, *args: Any, **kwargs: Any) -> None:
         super().__init__(*args, **kwargs)
@@ -138,17 +138,15 @@ class MarkForm(MaintenanceForm):
 
 
 class TokenForm(forms.ModelForm):
-    """A token that lets a calendar read the backup windows."""
+    """An access token for calendar feeds."""
 
-    cluster = forms.ModelChoiceField(
-        Cluster.objects.all(), label="Which windows", required=False, empty_label="of every cluster"
-    )
+    cluster = forms.ModelChoiceField(Cluster.objects.all(), label="Cluster", required=False, empty_label="All clusters")
 
     class Meta:
         model = AccessToken
         fields: ClassVar = ["name", "cluster"]
         labels: ClassVar = {"name": "Name"}
-        help_texts: ClassVar = {"name": "For example where the calendar is: it stands in the audit log."}
+        help_texts: ClassVar = {"name": "For example the name of the calendar. The audit log records it."}
 
     def __init__(self, *args: Any, **kwargs: Any) -> None:
         super().__init__(*args, **{"label_suffix": "", **kwargs})

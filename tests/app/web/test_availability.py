@@ -142,7 +142,7 @@ def test_the_list_as_a_file_has_all_that_match_with_the_numbers_of_the_page(view
 def test_a_clusters_intervals_as_a_file(viewer: Client, lost: Any) -> None:
     answer = viewer.get(f"{PAGE}?days=7&gap=short&format=csv")
     [row] = csv.DictReader(answer.content.decode("utf-8-sig").split("\r\n"))
-    assert (row["cause"], row["rests on"], row["missing"]) == (str(Cause.DETECTION), "replica-1", "1")
+    assert (row["cause"], row["evidence"], row["missing"]) == (str(Cause.DETECTION), "replica-1", "1")
     assert row["from"].endswith("+00:00")
     found = viewer.get(f"{PAGE}?days=7&gap=short&format=json").json()
     assert round(sum(week["seconds"] for week in found["below_target_by_week"])) == 7200
@@ -260,7 +260,7 @@ def test_if_it_broke_now_the_worst_hour_is_named(viewer: Client, lost: Any, sett
     answer = viewer.get(f"{PAGE}?of=forecast&format=csv")
     rows = list(csv.DictReader(answer.content.decode("utf-8-sig").split("\r\n")))
     [worst] = [row for row in rows if row["weekday"] == "Thursday" and row["hour"] == "2"]
-    assert (worst["seconds"], worst["breaks the goal"]) == ("16200.0", "no")
+    assert (worst["seconds"], worst["over the goal"]) == ("16200.0", "no")
 
 
 def ahead_of(client: Client) -> ClusterForecast:
@@ -295,7 +295,7 @@ def test_a_cluster_with_a_goal_of_its_own_is_measured_by_it(viewer: Client, lost
     found = viewer.get(f"{PAGE}?format=json").json()["if_it_broke_now"]
     assert (found["goal_seconds"], found["goal_is_its_own"], found["breaches"]) == (4 * 3600, True, 7)
     lines = viewer.get(f"{PAGE}?of=forecast&format=csv").content.decode("utf-8-sig").split("\r\n")
-    assert sum(row["breaks the goal"] == "yes" for row in csv.DictReader(lines)) == 7
+    assert sum(row["over the goal"] == "yes" for row in csv.DictReader(lines)) == 7
     paper = words(viewer, "/availability/report/2026-03/shop/")
     for told in ('data-goal="own"', "4 h 00 min", "Thursday 02:00", 'data-breaches="7"'):
         assert told in paper
