@@ -73,10 +73,10 @@ def due_runs(
 class RestoreState(StrEnum):
     """What is known of restoring a source's backups."""
 
-    TESTED = "restore_tested"
-    OLD = "too old"
+    TESTED = "tested"
+    OLD = "old"
     FAILED = "failed"
-    NEVER = "never proven"
+    NEVER = "never tested"
 
 
 @dataclass(frozen=True, slots=True)
