@@ -1,4 +1,4 @@
-"""Whether the file of a backup is whole. Exit statuses lie, so all of the evidence must agree before it gets its final name."""
+"""Check that a backup file is complete before it gets its final name. Exit statuses alone are not enough."""
 
 import re
 from collections.abc import Mapping
@@ -20,17 +20,20 @@ STAGES = {
     BackupMethod.DUMP: ("tool", "see", "compress", "write", "sum"),
     BackupMethod.PHYSICAL: ("tool", "compress", "write", "sum"),
 }
-NOTHING_KEPT = "Nothing was published; what was written is removed. Replication of the instance was not touched."
-AGAIN = "Mend the cause on the host, and run the backup again."
+NOTHING_KEPT = "The unfinished backup is removed. Replication of the instance is unchanged."
+AGAIN = "Fix the problem on the host, then run the backup again."
 
 _BINLOG_POS = re.compile(r"filename '([^']*)', position '?(\d+)'?(?:,? GTID of the last change '([^']*)')?", re.DOTALL)
-#: What a dump program says in a good run. Anything else on its standard error is no good run.
+#: Normal output of a dump program. Anything else on its standard error fails the backup.
 _HARMLESS = re.compile(r"warning|deprecated|^--\s|^\s*$", re.IGNORECASE)
 
 
 @dataclass(frozen=True, slots=True)
 class VerifiedBackup:
-    """A file that is whole, under its partial name. ``identity`` is its device:inode, ``mount`` where its file system is mounted."""
+    """A complete file under its partial name.
+
+    ``identity`` is device:inode, ``mount`` the mount point of its file system.
+    """
 
     bytes: int
     sha256: str
@@ -43,15 +46,15 @@ class VerifiedBackup:
 
 
 def judge_backup(plan: BackupPlan, state: JobState, files_text: str) -> VerifiedBackup:
-    """Return what a finished job wrote when all of it proves that the file is whole.
+    """Return the verified backup of a finished job, if all evidence shows that its file is complete.
 
     Args:
         plan: of the run.
-        state: of its job, which has ended or vanished.
+        state: of the job, ended or vanished.
         files_text: the job's ``log.files``.
 
     Raises:
-        Refused: the host is not as it must be; nothing was written (``backup.refused``).
+        Refused: the host does not match the plan; nothing was written (``backup.refused``).
         RemoteFailure: the first real cause.
     """
     _must_have_worked(plan, state)
@@ -63,9 +66,9 @@ def judge_backup(plan: BackupPlan, state: JobState, files_text: str) -> Verified
     if not problem and not (facts.get("bytes", "").isdigit() and int(facts["bytes"]) > 0):
         problem = "the file is empty"
     if not problem and not re.fullmatch(r"[0-9a-f]{64}", facts.get("sha256", "")):
-        problem = "its checksum is missing"
+        problem = "the checksum is missing"
     if problem:
-        raise _failure("backup.incomplete", f"every stage ended with status 0, but {problem}")
+        raise _failure("backup.incomplete", f"all stages exited with status 0, but {problem}")
     return VerifiedBackup(
         bytes=int(facts["bytes"]),
         sha256=facts["sha256"],
@@ -81,7 +84,7 @@ def judge_backup(plan: BackupPlan, state: JobState, files_text: str) -> Verified
 
 
 def position_of(plan: BackupPlan, files: Mapping[str, str]) -> Coordinates:
-    """Return the position of the server's own binary log at which the backup is, as its tool says; empty where it has none."""
+    """Return the server's binary log position of the backup, as its tool reports it; empty if it has none."""
     if plan.method is BackupMethod.DUMP:
         return dump_position(files.get("position", ""))
     flavor = flavor_for(plan.version, plan.flavor)
@@ -93,25 +96,25 @@ def position_of(plan: BackupPlan, files: Mapping[str, str]) -> Coordinates:
 
 
 def _failure(code: str, found: str, next_step: str = AGAIN) -> RemoteFailure:
-    return RemoteFailure(code, "Making the backup", found=found, left=NOTHING_KEPT, next_step=next_step)
+    return RemoteFailure(code, "Running the backup", found=found, left=NOTHING_KEPT, next_step=next_step)
 
 
 def _known_cause(known: KnownFailure, said: str) -> RemoteFailure:
     found = f"{known.sentence} ({said})"
-    return RemoteFailure(known.code, "Making the backup", found=found, left=NOTHING_KEPT, next_step=known.next_step)
+    return RemoteFailure(known.code, "Running the backup", found=found, left=NOTHING_KEPT, next_step=known.next_step)
 
 
 def _must_have_worked(plan: BackupPlan, state: JobState) -> None:
-    """What ended before the pipe did."""
+    """Raise the failure of a job that ended before its pipe did."""
     output = state.tails.get("out", "").strip()
     last = output.splitlines()[-1] if output else ""
     if state.status is JobStatus.VANISHED:
-        found = "the job is gone and left no exit status (killed, or the host was restarted)"
-        raise _failure("backup.vanished", found, "Look at the host's system log, and run the backup again.")
+        found = "the job disappeared without an exit status (killed, or the host restarted)"
+        raise _failure("backup.vanished", found, "Check the host's system log, then run the backup again.")
     if state.exit_status == REFUSED_STATUS and last.startswith("REFUSED: "):
         raise Refused(
             "backup.refused",
-            f"Looking at {plan.instance} before the backup",
+            f"Checking {plan.instance} before the backup",
             found=last.removeprefix("REFUSED: "),
             left="Nothing was written.",
             next_step=AGAIN,
@@ -119,8 +122,8 @@ def _must_have_worked(plan: BackupPlan, state: JobState) -> None:
     if state.exit_status != 0 and (last.startswith("FAILED: ") or not state.stages):
         killed = KILLED_STATUSES.get(state.exit_status or 0)
         if killed and not last.startswith("FAILED: "):
-            raise _failure("backup.killed", f"the job was ended by signal {killed}")
-        said = f"exit status {state.exit_status}, without a word"
+            raise _failure("backup.killed", f"signal {killed} killed the job")
+        said = f"exit status {state.exit_status} without output"
         raise _failure("backup.failed", last.removeprefix("FAILED: ") or said)
 
 
@@ -129,17 +132,17 @@ def _stages_must_have_worked(plan: BackupPlan, state: JobState, log: str) -> Non
     if all(status == 0 for status in statuses.values()) and state.exit_status == 0:
         return
     said = ", ".join(f"{name} {status}" for name, status in statuses.items())
-    for name in ("write", "sum", "compress", "tool"):  # who breaks a pipe is behind those who feel it
+    for name in ("write", "sum", "compress", "tool"):  # a broken pipe is caused by a later stage
         if (signal := KILLED_STATUSES.get(statuses[name] or 0)) is not None:
             raise _failure(
                 "backup.killed",
-                f"the program of stage '{name}' was ended by signal {signal} ({said})",
-                "Look for the out-of-memory killer and for who else ends processes on that host, then run the backup again.",
+                f"signal {signal} killed the program of stage '{name}' ({said})",
+                "Check the host's system log for the out-of-memory killer, then run the backup again.",
             )
     if known := _known(state, log):
         raise _known_cause(known, said)
     words = next((tail for name in ("write", "compress", "tool") if (tail := state.tails.get(name, "").strip())), "")
-    raise _failure("backup.failed", f"exit statuses: {said}. Last words: {words[-500:] or '(none)'}")
+    raise _failure("backup.failed", f"exit statuses: {said}. Last output: {words[-500:] or '(none)'}")
 
 
 def _known(state: JobState, log: str) -> KnownFailure | None:
@@ -164,9 +167,9 @@ def _physical_problem(plan: BackupPlan, files: Mapping[str, str], log: str) -> s
     if not lines or not lines[-1].rstrip().endswith("completed OK!"):
         return f"the backup tool's last line is not 'completed OK!' but: {lines[-1][:300] if lines else '(nothing)'}"
     if OTHER_DATADIR in log:
-        return "the backup tool read another data directory than the server's own"
+        return "the backup tool read a different data directory than the server's"
     flavor = flavor_for(plan.version, plan.flavor)
     for kind in ("info", "checkpoints"):
         if not first_of(flavor, kind, files):
-            return f"the tool left no {' or '.join(name for name in metadata_file_names(plan) if kind in name)}"
+            return f"the tool wrote no {' or '.join(name for name in metadata_file_names(plan) if kind in name)}"
     return ""

@@ -1,6 +1,6 @@
-"""The work of one backup run: a job that is started once and found again, then judged, published, and older files removed.
+"""Run the job of one backup run: start or find it, check it, publish the file, remove older files.
 
-Nothing here touches replication: no step stops or starts it, and no option of the tools that does is used.
+Replication stays unchanged: no step stops or starts it, and no option of the tools does.
 """
 
 import json
@@ -22,7 +22,10 @@ from dbops.engine.states import BackupMethod, Level
 
 @dataclass(slots=True)
 class BackupContext:
-    """One run at work. ``credentials`` is an option file's text; ``checkpoint`` is plain data that survives the driver."""
+    """One running backup.
+
+    ``credentials`` is the text of an option file; ``checkpoint`` is plain data that survives the driver.
+    """
 
     plan: BackupPlan
     jobs: Jobs
@@ -35,7 +38,7 @@ class BackupContext:
 
 @dataclass(frozen=True, slots=True)
 class PublishedBackup:
-    """A backup under its final name. ``record`` is what stands beside it."""
+    """A backup under its final name. ``record`` is the content of its record file."""
 
     path: str
     bytes: int
@@ -43,7 +46,7 @@ class PublishedBackup:
 
 
 class Removal(StrEnum):
-    """What became of a file that was to be removed. ``ABSENT``: it was not there, which is no proof that it is gone."""
+    """The result of a removal. ``ABSENT``: the file was not found, so it may not be gone for good."""
 
     REMOVED = "removed"
     ABSENT = "absent"
@@ -51,17 +54,17 @@ class Removal(StrEnum):
 
 
 def advance(site: BackupContext) -> PublishedBackup | None:
-    """Do or follow what is due for about a second. Return the published backup once it is, ``None`` to be asked again.
+    """Advance the backup for about a second. Return the published backup, or ``None`` if it is not finished.
 
     Raises:
-        Unreachable: nothing is known of the host; before the job was asked for (``memory["asked"]``) nothing runs there either.
+        Unreachable: the host does not answer; before the job was requested (``checkpoint["asked"]``) nothing runs there.
         Refused, RemoteFailure: the run has failed; ``clean_up`` ends it.
         Cancelled: by the journal.
     """
     if not site.checkpoint.get("asked"):
-        site.jobs.follow(JOB)  # a silent host is met here, before anything can have been started
+        site.jobs.follow(JOB)  # an unreachable host is detected here, before anything starts
         site.checkpoint["asked"] = True
-        site.journal.say(f"Runs on {site.plan.instance}'s host: {site.plan.command}")
+        site.journal.say(f"Command on the host of {site.plan.instance}: {site.plan.command}")
         site.journal.flush()
     state = site.jobs.follow(JOB, wait_seconds=0.8, tail_lines=40)
     if state.status is JobStatus.ABSENT:
@@ -76,22 +79,24 @@ def advance(site: BackupContext) -> PublishedBackup | None:
 
 
 def clean_up(site: BackupContext, *, is_final_kept: bool = False) -> None:
-    """End the job if it runs and remove its files. Any number of times. Raises as ``Jobs``, ``Unreachable`` too while it cannot be ended.
+    """Stop the job and remove its files.
+
+    Idempotent. Raises like ``Jobs``, and ``Unreachable`` while the job can't be stopped.
 
     Args:
-        site: the run that has failed, or was stopped.
-        is_final_kept: leave what stands under the final name: until there is another, it may be the only backup.
+        site: the failed or stopped run.
+        is_final_kept: keep the file with the final name: it may be the only backup.
     """
     if not site.checkpoint.get("asked"):
         return
     if site.jobs.stop(JOB).status is JobStatus.RUNNING:
-        # it sleeps in the kernel, on a disk or a network file system that does not answer, and may yet write
+        # The process hangs in the kernel on an unresponsive disk or network file system, and may still write.
         raise Unreachable(
             "backup.not_ended",
-            f"Ending the backup of {site.plan.instance}",
-            found="its processes were killed and are still there",
-            left="Its partial file, and the hold on the instance.",
-            next_step="Look at the host's disks and network file systems. dbops asks again until the processes are gone.",
+            f"Stopping the backup of {site.plan.instance}",
+            found="processes did not exit after SIGKILL",
+            left="The partial file remains, and the instance stays held.",
+            next_step="Check the host's disks and network file systems. dbops retries until the processes exit.",
         )
     kept = {path for path, end in remove(site, [site.plan.partial_path]).items() if end is Removal.KEPT}
     if site.checkpoint.get("final") and not is_final_kept and not _withdraw(site):
@@ -99,15 +104,15 @@ def clean_up(site: BackupContext, *, is_final_kept: bool = False) -> None:
     if kept:
         raise RemoteFailure(
             "backup.not_removed",
-            "Removing what the failed backup wrote",
+            "Removing the files of a failed backup",
             found=", ".join(sorted(kept)),
-            left="It is hidden and carries no final name; the next run tries again.",
-            next_step="Look at the directory's owner and mode on the host.",
+            left="The files are hidden, without their final name. The next run tries to remove them.",
+            next_step="Check the owner and mode of the directory on the host.",
         )
 
 
 def remove(site: BackupContext, paths: list[str]) -> dict[str, Removal]:
-    """Remove files with their records. Return what became of each. Raises as ``Jobs``."""
+    """Remove files with their records. Return the result for each. Raises like ``Jobs``."""
     result = site.jobs.act(IN_BASH, load("common", "remove_backups"), *paths)
     said = {path: word for word, _, path in (line.partition(" ") for line in result.stdout.splitlines())}
     words = {"removed": Removal.REMOVED, "absent": Removal.ABSENT}
@@ -115,7 +120,7 @@ def remove(site: BackupContext, paths: list[str]) -> dict[str, Removal]:
 
 
 def _withdraw(site: BackupContext) -> bool:
-    """Remove what stands under the final name where it is this run's. Return whether nothing of the run is left there."""
+    """Remove the file with the final name if it is of this run. Return whether no file of the run is left."""
     plan, final = site.plan, site.checkpoint["final"]
     result = site.jobs.act(
         IN_BASH,
@@ -129,7 +134,7 @@ def _withdraw(site: BackupContext) -> bool:
     if result.exit_status is None:
         raise Unreachable("ssh.lost", "Removing a failed backup", found="the connection ended before the answer")
     if result.stdout.strip() == "another":
-        site.journal.say(f"{plan.path} is not this run's file, and was left alone.", level=Level.WARNING)
+        site.journal.say(f"{plan.path} belongs to another run and was kept.", level=Level.WARNING)
     return result.exit_status == 0
 
 
@@ -160,7 +165,7 @@ def _start(site: BackupContext) -> None:
 
 
 def _follow(site: BackupContext, state: JobState) -> None:
-    """Bytes of the file are those that the compressor has written; how far it is follows the last run, else what was read."""
+    """Return the progress: bytes written by the compressor, and a share by the last run's size or the bytes read."""
     now = site.clock.now()
     written, read = state.counters.get("compress.write_bytes"), state.counters.get("compress.read_bytes")
     if written is not None and read is not None:
@@ -179,15 +184,15 @@ def _follow(site: BackupContext, state: JobState) -> None:
     )
     site.checkpoint["watch"] = verdict.checkpoint
     if verdict.is_to_be_told:
-        text = f"Nothing has moved for {verdict.silent_seconds:.0f} s: no byte, no line of a log."
+        text = f"No progress for {verdict.silent_seconds:.0f} s: no data and no log output."
         site.journal.say(text, level=Level.WARNING)
     if verdict.is_stalled:
         raise RemoteFailure(
             "backup.stalled",
-            "Making the backup",
-            found=f"no byte and no line of a log for {verdict.silent_seconds:.0f} s",
-            left="The job is ended and its file removed.",
-            next_step="Look for a lock that the tool waits for, or a frozen disk. DBOPS_STALL_STOP_SECONDS sets how long is borne.",
+            "Running the backup",
+            found=f"no data and no log output for {verdict.silent_seconds:.0f} s",
+            left="The job was stopped and its file removed.",
+            next_step="Check for a lock that the tool waits for, or a hung disk. DBOPS_STALL_STOP_SECONDS sets the timeout.",
         )
 
 
@@ -213,7 +218,7 @@ def _publish(site: BackupContext, state: JobState, whole: VerifiedBackup) -> Pub
     }
     site.checkpoint["publishing"] = True
     site.checkpoint["final"] = {"bytes": whole.bytes, "sha256": whole.sha256}
-    site.journal.flush()  # whoever comes after a driver that dies from here on must know what may stand under the final name
+    site.journal.flush()  # a driver that takes over must know that the final name may be in use
     text = json.dumps(record, indent=2, sort_keys=True) + "\n"
     result = site.jobs.act(
         IN_BASH,
@@ -228,20 +233,18 @@ def _publish(site: BackupContext, state: JobState, whole: VerifiedBackup) -> Pub
         stdin=text.encode(),
     )
     if result.exit_status is None:
-        raise Unreachable(
-            "ssh.lost", "Giving the backup its final name", found="the connection ended before the answer"
-        )
+        raise Unreachable("ssh.lost", "Publishing the backup", found="the connection ended before the answer")
     if result.exit_status == REFUSED_STATUS:
-        # what stands there is somebody else's: nothing of ours may be looked for under that name
+        # the file with that name belongs to another run: do not search for ours there
         del site.checkpoint["final"]
     if result.exit_status != 0:
         said = f"{result.stdout}{result.stderr}".strip()[-400:]
         raise RemoteFailure(
             "backup.unpublished",
-            "Giving the backup its final name",
+            "Publishing the backup",
             found=said or f"status {result.exit_status}",
-            left="The file is whole but is not published, and is removed; another file of that name is left alone.",
-            next_step="Look at the directory on the host, and run the backup again.",
+            left="The complete file was not published and is removed. Other files of that name are kept.",
+            next_step="Check the directory on the host, then run the backup again.",
         )
     for line in whole.warnings:
         site.journal.say(f"The dump program wrote: {line[:300]}", level=Level.WARNING)

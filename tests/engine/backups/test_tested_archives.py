@@ -118,7 +118,9 @@ def test_where_every_backup_is_bad_the_method_is_refused_with_what_was_found(sou
     plan = build_plan(there, "archive")
     assert refused(plan) == {"archive.proof"}
     seen = finding(plan, "archive.proof")[1]
-    assert all(word in seen for word in ("run 8", f"{NOW - timedelta(hours=2):%Y-%m-%d}", "(proof.tables)", "(1)"))
+    assert all(
+        word in seen for word in ("run 8", f"{NOW - timedelta(hours=2):%Y-%m-%d}", "(restore_test.tables)", "(1)")
+    )
     [refusal] = plan.refusals
     assert "backup-1" in refusal.advice
     assert compare(there)[2].why_not == (seen,)
