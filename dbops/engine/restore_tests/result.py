@@ -1,4 +1,4 @@
-"""What the end of a proof's job means: how long each step took, what failed, and whether the rows are those that are expected."""
+"""Judge the end of a restore test: step durations, failures and row counts."""
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
@@ -8,38 +8,37 @@ from dbops.engine.errors import Refused, RemoteFailure
 from dbops.engine.hosts.jobs import REFUSED_STATUS, pairs
 from dbops.engine.ports import JobState, JobStatus
 
-#: The steps in their order, with their names for readers.
+#: The steps in order, with their titles.
 STEPS = {
-    "look": "Look at file, space and memory",
+    "look": "Check file, space and memory",
     "unpack": "Decompress and unpack",
     "prepare": "Prepare",
-    "start": "Start a server of its own",
+    "start": "Start scratch server",
     "tables": "Check all tables",
     "rows": "Count rows",
-    "stop": "Stop that server",
-    "remove": "Remove everything",
+    "stop": "Stop scratch server",
+    "remove": "Remove files",
 }
-#: First words with which ``prove_backup.sh`` fails, and what to do then.
+#: First words of the failures of ``run_restore_test.sh``, with the next step.
 FAILURES = {
-    "space": "Free space on the host, or set DBOPS_RESTORE_TEST_DIRECTORY, then prove it again.",
-    "killed": "Look at the host's system log and its memory: the kernel kills what it has none for. Then prove the backup again.",
-    "transport": "Look at the link between the two hosts, and at the disk that has the file; then prove the backup again.",
-    "damaged": "This file cannot be restored. Look at its disk, make a new backup now, and keep an older one that is proven.",
-    "unpack": "Make a new backup and prove that; an older one that is proven is what can be restored now.",
-    "outside": "Such data cannot be proven beside the server that uses it: restore it by hand elsewhere (docs/how-to/restore-tests.md).",
-    "prepare": "This backup cannot be restored as it is. Make a new one and prove that; keep an older one that is proven.",
-    "start": "Look at what the server said. Where it needs a plugin or key of its own, the proof is to be made by hand.",
-    "tables": "The backup holds damaged tables. Check the same tables on the source now, and keep an older backup that is proven.",
-    "not_removed": "Look at the directory on the host, and remove it. The next proof on this host tries it again.",
+    "space": "Free space on the host or set DBOPS_RESTORE_TEST_DIRECTORY, then run the restore test again.",
+    "killed": "Check the host's memory and system log for the out-of-memory killer, then run the restore test again.",
+    "transport": "Check the link between the hosts and the disk with the file, then run the restore test again.",
+    "damaged": "This file can't be restored. Check its disk, make a new backup, and keep an older restore-tested one.",
+    "unpack": "Make and test a new backup. Until then, restore from an older restore-tested one.",
+    "outside": "Data outside the data directory can't be tested beside its server. See docs/how-to/restore-tests.md.",
+    "prepare": "This backup can't be restored. Make and test a new one, and keep an older restore-tested one.",
+    "start": "Check the server's message. If the data needs a plugin or key, test the restore manually.",
+    "tables": "The backup has damaged tables. Check these tables on the source, and keep an older restore-tested backup.",
+    "not_removed": "Check and remove the directory on the host. The next restore test there also tries to remove it.",
 }
-#: First words with which it refuses where the backup is not to blame, by who has to act: each has a code of its own, for such an end
-#: says nothing of the backup.
+#: First words of refusals that are not the backup's fault, each with its own code, by who has to act.
 OPERATORS, HOSTS = ("tool", "memory"), ("space", "transport")
-GONE = "Everything that the proof made is removed. No running server was touched."
-AGAIN = "Mend the cause on the host, then prove the backup again."
-#: A table is worth a word when it lost more than this part of its rows since the last proof, if it had so many.
+GONE = "The restored copy is removed. The running servers are unchanged."
+AGAIN = "Fix the problem on the host, then run the restore test again."
+#: A table is reported if it lost more than this share of at least so many rows since the last restore test.
 LOST_PART, LEAST_ROWS = 0.5, 1000
-#: So many tables are kept by name, the largest; missing ones are named up to a few.
+#: Maximum number of stored tables, the largest, and of missing tables named in a message.
 KEPT_TABLES, NAMED = 1000, 5
 
 Table = tuple[str, str]
@@ -47,10 +46,10 @@ Table = tuple[str, str]
 
 @dataclass(frozen=True, slots=True)
 class ExpectedContents:
-    """What should be in the backup.
+    """The expected content of a backup.
 
-    ``older`` are tables of the source that were made before the backup began, ``now`` all that it has; ``last`` are the rows that
-    the last successful proof counted. All are empty where nothing is known.
+    ``older`` are tables of the source older than the backup, ``now`` all of its tables; ``last`` are the row counts
+    of the last successful restore test. Unknown is empty.
     """
 
     older: frozenset[Table] = frozenset()
@@ -60,7 +59,10 @@ class ExpectedContents:
 
 @dataclass(frozen=True, slots=True)
 class RestoreTestResult:
-    """A backup that was restored and read. ``counts`` are rows by table; ``warnings`` say what is unlike the expected."""
+    """A restored and checked backup.
+
+    ``counts`` are rows by table; ``warnings`` are differences from the expected content.
+    """
 
     checked: int
     rows: int
@@ -68,15 +70,13 @@ class RestoreTestResult:
     warnings: tuple[str, ...] = ()
 
     def largest(self) -> list[list[Any]]:
-        """Return the tables that are kept: schema, name and rows, the largest first."""
+        """Return the stored tables: schema, name and rows, the largest first."""
         ordered = sorted(self.counts.items(), key=lambda item: (-item[1], item[0]))
         return [[schema, name, rows] for (schema, name), rows in ordered[:KEPT_TABLES]]
 
 
 def read_steps(text: str) -> list[dict[str, Any]]:
-    """Return the steps of ``log.steps`` so far: name, state (``running``, ``done``, ``failed``), seconds and bytes, ``None`` where
-    these are not known.
-    """
+    """Return the steps of ``log.steps`` so far: name, state (``running``, ``done``, ``failed``), seconds and bytes (``None`` if unknown)."""
     steps: dict[str, dict[str, Any]] = {}
     begun: dict[str, float] = {}
     for words in (line.split() for line in text.splitlines()):
@@ -103,25 +103,25 @@ def _number(text: str) -> float:
 def judge_restore_test(
     source: str, path: str, state: JobState, counts_text: str, expected: ExpectedContents
 ) -> RestoreTestResult:
-    """Return what a finished job has proven.
+    """Return the result of a finished restore test.
 
     Args:
         source: name of the instance.
         path: of the backup.
-        state: of the job, which has ended or vanished.
+        state: of the job, ended or vanished.
         counts_text: its ``log.counts``.
-        expected: what should be there.
+        expected: the expected content.
 
     Raises:
-        Refused: the host is not as it must be (``restore_test.tool``, ``restore_test.memory``), or the file is not the backup's
+        Refused: the host does not fit (``restore_test.tool``, ``restore_test.memory``), or the file is not the backup's
             (``restore_test.refused``); nothing was written.
-        RemoteFailure: why the backup, or the host, did not do.
+        RemoteFailure: the backup or the host failed.
     """
-    doing = f"Proving the backup {path} of {source}"
+    doing = f"Testing the restore of {path} of {source}"
     output = state.tails.get("out", "").strip()
     last = output.splitlines()[-1] if output else ""
     if state.status is JobStatus.VANISHED:
-        found = "the job is gone and left no exit status (killed, or the host was restarted)"
+        found = "the job disappeared without an exit status (killed, or the host restarted)"
         raise RemoteFailure("restore_test.vanished", doing, found=found, left=GONE, next_step=AGAIN)
     if state.exit_status == REFUSED_STATUS and last.startswith("REFUSED: "):
         _refuse(doing, last.removeprefix("REFUSED: "))
@@ -130,16 +130,19 @@ def judge_restore_test(
     facts = pairs(state.tails.get("facts", ""))
     if not facts.get("checked", "").isdigit():
         raise RemoteFailure(
-            "restore_test.failed", doing, found="the job ended well and left no figures", left=GONE, next_step=AGAIN
+            "restore_test.failed", doing, found="the job succeeded but wrote no results", left=GONE, next_step=AGAIN
         )
     counts = read_counts(counts_text)
     missing = sorted(expected.older - counts.keys())
-    # A table that was renamed since keeps its age (MySQL 8.0 and newer) and is in the backup under its old name.
+    # A renamed table keeps its age (MySQL 8.0 and newer) and has its old name in the backup.
     if len(missing) > len(counts.keys() - expected.now):
         named = ", ".join(f"{schema}.{name}" for schema, name in missing[:NAMED])
-        found = f"{len(missing)} tables that are older than the backup are not in it: {named}"
+        found = f"{len(missing)} tables older than the backup are missing in it: {named}"
         raise RemoteFailure("restore_test.tables", doing, found=found, left=GONE, next_step=FAILURES["tables"])
-    renamed = [f"{schema}.{name} is older than the backup and not in it: was it renamed?" for schema, name in missing]
+    renamed = [
+        f"{schema}.{name} is older than the backup but missing in it; it may have been renamed."
+        for schema, name in missing
+    ]
     warnings = (*renamed, *_unlike(counts, expected.last))
     return RestoreTestResult(int(facts["checked"]), int(facts["rows"]), counts, warnings)
 
@@ -158,18 +161,18 @@ def _fail(doing: str, said: str, exit_status: int | None) -> None:
     kind, _, found = said.partition(" ")
     if kind in FAILURES:
         raise RemoteFailure(f"restore_test.{kind}", doing, found=found, left=GONE, next_step=FAILURES[kind])
-    found = said or f"exit status {exit_status}, without a word"
+    found = said or f"exit status {exit_status} without output"
     raise RemoteFailure("restore_test.failed", doing, found=found, left=GONE, next_step=AGAIN)
 
 
 def read_counts(text: str) -> dict[Table, int]:
-    """Return rows by schema and table, from the client's lines; what is no such line is passed over."""
+    """Return rows by schema and table from the client's output; other lines are ignored."""
     rows = (line.split("\t") for line in text.splitlines())
     return {(_plain(row[0]), _plain(row[1])): int(row[2]) for row in rows if len(row) == 3 and row[2].isdigit()}
 
 
 def _plain(text: str) -> str:
-    """Return a value as it was before the client escaped it (``--batch``)."""
+    """Return a value without the client's escapes (``--batch``)."""
     return text.replace("\\t", "\t").replace("\\n", "\n").replace("\\\\", "\\")
 
 
@@ -177,6 +180,6 @@ def _unlike(counts: Mapping[Table, int], last: Mapping[Table, int]) -> Iterable[
     for (schema, name), before in sorted(last.items()):
         now = counts.get((schema, name))
         if now is None:
-            yield f"{schema}.{name} was in the last proof ({before} rows) and is not in this one"
+            yield f"{schema}.{name} is missing; the last restore test counted {before} rows"
         elif before >= LEAST_ROWS and now < before * LOST_PART:
-            yield f"{schema}.{name} has {now} rows, and had {before} in the last proof"
+            yield f"{schema}.{name} has {now} rows; the last restore test counted {before}"
