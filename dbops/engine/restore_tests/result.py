@@ -76,7 +76,10 @@ class RestoreTestResult:
 
 
 def read_steps(text: str) -> list[dict[str, Any]]:
-    """Return the steps of ``log.steps`` so far: name, state (``running``, ``done``, ``failed``), seconds and bytes (``None`` if unknown)."""
+    """Return the steps of ``log.steps`` so far: name, state (``running``, ``done``, ``failed``), seconds and bytes.
+
+    Unknown seconds and bytes are ``None``.
+    """
     steps: dict[str, dict[str, Any]] = {}
     begun: dict[str, float] = {}
     for words in (line.split() for line in text.splitlines()):
