@@ -1,7 +1,8 @@
-"""Drives one managed backup run for one tick, as ``runner`` drives a rebuild; a run is one job, so there are no steps.
+"""Drive one managed backup run for one tick.
 
-Whatever happens, the run ends in a defined way: a failed or stopped one removes its partial file first, a silent host keeps the
-hold until it answers, and a driver that takes over finds the job by its name and never starts a second one.
+A run is one job without steps. It always ends in a defined way: a failed or stopped run removes its partial file
+first, an unreachable host keeps the hold until it answers, and a new driver finds the job by its name instead of
+starting a second one.
 """
 
 import json
@@ -39,7 +40,10 @@ WRITE_INTERVAL_SECONDS = 1.0
 
 
 def tick(run_id: int) -> bool:
-    """Drive one backup run for at most ``TICK_SECONDS``. Return whether more is due at once. Never raises for what hosts do."""
+    """Drive one backup run for at most ``TICK_SECONDS``.
+
+    Return whether more work is due at once. Never raises for host errors.
+    """
     lease = backup_runs.take_run_lease(run_id)
 
     def drive(until: float) -> float | None:
@@ -51,7 +55,10 @@ def tick(run_id: int) -> bool:
 
 
 class Journal:
-    """What the work tells, gathered and written at most once a second; that write is the heartbeat and the cancel check."""
+    """Collect events and changes, and write them at most once a second.
+
+    Each write is the heartbeat and the cancel check.
+    """
 
     def __init__(self, lease: RunLease, secrets: list[str], checkpoint: dict[str, Any]) -> None:
         self.checkpoint = checkpoint
@@ -70,7 +77,7 @@ class Journal:
             self._news.changes["bytes_written"] = known["bytes"]
 
     def note(self, **changes: Any) -> None:
-        """Write columns of the run with the next news."""
+        """Set columns of the run with the next write."""
         self._news.changes.update(changes)
 
     def check(self) -> None:
@@ -78,14 +85,14 @@ class Journal:
             self.flush()
 
     def flush(self) -> None:
-        """Write what is gathered, now. Raises ``LeaseLost``, or ``Cancelled`` when a person asked for the end."""
+        """Write everything now. Raises ``LeaseLost``, or ``Cancelled`` if a person requested the stop."""
         cancel = backup_runs.heartbeat_run(self._lease, self.take())
         self._written_at = time.monotonic()
         if cancel and self.cancellable and not self.checkpoint.get("publishing"):
-            raise Cancelled("backup.cancelled", "Making the backup", found="a person asked for the end")
+            raise Cancelled("backup.cancelled", "Running the backup", found="a person requested the stop")
 
     def take(self) -> BackupRunUpdate:
-        """Return what is to be written, the memory included where it has changed."""
+        """Return the pending changes, with the checkpoint if it has changed."""
         news, self._news = self._news, BackupRunUpdate()
         checkpoint = redact_record(self.checkpoint, self._secrets, limit=None)
         text = json.dumps(checkpoint, sort_keys=True)
@@ -96,7 +103,7 @@ class Journal:
 
 
 class Driver:
-    """One lease at work."""
+    """Drive one leased run."""
 
     def __init__(self, lease: RunLease, stack: ExitStack) -> None:
         self.lease, self.run, self.stack = lease, lease.run, stack
@@ -105,9 +112,9 @@ class Driver:
         self.site: BackupContext | None = None
 
     def drive(self, *, until: float) -> float | None:
-        """Advance the run. Return seconds until the next tick is due, or ``None`` when it has ended."""
+        """Advance the run. Return seconds until the next tick, or ``None`` if it has ended."""
         if self.lease.reattached_after_seconds is not None:
-            self.journal.say(f"Re-attached after {self.lease.reattached_after_seconds:.0f} s.")
+            self.journal.say(f"Reattached after {self.lease.reattached_after_seconds:.0f} s.")
         while time.monotonic() < until:
             try:
                 if "pending_status" in self.checkpoint:
@@ -116,7 +123,7 @@ class Driver:
                 published = self._advance()
                 if (
                     self.run.unreachable_since and "pending_status" not in self.checkpoint
-                ):  # else the host may not have been asked
+                ):  # otherwise the host may not have been contacted
                     leases.mark_reachable(self.lease)
                 if published is not None:
                     self._finish(published)
@@ -146,7 +153,7 @@ class Driver:
 
     # --- the plan -------------------------------------------------------------------------------------------------
     def _site(self) -> BackupContext:
-        """Return the way to the host; the plan is made once, from a probe of this moment, and kept."""
+        """Return the connection to the host and its plan, which is made once from a new probe."""
         if self.site is not None:
             return self.site
         if "plan" not in self.checkpoint:
@@ -157,9 +164,7 @@ class Driver:
         plan = from_record(BackupPlan, self.checkpoint["plan"])
         self.site = build_site(self.run, plan, self.checkpoint, self.journal, self.stack)
         if self.lease.reattached_after_seconds is not None and self.checkpoint.get("asked"):
-            self.site.jobs.act(
-                "true"
-            )  # the last driver may only have been slow: from now on the host refuses its token
+            self.site.jobs.act("true")  # from now on the host refuses the fence of a slow former driver
         return self.site
 
     def _plan(self) -> BackupPlan:
@@ -184,16 +189,16 @@ class Driver:
         )
 
     def _last_mount(self, last: BackupRun | None) -> str:
-        """Return where the file system of the last backup was mounted; empty where the schedule now writes to another directory."""
+        """Return the mount point of the last backup; empty if the schedule has a different directory now."""
         if last is None or self.run.schedule is None or last.instance_id != self.run.instance_id:
             return ""
         is_same = last.path.rpartition("/")[0] == self.run.schedule.directory.rstrip("/")
         return str(last.evidence.get("mount", "")) if is_same else ""
 
     def _remove_leftovers(self, *, is_final_kept: bool) -> None:
-        """What runs that ended badly could not remove, because their host was silent.
+        """Remove the leftovers of failed runs whose hosts were unreachable.
 
-        What one of them has published may be the only backup there is: it goes only after another was made.
+        The published file of such a run may be the only backup: it is kept until a new backup exists.
         """
         for dead in backup_runs.leftovers(self.run):
             if "plan" not in dead.checkpoint or dead.pk == self.run.pk:
@@ -206,25 +211,30 @@ class Driver:
             except Unreachable:
                 raise
             except DbopsError as error:
-                self.journal.say(f"What backup run {dead.pk} left could not be removed: {error}", level=Level.WARNING)
+                self.journal.say(
+                    f"Could not remove the leftovers of backup run {dead.pk}: {error}", level=Level.WARNING
+                )
                 continue
             if is_final_kept and "final" in dead.checkpoint:
-                self.journal.say(f"What backup run {dead.pk} may have published is kept until this one has succeeded.")
+                self.journal.say(f"The file of backup run {dead.pk} is kept until this run succeeds.")
             else:
-                backup_runs.mark_removed(dead, f"What it left on the host was removed by backup run {self.run.pk}.")
-                self.journal.say(f"Removed what backup run {dead.pk} had left on the host.")
+                backup_runs.mark_removed(dead, f"Backup run {self.run.pk} removed the leftovers on the host.")
+                self.journal.say(f"Removed the leftovers of backup run {dead.pk}.")
 
     # --- silence --------------------------------------------------------------------------------------------------
     def _unreachable(self, error: Unreachable) -> float | None:
-        """Before the job was asked for, a host that stays silent ends the run; afterwards nothing is known, and we ask again."""
+        """Handle an unreachable host.
+
+        Before the job was requested, the run fails after a timeout; afterwards dbops retries.
+        """
         self.journal.cancellable = False
         self.journal.flush()
         if not self.checkpoint.get("asked") and self._silent_seconds() > settings.UNREACHABLE_TIMEOUT_SECONDS:
-            error.left, error.next_step = "Nothing was written.", "Look at the host; the backup can be run again."
+            error.left, error.next_step = "Nothing was written.", "Check the host, then run the backup again."
             self._begin_ending(RunStatus.FAILED, error)
             self._end()
             return None
-        text = f"{error} The work on the host may be going on; trying again."
+        text = f"{error} The job may still be running on the host. dbops retries."
         self.run.unreachable_since = leases.mark_unreachable(self.lease, text)
         return LOST_RETRY_SECONDS if self.run.status == RunStatus.LOST else RETRY_SECONDS
 
@@ -234,7 +244,7 @@ class Driver:
 
     # --- ends -----------------------------------------------------------------------------------------------------
     def _begin_ending(self, status: RunStatus, error: DbopsError | None) -> None:
-        """Remember how it ends: whoever drives from here on cleans up and does not look at the job again."""
+        """Store the coming end: the next driver cleans up without looking at the job."""
         record = redact_record(error.as_record(), secrets_of(self.run.instance.cluster)) if error else {}
         self.checkpoint["pending_status"] = {
             "status": status.value,
@@ -248,7 +258,7 @@ class Driver:
         self.journal.cancellable = False
         pending_status = self.checkpoint["pending_status"]
         is_clean = self._clean_up() if "plan" in self.checkpoint else True
-        if self.run.unreachable_since and self.checkpoint.get("asked"):  # the clean-up had an answer
+        if self.run.unreachable_since and self.checkpoint.get("asked"):  # the clean-up reached the host
             leases.mark_reachable(self.lease)
         self.journal.note(unreachable_since=None)
         status = RunStatus(pending_status["status"])
@@ -257,7 +267,7 @@ class Driver:
         if is_clean:
             self.journal.note(path="")
         self.journal.note(error=pending_status["error"])
-        nothing = "Nothing of it is left on the host." if is_clean else "Its partial file could not be removed."
+        nothing = "Its files were removed." if is_clean else "Its partial file could not be removed."
         why = pending_status["error"].get("found", "") if status is RunStatus.FAILED else self._who_stopped_it()
         backup_runs.finish_run(self.lease, status, f"{why.rstrip('.')}. {nothing}".lstrip(". "), self.journal.take())
 
@@ -292,25 +302,25 @@ class Driver:
             backup_runs.write_late_update(self.run, self.journal.take())
 
     def _tidy(self) -> None:
-        """Remove what this backup makes superfluous, only after it was recorded and judged: it may be one of an emptied server.
+        """Remove files that this backup replaces, after it was recorded and flagged: it may be of an emptied server.
 
-        It never spoils the backup that was just made: what cannot be removed now is removed after the next one.
+        Problems do not affect the new backup: the next run removes what is left.
         """
         if why := self._why_all_is_kept():
-            text = f"No older backup is removed: {why}. Look at this backup; the next one that is as usual removes what is due."
+            text = f"Older backups are kept: {why}. Check this backup; the next normal run removes them."
             self.journal.say(text, level=Level.WARNING)
             return
         try:
             self._remove_leftovers(is_final_kept=False)
         except Unreachable as error:
-            self.journal.say(f"What failed backups left could not be removed: {error}", level=Level.WARNING)
+            self.journal.say(f"Could not remove the leftovers of failed backups: {error}", level=Level.WARNING)
         self._remove_older()
 
     def _why_all_is_kept(self) -> str:
-        """Return why this backup may not be of the right data; empty where nothing says so."""
+        """Return why this backup may be of the wrong data; empty if there is no sign."""
         run = self.run
         if RunFlag.SMALL in run.flags:
-            return f"this one is smaller than is usual ({run.bytes_written} bytes)"
+            return f"this backup is unusually small ({run.bytes_written} bytes)"
         changed = TopologyDifference.objects.filter(
             cluster_id=run.instance.cluster_id,
             subject=run.instance.name,
@@ -318,15 +328,15 @@ class Driver:
             gone_at=None,
             accepted_at=None,
         )
-        return "another server, or other data, may be in the place of this one" if changed.exists() else ""
+        return "the server or its data may have been replaced" if changed.exists() else ""
 
     def _remove_older(self) -> None:
-        """Retention."""
+        """Apply the schedule's retention."""
         run, schedule, now = self.run, self.run.schedule, timezone.now()
         if schedule is None or self.site is None:
             return
         rows = {item.pk: item for item in backup_runs.kept_runs(schedule)}
-        read = backup_runs.runs_being_read()  # first: a proof that ends from here on is seen as running or as its end
+        read = backup_runs.runs_being_read()  # read first: a restore test that ends later is seen as running or ended
         restore_tested = {pk for pk, restore_test in restore_tests_of_runs(list(rows)).items() if restore_test.is_good}
         kept = [
             StoredBackup(
@@ -336,23 +346,25 @@ class Driver:
             if item.instance_id == run.instance_id
         ]
         if stays := spared(kept, keep_count=schedule.keep_count, keep_days=schedule.keep_days, now=now):
-            text = f"{stays.path} of backup run {stays.pk} stays until a newer backup of this schedule is proven."
+            text = f"{stays.path} of backup run {stays.pk} is kept until a newer backup of this schedule is restore-tested."
             self.journal.say(text)
         for old, why in to_remove(kept, keep_count=schedule.keep_count, keep_days=schedule.keep_days, now=now):
             if old.pk in read:
-                self.journal.say(f"{old.path} of backup run {old.pk} stays for now: a rebuild or a proof reads it.")
+                self.journal.say(
+                    f"{old.path} of backup run {old.pk} is kept for now: a rebuild or restore test reads it."
+                )
                 continue
             try:
                 end = remove(self.site, [old.path])[old.path]
             except DbopsError as error:
-                self.journal.say(f"Older backups could not be removed: {error}", level=Level.WARNING)
+                self.journal.say(f"Could not remove older backups: {error}", level=Level.WARNING)
                 return
             if end is Removal.REMOVED:
-                text = f"Its file {old.path} was removed by backup run {run.pk}: {why}."
+                text = f"Backup run {run.pk} removed {old.path}: {why}."
                 backup_runs.mark_removed(rows[old.pk], text)
                 self.journal.say(f"Removed {old.path} of backup run {old.pk}: {why}.")
             elif end is Removal.ABSENT:
-                text = f"{old.path} of backup run {old.pk} was not there, so it is not known to be gone: {why}, and it was to go."
+                text = f"{old.path} of backup run {old.pk} is due for removal ({why}), but was not found."
                 self.journal.say(text, level=Level.WARNING)
             else:
-                self.journal.say(f"{old.path} of backup run {old.pk} could not be removed.", level=Level.WARNING)
+                self.journal.say(f"Could not remove {old.path} of backup run {old.pk}.", level=Level.WARNING)

@@ -1,7 +1,8 @@
-"""Drives one proof of a backup for one tick, as ``backing_up`` drives a backup run; a proof, too, is one job on its host.
+"""Drive one restore test for one tick.
 
-However it ends, everything that it made is removed first, by a job of its own that is seen to end. A host that is silent keeps the proof
-open until it answers, or until a person ends it: then the next proof on that host removes what is left.
+A restore test is one job on its host. However it ends, a removal job first removes everything that it made. An
+unreachable host keeps it open until the host answers or a person ends it; the next restore test on that host then
+removes the leftovers.
 """
 
 import logging
@@ -34,7 +35,7 @@ from dbops.worker.wiring import SystemClock, secrets_of
 log = logging.getLogger(__name__)
 
 WRITE_INTERVAL_SECONDS = 1.0
-#: So many tables of the source are asked for; of one that has more nothing is compared.
+#: Maximum number of tables read from the source; with more, nothing is compared.
 TABLES_ASKED = 20_000
 TABLES_SQL = (
     "SELECT TABLE_SCHEMA AS s, TABLE_NAME AS t, UNIX_TIMESTAMP(CREATE_TIME) < %s AS older FROM information_schema.TABLES"
@@ -45,7 +46,10 @@ TABLES_SQL = (
 
 
 def tick(restore_test_id: int) -> bool:
-    """Drive one proof for at most ``TICK_SECONDS``. Return whether more is due at once. Never raises for what hosts do."""
+    """Drive one restore test for at most ``TICK_SECONDS``.
+
+    Return whether more work is due at once. Never raises for host errors.
+    """
     lease = restore_tests.take_restore_test_lease(restore_test_id)
 
     def drive(until: float) -> float | None:
@@ -57,7 +61,10 @@ def tick(restore_test_id: int) -> bool:
 
 
 class Journal:
-    """What the work tells, written at most once a second; that write is the heartbeat and the stop check."""
+    """Collect events and changes, and write them at most once a second.
+
+    Each write is the heartbeat and the stop check.
+    """
 
     def __init__(self, lease: RestoreTestLease, secrets: list[str], checkpoint: dict[str, Any]) -> None:
         self.checkpoint, self.cancellable = checkpoint, True
@@ -70,7 +77,7 @@ class Journal:
         self._news.events.append(event)
 
     def progress(self, **known: Any) -> None:
-        """A proof shows its steps; there is no other progress."""
+        """Ignore progress: a restore test shows only its steps."""
 
     def note(self, **changes: Any) -> None:
         self._news.changes.update(changes)
@@ -80,14 +87,16 @@ class Journal:
             self.flush()
 
     def flush(self) -> None:
-        """Write what is gathered, now. Raises ``LeaseLost``, or ``Cancelled`` when a person asked for the end."""
+        """Write everything now. Raises ``LeaseLost``, or ``Cancelled`` if a person requested the stop."""
         cancel = restore_tests.heartbeat_restore_test(self._lease, self.take())
         self._written_at = time.monotonic()
         if cancel and self.cancellable:
-            raise Cancelled("restore_test.cancelled", "Proving the backup", found="a person asked for the end")
+            raise Cancelled(
+                "restore_test.cancelled", "Testing the restore of the backup", found="a person requested the stop"
+            )
 
     def take(self) -> RestoreTestUpdate:
-        """Return what is to be written: memory and steps where they have changed."""
+        """Return the pending changes, with checkpoint and steps if they have changed."""
         news, self._news = self._news, RestoreTestUpdate()
         checkpoint = redact_record(self.checkpoint, self._secrets, limit=None)
         columns = {"checkpoint": checkpoint, "steps": checkpoint.get("steps", [])}
@@ -97,7 +106,7 @@ class Journal:
 
 
 class Driver:
-    """One lease at work."""
+    """Drive one leased restore test."""
 
     def __init__(self, lease: RestoreTestLease, stack: ExitStack) -> None:
         self.lease, self.restore_test, self.stack = lease, lease.restore_test, stack
@@ -108,9 +117,9 @@ class Driver:
         self.site: RestoreTestContext | None = None
 
     def drive(self, *, until: float) -> float | None:
-        """Advance the proof. Return seconds until the next tick is due, or ``None`` when it has ended."""
+        """Advance the restore test. Return seconds until the next tick, or ``None`` if it has ended."""
         if self.lease.reattached_after_seconds is not None:
-            self.journal.say(f"re-attached after {self.lease.reattached_after_seconds:.0f} s.")
+            self.journal.say(f"Reattached after {self.lease.reattached_after_seconds:.0f} s.")
             self.checkpoint["to_fence"] = True
         while time.monotonic() < until:
             try:
@@ -138,18 +147,18 @@ class Driver:
         except (Unreachable, LeaseLost, SoftTimeLimitExceeded, *AWAY):
             raise
         except DbopsError as error:
-            log.warning("proof %s: %s", self.restore_test.pk, error)
+            log.warning("restore test %s: %s", self.restore_test.pk, error)
             self._begin_ending(RunStatus.FAILED, error)
         except Exception as error:
-            log.exception("proof %s", self.restore_test.pk)
+            log.exception("restore test %s", self.restore_test.pk)
             found = f"{type(error).__name__}: {error}"
-            bug = Bug("bug", f"Proof {self.restore_test.pk}", found=found, next_step="Please report this.")
+            bug = Bug("bug", f"Restore test {self.restore_test.pk}", found=found, next_step="Please report this.")
             self._begin_ending(RunStatus.FAILED, bug)
         return None
 
     # --- the plan -------------------------------------------------------------------------------------------------
     def _site(self) -> RestoreTestContext:
-        """Return the way to the host; the plan is made once, from a probe of this moment, and kept."""
+        """Return the connection to the host and its plan, which is made once from a new probe."""
         if self.site is not None:
             return self.site
         if "plan" not in self.checkpoint:
@@ -174,7 +183,7 @@ class Driver:
         return site
 
     def _shut_out_the_last_driver(self, site: RestoreTestContext) -> None:
-        """It may only have been slow: from now on the hosts refuse its token. Raises ``Unreachable``, and is done again then."""
+        """Fence off a slow former driver on both hosts. After ``Unreachable`` it is done again."""
         self.checkpoint["to_fence"] = True
         for fenced in (
             site.jobs,
@@ -184,7 +193,7 @@ class Driver:
         del self.checkpoint["to_fence"]
 
     def _expected(self) -> ExpectedContents:
-        """Return what should be in the backup, by the source's server and by the last good proof."""
+        """Return the expected content, from the source's server and the last successful restore test."""
         good = RestoreTest.objects.filter(source=self.restore_test.source, status=RunStatus.SUCCEEDED)
         last = good.order_by("-pk").values_list("result", flat=True).first() or {}
         rows = {(schema, name): count for schema, name, count in last.get("tables", [])}
@@ -194,7 +203,10 @@ class Driver:
         )
 
     def _tables_of_source(self) -> dict[tuple[str, str], bool]:
-        """Return its tables, and whether each was made before the backup began. A server that does not answer spoils no proof."""
+        """Return the source's tables, and whether each is older than the backup.
+
+        An unreachable server does not fail the test.
+        """
         started = self.restore_test.run.started_at
         try:
             database = open_database(self.restore_test.source)
@@ -203,14 +215,14 @@ class Driver:
             finally:
                 database.close()
         except DbopsError as error:
-            self.journal.say(f"the source cannot say which tables it has: {error}", level=Level.WARNING)
+            self.journal.say(f"Could not read the tables of the source: {error}", level=Level.WARNING)
             return {}
         if len(rows) == TABLES_ASKED:
             return {}
         return {(row["s"], row["t"]): bool(row["older"]) for row in rows}
 
     def _remove_leftovers(self) -> None:
-        """What proofs on this host could not remove. A host of files that does not answer is asked once."""
+        """Remove the leftovers of restore tests on this host. An unreachable host with files is asked once."""
         silent: set[int] = set()
         for dead in restore_tests.leftover_restore_tests(self.restore_test):
             if dead.source.host_id in silent:
@@ -228,7 +240,9 @@ class Driver:
             except Unreachable:
                 raise
             except DbopsError as error:
-                self.journal.say(f"what proof {dead.pk} left is still there: {error}", level=Level.WARNING)
+                self.journal.say(
+                    f"Could not remove the leftovers of restore test {dead.pk}: {error}", level=Level.WARNING
+                )
                 silent.add(dead.source.host_id)
                 continue
             if gone:
@@ -236,17 +250,20 @@ class Driver:
 
     # --- silence --------------------------------------------------------------------------------------------------
     def _unreachable(self, error: Unreachable) -> float | None:
-        """Before the job was asked for, a host that stays silent ends the proof; afterwards nothing is known, and we ask again."""
+        """Handle an unreachable host.
+
+        Before the job was requested, the test fails after a timeout; afterwards dbops retries.
+        """
         self.journal.cancellable = False
         self.journal.flush()
         if not self.checkpoint.get("asked") and self._silent_seconds() > settings.UNREACHABLE_TIMEOUT_SECONDS:
-            error.left, error.next_step = "Nothing was written.", "Look at the host; the backup can be proven again."
+            error.left, error.next_step = "Nothing was written.", "Check the host, then run the restore test again."
             self._begin_ending(RunStatus.FAILED, error)
             try:
                 return None if self._end() else 0.0
             except Unreachable:
-                return RETRY_SECONDS  # of the way to the file, which was opened
-        text = f"Proof {self.restore_test.pk}: {error} The work on the host may be going on; trying again."
+                return RETRY_SECONDS  # the access to the file is still open
+        text = f"Restore test {self.restore_test.pk}: {error} The job may still be running on the host. dbops retries."
         self.restore_test.unreachable_since = leases.mark_unreachable(self.lease, text)
         return LOST_RETRY_SECONDS if self.restore_test.status == RunStatus.LOST else RETRY_SECONDS
 
@@ -258,7 +275,7 @@ class Driver:
     def _begin_ending(
         self, status: RunStatus, error: DbopsError | None = None, *, restore_tested: RestoreTestResult | None = None
     ) -> None:
-        """Remember how it ends: whoever drives from here on removes what was made and does not look at the job again."""
+        """Store the coming end: the next driver removes the files without looking at the job."""
         record = redact_record(error.as_record(), self.secrets) if error else {}
         self.checkpoint["pending_status"] = {
             "status": status.value,
@@ -272,7 +289,7 @@ class Driver:
         self.journal.flush()
 
     def _end(self) -> bool:
-        """Remove everything, then end. Return whether it has ended."""
+        """Remove everything, then end. Return whether the restore test has ended."""
         self.journal.cancellable = False
         pending_status, has_leftovers = self.checkpoint["pending_status"], False
         try:
@@ -283,11 +300,11 @@ class Driver:
         except DbopsError as error:
             self.journal.say(f"{error}", level=Level.WARNING)
             has_leftovers = True
-        if self.restore_test.unreachable_since and self.checkpoint.get("asked"):  # the clean-up had an answer
+        if self.restore_test.unreachable_since and self.checkpoint.get("asked"):  # the clean-up reached the host
             leases.mark_reachable(self.lease)
         self.journal.note(error=pending_status["error"], has_leftovers=has_leftovers)
         if pending_status["text"]:
             self.journal.say(pending_status["text"], level=Level.ERROR)
-        gone = "Something of it is left on the host." if has_leftovers else "Nothing of it is left on the host."
+        gone = "Some of its files could not be removed." if has_leftovers else "Its files were removed."
         restore_tests.finish_restore_test(self.lease, RunStatus(pending_status["status"]), gone, self.journal.take())
         return True
