@@ -138,25 +138,20 @@ class MysqlDatabase(Database):
             return RemoteFailure(
                 "mysql.access_denied",
                 f"Logging in to {place} as {self.address.user}",
-                found=_clean(error, (self.address.password,)),
-                left="Nothing was changed",
-                next_step="Correct the account's password, or the host that it may come from",
+                cause=_clean(error, (self.address.password,)),
             )
         if number in LOST or not isinstance(error, pymysql.MySQLError) or isinstance(error, pymysql.InterfaceError):
             failure = Unreachable(
                 "mysql.unreachable",
-                f"Talking to the server on {place}",
-                found=_clean(error, (self.address.password, *parameters)),
-                left="Whether the statement took effect is not known",
-                next_step="Check that the server runs and that its port is open from here",
+                f"Querying the server on {place}",
+                cause=_clean(error, (self.address.password, *parameters)),
             )
             failure.took_no_connection = number == NO_CONNECTION
             return failure
         return RemoteFailure(
             "mysql.error",
             f"Running {_words(sql)} on {place}",
-            found=_clean(error, (self.address.password, *parameters)),
-            next_step="The server's words say why; correct that and try again",
+            cause=_clean(error, (self.address.password, *parameters)),
         )
 
 

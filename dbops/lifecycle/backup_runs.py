@@ -1,12 +1,10 @@
 """Managed backup runs: queue, driver's writes, end, and later removal.
 
-Holds and starts are shared with rebuilds (``requests.start``): a backup run and a rebuild never hold one instance
-together.
+``lifecycle.starts`` takes the holds: a backup run and a rebuild never have one instance.
 """
 
 import secrets
 from collections.abc import Iterable
-from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 from typing import Any, TypeAlias
 
@@ -16,11 +14,11 @@ from django.utils import timezone
 
 from dbops.audit.log import SYSTEM, append
 from dbops.database.errors import locked
-from dbops.engine.errors import Bug
 from dbops.engine.methods import METHODS
-from dbops.engine.states import FINAL, LATE, RUN_FINAL, Level, RunBy, RunOrigin, RunStatus, may_end
+from dbops.engine.states import FINAL, LATE, RUN_FINAL, Level, RunBy, RunOrigin, RunStatus
+from dbops.lifecycle import leases
 from dbops.lifecycle.events import log_event
-from dbops.lifecycle.leases import Lease, LeaseLost, due_of, heartbeat, mine, take_lease_of
+from dbops.lifecycle.leases import Lease, Update
 from dbops.lifecycle.run_flags import flag
 from dbops.models import BackupEvent, BackupRun, BackupSchedule, Hold, Rebuild, RestoreTest
 
@@ -32,7 +30,7 @@ LEVELS = {RunStatus.SUCCEEDED: Level.INFO, RunStatus.CANCELLED: Level.WARNING}
 # ---- the queue -------------------------------------------------------------------------------------------------------
 
 
-def queue_run(
+def queue(
     schedule: BackupSchedule,
     text: str,
     *,
@@ -46,8 +44,8 @@ def queue_run(
         schedule: locked by the caller if concurrent requests are possible (``lock_schedule``).
         text: the first line of its history.
         due_at: its due time; a second run of one due time is not written, and ``None`` is returned.
-        actor: the user who asked for it, if any.
-        since: the moment since which the schedule waits: its place in the line. Where a newer occurrence takes the place of one
+        actor: the user who requested it, if any.
+        since: the time from which the schedule waits, for its queue position. Where a newer occurrence takes the place of one
             that still waited, it takes its place in the line too, or a busy source would put it off for ever.
     """
     now = timezone.now()
@@ -124,7 +122,7 @@ def _when(moment: datetime | None) -> str:
     return moment.isoformat(timespec="minutes") if moment else ""
 
 
-def end_queued_run(run: BackupRun, status: RunStatus, text: str) -> bool:
+def end_queued(run: BackupRun, status: RunStatus, text: str) -> bool:
     """Cancel a queued run, or mark it as missed. Return whether it was still queued."""
     with transaction.atomic():
         moved = (
@@ -150,7 +148,7 @@ def flag_late(now: datetime) -> None:
         )
 
 
-def request_cancel_run(run: BackupRun, by: str) -> bool:
+def request_cancel(run: BackupRun, by: str) -> bool:
     """Request the stop of a run from its driver. Return whether the request is new."""
     now = timezone.now()
     with transaction.atomic():
@@ -185,7 +183,7 @@ def run_again(rebuild: Rebuild) -> None:
             rebuild, f"Backup {schedule.name} was stopped for this rebuild. Backup run {waiting.pk} is already queued."
         )
     else:
-        run = queue_run(schedule, f"Queued again after rebuild {rebuild.pk}, for which it was stopped.")
+        run = queue(schedule, f"Queued again after rebuild {rebuild.pk}, for which it was stopped.")
         log_event(
             rebuild,
             f"Backup {schedule.name} was stopped for this rebuild. Queued again as backup run {run.pk if run else '?'}.",
@@ -195,65 +193,36 @@ def run_again(rebuild: Rebuild) -> None:
 # ---- driving ---------------------------------------------------------------------------------------------------------
 
 
-@dataclass(slots=True)
-class BackupRunUpdate:
-    """Pending writes of a driver: collected for a second, then written in one transaction with the heartbeat."""
-
-    events: list[BackupEvent] = field(default_factory=list)
-    changes: dict[str, Any] = field(default_factory=dict)
-
-
-def due_runs(now: datetime) -> list[int]:
+def due(now: datetime) -> list[int]:
     """Return the ids of managed runs with due work and without a living driver."""
-    return due_of(BackupRun, now)
+    return leases.due(BackupRun, now)
 
 
-def take_run_lease(run_id: int) -> RunLease | None:
+def take_lease(run_id: int) -> RunLease | None:
     """Become the driver of a run; ``None`` if it has a living driver or no due work."""
-    return take_lease_of(BackupRun, run_id, "instance__host", "instance__cluster", "schedule")
+    return leases.take(BackupRun, run_id, "instance__host", "instance__cluster", "schedule")
 
 
-def heartbeat_run(lease: RunLease, news: BackupRunUpdate) -> bool:
-    """Write pending changes and renew the lease. Return whether a stop is requested. Raises ``LeaseLost``."""
-    with transaction.atomic():
-        changes = dict(news.changes)
-        if changes or news.events:
-            changes["revision"] = F("revision") + 1
-        if not heartbeat(lease, **changes):
-            raise LeaseLost
-        BackupEvent.objects.bulk_create(news.events)
-        return BackupRun.objects.filter(pk=lease.run.pk, cancel_requested_at__isnull=False).exists()
-
-
-def finish_run(lease: RunLease, status: RunStatus, outcome: str, news: BackupRunUpdate) -> None:
+def finish(lease: RunLease, status: RunStatus, outcome: str, update: Update) -> None:
     """End a run: set its final status, release its hold, and record it in the audit log.
 
     Raises ``LeaseLost`` or ``Bug``.
     """
     run = lease.run
-    found = mine(lease).values_list("status", flat=True).first()
-    if found is None:
-        raise LeaseLost
-    if not may_end(RunStatus(found), status):
-        raise Bug("backup.transition", f"Ending backup run {run.pk}", found=f"{found} can't become {status}")
     with transaction.atomic():
-        changes = {**news.changes, "status": status, "finished_at": timezone.now(), "outcome": outcome}
-        ended = {"lease_owner": "", "lease_until": None, "next_tick_at": None, "revision": F("revision") + 1}
-        if not mine(lease).filter(status=found).update(**changes, **ended):
-            raise LeaseLost
-        BackupEvent.objects.bulk_create(news.events)
+        leases.finish(lease, status, update, outcome=outcome)
         Hold.objects.filter(backup_run=run).delete()
         log_event(run, f"Backup {_ended(status)}. {outcome}", level=LEVELS.get(status, Level.ERROR))
         run.refresh_from_db()
         flag(run)
-        _audit(run, status, outcome=outcome, error=news.changes.get("error", {}))
+        _audit(run, status, outcome=outcome, error=update.changes.get("error", {}))
 
 
-def write_late_update(run: BackupRun, news: BackupRunUpdate) -> None:
+def write_late_update(run: BackupRun, update: Update) -> None:
     """Add events after the end of a run. Its driver can no longer change its columns."""
-    if news.events:
+    if update.events:
         with transaction.atomic():
-            BackupEvent.objects.bulk_create(news.events)
+            BackupEvent.objects.bulk_create(update.events)
             BackupRun.objects.filter(pk=run.pk).update(revision=F("revision") + 1)
 
 
@@ -271,7 +240,7 @@ def _audit(run: BackupRun, status: RunStatus, **detail: Any) -> None:
     )
 
 
-def force_fail_run(run: BackupRun, by: str) -> bool:
+def force_fail(run: BackupRun, by: str) -> bool:
     """Mark a ``lost`` run as failed without its host. Return whether it was lost.
 
     The next run of the instance stops its job and removes its partial file.
@@ -285,10 +254,8 @@ def force_fail_run(run: BackupRun, by: str) -> bool:
                 status=RunStatus.FAILED,
                 finished_at=timezone.now(),
                 outcome=outcome,
-                lease_owner="",
-                lease_until=None,
-                next_tick_at=None,
                 revision=F("revision") + 1,
+                **leases.NO_LEASE,
             )
         )
         if moved:

@@ -49,9 +49,7 @@ def _open(row: models.Model, column: "models.Field[Any, Any]", sealed: _Sealed) 
         raise Refused(
             "secret.lost",
             f"Reading the {column.verbose_name} of {getattr(row, 'name', row)}",
-            found="it cannot be decrypted with the current keys",
-            left="Nothing was changed.",
-            next_step="Put the key that it was encrypted with back into DBOPS_ENCRYPTION_KEY, or set the secret anew.",
+            cause="it cannot be decrypted with the current keys",
         ) from error
 
 

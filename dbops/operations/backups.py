@@ -24,9 +24,7 @@ def run_now(schedule: BackupSchedule, actor: User, reason: str = "") -> BackupRu
     require_operator(actor, doing)
     if schedule.run_by != RunBy.DBOPS:
         found = "an external cron job runs this schedule"
-        raise Refused.unchanged(
-            "backup.external", doing, found, "Start the external job, or change the schedule so that dbops runs it."
-        )
+        raise Refused.unchanged("backup.external", doing, found)
     name = actor.get_username()
     with transaction.atomic():
         locked = backup_runs.lock_schedule(schedule.pk)
@@ -37,8 +35,8 @@ def run_now(schedule: BackupSchedule, actor: User, reason: str = "") -> BackupRu
                 if active
                 else "the schedule was removed"
             )
-            raise Refused.unchanged("backup.active", doing, found, "Wait for that run, or stop it first.")
-        run = backup_runs.queue_run(locked, f"Requested by {name}{f': {reason}' if reason else '.'}", actor=actor)
+            raise Refused.unchanged("backup.active", doing, found)
+        run = backup_runs.queue(locked, f"Requested by {name}{f': {reason}' if reason else '.'}", actor=actor)
         assert run is not None  # noqa: S101 - only due times are unique
         append(
             actor=name,
@@ -67,7 +65,7 @@ def stop_run(run: BackupRun, actor: User, reason: str) -> None:
     name = actor.get_username()
     with transaction.atomic():
         text = f"Cancelled by {name} before it started: {reason.strip()}"
-        asked = backup_runs.end_queued_run(run, RunStatus.CANCELLED, text) or backup_runs.request_cancel_run(run, name)
+        asked = backup_runs.end_queued(run, RunStatus.CANCELLED, text) or backup_runs.request_cancel(run, name)
         if asked:
             append(
                 actor=name,
@@ -79,7 +77,7 @@ def stop_run(run: BackupRun, actor: User, reason: str) -> None:
             nudge()
     run.refresh_from_db()
     if not asked and run.status in RUN_FINAL:
-        raise Refused.unchanged("backup.ended", doing, f"the run has ended ({run.status})", "No action is needed.")
+        raise Refused.unchanged("backup.ended", doing, f"the run has ended ({run.status})")
 
 
 def force_fail_run(run: BackupRun, actor: User, reason: str) -> None:
@@ -93,7 +91,7 @@ def force_fail_run(run: BackupRun, actor: User, reason: str) -> None:
     _must_have_reason(reason, doing)
     name = actor.get_username()
     with transaction.atomic():
-        ended = backup_runs.force_fail_run(run, name)
+        ended = backup_runs.force_fail(run, name)
         if ended:
             append(
                 actor=name,
@@ -105,7 +103,7 @@ def force_fail_run(run: BackupRun, actor: User, reason: str) -> None:
     if not ended:
         run.refresh_from_db()
         found = f"the run is {run.status}, not lost"
-        raise Refused.unchanged("backup.not_lost", doing, found, "Stop the run if it is still running.")
+        raise Refused.unchanged("backup.not_lost", doing, found)
 
 
 def mark_run_ended(run: BackupRun, actor: User, reason: str) -> None:
@@ -119,7 +117,7 @@ def mark_run_ended(run: BackupRun, actor: User, reason: str) -> None:
     require_operator(actor, doing)
     if run.origin == RunOrigin.MANAGED:
         found = "dbops manages this run and detects its end"
-        raise Refused.unchanged("backup.ours", doing, found, "Stop the run, or mark it as failed if it is lost.")
+        raise Refused.unchanged("backup.ours", doing, found)
     _must_have_reason(reason, doing)
     name = actor.get_username()
     with transaction.atomic():
@@ -134,7 +132,7 @@ def mark_run_ended(run: BackupRun, actor: User, reason: str) -> None:
             )
             nudge()
     if not ended:
-        raise Refused.unchanged("backup.ended", doing, f"the run has ended ({run.status})", "No action is needed.")
+        raise Refused.unchanged("backup.ended", doing, f"the run has ended ({run.status})")
 
 
 def request_restore_test(run: BackupRun, actor: User, reason: str = "") -> RestoreTest:
@@ -150,10 +148,8 @@ def request_restore_test(run: BackupRun, actor: User, reason: str = "") -> Resto
         # Locked against retention, which marks the row after it removes the file.
         live = BackupRun.objects.select_for_update().select_related("instance__host").get(pk=run.pk)
         if why := live.why_not_testable:
-            raise Refused.unchanged("restore_test.no_backup", doing, why, "Run a restore test of another backup.")
-        restore_test = restore_tests.queue_restore_test(
-            live, f"Requested by {name}{f': {reason}' if reason else '.'}", by=name
-        )
+            raise Refused.unchanged("restore_test.no_backup", doing, why)
+        restore_test = restore_tests.queue(live, f"Requested by {name}{f': {reason}' if reason else '.'}", by=name)
         if restore_test is not None:
             subject = live.instance.name
             append(
@@ -164,7 +160,7 @@ def request_restore_test(run: BackupRun, actor: User, reason: str = "") -> Resto
                 detail={"restore_test": restore_test.pk, "backup_run": run.pk},
             )
             nudge()
-    found = restore_test or restore_tests.active_restore_test(run)
+    found = restore_test or restore_tests.active(run)
     return found or request_restore_test(run, actor, reason)  # the active one has just ended
 
 
@@ -181,7 +177,7 @@ def stop_restore_test(restore_test: RestoreTest, actor: User, reason: str) -> No
     _must_have_reason(reason, doing)
     name = actor.get_username()
     with transaction.atomic():
-        asked = restore_tests.stop_restore_test(restore_test, name)
+        asked = restore_tests.stop(restore_test, name)
         if asked:
             append(
                 actor=name,
@@ -192,17 +188,15 @@ def stop_restore_test(restore_test: RestoreTest, actor: User, reason: str) -> No
             )
             nudge()
     if not asked:
-        raise Refused.unchanged(
-            "restore_test.ended", doing, "the restore test has ended or is stopping", "No action is needed."
-        )
+        raise Refused.unchanged("restore_test.ended", doing, "the restore test has ended or is stopping")
 
 
 def _must_be_ours(run: BackupRun, doing: str) -> None:
     if run.origin != RunOrigin.MANAGED:
         found = "this is an external backup"
-        raise Refused.unchanged("backup.not_ours", doing, found, "Stop the backup on its host.")
+        raise Refused.unchanged("backup.not_ours", doing, found)
 
 
 def _must_have_reason(reason: str, doing: str) -> None:
     if not says_why(reason):
-        raise Refused.unchanged("backup.reason", doing, "no reason was given", "Enter a reason for the audit log.")
+        raise Refused.unchanged("backup.reason", doing, "no reason was given")

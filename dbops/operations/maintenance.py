@@ -70,13 +70,7 @@ def end_maintenance(*, actor: User, maintenance: Maintenance) -> None:
     with transaction.atomic():
         row = Maintenance.objects.select_for_update().filter(pk=maintenance.pk).first()
         if row is None or (row.ends_at is not None and row.ends_at <= now):
-            raise Refused(
-                "maintenance.ended",
-                doing,
-                found="the maintenance has ended",
-                left="Nothing was changed.",
-                next_step="No action is needed.",
-            )
+            raise Refused("maintenance.ended", doing, cause="the maintenance has ended")
         has_begun = row.starts_at < now
         if has_begun:
             row.ends_at = now
@@ -137,9 +131,7 @@ def unmark_maintenance(*, actor: User, maintenance: Maintenance) -> None:
             raise Refused(
                 "maintenance.ended",
                 doing,
-                found="the mark was removed",
-                left="Nothing was changed.",
-                next_step="No action is needed.",
+                cause="the mark was removed",
             )
         recount([row.cluster_id], row.starts_at, now)
         _record_mark(actor.get_username(), "maintenance.unmarked", row)
@@ -165,9 +157,7 @@ def _refuse(problems: dict[str, str], doing: str) -> None:
         refused = Refused(
             "maintenance.invalid",
             doing,
-            found="; ".join(problems.values()),
-            left="Nothing was changed.",
-            next_step="Correct the form and send it again.",
+            cause="; ".join(problems.values()),
         )
         refused.told = {"problems": list(problems)}
         raise refused

@@ -42,7 +42,7 @@ def save_schedule(*, actor: User, schedule: BackupSchedule | None, values: Mappi
             record_item(actor.get_username(), item, via="browser")
     except (ValidationError, IntegrityError) as error:
         found = " ".join(error.messages) if isinstance(error, ValidationError) else "the name is taken"
-        raise Refused.unchanged("schedule.invalid", doing, found, CORRECT) from error
+        raise Refused.unchanged("schedule.invalid", doing, found) from error
     return written
 
 
@@ -70,9 +70,7 @@ def remove_schedule(*, actor: User, schedule: BackupSchedule) -> None:
         rebuild = Rebuild.objects.filter(requeue_schedule=row, status__in=ACTIVE).only("pk").first()
         if run or rebuild:
             found = f"{run} of this schedule is {run.status}" if run else f"{rebuild} queues a run of it at its end"
-            raise Refused.unchanged(
-                "schedule.busy", doing, found, "Disable the schedule, and remove it after that job ends."
-            )
+            raise Refused.unchanged("schedule.busy", doing, found)
         instance = row.instance.name
         row.delete()
         append(actor=actor.get_username(), action="schedule.removed", subject=row.name, instance=instance)
@@ -81,7 +79,7 @@ def remove_schedule(*, actor: User, schedule: BackupSchedule) -> None:
 def _lock(schedule: BackupSchedule, doing: str) -> BackupSchedule:
     row = BackupSchedule.objects.select_for_update().filter(pk=schedule.pk).first()
     if row is None:
-        raise Refused.unchanged("schedule.gone", doing, "the schedule was removed", "Reload the page.")
+        raise Refused.unchanged("schedule.gone", doing, "the schedule was removed")
     return row
 
 
@@ -96,10 +94,9 @@ def _check(doing: str, row: BackupSchedule | None, values: dict[str, Any], fleet
             "schedule.invalid",
             doing,
             "the instance and name of a schedule can’t change, because runs and reports refer to them",
-            CORRECT,
         )
     problems = [problem for name, value in values.items() if (problem := rules.own_problem(name, value))]
     datadirs = fleet.datadirs_beside(values["instance"]) if values.get("instance") else {}
     problems += [text for _, text in schedule_problems(values, datadirs)]
     if problems:
-        raise Refused.unchanged("schedule.invalid", doing, "; ".join(dict.fromkeys(problems)), CORRECT)
+        raise Refused.unchanged("schedule.invalid", doing, "; ".join(dict.fromkeys(problems)))

@@ -64,9 +64,7 @@ def revoke_token(*, actor: str, name: str) -> AccessToken:
             raise Refused(
                 "token.not_found",
                 f"Revoking token {name!r}",
-                found="there is no token of this name",
-                left="Nothing was changed.",
-                next_step="List all tokens with manage.py token list.",
+                cause="there is no token of this name",
             )
         if revoked:
             append(actor=actor, action="token.revoked", subject=name, detail={"purpose": token.purpose})
@@ -87,9 +85,7 @@ def token_of(secret: str, purpose: str) -> AccessToken:
         raise Refused(
             "token.unknown",
             "Checking the access token",
-            found="the request has no valid token for this purpose",
-            left="Nothing was written.",
-            next_step="Send the header 'Authorization: Bearer TOKEN'. Create a token with manage.py token make.",
+            cause="the request has no valid token for this purpose",
         )
     now = timezone.now()
     oldest = now - USE_NOTED_EVERY[purpose]
@@ -117,4 +113,4 @@ def _check(token: AccessToken) -> None:
 
 
 def _invalid(name: str, found: str) -> Refused:
-    return Refused.unchanged("token.invalid", f"Creating token {name!r}", found, "Correct the input and try again.")
+    return Refused.unchanged("token.invalid", f"Creating token {name!r}", found)

@@ -38,9 +38,8 @@ def database_mismatch() -> Refused | None:
     return Refused(
         "sample.wrong_database",
         DOING,
-        found=found,
-        left="Nothing was changed, and nothing is shown.",
-        next_step=f"Correct DBOPS_DATABASE_URL or DBOPS_STATE_DIR, or {way_out}, for each process; then start them again.",
+        cause=found,
+        next_step=f"Correct DBOPS_DATABASE_URL or DBOPS_STATE_DIR, or {way_out}, for each process. Then start all processes again.",
     )
 
 

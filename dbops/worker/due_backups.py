@@ -59,7 +59,7 @@ def _queue_one(pk: int, now: datetime) -> BackupRun | None:
         missed = _write_missed(schedule, older)
         waiting = next((run for run in backup_runs.active_runs(schedule) if run.status == RunStatus.QUEUED), None)
         since = waiting.queued_at if waiting is not None else None
-        queued = backup_runs.queue_run(schedule, f"Due at {newest:%Y-%m-%d %H:%M} UTC.", due_at=newest, since=since)
+        queued = backup_runs.queue(schedule, f"Due at {newest:%Y-%m-%d %H:%M} UTC.", due_at=newest, since=since)
         # The audit log comes last: locking a row after the log's head could deadlock with a process that does the reverse.
         if waiting is not None:
             _miss(waiting, newest)
@@ -86,4 +86,4 @@ def _write_missed(schedule: BackupSchedule, older: list[datetime]) -> list[Backu
 def _miss(waiting: BackupRun, newest: datetime) -> None:
     why = f" ({waiting.waiting_for})" if waiting.waiting_for else ""
     text = f"Still queued{why} at the next due time, {newest:%Y-%m-%d %H:%M} UTC. The next run takes its place."
-    backup_runs.end_queued_run(waiting, RunStatus.MISSED, text)
+    backup_runs.end_queued(waiting, RunStatus.MISSED, text)

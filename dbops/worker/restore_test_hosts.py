@@ -76,9 +76,7 @@ class Hosts:
             raise Refused(
                 "restore_test.no_backup",
                 f"Planning the restore test of backup run {restore_test.run_id}",
-                found="the backup file was removed, or its record is incomplete",
-                left="Nothing was written.",
-                next_step="Run a restore test of a newer backup.",
+                cause="its file was removed, or its record is incomplete",
             )
         source = prober.probe_now(restore_test.source)
         is_there = restore_test.host_id == restore_test.source.host_id
@@ -110,8 +108,6 @@ class Hosts:
             raise Refused(
                 "restore_test.no_host",
                 f"Planning the restore test of backup run {self._restore_test.run_id}",
-                found=f"{self._restore_test.host.name} has no instance in the inventory, so dbops can’t probe it",
-                left="Nothing was written.",
-                next_step="Choose another host for the cluster's restore tests, or add an instance of this host to the inventory.",
+                cause=f"{self._restore_test.host.name} has no instance in the inventory, so dbops can’t probe it",
             )
         return there

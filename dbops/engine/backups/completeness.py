@@ -5,6 +5,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 from dbops.engine.backups.plan import BackupPlan, metadata_file_names
+from dbops.engine.catalogue import CATALOGUE
 from dbops.engine.errors import Refused, RemoteFailure
 from dbops.engine.flavors import flavor_for
 from dbops.engine.flavors.base import Coordinates
@@ -20,8 +21,8 @@ STAGES = {
     BackupMethod.DUMP: ("tool", "see", "compress", "write", "sum"),
     BackupMethod.PHYSICAL: ("tool", "compress", "write", "sum"),
 }
-NOTHING_KEPT = "The unfinished backup is removed. Replication of the instance is unchanged."
-AGAIN = "Fix the problem on the host, then run the backup again."
+#: The entry of a known failure speaks of a rebuild; these are of a backup.
+NOTHING_KEPT = CATALOGUE["backup.failed"].state
 
 _BINLOG_POS = re.compile(r"filename '([^']*)', position '?(\d+)'?(?:,? GTID of the last change '([^']*)')?", re.DOTALL)
 #: Normal output of a dump program. Anything else on its standard error fails the backup.
@@ -95,13 +96,13 @@ def position_of(plan: BackupPlan, files: Mapping[str, str]) -> Coordinates:
     return Coordinates(found[1], int(found[2]), without_space(found[3] or ""))
 
 
-def _failure(code: str, found: str, next_step: str = AGAIN) -> RemoteFailure:
-    return RemoteFailure(code, "Running the backup", found=found, left=NOTHING_KEPT, next_step=next_step)
+def _failure(code: str, found: str) -> RemoteFailure:
+    return RemoteFailure(code, "Running the backup", cause=found)
 
 
 def _known_cause(known: KnownFailure, said: str) -> RemoteFailure:
     found = f"{known.sentence} ({said})"
-    return RemoteFailure(known.code, "Running the backup", found=found, left=NOTHING_KEPT, next_step=known.next_step)
+    return RemoteFailure(known.code, "Running the backup", cause=found, state=NOTHING_KEPT)
 
 
 def _must_have_worked(plan: BackupPlan, state: JobState) -> None:
@@ -109,15 +110,13 @@ def _must_have_worked(plan: BackupPlan, state: JobState) -> None:
     output = state.tails.get("out", "").strip()
     last = output.splitlines()[-1] if output else ""
     if state.status is JobStatus.VANISHED:
-        found = "the job disappeared without an exit status (killed, or the host restarted)"
-        raise _failure("backup.vanished", found, "Check the host's system log, then run the backup again.")
+        found = "the job ended without an exit status (killed, or the host restarted)"
+        raise _failure("backup.vanished", found)
     if state.exit_status == REFUSED_STATUS and last.startswith("REFUSED: "):
         raise Refused(
             "backup.refused",
             f"Checking {plan.instance} before the backup",
-            found=last.removeprefix("REFUSED: "),
-            left="Nothing was written.",
-            next_step=AGAIN,
+            cause=last.removeprefix("REFUSED: "),
         )
     if state.exit_status != 0 and (last.startswith("FAILED: ") or not state.stages):
         killed = KILLED_STATUSES.get(state.exit_status or 0)
@@ -137,7 +136,6 @@ def _stages_must_have_worked(plan: BackupPlan, state: JobState, log: str) -> Non
             raise _failure(
                 "backup.killed",
                 f"signal {signal} killed the program of stage '{name}' ({said})",
-                "Check the host's system log for the out-of-memory killer, then run the backup again.",
             )
     if known := _known(state, log):
         raise _known_cause(known, said)

@@ -12,10 +12,10 @@ from typing import Any
 from dbops.engine.backups.completeness import VerifiedBackup, judge_backup
 from dbops.engine.backups.plan import CREDENTIALS, JOB, BackupPlan, metadata_file_names, record_of
 from dbops.engine.errors import RemoteFailure, Unreachable
-from dbops.engine.hosts import stall
-from dbops.engine.hosts.jobs import IN_BASH, REFUSED_STATUS, Patience, RunJournal
+from dbops.engine.hosts.jobs import IN_BASH, REFUSED_STATUS, DetachedJob, RunJournal
 from dbops.engine.hosts.progress import add_sample, copy_progress
 from dbops.engine.hosts.scripts import load
+from dbops.engine.hosts.stall import StallLimits
 from dbops.engine.ports import Clock, Jobs, JobState, JobStatus
 from dbops.engine.states import BackupMethod, Level
 
@@ -33,7 +33,21 @@ class BackupContext:
     credentials: str
     checkpoint: dict[str, Any]
     journal: RunJournal
-    patience: Patience = Patience()
+    stall: StallLimits = StallLimits(60.0, 1800.0)
+
+    @property
+    def job(self) -> DetachedJob:
+        return DetachedJob(JOB, self.jobs, self.clock, self.checkpoint, _stalled, self._not_ended)
+
+    def warn(self, text: str) -> None:
+        self.journal.say(text, level=Level.WARNING)
+
+    def _not_ended(self, found: str) -> Unreachable:
+        return Unreachable("backup.not_ended", f"Ending the backup of {self.plan.instance}", cause=found)
+
+
+def _stalled(found: str) -> RemoteFailure:
+    return RemoteFailure("backup.stalled", "Running the backup", cause=found)
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,17 +75,15 @@ def advance(site: BackupContext) -> PublishedBackup | None:
         Refused, RemoteFailure: the run has failed; ``clean_up`` ends it.
         Cancelled: by the journal.
     """
-    if not site.checkpoint.get("asked"):
-        site.jobs.follow(JOB)  # an unreachable host is detected here, before anything starts
-        site.checkpoint["asked"] = True
-        site.journal.say(f"Command on the host of {site.plan.instance}: {site.plan.command}")
-        site.journal.flush()
-    state = site.jobs.follow(JOB, wait_seconds=0.8, tail_lines=40)
+    site.job.begin(
+        site.journal, lambda: site.journal.say(f"Command on the host of {site.plan.instance}: {site.plan.command}")
+    )
+    state = site.job.follow(lambda: _start(site))
     if state.status is JobStatus.ABSENT:
-        _start(site)
         return None
     if state.status is JobStatus.RUNNING:
-        _follow(site, state)
+        _report_progress(site, state)
+        site.job.watch(state, site.stall, site.warn)
         site.journal.check()
         return None
     whole = judge_backup(site.plan, state, _files(site, state))
@@ -89,25 +101,15 @@ def clean_up(site: BackupContext, *, is_final_kept: bool = False) -> None:
     """
     if not site.checkpoint.get("asked"):
         return
-    if site.jobs.stop(JOB).status is JobStatus.RUNNING:
-        # The process hangs in the kernel on an unresponsive disk or network file system, and may still write.
-        raise Unreachable(
-            "backup.not_ended",
-            f"Stopping the backup of {site.plan.instance}",
-            found="processes did not exit after SIGKILL",
-            left="The partial file remains, and the instance stays held.",
-            next_step="Check the host's disks and network file systems. dbops retries until the processes exit.",
-        )
+    site.job.stop()
     kept = {path for path, end in remove(site, [site.plan.partial_path]).items() if end is Removal.KEPT}
     if site.checkpoint.get("final") and not is_final_kept and not _withdraw(site):
         kept.add(site.plan.path)
     if kept:
         raise RemoteFailure(
             "backup.not_removed",
-            "Removing the files of a failed backup",
-            found=", ".join(sorted(kept)),
-            left="The files are hidden, without their final name. The next run tries to remove them.",
-            next_step="Check the owner and mode of the directory on the host.",
+            "Removing the files of the failed backup",
+            cause=", ".join(sorted(kept)),
         )
 
 
@@ -132,7 +134,7 @@ def _withdraw(site: BackupContext) -> bool:
         final["sha256"],
     )
     if result.exit_status is None:
-        raise Unreachable("ssh.lost", "Removing a failed backup", found="the connection ended before the answer")
+        raise Unreachable("ssh.lost", "Removing a failed backup", cause="the connection ended before the answer")
     if result.stdout.strip() == "another":
         site.journal.say(f"{plan.path} belongs to another run and was kept.", level=Level.WARNING)
     return result.exit_status == 0
@@ -164,7 +166,7 @@ def _start(site: BackupContext) -> None:
     )
 
 
-def _follow(site: BackupContext, state: JobState) -> None:
+def _report_progress(site: BackupContext, state: JobState) -> None:
     """Return the progress: bytes written by the compressor, and a share by the last run's size or the bytes read."""
     now = site.clock.now()
     written, read = state.counters.get("compress.write_bytes"), state.counters.get("compress.read_bytes")
@@ -176,24 +178,6 @@ def _follow(site: BackupContext, state: JobState) -> None:
             samples, received_bytes=done, total_bytes=total, elapsed_seconds=now - site.checkpoint.get("began", now)
         )
         site.journal.progress(**{**known, "bytes": written, "read_bytes": read})
-    verdict = stall.check_stall(
-        site.checkpoint.get("watch"),
-        stall.signs_of(state.counters, state.tails),
-        now,
-        stall.StallLimits(site.patience.notice_seconds, site.patience.limit_seconds),
-    )
-    site.checkpoint["watch"] = verdict.checkpoint
-    if verdict.is_to_be_told:
-        text = f"No progress for {verdict.silent_seconds:.0f} s: no data and no log output."
-        site.journal.say(text, level=Level.WARNING)
-    if verdict.is_stalled:
-        raise RemoteFailure(
-            "backup.stalled",
-            "Running the backup",
-            found=f"no data and no log output for {verdict.silent_seconds:.0f} s",
-            left="The job was stopped and its file removed.",
-            next_step="Check for a lock that the tool waits for, or a hung disk. DBOPS_STALL_STOP_SECONDS sets the timeout.",
-        )
 
 
 def _files(site: BackupContext, state: JobState) -> str:
@@ -233,7 +217,7 @@ def _publish(site: BackupContext, state: JobState, whole: VerifiedBackup) -> Pub
         stdin=text.encode(),
     )
     if result.exit_status is None:
-        raise Unreachable("ssh.lost", "Publishing the backup", found="the connection ended before the answer")
+        raise Unreachable("ssh.lost", "Publishing the backup", cause="the connection ended before the answer")
     if result.exit_status == REFUSED_STATUS:
         # the file with that name belongs to another run: do not search for ours there
         del site.checkpoint["final"]
@@ -242,9 +226,7 @@ def _publish(site: BackupContext, state: JobState, whole: VerifiedBackup) -> Pub
         raise RemoteFailure(
             "backup.unpublished",
             "Publishing the backup",
-            found=said or f"status {result.exit_status}",
-            left="The complete file was not published and is removed. Other files of that name are kept.",
-            next_step="Check the directory on the host, then run the backup again.",
+            cause=said or f"status {result.exit_status}",
         )
     for line in whole.warnings:
         site.journal.say(f"The dump program wrote: {line[:300]}", level=Level.WARNING)

@@ -119,18 +119,10 @@ def plan_backup(
         raise Refused(
             "backup.no_directory",
             doing,
-            found=f"schedule {asked.schedule} has no directory",
-            left="Nothing was written.",
-            next_step="Set a directory on the instance's host in the schedule.",
+            cause=f"schedule {asked.schedule} has no directory",
         )
     if facts is None or facts.server is None or facts.host is None or facts.datadir is None:
-        raise Refused(
-            "backup.no_server",
-            doing,
-            found=_problem(facts),
-            left="Nothing was written.",
-            next_step="Check the instance, then run the backup again.",
-        )
+        raise Refused("backup.no_server", doing, cause=_problem(facts))
     server, host = facts.server, facts.host
     flavor = flavor_for(server.version, server.flavor)
     is_dump = asked.method is BackupMethod.DUMP

@@ -5,14 +5,13 @@ from dataclasses import dataclass
 from typing import Any
 
 from dbops.engine.errors import DbopsError, Refused, RemoteFailure, Unreachable
-from dbops.engine.hosts import stall
 from dbops.engine.hosts.access import Endpoint, HostAccess, remove_run
-from dbops.engine.hosts.jobs import IN_BASH, Patience, RunJournal
+from dbops.engine.hosts.jobs import IN_BASH, LOOK_SECONDS, DetachedJob, RunJournal
 from dbops.engine.hosts.scripts import load
-from dbops.engine.ports import Clock, Jobs, JobState, JobStatus
+from dbops.engine.hosts.stall import StallLimits
+from dbops.engine.ports import Clock, Jobs, JobStatus
 from dbops.engine.restore_tests.plan import JOB, REMOVAL, RestoreTestPlan
 from dbops.engine.restore_tests.result import (
-    FAILURES,
     ExpectedContents,
     RestoreTestResult,
     judge_restore_test,
@@ -71,9 +70,8 @@ def _must_be_machine(end: Endpoint, machine: str) -> None:
     raise Refused(
         "restore_test.refused",
         f"Opening access to the backup on {end.name}",
-        found=result.stdout.strip().removeprefix("REFUSED: ") or f"exit status {result.exit_status}",
-        left="Nothing was written.",
-        next_step="Check in the inventory that this address still belongs to the intended machine.",
+        cause=result.stdout.strip().removeprefix("REFUSED: ") or f"exit status {result.exit_status}",
+        next_step="Check whether the address in the inventory still leads to the intended machine.",
     )
 
 
@@ -91,9 +89,29 @@ class RestoreTestContext:
     checkpoint: dict[str, Any]
     journal: RunJournal
     expected: Callable[[], ExpectedContents]
-    patience: Patience = Patience()
+    stall: StallLimits = StallLimits(60.0, 1800.0)
     way: FileAccess | None = None
     silent_seconds: float = 120.0
+
+    @property
+    def job(self) -> DetachedJob:
+        return DetachedJob(JOB, self.jobs, self.clock, self.checkpoint, self._stalled, self._not_ended)
+
+    def warn(self, text: str) -> None:
+        self.journal.say(text, level=Level.WARNING)
+
+    def open_way(self) -> None:
+        """Let a key in on the host that has the file, if the file is elsewhere. The note comes first: it is to be taken away again."""
+        if self.way:
+            self.checkpoint["opened"] = True
+            self.journal.flush()
+            self.way.open()
+
+    def _stalled(self, found: str) -> RemoteFailure:
+        return RemoteFailure("restore_test.stalled", f"Testing the restore of {self.plan.path}", cause=found)
+
+    def _not_ended(self, found: str) -> Unreachable:
+        return Unreachable("restore_test.not_ended", f"Stopping the restore test of {self.plan.path}", cause=found)
 
 
 def advance(site: RestoreTestContext) -> RestoreTestResult | None:
@@ -104,23 +122,14 @@ def advance(site: RestoreTestContext) -> RestoreTestResult | None:
         Refused, RemoteFailure: the restore test failed; ``clean_up`` ends it.
         Cancelled: by the journal.
     """
-    if not site.checkpoint.get("asked"):
-        site.jobs.follow(JOB)  # an unreachable host is detected here, before anything starts
-        if site.way:
-            site.checkpoint["opened"] = True
-            site.journal.flush()
-            site.way.open()
-        site.checkpoint["asked"] = True
-        site.journal.flush()
-    state = site.jobs.follow(JOB, wait_seconds=0.8, tail_lines=40)
+    scripts = ("common", "pipes", "restore_test_scratch", "run_restore_test")
+    site.job.begin(site.journal, site.open_way)
+    state = site.job.follow(lambda: site.jobs.start(JOB, load(*scripts), *site.plan.arguments()))
     if state.status is JobStatus.ABSENT:
-        site.jobs.start(
-            JOB, load("common", "pipes", "restore_test_scratch", "run_restore_test"), *site.plan.arguments()
-        )
         return None
     site.checkpoint["steps"] = read_steps(state.tails.get("steps", ""))
     if state.status is JobStatus.RUNNING:
-        _watch(site, state)
+        site.job.watch(state, site.stall, site.warn)
         site.journal.check()
         return None
     is_good = state.status is JobStatus.ENDED and state.exit_status == 0
@@ -128,27 +137,6 @@ def advance(site: RestoreTestContext) -> RestoreTestResult | None:
     is_whole = len(counts) < COUNTS_BYTES  # missing tables are unknown if the list was cut
     expected = site.expected() if is_good and is_whole else ExpectedContents()
     return judge_restore_test(site.plan.source, site.plan.path, state, counts.decode("utf-8", "replace"), expected)
-
-
-def _watch(site: RestoreTestContext, state: JobState) -> None:
-    verdict = stall.check_stall(
-        site.checkpoint.get("watch"),
-        stall.signs_of(state.counters, state.tails),
-        site.clock.now(),
-        stall.StallLimits(site.patience.notice_seconds, site.patience.limit_seconds),
-    )
-    site.checkpoint["watch"] = verdict.checkpoint
-    if verdict.is_to_be_told:
-        text = f"No progress for {verdict.silent_seconds:.0f} s: no data and no log output."
-        site.journal.say(text, level=Level.WARNING)
-    if verdict.is_stalled:
-        raise RemoteFailure(
-            "restore_test.stalled",
-            f"Testing the restore of {site.plan.path}",
-            found=f"no data and no log output for {verdict.silent_seconds:.0f} s",
-            left="The job was stopped and its directory removed.",
-            next_step="Check for a hung disk on the host. DBOPS_STALL_PREPARE_SECONDS sets the timeout.",
-        )
 
 
 def clean_up(site: RestoreTestContext) -> bool:
@@ -163,14 +151,7 @@ def clean_up(site: RestoreTestContext) -> bool:
     if not site.checkpoint.get("asked"):
         return _must_be_closed(site)
     if not site.checkpoint.get("stopped"):
-        if site.jobs.stop(JOB).status is JobStatus.RUNNING:
-            raise Unreachable(
-                "restore_test.not_ended",
-                f"Stopping the restore test of {site.plan.path}",
-                found="processes did not exit after SIGKILL",
-                left=f"{site.plan.scratch} remains on the host.",
-                next_step="Check the host's disks. dbops retries until the processes exit.",
-            )
+        site.job.stop()
         site.checkpoint["stopped"] = True
     trouble = _trouble_in_closing(site)
     is_gone = remove(site.jobs, site.plan, REMOVAL)
@@ -200,10 +181,9 @@ def _trouble_in_closing(site: RestoreTestContext) -> DbopsError | None:
 def _stays_open(plan: RestoreTestPlan, trouble: DbopsError) -> RemoteFailure:
     return RemoteFailure(
         "restore_test.not_removed",
-        f"Removing the access key of the restore test of {plan.path} on {plan.holder}",
-        found=str(trouble),
-        left="The key can still read that one backup until it expires.",
-        next_step=FAILURES["not_removed"],
+        f"Removing the files of the restore test of {plan.path} on {plan.holder}",
+        cause=str(trouble),
+        state="A key that can read this one backup remains until it expires.",
     )
 
 
@@ -235,7 +215,7 @@ def remove(jobs: Jobs, plan: RestoreTestPlan, name: str) -> bool:
 
     Return whether it is done; raises like ``clean_up``. ``name`` is of the removal job.
     """
-    state = jobs.follow(name, wait_seconds=0.8)
+    state = jobs.follow(name, wait_seconds=LOOK_SECONDS)
     if state.status is JobStatus.ABSENT:
         jobs.start(
             name,
@@ -253,7 +233,6 @@ def remove(jobs: Jobs, plan: RestoreTestPlan, name: str) -> bool:
     raise RemoteFailure(
         "restore_test.not_removed",
         f"Removing the files of the restore test of {plan.path}",
-        found=said or f"the removal exited with status {state.exit_status}",
-        left=f"{plan.scratch} remains on the host.",
-        next_step=FAILURES["not_removed"],
+        cause=said or f"the removal exited with status {state.exit_status}",
+        state=f"{plan.scratch} remains on the host.",
     )

@@ -220,9 +220,7 @@ def _must_have_memory(archive: Archive, host: HostFacts, needed: int) -> None:
     raise Refused(
         "restore_test.memory",
         f"Planning the restore test of {archive.path}",
-        found=f"{host.hostname} has {host.memory_available_bytes // MIB} MiB of free memory; {needed // MIB} MiB are required",
-        left="Nothing was written.",
-        next_step="Free memory on the host, then run the restore test again. dbops also tests the next backup.",
+        cause=f"{host.hostname} has {host.memory_available_bytes // MIB} MiB of free memory; {needed // MIB} MiB are required",
     )
 
 
@@ -235,9 +233,7 @@ def _tool_of(archive: Archive, host: HostFacts, flavor: Flavor, *, must_fit: boo
     raise Refused(
         "restore_test.tool",
         f"Planning the restore test of {archive.path}",
-        found=f"on {host.hostname}: {problem}",
-        left="Nothing was written.",
-        next_step="Install the tool in the backup's version, or choose another host for the cluster's restore tests.",
+        cause=f"on {host.hostname}: {problem}",
     )
 
 

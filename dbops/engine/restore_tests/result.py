@@ -4,6 +4,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Any, NoReturn
 
+from dbops.engine.catalogue.entries import NOT_WRITTEN
 from dbops.engine.errors import Refused, RemoteFailure
 from dbops.engine.hosts.jobs import REFUSED_STATUS, pairs
 from dbops.engine.ports import JobState, JobStatus
@@ -19,23 +20,12 @@ STEPS = {
     "stop": "Stop scratch server",
     "remove": "Remove files",
 }
-#: First words of the failures of ``run_restore_test.sh``, with the next step.
-FAILURES = {
-    "space": "Free space on the host or set DBOPS_RESTORE_TEST_DIRECTORY, then run the restore test again.",
-    "killed": "Check the host's memory and system log for the out-of-memory killer, then run the restore test again.",
-    "transport": "Check the link between the hosts and the disk with the file, then run the restore test again.",
-    "damaged": "This file can't be restored. Check its disk, make a new backup, and keep an older restore-tested one.",
-    "unpack": "Make and test a new backup. Until then, restore from an older restore-tested one.",
-    "outside": "Data outside the data directory can't be tested beside its server. See docs/how-to/restore-tests.md.",
-    "prepare": "This backup can't be restored. Make and test a new one, and keep an older restore-tested one.",
-    "start": "Check the server's message. If the data needs a plugin or key, test the restore manually.",
-    "tables": "The backup has damaged tables. Check these tables on the source, and keep an older restore-tested backup.",
-    "not_removed": "Check and remove the directory on the host. The next restore test there also tries to remove it.",
-}
+#: First words of the failures of ``run_restore_test.sh``; each is an error code.
+FAILURES = (
+    *("space", "killed", "transport", "damaged", "unpack", "outside", "prepare", "start", "tables", "not_removed"),
+)
 #: First words of refusals that are not the backup's fault, each with its own code, by who has to act.
 OPERATORS, HOSTS = ("tool", "memory"), ("space", "transport")
-GONE = "The restored copy is removed. The running servers are unchanged."
-AGAIN = "Fix the problem on the host, then run the restore test again."
 #: A table is reported if it lost more than this share of at least so many rows since the last restore test.
 LOST_PART, LEAST_ROWS = 0.5, 1000
 #: Maximum number of stored tables, the largest, and of missing tables named in a message.
@@ -124,24 +114,22 @@ def judge_restore_test(
     output = state.tails.get("out", "").strip()
     last = output.splitlines()[-1] if output else ""
     if state.status is JobStatus.VANISHED:
-        found = "the job disappeared without an exit status (killed, or the host restarted)"
-        raise RemoteFailure("restore_test.vanished", doing, found=found, left=GONE, next_step=AGAIN)
+        found = "the job ended without an exit status (killed, or the host restarted)"
+        raise RemoteFailure("restore_test.vanished", doing, cause=found)
     if state.exit_status == REFUSED_STATUS and last.startswith("REFUSED: "):
         _refuse(doing, last.removeprefix("REFUSED: "))
     if state.exit_status != 0:
         _fail(doing, last.removeprefix("FAILED: "), state.exit_status)
     facts = pairs(state.tails.get("facts", ""))
     if not facts.get("checked", "").isdigit():
-        raise RemoteFailure(
-            "restore_test.failed", doing, found="the job succeeded but wrote no results", left=GONE, next_step=AGAIN
-        )
+        raise RemoteFailure("restore_test.failed", doing, cause="the job succeeded but wrote no results")
     counts = read_counts(counts_text)
     missing = sorted(expected.older - counts.keys())
     # A renamed table keeps its age (MySQL 8.0 and newer) and has its old name in the backup.
     if len(missing) > len(counts.keys() - expected.now):
         named = ", ".join(f"{schema}.{name}" for schema, name in missing[:NAMED])
         found = f"{len(missing)} tables older than the backup are missing in it: {named}"
-        raise RemoteFailure("restore_test.tables", doing, found=found, left=GONE, next_step=FAILURES["tables"])
+        raise RemoteFailure("restore_test.tables", doing, cause=found)
     renamed = [
         f"{schema}.{name} is older than the backup but missing in it; it may have been renamed."
         for schema, name in missing
@@ -153,19 +141,17 @@ def judge_restore_test(
 def _refuse(doing: str, said: str) -> NoReturn:
     kind, _, found = said.partition(" ")
     if kind in HOSTS:
-        raise RemoteFailure(
-            f"restore_test.{kind}", doing, found=found, left="Nothing was written.", next_step=FAILURES[kind]
-        )
+        raise RemoteFailure(f"restore_test.{kind}", doing, cause=found, state=NOT_WRITTEN)
     code, found = (kind, found) if kind in OPERATORS else ("refused", said)
-    raise Refused(f"restore_test.{code}", doing, found=found, left="Nothing was written.", next_step=AGAIN)
+    raise Refused(f"restore_test.{code}", doing, cause=found)
 
 
 def _fail(doing: str, said: str, exit_status: int | None) -> None:
     kind, _, found = said.partition(" ")
     if kind in FAILURES:
-        raise RemoteFailure(f"restore_test.{kind}", doing, found=found, left=GONE, next_step=FAILURES[kind])
+        raise RemoteFailure(f"restore_test.{kind}", doing, cause=found)
     found = said or f"exit status {exit_status} without output"
-    raise RemoteFailure("restore_test.failed", doing, found=found, left=GONE, next_step=AGAIN)
+    raise RemoteFailure("restore_test.failed", doing, cause=found)
 
 
 def read_counts(text: str) -> dict[Table, int]:

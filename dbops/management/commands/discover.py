@@ -63,7 +63,7 @@ class Command(DbopsCommand):
     def _show(self, row: Discovery) -> None:
         found = found_of(row)
         if found is None:
-            raise CommandError(f"It did not end: {row.error.get('found', 'not known why')}.", returncode=1)
+            raise CommandError(f"It did not end: {row.error.get('cause', 'not known why')}.", returncode=1)
         for proposal in proposals(found):
             cluster = proposal.cluster
             self.stdout.write(

@@ -1,4 +1,4 @@
-"""Draw a timeline as an SVG: x values are percent, y values are pixels. The page's policy forbids sizes in styles."""
+"""A timeline as shapes of an SVG: percent across, pixels down. No sizes in styles, which the page's policy forbids."""
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
@@ -12,21 +12,21 @@ from dbops.engine.schedule.calendar import Interval, lanes, merge, place, positi
 from dbops.engine.schedule.timeline import SHORTEST_SECONDS, BarKind, Timeline, TimelineBar
 from dbops.security.redaction import CONTROL, ESCAPES
 
-#: The least width of a visible bar, in percent.
+#: What is narrower than this could not be seen, in percent.
 NARROWEST = 0.4
-#: The least width of a bar that shows its name, in percent.
+#: From this width on a bar has its name in it, in percent.
 NAMED_FROM = 9.0
-#: Maximum number of spoken items of a kind in one drawing.
+#: So many things of a kind are read out of one drawing; a schedule of every minute must not take a day to listen to.
 READ_OUT = 6
-#: From this interval on, in hours, the lines mark days.
+#: From so many hours between two lines on they are days.
 DAY_HOURS = 24
-#: A longer timeline names its days.
+#: What is longer names its days.
 LONGEST_DAY_SECONDS = 25 * 3600
 
 
 @dataclass(frozen=True, slots=True)
 class Shape:
-    """A rectangle. ``fill`` is the id of a pattern, empty if the class colours it; ``label`` is its visible text."""
+    """A rectangle. ``fill`` is a pattern's address, empty where the class colours it; ``label`` is drawn in it."""
 
     x: str
     width: str
@@ -40,7 +40,7 @@ class Shape:
 
 @dataclass(frozen=True, slots=True)
 class HourLine:
-    """A vertical line, labelled with its hour unless ``label`` is empty."""
+    """A line across, with its hour where ``label`` is not empty."""
 
     x: str
     label: str
@@ -49,7 +49,7 @@ class HourLine:
 
 @dataclass(frozen=True, slots=True)
 class Drawing:
-    """The content of one SVG. Its ``name`` and the titles of its shapes are also its spoken text."""
+    """The content of one SVG. ``name``, ``words`` and the titles of the shapes are its text for screen readers."""
 
     name: str
     words: str
@@ -61,7 +61,7 @@ class Drawing:
 
 
 def svg(drawing: Drawing) -> SafeString:
-    """Return the SVG element, built here: a template is too slow for hundreds of shapes."""
+    """Return the drawing's element. Put together here: a page has hundreds of shapes, and a template takes its time for each."""
     words = _text(read_out(drawing))
     parts = [f'<svg class="line" width="100%" height="{drawing.height}" role="img" aria-label="{words}">']
     parts += map(_element, drawing.shapes)
@@ -77,7 +77,7 @@ def svg(drawing: Drawing) -> SafeString:
 
 
 def read_out(drawing: Drawing) -> str:
-    """Return the spoken text of the drawing: free slots, blocked times and bars."""
+    """Return the text for screen readers: free slots, blocked times, then each bar."""
     head = f"{drawing.name}: {drawing.words}" if drawing.name else drawing.words
     blocked = [f"blocked {shape.title.rstrip('.')}" for shape in drawing.shapes if "band-blocked" in shape.css]
     bars = [shape.title for shape in drawing.shapes if "bar-shape" in shape.css]
@@ -85,10 +85,10 @@ def read_out(drawing: Drawing) -> str:
 
 
 def _latest(titles: Iterable[str]) -> list[str]:
-    """Return the last titles, and the number of those before them."""
-    titles = list(dict.fromkeys(titles))  # a bar and its tail have one title
-    earlier = [f"{len(titles) - READ_OUT} earlier"] if len(titles) > READ_OUT else []
-    return [*earlier, *titles[-READ_OUT:]]
+    """Return the last titles, because upcoming ones matter most, and the number of earlier ones."""
+    unique = list(dict.fromkeys(titles))  # a bar and its tail have one title
+    earlier = [f"{len(unique) - READ_OUT} earlier"] if len(unique) > READ_OUT else []
+    return [*earlier, *unique[-READ_OUT:]]
 
 
 def _element(shape: Shape) -> str:
@@ -103,24 +103,24 @@ def _element(shape: Shape) -> str:
 
 
 def _text(value: str) -> str:
-    """Return text that is safe in a page: escaped, without control characters."""
+    """Return text that can do nothing in a page: without escape sequences and control characters, and escaped."""
     return str(escape(CONTROL.sub("\N{REPLACEMENT CHARACTER}", ESCAPES.sub("", value))))
 
 
 def percent(value: float) -> str:
-    """Return a length in SVG notation, in any language."""
+    """Return a length as SVG has it, whatever the language."""
     return f"{value:.3f}%"
 
 
 def clock(moment: datetime, day: Interval | None = None) -> str:
-    """Return the time on the reader's clock; ``24:00`` for the end of the shown day."""
+    """Return the time on the reader's clock: ``24:00`` for the end of the day that is shown."""
     if day and moment == day.end:
         return "24:00"
     return f"{timezone.localtime(moment):%H:%M}"
 
 
 def spoken(interval: Interval, now: datetime | None = None) -> str:
-    """Return ``06:10-23:00``, with the weekday unless it is today."""
+    """Return ``06:10-23:00``, with the day where it is another than today's."""
     today = timezone.localtime(now or timezone.now()).date()
 
     def one(moment: datetime) -> str:
@@ -130,17 +130,28 @@ def spoken(interval: Interval, now: datetime | None = None) -> str:
     return f"{one(interval.start)}\N{EN DASH}{one(interval.end)}"
 
 
-def strip(line: Timeline, *, height: int = 26, name: str = "") -> Drawing:
-    """Draw a cluster's day on one line: blocked times over the full height, and bars in at most three lanes."""
+def strip(line: Timeline, *, name: str = "", is_dense: bool = False) -> Drawing:
+    """Draw a cluster's day on one line: blocked times across all of it, and bars in at most three lanes."""
+    height, top, step, thick = (18, 2, 5, 4) if is_dense else (26, 4, 7, 5)
     placed = lanes((bar.whole, bar) for bar in line.bars if bar.kind is not BarKind.MAINTENANCE)
     shapes = [*_bands(line, height)]
     for item in placed:
-        shapes += _bar(item.item, line, y=4 + 7 * min(item.lane, 2), height=5, named=False)
-    return _drawing(line, shapes, name=name, height=height, every_hours=6, labels=True)
+        shapes += _bar(item.item, line, y=top + step * min(item.lane, 2), height=thick, named=False)
+    return _drawing(line, shapes, name=name, height=height, every_hours=6, labels=not is_dense)
+
+
+def hours(line: Timeline) -> SafeString:
+    """Return the hours of a strip as the heading of rows that have none."""
+    found = _hours(line.within, timezone.get_current_timezone(), 6, labels=True)
+    texts = "".join(
+        f'<text class="hour-label" x="{hour.x}" y="9" text-anchor="{hour.anchor}">{_text(hour.label)}</text>'
+        for hour in found
+    )
+    return mark_safe(f'<svg class="line" width="100%" height="11" aria-hidden="true">{texts}</svg>')  # noqa: S308 - escaped
 
 
 def day_row(line: Timeline, *, name: str) -> Drawing:
-    """Draw one day of the calendar: the bands, and each bar in its own lane."""
+    """Draw one day of the calendar: the bands, and every bar in a lane of its own height."""
     placed = lanes((bar.whole, bar) for bar in line.bars)
     count = max((item.lane for item in placed), default=0) + 1
     height = 20 * max(1, count) + 8
@@ -151,7 +162,7 @@ def day_row(line: Timeline, *, name: str) -> Drawing:
 
 
 def calendar_row(line: Timeline, *, name: str, days: int) -> Drawing:
-    """Draw a cluster's row in the fleet calendar: like ``strip``, but higher, with maintenance and days."""
+    """Draw a cluster's row in the calendar of all: as ``strip``, higher, maintenance included, with days where it has several."""
     placed = lanes((bar.whole, bar) for bar in line.bars)
     height = 12 * min(4, max((item.lane for item in placed), default=0) + 1) + 8
     shapes = [*_bands(line, height)]
@@ -161,7 +172,7 @@ def calendar_row(line: Timeline, *, name: str, days: int) -> Drawing:
 
 
 def instance_rows(line: Timeline, names: Sequence[str]) -> list[Drawing]:
-    """Draw one line per used instance, the cluster's own line first."""
+    """Draw a line for each instance that has something on it, the cluster's own first."""
     found = [_cluster_row(line)]
     for name in names:
         bars = [bar for bar in line.bars if bar.instance == name or name in bar.busy]
@@ -181,7 +192,7 @@ def _cluster_row(line: Timeline) -> Drawing:
     for bar in line.bars:
         if bar.kind is BarKind.MAINTENANCE:
             shapes += _bar(bar, line, y=5, height=14, named=True)
-    return _drawing(line, shapes, name="A rebuild", height=24, every_hours=3, labels=True)
+    return _drawing(line, shapes, name="Rebuild", height=24, every_hours=3, labels=True)
 
 
 def _drawing(
@@ -200,12 +211,12 @@ def _drawing(
 
 
 def words(line: Timeline) -> str:
-    """Return the free times as text; of a past day, the blocked times."""
+    """Return the free slots as text; of a past day, the blocked times."""
     if line.within.end <= line.now:
         return _past_words(line)
     slots = line.free_ahead
     if not slots:
-        return "no more free slots" if line.within.start < line.now else "no free slots"
+        return "no free slot"
     if [(item.start, item.end) for item in slots] == [(line.within.start, line.within.end)]:
         return "always free"
     return f"free {_times(slots, line)}"
@@ -213,35 +224,35 @@ def words(line: Timeline) -> str:
 
 def _past_words(line: Timeline) -> str:
     if not line.bars:
-        return "no jobs"
+        return "nothing ran"
     blocked = [item for item in merge([one.interval for one in line.blocked]) if item.seconds >= SHORTEST_SECONDS]
-    return f"blocked {_times(blocked, line)}" if blocked else "not blocked"
+    return f"was blocked {_times(blocked, line)}" if blocked else "not blocked"
 
 
 def _times(intervals: Iterable[Interval], line: Timeline) -> str:
-    """Return the intervals by the minute; intervals less than a minute apart are joined."""
+    """Return the intervals by the minute; intervals less than a minute apart become one."""
     is_day = line.within.seconds <= LONGEST_DAY_SECONDS
-    joined: list[tuple[str, str]] = []
+    found: list[tuple[str, str]] = []
     for item in intervals:
         start, end = (
             (clock(item.start), clock(item.end, line.within))
             if is_day
             else (f"{timezone.localtime(moment):%a %H:%M}" for moment in (item.start, item.end))
         )
-        if joined and joined[-1][1] == start:
-            start = joined.pop()[0]
-        joined.append((start, end))
-    return ", ".join(f"{start} to {end}" for start, end in joined)
+        if found and found[-1][1] == start:
+            start = found.pop()[0]
+        found.append((start, end))
+    return ", ".join(f"{start} to {end}" for start, end in found)
 
 
 def _bands(line: Timeline, height: int) -> Iterable[Shape]:
-    """Yield the bands. In the past only blocked times are drawn: whether the rest was free is unknown."""
+    """Yield free and blocked times. Of the past only blocked times are known."""
     for css, fill, intervals in (
         ("band-free", "", [(item, "free: a rebuild can start") for item in line.free_ahead]),
         (
             "band-perhaps",
             "url(#hatch-light)",
-            [(item, "may still be blocked (after p50, before p90)") for item in line.perhaps],
+            [(item, "may still be blocked (p90)") for item in line.perhaps],
         ),
         ("band-blocked", "url(#hatch)", [(item.interval, item.why) for item in line.blocked]),
     ):
@@ -254,12 +265,12 @@ def _bands(line: Timeline, height: int) -> Iterable[Shape]:
 def _bar(bar: TimelineBar, line: Timeline, *, y: int, height: int, named: bool) -> Iterable[Shape]:
     title = f"{bar.title}: {spoken(bar.interval, line.now)}"
     title = (
-        f"{bar.title}: from {spoken(bar.interval, line.now).partition(chr(0x2013))[0]}, no estimated end"
+        f"{bar.title}: from {spoken(bar.interval, line.now).partition(chr(0x2013))[0]}, end unknown"
         if bar.is_open
         else title
     )
     if bar.tail:
-        title += f", p90 {clock(bar.tail.end)}"
+        title += f" (p90 {clock(bar.tail.end)})"
     title += f", {bar.status}" if bar.status else ""
     css = f"bar-shape bar-{bar.kind.value} bar-{bar.status or 'plain'}" + (" bar-open" if bar.is_open else "")
     if at := place(_known(bar, line.now), line.within):
@@ -271,7 +282,7 @@ def _bar(bar: TimelineBar, line: Timeline, *, y: int, height: int, named: bool) 
 
 
 def _known(bar: TimelineBar, now: datetime) -> Interval:
-    """Return the drawn interval of a bar: a job without an estimated end reaches to now."""
+    """Return the known part of a bar: up to now for a job without a known end."""
     if not bar.is_open or bar.kind is BarKind.MAINTENANCE:
         return bar.interval
     start = bar.interval.start
@@ -283,7 +294,7 @@ def _hours(within: Interval, zone: tzinfo, every_hours: int, labels: bool) -> It
         anchor = "start" if tick.left < 2 else "end" if tick.left > 98 else "middle"
         local = tick.at.astimezone(zone)
         if every_hours >= DAY_HOURS:
-            # The day that begins at the end of the interval is not labelled.
+            # the day that begins at the end is not drawn
             anchor, label = "start", "" if tick.at == within.end else f"{local:%a} {local.day}"
         else:
             label = "24" if tick.at == within.end and local.hour == 0 else f"{local:%H}"

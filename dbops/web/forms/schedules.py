@@ -25,12 +25,12 @@ RUN_BY = [("dbops", "dbops"), ("external", "External cron job")]
 
 
 class ScheduleForm(InventoryForm):
-    """A backup schedule: instance, times, directory and retention."""
+    """Schedule, method and retention of an instance's backups."""
 
     groups: ClassVar = {
         "Backup": ("name", "instance", "method", "run_by"),
         "When": ("cron", "time_zone", "expected_seconds", "late_after_seconds", "is_enabled"),
-        "Directory and retention": ("directory", "keep_count", "keep_days"),
+        "Storage and retention": ("directory", "keep_count", "keep_days"),
     }
     method = forms.ChoiceField(choices=METHODS)
     run_by = forms.ChoiceField(choices=RUN_BY, label="Started by")
@@ -38,13 +38,13 @@ class ScheduleForm(InventoryForm):
         label="Expected duration (minutes)",
         required=False,
         min_value=1,
-        help_text="Used until dbops has learned the duration from past runs. Empty: no estimate.",
+        help_text="Your estimate. dbops uses it until the schedule has enough runs of its own.",
     )
     late_after_seconds = MinutesField(
         label="Late after (minutes)",
         min_value=1,
         initial=900,
-        help_text="A run that starts later than this after its due time is flagged as late.",
+        help_text="Minutes after the due time at which a run that has not started counts as late.",
     )
 
     class Meta:
@@ -60,10 +60,10 @@ class ScheduleForm(InventoryForm):
             "keep_days": "Maximum age (days)",
         }
         help_texts: ClassVar = {
-            "name": "Hosts use this name when they report backups.",
+            "name": "Backup reports use this name.",
             "cron": "Minute, hour, day of month, month, day of week. Example: 30 2 * * * runs every night at 02:30.",
             "time_zone": "Time zone of the cron expression, for example Europe/Berlin.",
-            "directory": "Backup directory on the instance's host, outside all data directories. Required for backups that dbops starts.",
+            "directory": "Path on the instance’s host, outside every data directory. Required if dbops runs the backup.",
             "keep_count": (
                 "dbops deletes its own backups beyond this number. Leave empty for no limit. "
                 "The newest backup and the newest restore-tested one are always kept."
@@ -79,11 +79,11 @@ class ScheduleForm(InventoryForm):
         assert isinstance(chosen, forms.ModelChoiceField)  # noqa: S101 - it is a foreign key
         chosen.to_field_name = "name"
         if Instance.objects.count() > INSTANCES_IN_A_LIST:
-            # A list of thousands is unusable and slow: the name is typed.
+            # A list of thousands makes the page slow: a text field takes the name.
             chosen.widget = forms.TextInput(attrs={"class": "form-control"})
         if not self.is_new:
             self.initial["instance"] = self.instance.instance.name
-            # Past runs and reports refer to these two.
+            # Runs and their reports refer to these two fields.
             self.fields["name"].disabled = self.fields["instance"].disabled = True
 
     @property
@@ -104,10 +104,10 @@ class ScheduleForm(InventoryForm):
 
 
 class MaintenanceForm(forms.Form):
-    """Announced maintenance of a cluster, in the page's time zone."""
+    """Maintenance of a cluster, during which no rebuild starts. Times are in the page's zone."""
 
     starts_at = forms.DateTimeField(label="Start", required=False, help_text="Empty: now.")
-    ends_at = forms.DateTimeField(label="End", required=False, help_text="Empty: until ended manually.")
+    ends_at = forms.DateTimeField(label="End", required=False, help_text="Empty: until ended by a person.")
     reason = forms.CharField(label="Reason", max_length=300)
 
     def __init__(self, *args: Any, **kwargs: Any) -> None:
@@ -128,7 +128,7 @@ class MaintenanceForm(forms.Form):
 
 
 class MarkForm(MaintenanceForm):
-    """Past maintenance to mark as planned."""
+    """Past maintenance that was planned."""
 
     def __init__(self, *args: Any, **kwargs: Any) -> None:
         super().__init__(*args, **kwargs)
@@ -146,7 +146,7 @@ class TokenForm(forms.ModelForm):
         model = AccessToken
         fields: ClassVar = ["name", "cluster"]
         labels: ClassVar = {"name": "Name"}
-        help_texts: ClassVar = {"name": "For example the name of the calendar. The audit log records it."}
+        help_texts: ClassVar = {"name": "For example the name of the calendar. The audit log shows this name."}
 
     def __init__(self, *args: Any, **kwargs: Any) -> None:
         super().__init__(*args, **{"label_suffix": "", **kwargs})

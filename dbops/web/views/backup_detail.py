@@ -65,7 +65,7 @@ def prove(request: HttpRequest, run_id: int) -> HttpResponse:
     try:
         restore_test = verbs.request_restore_test(_find(run_id), user_of(request))
     except Refused as error:
-        messages.error(request, f"Restore test not started: {error.found}. {error.next_step}")
+        messages.error(request, f"Restore test not started: {error.cause}. {error.next_step}")
     else:
         messages.success(
             request, f"Restore test {restore_test.pk} starts when no other job runs on {restore_test.host.name}."

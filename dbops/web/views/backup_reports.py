@@ -92,9 +92,7 @@ def _token(request: HttpRequest) -> AccessToken:
         raise Refused(
             "report.too_many",
             "Recording a backup report",
-            found=f"this token sent more than {REQUESTS_A_MINUTE} requests in a minute",
-            left="Nothing was written.",
-            next_step="Wait a minute. Send one heartbeat a minute for each backup.",
+            cause=f"this token sent more than {REQUESTS_A_MINUTE} requests in a minute",
         )
     return token_of(secret, REPORT)
 
@@ -105,9 +103,7 @@ def _body(request: HttpRequest) -> dict[str, Any]:
         raise Refused(
             "report.too_large",
             "Reading a backup report",
-            found=f"the body has more than {BODY_BYTES} bytes",
-            left="Nothing was written.",
-            next_step="Send only the fields that docs/how-to/backup-reports.md lists.",
+            cause=f"the body has more than {BODY_BYTES} bytes",
         )
     try:
         said = json.loads(raw or b"{}")
@@ -117,8 +113,7 @@ def _body(request: HttpRequest) -> dict[str, Any]:
         raise Refused(
             "report.invalid",
             "Reading a backup report",
-            found="the body is not a JSON object",
-            left="Nothing was written.",
+            cause="the body is not a JSON object",
             next_step='Send a JSON object, for example {"instance": "backup-1", "method": "dump"}.',
         )
     return said
@@ -128,16 +123,12 @@ def _wrong_method(method: str) -> Refused:
     return Refused(
         "report.wrong_method",
         "Reading a backup report",
-        found=f"this URL accepts only {method}",
-        left="Nothing was written.",
-        next_step="See docs/how-to/backup-reports.md for the URLs and their methods.",
+        cause=f"this address accepts only {method}",
     )
 
 
 def _refusal(error: Refused, method: str) -> HttpResponse:
-    record = error.as_record()
-    record["next_step"] = record.pop("next")
-    answer = JsonResponse({"error": record}, status=STATUS.get(error.code, 400))
+    answer = JsonResponse({"error": error.as_record()}, status=STATUS.get(error.code, 400))
     if answer.status_code == 401:
         answer["WWW-Authenticate"] = 'Bearer realm="dbops"'
     elif answer.status_code == 429:

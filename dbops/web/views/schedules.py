@@ -61,7 +61,7 @@ def switch(request: HttpRequest, name: str) -> HttpResponse:
     try:
         verbs.set_enabled(actor=user_of(request), schedule=row, is_enabled=is_enabled)
     except Refused as error:
-        messages.error(request, f"{error.found}. {error.next_step}")
+        messages.error(request, f"{error.cause}. {error.next_step}")
     else:
         messages.success(request, f"Schedule {name} switched {'on' if is_enabled else 'off'}.")
     return redirect("schedules")
@@ -75,7 +75,7 @@ def run(request: HttpRequest, name: str) -> HttpResponse:
     try:
         begun = run_now(row, user_of(request))
     except Refused as error:
-        messages.error(request, f"Backup not started: {error.found}. {error.next_step}")
+        messages.error(request, f"Backup not started: {error.cause}. {error.next_step}")
         return redirect("schedules")
     messages.success(request, f"Backup run {begun.pk} is queued. It starts when {row.instance.name} is free.")
     return redirect("backup-run", run_id=begun.pk)
@@ -109,7 +109,7 @@ def _edit(request: HttpRequest, row: BackupSchedule | None) -> HttpResponse:
         try:
             saved = verbs.save_schedule(actor=user_of(request), schedule=row, values=form.values())
         except Refused as error:
-            form.add_error(None, f"{error.found[:1].upper()}{error.found[1:]}. {error.left} {error.next_step}")
+            form.add_error(None, f"{error.cause[:1].upper()}{error.cause[1:]}. {error.state} {error.next_step}")
         else:
             messages.success(request, f"Schedule {saved.name} saved.")
             return redirect("schedules")
