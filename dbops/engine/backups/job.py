@@ -1,6 +1,6 @@
-"""The work of one backup run: a job that is started once and found again, then judged, published, and older files removed.
+"""Run the job of one backup run: start or find it, check it, publish the file, remove older files.
 
-Nothing here touches replication: no step stops or starts it, and no option of the tools that does is used.
+Replication stays unchanged: no step stops or starts it, and no option of the tools does.
 """
 
 import json
@@ -12,17 +12,20 @@ from typing import Any
 from dbops.engine.backups.completeness import VerifiedBackup, judge_backup
 from dbops.engine.backups.plan import CREDENTIALS, JOB, BackupPlan, metadata_file_names, record_of
 from dbops.engine.errors import RemoteFailure, Unreachable
-from dbops.engine.hosts import stall
-from dbops.engine.hosts.jobs import IN_BASH, REFUSED_STATUS, Patience, RunJournal
+from dbops.engine.hosts.jobs import IN_BASH, REFUSED_STATUS, DetachedJob, RunJournal
 from dbops.engine.hosts.progress import add_sample, copy_progress
 from dbops.engine.hosts.scripts import load
+from dbops.engine.hosts.stall import StallLimits
 from dbops.engine.ports import Clock, Jobs, JobState, JobStatus
 from dbops.engine.states import BackupMethod, Level
 
 
 @dataclass(slots=True)
 class BackupContext:
-    """One run at work. ``credentials`` is an option file's text; ``checkpoint`` is plain data that survives the driver."""
+    """One running backup.
+
+    ``credentials`` is the text of an option file; ``checkpoint`` is plain data that survives the driver.
+    """
 
     plan: BackupPlan
     jobs: Jobs
@@ -30,12 +33,26 @@ class BackupContext:
     credentials: str
     checkpoint: dict[str, Any]
     journal: RunJournal
-    patience: Patience = Patience()
+    stall: StallLimits = StallLimits(60.0, 1800.0)
+
+    @property
+    def job(self) -> DetachedJob:
+        return DetachedJob(JOB, self.jobs, self.clock, self.checkpoint, _stalled, self._not_ended)
+
+    def warn(self, text: str) -> None:
+        self.journal.say(text, level=Level.WARNING)
+
+    def _not_ended(self, found: str) -> Unreachable:
+        return Unreachable("backup.not_ended", f"Ending the backup of {self.plan.instance}", cause=found)
+
+
+def _stalled(found: str) -> RemoteFailure:
+    return RemoteFailure("backup.stalled", "Running the backup", cause=found)
 
 
 @dataclass(frozen=True, slots=True)
 class PublishedBackup:
-    """A backup under its final name. ``record`` is what stands beside it."""
+    """A backup under its final name. ``record`` is the content of its record file."""
 
     path: str
     bytes: int
@@ -43,7 +60,7 @@ class PublishedBackup:
 
 
 class Removal(StrEnum):
-    """What became of a file that was to be removed. ``ABSENT``: it was not there, which is no proof that it is gone."""
+    """The result of a removal. ``ABSENT``: the file was not found, so it may not be gone for good."""
 
     REMOVED = "removed"
     ABSENT = "absent"
@@ -51,24 +68,22 @@ class Removal(StrEnum):
 
 
 def advance(site: BackupContext) -> PublishedBackup | None:
-    """Do or follow what is due for about a second. Return the published backup once it is, ``None`` to be asked again.
+    """Advance the backup for about a second. Return the published backup, or ``None`` if it is not finished.
 
     Raises:
-        Unreachable: nothing is known of the host; before the job was asked for (``memory["asked"]``) nothing runs there either.
+        Unreachable: the host does not answer; before the job was requested (``checkpoint["asked"]``) nothing runs there.
         Refused, RemoteFailure: the run has failed; ``clean_up`` ends it.
         Cancelled: by the journal.
     """
-    if not site.checkpoint.get("asked"):
-        site.jobs.follow(JOB)  # a silent host is met here, before anything can have been started
-        site.checkpoint["asked"] = True
-        site.journal.say(f"Runs on {site.plan.instance}'s host: {site.plan.command}")
-        site.journal.flush()
-    state = site.jobs.follow(JOB, wait_seconds=0.8, tail_lines=40)
+    site.job.begin(
+        site.journal, lambda: site.journal.say(f"Command on the host of {site.plan.instance}: {site.plan.command}")
+    )
+    state = site.job.follow(lambda: _start(site))
     if state.status is JobStatus.ABSENT:
-        _start(site)
         return None
     if state.status is JobStatus.RUNNING:
-        _follow(site, state)
+        _report_progress(site, state)
+        site.job.watch(state, site.stall, site.warn)
         site.journal.check()
         return None
     whole = judge_backup(site.plan, state, _files(site, state))
@@ -76,21 +91,17 @@ def advance(site: BackupContext) -> PublishedBackup | None:
 
 
 def clean_up(site: BackupContext, *, is_final_kept: bool = False) -> None:
-    """End the job if it runs and remove its files. Any number of times. Raises as ``Jobs``, ``Unreachable`` too while it cannot be ended.
+    """Stop the job and remove its files.
+
+    Idempotent. Raises like ``Jobs``, and ``Unreachable`` while the job can't be stopped.
 
     Args:
-        site: the run that has failed, or was stopped.
-        is_final_kept: leave what stands under the final name: until there is another, it may be the only backup.
+        site: the failed or stopped run.
+        is_final_kept: keep the file with the final name: it may be the only backup.
     """
     if not site.checkpoint.get("asked"):
         return
-    if site.jobs.stop(JOB).status is JobStatus.RUNNING:
-        # it sleeps in the kernel, on a disk or a network file system that does not answer, and may yet write
-        raise Unreachable(
-            "backup.not_ended",
-            f"Ending the backup of {site.plan.instance}",
-            cause="its processes did not exit after SIGKILL",
-        )
+    site.job.stop()
     kept = {path for path, end in remove(site, [site.plan.partial_path]).items() if end is Removal.KEPT}
     if site.checkpoint.get("final") and not is_final_kept and not _withdraw(site):
         kept.add(site.plan.path)
@@ -103,7 +114,7 @@ def clean_up(site: BackupContext, *, is_final_kept: bool = False) -> None:
 
 
 def remove(site: BackupContext, paths: list[str]) -> dict[str, Removal]:
-    """Remove files with their records. Return what became of each. Raises as ``Jobs``."""
+    """Remove files with their records. Return the result for each. Raises like ``Jobs``."""
     result = site.jobs.act(IN_BASH, load("common", "remove_backups"), *paths)
     said = {path: word for word, _, path in (line.partition(" ") for line in result.stdout.splitlines())}
     words = {"removed": Removal.REMOVED, "absent": Removal.ABSENT}
@@ -111,7 +122,7 @@ def remove(site: BackupContext, paths: list[str]) -> dict[str, Removal]:
 
 
 def _withdraw(site: BackupContext) -> bool:
-    """Remove what stands under the final name where it is this run's. Return whether nothing of the run is left there."""
+    """Remove the file with the final name if it is of this run. Return whether no file of the run is left."""
     plan, final = site.plan, site.checkpoint["final"]
     result = site.jobs.act(
         IN_BASH,
@@ -125,7 +136,7 @@ def _withdraw(site: BackupContext) -> bool:
     if result.exit_status is None:
         raise Unreachable("ssh.lost", "Removing a failed backup", cause="the connection ended before the answer")
     if result.stdout.strip() == "another":
-        site.journal.say(f"{plan.path} is not this run's file, and was left alone.", level=Level.WARNING)
+        site.journal.say(f"{plan.path} belongs to another run and was kept.", level=Level.WARNING)
     return result.exit_status == 0
 
 
@@ -155,8 +166,8 @@ def _start(site: BackupContext) -> None:
     )
 
 
-def _follow(site: BackupContext, state: JobState) -> None:
-    """Bytes of the file are those that the compressor has written; how far it is follows the last run, else what was read."""
+def _report_progress(site: BackupContext, state: JobState) -> None:
+    """Return the progress: bytes written by the compressor, and a share by the last run's size or the bytes read."""
     now = site.clock.now()
     written, read = state.counters.get("compress.write_bytes"), state.counters.get("compress.read_bytes")
     if written is not None and read is not None:
@@ -167,22 +178,6 @@ def _follow(site: BackupContext, state: JobState) -> None:
             samples, received_bytes=done, total_bytes=total, elapsed_seconds=now - site.checkpoint.get("began", now)
         )
         site.journal.progress(**{**known, "bytes": written, "read_bytes": read})
-    verdict = stall.check_stall(
-        site.checkpoint.get("watch"),
-        stall.signs_of(state.counters, state.tails),
-        now,
-        stall.StallLimits(site.patience.notice_seconds, site.patience.limit_seconds),
-    )
-    site.checkpoint["watch"] = verdict.checkpoint
-    if verdict.is_to_be_told:
-        text = f"Nothing has moved for {verdict.silent_seconds:.0f} s: no byte, no line of a log."
-        site.journal.say(text, level=Level.WARNING)
-    if verdict.is_stalled:
-        raise RemoteFailure(
-            "backup.stalled",
-            "Making the backup",
-            cause=f"no data and no log line for {verdict.silent_seconds:.0f} s",
-        )
 
 
 def _files(site: BackupContext, state: JobState) -> str:
@@ -207,7 +202,7 @@ def _publish(site: BackupContext, state: JobState, whole: VerifiedBackup) -> Pub
     }
     site.checkpoint["publishing"] = True
     site.checkpoint["final"] = {"bytes": whole.bytes, "sha256": whole.sha256}
-    site.journal.flush()  # whoever comes after a driver that dies from here on must know what may stand under the final name
+    site.journal.flush()  # a driver that takes over must know that the final name may be in use
     text = json.dumps(record, indent=2, sort_keys=True) + "\n"
     result = site.jobs.act(
         IN_BASH,
@@ -224,7 +219,7 @@ def _publish(site: BackupContext, state: JobState, whole: VerifiedBackup) -> Pub
     if result.exit_status is None:
         raise Unreachable("ssh.lost", "Publishing the backup", cause="the connection ended before the answer")
     if result.exit_status == REFUSED_STATUS:
-        # what stands there is somebody else's: nothing of ours may be looked for under that name
+        # the file with that name belongs to another run: do not search for ours there
         del site.checkpoint["final"]
     if result.exit_status != 0:
         said = f"{result.stdout}{result.stderr}".strip()[-400:]

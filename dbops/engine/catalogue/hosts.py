@@ -172,6 +172,12 @@ _JOBS = (
         "Check both hosts for a hung disk, process, or network. Timeouts: `DBOPS_STALL_*`.",
     ),
     host(
+        "host.not_ended",
+        "The processes of a job did not exit after SIGKILL.",
+        "They may still run and write. Both instances stay held.",
+        "Check the host's disks and network file systems. dbops asks again until the processes are gone.",
+    ),
+    host(
         "host.job",
         "A job on the host failed. The message shows its last line.",
         _OUTCOME,

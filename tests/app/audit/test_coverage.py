@@ -227,11 +227,11 @@ def test_each_command_is_in_the_audit_log_once_with_its_exit_status(exit_status:
     rebuild = rows.started_rebuild()
     lease = rebuild_driver.take_lease(rebuild.pk)
     assert lease is not None
-    rebuild_driver.heartbeat_rebuild(lease, RebuildUpdate(started_commands={"a": command(rebuild, "a")}), None)
+    rebuild_driver.heartbeat(lease, RebuildUpdate(started_commands={"a": command(rebuild, "a")}), None)
     before = AuditEntry.objects.count()
     ended = RebuildUpdate(finished_commands={"a": (exit_status, "output", timezone.now())})
-    rebuild_driver.heartbeat_rebuild(lease, ended, None)
-    rebuild_driver.heartbeat_rebuild(lease, ended, None)
+    rebuild_driver.heartbeat(lease, ended, None)
+    rebuild_driver.heartbeat(lease, ended, None)
     assert AuditEntry.objects.count() == before + 1
     entry = last()
     assert (entry.action, entry.subject, entry.instance, entry.outcome) == (
@@ -246,7 +246,7 @@ def test_commands_are_in_the_audit_log_when_their_step_or_rebuild_ends() -> None
     lease = rebuild_driver.take_lease(rebuild.pk)
     assert lease is not None
     for key in "ab":
-        rebuild_driver.heartbeat_rebuild(lease, RebuildUpdate(started_commands={key: command(rebuild, key)}), None)
+        rebuild_driver.heartbeat(lease, RebuildUpdate(started_commands={key: command(rebuild, key)}), None)
     news = [RebuildUpdate(finished_commands={key: (0, "", timezone.now())}) for key in "ab"]
     rebuild_driver.end_step(lease, "fingerprint", StepState.DONE, {}, news[0], {})
     rebuild_driver.end_badly(

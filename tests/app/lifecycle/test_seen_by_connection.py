@@ -16,7 +16,7 @@ __all__ = ["backup"]
 def test_job_of_a_force_failed_run_is_observed_as_external(backup: Instance) -> None:
     run = make_run(make_schedule(backup), RunStatus.LOST)
     external_runs.observe(backup, facts(1, dump(is_ours=True)))
-    assert backup_runs.force_fail_run(run, "olga")
+    assert backup_runs.force_fail(run, "olga")
     BackupRun.objects.update(finished_at=at(2))
     external_runs.observe(backup, facts(1.9, dump(is_ours=True)))
     external_runs.observe(backup, facts(2.5, dump(is_ours=True)))  # what has just ended may be seen for a moment

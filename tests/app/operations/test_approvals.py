@@ -11,7 +11,7 @@ from django.test import Client
 from dbops.engine.errors import Refused
 from dbops.engine.states import Approval
 from dbops.fleetfile.write import cluster_content
-from dbops.lifecycle import rebuild_requests
+from dbops.lifecycle import starts
 from dbops.models import AuditEntry, Cluster, Rebuild
 from dbops.operations.approvals import approve_rebuild, decline_rebuild, override_approval, who_may_approve
 from dbops.operations.fleet import save_cluster
@@ -80,7 +80,7 @@ def test_rebuild_waits_for_approval_and_starts_after_it(waiting: Rebuild, sue: U
 
 
 def test_start_stops_at_the_approval_gate_without_the_scheduler(waiting: Rebuild) -> None:
-    assert "olga" in rebuild_requests.start(waiting, lambda: scheduler._gate(waiting.pk))
+    assert "olga" in starts.start(waiting, lambda: scheduler._gate(waiting.pk))
     waiting.refresh_from_db()
     assert waiting.status == "queued"
 

@@ -15,7 +15,7 @@ from dbops.engine.facts.instance import from_record
 from dbops.engine.methods import FOLLOW_UPS, METHODS
 from dbops.engine.rebuilds.plan import Plan, PlannedStep
 from dbops.engine.states import Status, StepState
-from dbops.lifecycle import rebuild_requests
+from dbops.lifecycle import rebuild_requests, starts
 from dbops.models import AuditEntry, Hold, Instance, Rebuild
 from dbops.operations.follow_ups import request_follow_up
 from dbops.operations.offers import offers
@@ -102,7 +102,7 @@ def test_rollback_skips_no_step(olga: User, failed: Rebuild) -> None:
 
 @pytest.mark.parametrize(("method", "held"), [("rollback", {"replica-1"}), ("resume", {"replica-1", "backup-1"})])
 def test_follow_up_locks_its_instances(olga: User, failed: Rebuild, method: str, held: set[str]) -> None:
-    assert rebuild_requests.start(ask(olga, failed, method)) == ""
+    assert starts.start(ask(olga, failed, method)) == ""
     assert set(Hold.objects.values_list("instance__name", flat=True)) == held
 
 

@@ -219,7 +219,7 @@ def test_driver_cannot_write_after_losing_its_lease(settings: Any) -> None:
     assert heir.rebuild.host_token > slow.rebuild.host_token
     assert heir.reattached_after_seconds is not None
     for act in (
-        lambda: rebuild_driver.heartbeat_rebuild(slow, RebuildUpdate(), {}),
+        lambda: rebuild_driver.heartbeat(slow, RebuildUpdate(), {}),
         lambda: rebuild_driver.begin_step(slow, "stream"),
         lambda: rebuild_driver.prove(slow),
         lambda: rebuild_driver.finish(slow, Status.FAILED, "late"),
@@ -237,9 +237,9 @@ def test_heartbeat_reports_a_requested_cancel() -> None:
     scheduler.start_what_can()
     lease = rebuild_driver.take_lease(rebuild.pk)
     assert lease is not None
-    assert rebuild_driver.heartbeat_rebuild(lease, RebuildUpdate(), {}) is False
+    assert rebuild_driver.heartbeat(lease, RebuildUpdate(), {}) is False
     cancel_rebuild(actor=olga, rebuild=rebuild)
-    assert rebuild_driver.heartbeat_rebuild(lease, RebuildUpdate(), {}) is True
+    assert rebuild_driver.heartbeat(lease, RebuildUpdate(), {}) is True
 
 
 def test_stored_plan_loads_as_confirmed() -> None:

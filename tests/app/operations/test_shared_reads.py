@@ -14,7 +14,7 @@ from dbops.engine.errors import Refused
 from dbops.engine.facts.instance import Tool
 from dbops.engine.rebuilds.shared_read import BEGUN, BRANCHES, SharedReadMember, SharedReadPhase
 from dbops.engine.states import Status, StepState
-from dbops.lifecycle import rebuild_driver, rebuild_requests
+from dbops.lifecycle import rebuild_driver, rebuild_requests, starts
 from dbops.lifecycle import shared_reads as lifecycle_shared_reads
 from dbops.loaders.shared_reads import RowSharedReadMembers
 from dbops.models import AuditEntry, Hold, Instance, Rebuild, RebuildStep
@@ -120,7 +120,7 @@ def test_source_lock_is_never_passed_to_an_ended_or_queued_follower(line: Line, 
         shared_reads.join_read(actor=olga, rebuild=row, reader=reader)
     scheduler.start_what_can()
     Rebuild.objects.filter(pk=queued.pk).update(not_before=None)
-    rebuild_requests.start(fresh(follower))
+    starts.start(fresh(follower))
     finish(follower, Status.FAILED)
     assert Hold.objects.get(instance=line.source).rebuild_id == reader.pk
     finish(reader)
@@ -132,6 +132,8 @@ def test_late_follower_waits_for_the_source_alone(line: Line, olga: User) -> Non
     shared_reads.join_read(actor=olga, rebuild=follower, reader=reader)
     scheduler.start_what_can()
     Rebuild.objects.filter(pk=reader.pk).update(checkpoint={BRANCHES: {}})
+    scheduler.queued_jobs(timezone.now())
+    assert fresh(follower).leader == reader, "who only reads the queue releases nobody"
     assert scheduler.start_what_can() == []
     left = fresh(follower)
     assert left.leader is None
@@ -192,7 +194,7 @@ def test_follower_does_not_start_while_its_leader_ends(line: Line, olga: User) -
     scheduler.start_what_can()
     row = fresh(follower)
     finish(reader, Status.FAILED)
-    assert names(rebuild_requests.start(row), f"rebuild {reader.pk}")
+    assert names(starts.start(row), f"rebuild {reader.pk}")
     assert not Hold.objects.filter(rebuild=follower).exists()
     assert scheduler.start_what_can() == [follower.pk], "by itself, with both holds"
     assert Hold.objects.filter(rebuild=follower).count() == 2
@@ -202,7 +204,7 @@ def test_start_refuses_a_row_read_before_it_joined(line: Line, olga: User) -> No
     reader, follower = line.ask(0), line.ask(1)
     before = fresh(follower)
     shared_reads.join_read(actor=olga, rebuild=follower, reader=reader)
-    assert rebuild_requests.start(before), "a reason why not"
+    assert starts.start(before), "a reason why not"
     assert not Hold.objects.exists()
 
 
@@ -299,7 +301,7 @@ def test_companions_are_read_again_at_each_call(line: Line, olga: User) -> None:
         return found
 
     assert [one.phase for one in asked.followers()] == [SharedReadPhase.QUEUED]
-    rebuild_requests.start(fresh(follower))
+    starts.start(fresh(follower))
     assert [one.phase for one in asked.followers()] == [SharedReadPhase.COMING]
     step(follower, "stream", StepState.RUNNING)
     assert [one.phase for one in asked.followers()] == [SharedReadPhase.READY]

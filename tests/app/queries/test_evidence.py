@@ -56,7 +56,7 @@ def running() -> Rebuild:
     command = ExecutedCommand(
         rebuild=rebuild, key="a", step="stream", place="db-13", text=f"/bin/a {HOSTILE}", started_at=timezone.now()
     )
-    rebuild_driver.heartbeat_rebuild(lease, RebuildUpdate(started_commands={"a": command}), None)
+    rebuild_driver.heartbeat(lease, RebuildUpdate(started_commands={"a": command}), None)
     checkpoint = {"stream.bytes": 123456789, "position": POSITION, "checkpoints": {"to_lsn": 90, "last_lsn": 99}}
     news = RebuildUpdate(finished_commands={"a": (3, HOSTILE, timezone.now())})
     result = {"exit_statuses": {"unpack": 0}, "tails": {"unpack": PRINTED}}

@@ -12,7 +12,7 @@ from pytest_django import DjangoAssertNumQueries
 from dbops.engine.errors import Refused
 from dbops.engine.facts.instance import Problem, to_record
 from dbops.engine.states import Role, Status
-from dbops.lifecycle import rebuild_requests, topology_differences
+from dbops.lifecycle import starts, topology_differences
 from dbops.models import AuditEntry, Cluster, Hold, Instance, InstanceState, ServerIdentity, TopologyDifference
 from dbops.operations import topology
 from dbops.operations.fleet import save_instance
@@ -324,7 +324,7 @@ def test_compare_accepts_a_server_identity_made_by_a_rebuild(fleet: dict[str, In
         fingerprint=plan_rebuild(target=target, source=source).fingerprint,
         request_key="one",
     )
-    assert rebuild_requests.start(rebuild) == ""
+    assert starts.start(rebuild) == ""
     read("replica-1", server_id=77, replication=(builders.link("10.0.0.12"),))
     compare()
     assert differences() == set()  # it is in our hands

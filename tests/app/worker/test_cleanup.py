@@ -7,7 +7,7 @@ import pytest
 from django.utils import timezone
 
 from dbops.engine.states import FINAL, Level, Status, StepState
-from dbops.lifecycle import cleanups, leases, rebuild_driver, rebuild_requests
+from dbops.lifecycle import cleanups, leases, rebuild_driver, starts
 from dbops.lifecycle.cleanups import HOUR_SECONDS, LATER_SECONDS, SOON_SECONDS
 from dbops.lifecycle.leases import LeaseLost
 from dbops.lifecycle.rebuild_driver import RebuildUpdate, end_step, finish
@@ -76,7 +76,7 @@ def test_force_fail_takes_the_lease_from_a_driver(trio: Any) -> None:
     assert not leases.renew(lease)
     event = RebuildEvent(rebuild=rebuild, at=timezone.now(), level=Level.INFO, text="too late")
     for write in (
-        lambda: rebuild_driver.heartbeat_rebuild(lease, RebuildUpdate(events=[event]), {"late": True}),
+        lambda: rebuild_driver.heartbeat(lease, RebuildUpdate(events=[event]), {"late": True}),
         lambda: end_step(lease, "stream", StepState.DONE, {}, RebuildUpdate(events=[event]), {"late": True}),
         lambda: finish(lease, Status.SUCCEEDED, "done"),
         lambda: leases.mark_reachable(lease),
@@ -94,7 +94,7 @@ def test_force_fail_takes_the_lease_from_a_driver(trio: Any) -> None:
 def test_target_can_be_rebuilt_after_force_fail(trio: Any) -> None:
     cleanups.force_fail(make_lost(trio), "olga")
     newer = make_rebuild(target=trio[2], source=trio[1], status=Status.QUEUED)
-    assert rebuild_requests.start(newer) == ""
+    assert starts.start(newer) == ""
 
 
 @pytest.mark.parametrize("status", [status for status in Status if status is not Status.LOST])

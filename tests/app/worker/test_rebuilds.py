@@ -14,7 +14,7 @@ from dbops.engine.rebuilds.steps.run import Run, StepOutcome, again, done
 from dbops.engine.states import Status
 from dbops.models import AuditEntry, Hold, Rebuild
 from dbops.operations.rebuilds import cancel_rebuild
-from dbops.worker import rebuilds
+from dbops.worker import driver, rebuilds
 from tests.app import rows
 from tests.said import names
 
@@ -56,7 +56,7 @@ def start(monkeypatch: pytest.MonkeyPatch) -> Callable[..., Rebuild]:
     monkeypatch.setattr("dbops.messaging.wakeups.publish", lambda *_: None)
     monkeypatch.setattr("dbops.messaging.updates.announce", lambda *_: None)
     # SQLite has one writer, and a test is one long transaction: the thread that renews a lease would wait for it.
-    monkeypatch.setattr(rebuilds.LeaseRenewal, "run", lambda self: None)
+    monkeypatch.setattr(driver.LeaseRenewal, "run", lambda self: None)
 
     def start_with(*steps: Step) -> Rebuild:
         monkeypatch.setitem(METHODS, "xbstream", replace(METHODS["xbstream"], steps=steps))

@@ -13,7 +13,7 @@ from dbops.engine.states import RunStatus
 from dbops.lifecycle import backup_runs
 from dbops.models import AuditEntry, BackupRun, BackupSchedule, Cluster, Hold, Host, RestoreTest
 from dbops.operations.backups import request_restore_test, stop_restore_test
-from dbops.worker import due_restore_tests, restore_test_hosts, restore_tests
+from dbops.worker import due_restore_tests, expected_contents, restore_test_hosts, restore_tests
 from tests.app.backup_rows import make_run
 from tests.app.factories import make_host, make_instance
 from tests.app.played_backups import Played, operator
@@ -43,7 +43,7 @@ def host(played: Played, monkeypatch: pytest.MonkeyPatch) -> Any:
         return FakeJobs(played.host, token=self._restore_test.host_token, run_id=uid)
 
     monkeypatch.setattr(restore_test_hosts.Hosts, "_jobs_on", jobs)
-    monkeypatch.setattr(restore_tests, "open_database", lambda instance: database)
+    monkeypatch.setattr(expected_contents, "open_database", lambda instance: database)
     monkeypatch.setattr(restore_test_hosts.prober, "probe_now", played.probe_now)
     return played.host
 

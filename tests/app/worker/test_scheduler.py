@@ -10,8 +10,9 @@ from django.utils import timezone
 
 from dbops.engine.schedule.scheduler import decide
 from dbops.engine.states import RunOrigin, RunStatus, Status
-from dbops.lifecycle import backup_runs, cleanups, rebuild_driver, rebuild_requests
-from dbops.lifecycle.backup_runs import BackupRunUpdate, run_again
+from dbops.lifecycle import backup_runs, cleanups, rebuild_driver, rebuild_requests, starts
+from dbops.lifecycle.backup_runs import run_again
+from dbops.lifecycle.leases import Update
 from dbops.models import BackupRun, Hold, Instance, Maintenance, Rebuild, RebuildEvent
 from dbops.worker import scheduler
 from tests.app.backup_rows import make_run, make_schedule
@@ -72,9 +73,9 @@ def test_rebuild_starts_when_the_backup_ends(trio: Any) -> None:
     rebuild = queued(trio)
     assert scheduler.start_what_can() == []
     assert names(fresh(rebuild).waiting_for, "backup-1", f"backup run {run.pk}")
-    lease = backup_runs.take_run_lease(run.pk)
+    lease = backup_runs.take_lease(run.pk)
     assert lease is not None
-    backup_runs.finish_run(lease, RunStatus.SUCCEEDED, "done", BackupRunUpdate())
+    backup_runs.finish(lease, RunStatus.SUCCEEDED, "done", Update())
     assert scheduler.start_what_can() == [rebuild.pk]
 
 
@@ -249,6 +250,6 @@ def test_reasons_are_written_in_bulk_and_logged_once(db: None) -> None:
 
 def test_older_view_replaces_no_newer_reason(trio: Any) -> None:
     rebuild = queued(trio, waiting_for="newest")
-    rebuild_requests.write_waits(Rebuild, {rebuild.pk: ("old", "older view")})
+    starts.write_waits(Rebuild, {rebuild.pk: ("old", "older view")})
     assert fresh(rebuild).waiting_for == "newest"
     assert not rebuild.events.exists()

@@ -6,7 +6,7 @@ import pytest
 
 from dbops.engine.backups.job import BackupContext, advance, clean_up
 from dbops.engine.errors import RemoteFailure, Unreachable
-from dbops.engine.hosts.jobs import Patience
+from dbops.engine.hosts.stall import StallLimits
 from dbops.engine.ports import CommandResult
 from tests.fakes import FakeClock, FakeHost, FakeJobs, running, vanished
 
@@ -209,7 +209,7 @@ def test_progress_compares_bytes_read_with_the_data() -> None:
 
 def test_job_logs_a_stall_and_then_fails() -> None:
     one = site()
-    one.patience = Patience(60, 600)
+    one.stall = StallLimits(60, 600)
     jobs_of(one).play("backup", running())
     drive(one, 2)
     one.clock.time += 100  # type: ignore[attr-defined]
