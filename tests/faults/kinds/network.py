@@ -14,7 +14,7 @@ SHORT_SECONDS = 20.0
 LONG_SECONDS = 600.0
 #: the setting for faults of the default run: a host is lost after this long
 LOST_AFTER_SECONDS = 10
-ANSWERS_AGAIN = r"answer again: re-attached after \d+ s"
+ANSWERS_AGAIN = r"[Rr]e-?attached after \d+ s"
 GOES_ON = r"source does not respond to dbops\. The copy continues"
 HOLDS_STAY = r"Lost since .* The holds stay"
 #: steps that talk to the target's host or server, after it was touched
